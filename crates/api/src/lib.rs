@@ -1,0 +1,25 @@
+//! The wire between the daemon and its front ends: types, error shape and a small client.
+//!
+//! These types are a contract of their own, apart from the domain's events: they may only grow.
+
+mod client;
+mod error;
+mod request;
+mod session;
+
+pub use client::{Client, Reply, StreamReply};
+pub use error::{ApiError, Code, ErrorBody};
+pub use request::{
+    ActorKind, AnswerRequest, CancelRequest, DaemonInfo, EventRow, LimitRequest, OpenRequest,
+    ReportReply, ReportRequest, ResolveRequest, SendRequest,
+};
+pub use session::{
+    CheckRow, ClaimRow, ExitRow, FactRow, LaunchRow, MessageRow, ProgressRow, QuestionRow,
+    RequestRow, ResolutionRow, SessionRow, UsageRow, WhyFact, WhyReply, WorktreeRow,
+};
+
+/// The version of the wire. A daemon and a command line with different ones do not talk.
+pub const PROTOCOL: u32 = 1;
+
+/// The header that makes a change happen once, however often it is sent.
+pub const IDEMPOTENCY_KEY: &str = "idempotency-key";

@@ -1,0 +1,202 @@
+//! A session as it is shown: one row of `ls`, the body of `status`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What is true about a session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionRow {
+    pub id: String,
+    pub name: String,
+    pub role: Option<String>,
+    pub project: Option<String>,
+    pub cwd: String,
+    pub agent: String,
+    pub driver: String,
+    pub argv: Vec<String>,
+    /// The state of the current attempt, by docs/lifecycle.md.
+    pub state: String,
+    pub terminal: bool,
+    /// Nothing but `resolve` changes the outcome any more.
+    pub sealed: bool,
+    pub cause: Option<String>,
+    pub flags: Vec<String>,
+    /// The rule that decided.
+    pub rule: String,
+    /// What the agent said last: none, working, needs_input, completed, failed.
+    pub claim: String,
+    pub claimed_at: Option<i64>,
+    pub claim_source: Option<String>,
+    pub claim_text: Option<String>,
+    /// What the kernel saw: alive, exit0, exitN, unknown.
+    pub process: String,
+    /// How the process ended, if that was seen.
+    pub exit: Option<ExitRow>,
+    /// What the stream shows: active, idle, stale, exited.
+    pub activity: String,
+    /// What the checks found for the current tree: none, passed, failed.
+    pub verification: String,
+    pub checks: Vec<CheckRow>,
+    /// The tree that the verdict is about.
+    pub tree: Option<String>,
+    pub commit: Option<String>,
+    pub requests: Vec<RequestRow>,
+    /// The agent's own name for the conversation.
+    pub thread: Option<String>,
+    pub late_claims: Vec<ClaimRow>,
+    pub progress: Option<ProgressRow>,
+    pub usage: UsageRow,
+    pub attempt: u32,
+    pub instruction: Option<String>,
+    pub launches: Vec<LaunchRow>,
+    pub messages: Vec<MessageRow>,
+    pub facts: Vec<FactRow>,
+    pub resolution: Option<ResolutionRow>,
+    /// Why the operator or Provost ended it, in words.
+    pub reason: Option<String>,
+    pub worktree: Option<WorktreeRow>,
+    /// Milliseconds since the epoch.
+    pub opened_at: i64,
+    /// Since when the state is what it is.
+    pub since: i64,
+    pub sealed_at: Option<i64>,
+}
+
+/// How a process ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ExitRow {
+    pub code: Option<i32>,
+    pub signal: Option<i32>,
+    /// `itself` or `provost`.
+    pub by: String,
+}
+
+/// The receipt of a check.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CheckRow {
+    pub command: String,
+    /// `passed`, `failed`, `unfinished` or `owed`.
+    pub result: String,
+    pub detail: Option<String>,
+    pub tree: Option<String>,
+    pub duration_ms: Option<u64>,
+    pub output_digest: Option<String>,
+    /// Where the output is kept, relative to Provost's home.
+    pub output: Option<String>,
+    pub warm: Option<bool>,
+}
+
+/// Something that the agent waits for a person to settle.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RequestRow {
+    pub id: String,
+    pub revision: u32,
+    pub kind: String,
+    pub blocking: bool,
+    pub title: String,
+    pub questions: Vec<QuestionRow>,
+    pub asked_at: i64,
+}
+
+/// One thing asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct QuestionRow {
+    pub id: String,
+    pub header: String,
+    pub question: String,
+    pub options: Vec<String>,
+    pub secret: bool,
+}
+
+/// What was said of the work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ClaimRow {
+    pub claim: String,
+    pub source: String,
+    pub text: Option<String>,
+    pub at: i64,
+}
+
+/// How far the work is, and who says so.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProgressRow {
+    pub done: u64,
+    pub total: u64,
+    pub source: String,
+}
+
+/// Tokens that the agent reported.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UsageRow {
+    pub input: u64,
+    pub output: u64,
+}
+
+/// One process under one holder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LaunchRow {
+    pub id: String,
+    /// owed, running, ended, unobserved or failed.
+    pub phase: String,
+    pub pid: Option<i32>,
+    pub attempt: u32,
+    /// How far a stop has gone: interrupt, terminate, kill, given_up.
+    pub stop: Option<String>,
+    pub leftovers: Option<u32>,
+}
+
+/// Something said to the agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MessageRow {
+    pub key: String,
+    pub kind: String,
+    /// queued, delivered or undeliverable.
+    pub fate: String,
+    pub reason: Option<String>,
+}
+
+/// A branch, a pull request or an artifact that was told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FactRow {
+    pub fact: String,
+    pub value: String,
+    pub at: i64,
+}
+
+/// What the operator decided.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ResolutionRow {
+    pub state: String,
+    pub because: String,
+    pub at: i64,
+}
+
+/// Where the agent works, if Provost made the place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WorktreeRow {
+    pub path: String,
+    pub branch: String,
+    pub removed: bool,
+}
+
+/// One fact behind a state: what it says, who said it and when.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WhyFact {
+    pub fact: String,
+    pub value: String,
+    pub source: String,
+    pub at: Option<i64>,
+    pub detail: Option<String>,
+}
+
+/// The answer to `status --why`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WhyReply {
+    pub ok: bool,
+    pub session: SessionRow,
+    pub facts: Vec<WhyFact>,
+    /// The rule that decided, in words.
+    pub rule: String,
+    /// What time alone will change, and in how many milliseconds.
+    pub next_deadline: Option<String>,
+}

@@ -1,0 +1,160 @@
+//! Variables of the environment as a layer.
+//!
+//! The rule: `PROVOST_`, then the key in upper case with its dots as underscores. Only keys whose value
+//! is one text can be set so. An empty variable counts as unset.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::key::{Key, keys};
+use crate::node::Node;
+use crate::problem::{Fault, Problem, ProblemKind, escape, quote};
+use crate::resolve::Given;
+use crate::source::Source;
+use crate::suggest::nearest;
+use crate::value::digits;
+
+/// What the variables of Provost begin with.
+pub(crate) const PREFIX: &str = "PROVOST_";
+
+/// Variables of Provost that are no keys.
+pub const RESERVED_VARIABLES: &[&str] = &[
+    "PROVOST_HOME",
+    "PROVOST_LAUNCH",
+    "PROVOST_TOKEN",
+    "PROVOST_DROP",
+    "PROVOST_SOCKET",
+    "PROVOST_SESSION",
+];
+
+/// A second name for `session.stale_after`, in whole seconds.
+const STALE_ALIAS: &str = "PROVOST_STALE_SECONDS";
+const STALE_KEY: &str = "session.stale_after";
+
+/// Something that is probably a mistake but stops nothing; its display is a whole message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Warning {
+    /// The variable names no key.
+    UnknownVariable { variable: String, meant: Option<String> },
+    /// The variable names a key that one text cannot hold.
+    NotScalar { variable: String, key: &'static str },
+    /// Both names of a key are set; the alias is ignored.
+    AliasIgnored { alias: &'static str, variable: String },
+}
+
+/// What the environment gives.
+#[derive(Debug, Default)]
+pub(crate) struct Reading {
+    pub(crate) given: Vec<Given>,
+    pub(crate) problems: Vec<Problem>,
+    pub(crate) warnings: Vec<Warning>,
+}
+
+/// The variable that sets a key.
+pub(crate) fn variable_of(key: &Key) -> Option<String> {
+    let chosen_by_user = key.name.contains('*');
+    ((key.shape)().is_scalar() && !chosen_by_user).then(|| spelled(key))
+}
+
+/// Reads all variables that are Provost's.
+pub(crate) fn read(variables: &BTreeMap<String, String>) -> Reading {
+    let mut reading = Reading::default();
+    for (variable, text) in
+        variables.range(PREFIX.to_owned()..).take_while(|(name, _)| name.starts_with(PREFIX))
+    {
+        if !text.is_empty() && !RESERVED_VARIABLES.contains(&variable.as_str()) {
+            read_one(variables, variable, text, &mut reading);
+        }
+    }
+    reading
+}
+
+fn read_one(
+    variables: &BTreeMap<String, String>,
+    variable: &str,
+    text: &str,
+    reading: &mut Reading,
+) {
+    if variable == STALE_ALIAS {
+        return read_alias(variables, text, reading);
+    }
+    match keys().find(|key| !key.name.contains('*') && spelled(key) == variable) {
+        Some(key) if variable_of(key).is_some() => give(key, variable, text, reading),
+        Some(key) => {
+            reading
+                .warnings
+                .push(Warning::NotScalar { variable: variable.to_owned(), key: key.name });
+        }
+        None => reading.warnings.push(unknown(variable)),
+    }
+}
+
+fn read_alias(variables: &BTreeMap<String, String>, text: &str, reading: &mut Reading) {
+    let key = keys().find(|key| key.name == STALE_KEY).expect("the table has the aliased key");
+    let variable = spelled(key);
+    if variables.get(&variable).is_some_and(|text| !text.is_empty()) {
+        return reading.warnings.push(Warning::AliasIgnored { alias: STALE_ALIAS, variable });
+    }
+    if digits(text).is_some() {
+        return give(key, STALE_ALIAS, text, reading);
+    }
+    let fault = Fault::new(
+        ProblemKind::Invalid,
+        &(0..0),
+        format!("expected whole seconds, found {}", quote(text)),
+    );
+    reading.problems.push(fault.into_problem(STALE_KEY, source(STALE_ALIAS)));
+}
+
+fn give(key: &'static Key, variable: &str, text: &str, reading: &mut Reading) {
+    let given =
+        Given::check(key, key.name.to_owned(), source(variable), Node::written(text), |_| {
+            source(variable)
+        });
+    match given {
+        Ok(given) => reading.given.push(given),
+        Err(problems) => reading.problems.extend(problems),
+    }
+}
+
+fn source(variable: &str) -> Source {
+    Source::Environment { variable: variable.to_owned() }
+}
+
+fn spelled(key: &Key) -> String {
+    format!("{PREFIX}{}", key.name.replace('.', "_").to_uppercase())
+}
+
+fn unknown(variable: &str) -> Warning {
+    let names: Vec<String> = keys().filter_map(variable_of).collect();
+    let known = names
+        .iter()
+        .map(String::as_str)
+        .chain(RESERVED_VARIABLES.iter().copied())
+        .chain([STALE_ALIAS]);
+    let meant = nearest(variable, known).map(str::to_owned);
+    Warning::UnknownVariable { variable: variable.to_owned(), meant }
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownVariable { variable, meant: Some(meant) } => {
+                write!(f, "the variable {} sets no key; did you mean {meant}?", escape(variable))
+            }
+            Self::UnknownVariable { variable, meant: None } => {
+                write!(f, "the variable {} sets no key", escape(variable))
+            }
+            Self::NotScalar { variable, key } => {
+                write!(
+                    f,
+                    "the variable {} is ignored; {key} can only be set in a file or by a flag",
+                    escape(variable)
+                )
+            }
+            Self::AliasIgnored { alias, variable } => {
+                write!(f, "the variable {alias} is ignored; {variable} is set too")
+            }
+        }
+    }
+}

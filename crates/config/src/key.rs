@@ -1,0 +1,171 @@
+//! A key of the configuration, and the notation in which the table declares them.
+
+use serde_json::Value as Json;
+
+use crate::document;
+use crate::environment;
+use crate::node::Node;
+use crate::problem::Fault;
+use crate::shape::{Limits, Shape};
+use crate::table;
+
+/// One key: its name, its meaning, and how a value of it is checked.
+pub struct Key {
+    /// Dotted; a star stands for a name that the user chooses.
+    pub(crate) name: &'static str,
+    pub(crate) doc: &'static str,
+    pub(crate) fallback: Fallback,
+    pub(crate) limits: Limits,
+    pub(crate) shape: fn() -> Shape,
+    pub(crate) check: fn(&Node, Limits) -> Result<Json, Vec<Fault>>,
+}
+
+/// What holds if no layer sets a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fallback {
+    /// A value in TOML.
+    Value(&'static str),
+    Unset,
+    Required,
+}
+
+/// Every key there is. A test can walk this to prove that each is consumed.
+pub fn keys() -> impl Iterator<Item = &'static Key> {
+    table::OPTION_KEYS.iter().chain(table::EVENT_KEYS)
+}
+
+impl Key {
+    /// The dotted name; a star stands for a name that the user chooses.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// What the key means, for people.
+    pub fn description(&self) -> &'static str {
+        self.doc.trim()
+    }
+
+    /// What the key takes, for people.
+    pub fn takes(&self) -> String {
+        (self.shape)().label()
+    }
+
+    /// The variable that sets the key, if one text can hold its value.
+    pub fn variable(&self) -> Option<String> {
+        environment::variable_of(self)
+    }
+
+    /// The value if no layer sets the key, as `config show` prints it.
+    pub fn default_value(&self) -> Option<Json> {
+        let node = self.default_node()?;
+        Some((self.check)(&node, self.limits).expect("defaults are valid"))
+    }
+
+    pub(crate) fn default_node(&self) -> Option<Node> {
+        match self.fallback {
+            Fallback::Value(text) => Some(document::literal(text)),
+            Fallback::Unset | Fallback::Required => None,
+        }
+    }
+
+    pub(crate) fn segments(&self) -> impl Iterator<Item = &'static str> {
+        self.name.split('.')
+    }
+}
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Key({})", self.name)
+    }
+}
+
+/// Declares sections: `field: Type = default in LIMITS;`. A default is a value in TOML, `unset` or
+/// `required`; a field marked `["*"]` holds one value per name. Doc comments become descriptions.
+macro_rules! options {
+    ($($(#[doc = $section_doc:literal])+ $prefix:literal => $Section:ident {
+        $($(#[doc = $doc:literal])+ $field:ident $([$star:literal])? : $type:ty = $default:tt $(in $limits:expr)? ;)+
+    })+) => {
+        $(
+            $(#[doc = $section_doc])+
+            #[derive(Debug, Clone, PartialEq, Eq)]
+            pub struct $Section { $($(#[doc = $doc])+ pub $field: $type,)+ }
+
+            impl $Section {
+                pub(crate) fn take(chosen: &crate::value::Chosen, prefix: &str) -> Self {
+                    Self { $($field: <$type as crate::value::Setting>::take(
+                        chosen, &format!("{prefix}.{}", stringify!($field)),
+                    ),)+ }
+                }
+            }
+        )+
+
+        /// The sections with their descriptions.
+        pub(crate) const SECTIONS: &[(&str, &str)] = &[$(($prefix, concat!($($section_doc),+)),)+];
+
+        /// The keys of all sections, in the order in which they are declared.
+        pub(crate) const OPTION_KEYS: &[crate::key::Key] = &[$($(crate::key::Key {
+            name: concat!($prefix, ".", stringify!($field) $(, ".", $star)?),
+            doc: concat!($($doc),+),
+            fallback: crate::key::fallback!($default),
+            limits: crate::key::limits!($($limits)?),
+            shape: <$type as crate::value::Setting>::shape,
+            check: <$type as crate::value::Setting>::check,
+        },)+)+];
+    };
+}
+
+/// Declares events and, for each, the key of its hook.
+macro_rules! events {
+    ($($(#[doc = $doc:literal])+ $Event:ident = $name:literal;)+) => {
+        /// What a hook can be bound to.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Event { $($(#[doc = $doc])+ $Event,)+ }
+
+        impl Event {
+            /// All events, in the order in which they are declared.
+            pub const ALL: &[Self] = &[$(Self::$Event),+];
+
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$Event => $name),+ }
+            }
+
+            /// The key that binds a hook to the event.
+            pub fn key(self) -> &'static str {
+                match self { $(Self::$Event => concat!("hooks.", $name)),+ }
+            }
+        }
+
+        /// The keys of the hooks.
+        pub(crate) const EVENT_KEYS: &[crate::key::Key] = &[$(crate::key::Key {
+            name: concat!("hooks.", $name),
+            doc: concat!("Runs when", $($doc),+),
+            fallback: crate::key::Fallback::Unset,
+            limits: crate::shape::Limits::NONE,
+            shape: <crate::types::Choice<crate::types::HookSpec> as crate::value::Setting>::shape,
+            check: <crate::types::Choice<crate::types::HookSpec> as crate::value::Setting>::check,
+        },)+];
+    };
+}
+
+macro_rules! fallback {
+    (unset) => {
+        crate::key::Fallback::Unset
+    };
+    (required) => {
+        crate::key::Fallback::Required
+    };
+    ($value:tt) => {
+        crate::key::Fallback::Value(stringify!($value))
+    };
+}
+
+macro_rules! limits {
+    () => {
+        crate::shape::Limits::NONE
+    };
+    ($limits:expr) => {
+        $limits
+    };
+}
+
+pub(crate) use {events, fallback, limits, options};

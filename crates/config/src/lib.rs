@@ -1,0 +1,40 @@
+//! Configuration: one table of keys, five layers, and where every value came from.
+//!
+//! Precedence is flag > environment > project > user > default. The crate is pure: texts, variables and
+//! flags come in through [`Inputs`]; only [`load`] reads files. The table in `table.rs` is the single
+//! place that knows the keys: parsing, [`Resolved`], [`schema`] and [`reference_markdown`] all follow it.
+//!
+//! Options are three-valued: set on, set off, or unset. Whatever a layer sets, off included, hides the
+//! layers below it. A list or a command replaces the one below it; agents and their environments are
+//! merged name by name.
+
+mod document;
+mod environment;
+mod key;
+mod load;
+mod node;
+mod pattern;
+mod problem;
+mod reference;
+mod resolve;
+mod schema;
+mod shape;
+mod source;
+mod suggest;
+mod table;
+mod types;
+mod value;
+
+pub use environment::{RESERVED_VARIABLES, Warning};
+pub use key::{Key, keys};
+pub use load::{Error as LoadError, File, MAX_FILE_BYTES, Paths, load};
+pub use problem::{Error, MAX_PROBLEMS, Problem, ProblemKind};
+pub use reference::reference_markdown;
+pub use resolve::{Entry, Flag, FlagValue, Inputs, Resolved, Shadowed, resolve};
+pub use schema::schema;
+pub use source::{Place, Source};
+pub use table::{Agent, Environment, Event, HookDefaults, Session, Ui, Verify, Worktree};
+pub use types::{
+    Argv, BranchPrefix, Bytes, Choice, Color, Command, Driver, Hook, NamePatterns, RelativePattern,
+    SAFE_VARIABLES, Variable, Variables,
+};

@@ -1,0 +1,78 @@
+//! The only part that reads files.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use crate::problem::escape;
+
+/// The largest file that is read; a configuration of people is far smaller.
+pub const MAX_FILE_BYTES: u64 = 128 << 10;
+
+/// Where the two files would be.
+#[derive(Debug, Clone, Default)]
+pub struct Paths {
+    /// `provost/provost.toml` in the XDG configuration directory.
+    pub user: Option<PathBuf>,
+    /// `provost.toml` in the repository.
+    pub project: Option<PathBuf>,
+}
+
+/// A file's text with the name that messages give it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct File {
+    pub name: String,
+    pub text: String,
+}
+
+/// A file that is there but cannot be used. One that is absent is no error.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("failed to read {}", escape(&path.to_string_lossy()))]
+    Read { path: PathBuf, source: std::io::Error },
+    #[error("{} is not a regular file", escape(&path.to_string_lossy()))]
+    NotAFile { path: PathBuf },
+    #[error("{} is larger than {MAX_FILE_BYTES} bytes", escape(&path.to_string_lossy()))]
+    TooLarge { path: PathBuf },
+    #[error("{} is not UTF-8 (byte {valid})", escape(&path.to_string_lossy()))]
+    NotUtf8 { path: PathBuf, valid: usize },
+}
+
+/// Reads the user's and the project's file, where they exist.
+pub fn load(paths: &Paths) -> Result<(Option<File>, Option<File>), Error> {
+    let read = |path: &Option<PathBuf>| path.as_deref().map_or(Ok(None), read_file);
+    Ok((read(&paths.user)?, read(&paths.project)?))
+}
+
+fn read_file(path: &Path) -> Result<Option<File>, Error> {
+    match read_bytes(path) {
+        Ok(bytes) => decode(path, bytes).map(Some),
+        Err(Error::Read { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Looks before opening, so that a pipe in the file's place cannot block.
+fn read_bytes(path: &Path) -> Result<Vec<u8>, Error> {
+    let failed = |source| Error::Read { path: path.to_owned(), source };
+    if !std::fs::metadata(path).map_err(failed)?.is_file() {
+        return Err(Error::NotAFile { path: path.to_owned() });
+    }
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).map_err(failed)?;
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        Err(Error::TooLarge { path: path.to_owned() })
+    } else {
+        Ok(bytes)
+    }
+}
+
+fn decode(path: &Path, bytes: Vec<u8>) -> Result<File, Error> {
+    let text = String::from_utf8(bytes).map_err(|error| Error::NotUtf8 {
+        path: path.to_owned(),
+        valid: error.utf8_error().valid_up_to(),
+    })?;
+    Ok(File { name: path.to_string_lossy().into_owned(), text })
+}

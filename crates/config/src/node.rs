@@ -1,0 +1,87 @@
+//! A configuration value before it is typed, with the bytes of the text it came from.
+
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::{DeString, DeValue};
+
+/// A value and where it stands in its text.
+#[derive(Debug, Clone)]
+pub(crate) struct Node {
+    pub(crate) span: Range<usize>,
+    pub(crate) item: Item,
+}
+
+/// What a value is, as far as its notation tells.
+#[derive(Debug, Clone)]
+pub(crate) enum Item {
+    Switch(bool),
+    Integer(i64),
+    Text(String),
+    List(Vec<Node>),
+    Table(Vec<(Name, Node)>),
+    /// Text without notation, from a variable or a flag: the key's type says how to read it.
+    Written(String),
+    /// Something that no key takes, by its name in a sentence.
+    Other(&'static str),
+}
+
+/// A table's key and where it stands.
+#[derive(Debug, Clone)]
+pub(crate) struct Name {
+    pub(crate) text: String,
+    pub(crate) span: Range<usize>,
+}
+
+impl Name {
+    pub(crate) fn from_toml(key: &Spanned<DeString<'_>>) -> Self {
+        Self { text: key.get_ref().to_string(), span: key.span() }
+    }
+}
+
+impl Node {
+    /// A value given as plain text, outside any file.
+    pub(crate) fn written(text: &str) -> Self {
+        Self { span: 0..0, item: Item::Written(text.to_owned()) }
+    }
+
+    /// A list given as plain texts, outside any file.
+    pub(crate) fn written_list<'a>(texts: impl IntoIterator<Item = &'a String>) -> Self {
+        let nodes = texts.into_iter().map(|text| Self::written(text)).collect();
+        Self { span: 0..0, item: Item::List(nodes) }
+    }
+
+    pub(crate) fn from_toml(value: &Spanned<DeValue<'_>>) -> Self {
+        Self { span: value.span(), item: item(value.get_ref()) }
+    }
+
+    /// What the value is, in a sentence; never its content, which may be secret.
+    pub(crate) fn describe(&self) -> &'static str {
+        match &self.item {
+            Item::Switch(_) => "a boolean",
+            Item::Integer(_) => "an integer",
+            Item::Text(_) | Item::Written(_) => "a string",
+            Item::List(_) => "an array",
+            Item::Table(_) => "a table",
+            Item::Other(name) => name,
+        }
+    }
+}
+
+fn item(value: &DeValue<'_>) -> Item {
+    match value {
+        DeValue::String(text) => Item::Text(text.to_string()),
+        DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
+            .map_or(Item::Other("an integer of more than 64 bits"), Item::Integer),
+        DeValue::Float(_) => Item::Other("a float"),
+        DeValue::Boolean(on) => Item::Switch(*on),
+        DeValue::Datetime(_) => Item::Other("a date or time"),
+        DeValue::Array(values) => Item::List(values.iter().map(Node::from_toml).collect()),
+        DeValue::Table(table) => Item::Table(
+            table
+                .iter()
+                .map(|(key, value)| (Name::from_toml(key), Node::from_toml(value)))
+                .collect(),
+        ),
+    }
+}

@@ -1,0 +1,76 @@
+//! Which key a dotted path names.
+
+use crate::key::{Key, keys};
+use crate::types::{agent_name_fault, variable_name_fault};
+
+/// What a path is.
+#[derive(Debug)]
+pub(crate) enum Match {
+    Key(&'static Key),
+    /// The beginning of keys.
+    Table,
+    Unknown,
+}
+
+/// Finds what a path names.
+pub(crate) fn find(path: &[String]) -> Match {
+    let mut matched = Match::Unknown;
+    for key in keys().filter(|key| begins(key, path)) {
+        if key.segments().count() == path.len() {
+            return Match::Key(key);
+        }
+        matched = Match::Table;
+    }
+    matched
+}
+
+/// Whether a key's first segments are the path.
+fn begins(key: &Key, path: &[String]) -> bool {
+    let segments: Vec<&str> = key.segments().collect();
+    path.len() <= segments.len()
+        && path.iter().zip(segments).all(|(part, segment)| segment == "*" || segment == part)
+}
+
+/// Says what is wrong with a path's last part, if it is a name that the user chose.
+pub(crate) fn name_fault(path: &[String]) -> Option<String> {
+    let parts: Vec<&str> = path.iter().map(String::as_str).collect();
+    match parts.as_slice() {
+        ["agents", name] => agent_name_fault(name),
+        ["agents", _, "env", name] => variable_name_fault(name),
+        _ => None,
+    }
+}
+
+/// The names that may stand right below a path; user-chosen names are left out.
+pub(crate) fn children(path: &[String]) -> Vec<&'static str> {
+    let mut names: Vec<&'static str> = Vec::new();
+    for name in
+        keys().filter(|key| begins(key, path)).filter_map(|key| key.segments().nth(path.len()))
+    {
+        if name != "*" && !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// Every key and every table, with stars replaced by the names of a path.
+pub(crate) fn candidates(path: &[String]) -> Vec<String> {
+    let mut found = Vec::new();
+    for key in keys() {
+        let segments: Vec<&str> = key.segments().collect();
+        for length in 1..=segments.len() {
+            found.extend(instantiate(&segments[..length], path));
+        }
+    }
+    found.dedup();
+    found
+}
+
+fn instantiate(segments: &[&str], path: &[String]) -> Option<String> {
+    let parts = segments.iter().enumerate().map(|(index, segment)| match *segment {
+        "*" => path.get(index).map(String::as_str),
+        fixed => Some(fixed),
+    });
+    parts.collect::<Option<Vec<_>>>().map(|parts| parts.join("."))
+}

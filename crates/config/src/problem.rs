@@ -1,0 +1,172 @@
+//! What is wrong with a configuration: every problem, with its place and what was expected.
+
+use std::fmt;
+use std::ops::Range;
+
+use serde::Serialize;
+
+use crate::source::Source;
+
+/// The most problems one error reports, so that a hostile file cannot flood a terminal.
+pub const MAX_PROBLEMS: usize = 50;
+
+/// The most characters of a foreign text that a message repeats.
+const MAX_QUOTED: usize = 60;
+
+/// A configuration that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", render(problems, *left_out))]
+pub struct Error {
+    /// At most [`MAX_PROBLEMS`], lowest layer first, each file from top to bottom.
+    pub problems: Vec<Problem>,
+    /// How many more there were.
+    pub left_out: usize,
+}
+
+/// One thing that is wrong; its display is a whole message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    pub kind: ProblemKind,
+    /// The key, as far as there is one.
+    pub key: Option<String>,
+    pub source: Source,
+    /// What was expected, found or probably meant.
+    pub detail: String,
+}
+
+/// The kinds of problems.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProblemKind {
+    Syntax,
+    UnknownKey,
+    BadName,
+    WrongType,
+    Invalid,
+    OutOfRange,
+    Repeated,
+    Missing,
+}
+
+/// A problem inside a value, before its key and file are known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) kind: ProblemKind,
+    pub(crate) span: Range<usize>,
+    /// The path below the key that holds the value, for example the field of a hook.
+    pub(crate) below: Option<String>,
+    pub(crate) detail: String,
+}
+
+impl Error {
+    /// Makes an error of the problems, if there are any.
+    pub(crate) fn of(mut problems: Vec<Problem>) -> Result<(), Self> {
+        if problems.is_empty() {
+            return Ok(());
+        }
+        let left_out = problems.len().saturating_sub(MAX_PROBLEMS);
+        problems.truncate(MAX_PROBLEMS);
+        Err(Self { problems, left_out })
+    }
+}
+
+impl Fault {
+    pub(crate) fn new(kind: ProblemKind, span: &Range<usize>, detail: impl Into<String>) -> Self {
+        Self { kind, span: span.clone(), below: None, detail: detail.into() }
+    }
+
+    /// Attaches the key that holds the value and the value's source.
+    pub(crate) fn into_problem(self, key: &str, source: Source) -> Problem {
+        let key = self.below.map_or_else(|| key.to_owned(), |below| format!("{key}.{below}"));
+        Problem { kind: self.kind, key: Some(key), source, detail: self.detail }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind.headline())?;
+        if let Some(key) = &self.key {
+            write!(f, " {}", quote(key))?;
+        }
+        match &self.source {
+            Source::Default => f.write_str(" in the defaults")?,
+            Source::User(place) | Source::Project(place) => write!(f, " at {place}")?,
+            Source::Environment { variable } => write!(f, " in {}", escape(variable))?,
+            Source::Flag { flag } => write!(f, " in {}", escape(flag))?,
+        }
+        write!(f, "; {}", self.detail)
+    }
+}
+
+impl ProblemKind {
+    fn headline(self) -> &'static str {
+        match self {
+            Self::Syntax => "invalid TOML",
+            Self::UnknownKey => "unknown key",
+            Self::BadName => "bad name",
+            Self::WrongType => "wrong type for",
+            Self::Invalid => "invalid value for",
+            Self::OutOfRange => "value out of range for",
+            Self::Repeated => "repeated key",
+            Self::Missing => "missing key",
+        }
+    }
+}
+
+/// Quotes a foreign text for a message: escaped and not longer than is useful.
+pub(crate) fn quote(text: &str) -> String {
+    match text.char_indices().nth(MAX_QUOTED) {
+        Some((end, _)) => format!("{:?}…", &text[..end]),
+        None => format!("{text:?}"),
+    }
+}
+
+/// Makes a foreign text safe to print without quotes.
+pub(crate) fn escape(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for character in text.chars() {
+        if is_unsafe(character) {
+            safe.extend(character.escape_default());
+        } else {
+            safe.push(character);
+        }
+    }
+    safe
+}
+
+/// Controls, and the marks that reorder the text around them.
+fn is_unsafe(character: char) -> bool {
+    character.is_control() || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+fn render(problems: &[Problem], left_out: usize) -> String {
+    let mut lines: Vec<String> = problems.iter().map(Problem::to_string).collect();
+    if left_out > 0 {
+        lines.push(format!("and {left_out} more problems"));
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_text_cannot_drive_a_terminal() {
+        assert_eq!(quote("a\u{1b}[2Jb"), r#""a\u{1b}[2Jb""#);
+        assert_eq!(escape("a\u{1b}[2J\nb\u{202e}"), r"a\u{1b}[2J\nb\u{202e}");
+        assert_eq!(quote(&"x".repeat(1000)).chars().count(), MAX_QUOTED + 3);
+    }
+
+    #[test]
+    fn a_flood_of_problems_is_counted_not_printed() {
+        let problem =
+            Fault::new(ProblemKind::Invalid, &(0..0), "no").into_problem("k", Source::Default);
+        assert_eq!(Error::of(Vec::new()), Ok(()));
+        let exactly = Error::of(vec![problem.clone(); MAX_PROBLEMS]).unwrap_err();
+        assert_eq!((exactly.problems.len(), exactly.left_out), (MAX_PROBLEMS, 0));
+        let more = Error::of(vec![problem; MAX_PROBLEMS + 2]).unwrap_err();
+        assert_eq!((more.problems.len(), more.left_out), (MAX_PROBLEMS, 2));
+        assert!(more.to_string().ends_with("and 2 more problems"));
+    }
+}

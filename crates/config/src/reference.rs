@@ -1,0 +1,80 @@
+//! The reference of all keys, as Markdown made from the table.
+
+use crate::environment::RESERVED_VARIABLES;
+use crate::key::{Fallback, Key, keys};
+use crate::shape::Shape;
+use crate::table::SECTIONS;
+use crate::types::SAFE_VARIABLES;
+
+/// Writes the reference; a page that contains it can be compared with it by a test.
+pub fn reference_markdown() -> String {
+    let sections = SECTIONS.iter().map(|(prefix, doc)| section(prefix, doc));
+    let mut parts: Vec<String> = sections.collect();
+    parts.push(notes());
+    parts.join("\n")
+}
+
+fn section(prefix: &str, doc: &str) -> String {
+    let title = prefix.replace('*', "NAME");
+    let rows: String = keys().filter(|key| is_in(key, prefix)).map(row).collect();
+    format!(
+        "## `[{title}]`\n\n{}\n\n| key | takes | default | variable | meaning |\n|---|---|---|---|---|\n{rows}",
+        doc.trim()
+    )
+}
+
+fn is_in(key: &Key, prefix: &str) -> bool {
+    key.name.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('.'))
+}
+
+fn row(key: &Key) -> String {
+    let name = key.name.replacen('*', "NAME", 1).replace('*', "VARIABLE");
+    let variable = key.variable().map_or_else(String::new, |variable| format!("`{variable}`"));
+    let cells =
+        [format!("`{name}`"), takes(key), default(key), variable, key.description().to_owned()];
+    format!("| {} |\n", cells.map(|cell| cell.replace('|', "\\|")).join(" | "))
+}
+
+fn takes(key: &Key) -> String {
+    match amount_range(key) {
+        Some(range) => format!("{}, {range}", key.takes()),
+        None => key.takes(),
+    }
+}
+
+fn amount_range(key: &Key) -> Option<String> {
+    let shape = (key.shape)();
+    let amount = if let Shape::OrOff(inner) = &shape { inner } else { &shape };
+    matches!(amount, Shape::Duration | Shape::Size | Shape::Count)
+        .then(|| format!("{} to {}", shape.amount(key.limits.min), shape.amount(key.limits.max)))
+}
+
+fn default(key: &Key) -> String {
+    match key.fallback {
+        Fallback::Value(text) => format!("`{text}`"),
+        Fallback::Unset => "unset".into(),
+        Fallback::Required => "required".into(),
+    }
+}
+
+fn notes() -> String {
+    let code = |names: &[&str]| {
+        names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+    };
+    format!(
+        "## Notation\n\n\
+         - **duration**: `\"250ms\"`, `\"2s\"`, `\"5m\"`, `\"1h30m\"`, `\"1d\"`, or an integer of seconds.\n\
+         - **size**: `\"64MiB\"`, `\"1GB\"`, or an integer of bytes; units B, KB, MB, GB, TB, KiB, MiB, GiB, TiB.\n\
+         - **command**: a string for `sh -c`, or an array of the program and its arguments.\n\
+         - **hook**: a command, or `{{ command = …, time_limit = …, output_limit = … }}`.\n\
+         - **off**: `false` or `\"off\"`; an empty array for a list. Off hides what a lower layer set.\n\
+         - **variable**: `PROVOST_`, then the key in upper case with `_` for each dot; an empty one counts as unset. \
+           `PROVOST_STALE_SECONDS` is a second name for `session.stale_after`, in whole seconds.\n\n\
+         Precedence: flag, environment, project, user, default. Lists and commands replace those of a lower layer; \
+         agents and their variables are merged name by name.\n\n\
+         No keys: {}.\n\n\
+         Variables that every child gets if they are set: {}.\n",
+        code(RESERVED_VARIABLES),
+        code(SAFE_VARIABLES)
+    )
+}

@@ -1,0 +1,343 @@
+//! Five layers become one configuration, and every value remembers where it came from.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use serde_json::Value as Json;
+
+use crate::document;
+use crate::environment::{self, Warning};
+use crate::key::{Fallback, Key, keys};
+use crate::load::File;
+use crate::node::Node;
+use crate::pattern::{self, Match};
+use crate::problem::{Error, Fault, Problem, ProblemKind};
+use crate::source::Source;
+use crate::suggest;
+use crate::table::{Agent, Environment, Event, HookDefaults, Session, Ui, Verify, Worktree};
+use crate::types::{Choice, Hook, HookSpec};
+use crate::value::{Chosen, Setting};
+
+/// All that a configuration is made of.
+#[derive(Debug, Clone, Default)]
+pub struct Inputs {
+    pub user: Option<File>,
+    pub project: Option<File>,
+    /// The whole environment; only Provost's own variables are looked at.
+    pub environment: BTreeMap<String, String>,
+    /// A later flag beats an earlier one.
+    pub flags: Vec<Flag>,
+}
+
+/// A key set on the command line.
+#[derive(Debug, Clone)]
+pub struct Flag {
+    /// The flag as typed, for messages and provenance: `--check`.
+    pub flag: String,
+    pub key: String,
+    pub value: FlagValue,
+}
+
+/// What a flag says; an empty list switches a list off.
+#[derive(Debug, Clone)]
+pub enum FlagValue {
+    Text(String),
+    List(Vec<String>),
+}
+
+/// The configuration that holds.
+#[derive(Debug, Clone)]
+pub struct Resolved {
+    pub session: Session,
+    pub verify: Verify,
+    pub worktree: Worktree,
+    pub hook_defaults: HookDefaults,
+    /// The hooks that are on, with the limits that apply to them.
+    pub hooks: BTreeMap<Event, Hook>,
+    pub agents: BTreeMap<String, Agent>,
+    pub environment: Environment,
+    pub ui: Ui,
+    /// Where each key's value came from; a key that nothing set has [`Source::Default`].
+    pub provenance: BTreeMap<String, Source>,
+    pub warnings: Vec<Warning>,
+    entries: Vec<Entry>,
+}
+
+/// A key with its value, its source and the values that it hides.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Entry {
+    pub key: String,
+    /// `null` if unset, `false` if an option that takes more than a switch is off; secrets are masked.
+    pub value: Json,
+    pub source: Source,
+    /// Highest layer first.
+    pub shadowed: Vec<Shadowed>,
+}
+
+/// A value that a higher layer hides.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Shadowed {
+    pub source: Source,
+    pub value: Json,
+}
+
+/// Puts the layers together, or reports all problems of all of them.
+pub fn resolve(inputs: &Inputs) -> Result<Resolved, Error> {
+    let layers = Layers::read(inputs);
+    Error::of(layers.problems)?;
+    let keys = by_key(layers.given);
+    let chosen = choose(&keys);
+    let entries: Vec<Entry> =
+        keys.into_iter().map(|(place, given)| entry(place.2, given)).collect();
+    Ok(resolved(&chosen, entries, layers.warnings))
+}
+
+impl Resolved {
+    /// Every key with its value and source, in the order of the table.
+    pub fn explain(&self) -> &[Entry] {
+        &self.entries
+    }
+}
+
+/// A value that one layer gives to one key, checked.
+#[derive(Debug)]
+pub(crate) struct Given {
+    pub(crate) key: &'static Key,
+    /// The key with names in place of stars.
+    pub(crate) name: String,
+    pub(crate) source: Source,
+    pub(crate) node: Node,
+    pub(crate) shown: Json,
+}
+
+impl Given {
+    /// Checks a value; `locate` finds where a fault in it stands.
+    pub(crate) fn check(
+        key: &'static Key,
+        name: String,
+        source: Source,
+        node: Node,
+        locate: impl Fn(&Fault) -> Source,
+    ) -> Result<Self, Vec<Problem>> {
+        match (key.check)(&node, key.limits) {
+            Ok(shown) => Ok(Self { key, name, source, node, shown }),
+            Err(faults) => {
+                Err(faults.into_iter().map(|fault| located(fault, &name, &locate)).collect())
+            }
+        }
+    }
+}
+
+fn located(fault: Fault, name: &str, locate: impl Fn(&Fault) -> Source) -> Problem {
+    let source = locate(&fault);
+    fault.into_problem(name, source)
+}
+
+/// What all layers give, lowest first.
+#[derive(Default)]
+struct Layers {
+    given: Vec<Given>,
+    problems: Vec<Problem>,
+    warnings: Vec<Warning>,
+}
+
+impl Layers {
+    fn read(inputs: &Inputs) -> Self {
+        let mut layers = Self::default();
+        layers.file(inputs.user.as_ref(), Source::User);
+        layers.file(inputs.project.as_ref(), Source::Project);
+        layers.environment(&inputs.environment);
+        inputs.flags.iter().for_each(|flag| layers.flag(flag));
+        layers.complete_agents();
+        layers.defaults();
+        layers
+    }
+
+    fn file(&mut self, file: Option<&File>, source: fn(crate::source::Place) -> Source) {
+        if let Some(file) = file {
+            let reading = document::read(&file.name, &file.text, source);
+            self.given.extend(reading.given);
+            self.problems.extend(reading.problems);
+        }
+    }
+
+    fn environment(&mut self, variables: &BTreeMap<String, String>) {
+        let reading = environment::read(variables);
+        self.given.extend(reading.given);
+        self.problems.extend(reading.problems);
+        self.warnings = reading.warnings;
+    }
+
+    fn flag(&mut self, flag: &Flag) {
+        match flag_value(flag) {
+            Ok(given) => self.given.push(given),
+            Err(problems) => self.problems.extend(problems),
+        }
+    }
+
+    /// Every agent that any layer names has all that an agent needs.
+    fn complete_agents(&mut self) {
+        let first_mentions = self.first_mentions();
+        for (agent, source) in &first_mentions {
+            for key in agent_keys() {
+                let name = key.name.replacen('*', agent, 1);
+                match key.default_node() {
+                    Some(node) => self.add_default(key, name, node),
+                    None => self.require(key, &name, source),
+                }
+            }
+        }
+    }
+
+    fn require(&mut self, key: &Key, name: &str, source: &Source) {
+        let given = self.given.iter().any(|given| given.name == name);
+        let reported = self.problems.iter().any(|problem| problem.key.as_deref() == Some(name));
+        if key.fallback == Fallback::Required && !given && !reported {
+            let fault = Fault::new(
+                ProblemKind::Missing,
+                &(0..0),
+                format!("expected {}", (key.shape)().expected()),
+            );
+            self.problems.push(fault.into_problem(name, source.clone()));
+        }
+    }
+
+    fn first_mentions(&self) -> BTreeMap<String, Source> {
+        let mut agents = BTreeMap::new();
+        for given in &self.given {
+            if let Some(agent) = agent_of(&given.name) {
+                agents.entry(agent.to_owned()).or_insert_with(|| given.source.clone());
+            }
+        }
+        agents
+    }
+
+    fn defaults(&mut self) {
+        for key in keys().filter(|key| !key.name.contains('*')) {
+            if let Some(node) = key.default_node() {
+                self.add_default(key, key.name.to_owned(), node);
+            }
+        }
+    }
+
+    /// A default goes below everything that was given before.
+    fn add_default(&mut self, key: &'static Key, name: String, node: Node) {
+        let given = Given::check(key, name, Source::Default, node, |_| Source::Default);
+        self.given.insert(0, given.expect("defaults are valid"));
+    }
+}
+
+fn flag_value(flag: &Flag) -> Result<Given, Vec<Problem>> {
+    let path: Vec<String> = flag.key.split('.').map(str::to_owned).collect();
+    let source = || Source::Flag { flag: flag.flag.clone() };
+    let refuse =
+        |kind, detail| vec![Fault::new(kind, &(0..0), detail).into_problem(&flag.key, source())];
+    let wrong_name = (1..=path.len()).find_map(|length| pattern::name_fault(&path[..length]));
+    if let Some(why) = wrong_name {
+        return Err(refuse(ProblemKind::BadName, why));
+    }
+    let Match::Key(key) = pattern::find(&path) else {
+        return Err(refuse(ProblemKind::UnknownKey, suggest::for_path(&path)));
+    };
+    let node = match &flag.value {
+        FlagValue::Text(text) => Node::written(text),
+        FlagValue::List(texts) => Node::written_list(texts),
+    };
+    Given::check(key, flag.key.clone(), source(), node, |_| source())
+}
+
+fn agent_keys() -> impl Iterator<Item = &'static Key> {
+    keys().filter(|key| key.name.starts_with("agents.*."))
+}
+
+fn agent_of(name: &str) -> Option<&str> {
+    name.strip_prefix("agents.")?.split('.').next()
+}
+
+/// Where an entry stands in a listing: section, agent, key.
+type Rank = (usize, String, String);
+
+/// Groups what was given by key, in the order of the table; the highest layer comes last.
+fn by_key(given: Vec<Given>) -> Vec<(Rank, Vec<Given>)> {
+    let mut groups: BTreeMap<(usize, String, usize, String), Vec<Given>> = BTreeMap::new();
+    for (index, key) in keys().enumerate().filter(|(_, key)| !key.name.contains('*')) {
+        groups.insert((section_rank(key), String::new(), index, key.name.to_owned()), Vec::new());
+    }
+    for given in given {
+        let agent = agent_of(&given.name).unwrap_or_default().to_owned();
+        let index = keys().position(|key| key.name == given.key.name).unwrap_or_default();
+        groups
+            .entry((section_rank(given.key), agent, index, given.name.clone()))
+            .or_default()
+            .push(given);
+    }
+    groups
+        .into_iter()
+        .map(|((section, agent, _, name), given)| ((section, agent, name), given))
+        .collect()
+}
+
+fn section_rank(key: &Key) -> usize {
+    let section = key.segments().next();
+    keys().position(|other| other.segments().next() == section).unwrap_or_default()
+}
+
+fn choose(groups: &[(Rank, Vec<Given>)]) -> Chosen {
+    let mut chosen = Chosen::default();
+    for given in groups.iter().filter_map(|(_, given)| given.last()) {
+        chosen.insert(given.name.clone(), given.node.clone());
+    }
+    chosen
+}
+
+fn entry(key: String, mut given: Vec<Given>) -> Entry {
+    let winner = given.pop().map(|given| (given.shown, given.source));
+    let (value, source) = winner.unwrap_or((Json::Null, Source::Default));
+    let hidden = given.into_iter().rev();
+    let shadowed =
+        hidden.map(|given| Shadowed { source: given.source, value: given.shown }).collect();
+    Entry { key, value, source, shadowed }
+}
+
+fn resolved(chosen: &Chosen, entries: Vec<Entry>, warnings: Vec<Warning>) -> Resolved {
+    let hook_defaults = HookDefaults::take(chosen, "hooks");
+    Resolved {
+        session: Session::take(chosen, "session"),
+        verify: Verify::take(chosen, "verify"),
+        worktree: Worktree::take(chosen, "worktree"),
+        hooks: hooks(chosen, &hook_defaults),
+        hook_defaults,
+        agents: agents(chosen, &entries),
+        environment: Environment::take(chosen, "environment"),
+        ui: Ui::take(chosen, "ui"),
+        provenance: entries.iter().map(|entry| (entry.key.clone(), entry.source.clone())).collect(),
+        warnings,
+        entries,
+    }
+}
+
+fn hooks(chosen: &Chosen, defaults: &HookDefaults) -> BTreeMap<Event, Hook> {
+    let mut hooks = BTreeMap::new();
+    for event in Event::ALL {
+        if let Choice::On(spec) = <Choice<HookSpec> as Setting>::take(chosen, event.key()) {
+            hooks.insert(*event, with_limits(spec, defaults));
+        }
+    }
+    hooks
+}
+
+fn with_limits(spec: HookSpec, defaults: &HookDefaults) -> Hook {
+    Hook {
+        command: spec.command,
+        time_limit: spec.time_limit.unwrap_or(defaults.time_limit),
+        output_limit: spec.output_limit.unwrap_or(defaults.output_limit),
+    }
+}
+
+fn agents(chosen: &Chosen, entries: &[Entry]) -> BTreeMap<String, Agent> {
+    let names: BTreeSet<&str> = entries.iter().filter_map(|entry| agent_of(&entry.key)).collect();
+    names
+        .into_iter()
+        .map(|name| (name.to_owned(), Agent::take(chosen, &format!("agents.{name}"))))
+        .collect()
+}

@@ -1,0 +1,134 @@
+//! The JSON Schema of `provost.toml`, for editors.
+
+use serde_json::{Map, Value as Json, json};
+
+use crate::key::{Fallback, Key, keys};
+use crate::shape::{Limits, Shape};
+use crate::table::{EVENT_KEYS, OUTPUT, SECTIONS, TIME};
+
+/// Makes the schema from the table.
+pub fn schema() -> Json {
+    let mut root = table("Configuration of Provost.");
+    for key in keys() {
+        insert(&mut root, &key.segments().collect::<Vec<_>>(), key);
+    }
+    for key in EVENT_KEYS {
+        let quoted = key.name.trim_start_matches("hooks.");
+        insert(&mut root, &["hooks", quoted], key);
+    }
+    describe_sections(&mut root);
+    root["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
+    root["title"] = json!("provost.toml");
+    root
+}
+
+fn table(description: &str) -> Json {
+    json!({"type": "object", "description": description, "additionalProperties": false})
+}
+
+/// Puts a key's schema at its path, making the tables on the way.
+fn insert(at: &mut Json, path: &[&str], key: &Key) {
+    match path {
+        [] => {}
+        [leaf] => *child(at, leaf) = key_schema(key),
+        [first, rest @ ..] => {
+            let below = child(at, first);
+            if below.is_null() {
+                *below = table("");
+            }
+            insert(below, rest, key);
+        }
+    }
+}
+
+/// The schema of a name in a table; a star stands for every name.
+fn child<'a>(at: &'a mut Json, name: &str) -> &'a mut Json {
+    if name != "*" {
+        return &mut at["properties"][name];
+    }
+    let any = &mut at["additionalProperties"];
+    if any.is_boolean() {
+        *any = Json::Null;
+    }
+    any
+}
+
+fn describe_sections(root: &mut Json) {
+    for (prefix, doc) in SECTIONS {
+        let first = prefix.split('.').next().unwrap_or(prefix);
+        root["properties"][first]["description"] = json!(doc.trim());
+    }
+    for key in keys().filter(|key| key.fallback == Fallback::Required) {
+        let segments: Vec<&str> = key.segments().collect();
+        mark_required(root, &segments);
+    }
+    root["properties"]["hooks"]["properties"]["session"]["description"] =
+        json!("Hooks on sessions.");
+    root["properties"]["agents"]["additionalProperties"]["description"] = json!("An agent.");
+    root["properties"]["agents"]["additionalProperties"]["properties"]["env"]["description"] =
+        json!("Variables of the agent's environment.");
+}
+
+/// Required keys may come from another layer, so the schema only notes them.
+fn mark_required(root: &mut Json, segments: &[&str]) {
+    let mut at = root;
+    for segment in segments {
+        at = child(at, segment);
+    }
+    let text = at["description"].as_str().unwrap_or_default();
+    at["description"] = json!(format!("{text} Required, in one of the files."));
+}
+
+fn key_schema(key: &Key) -> Json {
+    let mut schema = shape_schema(&(key.shape)(), key.limits);
+    schema["description"] = json!(key.description());
+    if let Some(default) = key.default_value() {
+        schema["default"] = default;
+    }
+    schema
+}
+
+fn shape_schema(shape: &Shape, limits: Limits) -> Json {
+    match shape {
+        Shape::Switch => json!({"type": "boolean"}),
+        Shape::Duration => duration(limits),
+        Shape::Size => size(limits),
+        Shape::Count => json!({"type": "integer", "minimum": limits.min, "maximum": limits.max}),
+        Shape::Word(words) => json!({"enum": words}),
+        Shape::Text(_) => json!({"type": "string"}),
+        Shape::Command => json!({"anyOf": [{"type": "string", "minLength": 1}, argv()]}),
+        Shape::Argv => argv(),
+        Shape::Hook => hook(),
+        Shape::List(inner) => json!({"type": "array", "items": shape_schema(inner, Limits::NONE)}),
+        Shape::OrOff(inner) => {
+            json!({"anyOf": [shape_schema(inner, limits), {"enum": [false, "off"]}]})
+        }
+    }
+}
+
+fn duration(limits: Limits) -> Json {
+    let text =
+        json!({"type": "string", "pattern": r"^(\d+|(?=\d)(\d+d)?(\d+h)?(\d+m)?(\d+s)?(\d+ms)?)$"});
+    let seconds = json!({"type": "integer", "minimum": limits.min.div_ceil(1000), "maximum": limits.max / 1000});
+    json!({"anyOf": [text, seconds]})
+}
+
+fn size(limits: Limits) -> Json {
+    let text = json!({"type": "string", "pattern": r"^\d+(B|[KMGT]i?B)?$"});
+    json!({"anyOf": [text, {"type": "integer", "minimum": limits.min, "maximum": limits.max}]})
+}
+
+fn argv() -> Json {
+    json!({"type": "array", "items": {"type": "string"}, "minItems": 1})
+}
+
+fn hook() -> Json {
+    let mut fields = Map::new();
+    fields.insert("command".into(), shape_schema(&Shape::Command, Limits::NONE));
+    fields.insert("time_limit".into(), duration(TIME));
+    fields.insert("output_limit".into(), size(OUTPUT));
+    let full = json!({
+        "type": "object", "properties": fields, "required": ["command"], "additionalProperties": false,
+    });
+    json!({"anyOf": [shape_schema(&Shape::Command, Limits::NONE), full]})
+}

@@ -1,0 +1,125 @@
+//! What a key takes, told once for messages, for the schema and for the reference.
+
+use crate::types::{bytes, duration};
+
+/// The form of a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Switch,
+    Duration,
+    Size,
+    Count,
+    Word(&'static [&'static str]),
+    Text(Wording),
+    Command,
+    Argv,
+    Hook,
+    List(Box<Shape>),
+    /// The form, or an explicit off.
+    OrOff(Box<Shape>),
+}
+
+/// How a plain text is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Wording {
+    pub(crate) one: &'static str,
+    pub(crate) many: &'static str,
+}
+
+/// The smallest and the largest value of a number, a duration (in milliseconds) or a size (in bytes).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Limits {
+    pub(crate) min: u64,
+    pub(crate) max: u64,
+}
+
+impl Limits {
+    /// For values that are no amounts.
+    pub(crate) const NONE: Self = Self { min: 0, max: u64::MAX };
+
+    pub(crate) fn contains(self, amount: u64) -> bool {
+        (self.min..=self.max).contains(&amount)
+    }
+}
+
+impl Shape {
+    /// The type's name in the reference.
+    pub(crate) fn label(&self) -> String {
+        match self {
+            Self::Switch => "boolean".into(),
+            Self::Duration => "duration".into(),
+            Self::Size => "size".into(),
+            Self::Count => "integer".into(),
+            Self::Word(words) => {
+                words.iter().map(|word| format!("`{word:?}`")).collect::<Vec<_>>().join(", ")
+            }
+            Self::Text(wording) => wording.one.into(),
+            Self::Command => "command".into(),
+            Self::Argv => "program and arguments".into(),
+            Self::Hook => "hook".into(),
+            Self::List(inner) => format!("list of {}", inner.plural()),
+            Self::OrOff(inner) => format!("{} or off", inner.label()),
+        }
+    }
+
+    /// What should have been there, for the middle of a sentence.
+    pub(crate) fn expected(&self) -> String {
+        match self {
+            Self::Switch => "true or false".into(),
+            Self::Duration => {
+                r#"a duration such as "250ms", "2s" or "1h30m", or whole seconds"#.into()
+            }
+            Self::Size => r#"a size such as "64MiB" or "1GB", or whole bytes"#.into(),
+            Self::Count => "a whole number".into(),
+            Self::Word(words) => one_of(words),
+            Self::Text(wording) => format!("a string ({})", wording.one),
+            Self::Command => "a command: a string for the shell or an array of strings".into(),
+            Self::Argv => "an array of strings: the program and its arguments".into(),
+            Self::Hook => "a command, or a table with command, time_limit and output_limit".into(),
+            Self::List(inner) => format!("an array of {}", inner.plural()),
+            Self::OrOff(inner) => format!(r#"{}, or "off""#, inner.expected()),
+        }
+    }
+
+    /// Whether one text can hold the value, as in a variable of the environment.
+    pub(crate) fn is_scalar(&self) -> bool {
+        match self {
+            Self::Switch | Self::Duration | Self::Size | Self::Count => true,
+            Self::Word(_) | Self::Text(_) | Self::Command | Self::Hook => true,
+            Self::Argv | Self::List(_) => false,
+            Self::OrOff(inner) => inner.is_scalar(),
+        }
+    }
+
+    /// Writes an amount in the shape's own notation.
+    pub(crate) fn amount(&self, amount: u64) -> String {
+        match self {
+            Self::Duration => duration::format(std::time::Duration::from_millis(amount)),
+            Self::Size => bytes::format(amount),
+            Self::OrOff(inner) => inner.amount(amount),
+            Self::Switch | Self::Count | Self::Word(_) | Self::Text(_) => amount.to_string(),
+            Self::Command | Self::Argv | Self::Hook | Self::List(_) => amount.to_string(),
+        }
+    }
+
+    fn plural(&self) -> String {
+        match self {
+            Self::Text(wording) => wording.many.into(),
+            Self::Switch | Self::Duration | Self::Size | Self::Count => {
+                format!("{}s", self.label())
+            }
+            Self::Word(_) | Self::Command | Self::Argv | Self::Hook => format!("{}s", self.label()),
+            Self::List(_) | Self::OrOff(_) => self.label(),
+        }
+    }
+}
+
+/// Lists words for the middle of a sentence.
+pub(crate) fn one_of(words: &[impl AsRef<str>]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| format!("{:?}", word.as_ref())).collect();
+    match quoted.as_slice() {
+        [] => "nothing".into(),
+        [only] => only.clone(),
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
+    }
+}

@@ -1,0 +1,63 @@
+//! Where a value came from.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::problem::escape;
+
+/// The layer that gave a value, lowest first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "layer", rename_all = "snake_case")]
+pub enum Source {
+    /// Built in; also stands for an option that no layer set.
+    Default,
+    /// The user's own file.
+    User(Place),
+    /// The file in the repository.
+    Project(Place),
+    /// A variable of the environment.
+    Environment { variable: String },
+    /// The command line.
+    Flag { flag: String },
+}
+
+/// A position in a file; line and column count from one, columns in characters.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Place {
+    /// The file's name as the caller gave it.
+    pub file: String,
+    pub line: usize,
+    pub column: usize,
+}
+
+impl Place {
+    /// Finds the position of a byte offset in a file's text.
+    pub(crate) fn at(file: &str, text: &str, offset: usize) -> Self {
+        let before = text.get(..offset).unwrap_or(text);
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        Self {
+            file: file.to_owned(),
+            line: before.matches('\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", escape(&self.file), self.line, self.column)
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::User(place) => write!(f, "user ({place})"),
+            Self::Project(place) => write!(f, "project ({place})"),
+            Self::Environment { variable } => write!(f, "environment ({})", escape(variable)),
+            Self::Flag { flag } => write!(f, "flag ({})", escape(flag)),
+        }
+    }
+}

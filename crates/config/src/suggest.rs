@@ -1,0 +1,121 @@
+//! What was probably meant: the nearest of the names that exist.
+
+use crate::pattern;
+use crate::problem::quote;
+use crate::shape::one_of;
+
+/// The longest name that is compared; the comparison is quadratic and the name is foreign.
+const MAX_COMPARED: usize = 128;
+
+/// The name that is near enough to be a slip of the pen, if there is one.
+pub(crate) fn nearest<'a>(
+    given: &str,
+    names: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    if given.len() > MAX_COMPARED {
+        return None;
+    }
+    let near =
+        names.into_iter().filter_map(|name| slip(given, name).map(|distance| (distance, name)));
+    near.min_by_key(|(distance, _)| *distance).map(|(_, name)| name)
+}
+
+/// Says which of a few names was meant, or which there are.
+pub(crate) fn among(given: &str, names: &[&'static str]) -> String {
+    match nearest(given, names.iter().copied()) {
+        Some(name) => did_you_mean(name),
+        None => format!("expected {}", one_of(names)),
+    }
+}
+
+/// Says which key was meant by an unknown path, or what may stand there.
+pub(crate) fn for_path(path: &[String]) -> String {
+    let candidates = pattern::candidates(path);
+    let meant = nearest(&path.join("."), candidates.iter().map(String::as_str));
+    match meant.or_else(|| same_leaf(path, &candidates)) {
+        Some(name) => did_you_mean(name),
+        None => expected_below(path),
+    }
+}
+
+fn did_you_mean(name: &str) -> String {
+    format!("did you mean {}?", quote(name))
+}
+
+/// A key of the same last name in another section: it was put in the wrong place.
+fn same_leaf<'a>(path: &[String], candidates: &'a [String]) -> Option<&'a str> {
+    let leaf = path.last()?;
+    let ends = |name: &&String| name.rsplit('.').next() == Some(leaf) && **name != *leaf;
+    candidates.iter().find(ends).map(String::as_str)
+}
+
+/// The names that may stand at the deepest point where the path is still right.
+fn expected_below(path: &[String]) -> String {
+    let known = (0..path.len()).rev().map(|length| &path[..length]);
+    let names = known.map(pattern::children).find(|names| !names.is_empty()).unwrap_or_default();
+    format!("expected {}", one_of(&names))
+}
+
+/// The number of slips between two dotted names, unless there are too many. What the names share from
+/// the front does not count towards how many are allowed.
+fn slip(given: &str, name: &str) -> Option<usize> {
+    let (given, name) = without_shared_segments(given, name);
+    let distance = strsim::osa_distance(given, name);
+    let allowed = given.chars().count().max(name.chars().count()).max(3) / 3;
+    (distance <= allowed).then_some(distance)
+}
+
+fn without_shared_segments<'a>(mut left: &'a str, mut right: &'a str) -> (&'a str, &'a str) {
+    while let (Some((head, left_rest)), Some((other, right_rest))) =
+        (left.split_once('.'), right.split_once('.'))
+    {
+        if head != other {
+            break;
+        }
+        (left, right) = (left_rest, right_rest);
+    }
+    (left, right)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hint(path: &str) -> String {
+        for_path(&path.split('.').map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn slips_are_recognised_at_every_depth() {
+        assert_eq!(hint("sesion"), r#"did you mean "session"?"#);
+        assert_eq!(hint("sesion.settle"), r#"did you mean "session.settle"?"#);
+        assert_eq!(hint("session.setlte"), r#"did you mean "session.settle"?"#);
+        assert_eq!(hint("session.time-limit"), r#"did you mean "session.time_limit"?"#);
+        assert_eq!(hint("hooks.session.complete"), r#"did you mean "hooks.session.completed"?"#);
+        assert_eq!(hint("agents.codex.comand"), r#"did you mean "agents.codex.command"?"#);
+    }
+
+    #[test]
+    fn a_key_in_the_wrong_section_is_recognised() {
+        assert_eq!(hint("settle"), r#"did you mean "session.settle"?"#);
+        assert_eq!(hint("session.checks"), r#"did you mean "verify.checks"?"#);
+    }
+
+    #[test]
+    fn without_a_near_name_the_possible_ones_are_listed() {
+        assert_eq!(
+            hint("quux.quux"),
+            r#"expected "session", "verify", "worktree", "hooks", "agents", "environment" or "ui""#
+        );
+        assert_eq!(
+            hint("agents.codex.quux"),
+            r#"expected "driver", "command", "env" or "pass_env""#
+        );
+        assert_eq!(hint("ui.quux"), r#"expected "color""#);
+    }
+
+    #[test]
+    fn a_name_of_any_length_is_answered_at_once() {
+        assert!(hint(&"x".repeat(1 << 20)).starts_with("expected"));
+    }
+}

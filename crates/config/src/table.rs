@@ -1,0 +1,153 @@
+//! The table of keys. To add a key, add a line: its field, its type, its default and its doc comment.
+//!
+//! Whoever adds a key also makes it do something: every accepted key has an observable effect.
+
+use std::time::Duration;
+
+use crate::key::{events, options};
+use crate::shape::Limits;
+use crate::types::{
+    Argv, BranchPrefix, Bytes, Choice, Color, Command, Driver, NamePatterns, RelativePattern,
+    Variables, is_safe,
+};
+
+const HOUR: u64 = 3_600_000;
+
+/// Short waits: none at all is allowed.
+const WINDOW: Limits = Limits { min: 0, max: HOUR };
+
+/// Watches over silence: at least long enough to mean something.
+const SILENCE: Limits = Limits { min: 10, max: 7 * 24 * HOUR };
+
+/// Limits of time: never zero, which would end everything at once.
+pub(crate) const TIME: Limits = Limits { min: 10, max: 365 * 24 * HOUR };
+
+/// Limits of output: room for at least a message.
+pub(crate) const OUTPUT: Limits = Limits { min: 1 << 10, max: 1 << 40 };
+
+/// How often something is tried again by itself.
+const REPEATS: Limits = Limits { min: 0, max: 100 };
+
+options! {
+    /// How sessions are supervised.
+    "session" => Session {
+        /// How long an attempt stays open after its end was seen, so that a late claim still counts.
+        settle: Duration = "2s" in WINDOW;
+        /// How long an open turn may be silent before its session is shown as stalled.
+        stale_after: Duration = "300s" in SILENCE;
+        /// How long output of a process that exited is still waited for.
+        drain: Duration = "2s" in WINDOW;
+        /// How long a process may take to end after TERM before it is killed.
+        stop_grace: Duration = "10s" in WINDOW;
+        /// How long one attempt may take; unset or off means as long as it needs.
+        time_limit: Choice<Duration> = unset in TIME;
+        /// How much output of one launch is kept; at the limit the agent is held, and nothing is dropped.
+        output_limit: Bytes = "1GiB" in OUTPUT;
+        /// How often work that failed its checks is sent back to the agent.
+        rework: u32 = 3 in REPEATS;
+        /// How often a session that was lost or interrupted is resumed by itself.
+        resumes: u32 = 3 in REPEATS;
+        /// Whether exit status 0 counts as the claim that the work is done.
+        exit0_is_done: bool = false;
+        /// Whether work that changed nothing can pass its checks.
+        no_change_ok: bool = false;
+    }
+
+    /// How work is checked.
+    "verify" => Verify {
+        /// The commands that must succeed, run in a clean checkout of the committed tree.
+        checks: Vec<Command> = [];
+        /// How long one check may take.
+        time_limit: Duration = "30m" in TIME;
+        /// How much output of one check is kept.
+        output_limit: Bytes = "64MiB" in OUTPUT;
+        /// What stays in a checkout from one check to the next.
+        keep: Vec<RelativePattern> = ["target", "node_modules"];
+        /// Files whose change is shown in the verdict and needs approval to land.
+        protected: Vec<RelativePattern> = [];
+    }
+
+    /// Where agents work.
+    "worktree" => Worktree {
+        /// Whether each session gets a worktree and a branch of its own; unset leaves it to the command.
+        enabled: Option<bool> = unset;
+        /// What the names of branches begin with, before a slash.
+        branch_prefix: BranchPrefix = "provost";
+        /// Ignored files that are copied into a new worktree.
+        copy: Vec<RelativePattern> = [];
+        /// A command that prepares a new worktree.
+        setup: Choice<Command> = unset;
+    }
+
+    /// Commands that run when something happens, with the event as JSON on standard input.
+    "hooks" => HookDefaults {
+        /// How long a hook may take, unless it says so itself.
+        time_limit: Duration = "30s" in TIME;
+        /// How much output of a hook is kept, unless it says so itself.
+        output_limit: Bytes = "1MiB" in OUTPUT;
+    }
+
+    /// The agents that `--agent NAME` can start.
+    "agents.*" => Agent {
+        /// How Provost talks to the agent.
+        driver: Driver = "command";
+        /// The program and its arguments.
+        command: Argv = required;
+        /// A variable of the agent's environment; `$NAME` takes the value from the daemon's environment.
+        env["*"]: Variables = unset;
+        /// Variables that the agent gets from the daemon's environment; a star at the end stands for any rest.
+        pass_env: NamePatterns = [];
+    }
+
+    /// What every child process gets from the environment.
+    "environment" => Environment {
+        /// Variables that children get besides the safe ones; a star at the end stands for any rest.
+        allow: NamePatterns = [];
+    }
+
+    /// How output for people looks.
+    "ui" => Ui {
+        /// When output is coloured.
+        color: Color = "auto";
+    }
+}
+
+events! {
+    /// a session was opened.
+    SessionOpened = "session.opened";
+    /// a session's agent was started.
+    SessionStarted = "session.started";
+    /// a session waits for a person.
+    SessionNeedsInput = "session.needs_input";
+    /// a session's turn is open and silent for too long.
+    SessionStalled = "session.stalled";
+    /// a session cannot be observed any more.
+    SessionLost = "session.lost";
+    /// a session's work was sent back after failed checks.
+    SessionRework = "session.rework";
+    /// a session's work was claimed to be done, and no check was configured.
+    SessionCompleted = "session.completed";
+    /// a session's work was claimed to be done and passed its checks.
+    SessionSucceeded = "session.succeeded";
+    /// a session's work failed.
+    SessionFailed = "session.failed";
+    /// a session ended cleanly, and nobody said that its work was done.
+    SessionEndedUnclaimed = "session.ended_unclaimed";
+    /// facts about a session contradict each other.
+    SessionDisputed = "session.disputed";
+    /// a session was cancelled.
+    SessionCancelled = "session.cancelled";
+    /// a person accepted a session's work.
+    SessionAccepted = "session.accepted";
+    /// a newer attempt took the place of an unfinished one.
+    SessionSuperseded = "session.superseded";
+    /// a claim arrived after the outcome was sealed.
+    SessionLateClaim = "session.late_claim";
+}
+
+impl Environment {
+    /// Whether a child gets a variable of the daemon's environment.
+    pub fn passes(&self, name: &str) -> bool {
+        is_safe(name) || self.allow.matches(name)
+    }
+}

@@ -1,0 +1,181 @@
+//! Commands, and hooks: commands with limits of their own.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value as Json, json};
+
+use crate::node::{Item, Name, Node};
+use crate::problem::{Fault, ProblemKind};
+use crate::shape::Shape;
+use crate::suggest;
+use crate::table::{OUTPUT, TIME};
+use crate::types::Bytes;
+use crate::value::{Value, bounded, invalid, text, wrong_type};
+
+/// A command: one line for the shell, or a program with its arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    /// Given to `sh -c`.
+    Shell(String),
+    /// Run without a shell.
+    Argv(Argv),
+}
+
+/// A program and its arguments; the program's name is never empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Argv(Vec<String>);
+
+/// A command that runs when an event happens, with the limits that apply to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hook {
+    pub command: Command,
+    pub time_limit: Duration,
+    pub output_limit: Bytes,
+}
+
+/// A hook as written: limits that are missing come from `hooks.time_limit` and `hooks.output_limit`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HookSpec {
+    pub(crate) command: Command,
+    pub(crate) time_limit: Option<Duration>,
+    pub(crate) output_limit: Option<Bytes>,
+}
+
+impl Argv {
+    pub fn program(&self) -> &str {
+        self.0.first().map_or("", String::as_str)
+    }
+
+    pub fn arguments(&self) -> &[String] {
+        self.0.get(1..).unwrap_or_default()
+    }
+
+    pub fn as_slice(&self) -> &[String] {
+        &self.0
+    }
+}
+
+impl Value for Command {
+    fn shape() -> Shape {
+        Shape::Command
+    }
+
+    fn read(node: &Node) -> Result<Self, Vec<Fault>> {
+        match &node.item {
+            Item::Text(line) | Item::Written(line) => shell_line(node, line).map(Self::Shell),
+            Item::List(_) => Argv::read(node).map(Self::Argv),
+            Item::Switch(_) | Item::Integer(_) | Item::Table(_) | Item::Other(_) => {
+                Err(wrong_type::<Self>(node))
+            }
+        }
+    }
+
+    fn show(&self) -> Json {
+        match self {
+            Self::Shell(line) => json!(line),
+            Self::Argv(argv) => argv.show(),
+        }
+    }
+}
+
+impl Value for Argv {
+    fn shape() -> Shape {
+        Shape::Argv
+    }
+
+    fn read(node: &Node) -> Result<Self, Vec<Fault>> {
+        let Item::List(nodes) = &node.item else {
+            return Err(wrong_type::<Self>(node));
+        };
+        let words = nodes.iter().map(argument).collect::<Result<Vec<_>, _>>()?;
+        if words.first().is_none_or(String::is_empty) {
+            return Err(invalid(node, "it names no program"));
+        }
+        Ok(Self(words))
+    }
+
+    fn show(&self) -> Json {
+        json!(self.0)
+    }
+}
+
+impl Value for HookSpec {
+    fn shape() -> Shape {
+        Shape::Hook
+    }
+
+    fn read(node: &Node) -> Result<Self, Vec<Fault>> {
+        match &node.item {
+            Item::Table(fields) => hook_table(node, fields),
+            Item::Text(_) | Item::Written(_) | Item::List(_) => Command::read(node)
+                .map(|command| Self { command, time_limit: None, output_limit: None }),
+            Item::Switch(_) | Item::Integer(_) | Item::Other(_) => Err(wrong_type::<Self>(node)),
+        }
+    }
+
+    fn show(&self) -> Json {
+        if self.time_limit.is_none() && self.output_limit.is_none() {
+            return self.command.show();
+        }
+        let mut fields = Map::from_iter([("command".to_owned(), self.command.show())]);
+        fields.extend(self.time_limit.map(|limit| ("time_limit".to_owned(), limit.show())));
+        fields.extend(self.output_limit.map(|limit| ("output_limit".to_owned(), limit.show())));
+        Json::Object(fields)
+    }
+}
+
+fn shell_line(node: &Node, line: &str) -> Result<String, Vec<Fault>> {
+    if line.trim().is_empty() {
+        return Err(invalid(node, "the command is empty"));
+    }
+    without_nul(node, line)
+}
+
+fn argument(node: &Node) -> Result<String, Vec<Fault>> {
+    without_nul(node, text::<Argv>(node)?)
+}
+
+/// No argument of a process can hold a NUL, so a value with one could never run.
+fn without_nul(node: &Node, text: &str) -> Result<String, Vec<Fault>> {
+    if text.contains('\0') {
+        Err(invalid(node, "it contains a NUL character"))
+    } else {
+        Ok(text.to_owned())
+    }
+}
+
+/// The fields of a hook's table.
+const FIELDS: [&str; 3] = ["command", "time_limit", "output_limit"];
+
+fn hook_table(node: &Node, fields: &[(Name, Node)]) -> Result<HookSpec, Vec<Fault>> {
+    let (mut command, mut time_limit, mut output_limit) = (None, None, None);
+    let mut faults = Vec::new();
+    for (name, value) in fields {
+        let read = match name.text.as_str() {
+            "command" => Command::read(value).map(|read| command = Some(read)),
+            "time_limit" => bounded(value, TIME).map(|read| time_limit = Some(read)),
+            "output_limit" => bounded(value, OUTPUT).map(|read| output_limit = Some(read)),
+            unknown => Err(vec![unknown_field(name, unknown)]),
+        };
+        faults.extend(read.err().into_iter().flatten().map(|fault| below(fault, &name.text)));
+    }
+    let has_command = fields.iter().any(|(name, _)| name.text == "command");
+    if !has_command {
+        faults.push(below(
+            Fault::new(ProblemKind::Missing, &node.span, "a hook names its command"),
+            "command",
+        ));
+    }
+    match command {
+        Some(command) if faults.is_empty() => Ok(HookSpec { command, time_limit, output_limit }),
+        Some(_) | None => Err(faults),
+    }
+}
+
+fn below(fault: Fault, field: &str) -> Fault {
+    Fault { below: Some(field.to_owned()), ..fault }
+}
+
+fn unknown_field(name: &Name, unknown: &str) -> Fault {
+    Fault::new(ProblemKind::UnknownKey, &name.span, suggest::among(unknown, &FIELDS))
+}

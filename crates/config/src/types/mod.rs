@@ -1,0 +1,18 @@
+//! The types that values of the configuration have.
+
+pub(crate) mod bytes;
+mod choice;
+mod command;
+pub(crate) mod duration;
+mod names;
+mod paths;
+mod words;
+
+pub use bytes::Bytes;
+pub use choice::Choice;
+pub(crate) use command::HookSpec;
+pub use command::{Argv, Command, Hook};
+pub use names::{NamePatterns, SAFE_VARIABLES, Variable, Variables};
+pub(crate) use names::{agent_name_fault, is_safe, variable_name_fault};
+pub use paths::{BranchPrefix, RelativePattern};
+pub use words::{Color, Driver};

@@ -1,0 +1,238 @@
+//! Names of agents and of variables, and what the environment of a child is made of.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde_json::{Value as Json, json};
+
+use crate::environment::PREFIX;
+use crate::node::Node;
+use crate::problem::{Fault, quote};
+use crate::shape::{Limits, Shape, Wording};
+use crate::value::{Chosen, Setting, Value, invalid, text};
+
+/// The variables that every child gets if they are set: what programs need to find themselves, their
+/// user and their language, and nothing that grants access to anything.
+pub const SAFE_VARIABLES: &[&str] = &[
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LANGUAGE",
+    "LC_*",
+    "TERM",
+    "COLORTERM",
+    "TZ",
+    "TMPDIR",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_RUNTIME_DIR",
+    "XDG_STATE_HOME",
+];
+
+/// The longest name of an agent.
+const MAX_AGENT_NAME: usize = 64;
+
+/// Names of variables; a star at the end stands for any rest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamePatterns(Vec<NamePattern>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct NamePattern(String);
+
+/// The value of a variable in an agent's environment; its `Debug` hides a literal, which may be a secret.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Variable {
+    /// The text itself.
+    Literal(String),
+    /// `$NAME` or `${NAME}`: the value of that variable where the daemon runs, looked up by the caller.
+    Reference(String),
+}
+
+/// The variables of an agent, by name.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Variables(BTreeMap<String, Variable>);
+
+impl NamePatterns {
+    /// Whether a variable is named. Provost's own variables never are: they carry a launch's identity.
+    pub fn matches(&self, name: &str) -> bool {
+        !name.starts_with(PREFIX) && self.0.iter().any(|pattern| pattern_matches(&pattern.0, name))
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|pattern| pattern.0.as_str())
+    }
+}
+
+impl Variables {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Variable)> {
+        self.0.iter().map(|(name, variable)| (name.as_str(), variable))
+    }
+
+    pub fn get(&self, name: &str) -> Option<&Variable> {
+        self.0.get(name)
+    }
+}
+
+/// Whether a variable is on the list that every child gets.
+pub(crate) fn is_safe(name: &str) -> bool {
+    SAFE_VARIABLES.iter().any(|pattern| pattern_matches(pattern, name))
+}
+
+fn pattern_matches(pattern: &str, name: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(start) => name.starts_with(start),
+        None => name == pattern,
+    }
+}
+
+/// Says what is wrong with an agent's name.
+pub(crate) fn agent_name_fault(name: &str) -> Option<String> {
+    let fits = (1..=MAX_AGENT_NAME).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+        && !name.starts_with('-');
+    (!fits).then(|| {
+        format!("an agent's name has 1 to {MAX_AGENT_NAME} letters, digits, \"-\" or \"_\", and no \"-\" first")
+    })
+}
+
+/// Says what is wrong with a variable's name.
+pub(crate) fn variable_name_fault(name: &str) -> Option<String> {
+    if name.starts_with(PREFIX) {
+        return Some(format!("variables that begin with {PREFIX} are set by Provost itself"));
+    }
+    let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let fits = plain && !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit());
+    (!fits).then(|| {
+        format!(
+            "{} is no name of a variable: letters, digits and \"_\", no digit first",
+            quote(name)
+        )
+    })
+}
+
+impl Value for NamePatterns {
+    fn shape() -> Shape {
+        Shape::List(Box::new(<NamePattern as Value>::shape()))
+    }
+
+    fn read(node: &Node) -> Result<Self, Vec<Fault>> {
+        Vec::read(node).map(Self)
+    }
+
+    fn show(&self) -> Json {
+        self.0.show()
+    }
+}
+
+impl Value for NamePattern {
+    fn shape() -> Shape {
+        Shape::Text(Wording { one: "variable name", many: "variable names" })
+    }
+
+    fn read(node: &Node) -> Result<Self, Vec<Fault>> {
+        let text = text::<Self>(node)?;
+        match variable_name_fault(text.strip_suffix('*').unwrap_or(text)) {
+            Some(why) => Err(invalid(node, why)),
+            None => Ok(Self(text.to_owned())),
+        }
+    }
+
+    fn show(&self) -> Json {
+        json!(self.0)
+    }
+}
+
+impl Value for Variable {
+    fn shape() -> Shape {
+        Shape::Text(Wording { one: "text or `$NAME`", many: "texts" })
+    }
+
+    fn read(node: &Node) -> Result<Self, Vec<Fault>> {
+        let text = text::<Self>(node)?;
+        if text.contains('\0') {
+            return Err(invalid(node, "it contains a NUL character"));
+        }
+        Ok(match reference(text) {
+            Some(name) => Self::Reference(name.to_owned()),
+            None => Self::Literal(text.to_owned()),
+        })
+    }
+
+    fn show(&self) -> Json {
+        json!(MASK)
+    }
+}
+
+impl Setting for Variables {
+    fn shape() -> Shape {
+        <Variable as Value>::shape()
+    }
+
+    fn check(node: &Node, limits: Limits) -> Result<Json, Vec<Fault>> {
+        <Variable as Setting>::check(node, limits)
+    }
+
+    fn take(chosen: &Chosen, name: &str) -> Self {
+        let read = |node| Variable::read(node).expect("every chosen value was checked");
+        Self(chosen.below(name).map(|(variable, node)| (variable.to_owned(), read(node))).collect())
+    }
+}
+
+/// What is shown in place of a value that may be secret.
+const MASK: &str = "***";
+
+/// The name in a text that is nothing but a reference.
+fn reference(text: &str) -> Option<&str> {
+    let after = text.strip_prefix('$')?;
+    let name = after.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or(after);
+    variable_name_fault(name).is_none().then_some(name)
+}
+
+impl fmt::Debug for Variable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Literal(_) => f.write_str(MASK),
+            Self::Reference(name) => write!(f, "${name}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_whole_reference_is_marked_and_anything_else_is_literal() {
+        assert_eq!(reference("$TOKEN"), Some("TOKEN"));
+        assert_eq!(reference("${TOKEN}"), Some("TOKEN"));
+        for literal in
+            ["TOKEN", "$", "$$TOKEN", "${TOKEN", "a$TOKEN", "$TOKEN/x", "$1", "$PROVOST_TOKEN"]
+        {
+            assert_eq!(reference(literal), None, "{literal}");
+        }
+    }
+
+    #[test]
+    fn names_of_agents_and_variables_are_plain() {
+        for name in ["codex", "Codex-2", "a_b", "0"] {
+            assert_eq!(agent_name_fault(name), None, "{name}");
+        }
+        for name in ["", "-x", "a.b", "a/b", "a b", "é", &"x".repeat(65)] {
+            assert!(agent_name_fault(name).is_some(), "{name:?} was taken");
+        }
+        for name in ["", "1A", "A-B", "A=B", "PROVOST_TOKEN"] {
+            assert!(variable_name_fault(name).is_some(), "{name:?} was taken");
+        }
+    }
+
+    #[test]
+    fn debug_does_not_print_a_literal() {
+        let variables =
+            Variables(BTreeMap::from([("K".into(), Variable::Literal("hunter2".into()))]));
+        assert!(!format!("{variables:?}").contains("hunter2"));
+    }
+}

@@ -1,0 +1,146 @@
+//! Paths inside a repository, and prefixes of branches.
+
+use std::fmt;
+
+use serde_json::{Value as Json, json};
+
+use crate::node::Node;
+use crate::problem::Fault;
+use crate::shape::{Shape, Wording};
+use crate::value::{Value, invalid, text};
+
+/// A path or glob that stays below the worktree's root and out of its `.git`. Links on the way are for
+/// whoever opens it to refuse.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RelativePattern(String);
+
+/// The beginning of a branch's name, before the slash.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BranchPrefix(String);
+
+impl RelativePattern {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl BranchPrefix {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for BranchPrefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Value for RelativePattern {
+    fn shape() -> Shape {
+        Shape::Text(Wording { one: "relative path or glob", many: "relative paths or globs" })
+    }
+
+    fn read(node: &Node) -> Result<Self, Vec<Fault>> {
+        let text = text::<Self>(node)?;
+        match path_fault(text) {
+            Some(why) => Err(invalid(node, why)),
+            None => Ok(Self(text.to_owned())),
+        }
+    }
+
+    fn show(&self) -> Json {
+        json!(self.0)
+    }
+}
+
+impl Value for BranchPrefix {
+    fn shape() -> Shape {
+        Shape::Text(Wording { one: "branch prefix", many: "branch prefixes" })
+    }
+
+    fn read(node: &Node) -> Result<Self, Vec<Fault>> {
+        let text = text::<Self>(node)?;
+        if text.split('/').all(is_branch_part) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(invalid(
+                node,
+                r#"a branch prefix has parts of letters, digits, "-", "_" or ".", divided by "/""#,
+            ))
+        }
+    }
+
+    fn show(&self) -> Json {
+        json!(self.0)
+    }
+}
+
+fn path_fault(path: &str) -> Option<&'static str> {
+    let mut parts = path.split('/');
+    if path.is_empty() {
+        Some("the path is empty")
+    } else if path.chars().any(char::is_control) {
+        Some("the path contains a control character")
+    } else if path.starts_with(['/', '~', '!']) || path.contains('\\') {
+        Some(r#"expected a path relative to the worktree, without "~", "!" or "\""#)
+    } else if parts.clone().any(|part| part == "..") {
+        Some(r#"the path leaves the worktree by "..""#)
+    } else if parts.any(|part| part.eq_ignore_ascii_case(".git")) {
+        Some(r#"the path is inside ".git""#)
+    } else {
+        None
+    }
+}
+
+/// A stricter rule than Git's own, so that every name made from it is a valid reference.
+fn is_branch_part(part: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    !part.is_empty()
+        && part.bytes().all(plain)
+        && !part.starts_with(['-', '.'])
+        && !part.ends_with('.')
+        && !part.ends_with(".lock")
+        && !part.contains("..")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_stay_inside_the_worktree() {
+        for path in ["target", "a/b", "**/*.yml", ".env", ".github/**", "a..b", ".gitignore"] {
+            assert_eq!(path_fault(path), None, "{path}");
+        }
+        for path in [
+            "",
+            "/etc",
+            "~/x",
+            "..",
+            "a/../b",
+            "a/..",
+            ".git",
+            "a/.GIT/hooks",
+            "a\nb",
+            "!x",
+            "a\\b",
+            "a\0",
+        ] {
+            assert!(path_fault(path).is_some(), "{path:?} was taken");
+        }
+    }
+
+    #[test]
+    fn branch_prefixes_make_valid_references() {
+        for prefix in ["provost", "team/provost", "a.b", "x_1"] {
+            assert!(BranchPrefix::read(&Node::written(prefix)).is_ok(), "{prefix}");
+        }
+        for prefix in [
+            "", "/", "a/", "/a", "a//b", "-a", ".a", "a.", "a.lock", "a..b", "a b", "a~", "a:",
+            "é", "@{",
+        ] {
+            assert!(BranchPrefix::read(&Node::written(prefix)).is_err(), "{prefix:?} was taken");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Options that are one word of a closed list.
+
+use serde_json::{Value as Json, json};
+
+use crate::node::Node;
+use crate::problem::{Fault, quote};
+use crate::shape::{Shape, one_of};
+use crate::suggest::nearest;
+use crate::value::{Value, invalid, text};
+
+macro_rules! words {
+    ($($(#[doc = $doc:literal])+ $Type:ident { $($(#[doc = $word_doc:literal])+ $Word:ident = $text:literal,)+ })+) => {$(
+        $(#[doc = $doc])+
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum $Type { $($(#[doc = $word_doc])+ $Word,)+ }
+
+        impl $Type {
+            const ALL: &[Self] = &[$(Self::$Word),+];
+            const WORDS: &[&'static str] = &[$($text),+];
+
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$Word => $text),+ }
+            }
+        }
+
+        impl Value for $Type {
+            fn shape() -> Shape {
+                Shape::Word(Self::WORDS)
+            }
+
+            fn read(node: &Node) -> Result<Self, Vec<Fault>> {
+                let text = text::<Self>(node)?;
+                let found = Self::ALL.iter().copied().find(|word| word.as_str() == text);
+                found.ok_or_else(|| invalid(node, unknown_word(text, Self::WORDS)))
+            }
+
+            fn show(&self) -> Json {
+                json!(self.as_str())
+            }
+        }
+    )+};
+}
+
+words! {
+    /// How Provost talks to an agent.
+    Driver {
+        /// Runs a command; its exit status is all it says.
+        Command = "command",
+        /// Exchanges one JSON object per line.
+        Jsonl = "jsonl",
+    }
+
+    /// When output for people is coloured.
+    Color {
+        /// When it goes to a terminal.
+        Auto = "auto",
+        /// Always.
+        Always = "always",
+        /// Never.
+        Never = "never",
+    }
+}
+
+fn unknown_word(text: &str, words: &'static [&'static str]) -> String {
+    let expected = format!("expected {}, found {}", one_of(words), quote(text));
+    match nearest(text, words.iter().copied()) {
+        Some(word) => format!("{expected}; did you mean {word:?}?"),
+        None => expected,
+    }
+}

@@ -1,0 +1,57 @@
+//! Agents, and the environment of children.
+
+use provost_config::{Driver, Variable};
+
+use crate::support::layers;
+
+#[test]
+fn an_agent_is_put_together_from_all_layers() {
+    let resolved = layers()
+        .user("[agents.codex]\ncommand = [\"codex\", \"exec\"]\npass_env = [\"SSH_*\"]\nenv = { KEY = \"$TOKEN\", LOG = \"warn\" }")
+        .project("[agents.codex]\ndriver = \"jsonl\"\nenv = { LOG = \"debug\" }")
+        .flag("--set", "agents.codex.env.EXTRA", "off")
+        .resolve();
+    let codex = &resolved.agents["codex"];
+    assert_eq!(codex.driver, Driver::Jsonl);
+    assert_eq!(codex.command.as_slice(), ["codex", "exec"]);
+    assert!(codex.pass_env.matches("SSH_AUTH_SOCK") && !codex.pass_env.matches("SSH"));
+    assert_eq!(codex.env.get("KEY"), Some(&Variable::Reference("TOKEN".into())));
+    assert_eq!(codex.env.get("LOG"), Some(&Variable::Literal("debug".into())));
+    assert_eq!(codex.env.get("EXTRA"), Some(&Variable::Literal("off".into())));
+    assert_eq!(codex.env.iter().count(), 3);
+}
+
+#[test]
+fn agents_with_similar_names_stay_apart() {
+    let text = "[agents.a]\ncommand = [\"1\"]\nenv.X = \"1\"\n[agents.a-b]\ncommand = [\"2\"]\nenv.Y = \"2\"\n[agents.ab]\ncommand = [\"3\"]";
+    let resolved = layers().project(text).resolve();
+    let programs: Vec<(&str, &str, usize)> = resolved
+        .agents
+        .iter()
+        .map(|(name, agent)| (name.as_str(), agent.command.program(), agent.env.iter().count()))
+        .collect();
+    assert_eq!(programs, [("a", "1", 1), ("a-b", "2", 1), ("ab", "3", 0)]);
+    assert_eq!(resolved.agents["a"].driver, Driver::Command);
+}
+
+#[test]
+fn the_command_may_come_from_another_layer_than_the_rest() {
+    let project = "agents.codex.driver = \"jsonl\"";
+    layers().project(project).error();
+    let resolved = layers().user("agents.codex.command = [\"codex\"]").project(project).resolve();
+    assert_eq!(resolved.agents["codex"].command.program(), "codex");
+}
+
+#[test]
+fn children_get_safe_and_allowed_variables_only() {
+    let environment = layers()
+        .project("environment.allow = [\"CARGO_*\", \"EDITOR\", \"P*\"]")
+        .resolve()
+        .environment;
+    for name in ["PATH", "HOME", "LC_ALL", "CARGO_HOME", "EDITOR", "PAGER"] {
+        assert!(environment.passes(name), "{name}");
+    }
+    for name in ["AWS_SECRET_ACCESS_KEY", "EDITOR2", "CARGO", "PROVOST_TOKEN", "LD_PRELOAD", ""] {
+        assert!(!environment.passes(name), "{name}");
+    }
+}

@@ -1,0 +1,62 @@
+//! Hooks: notations, limits, layers.
+
+use std::time::Duration;
+
+use provost_config::{Command, Event, Hook};
+
+use crate::support::layers;
+
+#[test]
+fn a_hook_is_a_line_an_array_or_a_table() {
+    let resolved = layers()
+        .project(
+            r#"
+            [hooks]
+            session.failed = "ring | tee log"
+            "session.completed" = ["ring", "twice"]
+            session.lost = { command = "x", time_limit = "5s", output_limit = "2KiB" }
+            "#,
+        )
+        .resolve();
+    let failed = &resolved.hooks[&Event::SessionFailed];
+    assert_eq!(failed.command, Command::Shell("ring | tee log".into()));
+    assert_eq!((failed.time_limit, failed.output_limit.get()), (Duration::from_secs(30), 1 << 20));
+    let Command::Argv(argv) = &resolved.hooks[&Event::SessionCompleted].command else {
+        panic!("an array is run without a shell");
+    };
+    assert_eq!((argv.program(), argv.arguments()), ("ring", &["twice".to_owned()][..]));
+    let lost = &resolved.hooks[&Event::SessionLost];
+    assert_eq!((lost.time_limit, lost.output_limit.get()), (Duration::from_secs(5), 2048));
+    assert_eq!(resolved.hooks.len(), 3);
+}
+
+#[test]
+fn limits_of_all_hooks_apply_to_those_without_their_own() {
+    let resolved = layers()
+        .user("hooks.session.failed = \"a\"\nhooks.session.lost = { command = \"b\", time_limit = 1 }")
+        .project("[hooks]\ntime_limit = \"3s\"\noutput_limit = \"4KiB\"")
+        .resolve();
+    let limits = |hook: &Hook| (hook.time_limit.as_secs(), hook.output_limit.get());
+    assert_eq!(limits(&resolved.hooks[&Event::SessionFailed]), (3, 4096));
+    assert_eq!(limits(&resolved.hooks[&Event::SessionLost]), (1, 4096));
+}
+
+#[test]
+fn every_event_can_be_bound_in_both_notations() {
+    for event in Event::ALL {
+        for text in [
+            format!("hooks.{} = \"x\"", event.name()),
+            format!("[hooks]\n{:?} = \"x\"", event.name()),
+        ] {
+            let resolved = layers().project(&text).resolve();
+            assert_eq!(resolved.hooks.keys().collect::<Vec<_>>(), [event], "{text}");
+        }
+    }
+}
+
+#[test]
+fn the_project_switches_one_of_the_users_hooks_off() {
+    let user = "[hooks]\nsession.failed = \"a\"\nsession.lost = \"b\"";
+    let resolved = layers().user(user).project("hooks.session.failed = false").resolve();
+    assert_eq!(resolved.hooks.keys().collect::<Vec<_>>(), [&Event::SessionLost]);
+}

@@ -1,0 +1,266 @@
+//! Precedence, and the three values of every option.
+
+use std::time::Duration;
+
+use provost_config::{Choice, Color, Command, Resolved, Source, keys};
+use serde_json::{Value as Json, json};
+
+use crate::support::{Layers, layers};
+
+/// An option, how a file sets it on and off, and how these are shown.
+struct Option3 {
+    key: &'static str,
+    on: &'static str,
+    off: &'static str,
+    unset: Json,
+    shown_on: Json,
+    shown_off: Json,
+}
+
+fn options() -> Vec<Option3> {
+    let option = |key, on, off, unset, shown_on, shown_off| Option3 {
+        key,
+        on,
+        off,
+        unset,
+        shown_on,
+        shown_off,
+    };
+    let (yes, no, none) = (json!(true), json!(false), Json::Null);
+    vec![
+        option("session.exit0_is_done", "true", "false", no.clone(), yes.clone(), no.clone()),
+        option("session.no_change_ok", "true", "false", no.clone(), yes.clone(), no.clone()),
+        option("worktree.enabled", "true", "false", none.clone(), yes.clone(), no.clone()),
+        option("session.time_limit", r#""1h""#, r#""off""#, none.clone(), json!("1h"), no.clone()),
+        option("session.time_limit", r#""1h""#, "false", none.clone(), json!("1h"), no.clone()),
+        option("worktree.setup", r#""make""#, "false", none.clone(), json!("make"), no.clone()),
+        option(
+            "hooks.session.failed",
+            r#""ring""#,
+            "false",
+            none.clone(),
+            json!("ring"),
+            no.clone(),
+        ),
+        option(
+            "hooks.session.lost",
+            r#"["ring"]"#,
+            r#""off""#,
+            none.clone(),
+            json!(["ring"]),
+            no.clone(),
+        ),
+        option(
+            "verify.checks",
+            r#"["make test"]"#,
+            "[]",
+            json!([]),
+            json!(["make test"]),
+            json!([]),
+        ),
+        option(
+            "verify.keep",
+            r#"["a"]"#,
+            "[]",
+            json!(["target", "node_modules"]),
+            json!(["a"]),
+            json!([]),
+        ),
+        option("verify.protected", r#"["a"]"#, "[]", json!([]), json!(["a"]), json!([])),
+        option("worktree.copy", r#"[".env"]"#, "[]", json!([]), json!([".env"]), json!([])),
+        option("environment.allow", r#"["A"]"#, "[]", json!([]), json!(["A"]), json!([])),
+    ]
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Three {
+    Unset,
+    Off,
+    On,
+}
+
+const THREE: [Three; 3] = [Three::Unset, Three::Off, Three::On];
+
+fn text(option: &Option3, value: Three) -> String {
+    match value {
+        Three::Unset => String::new(),
+        Three::Off => format!("{} = {}", option.key, option.off),
+        Three::On => format!("{} = {}", option.key, option.on),
+    }
+}
+
+fn shown(option: &Option3, value: Three) -> Json {
+    match value {
+        Three::Unset => option.unset.clone(),
+        Three::Off => option.shown_off.clone(),
+        Three::On => option.shown_on.clone(),
+    }
+}
+
+fn value_of(resolved: &Resolved, key: &str) -> Json {
+    let entry =
+        resolved.explain().iter().find(|entry| entry.key == key).expect("the key is explained");
+    entry.value.clone()
+}
+
+#[test]
+fn what_the_project_sets_even_off_beats_what_the_user_sets() {
+    for option in options() {
+        for user in THREE {
+            for project in THREE {
+                let resolved =
+                    layers().user(&text(&option, user)).project(&text(&option, project)).resolve();
+                let winner = if project == Three::Unset { user } else { project };
+                let case = format!("{} user {user:?} project {project:?}", option.key);
+                assert_eq!(value_of(&resolved, option.key), shown(&option, winner), "{case}");
+                assert_eq!(
+                    layer(&resolved.provenance[option.key]),
+                    expected_layer(user, project),
+                    "{case}"
+                );
+            }
+        }
+    }
+}
+
+fn expected_layer(user: Three, project: Three) -> &'static str {
+    match (user, project) {
+        (Three::Unset, Three::Unset) => "default",
+        (Three::Off | Three::On, Three::Unset) => "user",
+        (_, Three::Off | Three::On) => "project",
+    }
+}
+
+fn layer(source: &Source) -> &'static str {
+    match source {
+        Source::Default => "default",
+        Source::User(_) => "user",
+        Source::Project(_) => "project",
+        Source::Environment { .. } => "environment",
+        Source::Flag { .. } => "flag",
+    }
+}
+
+/// All 81 ways to leave unset, switch off or switch on a switch in four layers.
+#[test]
+fn the_highest_layer_that_says_anything_decides() {
+    for user in THREE {
+        for project in THREE {
+            for environment in THREE {
+                for flag in THREE {
+                    let stack = [user, project, environment, flag];
+                    let winner = stack.into_iter().rev().find(|value| *value != Three::Unset);
+                    let expected = winner.map(|value| value == Three::On);
+                    assert_eq!(stacked(stack).worktree.enabled, expected, "{stack:?}");
+                }
+            }
+        }
+    }
+}
+
+fn stacked([user, project, environment, flag]: [Three; 4]) -> Resolved {
+    let file = |value| match value {
+        Three::Unset => "",
+        Three::Off => "worktree.enabled = false",
+        Three::On => "worktree.enabled = true",
+    };
+    let word = |value| if value == Three::On { "true" } else { "off" };
+    let mut stack = layers().user(file(user)).project(file(project));
+    if environment != Three::Unset {
+        stack = stack.environment(&[("PROVOST_WORKTREE_ENABLED", word(environment))]);
+    }
+    if flag != Three::Unset {
+        stack = stack.flag("--worktree", "worktree.enabled", word(flag));
+    }
+    stack.resolve()
+}
+
+#[test]
+fn each_layer_beats_the_one_below() {
+    let user = |stack: Layers| stack.user("session.settle = 1");
+    let project = |stack: Layers| user(stack).project("session.settle = 2");
+    let environment =
+        |stack: Layers| project(stack).environment(&[("PROVOST_SESSION_SETTLE", "3s")]);
+    let flag = |stack: Layers| environment(stack).flag("--settle", "session.settle", "4");
+    let settle = |stack: Layers| stack.resolve().session.settle;
+    assert_eq!(settle(user(layers())), Duration::from_secs(1));
+    assert_eq!(settle(project(layers())), Duration::from_secs(2));
+    assert_eq!(settle(environment(layers())), Duration::from_secs(3));
+    assert_eq!(settle(flag(layers())), Duration::from_secs(4));
+}
+
+#[test]
+fn a_later_flag_beats_an_earlier_one() {
+    let resolved =
+        layers().flag("--a", "ui.color", "never").flag("--b", "ui.color", "always").resolve();
+    assert_eq!(resolved.ui.color, Color::Always);
+    assert_eq!(resolved.provenance["ui.color"], Source::Flag { flag: "--b".into() });
+}
+
+#[test]
+fn flags_set_lists_and_switch_them_off() {
+    let project = r#"verify.checks = ["from file"]"#;
+    let set =
+        layers().project(project).list_flag("--check", "verify.checks", &["a b", "c"]).resolve();
+    assert_eq!(set.verify.checks, [Command::Shell("a b".into()), Command::Shell("c".into())]);
+    let off = layers().project(project).list_flag("--no-check", "verify.checks", &[]).resolve();
+    assert_eq!(off.verify.checks, []);
+}
+
+#[test]
+fn without_any_layer_the_defaults_hold() {
+    let resolved = layers().resolve();
+    let session = resolved.session;
+    assert_eq!(session.settle, Duration::from_secs(2));
+    assert_eq!(session.stale_after, Duration::from_secs(300));
+    assert_eq!(session.drain, Duration::from_secs(2));
+    assert_eq!(session.stop_grace, Duration::from_secs(10));
+    assert_eq!(session.time_limit, Choice::Unset);
+    assert_eq!(session.output_limit.get(), 1 << 30);
+    assert_eq!((session.rework, session.resumes), (3, 3));
+    assert_eq!((session.exit0_is_done, session.no_change_ok), (false, false));
+    assert_eq!(resolved.verify.time_limit, Duration::from_secs(1800));
+    assert_eq!(resolved.verify.output_limit.get(), 64 << 20);
+    assert_eq!(resolved.worktree.enabled, None);
+    assert_eq!(resolved.worktree.branch_prefix.as_str(), "provost");
+    assert_eq!(resolved.hook_defaults.time_limit, Duration::from_secs(30));
+    assert_eq!(resolved.hook_defaults.output_limit.get(), 1 << 20);
+    assert!(
+        resolved.hooks.is_empty() && resolved.agents.is_empty() && resolved.warnings.is_empty()
+    );
+}
+
+#[test]
+fn an_option_can_be_unset_off_or_on() {
+    let limit = |text: &str| layers().project(text).resolve().session.time_limit;
+    assert_eq!(limit(""), Choice::Unset);
+    assert_eq!(limit(r#"session.time_limit = "off""#), Choice::Off);
+    assert_eq!(limit("session.time_limit = false"), Choice::Off);
+    assert_eq!(limit("session.time_limit = 60"), Choice::On(Duration::from_secs(60)));
+}
+
+#[test]
+fn every_key_has_a_provenance_and_a_description() {
+    let resolved = layers().project(r#"agents.a = { command = ["x"], env.K = "v" }"#).resolve();
+    for key in keys() {
+        let name = key.name().replacen('*', "a", 1).replace('*', "K");
+        assert!(resolved.provenance.contains_key(&name), "{name}");
+        assert!(key.description().ends_with('.'), "{name}");
+    }
+}
+
+#[test]
+fn limits_hold_at_their_ends_and_not_beyond() {
+    let rework = |number: &str| layers().flag("--rework", "session.rework", number);
+    assert_eq!(rework("0").resolve().session.rework, 0);
+    assert_eq!(rework("100").resolve().session.rework, 100);
+    rework("101").error();
+    rework("-1").error();
+    let settle = |text: &str| layers().flag("--settle", "session.settle", text);
+    assert_eq!(settle("0s").resolve().session.settle, Duration::ZERO);
+    assert_eq!(settle("1h").resolve().session.settle, Duration::from_secs(3600));
+    settle("1h1ms").error();
+    let output = |text: &str| layers().flag("--output", "session.output_limit", text);
+    assert_eq!(output("1KiB").resolve().session.output_limit.get(), 1024);
+    output("1023B").error();
+}

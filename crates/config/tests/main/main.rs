@@ -1,0 +1,11 @@
+//! The configuration from outside: layers, messages, provenance, schema, reference and files.
+
+mod agents;
+mod explain;
+mod files;
+mod hooks;
+mod layers;
+mod messages;
+mod outputs;
+mod support;
+mod variables;

@@ -1,0 +1,83 @@
+//! The schema and the reference follow the table.
+
+use insta::{assert_json_snapshot, assert_snapshot};
+use provost_config::{Event, keys, reference_markdown, schema};
+use serde_json::{Value as Json, json};
+
+#[test]
+fn the_schema_has_every_key_with_its_description_and_default() {
+    let schema = schema();
+    for key in keys() {
+        let found = at(&schema, key.name());
+        let description = found["description"].as_str().unwrap_or_default();
+        assert!(description.starts_with(key.description()), "{}", key.name());
+        assert_eq!(found.get("default"), key.default_value().as_ref(), "{}", key.name());
+    }
+    for event in Event::ALL {
+        assert!(
+            schema["properties"]["hooks"]["properties"][event.name()].is_object(),
+            "{}",
+            event.name()
+        );
+    }
+}
+
+#[test]
+fn every_table_of_the_schema_is_closed_and_described() {
+    fn walk(path: &str, schema: &Json) {
+        if schema["type"] == "object" {
+            assert!(!schema["additionalProperties"].is_null(), "{path} is open");
+            assert_ne!(schema["additionalProperties"], json!(true), "{path} is open");
+        }
+        if let Some(properties) = schema["properties"].as_object() {
+            assert_ne!(schema["description"], json!(""), "{path}");
+            properties.iter().for_each(|(name, below)| walk(&format!("{path}.{name}"), below));
+        }
+        if schema["additionalProperties"].is_object() {
+            walk(&format!("{path}.*"), &schema["additionalProperties"]);
+        }
+    }
+    walk("", &schema());
+}
+
+#[test]
+fn values_are_described_with_their_limits() {
+    assert_json_snapshot!(at(&schema(), "session.time_limit"), @"");
+    assert_json_snapshot!(at(&schema(), "agents.*.command"), @"");
+    assert_json_snapshot!(at(&schema(), "ui.color"), @"");
+}
+
+#[test]
+fn the_reference_has_a_row_for_every_key() {
+    let reference = reference_markdown();
+    for key in keys() {
+        let name = key.name().replacen('*', "NAME", 1).replace('*', "VARIABLE");
+        let rows = reference.lines().filter(|line| line.starts_with(&format!("| `{name}` |")));
+        let row = rows.collect::<Vec<_>>();
+        assert_eq!(row.len(), 1, "{name}");
+        assert!(row[0].contains(key.description()), "{name}");
+    }
+    assert!(
+        reference.lines().filter(|line| line.starts_with('|')).all(|row| row
+            .matches(" | ")
+            .count()
+            == 4
+            || row.starts_with("|-"))
+    );
+}
+
+#[test]
+fn a_section_of_the_reference_reads_well() {
+    let reference = reference_markdown();
+    let start = reference.find("## `[worktree]`").unwrap();
+    let end = reference[start..].find("\n\n## ").map_or(reference.len(), |end| start + end);
+    let next = reference[start + 3..].find("\n## ").map_or(end, |next| start + 3 + next);
+    assert_snapshot!(reference[start..next], @"");
+}
+
+fn at<'a>(schema: &'a Json, key: &str) -> &'a Json {
+    key.split('.').fold(schema, |at, name| match name {
+        "*" => &at["additionalProperties"],
+        fixed => &at["properties"][fixed],
+    })
+}

@@ -1,0 +1,61 @@
+//! Short ways to write layers down.
+
+use std::collections::BTreeMap;
+
+use provost_config::{Error, File, Flag, FlagValue, Inputs, Resolved, resolve};
+
+/// Builds inputs layer by layer.
+#[derive(Default)]
+pub(crate) struct Layers(Inputs);
+
+pub(crate) fn layers() -> Layers {
+    Layers::default()
+}
+
+/// The problems of a project's file, one per line.
+pub(crate) fn problems(project: &str) -> String {
+    layers().project(project).problems()
+}
+
+impl Layers {
+    pub(crate) fn user(mut self, text: &str) -> Self {
+        self.0.user = Some(File { name: "/home/u/provost.toml".into(), text: text.into() });
+        self
+    }
+
+    pub(crate) fn project(mut self, text: &str) -> Self {
+        self.0.project = Some(File { name: "provost.toml".into(), text: text.into() });
+        self
+    }
+
+    pub(crate) fn environment(mut self, variables: &[(&str, &str)]) -> Self {
+        let owned = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        self.0.environment = owned.collect::<BTreeMap<_, _>>();
+        self
+    }
+
+    pub(crate) fn flag(self, flag: &str, key: &str, text: &str) -> Self {
+        self.push(flag, key, FlagValue::Text(text.into()))
+    }
+
+    pub(crate) fn list_flag(self, flag: &str, key: &str, texts: &[&str]) -> Self {
+        self.push(flag, key, FlagValue::List(texts.iter().map(|text| (*text).to_owned()).collect()))
+    }
+
+    pub(crate) fn resolve(self) -> Resolved {
+        resolve(&self.0).expect("the layers are valid")
+    }
+
+    pub(crate) fn error(self) -> Error {
+        resolve(&self.0).expect_err("the layers are invalid")
+    }
+
+    pub(crate) fn problems(self) -> String {
+        self.error().to_string()
+    }
+
+    fn push(mut self, flag: &str, key: &str, value: FlagValue) -> Self {
+        self.0.flags.push(Flag { flag: flag.into(), key: key.into(), value });
+        self
+    }
+}

@@ -1,0 +1,107 @@
+//! Variables of the environment as a layer.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use insta::assert_snapshot;
+use provost_config::{Command, Event, RESERVED_VARIABLES, Source, keys};
+
+use crate::support::layers;
+
+#[test]
+fn every_scalar_key_has_one_variable_and_no_other_key_has_it() {
+    let variables: Vec<String> = keys().filter_map(|key| key.variable()).collect();
+    let distinct: BTreeSet<&str> = variables.iter().map(String::as_str).collect();
+    assert_eq!(distinct.len(), variables.len());
+    assert!(
+        distinct.contains("PROVOST_SESSION_SETTLE")
+            && distinct.contains("PROVOST_HOOKS_SESSION_FAILED")
+    );
+    assert!(RESERVED_VARIABLES.iter().all(|name| !distinct.contains(name)));
+    let without: Vec<&str> =
+        keys().filter(|key| key.variable().is_none()).map(|key| key.name()).collect();
+    assert_eq!(
+        without,
+        [
+            "verify.checks",
+            "verify.keep",
+            "verify.protected",
+            "worktree.copy",
+            "agents.*.driver",
+            "agents.*.command",
+            "agents.*.env.*",
+            "agents.*.pass_env",
+            "environment.allow"
+        ]
+    );
+}
+
+#[test]
+fn variables_set_every_kind_of_scalar() {
+    let resolved = layers()
+        .environment(&[
+            ("PROVOST_SESSION_SETTLE", "50ms"),
+            ("PROVOST_SESSION_REWORK", "7"),
+            ("PROVOST_SESSION_OUTPUT_LIMIT", "2MiB"),
+            ("PROVOST_SESSION_EXIT0_IS_DONE", "on"),
+            ("PROVOST_WORKTREE_BRANCH_PREFIX", "bot/x"),
+            ("PROVOST_HOOKS_SESSION_FAILED", "ring --loud"),
+            ("OTHER", "ignored"),
+        ])
+        .resolve();
+    assert_eq!(resolved.session.settle, Duration::from_millis(50));
+    assert_eq!(resolved.session.rework, 7);
+    assert_eq!(resolved.session.output_limit.get(), 2 << 20);
+    assert!(resolved.session.exit0_is_done);
+    assert_eq!(resolved.worktree.branch_prefix.as_str(), "bot/x");
+    assert_eq!(resolved.hooks[&Event::SessionFailed].command, Command::Shell("ring --loud".into()));
+    assert!(resolved.warnings.is_empty());
+}
+
+#[test]
+fn an_empty_variable_is_unset() {
+    let resolved = layers().environment(&[("PROVOST_SESSION_SETTLE", "")]).resolve();
+    assert_eq!(resolved.provenance["session.settle"], Source::Default);
+}
+
+#[test]
+fn the_alias_of_stale_after_takes_whole_seconds() {
+    let resolved = layers().environment(&[("PROVOST_STALE_SECONDS", "5")]).resolve();
+    assert_eq!(resolved.session.stale_after, Duration::from_secs(5));
+    let source = Source::Environment { variable: "PROVOST_STALE_SECONDS".into() };
+    assert_eq!(resolved.provenance["session.stale_after"], source);
+    let wrong = layers().environment(&[("PROVOST_STALE_SECONDS", "5m")]);
+    assert_snapshot!(wrong.problems(), @"");
+}
+
+#[test]
+fn the_keys_own_variable_beats_its_alias() {
+    let both = [("PROVOST_STALE_SECONDS", "5"), ("PROVOST_SESSION_STALE_AFTER", "6s")];
+    let resolved = layers().environment(&both).resolve();
+    assert_eq!(resolved.session.stale_after, Duration::from_secs(6));
+    assert_snapshot!(resolved.warnings[0].to_string(), @"");
+}
+
+#[test]
+fn unknown_variables_only_warn_and_reserved_ones_do_not() {
+    let reserved: Vec<(&str, &str)> = RESERVED_VARIABLES.iter().map(|name| (*name, "x")).collect();
+    assert!(layers().environment(&reserved).resolve().warnings.is_empty());
+    let resolved = layers()
+        .environment(&[
+            ("PROVOST_SESSION_SETLE", "secret"),
+            ("PROVOST_VERIFY_CHECKS", "make"),
+            ("PROVOST_ZZZ\u{1b}[2J", "x"),
+        ])
+        .resolve();
+    let warnings: Vec<String> = resolved.warnings.iter().map(ToString::to_string).collect();
+    assert_snapshot!(warnings.join("\n"), @"");
+}
+
+#[test]
+fn a_wrong_variable_is_named() {
+    let wrong = layers().environment(&[
+        ("PROVOST_SESSION_SETTLE", "soon"),
+        ("PROVOST_SESSION_NO_CHANGE_OK", "yes"),
+    ]);
+    assert_snapshot!(wrong.problems(), @"");
+}

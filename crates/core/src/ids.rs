@@ -1,0 +1,102 @@
+//! Ids. One is minted by the shell (the session's); all others are derived from it, so that the same
+//! decision always names the same thing and an effect's key is known before the effect is.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// A session: one conversation with one agent over one worktree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SessionId(pub Uuid);
+
+impl SessionId {
+    /// Gives the eight last digits, which are random, for people to read and type.
+    pub fn short(&self) -> String {
+        let text = self.0.simple().to_string();
+        text[text.len() - 8..].to_owned()
+    }
+}
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The reason a text is no id.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("\"{0}\" is no id: expected {1}")]
+pub struct BadId(String, &'static str);
+
+impl FromStr for SessionId {
+    type Err = BadId;
+
+    fn from_str(text: &str) -> Result<Self, BadId> {
+        Uuid::parse_str(text).map(SessionId).map_err(|_| BadId(text.to_owned(), "a UUID"))
+    }
+}
+
+/// Defines an id that is a session's id with a letter and a number behind it.
+macro_rules! numbered {
+    ($(#[$doc:meta])* $name:ident, $letter:literal, $what:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name {
+            pub session: SessionId,
+            pub no: u32,
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!("{}.", $letter, "{}"), self.session, self.no)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(id: $name) -> String {
+                id.to_string()
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = BadId;
+
+            fn try_from(text: String) -> Result<Self, BadId> {
+                text.parse()
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = BadId;
+
+            fn from_str(text: &str) -> Result<Self, BadId> {
+                let bad = || BadId(text.to_owned(), $what);
+                let (session, no) = text.split_once(concat!(".", $letter)).ok_or_else(bad)?;
+                let no = no.parse().map_err(|_| bad())?;
+                Ok(Self { session: session.parse().map_err(|_| bad())?, no })
+            }
+        }
+    };
+}
+
+numbered!(
+    /// A launch: one process under one holder.
+    LaunchId, "l", "a launch id (SESSION.lN)"
+);
+numbered!(
+    /// A request: something an agent waits for a person to settle.
+    RequestId, "q", "a request id (SESSION.qN)"
+);
+
+/// A git tree's hash: what a verdict is about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TreeId(pub String);
+
+/// A git commit's hash.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CommitId(pub String);

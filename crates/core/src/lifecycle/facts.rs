@@ -1,0 +1,102 @@
+//! The coarse values that the table is written in.
+
+use serde::{Deserialize, Serialize};
+
+use crate::verdict::{Passed, Refuted};
+
+/// What the agent said of its work, last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClaimKind {
+    None,
+    Working,
+    NeedsInput,
+    Completed,
+    Failed,
+}
+
+impl ClaimKind {
+    pub const ALL: [ClaimKind; 5] = [
+        ClaimKind::None,
+        ClaimKind::Working,
+        ClaimKind::NeedsInput,
+        ClaimKind::Completed,
+        ClaimKind::Failed,
+    ];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            ClaimKind::None => "none",
+            ClaimKind::Working => "working",
+            ClaimKind::NeedsInput => "needs_input",
+            ClaimKind::Completed => "completed",
+            ClaimKind::Failed => "failed",
+        }
+    }
+}
+
+/// What the kernel saw of the agent's own process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Process {
+    Alive,
+    Exit0,
+    ExitN,
+    Unknown,
+}
+
+impl Process {
+    pub const ALL: [Process; 4] =
+        [Process::Alive, Process::Exit0, Process::ExitN, Process::Unknown];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Process::Alive => "alive",
+            Process::Exit0 => "exit0",
+            Process::ExitN => "exitN",
+            Process::Unknown => "unknown",
+        }
+    }
+}
+
+/// What the agent's stream shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Activity {
+    Active,
+    Idle,
+    Stale,
+    Exited,
+}
+
+impl Activity {
+    pub const ALL: [Activity; 4] =
+        [Activity::Active, Activity::Idle, Activity::Stale, Activity::Exited];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Activity::Active => "active",
+            Activity::Idle => "idle",
+            Activity::Stale => "stale",
+            Activity::Exited => "exited",
+        }
+    }
+}
+
+/// What the checks found for the current tree. `Passed` carries the proof.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verification {
+    None,
+    Passed(Passed),
+    Failed(Refuted),
+}
+
+impl Verification {
+    pub fn word(&self) -> &'static str {
+        match self {
+            Verification::None => "none",
+            Verification::Passed(_) => "passed",
+            Verification::Failed(_) => "failed",
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! The lifecycle contract: six facts, an overlay and a table give the state.
+
+mod facts;
+mod overlay;
+mod state;
+mod table;
+
+pub use facts::{Activity, ClaimKind, Process, Verification};
+pub use overlay::{Overlay, StopCause, judge};
+pub use state::{Cause, Flag, Judgement, Rule, State};
+pub use table::table;

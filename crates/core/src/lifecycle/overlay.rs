@@ -1,0 +1,63 @@
+//! The overlay: what people and Provost decided stands above what the table finds.
+
+use serde::{Deserialize, Serialize};
+
+use super::state::{Cause, Flag, Judgement, Rule, State};
+
+/// Why Provost itself ended an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopCause {
+    Timeout,
+    Budget,
+    Launch,
+}
+
+impl StopCause {
+    fn cause(self) -> Cause {
+        match self {
+            StopCause::Timeout => Cause::Timeout,
+            StopCause::Budget => Cause::Budget,
+            StopCause::Launch => Cause::Launch,
+        }
+    }
+}
+
+/// What stands above the table, strongest first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Overlay {
+    Resolved(State, Option<Cause>),
+    Cancelled,
+    Superseded,
+    Stopped(StopCause),
+    BlockingRequest,
+    /// A check is owed or running: nothing is final before it.
+    Verifying,
+    /// The tree kept changing while it was verified.
+    MovingTree,
+    None,
+}
+
+/// Applies the overlay to what the table found.
+pub fn judge(overlay: &Overlay, found: Judgement) -> Judgement {
+    match overlay {
+        Overlay::Resolved(state, cause) => {
+            Judgement { cause: *cause, ..Judgement::new(*state, Rule::Resolved) }
+        }
+        Overlay::Cancelled => Judgement::new(State::Cancelled, Rule::Cancelled),
+        Overlay::Superseded => Judgement::new(State::Superseded, Rule::Superseded),
+        Overlay::Stopped(why) => Judgement::new(State::Failed, Rule::Stopped).because(why.cause()),
+        Overlay::BlockingRequest => Judgement::new(State::NeedsInput, Rule::Request)
+            .with(found.flags.into_iter().filter(|flag| *flag == Flag::LivenessUnknown)),
+        Overlay::Verifying if found.is_terminal() => Judgement {
+            state: State::Verifying,
+            cause: None,
+            flags: found.flags,
+            rule: Rule::Verifying,
+        },
+        Overlay::MovingTree if found.is_terminal() => {
+            Judgement::new(State::Disputed, Rule::MovingTree).with([Flag::MovingTree])
+        }
+        Overlay::Verifying | Overlay::MovingTree | Overlay::None => found,
+    }
+}

@@ -1,0 +1,165 @@
+//! States, causes, flags and rules: the words in which a judgement is given.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+/// Defines an enum whose variants have one word each, the same in code, JSON and documents.
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($variant:ident = $word:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        pub enum $name { $(#[serde(rename = $word)] $variant),+ }
+
+        impl $name {
+            pub const ALL: &'static [$name] = &[$($name::$variant),+];
+
+            pub fn word(self) -> &'static str {
+                match self { $($name::$variant => $word),+ }
+            }
+        }
+    };
+}
+
+words!(
+    /// The state of an attempt, and so of its session.
+    State {
+        Working = "working",
+        Idle = "idle",
+        NeedsInput = "needs_input",
+        WrappingUp = "wrapping_up",
+        Rework = "rework",
+        Verifying = "verifying",
+        Stalled = "stalled",
+        Lost = "lost",
+        Succeeded = "succeeded",
+        Completed = "completed",
+        Accepted = "accepted",
+        Failed = "failed",
+        EndedUnclaimed = "ended_unclaimed",
+        Disputed = "disputed",
+        Cancelled = "cancelled",
+        Superseded = "superseded",
+    }
+);
+
+impl State {
+    /// Says whether nothing more is expected of the attempt.
+    pub fn is_terminal(self) -> bool {
+        match self {
+            State::Working
+            | State::Idle
+            | State::NeedsInput
+            | State::WrappingUp
+            | State::Rework
+            | State::Verifying
+            | State::Stalled
+            | State::Lost => false,
+            State::Succeeded
+            | State::Completed
+            | State::Accepted
+            | State::Failed
+            | State::EndedUnclaimed
+            | State::Disputed
+            | State::Cancelled
+            | State::Superseded => true,
+        }
+    }
+}
+
+words!(
+    /// Why an attempt failed.
+    Cause {
+        SelfReported = "self_reported",
+        AgentError = "agent_error",
+        Verification = "verification",
+        Crash = "crash",
+        Timeout = "timeout",
+        Launch = "launch",
+        Budget = "budget",
+    }
+);
+
+words!(
+    /// What else is true and worth showing beside the state.
+    Flag {
+        LivenessUnknown = "liveness_unknown",
+        SettleFirst = "settle_first",
+        ReapLeftoverPid = "reap_leftover_pid",
+        ExitCodeUnobserved = "exit_code_unobserved",
+        LastSaidWorking = "last_said_working",
+        QuestionOvertaken = "question_overtaken",
+        OpenQuestion = "open_question",
+        AnswerResumes = "answer_resumes",
+        ExitMismatch = "exit_mismatch",
+        Unverified = "unverified",
+        ChecksPassed = "checks_passed",
+        ChecksFailed = "checks_failed",
+        ClaimVsVerdict = "claim_vs_verdict",
+        CrashVsVerdict = "crash_vs_verdict",
+        Unclaimed = "unclaimed",
+        CloseOrPark = "close_or_park",
+        ChecksUnfinished = "checks_unfinished",
+        EmptyDiff = "empty_diff",
+        MovingTree = "moving_tree",
+        OutputLimit = "output_limit",
+        OutputLost = "output_lost",
+        OversizedOutput = "oversized_output",
+        Leftovers = "leftovers",
+        NotVerifiedGone = "not_verified_gone",
+        Retrying = "retrying",
+        LateClaim = "late_claim",
+    }
+);
+
+words!(
+    /// The rule that decided.
+    Rule {
+        Resolved = "O1",
+        Cancelled = "O2",
+        Stopped = "O3",
+        Request = "O4",
+        Superseded = "O5",
+        Verifying = "V1",
+        MovingTree = "V2",
+        L1 = "L1", L2 = "L2", L3 = "L3", L4 = "L4", L5 = "L5", L6 = "L6", L7 = "L7",
+        L8 = "L8", L9 = "L9", L10 = "L10", L11 = "L11", L12 = "L12", L13 = "L13",
+        X1 = "X1", X2 = "X2", X3 = "X3", X4 = "X4", X5 = "X5", X6 = "X6", X7 = "X7",
+        X8 = "X8", X9 = "X9", X10 = "X10", X11 = "X11", X12 = "X12", X13 = "X13", X14 = "X14",
+    }
+);
+
+/// What is true about an attempt, and by which rule.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Judgement {
+    pub state: State,
+    pub cause: Option<Cause>,
+    pub flags: BTreeSet<Flag>,
+    pub rule: Rule,
+}
+
+impl Judgement {
+    pub fn new(state: State, rule: Rule) -> Self {
+        Judgement { state, cause: None, flags: BTreeSet::new(), rule }
+    }
+
+    #[must_use]
+    pub fn because(mut self, cause: Cause) -> Self {
+        self.cause = Some(cause);
+        self
+    }
+
+    #[must_use]
+    pub fn with(mut self, flags: impl IntoIterator<Item = Flag>) -> Self {
+        self.flags.extend(flags);
+        self
+    }
+
+    pub fn is_terminal(&self) -> bool {
+        self.state.is_terminal()
+    }
+
+    pub fn has(&self, flag: Flag) -> bool {
+        self.flags.contains(&flag)
+    }
+}

@@ -1,0 +1,174 @@
+//! The table: claim × process × activity × verification → state, cause, flags, rule.
+//!
+//! All 240 cells are compared with the golden contract by a test; nothing here reads that file.
+
+use super::{
+    facts::{Activity, ClaimKind, Process, Verification},
+    state::{Cause, Flag, Judgement, Rule, State},
+};
+
+/// Judges the facts of an attempt that no one has decided about.
+pub fn table(
+    claim: ClaimKind,
+    process: Process,
+    activity: Activity,
+    verification: &Verification,
+) -> Judgement {
+    let ended = match (process, activity) {
+        (Process::Exit0, _) => Some(Ended::Cleanly),
+        (Process::ExitN, _) => Some(Ended::Crashed),
+        (Process::Alive | Process::Unknown, Activity::Exited) => Some(Ended::Cleanly),
+        (
+            Process::Alive | Process::Unknown,
+            Activity::Active | Activity::Idle | Activity::Stale,
+        ) => None,
+    };
+    match ended {
+        Some(ended) => {
+            after_the_end(claim, ended, verification).with(ending_flags(process, activity))
+        }
+        None => while_living(claim, process, activity, verification).with(liveness_flags(process)),
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    /// With code 0, by our own signal, or with a code that nobody saw.
+    Cleanly,
+    Crashed,
+}
+
+fn while_living(
+    claim: ClaimKind,
+    process: Process,
+    activity: Activity,
+    verification: &Verification,
+) -> Judgement {
+    use Verification as V;
+    let moving = activity == Activity::Active;
+    match (claim, verification) {
+        (ClaimKind::Completed, _) if moving => Judgement::new(State::WrappingUp, Rule::L1),
+        (ClaimKind::Completed, V::Passed(_)) => {
+            Judgement::new(State::Succeeded, Rule::L2).with([Flag::CloseOrPark])
+        }
+        (ClaimKind::Completed, V::Failed(_)) => Judgement::new(State::Rework, Rule::L3),
+        (ClaimKind::Completed, V::None) => {
+            Judgement::new(State::Completed, Rule::L4).with([Flag::Unverified, Flag::CloseOrPark])
+        }
+        (ClaimKind::Failed, _) if moving => Judgement::new(State::WrappingUp, Rule::L5),
+        (ClaimKind::Failed, V::Passed(_)) => {
+            Judgement::new(State::Disputed, Rule::L6).with([Flag::ClaimVsVerdict])
+        }
+        (ClaimKind::Failed, V::Failed(_) | V::None) => Judgement::new(State::Failed, Rule::L7)
+            .because(Cause::SelfReported)
+            .with([Flag::CloseOrPark]),
+        (ClaimKind::NeedsInput, _) if moving => {
+            Judgement::new(State::Working, Rule::L8).with([Flag::QuestionOvertaken])
+        }
+        (ClaimKind::NeedsInput, _) => {
+            Judgement::new(State::NeedsInput, Rule::L9).with(check_flag(verification))
+        }
+        (ClaimKind::None | ClaimKind::Working, _) => {
+            unclaimed_while_living(process, activity).with(check_flag(verification))
+        }
+    }
+}
+
+fn unclaimed_while_living(process: Process, activity: Activity) -> Judgement {
+    match (activity, process) {
+        (Activity::Active, _) => Judgement::new(State::Working, Rule::L10),
+        (Activity::Idle, _) => Judgement::new(State::Idle, Rule::L11),
+        (Activity::Stale | Activity::Exited, Process::Unknown) => {
+            Judgement::new(State::Lost, Rule::L13)
+        }
+        (Activity::Stale | Activity::Exited, Process::Alive | Process::Exit0 | Process::ExitN) => {
+            Judgement::new(State::Stalled, Rule::L12)
+        }
+    }
+}
+
+fn after_the_end(claim: ClaimKind, ended: Ended, verification: &Verification) -> Judgement {
+    use Verification as V;
+    let mismatch = (ended == Ended::Crashed).then_some(Flag::ExitMismatch);
+    match (claim, ended, verification) {
+        (ClaimKind::Completed, _, V::Passed(_)) => {
+            Judgement::new(State::Succeeded, Rule::X1).with(mismatch)
+        }
+        (ClaimKind::Completed, _, V::Failed(_)) => {
+            Judgement::new(State::Failed, Rule::X2).because(Cause::Verification)
+        }
+        (ClaimKind::Completed, Ended::Cleanly, V::None) => {
+            Judgement::new(State::Completed, Rule::X3).with([Flag::Unverified])
+        }
+        (ClaimKind::Completed, Ended::Crashed, V::None) => {
+            Judgement::new(State::Disputed, Rule::X4).with(mismatch)
+        }
+        (ClaimKind::Failed, _, V::Failed(_) | V::None) => {
+            Judgement::new(State::Failed, Rule::X5).because(Cause::SelfReported)
+        }
+        (ClaimKind::Failed, _, V::Passed(_)) => {
+            Judgement::new(State::Disputed, Rule::X6).with([Flag::ClaimVsVerdict])
+        }
+        (ClaimKind::NeedsInput, Ended::Cleanly, _) => Judgement::new(State::NeedsInput, Rule::X7)
+            .with([Flag::AnswerResumes])
+            .with(check_flag(verification)),
+        (ClaimKind::NeedsInput, Ended::Crashed, V::Failed(_) | V::None) => {
+            Judgement::new(State::Failed, Rule::X8).because(Cause::Crash).with([Flag::OpenQuestion])
+        }
+        (ClaimKind::NeedsInput, Ended::Crashed, V::Passed(_)) => {
+            Judgement::new(State::Disputed, Rule::X9).with([Flag::OpenQuestion, Flag::ExitMismatch])
+        }
+        (ClaimKind::None | ClaimKind::Working, _, _) => {
+            unclaimed_after_the_end(claim, ended, verification)
+        }
+    }
+}
+
+fn unclaimed_after_the_end(
+    claim: ClaimKind,
+    ended: Ended,
+    verification: &Verification,
+) -> Judgement {
+    use Verification as V;
+    match (ended, verification) {
+        (Ended::Crashed, V::Failed(_) | V::None) => {
+            Judgement::new(State::Failed, Rule::X10).because(Cause::Crash)
+        }
+        (Ended::Crashed, V::Passed(_)) => {
+            Judgement::new(State::Disputed, Rule::X11).with([Flag::CrashVsVerdict])
+        }
+        (Ended::Cleanly, V::Passed(_)) => {
+            Judgement::new(State::EndedUnclaimed, Rule::X12).with([Flag::ChecksPassed])
+        }
+        (Ended::Cleanly, V::Failed(_)) => Judgement::new(State::Failed, Rule::X13)
+            .because(Cause::Verification)
+            .with([Flag::Unclaimed]),
+        (Ended::Cleanly, V::None) => Judgement::new(State::EndedUnclaimed, Rule::X14)
+            .with((claim == ClaimKind::Working).then_some(Flag::LastSaidWorking)),
+    }
+}
+
+fn check_flag(verification: &Verification) -> Option<Flag> {
+    match verification {
+        Verification::None => None,
+        Verification::Passed(_) => Some(Flag::ChecksPassed),
+        Verification::Failed(_) => Some(Flag::ChecksFailed),
+    }
+}
+
+fn liveness_flags(process: Process) -> Option<Flag> {
+    (process == Process::Unknown).then_some(Flag::LivenessUnknown)
+}
+
+fn ending_flags(process: Process, activity: Activity) -> Vec<Flag> {
+    match (process, activity) {
+        (Process::Alive, _) => {
+            vec![Flag::SettleFirst, Flag::ReapLeftoverPid, Flag::ExitCodeUnobserved]
+        }
+        (Process::Unknown, _) => vec![Flag::SettleFirst, Flag::ExitCodeUnobserved],
+        (Process::Exit0 | Process::ExitN, Activity::Active) => vec![Flag::SettleFirst],
+        (Process::Exit0 | Process::ExitN, Activity::Idle | Activity::Stale | Activity::Exited) => {
+            vec![]
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Every bound and window of a session, with its default, in one table.
+
+use serde::{Deserialize, Serialize};
+
+/// The windows and bounds that a session was opened with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Bounds {
+    /// How long a terminal state must stand before it is sealed.
+    pub settle_ms: u64,
+    /// How long the output of a process known to have ended is waited for.
+    pub drain_ms: u64,
+    /// How long a process may live on after it closed its stream.
+    pub stream_settle_ms: u64,
+    /// How long a turn may be silent before the session is shown as stalled.
+    pub stale_ms: u64,
+    /// How long an interrupted agent has before it is sent TERM, and TERM before KILL.
+    pub stop_grace_ms: u64,
+    /// How long after KILL the tree is waited for before it is reported as not verified gone.
+    pub kill_grace_ms: u64,
+    /// How long an attempt may take, waiting for people not counted; none means no limit.
+    pub time_limit_ms: Option<u64>,
+    /// How many times refuted work goes back to a living agent.
+    pub rework: u32,
+    /// How many times an attempt may be started again.
+    pub resumes: u32,
+    /// How many times a tree that moved during verification is taken again.
+    pub snapshots: u32,
+    /// How long one check may take.
+    pub check_time_ms: u64,
+    /// How many bytes one check may print.
+    pub check_output: u64,
+    /// How many bytes of a launch's output are kept before the agent is made to wait.
+    pub output_limit: u64,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Bounds {
+            settle_ms: 2_000,
+            drain_ms: 2_000,
+            stream_settle_ms: 10_000,
+            stale_ms: 300_000,
+            stop_grace_ms: 10_000,
+            kill_grace_ms: 10_000,
+            time_limit_ms: None,
+            rework: 3,
+            resumes: 3,
+            snapshots: 3,
+            check_time_ms: 30 * 60 * 1_000,
+            check_output: 64 << 20,
+            output_limit: 1 << 30,
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! What follows by itself, from the facts and from time. Level-triggered: the same after a restart.
+
+use super::{
+    attempt::{ClaimSource, Sealed, Standing},
+    effect::Due,
+    event::*,
+    launch::{Launch, LaunchPhase, LaunchWhy, StopStep, StopWhy, TurnState},
+    state::{MessageFate, Session, SetupState, WorkState},
+};
+use crate::{
+    lifecycle::{Activity, ClaimKind, Flag, Process, State, StopCause, Verification},
+    request::Fate,
+    time::Moment,
+    verdict::{CheckEnd, Refuted},
+};
+
+impl Session {
+    /// Gives the next event that is due without anyone asking, or none.
+    ///
+    /// The caller folds it and asks again. Whenever [`Session::deadline`] is past, this gives an event
+    /// (a due silence excepted, which is decided with what the stream's reader heard).
+    pub fn advance(&self, now: Moment) -> Option<Event> {
+        if self.attempt().is_sealed() {
+            return self.after_the_seal().or_else(|| self.escalate(now));
+        }
+        self.give_up_the_start()
+            .or_else(|| self.owe_launch())
+            .or_else(|| self.run_out_of_time(now))
+            .or_else(|| self.believe_exit0())
+            .or_else(|| self.settle_stream(now))
+            .or_else(|| self.end_what_was_decided())
+            .or_else(|| self.ask_for_a_result())
+            .or_else(|| self.send_back())
+            .or_else(|| self.escalate(now))
+            .or_else(|| self.seal_if_due(now))
+    }
+
+    /// Gives the moment at which time alone will change something, and what.
+    pub fn deadline(&self) -> Option<(u64, Due)> {
+        let sealed = self.attempt().is_sealed();
+        let open = [
+            self.time_limit(),
+            self.stream_settle_deadline(),
+            self.seal_deadline(),
+            self.silence_deadline(),
+        ];
+        open.into_iter()
+            .filter(|_| !sealed)
+            .flatten()
+            .chain(self.escalation_deadline())
+            .min_by_key(|(at, _)| *at)
+    }
+
+    pub(super) fn seal(&self, at: Moment) -> AttemptSealed {
+        let tree = self.attempt().verifying.snapshot.as_ref().map(|snapshot| snapshot.tree.clone());
+        let sealed = Sealed { judgement: self.judge_facts(), tree, at };
+        AttemptSealed { attempt: self.attempt().no, sealed }
+    }
+
+    fn after_the_seal(&self) -> Option<Event> {
+        if let Some(request) = self.open_requests().next() {
+            return Some(
+                RequestSettled { request: request.id, fate: Fate::Void, cursor: None }.into(),
+            );
+        }
+        let lost = self.messages.iter().find(|message| message.fate == MessageFate::Queued);
+        if let Some(message) = lost {
+            let reason = "the session ended first".to_owned();
+            return Some(MessageLost { key: message.key.clone(), reason }.into());
+        }
+        let launch =
+            self.launches.last().filter(|launch| launch.may_live() && launch.stop.is_none())?;
+        let close =
+            self.spec.afterwards == super::spec::Afterwards::Close || self.attempt().is_decided();
+        close.then(|| self.stop_launch(launch.id, StopWhy::Finished).into())
+    }
+
+    fn give_up_the_start(&self) -> Option<Event> {
+        let reason = match (&self.work, &self.setup, self.current_launch().map(|l| &l.phase)) {
+            (WorkState::Failed { reason }, _, _) => reason,
+            (_, SetupState::Failed { reason }, _) => reason,
+            (_, _, Some(LaunchPhase::Failed { reason })) => reason,
+            _ => return None,
+        };
+        let stopped = AttemptStopped { cause: StopCause::Launch, detail: reason.clone() };
+        (!self.attempt().is_decided()).then(|| stopped.into())
+    }
+
+    fn owe_launch(&self) -> Option<Event> {
+        let ready = matches!(self.work, WorkState::Ready { .. })
+            && matches!(self.setup, SetupState::NotNeeded | SetupState::Done);
+        if !ready || self.current_launch().is_some() || self.attempt().is_decided() {
+            return None;
+        }
+        let why = if self.launches.is_empty() { LaunchWhy::First } else { LaunchWhy::Instruction };
+        Some(LaunchOwed { launch: self.next_launch(), why }.into())
+    }
+
+    fn time_limit(&self) -> Option<(u64, Due)> {
+        let attempt = self.attempt();
+        let at = attempt.clock.deadline(self.spec.bounds.time_limit_ms?)?;
+        (!attempt.is_decided()).then_some((at, Due::TimeLimit))
+    }
+
+    fn run_out_of_time(&self, now: Moment) -> Option<Event> {
+        let (at, _) = self.time_limit()?;
+        let limit = self.spec.bounds.time_limit_ms?;
+        let detail = format!("the time limit of {limit} ms was reached");
+        (now.mono_ms >= at).then(|| AttemptStopped { cause: StopCause::Timeout, detail }.into())
+    }
+
+    /// The launch's policy speaks for a process that exited 0 and claimed nothing.
+    fn believe_exit0(&self) -> Option<Event> {
+        let launch = self.current_launch()?;
+        let by_itself = matches!(
+            launch.phase,
+            LaunchPhase::Ended {
+                end: super::launch::End::Exit(0),
+                by: super::launch::EndedBy::Itself,
+                ..
+            }
+        );
+        let unclaimed = matches!(self.claim(), ClaimKind::None | ClaimKind::Working);
+        (self.spec.exit0_is_done() && by_itself && unclaimed && !self.attempt().is_decided()).then(
+            || {
+                ClaimMade {
+                    launch: Some(launch.id),
+                    kind: ClaimKind::Completed,
+                    source: ClaimSource::Policy,
+                    text: None,
+                    standing: Standing::Applied,
+                    cursor: None,
+                }
+                .into()
+            },
+        )
+    }
+
+    fn stream_settle_deadline(&self) -> Option<(u64, Due)> {
+        let launch = self.current_launch().filter(|launch| launch.may_live())?;
+        let closed = launch.stream.closed.filter(|_| !launch.stream.settled)?;
+        Some((closed.deadline(self.spec.bounds.stream_settle_ms), Due::StreamSettle))
+    }
+
+    fn settle_stream(&self, now: Moment) -> Option<Event> {
+        let (at, _) = self.stream_settle_deadline()?;
+        let launch = self.current_launch()?.id;
+        (now.mono_ms >= at).then(|| StreamSettled { launch }.into())
+    }
+
+    /// Ends a process whose attempt was decided, or that closed its stream and lives on.
+    fn end_what_was_decided(&self) -> Option<Event> {
+        let launch = self.current_launch().filter(|l| l.may_live() && l.stop.is_none())?;
+        let why = match (self.attempt().is_decided(), launch.stream.settled) {
+            (true, _) => StopWhy::Decided,
+            (false, true) => StopWhy::Leftover,
+            (false, false) => return None,
+        };
+        Some(self.stop_launch(launch.id, why).into())
+    }
+
+    fn is_idle(&self) -> bool {
+        self.judge_facts().state == State::Idle && self.process() == Process::Alive
+    }
+
+    /// An idle agent that claimed nothing is asked once for its result; idle again, or deaf, it is closed.
+    fn ask_for_a_result(&self) -> Option<Event> {
+        let launch = self.current_launch().filter(|launch| launch.stop.is_none())?;
+        let asked = self.attempt().result_asked.is_some();
+        let deaf = launch.stream.turn == TurnState::Open { turn: None }
+            && self.judge_facts().state == State::Stalled;
+        match (asked, self.is_idle()) {
+            (false, true) => {
+                let attempt = self.attempt();
+                Some(
+                    ResultAsked { key: format!("result-{}-{}", attempt.no, attempt.reworks) }
+                        .into(),
+                )
+            }
+            (true, idle) if idle || deaf => {
+                Some(self.stop_launch(launch.id, StopWhy::Unclaimed).into())
+            }
+            (true | false, _) => None,
+        }
+    }
+
+    /// Refuted work goes back to the living agent, a bounded number of times.
+    fn send_back(&self) -> Option<Event> {
+        let launch = self.current_launch().filter(|launch| launch.stop.is_none())?;
+        if self.judge_facts().state != State::Rework {
+            return None;
+        }
+        let attempt = self.attempt();
+        let may_talk = self.spec.agent.driver.has_protocol();
+        match may_talk && attempt.reworks < self.spec.bounds.rework {
+            false => Some(self.stop_launch(launch.id, StopWhy::ReworkExhausted).into()),
+            true => {
+                let key = format!("rework-{}-{}", attempt.no, attempt.reworks + 1);
+                Some(ReworkSent { key, text: self.refutation() }.into())
+            }
+        }
+    }
+
+    /// Says to the agent what refuted its work.
+    fn refutation(&self) -> String {
+        match self.verification() {
+            Verification::Failed(Refuted::EmptyDiff) => "Nothing was changed.".to_owned(),
+            Verification::Failed(Refuted::NoSnapshot { reason }) => {
+                format!("Your work could not be committed: {reason}.")
+            }
+            Verification::Failed(
+                Refuted::Check { command, end } | Refuted::Unfinished { command, end },
+            ) => format!("The check `{command}` {}.", told(&end)),
+            Verification::None | Verification::Passed(_) => String::new(),
+        }
+    }
+
+    fn escalation_deadline(&self) -> Option<(u64, Due)> {
+        let launch = self.stopping()?;
+        let stop = launch.stop?;
+        let grace = match stop.step {
+            StopStep::Interrupt | StopStep::Terminate => self.spec.bounds.stop_grace_ms,
+            StopStep::Kill => self.spec.bounds.kill_grace_ms,
+            StopStep::GivenUp => return None,
+        };
+        Some((stop.since.deadline(grace), Due::Escalation))
+    }
+
+    fn escalate(&self, now: Moment) -> Option<Event> {
+        let (at, _) = self.escalation_deadline()?;
+        let launch = self.stopping()?;
+        let step = launch.stop?.step.next()?;
+        // An agent whose turn is over has nothing left to interrupt.
+        let quiet =
+            launch.stop?.step == StopStep::Interrupt && launch.stream.turn == TurnState::Over;
+        (now.mono_ms >= at || quiet).then(|| StopEscalated { launch: launch.id, step }.into())
+    }
+
+    /// Gives the launch that is being stopped and may still live.
+    fn stopping(&self) -> Option<&Launch> {
+        self.launches.iter().rev().find(|launch| launch.stop.is_some() && launch.may_live())
+    }
+
+    fn seal_deadline(&self) -> Option<(u64, Due)> {
+        let judged = self.judge_facts();
+        if !judged.is_terminal() || self.is_stopping_for_it() {
+            return None;
+        }
+        let bounds = &self.spec.bounds;
+        let resolved = !self.attempt().resolutions.is_empty();
+        let window = match (resolved, judged.has(Flag::SettleFirst)) {
+            (true, _) => 0,
+            (false, true) => bounds.settle_ms.max(bounds.drain_ms),
+            (false, false) => bounds.settle_ms,
+        };
+        Some((self.attempt().since.deadline(window), Due::Seal))
+    }
+
+    /// A decided attempt is sealed when its process is known to be gone, or Provost gave up ending it.
+    fn is_stopping_for_it(&self) -> bool {
+        let resolved = !self.attempt().resolutions.is_empty();
+        let leftover = self.current_launch().is_some_and(|l| l.may_live() && l.stream.settled);
+        let given_up = self
+            .current_launch()
+            .and_then(|launch| launch.stop)
+            .is_some_and(|stop| stop.step == StopStep::GivenUp);
+        let lives = self.current_launch().is_some_and(Launch::may_live);
+        !resolved && (self.attempt().is_decided() || leftover) && lives && !given_up
+    }
+
+    fn seal_if_due(&self, now: Moment) -> Option<Event> {
+        let (at, _) = self.seal_deadline()?;
+        (now.mono_ms >= at).then(|| self.seal(now).into())
+    }
+
+    fn silence_deadline(&self) -> Option<(u64, Due)> {
+        let launch = self.current_launch().filter(|launch| launch.may_live())?;
+        let listening = launch.activity() == Activity::Active
+            && matches!(launch.phase, LaunchPhase::Running { .. })
+            && !self.is_blocked();
+        let at = launch.stream.heard.deadline(self.spec.bounds.stale_ms);
+        listening.then_some((at, Due::Silence(launch.id)))
+    }
+}
+
+fn told(end: &CheckEnd) -> String {
+    match end {
+        CheckEnd::Exit(code) => format!("exited with {code}"),
+        CheckEnd::Signal(signal) => format!("was ended by signal {signal}"),
+        CheckEnd::TimeLimit => "did not end within its time limit".to_owned(),
+        CheckEnd::OutputLimit => "printed more than its output limit".to_owned(),
+        CheckEnd::Unfinished(reason) => format!("could not be run: {reason}"),
+    }
+}

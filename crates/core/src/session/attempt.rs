@@ -1,0 +1,188 @@
+//! An attempt: one instruction until its outcome. Its facts are kept apart.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    ids::{LaunchId, TreeId},
+    lifecycle::{Cause, ClaimKind, Judgement, State, StopCause},
+    time::Moment,
+    verdict::{Receipt, Snapshot},
+};
+
+/// Who made a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClaimSource {
+    Agent,
+    Operator,
+    /// The launch's policy turned exit 0 into `completed`.
+    Policy,
+    /// The agent's protocol ended a turn with an error.
+    TurnError,
+}
+
+impl ClaimSource {
+    pub fn word(self) -> &'static str {
+        match self {
+            ClaimSource::Agent => "agent",
+            ClaimSource::Operator => "operator",
+            ClaimSource::Policy => "policy",
+            ClaimSource::TurnError => "turn_error",
+        }
+    }
+}
+
+/// What was said of the work, by whom and when.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claim {
+    pub kind: ClaimKind,
+    pub source: ClaimSource,
+    pub text: Option<String>,
+    pub launch: Option<LaunchId>,
+    pub at: Moment,
+}
+
+/// What became of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    Applied,
+    Recorded,
+    RecordedLate,
+}
+
+impl Standing {
+    pub fn word(self) -> &'static str {
+        match self {
+            Standing::Applied => "applied",
+            Standing::Recorded => "recorded",
+            Standing::RecordedLate => "recorded_late",
+        }
+    }
+}
+
+/// What the operator decided about an attempt, over its facts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resolution {
+    pub state: State,
+    pub cause: Option<Cause>,
+    pub because: String,
+    pub at: Moment,
+}
+
+/// The end of an attempt as it was judged; never changed again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sealed {
+    pub judgement: Judgement,
+    pub tree: Option<TreeId>,
+    pub at: Moment,
+}
+
+/// The evidence gathered for the current tree.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verifying {
+    pub snapshot: Option<Snapshot>,
+    pub receipts: Vec<Receipt>,
+    /// The tree was the same when it was taken again after the checks.
+    pub confirmed: bool,
+    /// How many snapshots were taken in this attempt: part of the checks' keys.
+    pub taken: u32,
+    /// How many times the tree had moved meanwhile.
+    pub moved: u32,
+    pub failed: Option<String>,
+}
+
+impl Verifying {
+    /// Forgets what was found: the work goes on, and a verdict on an old tree is none.
+    pub(super) fn void(&mut self) {
+        *self = Verifying { taken: self.taken, ..Verifying::default() };
+    }
+}
+
+/// Counts the time that an attempt is worked on; waiting for a person does not count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clock {
+    pub spent_ms: u64,
+    pub running_since: Option<u64>,
+}
+
+impl Clock {
+    pub(super) fn set_running(&mut self, running: bool, at: Moment) {
+        match (self.running_since, running) {
+            (None, true) => self.running_since = Some(at.mono_ms),
+            (Some(since), false) => {
+                self.spent_ms += at.mono_ms.saturating_sub(since);
+                self.running_since = None;
+            }
+            (None, false) | (Some(_), true) => {}
+        }
+    }
+
+    /// Gives the moment at which a limit is reached, if the clock runs.
+    pub fn deadline(&self, limit_ms: u64) -> Option<u64> {
+        Some(self.running_since?.saturating_add(limit_ms.saturating_sub(self.spent_ms)))
+    }
+}
+
+/// One instruction until its outcome.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attempt {
+    pub no: u32,
+    pub instruction: Option<String>,
+    pub opened: Moment,
+    pub claim: Option<Claim>,
+    pub late_claims: Vec<Claim>,
+    pub cancelled: Option<String>,
+    pub superseded: bool,
+    pub stopped: Option<(StopCause, String)>,
+    pub resolutions: Vec<Resolution>,
+    pub verifying: Verifying,
+    pub reworks: u32,
+    pub result_asked: Option<Moment>,
+    pub resumes: u32,
+    pub clock: Clock,
+    /// The state as it was shown last, and since when: what windows and hooks are measured by.
+    pub shown: State,
+    pub since: Moment,
+    pub sealed: Option<Sealed>,
+}
+
+impl Attempt {
+    pub(super) fn opened(no: u32, instruction: Option<String>, at: Moment) -> Self {
+        Attempt {
+            no,
+            instruction,
+            opened: at,
+            claim: None,
+            late_claims: Vec::new(),
+            cancelled: None,
+            superseded: false,
+            stopped: None,
+            resolutions: Vec::new(),
+            verifying: Verifying::default(),
+            reworks: 0,
+            result_asked: None,
+            resumes: 0,
+            clock: Clock::default(),
+            shown: State::Working,
+            since: at,
+            sealed: None,
+        }
+    }
+
+    pub fn is_sealed(&self) -> bool {
+        self.sealed.is_some()
+    }
+
+    /// Says whether someone decided about the attempt, so that its facts no longer matter.
+    pub fn is_decided(&self) -> bool {
+        self.cancelled.is_some()
+            || self.superseded
+            || self.stopped.is_some()
+            || !self.resolutions.is_empty()
+    }
+
+    pub fn claim_kind(&self) -> ClaimKind {
+        self.claim.as_ref().map_or(ClaimKind::None, |claim| claim.kind)
+    }
+}

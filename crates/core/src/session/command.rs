@@ -1,0 +1,235 @@
+//! What may be asked of a session, and what may be observed about it.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    attempt::Standing,
+    hook::{HookEnd, HookKey},
+    launch::{Cursor, End, EndedBy, Identity, TurnEnd},
+    state::{Progress, Usage},
+};
+use crate::{
+    ids::{LaunchId, RequestId},
+    lifecycle::ClaimKind,
+    request::Asked,
+    verdict::{Receipt, Snapshot},
+};
+
+/// What a fact is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FactKind {
+    Branch,
+    Pr,
+    Artifact,
+}
+
+/// Something that an agent's stream shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Signal {
+    Ready {
+        thread: Option<String>,
+    },
+    TurnStarted {
+        turn: Option<String>,
+    },
+    TurnEnded {
+        turn: Option<String>,
+        end: TurnEnd,
+    },
+    Said(Testimony),
+    Asked(Asked),
+    Withdrawn {
+        native: String,
+    },
+    Progress(Progress),
+    Usage(Usage),
+    Retrying {
+        detail: String,
+    },
+    Oversized {
+        bytes: u64,
+    },
+    /// The journal shows that this message reached the agent.
+    InputSeen {
+        key: String,
+    },
+    Closed,
+}
+
+/// Who speaks in a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reporter {
+    Launch(LaunchId),
+    Operator,
+}
+
+/// What is said about the work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Testimony {
+    Claim { kind: ClaimKind, text: Option<String> },
+    Fact { kind: FactKind, value: String },
+}
+
+/// How a text is meant for the agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendMode {
+    /// Steers the open attempt, or opens the next one if the last is sealed.
+    Continue,
+    /// Ends the open attempt as superseded and opens the next.
+    Supersede,
+}
+
+/// What an operator may make of an attempt. There is no way to `succeeded` here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resolve {
+    Accepted,
+    Failed,
+    Cancelled,
+}
+
+/// What is asked of a session or observed about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    WorkPrepared {
+        cwd: String,
+        base: Option<Snapshot>,
+    },
+    WorkFailed {
+        reason: String,
+    },
+    WorkRemoved,
+    SetupFinished {
+        failure: Option<String>,
+    },
+    LaunchStarted {
+        launch: LaunchId,
+        child: Identity,
+    },
+    LaunchFailed {
+        launch: LaunchId,
+        reason: String,
+    },
+    Observed {
+        launch: LaunchId,
+        signal: Signal,
+        cursor: Cursor,
+    },
+    OutputAtLimit {
+        launch: LaunchId,
+    },
+    OutputLost {
+        launch: LaunchId,
+        cursor: Cursor,
+    },
+    ProcessEnded {
+        launch: LaunchId,
+        end: End,
+        by: EndedBy,
+    },
+    ProcessUnknown {
+        launch: LaunchId,
+        why: String,
+    },
+    ProcessSeen {
+        launch: LaunchId,
+    },
+    ProcessUnobserved {
+        launch: LaunchId,
+        why: String,
+    },
+    TreeGone {
+        launch: LaunchId,
+        leftovers: u32,
+        verified: bool,
+    },
+    SnapshotTaken {
+        attempt: u32,
+        snapshot: Snapshot,
+    },
+    SnapshotFailed {
+        attempt: u32,
+        reason: String,
+    },
+    CheckFinished {
+        attempt: u32,
+        receipt: Receipt,
+    },
+    HookFinished {
+        key: HookKey,
+        end: HookEnd,
+    },
+    MessageLost {
+        key: String,
+        reason: String,
+    },
+    /// The silence window ran out; this is when something was heard last.
+    Silence {
+        launch: LaunchId,
+        heard_ms: u64,
+    },
+    /// Time passed.
+    Tick,
+
+    Report {
+        from: Reporter,
+        testimony: Testimony,
+    },
+    Send {
+        key: String,
+        text: String,
+        mode: SendMode,
+    },
+    Answer {
+        request: RequestId,
+        revision: u32,
+        text: String,
+    },
+    Stop,
+    Cancel {
+        because: String,
+    },
+    Resolve {
+        to: Resolve,
+        because: String,
+    },
+    RaiseLimit {
+        bytes: u64,
+    },
+}
+
+/// Why nothing came of a command. Late and repeated observations are normal traffic, not failures.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Rejected {
+    /// It was observed before, or is about something that no longer matters.
+    #[error("nothing new")]
+    Nothing,
+    #[error("launch {0} is not of this session")]
+    UnknownLaunch(LaunchId),
+    #[error("request {0} is not of this session")]
+    UnknownRequest(RequestId),
+    #[error("request {0} is no longer open: {1}")]
+    RequestSettled(RequestId, &'static str),
+    #[error("request {id} is at revision {now}; the answer was for revision {given}")]
+    RequestRevision { id: RequestId, now: u32, given: u32 },
+    #[error("the session has ended as {0}")]
+    Sealed(&'static str),
+    #[error("the session was cancelled")]
+    Cancelled,
+    #[error("no process of this session is running")]
+    NotRunning,
+    #[error("{0} takes no instructions: it is a plain command")]
+    TakesNoInstruction(String),
+    #[error("the limit is {now} bytes already; give more")]
+    LimitNotRaised { now: u64 },
+}
+
+/// Gives how a recorded report stands, for the reporter.
+#[expect(clippy::wildcard_enum_match_arm, reason = "only reports have a standing")]
+pub fn standing_of(events: &[super::Event]) -> Option<Standing> {
+    events.iter().find_map(|event| match event {
+        super::Event::ClaimMade(claim) => Some(claim.standing),
+        super::Event::FactTold(fact) => Some(fact.standing),
+        _ => None,
+    })
+}

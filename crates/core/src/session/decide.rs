@@ -1,0 +1,368 @@
+//! What comes of a command. Pure: the same session, command and moment always give the same events.
+
+use super::{
+    attempt::{ClaimSource, Standing},
+    command::{Command, Rejected, Reporter, Resolve, SendMode, Signal, Testimony},
+    event::*,
+    launch::{Cursor, Launch, LaunchPhase, LaunchWhy, Sight, StopStep, StopWhy},
+    state::{MessageFate, MessageKind, Session, SetupState, WorkState},
+};
+use crate::{
+    ids::{LaunchId, RequestId},
+    lifecycle::{Cause, ClaimKind, State},
+    request::{Asked, Fate},
+    time::Moment,
+};
+
+type Decision = Result<Vec<Event>, Rejected>;
+
+fn one(event: impl Into<Event>) -> Decision {
+    Ok(vec![event.into()])
+}
+
+/// Gives the event only if it says something new.
+fn if_new(new: bool, event: impl Into<Event>) -> Decision {
+    if new { one(event) } else { Err(Rejected::Nothing) }
+}
+
+impl Session {
+    /// Decides what comes of a command at a moment.
+    pub fn decide(&self, command: &Command, now: Moment) -> Decision {
+        match command {
+            Command::WorkPrepared { .. }
+            | Command::WorkFailed { .. }
+            | Command::WorkRemoved
+            | Command::SetupFinished { .. } => self.decide_work(command),
+            Command::LaunchStarted { .. }
+            | Command::LaunchFailed { .. }
+            | Command::ProcessEnded { .. }
+            | Command::ProcessUnknown { .. }
+            | Command::ProcessSeen { .. }
+            | Command::ProcessUnobserved { .. }
+            | Command::TreeGone { .. } => self.decide_process(command),
+            Command::Observed { launch, signal, cursor } => self.observe(*launch, signal, *cursor),
+            Command::OutputAtLimit { launch } => {
+                let launch = self.known(*launch)?;
+                if_new(!launch.at_limit, OutputAtLimit { launch: launch.id })
+            }
+            Command::OutputLost { launch, cursor } => {
+                let launch = self.known(*launch)?;
+                let (launch, new) = (launch.id, !launch.output_lost);
+                if_new(new, OutputLost { launch, cursor: *cursor })
+            }
+            Command::SnapshotTaken { .. }
+            | Command::SnapshotFailed { .. }
+            | Command::CheckFinished { .. } => self.decide_evidence(command),
+            Command::HookFinished { key, end } => {
+                let owed = self.hooks.iter().any(|hook| hook.key == *key);
+                if_new(owed, HookFinished { key: *key, end: end.clone() })
+            }
+            Command::MessageLost { key, reason } => {
+                let queued = self.is_queued(key);
+                if_new(queued, MessageLost { key: key.clone(), reason: reason.clone() })
+            }
+            Command::Silence { launch, heard_ms } => self.silence(*launch, *heard_ms, now),
+            Command::Tick => Ok(vec![]),
+            Command::Report { from, testimony } => self.report(*from, testimony, None),
+            Command::Send { key, text, mode } => self.send(key, text, *mode),
+            Command::Answer { request, revision, text } => self.answer(*request, *revision, text),
+            Command::Stop => self.stop(),
+            Command::Cancel { because } => self.cancel(because),
+            Command::Resolve { to, because } => Ok(self.resolve(*to, because)),
+            Command::RaiseLimit { bytes } => match *bytes > self.output_limit {
+                true => one(LimitRaised { bytes: *bytes }),
+                false => Err(Rejected::LimitNotRaised { now: self.output_limit }),
+            },
+        }
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "decide() is the exhaustive match")]
+    fn decide_work(&self, command: &Command) -> Decision {
+        let owed = self.work == WorkState::Owed;
+        match command.clone() {
+            Command::WorkPrepared { cwd, base } => if_new(owed, WorkPrepared { cwd, base }),
+            Command::WorkFailed { reason } => if_new(owed, WorkFailed { reason }),
+            Command::WorkRemoved => if_new(self.work != WorkState::Removed, WorkRemoved {}),
+            Command::SetupFinished { failure } => {
+                if_new(self.setup == SetupState::Owed, SetupFinished { failure })
+            }
+            _ => unreachable!("decide() sends only commands about the place of work here"),
+        }
+    }
+
+    /// Takes what the kernel and the holder say. An end is taken once; what is known is not doubted later.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "decide() is the exhaustive match")]
+    fn decide_process(&self, command: &Command) -> Decision {
+        match command.clone() {
+            Command::LaunchStarted { launch, child } => {
+                let owed = self.known(launch)?.phase == LaunchPhase::Owed;
+                if_new(owed, LaunchStarted { launch, child })
+            }
+            Command::LaunchFailed { launch, reason } => {
+                let owed = self.known(launch)?.phase == LaunchPhase::Owed;
+                if_new(owed, LaunchFailed { launch, reason })
+            }
+            Command::ProcessEnded { launch, end, by } => {
+                if_new(self.known(launch)?.may_live(), ProcessEnded { launch, end, by })
+            }
+            Command::ProcessUnobserved { launch, why } => {
+                if_new(self.known(launch)?.may_live(), ProcessUnobserved { launch, why })
+            }
+            Command::ProcessUnknown { launch, why } => {
+                let seen = self.sight(launch)? == Some(Sight::Seen);
+                if_new(seen, ProcessUnknown { launch, why })
+            }
+            Command::ProcessSeen { launch } => {
+                let unknown = self.sight(launch)? == Some(Sight::Unknown);
+                if_new(unknown, ProcessSeen { launch })
+            }
+            Command::TreeGone { launch, leftovers, verified } => {
+                let known = self.known(launch)?;
+                let new = known.has_ended() && known.gone.is_none();
+                if_new(new, TreeGone { launch, leftovers, verified })
+            }
+            _ => unreachable!("decide() sends only commands about a process here"),
+        }
+    }
+
+    /// Takes a snapshot or a receipt, if it is about the evidence that is wanted now.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "decide() is the exhaustive match")]
+    fn decide_evidence(&self, command: &Command) -> Decision {
+        let current = |attempt| attempt == self.attempt().no && self.wants_verdict();
+        match command.clone() {
+            Command::SnapshotTaken { attempt, snapshot } => {
+                if_new(current(attempt), SnapshotTaken { snapshot })
+            }
+            Command::SnapshotFailed { attempt, reason } => {
+                if_new(current(attempt), SnapshotFailed { reason })
+            }
+            Command::CheckFinished { attempt, receipt } => {
+                let verifying = &self.attempt().verifying;
+                let tree = verifying.snapshot.as_ref().map(|snapshot| &snapshot.tree);
+                let same = |r: &crate::verdict::Receipt| {
+                    r.command == receipt.command && r.tree == receipt.tree
+                };
+                let new = tree == Some(&receipt.tree) && !verifying.receipts.iter().any(same);
+                if_new(new && current(attempt), CheckFinished { receipt })
+            }
+            _ => unreachable!("decide() sends only commands about evidence here"),
+        }
+    }
+
+    /// Takes what a stream shows, once: what lies before the cursor was folded already.
+    fn observe(&self, id: LaunchId, signal: &Signal, cursor: Cursor) -> Decision {
+        let launch = self.known(id)?;
+        if cursor <= launch.cursor && *signal != Signal::Closed {
+            return Err(Rejected::Nothing);
+        }
+        match signal.clone() {
+            Signal::Ready { thread } => one(StreamReady { launch: id, thread, cursor }),
+            Signal::TurnStarted { turn } => one(TurnStarted { launch: id, turn, cursor }),
+            Signal::TurnEnded { turn, end } => one(TurnEnded { launch: id, turn, end, cursor }),
+            Signal::Said(testimony) => self.report(Reporter::Launch(id), &testimony, Some(cursor)),
+            Signal::Asked(asked) => one(self.asked(id, asked, cursor)),
+            Signal::Withdrawn { native } => self.withdraw(id, &native, cursor),
+            Signal::Progress(progress) => one(ProgressTold { launch: id, progress, cursor }),
+            Signal::Usage(usage) => one(UsageTold { launch: id, usage, cursor }),
+            Signal::Retrying { detail } => one(StreamRetrying { launch: id, detail, cursor }),
+            Signal::Oversized { bytes } => one(OutputOversized { launch: id, bytes, cursor }),
+            Signal::InputSeen { key } => {
+                if_new(self.is_queued(&key), MessageDelivered { key, launch: id, cursor })
+            }
+            Signal::Closed => {
+                if_new(launch.stream.closed.is_none(), StreamClosed { launch: id, cursor })
+            }
+        }
+    }
+
+    fn silence(&self, id: LaunchId, heard_ms: u64, now: Moment) -> Decision {
+        let launch = self.known(id)?;
+        let stream = &launch.stream;
+        let due = heard_ms.saturating_add(self.spec.bounds.stale_ms);
+        if heard_ms > stream.heard.mono_ms {
+            return one(StreamHeard { launch: id, heard_ms });
+        }
+        if_new(
+            now.mono_ms >= due && !stream.silent && launch.may_live(),
+            StreamSilent { launch: id },
+        )
+    }
+
+    /// Records testimony. It is never refused for the state that the session is in.
+    fn report(&self, from: Reporter, testimony: &Testimony, cursor: Option<Cursor>) -> Decision {
+        let launch = match from {
+            Reporter::Launch(launch) => Some(self.known(launch)?.id),
+            Reporter::Operator => None,
+        };
+        let source = match from {
+            Reporter::Launch(_) => ClaimSource::Agent,
+            Reporter::Operator => ClaimSource::Operator,
+        };
+        let standing = self.standing(launch, testimony);
+        match testimony.clone() {
+            Testimony::Claim { kind, text } => {
+                one(ClaimMade { launch, kind, source, text, standing, cursor })
+            }
+            Testimony::Fact { kind, value } => {
+                one(FactTold { launch, fact: kind, value, standing, cursor })
+            }
+        }
+    }
+
+    fn standing(&self, launch: Option<LaunchId>, testimony: &Testimony) -> Standing {
+        let current = self.current_launch().map(|launch| launch.id);
+        if launch.is_some() && launch != current {
+            return Standing::Recorded;
+        }
+        let sealed = self.attempt().is_sealed();
+        match testimony {
+            Testimony::Fact { .. } => Standing::Applied,
+            Testimony::Claim { kind: ClaimKind::None | ClaimKind::Working, .. } => {
+                match sealed || self.has_ended() {
+                    true => Standing::Recorded,
+                    false => Standing::Applied,
+                }
+            }
+            Testimony::Claim {
+                kind: ClaimKind::NeedsInput | ClaimKind::Completed | ClaimKind::Failed,
+                ..
+            } => match sealed {
+                true => Standing::RecordedLate,
+                false => Standing::Applied,
+            },
+        }
+    }
+
+    fn asked(&self, launch: LaunchId, asked: Asked, cursor: Cursor) -> RequestOpened {
+        let same = |request: &&crate::request::Request| {
+            request.launch == launch && request.asked.native == asked.native
+        };
+        let (request, revision) = match self.requests.iter().find(same) {
+            Some(earlier) => (earlier.id, earlier.revision + 1),
+            None => {
+                let no = self.requests.len() as u32 + 1;
+                (RequestId { session: self.id, no }, 1)
+            }
+        };
+        RequestOpened { request, launch, asked, revision, cursor }
+    }
+
+    fn withdraw(&self, launch: LaunchId, native: &str, cursor: Cursor) -> Decision {
+        let open = self
+            .open_requests()
+            .find(|request| request.launch == launch && request.asked.native == native);
+        match open {
+            None => Err(Rejected::Nothing),
+            Some(request) => one(RequestSettled {
+                request: request.id,
+                fate: Fate::Withdrawn,
+                cursor: Some(cursor),
+            }),
+        }
+    }
+
+    fn answer(&self, id: RequestId, revision: u32, text: &str) -> Decision {
+        let request =
+            self.requests.iter().find(|r| r.id == id).ok_or(Rejected::UnknownRequest(id))?;
+        match request.fate {
+            Fate::Open => {}
+            Fate::Answered => return Err(Rejected::RequestSettled(id, "it was answered")),
+            Fate::Withdrawn => return Err(Rejected::RequestSettled(id, "the agent withdrew it")),
+            Fate::Void => return Err(Rejected::RequestSettled(id, "the session ended")),
+        }
+        if request.revision != revision {
+            return Err(Rejected::RequestRevision { id, now: request.revision, given: revision });
+        }
+        let key = format!("answer-{}-{revision}", id.no);
+        let mut events = vec![
+            RequestSettled { request: id, fate: Fate::Answered, cursor: None }.into(),
+            MessageQueued { key, kind: MessageKind::Answer, text: text.to_owned() }.into(),
+        ];
+        if self.has_ended() {
+            events.push(LaunchOwed { launch: self.next_launch(), why: LaunchWhy::Answer }.into());
+        }
+        Ok(events)
+    }
+
+    fn send(&self, key: &str, text: &str, mode: SendMode) -> Decision {
+        let sealed = self.attempt().is_sealed();
+        let alive = self.launches.last().is_some_and(Launch::may_live);
+        if !self.spec.agent.driver.has_protocol() && (!alive || mode == SendMode::Supersede) {
+            return match alive {
+                true => Err(Rejected::TakesNoInstruction(self.spec.agent.name.clone())),
+                false => Err(Rejected::NotRunning),
+            };
+        }
+        let message =
+            MessageQueued { key: key.to_owned(), kind: MessageKind::Steer, text: text.to_owned() };
+        let next = AttemptOpened { no: self.attempt().no + 1, instruction: Some(text.to_owned()) };
+        match (mode, sealed) {
+            (SendMode::Continue, false) if self.attempt().cancelled.is_some() => {
+                Err(Rejected::Cancelled)
+            }
+            (SendMode::Continue, false) => one(message),
+            (SendMode::Continue, true) | (SendMode::Supersede, true) => one(next),
+            (SendMode::Supersede, false) => {
+                let mut events = vec![AttemptSuperseded {}.into()];
+                let mut superseded = self.clone();
+                superseded.evolve(self.attempt().since, &events[0]);
+                events.push(superseded.seal(self.attempt().since).into());
+                events.push(next.into());
+                Ok(events)
+            }
+        }
+    }
+
+    fn stop(&self) -> Decision {
+        let launch = self.launches.last().filter(|l| l.may_live()).ok_or(Rejected::NotRunning)?;
+        match launch.stop {
+            Some(_) => Err(Rejected::Nothing),
+            None => one(self.stop_launch(launch.id, StopWhy::Operator)),
+        }
+    }
+
+    pub(super) fn stop_launch(&self, launch: LaunchId, why: StopWhy) -> StopAsked {
+        let polite = self.spec.agent.driver.has_protocol();
+        let step = if polite { StopStep::Interrupt } else { StopStep::Terminate };
+        StopAsked { launch, why, step }
+    }
+
+    fn cancel(&self, because: &str) -> Decision {
+        let attempt = self.attempt();
+        if attempt.is_sealed() {
+            return Err(Rejected::Sealed(self.judgement().state.word()));
+        }
+        if_new(attempt.cancelled.is_none(), AttemptCancelled { because: because.to_owned() })
+    }
+
+    fn resolve(&self, to: Resolve, because: &str) -> Vec<Event> {
+        let (state, cause) = match to {
+            Resolve::Accepted => (State::Accepted, None),
+            Resolve::Failed => (State::Failed, Some(Cause::SelfReported)),
+            Resolve::Cancelled => (State::Cancelled, None),
+        };
+        vec![AttemptResolved { state, cause, because: because.to_owned() }.into()]
+    }
+
+    pub(super) fn next_launch(&self) -> LaunchId {
+        LaunchId { session: self.id, no: self.launches.len() as u32 + 1 }
+    }
+
+    fn known(&self, id: LaunchId) -> Result<&Launch, Rejected> {
+        self.launch(id).ok_or(Rejected::UnknownLaunch(id))
+    }
+
+    fn sight(&self, id: LaunchId) -> Result<Option<Sight>, Rejected> {
+        Ok(match &self.known(id)?.phase {
+            LaunchPhase::Running { sight, .. } => Some(*sight),
+            LaunchPhase::Owed
+            | LaunchPhase::Ended { .. }
+            | LaunchPhase::Unobserved { .. }
+            | LaunchPhase::Failed { .. } => None,
+        })
+    }
+
+    fn is_queued(&self, key: &str) -> bool {
+        self.messages.iter().any(|m| m.key == key && m.fate == MessageFate::Queued)
+    }
+}

@@ -1,0 +1,147 @@
+//! What a session owes to the outside world. Level-triggered: a pure function of what was committed.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    hook::HookKey,
+    launch::{Launch, LaunchPhase, StopStep},
+    state::{MessageFate, Session, SetupState, WorkState},
+};
+use crate::{ids::LaunchId, verdict::Verdict};
+
+/// Names an effect. An outside command runs in a directory of this name, so it cannot happen twice.
+pub type EffectKey = String;
+
+/// Something to be done to the outside world. Its result comes back as a command.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Effect {
+    PrepareWork,
+    RunSetup,
+    StartLaunch(LaunchId),
+    /// Read the journal and watch the process, for as long as this is owed.
+    Follow(LaunchId),
+    StopLaunch(LaunchId, StopStep),
+    Deliver {
+        launch: LaunchId,
+        message: String,
+    },
+    TakeSnapshot {
+        attempt: u32,
+        no: u32,
+    },
+    RunCheck {
+        attempt: u32,
+        no: u32,
+        index: u32,
+    },
+    RunHook(HookKey),
+}
+
+/// What a deadline is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    TimeLimit,
+    StreamSettle,
+    Escalation,
+    Seal,
+    Silence(LaunchId),
+}
+
+impl Due {
+    pub fn word(self) -> &'static str {
+        match self {
+            Due::TimeLimit => "time_limit",
+            Due::StreamSettle => "stream_settle",
+            Due::Escalation => "escalation",
+            Due::Seal => "seal",
+            Due::Silence(_) => "silence",
+        }
+    }
+}
+
+impl Effect {
+    /// Gives the effect's key within its session.
+    pub fn key(&self) -> EffectKey {
+        match self {
+            Effect::PrepareWork => "work".to_owned(),
+            Effect::RunSetup => "setup".to_owned(),
+            Effect::StartLaunch(launch) => format!("l{}", launch.no),
+            Effect::Follow(launch) => format!("follow-l{}", launch.no),
+            Effect::StopLaunch(launch, step) => {
+                format!("stop-l{}-{step:?}", launch.no).to_lowercase()
+            }
+            Effect::Deliver { launch, message } => format!("deliver-l{}-{message}", launch.no),
+            Effect::TakeSnapshot { attempt, no } => format!("snapshot-{attempt}-{no}"),
+            Effect::RunCheck { attempt, no, index } => format!("c{attempt}-{no}-{index}"),
+            Effect::RunHook(key) => format!("h{}-{}", key.no, key.event),
+        }
+    }
+}
+
+impl Session {
+    /// Gives all that is owed now.
+    pub fn effects(&self) -> Vec<Effect> {
+        let mut owed = Vec::new();
+        if self.work == WorkState::Owed && !self.attempt().is_sealed() {
+            owed.push(Effect::PrepareWork);
+        }
+        if self.setup == SetupState::Owed
+            && matches!(self.work, WorkState::Ready { .. })
+            && !self.attempt().is_decided()
+        {
+            owed.push(Effect::RunSetup);
+        }
+        owed.extend(self.launches.iter().filter_map(launch_effect));
+        owed.extend(self.launches.iter().filter(|l| l.is_followed()).map(|l| Effect::Follow(l.id)));
+        owed.extend(self.deliveries());
+        owed.extend(self.proof());
+        owed.extend(self.hooks.iter().map(|hook| Effect::RunHook(hook.key)));
+        owed
+    }
+
+    /// Messages go to the running launch of the attempt, one after the other in their order.
+    fn deliveries(&self) -> Option<Effect> {
+        let running = |launch: &&Launch| {
+            matches!(launch.phase, LaunchPhase::Running { .. }) && launch.stop.is_none()
+        };
+        let launch = self.launches.last().filter(running)?;
+        let message = self.messages.iter().find(|message| message.fate == MessageFate::Queued)?;
+        Some(Effect::Deliver { launch: launch.id, message: message.key.clone() })
+    }
+
+    /// The next step towards a verdict: commit the work, run the checks one by one, look at the tree again.
+    fn proof(&self) -> Option<Effect> {
+        if !self.wants_verdict() || !self.is_quiet() {
+            return None;
+        }
+        let (attempt, verifying) = (self.attempt().no, &self.attempt().verifying);
+        let snapshot = Effect::TakeSnapshot { attempt, no: verifying.taken + 1 };
+        match (&verifying.snapshot, self.verdict()) {
+            (None, _) | (Some(_), Verdict::Passed(_) | Verdict::Refuted(_)) => Some(snapshot),
+            (Some(_), Verdict::Open) => {
+                let done = |check: &String| verifying.receipts.iter().any(|r| r.command == *check);
+                let index = self.spec.checks.iter().position(|check| !done(check))? as u32;
+                Some(Effect::RunCheck { attempt, no: verifying.taken, index })
+            }
+        }
+    }
+
+    /// Says whether nothing of the launch can change the work behind our back: it is gone, or idle.
+    fn is_quiet(&self) -> bool {
+        self.current_launch().is_none_or(|launch| launch.may_live() || launch.is_gone())
+    }
+}
+
+fn launch_effect(launch: &Launch) -> Option<Effect> {
+    match (&launch.phase, launch.stop) {
+        (LaunchPhase::Owed, None) => Some(Effect::StartLaunch(launch.id)),
+        (LaunchPhase::Owed | LaunchPhase::Running { .. }, Some(stop)) => {
+            (stop.step != StopStep::GivenUp).then_some(Effect::StopLaunch(launch.id, stop.step))
+        }
+        (LaunchPhase::Running { .. }, None) => None,
+        (
+            LaunchPhase::Ended { .. } | LaunchPhase::Unobserved { .. } | LaunchPhase::Failed { .. },
+            _,
+        ) => None,
+    }
+}

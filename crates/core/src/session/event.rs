@@ -1,0 +1,159 @@
+//! The events of a session's stream. Append-only: a kind is never renamed, a field never repurposed.
+//!
+//! Each kind has a version. An event that this program does not know is an error of [`Event::decode`],
+//! on which the ledger opens read-only.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    attempt::{ClaimSource, Sealed, Standing},
+    command::FactKind,
+    hook::{HookEnd, HookKey},
+    launch::{Cursor, End, EndedBy, Identity, LaunchWhy, StopStep, StopWhy, TurnEnd},
+    spec::Spec,
+    state::{MessageKind, Progress, Usage},
+};
+use crate::{
+    ids::{LaunchId, RequestId},
+    lifecycle::{Cause, ClaimKind, State, StopCause},
+    request::{Asked, Fate},
+    verdict::{Receipt, Snapshot},
+};
+
+/// Why a stored event cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum DecodeError {
+    #[error("event kind {kind} version {v} is unknown to this version of provost")]
+    Unknown { kind: String, v: u16 },
+    #[error("event of kind {kind} is malformed")]
+    Malformed {
+        kind: String,
+        #[source]
+        source: serde_json::Error,
+    },
+}
+
+/// Defines the event enum, a payload type per kind, and their stored form.
+macro_rules! events {
+    ($($(#[$doc:meta])* $variant:ident = $kind:literal, $v:literal {
+        $($(#[$field_doc:meta])* $field:ident: $type:ty),* $(,)?
+    })+) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+            pub struct $variant { $($(#[$field_doc])* pub $field: $type),* }
+
+            impl From<$variant> for Event {
+                fn from(event: $variant) -> Event {
+                    Event::$variant(event)
+                }
+            }
+        )+
+
+        /// Something that happened to a session.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum Event { $($variant($variant)),+ }
+
+        impl Event {
+            /// Every kind with the version that this program writes.
+            pub const KINDS: &'static [(&'static str, u16)] = &[$(($kind, $v)),+];
+
+            pub fn kind(&self) -> (&'static str, u16) {
+                match self { $(Event::$variant(_) => ($kind, $v)),+ }
+            }
+
+            /// Gives the stored form of the payload.
+            pub fn encode(&self) -> String {
+                let text = match self { $(Event::$variant(event) => serde_json::to_string(event)),+ };
+                text.expect("event payloads have string keys and no failing serializers")
+            }
+
+            /// Reads a stored event.
+            pub fn decode(kind: &str, v: u16, data: &str) -> Result<Event, DecodeError> {
+                match (kind, v) {
+                    $(($kind, $v) => serde_json::from_str(data).map(Event::$variant)),+,
+                    _ => return Err(DecodeError::Unknown { kind: kind.to_owned(), v }),
+                }
+                .map_err(|source| DecodeError::Malformed { kind: kind.to_owned(), source })
+            }
+        }
+    };
+}
+
+events! {
+    SessionOpened = "session.opened", 1 { spec: Box<Spec> }
+    AttemptOpened = "attempt.opened", 1 { no: u32, instruction: Option<String> }
+
+    /// The place of work stands; `base` is where the work begins, if it can be checked.
+    WorkPrepared = "work.prepared", 1 { cwd: String, base: Option<Snapshot> }
+    WorkFailed = "work.failed", 1 { reason: String }
+    WorkRemoved = "work.removed", 1 {}
+    SetupFinished = "setup.finished", 1 { failure: Option<String> }
+
+    LaunchOwed = "launch.owed", 1 { launch: LaunchId, why: LaunchWhy }
+    LaunchStarted = "launch.started", 1 { launch: LaunchId, child: Identity }
+    LaunchFailed = "launch.failed", 1 { launch: LaunchId, reason: String }
+
+    StreamReady = "stream.ready", 1 { launch: LaunchId, thread: Option<String>, cursor: Cursor }
+    TurnStarted = "turn.started", 1 { launch: LaunchId, turn: Option<String>, cursor: Cursor }
+    TurnEnded = "turn.ended", 1 { launch: LaunchId, turn: Option<String>, end: TurnEnd, cursor: Cursor }
+    /// Something was heard after silence, or within it: the window begins anew at `heard_ms`.
+    StreamHeard = "stream.heard", 1 { launch: LaunchId, heard_ms: u64 }
+    StreamSilent = "stream.silent", 1 { launch: LaunchId }
+    StreamRetrying = "stream.retrying", 1 { launch: LaunchId, detail: String, cursor: Cursor }
+    /// The agent itself closed its stream.
+    StreamClosed = "stream.closed", 1 { launch: LaunchId, cursor: Cursor }
+    StreamSettled = "stream.settled", 1 { launch: LaunchId }
+    /// A line too long to be read was kept and passed over.
+    OutputOversized = "output.oversized", 1 { launch: LaunchId, bytes: u64, cursor: Cursor }
+    OutputAtLimit = "output.at_limit", 1 { launch: LaunchId }
+    /// The journal ends before the place that was already folded (power loss).
+    OutputLost = "output.lost", 1 { launch: LaunchId, cursor: Cursor }
+    LimitRaised = "output.limit_raised", 1 { bytes: u64 }
+    ProgressTold = "progress.told", 1 { launch: LaunchId, progress: Progress, cursor: Cursor }
+    UsageTold = "usage.told", 1 { launch: LaunchId, usage: Usage, cursor: Cursor }
+
+    ProcessEnded = "process.ended", 1 { launch: LaunchId, end: End, by: EndedBy }
+    /// The process can't be looked at; that is no end.
+    ProcessUnknown = "process.unknown", 1 { launch: LaunchId, why: String }
+    ProcessSeen = "process.seen", 1 { launch: LaunchId }
+    /// The process has ended, or was ended, and nobody saw with which code.
+    ProcessUnobserved = "process.unobserved", 1 { launch: LaunchId, why: String }
+    TreeGone = "tree.gone", 1 { launch: LaunchId, leftovers: u32, verified: bool }
+
+    ClaimMade = "claim.made", 1 {
+        launch: Option<LaunchId>, kind: ClaimKind, source: ClaimSource, text: Option<String>,
+        standing: Standing, cursor: Option<Cursor>,
+    }
+    FactTold = "fact.told", 1 {
+        launch: Option<LaunchId>, fact: FactKind, value: String, standing: Standing, cursor: Option<Cursor>,
+    }
+
+    RequestOpened = "request.opened", 1 { request: RequestId, launch: LaunchId, asked: Asked, revision: u32, cursor: Cursor }
+    RequestSettled = "request.settled", 1 { request: RequestId, fate: Fate, cursor: Option<Cursor> }
+
+    MessageQueued = "message.queued", 1 { key: String, kind: MessageKind, text: String }
+    /// The bytes were handed to the agent, as the holder's journal shows.
+    MessageDelivered = "message.delivered", 1 { key: String, launch: LaunchId, cursor: Cursor }
+    MessageLost = "message.lost", 1 { key: String, reason: String }
+
+    ResultAsked = "result.asked", 1 { key: String }
+    /// Refuted work goes back to the agent: its claim no longer stands.
+    ReworkSent = "rework.sent", 1 { key: String, text: String }
+
+    SnapshotTaken = "snapshot.taken", 1 { snapshot: Snapshot }
+    SnapshotFailed = "snapshot.failed", 1 { reason: String }
+    CheckFinished = "check.finished", 1 { receipt: Receipt }
+
+    StopAsked = "stop.asked", 1 { launch: LaunchId, why: StopWhy, step: StopStep }
+    StopEscalated = "stop.escalated", 1 { launch: LaunchId, step: StopStep }
+
+    AttemptCancelled = "attempt.cancelled", 1 { because: String }
+    AttemptSuperseded = "attempt.superseded", 1 {}
+    /// Provost itself ended the attempt.
+    AttemptStopped = "attempt.stopped", 1 { cause: StopCause, detail: String }
+    AttemptResolved = "attempt.resolved", 1 { state: State, cause: Option<Cause>, because: String }
+    AttemptSealed = "attempt.sealed", 1 { attempt: u32, sealed: Sealed }
+
+    HookFinished = "hook.finished", 1 { key: HookKey, end: HookEnd }
+}

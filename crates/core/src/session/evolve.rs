@@ -1,0 +1,508 @@
+//! Folding an event into a session. Total: an event that was stored is never refused.
+
+use std::collections::BTreeMap;
+
+use super::{
+    attempt::{Attempt, Claim, ClaimSource, Resolution, Standing},
+    event::{Event, RequestOpened, SessionOpened, SnapshotTaken, TurnEnded},
+    hook::{HookEvent, HookKey, HookOwed},
+    launch::{Cursor, Gone, Launch, LaunchPhase, Sight, Stop, TurnEnd, TurnState},
+    spec::Driver,
+    state::{Fact, Message, MessageFate, MessageKind, Session, SetupState, Usage, WorkState},
+};
+use crate::{
+    ids::{LaunchId, SessionId},
+    lifecycle::{ClaimKind, State},
+    request::{Fate, Request},
+    time::Moment,
+};
+
+impl Session {
+    /// Begins a session from its first event.
+    pub fn open(id: SessionId, at: Moment, event: &SessionOpened) -> Session {
+        let spec = (*event.spec).clone();
+        let setup = spec.setup.as_ref().map_or(SetupState::NotNeeded, |_| SetupState::Owed);
+        let output_limit = spec.bounds.output_limit;
+        let mut session = Session {
+            id,
+            opened: at,
+            work: WorkState::Owed,
+            setup,
+            attempts: vec![Attempt::opened(1, spec.instruction.clone(), at)],
+            launches: Vec::new(),
+            requests: Vec::new(),
+            messages: Vec::new(),
+            hooks: Vec::new(),
+            hooks_fired: BTreeMap::new(),
+            thread: None,
+            progress: None,
+            usage: Usage::default(),
+            facts: Vec::new(),
+            output_limit,
+            spec,
+        };
+        session.queue_instruction();
+        session.owe_hook(HookEvent::Opened, at);
+        session.after(at);
+        session
+    }
+
+    /// Folds a whole stream. `None` if it does not begin with a session being opened.
+    pub fn fold<'a>(
+        id: SessionId,
+        events: impl IntoIterator<Item = (Moment, &'a Event)>,
+    ) -> Option<Session> {
+        let mut events = events.into_iter();
+        let (at, Event::SessionOpened(first)) = events.next()? else { return None };
+        let mut session = Session::open(id, at, first);
+        for (at, event) in events {
+            session.evolve(at, event);
+        }
+        Some(session)
+    }
+
+    /// Folds one event.
+    pub fn evolve(&mut self, at: Moment, event: &Event) {
+        self.apply(at, event);
+        self.after(at);
+    }
+
+    fn apply(&mut self, at: Moment, event: &Event) {
+        match event {
+            Event::SessionOpened(_) => {}
+            Event::AttemptOpened(e) => self.open_attempt(e.no, e.instruction.clone(), at),
+            Event::WorkPrepared(e) => {
+                self.work = WorkState::Ready { cwd: e.cwd.clone(), base: e.base.clone() };
+            }
+            Event::WorkFailed(e) => self.work = WorkState::Failed { reason: e.reason.clone() },
+            Event::WorkRemoved(_) => self.work = WorkState::Removed,
+            Event::SetupFinished(e) => {
+                self.setup = match &e.failure {
+                    None => SetupState::Done,
+                    Some(reason) => SetupState::Failed { reason: reason.clone() },
+                };
+            }
+            Event::LaunchOwed(e) => {
+                let launch = Launch::owed(e.launch, e.why, self.attempt().no, at);
+                self.launches.push(launch);
+            }
+            Event::LaunchStarted(_)
+            | Event::LaunchFailed(_)
+            | Event::ProcessEnded(_)
+            | Event::ProcessUnknown(_)
+            | Event::ProcessSeen(_)
+            | Event::ProcessUnobserved(_)
+            | Event::TreeGone(_)
+            | Event::StopAsked(_)
+            | Event::StopEscalated(_) => self.apply_process(at, event),
+            Event::StreamReady(_)
+            | Event::TurnStarted(_)
+            | Event::TurnEnded(_)
+            | Event::StreamHeard(_)
+            | Event::StreamSilent(_)
+            | Event::StreamRetrying(_)
+            | Event::StreamClosed(_)
+            | Event::StreamSettled(_)
+            | Event::OutputOversized(_)
+            | Event::OutputAtLimit(_)
+            | Event::OutputLost(_)
+            | Event::LimitRaised(_)
+            | Event::ProgressTold(_)
+            | Event::UsageTold(_) => self.apply_stream(at, event),
+            Event::ClaimMade(_)
+            | Event::FactTold(_)
+            | Event::RequestOpened(_)
+            | Event::RequestSettled(_)
+            | Event::MessageQueued(_)
+            | Event::MessageDelivered(_)
+            | Event::MessageLost(_) => self.apply_speech(at, event),
+            Event::ResultAsked(_)
+            | Event::ReworkSent(_)
+            | Event::SnapshotTaken(_)
+            | Event::SnapshotFailed(_)
+            | Event::CheckFinished(_)
+            | Event::AttemptCancelled(_)
+            | Event::AttemptSuperseded(_)
+            | Event::AttemptStopped(_)
+            | Event::AttemptResolved(_)
+            | Event::AttemptSealed(_) => self.apply_attempt(at, event),
+            Event::HookFinished(e) => self.hooks.retain(|hook| hook.key != e.key),
+        }
+    }
+
+    /// Folds what the kernel and the holder say of a launch.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "apply() is the exhaustive match")]
+    fn apply_process(&mut self, at: Moment, event: &Event) {
+        match event {
+            Event::LaunchStarted(e) => {
+                let phase = LaunchPhase::Running { child: e.child.clone(), sight: Sight::Seen };
+                self.set_phase(e.launch, phase);
+                if let Some(launch) = self.launch_mut(e.launch) {
+                    launch.stream.heard = at;
+                }
+                if self.launches.len() == 1 {
+                    self.owe_hook(HookEvent::Started, at);
+                }
+            }
+            Event::LaunchFailed(e) => {
+                self.set_phase(e.launch, LaunchPhase::Failed { reason: e.reason.clone() });
+            }
+            Event::ProcessEnded(e) => {
+                self.set_phase(e.launch, LaunchPhase::Ended { end: e.end, by: e.by, at });
+            }
+            Event::ProcessUnobserved(e) => {
+                self.set_phase(e.launch, LaunchPhase::Unobserved { why: e.why.clone(), at });
+            }
+            Event::ProcessUnknown(e) => self.set_sight(e.launch, Sight::Unknown),
+            Event::ProcessSeen(e) => self.set_sight(e.launch, Sight::Seen),
+            Event::TreeGone(e) => {
+                let gone = Gone { leftovers: e.leftovers, verified: e.verified };
+                self.on_launch(e.launch, |launch| launch.gone = Some(gone));
+            }
+            Event::StopAsked(e) => {
+                let stop = Stop { why: e.why, step: e.step, since: at };
+                self.on_launch(e.launch, |launch| launch.stop = Some(stop));
+            }
+            Event::StopEscalated(e) => self.on_launch(e.launch, |launch| {
+                if let Some(stop) = &mut launch.stop {
+                    (stop.step, stop.since) = (e.step, at);
+                }
+            }),
+            _ => unreachable!("apply() sends only events about a process here"),
+        }
+    }
+
+    /// Folds what a launch's stream shows.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "apply() is the exhaustive match")]
+    fn apply_stream(&mut self, at: Moment, event: &Event) {
+        match event {
+            Event::StreamReady(e) => {
+                self.heard(e.launch, at, e.cursor);
+                self.thread = e.thread.clone().or(self.thread.take());
+            }
+            Event::TurnStarted(e) => {
+                self.heard(e.launch, at, e.cursor);
+                let turn = TurnState::Open { turn: e.turn.clone() };
+                self.on_launch(e.launch, |launch| launch.stream.turn = turn);
+                self.void_verdict(e.launch);
+            }
+            Event::TurnEnded(e) => self.end_turn(e, at),
+            Event::StreamHeard(e) => self.on_launch(e.launch, |launch| {
+                launch.stream.heard.mono_ms = e.heard_ms;
+                launch.stream.silent = false;
+            }),
+            Event::StreamSilent(e) => {
+                self.on_launch(e.launch, |launch| launch.stream.silent = true)
+            }
+            Event::StreamRetrying(e) => {
+                // Retrying is no progress: the silence window goes on.
+                self.on_launch(e.launch, |launch| {
+                    launch.stream.retrying = true;
+                    launch.cursor = launch.cursor.max(e.cursor);
+                });
+            }
+            Event::StreamClosed(e) => self.on_launch(e.launch, |launch| {
+                launch.stream.closed = Some(at);
+                launch.cursor = launch.cursor.max(e.cursor);
+            }),
+            Event::StreamSettled(e) => {
+                self.on_launch(e.launch, |launch| launch.stream.settled = true)
+            }
+            Event::OutputOversized(e) => {
+                self.heard(e.launch, at, e.cursor);
+                self.on_launch(e.launch, |launch| launch.oversized = true);
+            }
+            Event::OutputAtLimit(e) => self.on_launch(e.launch, |launch| launch.at_limit = true),
+            Event::OutputLost(e) => self.on_launch(e.launch, |launch| {
+                launch.output_lost = true;
+                launch.cursor = e.cursor;
+            }),
+            Event::LimitRaised(e) => {
+                self.output_limit = e.bytes;
+                for launch in &mut self.launches {
+                    launch.at_limit = false;
+                }
+            }
+            Event::ProgressTold(e) => {
+                self.heard(e.launch, at, e.cursor);
+                self.progress = Some(e.progress);
+            }
+            Event::UsageTold(e) => {
+                self.heard(e.launch, at, e.cursor);
+                self.usage.input += e.usage.input;
+                self.usage.output += e.usage.output;
+            }
+            _ => unreachable!("apply() sends only events about a stream here"),
+        }
+    }
+
+    /// Folds what was said, asked and sent.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "apply() is the exhaustive match")]
+    fn apply_speech(&mut self, at: Moment, event: &Event) {
+        match event {
+            Event::ClaimMade(e) => {
+                self.advance_cursor(e.launch, e.cursor, at);
+                let claim = Claim {
+                    kind: e.kind,
+                    source: e.source,
+                    text: e.text.clone(),
+                    launch: e.launch,
+                    at,
+                };
+                self.take_claim(claim, e.standing, at);
+            }
+            Event::FactTold(e) => {
+                self.advance_cursor(e.launch, e.cursor, at);
+                if e.standing == Standing::Applied {
+                    self.facts.push(Fact { kind: e.fact, value: e.value.clone(), at });
+                }
+            }
+            Event::RequestOpened(e) => self.open_request(e, at),
+            Event::RequestSettled(e) => {
+                if let Some(request) = self.requests.iter_mut().find(|r| r.id == e.request) {
+                    request.fate = e.fate;
+                    let launch = request.launch;
+                    self.advance_cursor(Some(launch), e.cursor, at);
+                }
+            }
+            Event::MessageQueued(e) => self.queue(e.key.clone(), e.kind, e.text.clone()),
+            Event::MessageDelivered(e) => {
+                self.on_launch(e.launch, |launch| launch.cursor = launch.cursor.max(e.cursor));
+                self.settle_message(&e.key, MessageFate::Delivered { launch: e.launch });
+            }
+            Event::MessageLost(e) => {
+                self.settle_message(
+                    &e.key,
+                    MessageFate::Undeliverable { reason: e.reason.clone() },
+                );
+            }
+            _ => unreachable!("apply() sends only events about speech here"),
+        }
+    }
+
+    /// Folds what concerns the current attempt and its proof.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "apply() is the exhaustive match")]
+    fn apply_attempt(&mut self, at: Moment, event: &Event) {
+        match event {
+            Event::ResultAsked(e) => {
+                self.attempt_mut().result_asked = Some(at);
+                self.queue(e.key.clone(), MessageKind::ResultWanted, String::new());
+                self.expect_a_turn(at);
+            }
+            Event::ReworkSent(e) => {
+                let attempt = self.attempt_mut();
+                attempt.reworks += 1;
+                attempt.claim = None;
+                attempt.result_asked = None;
+                attempt.verifying.void();
+                self.queue(e.key.clone(), MessageKind::Rework, e.text.clone());
+                self.expect_a_turn(at);
+            }
+            Event::SnapshotTaken(e) => self.take_snapshot(e),
+            Event::SnapshotFailed(e) => {
+                self.attempt_mut().verifying.failed = Some(e.reason.clone());
+            }
+            Event::CheckFinished(e) => {
+                self.attempt_mut().verifying.receipts.push(e.receipt.clone())
+            }
+            Event::AttemptCancelled(e) => self.attempt_mut().cancelled = Some(e.because.clone()),
+            Event::AttemptSuperseded(_) => self.attempt_mut().superseded = true,
+            Event::AttemptStopped(e) => {
+                self.attempt_mut().stopped = Some((e.cause, e.detail.clone()));
+            }
+            Event::AttemptResolved(e) => {
+                let because = e.because.clone();
+                let resolution = Resolution { state: e.state, cause: e.cause, because, at };
+                let sealed = self.attempt().is_sealed();
+                self.attempt_mut().resolutions.push(resolution);
+                if sealed {
+                    self.owe_state_hook(e.state, at);
+                }
+            }
+            Event::AttemptSealed(e) => {
+                self.attempt_mut().sealed = Some(e.sealed.clone());
+                self.owe_state_hook(e.sealed.judgement.state, at);
+            }
+            _ => unreachable!("apply() sends only events about an attempt here"),
+        }
+    }
+
+    /// Keeps what windows and hooks are measured by: the state as shown, and since when.
+    fn after(&mut self, at: Moment) {
+        if self.attempt().is_sealed() {
+            return;
+        }
+        let state = self.judge_facts().state;
+        let working = state != State::NeedsInput
+            && !state.is_terminal()
+            && self
+                .current_launch()
+                .is_some_and(|launch| matches!(launch.phase, LaunchPhase::Running { .. }));
+        let attempt = self.attempt_mut();
+        attempt.clock.set_running(working, at);
+        if attempt.shown != state {
+            (attempt.shown, attempt.since) = (state, at);
+            if !state.is_terminal() {
+                self.owe_state_hook(state, at);
+            }
+        }
+    }
+
+    fn open_attempt(&mut self, no: u32, instruction: Option<String>, at: Moment) {
+        self.attempts.push(Attempt::opened(no, instruction, at));
+        if let Some(launch) = self.launches.last_mut().filter(|launch| launch.may_live()) {
+            launch.attempt = no;
+        }
+        self.queue_instruction();
+        self.expect_a_turn(at);
+    }
+
+    /// A turn is expected of a living agent: until it comes, the agent counts as active, not as idle.
+    fn expect_a_turn(&mut self, at: Moment) {
+        if let Some(launch) = self.launches.last_mut().filter(|launch| launch.may_live()) {
+            launch.stream.turn = TurnState::Open { turn: None };
+            launch.stream.heard = at;
+            launch.stream.silent = false;
+        }
+    }
+
+    fn end_turn(&mut self, e: &TurnEnded, at: Moment) {
+        self.heard(e.launch, at, e.cursor);
+        self.on_launch(e.launch, |launch| launch.stream.turn = TurnState::Over);
+        let current = self.current_launch().is_some_and(|launch| launch.id == e.launch);
+        if let (TurnEnd::Error(text), true, false) = (&e.end, current, self.attempt().is_sealed()) {
+            self.attempt_mut().claim = Some(Claim {
+                kind: ClaimKind::Failed,
+                source: ClaimSource::TurnError,
+                text: Some(text.clone()),
+                launch: Some(e.launch),
+                at,
+            });
+        }
+    }
+
+    fn take_claim(&mut self, claim: Claim, standing: Standing, at: Moment) {
+        match standing {
+            Standing::Applied => self.attempt_mut().claim = Some(claim),
+            Standing::Recorded => {}
+            Standing::RecordedLate => {
+                self.attempt_mut().late_claims.push(claim);
+                self.owe_hook(HookEvent::LateClaim, at);
+            }
+        }
+    }
+
+    fn open_request(&mut self, e: &RequestOpened, at: Moment) {
+        self.heard(e.launch, at, e.cursor);
+        self.requests.retain(|request| request.id != e.request);
+        self.requests.push(Request {
+            id: e.request,
+            launch: e.launch,
+            asked: e.asked.clone(),
+            revision: e.revision,
+            at,
+            fate: Fate::Open,
+        });
+    }
+
+    /// The first snapshot is judged; the next one either confirms it or shows that the tree moved.
+    fn take_snapshot(&mut self, e: &SnapshotTaken) {
+        let verifying = &mut self.attempt_mut().verifying;
+        verifying.taken += 1;
+        let same = verifying.snapshot.as_ref().map(|snapshot| snapshot.tree == e.snapshot.tree);
+        match same {
+            Some(true) => verifying.confirmed = true,
+            Some(false) => {
+                verifying.moved += 1;
+                verifying.receipts.clear();
+                verifying.snapshot = Some(e.snapshot.clone());
+            }
+            None => verifying.snapshot = Some(e.snapshot.clone()),
+        }
+    }
+
+    /// A new turn may change the work, so what was found before is no longer about it.
+    fn void_verdict(&mut self, launch: LaunchId) {
+        let current = self.current_launch().is_some_and(|current| current.id == launch);
+        if current && !self.attempt().is_sealed() {
+            self.attempt_mut().verifying.void();
+        }
+    }
+
+    fn queue_instruction(&mut self) {
+        let attempt = self.attempt();
+        let (no, instruction) = (attempt.no, attempt.instruction.clone());
+        if let (Some(text), Driver::Jsonl) = (instruction, self.spec.agent.driver) {
+            self.queue(format!("instruction-{no}"), MessageKind::Instruction, text);
+        }
+    }
+
+    fn queue(&mut self, key: String, kind: MessageKind, text: String) {
+        let attempt = self.attempt().no;
+        self.messages.push(Message { key, kind, text, attempt, fate: MessageFate::Queued });
+    }
+
+    fn settle_message(&mut self, key: &str, fate: MessageFate) {
+        if let Some(message) = self.messages.iter_mut().find(|message| message.key == key) {
+            message.fate = fate;
+            // The text has done its work; what a person wrote need not stay in memory.
+            message.text.clear();
+        }
+    }
+
+    fn owe_state_hook(&mut self, state: State, at: Moment) {
+        if let Some(event) = HookEvent::for_state(state) {
+            self.owe_hook(event, at);
+        }
+    }
+
+    fn owe_hook(&mut self, event: HookEvent, at: Moment) {
+        if !self.spec.hooks.contains_key(&event) {
+            return;
+        }
+        let no = self.hooks_fired.entry(event).or_default();
+        *no += 1;
+        let key = HookKey { event, no: *no };
+        let judgement = self.judgement();
+        self.hooks.push(HookOwed {
+            key,
+            attempt: self.attempt().no,
+            state: judgement.state,
+            cause: judgement.cause,
+            at,
+        });
+    }
+
+    fn heard(&mut self, launch: LaunchId, at: Moment, cursor: Cursor) {
+        self.on_launch(launch, |launch| {
+            launch.stream.heard = at;
+            launch.stream.silent = false;
+            launch.stream.retrying = false;
+            launch.cursor = launch.cursor.max(cursor);
+        });
+    }
+
+    fn advance_cursor(&mut self, launch: Option<LaunchId>, cursor: Option<Cursor>, at: Moment) {
+        if let (Some(launch), Some(cursor)) = (launch, cursor) {
+            self.heard(launch, at, cursor);
+        }
+    }
+
+    fn set_phase(&mut self, launch: LaunchId, phase: LaunchPhase) {
+        self.on_launch(launch, |launch| launch.phase = phase);
+    }
+
+    fn set_sight(&mut self, launch: LaunchId, seen: Sight) {
+        self.on_launch(launch, |launch| {
+            if let LaunchPhase::Running { sight, .. } = &mut launch.phase {
+                *sight = seen;
+            }
+        });
+    }
+
+    fn on_launch(&mut self, launch: LaunchId, change: impl FnOnce(&mut Launch)) {
+        if let Some(launch) = self.launch_mut(launch) {
+            change(launch);
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Hooks: commands that the project wants run because of an event. Each is owed once per occasion.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    lifecycle::{Cause, State},
+    time::Moment,
+};
+
+/// What a hook may be named for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum HookEvent {
+    Opened,
+    Started,
+    LateClaim,
+    /// The state was entered (live states) or sealed (terminal states).
+    State(State),
+}
+
+impl HookEvent {
+    /// Gives every name that a hook may have.
+    pub fn all() -> Vec<HookEvent> {
+        let states = State::ALL.iter().copied().filter_map(HookEvent::for_state);
+        [HookEvent::Opened, HookEvent::Started, HookEvent::LateClaim]
+            .into_iter()
+            .chain(states)
+            .collect()
+    }
+
+    /// Gives the hook of a state; states that come and go by themselves have none.
+    pub fn for_state(state: State) -> Option<HookEvent> {
+        match state {
+            State::Working | State::Idle | State::WrappingUp | State::Verifying => None,
+            State::NeedsInput
+            | State::Rework
+            | State::Stalled
+            | State::Lost
+            | State::Succeeded
+            | State::Completed
+            | State::Accepted
+            | State::Failed
+            | State::EndedUnclaimed
+            | State::Disputed
+            | State::Cancelled
+            | State::Superseded => Some(HookEvent::State(state)),
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            HookEvent::Opened => "opened",
+            HookEvent::Started => "started",
+            HookEvent::LateClaim => "late_claim",
+            HookEvent::State(state) => state.word(),
+        }
+    }
+}
+
+impl fmt::Display for HookEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "session.{}", self.word())
+    }
+}
+
+impl From<HookEvent> for String {
+    fn from(event: HookEvent) -> String {
+        event.to_string()
+    }
+}
+
+impl FromStr for HookEvent {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        HookEvent::all()
+            .into_iter()
+            .find(|event| event.to_string() == text)
+            .ok_or_else(|| format!("\"{text}\" is no hook"))
+    }
+}
+
+impl TryFrom<String> for HookEvent {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+/// Names one occasion of a hook: it runs once under this key, whatever dies meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct HookKey {
+    pub event: HookEvent,
+    pub no: u32,
+}
+
+/// A hook that has to run, with what was true when it became due.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HookOwed {
+    pub key: HookKey,
+    pub attempt: u32,
+    pub state: State,
+    pub cause: Option<Cause>,
+    pub at: Moment,
+}
+
+/// How a hook ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HookEnd {
+    Exit(i32),
+    Signal(i32),
+    TimeLimit,
+    OutputLimit,
+    /// It may have run: its holder died. It is not run again.
+    Uncertain(String),
+}

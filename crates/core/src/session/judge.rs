@@ -1,0 +1,167 @@
+//! From a session's facts to its state.
+
+use super::{
+    attempt::{Attempt, ClaimSource},
+    launch::Launch,
+    state::Session,
+};
+use crate::{
+    lifecycle::{
+        Activity, Cause, ClaimKind, Flag, Judgement, Overlay, Process, State, Verification, judge,
+        table,
+    },
+    verdict::{Evidence, Refuted, Verdict},
+};
+
+impl Session {
+    /// Says what is true about the session now: the sealed outcome if there is one, else the judgement of its facts.
+    pub fn judgement(&self) -> Judgement {
+        let attempt = self.attempt();
+        let judged = match (&attempt.sealed, attempt.resolutions.last()) {
+            (Some(sealed), None) => sealed.judgement.clone(),
+            (None, _) | (Some(_), Some(_)) => self.judge_facts(),
+        };
+        judged.with(self.notes())
+    }
+
+    /// Judges the current attempt by its facts, sealed or not.
+    pub(super) fn judge_facts(&self) -> Judgement {
+        let attempt = self.attempt();
+        let found = table(self.claim(), self.process(), self.activity(), &self.verification());
+        let found = blame_the_turn(attempt, found);
+        judge(&self.overlay(), found).with(self.evidence_flags())
+    }
+
+    /// The claim fact. An agent that ended while it asked still needs its answer.
+    pub fn claim(&self) -> ClaimKind {
+        match self.has_ended() && self.open_requests().any(|request| request.blocks()) {
+            true => ClaimKind::NeedsInput,
+            false => self.attempt().claim_kind(),
+        }
+    }
+
+    /// The process fact. Before the first launch nothing has ended.
+    pub fn process(&self) -> Process {
+        self.current_launch().map_or(Process::Alive, Launch::process)
+    }
+
+    /// The activity fact.
+    pub fn activity(&self) -> Activity {
+        self.current_launch().map_or(Activity::Active, Launch::activity)
+    }
+
+    /// The verification fact: what the evidence says about the current tree, once the tree is known to stand still.
+    pub fn verification(&self) -> Verification {
+        let verifying = &self.attempt().verifying;
+        if let Some(reason) = &verifying.failed {
+            return Verification::Failed(Refuted::NoSnapshot { reason: reason.clone() });
+        }
+        match (self.verdict(), verifying.confirmed) {
+            (Verdict::Passed(passed), true) => Verification::Passed(passed),
+            (Verdict::Refuted(refuted), true) => Verification::Failed(refuted),
+            (Verdict::Open, _) | (Verdict::Passed(_) | Verdict::Refuted(_), false) => {
+                Verification::None
+            }
+        }
+    }
+
+    /// Judges the evidence gathered so far.
+    pub fn verdict(&self) -> Verdict {
+        let verifying = &self.attempt().verifying;
+        match &verifying.snapshot {
+            None => Verdict::Open,
+            Some(snapshot) => Verdict::from_evidence(Evidence {
+                snapshot,
+                base: self.base_tree(),
+                empty_diff: self.spec.empty_diff,
+                required: &self.spec.checks,
+                receipts: &verifying.receipts,
+            }),
+        }
+    }
+
+    /// Says whether checks are owed or running: the facts speak of an end, and the tree has no verdict yet.
+    pub fn wants_verdict(&self) -> bool {
+        !self.spec.checks.is_empty()
+            && !self.attempt().is_decided()
+            && !self.attempt().is_sealed()
+            && self.verification() == Verification::None
+            && !self.is_blocked()
+            && !self.tree_keeps_moving()
+            && table(self.claim(), self.process(), self.activity(), &Verification::None)
+                .is_terminal()
+    }
+
+    pub(super) fn tree_keeps_moving(&self) -> bool {
+        self.attempt().verifying.moved > self.spec.bounds.snapshots
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.current_launch().is_some_and(Launch::has_ended)
+    }
+
+    pub(super) fn is_blocked(&self) -> bool {
+        !self.has_ended() && self.open_requests().any(|request| request.blocks())
+    }
+
+    fn overlay(&self) -> Overlay {
+        let attempt = self.attempt();
+        if let Some(resolution) = attempt.resolutions.last() {
+            return Overlay::Resolved(resolution.state, resolution.cause);
+        }
+        if attempt.cancelled.is_some() {
+            return Overlay::Cancelled;
+        }
+        if attempt.superseded {
+            return Overlay::Superseded;
+        }
+        if let Some((cause, _)) = attempt.stopped {
+            return Overlay::Stopped(cause);
+        }
+        match (self.is_blocked(), self.tree_keeps_moving(), self.wants_verdict()) {
+            (true, _, _) => Overlay::BlockingRequest,
+            (false, true, _) => Overlay::MovingTree,
+            (false, false, true) => Overlay::Verifying,
+            (false, false, false) => Overlay::None,
+        }
+    }
+
+    fn evidence_flags(&self) -> Option<Flag> {
+        match self.verification() {
+            Verification::Failed(Refuted::EmptyDiff) => Some(Flag::EmptyDiff),
+            Verification::Failed(Refuted::Unfinished { .. } | Refuted::NoSnapshot { .. }) => {
+                Some(Flag::ChecksUnfinished)
+            }
+            Verification::Failed(Refuted::Check { .. })
+            | Verification::Passed(_)
+            | Verification::None => None,
+        }
+    }
+
+    /// What is worth showing beside the state, also after the seal: it never changes the outcome.
+    fn notes(&self) -> Vec<Flag> {
+        let mut notes = Vec::new();
+        let mut note = |holds: bool, flag| notes.extend(holds.then_some(flag));
+        note(!self.attempt().late_claims.is_empty(), Flag::LateClaim);
+        if let Some(launch) = self.current_launch() {
+            let gone = launch.gone;
+            note(launch.at_limit && launch.may_live(), Flag::OutputLimit);
+            note(launch.output_lost, Flag::OutputLost);
+            note(launch.oversized, Flag::OversizedOutput);
+            note(launch.stream.retrying && launch.may_live(), Flag::Retrying);
+            note(gone.is_some_and(|gone| gone.leftovers > 0), Flag::Leftovers);
+            note(gone.is_some_and(|gone| !gone.verified), Flag::NotVerifiedGone);
+        }
+        notes
+    }
+}
+
+/// A turn that its own protocol ended with an error is the agent's error, not its word.
+fn blame_the_turn(attempt: &Attempt, found: Judgement) -> Judgement {
+    let by_turn =
+        attempt.claim.as_ref().is_some_and(|claim| claim.source == ClaimSource::TurnError);
+    match (found.state, found.cause) {
+        (State::Failed, Some(Cause::SelfReported)) if by_turn => found.because(Cause::AgentError),
+        _ => found,
+    }
+}

@@ -1,0 +1,281 @@
+//! A launch: one process under one holder, and what its stream shows.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    ids::LaunchId,
+    lifecycle::{Activity, Process},
+    time::Moment,
+};
+
+/// A process that cannot be mistaken for a later one with the same number.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    pub pid: i32,
+    pub start_time: u64,
+    pub boot_id: String,
+}
+
+/// The place in a launch's journal up to which everything has been folded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Cursor {
+    pub offset: u64,
+    pub skip: u64,
+}
+
+/// Why a launch is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LaunchWhy {
+    First,
+    /// An answer came for an agent that had ended while it waited.
+    Answer,
+    /// A new instruction came for an agent that had ended.
+    Instruction,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum End {
+    Exit(i32),
+    Signal(i32),
+}
+
+/// Who ended it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndedBy {
+    Itself,
+    Provost,
+}
+
+/// How a turn ended, as the agent's protocol said.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TurnEnd {
+    Ok,
+    Interrupted,
+    Error(String),
+}
+
+/// Why Provost ends a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopWhy {
+    /// The operator's `stop`: the process ends, the session stays.
+    Operator,
+    /// The attempt was cancelled, resolved, timed out or superseded.
+    Decided,
+    /// The attempt is sealed and the process is no longer needed.
+    Finished,
+    /// The agent is idle and says nothing, though it was asked.
+    Unclaimed,
+    /// The work was refuted more often than the bound allows.
+    ReworkExhausted,
+    /// The agent closed its stream and lived on.
+    Leftover,
+}
+
+/// How far a stop has gone. Steps are taken once each, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopStep {
+    Interrupt,
+    Terminate,
+    Kill,
+    GivenUp,
+}
+
+impl StopStep {
+    /// Gives the step that follows when this one was not enough.
+    pub fn next(self) -> Option<StopStep> {
+        match self {
+            StopStep::Interrupt => Some(StopStep::Terminate),
+            StopStep::Terminate => Some(StopStep::Kill),
+            StopStep::Kill => Some(StopStep::GivenUp),
+            StopStep::GivenUp => None,
+        }
+    }
+}
+
+/// A stop under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stop {
+    pub why: StopWhy,
+    pub step: StopStep,
+    pub since: Moment,
+}
+
+/// How far a launch has come. What is known only in one phase lives in that phase.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LaunchPhase {
+    Owed,
+    Running {
+        child: Identity,
+        sight: Sight,
+    },
+    Ended {
+        end: End,
+        by: EndedBy,
+        at: Moment,
+    },
+    /// It ended, or was ended, and nobody saw how.
+    Unobserved {
+        why: String,
+        at: Moment,
+    },
+    /// It never ran.
+    Failed {
+        reason: String,
+    },
+}
+
+/// Whether the process can be looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sight {
+    Seen,
+    Unknown,
+}
+
+/// What the agent's stream shows, as far as the process lives.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stream {
+    /// Whether a turn is open. A command without a protocol is one long turn.
+    pub turn: TurnState,
+    pub heard: Moment,
+    pub silent: bool,
+    pub closed: Option<Moment>,
+    /// The window after `closed` is over and the process still lives.
+    pub settled: bool,
+    pub retrying: bool,
+}
+
+/// Whether a turn is open.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TurnState {
+    /// Nothing is known yet, or the driver has no turns.
+    Open {
+        turn: Option<String>,
+    },
+    Over,
+}
+
+/// What is known of the whole process tree after its leader ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gone {
+    pub leftovers: u32,
+    pub verified: bool,
+}
+
+/// One process under one holder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Launch {
+    pub id: LaunchId,
+    pub why: LaunchWhy,
+    /// The attempt that this launch serves now.
+    pub attempt: u32,
+    pub owed_at: Moment,
+    pub phase: LaunchPhase,
+    pub stream: Stream,
+    pub stop: Option<Stop>,
+    pub gone: Option<Gone>,
+    pub cursor: Cursor,
+    pub at_limit: bool,
+    pub output_lost: bool,
+    pub oversized: bool,
+}
+
+impl Launch {
+    pub(super) fn owed(id: LaunchId, why: LaunchWhy, attempt: u32, at: Moment) -> Self {
+        let turn = TurnState::Open { turn: None };
+        Launch {
+            id,
+            why,
+            attempt,
+            owed_at: at,
+            phase: LaunchPhase::Owed,
+            stream: Stream {
+                turn,
+                heard: at,
+                silent: false,
+                closed: None,
+                settled: false,
+                retrying: false,
+            },
+            stop: None,
+            gone: None,
+            cursor: Cursor::default(),
+            at_limit: false,
+            output_lost: false,
+            oversized: false,
+        }
+    }
+
+    /// The process fact of the table. A launch that is only owed counts as alive: nothing has ended.
+    pub fn process(&self) -> Process {
+        match &self.phase {
+            LaunchPhase::Owed | LaunchPhase::Running { sight: Sight::Seen, .. } => Process::Alive,
+            LaunchPhase::Running { sight: Sight::Unknown, .. } | LaunchPhase::Unobserved { .. } => {
+                Process::Unknown
+            }
+            // What it would have exited with, had it not been ended as a leftover, nobody knows.
+            LaunchPhase::Ended { by: EndedBy::Provost, .. } if self.is_leftover() => {
+                Process::Unknown
+            }
+            // A death that Provost brought about says nothing about the work.
+            LaunchPhase::Ended { by: EndedBy::Provost, .. } => Process::Exit0,
+            LaunchPhase::Ended { end: End::Exit(0), .. } => Process::Exit0,
+            LaunchPhase::Ended { .. } | LaunchPhase::Failed { .. } => Process::ExitN,
+        }
+    }
+
+    /// The activity fact of the table.
+    pub fn activity(&self) -> Activity {
+        let over = self.stream.closed.is_some() && self.has_ended();
+        if over || self.stream.settled || matches!(self.phase, LaunchPhase::Unobserved { .. }) {
+            return Activity::Exited;
+        }
+        match (&self.stream.turn, self.stream.silent) {
+            (TurnState::Over, _) => Activity::Idle,
+            (TurnState::Open { .. }, true) => Activity::Stale,
+            (TurnState::Open { .. }, false) => Activity::Active,
+        }
+    }
+
+    fn is_leftover(&self) -> bool {
+        self.stop.is_some_and(|stop| stop.why == StopWhy::Leftover)
+    }
+
+    /// Says whether the process may still be running.
+    pub fn may_live(&self) -> bool {
+        matches!(self.phase, LaunchPhase::Owed | LaunchPhase::Running { .. })
+    }
+
+    pub fn has_ended(&self) -> bool {
+        !self.may_live()
+    }
+
+    /// Says whether neither the process nor any of its descendants can change the work any more.
+    pub fn is_gone(&self) -> bool {
+        match self.phase {
+            LaunchPhase::Owed | LaunchPhase::Running { .. } => false,
+            LaunchPhase::Failed { .. } | LaunchPhase::Unobserved { .. } => true,
+            LaunchPhase::Ended { .. } => self.gone.is_some(),
+        }
+    }
+
+    /// Says whether the journal may still bring something.
+    pub fn is_followed(&self) -> bool {
+        match self.phase {
+            LaunchPhase::Running { .. } => true,
+            LaunchPhase::Ended { .. } => self.gone.is_none() || self.stream.closed.is_none(),
+            LaunchPhase::Owed | LaunchPhase::Unobserved { .. } | LaunchPhase::Failed { .. } => {
+                false
+            }
+        }
+    }
+}

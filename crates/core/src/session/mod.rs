@@ -1,0 +1,44 @@
+//! A session: its events, what they add up to, what may be asked of it and what it owes.
+//!
+//! [`Session::decide`] turns a command into events, [`Session::evolve`] folds an event,
+//! [`Session::advance`] gives what follows by itself, [`Session::effects`] what is owed to the outside
+//! world and [`Session::deadline`] when time alone will change something.
+
+mod advance;
+mod attempt;
+mod command;
+mod decide;
+mod effect;
+mod event;
+mod evolve;
+mod hook;
+mod judge;
+mod launch;
+mod spec;
+mod state;
+
+pub use attempt::{Attempt, Claim, ClaimSource, Clock, Resolution, Sealed, Standing, Verifying};
+pub use command::{
+    Command, FactKind, Rejected, Reporter, Resolve, SendMode, Signal, Testimony, standing_of,
+};
+pub use effect::{Due, Effect, EffectKey};
+pub use event::{
+    AttemptCancelled, AttemptOpened, AttemptResolved, AttemptSealed, AttemptStopped,
+    AttemptSuperseded, CheckFinished, ClaimMade, DecodeError, Event, FactTold, HookFinished,
+    LaunchFailed, LaunchOwed, LaunchStarted, LimitRaised, MessageDelivered, MessageLost,
+    MessageQueued, OutputAtLimit, OutputLost, OutputOversized, ProcessEnded, ProcessSeen,
+    ProcessUnknown, ProcessUnobserved, ProgressTold, RequestOpened, RequestSettled, ResultAsked,
+    ReworkSent, SessionOpened, SetupFinished, SnapshotFailed, SnapshotTaken, StopAsked,
+    StopEscalated, StreamClosed, StreamHeard, StreamReady, StreamRetrying, StreamSettled,
+    StreamSilent, TreeGone, TurnEnded, TurnStarted, UsageTold, WorkFailed, WorkPrepared,
+    WorkRemoved,
+};
+pub use hook::{HookEnd, HookEvent, HookKey, HookOwed};
+pub use launch::{
+    Cursor, End, EndedBy, Identity, Launch, LaunchPhase, LaunchWhy, Stop, StopStep, StopWhy,
+    TurnEnd,
+};
+pub use spec::{Afterwards, Agent, Driver, Exit0, HookSpec, Spec, Work};
+pub use state::{
+    Fact, Message, MessageFate, MessageKind, Progress, Session, SetupState, Usage, WorkState,
+};

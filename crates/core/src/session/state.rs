@@ -1,0 +1,155 @@
+//! What a session's events add up to.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    attempt::Attempt,
+    command::FactKind,
+    hook::{HookEvent, HookOwed},
+    launch::Launch,
+    spec::Spec,
+};
+use crate::{
+    ids::{LaunchId, SessionId, TreeId},
+    request::Request,
+    time::Moment,
+    verdict::Snapshot,
+};
+
+/// The place where the agent works.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WorkState {
+    Owed,
+    Ready { cwd: String, base: Option<Snapshot> },
+    Failed { reason: String },
+    Removed,
+}
+
+/// The project's setup command in a fresh worktree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SetupState {
+    NotNeeded,
+    Owed,
+    Done,
+    Failed { reason: String },
+}
+
+/// What an item for the agent is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MessageKind {
+    Instruction,
+    Steer,
+    Rework,
+    ResultWanted,
+    Answer,
+}
+
+/// How a message stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MessageFate {
+    Queued,
+    Delivered { launch: LaunchId },
+    Undeliverable { reason: String },
+}
+
+/// Something said to the agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    pub key: String,
+    pub kind: MessageKind,
+    pub text: String,
+    pub attempt: u32,
+    pub fate: MessageFate,
+}
+
+/// How far the agent says it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    pub done: u64,
+    pub total: u64,
+}
+
+/// Tokens that the agent reported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    pub input: u64,
+    pub output: u64,
+}
+
+/// Something about the work that was told: a branch, a pull request, an artifact.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fact {
+    pub kind: FactKind,
+    pub value: String,
+    pub at: Moment,
+}
+
+/// One conversation with one agent over one worktree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    pub id: SessionId,
+    pub spec: Spec,
+    pub opened: Moment,
+    pub work: WorkState,
+    pub setup: SetupState,
+    /// Never empty: a session is opened with its first attempt.
+    pub attempts: Vec<Attempt>,
+    pub launches: Vec<Launch>,
+    pub requests: Vec<Request>,
+    pub messages: Vec<Message>,
+    pub hooks: Vec<HookOwed>,
+    pub hooks_fired: BTreeMap<HookEvent, u32>,
+    pub thread: Option<String>,
+    pub progress: Option<Progress>,
+    pub usage: Usage,
+    pub facts: Vec<Fact>,
+    pub output_limit: u64,
+}
+
+impl Session {
+    pub fn attempt(&self) -> &Attempt {
+        self.attempts.last().expect("a session is opened with its first attempt")
+    }
+
+    pub(super) fn attempt_mut(&mut self) -> &mut Attempt {
+        self.attempts.last_mut().expect("a session is opened with its first attempt")
+    }
+
+    /// Gives the launch that serves the current attempt, if there is one.
+    pub fn current_launch(&self) -> Option<&Launch> {
+        self.launches.last().filter(|launch| launch.attempt == self.attempt().no)
+    }
+
+    pub fn launch(&self, id: LaunchId) -> Option<&Launch> {
+        self.launches.iter().find(|launch| launch.id == id)
+    }
+
+    pub(super) fn launch_mut(&mut self, id: LaunchId) -> Option<&mut Launch> {
+        self.launches.iter_mut().find(|launch| launch.id == id)
+    }
+
+    pub fn open_requests(&self) -> impl Iterator<Item = &Request> {
+        self.requests.iter().filter(|request| request.is_open())
+    }
+
+    /// Gives the tree in which the session's work began.
+    pub fn base_tree(&self) -> Option<&TreeId> {
+        match &self.work {
+            WorkState::Ready { base, .. } => base.as_ref().map(|base| &base.tree),
+            WorkState::Owed | WorkState::Failed { .. } | WorkState::Removed => None,
+        }
+    }
+
+    /// Says whether nothing is owed, running or expected any more: the stream may be put away.
+    pub fn is_closed(&self) -> bool {
+        self.attempt().is_sealed()
+            && self.launches.iter().all(|launch| launch.has_ended() && !launch.is_followed())
+            && self.effects().is_empty()
+    }
+}

@@ -1,0 +1,134 @@
+//! Verdicts: what Provost's own checks found, for one tree.
+//!
+//! A [`Passed`] can be made only from evidence: receipts of every required check, all for the tree that
+//! is judged, all run to their end, on a tree that differs from where the attempt began.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{CommitId, TreeId};
+
+/// A committed state of the work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Snapshot {
+    pub commit: CommitId,
+    pub tree: TreeId,
+}
+
+/// How a check's process ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CheckEnd {
+    Exit(i32),
+    Signal(i32),
+    TimeLimit,
+    OutputLimit,
+    /// It could not be started, or its holder was lost: nothing is known about the tree.
+    Unfinished(String),
+}
+
+/// The evidence of one check: the command, how it ended and the tree it ran on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Receipt {
+    pub command: String,
+    pub tree: TreeId,
+    pub end: CheckEnd,
+    pub duration_ms: u64,
+    /// BLAKE3 of what the check printed.
+    pub output_digest: String,
+    /// Where the output is kept, relative to Provost's home.
+    pub output: String,
+    /// Whether the checkout kept build products of earlier checks.
+    pub warm: bool,
+}
+
+/// Whether an attempt may pass without having changed anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EmptyDiff {
+    Refused,
+    Accepted,
+}
+
+/// All that a verdict may rest on.
+#[derive(Clone, Copy, Debug)]
+pub struct Evidence<'a> {
+    pub snapshot: &'a Snapshot,
+    pub base: Option<&'a TreeId>,
+    pub empty_diff: EmptyDiff,
+    pub required: &'a [String],
+    pub receipts: &'a [Receipt],
+}
+
+/// A verdict that cannot be made by hand: every required check passed on this very tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Passed {
+    tree: TreeId,
+}
+
+impl Passed {
+    pub fn tree(&self) -> &TreeId {
+        &self.tree
+    }
+}
+
+/// Why a tree did not pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refuted {
+    /// Nothing was changed, and the task does not allow that.
+    EmptyDiff,
+    /// This check said no.
+    Check { command: String, end: CheckEnd },
+    /// This check did not come to an end of its own.
+    Unfinished { command: String, end: CheckEnd },
+    /// The work could not be committed, so nothing could be checked.
+    NoSnapshot { reason: String },
+}
+
+/// What the checks found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Some required check has no receipt for this tree yet.
+    Open,
+    Passed(Passed),
+    Refuted(Refuted),
+}
+
+impl Verdict {
+    /// Judges a tree by its evidence.
+    pub fn from_evidence(evidence: Evidence<'_>) -> Verdict {
+        if evidence.empty_diff == EmptyDiff::Refused
+            && evidence.base == Some(&evidence.snapshot.tree)
+        {
+            return Verdict::Refuted(Refuted::EmptyDiff);
+        }
+        let mut open = evidence.required.is_empty();
+        for command in evidence.required {
+            match receipt_for(command, evidence).map(|receipt| &receipt.end) {
+                None => open = true,
+                Some(CheckEnd::Exit(0)) => {}
+                Some(end) => return Verdict::Refuted(refuted(command, end)),
+            }
+        }
+        match open {
+            true => Verdict::Open,
+            false => Verdict::Passed(Passed { tree: evidence.snapshot.tree.clone() }),
+        }
+    }
+}
+
+fn receipt_for<'a>(command: &str, evidence: Evidence<'a>) -> Option<&'a Receipt> {
+    evidence
+        .receipts
+        .iter()
+        .find(|receipt| receipt.command == command && receipt.tree == evidence.snapshot.tree)
+}
+
+fn refuted(command: &str, end: &CheckEnd) -> Refuted {
+    let (command, end) = (command.to_owned(), end.clone());
+    match end {
+        CheckEnd::Exit(_) | CheckEnd::Signal(_) => Refuted::Check { command, end },
+        CheckEnd::TimeLimit | CheckEnd::OutputLimit | CheckEnd::Unfinished(_) => {
+            Refuted::Unfinished { command, end }
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! The table against the golden contract, cell by cell.
+
+use std::collections::BTreeSet;
+
+use provost_core::lifecycle::{Activity, ClaimKind, Process, Verification, table};
+
+use crate::kit::{failed, passed};
+
+const CONTRACT: &str = include_str!("../../fixtures/lifecycle-contract.csv");
+
+#[test]
+fn all_240_cells_hold() {
+    let mut wrong = Vec::new();
+    let mut seen = 0;
+    for line in CONTRACT.lines().skip(1) {
+        let cell: Vec<&str> = line.split(',').collect();
+        let [claim, process, activity, verification, ..] = cell[..] else {
+            panic!("bad row {line}")
+        };
+        let judged = table(
+            ClaimKind::ALL.into_iter().find(|value| value.word() == claim).unwrap(),
+            Process::ALL.into_iter().find(|value| value.word() == process).unwrap(),
+            Activity::ALL.into_iter().find(|value| value.word() == activity).unwrap(),
+            &verification_named(verification),
+        );
+        let flags: BTreeSet<&str> = judged.flags.iter().map(|flag| flag.word()).collect();
+        let expected: BTreeSet<&str> = cell[7].split_whitespace().collect();
+        let terminal = if judged.is_terminal() { "yes" } else { "no" };
+        let cause = judged.cause.map_or("", |cause| cause.word());
+        let got = (judged.state.word(), terminal, cause, flags, judged.rule.word());
+        if got != (cell[4], cell[5], cell[6], expected, cell[8]) {
+            wrong.push(format!("{line}\n    got {got:?}"));
+        }
+        seen += 1;
+    }
+    assert_eq!(seen, 240);
+    assert!(wrong.is_empty(), "{} cells differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn every_combination_is_in_the_contract() {
+    let rows: BTreeSet<&str> = CONTRACT.lines().skip(1).collect();
+    assert_eq!(rows.len(), 240);
+    assert_eq!(ClaimKind::ALL.len() * Process::ALL.len() * Activity::ALL.len() * 3, 240);
+}
+
+fn verification_named(word: &str) -> Verification {
+    let all = [Verification::None, Verification::Passed(passed()), Verification::Failed(failed())];
+    all.into_iter().find(|value| value.word() == word).unwrap()
+}

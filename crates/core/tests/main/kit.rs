@@ -1,0 +1,244 @@
+//! Short ways to say what the tests are about.
+
+use std::collections::BTreeMap;
+
+use provost_core::{
+    ids::{CommitId, LaunchId, SessionId, TreeId},
+    lifecycle::{ClaimKind, State},
+    limits::Bounds,
+    session::{
+        Afterwards, Agent, Command, Cursor, Driver, End, EndedBy, Event, Exit0, HookEvent,
+        HookSpec, Identity, Rejected, Reporter, Session, SessionOpened, Signal, Spec, Testimony,
+        Work,
+    },
+    time::Moment,
+    verdict::{CheckEnd, EmptyDiff, Evidence, Passed, Receipt, Refuted, Snapshot, Verdict},
+};
+
+pub(crate) fn snapshot(tree: &str) -> Snapshot {
+    Snapshot { commit: CommitId(format!("commit-of-{tree}")), tree: TreeId(tree.to_owned()) }
+}
+
+pub(crate) fn receipt(tree: &str, command: &str, end: CheckEnd) -> Receipt {
+    Receipt {
+        command: command.to_owned(),
+        tree: TreeId(tree.to_owned()),
+        end,
+        duration_ms: 1,
+        output_digest: String::new(),
+        output: String::new(),
+        warm: false,
+    }
+}
+
+pub(crate) fn passed() -> Passed {
+    let required = ["check".to_owned()];
+    let verdict = Verdict::from_evidence(Evidence {
+        snapshot: &snapshot("new"),
+        base: Some(&TreeId("old".to_owned())),
+        empty_diff: EmptyDiff::Refused,
+        required: &required,
+        receipts: &[receipt("new", "check", CheckEnd::Exit(0))],
+    });
+    match verdict {
+        Verdict::Passed(passed) => passed,
+        Verdict::Open | Verdict::Refuted(_) => panic!("the evidence is complete"),
+    }
+}
+
+pub(crate) fn failed() -> Refuted {
+    Refuted::Check { command: "check".to_owned(), end: CheckEnd::Exit(1) }
+}
+
+pub(crate) fn spec() -> Spec {
+    Spec {
+        name: "test".to_owned(),
+        role: None,
+        project: None,
+        cwd: "/work".to_owned(),
+        agent: Agent {
+            name: "test".to_owned(),
+            driver: Driver::Jsonl,
+            argv: vec!["agent".to_owned()],
+            env: BTreeMap::new(),
+            pass_env: Vec::new(),
+        },
+        instruction: Some("do it".to_owned()),
+        work: Work::Plain,
+        setup: None,
+        checks: Vec::new(),
+        keep: Vec::new(),
+        empty_diff: EmptyDiff::Refused,
+        exit0: Exit0::SaysNothing,
+        afterwards: Afterwards::Close,
+        bounds: Bounds { settle_ms: 50, ..Bounds::default() },
+        hooks: HookEvent::all()
+            .into_iter()
+            .map(|event| {
+                (
+                    event,
+                    HookSpec { argv: vec!["hook".to_owned()], time_limit_ms: 1, output_limit: 1 },
+                )
+            })
+            .collect(),
+    }
+}
+
+pub(crate) fn checked() -> Spec {
+    Spec { checks: vec!["check".to_owned()], ..spec() }
+}
+
+pub(crate) fn command_spec() -> Spec {
+    let mut spec = spec();
+    spec.agent.driver = Driver::Command;
+    spec.instruction = None;
+    spec
+}
+
+/// A session under test, with a clock and a journal that only go forward.
+pub(crate) struct Bench {
+    pub(crate) session: Session,
+    pub(crate) log: Vec<(Moment, Event)>,
+    pub(crate) now: Moment,
+    cursor: u64,
+}
+
+impl Bench {
+    pub(crate) fn new(spec: Spec) -> Bench {
+        let now = Moment { wall_ms: 1_000_000, mono_ms: 1_000 };
+        let opened = SessionOpened { spec: Box::new(spec) };
+        let id = SessionId(uuid::Uuid::from_u128(7));
+        let session = Session::open(id, now, &opened);
+        Bench { session, log: vec![(now, opened.into())], now, cursor: 0 }
+    }
+
+    /// A session whose first launch runs.
+    pub(crate) fn running(spec: Spec) -> Bench {
+        let mut bench = Bench::new(spec);
+        let base = Some(snapshot("old"));
+        bench.tell(Command::WorkPrepared { cwd: "/work".to_owned(), base });
+        bench.start();
+        bench
+    }
+
+    pub(crate) fn start(&mut self) {
+        let launch = self.launch();
+        let child = Identity { pid: 5, start_time: 6, boot_id: "boot".to_owned() };
+        self.tell(Command::LaunchStarted { launch, child });
+    }
+
+    pub(crate) fn launch(&self) -> LaunchId {
+        LaunchId { session: self.session.id, no: self.session.launches.len() as u32 }
+    }
+
+    pub(crate) fn try_tell(&mut self, command: Command) -> Result<(), Rejected> {
+        let events = self.session.decide(&command, self.now)?;
+        for event in events {
+            self.fold(event);
+        }
+        self.advance();
+        Ok(())
+    }
+
+    pub(crate) fn tell(&mut self, command: Command) -> &mut Self {
+        let shown = format!("{command:?}");
+        self.try_tell(command).unwrap_or_else(|why| panic!("{shown} was rejected: {why}"));
+        self
+    }
+
+    fn fold(&mut self, event: Event) {
+        self.session.evolve(self.now, &event);
+        self.log.push((self.now, event));
+    }
+
+    pub(crate) fn advance(&mut self) {
+        for _ in 0..50 {
+            match self.session.advance(self.now) {
+                Some(event) => self.fold(event),
+                None => return,
+            }
+        }
+        panic!("advance() does not come to rest: {:?}", self.log.last());
+    }
+
+    pub(crate) fn pass(&mut self, ms: u64) -> &mut Self {
+        self.now.mono_ms += ms;
+        self.now.wall_ms += ms as i64;
+        self.advance();
+        self
+    }
+
+    /// Lets time pass until nothing is due any more, silence included.
+    pub(crate) fn settle(&mut self) -> &mut Self {
+        for _ in 0..100 {
+            let Some((at, due)) = self.session.deadline() else { return self };
+            let ahead = at.saturating_sub(self.now.mono_ms);
+            if let provost_core::session::Due::Silence(_) = due {
+                return self;
+            }
+            self.pass(ahead);
+        }
+        panic!("deadlines never end")
+    }
+
+    pub(crate) fn signal(&mut self, signal: Signal) -> &mut Self {
+        self.cursor += 10;
+        let cursor = Cursor { offset: self.cursor, skip: 0 };
+        let launch = self.launch();
+        self.tell(Command::Observed { launch, signal, cursor })
+    }
+
+    pub(crate) fn claim(&mut self, kind: ClaimKind) -> &mut Self {
+        let from = Reporter::Launch(self.launch());
+        self.tell(Command::Report { from, testimony: Testimony::Claim { kind, text: None } })
+    }
+
+    /// The process ends by itself; its stream closes and its tree is gone.
+    pub(crate) fn end(&mut self, end: End) -> &mut Self {
+        self.end_by(end, EndedBy::Itself)
+    }
+
+    pub(crate) fn end_by(&mut self, end: End, by: EndedBy) -> &mut Self {
+        let launch = self.launch();
+        self.tell(Command::ProcessEnded { launch, end, by });
+        if self.session.launch(launch).unwrap().stream.closed.is_none() {
+            self.signal(Signal::Closed);
+        }
+        self.tell(Command::TreeGone { launch, leftovers: 0, verified: true })
+    }
+
+    /// Carries out the checks that are owed: commits `tree`, and lets every check end like this.
+    pub(crate) fn verify(&mut self, tree: &str, end: CheckEnd) -> &mut Self {
+        let attempt = self.session.attempt().no;
+        for _ in 0..10 {
+            use provost_core::session::Effect;
+            let owed = self.session.effects();
+            let step = owed.iter().find(|effect| {
+                matches!(effect, Effect::TakeSnapshot { .. } | Effect::RunCheck { .. })
+            });
+            match step {
+                Some(Effect::TakeSnapshot { .. }) => {
+                    self.tell(Command::SnapshotTaken { attempt, snapshot: snapshot(tree) })
+                }
+                Some(_) => {
+                    let receipt = receipt(tree, "check", end.clone());
+                    self.tell(Command::CheckFinished { attempt, receipt })
+                }
+                None => return self,
+            };
+        }
+        panic!("verification does not end")
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.session.judgement().state
+    }
+
+    pub(crate) fn sealed(&self) -> bool {
+        self.session.attempt().is_sealed()
+    }
+
+    pub(crate) fn hooks(&self) -> Vec<String> {
+        self.session.hooks.iter().map(|hook| hook.key.event.to_string()).collect()
+    }
+}

@@ -1,0 +1,277 @@
+//! One call of the git program: found, guarded, bounded, its failure told.
+//!
+//! The environment is empty but for the `PATH` and `HOME` that the caller
+//! gave and the variables and settings that keep a repository from running
+//! its own programs. Standard input is empty unless a call brings its own.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::fs;
+use std::io::{self, Seek, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use crate::escape::{last_lines, printable, printable_line};
+use crate::guard::{self, Setting};
+use crate::process::{self, End, Limits};
+
+/// How long one git call may take, unless told otherwise.
+pub const DEFAULT_TIME_LIMIT: Duration = Duration::from_secs(60);
+
+/// How much one git call may write to its standard output.
+pub const OUTPUT_LIMIT: usize = 64 * 1024 * 1024;
+
+/// How many of the last lines of standard error an [`Error`] carries.
+const STDERR_LINES: usize = 12;
+
+/// How many characters of a command line an [`Error`] carries.
+const COMMAND_CHARS: usize = 400;
+
+/// The git program and the little of the environment that it is given.
+#[derive(Debug, Clone)]
+pub struct Git {
+    program: PathBuf,
+    path: OsString,
+    home: PathBuf,
+    scratch: PathBuf,
+    time_limit: Duration,
+}
+
+/// Why a git call gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("find git in PATH={}", printable_line(.path.as_bytes()))]
+    NotFound { path: OsString },
+    #[error("start `{command}`")]
+    Start { command: String, source: io::Error },
+    #[error("run `{command}`: {exit}\n{stderr}")]
+    Failed { command: String, exit: Exit, stderr: String },
+    #[error("run `{command}`: no end after {limit:?}")]
+    TimedOut { command: String, limit: Duration },
+    #[error("run `{command}`: more than {limit} bytes of output")]
+    TooMuchOutput { command: String, limit: usize },
+    #[error("understand the output of `{command}`: {output}")]
+    Unexpected { command: String, output: String },
+    #[error("trust a configuration with more than {} filter drivers", guard::MAX_FILTERS)]
+    TooManyFilters,
+    #[error("use {}", printable_line(.path.as_os_str().as_bytes()))]
+    File { path: PathBuf, source: io::Error },
+}
+
+/// How git ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    Code(i32),
+    Signal(i32),
+}
+
+impl Git {
+    /// Finds `git` in the directories of a `PATH`; relative ones are passed
+    /// over, as they would depend on the repository one happens to be in.
+    pub fn find(path: &OsStr, home: &Path) -> Result<Self, Error> {
+        let candidates = std::env::split_paths(path).filter(|dir| dir.is_absolute());
+        let found = candidates.map(|dir| dir.join("git")).find(|file| is_executable(file));
+        let program = found.ok_or_else(|| Error::NotFound { path: path.to_owned() })?;
+        Ok(Self::new(&program, path, home))
+    }
+
+    /// Uses the given program, with these `PATH` and `HOME` for itself.
+    pub fn new(program: &Path, path: &OsStr, home: &Path) -> Self {
+        Self {
+            program: program.to_owned(),
+            path: path.to_owned(),
+            home: home.to_owned(),
+            scratch: std::env::temp_dir(),
+            time_limit: DEFAULT_TIME_LIMIT,
+        }
+    }
+
+    /// Gives every call this much time.
+    #[must_use]
+    pub fn with_time_limit(mut self, limit: Duration) -> Self {
+        self.time_limit = limit;
+        self
+    }
+
+    /// Keeps temporary indexes in this directory.
+    #[must_use]
+    pub fn with_scratch(mut self, directory: &Path) -> Self {
+        self.scratch = directory.to_owned();
+        self
+    }
+
+    pub(crate) fn scratch(&self) -> &Path {
+        &self.scratch
+    }
+
+    /// Prepares a call in a directory.
+    pub(crate) fn call(&self, directory: &Path) -> Call<'_> {
+        Call {
+            git: self,
+            directory: directory.to_owned(),
+            args: Vec::new(),
+            variables: Vec::new(),
+            settings: Vec::new(),
+            input: None,
+        }
+    }
+}
+
+/// A call of git that has not been made yet.
+#[derive(Debug, Clone)]
+pub(crate) struct Call<'a> {
+    git: &'a Git,
+    directory: PathBuf,
+    args: Vec<OsString>,
+    variables: Vec<(OsString, OsString)>,
+    settings: Vec<Setting>,
+    input: Option<Vec<u8>>,
+}
+
+/// What a git call printed and how it ended.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) command: String,
+    pub(crate) exit: Exit,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: Vec<u8>,
+}
+
+impl Call<'_> {
+    pub(crate) fn args<A: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
+        self.args.extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
+        self
+    }
+
+    pub(crate) fn variable(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.variables.push((name.into(), value.as_ref().to_owned()));
+        self
+    }
+
+    pub(crate) fn settings(mut self, settings: &[Setting]) -> Self {
+        self.settings.extend_from_slice(settings);
+        self
+    }
+
+    pub(crate) fn input(mut self, bytes: Vec<u8>) -> Self {
+        self.input = Some(bytes);
+        self
+    }
+
+    /// Runs git; an exit code other than 0 is an answer too.
+    pub(crate) fn ask(self) -> Result<Answer, Error> {
+        let command = self.line();
+        let limits = Limits { time: self.git.time_limit, stdout: OUTPUT_LIMIT };
+        let finished = self
+            .prepare()
+            .and_then(|mut prepared| process::run(&mut prepared, limits))
+            .map_err(|source| Error::Start { command: command.clone(), source })?;
+        match finished.end {
+            End::TimedOut => Err(Error::TimedOut { command, limit: limits.time }),
+            End::TooMuchOutput => Err(Error::TooMuchOutput { command, limit: limits.stdout }),
+            End::Exited(status) => Ok(Answer {
+                command,
+                exit: Exit::from(status),
+                stdout: finished.stdout,
+                stderr: finished.stderr,
+            }),
+        }
+    }
+
+    /// Runs git and expects exit code 0.
+    pub(crate) fn run(self) -> Result<Answer, Error> {
+        let answer = self.ask()?;
+        if answer.exit == Exit::Code(0) { Ok(answer) } else { Err(answer.failure()) }
+    }
+
+    fn prepare(&self) -> io::Result<Command> {
+        let mut command = Command::new(&self.git.program);
+        command.args(&self.args).current_dir(&self.directory).env_clear();
+        command.env("PATH", &self.git.path).env("HOME", &self.git.home);
+        command.envs(guard::VARIABLES.iter().copied());
+        let fixed = guard::SETTINGS.iter().map(|(key, value)| (OsStr::new(key), OsStr::new(value)));
+        let own = self.settings.iter().map(|(key, value)| (key.as_os_str(), value.as_os_str()));
+        command.envs(guard::as_variables(fixed.chain(own)));
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        command.stdin(self.stdin()?);
+        Ok(command)
+    }
+
+    /// Input comes from a file without a name: a pipe could block both sides.
+    fn stdin(&self) -> io::Result<Stdio> {
+        let Some(bytes) = &self.input else { return Ok(Stdio::null()) };
+        let mut file = tempfile::tempfile_in(&self.git.scratch)?;
+        file.write_all(bytes)?;
+        file.rewind()?;
+        Ok(Stdio::from(file))
+    }
+
+    fn line(&self) -> String {
+        let args = self.args.iter().map(|arg| printable_line(arg.as_bytes()));
+        let words: Vec<String> = std::iter::once("git".to_owned()).chain(args).collect();
+        let line = words.join(" ");
+        if line.chars().count() <= COMMAND_CHARS {
+            return line;
+        }
+        line.chars().take(COMMAND_CHARS).chain(std::iter::once('…')).collect()
+    }
+}
+
+impl Answer {
+    pub(crate) fn failure(self) -> Error {
+        let stderr = last_lines(&self.stderr, STDERR_LINES);
+        Error::Failed { command: self.command, exit: self.exit, stderr }
+    }
+
+    pub(crate) fn unexpected(&self) -> Error {
+        let shown = &self.stdout[..self.stdout.len().min(COMMAND_CHARS)];
+        Error::Unexpected { command: self.command.clone(), output: printable(shown) }
+    }
+
+    /// Returns the output without the line feed that git adds.
+    pub(crate) fn line(&self) -> &OsStr {
+        OsStr::from_bytes(self.stdout.strip_suffix(b"\n").unwrap_or(&self.stdout))
+    }
+
+    /// Returns the NUL-terminated items of the output.
+    pub(crate) fn items(&self) -> impl Iterator<Item = &[u8]> {
+        self.stdout.split(|byte| *byte == 0).filter(|item| !item.is_empty())
+    }
+
+    pub(crate) fn complains_of(&self, phrase: &str) -> bool {
+        String::from_utf8_lossy(&self.stderr).contains(phrase)
+    }
+}
+
+impl Error {
+    /// Wraps a failure of the file system at a path.
+    pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::File { path: path.to_owned(), source }
+    }
+}
+
+impl From<ExitStatus> for Exit {
+    fn from(status: ExitStatus) -> Self {
+        match status.code() {
+            Some(code) => Self::Code(code),
+            None => Self::Signal(status.signal().unwrap_or_default()),
+        }
+    }
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Code(code) => write!(f, "exit code {code}"),
+            Self::Signal(signal) => write!(f, "ended by signal {signal}"),
+        }
+    }
+}
+
+fn is_executable(file: &Path) -> bool {
+    fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}

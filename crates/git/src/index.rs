@@ -1,0 +1,159 @@
+//! A private copy of an index, to stage into without touching the real one.
+//!
+//! Everything that looks at or records the files of a checkout goes through
+//! such a copy. So a user's index stays as it is byte for byte, and a lock
+//! file that somebody's killed git left behind stops nothing.
+
+use std::fs::{self, File, FileTimes};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use crate::command::Error;
+use crate::names::{Oid, RepoPath};
+use crate::repo::{Repo, answer_oid};
+
+/// A checkout seen through a copy of its index; the copy goes with the value.
+pub(crate) struct Staging<'a> {
+    repo: Repo<'a>,
+    _directory: TempDir,
+}
+
+impl<'a> Staging<'a> {
+    /// Copies the checkout's index.
+    pub(crate) fn of(repo: &Repo<'a>) -> Result<Self, Error> {
+        let scratch = repo.git().scratch();
+        let directory = TempDir::with_prefix_in("provost-index-", scratch).map_err(Error::file(scratch))?;
+        let copy = directory.path().join("index");
+        let original = repo.git_dir().join("index");
+        copy_index(&original, &copy).map_err(Error::file(&original))?;
+        Ok(Self { repo: repo.with_index(&copy), _directory: directory })
+    }
+
+    pub(crate) fn repo(&self) -> &Repo<'a> {
+        &self.repo
+    }
+
+    /// Makes changes visible that index flags hide: "assume unchanged"
+    /// everywhere, and "skip" where the file is there all the same.
+    pub(crate) fn reveal(&self) -> Result<(), Error> {
+        let flagged = flagged(&self.repo)?;
+        let present = |path: &&RepoPath| self.repo.top().join(path.as_path()).symlink_metadata().is_ok();
+        self.clear("--no-assume-unchanged", flagged.assumed.iter())?;
+        self.clear("--no-skip-worktree", flagged.skipped.iter().filter(present))
+    }
+
+    /// Stages everything but ignored files and embedded repositories, and
+    /// returns the latter.
+    ///
+    /// An untracked repository inside the checkout would be staged as a link
+    /// to a commit that is nowhere else; one without commits would fail.
+    pub(crate) fn add_all(&self) -> Result<Vec<RepoPath>, Error> {
+        let embedded = embedded(&self.repo)?;
+        let mut pathspecs = b":/\0".to_vec();
+        for path in &embedded {
+            pathspecs.extend_from_slice(b":(top,exclude,literal)");
+            pathspecs.extend_from_slice(path.as_bytes());
+            pathspecs.push(0);
+        }
+        // `--sparse`: files outside a sparse checkout are recorded where they
+        // exist; those that it leaves out stay in the index as they are.
+        let args = ["add", "--all", "--sparse", "--pathspec-from-file=-", "--pathspec-file-nul"];
+        self.repo.write(args).input(pathspecs).run()?;
+        Ok(embedded)
+    }
+
+    pub(crate) fn write_tree(&self) -> Result<Oid, Error> {
+        answer_oid(&self.repo.write(["write-tree"]).run()?)
+    }
+
+    fn clear<'p>(&self, flag: &str, paths: impl Iterator<Item = &'p RepoPath>) -> Result<(), Error> {
+        let mut input = Vec::new();
+        for path in paths {
+            input.extend_from_slice(path.as_bytes());
+            input.push(0);
+        }
+        if !input.is_empty() {
+            self.repo.write(["update-index", flag, "-z", "--stdin"]).input(input).run()?;
+        }
+        Ok(())
+    }
+}
+
+/// Entries whose flags keep git from looking at the file.
+#[derive(Debug, Default)]
+pub(crate) struct Flagged {
+    pub(crate) assumed: Vec<RepoPath>,
+    pub(crate) skipped: Vec<RepoPath>,
+}
+
+/// Returns the flagged entries of an index.
+pub(crate) fn flagged(repo: &Repo<'_>) -> Result<Flagged, Error> {
+    let answer = repo.read(["ls-files", "-v", "-z"]).run()?;
+    let mut flagged = Flagged::default();
+    for item in answer.items() {
+        let [tag, b' ', path @ ..] = item else { return Err(answer.unexpected()) };
+        if tag.is_ascii_lowercase() {
+            flagged.assumed.push(RepoPath::new(path));
+        }
+        if tag.eq_ignore_ascii_case(&b'S') {
+            flagged.skipped.push(RepoPath::new(path));
+        }
+    }
+    Ok(flagged)
+}
+
+/// Returns the submodules that an index records.
+pub(crate) fn gitlinks(repo: &Repo<'_>) -> Result<Vec<RepoPath>, Error> {
+    let answer = repo.read(["ls-files", "--stage", "-z"]).run()?;
+    let links = answer.items().filter(|item| item.starts_with(b"160000 "));
+    let path = |item: &[u8]| item.iter().position(|b| *b == b'\t').map(|tab| RepoPath::new(&item[tab + 1..]));
+    links.map(path).collect::<Option<_>>().ok_or_else(|| answer.unexpected())
+}
+
+/// Returns untracked repositories inside the checkout, with a trailing slash.
+fn embedded(repo: &Repo<'_>) -> Result<Vec<RepoPath>, Error> {
+    let answer = repo.read(["ls-files", "--others", "--exclude-standard", "-z"]).run()?;
+    // Only a repository is listed as a directory; all else is listed by file.
+    Ok(answer.items().filter(|item| item.ends_with(b"/")).map(RepoPath::new).collect())
+}
+
+/// Copies an index if there is one, with its time of change: git takes an
+/// entry as old as its index for possibly changed, and a younger copy would
+/// hide a change made in the same instant.
+fn copy_index(original: &PathBuf, copy: &Path) -> io::Result<()> {
+    let modified = match fs::metadata(original) {
+        Ok(meta) => meta.modified()?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    fs::copy(original, copy)?;
+    File::options().write(true).open(copy)?.set_times(FileTimes::new().set_modified(modified))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+
+    #[test]
+    fn the_copy_of_an_index_is_as_old_as_the_index() {
+        let directory = tempfile::tempdir().unwrap();
+        let (original, copy) = (directory.path().join("a"), directory.path().join("b"));
+        fs::write(&original, "index").unwrap();
+        let old = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
+        File::options().write(true).open(&original).unwrap().set_modified(old).unwrap();
+        copy_index(&original, &copy).unwrap();
+        assert_eq!(fs::read(&copy).unwrap(), b"index");
+        assert_eq!(fs::metadata(&copy).unwrap().modified().unwrap(), old);
+    }
+
+    #[test]
+    fn no_index_is_no_copy() {
+        let directory = tempfile::tempdir().unwrap();
+        copy_index(&directory.path().join("a"), &directory.path().join("b")).unwrap();
+        assert!(!directory.path().join("b").exists());
+    }
+}

@@ -1,0 +1,127 @@
+//! Questions about commits and trees; nothing here changes anything.
+
+use serde::Serialize;
+
+use crate::command::{Answer, Error, Git};
+use crate::names::{Oid, RefName, RepoPath};
+use crate::project::Project;
+use crate::repo::Repo;
+
+/// What HEAD stands for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Head {
+    /// A branch, with its commit.
+    Branch { name: RefName, commit: Oid },
+    /// A branch that has no commit yet.
+    Unborn { name: RefName },
+    /// A commit, without a branch.
+    Detached { commit: Oid },
+}
+
+/// One file that differs between two trees.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FileChange {
+    pub path: RepoPath,
+    pub kind: ChangeKind,
+    /// Lines added and removed; `None` for a binary file or a submodule.
+    pub lines: Option<Lines>,
+}
+
+/// How a file differs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChangeKind {
+    Added,
+    Deleted,
+    Modified,
+    /// From file to link, say.
+    Retyped,
+}
+
+/// Lines added and removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Lines {
+    pub added: u64,
+    pub removed: u64,
+}
+
+impl Head {
+    /// Returns the commit, if there is one.
+    pub fn commit(&self) -> Option<&Oid> {
+        match self {
+            Self::Branch { commit, .. } | Self::Detached { commit } => Some(commit),
+            Self::Unborn { .. } => None,
+        }
+    }
+
+    /// Returns the branch's full ref, if HEAD is on one.
+    pub fn branch(&self) -> Option<&RefName> {
+        match self {
+            Self::Branch { name, .. } | Self::Unborn { name } => Some(name),
+            Self::Detached { .. } => None,
+        }
+    }
+}
+
+/// Returns what HEAD of the project's checkout stands for now.
+pub fn head(git: &Git, project: &Project) -> Result<Head, Error> {
+    head_of(&project.repo(git)?)
+}
+
+/// Returns the tree that an expression (a commit, a ref, a tree) names, if any.
+pub fn tree_of(git: &Git, project: &Project, commitish: &str) -> Result<Option<Oid>, Error> {
+    project.repo(git)?.resolve(format!("{commitish}^{{tree}}"))
+}
+
+/// Returns the files that differ between two commits or trees, in git's order.
+pub fn diff_stat(git: &Git, project: &Project, from: &Oid, to: &Oid) -> Result<Vec<FileChange>, Error> {
+    let options = ["-r", "-z", "--raw", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv"];
+    let args = ["diff-tree"].into_iter().chain(options).chain([from.as_str(), to.as_str()]);
+    let answer = project.repo(git)?.read(args).run()?;
+    parse_changes(&answer).ok_or_else(|| answer.unexpected())
+}
+
+pub(crate) fn head_of(repo: &Repo<'_>) -> Result<Head, Error> {
+    let name = repo.head_ref()?;
+    let commit = repo.resolve("HEAD^{commit}")?;
+    match (name, commit) {
+        (Some(name), Some(commit)) => Ok(Head::Branch { name, commit }),
+        (Some(name), None) => Ok(Head::Unborn { name }),
+        (None, Some(commit)) => Ok(Head::Detached { commit }),
+        (None, None) => Err(repo.read(["rev-parse", "HEAD"]).ask()?.failure()),
+    }
+}
+
+/// Reads raw records (`:modes hashes letter`, path), then one line count each.
+fn parse_changes(answer: &Answer) -> Option<Vec<FileChange>> {
+    let mut items = answer.items().peekable();
+    let mut changes = Vec::new();
+    while let Some(meta) = items.next_if(|item| item.starts_with(b":")) {
+        let kind = change_kind(*meta.last()?)?;
+        changes.push(FileChange { path: RepoPath::new(items.next()?), kind, lines: None });
+    }
+    for (change, item) in changes.iter_mut().zip(items) {
+        change.lines = parse_lines(item, &change.path)?;
+    }
+    Some(changes)
+}
+
+fn change_kind(letter: u8) -> Option<ChangeKind> {
+    match letter {
+        b'A' => Some(ChangeKind::Added),
+        b'D' => Some(ChangeKind::Deleted),
+        b'M' => Some(ChangeKind::Modified),
+        b'T' => Some(ChangeKind::Retyped),
+        _ => None,
+    }
+}
+
+fn parse_lines(item: &[u8], path: &RepoPath) -> Option<Option<Lines>> {
+    let counts = item.strip_suffix(path.as_bytes())?.strip_suffix(b"\t")?;
+    let (added, removed) = std::str::from_utf8(counts).ok()?.split_once('\t')?;
+    if added == "-" {
+        return Some(None);
+    }
+    Some(Some(Lines { added: added.parse().ok()?, removed: removed.parse().ok()? }))
+}

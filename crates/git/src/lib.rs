@@ -1,0 +1,43 @@
+//! Git for Provost: a typed, blocking wrapper over the git command line.
+//!
+//! It is built against two dangers. A **hostile repository** must not run its
+//! own programs through Provost: every call has a scrubbed environment, and
+//! hooks, filters, the file system monitor, editors, pagers, signing and
+//! every transport are off (see [`command`]). And **no work may be lost**:
+//! what belongs to a user is never written to, what belongs to an agent is
+//! committed or kept by a ref before anything else happens, and removal is
+//! refused while it would lose something, with no way to force it.
+//!
+//! Known limits. Filters are off, so Git LFS pointer files stay pointers in
+//! Provost's own checkouts, and a changed file that LFS would have cleaned is
+//! stored as it is. Nothing is fetched, so a partial clone must hold the
+//! objects that a checkout needs. Submodules stay unpopulated in checkouts
+//! that Provost makes; their commit ids are recorded as they are.
+
+pub mod command;
+pub mod inspect;
+pub mod names;
+pub mod pool;
+pub mod project;
+pub mod removal;
+pub mod snapshot;
+pub mod worktree;
+
+mod escape;
+mod guard;
+mod index;
+mod ongoing;
+mod process;
+mod registry;
+mod repo;
+
+pub use command::Git;
+pub use escape::printable;
+pub use inspect::{FileChange, Head, diff_stat, head, tree_of};
+pub use names::{BranchName, KeepRef, Oid, RefName, RepoPath};
+pub use ongoing::Ongoing;
+pub use pool::{Checkout, Pool, checkout_detached};
+pub use project::Project;
+pub use removal::{BranchFate, Removal, Risk, removal_risk, remove_worktree};
+pub use snapshot::{Message, Place, Snapshot, snapshot_loose, snapshot_worktree};
+pub use worktree::{Worktree, unique_branch, worktree_add, worktree_find};

@@ -1,0 +1,280 @@
+//! Clean checkouts for checks, kept in a pool so that build output can be
+//! used again.
+//!
+//! A slot of the pool is a detached worktree. It is disposable: whatever is
+//! wrong with it, it is removed and made anew. After every checkout it is
+//! verified that the slot holds the asked tree and nothing else, apart from
+//! the directories to keep. Files are whole even in a sparse repository, as a
+//! verdict speaks of the whole tree.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::command::{self, Git};
+use crate::escape::printable_line;
+use crate::index::{flagged, gitlinks};
+use crate::names::{Oid, RepoPath};
+use crate::project::Project;
+use crate::registry;
+use crate::repo::Repo;
+
+/// How many files that git takes for changed are compared byte by byte.
+const MAX_COMPARED: usize = 100;
+
+/// The directory whose children are slots; nothing outside is ever removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pool {
+    root: PathBuf,
+}
+
+/// A clean checkout.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checkout {
+    pub path: PathBuf,
+    pub tree: Oid,
+    /// Whether kept directories of an earlier checkout may be there.
+    pub warm: bool,
+}
+
+/// Why there is no clean checkout.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("use {name:?} as {what}: {why}")]
+    BadName { name: String, what: &'static str, why: &'static str },
+    #[error("use {} as a pool: {why}", printable_line(.root.as_os_str().as_bytes()))]
+    BadRoot { root: PathBuf, why: &'static str },
+    #[error("find the commit {commit}")]
+    NoSuchCommit { commit: Oid },
+    #[error("check out {commit} cleanly: {why}")]
+    NotClean { commit: Oid, why: String },
+    #[error(transparent)]
+    Git(#[from] command::Error),
+}
+
+impl Pool {
+    /// Uses an existing directory, which must lie outside of every repository
+    /// it is used for.
+    pub fn new(root: &Path) -> Result<Self, Error> {
+        let root = root.canonicalize().map_err(command::Error::file(root))?;
+        Ok(Self { root })
+    }
+
+    fn slot(&self, name: &str) -> Result<PathBuf, Error> {
+        check_part(name, "a slot of the pool")?;
+        Ok(self.root.join(name))
+    }
+
+    fn check_outside(&self, project: &Project) -> Result<(), Error> {
+        let bad = |why| Err(Error::BadRoot { root: self.root.clone(), why });
+        if self.root.starts_with(&project.common_dir) || self.root.starts_with(&project.top) {
+            return bad("it is inside the repository");
+        }
+        if project.top.starts_with(&self.root) || project.common_dir.starts_with(&self.root) {
+            return bad("the repository is inside it");
+        }
+        Ok(())
+    }
+}
+
+/// Makes the slot a clean, detached checkout of the commit. Directories of
+/// the names in `keep` survive at any depth where they are not tracked.
+pub fn checkout_detached(
+    git: &Git,
+    project: &Project,
+    pool: &Pool,
+    slot: &str,
+    commit: &Oid,
+    keep: &[&str],
+) -> Result<Checkout, Error> {
+    pool.check_outside(project)?;
+    keep.iter().try_for_each(|name| check_part(name, "a directory to keep"))?;
+    let shared = project.shared(git)?;
+    let tree = shared.resolve(format!("{commit}^{{tree}}"))?;
+    let tree = tree.ok_or_else(|| Error::NoSuchCommit { commit: commit.clone() })?;
+    let job = Job { git, shared, path: pool.slot(slot)?, commit, tree, keep };
+    if job.is_there() {
+        // A slot that cannot be cleaned for whatever reason is made anew.
+        if let Ok(checkout) = job.reuse() {
+            return Ok(checkout);
+        }
+    }
+    job.discard()?;
+    job.make()
+}
+
+struct Job<'a> {
+    git: &'a Git,
+    shared: Repo<'a>,
+    path: PathBuf,
+    commit: &'a Oid,
+    tree: Oid,
+    keep: &'a [&'a str],
+}
+
+impl<'a> Job<'a> {
+    fn is_there(&self) -> bool {
+        fs::symlink_metadata(self.path.join(".git")).is_ok_and(|meta| meta.is_file())
+            && fs::symlink_metadata(&self.path).is_ok_and(|meta| meta.is_dir())
+    }
+
+    fn reuse(&self) -> Result<Checkout, Error> {
+        let repo = self.repo()?;
+        let hidden = flagged(&repo)?;
+        if !hidden.assumed.is_empty() || !hidden.skipped.is_empty() {
+            return Err(self.not_clean("index flags hide files"));
+        }
+        // Moves HEAD alone, even if a check has put it on a branch.
+        repo.write(["update-ref", "--no-deref", "HEAD", self.commit.as_str()]).run()?;
+        repo.write(["reset", "--hard", "--quiet"]).run()?;
+        self.empty_submodules(&repo)?;
+        repo.write(["clean", "-ffdxq"].map(OsString::from).into_iter().chain(self.kept("-e"))).run()?;
+        self.verify(&repo)?;
+        Ok(self.checkout(true))
+    }
+
+    fn make(&self) -> Result<Checkout, Error> {
+        let options = ["worktree", "add", "--quiet", "--no-checkout", "--detach", "--"].map(OsStr::new);
+        let place = [self.path.as_os_str(), OsStr::new(self.commit.as_str())];
+        self.shared.write(options.into_iter().chain(place)).run()?;
+        let repo = self.repo()?;
+        repo.write(["reset", "--hard", "--quiet"]).run()?;
+        self.verify(&repo)?;
+        Ok(self.checkout(false))
+    }
+
+    /// Removes whatever is in the slot, links themselves and not what they
+    /// point to, and the registration of it.
+    fn discard(&self) -> Result<(), Error> {
+        let removed = match fs::symlink_metadata(&self.path) {
+            Ok(meta) if meta.is_dir() => fs::remove_dir_all(&self.path),
+            Ok(_) => fs::remove_file(&self.path),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        };
+        removed.map_err(command::Error::file(&self.path))?;
+        if registry::entry_at(&self.shared, &self.path)?.is_some() {
+            registry::forget(&self.shared, &self.path)?;
+        }
+        Ok(())
+    }
+
+    fn repo(&self) -> Result<Repo<'a>, Error> {
+        let git_dir = registry::git_dir_of(&self.shared, &self.path)?;
+        let git_dir = git_dir.ok_or_else(|| self.not_clean("the slot is no worktree of the repository"))?;
+        Ok(Repo::open(self.git, &git_dir, &self.path)?.with_setting("core.sparseCheckout", "false"))
+    }
+
+    /// Empties directories of submodules, which `git clean` passes over.
+    fn empty_submodules(&self, repo: &Repo<'_>) -> Result<(), Error> {
+        for link in gitlinks(repo)? {
+            let directory = self.path.join(link.as_path());
+            let resolved = directory.canonicalize().map_err(command::Error::file(&directory))?;
+            if resolved != directory {
+                return Err(self.not_clean("a link leads out of the slot"));
+            }
+            fs::remove_dir_all(&directory).map_err(command::Error::file(&directory))?;
+            fs::create_dir(&directory).map_err(command::Error::file(&directory))?;
+        }
+        Ok(())
+    }
+
+    fn verify(&self, repo: &Repo<'_>) -> Result<(), Error> {
+        if repo.resolve("HEAD^{tree}")?.as_ref() != Some(&self.tree) {
+            return Err(self.not_clean("HEAD has another tree"));
+        }
+        let others = ["ls-files", "--others", "-z"].map(OsString::from);
+        let others = repo.read(others.into_iter().chain(self.kept("-x"))).run()?;
+        if let Some(path) = others.items().next() {
+            return Err(self.not_clean(&format!("{} is left over", RepoPath::new(path))));
+        }
+        let status = ["status", "--porcelain=v2", "-z", "--untracked-files=no", "--ignore-submodules=dirty"];
+        let changed = repo.read(status.into_iter().chain(["--no-renames"])).run()?;
+        for (count, record) in changed.items().enumerate() {
+            self.verify_changed(repo, record, count)?;
+        }
+        Ok(())
+    }
+
+    /// Accepts a file that git takes for changed only if its bytes are those
+    /// of a checkout: a file whose line ends break the repository's own rules
+    /// counts as changed from the start.
+    fn verify_changed(&self, repo: &Repo<'_>, record: &[u8], count: usize) -> Result<(), Error> {
+        let Some(path) = content_only(record).filter(|_| count < MAX_COMPARED) else {
+            return Err(self.not_clean(&format!("git status says {}", printable_line(record))));
+        };
+        let object = [b"HEAD:", path.as_bytes()].concat();
+        let args = [OsStr::new("cat-file"), OsStr::new("--filters"), OsStr::from_bytes(&object)];
+        let wanted = repo.read(args).run()?.stdout;
+        let file = self.path.join(path.as_path());
+        if fs::read(&file).map_err(command::Error::file(&file))? == wanted {
+            return Ok(());
+        }
+        Err(self.not_clean(&format!("{path} differs")))
+    }
+
+    /// Returns the option with each kept name; the slash at the end makes it
+    /// match directories only, no links.
+    fn kept(&self, option: &'static str) -> impl Iterator<Item = OsString> {
+        self.keep.iter().flat_map(move |name| [option.into(), format!("{name}/").into()])
+    }
+
+    fn checkout(&self, warm: bool) -> Checkout {
+        Checkout { path: self.path.clone(), tree: self.tree.clone(), warm }
+    }
+
+    fn not_clean(&self, why: &str) -> Error {
+        Error::NotClean { commit: self.commit.clone(), why: why.to_owned() }
+    }
+}
+
+/// Returns the path of a status record that says: a plain file, changed in
+/// nothing but its content, and not staged.
+fn content_only(record: &[u8]) -> Option<RepoPath> {
+    let mut fields = record.splitn(9, |byte| *byte == b' ');
+    let (kind, state, submodule) = (fields.next()?, fields.next()?, fields.next()?);
+    let (head, index, file) = (fields.next()?, fields.next()?, fields.next()?);
+    let path = fields.nth(2)?;
+    let plain = kind == b"1" && state == b".M" && submodule == b"N...";
+    let same_mode = head == index && index == file && file.starts_with(b"100");
+    (plain && same_mode).then(|| RepoPath::new(path))
+}
+
+/// Checks a name that becomes one part of a path or an ignore pattern.
+fn check_part(name: &str, what: &'static str) -> Result<(), Error> {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    let bad = |why| Err(Error::BadName { name: printable_line(name.as_bytes()), what, why });
+    if name.is_empty() || name.len() > 100 || !name.bytes().all(plain) {
+        return bad("up to 100 letters, digits and `-_.` are allowed");
+    }
+    if name.starts_with('-') || matches!(name, "." | ".." | ".git") {
+        return bad("it has a meaning of its own");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_cannot_lead_out_of_the_pool() {
+        for name in ["", ".", "..", ".git", "a/b", "/a", "-e", "a b", "*", "a\0"] {
+            assert!(check_part(name, "a slot").is_err(), "{name:?}");
+        }
+        assert!(check_part("node_modules", "x").is_ok());
+        assert!(check_part(".venv", "x").is_ok());
+    }
+
+    #[test]
+    fn only_a_change_of_content_may_be_compared() {
+        let record = |text: &str| content_only(text.as_bytes());
+        assert_eq!(record("1 .M N... 100644 100644 100644 a b p q"), Some(RepoPath::new(b"p q")));
+        assert_eq!(record("1 M. N... 100644 100644 100644 a b p"), None);
+        assert_eq!(record("1 .M N... 100644 100644 100755 a b p"), None);
+        assert_eq!(record("1 .M N... 120000 120000 120000 a b p"), None);
+        assert_eq!(record("u UU N... 100644 100644 100644 a b p"), None);
+    }
+}

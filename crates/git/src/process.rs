@@ -1,0 +1,237 @@
+//! Runs one process to its end, within limits of time and output.
+//!
+//! The process leads its own group. The group is signalled before its leader
+//! is reaped, so that its number cannot have passed to somebody else, and
+//! nothing that git started in its group outlives the call.
+
+use std::fs::File;
+use std::io::{self, PipeReader, PipeWriter, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+/// How long a process may take to tidy up (its lock files) after being told
+/// to end, before it is killed.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// How much of the end of the standard error stream is kept.
+const STDERR_KEPT: usize = 64 * 1024;
+
+/// What a process may use.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) time: Duration,
+    pub(crate) stdout: usize,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum End {
+    Exited(ExitStatus),
+    TimedOut,
+    TooMuchOutput,
+}
+
+/// A process that is no more.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) end: End,
+    pub(crate) stdout: Vec<u8>,
+    /// The end of what it wrote there.
+    pub(crate) stderr: Vec<u8>,
+}
+
+/// Runs the command until it ends or passes a limit; then its group is gone.
+pub(crate) fn run(command: &mut Command, limits: Limits) -> io::Result<Finished> {
+    let (exited, on_exit) = io::pipe()?;
+    let started = now();
+    command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut running = Running::start(command, exited, on_exit)?;
+    let stop = running.collect(started + limits.time, limits.stdout);
+    let status = running.finish(!matches!(stop, Ok(Stop::Exited)))?;
+    let end = match stop? {
+        Stop::Exited => End::Exited(status),
+        Stop::Deadline => End::TimedOut,
+        Stop::Full => End::TooMuchOutput,
+    };
+    Ok(Finished { end, stdout: running.stdout.bytes, stderr: running.stderr.bytes })
+}
+
+/// Why collecting output came to an end.
+enum Stop {
+    Exited,
+    Deadline,
+    Full,
+}
+
+struct Running {
+    child: Child,
+    group: Pid,
+    /// Reaches its end when the child has exited (and is not yet reaped).
+    exited: PipeReader,
+    watcher: Option<JoinHandle<()>>,
+    stdout: Stream,
+    stderr: Stream,
+}
+
+impl Running {
+    fn start(command: &mut Command, exited: PipeReader, on_exit: PipeWriter) -> io::Result<Self> {
+        let mut child = command.spawn()?;
+        let group = Pid::from_child(&child);
+        let stdout = Stream::new(child.stdout.take().map(OwnedFd::from));
+        let stderr = Stream::new(child.stderr.take().map(OwnedFd::from));
+        let mut running = Self { child, group, exited, watcher: None, stdout, stderr };
+        match thread::Builder::new().spawn(move || watch_exit(group, on_exit)) {
+            Ok(watcher) => running.watcher = Some(watcher),
+            Err(error) => {
+                running.signal(Signal::KILL);
+                running.child.wait()?;
+                return Err(error);
+            }
+        }
+        Ok(running)
+    }
+
+    fn collect(&mut self, deadline: Instant, limit: usize) -> io::Result<Stop> {
+        loop {
+            let ready = self.poll(deadline.saturating_duration_since(now()))?;
+            if !ready.any() && now() >= deadline {
+                return Ok(Stop::Deadline);
+            }
+            self.take(ready)?;
+            if self.stdout.bytes.len() > limit {
+                return Ok(Stop::Full);
+            }
+            if ready.exited {
+                return self.drain(limit);
+            }
+        }
+    }
+
+    /// Takes what the process had written before it ended. A descendant that
+    /// left the group may hold the pipe open: it is not waited for.
+    fn drain(&mut self, limit: usize) -> io::Result<Stop> {
+        self.signal(Signal::KILL);
+        loop {
+            let ready = self.poll(Duration::ZERO)?;
+            if !ready.stdout && !ready.stderr {
+                return Ok(Stop::Exited);
+            }
+            self.take(ready)?;
+            if self.stdout.bytes.len() > limit {
+                return Ok(Stop::Full);
+            }
+        }
+    }
+
+    fn take(&mut self, ready: Ready) -> io::Result<()> {
+        if ready.stdout {
+            self.stdout.read()?;
+        }
+        if ready.stderr {
+            self.stderr.read()?;
+            self.stderr.keep_last(STDERR_KEPT);
+        }
+        Ok(())
+    }
+
+    fn poll(&self, timeout: Duration) -> io::Result<Ready> {
+        let none = PollFlags::empty();
+        let mut fds = vec![PollFd::new(&self.exited, PollFlags::IN)];
+        let open = [&self.stdout, &self.stderr].map(|stream| stream.pipe.as_ref());
+        for pipe in open.iter().flatten() {
+            fds.push(PollFd::new(*pipe, PollFlags::IN));
+        }
+        wait_for(&mut fds, timeout)?;
+        let mut ready = fds.iter().map(|fd| fd.revents() != none);
+        let exited = ready.next().unwrap_or(false);
+        let [stdout, stderr] = open.map(|pipe| pipe.is_some() && ready.next().unwrap_or(false));
+        Ok(Ready { exited, stdout, stderr })
+    }
+
+    /// Ends the group, if it must be ended, and reaps the leader.
+    fn finish(&mut self, end_it: bool) -> io::Result<ExitStatus> {
+        if end_it {
+            self.signal(Signal::TERM);
+            wait_for(&mut [PollFd::new(&self.exited, PollFlags::IN)], GRACE)?;
+        }
+        self.signal(Signal::KILL);
+        if let Some(watcher) = self.watcher.take() {
+            watcher.join().map_err(|_| io::Error::other("the thread that waits for git broke"))?;
+        }
+        self.child.wait()
+    }
+
+    fn signal(&self, signal: Signal) {
+        // The only failure is that nobody is left to be signalled.
+        kill_process_group(self.group, signal).ok();
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Ready {
+    exited: bool,
+    stdout: bool,
+    stderr: bool,
+}
+
+impl Ready {
+    fn any(self) -> bool {
+        self.exited || self.stdout || self.stderr
+    }
+}
+
+/// One of the process's output streams.
+struct Stream {
+    pipe: Option<File>,
+    bytes: Vec<u8>,
+}
+
+impl Stream {
+    fn new(pipe: Option<OwnedFd>) -> Self {
+        Self { pipe: pipe.map(File::from), bytes: Vec::new() }
+    }
+
+    fn read(&mut self) -> io::Result<()> {
+        let Some(pipe) = &mut self.pipe else { return Ok(()) };
+        let mut buffer = [0; 64 * 1024];
+        match pipe.read(&mut buffer) {
+            Ok(0) => self.pipe = None,
+            Ok(count) => self.bytes.extend_from_slice(&buffer[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    fn keep_last(&mut self, count: usize) {
+        let surplus = self.bytes.len().saturating_sub(count);
+        self.bytes.drain(..surplus);
+    }
+}
+
+/// Holds the pipe open until the process has exited, without reaping it.
+fn watch_exit(pid: Pid, on_exit: PipeWriter) {
+    let exited = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    while matches!(waitid(WaitId::Pid(pid), exited), Err(Errno::INTR)) {}
+    drop(on_exit);
+}
+
+fn wait_for(fds: &mut [PollFd<'_>], timeout: Duration) -> io::Result<()> {
+    let timeout = Timespec::try_from(timeout).map_err(io::Error::other)?;
+    match poll(fds, Some(&timeout)) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the time limit of a process is measured here")]
+fn now() -> Instant {
+    Instant::now()
+}

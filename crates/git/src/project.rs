@@ -1,0 +1,117 @@
+//! The user's repository: where it is and what state it is in.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::command::{self, Answer, Exit, Git};
+use crate::escape::printable_line;
+use crate::inspect::{self, Head};
+use crate::repo::Repo;
+
+/// A git repository with files, found from a directory inside it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Project {
+    /// The top of the checkout that the directory lies in.
+    pub top: PathBuf,
+    /// The git directory of that checkout.
+    pub git_dir: PathBuf,
+    /// The git directory that all worktrees of the repository share.
+    pub common_dir: PathBuf,
+    /// What is checked out there.
+    pub head: Head,
+}
+
+/// Why a directory gives no project to work on.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("find a git repository at {}", printable_line(.0.as_os_str().as_bytes()))]
+    NotARepository(PathBuf),
+    #[error("work in {}: it is a bare repository, without files", printable_line(.0.as_os_str().as_bytes()))]
+    Bare(PathBuf),
+    #[error("work in {}: it is inside a git directory", printable_line(.0.as_os_str().as_bytes()))]
+    InsideGitDir(PathBuf),
+    #[error("trust {}: the repository belongs to another user", printable_line(.0.as_os_str().as_bytes()))]
+    ForeignOwner(PathBuf),
+    #[error("read the directory {}", printable_line(.path.as_os_str().as_bytes()))]
+    NoDirectory { path: PathBuf, source: std::io::Error },
+    #[error("find a commit in {}: the repository has none yet", printable_line(.0.as_os_str().as_bytes()))]
+    NoCommits(PathBuf),
+    #[error(transparent)]
+    Git(#[from] command::Error),
+}
+
+impl Project {
+    /// Finds the project that a directory lies in.
+    pub fn find(git: &Git, cwd: &Path) -> Result<Self, Error> {
+        let cwd = std::fs::canonicalize(cwd).map_err(|source| Error::NoDirectory { path: cwd.to_owned(), source })?;
+        let kind = ask(git, &cwd, &["--is-bare-repository", "--is-inside-work-tree"])?;
+        match kind.stdout.as_slice() {
+            b"false\ntrue\n" => Self::read(git, &cwd),
+            b"true\nfalse\n" => Err(Error::Bare(cwd)),
+            _ => Err(Error::InsideGitDir(cwd)),
+        }
+    }
+
+    /// Tells whether the checkout is a linked worktree of another one.
+    pub fn is_linked(&self) -> bool {
+        self.git_dir != self.common_dir
+    }
+
+    /// Returns the commit that is checked out, or an error if there is none yet.
+    pub fn commit(&self) -> Result<&crate::Oid, Error> {
+        self.head.commit().ok_or_else(|| Error::NoCommits(self.top.clone()))
+    }
+
+    /// Opens the checkout itself.
+    pub(crate) fn repo<'a>(&self, git: &'a Git) -> Result<Repo<'a>, command::Error> {
+        Repo::open(git, &self.git_dir, &self.top)
+    }
+
+    /// Opens what all worktrees share; no checkout is in reach.
+    pub(crate) fn shared<'a>(&self, git: &'a Git) -> Result<Repo<'a>, command::Error> {
+        Repo::open(git, &self.common_dir, &self.common_dir)
+    }
+
+    fn read(git: &Git, cwd: &Path) -> Result<Self, Error> {
+        // One call for each path: a path may itself hold a line feed.
+        let path = |what| ask(git, cwd, &["--path-format=absolute", what]).map(|found| PathBuf::from(found.line()));
+        let (top, git_dir) = (path("--show-toplevel")?, path("--absolute-git-dir")?);
+        let common_dir = path("--git-common-dir")?;
+        let head = inspect::head_of(&Repo::open(git, &git_dir, &top)?)?;
+        Ok(Self { top, git_dir, common_dir, head })
+    }
+}
+
+impl Error {
+    /// Returns what the user can do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::NotARepository(_) => Some("go to a repository, or make one with `git init` and a first commit"),
+            Self::Bare(_) => Some("make a checkout with `git worktree add`, and start there"),
+            Self::InsideGitDir(_) => Some("go to the directory that holds the files"),
+            Self::ForeignOwner(_) => {
+                Some("if you trust its owner: `git config --global --add safe.directory DIRECTORY`")
+            }
+            Self::NoDirectory { .. } => Some("check that the directory exists and can be read"),
+            Self::NoCommits(_) => Some("make a first commit: `git commit --allow-empty -m \"first commit\"`"),
+            Self::Git(_) => None,
+        }
+    }
+}
+
+/// Asks before anything is known of the place, so git has to discover it.
+fn ask(git: &Git, cwd: &Path, what: &[&str]) -> Result<Answer, Error> {
+    let args = ["rev-parse"].iter().chain(what).map(OsStr::new);
+    let answer = git.call(cwd).args(args).variable("GIT_OPTIONAL_LOCKS", "0").ask()?;
+    if answer.exit == Exit::Code(0) {
+        return Ok(answer);
+    }
+    if answer.complains_of("dubious ownership") {
+        return Err(Error::ForeignOwner(cwd.to_owned()));
+    }
+    if answer.complains_of("not a git repository") {
+        return Err(Error::NotARepository(cwd.to_owned()));
+    }
+    Err(answer.failure().into())
+}

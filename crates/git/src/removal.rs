@@ -1,0 +1,347 @@
+//! Removal of a worktree, refused while it would lose anything.
+//!
+//! There is no way to force it: whoever wants to lose work can do so with git.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::command::{self, Exit, Git};
+use crate::escape::printable_line;
+use crate::index::{Staging, gitlinks};
+use crate::names::{BranchName, Oid, RepoPath};
+use crate::ongoing::{Ongoing, ongoing};
+use crate::registry::{self, Entry};
+use crate::repo::Repo;
+use crate::worktree::{LOCK_REASON, Worktree};
+
+/// How many paths a risk names; it counts the others.
+pub const MAX_NAMED: usize = 20;
+
+/// How deep submodules of submodules are looked into; deeper ones are a risk.
+const MAX_DEPTH: usize = 8;
+
+/// What is to become of the worktree's branch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BranchFate {
+    Keep,
+    /// Delete it with the worktree, if its commits are reachable from elsewhere.
+    Delete,
+}
+
+/// What the removal of a worktree would mean.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Removal {
+    /// What would be lost; empty if the worktree may go.
+    pub risks: Vec<Risk>,
+    /// Ignored files that go with it; a directory that is ignored as a whole
+    /// counts once.
+    pub ignored_files: usize,
+}
+
+/// Something that would be lost.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Risk {
+    /// Tracked files with changes that are in no commit.
+    UncommittedChanges { paths: Paths },
+    /// Files that git does not know and does not ignore.
+    UntrackedFiles { paths: Paths },
+    /// Repositories inside the worktree that are not submodules.
+    EmbeddedRepositories { paths: Paths },
+    /// Commits that no other ref reaches.
+    UnreachableCommits { count: u64, tip: Oid },
+    /// Stash entries that were made on the worktree's branch.
+    Stashes { count: usize },
+    /// An operation that was begun and not ended.
+    Ongoing { operation: Ongoing },
+    /// A lock that Provost did not set.
+    LockedByOther { reason: String },
+    /// A submodule with changes or commits of its own.
+    Submodule { path: RepoPath, why: String },
+    /// Another worktree has the branch that would be deleted.
+    BranchInUse { by: PathBuf },
+}
+
+/// Some paths, the first of them named.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Paths {
+    pub named: Vec<RepoPath>,
+    pub count: usize,
+}
+
+/// What a removal did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Removed {
+    /// False if there was no worktree any more.
+    pub worktree: bool,
+    /// The branch that was deleted.
+    pub branch: Option<BranchName>,
+}
+
+/// Why a worktree was not removed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("remove the worktree at {} without loss: {}", printable_line(.path.as_os_str().as_bytes()), join(&.removal.risks))]
+    WouldLose { path: PathBuf, removal: Removal },
+    #[error(transparent)]
+    Git(#[from] command::Error),
+}
+
+/// Finds what would be lost if the worktree were removed now.
+pub fn removal_risk(git: &Git, worktree: &Worktree, fate: BranchFate) -> Result<Removal, Error> {
+    let shared = worktree.shared(git)?;
+    let Some(entry) = registry::entry_at(&shared, &worktree.path)? else {
+        let risks = Survey { shared: &shared, worktree, fate }.branch_risks(None)?;
+        return Ok(Removal { risks, ignored_files: 0 });
+    };
+    let survey = Survey { shared: &shared, worktree, fate };
+    let mut removal = Removal::default();
+    removal.risks.extend(foreign_lock(&entry));
+    if worktree.path.symlink_metadata().is_ok() {
+        let repo = worktree.repo(git)?;
+        removal.risks.extend(checkout_risks(&repo)?);
+        removal.risks.extend(submodule_risks(&repo, MAX_DEPTH)?);
+        removal.ignored_files = count_ignored(&repo)?;
+    }
+    removal.risks.extend(survey.branch_risks(Some(&entry))?);
+    removal.risks.extend(survey.stashes()?);
+    Ok(removal)
+}
+
+/// Removes the worktree, and its branch if so asked, unless something would
+/// be lost. One that is gone already is no error.
+pub fn remove_worktree(git: &Git, worktree: &Worktree, fate: BranchFate) -> Result<Removed, Error> {
+    let shared = worktree.shared(git)?;
+    let tip = shared.ref_commit(&worktree.branch.full())?;
+    let removal = removal_risk(git, worktree, fate)?;
+    if !removal.risks.is_empty() {
+        return Err(Error::WouldLose { path: worktree.path.clone(), removal });
+    }
+    let entry = registry::entry_at(&shared, &worktree.path)?;
+    if let Some(entry) = &entry {
+        remove_registered(git, &shared, worktree, entry)?;
+    }
+    let branch = match (fate, tip) {
+        (BranchFate::Delete, Some(tip)) => Some(delete_branch(&shared, &worktree.branch, &tip)?),
+        (BranchFate::Delete, None) | (BranchFate::Keep, _) => None,
+    };
+    Ok(Removed { worktree: entry.is_some(), branch })
+}
+
+/// The questions that concern refs, which all worktrees share.
+struct Survey<'a> {
+    shared: &'a Repo<'a>,
+    worktree: &'a Worktree,
+    fate: BranchFate,
+}
+
+impl Survey<'_> {
+    fn branch_risks(&self, entry: Option<&Entry>) -> Result<Vec<Risk>, Error> {
+        let mut tips: Vec<Oid> = entry.and_then(|entry| entry.commit.clone()).into_iter().collect();
+        let mut risks = Vec::new();
+        if self.fate == BranchFate::Delete {
+            tips.extend(self.shared.ref_commit(&self.worktree.branch.full())?);
+            risks.extend(self.branch_in_use()?);
+        }
+        risks.extend(self.unreachable(&tips)?);
+        Ok(risks)
+    }
+
+    /// Counts what only the worktree (and its branch, if that goes too) holds.
+    /// Asked outside of the worktree, so that refs of its own do not count.
+    fn unreachable(&self, tips: &[Oid]) -> Result<Option<Risk>, Error> {
+        let Some(tip) = tips.first() else { return Ok(None) };
+        let exclude = format!("--exclude={}", self.worktree.branch.full());
+        let mut args = vec!["rev-list", "--count"];
+        args.extend(tips.iter().map(Oid::as_str));
+        args.push("--not");
+        if self.fate == BranchFate::Delete {
+            args.push(&exclude);
+        }
+        args.push("--glob=refs/*");
+        let answer = self.shared.read(args).run()?;
+        let count = answer.line().to_str().and_then(|text| text.parse().ok());
+        let count: u64 = count.ok_or_else(|| answer.unexpected())?;
+        Ok((count > 0).then(|| Risk::UnreachableCommits { count, tip: tip.clone() }))
+    }
+
+    fn branch_in_use(&self) -> Result<Option<Risk>, Error> {
+        let full = self.worktree.branch.full();
+        let user = registry::entries(self.shared)?
+            .into_iter()
+            .find(|entry| entry.branch.as_deref() == Some(&full) && entry.path != self.worktree.path);
+        Ok(user.map(|entry| Risk::BranchInUse { by: entry.path }))
+    }
+
+    /// Counts stash entries by what `git stash` writes: `WIP on BRANCH: …` or
+    /// `On BRANCH: …`. Those of other branches are none of our business.
+    fn stashes(&self) -> Result<Option<Risk>, Error> {
+        if self.shared.ref_commit("refs/stash")?.is_none() {
+            return Ok(None);
+        }
+        let answer = self.shared.read(["log", "-z", "-g", "--format=%gs", "refs/stash", "--"]).run()?;
+        let made = [format!("WIP on {}:", self.worktree.branch), format!("On {}:", self.worktree.branch)];
+        let ours = |item: &&[u8]| made.iter().any(|start| item.starts_with(start.as_bytes()));
+        let count = answer.items().filter(ours).count();
+        Ok((count > 0).then_some(Risk::Stashes { count }))
+    }
+}
+
+fn foreign_lock(entry: &Entry) -> Option<Risk> {
+    let reason = entry.lock.as_ref().filter(|reason| !reason.starts_with(LOCK_REASON))?;
+    Some(Risk::LockedByOther { reason: printable_line(reason.as_bytes()) })
+}
+
+/// Finds what lies in the files of one checkout.
+fn checkout_risks(repo: &Repo<'_>) -> Result<Vec<Risk>, Error> {
+    let mut risks: Vec<Risk> =
+        ongoing(repo)?.map(|operation| Risk::Ongoing { operation }).into_iter().collect();
+    let staging = Staging::of(repo)?;
+    staging.reveal()?;
+    let status = ["status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames"];
+    let answer = staging.repo().read(status.into_iter().chain(["--ignore-submodules=dirty"])).run()?;
+    let (mut changed, mut untracked, mut embedded) = (Paths::default(), Paths::default(), Paths::default());
+    for item in answer.items() {
+        let [state @ .., b' ', _] = &item[..item.len().min(4)] else { return Err(answer.unexpected().into()) };
+        let path = &item[3..];
+        match (state, path.ends_with(b"/")) {
+            (b"??", true) => embedded.add(path),
+            (b"??", false) => untracked.add(path),
+            _ => changed.add(path),
+        }
+    }
+    risks.extend(changed.some().map(|paths| Risk::UncommittedChanges { paths }));
+    risks.extend(untracked.some().map(|paths| Risk::UntrackedFiles { paths }));
+    risks.extend(embedded.some().map(|paths| Risk::EmbeddedRepositories { paths }));
+    Ok(risks)
+}
+
+/// Looks into each populated submodule as into a repository of its own: its
+/// git directory goes with the worktree.
+fn submodule_risks(repo: &Repo<'_>, depth: usize) -> Result<Vec<Risk>, Error> {
+    let mut risks = Vec::new();
+    for path in populated(repo)? {
+        let why = match open_at(repo.git(), &repo.top().join(path.as_path()))? {
+            Some(inner) if depth > 0 => reasons_to_keep(&inner, depth)?,
+            Some(_) => vec!["is nested too deep to look into".to_owned()],
+            None => vec!["is broken".to_owned()],
+        };
+        if !why.is_empty() {
+            risks.push(Risk::Submodule { path, why: why.join(", ") });
+        }
+    }
+    Ok(risks)
+}
+
+fn reasons_to_keep(repo: &Repo<'_>, depth: usize) -> Result<Vec<String>, Error> {
+    let mut risks = checkout_risks(repo)?;
+    risks.extend(submodule_risks(repo, depth - 1)?);
+    let mut reasons: Vec<String> = risks.iter().map(Risk::to_string).collect();
+    let mut args = vec!["rev-list", "--count", "--glob=refs/*"];
+    args.extend(repo.resolve("HEAD^{commit}")?.is_some().then_some("HEAD"));
+    args.extend(["--not", "--remotes"]);
+    let unpushed = repo.read(args).run()?;
+    if unpushed.line() != OsStr::new("0") {
+        reasons.push(format!("{} commits on no remote", printable_line(unpushed.line().as_bytes())));
+    }
+    Ok(reasons)
+}
+
+fn populated(repo: &Repo<'_>) -> Result<Vec<RepoPath>, Error> {
+    let there = |path: &RepoPath| repo.top().join(path.as_path()).join(".git").symlink_metadata().is_ok();
+    Ok(gitlinks(repo)?.into_iter().filter(there).collect())
+}
+
+/// Opens the repository whose top is exactly this directory.
+fn open_at<'a>(git: &'a Git, top: &Path) -> Result<Option<Repo<'a>>, Error> {
+    let ask = |what| {
+        let answer = git.call(top).args(["rev-parse", "--path-format=absolute", what]).ask()?;
+        Ok::<_, Error>((answer.exit == Exit::Code(0)).then(|| PathBuf::from(answer.line())))
+    };
+    let (found, git_dir) = (ask("--show-toplevel")?, ask("--absolute-git-dir")?);
+    match (found, git_dir) {
+        (Some(found), Some(git_dir)) if found == top => Ok(Some(Repo::open(git, &git_dir, top)?)),
+        _ => Ok(None),
+    }
+}
+
+fn count_ignored(repo: &Repo<'_>) -> Result<usize, Error> {
+    let args = ["ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z"];
+    Ok(repo.read(args).run()?.items().count())
+}
+
+/// Lets git remove it. Git looks once more for changes itself, except where
+/// submodules are populated, which it refuses to look into.
+fn remove_registered(git: &Git, shared: &Repo<'_>, worktree: &Worktree, entry: &Entry) -> Result<(), Error> {
+    if worktree.path.symlink_metadata().is_err() {
+        return Ok(registry::forget(shared, &worktree.path)?);
+    }
+    let has_submodules = !populated(&worktree.repo(git)?)?.is_empty();
+    if entry.lock.is_some() {
+        shared.write([OsStr::new("worktree"), OsStr::new("unlock"), worktree.path.as_os_str()]).run()?;
+    }
+    let force = has_submodules.then_some(OsStr::new("--force"));
+    let args = ["worktree", "remove"].map(OsStr::new).into_iter().chain(force);
+    let removed = shared.write(args.chain([worktree.path.as_os_str()])).run();
+    if removed.is_err() {
+        let lock = ["worktree", "lock", "--reason", LOCK_REASON].map(OsStr::new);
+        shared.write(lock.into_iter().chain([worktree.path.as_os_str()])).run()?;
+    }
+    removed.map(drop).map_err(Error::Git)
+}
+
+/// Deletes the branch if it is still where it was when it was found safe.
+fn delete_branch(shared: &Repo<'_>, branch: &BranchName, tip: &Oid) -> Result<BranchName, Error> {
+    shared.write(["update-ref", "-d", &branch.full(), tip.as_str()]).run()?;
+    Ok(branch.clone())
+}
+
+impl Paths {
+    fn add(&mut self, path: &[u8]) {
+        self.count += 1;
+        if self.named.len() < MAX_NAMED {
+            self.named.push(RepoPath::new(path));
+        }
+    }
+
+    fn some(self) -> Option<Self> {
+        (self.count > 0).then_some(self)
+    }
+}
+
+impl fmt::Display for Paths {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let named: Vec<String> = self.named.iter().map(RepoPath::to_string).collect();
+        f.write_str(&named.join(", "))?;
+        match self.count - self.named.len() {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
+}
+
+impl fmt::Display for Risk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UncommittedChanges { paths } => write!(f, "uncommitted changes ({paths})"),
+            Self::UntrackedFiles { paths } => write!(f, "untracked files ({paths})"),
+            Self::EmbeddedRepositories { paths } => write!(f, "repositories inside it ({paths})"),
+            Self::UnreachableCommits { count, tip } => write!(f, "{count} commits that no other ref reaches (up to {tip})"),
+            Self::Stashes { count } => write!(f, "{count} stash entries of its branch"),
+            Self::Ongoing { operation } => write!(f, "{operation} going on"),
+            Self::LockedByOther { reason } => write!(f, "a lock that Provost did not set ({reason})"),
+            Self::Submodule { path, why } => write!(f, "the submodule {path}: {why}"),
+            Self::BranchInUse { by } => {
+                write!(f, "its branch is in use at {}", printable_line(by.as_os_str().as_bytes()))
+            }
+        }
+    }
+}
+
+fn join(risks: &[Risk]) -> String {
+    risks.iter().map(Risk::to_string).collect::<Vec<_>>().join("; ")
+}

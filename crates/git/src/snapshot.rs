@@ -1,0 +1,303 @@
+//! Commits of what lies in a checkout, made without losing or moving anything.
+//!
+//! In a worktree of Provost's own the commit goes onto HEAD, and if the agent
+//! has left its branch, a keep ref holds it too. While the agent is in the
+//! middle of a merge or the like, and always in a user's own checkout, the
+//! commit is made beside: only a keep ref comes to be, and HEAD, branch,
+//! index and files stay as they are.
+
+use std::ffi::OsStr;
+
+use serde::Serialize;
+
+use crate::command::{self, Exit, Git};
+use crate::escape::{last_lines, printable, printable_line};
+use crate::index::Staging;
+use crate::inspect::{Head, head_of};
+use crate::names::{KeepRef, Oid, RefName, RepoPath};
+use crate::ongoing::{Ongoing, ongoing};
+use crate::project::Project;
+use crate::repo::{Repo, answer_oid};
+use crate::worktree::Worktree;
+
+/// How often a snapshot starts again because HEAD moved meanwhile.
+const MAX_TRIES: usize = 3;
+
+/// How many keep refs of one name may stand side by side.
+const MAX_KEPT: usize = 1000;
+
+/// What a commit says.
+#[derive(Debug, Clone, Default)]
+pub struct Message {
+    pub text: String,
+    /// Lines `Key: value` at the end.
+    pub trailers: Vec<(String, String)>,
+}
+
+/// What lies in a checkout, as a commit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Snapshot {
+    pub commit: Oid,
+    pub tree: Oid,
+    /// The first parent of `commit`.
+    pub parent: Option<Oid>,
+    /// Whether there was anything to commit; if not, `commit` is HEAD.
+    pub changed: bool,
+    pub place: Place,
+    /// Repositories inside the checkout, which are not in the commit.
+    pub left_out: Vec<RepoPath>,
+    /// Why the worktree's index does not show the commit yet. It says nothing
+    /// about the commit, which is complete.
+    pub stale_index: Option<String>,
+}
+
+/// Where the commit of a snapshot can be found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Place {
+    /// On the worktree's own branch.
+    Branch,
+    /// On another branch, which the agent switched to.
+    OtherBranch { name: RefName, kept: KeepRef },
+    /// On a HEAD without a branch.
+    Detached { kept: KeepRef },
+    /// Nowhere but at the keep ref.
+    Beside { kept: KeepRef, ongoing: Option<Ongoing> },
+}
+
+/// Why there is no snapshot.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("commit what is in the worktree: its HEAD moved {MAX_TRIES} times meanwhile")]
+    Moving,
+    #[error("keep the snapshot: there are {MAX_KEPT} refs like {keep}")]
+    TooManyKept { keep: KeepRef },
+    #[error("write the trailer {key:?}: only letters, digits and `-` are allowed")]
+    BadTrailer { key: String },
+    #[error(transparent)]
+    Git(#[from] command::Error),
+}
+
+/// Commits everything in a worktree of Provost's own that is not ignored.
+pub fn snapshot_worktree(
+    git: &Git,
+    worktree: &Worktree,
+    message: &Message,
+    keep: &KeepRef,
+) -> Result<Snapshot, Error> {
+    let repo = worktree.repo(git)?;
+    let message = message.render()?;
+    for _ in 0..MAX_TRIES {
+        if let Some(operation) = ongoing(&repo)? {
+            return Beside { repo: &repo, ongoing: Some(operation), reveal: true }.snapshot(&message, keep);
+        }
+        let head = head_of(&repo)?;
+        let staged = Staged::new(&repo, head.commit(), true)?;
+        let Some(taken) = commit_on_head(&repo, &head, &staged, &message)? else { continue };
+        let place = place_of(&repo, worktree, &head, &taken.commit, keep)?;
+        return Ok(taken.into_snapshot(staged, place, sync_index(&repo)?));
+    }
+    Err(Error::Moving)
+}
+
+/// Commits everything in a user's checkout that is not ignored, beside HEAD;
+/// nothing of the user's is touched. Files that flags of the index hide, as
+/// in a sparse checkout, are recorded as the index has them.
+pub fn snapshot_loose(git: &Git, project: &Project, keep: &KeepRef, message: &Message) -> Result<Snapshot, Error> {
+    let repo = project.repo(git)?;
+    let ongoing = ongoing(&repo)?;
+    Beside { repo: &repo, ongoing, reveal: false }.snapshot(&message.render()?, keep)
+}
+
+/// A snapshot that moves nothing but a keep ref.
+struct Beside<'a> {
+    repo: &'a Repo<'a>,
+    ongoing: Option<Ongoing>,
+    reveal: bool,
+}
+
+impl Beside<'_> {
+    fn snapshot(&self, message: &str, keep: &KeepRef) -> Result<Snapshot, Error> {
+        let head = head_of(self.repo)?;
+        let staged = Staged::new(self.repo, head.commit(), self.reveal)?;
+        let taken = match self.made_before(&head, &staged, keep)? {
+            Some(taken) => taken,
+            None => staged.commit(self.repo, head.commit(), &self.merged()?, message)?,
+        };
+        let kept = keep_commit(self.repo, keep, &taken.commit)?;
+        let place = Place::Beside { kept, ongoing: self.ongoing };
+        Ok(taken.into_snapshot(staged, place, None))
+    }
+
+    /// Returns the commit of the same call made before, if it still tells the truth.
+    fn made_before(&self, head: &Head, staged: &Staged, keep: &KeepRef) -> Result<Option<Taken>, Error> {
+        let Some(commit) = self.repo.ref_commit(keep.as_str())? else { return Ok(None) };
+        let tree = self.repo.resolve(format!("{commit}^{{tree}}"))?;
+        let parent = self.repo.resolve(format!("{commit}^1"))?;
+        let same = tree.as_ref() == Some(&staged.tree) && parent.as_ref() == head.commit();
+        Ok((same && staged.changed).then_some(Taken { commit, parent }))
+    }
+
+    /// Returns the commits that a merge was bringing in, so that they are kept.
+    fn merged(&self) -> Result<Vec<Oid>, Error> {
+        if self.ongoing != Some(Ongoing::Merge) {
+            return Ok(Vec::new());
+        }
+        let text = std::fs::read_to_string(self.repo.git_dir().join("MERGE_HEAD")).unwrap_or_default();
+        Ok(text.lines().filter_map(|line| Oid::new(line).ok()).collect())
+    }
+}
+
+/// The tree of a checkout's files.
+struct Staged {
+    tree: Oid,
+    changed: bool,
+    left_out: Vec<RepoPath>,
+}
+
+impl Staged {
+    fn new(repo: &Repo<'_>, head: Option<&Oid>, reveal: bool) -> Result<Self, Error> {
+        let staging = Staging::of(repo)?;
+        if reveal {
+            staging.reveal()?;
+        }
+        let left_out = staging.add_all()?;
+        let tree = staging.write_tree()?;
+        let before = head.map(|commit| repo.resolve(format!("{commit}^{{tree}}"))).transpose()?.flatten();
+        Ok(Self { changed: before.as_ref() != Some(&tree), tree, left_out })
+    }
+
+    /// Makes the commit, or returns the one that has the tree already.
+    fn commit(&self, repo: &Repo<'_>, head: Option<&Oid>, merged: &[Oid], message: &str) -> Result<Taken, Error> {
+        if let (false, Some(commit)) = (self.changed, head) {
+            let parent = repo.resolve(format!("{commit}^1"))?;
+            return Ok(Taken { commit: commit.clone(), parent });
+        }
+        let parents = head.into_iter().chain(merged).flat_map(|parent| ["-p", parent.as_str()]);
+        let args = ["commit-tree", self.tree.as_str(), "-F", "-"].into_iter().chain(parents);
+        let answer = repo.write(args).input(message.as_bytes().to_vec()).run()?;
+        Ok(Taken { commit: answer_oid(&answer)?, parent: head.cloned() })
+    }
+}
+
+/// A commit and its first parent.
+struct Taken {
+    commit: Oid,
+    parent: Option<Oid>,
+}
+
+impl Taken {
+    fn into_snapshot(self, staged: Staged, place: Place, stale_index: Option<String>) -> Snapshot {
+        let Self { commit, parent } = self;
+        let Staged { tree, changed, left_out } = staged;
+        Snapshot { commit, tree, parent, changed, place, left_out, stale_index }
+    }
+}
+
+/// Commits onto HEAD; `None` if HEAD is no longer what it was.
+fn commit_on_head(repo: &Repo<'_>, head: &Head, staged: &Staged, message: &str) -> Result<Option<Taken>, Error> {
+    let taken = staged.commit(repo, head.commit(), &[], message)?;
+    if !staged.changed {
+        return Ok(Some(taken));
+    }
+    // The branch itself, not HEAD: HEAD may be switched to another one meanwhile.
+    let target = head.branch().map_or(OsStr::new("HEAD"), RefName::as_os_str);
+    let before = head.commit().map_or("", Oid::as_str);
+    let options = ["update-ref", "--no-deref", "-m", "provost: snapshot"].map(OsStr::new);
+    let values = [target, OsStr::new(taken.commit.as_str()), OsStr::new(before)];
+    let moved = repo.write(options.into_iter().chain(values)).ask()?;
+    match moved.exit {
+        Exit::Code(0) => Ok(Some(taken)),
+        _ if head_of(repo)? != *head => Ok(None),
+        Exit::Code(_) | Exit::Signal(_) => Err(Error::Git(moved.failure())),
+    }
+}
+
+fn place_of(
+    repo: &Repo<'_>,
+    worktree: &Worktree,
+    head: &Head,
+    commit: &Oid,
+    keep: &KeepRef,
+) -> Result<Place, Error> {
+    match head.branch() {
+        Some(name) if name.as_os_str() == OsStr::new(&worktree.branch.full()) => Ok(Place::Branch),
+        Some(name) => Ok(Place::OtherBranch { name: name.clone(), kept: keep_commit(repo, keep, commit)? }),
+        None => Ok(Place::Detached { kept: keep_commit(repo, keep, commit)? }),
+    }
+}
+
+/// Points a keep ref at the commit. One that holds something else, which the
+/// commit does not contain, is left alone and a numbered one is used.
+fn keep_commit(repo: &Repo<'_>, keep: &KeepRef, commit: &Oid) -> Result<KeepRef, Error> {
+    for count in 1..=MAX_KEPT {
+        let name = keep.numbered(count);
+        let before = repo.ref_commit(name.as_str())?;
+        if before.as_ref().is_some_and(|old| old != commit) && !contains(repo, commit, before.as_ref())? {
+            continue;
+        }
+        let old = before.as_ref().map_or("", Oid::as_str);
+        repo.write(["update-ref", name.as_str(), commit.as_str(), old]).run()?;
+        return Ok(name);
+    }
+    Err(Error::TooManyKept { keep: keep.clone() })
+}
+
+fn contains(repo: &Repo<'_>, commit: &Oid, old: Option<&Oid>) -> Result<bool, command::Error> {
+    let Some(old) = old else { return Ok(true) };
+    let answer = repo.read(["merge-base", "--is-ancestor", old.as_str(), commit.as_str()]).ask()?;
+    match answer.exit {
+        Exit::Code(0) => Ok(true),
+        Exit::Code(1) => Ok(false),
+        Exit::Code(_) | Exit::Signal(_) => Err(answer.failure()),
+    }
+}
+
+/// Lets the worktree's own index show what was committed. A lock that a
+/// killed git left behind prevents it, and is no reason to have no snapshot.
+fn sync_index(repo: &Repo<'_>) -> Result<Option<String>, command::Error> {
+    let answer = repo.write(["reset", "--mixed", "--quiet"]).ask()?;
+    Ok((answer.exit != Exit::Code(0)).then(|| last_lines(&answer.stderr, 3)))
+}
+
+impl Message {
+    /// Returns the text and, as its last paragraph, the trailers; what an
+    /// agent may have put into either cannot pose as another trailer.
+    fn render(&self) -> Result<String, Error> {
+        let mut message = printable(self.text.trim().as_bytes());
+        message.push('\n');
+        if !self.trailers.is_empty() {
+            message.push('\n');
+        }
+        for (key, value) in &self.trailers {
+            let plain = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+            if !plain {
+                return Err(Error::BadTrailer { key: printable_line(key.as_bytes()) });
+            }
+            message.push_str(&format!("{key}: {}\n", printable_line(value.trim().as_bytes())));
+        }
+        Ok(message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(text: &str, trailers: &[(&str, &str)]) -> Message {
+        let trailers = trailers.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        Message { text: text.to_owned(), trailers: trailers.collect() }
+    }
+
+    #[test]
+    fn trailers_are_a_paragraph_of_their_own() {
+        let text = message("fix it\n\nForged: yes\n", &[("Provost-Session", "s1\nForged: too")]).render().unwrap();
+        assert_eq!(text, "fix it\n\nForged: yes\n\nProvost-Session: s1\\nForged: too\n");
+    }
+
+    #[test]
+    fn a_trailer_key_is_a_plain_word() {
+        assert!(matches!(message("x", &[("a b", "c")]).render(), Err(Error::BadTrailer { .. })));
+        assert!(matches!(message("x", &[("", "c")]).render(), Err(Error::BadTrailer { .. })));
+    }
+}

@@ -1,0 +1,389 @@
+//! Provost's own worktrees: one for a session, on a branch of its own.
+//!
+//! Making one takes several steps, and the machine may stop between any two.
+//! So the worktree is locked from the first step on, with a reason that says
+//! it is being made, and the reason changes only when all is there. Whatever
+//! is found under the first reason is nobody's work yet and is made anew or
+//! finished; anything else is never overwritten.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::command::{self, Exit, Git};
+use crate::escape::printable_line;
+use crate::names::{BRANCH_PREFIX, BranchName, Oid, RefName};
+use crate::project::{self, Project};
+use crate::registry::{self, Entry};
+use crate::repo::Repo;
+
+/// Why a finished worktree of Provost's is locked.
+pub const LOCK_REASON: &str = "provost";
+
+/// Why an unfinished one is.
+const MAKING: &str = "provost: being made";
+
+/// What git itself writes as the reason while it registers a worktree.
+const REGISTERING: &str = "initializing";
+
+/// How many names [`unique_branch`] tries.
+const MAX_SUFFIX: usize = 1000;
+
+/// A worktree of Provost's own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Worktree {
+    pub path: PathBuf,
+    /// The branch it was made on; its agent may have moved elsewhere since.
+    pub branch: BranchName,
+    /// Its own git directory.
+    pub git_dir: PathBuf,
+    /// The git directory that it shares with its project.
+    pub common_dir: PathBuf,
+}
+
+/// Why there is no worktree.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("make the branch {branch}: it exists already")]
+    BranchTaken { branch: BranchName },
+    #[error("find a free branch name like {branch}")]
+    NoFreeBranch { branch: BranchName },
+    #[error("make a worktree at {}: {why}", show(.path))]
+    BadPath { path: PathBuf, why: &'static str },
+    #[error("make a worktree at {}: there is something else", show(.path))]
+    Occupied { path: PathBuf },
+    #[error("take the worktree at {}: it is on {on}", show(.path))]
+    OnOtherBranch { path: PathBuf, on: String },
+    #[error("find the base {base}: no such commit")]
+    NoSuchBase { base: String },
+    #[error(transparent)]
+    Project(#[from] project::Error),
+    #[error(transparent)]
+    Git(#[from] command::Error),
+}
+
+/// Makes a worktree on a new branch at `base`, or takes the one that is there
+/// already: the same call after a crash, at any point, gives the same worktree.
+pub fn worktree_add(
+    git: &Git,
+    project: &Project,
+    path: &Path,
+    branch: &BranchName,
+    base: &str,
+) -> Result<Worktree, Error> {
+    let shared = project.shared(git)?;
+    let base = resolve_base(project, &shared, base)?;
+    let path = settle_path(project, &shared, path)?;
+    let site = Site { git, project, shared, path, branch, base };
+    match site.examine()? {
+        Found::Nothing => site.make(Branch::New),
+        Found::Shell { on_branch } => {
+            site.clear_shell()?;
+            site.make(if on_branch { Branch::Own } else { Branch::New })
+        }
+        Found::Unfinished => site.complete(Branch::New),
+        Found::Finished => site.take(),
+    }
+}
+
+/// Returns the worktree at a path if the project knows it; nothing is made.
+pub fn worktree_find(
+    git: &Git,
+    project: &Project,
+    path: &Path,
+    branch: &BranchName,
+) -> Result<Option<Worktree>, Error> {
+    let shared = project.shared(git)?;
+    let path = resolve_parent(path).unwrap_or_else(|_| path.to_owned());
+    let git_dir = registry::git_dir_of(&shared, &path)?;
+    let (branch, common_dir) = (branch.clone(), project.common_dir.clone());
+    Ok(git_dir.map(|git_dir| Worktree { path, branch, git_dir, common_dir }))
+}
+
+/// Returns the wanted name if no branch stands in its way, else the first
+/// free one with `-2`, `-3`, … at its end.
+pub fn unique_branch(git: &Git, project: &Project, wanted: &BranchName) -> Result<BranchName, Error> {
+    let pattern = format!("refs/heads/{BRANCH_PREFIX}");
+    let answer = project.shared(git)?.read(["for-each-ref", "--format=%(refname:lstrip=2)", &pattern]).run()?;
+    let listed = String::from_utf8_lossy(&answer.stdout).into_owned();
+    let taken: Vec<&str> = listed.lines().collect();
+    let numbered = (2..=MAX_SUFFIX).map(|count| format!("{wanted}-{count}"));
+    std::iter::once(wanted.to_string())
+        .chain(numbered)
+        .find(|name| !taken.iter().any(|other| collide(name, other)))
+        .and_then(|name| BranchName::new(&name).ok())
+        .ok_or_else(|| Error::NoFreeBranch { branch: wanted.clone() })
+}
+
+impl Worktree {
+    /// Opens the worktree through the git directory that the project keeps.
+    pub(crate) fn repo<'a>(&self, git: &'a Git) -> Result<Repo<'a>, command::Error> {
+        Repo::open(git, &self.git_dir, &self.path)
+    }
+
+    /// Opens what it shares with the project.
+    pub(crate) fn shared<'a>(&self, git: &'a Git) -> Result<Repo<'a>, command::Error> {
+        Repo::open(git, &self.common_dir, &self.common_dir)
+    }
+}
+
+impl Error {
+    /// Returns what the user can do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::BranchTaken { .. } => Some("choose another name, or delete the branch if its work is landed"),
+            Self::NoFreeBranch { .. } => Some("delete old branches with `provost gc`"),
+            Self::BadPath { .. } => Some("choose an absolute path outside of the repository"),
+            Self::Occupied { .. } => Some("move what is there to another place"),
+            Self::OnOtherBranch { .. } => Some("look at it with `git -C PATH status` and switch it back"),
+            Self::NoSuchBase { .. } => Some("name a commit, a branch or a tag of this repository"),
+            Self::Project(error) => error.hint(),
+            Self::Git(_) => None,
+        }
+    }
+}
+
+/// Where a worktree is wanted, and everything known of it.
+struct Site<'a> {
+    git: &'a Git,
+    project: &'a Project,
+    shared: Repo<'a>,
+    path: PathBuf,
+    branch: &'a BranchName,
+    base: Oid,
+}
+
+/// What is at the site already.
+enum Found {
+    Nothing,
+    /// A registration, with at most an empty directory to it.
+    Shell {
+        on_branch: bool,
+    },
+    /// A worktree that was being made.
+    Unfinished,
+    /// A worktree on the wanted branch.
+    Finished,
+}
+
+/// Whether a branch that exists already is the one to use.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Branch {
+    New,
+    Own,
+}
+
+impl<'a> Site<'a> {
+    fn examine(&self) -> Result<Found, Error> {
+        let content = Content::of(&self.path).map_err(command::Error::file(&self.path))?;
+        let entry = registry::entry_at(&self.shared, &self.path)?;
+        match (entry, content) {
+            (None, Content::Absent | Content::Empty) => Ok(Found::Nothing),
+            (None, Content::GitFileOnly | Content::Other) => Err(Error::Occupied { path: self.path.clone() }),
+            (Some(entry), Content::Absent | Content::Empty) => {
+                Ok(Found::Shell { on_branch: entry.branch == Some(self.branch.full()) })
+            }
+            (Some(entry), Content::GitFileOnly | Content::Other) => self.examine_registered(&entry, content),
+        }
+    }
+
+    fn examine_registered(&self, entry: &Entry, content: Content) -> Result<Found, Error> {
+        match entry.lock.as_deref() {
+            Some(REGISTERING) if content == Content::GitFileOnly => Ok(Found::Shell { on_branch: false }),
+            Some(MAKING) => Ok(Found::Unfinished),
+            _ if entry.branch == Some(self.branch.full()) => Ok(Found::Finished),
+            _ => Err(Error::OnOtherBranch { path: self.path.clone(), on: describe(entry) }),
+        }
+    }
+
+    /// Removes a registration and the directory that holds at most a `.git` file.
+    fn clear_shell(&self) -> Result<(), Error> {
+        remove_if_there(fs::remove_file(self.path.join(".git"))).map_err(command::Error::file(&self.path))?;
+        remove_if_there(fs::remove_dir(&self.path)).map_err(command::Error::file(&self.path))?;
+        Ok(registry::forget(&self.shared, &self.path)?)
+    }
+
+    fn make(&self, branch: Branch) -> Result<Worktree, Error> {
+        self.check_branch(branch)?;
+        let options = ["worktree", "add", "--quiet", "--no-checkout", "--detach", "--lock", "--reason", MAKING, "--"];
+        let place = [self.path.as_os_str(), OsStr::new(self.base.as_str())];
+        self.shared.write(options.map(OsStr::new).into_iter().chain(place)).run().map_err(Error::Git)?;
+        self.complete(branch)
+    }
+
+    /// Does what is left to do once the worktree is registered.
+    fn complete(&self, branch: Branch) -> Result<Worktree, Error> {
+        let worktree = self.worktree()?;
+        let repo = worktree.repo(self.git)?;
+        if let Err(error) = self.attach(&repo, branch) {
+            // Nothing was checked out yet, so nothing is lost.
+            registry::forget(&self.shared, &self.path)?;
+            return Err(error);
+        }
+        // Left by a reset that was cut off; nobody else works here yet.
+        let lock = worktree.git_dir.join("index.lock");
+        remove_if_there(fs::remove_file(&lock)).map_err(command::Error::file(&lock))?;
+        repo.write(["reset", "--hard", "--quiet"]).run().map_err(Error::Git)?;
+        self.lock()?;
+        Ok(worktree)
+    }
+
+    /// Puts HEAD on the branch, making the branch if it is new.
+    fn attach(&self, repo: &Repo<'_>, branch: Branch) -> Result<(), Error> {
+        let full = self.branch.full();
+        if repo.head_ref()? != Some(RefName::new(OsStr::new(&full))) {
+            self.check_branch(branch)?;
+            repo.write(["symbolic-ref", "HEAD", &full]).run().map_err(Error::Git)?;
+        }
+        if repo.ref_commit(&full)?.is_some() {
+            return Ok(());
+        }
+        // The empty old value: the branch must not have come to be meanwhile.
+        let created = repo.write(["update-ref", &full, self.base.as_str(), ""]).ask()?;
+        match created.exit {
+            Exit::Code(0) => Ok(()),
+            _ if created.complains_of("reference already exists") => Err(self.taken()),
+            Exit::Code(_) | Exit::Signal(_) => Err(created.failure().into()),
+        }
+    }
+
+    /// Takes a finished worktree and locks it if it is not locked.
+    fn take(&self) -> Result<Worktree, Error> {
+        let entry = registry::entry_at(&self.shared, &self.path)?;
+        if entry.is_some_and(|entry| entry.lock.is_none()) {
+            self.lock()?;
+        }
+        self.worktree()
+    }
+
+    fn lock(&self) -> Result<(), Error> {
+        let entry = registry::entry_at(&self.shared, &self.path)?;
+        if entry.is_some_and(|entry| entry.lock.is_some()) {
+            self.shared.write(["worktree".as_ref(), "unlock".as_ref(), self.path.as_os_str()]).run()?;
+        }
+        let args = ["worktree", "lock", "--reason", LOCK_REASON].map(OsStr::new);
+        self.shared.write(args.into_iter().chain([self.path.as_os_str()])).run()?;
+        Ok(())
+    }
+
+    fn check_branch(&self, branch: Branch) -> Result<(), Error> {
+        let full = self.branch.full();
+        let elsewhere =
+            |entry: &Entry| entry.branch.as_deref() == Some(full.as_str()) && entry.path != self.path;
+        if branch == Branch::New && self.shared.ref_commit(&full)?.is_some() {
+            return Err(self.taken());
+        }
+        if registry::entries(&self.shared)?.iter().any(elsewhere) {
+            return Err(self.taken());
+        }
+        Ok(())
+    }
+
+    fn taken(&self) -> Error {
+        Error::BranchTaken { branch: self.branch.clone() }
+    }
+
+    fn worktree(&self) -> Result<Worktree, Error> {
+        let found = worktree_find(self.git, self.project, &self.path, self.branch)?;
+        found.ok_or_else(|| Error::Occupied { path: self.path.clone() })
+    }
+}
+
+/// What a directory holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Content {
+    Absent,
+    Empty,
+    GitFileOnly,
+    Other,
+}
+
+impl Content {
+    fn of(path: &Path) -> io::Result<Self> {
+        let meta = match fs::symlink_metadata(path) {
+            Ok(meta) => meta,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::Absent),
+            Err(error) => return Err(error),
+        };
+        if !meta.is_dir() {
+            return Ok(Self::Other);
+        }
+        let mut names = fs::read_dir(path)?.take(2).collect::<io::Result<Vec<_>>>()?;
+        match (names.pop(), names.pop()) {
+            (None, _) => Ok(Self::Empty),
+            (Some(only), None) if only.file_name() == ".git" && only.file_type()?.is_file() => Ok(Self::GitFileOnly),
+            (Some(_), _) => Ok(Self::Other),
+        }
+    }
+}
+
+fn resolve_base(project: &Project, shared: &Repo<'_>, base: &str) -> Result<Oid, Error> {
+    project.commit()?;
+    let found = if base == "HEAD" { Some(project.commit()?.clone()) } else { shared.ref_commit(base)? };
+    found.ok_or_else(|| Error::NoSuchBase { base: printable_line(base.as_bytes()) })
+}
+
+/// Makes the directories above the path and checks that none of them, links
+/// resolved, lies in the repository.
+fn settle_path(project: &Project, shared: &Repo<'_>, path: &Path) -> Result<PathBuf, Error> {
+    let bad = |why| Error::BadPath { path: path.to_owned(), why };
+    if !path.is_absolute() {
+        return Err(bad("it is not absolute"));
+    }
+    let parent = path.parent().ok_or_else(|| bad("it has no parent"))?;
+    fs::create_dir_all(parent).map_err(command::Error::file(parent))?;
+    let path = resolve_parent(path).map_err(command::Error::file(parent))?;
+    let above = |entry: &Entry| entry.path != path && path.starts_with(&entry.path);
+    if path.starts_with(&project.common_dir) || registry::entries(shared)?.iter().any(above) {
+        return Err(bad("it is inside the repository"));
+    }
+    Ok(path)
+}
+
+/// Resolves the links above the last part of a path.
+fn resolve_parent(path: &Path) -> io::Result<PathBuf> {
+    let no_name = || io::Error::new(io::ErrorKind::InvalidInput, "a path with a name at its end is needed");
+    let (parent, name) = path.parent().zip(path.file_name()).ok_or_else(no_name)?;
+    Ok(parent.canonicalize()?.join(name))
+}
+
+fn remove_if_there(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+/// Tells whether git cannot hold both branches: a branch is a file, and `a/b`
+/// needs a directory `a`.
+fn collide(one: &str, other: &str) -> bool {
+    let below = |a: &str, b: &str| a.strip_prefix(b).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    below(one, other) || below(other, one)
+}
+
+fn describe(entry: &Entry) -> String {
+    match (&entry.branch, &entry.commit) {
+        (Some(branch), _) => printable_line(branch.as_bytes()),
+        (None, Some(commit)) => format!("the detached commit {commit}"),
+        (None, None) => "no commit".to_owned(),
+    }
+}
+
+fn show(path: &Path) -> String {
+    printable_line(path.as_os_str().as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn branches_collide_with_themselves_and_with_directories() {
+        assert!(collide("provost/a", "provost/a"));
+        assert!(collide("provost/a", "provost/a/b"));
+        assert!(collide("provost/a/b", "provost/a"));
+        assert!(!collide("provost/a", "provost/ab"));
+    }
+}

@@ -1,0 +1,179 @@
+//! The other end of a holder, for callers that may block: starting one, and speaking with one.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use crate::hold::{ANSWER_ALREADY, ANSWER_OK};
+use crate::launch_dir::LaunchDir;
+use crate::spec::HoldSpec;
+use crate::wire::{Fault, MAX_REQUEST, Message, Notice, Op, Reply, Request};
+
+/// The longest answer of a starting holder.
+const MAX_ANSWER: u64 = 64 << 10;
+
+/// A holder that has taken the launch; `held.json` or `exit.json` is there.
+#[derive(Debug)]
+pub struct Started {
+    /// The holder itself, for the caller to reap when it ends.
+    pub holder: Child,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("start a holder")]
+    Spawn(#[source] io::Error),
+    #[error("start a launch that was started before")]
+    Already,
+    /// Nothing was started.
+    #[error("start the command: {0}")]
+    Refused(String),
+    /// Whether the command was started is to be looked up in the directory.
+    #[error("hear from the holder, which ended with {0}")]
+    Died(ExitStatus),
+    #[error("speak with the holder")]
+    Io(#[from] io::Error),
+    #[error("understand the holder")]
+    Malformed(#[from] serde_json::Error),
+    #[error("speak with the holder: it closed the connection")]
+    Closed,
+    #[error("have the holder do this")]
+    Fault(#[from] Fault),
+}
+
+/// Starts a holder over a launch directory. The command line is that of the holder's program, such as
+/// `provost hold`; the directory is added to it. The spec goes through its standard input.
+pub fn start(program: &[OsString], dir: &Path, spec: &HoldSpec) -> Result<Started, Error> {
+    let spec = serde_json::to_vec(spec)?;
+    let mut holder = spawn(program, dir).map_err(Error::Spawn)?;
+    match converse(&mut holder, &spec) {
+        Ok(answer) if answer == ANSWER_OK => Ok(Started { holder }),
+        Ok(answer) if answer.is_empty() => Err(Error::Died(holder.wait()?)),
+        Ok(answer) => {
+            // The holder has nothing left to do but to exit.
+            holder.wait()?;
+            Err(if answer == ANSWER_ALREADY { Error::Already } else { Error::Refused(answer) })
+        }
+        Err(error) => {
+            holder.wait()?;
+            Err(error.into())
+        }
+    }
+}
+
+/// A connection to a living holder.
+#[derive(Debug)]
+pub struct Link {
+    stream: BufReader<UnixStream>,
+    next_id: u64,
+    notices: VecDeque<Notice>,
+    /// The beginning of a line whose rest was not there in time.
+    partial: Vec<u8>,
+}
+
+impl Link {
+    /// Connects to the holder of a launch directory.
+    pub fn connect(dir: &Path) -> Result<Self, Error> {
+        let socket = LaunchDir::open(dir)?.connect()?;
+        let stream = BufReader::new(socket);
+        Ok(Self { stream, next_id: 1, notices: VecDeque::new(), partial: Vec::new() })
+    }
+
+    /// Bounds every wait for a line; it then fails with the kind `WouldBlock`.
+    pub fn set_timeout(&self, timeout: Duration) -> Result<(), Error> {
+        Ok(self.stream.get_ref().set_read_timeout(Some(timeout))?)
+    }
+
+    /// Asks and waits for the answer. Notices that come meanwhile are kept for [`Self::notice`].
+    pub fn request(&mut self, op: Op) -> Result<Reply, Error> {
+        let id = self.send(op)?;
+        loop {
+            match self.message()? {
+                Message::Notice(notice) => self.notices.push_back(notice),
+                Message::Reply(reply) if reply.id == Some(id) || reply.id.is_none() => {
+                    return settle(reply);
+                }
+                Message::Reply(_) => {}
+            }
+        }
+    }
+
+    /// Asks without waiting for the answer, and gives the request's id.
+    pub fn send(&mut self, op: Op) -> Result<u64, Error> {
+        let id = self.next_id;
+        self.next_id += 1;
+        let mut line = serde_json::to_vec(&Request::new(id, op))?;
+        line.push(b'\n');
+        self.stream.get_mut().write_all(&line)?;
+        Ok(id)
+    }
+
+    /// Waits for the next notice; the link must be following.
+    pub fn notice(&mut self) -> Result<Notice, Error> {
+        loop {
+            if let Some(notice) = self.notices.pop_front() {
+                return Ok(notice);
+            }
+            if let Message::Notice(notice) = self.message()? {
+                return Ok(notice);
+            }
+        }
+    }
+
+    /// The notices as they come, until the holder leaves.
+    pub fn notices(&mut self) -> impl Iterator<Item = Result<Notice, Error>> {
+        std::iter::from_fn(|| match self.notice() {
+            Err(Error::Closed) => None,
+            other => Some(other),
+        })
+    }
+
+    fn message(&mut self) -> Result<Message, Error> {
+        self.stream.by_ref().take(MAX_REQUEST as u64).read_until(b'\n', &mut self.partial)?;
+        let line = std::mem::take(&mut self.partial);
+        if line.last() != Some(&b'\n') {
+            return Err(Error::Closed);
+        }
+        Ok(Message::parse(&line)?)
+    }
+}
+
+impl LaunchDir {
+    fn connect(&self) -> io::Result<UnixStream> {
+        UnixStream::connect(self.socket_path())
+    }
+}
+
+fn settle(reply: Reply) -> Result<Reply, Error> {
+    match reply.error {
+        Some(fault) => Err(fault.into()),
+        None => Ok(reply),
+    }
+}
+
+/// The holder inherits no environment: it needs none, and a launch's mark in ours must not reach it.
+fn spawn(program: &[OsString], dir: &Path) -> io::Result<Child> {
+    let (name, args) = program.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut command = Command::new(name);
+    command.args(args).arg(dir).env_clear();
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
+}
+
+/// Hands over the spec and hears the answer: one line, after which the holder closes its output.
+fn converse(holder: &mut Child, spec: &[u8]) -> io::Result<String> {
+    let mut input = holder.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
+    let output = holder.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
+    match input.write_all(spec) {
+        // It says on its output why it did not read on.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+        other => other?,
+    }
+    drop(input);
+    let mut answer = Vec::new();
+    output.take(MAX_ANSWER).read_to_end(&mut answer)?;
+    Ok(String::from_utf8_lossy(&answer).trim_end().to_owned())
+}

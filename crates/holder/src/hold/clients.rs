@@ -1,0 +1,245 @@
+//! The connections to the holder's socket. None of them can block it: sockets are non-blocking, buffers
+//! are bounded, and a client that does not read is not read from.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+
+use rustix::event::PollFlags;
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::geteuid;
+use serde::Serialize;
+
+use super::output::is_transient;
+use crate::identity::ancestors;
+use crate::wire::{FaultCode, Limited, MAX_REQUEST, Notice, Reply, Request};
+
+/// Connections at one time.
+const MAX_CLIENTS: usize = 16;
+/// A client with more than this to read is not read from.
+const MAX_UNREAD: usize = 256 << 10;
+/// Bytes read from a client at one time.
+const CHUNK: usize = 64 << 10;
+
+/// All connections.
+#[derive(Default)]
+pub(super) struct Clients {
+    connected: Vec<Client>,
+    next: u64,
+}
+
+/// One connection.
+struct Client {
+    number: u64,
+    stream: UnixStream,
+    received: Vec<u8>,
+    unsent: Vec<u8>,
+    owed: Option<Owed>,
+    dropped: bool,
+}
+
+/// The notices that a following client has not been sent yet.
+#[derive(Debug, Clone, Copy, Default)]
+struct Owed {
+    journal: Option<u64>,
+    limited: Option<Limited>,
+    exited: bool,
+    gone: bool,
+}
+
+/// A line of a client: a request, or the answer to what is none.
+pub(super) struct Received {
+    pub(super) client: u64,
+    pub(super) request: Result<Request, Reply>,
+}
+
+impl Clients {
+    /// Takes the next connection, unless there are too many or the peer has no business here.
+    pub(super) fn accept(&mut self, listener: &UnixListener) -> io::Result<()> {
+        let (stream, _) = listener.accept()?;
+        stream.set_nonblocking(true)?;
+        let mut client = Client::new(self.next, stream);
+        self.next += 1;
+        if let Err(refusal) = self.admit(&client.stream) {
+            client.queue(&refusal);
+            client.flush();
+        } else {
+            self.connected.push(client);
+        }
+        Ok(())
+    }
+
+    /// The sockets to wait for, each with what it is waited for.
+    pub(super) fn sockets(&self) -> impl Iterator<Item = (u64, &UnixStream, PollFlags)> {
+        self.connected.iter().map(|client| (client.number, &client.stream, client.interest()))
+    }
+
+    /// Reads from a client what it has sent.
+    pub(super) fn receive(&mut self, number: u64) -> Vec<Received> {
+        let Some(client) = self.find(number) else { return Vec::new() };
+        client.flush();
+        if client.interest().contains(PollFlags::IN) { client.receive() } else { Vec::new() }
+    }
+
+    pub(super) fn reply(&mut self, number: u64, reply: &Reply) {
+        if let Some(client) = self.find(number) {
+            client.queue(reply);
+        }
+    }
+
+    /// From now on this client is sent notices.
+    pub(super) fn follow(&mut self, number: u64) {
+        if let Some(client) = self.find(number) {
+            client.owed.get_or_insert_default();
+        }
+    }
+
+    /// Owes a notice to one client, if it follows.
+    pub(super) fn tell(&mut self, number: u64, notice: Notice) {
+        if let Some(client) = self.find(number) {
+            client.owe(notice);
+        }
+    }
+
+    /// Owes a notice to all who follow.
+    pub(super) fn tell_all(&mut self, notice: Notice) {
+        self.connected.iter_mut().for_each(|client| client.owe(notice));
+    }
+
+    /// Sends what the sockets take and forgets the clients that left.
+    pub(super) fn flush(&mut self) {
+        self.connected.iter_mut().for_each(Client::flush);
+        self.connected.retain(|client| !client.dropped);
+    }
+
+    /// Whether a client has not been sent everything yet.
+    pub(super) fn is_unsent(&self) -> bool {
+        self.connected.iter().any(|client| !client.unsent.is_empty())
+    }
+
+    fn find(&mut self, number: u64) -> Option<&mut Client> {
+        self.connected.iter_mut().find(|client| client.number == number)
+    }
+
+    fn admit(&self, stream: &UnixStream) -> Result<(), Reply> {
+        if self.connected.len() >= MAX_CLIENTS {
+            return Err(Reply::refused(None, FaultCode::Busy, "too many connections"));
+        }
+        match is_welcome(stream) {
+            Ok(true) => Ok(()),
+            Ok(false) | Err(_) => Err(Reply::refused(
+                None,
+                FaultCode::Forbidden,
+                "this process may not speak with the holder",
+            )),
+        }
+    }
+}
+
+/// The peer must be of our user and none of the processes that we hold: a command does not write its own
+/// input, raise its own limits or stop itself through us.
+fn is_welcome(stream: &UnixStream) -> io::Result<bool> {
+    let peer = socket_peercred(stream)?;
+    if peer.uid != geteuid() {
+        return Ok(false);
+    }
+    let above = ancestors(peer.pid.as_raw_nonzero().get().unsigned_abs())?;
+    Ok(above.iter().all(|ancestor| ancestor.pid != std::process::id()))
+}
+
+impl Client {
+    fn new(number: u64, stream: UnixStream) -> Self {
+        Self {
+            number,
+            stream,
+            received: Vec::new(),
+            unsent: Vec::new(),
+            owed: None,
+            dropped: false,
+        }
+    }
+
+    fn interest(&self) -> PollFlags {
+        match self.unsent.len() {
+            0 => PollFlags::IN,
+            unread if unread > MAX_UNREAD => PollFlags::OUT,
+            _ => PollFlags::IN | PollFlags::OUT,
+        }
+    }
+
+    fn receive(&mut self) -> Vec<Received> {
+        let start = self.received.len();
+        self.received.resize(start + CHUNK, 0);
+        let read = self.stream.read(&mut self.received[start..]);
+        self.received.truncate(start + *read.as_ref().unwrap_or(&0));
+        match read {
+            Ok(1..) => self.requests(start),
+            Err(error) if is_transient(&error) => Vec::new(),
+            Ok(0) | Err(_) => {
+                self.dropped = true;
+                Vec::new()
+            }
+        }
+    }
+
+    /// Takes the whole lines out of what was received; none ends before `searched`.
+    fn requests(&mut self, searched: usize) -> Vec<Received> {
+        let newline = self.received[searched..].iter().rposition(|byte| *byte == b'\n');
+        let Some(last) = newline.map(|at| searched + at) else {
+            self.dropped = self.received.len() > MAX_REQUEST;
+            return Vec::new();
+        };
+        let rest = self.received.split_off(last + 1);
+        let lines = std::mem::replace(&mut self.received, rest);
+        let client = self.number;
+        let lines = lines[..last].split(|byte| *byte == b'\n');
+        lines.map(|line| Received { client, request: Request::parse(line) }).collect()
+    }
+
+    /// Journal growth is told only when the client has read what it was sent before.
+    fn owe(&mut self, notice: Notice) {
+        let Some(owed) = &mut self.owed else { return };
+        match notice {
+            Notice::Journal { end } => owed.journal = Some(end),
+            Notice::Limit { limited } => owed.limited = Some(limited),
+            Notice::Exited => owed.exited = true,
+            Notice::Gone => owed.gone = true,
+        }
+    }
+
+    fn flush(&mut self) {
+        self.send();
+        if self.unsent.is_empty() && self.queue_owed() {
+            self.send();
+        }
+    }
+
+    /// Queues the notices that are owed, and says whether there were any.
+    fn queue_owed(&mut self) -> bool {
+        let Some(owed) = self.owed.as_mut().map(std::mem::take) else { return false };
+        let journal = owed.journal.map(|end| Notice::Journal { end });
+        let limit = owed.limited.map(|limited| Notice::Limit { limited });
+        let exited = owed.exited.then_some(Notice::Exited);
+        let gone = owed.gone.then_some(Notice::Gone);
+        for notice in [journal, limit, exited, gone].into_iter().flatten() {
+            self.queue(&notice);
+        }
+        !self.unsent.is_empty()
+    }
+
+    fn queue(&mut self, message: &impl Serialize) {
+        match serde_json::to_writer(&mut self.unsent, message) {
+            Ok(()) => self.unsent.push(b'\n'),
+            Err(_) => self.dropped = true,
+        }
+    }
+
+    fn send(&mut self) {
+        while !self.unsent.is_empty() && !self.dropped {
+            match self.stream.write(&self.unsent) {
+                Ok(sent) => drop(self.unsent.drain(..sent)),
+                Err(error) if is_transient(&error) => return,
+                Err(_) => self.dropped = true,
+            }
+        }
+    }
+}

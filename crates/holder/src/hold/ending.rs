@@ -1,0 +1,155 @@
+//! The ordered end of the tree below this process: TERM, grace, KILL, verified.
+//!
+//! The leader is reaped last, so that its pid, which is the group's id, cannot come to mean another group
+//! while we signal it. As this process is a subreaper, no descendant leaves the tree.
+
+use std::collections::BTreeSet;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::identity::ProcStat;
+use crate::tree::{KILL_PATIENCE_MS, living_below, signal};
+
+/// The first and the longest pause between two looks at the tree.
+const FIRST_PAUSE_MS: u64 = 5;
+const LONGEST_PAUSE_MS: u64 = 100;
+
+/// The end of a tree in progress.
+pub(super) struct Ending {
+    leader: Pid,
+    kill_at: u64,
+    give_up_at: Option<u64>,
+    look_at: u64,
+    pause: u64,
+    terminated: BTreeSet<Process>,
+    leftovers: BTreeSet<Process>,
+    /// Whether whoever is found was already left over by a leader that ended.
+    all_left_over: bool,
+}
+
+/// Where an ending stands.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    Ongoing,
+    /// Nobody is left.
+    Over,
+    /// Somebody is left whom KILL did not end.
+    GivenUp,
+}
+
+type Process = (u32, u64);
+
+impl Ending {
+    /// Begins with the TERM.
+    pub(super) fn begin(leader: Pid, leader_ended: bool, grace_ms: u64, now: u64) -> Self {
+        let mut ending = Self {
+            leader,
+            kill_at: now.saturating_add(grace_ms),
+            give_up_at: None,
+            look_at: now,
+            pause: FIRST_PAUSE_MS,
+            terminated: BTreeSet::new(),
+            leftovers: BTreeSet::new(),
+            all_left_over: leader_ended,
+        };
+        ending.terminate_group();
+        ending
+    }
+
+    /// Begins anew with the TERM; the KILL comes no later than it would have.
+    pub(super) fn again(&mut self, grace_ms: u64, now: u64) {
+        self.kill_at = self.kill_at.min(now.saturating_add(grace_ms));
+        self.terminated.clear();
+        self.terminate_group();
+        self.look_soon(now);
+    }
+
+    /// When to look next.
+    pub(super) fn due(&self) -> u64 {
+        self.look_at
+    }
+
+    /// Looks earlier, since something happened.
+    pub(super) fn look_soon(&mut self, now: u64) {
+        (self.look_at, self.pause) = (now, FIRST_PAUSE_MS);
+    }
+
+    pub(super) fn leftovers(&self) -> u32 {
+        u32::try_from(self.leftovers.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Looks at the tree and signals whom it finds. If it could not look, somebody may be left.
+    pub(super) fn look(&mut self, now: u64) -> Stage {
+        self.plan_next_look(now);
+        match living_below(std::process::id()) {
+            Ok(living) if living.is_empty() => return Stage::Over,
+            Ok(living) => self.signal_all(&living, now),
+            Err(_) => self.note_kill_time(now),
+        }
+        let over = self.give_up_at.is_some_and(|give_up_at| now >= give_up_at);
+        if over { Stage::GivenUp } else { Stage::Ongoing }
+    }
+
+    fn plan_next_look(&mut self, now: u64) {
+        self.look_at = now + self.pause;
+        if now < self.kill_at {
+            self.look_at = self.look_at.min(self.kill_at);
+        }
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE_MS);
+    }
+
+    fn signal_all(&mut self, living: &[ProcStat], now: u64) {
+        let killing = now >= self.kill_at;
+        if self.all_left_over || (killing && self.give_up_at.is_none()) {
+            let others = living.iter().filter(|found| !self.is_leader(found));
+            self.leftovers.extend(others.map(process).collect::<Vec<_>>());
+        }
+        if killing {
+            self.note_kill_time(now);
+            self.kill(living);
+        } else {
+            self.terminate_new(living);
+        }
+    }
+
+    fn note_kill_time(&mut self, now: u64) {
+        if now >= self.kill_at {
+            self.give_up_at.get_or_insert(now + KILL_PATIENCE_MS);
+        }
+    }
+
+    /// Signals that find nobody, or that are refused, show in the next look; so errors are not kept.
+    fn terminate_group(&self) {
+        kill_process_group(self.leader, Signal::TERM).ok();
+        // A stopped process takes no TERM before it goes on.
+        kill_process_group(self.leader, Signal::CONT).ok();
+    }
+
+    /// The group has had its signal; whoever is outside, or came later, is signalled alone.
+    fn terminate_new(&mut self, living: &[ProcStat]) {
+        let first = self.terminated.is_empty();
+        for found in living {
+            let is_new = self.terminated.insert(process(found));
+            let had_it = first && found.group == self.leader.as_raw_nonzero().get().unsigned_abs();
+            if is_new && !had_it {
+                signal(found.pid, found.start_time, Signal::TERM).ok();
+                signal(found.pid, found.start_time, Signal::CONT).ok();
+            }
+        }
+    }
+
+    fn kill(&self, living: &[ProcStat]) {
+        kill_process_group(self.leader, Signal::KILL).ok();
+        for found in living {
+            signal(found.pid, found.start_time, Signal::KILL).ok();
+        }
+    }
+
+    fn is_leader(&self, found: &ProcStat) -> bool {
+        found.pid == self.leader.as_raw_nonzero().get().unsigned_abs()
+    }
+}
+
+fn process(stat: &ProcStat) -> Process {
+    (stat.pid, stat.start_time)
+}

@@ -1,0 +1,12 @@
+//! The holder's process: takes the launch, starts the command, supervises it to its verified end.
+
+mod clients;
+mod ending;
+mod input;
+mod leader;
+mod output;
+mod set_up;
+mod supervisor;
+
+pub(crate) use set_up::{ANSWER_ALREADY, ANSWER_OK};
+pub use set_up::{EXIT_ALREADY, hold};

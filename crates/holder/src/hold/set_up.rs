@@ -1,0 +1,229 @@
+//! From the spec to a running command.
+//!
+//! The starter hears one line on the holder's standard output: that the launch is taken and recorded,
+//! that it was taken before, or why nothing was started. Nothing is started before the directory is ours.
+
+use std::fs::{self, Permissions};
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::os::unix::process::CommandExt;
+use std::path::{self, Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{getpid, getsid, set_child_subreaper, setsid};
+
+use super::supervisor::Supervisor;
+use crate::clock::{mono_ms, wall_ms};
+use crate::identity::Identity;
+use crate::journal::Writer;
+use crate::launch_dir::LaunchDir;
+use crate::record::{
+    EXIT_FILE, End, EndedBy, ExitRecord, GONE_FILE, Gone, HELD_FILE, HOLDER_FILE, Held,
+    RECORD_VERSION, Taken,
+};
+use crate::spec::{self, HoldSpec, MARK, StdinMode};
+
+/// The exit code of a holder whose directory was there before: it has started nothing.
+pub const EXIT_ALREADY: u8 = 17;
+/// The exit code of a holder that has started nothing for another reason.
+const EXIT_REFUSED: u8 = 2;
+
+pub(crate) const ANSWER_OK: &str = "ok";
+pub(crate) const ANSWER_ALREADY: &str = "already";
+
+/// Takes the launch directory, runs the command of the spec to its end and leaves the records.
+pub fn hold(dir: &Path, spec: impl Read) -> ExitCode {
+    match launch(dir, spec) {
+        Ok(Launched::Running(supervisor)) => {
+            answer(ANSWER_OK);
+            supervisor.run()
+        }
+        Ok(Launched::NotStarted) => {
+            answer(ANSWER_OK);
+            ExitCode::SUCCESS
+        }
+        Ok(Launched::TakenBack { supervisor, error }) => {
+            answer(&error.to_string());
+            supervisor.run()
+        }
+        Err(Error::Already) => {
+            answer(ANSWER_ALREADY);
+            ExitCode::from(EXIT_ALREADY)
+        }
+        Err(error) => {
+            answer(&with_sources(&error));
+            ExitCode::from(EXIT_REFUSED)
+        }
+    }
+}
+
+/// What is ready before the command is.
+pub(super) struct Place {
+    pub(super) dir: LaunchDir,
+    pub(super) holder: Identity,
+    pub(super) journal: Writer,
+    pub(super) listener: UnixListener,
+}
+
+enum Launched {
+    Running(Box<Supervisor>),
+    NotStarted,
+    /// The command runs but this could not be recorded: it is ended again.
+    TakenBack {
+        supervisor: Box<Supervisor>,
+        error: io::Error,
+    },
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error(transparent)]
+    Spec(#[from] spec::Error),
+    #[error("the launch was taken before")]
+    Already,
+    #[error("make the directory {0:?}")]
+    Create(PathBuf, #[source] io::Error),
+    #[error("prepare the directory {0:?}")]
+    Prepare(PathBuf, #[source] io::Error),
+    #[error("record that the command could not be started")]
+    Record(#[source] io::Error),
+}
+
+fn launch(dir: &Path, spec: impl Read) -> Result<Launched, Error> {
+    let spec = HoldSpec::read(spec)?;
+    let dir = path::absolute(dir).map_err(|error| Error::Create(dir.to_owned(), error))?;
+    let place = take(&dir, &spec)?;
+    match start(&spec) {
+        Ok(child) => Ok(supervise(place, &spec, child)),
+        Err(error) => {
+            not_started(&place.dir, error).map_err(Error::Record)?;
+            // With no command to talk to the socket has no use.
+            place.dir.remove_socket().map_err(Error::Record)?;
+            Ok(Launched::NotStarted)
+        }
+    }
+}
+
+fn take(path: &Path, spec: &HoldSpec) -> Result<Place, Error> {
+    let dir = LaunchDir::create(path).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => Error::Already,
+        _ => Error::Create(path.to_owned(), error),
+    })?;
+    let prepared = prepare(&dir, spec);
+    match prepared {
+        Ok((holder, journal, listener)) => Ok(Place { dir, holder, journal, listener }),
+        Err(error) => {
+            // Should this fail too, the directory shows a holder that died before it started anything.
+            dir.take_back(path).ok();
+            Err(Error::Prepare(path.to_owned(), error))
+        }
+    }
+}
+
+fn prepare(dir: &LaunchDir, spec: &HoldSpec) -> io::Result<(Identity, Writer, UnixListener)> {
+    own_session()?;
+    set_child_subreaper(Some(getpid()))?;
+    // A holder must not keep a worktree's file system busy.
+    std::env::set_current_dir("/")?;
+    let holder = Identity::own()?;
+    let taken = Taken { version: RECORD_VERSION, key: spec.key.clone(), holder: holder.clone() };
+    dir.write_record(HOLDER_FILE, &taken)?;
+    let journal = Writer::new(dir.create_journal()?);
+    let listener = UnixListener::bind(dir.socket_path())?;
+    fs::set_permissions(dir.socket_path(), Permissions::from_mode(0o600))?;
+    listener.set_nonblocking(true)?;
+    Ok((holder, journal, listener))
+}
+
+/// Leaves the session of the starter, whose terminal would otherwise take the holder down with it.
+fn own_session() -> io::Result<()> {
+    match setsid() {
+        Ok(_) => Ok(()),
+        Err(_) if getsid(None)? == getpid() => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Starts the command, or says in words for people why it could not be.
+fn start(spec: &HoldSpec) -> Result<Child, String> {
+    let (program, args) = spec.argv.split_first().ok_or("the command is empty")?;
+    match fs::metadata(&spec.cwd) {
+        Ok(found) if found.is_dir() => {}
+        Ok(_) => return Err(format!("the working directory {:?} is not a directory", spec.cwd)),
+        Err(error) => return Err(format!("the working directory {:?}: {error}", spec.cwd)),
+    }
+    let stdin = if spec.stdin == StdinMode::Null { Stdio::null() } else { Stdio::piped() };
+    let mut command = Command::new(program);
+    command.args(args).env_clear().envs(spec.env.iter().cloned()).env(MARK, &spec.key);
+    command.current_dir(&spec.cwd).process_group(0);
+    command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().map_err(|error| format!("cannot run {program:?} in {:?}: {error}", spec.cwd))
+}
+
+fn not_started(dir: &LaunchDir, error: String) -> io::Result<()> {
+    let end = End::NotStarted { error };
+    let exit = ExitRecord {
+        version: RECORD_VERSION,
+        end,
+        ended_by: EndedBy::Itself,
+        wall_ms: wall_ms(),
+        mono_ms: mono_ms(),
+        journal_end: 0,
+    };
+    dir.write_record(EXIT_FILE, &exit)?;
+    dir.write_record(
+        GONE_FILE,
+        &Gone { version: RECORD_VERSION, leftovers: 0, verified: true, journal_end: 0 },
+    )
+}
+
+fn supervise(place: Place, spec: &HoldSpec, child: Child) -> Launched {
+    let recorded =
+        held(&place.holder, spec, &child).and_then(|held| place.dir.write_record(HELD_FILE, &held));
+    match (recorded, Supervisor::new(place, spec, child)) {
+        (Ok(()), supervisor) => Launched::Running(Box::new(supervisor)),
+        (Err(error), mut supervisor) => {
+            supervisor.end_tree(EndedBy::HolderFault, 0);
+            Launched::TakenBack { supervisor: Box::new(supervisor), error }
+        }
+    }
+}
+
+/// The child cannot have left the process table: only we could reap it.
+fn held(holder: &Identity, spec: &HoldSpec, child: &Child) -> io::Result<Held> {
+    let child = Identity::of(child.id())?
+        .ok_or_else(|| io::Error::other("/proc does not show the command"))?;
+    Ok(Held {
+        version: RECORD_VERSION,
+        key: spec.key.clone(),
+        holder: holder.clone(),
+        child,
+        argv: spec.argv.clone(),
+        cwd: spec.cwd.clone(),
+        started_wall_ms: wall_ms(),
+        started_mono_ms: mono_ms(),
+    })
+}
+
+/// Says the one line and lets go of the standard streams. A starter that no longer listens, or a system
+/// without `/dev/null`, is no reason to give up a command that runs.
+fn answer(line: &str) {
+    let line = format!("{}\n", line.replace('\n', " "));
+    rustix::io::write(rustix::stdio::stdout(), line.as_bytes()).ok();
+    if let Ok(null) = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
+        rustix::stdio::dup2_stdin(&null).ok();
+        rustix::stdio::dup2_stdout(&null).ok();
+    }
+}
+
+fn with_sources(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(inner) = source {
+        text = format!("{text}: {inner}");
+        source = inner.source();
+    }
+    text
+}

@@ -1,0 +1,317 @@
+//! The event loop: waits for the command, its pipes, the clients and the timers that are due, and for
+//! nothing else; an idle holder does not wake up.
+//!
+//! The order of things: the leader ends → what it wrote is in the journal → `exit.json` → the pipes are
+//! drained for the settle time → whoever is left is ended → `gone.json` → the holder leaves. A disk that
+//! takes no more stops this order and loses nothing: it is tried again every second.
+
+mod phases;
+mod requests;
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixListener;
+use std::process::{Child, ExitCode};
+
+use rustix::event::{PollFd, PollFlags, poll};
+
+use super::clients::Clients;
+use super::ending::Ending;
+use super::input::{Input, Item};
+use super::leader::Leader;
+use super::output::{Output, Read1};
+use super::set_up::Place;
+use crate::clock::{mono_ms, timespec};
+use crate::identity::Identity;
+use crate::journal::{Channel, Note, Writer};
+use crate::launch_dir::LaunchDir;
+use crate::record::EndedBy;
+use crate::spec::{HoldSpec, OnLimit, StdinMode};
+use crate::wire::{FaultCode, Limited, Notice, Reply};
+
+/// A disk that took no more is tried again after this time.
+const RETRY_MS: u64 = 1000;
+/// How long a client that does not read may delay the holder's leaving.
+const FAREWELL_MS: u64 = 1000;
+/// The key in the journal of the text that a spec gives as input.
+const TEXT_KEY: &str = "spec";
+
+/// The state of one launch.
+pub(super) struct Supervisor {
+    dir: LaunchDir,
+    holder: Identity,
+    journal: Writer,
+    listener: UnixListener,
+    clients: Clients,
+    input: Input,
+    output: Output,
+    leader: Leader,
+    rules: Rules,
+    ended_by: EndedBy,
+    phase: Phase,
+    /// Set while the disk takes no more: when to try again.
+    retry_at: Option<u64>,
+    reap_at: u64,
+    /// The journal's end as the clients were told it.
+    told_end: u64,
+}
+
+/// What the spec said for later.
+struct Rules {
+    on_limit: OnLimit,
+    time_limit_at: Option<u64>,
+    grace_ms: u64,
+    settle_ms: u64,
+    journal_stdin: bool,
+}
+
+enum Phase {
+    Running,
+    /// The leader ended by itself; its pipes are drained.
+    Settling {
+        until: u64,
+    },
+    Ending(Ending),
+    /// The tree ended; this is to be recorded.
+    Closing {
+        leftovers: u32,
+        verified: bool,
+    },
+    Left(ExitCode),
+}
+
+/// Something that may be ready.
+#[derive(Debug, Clone, Copy)]
+enum Source {
+    Leader,
+    Listener,
+    Output(Channel),
+    Input,
+    Client(u64),
+}
+
+impl Supervisor {
+    pub(super) fn new(place: Place, spec: &HoldSpec, mut child: Child) -> Self {
+        let now = mono_ms();
+        let mut input = Input::new(child.stdin.take().map(OwnedFd::from));
+        if let StdinMode::Text(text) = &spec.stdin {
+            input.give(TEXT_KEY, text);
+        }
+        Self {
+            dir: place.dir,
+            holder: place.holder,
+            journal: place.journal,
+            listener: place.listener,
+            clients: Clients::default(),
+            input,
+            output: Output::new(&mut child, spec.output_limit),
+            leader: Leader::new(&child),
+            rules: Rules::new(spec, now),
+            ended_by: EndedBy::Itself,
+            phase: Phase::Running,
+            retry_at: None,
+            reap_at: now,
+            told_end: 0,
+        }
+    }
+
+    /// Supervises to the end.
+    pub(super) fn run(mut self) -> ExitCode {
+        loop {
+            let ready = self.wait();
+            for source in ready {
+                self.serve(source);
+            }
+            self.advance();
+            if let Phase::Left(code) = self.phase {
+                self.say_farewell();
+                return code;
+            }
+        }
+    }
+
+    /// Begins to end the tree, or hurries an end that has begun.
+    pub(super) fn end_tree(&mut self, by: EndedBy, grace_ms: u64) {
+        let now = mono_ms();
+        self.leader.look(now);
+        match &mut self.phase {
+            Phase::Running | Phase::Settling { .. } => {
+                let ended = self.leader.has_ended();
+                if !ended {
+                    self.ended_by = by;
+                }
+                self.phase = Phase::Ending(Ending::begin(self.leader.pid, ended, grace_ms, now));
+            }
+            Phase::Ending(ending) => ending.again(grace_ms, now),
+            Phase::Closing { .. } | Phase::Left(_) => {}
+        }
+    }
+}
+
+/// Waiting.
+impl Supervisor {
+    /// Waits until something is ready or a timer is due. An interrupted wait finds nothing ready.
+    fn wait(&self) -> Vec<Source> {
+        let (sources, mut fds): (Vec<Source>, Vec<PollFd<'_>>) =
+            self.interests().into_iter().unzip();
+        let timeout = self.due().map(|due| timespec(due.saturating_sub(mono_ms())));
+        if poll(&mut fds, timeout.as_ref()).is_err() {
+            return Vec::new();
+        }
+        let ready = fds.iter().map(|fd| !fd.revents().is_empty());
+        sources
+            .into_iter()
+            .zip(ready)
+            .filter_map(|(source, ready)| ready.then_some(source))
+            .collect()
+    }
+
+    fn interests(&self) -> Vec<(Source, PollFd<'_>)> {
+        let mut all = vec![(Source::Listener, watch(&self.listener, PollFlags::IN))];
+        all.extend(self.leader.handle().map(|pidfd| (Source::Leader, watch(pidfd, PollFlags::IN))));
+        // A disk that takes no more stops both directions, so that nothing is read that cannot be kept.
+        if !self.journal.is_stuck() {
+            let input = self.input.wants_to_write();
+            all.extend(input.map(|pipe| (Source::Input, watch(pipe, PollFlags::OUT))));
+            if !self.output.limit_reached() {
+                let pipes = self.output.pipes();
+                all.extend(
+                    pipes.map(|(channel, pipe)| {
+                        (Source::Output(channel), watch(pipe, PollFlags::IN))
+                    }),
+                );
+            }
+        }
+        let sockets = self.clients.sockets();
+        all.extend(
+            sockets.map(|(number, socket, flags)| (Source::Client(number), watch(socket, flags))),
+        );
+        all
+    }
+
+    /// The earliest timer. Without one the wait has no end.
+    fn due(&self) -> Option<u64> {
+        let phase = match &self.phase {
+            Phase::Running if self.leader.has_ended() => None,
+            Phase::Running => self.rules.time_limit_at,
+            Phase::Settling { until } => Some(*until),
+            Phase::Ending(ending) => Some(ending.due()),
+            Phase::Closing { .. } | Phase::Left(_) => None,
+        };
+        let blind = self.leader.is_unwatched().then(|| mono_ms() + RETRY_MS);
+        [phase, self.retry_at, blind].into_iter().flatten().min()
+    }
+
+    /// Gives the clients a last chance to read what they were sent.
+    fn say_farewell(&mut self) {
+        let until = mono_ms() + FAREWELL_MS;
+        self.clients.flush();
+        while self.clients.is_unsent() && mono_ms() < until {
+            let mut fds: Vec<PollFd<'_>> = self
+                .clients
+                .sockets()
+                .map(|(_, socket, _)| watch(socket, PollFlags::OUT))
+                .collect();
+            let left = timespec(until.saturating_sub(mono_ms()));
+            poll(&mut fds, Some(&left)).ok();
+            self.clients.flush();
+        }
+        // A socket that stays is refused by the kernel from now on.
+        self.dir.remove_socket().ok();
+    }
+}
+
+/// Serving what is ready.
+impl Supervisor {
+    fn serve(&mut self, source: Source) {
+        match source {
+            Source::Leader => self.leader.look(mono_ms()),
+            // A connection that was given up meanwhile is the peer's affair.
+            Source::Listener => drop(self.clients.accept(&self.listener)),
+            Source::Output(channel) => self.read_output(channel),
+            Source::Input => self.write_input(),
+            Source::Client(number) => {
+                for received in self.clients.receive(number) {
+                    self.answer(received);
+                }
+            }
+        }
+    }
+
+    fn read_output(&mut self, channel: Channel) {
+        if self.journal.is_stuck() || self.output.limit_reached() {
+            return;
+        }
+        match self.output.read(channel, &mut self.journal, mono_ms()) {
+            Ok(Read1::Progress | Read1::Nothing) => {}
+            Ok(Read1::LimitReached) => self.reach_limit(),
+            Err(_) => self.disk_refused(),
+        }
+    }
+
+    fn reach_limit(&mut self) {
+        let note = Note::OutputLimit { limit: self.output.limit() };
+        if self.journal.note(mono_ms(), note).is_err() {
+            self.disk_refused();
+        }
+        self.clients.tell_all(Notice::Limit { limited: Limited::OutputLimit });
+        if self.rules.on_limit == OnLimit::End {
+            self.end_tree(EndedBy::OutputLimit, self.rules.grace_ms);
+        }
+    }
+
+    fn write_input(&mut self) {
+        while !self.journal.is_stuck() && self.input.wants_to_write().is_some() {
+            let flushed = self.input.flush();
+            if flushed.finished.is_empty() && flushed.failed.is_empty() {
+                return;
+            }
+            for item in &flushed.finished {
+                self.journal_input(item);
+            }
+            self.refuse_writes(flushed.failed);
+        }
+    }
+
+    fn journal_input(&mut self, item: &Item) {
+        let envelope = item.envelope(self.rules.journal_stdin);
+        if self.journal.input(mono_ms(), &envelope, &item.bytes).is_err() {
+            self.disk_refused();
+        }
+        for waiter in &item.waiters {
+            self.clients.reply(waiter.client, &Reply::done(waiter.request));
+        }
+    }
+
+    fn refuse_writes(&mut self, items: Vec<Item>) {
+        for waiter in items.into_iter().flat_map(|item| item.waiters) {
+            let text = "the command closed its input before it had read this";
+            self.clients.reply(
+                waiter.client,
+                &Reply::refused(Some(waiter.request), FaultCode::StdinClosed, text),
+            );
+        }
+    }
+
+    fn disk_refused(&mut self) {
+        if self.retry_at.is_none() {
+            self.clients.tell_all(Notice::Limit { limited: Limited::DiskFull });
+        }
+        self.retry_at = Some(mono_ms() + RETRY_MS);
+    }
+}
+
+impl Rules {
+    fn new(spec: &HoldSpec, now: u64) -> Self {
+        Self {
+            on_limit: spec.on_limit,
+            time_limit_at: spec.time_limit_ms.map(|limit| now.saturating_add(limit)),
+            grace_ms: spec.grace_ms,
+            settle_ms: spec.settle_ms,
+            journal_stdin: spec.journal_stdin,
+        }
+    }
+}
+
+fn watch(fd: &impl AsFd, flags: PollFlags) -> PollFd<'_> {
+    PollFd::new(fd, flags)
+}

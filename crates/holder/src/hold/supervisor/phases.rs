@@ -1,0 +1,191 @@
+//! What follows from the state and the time, whatever woke the holder: limits, records, the way from the
+//! leader's end to the tree's.
+
+use std::fs;
+use std::io;
+use std::process::ExitCode;
+
+use rustix::process::{Pid, WaitOptions, waitpid};
+
+use super::super::ending::{Ending, Stage};
+use super::{Phase, RETRY_MS, Supervisor};
+use crate::clock::mono_ms;
+use crate::record::{EXIT_FILE, EndedBy, GONE_FILE, Gone, RECORD_VERSION};
+use crate::tree::living_below;
+use crate::wire::Notice;
+
+/// Zombies of orphans are reaped no more often than this.
+const REAP_MS: u64 = 1000;
+
+impl Supervisor {
+    pub(super) fn advance(&mut self) {
+        let now = mono_ms();
+        self.retry_disk(now);
+        self.notice_end(now);
+        self.enforce_time_limit(now);
+        self.record_exit(now);
+        while self.step(now) {}
+        self.reap_orphans(now);
+        self.tell_growth();
+        self.clients.flush();
+    }
+
+    /// Brings to disk what it refused, when that is due.
+    pub(super) fn retry_disk(&mut self, now: u64) {
+        if self.journal.is_stuck() && self.may_write(now) {
+            let failed = self.journal.retry().is_err();
+            self.retry_at = failed.then_some(now + RETRY_MS);
+        }
+    }
+
+    fn may_write(&self, now: u64) -> bool {
+        self.retry_at.is_none_or(|retry_at| now >= retry_at)
+    }
+
+    fn notice_end(&mut self, now: u64) {
+        if self.leader.is_unwatched() {
+            self.leader.look(now);
+        }
+        if self.leader.has_ended() && !self.leader.recorded {
+            let unread = self.input.abandon();
+            self.refuse_writes(unread);
+            if let Phase::Ending(ending) = &mut self.phase {
+                ending.look_soon(now);
+            }
+        }
+    }
+
+    fn enforce_time_limit(&mut self, now: u64) {
+        let due = self.rules.time_limit_at.is_some_and(|limit| now >= limit);
+        if due && !self.leader.has_ended() && matches!(self.phase, Phase::Running) {
+            self.end_tree(EndedBy::TimeLimit, self.rules.grace_ms);
+        }
+    }
+
+    /// Writes `exit.json` when the leader ended and all that it wrote is in the journal.
+    fn record_exit(&mut self, now: u64) {
+        if self.leader.recorded || !self.leader.has_ended() || !self.is_drained(now) {
+            return;
+        }
+        let Some(record) = self.leader.record(self.ended_by, self.journal.end()) else { return };
+        match self.dir.write_record(EXIT_FILE, &record) {
+            Err(error) if !is_removed(&error) => self.disk_refused(),
+            Ok(()) | Err(_) => {
+                self.retry_at = None;
+                self.leader.recorded = true;
+                self.clients.tell_all(Notice::Exited);
+            }
+        }
+    }
+
+    /// Reads what the pipes hold, and says whether it is all on disk. After an end because of the output
+    /// limit nothing more is wanted.
+    fn is_drained(&mut self, now: u64) -> bool {
+        if self.journal.is_stuck() || !self.may_write(now) {
+            return false;
+        }
+        if self.ended_by != EndedBy::OutputLimit
+            && self.output.drain(&mut self.journal, now).is_err()
+        {
+            self.disk_refused();
+        }
+        !self.journal.is_stuck()
+    }
+
+    /// Goes one phase on, if it is time.
+    fn step(&mut self, now: u64) -> bool {
+        match &mut self.phase {
+            Phase::Running => self.begin_to_settle(),
+            Phase::Settling { until } => {
+                let over = self.output.is_closed() || now >= *until;
+                over && self.end_leftovers(now)
+            }
+            Phase::Ending(ending) if now >= ending.due() => {
+                let (stage, leftovers) = (ending.look(now), ending.leftovers());
+                self.end_on(stage, leftovers, now)
+            }
+            Phase::Closing { leftovers, verified } => {
+                let gone = Gone {
+                    version: RECORD_VERSION,
+                    leftovers: *leftovers,
+                    verified: *verified,
+                    journal_end: self.journal.end(),
+                };
+                self.close(gone, now)
+            }
+            Phase::Ending(_) | Phase::Left(_) => false,
+        }
+    }
+
+    fn begin_to_settle(&mut self) -> bool {
+        let Some(ended_at) = self.leader.ended_at() else { return false };
+        if self.leader.recorded {
+            self.phase = Phase::Settling { until: ended_at.saturating_add(self.rules.settle_ms) };
+        }
+        self.leader.recorded
+    }
+
+    fn end_leftovers(&mut self, now: u64) -> bool {
+        self.phase = match living_below(std::process::id()) {
+            Ok(living) if living.is_empty() => Phase::Closing { leftovers: 0, verified: true },
+            Ok(_) | Err(_) => {
+                Phase::Ending(Ending::begin(self.leader.pid, true, self.rules.grace_ms, now))
+            }
+        };
+        true
+    }
+
+    /// Without the leader's record there is no end, whoever else is gone.
+    fn end_on(&mut self, stage: Stage, leftovers: u32, now: u64) -> bool {
+        self.leader.look(now);
+        if !self.leader.recorded || stage == Stage::Ongoing {
+            return false;
+        }
+        self.phase = Phase::Closing { leftovers, verified: stage == Stage::Over };
+        true
+    }
+
+    fn close(&mut self, gone: Gone, now: u64) -> bool {
+        if !self.is_drained(now) {
+            return false;
+        }
+        self.leader.reap();
+        let gone = Gone { journal_end: self.journal.end(), ..gone };
+        match self.dir.write_record(GONE_FILE, &gone) {
+            Ok(()) => {
+                self.clients.tell_all(Notice::Gone);
+                self.phase = Phase::Left(ExitCode::SUCCESS);
+            }
+            Err(error) if is_removed(&error) => self.phase = Phase::Left(ExitCode::FAILURE),
+            Err(_) => self.disk_refused(),
+        }
+        false
+    }
+
+    /// Orphans below us become our children; their zombies are collected while we are awake anyway.
+    fn reap_orphans(&mut self, now: u64) {
+        if now < self.reap_at {
+            return;
+        }
+        self.reap_at = now + REAP_MS;
+        let children = fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
+        let pids =
+            children.split_ascii_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?));
+        for pid in pids.filter(|pid| *pid != self.leader.pid) {
+            waitpid(Some(pid), WaitOptions::NOHANG).ok();
+        }
+    }
+
+    fn tell_growth(&mut self) {
+        let end = self.journal.end();
+        if end != self.told_end {
+            self.told_end = end;
+            self.clients.tell_all(Notice::Journal { end });
+        }
+    }
+}
+
+/// Whether the launch directory itself was removed: then there is nowhere to write a record.
+fn is_removed(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
+}

@@ -1,0 +1,152 @@
+//! The frame: a fixed header with a checksum of its own, then the payload.
+//!
+//! ```text
+//! 0 magic · 1 version · 2 channel · 3 flags · 4..8 length · 8..16 monotonic ms · 16..20 checksum
+//! ```
+//! Numbers are little-endian. The checksum covers the sixteen bytes before it, so that a torn or
+//! foreign tail is told from a frame.
+
+use serde::{Deserialize, Serialize};
+
+/// Bytes before a frame's payload.
+pub const HEADER_LEN: usize = 20;
+/// The largest payload of one frame.
+pub const MAX_PAYLOAD: usize = 64 << 10;
+
+const MAGIC: u8 = 0xB7;
+const VERSION: u8 = 1;
+
+/// What a frame carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Channel {
+    Stdout = 1,
+    Stderr = 2,
+    Stdin = 3,
+    Note = 4,
+}
+
+/// Properties of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Flags(u8);
+
+impl Flags {
+    /// Input whose bytes are not kept.
+    pub const SECRET: Self = Self(1);
+    /// More bytes of the input whose envelope came before.
+    pub const CONTINUED: Self = Self(2);
+
+    pub fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+/// One whole frame, with its place in the journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    pub offset: u64,
+    /// The offset of the next frame.
+    pub after: u64,
+    pub channel: Channel,
+    pub flags: Flags,
+    pub mono_ms: u64,
+    pub payload: Vec<u8>,
+}
+
+/// The first line of an input frame; the bytes follow it if `kept`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Envelope {
+    pub key: String,
+    pub len: u64,
+    pub secret: bool,
+    pub kept: bool,
+}
+
+impl Envelope {
+    /// Splits the payload of an input frame that is not a continuation.
+    pub fn split(payload: &[u8]) -> Option<(Self, &[u8])> {
+        let end = payload.iter().position(|byte| *byte == b'\n')?;
+        let envelope = serde_json::from_slice(&payload[..end]).ok()?;
+        Some((envelope, &payload[end + 1..]))
+    }
+}
+
+/// What the holder itself says in the journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "note")]
+pub enum Note {
+    /// The output limit was reached with more to come.
+    OutputLimit { limit: u64 },
+    /// The limit was raised.
+    LimitRaised { limit: u64 },
+}
+
+/// A header as it stands on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Header {
+    pub(super) channel: Channel,
+    pub(super) flags: Flags,
+    pub(super) len: u32,
+    pub(super) mono_ms: u64,
+}
+
+impl Header {
+    pub(super) fn encode(self) -> [u8; HEADER_LEN] {
+        let mut bytes = [0; HEADER_LEN];
+        bytes[..4].copy_from_slice(&[MAGIC, VERSION, self.channel as u8, self.flags.0]);
+        bytes[4..8].copy_from_slice(&self.len.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.mono_ms.to_le_bytes());
+        let sum = checksum(&bytes[..16]);
+        bytes[16..].copy_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
+    /// `None` if these bytes are no header of a version that is known here.
+    pub(super) fn decode(bytes: &[u8; HEADER_LEN]) -> Option<Self> {
+        let (fields, sum) = bytes.split_at(16);
+        let len = u32::from_le_bytes(fields[4..8].try_into().ok()?);
+        let sound = checksum(fields).to_le_bytes() == sum && len as usize <= MAX_PAYLOAD;
+        if !sound || !may_begin(fields) {
+            return None;
+        }
+        let mono_ms = u64::from_le_bytes(fields[8..16].try_into().ok()?);
+        Some(Self { channel: channel(fields[2])?, flags: Flags(fields[3]), len, mono_ms })
+    }
+}
+
+/// Whether a header could begin with these bytes, of which there may be too few yet.
+pub(super) fn may_begin(bytes: &[u8]) -> bool {
+    bytes.iter().zip([MAGIC, VERSION]).all(|(found, expected)| *found == expected)
+}
+
+fn channel(byte: u8) -> Option<Channel> {
+    match byte {
+        1 => Some(Channel::Stdout),
+        2 => Some(Channel::Stderr),
+        3 => Some(Channel::Stdin),
+        4 => Some(Channel::Note),
+        _ => None,
+    }
+}
+
+/// FNV-1a, which is enough against torn writes; the journal does not defend against its owner.
+fn checksum(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0x811c_9dc5, |sum, byte| (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_changed_bit_is_no_header() {
+        let header = Header { channel: Channel::Stderr, flags: Flags::SECRET, len: 9, mono_ms: 77 };
+        let bytes = header.encode();
+        assert_eq!(Header::decode(&bytes), Some(header));
+        for bit in 0..HEADER_LEN * 8 {
+            let mut damaged = bytes;
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Header::decode(&damaged), None, "bit {bit}");
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Assembles the lines of one channel, so that each is delivered exactly once across restarts.
+//!
+//! Every delivered line comes with the [`Cursor`] after it. A reader that stores the cursor together with
+//! what it made of the line, and resumes from it, sees neither a gap nor a repetition.
+
+use serde::{Deserialize, Serialize};
+
+use super::frame::{Channel, Frame};
+
+/// The longest line that is delivered with its bytes.
+pub const MAX_LINE: usize = 16 << 20;
+
+/// A place between two bytes of a channel: the frame to read from and how many of its bytes to skip.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+pub struct Cursor {
+    pub offset: u64,
+    pub skip: u32,
+}
+
+/// A line without its end, which is LF or CRLF.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Line {
+    Whole(Vec<u8>),
+    /// A line of more than the largest length; its bytes are in the journal only.
+    Oversized {
+        len: u64,
+    },
+}
+
+/// A line and the place after it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivered {
+    pub line: Line,
+    pub after: Cursor,
+}
+
+/// The assembler for one channel. It is fed the frames of the journal in order; those of other
+/// channels and those before its cursor do not concern it.
+#[derive(Debug)]
+pub struct Lines {
+    channel: Channel,
+    max: usize,
+    /// The first byte that was not delivered.
+    start: Cursor,
+    /// Frames before this offset were fed, or are before the cursor.
+    next: u64,
+    /// The beginning of the current line, at most `max` bytes and a carriage return.
+    partial: Vec<u8>,
+    len: u64,
+    last: u8,
+}
+
+impl Lines {
+    /// An assembler that begins or resumes at a cursor.
+    pub fn resume(channel: Channel, cursor: Cursor) -> Self {
+        Self::with_max(channel, cursor, MAX_LINE)
+    }
+
+    /// As [`Self::resume`], with another limit for the length of a line.
+    pub fn with_max(channel: Channel, cursor: Cursor, max: usize) -> Self {
+        Self {
+            channel,
+            max,
+            start: cursor,
+            next: cursor.offset,
+            partial: Vec::new(),
+            len: 0,
+            last: 0,
+        }
+    }
+
+    /// The place after the last delivered line, from which to resume.
+    pub fn cursor(&self) -> Cursor {
+        self.start
+    }
+
+    /// Takes a frame and delivers the lines that it ends.
+    pub fn feed(&mut self, frame: &Frame) -> Vec<Delivered> {
+        if frame.channel != self.channel || frame.offset < self.next {
+            return Vec::new();
+        }
+        let mut at = self.skip_in(frame);
+        let mut found = Vec::new();
+        while let Some(length) = frame.payload[at..].iter().position(|byte| *byte == b'\n') {
+            self.push(&frame.payload[at..at + length]);
+            at += length + 1;
+            found.push(self.deliver(place(frame, at)));
+        }
+        self.push(&frame.payload[at..]);
+        self.next = frame.after;
+        found
+    }
+
+    /// Delivers a last line that has no end; to be called when the channel is at its end.
+    pub fn finish(&mut self) -> Option<Delivered> {
+        if self.len == 0 {
+            return None;
+        }
+        // Without a line feed a carriage return is a byte like any other.
+        self.last = 0;
+        Some(self.deliver(Cursor { offset: self.next, skip: 0 }))
+    }
+
+    fn skip_in(&self, frame: &Frame) -> usize {
+        let resumed_inside = frame.offset == self.start.offset && self.len == 0;
+        if resumed_inside { (self.start.skip as usize).min(frame.payload.len()) } else { 0 }
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        let room = (self.max + 1).saturating_sub(self.partial.len());
+        self.partial.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        self.len += bytes.len() as u64;
+        self.last = bytes.last().copied().unwrap_or(self.last);
+    }
+
+    fn deliver(&mut self, after: Cursor) -> Delivered {
+        let mut bytes = std::mem::take(&mut self.partial);
+        let len = self.len - u64::from(self.last == b'\r');
+        (self.len, self.last, self.start) = (0, 0, after);
+        if len > self.max as u64 {
+            return Delivered { line: Line::Oversized { len }, after };
+        }
+        bytes.truncate(len as usize);
+        Delivered { line: Line::Whole(bytes), after }
+    }
+}
+
+fn place(frame: &Frame, at: usize) -> Cursor {
+    if at == frame.payload.len() {
+        Cursor { offset: frame.after, skip: 0 }
+    } else {
+        Cursor { offset: frame.offset, skip: at as u32 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::frame::{Flags, HEADER_LEN};
+    use super::*;
+
+    const MAX: usize = 6;
+
+    /// Lays payloads out as a journal would; the flag says which of them are of the other channel.
+    fn frames(payloads: &[(bool, Vec<u8>)]) -> Vec<Frame> {
+        let mut offset = 0;
+        let frame = |(other, payload): &(bool, Vec<u8>)| {
+            let after = offset + (HEADER_LEN + payload.len()) as u64;
+            let channel = if *other { Channel::Stderr } else { Channel::Stdout };
+            let frame = Frame {
+                offset,
+                after,
+                channel,
+                flags: Flags::default(),
+                mono_ms: 0,
+                payload: payload.clone(),
+            };
+            offset = after;
+            frame
+        };
+        payloads.iter().map(frame).collect()
+    }
+
+    fn read(frames: &[Frame], cursor: Cursor) -> Vec<Delivered> {
+        let mut lines = Lines::with_max(Channel::Stdout, cursor, MAX);
+        let from = frames.iter().filter(|frame| frame.offset >= cursor.offset);
+        let mut found: Vec<Delivered> = from.flat_map(|frame| lines.feed(frame)).collect();
+        found.extend(lines.finish());
+        found
+    }
+
+    /// What the lines are, told from all bytes at once.
+    fn expected(bytes: &[u8]) -> Vec<Line> {
+        let mut pieces: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
+        let last = pieces.pop().unwrap_or_default();
+        let ended = pieces.into_iter().map(|piece| piece.strip_suffix(b"\r").unwrap_or(piece));
+        let open = (!last.is_empty()).then_some(last);
+        let line = |piece: &[u8]| match piece.len() {
+            len if len > MAX => Line::Oversized { len: len as u64 },
+            _ => Line::Whole(piece.to_vec()),
+        };
+        ended.chain(open).map(line).collect()
+    }
+
+    fn byte() -> impl Strategy<Value = u8> {
+        prop_oneof![3 => Just(b'a'), 2 => Just(b'\n'), 1 => Just(b'\r')]
+    }
+
+    proptest! {
+        #[test]
+        fn any_split_and_any_restart_give_each_line_once(
+            payloads in prop::collection::vec((prop::bool::weighted(0.3), prop::collection::vec(byte(), 0..12)), 0..12),
+        ) {
+            let frames = frames(&payloads);
+            let bytes: Vec<u8> = payloads.iter().filter(|(other, _)| !other).flat_map(|(_, p)| p.clone()).collect();
+            let whole = read(&frames, Cursor::default());
+            let lines: Vec<Line> = whole.iter().map(|delivered| delivered.line.clone()).collect();
+            prop_assert_eq!(&lines, &expected(&bytes));
+            for (at, delivered) in whole.iter().enumerate() {
+                prop_assert_eq!(&read(&frames, delivered.after), &whole[at + 1..]);
+            }
+        }
+
+        #[test]
+        fn a_restart_while_a_line_is_open_reads_it_again_from_its_start(
+            payloads in prop::collection::vec(prop::collection::vec(byte(), 0..9).prop_map(|p| (false, p)), 0..9),
+            stop in 0usize..9,
+        ) {
+            let frames = frames(&payloads);
+            let mut lines = Lines::with_max(Channel::Stdout, Cursor::default(), MAX);
+            let mut found: Vec<Delivered> = frames.iter().take(stop).flat_map(|frame| lines.feed(frame)).collect();
+            found.extend(read(&frames, lines.cursor()));
+            prop_assert_eq!(found, read(&frames, Cursor::default()));
+        }
+    }
+
+    #[test]
+    fn an_oversized_line_holds_no_more_than_the_limit() {
+        let mut lines = Lines::with_max(Channel::Stdout, Cursor::default(), MAX);
+        for frame in frames(&vec![(false, vec![b'x'; 1000]); 50]) {
+            assert!(lines.feed(&frame).is_empty());
+            assert!(lines.partial.capacity() <= 2 * MAX, "{}", lines.partial.capacity());
+        }
+        assert_eq!(lines.finish().unwrap().line, Line::Oversized { len: 50_000 });
+    }
+
+    #[test]
+    fn the_limit_does_not_count_the_line_end() {
+        let line = |text: &[u8]| {
+            read(&frames(&[(false, text.to_vec())]), Cursor::default()).remove(0).line
+        };
+        assert_eq!(line(b"123456\r\n"), Line::Whole(b"123456".to_vec()));
+        assert_eq!(line(b"1234567\n"), Line::Oversized { len: 7 });
+        assert_eq!(line(b"1234567\r\n"), Line::Oversized { len: 7 });
+    }
+}

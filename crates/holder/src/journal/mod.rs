@@ -1,0 +1,16 @@
+//! The journal: one append-only file with both directions of a launch in order.
+//!
+//! Offsets are byte positions in this file. The file is not synced to disk with each frame, so after a
+//! power loss an offset may lie beyond its end; that is a value ([`Opened::Lost`]), not an error.
+
+mod frame;
+mod lines;
+mod reader;
+mod writer;
+
+pub use frame::{Channel, Envelope, Flags, Frame, HEADER_LEN, MAX_PAYLOAD, Note};
+pub use lines::{Cursor, Delivered, Line, Lines, MAX_LINE};
+pub use reader::{Error, Opened, Reader};
+pub use writer::Writer;
+
+pub(crate) const JOURNAL_FILE: &str = "journal";

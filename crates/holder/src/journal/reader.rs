@@ -1,0 +1,178 @@
+//! Reads whole frames from an offset on, while the journal still grows.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use super::frame::{Frame, HEADER_LEN, Header, MAX_PAYLOAD, may_begin};
+
+/// The outcome of opening a journal at an offset.
+#[derive(Debug)]
+pub enum Opened {
+    At(Reader),
+    /// The journal ends before the offset: its tail was lost with the machine.
+    Lost {
+        end: u64,
+    },
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("read the journal")]
+    Io(#[from] io::Error),
+    #[error("read the journal at offset {offset}: there is no frame")]
+    Corrupt { offset: u64 },
+}
+
+/// An iterator over whole frames. `None` means "no more yet": it may be asked again.
+#[derive(Debug)]
+pub struct Reader {
+    file: File,
+    /// Bytes of the file from `offset` on.
+    buffer: Vec<u8>,
+    offset: u64,
+    /// How many bytes of `buffer` are behind `offset` already.
+    used: usize,
+}
+
+impl Reader {
+    /// Opens a journal at the offset of a frame.
+    pub fn open(path: &Path, offset: u64) -> Result<Opened, Error> {
+        let file = File::open(path)?;
+        let end = file.metadata()?.len();
+        if offset > end {
+            return Ok(Opened::Lost { end });
+        }
+        Ok(Opened::At(Self { file, buffer: Vec::new(), offset, used: 0 }))
+    }
+
+    /// The offset of the next frame.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    fn read_frame(&mut self) -> Result<Option<Frame>, Error> {
+        if let Some(frame) = self.take_frame()? {
+            return Ok(Some(frame));
+        }
+        self.refill()?;
+        self.take_frame()
+    }
+
+    /// Takes a frame out of the buffer, if it is there as a whole.
+    fn take_frame(&mut self) -> Result<Option<Frame>, Error> {
+        let bytes = &self.buffer[self.used..];
+        if !may_begin(bytes) {
+            return Err(Error::Corrupt { offset: self.offset });
+        }
+        let Some((head, rest)) = bytes.split_first_chunk::<HEADER_LEN>() else { return Ok(None) };
+        let header = Header::decode(head).ok_or(Error::Corrupt { offset: self.offset })?;
+        let Some(payload) = rest.get(..header.len as usize) else { return Ok(None) };
+        let length = HEADER_LEN + payload.len();
+        let frame = Frame {
+            offset: self.offset,
+            after: self.offset + length as u64,
+            channel: header.channel,
+            flags: header.flags,
+            mono_ms: header.mono_ms,
+            payload: payload.to_vec(),
+        };
+        self.offset = frame.after;
+        self.used += length;
+        Ok(Some(frame))
+    }
+
+    /// Reads the file anew from the next frame on; a tail that was torn before may be whole now.
+    fn refill(&mut self) -> io::Result<()> {
+        self.buffer.resize(HEADER_LEN + MAX_PAYLOAD, 0);
+        self.used = 0;
+        let mut filled = 0;
+        while filled < self.buffer.len() {
+            match self.file.read_at(&mut self.buffer[filled..], self.offset + filled as u64) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.buffer.clear();
+                    return Err(error);
+                }
+            }
+        }
+        self.buffer.truncate(filled);
+        Ok(())
+    }
+}
+
+impl Iterator for Reader {
+    type Item = Result<Frame, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.read_frame().transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::super::{Channel, Writer};
+    use super::*;
+
+    fn journal(payloads: &[&[u8]]) -> (tempfile::TempDir, std::path::PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal");
+        let mut writer = Writer::new(File::create(&path).unwrap());
+        for payload in payloads {
+            writer.append(Channel::Stdout, 5, payload).unwrap();
+        }
+        assert_eq!(writer.end(), fs::metadata(&path).unwrap().len());
+        (dir, path)
+    }
+
+    fn at(path: &Path, offset: u64) -> Reader {
+        match Reader::open(path, offset).unwrap() {
+            Opened::At(reader) => reader,
+            Opened::Lost { end } => panic!("lost at {end}"),
+        }
+    }
+
+    #[test]
+    fn every_torn_tail_is_no_more_yet_and_is_read_once_it_is_whole() {
+        let (_dir, path) = journal(&[b"one", b"", b"three"]);
+        let bytes = fs::read(&path).unwrap();
+        let whole: Vec<Frame> = at(&path, 0).map(Result::unwrap).collect();
+        assert_eq!(whole.len(), 3);
+        for cut in 0..bytes.len() {
+            fs::write(&path, &bytes[..cut]).unwrap();
+            let mut reader = at(&path, 0);
+            let mut found: Vec<Frame> = reader.by_ref().map(Result::unwrap).collect();
+            assert_eq!(found.len(), whole.iter().filter(|frame| frame.after <= cut as u64).count());
+            fs::write(&path, &bytes).unwrap();
+            found.extend(reader.map(Result::unwrap));
+            assert_eq!(found, whole, "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn garbage_is_an_error_that_says_where() {
+        let (_dir, path) = journal(&[b"one", b"two"]);
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[23] ^= 0xff;
+        fs::write(&path, &bytes).unwrap();
+        let mut reader = at(&path, 0);
+        assert_eq!(reader.next().unwrap().unwrap().payload, b"one");
+        assert!(matches!(reader.next(), Some(Err(Error::Corrupt { offset: 23 }))));
+        assert!(
+            matches!(reader.next(), Some(Err(Error::Corrupt { offset: 23 }))),
+            "it is never skipped"
+        );
+    }
+
+    #[test]
+    fn an_offset_beyond_the_end_is_lost() {
+        let (_dir, path) = journal(&[b"one"]);
+        assert!(matches!(Reader::open(&path, 24).unwrap(), Opened::Lost { end: 23 }));
+        assert!(at(&path, 23).next().is_none());
+    }
+}

@@ -1,0 +1,90 @@
+//! Appends frames. What the disk did not take is kept, in order, until it does.
+
+use std::fs::File;
+use std::io::{self, Write};
+
+use super::frame::{Channel, Envelope, Flags, Header, MAX_PAYLOAD, Note};
+
+/// The one writer of a journal.
+#[derive(Debug)]
+pub struct Writer {
+    file: File,
+    /// Bytes that the disk has not taken yet; usually none.
+    pending: Vec<u8>,
+    on_disk: u64,
+    /// The last place known to be a frame's end.
+    whole: u64,
+}
+
+impl Writer {
+    /// Takes a new, empty file that was opened for appending.
+    pub fn new(file: File) -> Self {
+        Self { file, pending: Vec::new(), on_disk: 0, whole: 0 }
+    }
+
+    /// The end of the last whole frame on disk.
+    pub fn end(&self) -> u64 {
+        self.whole
+    }
+
+    /// Whether the disk refused bytes. The caller then stops producing and calls [`Self::retry`].
+    pub fn is_stuck(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Appends bytes of a channel. An error means that they are kept here and not yet on disk.
+    pub fn append(&mut self, channel: Channel, mono_ms: u64, payload: &[u8]) -> io::Result<()> {
+        self.append_flagged(channel, Flags::default(), mono_ms, payload)
+    }
+
+    /// Appends the holder's own word.
+    pub fn note(&mut self, mono_ms: u64, note: Note) -> io::Result<()> {
+        self.append(Channel::Note, mono_ms, &serde_json::to_vec(&note)?)
+    }
+
+    /// Appends an input's envelope and, if it is to be kept, its bytes.
+    pub fn input(&mut self, mono_ms: u64, envelope: &Envelope, bytes: &[u8]) -> io::Result<()> {
+        let mut first = serde_json::to_vec(envelope)?;
+        first.push(b'\n');
+        let kept = if envelope.kept { bytes } else { &[] };
+        let (with_envelope, rest) = kept.split_at(kept.len().min(MAX_PAYLOAD - first.len()));
+        first.extend_from_slice(with_envelope);
+        let flags = if envelope.secret { Flags::SECRET } else { Flags::default() };
+        let mut result = self.append_flagged(Channel::Stdin, flags, mono_ms, &first);
+        for chunk in rest.chunks(MAX_PAYLOAD) {
+            result = self.append_flagged(Channel::Stdin, Flags::CONTINUED, mono_ms, chunk);
+        }
+        result
+    }
+
+    /// Tries once more to bring to disk what it refused.
+    pub fn retry(&mut self) -> io::Result<()> {
+        while !self.pending.is_empty() {
+            let taken = match self.file.write(&self.pending) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(taken) => taken,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            self.on_disk += taken as u64;
+            self.pending.drain(..taken);
+        }
+        self.whole = self.on_disk;
+        self.pending.shrink_to(2 * MAX_PAYLOAD);
+        Ok(())
+    }
+
+    fn append_flagged(
+        &mut self,
+        channel: Channel,
+        flags: Flags,
+        mono_ms: u64,
+        payload: &[u8],
+    ) -> io::Result<()> {
+        debug_assert!(payload.len() <= MAX_PAYLOAD, "the callers split what is longer");
+        let header = Header { channel, flags, len: payload.len() as u32, mono_ms };
+        self.pending.extend_from_slice(&header.encode());
+        self.pending.extend_from_slice(payload);
+        self.retry()
+    }
+}

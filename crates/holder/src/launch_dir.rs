@@ -1,0 +1,252 @@
+//! The launch directory: made exclusively by the holder, looked at by everybody else.
+//!
+//! Its files appear in one order, each atomically: `holder.json` (taken), `held.json` (the command runs),
+//! `exit.json` (its leader ended), `gone.json` (its tree ended).
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::clock::wall_ms;
+use crate::identity::{Identity, boot_id};
+use crate::journal::JOURNAL_FILE;
+use crate::record::{
+    EXIT_FILE, ExitRecord, GONE_FILE, Gone, HELD_FILE, HOLDER_FILE, Held, RECORD_VERSION, Taken,
+};
+
+/// The name of the holder's socket in its directory.
+pub const SOCKET_FILE: &str = "io.sock";
+/// A record longer than this was not written by a holder.
+const MAX_RECORD: u64 = 16 << 20;
+
+/// What a look at a launch directory found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Looked {
+    /// There is no such directory: nothing was started.
+    Absent,
+    /// A holder took the launch and does not yet say that the command runs. Without `holder` it is not
+    /// known who took it; the age is then all there is to judge by.
+    Starting {
+        age_ms: u64,
+        holder: Option<Identity>,
+    },
+    Alive {
+        held: Held,
+    },
+    /// The record stands, whatever happened to the holder or the machine since.
+    Ended {
+        held: Option<Held>,
+        exit: ExitRecord,
+        gone: Option<Gone>,
+    },
+    /// The holder died first: how the command ended is not known, and its processes may still run.
+    HolderDied {
+        holder: Identity,
+        held: Option<Held>,
+    },
+    /// The machine was started anew since: everything ended, how is not known.
+    OtherBoot {
+        holder: Identity,
+        held: Option<Held>,
+    },
+}
+
+/// Why it could not be looked at a directory. This never means that the launch ended.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("look at {path}")]
+    Io { path: PathBuf, source: io::Error },
+    #[error("understand {path}")]
+    Malformed { path: PathBuf, source: serde_json::Error },
+    #[error("understand {path}: version {version} is not known here")]
+    Version { path: PathBuf, version: u32 },
+}
+
+/// Looks at a launch directory and, if need be, at the process table.
+pub fn look(path: &Path) -> Result<Looked, Error> {
+    let Some(dir) = Looking::open(path)? else { return Ok(Looked::Absent) };
+    if let Some(ended) = dir.ended()? {
+        return Ok(ended);
+    }
+    let held = dir.record::<Held>(HELD_FILE)?;
+    let holder = match &held {
+        Some(held) => Some(held.holder.clone()),
+        None => dir.record::<Taken>(HOLDER_FILE)?.map(|taken| taken.holder),
+    };
+    let Some(holder) = holder else { return dir.starting(None) };
+    match (dir.fate(&holder)?, held) {
+        (Fate::Alive, Some(held)) => Ok(Looked::Alive { held }),
+        (Fate::Alive, None) => dir.starting(Some(holder)),
+        (fate, held) => dir.without_holder(fate, holder, held),
+    }
+}
+
+/// The launch directory as its holder has it: open, so that a long or changing path does not matter.
+#[derive(Debug)]
+pub(crate) struct LaunchDir {
+    fd: OwnedFd,
+}
+
+impl LaunchDir {
+    /// Makes the directory. `AlreadyExists` means that the launch was taken before.
+    pub(crate) fn create(path: &Path) -> io::Result<Self> {
+        DirBuilder::new().mode(0o700).create(path)?;
+        // The name must survive a power loss before anything is started on the strength of it.
+        if let Some(parent) = path.parent() {
+            File::open(parent)?.sync_all()?;
+        }
+        Self::open(path)
+    }
+
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Self { fd: rustix::fs::open(path, flags, Mode::empty())? })
+    }
+
+    /// Writes a record so that it is seen either whole or not at all.
+    pub(crate) fn write_record(&self, name: &str, record: &impl Serialize) -> io::Result<()> {
+        let new = new_name(name);
+        let mut file = self.open_file(&new, OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC)?;
+        file.write_all(&serde_json::to_vec(record)?)?;
+        file.sync_all()?;
+        rustix::fs::renameat(&self.fd, new.as_str(), &self.fd, name)?;
+        Ok(rustix::fs::fsync(&self.fd)?)
+    }
+
+    /// Reads a file, if it is there.
+    fn read_file(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+        let file = match self.open_file(name, OFlags::RDONLY) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            other => other?,
+        };
+        let mut bytes = Vec::new();
+        file.take(MAX_RECORD).read_to_end(&mut bytes)?;
+        Ok(Some(bytes))
+    }
+
+    pub(crate) fn create_journal(&self) -> io::Result<File> {
+        self.open_file(
+            JOURNAL_FILE,
+            OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL,
+        )
+    }
+
+    /// A path to the socket that is short enough for a socket address, whatever the directory's is.
+    pub(crate) fn socket_path(&self) -> PathBuf {
+        format!("/proc/self/fd/{}/{SOCKET_FILE}", self.fd.as_raw_fd()).into()
+    }
+
+    pub(crate) fn remove_socket(&self) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.fd, SOCKET_FILE, AtFlags::empty())?)
+    }
+
+    /// Removes the directory again, in which nothing was started, so that the launch can be tried anew.
+    pub(crate) fn take_back(&self, path: &Path) -> io::Result<()> {
+        for name in [SOCKET_FILE, JOURNAL_FILE, HOLDER_FILE, &new_name(HOLDER_FILE)] {
+            match rustix::fs::unlinkat(&self.fd, name, AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        fs::remove_dir(path)
+    }
+
+    fn open_file(&self, name: &str, flags: OFlags) -> io::Result<File> {
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        Ok(rustix::fs::openat(&self.fd, name, flags, Mode::RUSR | Mode::WUSR)?.into())
+    }
+}
+
+fn new_name(name: &str) -> String {
+    format!(".{name}.new")
+}
+
+/// One look: the open directory and the path to name in errors.
+struct Looking<'a> {
+    path: &'a Path,
+    dir: LaunchDir,
+}
+
+enum Fate {
+    Alive,
+    Died,
+    OtherBoot,
+}
+
+impl<'a> Looking<'a> {
+    fn open(path: &'a Path) -> Result<Option<Self>, Error> {
+        match LaunchDir::open(path) {
+            Ok(dir) => Ok(Some(Self { path, dir })),
+            Err(error) if error.raw_os_error() == Some(Errno::NOENT.raw_os_error()) => Ok(None),
+            Err(source) => Err(Error::Io { path: path.to_owned(), source }),
+        }
+    }
+
+    fn ended(&self) -> Result<Option<Looked>, Error> {
+        let Some(exit) = self.record::<ExitRecord>(EXIT_FILE)? else { return Ok(None) };
+        let held = self.record(HELD_FILE)?;
+        let gone = self.record(GONE_FILE)?;
+        Ok(Some(Looked::Ended { held, exit, gone }))
+    }
+
+    /// The holder may have written the end and left between our two looks, so the first is repeated.
+    fn without_holder(
+        &self,
+        fate: Fate,
+        holder: Identity,
+        held: Option<Held>,
+    ) -> Result<Looked, Error> {
+        if let Some(ended) = self.ended()? {
+            return Ok(ended);
+        }
+        let held = if held.is_some() { held } else { self.record(HELD_FILE)? };
+        match fate {
+            Fate::OtherBoot => Ok(Looked::OtherBoot { holder, held }),
+            Fate::Alive | Fate::Died => Ok(Looked::HolderDied { holder, held }),
+        }
+    }
+
+    fn starting(&self, holder: Option<Identity>) -> Result<Looked, Error> {
+        let stat =
+            rustix::fs::fstat(&self.dir.fd).map_err(|error| self.failed("", error.into()))?;
+        let made_ms = u64::try_from(stat.st_mtime).unwrap_or(0).saturating_mul(1000);
+        Ok(Looked::Starting { age_ms: wall_ms().saturating_sub(made_ms), holder })
+    }
+
+    fn fate(&self, holder: &Identity) -> Result<Fate, Error> {
+        let failed = |source| Error::Io { path: "/proc".into(), source };
+        if holder.boot_id != boot_id().map_err(failed)? {
+            return Ok(Fate::OtherBoot);
+        }
+        Ok(if holder.is_alive().map_err(failed)? { Fate::Alive } else { Fate::Died })
+    }
+
+    fn record<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Error> {
+        let Some(bytes) = self.dir.read_file(name).map_err(|error| self.failed(name, error))?
+        else {
+            return Ok(None);
+        };
+        let malformed = |source| Error::Malformed { path: self.path.join(name), source };
+        let Version { version } = serde_json::from_slice(&bytes).map_err(malformed)?;
+        if version != RECORD_VERSION {
+            return Err(Error::Version { path: self.path.join(name), version });
+        }
+        serde_json::from_slice(&bytes).map(Some).map_err(malformed)
+    }
+
+    fn failed(&self, name: &str, source: io::Error) -> Error {
+        Error::Io { path: self.path.join(name), source }
+    }
+}
+
+#[derive(serde::Deserialize)]
+struct Version {
+    version: u32,
+}

@@ -1,0 +1,168 @@
+//! What a holder is told to do: one JSON document on an inherited descriptor, never argv or a file,
+//! since it carries the environment and with it tokens.
+
+use std::fmt;
+use std::io::{self, Read};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// The only version of the spec so far.
+pub const SPEC_VERSION: u32 = 1;
+/// The variable that marks every process of a launch; its value is the launch's key.
+pub const MARK: &str = "PROVOST_LAUNCH";
+/// The largest spec that is read.
+pub const MAX_SPEC: u64 = 16 << 20;
+/// The longest key, of a launch and of a write.
+pub const MAX_KEY: usize = 200;
+
+/// One outside command and its limits.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HoldSpec {
+    pub version: u32,
+    pub key: String,
+    pub argv: Vec<String>,
+    /// The complete environment: nothing is inherited. [`MARK`] is added.
+    pub env: Vec<(String, String)>,
+    pub cwd: PathBuf,
+    pub stdin: StdinMode,
+    /// Bytes of stdout and stderr together.
+    pub output_limit: u64,
+    pub on_limit: OnLimit,
+    pub time_limit_ms: Option<u64>,
+    /// Between TERM and KILL.
+    pub grace_ms: u64,
+    /// How long after the leader's exit its pipes are drained; ends early when they are closed.
+    #[serde(default = "default_settle_ms")]
+    pub settle_ms: u64,
+    /// Whether the bytes of input that is not secret are kept in the journal.
+    pub journal_stdin: bool,
+}
+
+/// What the command finds on its standard input.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StdinMode {
+    Null,
+    /// Open, written through the holder's socket.
+    Pipe,
+    /// This text, then the end.
+    Text(String),
+}
+
+/// What happens at the output limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnLimit {
+    /// The holder stops reading, which blocks the command until the limit is raised.
+    Block,
+    /// The whole tree is ended.
+    End,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("read the spec")]
+    Read(#[from] io::Error),
+    #[error("read a spec of more than {MAX_SPEC} bytes")]
+    TooLarge,
+    #[error("understand the spec")]
+    Parse(#[from] serde_json::Error),
+    #[error("take a spec of version {0}: this holder knows {SPEC_VERSION}")]
+    Version(u32),
+    #[error("take a key that is empty, longer than {MAX_KEY} bytes or has a NUL")]
+    Key,
+    #[error("start in {0:?}: the directory is not absolute")]
+    RelativeCwd(PathBuf),
+}
+
+impl HoldSpec {
+    /// A spec with no input, a generous output limit that blocks, and no time limit.
+    pub fn new(key: impl Into<String>, argv: Vec<String>, cwd: impl Into<PathBuf>) -> Self {
+        Self {
+            version: SPEC_VERSION,
+            key: key.into(),
+            argv,
+            env: Vec::new(),
+            cwd: cwd.into(),
+            stdin: StdinMode::Null,
+            output_limit: 1 << 30,
+            on_limit: OnLimit::Block,
+            time_limit_ms: None,
+            grace_ms: 5000,
+            settle_ms: default_settle_ms(),
+            journal_stdin: true,
+        }
+    }
+
+    /// Reads a spec up to the end of the stream and checks what can be checked without acting.
+    pub fn read(source: impl Read) -> Result<Self, Error> {
+        let mut bytes = Vec::new();
+        source.take(MAX_SPEC + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > MAX_SPEC {
+            return Err(Error::TooLarge);
+        }
+        let spec: Self = serde_json::from_slice(&bytes)?;
+        spec.check()?;
+        Ok(spec)
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        if self.version != SPEC_VERSION {
+            return Err(Error::Version(self.version));
+        }
+        if self.key.is_empty() || self.key.len() > MAX_KEY || self.key.contains('\0') {
+            return Err(Error::Key);
+        }
+        if !self.cwd.is_absolute() {
+            return Err(Error::RelativeCwd(self.cwd.clone()));
+        }
+        Ok(())
+    }
+}
+
+/// Leaves out the environment and the input, which may hold secrets.
+impl fmt::Debug for HoldSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, argv, cwd, output_limit, on_limit, time_limit_ms, .. } = self;
+        f.debug_struct("HoldSpec")
+            .field("key", key)
+            .field("argv", argv)
+            .field("cwd", cwd)
+            .field("output_limit", output_limit)
+            .field("on_limit", on_limit)
+            .field("time_limit_ms", time_limit_ms)
+            .finish_non_exhaustive()
+    }
+}
+
+fn default_settle_ms() -> u64 {
+    2000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spec_survives_its_own_json_and_bad_ones_are_refused() {
+        let good = HoldSpec::new("k", vec!["true".into()], "/");
+        let check = |spec: &HoldSpec| HoldSpec::read(serde_json::to_vec(spec).unwrap().as_slice());
+        assert_eq!(check(&good).unwrap(), good);
+        assert!(matches!(check(&HoldSpec { version: 2, ..good.clone() }), Err(Error::Version(2))));
+        assert!(matches!(check(&HoldSpec { key: String::new(), ..good.clone() }), Err(Error::Key)));
+        assert!(matches!(
+            check(&HoldSpec { cwd: "here".into(), ..good.clone() }),
+            Err(Error::RelativeCwd(_))
+        ));
+        assert!(matches!(HoldSpec::read(&b"{}"[..]), Err(Error::Parse(_))));
+    }
+
+    #[test]
+    fn debug_output_shows_no_environment() {
+        let mut spec = HoldSpec::new("k", vec![], "/");
+        spec.env = vec![("TOKEN".into(), "canary".into())];
+        spec.stdin = StdinMode::Text("canary".into());
+        assert!(!format!("{spec:?}").contains("canary"));
+    }
+}

@@ -1,0 +1,291 @@
+//! What is said over a holder's socket: one JSON object per line. Version 1 is frozen, since a holder
+//! outlives the daemon that started it; a daemon speaks every version that holders may still have.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::Identity;
+
+/// The version that every request names.
+pub const WIRE_VERSION: u32 = 1;
+/// A longer line of a request closes the connection.
+pub const MAX_REQUEST: usize = 4 << 20;
+
+/// One request: `{"v":1,"id":7,"op":{"stop":{"grace_ms":500}}}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    pub v: u32,
+    pub id: u64,
+    pub op: Op,
+}
+
+/// What can be asked of a holder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Op {
+    /// Writes to the command's input, once per key. Answered when the pipe has taken all of it.
+    Write {
+        key: String,
+        data: Data,
+        secret: bool,
+    },
+    /// Closes the command's input once all that was queued is written.
+    CloseStdin,
+    /// Signals the command's process group, as a terminal would.
+    Signal {
+        signal: Sent,
+    },
+    /// Ends the whole tree: TERM, grace, KILL. Answered when it has begun.
+    Stop {
+        grace_ms: u64,
+    },
+    /// Sets the output limit and reads on.
+    Limit {
+        bytes: u64,
+    },
+    /// Asks for notices from now on; the present state is sent at once.
+    Follow,
+    Ping,
+}
+
+/// The signals that can be sent without ending the launch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sent {
+    Int,
+    Term,
+}
+
+/// Bytes, in base64 on the wire. They may be secret and are not shown in debug output.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Data(pub Vec<u8>);
+
+/// The answer to one request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reply {
+    /// Absent if the request was too malformed to have one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<u64>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ok: bool,
+    /// The key was written before; nothing was written now.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub already: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<State>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<Fault>,
+}
+
+/// The state that `ping` and `limit` answer with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    pub identity: Identity,
+    pub journal_end: u64,
+    pub limited: Option<Limited>,
+}
+
+/// Why the command's output is not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limited {
+    OutputLimit,
+    /// The disk took no more, for this or another reason; the holder tries again by itself.
+    DiskFull,
+}
+
+/// Why a request was refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}")]
+pub struct Fault {
+    pub code: FaultCode,
+    pub message: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FaultCode {
+    /// The line is no request of this version.
+    BadRequest,
+    /// Too much is queued; the same request may be tried again.
+    Busy,
+    /// The command's input is closed, or it never had one.
+    StdinClosed,
+    /// The command has ended.
+    Ended,
+    /// This peer may not connect.
+    Forbidden,
+}
+
+/// What a following client is told without asking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "notice")]
+pub enum Notice {
+    /// The journal has grown; several growths may be told as one.
+    Journal {
+        end: u64,
+    },
+    Limit {
+        limited: Limited,
+    },
+    /// `exit.json` is there.
+    Exited,
+    /// `gone.json` is there.
+    Gone,
+}
+
+/// Any line that a holder sends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Message {
+    Reply(Reply),
+    Notice(Notice),
+}
+
+impl Request {
+    pub fn new(id: u64, op: Op) -> Self {
+        Self { v: WIRE_VERSION, id, op }
+    }
+
+    /// Reads a line of a client, or says what to answer instead.
+    pub fn parse(line: &[u8]) -> Result<Self, Reply> {
+        let refuse = |id, message: String| Err(Reply::refused(id, FaultCode::BadRequest, message));
+        match serde_json::from_slice::<Self>(line) {
+            Ok(request) if request.v == WIRE_VERSION => Ok(request),
+            Ok(request) => {
+                refuse(Some(request.id), format!("version {} is not known here", request.v))
+            }
+            Err(error) => refuse(id_of(line), format!("not a request: {error}")),
+        }
+    }
+}
+
+impl Reply {
+    pub fn done(id: u64) -> Self {
+        Self { id: Some(id), ok: true, already: false, state: None, error: None }
+    }
+
+    pub fn refused(id: Option<u64>, code: FaultCode, message: impl Into<String>) -> Self {
+        let error = Some(Fault { code, message: message.into() });
+        Self { id, ok: false, already: false, state: None, error }
+    }
+}
+
+impl Message {
+    /// Reads a line of a holder.
+    pub fn parse(line: &[u8]) -> serde_json::Result<Self> {
+        let value: serde_json::Value = serde_json::from_slice(line)?;
+        if value.get("notice").is_some() {
+            serde_json::from_value(value).map(Self::Notice)
+        } else {
+            serde_json::from_value(value).map(Self::Reply)
+        }
+    }
+}
+
+impl fmt::Debug for Data {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Data({} bytes)", self.0.len())
+    }
+}
+
+impl Serialize for Data {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&STANDARD.encode(&self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Data {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        // The decoder's own message quotes a byte of what may be secret.
+        STANDARD.decode(text).map(Self).map_err(|_| de::Error::custom("data is not base64"))
+    }
+}
+
+/// The id of a request that is otherwise not understood.
+fn id_of(line: &[u8]) -> Option<u64> {
+    #[derive(Deserialize)]
+    struct Id {
+        id: u64,
+    }
+    serde_json::from_slice::<Id>(line).ok().map(|found| found.id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(op: Op) -> String {
+        serde_json::to_string(&Request::new(7, op)).unwrap()
+    }
+
+    #[test]
+    fn the_frozen_form_of_every_request() {
+        let write = Op::Write { key: "k".into(), data: Data(b"hi\n".to_vec()), secret: false };
+        assert_eq!(
+            request(write),
+            r#"{"v":1,"id":7,"op":{"write":{"key":"k","data":"aGkK","secret":false}}}"#
+        );
+        assert_eq!(request(Op::CloseStdin), r#"{"v":1,"id":7,"op":"close_stdin"}"#);
+        assert_eq!(
+            request(Op::Signal { signal: Sent::Int }),
+            r#"{"v":1,"id":7,"op":{"signal":{"signal":"int"}}}"#
+        );
+        assert_eq!(
+            request(Op::Stop { grace_ms: 5 }),
+            r#"{"v":1,"id":7,"op":{"stop":{"grace_ms":5}}}"#
+        );
+        assert_eq!(request(Op::Limit { bytes: 5 }), r#"{"v":1,"id":7,"op":{"limit":{"bytes":5}}}"#);
+        assert_eq!(request(Op::Follow), r#"{"v":1,"id":7,"op":"follow"}"#);
+        assert_eq!(request(Op::Ping), r#"{"v":1,"id":7,"op":"ping"}"#);
+    }
+
+    #[test]
+    fn the_frozen_form_of_every_answer() {
+        let json = |reply: &Reply| serde_json::to_string(reply).unwrap();
+        let identity = Identity { pid: 1, start_time: 2, boot_id: "b".into() };
+        let state = State { identity, journal_end: 3, limited: Some(Limited::DiskFull) };
+        assert_eq!(
+            json(&Reply { already: true, ..Reply::done(7) }),
+            r#"{"id":7,"ok":true,"already":true}"#
+        );
+        assert_eq!(
+            json(&Reply { state: Some(state), ..Reply::done(7) }),
+            r#"{"id":7,"ok":true,"state":{"identity":{"pid":1,"start_time":2,"boot_id":"b"},"journal_end":3,"limited":"disk_full"}}"#
+        );
+        assert_eq!(
+            json(&Reply::refused(None, FaultCode::Busy, "m")),
+            r#"{"error":{"code":"busy","message":"m"}}"#
+        );
+        let notice = |notice: Notice| serde_json::to_string(&notice).unwrap();
+        assert_eq!(notice(Notice::Journal { end: 9 }), r#"{"notice":"journal","end":9}"#);
+        assert_eq!(
+            notice(Notice::Limit { limited: Limited::OutputLimit }),
+            r#"{"notice":"limit","limited":"output_limit"}"#
+        );
+        assert_eq!(notice(Notice::Gone), r#"{"notice":"gone"}"#);
+    }
+
+    #[test]
+    fn a_refusal_keeps_the_id_when_there_is_one_and_never_quotes_data() {
+        assert_eq!(Request::parse(b"junk").unwrap_err().id, None);
+        assert_eq!(Request::parse(br#"{"v":1,"id":9,"op":"dance"}"#).unwrap_err().id, Some(9));
+        assert_eq!(Request::parse(br#"{"v":2,"id":9,"op":"ping"}"#).unwrap_err().id, Some(9));
+        let bad = br#"{"v":1,"id":9,"op":{"write":{"key":"k","data":"!canary","secret":true}}}"#;
+        assert!(!format!("{:?}", Request::parse(bad).unwrap_err()).contains("canary"));
+    }
+
+    #[test]
+    fn lines_of_a_holder_are_told_apart() {
+        let reply = Reply::refused(Some(1), FaultCode::Ended, "m");
+        let line = serde_json::to_vec(&reply).unwrap();
+        assert_eq!(Message::parse(&line).unwrap(), Message::Reply(reply));
+        assert_eq!(
+            Message::parse(br#"{"notice":"exited"}"#).unwrap(),
+            Message::Notice(Notice::Exited)
+        );
+    }
+}

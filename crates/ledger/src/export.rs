@@ -1,0 +1,116 @@
+//! Writes a whole ledger as JSON lines: a header, the records stream by stream, the remembered replies, a trailer.
+//!
+//! Streams come oldest first and each in one piece, archived or not, so that an import needs to hold only one at a time and
+//! an export of the import is the same. Caches are left out: the import makes them anew.
+
+use std::io::{self, BufWriter, Write};
+use std::ops::ControlFlow;
+
+use serde_json::value::RawValue;
+
+use crate::lines::{End, FORMAT_VERSION, Header, Line, LineWriter, RecordLine, ReplyLine};
+use crate::{ReadLedger, Recorded, StreamHead, Visit};
+
+/// The name of the format in the header.
+pub(crate) const FORMAT: &str = "provost-ledger";
+
+/// How much was exported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exported {
+    pub streams: u64,
+    pub records: u64,
+    pub replies: u64,
+}
+
+/// Why an export is not whole.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("could not write the export")]
+    Write(#[from] io::Error),
+    #[error("could not read what to export")]
+    Read(#[from] crate::Error),
+}
+
+/// Exports the ledger as it is at one moment.
+pub fn export(ledger: &dyn ReadLedger, out: &mut dyn Write) -> Result<Exported, Error> {
+    let mut result = Ok(End::default());
+    ledger.frozen(&mut |ledger| result = Export::new(ledger, out).run())?;
+    result.map(|end| Exported { streams: end.streams, records: end.records, replies: end.replies })
+}
+
+struct Export<'a> {
+    ledger: &'a dyn ReadLedger,
+    lines: LineWriter<BufWriter<&'a mut dyn Write>>,
+    end: End,
+}
+
+impl<'a> Export<'a> {
+    fn new(ledger: &'a dyn ReadLedger, out: &'a mut dyn Write) -> Self {
+        Self { ledger, lines: LineWriter::new(BufWriter::new(out)), end: End::default() }
+    }
+
+    fn run(mut self) -> Result<End, Error> {
+        self.lines.write(&Header {
+            format: FORMAT.to_owned(),
+            version: FORMAT_VERSION,
+            last_seq: self.ledger.last_seq()?,
+        })?;
+        self.streams()?;
+        self.replies()?;
+        self.lines.write(&Line::End(self.end))?;
+        self.lines.into_inner().flush()?;
+        Ok(self.end)
+    }
+
+    fn streams(&mut self) -> Result<(), Error> {
+        let mut fault = None;
+        self.ledger.for_each_stream(&mut |head| keep_fault(&mut fault, self.stream(&head)))?;
+        fault.map_or(Ok(()), Err)
+    }
+
+    fn stream(&mut self, head: &StreamHead) -> Result<(), Error> {
+        self.end.streams += 1;
+        for record in self.ledger.read_stream(&head.stream, 0)? {
+            write_record(&mut self.lines, &record)?;
+            self.end.records += 1;
+        }
+        Ok(())
+    }
+
+    fn replies(&mut self) -> Result<(), Error> {
+        let mut fault = None;
+        self.ledger.for_each_idempotent(&mut |key, reply| {
+            keep_fault(&mut fault, self.reply(key, reply))
+        })?;
+        fault.map_or(Ok(()), Err)
+    }
+
+    fn reply(&mut self, key: &str, reply: &str) -> Result<(), Error> {
+        let reply: &RawValue = serde_json::from_str(reply).map_err(io::Error::from)?;
+        let key = key.into();
+        self.lines.write(&Line::Reply(ReplyLine { key, reply }))?;
+        self.end.replies += 1;
+        Ok(())
+    }
+}
+
+/// Writes one record as a line, in an export or in an archive.
+pub(crate) fn write_record<W: Write>(
+    lines: &mut LineWriter<W>,
+    record: &Recorded,
+) -> Result<(), Error> {
+    let line = RecordLine::new(record.as_ref())
+        .map_err(|e| crate::Error::Unreadable { seq: record.seq, what: e.to_string() })?;
+    Ok(lines.write(&Line::Record(line))?)
+}
+
+/// Ends a visit at the first error and keeps it.
+fn keep_fault(fault: &mut Option<Error>, result: Result<(), Error>) -> Visit {
+    match result {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => {
+            *fault = Some(error);
+            ControlFlow::Break(())
+        }
+    }
+}

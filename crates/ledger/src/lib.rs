@@ -1,0 +1,33 @@
+//! The ledger: the append-only log of events, and the only truth of a host.
+//!
+//! [`ReadLedger`] and [`Ledger`] are the port; [`MemLedger`] serves the simulator and tests, [`SqliteLedger`] the daemon,
+//! [`SqliteReader`] every other process. The ledger does not interpret events: a record is JSON with a kind and a version.
+//! Everything is synchronous; the engine's one owner thread calls it.
+
+mod batch;
+mod error;
+mod export;
+mod lines;
+mod mem;
+mod port;
+mod sqlite;
+mod stream;
+
+pub use batch::{
+    Batch, Idempotency, Invalid, MAX_ACTOR_BYTES, MAX_CARD_BYTES, MAX_EVENT_BYTES, MAX_KEY_BYTES,
+    MAX_KIND_BYTES, MAX_REPLY_BYTES, MAX_SNAPSHOT_BYTES, NewEvent, Owed, Snapshot, StreamWrite,
+};
+pub use error::Error;
+pub use export::{Error as ExportError, Exported, export};
+pub use lines::{Error as LineError, FORMAT_VERSION, MAX_LINE_BYTES};
+pub use mem::MemLedger;
+pub use port::{
+    AppendError, ArchiveError, Archived, CardQuery, CardRef, Committed, Cursor, Fold, Folded,
+    Known, Ledger, Moment, ReadLedger, Recorded, RecordedRef, Show, StoredSnapshot, StreamHead,
+    StreamState, Visit,
+};
+pub use sqlite::{
+    BackupError, Difference, Durability, ImportError, Imported, OpenError, OpenOptions, Point,
+    Probe, ReadOnly, Report, SCHEMA_VERSION, SqliteLedger, SqliteReader, verify,
+};
+pub use stream::{Error as StreamIdError, MAX_STREAM_ID_BYTES, StreamId};

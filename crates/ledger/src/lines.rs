@@ -1,0 +1,262 @@
+//! The ledger as text: JSON lines, each sealed with a sum over itself and all lines before it.
+//!
+//! Exports and archive files share the lines. A line ends in `,"sum":"…"}`, so that a change is found at its line and not
+//! only at the end.
+
+use std::borrow::Cow;
+use std::io::{self, BufRead, Read, Write};
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::{MAX_EVENT_BYTES, Moment, Recorded, RecordedRef, StreamId};
+
+/// The version of the export format.
+pub const FORMAT_VERSION: u32 = 1;
+/// The longest line that is read: the largest event and its frame.
+pub const MAX_LINE_BYTES: usize = MAX_EVENT_BYTES + 16 * 1024;
+
+/// What is wrong with a file of lines.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("line {line}: could not be read")]
+    Io {
+        line: u64,
+        #[source]
+        source: io::Error,
+    },
+    #[error("line {line}: longer than {MAX_LINE_BYTES} bytes")]
+    TooLong { line: u64 },
+    #[error("line {line}: the file is cut off here")]
+    Truncated { line: u64 },
+    #[error(
+        "line {line}: its sum does not fit: this line was altered, or one before it was removed"
+    )]
+    Altered { line: u64 },
+    #[error("line {line}: {what}")]
+    Content { line: u64, what: String },
+}
+
+/// The first line of an export.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Header {
+    pub(crate) format: String,
+    pub(crate) version: u32,
+    pub(crate) last_seq: u64,
+}
+
+/// Any line after the first.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(crate) enum Line<'a> {
+    #[serde(borrow)]
+    Record(RecordLine<'a>),
+    #[serde(borrow)]
+    Reply(ReplyLine<'a>),
+    End(End),
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RecordLine<'a> {
+    seq: u64,
+    #[serde(borrow)]
+    stream: Cow<'a, str>,
+    version: u64,
+    #[serde(borrow)]
+    kind: Cow<'a, str>,
+    v: u16,
+    wall_ms: i64,
+    mono_ms: u64,
+    #[serde(borrow)]
+    actor: Cow<'a, str>,
+    #[serde(borrow)]
+    data: &'a RawValue,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReplyLine<'a> {
+    #[serde(borrow)]
+    pub(crate) key: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(crate) reply: &'a RawValue,
+}
+
+/// The last line: how much there was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct End {
+    pub(crate) streams: u64,
+    pub(crate) records: u64,
+    pub(crate) replies: u64,
+}
+
+impl<'a> RecordLine<'a> {
+    /// Fails if the stored data is no JSON any more.
+    pub(crate) fn new(record: RecordedRef<'a>) -> Result<Self, serde_json::Error> {
+        Ok(Self {
+            seq: record.seq,
+            stream: record.stream.into(),
+            version: record.version,
+            kind: record.kind.into(),
+            v: record.v,
+            wall_ms: record.at.wall_ms,
+            mono_ms: record.at.mono_ms,
+            actor: record.actor.into(),
+            data: serde_json::from_str(record.data)?,
+        })
+    }
+
+    pub(crate) fn into_recorded(self) -> Result<Recorded, crate::StreamIdError> {
+        Ok(Recorded {
+            seq: self.seq,
+            stream: StreamId::new(self.stream)?,
+            version: self.version,
+            kind: self.kind.into_owned(),
+            v: self.v,
+            at: Moment { wall_ms: self.wall_ms, mono_ms: self.mono_ms },
+            actor: self.actor.into_owned(),
+            data: self.data.get().to_owned(),
+        })
+    }
+}
+
+/// Writes lines, each with its sum.
+pub(crate) struct LineWriter<W> {
+    out: W,
+    chain: Chain,
+    bytes: u64,
+    line: Vec<u8>,
+}
+
+impl<W: Write> LineWriter<W> {
+    pub(crate) fn new(out: W) -> Self {
+        Self { out, chain: Chain::default(), bytes: 0, line: Vec::new() }
+    }
+
+    pub(crate) fn write(&mut self, value: &impl Serialize) -> io::Result<()> {
+        self.line.clear();
+        serde_json::to_writer(&mut self.line, value)?;
+        // Every line is an object; its closing brace comes after the sum.
+        self.line.pop();
+        let sum = self.chain.add(&self.line);
+        writeln!(self.line, "{SUM_OPEN}{sum}\"}}")?;
+        self.bytes += self.line.len() as u64;
+        self.out.write_all(&self.line)
+    }
+
+    /// How many bytes were written.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Ends a section: gives the sum over all of it and starts afresh.
+    pub(crate) fn end_section(&mut self) -> String {
+        std::mem::take(&mut self.chain).total()
+    }
+
+    pub(crate) fn into_inner(self) -> W {
+        self.out
+    }
+}
+
+/// Reads lines and checks their sums.
+pub(crate) struct LineReader<R> {
+    input: R,
+    chain: Chain,
+    number: u64,
+    line: Vec<u8>,
+}
+
+impl<R: BufRead> LineReader<R> {
+    pub(crate) fn new(input: R) -> Self {
+        Self { input, chain: Chain::default(), number: 0, line: Vec::new() }
+    }
+
+    /// An error about the content of the line read last.
+    pub(crate) fn fault(&self, what: impl ToString) -> Error {
+        Error::Content { line: self.number, what: what.to_string() }
+    }
+
+    /// Reads the next line as it is without its sum; `None` at the end of the file.
+    pub(crate) fn next_text(&mut self) -> Result<Option<&str>, Error> {
+        self.number += 1;
+        let line = self.number;
+        if !self.fill(line)? {
+            return Ok(None);
+        }
+        let (body, sum) = split_sum(&self.line).ok_or(Error::Altered { line })?;
+        if self.chain.add(&self.line[..body]).as_bytes() != sum {
+            return Err(Error::Altered { line });
+        }
+        self.line.truncate(body);
+        self.line.push(b'}');
+        match std::str::from_utf8(&self.line) {
+            Ok(text) => Ok(Some(text)),
+            Err(_) => Err(Error::Altered { line }),
+        }
+    }
+
+    /// Reads the next line of an export or archive; the end of the file is an error, as a trailer comes before it.
+    pub(crate) fn next_line(&mut self) -> Result<Line<'_>, Error> {
+        let line = self.number + 1;
+        match self.next_text()? {
+            None => Err(Error::Truncated { line }),
+            Some(text) => {
+                serde_json::from_str(text).map_err(|e| Error::Content { line, what: e.to_string() })
+            }
+        }
+    }
+
+    /// The sum over everything read.
+    pub(crate) fn total(self) -> String {
+        self.chain.total()
+    }
+
+    fn fill(&mut self, line: u64) -> Result<bool, Error> {
+        self.line.clear();
+        let limit = MAX_LINE_BYTES as u64 + 1;
+        let mut bounded = (&mut self.input).take(limit);
+        bounded.read_until(b'\n', &mut self.line).map_err(|source| Error::Io { line, source })?;
+        match self.line.last() {
+            None => Ok(false),
+            Some(b'\n') => Ok(true),
+            Some(_) if self.line.len() > MAX_LINE_BYTES => Err(Error::TooLong { line }),
+            Some(_) => Err(Error::Truncated { line }),
+        }
+    }
+}
+
+const SUM_OPEN: &str = ",\"sum\":\"";
+const SUM_DIGITS: usize = 16;
+
+/// A running sum: each link covers the one before it and the new bytes.
+#[derive(Default)]
+struct Chain([u8; 32]);
+
+impl Chain {
+    /// Adds bytes; gives the digits that seal them.
+    fn add(&mut self, bytes: &[u8]) -> String {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&self.0).update(bytes);
+        let hash = hasher.finalize();
+        self.0 = *hash.as_bytes();
+        let mut digits = hash.to_hex().to_string();
+        digits.truncate(SUM_DIGITS);
+        digits
+    }
+
+    fn total(self) -> String {
+        blake3::Hash::from(self.0).to_hex().to_string()
+    }
+}
+
+/// Finds where the sum of a line starts, and its digits.
+fn split_sum(line: &[u8]) -> Option<(usize, &[u8])> {
+    let rest = line.strip_suffix(b"\"}\n")?;
+    let digits = rest.len().checked_sub(SUM_DIGITS)?;
+    let body = digits.checked_sub(SUM_OPEN.len())?;
+    (&rest[body..digits] == SUM_OPEN.as_bytes()).then_some((body, &rest[digits..]))
+}

@@ -1,0 +1,327 @@
+//! The ledger in memory: the same rules as on disk, for the simulator and for tests.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use crate::{
+    AppendError, ArchiveError, Archived, Batch, CardQuery, CardRef, Committed, Cursor, Error,
+    Ledger, Moment, Owed, ReadLedger, Recorded, RecordedRef, StoredSnapshot, StreamHead, StreamId,
+    StreamState, StreamWrite, Visit,
+};
+
+/// A ledger that forgets everything with its process. A clone is an independent copy.
+#[derive(Clone, Debug, Default)]
+pub struct MemLedger {
+    last_seq: u64,
+    log: BTreeMap<u64, Recorded>,
+    streams: BTreeMap<StreamId, MemStream>,
+    replies: BTreeMap<String, String>,
+    failing: u32,
+}
+
+#[derive(Clone, Debug)]
+struct MemStream {
+    state: StreamState,
+    changed_ms: i64,
+    seqs: Vec<u64>,
+    archive: Vec<Recorded>,
+}
+
+impl MemLedger {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Lets the next `n` appends fail as if the disk had, with nothing written.
+    pub fn fail_next(&mut self, n: u32) {
+        self.failing = n;
+    }
+
+    /// Fails if a fault was asked for.
+    fn take_fault(&mut self) -> Result<(), Error> {
+        if self.failing == 0 {
+            return Ok(());
+        }
+        self.failing -= 1;
+        Err(Error::Injected)
+    }
+
+    fn check_duplicates(&self, batch: &Batch) -> Result<(), AppendError> {
+        let used = batch.idempotency.iter().find_map(|i| self.replies.get_key_value(&i.key));
+        match used {
+            Some((key, reply)) => {
+                Err(AppendError::Duplicate { key: key.clone(), reply: reply.clone() })
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn check_version(&self, write: &StreamWrite) -> Result<(), AppendError> {
+        let head = self.streams.get(&write.stream).map(|s| &s.state.head);
+        if head.is_some_and(|h| h.archived) {
+            let stream = write.stream.clone();
+            return Err(AppendError::Archived { stream });
+        }
+        let found = head.map_or(0, |h| h.version);
+        if found == write.expected {
+            return Ok(());
+        }
+        Err(AppendError::Conflict { stream: write.stream.clone(), expected: write.expected, found })
+    }
+
+    fn write(&mut self, at: Moment, actor: &str, write: StreamWrite, records: &mut Vec<Recorded>) {
+        let first = self.last_seq + 1;
+        for (version, event) in (write.expected + 1..).zip(write.events) {
+            self.last_seq += 1;
+            let record = Recorded {
+                seq: self.last_seq,
+                stream: write.stream.clone(),
+                version,
+                kind: event.kind,
+                v: event.v,
+                at,
+                actor: actor.to_owned(),
+                data: event.data,
+            };
+            records.push(record.clone());
+            self.log.insert(self.last_seq, record);
+        }
+        let seqs = first..=self.last_seq;
+        let stream = self
+            .streams
+            .entry(write.stream.clone())
+            .or_insert_with(|| MemStream::new(write.stream, first));
+        stream.seqs.extend(seqs);
+        let state = &mut stream.state;
+        state.head.version = stream.seqs.len() as u64;
+        state.head.open = write.open;
+        state.owed = sorted(write.owed);
+        state.card = write.card;
+        if let Some(snapshot) = write.snapshot {
+            let version = state.head.version;
+            state.snapshot = Some(StoredSnapshot { version, snapshot });
+        }
+        stream.changed_ms = at.wall_ms;
+    }
+
+    fn check_archivable(&self, stream: &StreamId) -> Result<(), ArchiveError> {
+        let owned = stream.clone();
+        let Some(found) = self.streams.get(stream) else {
+            return Err(ArchiveError::Missing { stream: owned });
+        };
+        if found.state.head.archived {
+            return Err(ArchiveError::Already { stream: owned });
+        }
+        if found.state.head.open {
+            return Err(ArchiveError::Open { stream: owned });
+        }
+        match found.state.owed.first() {
+            Some(owed) => Err(ArchiveError::Owes { stream: owned, key: owed.key.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// The streams, oldest first.
+    fn by_age(&self) -> Vec<&MemStream> {
+        let mut all: Vec<_> = self.streams.values().collect();
+        all.sort_by_key(|s| s.state.head.created_seq);
+        all
+    }
+}
+
+impl MemStream {
+    fn new(stream: StreamId, created_seq: u64) -> Self {
+        let head = StreamHead { stream, version: 0, created_seq, open: true, archived: false };
+        Self {
+            state: StreamState { head, owed: Vec::new(), card: None, snapshot: None },
+            changed_ms: 0,
+            seqs: Vec::new(),
+            archive: Vec::new(),
+        }
+    }
+
+    fn card(&self) -> CardRef<'_> {
+        let head = &self.state.head;
+        CardRef {
+            stream: head.stream.as_str(),
+            version: head.version,
+            created_seq: head.created_seq,
+            open: head.open,
+            archived: head.archived,
+            card: self.state.card.as_deref().map(Cow::Borrowed),
+        }
+    }
+
+    fn may_be_archived(&self, before_wall_ms: i64) -> bool {
+        let head = &self.state.head;
+        !head.open
+            && !head.archived
+            && self.state.owed.is_empty()
+            && self.changed_ms < before_wall_ms
+    }
+}
+
+impl Ledger for MemLedger {
+    fn append(&mut self, batch: Batch) -> Result<Committed, AppendError> {
+        batch.check()?;
+        self.take_fault()?;
+        self.check_duplicates(&batch)?;
+        for write in &batch.writes {
+            self.check_version(write)?;
+        }
+        let mut records = Vec::new();
+        for write in batch.writes {
+            self.write(batch.at, &batch.actor, write, &mut records);
+        }
+        let replies = batch.idempotency.into_iter().map(|i| (i.key, i.reply));
+        self.replies.extend(replies);
+        Ok(Committed::new(self.last_seq, records))
+    }
+
+    fn archive(&mut self, streams: &[StreamId]) -> Result<Archived, ArchiveError> {
+        let streams = crate::port::distinct(streams)?;
+        for stream in &streams {
+            self.check_archivable(stream)?;
+        }
+        let mut records = 0;
+        for stream in &streams {
+            let Some(found) = self.streams.get_mut(*stream) else {
+                continue;
+            };
+            let log = &mut self.log;
+            found.archive = found.seqs.iter().filter_map(|s| log.remove(s)).collect();
+            found.state.head.archived = true;
+            found.state.snapshot = None;
+            records += found.archive.len() as u64;
+        }
+        Ok(Archived { streams: streams.len(), records, file: None })
+    }
+}
+
+impl ReadLedger for MemLedger {
+    fn last_seq(&self) -> Result<u64, Error> {
+        Ok(self.last_seq)
+    }
+
+    fn read_stream(&self, stream: &StreamId, after_version: u64) -> Result<Vec<Recorded>, Error> {
+        let Some(found) = self.streams.get(stream) else {
+            return Ok(Vec::new());
+        };
+        let live = found.seqs.iter().filter_map(|seq| self.log.get(seq));
+        let all = found.archive.iter().chain(live);
+        Ok(all.filter(|r| r.version > after_version).cloned().collect())
+    }
+
+    fn read_after(&self, seq: u64, limit: usize) -> Result<Vec<Recorded>, Error> {
+        let after = self.log.range(seq.saturating_add(1)..);
+        Ok(after.take(limit).map(|(_, r)| r.clone()).collect())
+    }
+
+    fn for_each_record(
+        &self,
+        after: u64,
+        visit: &mut dyn FnMut(RecordedRef<'_>) -> Visit,
+    ) -> Result<(), Error> {
+        for record in self.log.range(after.saturating_add(1)..).map(|(_, r)| r) {
+            if visit(record.as_ref()).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn idempotent(&self, key: &str) -> Result<Option<String>, Error> {
+        Ok(self.replies.get(key).cloned())
+    }
+
+    fn stream(&self, stream: &StreamId) -> Result<Option<StreamState>, Error> {
+        Ok(self.streams.get(stream).map(|s| s.state.clone()))
+    }
+
+    fn snapshot(&self, stream: &StreamId) -> Result<Option<StoredSnapshot>, Error> {
+        let found = self.streams.get(stream);
+        Ok(found.and_then(|s| s.state.snapshot.clone()))
+    }
+
+    fn open_streams(&self) -> Result<Vec<StreamState>, Error> {
+        let all = self.by_age().into_iter().map(|s| &s.state);
+        let live = all.filter(|s| s.head.open || !s.owed.is_empty());
+        Ok(live.cloned().collect())
+    }
+
+    fn due(&self, mono_ms: u64) -> Result<Vec<(StreamId, Owed)>, Error> {
+        let mut due = Vec::new();
+        for (id, stream) in &self.streams {
+            let timers = stream.state.owed.iter();
+            let past = timers.filter(|o| o.due_mono_ms.is_some_and(|t| t <= mono_ms));
+            due.extend(past.map(|o| (id.clone(), o.clone())));
+        }
+        due.sort_by(|(a, x), (b, y)| (x.due_mono_ms, a, &x.key).cmp(&(y.due_mono_ms, b, &y.key)));
+        Ok(due)
+    }
+
+    fn cards(
+        &self,
+        query: CardQuery<'_>,
+        visit: &mut dyn FnMut(CardRef<'_>) -> Visit,
+    ) -> Result<Option<Cursor>, Error> {
+        let mut left = query.limit;
+        if left == 0 {
+            return Ok(query.after);
+        }
+        let by_age = self.by_age();
+        for half in query.halves() {
+            let of_kind = by_age.iter().rev().filter(|s| {
+                let head = &s.state.head;
+                head.stream.kind() == query.kind
+                    && head.open == half.open
+                    && head.created_seq < half.created_seq
+            });
+            for stream in of_kind {
+                left -= 1;
+                let card = stream.card();
+                let cursor = card.cursor();
+                if visit(card).is_break() || left == 0 {
+                    return Ok(Some(cursor));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn for_each_stream(&self, visit: &mut dyn FnMut(StreamHead) -> Visit) -> Result<(), Error> {
+        for stream in self.by_age() {
+            if visit(stream.state.head.clone()).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn for_each_idempotent(&self, visit: &mut dyn FnMut(&str, &str) -> Visit) -> Result<(), Error> {
+        for (key, reply) in &self.replies {
+            if visit(key, reply).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn archivable(&self, before_wall_ms: i64, limit: usize) -> Result<Vec<StreamId>, Error> {
+        let all = self.by_age().into_iter();
+        let old = all.filter(|s| s.may_be_archived(before_wall_ms));
+        let ids = old.map(|s| s.state.head.stream.clone());
+        Ok(ids.take(limit).collect())
+    }
+
+    fn frozen(&self, read: &mut dyn FnMut(&dyn ReadLedger)) -> Result<(), Error> {
+        read(self);
+        Ok(())
+    }
+}
+
+/// What is owed is a set; it is kept in the order of its keys, as on disk.
+fn sorted(mut owed: Vec<Owed>) -> Vec<Owed> {
+    owed.sort();
+    owed
+}

@@ -1,0 +1,167 @@
+//! Appending: one batch, one transaction.
+
+use rusqlite::Connection;
+
+use super::ledger::{Kinds, Point, SqliteLedger};
+use super::rows::{self, Frame, Place, StreamRow};
+use crate::{
+    AppendError, ArchiveError, Archived, Batch, Committed, Ledger, NewEvent, Recorded, StreamId,
+    StreamWrite,
+};
+
+impl Ledger for SqliteLedger {
+    fn append(&mut self, batch: Batch) -> Result<Committed, AppendError> {
+        batch.check()?;
+        if let Some(why) = &self.unknown {
+            let why = why.to_string();
+            return Err(AppendError::ReadOnly { why });
+        }
+        self.reached(Point::AppendBegun);
+        let staged = self.stage(&batch)?;
+        self.reached(Point::AppendCommitted);
+        for (kind, v) in staged.new_kinds {
+            self.kinds.insert(kind, v);
+        }
+        self.last_seq = staged.seqs.last().copied().unwrap_or(self.last_seq);
+        Ok(Committed::new(self.last_seq, into_records(batch, staged.seqs)))
+    }
+
+    fn archive(&mut self, streams: &[StreamId]) -> Result<Archived, ArchiveError> {
+        self.archive_streams(streams)
+    }
+}
+
+/// What came of writing a batch.
+#[derive(Default)]
+struct Staged {
+    seqs: Vec<u64>,
+    new_kinds: Vec<(String, u16)>,
+}
+
+impl SqliteLedger {
+    fn stage(&mut self, batch: &Batch) -> Result<Staged, AppendError> {
+        let db = &self.reader.db;
+        let tx = db.begin()?;
+        let mut staged = Staged::default();
+        let storage = |e| AppendError::Storage(db.error(e));
+        refuse_duplicates(&tx, batch).map_err(storage)?.map_or(Ok(()), Err)?;
+        for write in &batch.writes {
+            let place = rows::place(&tx, &write.stream).map_err(storage)?;
+            check_place(write, place.as_ref())?;
+            staged.write(&tx, batch, write, place).map_err(storage)?;
+        }
+        staged.kinds(&tx, batch, &self.kinds, &self.software).map_err(storage)?;
+        for one in &batch.idempotency {
+            rows::put_reply(&tx, &one.key, &one.reply).map_err(storage)?;
+        }
+        if let Some(probe) = &mut self.probe {
+            probe(Point::AppendStaged);
+        }
+        tx.commit().map_err(storage)?;
+        Ok(staged)
+    }
+}
+
+impl Staged {
+    fn write(
+        &mut self,
+        conn: &Connection,
+        batch: &Batch,
+        write: &StreamWrite,
+        place: Option<Place>,
+    ) -> rusqlite::Result<()> {
+        let frame = Frame { stream: &write.stream, at: batch.at, actor: &batch.actor };
+        let first = self.seqs.len();
+        let version = write.expected + 1;
+        rows::insert_events(conn, &frame, version, &write.events, |seq| self.seqs.push(seq))?;
+        let row = StreamRow {
+            stream: &write.stream,
+            created_seq: self.seqs[first],
+            version: write.expected + write.events.len() as u64,
+            open: write.open,
+            changed_ms: batch.at.wall_ms,
+            card: write.card.as_deref(),
+        };
+        put_stream(conn, &row, place)?;
+        rows::replace_owed(conn, &write.stream, &write.owed)?;
+        match &write.snapshot {
+            Some(snapshot) => rows::put_snapshot(conn, &write.stream, row.version, snapshot),
+            None => Ok(()),
+        }
+    }
+
+    /// Records the kinds of events that the ledger has not seen.
+    fn kinds(
+        &mut self,
+        conn: &Connection,
+        batch: &Batch,
+        seen: &Kinds,
+        software: &str,
+    ) -> rusqlite::Result<()> {
+        let events = batch.writes.iter().flat_map(|w| &w.events);
+        for NewEvent { kind, v, .. } in events.filter(|e| !seen.contains(&e.kind, e.v)) {
+            rows::put_kind(conn, kind, *v, software)?;
+            self.new_kinds.push((kind.clone(), *v));
+        }
+        Ok(())
+    }
+}
+
+fn refuse_duplicates(conn: &Connection, batch: &Batch) -> rusqlite::Result<Option<AppendError>> {
+    for one in &batch.idempotency {
+        if let Some(reply) = rows::reply(conn, &one.key)? {
+            let key = one.key.clone();
+            return Ok(Some(AppendError::Duplicate { key, reply }));
+        }
+    }
+    Ok(None)
+}
+
+fn check_place(write: &StreamWrite, place: Option<&Place>) -> Result<(), AppendError> {
+    let stream = || write.stream.clone();
+    if place.is_some_and(|p| p.archived) {
+        return Err(AppendError::Archived { stream: stream() });
+    }
+    let found = place.map_or(0, |p| p.version);
+    if found == write.expected {
+        return Ok(());
+    }
+    Err(AppendError::Conflict { stream: stream(), expected: write.expected, found })
+}
+
+fn put_stream(
+    conn: &Connection,
+    row: &StreamRow<'_>,
+    place: Option<Place>,
+) -> rusqlite::Result<()> {
+    let Some(place) = place else {
+        return rows::insert_stream(conn, row);
+    };
+    rows::update_stream(conn, row)?;
+    if place.open != row.open {
+        rows::set_open(conn, row.stream, row.open)?;
+    }
+    Ok(())
+}
+
+/// Turns what was asked for into what was recorded, without copying the events.
+fn into_records(batch: Batch, seqs: Vec<u64>) -> Vec<Recorded> {
+    let mut records = Vec::with_capacity(seqs.len());
+    let mut seqs = seqs.into_iter();
+    for write in batch.writes {
+        let numbered = (write.expected + 1..).zip(seqs.by_ref());
+        for (event, (version, seq)) in write.events.into_iter().zip(numbered) {
+            records.push(Recorded {
+                seq,
+                stream: write.stream.clone(),
+                version,
+                kind: event.kind,
+                v: event.v,
+                at: batch.at,
+                actor: batch.actor.clone(),
+                data: event.data,
+            });
+        }
+    }
+    records
+}

@@ -1,0 +1,236 @@
+//! Retention: whole closed streams leave the log for a file, and stay readable from there.
+//!
+//! The file is durable before its events are deleted, so a crash in between leaves a file too many and nothing too few;
+//! the next run writes that file again.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::db::{Db, count, int};
+use super::files;
+use super::ledger::{Point, SqliteLedger};
+use super::read::scan_stream;
+use super::rows;
+use crate::export::{self, write_record};
+use crate::lines::{Line, LineReader, LineWriter};
+use crate::port::distinct;
+use crate::{ArchiveError, Archived, Error, Recorded, StreamId};
+
+impl SqliteLedger {
+    pub(crate) fn archive_streams(
+        &mut self,
+        streams: &[StreamId],
+    ) -> Result<Archived, ArchiveError> {
+        if let Some(why) = &self.unknown {
+            let why = why.to_string();
+            return Err(ArchiveError::ReadOnly { why });
+        }
+        let streams = distinct(streams)?;
+        let db = &self.reader.db;
+        for stream in &streams {
+            check_archivable(db, stream)?;
+        }
+        let (file, sections) = write_file(db, &streams)?;
+        self.reached(Point::ArchiveWritten);
+        move_out(&self.reader.db, &file, &sections)?;
+        self.reached(Point::ArchiveCommitted);
+        Ok(Archived {
+            streams: sections.len(),
+            records: sections.iter().map(|s| s.records).sum(),
+            file: Some(file),
+        })
+    }
+}
+
+/// Reads the events of an archived stream; `None` if the stream is not archived.
+pub(crate) fn read(db: &Db, stream: &StreamId) -> Result<Option<Vec<Recorded>>, Error> {
+    let Some((file, section)) = db.run(|conn| find(conn, stream))? else {
+        return Ok(None);
+    };
+    let path = db.paths.archive.join(file);
+    let records = read_section(&path, &section).map_err(|what| Error::Archive {
+        stream: stream.clone(),
+        path,
+        what,
+    })?;
+    Ok(Some(records))
+}
+
+/// Where in an archive file a stream is, and the sum over it.
+struct Section {
+    stream: StreamId,
+    offset: u64,
+    bytes: u64,
+    records: u64,
+    sum: String,
+}
+
+fn check_archivable(db: &Db, stream: &StreamId) -> Result<(), ArchiveError> {
+    let place = db.run(|conn| rows::place(conn, stream))?;
+    let owed = db.run(|conn| rows::owed_by(conn, stream))?;
+    let stream = stream.clone();
+    match (place, owed.into_iter().next()) {
+        (None, _) => Err(ArchiveError::Missing { stream }),
+        (Some(place), _) if place.archived => Err(ArchiveError::Already { stream }),
+        (Some(place), _) if place.open => Err(ArchiveError::Open { stream }),
+        (Some(_), Some(owed)) => Err(ArchiveError::Owes { stream, key: owed.key }),
+        (Some(_), None) => Ok(()),
+    }
+}
+
+/// Writes the events of the streams to a durable file, named by the first and last `seq` in it.
+fn write_file(db: &Db, streams: &[&StreamId]) -> Result<(String, Vec<Section>), Error> {
+    let dir = &db.paths.archive;
+    files::make_dir(dir)?;
+    let fresh = dir.join("unfinished.tmp");
+    let written = write_sections(db, &fresh, streams);
+    let (seqs, sections) = match written {
+        Ok(written) => written,
+        Err(error) => {
+            // What it holds is still in the log.
+            drop(fs::remove_file(&fresh));
+            return Err(error);
+        }
+    };
+    let name = format!("{}-{}.jsonl", seqs.0, seqs.1);
+    // A file of this name can only be left over from a crash: its first event was still in the log.
+    fs::rename(&fresh, dir.join(&name)).map_err(|e| Error::io("name", &fresh, e))?;
+    files::sync_dir(dir)?;
+    files::sync_dir(&db.paths.dir)?;
+    Ok((name, sections))
+}
+
+fn write_sections(
+    db: &Db,
+    path: &Path,
+    streams: &[&StreamId],
+) -> Result<((u64, u64), Vec<Section>), Error> {
+    let failed = |e| Error::io("write", path, e);
+    let file =
+        files::private().write(true).create(true).truncate(true).open(path).map_err(failed)?;
+    let mut lines = LineWriter::new(BufWriter::new(file));
+    let mut sections = Vec::new();
+    let mut seqs = (u64::MAX, 0);
+    for stream in streams {
+        let records = whole_stream(db, stream)?;
+        for record in &records {
+            seqs = (seqs.0.min(record.seq), seqs.1.max(record.seq));
+        }
+        sections.push(write_section(&mut lines, path, stream, &records)?);
+    }
+    let mut out = lines.into_inner();
+    out.flush().map_err(failed)?;
+    out.get_ref().sync_all().map_err(failed)?;
+    Ok((seqs, sections))
+}
+
+fn write_section(
+    lines: &mut LineWriter<BufWriter<File>>,
+    path: &Path,
+    stream: &StreamId,
+    records: &[Recorded],
+) -> Result<Section, Error> {
+    let offset = lines.bytes();
+    for record in records {
+        write_record(lines, record).map_err(|e| match e {
+            export::Error::Write(e) => Error::io("write", path, e),
+            export::Error::Read(e) => e,
+        })?;
+    }
+    Ok(Section {
+        stream: stream.clone(),
+        offset,
+        bytes: lines.bytes() - offset,
+        records: records.len() as u64,
+        sum: lines.end_section(),
+    })
+}
+
+/// Reads all events of a stream and makes sure that they are all.
+fn whole_stream(db: &Db, stream: &StreamId) -> Result<Vec<Recorded>, Error> {
+    let records: Vec<_> = scan_stream(db, stream, 0)?.into_iter().collect::<Result<_, _>>()?;
+    let version = db.run(|conn| rows::place(conn, stream))?.map(|p| p.version);
+    let gapless = (1..).zip(&records).all(|(v, record)| record.version == v);
+    if gapless && version == Some(records.len() as u64) {
+        return Ok(records);
+    }
+    Err(db.corrupt(format!("events of {stream} are missing")))
+}
+
+/// Deletes the events and records where they are now, in one transaction.
+fn move_out(db: &Db, file: &str, sections: &[Section]) -> Result<(), Error> {
+    let tx = db.begin()?;
+    db.run(|conn| {
+        for section in sections {
+            move_section(conn, file, section)?;
+        }
+        Ok(())
+    })?;
+    tx.commit().map_err(|e| db.error(e))
+}
+
+fn move_section(conn: &Connection, file: &str, section: &Section) -> rusqlite::Result<()> {
+    conn.prepare_cached("DELETE FROM event WHERE stream = ?1")?
+        .execute([section.stream.as_str()])?;
+    rows::drop_snapshot(conn, &section.stream)?;
+    conn.prepare_cached(
+        "UPDATE stream SET archive_file = ?2, archive_offset = ?3, archive_bytes = ?4, archive_sum = ?5
+         WHERE id = ?1",
+    )?
+    .execute(params![
+        section.stream.as_str(),
+        file,
+        int(section.offset),
+        int(section.bytes),
+        section.sum,
+    ])
+    .map(drop)
+}
+
+fn find(conn: &Connection, stream: &StreamId) -> rusqlite::Result<Option<(String, Section)>> {
+    conn.prepare_cached(
+        "SELECT archive_file, archive_offset, archive_bytes, version, archive_sum
+         FROM stream WHERE id = ?1 AND archive_file IS NOT NULL",
+    )?
+    .query_row([stream.as_str()], |row| {
+        let section = Section {
+            stream: stream.clone(),
+            offset: count(row, 1)?,
+            bytes: count(row, 2)?,
+            records: count(row, 3)?,
+            sum: row.get(4)?,
+        };
+        Ok((row.get(0)?, section))
+    })
+    .optional()
+}
+
+fn read_section(path: &Path, section: &Section) -> Result<Vec<Recorded>, String> {
+    let input = open_section(path, section).map_err(|e| e.to_string())?;
+    let mut lines = LineReader::new(input);
+    let mut records = Vec::new();
+    while (records.len() as u64) < section.records {
+        let line = lines.next_line().map_err(|e| e.to_string())?;
+        let Line::Record(line) = line else {
+            return Err("it holds something else than events".to_owned());
+        };
+        let record = line.into_recorded().map_err(|e| e.to_string())?;
+        if record.stream != section.stream {
+            return Err(format!("it holds events of {}", record.stream));
+        }
+        records.push(record);
+    }
+    if lines.total() != section.sum {
+        return Err("its sum does not fit: it was altered".to_owned());
+    }
+    Ok(records)
+}
+
+fn open_section(path: &Path, section: &Section) -> io::Result<BufReader<io::Take<File>>> {
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(section.offset))?;
+    Ok(BufReader::new(file.take(section.bytes)))
+}

@@ -1,0 +1,127 @@
+//! A connection, its place on disk, and how its errors are named.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, Row, Transaction, TransactionBehavior};
+
+use super::files::Paths;
+use super::open::Durability;
+use crate::Error;
+
+// Older releases can corrupt a log that several connections write and checkpoint.
+const _: () =
+    assert!(libsqlite3_sys::SQLITE_VERSION_NUMBER >= 3_051_003, "SQLite 3.51.3 or newer is needed");
+
+/// How long a statement waits for a lock that another process holds.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// The page cache of a connection, in KiB; small, as an idle daemon keeps it.
+const CACHE_KIB: i64 = 2000;
+/// The pages of the write-ahead log after which it is folded back into the database.
+const CHECKPOINT_PAGES: i64 = 1000;
+/// The size that the write-ahead log is cut down to afterwards, in bytes.
+const WAL_KEEP_BYTES: i64 = 8 * 1024 * 1024;
+/// How many prepared statements a connection keeps.
+const STATEMENTS: usize = 48;
+
+/// A connection to a ledger's database.
+#[derive(Debug)]
+pub(crate) struct Db {
+    pub(crate) conn: Connection,
+    pub(crate) paths: Paths,
+}
+
+/// Whatever reads through a connection.
+pub(crate) trait Connected {
+    fn db(&self) -> &Db;
+}
+
+impl Db {
+    /// Opens an existing file for writing.
+    pub(crate) fn writer(paths: Paths, durability: Durability) -> Result<Self, Error> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let db = Self::open(paths, flags)?;
+        db.run(|conn| {
+            conn.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
+            conn.pragma_update(None, "synchronous", durability.pragma())?;
+            conn.pragma_update(None, "foreign_keys", true)?;
+            conn.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+            conn.pragma_update(None, "journal_size_limit", WAL_KEEP_BYTES)
+        })?;
+        Ok(db)
+    }
+
+    /// Opens an existing file for reading, beside the process that writes it.
+    pub(crate) fn reader(paths: Paths) -> Result<Self, Error> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let db = Self::open(paths, flags)?;
+        db.run(|conn| conn.pragma_update(None, "query_only", true))?;
+        Ok(db)
+    }
+
+    fn open(paths: Paths, flags: OpenFlags) -> Result<Self, Error> {
+        let conn = Connection::open_with_flags(&paths.db, flags)
+            .map_err(|e| Error::sqlite(&paths.db, e))?;
+        let db = Self { conn, paths };
+        db.run(|conn| {
+            // First of all, as every later statement may meet a lock.
+            conn.busy_timeout(BUSY_TIMEOUT)?;
+            conn.set_prepared_statement_cache_capacity(STATEMENTS);
+            conn.pragma_update(None, "temp_store", "MEMORY")?;
+            conn.pragma_update(None, "cache_size", -CACHE_KIB)
+        })?;
+        Ok(db)
+    }
+
+    /// Runs statements and names the file in their error.
+    pub(crate) fn run<T>(
+        &self,
+        statements: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, Error> {
+        statements(&self.conn).map_err(|e| self.error(e))
+    }
+
+    /// Begins to write; what is not committed is undone when it is dropped.
+    pub(crate) fn begin(&self) -> Result<Transaction<'_>, Error> {
+        Transaction::new_unchecked(&self.conn, TransactionBehavior::Immediate)
+            .map_err(|e| self.error(e))
+    }
+
+    pub(crate) fn error(&self, source: rusqlite::Error) -> Error {
+        Error::sqlite(&self.paths.db, source)
+    }
+
+    pub(crate) fn corrupt(&self, what: impl Into<String>) -> Error {
+        corrupt(&self.paths.db, what)
+    }
+}
+
+pub(crate) fn corrupt(path: &Path, what: impl Into<String>) -> Error {
+    Error::Corrupt { path: path.to_path_buf(), what: what.into() }
+}
+
+/// A count for SQLite, whose integers have 63 bits. Counts are checked before they are written; in a query the end will do.
+pub(crate) fn int(n: u64) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+/// A count out of SQLite.
+pub(crate) fn count(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    let n: i64 = row.get(column)?;
+    u64::try_from(n).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, n))
+}
+
+/// A text out of SQLite, on loan until the next row.
+pub(crate) fn text<'r>(row: &'r Row<'_>, column: usize) -> rusqlite::Result<&'r str> {
+    let value = row.get_ref(column)?;
+    value.as_str().map_err(|e| {
+        rusqlite::Error::FromSqlConversionFailure(column, value.data_type(), Box::new(e))
+    })
+}
+
+/// A text to be shown, whatever bytes it has.
+pub(crate) fn lossy_text(row: &Row<'_>, column: usize) -> rusqlite::Result<String> {
+    let value = row.get_ref(column)?;
+    let bytes = value.as_bytes().unwrap_or_default();
+    Ok(String::from_utf8_lossy(bytes).into_owned())
+}

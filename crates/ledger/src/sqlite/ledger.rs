@@ -1,0 +1,120 @@
+//! The writing and the reading end of a ledger on SQLite.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::fs::File;
+
+use super::db::{Connected, Db};
+use super::files;
+
+/// A ledger opened for reading, beside the process that writes it.
+#[derive(Debug)]
+pub struct SqliteReader {
+    pub(crate) db: Db,
+}
+
+/// The one writer of a ledger; it holds the lock as long as it lives.
+pub struct SqliteLedger {
+    pub(crate) reader: SqliteReader,
+    pub(crate) kinds: Kinds,
+    pub(crate) unknown: Option<ReadOnly>,
+    pub(crate) last_seq: u64,
+    pub(crate) software: String,
+    pub(crate) probe: Option<Probe>,
+    // The last field, so that the database is closed before the lock is let go.
+    pub(crate) _lock: File,
+}
+
+/// Why a ledger can only be read: it has events that this program does not know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadOnly {
+    /// Kind, version, and the version of the program that first recorded it.
+    pub kinds: Vec<(String, u16, String)>,
+}
+
+/// A step at which a test may stop the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Point {
+    AppendBegun,
+    /// All rows are written, the commit is next.
+    AppendStaged,
+    AppendCommitted,
+    /// The archive file is durable, its events are still in the log.
+    ArchiveWritten,
+    ArchiveCommitted,
+}
+
+/// Told of every step as it is reached.
+pub type Probe = Box<dyn FnMut(Point) + Send>;
+
+/// The kinds and versions of events that the ledger holds.
+#[derive(Debug, Default)]
+pub(crate) struct Kinds(BTreeMap<String, BTreeSet<u16>>);
+
+impl SqliteLedger {
+    /// Says why the ledger can only be read, if so.
+    pub fn read_only(&self) -> Option<&ReadOnly> {
+        self.unknown.as_ref()
+    }
+
+    /// Has every step reported, for tests that crash in the middle of one.
+    pub fn set_probe(&mut self, probe: Probe) {
+        self.probe = Some(probe);
+    }
+
+    pub(crate) fn reached(&mut self, point: Point) {
+        if let Some(probe) = &mut self.probe {
+            probe(point);
+        }
+    }
+}
+
+impl Drop for SqliteLedger {
+    fn drop(&mut self) {
+        // The marker only gets better by this; without it, the one written at opening stays true.
+        drop(files::write_marker(&self.reader.db.paths, self.last_seq));
+    }
+}
+
+impl fmt::Debug for SqliteLedger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteLedger")
+            .field("dir", &self.reader.db.paths.dir)
+            .field("last_seq", &self.last_seq)
+            .field("read_only", &self.unknown)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for ReadOnly {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("it holds events that this program does not know:")?;
+        for (i, (kind, v, software)) in self.kinds.iter().enumerate() {
+            let comma = if i == 0 { "" } else { "," };
+            write!(f, "{comma} `{kind}` version {v} (first recorded by {software})")?;
+        }
+        f.write_str("; use that version or a newer one")
+    }
+}
+
+impl Connected for SqliteReader {
+    fn db(&self) -> &Db {
+        &self.db
+    }
+}
+
+impl Connected for SqliteLedger {
+    fn db(&self) -> &Db {
+        &self.reader.db
+    }
+}
+
+impl Kinds {
+    pub(crate) fn contains(&self, kind: &str, v: u16) -> bool {
+        self.0.get(kind).is_some_and(|versions| versions.contains(&v))
+    }
+
+    pub(crate) fn insert(&mut self, kind: String, v: u16) {
+        self.0.entry(kind).or_default().insert(v);
+    }
+}

@@ -1,0 +1,21 @@
+//! The ledger on SQLite: one writing process, any number of readers.
+
+mod append;
+mod archive;
+mod backup;
+mod db;
+mod files;
+mod import;
+mod ledger;
+mod open;
+mod read;
+mod rows;
+mod schema;
+mod verify;
+
+pub use backup::Error as BackupError;
+pub use import::{Error as ImportError, Imported};
+pub use ledger::{Point, Probe, ReadOnly, SqliteLedger, SqliteReader};
+pub use open::{Durability, Error as OpenError, OpenOptions};
+pub use schema::SCHEMA_VERSION;
+pub use verify::{Difference, Report, verify};

@@ -1,0 +1,204 @@
+//! Opening a ledger, and everything that is looked at before it is trusted.
+
+use std::path::{Path, PathBuf};
+
+use super::db::Db;
+use super::files::{self, Found, Paths};
+use super::ledger::{Kinds, ReadOnly, SqliteLedger, SqliteReader};
+use super::{rows, schema};
+use crate::{Known, ReadLedger};
+
+/// How to open a ledger for writing.
+pub struct OpenOptions<'a> {
+    /// Which events this program understands; others make the ledger read-only.
+    pub known: Known<'a>,
+    /// The version of this program, remembered with every kind of event that it records first.
+    pub software: &'a str,
+    pub durability: Durability,
+}
+
+/// What an acknowledged append survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// A power failure.
+    Full,
+    /// Only a crash of this process. For showing that a test of durability can fail.
+    ProcessOnly,
+}
+
+/// Why a ledger was not opened.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("the ledger is in use{}; its lock is {}", by(pid), path.display())]
+    Locked { path: PathBuf, pid: Option<u32> },
+    #[error("there is no ledger in {}", path.display())]
+    Missing { path: PathBuf },
+    /// It was there before; an empty one must not take its place.
+    #[error(
+        "{} is missing or empty, though a ledger was created here; restore a `provost ledger backup`, or move the directory away to start afresh",
+        path.display()
+    )]
+    Vanished { path: PathBuf },
+    #[error("{} is a database, but not a ledger", path.display())]
+    NotALedger { path: PathBuf },
+    #[error(
+        "{} has tables of version {found}, and this program knows up to {supported}; use a newer provost",
+        path.display()
+    )]
+    Newer { path: PathBuf, found: u32, supported: u32 },
+    #[error(
+        "{} ends at record {found}, but it once reached {known}: it was replaced by an older copy or lost its log; if that was intended, delete {}",
+        path.display(),
+        marker.display()
+    )]
+    Older { path: PathBuf, marker: PathBuf, found: u64, known: u64 },
+    #[error(transparent)]
+    Storage(#[from] crate::Error),
+}
+
+impl SqliteLedger {
+    /// Opens the ledger in a directory for writing; creates it if there is none and never was.
+    pub fn open(dir: &Path, options: &OpenOptions<'_>) -> Result<Self, Error> {
+        let paths = Paths::new(dir);
+        files::make_dir(dir)?;
+        let lock = files::lock(&paths)?;
+        let known = match files::inspect(&paths)? {
+            Found::Nothing => {
+                files::create_db(&paths)?;
+                None
+            }
+            Found::Ledger { known } => known,
+        };
+        let db = Db::writer(paths, options.durability)?;
+        check_tables(&db, known.is_some())?;
+        db.run(schema::migrate)?;
+        let reader = SqliteReader { db };
+        let last_seq = check_end(&reader, known)?;
+        mark(&reader.db.paths, known, last_seq)?;
+        let (kinds, unknown) = load_kinds(&reader.db, options.known)?;
+        Ok(Self {
+            reader,
+            kinds,
+            unknown,
+            last_seq,
+            software: options.software.to_owned(),
+            probe: None,
+            _lock: lock,
+        })
+    }
+
+    /// Opens a ledger for reading, beside the process that writes it.
+    pub fn open_reader(dir: &Path) -> Result<SqliteReader, Error> {
+        SqliteReader::open(dir)
+    }
+}
+
+impl SqliteReader {
+    /// Opens the ledger in a directory for reading, without taking its lock.
+    pub fn open(dir: &Path) -> Result<Self, Error> {
+        let paths = Paths::new(dir);
+        let known = match files::inspect(&paths)? {
+            Found::Nothing => return Err(Error::Missing { path: paths.dir }),
+            Found::Ledger { known } => known,
+        };
+        let db = Db::reader(paths)?;
+        match check_tables(&db, known.is_some())? {
+            Tables::None => return Err(Error::Missing { path: db.paths.dir }),
+            Tables::Some => {}
+        }
+        let reader = Self { db };
+        check_end(&reader, known)?;
+        Ok(reader)
+    }
+}
+
+impl Durability {
+    pub(crate) fn pragma(self) -> &'static str {
+        match self {
+            Self::Full => "FULL",
+            Self::ProcessOnly => "OFF",
+        }
+    }
+}
+
+enum Tables {
+    None,
+    Some,
+}
+
+/// Refuses foreign databases, tables of a newer program, and tables that were there and are not.
+fn check_tables(db: &Db, created: bool) -> Result<Tables, Error> {
+    let path = db.paths.db.clone();
+    let found = db.run(schema::version)?;
+    let tables: u64 = db.run(|conn| {
+        conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| super::db::count(row, 0))
+    })?;
+    if tables == 0 && found == 0 {
+        if created {
+            return Err(db.corrupt("its tables are missing").into());
+        }
+        return Ok(Tables::None);
+    }
+    if db.run(schema::application_id)? != schema::APPLICATION_ID {
+        return Err(Error::NotALedger { path });
+    }
+    let supported = schema::SCHEMA_VERSION;
+    if found > supported {
+        return Err(Error::Newer { path, found, supported });
+    }
+    Ok(Tables::Some)
+}
+
+/// Compares the end of the log with how far it is known to have reached.
+fn check_end(reader: &SqliteReader, known: Option<u64>) -> Result<u64, Error> {
+    let found = reader.last_seq()?;
+    let db = &reader.db;
+    let highest = db.run(rows::highest_seq)?;
+    if highest > found {
+        return Err(db.corrupt("its counter is behind its records").into());
+    }
+    match known {
+        Some(known) if known > found => Err(Error::Older {
+            path: db.paths.db.clone(),
+            marker: db.paths.marker.clone(),
+            found,
+            known,
+        }),
+        _ => Ok(found),
+    }
+}
+
+/// Renews the marker. A full disk must not keep an existing ledger shut: its older marker still protects it.
+fn mark(paths: &Paths, known: Option<u64>, last_seq: u64) -> Result<(), Error> {
+    if known == Some(last_seq) {
+        return Ok(());
+    }
+    match files::write_marker(paths, last_seq) {
+        Err(crate::Error::Full { .. }) if known.is_some() => Ok(()),
+        result => {
+            result?;
+            Ok(files::sync_dir(&paths.dir)?)
+        }
+    }
+}
+
+/// Loads the kinds of recorded events; those that this program does not know make the ledger read-only.
+fn load_kinds(db: &Db, known: Known<'_>) -> Result<(Kinds, Option<ReadOnly>), Error> {
+    let mut kinds = Kinds::default();
+    let mut unknown = ReadOnly { kinds: Vec::new() };
+    for (kind, v, software) in db.run(rows::kinds)? {
+        if !known(&kind, v) {
+            unknown.kinds.push((kind.clone(), v, software));
+        }
+        kinds.insert(kind, v);
+    }
+    let unknown = (!unknown.kinds.is_empty()).then_some(unknown);
+    Ok((kinds, unknown))
+}
+
+fn by(pid: &Option<u32>) -> String {
+    match pid {
+        Some(pid) => format!(" by process {pid}"),
+        None => String::new(),
+    }
+}

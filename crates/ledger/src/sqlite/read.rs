@@ -1,0 +1,261 @@
+//! Reading: the same for the writer and for readers beside it.
+
+use std::borrow::Cow;
+
+use rusqlite::types::ValueRef;
+use rusqlite::{OptionalExtension, Row, Rows, params};
+
+use super::archive;
+use super::db::{Connected, Db, count, int, text};
+use super::rows::{self, HEAD, RECORD};
+use crate::{
+    CardQuery, CardRef, Cursor, Error, Owed, ReadLedger, Recorded, RecordedRef, StoredSnapshot,
+    StreamHead, StreamId, StreamState, Visit,
+};
+
+impl<T: Connected> ReadLedger for T {
+    fn last_seq(&self) -> Result<u64, Error> {
+        self.db().run(rows::last_seq)
+    }
+
+    fn read_stream(&self, stream: &StreamId, after_version: u64) -> Result<Vec<Recorded>, Error> {
+        let db = self.db();
+        let live: Vec<_> =
+            scan_stream(db, stream, after_version)?.into_iter().collect::<Result<_, _>>()?;
+        if !live.is_empty() {
+            return Ok(live);
+        }
+        let mut archived = archive::read(db, stream)?.unwrap_or_default();
+        archived.retain(|record| record.version > after_version);
+        Ok(archived)
+    }
+
+    fn read_after(&self, seq: u64, limit: usize) -> Result<Vec<Recorded>, Error> {
+        let mut page = Vec::new();
+        visit_records(self.db(), seq, limit as u64, &mut |record| {
+            page.push(record.to_owned());
+            Visit::Continue(())
+        })?;
+        Ok(page)
+    }
+
+    fn for_each_record(
+        &self,
+        after: u64,
+        visit: &mut dyn FnMut(RecordedRef<'_>) -> Visit,
+    ) -> Result<(), Error> {
+        visit_records(self.db(), after, u64::MAX, visit)
+    }
+
+    fn idempotent(&self, key: &str) -> Result<Option<String>, Error> {
+        self.db().run(|conn| rows::reply(conn, key))
+    }
+
+    fn stream(&self, stream: &StreamId) -> Result<Option<StreamState>, Error> {
+        self.db().run(|conn| {
+            let sql = format!("SELECT {HEAD}, card FROM stream WHERE id = ?1");
+            let mut statement = conn.prepare_cached(&sql)?;
+            statement.query_row([stream.as_str()], |row| state(self.db(), row)).optional()
+        })
+    }
+
+    fn snapshot(&self, stream: &StreamId) -> Result<Option<StoredSnapshot>, Error> {
+        self.db().run(|conn| rows::snapshot(conn, stream))
+    }
+
+    fn open_streams(&self) -> Result<Vec<StreamState>, Error> {
+        self.db().run(|conn| {
+            let sql = format!(
+                "SELECT {HEAD}, card FROM stream
+                 WHERE id IN (SELECT id FROM stream WHERE open = 1 UNION SELECT stream FROM owed)
+                 ORDER BY created_seq"
+            );
+            let mut statement = conn.prepare(&sql)?;
+            let states = statement.query_map([], |row| state(self.db(), row))?;
+            states.collect()
+        })
+    }
+
+    fn due(&self, mono_ms: u64) -> Result<Vec<(StreamId, Owed)>, Error> {
+        self.db().run(|conn| {
+            let mut statement = conn.prepare_cached(
+                "SELECT stream, key, kind, due_mono_ms FROM owed
+                 WHERE due_mono_ms <= ?1 ORDER BY due_mono_ms, stream, key",
+            )?;
+            let due = statement.query_map([int(mono_ms)], |row| {
+                Ok((StreamId::stored(row.get(0)?), rows::owed(row, 1)?))
+            })?;
+            due.collect()
+        })
+    }
+
+    fn cards(
+        &self,
+        query: CardQuery<'_>,
+        visit: &mut dyn FnMut(CardRef<'_>) -> Visit,
+    ) -> Result<Option<Cursor>, Error> {
+        let mut left = query.limit as u64;
+        if left == 0 {
+            return Ok(query.after);
+        }
+        for half in query.halves() {
+            let end =
+                self.db().run(|_| visit_cards(self.db(), query.kind, half, &mut left, visit))?;
+            if end.is_some() {
+                return Ok(end);
+            }
+        }
+        Ok(None)
+    }
+
+    fn for_each_stream(&self, visit: &mut dyn FnMut(StreamHead) -> Visit) -> Result<(), Error> {
+        self.db().run(|conn| {
+            let mut statement =
+                conn.prepare(&format!("SELECT {HEAD} FROM stream ORDER BY created_seq"))?;
+            until_break(statement.query([])?, |row| Ok(visit(rows::head(row)?)))
+        })
+    }
+
+    fn for_each_idempotent(&self, visit: &mut dyn FnMut(&str, &str) -> Visit) -> Result<(), Error> {
+        self.db().run(|conn| {
+            let mut statement = conn.prepare("SELECT key, reply FROM idempotency ORDER BY key")?;
+            until_break(statement.query([])?, |row| Ok(visit(text(row, 0)?, text(row, 1)?)))
+        })
+    }
+
+    fn archivable(&self, before_wall_ms: i64, limit: usize) -> Result<Vec<StreamId>, Error> {
+        self.db().run(|conn| {
+            let mut statement = conn.prepare(
+                "SELECT id FROM stream
+                 WHERE open = 0 AND archive_file IS NULL AND changed_ms < ?1
+                   AND NOT EXISTS (SELECT 1 FROM owed WHERE owed.stream = stream.id)
+                 ORDER BY created_seq LIMIT ?2",
+            )?;
+            let ids = statement.query_map(params![before_wall_ms, int(limit as u64)], |row| {
+                row.get(0).map(StreamId::stored)
+            })?;
+            ids.collect()
+        })
+    }
+
+    fn frozen(&self, read: &mut dyn FnMut(&dyn ReadLedger)) -> Result<(), Error> {
+        let db = self.db();
+        // A reading transaction; dropping it ends it, as there is nothing to undo.
+        let _moment = db.conn.unchecked_transaction().map_err(|e| db.error(e))?;
+        read(self);
+        Ok(())
+    }
+}
+
+/// Reads what is in the log of a stream, record by record, so that an unreadable one hides no other.
+pub(crate) fn scan_stream(
+    db: &Db,
+    stream: &StreamId,
+    after_version: u64,
+) -> Result<Vec<Result<Recorded, Error>>, Error> {
+    db.run(|conn| {
+        let sql = format!(
+            "SELECT {RECORD} FROM event WHERE stream = ?1 AND version > ?2 ORDER BY version"
+        );
+        let mut statement = conn.prepare_cached(&sql)?;
+        let mut rows = statement.query(params![stream.as_str(), int(after_version)])?;
+        let mut records = Vec::new();
+        while let Some(row) = rows.next()? {
+            records.push(readable(row).map(RecordedRef::to_owned));
+        }
+        Ok(records)
+    })
+}
+
+fn visit_records(
+    db: &Db,
+    after: u64,
+    limit: u64,
+    visit: &mut dyn FnMut(RecordedRef<'_>) -> Visit,
+) -> Result<(), Error> {
+    let mut fault = None;
+    db.run(|conn| {
+        let sql = format!("SELECT {RECORD} FROM event WHERE seq > ?1 ORDER BY seq LIMIT ?2");
+        let mut statement = conn.prepare_cached(&sql)?;
+        let rows = statement.query([int(after), int(limit)])?;
+        until_break(rows, |row| match readable(row) {
+            Ok(record) => Ok(visit(record)),
+            Err(error) => {
+                fault = Some(error);
+                Ok(Visit::Break(()))
+            }
+        })
+    })?;
+    fault.map_or(Ok(()), Err)
+}
+
+fn visit_cards(
+    db: &Db,
+    kind: &str,
+    half: Cursor,
+    left: &mut u64,
+    visit: &mut dyn FnMut(CardRef<'_>) -> Visit,
+) -> rusqlite::Result<Option<Cursor>> {
+    let sql = format!(
+        "SELECT {HEAD}, card FROM stream
+         WHERE kind = ?1 AND open = ?2 AND created_seq < ?3 ORDER BY created_seq DESC LIMIT ?4"
+    );
+    let mut statement = db.conn.prepare_cached(&sql)?;
+    let created = int(half.created_seq);
+    let mut rows = statement.query(params![kind, half.open, created, int(*left)])?;
+    while let Some(row) = rows.next()? {
+        let card = card(row)?;
+        let cursor = card.cursor();
+        *left -= 1;
+        if visit(card).is_break() || *left == 0 {
+            return Ok(Some(cursor));
+        }
+    }
+    Ok(None)
+}
+
+fn until_break(
+    mut rows: Rows<'_>,
+    mut visit: impl FnMut(&Row<'_>) -> rusqlite::Result<Visit>,
+) -> rusqlite::Result<()> {
+    while let Some(row) = rows.next()? {
+        if visit(row)?.is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn readable<'r>(row: &'r Row<'_>) -> Result<RecordedRef<'r>, Error> {
+    rows::record(row)
+        .map_err(|e| Error::Unreadable { seq: count(row, 0).unwrap_or(0), what: e.to_string() })
+}
+
+fn state(db: &Db, row: &Row<'_>) -> rusqlite::Result<StreamState> {
+    let head = rows::head(row)?;
+    Ok(StreamState {
+        owed: rows::owed_by(&db.conn, &head.stream)?,
+        snapshot: rows::snapshot(&db.conn, &head.stream)?,
+        card: lossy(row, 5)?.map(Cow::into_owned),
+        head,
+    })
+}
+
+fn card<'r>(row: &'r Row<'_>) -> rusqlite::Result<CardRef<'r>> {
+    Ok(CardRef {
+        stream: text(row, 0)?,
+        version: count(row, 1)?,
+        created_seq: count(row, 2)?,
+        open: row.get(3)?,
+        archived: row.get(4)?,
+        card: lossy(row, 5)?,
+    })
+}
+
+/// A text that is only a cache: damage in it is shown, not an error.
+fn lossy<'r>(row: &'r Row<'_>, column: usize) -> rusqlite::Result<Option<Cow<'r, str>>> {
+    Ok(match row.get_ref(column)? {
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Some(String::from_utf8_lossy(bytes)),
+        ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => None,
+    })
+}

@@ -1,0 +1,257 @@
+//! The single rows of the tables: how each is written and read. Transactions belong to the callers.
+
+use rusqlite::{Connection, OptionalExtension, Result, Row, params};
+
+use super::db::{count, int, text};
+use crate::{Moment, NewEvent, Owed, RecordedRef, Snapshot, StoredSnapshot, StreamHead, StreamId};
+
+/// The columns of [`record`], in its order.
+pub(crate) const RECORD: &str = "seq, stream, version, kind, v, wall_ms, mono_ms, actor, data";
+/// The columns of [`head`], in its order.
+pub(crate) const HEAD: &str = "id, version, created_seq, open, archive_file IS NOT NULL";
+
+/// What an append needs to know of a stream.
+pub(crate) struct Place {
+    pub(crate) version: u64,
+    pub(crate) open: bool,
+    pub(crate) archived: bool,
+}
+
+/// What is kept of a stream beside its events.
+pub(crate) struct StreamRow<'a> {
+    pub(crate) stream: &'a StreamId,
+    pub(crate) created_seq: u64,
+    pub(crate) version: u64,
+    pub(crate) open: bool,
+    pub(crate) changed_ms: i64,
+    pub(crate) card: Option<&'a str>,
+}
+
+/// The frame that all events of one write share.
+pub(crate) struct Frame<'a> {
+    pub(crate) stream: &'a StreamId,
+    pub(crate) at: Moment,
+    pub(crate) actor: &'a str,
+}
+
+pub(crate) fn place(conn: &Connection, stream: &StreamId) -> Result<Option<Place>> {
+    conn.prepare_cached("SELECT version, open, archive_file IS NOT NULL FROM stream WHERE id = ?1")?
+        .query_row([stream.as_str()], |row| {
+            Ok(Place { version: count(row, 0)?, open: row.get(1)?, archived: row.get(2)? })
+        })
+        .optional()
+}
+
+/// Inserts events from a version on; tells the `seq` that each was given.
+pub(crate) fn insert_events(
+    conn: &Connection,
+    frame: &Frame<'_>,
+    first_version: u64,
+    events: &[NewEvent],
+    mut inserted: impl FnMut(u64),
+) -> Result<()> {
+    let mut statement = conn.prepare_cached(
+        "INSERT INTO event (stream, version, kind, v, wall_ms, mono_ms, actor, data)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+    )?;
+    for (version, event) in (first_version..).zip(events) {
+        statement.execute(params![
+            frame.stream.as_str(),
+            int(version),
+            event.kind,
+            event.v,
+            frame.at.wall_ms,
+            int(frame.at.mono_ms),
+            frame.actor,
+            event.data,
+        ])?;
+        inserted(conn.last_insert_rowid().unsigned_abs());
+    }
+    Ok(())
+}
+
+/// Inserts a record as it was, with its `seq`.
+pub(crate) fn insert_record(conn: &Connection, record: RecordedRef<'_>) -> Result<()> {
+    conn.prepare_cached(
+        "INSERT INTO event (seq, stream, version, kind, v, wall_ms, mono_ms, actor, data)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+    )?
+    .execute(params![
+        int(record.seq),
+        record.stream,
+        int(record.version),
+        record.kind,
+        record.v,
+        record.at.wall_ms,
+        int(record.at.mono_ms),
+        record.actor,
+        record.data,
+    ])
+    .map(drop)
+}
+
+pub(crate) fn insert_stream(conn: &Connection, row: &StreamRow<'_>) -> Result<()> {
+    conn.prepare_cached(
+        "INSERT INTO stream (id, kind, created_seq, version, open, changed_ms, card)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    )?
+    .execute(params![
+        row.stream.as_str(),
+        row.stream.kind(),
+        int(row.created_seq),
+        int(row.version),
+        row.open,
+        row.changed_ms,
+        row.card,
+    ])
+    .map(drop)
+}
+
+pub(crate) fn update_stream(conn: &Connection, row: &StreamRow<'_>) -> Result<()> {
+    conn.prepare_cached("UPDATE stream SET version = ?2, changed_ms = ?3, card = ?4 WHERE id = ?1")?
+        .execute(params![row.stream.as_str(), int(row.version), row.changed_ms, row.card,])
+        .map(drop)
+}
+
+/// Opens or closes a stream. Apart from [`update_stream`], as it moves the stream in the indexes.
+pub(crate) fn set_open(conn: &Connection, stream: &StreamId, open: bool) -> Result<()> {
+    conn.prepare_cached("UPDATE stream SET open = ?2 WHERE id = ?1")?
+        .execute(params![stream.as_str(), open])
+        .map(drop)
+}
+
+pub(crate) fn set_card(conn: &Connection, stream: &StreamId, card: Option<&str>) -> Result<()> {
+    conn.prepare_cached("UPDATE stream SET card = ?2 WHERE id = ?1")?
+        .execute(params![stream.as_str(), card])
+        .map(drop)
+}
+
+/// Makes `owed` the whole of what a stream owes. An unchanged set, which is the common case, costs one read.
+pub(crate) fn replace_owed(conn: &Connection, stream: &StreamId, owed: &[Owed]) -> Result<()> {
+    let mut wanted: Vec<&Owed> = owed.iter().collect();
+    wanted.sort();
+    if owed_by(conn, stream)?.iter().eq(wanted) {
+        return Ok(());
+    }
+    conn.prepare_cached("DELETE FROM owed WHERE stream = ?1")?.execute([stream.as_str()])?;
+    let mut statement = conn.prepare_cached(
+        "INSERT INTO owed (stream, key, kind, due_mono_ms) VALUES (?1, ?2, ?3, ?4)",
+    )?;
+    for one in owed {
+        let due = one.due_mono_ms.map(int);
+        statement.execute(params![stream.as_str(), one.key, one.kind, due])?;
+    }
+    Ok(())
+}
+
+pub(crate) fn owed_by(conn: &Connection, stream: &StreamId) -> Result<Vec<Owed>> {
+    let mut statement = conn
+        .prepare_cached("SELECT key, kind, due_mono_ms FROM owed WHERE stream = ?1 ORDER BY key")?;
+    statement.query_map([stream.as_str()], |row| owed(row, 0))?.collect()
+}
+
+/// Reads key, kind and due time from a column on.
+pub(crate) fn owed(row: &Row<'_>, from: usize) -> Result<Owed> {
+    let due: Option<i64> = row.get(from + 2)?;
+    Ok(Owed {
+        key: row.get(from)?,
+        kind: row.get(from + 1)?,
+        due_mono_ms: due.map(i64::unsigned_abs),
+    })
+}
+
+pub(crate) fn put_snapshot(
+    conn: &Connection,
+    stream: &StreamId,
+    version: u64,
+    snapshot: &Snapshot,
+) -> Result<()> {
+    conn.prepare_cached(
+        "INSERT OR REPLACE INTO snapshot (stream, version, fold_version, data)
+         VALUES (?1, ?2, ?3, ?4)",
+    )?
+    .execute(params![stream.as_str(), int(version), snapshot.fold_version, snapshot.data])
+    .map(drop)
+}
+
+pub(crate) fn drop_snapshot(conn: &Connection, stream: &StreamId) -> Result<()> {
+    conn.prepare_cached("DELETE FROM snapshot WHERE stream = ?1")?
+        .execute([stream.as_str()])
+        .map(drop)
+}
+
+/// A snapshot is a cache, so one that cannot be read is as good as none.
+pub(crate) fn snapshot(conn: &Connection, stream: &StreamId) -> Result<Option<StoredSnapshot>> {
+    conn.prepare_cached("SELECT version, fold_version, data FROM snapshot WHERE stream = ?1")?
+        .query_row([stream.as_str()], |row| Ok(stored_snapshot(row).ok()))
+        .optional()
+        .map(Option::flatten)
+}
+
+fn stored_snapshot(row: &Row<'_>) -> Result<StoredSnapshot> {
+    Ok(StoredSnapshot {
+        version: count(row, 0)?,
+        snapshot: Snapshot { fold_version: row.get(1)?, data: row.get(2)? },
+    })
+}
+
+pub(crate) fn put_reply(conn: &Connection, key: &str, reply: &str) -> Result<()> {
+    conn.prepare_cached("INSERT INTO idempotency (key, reply) VALUES (?1, ?2)")?
+        .execute([key, reply])
+        .map(drop)
+}
+
+pub(crate) fn reply(conn: &Connection, key: &str) -> Result<Option<String>> {
+    conn.prepare_cached("SELECT reply FROM idempotency WHERE key = ?1")?
+        .query_row([key], |row| row.get(0))
+        .optional()
+}
+
+pub(crate) fn put_kind(conn: &Connection, kind: &str, v: u16, software: &str) -> Result<()> {
+    conn.prepare_cached("INSERT OR IGNORE INTO kind (kind, v, software) VALUES (?1, ?2, ?3)")?
+        .execute(params![kind, v, software])
+        .map(drop)
+}
+
+pub(crate) fn kinds(conn: &Connection) -> Result<Vec<(String, u16, String)>> {
+    conn.prepare_cached("SELECT kind, v, software FROM kind ORDER BY kind, v")?
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+        .collect()
+}
+
+/// The highest `seq` ever given out.
+pub(crate) fn last_seq(conn: &Connection) -> Result<u64> {
+    conn.prepare_cached("SELECT seq FROM sqlite_sequence WHERE name = 'event'")?
+        .query_row([], |row| count(row, 0))
+        .optional()
+        .map(|seq| seq.unwrap_or(0))
+}
+
+/// The highest `seq` that is still in the log.
+pub(crate) fn highest_seq(conn: &Connection) -> Result<u64> {
+    conn.query_row("SELECT ifnull(max(seq), 0) FROM event", [], |row| count(row, 0))
+}
+
+pub(crate) fn head(row: &Row<'_>) -> Result<StreamHead> {
+    Ok(StreamHead {
+        stream: StreamId::stored(row.get(0)?),
+        version: count(row, 1)?,
+        created_seq: count(row, 2)?,
+        open: row.get(3)?,
+        archived: row.get(4)?,
+    })
+}
+
+/// Reads an event without copying it.
+pub(crate) fn record<'r>(row: &'r Row<'_>) -> Result<RecordedRef<'r>> {
+    Ok(RecordedRef {
+        seq: count(row, 0)?,
+        stream: text(row, 1)?,
+        version: count(row, 2)?,
+        kind: text(row, 3)?,
+        v: row.get(4)?,
+        at: Moment { wall_ms: row.get(5)?, mono_ms: count(row, 6)? },
+        actor: text(row, 7)?,
+        data: text(row, 8)?,
+    })
+}

@@ -1,0 +1,313 @@
+//! The full check: every page, every stream, and every cache against the events it came from.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+use super::archive;
+use super::db::Db;
+use super::ledger::SqliteReader;
+use super::read::scan_stream;
+use super::rows;
+use crate::batch::json_fault;
+use crate::{Fold, Folded, Owed, ReadLedger, Recorded, StoredSnapshot, StreamHead, StreamId};
+
+/// What a check found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    pub streams: u64,
+    pub records: u64,
+    /// Snapshots that another version of the fold made; they are not used and not wrong.
+    pub stale_snapshots: u64,
+    pub differences: Vec<Difference>,
+}
+
+/// Something that is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// The stream concerned; `None` for the file as a whole.
+    pub stream: Option<StreamId>,
+    pub what: String,
+    /// What to do about it.
+    pub next: &'static str,
+}
+
+/// Checks the ledger as it is at one moment. One unreadable record hides no other.
+pub fn verify(reader: &SqliteReader, fold: Fold<'_>) -> Result<Report, crate::Error> {
+    let mut check =
+        Check { db: &reader.db, reader, fold, kinds: BTreeSet::new(), report: Report::default() };
+    reader.frozen(&mut |_| check.run())?;
+    Ok(check.report)
+}
+
+impl Report {
+    pub fn is_clean(&self) -> bool {
+        self.differences.is_empty()
+    }
+}
+
+const RESTORE: &str = "restore a `provost ledger backup`, or import an export into an empty home";
+const REBUILD: &str = "the events are right, the cache is not: `provost ledger export`, then `import` into an empty home makes it anew";
+const UPGRADE: &str = "use the version of provost that recorded it, or a newer one";
+
+struct Check<'a> {
+    db: &'a Db,
+    reader: &'a SqliteReader,
+    fold: Fold<'a>,
+    kinds: BTreeSet<(String, u16)>,
+    report: Report,
+}
+
+impl Check<'_> {
+    fn run(&mut self) {
+        self.integrity();
+        self.load_kinds();
+        let mut heads = Vec::new();
+        let visited = self.reader.for_each_stream(&mut |head| {
+            heads.push(head);
+            ControlFlow::Continue(())
+        });
+        if let Err(error) = visited {
+            self.found(None, format!("not all streams can be listed: {error}"), RESTORE);
+        }
+        for head in &heads {
+            self.stream(head);
+        }
+        self.strays();
+    }
+
+    fn found(&mut self, stream: Option<&StreamId>, what: impl Into<String>, next: &'static str) {
+        self.report.differences.push(Difference {
+            stream: stream.cloned(),
+            what: what.into(),
+            next,
+        });
+    }
+
+    /// Asks SQLite about its pages and indexes.
+    fn integrity(&mut self) {
+        for pragma in ["PRAGMA integrity_check", "PRAGMA foreign_key_check"] {
+            match self.texts(pragma) {
+                Ok(lines) => {
+                    for line in lines.iter().filter(|line| *line != "ok") {
+                        self.found(None, format!("{pragma}: {line}"), RESTORE);
+                    }
+                }
+                Err(error) => self.found(None, format!("{pragma}: {error}"), RESTORE),
+            }
+        }
+    }
+
+    fn load_kinds(&mut self) {
+        match self.db.run(rows::kinds) {
+            Ok(kinds) => self.kinds = kinds.into_iter().map(|(kind, v, _)| (kind, v)).collect(),
+            Err(error) => self.found(None, error.to_string(), RESTORE),
+        }
+    }
+
+    fn stream(&mut self, head: &StreamHead) {
+        self.report.streams += 1;
+        let Some(records) = self.records(head) else {
+            return;
+        };
+        if self.sequence(head, &records) {
+            self.caches(head, &records);
+        }
+    }
+
+    /// All records of a stream, or `None` if some cannot be read; each such one is listed.
+    fn records(&mut self, head: &StreamHead) -> Option<Vec<Recorded>> {
+        let id = &head.stream;
+        let scanned = match scan_stream(self.db, id, 0) {
+            Ok(scanned) => scanned,
+            Err(error) => {
+                self.found(Some(id), error.to_string(), RESTORE);
+                return None;
+            }
+        };
+        let mut records = Vec::with_capacity(scanned.len());
+        let all = scanned.len();
+        for record in scanned {
+            match record {
+                Ok(record) => records.push(record),
+                Err(error) => self.found(Some(id), error.to_string(), RESTORE),
+            }
+        }
+        self.report.records += records.len() as u64;
+        let unreadable = records.len() < all || self.unreadable(id, &records);
+        (!unreadable).then_some(())?;
+        if head.archived {
+            return self.archived(id, &records);
+        }
+        Some(records)
+    }
+
+    fn unreadable(&mut self, id: &StreamId, records: &[Recorded]) -> bool {
+        let before = self.report.differences.len();
+        for record in records {
+            let seq = record.seq;
+            if let Some(why) = json_fault(&record.data) {
+                self.found(Some(id), format!("record {seq} is not JSON: {why}"), RESTORE);
+            }
+            if !self.kinds.contains(&(record.kind.clone(), record.v)) {
+                let what = format!("record {seq} has the unlisted kind `{}`", record.kind);
+                self.found(Some(id), what, RESTORE);
+            }
+        }
+        self.report.differences.len() > before
+    }
+
+    fn archived(&mut self, id: &StreamId, live: &[Recorded]) -> Option<Vec<Recorded>> {
+        if !live.is_empty() {
+            self.found(Some(id), "it is archived but still has events in the log", RESTORE);
+        }
+        match archive::read(self.db, id) {
+            Ok(records) => {
+                let records = records.unwrap_or_default();
+                self.report.records += records.len() as u64;
+                Some(records)
+            }
+            Err(error) => {
+                self.found(Some(id), error.to_string(), RESTORE);
+                None
+            }
+        }
+    }
+
+    /// Whether versions are gapless, numbers rise, and the stream's row agrees.
+    fn sequence(&mut self, head: &StreamHead, records: &[Recorded]) -> bool {
+        let before = self.report.differences.len();
+        let id = Some(&head.stream);
+        for (version, record) in (1..).zip(records) {
+            if record.version != version {
+                let what = format!("version {version} is missing, {} follows", record.version);
+                self.found(id, what, RESTORE);
+                break;
+            }
+        }
+        if !records.is_sorted_by(|a, b| a.seq < b.seq) {
+            self.found(id, "its events are not in the order of their numbers", RESTORE);
+        }
+        if head.version != records.len() as u64 {
+            let what = format!("its row says {} events, there are {}", head.version, records.len());
+            self.found(id, what, RESTORE);
+        }
+        if records.first().map(|r| r.seq) != Some(head.created_seq) {
+            self.found(id, "its row names another first event", RESTORE);
+        }
+        self.report.differences.len() == before
+    }
+
+    fn caches(&mut self, head: &StreamHead, records: &[Recorded]) {
+        let id = &head.stream;
+        let folded = match (self.fold)(id, records) {
+            Ok(folded) => folded,
+            Err(why) => {
+                self.found(Some(id), format!("it cannot be folded: {why}"), UPGRADE);
+                return;
+            }
+        };
+        let state = match self.reader.stream(id) {
+            Ok(Some(state)) => state,
+            Ok(None) => return self.found(Some(id), "its row is gone", RESTORE),
+            Err(error) => return self.found(Some(id), error.to_string(), RESTORE),
+        };
+        self.compare(id, &folded, head.open, &state.owed, state.card.as_deref());
+        if let Some(stored) = &state.snapshot {
+            self.snapshot(id, records, &folded, stored);
+        }
+    }
+
+    fn compare(
+        &mut self,
+        id: &StreamId,
+        folded: &Folded,
+        open: bool,
+        owed: &[Owed],
+        card: Option<&str>,
+    ) {
+        let word = |open| if open { "open" } else { "closed" };
+        if folded.open != open {
+            let what =
+                format!("it is stored as {}, its events say {}", word(open), word(folded.open));
+            self.found(Some(id), what, REBUILD);
+        }
+        let mut wanted = folded.owed.clone();
+        wanted.sort();
+        if wanted != owed {
+            let keys =
+                |owed: &[Owed]| owed.iter().map(|o| o.key.clone()).collect::<Vec<_>>().join(", ");
+            let what = format!(
+                "what it owes is stored as [{}], its events say [{}]",
+                keys(owed),
+                keys(&wanted)
+            );
+            self.found(Some(id), what, REBUILD);
+        }
+        if folded.card.as_deref() != card {
+            self.found(Some(id), "its card is not what its events say", REBUILD);
+        }
+    }
+
+    fn snapshot(
+        &mut self,
+        id: &StreamId,
+        records: &[Recorded],
+        folded: &Folded,
+        stored: &StoredSnapshot,
+    ) {
+        let Some(covered) = usize::try_from(stored.version).ok().and_then(|n| records.get(..n))
+        else {
+            return self.found(Some(id), "its snapshot is ahead of its events", REBUILD);
+        };
+        let then = if covered.len() == records.len() {
+            Ok(folded.clone())
+        } else {
+            (self.fold)(id, covered)
+        };
+        match then.map(|folded| folded.snapshot) {
+            Ok(Some(made)) if made == stored.snapshot => {}
+            Ok(Some(made)) if made.fold_version == stored.snapshot.fold_version => {
+                self.found(Some(id), "its snapshot is not what its events say", REBUILD);
+            }
+            Ok(_) => self.report.stale_snapshots += 1,
+            Err(why) => {
+                let what = format!("it cannot be folded up to its snapshot: {why}");
+                self.found(Some(id), what, UPGRADE);
+            }
+        }
+    }
+
+    /// Events without a stream, and events beyond the counter.
+    fn strays(&mut self) {
+        let sql = "SELECT DISTINCT stream FROM event WHERE stream NOT IN (SELECT id FROM stream)";
+        match self.texts(sql) {
+            Ok(names) => {
+                for name in names {
+                    let id = StreamId::stored(name);
+                    self.found(Some(&id), "it has events but no row", RESTORE);
+                }
+            }
+            Err(error) => self.found(None, error.to_string(), RESTORE),
+        }
+        let ends = self.db.run(|conn| Ok((rows::highest_seq(conn)?, rows::last_seq(conn)?)));
+        if let Ok((highest, last)) = ends
+            && highest > last
+        {
+            let what = format!("record {highest} is beyond the counter {last}");
+            self.found(None, what, RESTORE);
+        }
+    }
+
+    /// The first column of all rows, as far as they can be read.
+    fn texts(&self, sql: &str) -> Result<Vec<String>, crate::Error> {
+        self.db.run(|conn| {
+            let mut statement = conn.prepare(sql)?;
+            let mut rows = statement.query([])?;
+            let mut texts = Vec::new();
+            while let Some(row) = rows.next()? {
+                texts.push(super::db::lossy_text(row, 0)?);
+            }
+            Ok(texts)
+        })
+    }
+}

@@ -1,0 +1,134 @@
+//! Grandchildren that try to outlive or to escape: this same program in another role.
+//!
+//! Each says its pid on its stderr, a pipe to the agent, once it is in place; so a scenario's next
+//! step starts only when the grandchild is what it was asked to be.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use super::args::GRANDCHILD;
+use super::play::LONGEST_LIFE;
+use super::{Error, files};
+use crate::clock::pause;
+use crate::scenario::{Kind, Spawn, render};
+
+/// Lets a program start with TERM ignored: an ignored signal stays ignored across `exec`.
+const TRAP_TERM: &str = r#"trap "" TERM; exec "$@""#;
+
+/// A grandchild's own view of what it has to be.
+pub(super) struct Grandchild {
+    pub(super) stance: Stance,
+    pub(super) life: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stance {
+    Sleep,
+    Setsid,
+    /// The one in the middle: starts the real grandchild and ends at once.
+    Middle,
+}
+
+/// Starts the grandchildren and waits until each is in place.
+pub(super) fn spawn(spawn: &Spawn, known: &BTreeMap<String, String>) -> Result<Vec<Child>, Error> {
+    let mut children = Vec::new();
+    for _ in 0..spawn.count {
+        let (pid, child) = spawn_one(spawn.kind, spawn.life())?;
+        children.extend(child);
+        if let Some(path) = &spawn.pids {
+            files::append(&render(path, known), &format!("{pid}\n"))?;
+        }
+    }
+    Ok(children)
+}
+
+/// A grandchild's life.
+pub(super) fn live(grandchild: &Grandchild) -> Result<(), Error> {
+    match grandchild.stance {
+        Stance::Middle => return start_orphan(grandchild.life),
+        Stance::Setsid => {
+            rustix::process::setsid()
+                .map_err(|error| Error::io("leave the session")(error.into()))?;
+        }
+        Stance::Sleep => {}
+    }
+    io::stderr()
+        .write_all(format!("{}\n", std::process::id()).as_bytes())
+        .map_err(Error::io("say the pid"))?;
+    pause(grandchild.life.min(LONGEST_LIFE));
+    Ok(())
+}
+
+/// This program with these arguments and with TERM ignored.
+pub(super) fn ignoring_term<S: AsRef<OsStr>>(args: &[S]) -> Result<Command, Error> {
+    let this = std::env::current_exe().map_err(Error::io("find its own program"))?;
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", TRAP_TERM, "sh"]).arg(this).args(args);
+    Ok(command)
+}
+
+/// Starts one grandchild; gives its pid, and its handle unless it is no child of this process.
+fn spawn_one(kind: Kind, life: Duration) -> Result<(u32, Option<Child>), Error> {
+    let mut command = command(kind, life)?;
+    command.stdin(Stdio::null()).stderr(Stdio::piped());
+    command.stdout(if kind == Kind::HoldStdout { Stdio::inherit() } else { Stdio::null() });
+    let mut child = command.spawn().map_err(Error::io("start a grandchild"))?;
+    let pid = said_pid(&mut child)?;
+    if kind == Kind::DoubleFork {
+        child.wait().map_err(Error::io("reap the one in the middle"))?;
+        return Ok((pid, None));
+    }
+    Ok((pid, Some(child)))
+}
+
+fn command(kind: Kind, life: Duration) -> Result<Command, Error> {
+    let stance = match kind {
+        Kind::Sleep | Kind::IgnoreTerm | Kind::HoldStdout => Stance::Sleep,
+        Kind::Setsid => Stance::Setsid,
+        Kind::DoubleFork => Stance::Middle,
+    };
+    let args = [GRANDCHILD.to_owned(), stance.name().to_owned(), life.as_secs().to_string()];
+    if kind == Kind::IgnoreTerm {
+        return ignoring_term(&args);
+    }
+    let mut command =
+        Command::new(std::env::current_exe().map_err(Error::io("find its own program"))?);
+    command.args(args);
+    Ok(command)
+}
+
+fn said_pid(child: &mut Child) -> Result<u32, Error> {
+    let mut line = String::new();
+    if let Some(stderr) = child.stderr.take() {
+        BufReader::new(stderr).read_line(&mut line).map_err(Error::io("hear from a grandchild"))?;
+    }
+    line.trim()
+        .parse()
+        .map_err(|_| Error::Step(format!("start a grandchild: it said `{}`", line.trim())))
+}
+
+/// Starts the real grandchild, which says its pid on the same pipe, and leaves it to itself.
+fn start_orphan(life: Duration) -> Result<(), Error> {
+    let orphan = command(Kind::Sleep, life)?.spawn().map_err(Error::io("start an orphan"))?;
+    drop(orphan);
+    Ok(())
+}
+
+impl Stance {
+    const ALL: [Self; 3] = [Self::Sleep, Self::Setsid, Self::Middle];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Sleep => "sleep",
+            Self::Setsid => "setsid",
+            Self::Middle => "middle",
+        }
+    }
+
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|stance| stance.name() == name)
+    }
+}

@@ -1,0 +1,69 @@
+//! The agent's stdin: lines, and JSON messages by type.
+
+use std::io::{self, BufRead as _, BufReader, Read as _, Stdin};
+
+use serde_json::Value;
+
+use super::Error;
+
+/// The longest line that is read from stdin.
+const LONGEST_LINE: u64 = 16 * 1024 * 1024;
+
+pub(super) struct Input(BufReader<Stdin>);
+
+/// What a scenario keeps of a message.
+pub(super) struct Message {
+    pub(super) key: String,
+    /// Its `text`, or its `answers` as JSON where it has no text.
+    pub(super) text: String,
+}
+
+impl Default for Input {
+    fn default() -> Self {
+        Self(BufReader::new(io::stdin()))
+    }
+}
+
+impl Input {
+    /// The next line without its newline; `None` at the end.
+    pub(super) fn next_line(&mut self) -> Result<Option<String>, Error> {
+        let mut line = Vec::new();
+        self.0
+            .by_ref()
+            .take(LONGEST_LINE)
+            .read_until(b'\n', &mut line)
+            .map_err(Error::io("read stdin"))?;
+        if line.is_empty() {
+            return Ok(None);
+        }
+        if line.len() as u64 == LONGEST_LINE && !line.ends_with(b"\n") {
+            return Err(Error::Step(format!(
+                "read stdin: a line of more than {LONGEST_LINE} bytes"
+            )));
+        }
+        let line = String::from_utf8_lossy(&line);
+        Ok(Some(line.trim_end_matches(['\n', '\r']).to_owned()))
+    }
+
+    /// The next message of a type; messages of other types are passed over. `None` at the end.
+    pub(super) fn next_of(&mut self, kind: &str) -> Result<Option<Message>, Error> {
+        while let Some(line) = self.next_line()? {
+            let message: Value = serde_json::from_str(&line).map_err(|error| {
+                Error::Step(format!("understand a line on stdin: {error}: {line}"))
+            })?;
+            if message["type"] == kind {
+                return Ok(Some(kept(&message)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn kept(message: &Value) -> Message {
+    let text = match (&message["text"], &message["answers"]) {
+        (Value::String(text), _) => text.clone(),
+        (_, Value::Null) => String::new(),
+        (_, answers) => answers.to_string(),
+    };
+    Message { key: message["key"].as_str().unwrap_or_default().to_owned(), text }
+}

@@ -1,0 +1,90 @@
+//! The scripted agent: plays a scenario as a real process.
+
+mod args;
+mod children;
+mod files;
+mod input;
+mod output;
+mod play;
+mod report;
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use args::Invocation;
+
+/// The exit code for bad usage and for a file that is not a scenario.
+pub const BAD_SCENARIO: u8 = 2;
+/// The exit code for a step that could not be done, such as a file that never came.
+pub const BROKEN_STEP: u8 = 70;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{0}")]
+    Usage(String),
+    #[error("read the scenario {name}")]
+    Unreadable {
+        name: String,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("understand the scenario {name}")]
+    Scenario {
+        name: String,
+        #[source]
+        source: crate::scenario::Error,
+    },
+    #[error("{what}")]
+    Io {
+        what: String,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("{0}")]
+    Step(String),
+}
+
+/// Runs the scripted agent with its arguments, the program's name left out.
+pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
+    match args::parse(args).and_then(run) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            complain(&error);
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+fn run(invocation: Invocation) -> Result<u8, Error> {
+    match invocation {
+        Invocation::Play(play) => play::play(&play),
+        Invocation::Grandchild(grandchild) => children::live(&grandchild).map(|()| 0),
+        Invocation::LateReport(late) => report::report_after_eof(&late).map(|()| 0),
+    }
+}
+
+fn complain(error: &Error) {
+    let mut text = format!("scripted-agent: failed to {error}");
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text.push_str(&format!(": {cause}"));
+        source = cause.source();
+    }
+    // Nobody may be listening any more, and the exit code still tells.
+    drop(writeln!(std::io::stderr(), "{text}"));
+}
+
+impl Error {
+    fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::Io { what, source }
+    }
+
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Usage(_) | Self::Unreadable { .. } | Self::Scenario { .. } => BAD_SCENARIO,
+            Self::Io { .. } | Self::Step(_) => BROKEN_STEP,
+        }
+    }
+}

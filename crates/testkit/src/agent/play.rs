@@ -1,0 +1,236 @@
+//! Plays a scenario step by step; owns what the scenario learns while it runs.
+
+use std::collections::BTreeMap;
+use std::io::PipeWriter;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use rustix::process::{Signal, getpid, kill_process};
+
+use super::args::{FROM_STEP, Play, VARS};
+use super::input::Input;
+use super::{Error, children, files, output, report};
+use crate::clock::pause;
+use crate::scenario::{self, Action, Expect, OnEof, Repeat, Run, Scenario, Step};
+
+/// No agent and no grandchild lives longer than this, so that a forgotten one ends by itself.
+pub(super) const LONGEST_LIFE: Duration = Duration::from_secs(3600);
+
+pub(super) fn play(play: &Play) -> Result<u8, Error> {
+    let scenario = load(play)?;
+    let mut player = Player::new(play);
+    for (index, step) in scenario.steps.iter().enumerate().skip(play.from_step) {
+        player.next_step = index + 1;
+        if let Flow::End(code) = player.step(step)? {
+            return Ok(code);
+        }
+    }
+    Ok(0)
+}
+
+fn load(play: &Play) -> Result<Scenario, Error> {
+    let name = &play.scenario;
+    let text = match name.strip_prefix("sample:") {
+        Some(sample) => {
+            let known = || {
+                format!(
+                    "the samples are {}",
+                    scenario::sample_names().collect::<Vec<_>>().join(", ")
+                )
+            };
+            scenario::sample(sample)
+                .map(str::to_owned)
+                .ok_or_else(|| std::io::Error::other(known()))
+        }
+        None => std::fs::read_to_string(name),
+    };
+    let text = text.map_err(|source| Error::Unreadable { name: name.clone(), source })?;
+    scenario::parse(&text, &play.vars)
+        .map_err(|source| Error::Scenario { name: name.clone(), source })
+}
+
+enum Flow {
+    Next,
+    End(u8),
+}
+
+struct Player<'a> {
+    play: &'a Play,
+    next_step: usize,
+    launch_no: u32,
+    /// The values of the runtime placeholders.
+    known: BTreeMap<String, String>,
+    input: Input,
+    /// Kept unreaped, as agents do.
+    children: Vec<Child>,
+    /// Their closing tells the late reporters that this process has ended.
+    lifelines: Vec<PipeWriter>,
+}
+
+impl<'a> Player<'a> {
+    fn new(play: &'a Play) -> Self {
+        let launch_no = launch_no();
+        let known = [
+            ("input", String::new()),
+            ("input_key", String::new()),
+            ("launch_no", launch_no.to_string()),
+        ];
+        let mut known: BTreeMap<_, _> = known.map(|(name, value)| (name.to_owned(), value)).into();
+        known.insert("pid".to_owned(), std::process::id().to_string());
+        known.insert("n".to_owned(), "1".to_owned());
+        let (input, children, lifelines) = (Input::default(), Vec::new(), Vec::new());
+        Self { play, next_step: 0, launch_no, known, input, children, lifelines }
+    }
+
+    fn step(&mut self, step: &Step) -> Result<Flow, Error> {
+        match step.if_launch {
+            Some(launch) if launch != self.launch_no => Ok(Flow::Next),
+            _ => self.act(&step.action),
+        }
+    }
+
+    fn act(&mut self, action: &Action) -> Result<Flow, Error> {
+        let known = &self.known;
+        let text = |text: &str| scenario::render(text, known);
+        match action {
+            Action::Say(line) => output::say(&text(line))?,
+            Action::Err(line) => output::err(&text(line))?,
+            Action::Raw(bytes) => output::raw(&bytes.0)?,
+            Action::Emit(object) => output::emit(object, known)?,
+            Action::Forge(forgery) => output::forge(*forgery)?,
+            Action::Flood(flood) => output::flood(flood)?,
+            Action::OneLine(line) => output::one_line(line)?,
+            Action::CloseStdout(_) => output::close_stdout()?,
+            Action::Report(wanted) => report::report(wanted, known)?,
+            Action::ReportAfterExit(late) => {
+                let (child, lifeline) = report::report_after_exit(late, known)?;
+                self.children.push(child);
+                self.lifelines.push(lifeline);
+            }
+            Action::Write(file) => files::write(&text(&file.path), &text(&file.content))?,
+            Action::Append(file) => files::append(&text(&file.path), &text(&file.content))?,
+            Action::Delete(path) => files::delete(&text(path))?,
+            Action::Mkdir(path) => files::mkdir(&text(path))?,
+            Action::Touch(path) => files::append(&text(path), "")?,
+            Action::EnvDump(path) => files::env_dump(&text(path))?,
+            Action::GitCommit(message) => files::git_commit(&text(message))?,
+            Action::Run(run) => run_command(run, known)?,
+            Action::SleepMs(ms) => pause(Duration::from_millis(*ms).min(LONGEST_LIFE)),
+            Action::WaitFile(wait) => {
+                files::wait_file(&text(&wait.path), Duration::from_millis(wait.within_ms))?
+            }
+            Action::WaitInput(wait) => return self.wait_input(&wait.wanted.kind, wait.on_eof),
+            Action::ReadLine(read) => return self.read_line(read.on_eof),
+            Action::Spawn(spawn) => self.children.extend(children::spawn(spawn, known)?),
+            Action::IgnoreTerm(_) => return Err(self.replace_self()),
+            Action::Hang(_) => pause(LONGEST_LIFE),
+            Action::Exit(code) => return Ok(Flow::End(*code)),
+            Action::Die(signal) => return Err(die(*signal)),
+            Action::Repeat(repeat) => return self.repeat(repeat),
+        }
+        Ok(Flow::Next)
+    }
+
+    fn repeat(&mut self, repeat: &Repeat) -> Result<Flow, Error> {
+        for n in 1..=repeat.times {
+            for step in &repeat.steps {
+                self.known.insert("n".to_owned(), n.to_string());
+                if let Flow::End(code) = self.step(step)? {
+                    return Ok(Flow::End(code));
+                }
+            }
+        }
+        Ok(Flow::Next)
+    }
+
+    fn wait_input(&mut self, kind: &str, on_eof: OnEof) -> Result<Flow, Error> {
+        match self.input.next_of(kind)? {
+            Some(message) => {
+                self.known.insert("input".to_owned(), message.text);
+                self.known.insert("input_key".to_owned(), message.key);
+                Ok(Flow::Next)
+            }
+            None => Ok(at_eof(on_eof)),
+        }
+    }
+
+    fn read_line(&mut self, on_eof: OnEof) -> Result<Flow, Error> {
+        match self.input.next_line()? {
+            Some(line) => {
+                self.known.insert("input".to_owned(), line);
+                Ok(Flow::Next)
+            }
+            None => Ok(at_eof(on_eof)),
+        }
+    }
+
+    /// Becomes the same agent with TERM ignored, at the next step; returns only if that failed.
+    ///
+    /// A shell sets the disposition, since it survives `exec` and safe code cannot set it.
+    fn replace_self(&self) -> Error {
+        let mut args =
+            vec![self.play.scenario.clone(), FROM_STEP.to_owned(), self.next_step.to_string()];
+        if !self.play.vars.is_empty() {
+            args.push(VARS.to_owned());
+        }
+        args.extend(self.play.vars.iter().map(|(name, value)| format!("{name}={value}")));
+        match children::ignoring_term(&args) {
+            Ok(mut command) => Error::io("replace itself")(command.exec()),
+            Err(error) => error,
+        }
+    }
+}
+
+fn at_eof(on_eof: OnEof) -> Flow {
+    match on_eof {
+        OnEof::Exit(code) => Flow::End(code),
+        OnEof::Continue => Flow::Next,
+    }
+}
+
+fn run_command(run: &Run, known: &BTreeMap<String, String>) -> Result<(), Error> {
+    let argv: Vec<String> = run.argv.iter().map(|word| scenario::render(word, known)).collect();
+    let [program, args @ ..] = argv.as_slice() else {
+        return Err(Error::Step("run a command: there is none".to_owned()));
+    };
+    let status =
+        Command::new(program).args(args).status().map_err(Error::io(format!("run {program}")))?;
+    expect_exit(program, status.code(), run.expect_exit)
+}
+
+/// Compares an exit code with the one that the scenario expects.
+pub(super) fn expect_exit(program: &str, code: Option<i32>, expected: Expect) -> Result<(), Error> {
+    match expected {
+        Expect::Code(wanted) if code != Some(wanted) => {
+            let was = code.map_or_else(
+                || "was ended by a signal".to_owned(),
+                |code| format!("exited with {code}"),
+            );
+            Err(Error::Step(format!("see {program} exit with {wanted}: it {was}")))
+        }
+        Expect::Code(_) | Expect::Any => Ok(()),
+    }
+}
+
+/// Ends this process by a signal; returns only if the signal did not end it.
+fn die(signal: i32) -> Error {
+    let Some(named) = Signal::from_named_raw(signal) else {
+        return Error::Step(format!("die: there is no signal {signal}"));
+    };
+    // Twice, because the language's own handler of SEGV and BUS only steps aside the first time.
+    for _ in 0..2 {
+        if let Err(error) = kill_process(getpid(), named) {
+            return Error::io("die")(error.into());
+        }
+    }
+    Error::Step(format!("die: signal {signal} did not end the process"))
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the agent's edge: its environment is what Provost gave it"
+)]
+fn launch_no() -> u32 {
+    std::env::var("PROVOST_LAUNCH_NO").ok().and_then(|number| number.parse().ok()).unwrap_or(1)
+}

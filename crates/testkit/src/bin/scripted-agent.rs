@@ -1,0 +1,7 @@
+//! An agent that does what a scenario file says; see the README of the test kit.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    provost_testkit::agent::main(std::env::args_os().skip(1))
+}

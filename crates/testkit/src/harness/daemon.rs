@@ -1,0 +1,57 @@
+//! Control of a home's daemon.
+
+use serde_json::Value;
+
+use super::home::Home;
+use super::processes::{self, Process};
+use super::wait::eventually;
+
+/// The daemon of a home, which may or may not be running.
+#[derive(Debug, Clone, Copy)]
+pub struct Daemon<'a>(pub(super) &'a Home);
+
+impl Daemon<'_> {
+    /// What `provost daemon status --json` says; `None` if no daemon answers.
+    pub fn status(&self) -> Option<Value> {
+        let output = self.0.provost(&["daemon", "status", "--json"]);
+        (output.code() == Some(0)).then(|| output.json())
+    }
+
+    /// The running daemon's pid.
+    pub fn pid(&self) -> Option<u32> {
+        let pid = self.status()?["pid"].as_u64()?;
+        u32::try_from(pid).ok()
+    }
+
+    /// Kills the daemon with SIGKILL and waits until it is gone; gives its pid.
+    ///
+    /// # Panics
+    /// If no daemon runs, or if the pid that it names is not a process of this home.
+    #[track_caller]
+    pub fn kill(&self) -> u32 {
+        let pid = self.pid().expect("a daemon is running");
+        let process = self.process(pid);
+        process.kill().expect("the daemon can be killed");
+        eventually("the killed daemon is gone", || (!process.is_alive()).then_some(()));
+        pid
+    }
+
+    /// Stops the daemon by its own command and waits until its process is gone.
+    #[track_caller]
+    pub fn stop(&self) {
+        let process = self.pid().map(|pid| self.process(pid));
+        self.0.provost(&["daemon", "stop"]).ok();
+        if let Some(process) = process {
+            eventually("the stopped daemon is gone", || (!process.is_alive()).then_some(()));
+        }
+    }
+
+    #[track_caller]
+    fn process(&self, pid: u32) -> Process {
+        let pid = i32::try_from(pid).expect("a pid is small");
+        let process = processes::process(pid).expect("the daemon's process lives");
+        let ours = self.0.processes().iter().any(|found| found.pid == pid);
+        assert!(ours, "the pid {pid} ({}) is not of this home", process.command);
+        process
+    }
+}

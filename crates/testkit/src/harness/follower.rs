@@ -1,0 +1,74 @@
+//! A command that goes on printing (`events -f`, `logs -f`), read line by line within bounds.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver};
+
+use super::output::wait_for_end;
+use super::wait::default_wait;
+use crate::clock::Deadline;
+
+/// How many lines may wait to be read before the follower's pipe fills up.
+const QUEUE: usize = 4096;
+
+/// A running command whose lines a test waits for; killed when dropped.
+#[derive(Debug)]
+pub struct Follower {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Follower {
+    #[track_caller]
+    pub(super) fn start(mut command: Command) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let mut child =
+            command.spawn().unwrap_or_else(|error| panic!("could not start {command:?}: {error}"));
+        let stdout = child.stdout.take().expect("stdout is a pipe");
+        let (send, lines) = mpsc::sync_channel(QUEUE);
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).split(b'\n').map_while(Result::ok) {
+                if send.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { child, lines }
+    }
+
+    /// The process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The first line from here on of which `accept` makes something.
+    #[track_caller]
+    pub fn wait_line<T>(&self, what: &str, mut accept: impl FnMut(&str) -> Option<T>) -> T {
+        let deadline = Deadline::after(default_wait());
+        let mut last = None;
+        loop {
+            match self.lines.recv_timeout(deadline.left()) {
+                Ok(line) => match accept(&line) {
+                    Some(found) => return found,
+                    None => last = Some(line),
+                },
+                Err(why) => panic!("no line for: {what} ({why}); last seen: {last:?}"),
+            }
+        }
+    }
+
+    /// Waits until the command ends by itself.
+    #[track_caller]
+    pub fn wait_end(&mut self) -> ExitStatus {
+        wait_for_end(&mut self.child, default_wait())
+            .unwrap_or_else(|why| panic!("the follower {why}"))
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        // It may have ended by itself; reaping it is what matters.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}

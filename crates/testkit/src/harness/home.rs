@@ -1,0 +1,316 @@
+//! A test's own `PROVOST_HOME`, with everything around it, removed and checked at the end.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::daemon::Daemon;
+use super::follower::Follower;
+use super::leftovers::{self, PREFIX, leftovers};
+use super::output::{self, Output, Patience};
+use super::processes::Process;
+use super::programs::provost_bin;
+use super::repo::Repo;
+use super::wait::{eventually, look_until};
+use crate::clock::Deadline;
+use crate::scenario;
+
+/// How long what was told to end may take before it counts as left over, unless the test says otherwise.
+const END_WAIT: Duration = Duration::from_secs(10);
+/// How many lines of each log a failed test shows.
+const SHOWN_LOG_LINES: usize = 40;
+/// The user's git configuration within a home.
+const GIT_CONFIG: &str = "[user]\n\tname = Sample Person\n\temail = person@example.invalid\n[init]\n\tdefaultBranch = main\n";
+
+/// A home for one test. Dropping it ends what still runs and fails the test if anything was left
+/// that Provost's own commands did not end.
+#[derive(Debug)]
+pub struct Home {
+    dir: TempDir,
+    provost: Option<PathBuf>,
+    extra: BTreeMap<OsString, OsString>,
+    unchecked: bool,
+    end_wait: Duration,
+}
+
+impl Home {
+    /// A new, empty home below `PROVOST_TEST_ROOT`, or below the temporary directory.
+    #[expect(
+        clippy::new_without_default,
+        reason = "makes directories on disk; nothing to be had by default"
+    )]
+    pub fn new() -> Self {
+        let root = test_root();
+        fs::create_dir_all(&root).expect("the test root can be made");
+        // The kernel and git name places without links.
+        let root = root.canonicalize().expect("the test root can be resolved");
+        let dir = tempfile::Builder::new()
+            .prefix(PREFIX)
+            .rand_bytes(6)
+            .tempdir_in(root)
+            .expect("a home can be made");
+        for part in ["home", "user", "tmp", "repos"] {
+            DirBuilder::new()
+                .mode(0o700)
+                .create(dir.path().join(part))
+                .expect("a part of the home can be made");
+        }
+        fs::write(dir.path().join("user/.gitconfig"), GIT_CONFIG)
+            .expect("the git configuration can be written");
+        Self { dir, provost: None, extra: BTreeMap::new(), unchecked: false, end_wait: END_WAIT }
+    }
+
+    /// A home whose `provost` is this program.
+    pub fn with_provost(program: PathBuf) -> Self {
+        let mut home = Self::new();
+        home.provost = Some(program);
+        home
+    }
+
+    /// The directory of all that belongs to the test.
+    pub fn root(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The `PROVOST_HOME`.
+    pub fn path(&self) -> PathBuf {
+        self.root().join("home")
+    }
+
+    /// Sets a variable for every program that the home runs from now on.
+    pub fn set_env(&mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> &mut Self {
+        self.extra.insert(name.as_ref().to_owned(), value.as_ref().to_owned());
+        self
+    }
+
+    /// A new repository with one commit.
+    pub fn repo(&self, name: &str) -> Repo {
+        Repo::at(&self.root().join("repos").join(name))
+    }
+
+    /// Writes a scenario for the scripted agent and gives the file's path.
+    pub fn scenario(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.root().join(format!("{name}.toml"));
+        fs::write(&path, text).expect("the scenario can be written");
+        path
+    }
+
+    /// Writes one of the sample scenarios and gives the file's path.
+    #[track_caller]
+    pub fn sample(&self, name: &str) -> PathBuf {
+        let text =
+            scenario::sample(name).unwrap_or_else(|| panic!("there is no sample scenario {name}"));
+        self.scenario(name, text)
+    }
+
+    /// `provost` with these arguments and the home's environment, to be run as the caller likes.
+    pub fn command<S: AsRef<OsStr>>(&self, args: &[S]) -> Command {
+        let mut command = Command::new(self.provost_program());
+        command.args(args).current_dir(self.root()).env_clear().envs(self.environment());
+        command
+    }
+
+    /// Runs `provost` to its end.
+    #[track_caller]
+    pub fn provost<S: AsRef<OsStr>>(&self, args: &[S]) -> Output {
+        self.provost_with_input(args, "")
+    }
+
+    /// Runs `provost` to its end in this directory.
+    #[track_caller]
+    pub fn provost_in<S: AsRef<OsStr>>(&self, dir: &Path, args: &[S]) -> Output {
+        let mut command = self.command(args);
+        command.current_dir(dir);
+        output::run(command, Vec::new(), Patience::default()).unwrap_or_else(|why| panic!("{why}"))
+    }
+
+    /// Runs `provost` to its end with this on its stdin.
+    #[track_caller]
+    pub fn provost_with_input<S: AsRef<OsStr>>(&self, args: &[S], input: &str) -> Output {
+        let ran = output::run(self.command(args), input.as_bytes().to_vec(), Patience::default());
+        ran.unwrap_or_else(|why| panic!("{why}"))
+    }
+
+    /// Starts a `provost` command that goes on printing.
+    #[track_caller]
+    pub fn follow<S: AsRef<OsStr>>(&self, args: &[S]) -> Follower {
+        Follower::start(self.command(args))
+    }
+
+    /// Waits until `provost status ID --json` gives an object that is accepted, and gives that.
+    #[track_caller]
+    pub fn wait_state(&self, id: &str, accept: impl Fn(&Value) -> bool) -> Value {
+        eventually(&format!("an accepted status of {id}"), || {
+            let output = self.provost(&["status", id, "--json"]);
+            match serde_json::from_str::<Value>(&output.stdout) {
+                Ok(row) if accept(&row) => Ok(row),
+                _ => Err(output),
+            }
+        })
+    }
+
+    /// The home's daemon.
+    pub fn daemon(&self) -> Daemon<'_> {
+        Daemon(self)
+    }
+
+    /// What would count as left behind now.
+    pub fn leftovers(&self) -> Vec<String> {
+        leftovers(self.root())
+    }
+
+    /// Lets the end of the home kill what still runs without failing the test: for tests that break
+    /// a home on purpose, so that Provost itself cannot clean up.
+    pub fn leave_unchecked(&mut self) {
+        self.unchecked = true;
+    }
+
+    /// How long what was told to end may take at the end of the home.
+    pub fn set_end_wait(&mut self, wait: Duration) {
+        self.end_wait = wait;
+    }
+
+    pub(super) fn processes(&self) -> Vec<Process> {
+        leftovers::processes_of(self.root()).expect("the processes can be listed")
+    }
+
+    fn provost_program(&self) -> PathBuf {
+        self.provost.clone().unwrap_or_else(provost_bin)
+    }
+
+    /// The whole environment of the programs that the home runs.
+    fn environment(&self) -> BTreeMap<OsString, OsString> {
+        let root = self.root();
+        let mut known: BTreeMap<OsString, OsString> = [
+            ("PROVOST_HOME", self.path()),
+            ("PROVOST_BIN", self.provost_program()),
+            ("HOME", root.join("user")),
+            ("XDG_CONFIG_HOME", root.join("user/.config")),
+            ("XDG_STATE_HOME", root.join("user/.local/state")),
+            ("XDG_DATA_HOME", root.join("user/.local/share")),
+            ("XDG_CACHE_HOME", root.join("user/.cache")),
+            ("XDG_RUNTIME_DIR", root.join("tmp")),
+            ("TMPDIR", root.join("tmp")),
+            ("TMUX_TMPDIR", root.join("tmp")),
+        ]
+        .map(|(name, path)| (name.into(), path.into_os_string()))
+        .into();
+        let fixed = [
+            ("LANG", "C.UTF-8"),
+            ("TZ", "UTC"),
+            ("GIT_CONFIG_NOSYSTEM", "1"),
+            ("PROVOST_SESSION_SETTLE", "50ms"),
+        ];
+        known.extend(fixed.map(|(name, value)| (name.into(), value.into())));
+        known.insert("PATH".into(), self.search_path());
+        known.extend(self.extra.clone());
+        known
+    }
+
+    /// The programs under test first, then what the test itself was given.
+    #[expect(clippy::disallowed_methods, reason = "the edge at which a home gets its search path")]
+    fn search_path(&self) -> OsString {
+        let inherited = std::env::var_os("PATH").unwrap_or_default();
+        let mut path: Vec<PathBuf> =
+            self.provost_program().parent().map(Path::to_owned).into_iter().collect();
+        path.extend(std::env::split_paths(&inherited));
+        std::env::join_paths(path).expect("directories of programs have no colon in their names")
+    }
+
+    /// Ends everything, first by Provost's own commands, and gives what these did not end.
+    fn close(&self) -> Vec<String> {
+        if !self.processes().is_empty() {
+            self.end_through_provost();
+        }
+        let nothing = || match self.leftovers() {
+            left if left.is_empty() => Ok(()),
+            left => Err(left),
+        };
+        let left = look_until(Deadline::after(self.end_wait), nothing)
+            .err()
+            .map(|_| self.leftovers())
+            .unwrap_or_default();
+        self.end_by_force();
+        left
+    }
+
+    /// Stops every session with a living process, then the daemon. What fails here shows as left over.
+    fn end_through_provost(&self) {
+        let ask =
+            |args: &[&str]| output::run(self.command(args), Vec::new(), Patience::default()).ok();
+        let list = ask(&["ls", "--all", "--json"])
+            .and_then(|output| serde_json::from_str(&output.stdout).ok());
+        for id in living_sessions(&list.unwrap_or_default()) {
+            ask(&["stop", &id]);
+        }
+        ask(&["daemon", "stop"]);
+    }
+
+    fn end_by_force(&self) {
+        let all_gone = || {
+            let left = self.processes();
+            left.iter().try_for_each(Process::kill).expect("a process of the home can be killed");
+            left.is_empty().then_some(())
+        };
+        // What cannot even be killed shows in the next look at the test root.
+        drop(look_until(Deadline::after(self.end_wait), all_gone));
+    }
+
+    fn show_logs(&self) {
+        for file in fs::read_dir(self.path().join("log")).into_iter().flatten().flatten() {
+            let text = fs::read(file.path()).unwrap_or_default();
+            let text = String::from_utf8_lossy(&text);
+            let lines: Vec<&str> = text.lines().collect();
+            let tail = lines[lines.len().saturating_sub(SHOWN_LOG_LINES)..].join("\n");
+            to_stderr(&format!("--- {}\n{tail}", file.path().display()));
+        }
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.show_logs();
+            return self.end_by_force();
+        }
+        if self.unchecked {
+            return self.end_by_force();
+        }
+        let left = self.close();
+        assert!(
+            self.unchecked || left.is_empty(),
+            "left behind by this test:\n{}",
+            left.join("\n")
+        );
+    }
+}
+
+/// The ids in the answer of `ls` whose process still lives.
+fn living_sessions(list: &Value) -> Vec<String> {
+    let rows = list["sessions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let living = rows.iter().filter(|row| row["process"].to_string().contains("alive"));
+    living.filter_map(|row| row["id"].as_str()).map(str::to_owned).collect()
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the edge at which a test run says where its homes are"
+)]
+fn test_root() -> PathBuf {
+    std::env::var_os("PROVOST_TEST_ROOT").map_or_else(std::env::temp_dir, PathBuf::from)
+}
+
+#[expect(
+    clippy::print_stderr,
+    reason = "the test runner captures it and shows it for a failed test"
+)]
+fn to_stderr(text: &str) {
+    eprintln!("{text}");
+}

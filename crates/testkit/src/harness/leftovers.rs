@@ -1,0 +1,211 @@
+//! What a test left behind: processes, sockets that accept, stray worktrees, panics in logs.
+//!
+//! A test's home is a directory with `home` (the `PROVOST_HOME`), `repos` and a few more in it, named
+//! with [`PREFIX`]. "Could not look" is a finding, never an empty list.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, BufRead as _, BufReader};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use serde_json::Value;
+
+use super::processes::{self, Process};
+use super::repo;
+
+/// How the directories of test homes begin.
+pub(super) const PREFIX: &str = "pv-";
+/// How deep below a test's directory sockets and launches are looked for.
+const DEEPEST: usize = 8;
+/// Directories that hold work, not state, and may be large.
+const NOT_SEARCHED: &[&str] = &[".git", "target", "node_modules"];
+
+/// What is left of one test's home, in words; empty if nothing is.
+pub fn leftovers(root: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    let state = Walk::through(root, &mut found);
+    match processes::belonging_to(root, &state.launches) {
+        Ok(left) => found.extend(left.iter().map(process_line)),
+        Err(error) => found.push(format!("could not look for processes: {error}")),
+    }
+    found.extend(state.sockets.iter().filter_map(|socket| accepting_line(socket)));
+    found.extend(panics(&root.join("home/log")));
+    found.extend(stray_worktrees(root));
+    found
+}
+
+/// What is left of all tests that had their homes below `test_root`, the homes themselves included.
+pub fn leftovers_under(test_root: &Path) -> Vec<String> {
+    let test_root = &test_root.canonicalize().unwrap_or_else(|_| test_root.to_owned());
+    let homes = match homes_under(test_root) {
+        Ok(homes) => homes,
+        Err(error) => return vec![format!("could not look into {}: {error}", test_root.display())],
+    };
+    let mut found = Vec::new();
+    for home in homes {
+        found.push(format!("home left behind: {}", home.display()));
+        found.extend(leftovers(&home));
+    }
+    match processes::belonging_to(test_root, &BTreeSet::new()) {
+        Ok(left) => found.extend(left.iter().map(process_line)),
+        Err(error) => found.push(format!("could not look for processes: {error}")),
+    }
+    found.sort();
+    found.dedup();
+    found
+}
+
+/// The living processes of one test's home.
+pub(super) fn processes_of(root: &Path) -> io::Result<Vec<Process>> {
+    processes::belonging_to(root, &Walk::through(root, &mut Vec::new()).launches)
+}
+
+/// What a walk through a test's directory has seen.
+#[derive(Default)]
+struct Walk {
+    sockets: Vec<PathBuf>,
+    /// The keys of the launches whose records are there.
+    launches: BTreeSet<String>,
+}
+
+impl Walk {
+    fn through(root: &Path, troubles: &mut Vec<String>) -> Self {
+        let mut walk = Self::default();
+        walk.enter(root, 0, troubles);
+        walk
+    }
+
+    fn enter(&mut self, dir: &Path, depth: usize, troubles: &mut Vec<String>) {
+        let entries = match fs::read_dir(dir) {
+            Ok(entries) => entries,
+            // Removed meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return,
+            Err(error) => {
+                return troubles.push(format!("could not look into {}: {error}", dir.display()));
+            }
+        };
+        for entry in entries.flatten() {
+            let Ok(kind) = entry.file_type() else { continue };
+            let name = entry.file_name();
+            if kind.is_dir() {
+                if depth < DEEPEST && !NOT_SEARCHED.iter().any(|skipped| name == *skipped) {
+                    self.enter(&entry.path(), depth + 1, troubles);
+                }
+            } else if kind.is_socket() {
+                self.sockets.push(entry.path());
+            } else if name == "held.json" {
+                self.launches.extend(launch_key(&entry.path()));
+            }
+        }
+    }
+}
+
+fn launch_key(record: &Path) -> Option<String> {
+    let record: Value = serde_json::from_slice(&fs::read(record).ok()?).ok()?;
+    record["key"].as_str().map(str::to_owned)
+}
+
+fn process_line(process: &Process) -> String {
+    format!("process left running: {} {}", process.pid, process.command)
+}
+
+fn accepting_line(socket: &Path) -> Option<String> {
+    match accepts(socket) {
+        Ok(true) => Some(format!("socket that accepts: {}", socket.display())),
+        Ok(false) => None,
+        Err(error) => Some(format!("could not try the socket {}: {error}", socket.display())),
+    }
+}
+
+/// Tries a socket without ever waiting for it: a full queue means that somebody listens.
+fn accepts(path: &Path) -> io::Result<bool> {
+    let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else { return Ok(false) };
+    let Some(dir) = found(File::open(dir))? else { return Ok(false) };
+    // Through the directory's descriptor, since a socket's address is at most 107 bytes long.
+    let short = Path::new("/proc/self/fd").join(dir.as_raw_fd().to_string()).join(name);
+    let address = SocketAddrUnix::new(&short)?;
+    for kind in [SocketType::STREAM, SocketType::SEQPACKET] {
+        let socket = socket_with(
+            AddressFamily::UNIX,
+            kind,
+            SocketFlags::NONBLOCK | SocketFlags::CLOEXEC,
+            None,
+        )?;
+        match connect(&socket, &address) {
+            Ok(()) | Err(rustix::io::Errno::AGAIN) => return Ok(true),
+            Err(rustix::io::Errno::PROTOTYPE) => {}
+            Err(rustix::io::Errno::CONNREFUSED | rustix::io::Errno::NOENT) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(false)
+}
+
+/// The lines of a home's logs that tell of a panic.
+fn panics(log: &Path) -> Vec<String> {
+    let files = match found(fs::read_dir(log)) {
+        Ok(Some(files)) => files,
+        Ok(None) => return Vec::new(),
+        Err(error) => return vec![format!("could not look into {}: {error}", log.display())],
+    };
+    files.flatten().flat_map(|file| panics_in(&file.path())).collect()
+}
+
+fn panics_in(path: &Path) -> Vec<String> {
+    if path.is_dir() {
+        return panics(path);
+    }
+    match found(File::open(path)) {
+        Ok(Some(file)) => {
+            let lines = BufReader::new(file).split(b'\n').map_while(Result::ok);
+            let lines = lines.map(|line| String::from_utf8_lossy(&line).into_owned());
+            lines
+                .filter(|line| line.contains("panicked at"))
+                .map(|line| format!("panic in {}: {line}", path.display()))
+                .collect()
+        }
+        Ok(None) => Vec::new(),
+        Err(error) => vec![format!("could not read {}: {error}", path.display())],
+    }
+}
+
+/// Worktrees that a sample repository has registered but that no longer exist or lie elsewhere.
+fn stray_worktrees(root: &Path) -> Vec<String> {
+    let repos = match found(fs::read_dir(root.join("repos"))) {
+        Ok(Some(repos)) => repos,
+        Ok(None) => return Vec::new(),
+        Err(error) => return vec![format!("could not look for repositories: {error}")],
+    };
+    repos.flatten().flat_map(|repo| strays_of(&repo.path(), root)).collect()
+}
+
+fn strays_of(repo: &Path, root: &Path) -> Vec<String> {
+    let worktrees = match repo::worktrees(repo) {
+        Ok(worktrees) => worktrees,
+        Err(why) => return vec![why],
+    };
+    let is_known = |worktree: &PathBuf| worktree.is_dir() && worktree.starts_with(root);
+    let strays = worktrees.into_iter().filter(|worktree| !is_known(worktree));
+    strays
+        .map(|stray| format!("stray worktree of {}: {}", repo.display(), stray.display()))
+        .collect()
+}
+
+fn homes_under(test_root: &Path) -> io::Result<Vec<PathBuf>> {
+    let Some(entries) = found(fs::read_dir(test_root))? else { return Ok(Vec::new()) };
+    let homes =
+        entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX));
+    Ok(homes.map(|entry| entry.path()).collect())
+}
+
+/// What is not there is not left over.
+fn found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}

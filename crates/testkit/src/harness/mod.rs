@@ -1,0 +1,21 @@
+//! What tests need around the real binary: a home of their own, repositories, bounded waits, control
+//! of the daemon, and the proof that nothing is left behind.
+
+mod daemon;
+mod follower;
+mod home;
+mod leftovers;
+mod output;
+mod processes;
+mod programs;
+mod repo;
+mod wait;
+
+pub use daemon::Daemon;
+pub use follower::Follower;
+pub use home::Home;
+pub use leftovers::{leftovers, leftovers_under};
+pub use output::Output;
+pub use programs::{provost_bin, scripted_agent_bin};
+pub use repo::Repo;
+pub use wait::{Probe, eventually, eventually_within};

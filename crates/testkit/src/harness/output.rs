@@ -1,0 +1,213 @@
+//! A program that ran to its end within a bound, and what it said.
+
+use std::io::{Read, Write as _};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use serde_json::Value;
+
+use super::wait::default_wait;
+use crate::clock::Deadline;
+
+/// How long the output may stay open after the program's end, unless a test says otherwise.
+const OUTPUT_GRACE: Duration = Duration::from_secs(10);
+
+/// How long a program may take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Patience {
+    /// Until its end.
+    pub(super) end: Duration,
+    /// From its end until its output is closed: longer means that something it started still holds
+    /// it, and that `$(provost …)` would hang.
+    pub(super) output: Duration,
+}
+
+/// What a program said and how it ended.
+#[derive(Debug, Clone)]
+pub struct Output {
+    /// The command line, for messages.
+    pub command: String,
+    pub status: ExitStatus,
+    /// With invalid UTF-8 replaced.
+    pub stdout: String,
+    pub stderr: String,
+    pub raw_stdout: Vec<u8>,
+}
+
+impl Output {
+    /// The exit code; `None` if a signal ended the program.
+    pub fn code(&self) -> Option<i32> {
+        self.status.code()
+    }
+
+    /// Demands exit code 0.
+    #[track_caller]
+    pub fn ok(&self) -> &Self {
+        self.exits(0)
+    }
+
+    /// Demands an exit code.
+    #[track_caller]
+    pub fn exits(&self, code: i32) -> &Self {
+        assert_eq!(self.code(), Some(code), "{self:#?}");
+        self
+    }
+
+    /// The one JSON value that stdout must be.
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|error| panic!("not one JSON value ({error}): {self:#?}"))
+    }
+
+    /// The JSON values of stdout, one per line.
+    #[track_caller]
+    pub fn json_lines(&self) -> Vec<Value> {
+        let parse = |line| {
+            serde_json::from_str(line)
+                .unwrap_or_else(|error| panic!("not JSON ({error}): {line}\n{self:#?}"))
+        };
+        self.stdout.lines().map(parse).collect()
+    }
+}
+
+/// Runs a command with this input; an `Err` says why it did not come to its end within its bounds.
+pub(super) fn run(
+    mut command: Command,
+    input: Vec<u8>,
+    patience: Patience,
+) -> Result<Output, String> {
+    let line = command_line(&command);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| format!("could not start {line}: {error}"))?;
+    write_aside(&mut child, input);
+    let stdout = read_aside(child.stdout.take());
+    let stderr = read_aside(child.stderr.take());
+    let ended = wait_for_end(&mut child, patience.end);
+    let (stdout, stderr) =
+        (stdout.recv_timeout(patience.output), stderr.recv_timeout(patience.output));
+    let status =
+        ended.map_err(|why| format!("{line} {why}; stdout: {stdout:?}; stderr: {stderr:?}"))?;
+    let (Ok(raw_stdout), Ok(stderr)) = (stdout, stderr) else {
+        return Err(format!(
+            "{line} ended ({status}), but something that it started still holds its output"
+        ));
+    };
+    let stdout = String::from_utf8_lossy(&raw_stdout).into_owned();
+    Ok(Output {
+        command: line,
+        status,
+        stdout,
+        stderr: String::from_utf8_lossy(&stderr).into_owned(),
+        raw_stdout,
+    })
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { end: default_wait(), output: OUTPUT_GRACE }
+    }
+}
+
+/// Waits for a child's end; kills it once the wait is over.
+pub(super) fn wait_for_end(child: &mut Child, wait: Duration) -> Result<ExitStatus, String> {
+    let in_time = ended_within(child, wait);
+    if in_time != Ok(true) {
+        child.kill().map_err(|error| format!("could not be killed: {error}"))?;
+    }
+    let status = child.wait().map_err(|error| format!("could not be waited for: {error}"))?;
+    match in_time {
+        Ok(true) => Ok(status),
+        Ok(false) => Err(format!("did not end within {wait:?} and was killed")),
+        Err(error) => Err(format!("could not be watched: {error}")),
+    }
+}
+
+fn ended_within(child: &Child, wait: Duration) -> Result<bool, String> {
+    let pidfd = pidfd_open(Pid::from_child(child), PidfdFlags::empty())
+        .map_err(|error| error.to_string())?;
+    let deadline = Deadline::after(wait);
+    loop {
+        let left = Timespec::try_from(deadline.left()).map_err(|error| error.to_string())?;
+        match poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&left)) {
+            Ok(0) => return Ok(false),
+            Ok(_) => return Ok(true),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+}
+
+/// The program and its arguments, without the environment that `Debug` would show.
+fn command_line(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+}
+
+/// Writes the input beside the reading, so that neither side can block the other.
+fn write_aside(child: &mut Child, input: Vec<u8>) {
+    if let Some(mut stdin) = child.stdin.take() {
+        // A program that ends without reading its input is no failure of the harness.
+        std::thread::spawn(move || drop(stdin.write_all(&input)));
+    }
+}
+
+fn read_aside(from: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
+    let (send, receive) = mpsc::sync_channel(1);
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let read = from.map(|mut from| from.read_to_end(&mut bytes));
+        // The receiver is gone if the wait was given up.
+        if !matches!(read, Some(Err(_))) {
+            drop(send.send(bytes));
+        }
+    });
+    receive
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHORT: Patience =
+        Patience { end: Duration::from_millis(200), output: Duration::from_millis(200) };
+
+    fn sh(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn input_output_and_exit_code_come_through() {
+        let output =
+            run(sh("cat; echo '[1]' >&2; exit 3"), b"{\"a\":1}".to_vec(), Patience::default())
+                .unwrap();
+        assert_eq!(
+            (output.exits(3).json()["a"].as_u64(), output.stderr.as_str()),
+            (Some(1), "[1]\n")
+        );
+    }
+
+    #[test]
+    fn much_input_and_output_do_not_block_each_other() {
+        let input = vec![b'x'; 4 << 20];
+        let output = run(sh("cat"), input.clone(), Patience::default()).unwrap();
+        assert!(output.raw_stdout == input);
+    }
+
+    #[test]
+    fn a_program_that_does_not_end_is_killed_and_shown() {
+        let why = run(sh("echo said; exec sleep 60"), Vec::new(), SHORT).unwrap_err();
+        assert!(why.contains("did not end within 200ms and was killed"), "{why}");
+    }
+
+    #[test]
+    fn an_output_that_stays_held_is_a_failure() {
+        let why = run(sh("sleep 2 & exit 0"), Vec::new(), SHORT).unwrap_err();
+        assert!(why.contains("still holds its output"), "{why}");
+    }
+}

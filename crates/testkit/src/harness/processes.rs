@@ -1,0 +1,118 @@
+//! Finding and ending the processes that belong to a home, by marks that they cannot shed easily:
+//! their environment and their working directory.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+/// A living process, with its start time against reuse of its pid.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Process {
+    pub(super) pid: i32,
+    start_time: u64,
+    parent: i32,
+    pub(super) command: String,
+}
+
+/// The living processes, besides this one and its ancestors, that belong to a home: their
+/// `PROVOST_HOME` or working directory is below `root`, or their `PROVOST_LAUNCH` is among `launches`.
+pub(super) fn belonging_to(root: &Path, launches: &BTreeSet<String>) -> io::Result<Vec<Process>> {
+    let own = own_line();
+    let living = living()?;
+    Ok(living
+        .into_iter()
+        .filter(|found| !own.contains(&found.pid) && is_marked(found.pid, root, launches))
+        .collect())
+}
+
+/// The living process with this pid.
+pub(super) fn process(pid: i32) -> Option<Process> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The command's name is in parentheses and may hold anything, parentheses too.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let fields: Vec<&str> = fields.split_whitespace().collect();
+    let (state, parent, start_time) =
+        (*fields.first()?, fields.get(1)?.parse().ok()?, fields.get(19)?.parse().ok()?);
+    let alive = !matches!(state, "Z" | "X" | "x");
+    alive.then(|| Process { pid, start_time, parent, command: command_line(pid) })
+}
+
+impl Process {
+    pub(super) fn is_alive(&self) -> bool {
+        process(self.pid).is_some_and(|now| now.start_time == self.start_time)
+    }
+
+    /// Kills exactly this process, never another that has got its pid.
+    pub(super) fn kill(&self) -> io::Result<()> {
+        let Some(pid) = Pid::from_raw(self.pid) else { return Ok(()) };
+        let pidfd = match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(pidfd) => pidfd,
+            Err(rustix::io::Errno::SRCH) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        if !self.is_alive() {
+            return Ok(());
+        }
+        match pidfd_send_signal(&pidfd, Signal::KILL) {
+            Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn living() -> io::Result<Vec<Process>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let pid = entry?.file_name().to_string_lossy().parse().ok();
+        found.extend(pid.and_then(process));
+    }
+    Ok(found)
+}
+
+/// This process and its ancestors: whoever runs the tests is not left over by them.
+fn own_line() -> BTreeSet<i32> {
+    let mut line = BTreeSet::new();
+    let mut next = i32::try_from(std::process::id()).ok();
+    while let Some(pid) = next.filter(|pid| *pid > 0 && line.insert(*pid)) {
+        next = process(pid).map(|found| found.parent);
+    }
+    line
+}
+
+/// A process that another user owns, or that has just ended, cannot be read and is not ours.
+fn is_marked(pid: i32, root: &Path, launches: &BTreeSet<String>) -> bool {
+    let below = |path: &Path| path.starts_with(root);
+    let cwd = fs::read_link(format!("/proc/{pid}/cwd")).map(without_deleted);
+    cwd.is_ok_and(|cwd| below(&cwd)) || {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|variable| {
+            let home = variable
+                .strip_prefix(b"PROVOST_HOME=")
+                .is_some_and(|home| below(Path::new(OsStr::from_bytes(home))));
+            let launch = variable
+                .strip_prefix(b"PROVOST_LAUNCH=")
+                .and_then(|launch| std::str::from_utf8(launch).ok());
+            home || launch.is_some_and(|launch| launches.contains(launch))
+        })
+    }
+}
+
+/// The kernel marks a removed working directory in its name.
+fn without_deleted(cwd: PathBuf) -> PathBuf {
+    match cwd.as_os_str().as_bytes().strip_suffix(b" (deleted)") {
+        Some(path) => PathBuf::from(OsStr::from_bytes(path)),
+        None => cwd,
+    }
+}
+
+fn command_line(pid: i32) -> String {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words =
+        line.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned());
+    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,51 @@
+//! Where the programs under test are.
+
+use std::path::{Path, PathBuf};
+
+/// The real `provost` binary: `PROVOST_BIN`, or the one that was built beside this test.
+///
+/// # Panics
+/// If there is none.
+#[expect(clippy::disallowed_methods, reason = "the edge at which a test run names its programs")]
+pub fn provost_bin() -> PathBuf {
+    named_or_beside(std::env::var_os("PROVOST_BIN").map(PathBuf::from), "provost")
+}
+
+/// The scripted agent: `PROVOST_SCRIPTED_AGENT`, or the one that was built beside this test.
+///
+/// # Panics
+/// If there is none.
+#[expect(clippy::disallowed_methods, reason = "the edge at which a test run names its programs")]
+pub fn scripted_agent_bin() -> PathBuf {
+    named_or_beside(std::env::var_os("PROVOST_SCRIPTED_AGENT").map(PathBuf::from), "scripted-agent")
+}
+
+fn named_or_beside(named: Option<PathBuf>, program: &str) -> PathBuf {
+    let this = std::env::current_exe().expect("a running program has a path");
+    let found = match named {
+        Some(named) => named.is_file().then_some(named),
+        None => beside(&this, program),
+    };
+    found.unwrap_or_else(|| {
+        panic!(
+            "the program `{program}` was not found for {}: run the tests with `cargo xtask test`",
+            this.display()
+        )
+    })
+}
+
+/// Tests are in `deps` below the directory of the programs; xtask is beside them.
+fn beside(this: &Path, program: &str) -> Option<PathBuf> {
+    this.ancestors().skip(1).take(2).map(|dir| dir.join(program)).find(|path| path.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "run the tests with `cargo xtask test`")]
+    fn a_missing_program_is_a_clear_failure() {
+        named_or_beside(Some(PathBuf::from("/nonexistent/provost")), "provost");
+    }
+}

@@ -1,0 +1,102 @@
+//! Bounded waits for a condition, which tell what was last seen when they give up.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use crate::clock::{Deadline, pause};
+
+/// How long a test waits for a condition unless `PROVOST_TEST_WAIT_S` says otherwise.
+const DEFAULT_WAIT: Duration = Duration::from_secs(30);
+/// The first pause between two looks; it doubles up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(2);
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+
+/// One look at a condition: found, or not yet, perhaps with what was seen instead.
+pub trait Probe {
+    type Found;
+
+    /// What was found, or what was seen instead.
+    fn look(self) -> Result<Self::Found, Option<String>>;
+}
+
+impl<T> Probe for Option<T> {
+    type Found = T;
+
+    fn look(self) -> Result<T, Option<String>> {
+        self.ok_or(None)
+    }
+}
+
+impl<T, E: Debug> Probe for Result<T, E> {
+    type Found = T;
+
+    fn look(self) -> Result<T, Option<String>> {
+        self.map_err(|seen| Some(format!("{seen:?}")))
+    }
+}
+
+/// Looks until something is found; fails the test after the default wait.
+#[track_caller]
+pub fn eventually<P: Probe>(what: &str, probe: impl FnMut() -> P) -> P::Found {
+    eventually_within(default_wait(), what, probe)
+}
+
+/// Looks until something is found; fails the test after `wait`.
+#[track_caller]
+pub fn eventually_within<P: Probe>(
+    wait: Duration,
+    what: &str,
+    mut probe: impl FnMut() -> P,
+) -> P::Found {
+    match look_until(Deadline::after(wait), &mut probe) {
+        Ok(found) => found,
+        Err(None) => panic!("waited {wait:?} in vain: {what}"),
+        Err(Some(seen)) => panic!("waited {wait:?} in vain: {what}; last seen: {seen}"),
+    }
+}
+
+/// Looks until something is found or the deadline has passed; gives what was last seen then.
+pub(super) fn look_until<P: Probe>(
+    deadline: Deadline,
+    mut probe: impl FnMut() -> P,
+) -> Result<P::Found, Option<String>> {
+    let mut between = FIRST_PAUSE;
+    loop {
+        // Asked before the look, so that the last look comes after the deadline.
+        let last = deadline.passed();
+        match probe().look() {
+            Ok(found) => return Ok(found),
+            Err(seen) if last => return Err(seen),
+            Err(_) => pause(between.min(deadline.left())),
+        }
+        between = (between * 2).min(LONGEST_PAUSE);
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the edge at which a test run sets its patience")]
+pub(super) fn default_wait() -> Duration {
+    let seconds =
+        std::env::var("PROVOST_TEST_WAIT_S").ok().and_then(|seconds| seconds.parse().ok());
+    seconds.map_or(DEFAULT_WAIT, Duration::from_secs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_ends_as_soon_as_something_is_found() {
+        let mut looks = 0;
+        let found = eventually("the third look", || {
+            looks += 1;
+            (looks == 3).then_some("found")
+        });
+        assert_eq!((found, looks), ("found", 3));
+    }
+
+    #[test]
+    #[should_panic(expected = "in vain: a state; last seen: \"working\"")]
+    fn a_vain_wait_tells_what_was_last_seen() {
+        eventually_within(Duration::from_millis(20), "a state", || Err::<(), _>("working"));
+    }
+}

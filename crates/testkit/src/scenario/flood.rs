@@ -1,0 +1,55 @@
+//! The text of a flood: known in advance, so that a reader can tell whether a byte was lost.
+
+use std::io::{self, Write};
+
+use super::Flood;
+
+/// The narrowest line that can carry a digit and a newline.
+const NARROWEST_LINE: usize = 2;
+
+/// Writes the whole flood: numbered lines of one width, cut so that the total is exact.
+pub fn write_flood(out: &mut impl Write, flood: &Flood) -> io::Result<()> {
+    let width = flood.line.max(NARROWEST_LINE);
+    let (mut left, mut number) = (flood.bytes, 0_u64);
+    while left > 0 {
+        let line = numbered_line(number, width);
+        let take = usize::try_from(left).map_or(line.len(), |left| left.min(line.len()));
+        // A cut line is ended too, by the line's tail: the flood always ends with a newline.
+        out.write_all(&line[..take - 1])?;
+        out.write_all(b"\n")?;
+        left -= take as u64;
+        number += 1;
+    }
+    out.flush()
+}
+
+fn numbered_line(number: u64, width: usize) -> Vec<u8> {
+    let digits = number.to_string().into_bytes();
+    let mut line = digits[digits.len().saturating_sub(width - 1)..].to_vec();
+    line.resize(width - 1, b'.');
+    line.push(b'\n');
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::Channel;
+
+    #[test]
+    fn a_flood_has_exactly_the_bytes_asked_for() {
+        for (bytes, line) in [(0, 80), (1, 80), (79, 80), (80, 80), (81, 80), (1000, 7), (30, 1)] {
+            let mut out = Vec::new();
+            write_flood(&mut out, &Flood { bytes, line, channel: Channel::Stdout }).unwrap();
+            assert_eq!(out.len() as u64, bytes, "{bytes} bytes in lines of {line}");
+            assert!(out.is_empty() || out.ends_with(b"\n"));
+        }
+    }
+
+    #[test]
+    fn lines_are_numbered_and_of_one_width() {
+        let mut out = Vec::new();
+        write_flood(&mut out, &Flood { bytes: 12, line: 4, channel: Channel::Stdout }).unwrap();
+        assert_eq!(out, b"0..\n1..\n2..\n");
+    }
+}

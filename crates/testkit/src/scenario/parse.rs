@@ -1,0 +1,191 @@
+//! Reading a scenario: strict, so that a misspelt step is an error and not a step less.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use toml::{Table, Value};
+
+use super::step::{ACTIONS, Action, Repeat, Scenario, Step, WITH_OPTIONS};
+use super::text::{RUNTIME_NAMES, placeholders, render};
+
+/// How deep `repeat` may be nested.
+const MAX_NESTING: usize = 8;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("not a scenario")]
+    Toml(#[source] Box<toml::de::Error>),
+    #[error("step {step}: {why}")]
+    Step { step: String, why: String },
+}
+
+/// Reads a scenario, with `vars` in the place of its `{{name}}` placeholders.
+pub fn parse(text: &str, vars: &BTreeMap<String, String>) -> Result<Scenario, Error> {
+    let file: File = toml::from_str(text).map_err(|error| Error::Toml(Box::new(error)))?;
+    let steps = steps(&file.step, "", vars)?;
+    check_ignore_term(&steps)?;
+    Ok(Scenario { description: file.description, steps })
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    description: String,
+    #[serde(default)]
+    step: Vec<Table>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawRepeat {
+    times: u32,
+    steps: Vec<Table>,
+}
+
+fn steps(
+    tables: &[Table],
+    within: &str,
+    vars: &BTreeMap<String, String>,
+) -> Result<Vec<Step>, Error> {
+    tables
+        .iter()
+        .enumerate()
+        .map(|(index, table)| step(table.clone(), &format!("{within}{}", index + 1), vars))
+        .collect()
+}
+
+fn step(mut table: Table, number: &str, vars: &BTreeMap<String, String>) -> Result<Step, Error> {
+    let wrong = |why: String| Error::Step { step: number.to_owned(), why };
+    let if_launch = table.remove("if_launch").map(Value::try_into).transpose();
+    let if_launch = if_launch.map_err(|error| wrong(format!("if_launch: {}", error.message())))?;
+    let key = action_key(&table).map_err(wrong)?;
+    let value = table.remove(&key).expect("the key was found in the table");
+    let action = if key == "repeat" {
+        no_options(&key, &table).map_err(wrong)?;
+        repeat(value, number, vars)?
+    } else {
+        plain_action(&key, value, table, vars).map_err(wrong)?
+    };
+    Ok(Step { if_launch, action })
+}
+
+fn action_key(table: &Table) -> Result<String, String> {
+    let keys: Vec<&String> = table.keys().filter(|key| ACTIONS.contains(&key.as_str())).collect();
+    match keys.as_slice() {
+        [key] => Ok((*key).clone()),
+        [] => Err(format!(
+            "no action among its keys ({}); actions are {}",
+            names(table.keys()),
+            ACTIONS.join(", ")
+        )),
+        several => {
+            Err(format!("one action per step, but here are {}", names(several.iter().copied())))
+        }
+    }
+}
+
+fn plain_action(
+    key: &str,
+    mut value: Value,
+    options: Table,
+    vars: &BTreeMap<String, String>,
+) -> Result<Action, String> {
+    if WITH_OPTIONS.contains(&key) {
+        let mut with_options = options;
+        if with_options.insert("value".to_owned(), value).is_some() {
+            return Err("unknown key `value`".to_owned());
+        }
+        value = Value::Table(with_options);
+    } else {
+        no_options(key, &options)?;
+    }
+    let value = rendered(value, vars)?;
+    let tagged = Value::Table(Table::from_iter([(key.to_owned(), value)]));
+    tagged.try_into().map_err(|error: toml::de::Error| format!("{key}: {}", error.message()))
+}
+
+fn no_options(key: &str, options: &Table) -> Result<(), String> {
+    if options.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("{} does not belong to `{key}`", names(options.keys())))
+    }
+}
+
+fn repeat(value: Value, number: &str, vars: &BTreeMap<String, String>) -> Result<Action, Error> {
+    let wrong = |why: String| Error::Step { step: number.to_owned(), why };
+    let raw: RawRepeat = value
+        .try_into()
+        .map_err(|error: toml::de::Error| wrong(format!("repeat: {}", error.message())))?;
+    if number.split('.').count() > MAX_NESTING {
+        return Err(wrong(format!("`repeat` nested more than {MAX_NESTING} deep")));
+    }
+    let steps = steps(&raw.steps, &format!("{number}."), vars)?;
+    Ok(Action::Repeat(Repeat { times: raw.times, steps }))
+}
+
+/// Puts the variables into every text below a value.
+fn rendered(value: Value, vars: &BTreeMap<String, String>) -> Result<Value, String> {
+    Ok(match value {
+        Value::String(text) => Value::String(rendered_text(&text, vars)?),
+        Value::Array(items) => Value::Array(
+            items.into_iter().map(|item| rendered(item, vars)).collect::<Result<_, _>>()?,
+        ),
+        Value::Table(table) => Value::Table(
+            table
+                .into_iter()
+                .map(|(key, item)| Ok((key, rendered(item, vars)?)))
+                .collect::<Result<_, String>>()?,
+        ),
+        Value::Integer(_) | Value::Float(_) | Value::Boolean(_) | Value::Datetime(_) => value,
+    })
+}
+
+fn rendered_text(text: &str, vars: &BTreeMap<String, String>) -> Result<String, String> {
+    let known = |name: &str| vars.contains_key(name) || RUNTIME_NAMES.contains(&name);
+    match placeholders(text).into_iter().find(|name| !known(name)) {
+        Some(name) => {
+            Err(format!("nothing is known of `{{{{{name}}}}}`; give it with --vars {name}=…"))
+        }
+        None => Ok(render(text, vars)),
+    }
+}
+
+/// The agent replaces itself to ignore TERM: what it had read ahead of stdin would be lost, and a
+/// late reporter would take that for the agent's end.
+fn check_ignore_term(steps: &[Step]) -> Result<(), Error> {
+    let is_ignore_term = |action: &Action| matches!(action, Action::IgnoreTerm(_));
+    let mut too_late = false;
+    for (index, Step { action, .. }) in steps.iter().enumerate() {
+        let wrong =
+            |why: &str| Err(Error::Step { step: (index + 1).to_string(), why: why.to_owned() });
+        if is_ignore_term(action) && too_late {
+            return wrong(
+                "`ignore_term` must come before the steps that read input or report after exit",
+            );
+        }
+        if !is_ignore_term(action) && any_action(action, &is_ignore_term) {
+            return wrong("`ignore_term` cannot stand inside `repeat`");
+        }
+        too_late |= any_action(action, &is_lost_by_exec);
+    }
+    Ok(())
+}
+
+fn is_lost_by_exec(action: &Action) -> bool {
+    matches!(action, Action::WaitInput(_) | Action::ReadLine(_) | Action::ReportAfterExit(_))
+}
+
+/// Tells whether an action, or one within it, is wanted.
+fn any_action(action: &Action, wanted: &dyn Fn(&Action) -> bool) -> bool {
+    let mut within: &[Step] = &[];
+    if let Action::Repeat(repeat) = action {
+        within = &repeat.steps;
+    }
+    wanted(action) || within.iter().any(|step| any_action(&step.action, wanted))
+}
+
+fn names<'a>(keys: impl Iterator<Item = &'a String>) -> String {
+    keys.map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,398 @@
+//! The types of a scenario: steps, their actions and what each action takes.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use serde::Deserialize;
+use serde::de::Error as _;
+
+/// How long `wait_file` waits unless `within_ms` says otherwise.
+const WAIT_FILE_MS: u64 = 60_000;
+/// How long a grandchild lives unless `seconds` says otherwise.
+const GRANDCHILD_SECONDS: u64 = 60;
+/// The width of a flood's lines, newline included, unless `line` says otherwise.
+const FLOOD_LINE: usize = 80;
+
+/// A whole scenario.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scenario {
+    pub description: String,
+    pub steps: Vec<Step>,
+}
+
+/// One step: an action, perhaps only for one launch of the attempt.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    /// The launch (1 is the first) for which the step is meant; `None` means every launch.
+    pub if_launch: Option<u32>,
+    pub action: Action,
+}
+
+/// What a step does. The variant's name in snake case is the key in the file.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    Say(String),
+    Err(String),
+    Raw(Bytes),
+    Emit(serde_json::Map<String, serde_json::Value>),
+    Forge(Forgery),
+    Flood(Flood),
+    OneLine(OneLine),
+    CloseStdout(True),
+    Report(Report),
+    ReportAfterExit(LateReport),
+    Write(FileText),
+    Append(FileText),
+    Delete(String),
+    Mkdir(String),
+    Touch(String),
+    EnvDump(String),
+    GitCommit(String),
+    Run(Run),
+    SleepMs(u64),
+    WaitFile(WaitFile),
+    WaitInput(WaitInput),
+    ReadLine(ReadLine),
+    Spawn(Spawn),
+    IgnoreTerm(True),
+    Hang(True),
+    Exit(u8),
+    Die(i32),
+    /// Read by the parser itself, because its steps are numbered within it.
+    #[serde(skip)]
+    Repeat(Repeat),
+}
+
+/// Every key that names an action.
+pub(super) const ACTIONS: &[&str] = &[
+    "say",
+    "err",
+    "raw",
+    "emit",
+    "forge",
+    "flood",
+    "one_line",
+    "close_stdout",
+    "report",
+    "report_after_exit",
+    "write",
+    "append",
+    "delete",
+    "mkdir",
+    "touch",
+    "env_dump",
+    "git_commit",
+    "run",
+    "sleep_ms",
+    "wait_file",
+    "wait_input",
+    "read_line",
+    "spawn",
+    "ignore_term",
+    "hang",
+    "exit",
+    "die",
+    "repeat",
+];
+
+/// The actions that take further keys beside their own; their value is handed over as `value`.
+pub(super) const WITH_OPTIONS: &[&str] = &["report", "run", "wait_file", "wait_input", "read_line"];
+
+/// Bytes written as text: `\xHH`, `\n`, `\r`, `\t`, `\e`, `\0`, `\\`, or `base64:…` for the whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bytes(pub Vec<u8>);
+
+/// A switch that can only be switched on: `false` would be a step that does nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct True;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Default)]
+#[serde(rename_all = "snake_case")]
+pub enum Channel {
+    #[default]
+    Stdout,
+    Stderr,
+}
+
+/// Output that looks like an ending but is only text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Forgery {
+    #[serde(alias = "tokens used")]
+    TokensUsed,
+    Markers,
+    ForeignJson,
+    Osc,
+    All,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Flood {
+    /// How many bytes in all, exactly.
+    pub bytes: u64,
+    /// The width of a line, newline included.
+    #[serde(default = "flood_line")]
+    pub line: usize,
+    #[serde(default)]
+    pub channel: Channel,
+}
+
+/// One line of `bytes` bytes, and its newline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OneLine {
+    pub bytes: u64,
+    #[serde(default)]
+    pub channel: Channel,
+}
+
+/// `provost report`, run by the agent itself.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Report {
+    /// The claim, or any other word, so that malformed reports can be scripted too.
+    #[serde(rename = "value")]
+    pub claim: String,
+    pub message: Option<String>,
+    /// Further arguments, given as they are.
+    #[serde(default)]
+    pub args: Vec<String>,
+    /// The file that gets what `provost report` printed.
+    pub reply_to: Option<String>,
+    #[serde(default)]
+    pub expect_exit: Expect,
+}
+
+/// `provost report`, run by a grandchild once this process has ended.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LateReport {
+    pub claim: String,
+    pub message: Option<String>,
+    #[serde(default)]
+    pub after_ms: u64,
+    /// The file that gets what `provost report` printed.
+    pub reply_to: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileText {
+    pub path: String,
+    pub content: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Run {
+    #[serde(rename = "value")]
+    pub argv: Vec<String>,
+    #[serde(default)]
+    pub expect_exit: Expect,
+}
+
+/// The exit code a command must have; anything else ends the scenario as broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expect {
+    Code(i32),
+    Any,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WaitFile {
+    #[serde(rename = "value")]
+    pub path: String,
+    #[serde(default = "wait_file_ms")]
+    pub within_ms: u64,
+}
+
+/// Waits for the next line on stdin that is a JSON object of this type.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WaitInput {
+    #[serde(rename = "value")]
+    pub wanted: Wanted,
+    #[serde(default)]
+    pub on_eof: OnEof,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wanted {
+    #[serde(rename = "type")]
+    pub kind: String,
+}
+
+/// Waits for the next line on stdin, whatever it is.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReadLine {
+    #[serde(rename = "value")]
+    pub on: True,
+    #[serde(default)]
+    pub on_eof: OnEof,
+}
+
+/// What the end of stdin does to a step that reads it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnEof {
+    Exit(u8),
+    Continue,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spawn {
+    #[serde(default = "one")]
+    pub count: u32,
+    pub kind: Kind,
+    #[serde(default = "grandchild_seconds")]
+    pub seconds: u64,
+    /// The file to which the grandchildren's pids are added, one per line.
+    pub pids: Option<String>,
+}
+
+/// How a grandchild lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    Sleep,
+    Setsid,
+    DoubleFork,
+    IgnoreTerm,
+    HoldStdout,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Repeat {
+    pub times: u32,
+    pub steps: Vec<Step>,
+}
+
+impl Spawn {
+    /// How long each grandchild lives.
+    pub fn life(&self) -> Duration {
+        Duration::from_secs(self.seconds)
+    }
+}
+
+impl Default for Expect {
+    fn default() -> Self {
+        Self::Code(0)
+    }
+}
+
+impl Default for OnEof {
+    fn default() -> Self {
+        Self::Exit(0)
+    }
+}
+
+impl<'de> Deserialize<'de> for True {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        if bool::deserialize(from)? {
+            Ok(Self)
+        } else {
+            Err(D::Error::custom("only `true` can be given here; leave the step out instead"))
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Expect {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        match NumberOrWord::deserialize(from)? {
+            NumberOrWord::Number(code) => {
+                i32::try_from(code).map(Self::Code).map_err(D::Error::custom)
+            }
+            NumberOrWord::Word(word) if word == "any" => Ok(Self::Any),
+            NumberOrWord::Word(word) => {
+                Err(D::Error::custom(format!("expected an exit code or \"any\", not \"{word}\"")))
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for OnEof {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        match NumberOrWord::deserialize(from)? {
+            NumberOrWord::Number(code) => {
+                u8::try_from(code).map(Self::Exit).map_err(D::Error::custom)
+            }
+            NumberOrWord::Word(word) if word == "continue" => Ok(Self::Continue),
+            NumberOrWord::Word(word) => Err(D::Error::custom(format!(
+                "expected an exit code or \"continue\", not \"{word}\""
+            ))),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        match text.strip_prefix("base64:") {
+            Some(encoded) => base64::engine::general_purpose::STANDARD
+                .decode(encoded)
+                .map(Self)
+                .map_err(D::Error::custom),
+            None => unescape(&text).map(Self).map_err(D::Error::custom),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum NumberOrWord {
+    Number(i64),
+    Word(String),
+}
+
+fn unescape(text: &str) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.chars();
+    while let Some(c) = rest.next() {
+        if c == '\\' {
+            bytes.push(escaped_byte(&mut rest)?);
+        } else {
+            bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+        }
+    }
+    Ok(bytes)
+}
+
+fn escaped_byte(rest: &mut std::str::Chars<'_>) -> Result<u8, String> {
+    match rest.next() {
+        Some('x') => {
+            let digits: String = rest.take(2).collect();
+            let valid = digits.len() == 2 && digits.bytes().all(|b| b.is_ascii_hexdigit());
+            let byte = valid.then(|| u8::from_str_radix(&digits, 16).ok()).flatten();
+            byte.ok_or_else(|| format!("`\\x{digits}` needs two hexadecimal digits"))
+        }
+        Some('n') => Ok(b'\n'),
+        Some('r') => Ok(b'\r'),
+        Some('t') => Ok(b'\t'),
+        Some('e') => Ok(0x1b),
+        Some('0') => Ok(0),
+        Some('\\') => Ok(b'\\'),
+        Some(other) => Err(format!("unknown escape `\\{other}`")),
+        None => Err("a lone `\\` at the end".to_owned()),
+    }
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn flood_line() -> usize {
+    FLOOD_LINE
+}
+
+fn grandchild_seconds() -> u64 {
+    GRANDCHILD_SECONDS
+}
+
+fn wait_file_ms() -> u64 {
+    WAIT_FILE_MS
+}

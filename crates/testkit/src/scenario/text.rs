@@ -1,0 +1,65 @@
+//! Placeholders in a scenario's texts: `{{name}}`.
+
+use std::collections::BTreeMap;
+
+/// The names that the agent itself knows while it runs; all others come from `--vars`.
+pub const RUNTIME_NAMES: &[&str] = &["input", "input_key", "launch_no", "pid", "n"];
+
+/// Puts values in the place of `{{name}}`; what `values` does not have is left as it stands.
+pub fn render(text: &str, values: &BTreeMap<String, String>) -> String {
+    let (mut out, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some((before, name, after)) = next_placeholder(rest) {
+        out.push_str(before);
+        match values.get(name) {
+            Some(value) => out.push_str(value),
+            None => out.push_str(&format!("{{{{{name}}}}}")),
+        }
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
+
+/// The names of all placeholders in a text.
+pub(super) fn placeholders(text: &str) -> Vec<&str> {
+    let (mut names, mut rest) = (Vec::new(), text);
+    while let Some((_, name, after)) = next_placeholder(rest) {
+        names.push(name);
+        rest = after;
+    }
+    names
+}
+
+/// Splits at the first `{{name}}`. Braces around anything but a name are ordinary text.
+fn next_placeholder(text: &str) -> Option<(&str, &str, &str)> {
+    let mut from = 0;
+    while let Some(start) = text[from..].find("{{").map(|at| from + at) {
+        let inside = &text[start + 2..];
+        let end = inside.find("}}")?;
+        if is_name(&inside[..end]) {
+            return Some((&text[..start], &inside[..end], &inside[end + 2..]));
+        }
+        // One brace further, not two: `{{{name}}}` is a placeholder in braces.
+        from = start + 1;
+    }
+    None
+}
+
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_replaced_and_other_braces_are_text() {
+        let values = BTreeMap::from([("a".to_owned(), "{{b}}".to_owned())]);
+        assert_eq!(
+            render("x {{a}} {{b}} {{ a }} {{{a}}} {{", &values),
+            "x {{b}} {{b}} {{ a }} {{{b}}} {{"
+        );
+        assert_eq!(placeholders("{{a}}{{\"k\":1}}{{b}}"), ["a", "b"]);
+    }
+}

@@ -1,0 +1,88 @@
+//! Grandchildren.
+
+use std::io::Read as _;
+use std::os::unix::process::ExitStatusExt as _;
+
+use rustix::process::Signal;
+
+use crate::stage::{Stage, pids, session_of, signal, status_of, wait_gone};
+
+/// Plays a scenario that spawns grandchildren and ends at once; gives their pids.
+fn spawned(stage: &Stage, spawn: &str) -> Vec<u32> {
+    let output = stage.play(&format!("[[step]]\nspawn = {{ {spawn}, pids = 'pids' }}"));
+    assert!(output.status.success(), "{output:?}");
+    pids(&stage.read("pids"))
+}
+
+#[test]
+fn grandchildren_outlive_the_agent_for_as_long_as_they_were_told() {
+    let stage = Stage::new();
+    let found = spawned(&stage, "count = 2, kind = 'sleep', seconds = 120");
+    assert_eq!(found.len(), 2);
+    for pid in found {
+        assert!(status_of(pid, "Pid").is_some(), "{pid} lives");
+    }
+    let [short] = spawned(&Stage::new(), "kind = 'sleep', seconds = 0")[..] else {
+        panic!("one by default")
+    };
+    wait_gone(short);
+}
+
+#[test]
+fn setsid_leaves_the_session() {
+    let stage = Stage::new();
+    let [away] = spawned(&stage, "kind = 'setsid'")[..] else { panic!("one by default") };
+    assert_eq!(session_of(away), away);
+}
+
+#[test]
+fn double_fork_is_no_child_of_the_agent() {
+    let stage = Stage::new();
+    let mut playing = stage.start("[[step]]\nspawn = { kind = 'double_fork', pids = 'pids' }\n[[step]]\nsay = 'there'\n[[step]]\nhang = true");
+    assert_eq!(playing.line(), "there");
+    let [orphan] = pids(&stage.read("pids"))[..] else { panic!("one by default") };
+    assert_ne!(status_of(orphan, "PPid").unwrap(), playing.child.id().to_string());
+    playing.end();
+    assert!(status_of(orphan, "Pid").is_some());
+}
+
+#[test]
+fn ignore_term_lives_through_term_and_a_plain_one_does_not() {
+    let stage = Stage::new();
+    let [plain] = spawned(&stage, "kind = 'sleep'")[..] else { panic!("one by default") };
+    let stage = Stage::new();
+    let [stubborn] = spawned(&stage, "kind = 'ignore_term'")[..] else { panic!("one by default") };
+    signal(stubborn, Signal::TERM);
+    signal(plain, Signal::TERM);
+    wait_gone(plain);
+    assert!(status_of(stubborn, "Pid").is_some());
+    signal(stubborn, Signal::KILL);
+    wait_gone(stubborn);
+}
+
+#[test]
+fn hold_stdout_keeps_the_pipe_open_after_the_agents_end() {
+    let stage = Stage::new();
+    let mut playing = stage
+        .start("[[step]]\nspawn = { kind = 'hold_stdout', pids = 'pids' }\n[[step]]\nsay = 'last'");
+    assert_eq!((playing.line().as_str(), playing.code()), ("last", Some(0)));
+    let [holder] = pids(&stage.read("pids"))[..] else { panic!("one by default") };
+    let held = std::fs::read_link(format!("/proc/{holder}/fd/1")).unwrap();
+    assert!(held.to_string_lossy().starts_with("pipe:"), "{held:?}");
+    signal(holder, Signal::KILL);
+    let mut rest = String::new();
+    playing.stdout.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "");
+}
+
+#[test]
+fn the_sample_that_ignores_term_needs_kill() {
+    let stage = Stage::new();
+    let mut playing =
+        stage.start(provost_testkit::scenario::sample("ignores_term_with_grandchildren").unwrap());
+    assert_eq!(playing.line(), "in place");
+    signal(playing.child.id(), Signal::TERM);
+    assert!(playing.child.try_wait().unwrap().is_none());
+    signal(playing.child.id(), Signal::KILL);
+    assert_eq!(playing.child.wait().unwrap().signal(), Some(9));
+}

@@ -1,0 +1,76 @@
+//! Scenarios and arguments that are refused, with what they are told.
+
+use std::process::{Command, Output};
+
+use crate::stage::{AGENT, Stage};
+
+#[track_caller]
+fn refused(output: &Output, why: &str) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains(why), "no {why:?} in: {said}");
+    assert!(output.stdout.is_empty(), "nothing is done of a scenario that is refused");
+}
+
+#[test]
+fn misspelt_and_misplaced_keys_are_named() {
+    let cases = [
+        ("nme = 'x'", "unknown field `nme`"),
+        ("[[step]]\nsay = 'a'\n[[step]]\nsya = 'x'", "step 2: no action among its keys (`sya`)"),
+        (
+            "[[step]]\nsay = 'a'\nerr = 'b'",
+            "step 1: one action per step, but here are `err`, `say`",
+        ),
+        ("[[step]]\nsay = 'a'\ncolour = 'red'", "step 1: `colour` does not belong to `say`"),
+        ("[[step]]\nreport = 'completed'\non_eof = 1", "unknown field `on_eof`"),
+        ("[[step]]\nspawn = { kind = 'sleep', secs = 1 }", "unknown field `secs`"),
+        (
+            "[[step]]\nrepeat = { times = 2, steps = [{ say = 'a' }, { sya = 'b' }] }",
+            "step 1.2: no action",
+        ),
+        ("[[step]]", "no action"),
+    ];
+    for (scenario, why) in cases {
+        refused(&Stage::new().play(scenario), why);
+    }
+}
+
+#[test]
+fn wrong_values_are_explained() {
+    let cases = [
+        ("[[step]]\nsay = 1", "say: invalid type"),
+        ("[[step]]\nexit = 256", "exit: invalid value"),
+        ("[[step]]\nhang = false", "only `true` can be given here"),
+        ("[[step]]\nraw = '\\xzz'", "needs two hexadecimal digits"),
+        ("[[step]]\nraw = 'base64:!'", "raw: "),
+        ("[[step]]\nspawn = { kind = 'flying' }", "unknown variant `flying`"),
+        ("[[step]]\nread_line = true\non_eof = 'stop'", "expected an exit code or \"continue\""),
+        ("[[step]]\nsay = '{{who}}'", "give it with --vars who="),
+        (
+            "[[step]]\nread_line = true\n[[step]]\nignore_term = true",
+            "step 2: `ignore_term` must come before",
+        ),
+        (
+            "[[step]]\nrepeat = { times = 1, steps = [{ ignore_term = true }] }",
+            "cannot stand inside `repeat`",
+        ),
+        ("[[step", "not a scenario"),
+    ];
+    for (scenario, why) in cases {
+        refused(&Stage::new().play(scenario), why);
+    }
+}
+
+#[test]
+fn bad_arguments_are_refused_with_the_usage() {
+    let cases: [(&[&str], &str); 5] = [
+        (&[], "a scenario is missing"),
+        (&["--help-me"], "usage: scripted-agent"),
+        (&["/nonexistent/x.toml"], "read the scenario /nonexistent/x.toml"),
+        (&["sample:nothing"], "the samples are exit0_silent"),
+        (&["sample:exit0_silent", "stray"], "`stray` is not expected here"),
+    ];
+    for (args, why) in cases {
+        refused(&Command::new(AGENT).args(args).output().unwrap(), why);
+    }
+}

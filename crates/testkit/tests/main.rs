@@ -1,0 +1,13 @@
+//! Integration tests of the test kit: every step kind of the scripted agent run for real, and the
+//! harness against stand-ins for `provost` that leave things behind.
+
+mod children;
+mod endings;
+mod errors;
+mod files;
+mod harness;
+mod input;
+mod output;
+mod reports;
+mod samples;
+mod stage;
