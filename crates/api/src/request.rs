@@ -7,6 +7,9 @@ use serde_json::Value;
 /// Opens a session. `spec` is the domain's own form, resolved by the command line.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct OpenRequest {
+    /// The session's id, if the caller minted one: a UUID of version 7.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
     pub spec: Value,
 }
 

@@ -2,9 +2,10 @@
 
 use toml::de::{DeTable, Error as TomlError};
 
+use crate::key::Key;
 use crate::node::{Item, Name, Node};
 use crate::pattern::{self, Match};
-use crate::problem::{Fault, Problem, ProblemKind, escape};
+use crate::problem::{Fault, MAX_PROBLEMS, Problem, ProblemKind, escape};
 use crate::resolve::Given;
 use crate::source::{Place, Source};
 use crate::suggest;
@@ -66,7 +67,9 @@ impl Walk<'_> {
         });
     }
 
-    fn table(&mut self, path: &[String], entries: Vec<(Name, Node)>) {
+    /// Goes from top to bottom, so that the first problems are the ones that are reported.
+    fn table(&mut self, path: &[String], mut entries: Vec<(Name, Node)>) {
+        entries.sort_by_key(|(name, _)| name.span.start);
         for (name, node) in entries {
             self.entry(&extended(path, &name.text), &name, node);
         }
@@ -85,14 +88,12 @@ impl Walk<'_> {
                 self.problem(path, Fault::new(ProblemKind::WrongType, &found.span, detail));
             }
             (Match::Unknown, item) => {
-                let path = only_leaf(path.to_vec(), &item);
-                let hint = suggest::for_path(&path);
-                self.problem(&path, Fault::new(ProblemKind::UnknownKey, &name.span, hint));
+                self.unknown(only_leaf(path.to_vec(), &item), name);
             }
         }
     }
 
-    fn value(&mut self, key: &'static crate::key::Key, path: &[String], name: &Name, node: Node) {
+    fn value(&mut self, key: &'static Key, path: &[String], name: &Name, node: Node) {
         let dotted = path.join(".");
         if self.reading.given.iter().any(|given| given.name == dotted) {
             let fault = Fault::new(
@@ -109,6 +110,13 @@ impl Walk<'_> {
             Ok(given) => self.reading.given.push(given),
             Err(problems) => self.reading.problems.extend(problems),
         }
+    }
+
+    /// Looking for the nearest key is dear, so it is not done for what will not be reported.
+    fn unknown(&mut self, path: Vec<String>, name: &Name) {
+        let reported = self.reading.problems.len() < MAX_PROBLEMS;
+        let hint = if reported { suggest::for_path(&path) } else { String::new() };
+        self.problem(&path, Fault::new(ProblemKind::UnknownKey, &name.span, hint));
     }
 
     fn problem(&mut self, path: &[String], fault: Fault) {

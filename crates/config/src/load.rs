@@ -1,5 +1,6 @@
 //! The only part that reads files.
 
+use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -17,8 +18,9 @@ pub struct Paths {
     pub project: Option<PathBuf>,
 }
 
-/// A file's text with the name that messages give it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A file's text with the name that messages give it; its `Debug` leaves the text out, which may hold
+/// secrets.
+#[derive(Clone, PartialEq, Eq)]
 pub struct File {
     pub name: String,
     pub text: String,
@@ -41,6 +43,12 @@ pub enum Error {
 pub fn load(paths: &Paths) -> Result<(Option<File>, Option<File>), Error> {
     let read = |path: &Option<PathBuf>| path.as_deref().map_or(Ok(None), read_file);
     Ok((read(&paths.user)?, read(&paths.project)?))
+}
+
+impl fmt::Debug for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("File").field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 fn read_file(path: &Path) -> Result<Option<File>, Error> {

@@ -54,14 +54,14 @@ pub(crate) fn children(path: &[String]) -> Vec<&'static str> {
     names
 }
 
-/// Every key and every table, with stars replaced by the names of a path.
+/// Every key and every table that has a fixed last name, with stars before it replaced by the names of
+/// a path.
 pub(crate) fn candidates(path: &[String]) -> Vec<String> {
     let mut found = Vec::new();
     for key in keys() {
         let segments: Vec<&str> = key.segments().collect();
-        for length in 1..=segments.len() {
-            found.extend(instantiate(&segments[..length], path));
-        }
+        let lengths = (1..=segments.len()).filter(|length| segments[length - 1] != "*");
+        found.extend(lengths.filter_map(|length| instantiate(&segments[..length], path)));
     }
     found.dedup();
     found

@@ -18,8 +18,8 @@ use crate::table::{Agent, Environment, Event, HookDefaults, Session, Ui, Verify,
 use crate::types::{Choice, Hook, HookSpec};
 use crate::value::{Chosen, Setting};
 
-/// All that a configuration is made of.
-#[derive(Debug, Clone, Default)]
+/// All that a configuration is made of. It may hold secrets, so it cannot be printed.
+#[derive(Clone, Default)]
 pub struct Inputs {
     pub user: Option<File>,
     pub project: Option<File>,
@@ -30,7 +30,7 @@ pub struct Inputs {
 }
 
 /// A key set on the command line.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Flag {
     /// The flag as typed, for messages and provenance: `--check`.
     pub flag: String,
@@ -39,7 +39,7 @@ pub struct Flag {
 }
 
 /// What a flag says; an empty list switches a list off.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub enum FlagValue {
     Text(String),
     List(Vec<String>),
@@ -85,7 +85,7 @@ pub struct Shadowed {
 pub fn resolve(inputs: &Inputs) -> Result<Resolved, Error> {
     let layers = Layers::read(inputs);
     Error::of(layers.problems)?;
-    let keys = by_key(layers.given);
+    let keys = by_key(layers.defaults.into_iter().chain(layers.given));
     let chosen = choose(&keys);
     let entries: Vec<Entry> =
         keys.into_iter().map(|(place, given)| entry(place.2, given)).collect();
@@ -136,6 +136,7 @@ fn located(fault: Fault, name: &str, locate: impl Fn(&Fault) -> Source) -> Probl
 /// What all layers give, lowest first.
 #[derive(Default)]
 struct Layers {
+    defaults: Vec<Given>,
     given: Vec<Given>,
     problems: Vec<Problem>,
     warnings: Vec<Warning>,
@@ -149,7 +150,7 @@ impl Layers {
         layers.environment(&inputs.environment);
         inputs.flags.iter().for_each(|flag| layers.flag(flag));
         layers.complete_agents();
-        layers.defaults();
+        layers.add_defaults();
         layers
     }
 
@@ -212,7 +213,7 @@ impl Layers {
         agents
     }
 
-    fn defaults(&mut self) {
+    fn add_defaults(&mut self) {
         for key in keys().filter(|key| !key.name.contains('*')) {
             if let Some(node) = key.default_node() {
                 self.add_default(key, key.name.to_owned(), node);
@@ -220,10 +221,9 @@ impl Layers {
         }
     }
 
-    /// A default goes below everything that was given before.
     fn add_default(&mut self, key: &'static Key, name: String, node: Node) {
         let given = Given::check(key, name, Source::Default, node, |_| Source::Default);
-        self.given.insert(0, given.expect("defaults are valid"));
+        self.defaults.push(given.expect("defaults are valid"));
     }
 }
 
@@ -258,7 +258,7 @@ fn agent_of(name: &str) -> Option<&str> {
 type Rank = (usize, String, String);
 
 /// Groups what was given by key, in the order of the table; the highest layer comes last.
-fn by_key(given: Vec<Given>) -> Vec<(Rank, Vec<Given>)> {
+fn by_key(given: impl Iterator<Item = Given>) -> Vec<(Rank, Vec<Given>)> {
     let mut groups: BTreeMap<(usize, String, usize, String), Vec<Given>> = BTreeMap::new();
     for (index, key) in keys().enumerate().filter(|(_, key)| !key.name.contains('*')) {
         groups.insert((section_rank(key), String::new(), index, key.name.to_owned()), Vec::new());

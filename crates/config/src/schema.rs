@@ -107,14 +107,13 @@ fn shape_schema(shape: &Shape, limits: Limits) -> Json {
 }
 
 fn duration(limits: Limits) -> Json {
-    let text =
-        json!({"type": "string", "pattern": r"^(\d+|(?=\d)(\d+d)?(\d+h)?(\d+m)?(\d+s)?(\d+ms)?)$"});
+    let text = json!({"type": "string", "pattern": r"^([0-9]+|([0-9]+(d|h|m|s|ms))+)$"});
     let seconds = json!({"type": "integer", "minimum": limits.min.div_ceil(1000), "maximum": limits.max / 1000});
     json!({"anyOf": [text, seconds]})
 }
 
 fn size(limits: Limits) -> Json {
-    let text = json!({"type": "string", "pattern": r"^\d+(B|[KMGT]i?B)?$"});
+    let text = json!({"type": "string", "pattern": r"^[0-9]+(B|[KMGT]i?B)?$"});
     json!({"anyOf": [text, {"type": "integer", "minimum": limits.min, "maximum": limits.max}]})
 }
 

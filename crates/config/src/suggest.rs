@@ -31,7 +31,8 @@ pub(crate) fn among(given: &str, names: &[&'static str]) -> String {
 /// Says which key was meant by an unknown path, or what may stand there.
 pub(crate) fn for_path(path: &[String]) -> String {
     let candidates = pattern::candidates(path);
-    let meant = nearest(&path.join("."), candidates.iter().map(String::as_str));
+    let as_deep = candidates.iter().filter(|name| name.split('.').count() == path.len());
+    let meant = nearest(&path.join("."), as_deep.map(String::as_str));
     match meant.or_else(|| same_leaf(path, &candidates)) {
         Some(name) => did_you_mean(name),
         None => expected_below(path),

@@ -168,9 +168,7 @@ impl Value for u32 {
                 return Err(wrong_type::<Self>(node));
             }
         };
-        number.ok_or_else(|| {
-            invalid(node, format!("expected a whole number from 0 to {}", Self::MAX))
-        })
+        number.ok_or_else(|| invalid(node, "it is negative, too large or no number"))
     }
 
     fn show(&self) -> Json {

@@ -1,1 +1,11 @@
-//! provost-engine.
+//! The engine: holds what is true, proposes what follows, and carries out what is owed.
+//!
+//! [`board`] is sans-IO: it takes inputs and a moment, gives a batch for the ledger, and folds what was
+//! committed. [`shell`] is the thin part that moves values between the board, the ledger and the world.
+
+pub mod board;
+mod card;
+pub mod shell;
+pub mod stream;
+
+pub use card::{row, why};

@@ -26,7 +26,7 @@ pub const DEFAULT_TIME_LIMIT: Duration = Duration::from_secs(60);
 pub const OUTPUT_LIMIT: usize = 64 * 1024 * 1024;
 
 /// How many of the last lines of standard error an [`Error`] carries.
-const STDERR_LINES: usize = 12;
+pub(crate) const STDERR_LINES: usize = 12;
 
 /// How many characters of a command line an [`Error`] carries.
 const COMMAND_CHARS: usize = 400;

@@ -28,6 +28,8 @@ pub(crate) const SETTINGS: &[(&str, &str)] = &[
     ("protocol.allow", "never"),
     ("protocol.ext.allow", "never"),
     ("protocol.file.allow", "never"),
+    // Said to standard error whenever a file of grafts is named, even an empty one.
+    ("advice.graftFileDeprecated", "false"),
     // Settings that could hide a change, or refuse to record one.
     ("core.trustctime", "true"),
     ("core.checkStat", "default"),
@@ -103,7 +105,12 @@ fn driver_off(driver: &[u8]) -> [Setting; 4] {
         (OsString::from_vec(name), OsStr::from_bytes(value.as_bytes()).to_owned())
     };
     // An empty command means that content passes through unchanged.
-    [setting("clean", ""), setting("smudge", ""), setting("process", ""), setting("required", "false")]
+    [
+        setting("clean", ""),
+        setting("smudge", ""),
+        setting("process", ""),
+        setting("required", "false"),
+    ]
 }
 
 #[cfg(test)]
@@ -112,8 +119,11 @@ mod tests {
 
     #[test]
     fn every_driver_is_switched_off_whatever_its_name() {
-        let off = filters_off(b"user.name\0filter.a=b.c.clean\0filter.lfs.process\0filter.lfs.smudge\0filter.x\0");
-        let names: Vec<_> = off.unwrap().into_iter().map(|(key, _)| key.into_string().unwrap()).collect();
+        let off = filters_off(
+            b"user.name\0filter.a=b.c.clean\0filter.lfs.process\0filter.lfs.smudge\0filter.x\0",
+        );
+        let names: Vec<_> =
+            off.unwrap().into_iter().map(|(key, _)| key.into_string().unwrap()).collect();
         assert_eq!(names[0], "filter.a=b.c.clean");
         assert_eq!(names[7], "filter.lfs.required");
         assert_eq!(names.len(), 8);

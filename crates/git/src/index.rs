@@ -24,7 +24,8 @@ impl<'a> Staging<'a> {
     /// Copies the checkout's index.
     pub(crate) fn of(repo: &Repo<'a>) -> Result<Self, Error> {
         let scratch = repo.git().scratch();
-        let directory = TempDir::with_prefix_in("provost-index-", scratch).map_err(Error::file(scratch))?;
+        let directory =
+            TempDir::with_prefix_in("provost-index-", scratch).map_err(Error::file(scratch))?;
         let copy = directory.path().join("index");
         let original = repo.git_dir().join("index");
         copy_index(&original, &copy).map_err(Error::file(&original))?;
@@ -39,9 +40,10 @@ impl<'a> Staging<'a> {
     /// everywhere, and "skip" where the file is there all the same.
     pub(crate) fn reveal(&self) -> Result<(), Error> {
         let flagged = flagged(&self.repo)?;
-        let present = |path: &&RepoPath| self.repo.top().join(path.as_path()).symlink_metadata().is_ok();
-        self.clear("--no-assume-unchanged", flagged.assumed.iter())?;
-        self.clear("--no-skip-worktree", flagged.skipped.iter().filter(present))
+        let present =
+            |path: &&RepoPath| self.repo.top().join(path.as_path()).symlink_metadata().is_ok();
+        self.update("--no-assume-unchanged", flagged.assumed.iter())?;
+        self.update("--no-skip-worktree", flagged.skipped.iter().filter(present))
     }
 
     /// Stages everything but ignored files and embedded repositories, and
@@ -51,8 +53,9 @@ impl<'a> Staging<'a> {
     /// to a commit that is nowhere else; one without commits would fail.
     pub(crate) fn add_all(&self) -> Result<Vec<RepoPath>, Error> {
         let embedded = embedded(&self.repo)?;
+        let submodules = populated_submodules(&self.repo)?;
         let mut pathspecs = b":/\0".to_vec();
-        for path in &embedded {
+        for path in embedded.iter().chain(&submodules) {
             pathspecs.extend_from_slice(b":(top,exclude,literal)");
             pathspecs.extend_from_slice(path.as_bytes());
             pathspecs.push(0);
@@ -61,6 +64,9 @@ impl<'a> Staging<'a> {
         // exist; those that it leaves out stay in the index as they are.
         let args = ["add", "--all", "--sparse", "--pathspec-from-file=-", "--pathspec-file-nul"];
         self.repo.write(args).input(pathspecs).run()?;
+        // `git add` would run `git status` inside of each submodule, with the
+        // filters of its own configuration; this only reads its HEAD.
+        self.update("--add", submodules.iter())?;
         Ok(embedded)
     }
 
@@ -68,7 +74,12 @@ impl<'a> Staging<'a> {
         answer_oid(&self.repo.write(["write-tree"]).run()?)
     }
 
-    fn clear<'p>(&self, flag: &str, paths: impl Iterator<Item = &'p RepoPath>) -> Result<(), Error> {
+    /// Updates the entries of these paths.
+    fn update<'p>(
+        &self,
+        flag: &str,
+        paths: impl Iterator<Item = &'p RepoPath>,
+    ) -> Result<(), Error> {
         let mut input = Vec::new();
         for path in paths {
             input.extend_from_slice(path.as_bytes());
@@ -108,8 +119,23 @@ pub(crate) fn flagged(repo: &Repo<'_>) -> Result<Flagged, Error> {
 pub(crate) fn gitlinks(repo: &Repo<'_>) -> Result<Vec<RepoPath>, Error> {
     let answer = repo.read(["ls-files", "--stage", "-z"]).run()?;
     let links = answer.items().filter(|item| item.starts_with(b"160000 "));
-    let path = |item: &[u8]| item.iter().position(|b| *b == b'\t').map(|tab| RepoPath::new(&item[tab + 1..]));
+    let path = |item: &[u8]| {
+        item.iter().position(|b| *b == b'\t').map(|tab| RepoPath::new(&item[tab + 1..]))
+    };
     links.map(path).collect::<Option<_>>().ok_or_else(|| answer.unexpected())
+}
+
+/// Returns the submodules that have a repository of their own in place.
+pub(crate) fn populated_submodules(repo: &Repo<'_>) -> Result<Vec<RepoPath>, Error> {
+    let there = |path: &RepoPath| {
+        let directory = repo.top().join(path.as_path());
+        let is_directory = directory.symlink_metadata().is_ok_and(|meta| meta.is_dir());
+        is_directory && directory.join(".git").symlink_metadata().is_ok()
+    };
+    let mut links: Vec<RepoPath> = gitlinks(repo)?.into_iter().filter(there).collect();
+    // A link in conflict has an entry for each side.
+    links.dedup();
+    Ok(links)
 }
 
 /// Returns untracked repositories inside the checkout, with a trailing slash.

@@ -75,8 +75,14 @@ pub fn tree_of(git: &Git, project: &Project, commitish: &str) -> Result<Option<O
 }
 
 /// Returns the files that differ between two commits or trees, in git's order.
-pub fn diff_stat(git: &Git, project: &Project, from: &Oid, to: &Oid) -> Result<Vec<FileChange>, Error> {
-    let options = ["-r", "-z", "--raw", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv"];
+pub fn diff_stat(
+    git: &Git,
+    project: &Project,
+    from: &Oid,
+    to: &Oid,
+) -> Result<Vec<FileChange>, Error> {
+    let options =
+        ["-r", "-z", "--raw", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv"];
     let args = ["diff-tree"].into_iter().chain(options).chain([from.as_str(), to.as_str()]);
     let answer = project.repo(git)?.read(args).run()?;
     parse_changes(&answer).ok_or_else(|| answer.unexpected())

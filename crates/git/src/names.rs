@@ -140,10 +140,16 @@ fn check(name: &str) -> Result<(), Error> {
         return Err(bad(name, "only letters, digits and `-_./` are allowed"));
     }
     let well_formed = |part: &str| {
-        !part.is_empty() && !part.starts_with(['-', '.']) && !part.ends_with('.') && !part.ends_with(".lock")
+        !part.is_empty()
+            && !part.starts_with(['-', '.'])
+            && !part.ends_with('.')
+            && !part.ends_with(".lock")
     };
     if !name.split('/').all(well_formed) || name.contains("..") {
-        return Err(bad(name, "a part is empty, begins with `-` or `.`, or ends with `.` or `.lock`"));
+        return Err(bad(
+            name,
+            "a part is empty, begins with `-` or `.`, or ends with `.` or `.lock`",
+        ));
     }
     Ok(())
 }
@@ -211,8 +217,18 @@ mod tests {
     fn branch_names_are_ours_and_safe() {
         assert!(BranchName::new("provost/r1-t2-fix-it").is_ok());
         for name in [
-            "main", "provost/", "provost/a b", "provost/-x", "provost/a..b", "provost/x.lock", "provost//a",
-            "provost/.a", "provost/a.", "provost/a~1", "provost/a\n", "provost/a@{1}",
+            "main",
+            "provost/",
+            "provost/a b",
+            "provost/-x",
+            "provost/a..b",
+            "provost/x.lock",
+            "provost//a",
+            "provost/.a",
+            "provost/a.",
+            "provost/a~1",
+            "provost/a\n",
+            "provost/a@{1}",
         ] {
             assert!(BranchName::new(name).is_err(), "{name:?}");
         }

@@ -32,7 +32,8 @@ const MARKS: &[(&str, Ongoing)] = &[
 
 /// Returns the operation that goes on in a checkout, if any.
 pub(crate) fn ongoing(repo: &Repo<'_>) -> Result<Option<Ongoing>, Error> {
-    let marked = MARKS.iter().find(|(name, _)| repo.git_dir().join(name).symlink_metadata().is_ok());
+    let marked =
+        MARKS.iter().find(|(name, _)| repo.git_dir().join(name).symlink_metadata().is_ok());
     if let Some((_, operation)) = marked {
         return Ok(Some(*operation));
     }

@@ -130,13 +130,15 @@ impl<'a> Job<'a> {
         repo.write(["update-ref", "--no-deref", "HEAD", self.commit.as_str()]).run()?;
         repo.write(["reset", "--hard", "--quiet"]).run()?;
         self.empty_submodules(&repo)?;
-        repo.write(["clean", "-ffdxq"].map(OsString::from).into_iter().chain(self.kept("-e"))).run()?;
+        repo.write(["clean", "-ffdxq"].map(OsString::from).into_iter().chain(self.kept("-e")))
+            .run()?;
         self.verify(&repo)?;
         Ok(self.checkout(true))
     }
 
     fn make(&self) -> Result<Checkout, Error> {
-        let options = ["worktree", "add", "--quiet", "--no-checkout", "--detach", "--"].map(OsStr::new);
+        let options =
+            ["worktree", "add", "--quiet", "--no-checkout", "--detach", "--"].map(OsStr::new);
         let place = [self.path.as_os_str(), OsStr::new(self.commit.as_str())];
         self.shared.write(options.into_iter().chain(place)).run()?;
         let repo = self.repo()?;
@@ -163,7 +165,8 @@ impl<'a> Job<'a> {
 
     fn repo(&self) -> Result<Repo<'a>, Error> {
         let git_dir = registry::git_dir_of(&self.shared, &self.path)?;
-        let git_dir = git_dir.ok_or_else(|| self.not_clean("the slot is no worktree of the repository"))?;
+        let git_dir =
+            git_dir.ok_or_else(|| self.not_clean("the slot is no worktree of the repository"))?;
         Ok(Repo::open(self.git, &git_dir, &self.path)?.with_setting("core.sparseCheckout", "false"))
     }
 
@@ -190,7 +193,8 @@ impl<'a> Job<'a> {
         if let Some(path) = others.items().next() {
             return Err(self.not_clean(&format!("{} is left over", RepoPath::new(path))));
         }
-        let status = ["status", "--porcelain=v2", "-z", "--untracked-files=no", "--ignore-submodules=dirty"];
+        let status =
+            ["status", "--porcelain=v2", "-z", "--untracked-files=no", "--ignore-submodules=dirty"];
         let changed = repo.read(status.into_iter().chain(["--no-renames"])).run()?;
         for (count, record) in changed.items().enumerate() {
             self.verify_changed(repo, record, count)?;

@@ -44,7 +44,8 @@ pub enum Error {
 impl Project {
     /// Finds the project that a directory lies in.
     pub fn find(git: &Git, cwd: &Path) -> Result<Self, Error> {
-        let cwd = std::fs::canonicalize(cwd).map_err(|source| Error::NoDirectory { path: cwd.to_owned(), source })?;
+        let cwd = std::fs::canonicalize(cwd)
+            .map_err(|source| Error::NoDirectory { path: cwd.to_owned(), source })?;
         let kind = ask(git, &cwd, &["--is-bare-repository", "--is-inside-work-tree"])?;
         match kind.stdout.as_slice() {
             b"false\ntrue\n" => Self::read(git, &cwd),
@@ -75,7 +76,10 @@ impl Project {
 
     fn read(git: &Git, cwd: &Path) -> Result<Self, Error> {
         // One call for each path: a path may itself hold a line feed.
-        let path = |what| ask(git, cwd, &["--path-format=absolute", what]).map(|found| PathBuf::from(found.line()));
+        let path = |what| {
+            ask(git, cwd, &["--path-format=absolute", what])
+                .map(|found| PathBuf::from(found.line()))
+        };
         let (top, git_dir) = (path("--show-toplevel")?, path("--absolute-git-dir")?);
         let common_dir = path("--git-common-dir")?;
         let head = inspect::head_of(&Repo::open(git, &git_dir, &top)?)?;
@@ -87,14 +91,18 @@ impl Error {
     /// Returns what the user can do about it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::NotARepository(_) => Some("go to a repository, or make one with `git init` and a first commit"),
+            Self::NotARepository(_) => {
+                Some("go to a repository, or make one with `git init` and a first commit")
+            }
             Self::Bare(_) => Some("make a checkout with `git worktree add`, and start there"),
             Self::InsideGitDir(_) => Some("go to the directory that holds the files"),
             Self::ForeignOwner(_) => {
                 Some("if you trust its owner: `git config --global --add safe.directory DIRECTORY`")
             }
             Self::NoDirectory { .. } => Some("check that the directory exists and can be read"),
-            Self::NoCommits(_) => Some("make a first commit: `git commit --allow-empty -m \"first commit\"`"),
+            Self::NoCommits(_) => {
+                Some("make a first commit: `git commit --allow-empty -m \"first commit\"`")
+            }
             Self::Git(_) => None,
         }
     }

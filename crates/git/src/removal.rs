@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::command::{self, Exit, Git};
 use crate::escape::printable_line;
-use crate::index::{Staging, gitlinks};
+use crate::index::{Staging, populated_submodules};
 use crate::names::{BranchName, Oid, RepoPath};
 use crate::ongoing::{Ongoing, ongoing};
 use crate::registry::{self, Entry};
@@ -171,9 +171,9 @@ impl Survey<'_> {
 
     fn branch_in_use(&self) -> Result<Option<Risk>, Error> {
         let full = self.worktree.branch.full();
-        let user = registry::entries(self.shared)?
-            .into_iter()
-            .find(|entry| entry.branch.as_deref() == Some(&full) && entry.path != self.worktree.path);
+        let user = registry::entries(self.shared)?.into_iter().find(|entry| {
+            entry.branch.as_deref() == Some(&full) && entry.path != self.worktree.path
+        });
         Ok(user.map(|entry| Risk::BranchInUse { by: entry.path }))
     }
 
@@ -183,8 +183,10 @@ impl Survey<'_> {
         if self.shared.ref_commit("refs/stash")?.is_none() {
             return Ok(None);
         }
-        let answer = self.shared.read(["log", "-z", "-g", "--format=%gs", "refs/stash", "--"]).run()?;
-        let made = [format!("WIP on {}:", self.worktree.branch), format!("On {}:", self.worktree.branch)];
+        let answer =
+            self.shared.read(["log", "-z", "-g", "--format=%gs", "refs/stash", "--"]).run()?;
+        let made =
+            [format!("WIP on {}:", self.worktree.branch), format!("On {}:", self.worktree.branch)];
         let ours = |item: &&[u8]| made.iter().any(|start| item.starts_with(start.as_bytes()));
         let count = answer.items().filter(ours).count();
         Ok((count > 0).then_some(Risk::Stashes { count }))
@@ -203,10 +205,14 @@ fn checkout_risks(repo: &Repo<'_>) -> Result<Vec<Risk>, Error> {
     let staging = Staging::of(repo)?;
     staging.reveal()?;
     let status = ["status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames"];
-    let answer = staging.repo().read(status.into_iter().chain(["--ignore-submodules=dirty"])).run()?;
-    let (mut changed, mut untracked, mut embedded) = (Paths::default(), Paths::default(), Paths::default());
+    let answer =
+        staging.repo().read(status.into_iter().chain(["--ignore-submodules=dirty"])).run()?;
+    let (mut changed, mut untracked, mut embedded) =
+        (Paths::default(), Paths::default(), Paths::default());
     for item in answer.items() {
-        let [state @ .., b' ', _] = &item[..item.len().min(4)] else { return Err(answer.unexpected().into()) };
+        let [state @ .., b' ', _] = &item[..item.len().min(4)] else {
+            return Err(answer.unexpected().into());
+        };
         let path = &item[3..];
         match (state, path.ends_with(b"/")) {
             (b"??", true) => embedded.add(path),
@@ -224,7 +230,7 @@ fn checkout_risks(repo: &Repo<'_>) -> Result<Vec<Risk>, Error> {
 /// git directory goes with the worktree.
 fn submodule_risks(repo: &Repo<'_>, depth: usize) -> Result<Vec<Risk>, Error> {
     let mut risks = Vec::new();
-    for path in populated(repo)? {
+    for path in populated_submodules(repo)? {
         let why = match open_at(repo.git(), &repo.top().join(path.as_path()))? {
             Some(inner) if depth > 0 => reasons_to_keep(&inner, depth)?,
             Some(_) => vec!["is nested too deep to look into".to_owned()],
@@ -246,14 +252,10 @@ fn reasons_to_keep(repo: &Repo<'_>, depth: usize) -> Result<Vec<String>, Error> 
     args.extend(["--not", "--remotes"]);
     let unpushed = repo.read(args).run()?;
     if unpushed.line() != OsStr::new("0") {
-        reasons.push(format!("{} commits on no remote", printable_line(unpushed.line().as_bytes())));
+        reasons
+            .push(format!("{} commits on no remote", printable_line(unpushed.line().as_bytes())));
     }
     Ok(reasons)
-}
-
-fn populated(repo: &Repo<'_>) -> Result<Vec<RepoPath>, Error> {
-    let there = |path: &RepoPath| repo.top().join(path.as_path()).join(".git").symlink_metadata().is_ok();
-    Ok(gitlinks(repo)?.into_iter().filter(there).collect())
 }
 
 /// Opens the repository whose top is exactly this directory.
@@ -276,13 +278,20 @@ fn count_ignored(repo: &Repo<'_>) -> Result<usize, Error> {
 
 /// Lets git remove it. Git looks once more for changes itself, except where
 /// submodules are populated, which it refuses to look into.
-fn remove_registered(git: &Git, shared: &Repo<'_>, worktree: &Worktree, entry: &Entry) -> Result<(), Error> {
+fn remove_registered(
+    git: &Git,
+    shared: &Repo<'_>,
+    worktree: &Worktree,
+    entry: &Entry,
+) -> Result<(), Error> {
     if worktree.path.symlink_metadata().is_err() {
         return Ok(registry::forget(shared, &worktree.path)?);
     }
-    let has_submodules = !populated(&worktree.repo(git)?)?.is_empty();
+    let has_submodules = !populated_submodules(&worktree.repo(git)?)?.is_empty();
     if entry.lock.is_some() {
-        shared.write([OsStr::new("worktree"), OsStr::new("unlock"), worktree.path.as_os_str()]).run()?;
+        shared
+            .write([OsStr::new("worktree"), OsStr::new("unlock"), worktree.path.as_os_str()])
+            .run()?;
     }
     let force = has_submodules.then_some(OsStr::new("--force"));
     let args = ["worktree", "remove"].map(OsStr::new).into_iter().chain(force);
@@ -330,10 +339,14 @@ impl fmt::Display for Risk {
             Self::UncommittedChanges { paths } => write!(f, "uncommitted changes ({paths})"),
             Self::UntrackedFiles { paths } => write!(f, "untracked files ({paths})"),
             Self::EmbeddedRepositories { paths } => write!(f, "repositories inside it ({paths})"),
-            Self::UnreachableCommits { count, tip } => write!(f, "{count} commits that no other ref reaches (up to {tip})"),
+            Self::UnreachableCommits { count, tip } => {
+                write!(f, "{count} commits that no other ref reaches (up to {tip})")
+            }
             Self::Stashes { count } => write!(f, "{count} stash entries of its branch"),
             Self::Ongoing { operation } => write!(f, "{operation} going on"),
-            Self::LockedByOther { reason } => write!(f, "a lock that Provost did not set ({reason})"),
+            Self::LockedByOther { reason } => {
+                write!(f, "a lock that Provost did not set ({reason})")
+            }
             Self::Submodule { path, why } => write!(f, "the submodule {path}: {why}"),
             Self::BranchInUse { by } => {
                 write!(f, "its branch is in use at {}", printable_line(by.as_os_str().as_bytes()))

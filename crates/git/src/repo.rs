@@ -73,11 +73,11 @@ impl<'a> Repo<'a> {
     pub(crate) fn resolve(&self, expression: impl AsRef<OsStr>) -> Result<Option<Oid>, Error> {
         let verify = ["rev-parse", "--verify", "--quiet", "--end-of-options"].map(OsStr::new);
         let answer = self.read(verify.into_iter().chain([expression.as_ref()])).ask()?;
-        if answer.exit == Exit::Code(0) {
-            return answer_oid(&answer).map(Some);
+        match answer.exit {
+            Exit::Code(0) => answer_oid(&answer).map(Some),
+            Exit::Code(1) => Ok(None),
+            Exit::Code(_) | Exit::Signal(_) => Err(answer.failure()),
         }
-        // Quietly 1 for no such thing; a broken repository says so and is 128.
-        if answer.stderr.is_empty() { Ok(None) } else { no_such(answer) }
     }
 
     /// Returns the commit of a ref that exists.
@@ -100,9 +100,4 @@ impl<'a> Repo<'a> {
 pub(crate) fn answer_oid(answer: &Answer) -> Result<Oid, Error> {
     let text = answer.line().to_str().ok_or_else(|| answer.unexpected())?;
     Oid::new(text).map_err(|_| answer.unexpected())
-}
-
-fn no_such(answer: Answer) -> Result<Option<Oid>, Error> {
-    let names_nothing = answer.complains_of("Needed a single revision") || answer.complains_of("unknown revision");
-    if names_nothing { Ok(None) } else { Err(answer.failure()) }
 }

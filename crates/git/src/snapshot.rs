@@ -10,7 +10,7 @@ use std::ffi::OsStr;
 
 use serde::Serialize;
 
-use crate::command::{self, Exit, Git};
+use crate::command::{self, Exit, Git, STDERR_LINES};
 use crate::escape::{last_lines, printable, printable_line};
 use crate::index::Staging;
 use crate::inspect::{Head, head_of};
@@ -89,7 +89,8 @@ pub fn snapshot_worktree(
     let message = message.render()?;
     for _ in 0..MAX_TRIES {
         if let Some(operation) = ongoing(&repo)? {
-            return Beside { repo: &repo, ongoing: Some(operation), reveal: true }.snapshot(&message, keep);
+            return Beside { repo: &repo, ongoing: Some(operation), reveal: true }
+                .snapshot(&message, keep);
         }
         let head = head_of(&repo)?;
         let staged = Staged::new(&repo, head.commit(), true)?;
@@ -103,7 +104,12 @@ pub fn snapshot_worktree(
 /// Commits everything in a user's checkout that is not ignored, beside HEAD;
 /// nothing of the user's is touched. Files that flags of the index hide, as
 /// in a sparse checkout, are recorded as the index has them.
-pub fn snapshot_loose(git: &Git, project: &Project, keep: &KeepRef, message: &Message) -> Result<Snapshot, Error> {
+pub fn snapshot_loose(
+    git: &Git,
+    project: &Project,
+    keep: &KeepRef,
+    message: &Message,
+) -> Result<Snapshot, Error> {
     let repo = project.repo(git)?;
     let ongoing = ongoing(&repo)?;
     Beside { repo: &repo, ongoing, reveal: false }.snapshot(&message.render()?, keep)
@@ -130,7 +136,12 @@ impl Beside<'_> {
     }
 
     /// Returns the commit of the same call made before, if it still tells the truth.
-    fn made_before(&self, head: &Head, staged: &Staged, keep: &KeepRef) -> Result<Option<Taken>, Error> {
+    fn made_before(
+        &self,
+        head: &Head,
+        staged: &Staged,
+        keep: &KeepRef,
+    ) -> Result<Option<Taken>, Error> {
         let Some(commit) = self.repo.ref_commit(keep.as_str())? else { return Ok(None) };
         let tree = self.repo.resolve(format!("{commit}^{{tree}}"))?;
         let parent = self.repo.resolve(format!("{commit}^1"))?;
@@ -143,7 +154,8 @@ impl Beside<'_> {
         if self.ongoing != Some(Ongoing::Merge) {
             return Ok(Vec::new());
         }
-        let text = std::fs::read_to_string(self.repo.git_dir().join("MERGE_HEAD")).unwrap_or_default();
+        let text =
+            std::fs::read_to_string(self.repo.git_dir().join("MERGE_HEAD")).unwrap_or_default();
         Ok(text.lines().filter_map(|line| Oid::new(line).ok()).collect())
     }
 }
@@ -163,12 +175,19 @@ impl Staged {
         }
         let left_out = staging.add_all()?;
         let tree = staging.write_tree()?;
-        let before = head.map(|commit| repo.resolve(format!("{commit}^{{tree}}"))).transpose()?.flatten();
+        let before =
+            head.map(|commit| repo.resolve(format!("{commit}^{{tree}}"))).transpose()?.flatten();
         Ok(Self { changed: before.as_ref() != Some(&tree), tree, left_out })
     }
 
     /// Makes the commit, or returns the one that has the tree already.
-    fn commit(&self, repo: &Repo<'_>, head: Option<&Oid>, merged: &[Oid], message: &str) -> Result<Taken, Error> {
+    fn commit(
+        &self,
+        repo: &Repo<'_>,
+        head: Option<&Oid>,
+        merged: &[Oid],
+        message: &str,
+    ) -> Result<Taken, Error> {
         if let (false, Some(commit)) = (self.changed, head) {
             let parent = repo.resolve(format!("{commit}^1"))?;
             return Ok(Taken { commit: commit.clone(), parent });
@@ -195,7 +214,12 @@ impl Taken {
 }
 
 /// Commits onto HEAD; `None` if HEAD is no longer what it was.
-fn commit_on_head(repo: &Repo<'_>, head: &Head, staged: &Staged, message: &str) -> Result<Option<Taken>, Error> {
+fn commit_on_head(
+    repo: &Repo<'_>,
+    head: &Head,
+    staged: &Staged,
+    message: &str,
+) -> Result<Option<Taken>, Error> {
     let taken = staged.commit(repo, head.commit(), &[], message)?;
     if !staged.changed {
         return Ok(Some(taken));
@@ -222,7 +246,9 @@ fn place_of(
 ) -> Result<Place, Error> {
     match head.branch() {
         Some(name) if name.as_os_str() == OsStr::new(&worktree.branch.full()) => Ok(Place::Branch),
-        Some(name) => Ok(Place::OtherBranch { name: name.clone(), kept: keep_commit(repo, keep, commit)? }),
+        Some(name) => {
+            Ok(Place::OtherBranch { name: name.clone(), kept: keep_commit(repo, keep, commit)? })
+        }
         None => Ok(Place::Detached { kept: keep_commit(repo, keep, commit)? }),
     }
 }
@@ -233,7 +259,9 @@ fn keep_commit(repo: &Repo<'_>, keep: &KeepRef, commit: &Oid) -> Result<KeepRef,
     for count in 1..=MAX_KEPT {
         let name = keep.numbered(count);
         let before = repo.ref_commit(name.as_str())?;
-        if before.as_ref().is_some_and(|old| old != commit) && !contains(repo, commit, before.as_ref())? {
+        if before.as_ref().is_some_and(|old| old != commit)
+            && !contains(repo, commit, before.as_ref())?
+        {
             continue;
         }
         let old = before.as_ref().map_or("", Oid::as_str);
@@ -257,7 +285,7 @@ fn contains(repo: &Repo<'_>, commit: &Oid, old: Option<&Oid>) -> Result<bool, co
 /// killed git left behind prevents it, and is no reason to have no snapshot.
 fn sync_index(repo: &Repo<'_>) -> Result<Option<String>, command::Error> {
     let answer = repo.write(["reset", "--mixed", "--quiet"]).ask()?;
-    Ok((answer.exit != Exit::Code(0)).then(|| last_lines(&answer.stderr, 3)))
+    Ok((answer.exit != Exit::Code(0)).then(|| last_lines(&answer.stderr, STDERR_LINES)))
 }
 
 impl Message {
@@ -270,7 +298,8 @@ impl Message {
             message.push('\n');
         }
         for (key, value) in &self.trailers {
-            let plain = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+            let plain =
+                !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
             if !plain {
                 return Err(Error::BadTrailer { key: printable_line(key.as_bytes()) });
             }
@@ -291,7 +320,9 @@ mod tests {
 
     #[test]
     fn trailers_are_a_paragraph_of_their_own() {
-        let text = message("fix it\n\nForged: yes\n", &[("Provost-Session", "s1\nForged: too")]).render().unwrap();
+        let text = message("fix it\n\nForged: yes\n", &[("Provost-Session", "s1\nForged: too")])
+            .render()
+            .unwrap();
         assert_eq!(text, "fix it\n\nForged: yes\n\nProvost-Session: s1\\nForged: too\n");
     }
 

@@ -104,9 +104,16 @@ pub fn worktree_find(
 
 /// Returns the wanted name if no branch stands in its way, else the first
 /// free one with `-2`, `-3`, … at its end.
-pub fn unique_branch(git: &Git, project: &Project, wanted: &BranchName) -> Result<BranchName, Error> {
+pub fn unique_branch(
+    git: &Git,
+    project: &Project,
+    wanted: &BranchName,
+) -> Result<BranchName, Error> {
     let pattern = format!("refs/heads/{BRANCH_PREFIX}");
-    let answer = project.shared(git)?.read(["for-each-ref", "--format=%(refname:lstrip=2)", &pattern]).run()?;
+    let answer = project
+        .shared(git)?
+        .read(["for-each-ref", "--format=%(refname:lstrip=2)", &pattern])
+        .run()?;
     let listed = String::from_utf8_lossy(&answer.stdout).into_owned();
     let taken: Vec<&str> = listed.lines().collect();
     let numbered = (2..=MAX_SUFFIX).map(|count| format!("{wanted}-{count}"));
@@ -133,11 +140,15 @@ impl Error {
     /// Returns what the user can do about it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::BranchTaken { .. } => Some("choose another name, or delete the branch if its work is landed"),
+            Self::BranchTaken { .. } => {
+                Some("choose another name, or delete the branch if its work is landed")
+            }
             Self::NoFreeBranch { .. } => Some("delete old branches with `provost gc`"),
             Self::BadPath { .. } => Some("choose an absolute path outside of the repository"),
             Self::Occupied { .. } => Some("move what is there to another place"),
-            Self::OnOtherBranch { .. } => Some("look at it with `git -C PATH status` and switch it back"),
+            Self::OnOtherBranch { .. } => {
+                Some("look at it with `git -C PATH status` and switch it back")
+            }
             Self::NoSuchBase { .. } => Some("name a commit, a branch or a tag of this repository"),
             Self::Project(error) => error.hint(),
             Self::Git(_) => None,
@@ -181,17 +192,23 @@ impl<'a> Site<'a> {
         let entry = registry::entry_at(&self.shared, &self.path)?;
         match (entry, content) {
             (None, Content::Absent | Content::Empty) => Ok(Found::Nothing),
-            (None, Content::GitFileOnly | Content::Other) => Err(Error::Occupied { path: self.path.clone() }),
+            (None, Content::GitFileOnly | Content::Other) => {
+                Err(Error::Occupied { path: self.path.clone() })
+            }
             (Some(entry), Content::Absent | Content::Empty) => {
                 Ok(Found::Shell { on_branch: entry.branch == Some(self.branch.full()) })
             }
-            (Some(entry), Content::GitFileOnly | Content::Other) => self.examine_registered(&entry, content),
+            (Some(entry), Content::GitFileOnly | Content::Other) => {
+                self.examine_registered(&entry, content)
+            }
         }
     }
 
     fn examine_registered(&self, entry: &Entry, content: Content) -> Result<Found, Error> {
         match entry.lock.as_deref() {
-            Some(REGISTERING) if content == Content::GitFileOnly => Ok(Found::Shell { on_branch: false }),
+            Some(REGISTERING) if content == Content::GitFileOnly => {
+                Ok(Found::Shell { on_branch: false })
+            }
             Some(MAKING) => Ok(Found::Unfinished),
             _ if entry.branch == Some(self.branch.full()) => Ok(Found::Finished),
             _ => Err(Error::OnOtherBranch { path: self.path.clone(), on: describe(entry) }),
@@ -200,16 +217,30 @@ impl<'a> Site<'a> {
 
     /// Removes a registration and the directory that holds at most a `.git` file.
     fn clear_shell(&self) -> Result<(), Error> {
-        remove_if_there(fs::remove_file(self.path.join(".git"))).map_err(command::Error::file(&self.path))?;
+        remove_if_there(fs::remove_file(self.path.join(".git")))
+            .map_err(command::Error::file(&self.path))?;
         remove_if_there(fs::remove_dir(&self.path)).map_err(command::Error::file(&self.path))?;
         Ok(registry::forget(&self.shared, &self.path)?)
     }
 
     fn make(&self, branch: Branch) -> Result<Worktree, Error> {
         self.check_branch(branch)?;
-        let options = ["worktree", "add", "--quiet", "--no-checkout", "--detach", "--lock", "--reason", MAKING, "--"];
+        let options = [
+            "worktree",
+            "add",
+            "--quiet",
+            "--no-checkout",
+            "--detach",
+            "--lock",
+            "--reason",
+            MAKING,
+            "--",
+        ];
         let place = [self.path.as_os_str(), OsStr::new(self.base.as_str())];
-        self.shared.write(options.map(OsStr::new).into_iter().chain(place)).run().map_err(Error::Git)?;
+        self.shared
+            .write(options.map(OsStr::new).into_iter().chain(place))
+            .run()
+            .map_err(Error::Git)?;
         self.complete(branch)
     }
 
@@ -261,7 +292,9 @@ impl<'a> Site<'a> {
     fn lock(&self) -> Result<(), Error> {
         let entry = registry::entry_at(&self.shared, &self.path)?;
         if entry.is_some_and(|entry| entry.lock.is_some()) {
-            self.shared.write(["worktree".as_ref(), "unlock".as_ref(), self.path.as_os_str()]).run()?;
+            self.shared
+                .write(["worktree".as_ref(), "unlock".as_ref(), self.path.as_os_str()])
+                .run()?;
         }
         let args = ["worktree", "lock", "--reason", LOCK_REASON].map(OsStr::new);
         self.shared.write(args.into_iter().chain([self.path.as_os_str()])).run()?;
@@ -270,8 +303,9 @@ impl<'a> Site<'a> {
 
     fn check_branch(&self, branch: Branch) -> Result<(), Error> {
         let full = self.branch.full();
-        let elsewhere =
-            |entry: &Entry| entry.branch.as_deref() == Some(full.as_str()) && entry.path != self.path;
+        let elsewhere = |entry: &Entry| {
+            entry.branch.as_deref() == Some(full.as_str()) && entry.path != self.path
+        };
         if branch == Branch::New && self.shared.ref_commit(&full)?.is_some() {
             return Err(self.taken());
         }
@@ -313,7 +347,9 @@ impl Content {
         let mut names = fs::read_dir(path)?.take(2).collect::<io::Result<Vec<_>>>()?;
         match (names.pop(), names.pop()) {
             (None, _) => Ok(Self::Empty),
-            (Some(only), None) if only.file_name() == ".git" && only.file_type()?.is_file() => Ok(Self::GitFileOnly),
+            (Some(only), None) if only.file_name() == ".git" && only.file_type()?.is_file() => {
+                Ok(Self::GitFileOnly)
+            }
             (Some(_), _) => Ok(Self::Other),
         }
     }
@@ -321,7 +357,8 @@ impl Content {
 
 fn resolve_base(project: &Project, shared: &Repo<'_>, base: &str) -> Result<Oid, Error> {
     project.commit()?;
-    let found = if base == "HEAD" { Some(project.commit()?.clone()) } else { shared.ref_commit(base)? };
+    let found =
+        if base == "HEAD" { Some(project.commit()?.clone()) } else { shared.ref_commit(base)? };
     found.ok_or_else(|| Error::NoSuchBase { base: printable_line(base.as_bytes()) })
 }
 
@@ -344,7 +381,8 @@ fn settle_path(project: &Project, shared: &Repo<'_>, path: &Path) -> Result<Path
 
 /// Resolves the links above the last part of a path.
 fn resolve_parent(path: &Path) -> io::Result<PathBuf> {
-    let no_name = || io::Error::new(io::ErrorKind::InvalidInput, "a path with a name at its end is needed");
+    let no_name =
+        || io::Error::new(io::ErrorKind::InvalidInput, "a path with a name at its end is needed");
     let (parent, name) = path.parent().zip(path.file_name()).ok_or_else(no_name)?;
     Ok(parent.canonicalize()?.join(name))
 }
@@ -359,7 +397,9 @@ fn remove_if_there(removed: io::Result<()>) -> io::Result<()> {
 /// Tells whether git cannot hold both branches: a branch is a file, and `a/b`
 /// needs a directory `a`.
 fn collide(one: &str, other: &str) -> bool {
-    let below = |a: &str, b: &str| a.strip_prefix(b).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    let below = |a: &str, b: &str| {
+        a.strip_prefix(b).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
     below(one, other) || below(other, one)
 }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use crate::hold::{ANSWER_ALREADY, ANSWER_OK};
+use crate::hold::{ANSWER_ALREADY, ANSWER_OK, ANSWER_TAKEN_BACK};
 use crate::launch_dir::LaunchDir;
 use crate::spec::HoldSpec;
 use crate::wire::{Fault, MAX_REQUEST, Message, Notice, Op, Reply, Request};
@@ -32,6 +32,10 @@ pub enum Error {
     /// Nothing was started.
     #[error("start the command: {0}")]
     Refused(String),
+    /// The command was started and is being ended again, since its start could not be recorded. The holder
+    /// leaves when it could record the end.
+    #[error("record the start: {reason}")]
+    TakenBack { reason: String, holder: Child },
     /// Whether the command was started is to be looked up in the directory.
     #[error("hear from the holder, which ended with {0}")]
     Died(ExitStatus),
@@ -50,19 +54,22 @@ pub enum Error {
 pub fn start(program: &[OsString], dir: &Path, spec: &HoldSpec) -> Result<Started, Error> {
     let spec = serde_json::to_vec(spec)?;
     let mut holder = spawn(program, dir).map_err(Error::Spawn)?;
-    match converse(&mut holder, &spec) {
-        Ok(answer) if answer == ANSWER_OK => Ok(Started { holder }),
-        Ok(answer) if answer.is_empty() => Err(Error::Died(holder.wait()?)),
-        Ok(answer) => {
-            // The holder has nothing left to do but to exit.
-            holder.wait()?;
-            Err(if answer == ANSWER_ALREADY { Error::Already } else { Error::Refused(answer) })
+    let answer = converse(&mut holder, &spec);
+    match answer.as_deref() {
+        Ok(ANSWER_OK) => return Ok(Started { holder }),
+        Ok(text) if text.starts_with(ANSWER_TAKEN_BACK) => {
+            let reason = text[ANSWER_TAKEN_BACK.len()..].to_owned();
+            return Err(Error::TakenBack { reason, holder });
         }
-        Err(error) => {
-            holder.wait()?;
-            Err(error.into())
-        }
+        Ok(_) | Err(_) => {}
     }
+    // It has nothing left to do but to exit.
+    let status = holder.wait()?;
+    Err(match answer? {
+        text if text.is_empty() => Error::Died(status),
+        text if text == ANSWER_ALREADY => Error::Already,
+        text => Error::Refused(text),
+    })
 }
 
 /// A connection to a living holder.
@@ -88,18 +95,10 @@ impl Link {
         Ok(self.stream.get_ref().set_read_timeout(Some(timeout))?)
     }
 
-    /// Asks and waits for the answer. Notices that come meanwhile are kept for [`Self::notice`].
+    /// Asks and waits for the answer.
     pub fn request(&mut self, op: Op) -> Result<Reply, Error> {
         let id = self.send(op)?;
-        loop {
-            match self.message()? {
-                Message::Notice(notice) => self.notices.push_back(notice),
-                Message::Reply(reply) if reply.id == Some(id) || reply.id.is_none() => {
-                    return settle(reply);
-                }
-                Message::Reply(_) => {}
-            }
-        }
+        self.reply(id)
     }
 
     /// Asks without waiting for the answer, and gives the request's id.
@@ -110,6 +109,20 @@ impl Link {
         line.push(b'\n');
         self.stream.get_mut().write_all(&line)?;
         Ok(id)
+    }
+
+    /// Waits for the answer to what was sent. Notices that come meanwhile are kept for [`Self::notice`];
+    /// answers to other requests are passed over.
+    pub fn reply(&mut self, id: u64) -> Result<Reply, Error> {
+        loop {
+            match self.message()? {
+                Message::Notice(notice) => self.notices.push_back(notice),
+                Message::Reply(reply) if reply.id.is_none_or(|answered| answered == id) => {
+                    return settle(reply);
+                }
+                Message::Reply(_) => {}
+            }
+        }
     }
 
     /// Waits for the next notice; the link must be following.

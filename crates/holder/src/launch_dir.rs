@@ -98,11 +98,17 @@ impl LaunchDir {
     /// Makes the directory. `AlreadyExists` means that the launch was taken before.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         DirBuilder::new().mode(0o700).create(path)?;
-        // The name must survive a power loss before anything is started on the strength of it.
-        if let Some(parent) = path.parent() {
-            File::open(parent)?.sync_all()?;
+        let opened = Self::sync_name(path).and_then(|()| Self::open(path));
+        if opened.is_err() {
+            // Nothing was started, so the launch is free again.
+            fs::remove_dir(path).ok();
         }
-        Self::open(path)
+        opened
+    }
+
+    /// The name must survive a power loss before anything is started on the strength of it.
+    fn sync_name(path: &Path) -> io::Result<()> {
+        path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
     }
 
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
@@ -149,7 +155,10 @@ impl LaunchDir {
 
     /// Removes the directory again, in which nothing was started, so that the launch can be tried anew.
     pub(crate) fn take_back(&self, path: &Path) -> io::Result<()> {
-        for name in [SOCKET_FILE, JOURNAL_FILE, HOLDER_FILE, &new_name(HOLDER_FILE)] {
+        let records = [EXIT_FILE, GONE_FILE, HOLDER_FILE];
+        let new = records.map(new_name);
+        let files = [SOCKET_FILE, JOURNAL_FILE].into_iter().chain(records);
+        for name in files.chain(new.iter().map(String::as_str)) {
             match rustix::fs::unlinkat(&self.fd, name, AtFlags::empty()) {
                 Ok(()) | Err(Errno::NOENT) => {}
                 Err(error) => return Err(error.into()),

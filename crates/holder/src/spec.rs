@@ -152,7 +152,7 @@ mod tests {
         assert!(matches!(check(&HoldSpec { version: 2, ..good.clone() }), Err(Error::Version(2))));
         assert!(matches!(check(&HoldSpec { key: String::new(), ..good.clone() }), Err(Error::Key)));
         assert!(matches!(
-            check(&HoldSpec { cwd: "here".into(), ..good.clone() }),
+            check(&HoldSpec { cwd: "here".into(), ..good }),
             Err(Error::RelativeCwd(_))
         ));
         assert!(matches!(HoldSpec::read(&b"{}"[..]), Err(Error::Parse(_))));

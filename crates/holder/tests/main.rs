@@ -1,1 +1,13 @@
-//! Tests.
+//! The holder with real processes, pipes, sockets and files.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod disk;
+mod ending;
+mod input;
+mod kit;
+mod looking;
+mod output;
+mod resources;
+mod socket;
+mod starting;

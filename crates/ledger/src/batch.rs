@@ -26,7 +26,6 @@ pub const MAX_ACTOR_BYTES: usize = 256;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
     pub at: Moment,
-    pub actor: String,
     pub writes: Vec<StreamWrite>,
     pub idempotency: Vec<Idempotency>,
 }
@@ -52,6 +51,8 @@ pub struct StreamWrite {
 pub struct NewEvent {
     pub kind: String,
     pub v: u16,
+    /// Who brought it about.
+    pub actor: String,
     /// One line of JSON.
     pub data: String,
 }
@@ -106,7 +107,6 @@ impl Batch {
         if self.writes.is_empty() && self.idempotency.is_empty() {
             return Err(Invalid::Empty);
         }
-        check_text("actor", &self.actor, MAX_ACTOR_BYTES)?;
         check_number("monotonic time", self.at.mono_ms)?;
         let mut streams = BTreeSet::new();
         for write in &self.writes {
@@ -141,6 +141,7 @@ impl StreamWrite {
 impl NewEvent {
     fn check(&self) -> Result<(), Invalid> {
         check_text("event's kind", &self.kind, MAX_KIND_BYTES)?;
+        check_text("actor", &self.actor, MAX_ACTOR_BYTES)?;
         check_json("event", &self.data, MAX_EVENT_BYTES)
     }
 }

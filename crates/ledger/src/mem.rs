@@ -69,7 +69,7 @@ impl MemLedger {
         Err(AppendError::Conflict { stream: write.stream.clone(), expected: write.expected, found })
     }
 
-    fn write(&mut self, at: Moment, actor: &str, write: StreamWrite, records: &mut Vec<Recorded>) {
+    fn write(&mut self, at: Moment, write: StreamWrite, records: &mut Vec<Recorded>) {
         let first = self.last_seq + 1;
         for (version, event) in (write.expected + 1..).zip(write.events) {
             self.last_seq += 1;
@@ -80,7 +80,7 @@ impl MemLedger {
                 kind: event.kind,
                 v: event.v,
                 at,
-                actor: actor.to_owned(),
+                actor: event.actor,
                 data: event.data,
             };
             records.push(record.clone());
@@ -171,7 +171,7 @@ impl Ledger for MemLedger {
         }
         let mut records = Vec::new();
         for write in batch.writes {
-            self.write(batch.at, &batch.actor, write, &mut records);
+            self.write(batch.at, write, &mut records);
         }
         let replies = batch.idempotency.into_iter().map(|i| (i.key, i.reply));
         self.replies.extend(replies);

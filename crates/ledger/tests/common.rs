@@ -19,7 +19,7 @@ pub(crate) fn event(kind: &str) -> NewEvent {
 }
 
 pub(crate) fn event_with(kind: &str, data: &str) -> NewEvent {
-    NewEvent { kind: kind.to_owned(), v: 1, data: data.to_owned() }
+    NewEvent { kind: kind.to_owned(), v: 1, actor: "user/1000".to_owned(), data: data.to_owned() }
 }
 
 /// `owe:KEY` owes, `pay:KEY` pays, `time:KEY` sets a timer, `close` closes, anything else opens.
@@ -90,7 +90,7 @@ pub(crate) fn at(ms: i64) -> Moment {
 }
 
 pub(crate) fn batch(writes: Vec<StreamWrite>) -> Batch {
-    Batch { at: at(5), actor: "user/1000".to_owned(), writes, idempotency: Vec::new() }
+    Batch { at: at(5), writes, idempotency: Vec::new() }
 }
 
 pub(crate) fn reply(key: &str, reply: &str) -> Idempotency {
@@ -149,7 +149,10 @@ pub(crate) fn told(error: &dyn std::error::Error) -> String {
     text
 }
 
-#[expect(clippy::disallowed_methods, reason = "tests are told by the environment that they run in CI")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "tests are told by the environment that they run in CI"
+)]
 pub(crate) fn in_ci() -> bool {
     std::env::var("CI").is_ok_and(|value| value == "true")
 }

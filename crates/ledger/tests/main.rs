@@ -1,5 +1,11 @@
 //! The ledger's tests: one suite for both implementations, and what only files can show.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "the helpers of tests may fail loudly and say what cannot run, as the tests may"
+)]
+
 mod archive;
 mod common;
 mod conformance;

@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt as _;
 
 use rustix::process::Signal;
 
-use crate::stage::{Stage, pids, session_of, signal, status_of, wait_gone};
+use crate::stage::{Stage, ignores_term, pids, session_of, signal, status_of, wait_gone};
 
 /// Plays a scenario that spawns grandchildren and ends at once; gives their pids.
 fn spawned(stage: &Stage, spawn: &str) -> Vec<u32> {
@@ -52,6 +52,7 @@ fn ignore_term_lives_through_term_and_a_plain_one_does_not() {
     let [plain] = spawned(&stage, "kind = 'sleep'")[..] else { panic!("one by default") };
     let stage = Stage::new();
     let [stubborn] = spawned(&stage, "kind = 'ignore_term'")[..] else { panic!("one by default") };
+    assert!(ignores_term(stubborn) && !ignores_term(plain));
     signal(stubborn, Signal::TERM);
     signal(plain, Signal::TERM);
     wait_gone(plain);
@@ -81,6 +82,7 @@ fn the_sample_that_ignores_term_needs_kill() {
     let mut playing =
         stage.start(provost_testkit::scenario::sample("ignores_term_with_grandchildren").unwrap());
     assert_eq!(playing.line(), "in place");
+    assert!(ignores_term(playing.child.id()));
     signal(playing.child.id(), Signal::TERM);
     assert!(playing.child.try_wait().unwrap().is_none());
     signal(playing.child.id(), Signal::KILL);

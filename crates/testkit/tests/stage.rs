@@ -134,6 +134,12 @@ pub(crate) fn status_of(pid: u32, field: &str) -> Option<String> {
     if value("State")?.starts_with('Z') { None } else { value(field) }
 }
 
+/// Tells whether a process ignores TERM, by the kernel's own record.
+pub(crate) fn ignores_term(pid: u32) -> bool {
+    let ignored = status_of(pid, "SigIgn").expect("the process lives");
+    u64::from_str_radix(&ignored, 16).expect("a mask of signals") & (1 << 14) != 0
+}
+
 /// The session of a process, from `/proc/PID/stat`.
 pub(crate) fn session_of(pid: u32) -> u32 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("the process lives");

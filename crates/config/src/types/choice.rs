@@ -3,9 +3,9 @@
 use serde_json::{Value as Json, json};
 
 use crate::node::{Item, Node};
-use crate::problem::Fault;
+use crate::problem::{Fault, ProblemKind};
 use crate::shape::Shape;
-use crate::value::Value;
+use crate::value::{Value, wrong_type};
 
 /// An option that is set on, set off, or unset; off hides whatever a lower layer set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +31,10 @@ impl<T: Value> Value for Choice<T> {
     }
 
     fn read(node: &Node) -> Result<Self, Vec<Fault>> {
-        if is_off(node) { Ok(Self::Off) } else { T::read(node).map(Self::On) }
+        if is_off(node) {
+            return Ok(Self::Off);
+        }
+        T::read(node).map(Self::On).map_err(|faults| mention_off::<T>(node, faults))
     }
 
     fn show(&self) -> Json {
@@ -49,6 +52,13 @@ impl<T: Value> Value for Choice<T> {
     fn unset() -> Option<Self> {
         Some(Self::Unset)
     }
+}
+
+/// A value of the wrong type altogether could also have been meant as off.
+fn mention_off<T: Value>(node: &Node, faults: Vec<Fault>) -> Vec<Fault> {
+    let altogether =
+        |fault: &Fault| fault.kind == ProblemKind::WrongType && fault.span == node.span;
+    if faults.iter().any(altogether) { wrong_type::<Choice<T>>(node) } else { faults }
 }
 
 fn is_off(node: &Node) -> bool {

@@ -135,7 +135,14 @@ impl Value for NamePattern {
 
     fn read(node: &Node) -> Result<Self, Vec<Fault>> {
         let text = text::<Self>(node)?;
-        match variable_name_fault(text.strip_suffix('*').unwrap_or(text)) {
+        let start = text.strip_suffix('*').unwrap_or(text);
+        if start.is_empty() {
+            return Err(invalid(
+                node,
+                "expected a name; a star stands for its rest, not for all of it",
+            ));
+        }
+        match variable_name_fault(start) {
             Some(why) => Err(invalid(node, why)),
             None => Ok(Self(text.to_owned())),
         }

@@ -14,14 +14,102 @@ fn an_entry_tells_its_source_and_what_it_hides() {
         .flag("--settle", "session.settle", "4s")
         .resolve();
     let entry = resolved.explain().iter().find(|entry| entry.key == "session.settle").unwrap();
-    assert_snapshot!(serde_json::to_string_pretty(entry).unwrap(), @"");
+    assert_snapshot!(serde_json::to_string_pretty(entry).unwrap(), @r#"
+    {
+      "key": "session.settle",
+      "value": "4s",
+      "source": {
+        "layer": "flag",
+        "flag": "--settle"
+      },
+      "shadowed": [
+        {
+          "source": {
+            "layer": "environment",
+            "variable": "PROVOST_SESSION_SETTLE"
+          },
+          "value": "3s"
+        },
+        {
+          "source": {
+            "layer": "project",
+            "file": "provost.toml",
+            "line": 3,
+            "column": 3
+          },
+          "value": "1s500ms"
+        },
+        {
+          "source": {
+            "layer": "user",
+            "file": "/home/u/provost.toml",
+            "line": 1,
+            "column": 9
+          },
+          "value": "1s"
+        },
+        {
+          "source": {
+            "layer": "default"
+          },
+          "value": "2s"
+        }
+      ]
+    }
+    "#);
 }
 
 #[test]
 fn the_listing_follows_the_table() {
     let project = "ui.color = \"never\"\n[agents.b]\ncommand = [\"y\"]\n[agents.a]\ncommand = [\"x\"]\nenv.Z = \"z\"";
     let resolved = layers().project(project).user("session.time_limit = false").resolve();
-    assert_snapshot!(listing(&resolved), @"");
+    assert_snapshot!(listing(&resolved), @r#"
+    session.settle = "2s"  default
+    session.stale_after = "5m"  default
+    session.drain = "2s"  default
+    session.stop_grace = "10s"  default
+    session.time_limit = false  user (/home/u/provost.toml:1:9)
+    session.output_limit = "1GiB"  default
+    session.rework = 3  default
+    session.resumes = 3  default
+    session.exit0_is_done = false  default
+    session.no_change_ok = false  default
+    verify.checks = []  default
+    verify.time_limit = "30m"  default
+    verify.output_limit = "64MiB"  default
+    verify.keep = ["target","node_modules"]  default
+    verify.protected = []  default
+    worktree.enabled = null  default
+    worktree.branch_prefix = "provost"  default
+    worktree.copy = []  default
+    worktree.setup = null  default
+    hooks.time_limit = "30s"  default
+    hooks.output_limit = "1MiB"  default
+    hooks.session.opened = null  default
+    hooks.session.started = null  default
+    hooks.session.needs_input = null  default
+    hooks.session.stalled = null  default
+    hooks.session.lost = null  default
+    hooks.session.rework = null  default
+    hooks.session.completed = null  default
+    hooks.session.succeeded = null  default
+    hooks.session.failed = null  default
+    hooks.session.ended_unclaimed = null  default
+    hooks.session.disputed = null  default
+    hooks.session.cancelled = null  default
+    hooks.session.accepted = null  default
+    hooks.session.superseded = null  default
+    hooks.session.late_claim = null  default
+    agents.a.driver = "command"  default
+    agents.a.command = ["x"]  project (provost.toml:5:1)
+    agents.a.env.Z = "***"  project (provost.toml:6:5)
+    agents.a.pass_env = []  default
+    agents.b.driver = "command"  default
+    agents.b.command = ["y"]  project (provost.toml:3:1)
+    agents.b.pass_env = []  default
+    environment.allow = []  default
+    ui.color = "never"  project (provost.toml:1:4)
+    "#);
 }
 
 #[test]

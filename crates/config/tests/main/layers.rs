@@ -18,58 +18,33 @@ struct Option3 {
 }
 
 fn options() -> Vec<Option3> {
-    let option = |key, on, off, unset, shown_on, shown_off| Option3 {
-        key,
-        on,
-        off,
-        unset,
-        shown_on,
-        shown_off,
-    };
-    let (yes, no, none) = (json!(true), json!(false), Json::Null);
     vec![
-        option("session.exit0_is_done", "true", "false", no.clone(), yes.clone(), no.clone()),
-        option("session.no_change_ok", "true", "false", no.clone(), yes.clone(), no.clone()),
-        option("worktree.enabled", "true", "false", none.clone(), yes.clone(), no.clone()),
-        option("session.time_limit", r#""1h""#, r#""off""#, none.clone(), json!("1h"), no.clone()),
-        option("session.time_limit", r#""1h""#, "false", none.clone(), json!("1h"), no.clone()),
-        option("worktree.setup", r#""make""#, "false", none.clone(), json!("make"), no.clone()),
-        option(
-            "hooks.session.failed",
-            r#""ring""#,
-            "false",
-            none.clone(),
-            json!("ring"),
-            no.clone(),
-        ),
-        option(
-            "hooks.session.lost",
-            r#"["ring"]"#,
-            r#""off""#,
-            none.clone(),
-            json!(["ring"]),
-            no.clone(),
-        ),
-        option(
-            "verify.checks",
-            r#"["make test"]"#,
-            "[]",
-            json!([]),
-            json!(["make test"]),
-            json!([]),
-        ),
-        option(
-            "verify.keep",
-            r#"["a"]"#,
-            "[]",
-            json!(["target", "node_modules"]),
-            json!(["a"]),
-            json!([]),
-        ),
-        option("verify.protected", r#"["a"]"#, "[]", json!([]), json!(["a"]), json!([])),
-        option("worktree.copy", r#"[".env"]"#, "[]", json!([]), json!([".env"]), json!([])),
-        option("environment.allow", r#"["A"]"#, "[]", json!([]), json!(["A"]), json!([])),
+        switch("session.exit0_is_done", json!(false)),
+        switch("session.no_change_ok", json!(false)),
+        switch("worktree.enabled", Json::Null),
+        value("session.time_limit", r#""1h""#, r#""off""#, json!("1h")),
+        value("session.time_limit", r#""1h""#, "false", json!("1h")),
+        value("worktree.setup", r#""make""#, "false", json!("make")),
+        value("hooks.session.failed", r#""ring""#, "false", json!("ring")),
+        value("hooks.session.lost", r#"["ring"]"#, r#""off""#, json!(["ring"])),
+        list("verify.checks", json!([])),
+        list("verify.keep", json!(["target", "node_modules"])),
+        list("verify.protected", json!([])),
+        list("worktree.copy", json!([])),
+        list("environment.allow", json!([])),
     ]
+}
+
+fn switch(key: &'static str, unset: Json) -> Option3 {
+    Option3 { key, on: "true", off: "false", unset, shown_on: json!(true), shown_off: json!(false) }
+}
+
+fn value(key: &'static str, on: &'static str, off: &'static str, shown_on: Json) -> Option3 {
+    Option3 { key, on, off, unset: Json::Null, shown_on, shown_off: json!(false) }
+}
+
+fn list(key: &'static str, unset: Json) -> Option3 {
+    Option3 { key, on: r#"["A"]"#, off: "[]", unset, shown_on: json!(["A"]), shown_off: json!([]) }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -42,9 +42,53 @@ fn every_table_of_the_schema_is_closed_and_described() {
 
 #[test]
 fn values_are_described_with_their_limits() {
-    assert_json_snapshot!(at(&schema(), "session.time_limit"), @"");
-    assert_json_snapshot!(at(&schema(), "agents.*.command"), @"");
-    assert_json_snapshot!(at(&schema(), "ui.color"), @"");
+    assert_json_snapshot!(at(&schema(), "session.time_limit"), @r#"
+    {
+      "anyOf": [
+        {
+          "anyOf": [
+            {
+              "pattern": "^([0-9]+|([0-9]+(d|h|m|s|ms))+)$",
+              "type": "string"
+            },
+            {
+              "maximum": 31536000,
+              "minimum": 1,
+              "type": "integer"
+            }
+          ]
+        },
+        {
+          "enum": [
+            false,
+            "off"
+          ]
+        }
+      ],
+      "description": "How long one attempt may take; unset or off means as long as it needs."
+    }
+    "#);
+    assert_json_snapshot!(at(&schema(), "agents.*.command"), @r#"
+    {
+      "description": "The program and its arguments. Required, in one of the files.",
+      "items": {
+        "type": "string"
+      },
+      "minItems": 1,
+      "type": "array"
+    }
+    "#);
+    assert_json_snapshot!(at(&schema(), "ui.color"), @r#"
+    {
+      "default": "auto",
+      "description": "When output is coloured.",
+      "enum": [
+        "auto",
+        "always",
+        "never"
+      ]
+    }
+    "#);
 }
 
 #[test]
@@ -72,7 +116,18 @@ fn a_section_of_the_reference_reads_well() {
     let start = reference.find("## `[worktree]`").unwrap();
     let end = reference[start..].find("\n\n## ").map_or(reference.len(), |end| start + end);
     let next = reference[start + 3..].find("\n## ").map_or(end, |next| start + 3 + next);
-    assert_snapshot!(reference[start..next], @"");
+    assert_snapshot!(reference[start..next], @r#"
+    ## `[worktree]`
+
+    Where agents work.
+
+    | key | takes | default | variable | meaning |
+    |---|---|---|---|---|
+    | `worktree.enabled` | boolean | unset | `PROVOST_WORKTREE_ENABLED` | Whether each session gets a worktree and a branch of its own; unset leaves it to the command. |
+    | `worktree.branch_prefix` | branch prefix | `"provost"` | `PROVOST_WORKTREE_BRANCH_PREFIX` | What the names of branches begin with, before a slash. |
+    | `worktree.copy` | list of relative paths or globs | `[]` |  | Ignored files that are copied into a new worktree. |
+    | `worktree.setup` | command or off | unset | `PROVOST_WORKTREE_SETUP` | A command that prepares a new worktree. |
+    "#);
 }
 
 fn at<'a>(schema: &'a Json, key: &str) -> &'a Json {

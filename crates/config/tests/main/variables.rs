@@ -71,7 +71,7 @@ fn the_alias_of_stale_after_takes_whole_seconds() {
     let source = Source::Environment { variable: "PROVOST_STALE_SECONDS".into() };
     assert_eq!(resolved.provenance["session.stale_after"], source);
     let wrong = layers().environment(&[("PROVOST_STALE_SECONDS", "5m")]);
-    assert_snapshot!(wrong.problems(), @"");
+    assert_snapshot!(wrong.problems(), @r#"invalid value for "session.stale_after" in PROVOST_STALE_SECONDS; expected whole seconds, found "5m""#);
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn the_keys_own_variable_beats_its_alias() {
     let both = [("PROVOST_STALE_SECONDS", "5"), ("PROVOST_SESSION_STALE_AFTER", "6s")];
     let resolved = layers().environment(&both).resolve();
     assert_eq!(resolved.session.stale_after, Duration::from_secs(6));
-    assert_snapshot!(resolved.warnings[0].to_string(), @"");
+    assert_snapshot!(resolved.warnings[0].to_string(), @"the variable PROVOST_STALE_SECONDS is ignored; PROVOST_SESSION_STALE_AFTER is set too");
 }
 
 #[test]
@@ -94,7 +94,11 @@ fn unknown_variables_only_warn_and_reserved_ones_do_not() {
         ])
         .resolve();
     let warnings: Vec<String> = resolved.warnings.iter().map(ToString::to_string).collect();
-    assert_snapshot!(warnings.join("\n"), @"");
+    assert_snapshot!(warnings.join("\n"), @r#"
+    the variable PROVOST_SESSION_SETLE sets no key; did you mean PROVOST_SESSION_SETTLE?
+    the variable PROVOST_VERIFY_CHECKS is ignored; verify.checks can only be set in a file or by a flag
+    the variable PROVOST_ZZZ\u{1b}[2J sets no key
+    "#);
 }
 
 #[test]
@@ -103,5 +107,8 @@ fn a_wrong_variable_is_named() {
         ("PROVOST_SESSION_SETTLE", "soon"),
         ("PROVOST_SESSION_NO_CHANGE_OK", "yes"),
     ]);
-    assert_snapshot!(wrong.problems(), @"");
+    assert_snapshot!(wrong.problems(), @r#"
+    invalid value for "session.no_change_ok" in PROVOST_SESSION_NO_CHANGE_OK; expected true or false, found "yes"
+    invalid value for "session.settle" in PROVOST_SESSION_SETTLE; "soon" is no duration: expected digits before "soon"
+    "#);
 }

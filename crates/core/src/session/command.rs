@@ -104,6 +104,7 @@ pub enum Command {
     },
     LaunchStarted {
         launch: LaunchId,
+        holder: Identity,
         child: Identity,
     },
     LaunchFailed {

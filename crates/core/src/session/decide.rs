@@ -94,9 +94,9 @@ impl Session {
     #[expect(clippy::wildcard_enum_match_arm, reason = "decide() is the exhaustive match")]
     fn decide_process(&self, command: &Command) -> Decision {
         match command.clone() {
-            Command::LaunchStarted { launch, child } => {
+            Command::LaunchStarted { launch, holder, child } => {
                 let owed = self.known(launch)?.phase == LaunchPhase::Owed;
-                if_new(owed, LaunchStarted { launch, child })
+                if_new(owed, LaunchStarted { launch, holder, child })
             }
             Command::LaunchFailed { launch, reason } => {
                 let owed = self.known(launch)?.phase == LaunchPhase::Owed;
@@ -152,6 +152,11 @@ impl Session {
     /// Takes what a stream shows, once: what lies before the cursor was folded already.
     fn observe(&self, id: LaunchId, signal: &Signal, cursor: Cursor) -> Decision {
         let launch = self.known(id)?;
+        if let Signal::InputSeen { key } = signal {
+            // Input lies between lines of output, so it is known by its key and moves no cursor.
+            let delivered = MessageDelivered { key: key.clone(), launch: id };
+            return if_new(self.is_queued(key), delivered);
+        }
         if cursor <= launch.cursor && *signal != Signal::Closed {
             return Err(Rejected::Nothing);
         }
@@ -166,9 +171,7 @@ impl Session {
             Signal::Usage(usage) => one(UsageTold { launch: id, usage, cursor }),
             Signal::Retrying { detail } => one(StreamRetrying { launch: id, detail, cursor }),
             Signal::Oversized { bytes } => one(OutputOversized { launch: id, bytes, cursor }),
-            Signal::InputSeen { key } => {
-                if_new(self.is_queued(&key), MessageDelivered { key, launch: id, cursor })
-            }
+            Signal::InputSeen { .. } => Err(Rejected::Nothing),
             Signal::Closed => {
                 if_new(launch.stream.closed.is_none(), StreamClosed { launch: id, cursor })
             }
@@ -276,7 +279,13 @@ impl Session {
         let key = format!("answer-{}-{revision}", id.no);
         let mut events = vec![
             RequestSettled { request: id, fate: Fate::Answered, cursor: None }.into(),
-            MessageQueued { key, kind: MessageKind::Answer, text: text.to_owned() }.into(),
+            MessageQueued {
+                key,
+                kind: MessageKind::Answer,
+                text: text.to_owned(),
+                request: Some(id),
+            }
+            .into(),
         ];
         if self.has_ended() {
             events.push(LaunchOwed { launch: self.next_launch(), why: LaunchWhy::Answer }.into());
@@ -286,15 +295,21 @@ impl Session {
 
     fn send(&self, key: &str, text: &str, mode: SendMode) -> Decision {
         let sealed = self.attempt().is_sealed();
+        let agent = &self.spec.agent;
         let alive = self.launches.last().is_some_and(Launch::may_live);
-        if !self.spec.agent.driver.has_protocol() && (!alive || mode == SendMode::Supersede) {
-            return match alive {
-                true => Err(Rejected::TakesNoInstruction(self.spec.agent.name.clone())),
-                false => Err(Rejected::NotRunning),
-            };
+        let instructs = mode == SendMode::Supersede || sealed;
+        if !agent.listens() || (instructs && !agent.driver.has_protocol()) {
+            return Err(Rejected::TakesNoInstruction(agent.name.clone()));
         }
-        let message =
-            MessageQueued { key: key.to_owned(), kind: MessageKind::Steer, text: text.to_owned() };
+        if !agent.driver.has_protocol() && !alive {
+            return Err(Rejected::NotRunning);
+        }
+        let message = MessageQueued {
+            key: key.to_owned(),
+            kind: MessageKind::Steer,
+            text: text.to_owned(),
+            request: None,
+        };
         let next = AttemptOpened { no: self.attempt().no + 1, instruction: Some(text.to_owned()) };
         match (mode, sealed) {
             (SendMode::Continue, false) if self.attempt().cancelled.is_some() => {

@@ -91,7 +91,7 @@ events! {
     SetupFinished = "setup.finished", 1 { failure: Option<String> }
 
     LaunchOwed = "launch.owed", 1 { launch: LaunchId, why: LaunchWhy }
-    LaunchStarted = "launch.started", 1 { launch: LaunchId, child: Identity }
+    LaunchStarted = "launch.started", 1 { launch: LaunchId, holder: Identity, child: Identity }
     LaunchFailed = "launch.failed", 1 { launch: LaunchId, reason: String }
 
     StreamReady = "stream.ready", 1 { launch: LaunchId, thread: Option<String>, cursor: Cursor }
@@ -132,9 +132,9 @@ events! {
     RequestOpened = "request.opened", 1 { request: RequestId, launch: LaunchId, asked: Asked, revision: u32, cursor: Cursor }
     RequestSettled = "request.settled", 1 { request: RequestId, fate: Fate, cursor: Option<Cursor> }
 
-    MessageQueued = "message.queued", 1 { key: String, kind: MessageKind, text: String }
+    MessageQueued = "message.queued", 1 { key: String, kind: MessageKind, text: String, request: Option<RequestId> }
     /// The bytes were handed to the agent, as the holder's journal shows.
-    MessageDelivered = "message.delivered", 1 { key: String, launch: LaunchId, cursor: Cursor }
+    MessageDelivered = "message.delivered", 1 { key: String, launch: LaunchId }
     MessageLost = "message.lost", 1 { key: String, reason: String }
 
     ResultAsked = "result.asked", 1 { key: String }

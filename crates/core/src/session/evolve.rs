@@ -11,7 +11,7 @@ use super::{
     state::{Fact, Message, MessageFate, MessageKind, Session, SetupState, Usage, WorkState},
 };
 use crate::{
-    ids::{LaunchId, SessionId},
+    ids::{LaunchId, RequestId, SessionId},
     lifecycle::{ClaimKind, State},
     request::{Fate, Request},
     time::Moment,
@@ -139,6 +139,7 @@ impl Session {
                 self.set_phase(e.launch, phase);
                 if let Some(launch) = self.launch_mut(e.launch) {
                     launch.stream.heard = at;
+                    launch.holder = Some(e.holder.clone());
                 }
                 if self.launches.len() == 1 {
                     self.owe_hook(HookEvent::Started, at);
@@ -265,9 +266,8 @@ impl Session {
                     self.advance_cursor(Some(launch), e.cursor, at);
                 }
             }
-            Event::MessageQueued(e) => self.queue(e.key.clone(), e.kind, e.text.clone()),
+            Event::MessageQueued(e) => self.queue(e.key.clone(), e.kind, e.text.clone(), e.request),
             Event::MessageDelivered(e) => {
-                self.on_launch(e.launch, |launch| launch.cursor = launch.cursor.max(e.cursor));
                 self.settle_message(&e.key, MessageFate::Delivered { launch: e.launch });
             }
             Event::MessageLost(e) => {
@@ -286,7 +286,7 @@ impl Session {
         match event {
             Event::ResultAsked(e) => {
                 self.attempt_mut().result_asked = Some(at);
-                self.queue(e.key.clone(), MessageKind::ResultWanted, String::new());
+                self.queue(e.key.clone(), MessageKind::ResultWanted, String::new(), None);
                 self.expect_a_turn(at);
             }
             Event::ReworkSent(e) => {
@@ -295,7 +295,7 @@ impl Session {
                 attempt.claim = None;
                 attempt.result_asked = None;
                 attempt.verifying.void();
-                self.queue(e.key.clone(), MessageKind::Rework, e.text.clone());
+                self.queue(e.key.clone(), MessageKind::Rework, e.text.clone(), None);
                 self.expect_a_turn(at);
             }
             Event::SnapshotTaken(e) => self.take_snapshot(e),
@@ -433,13 +433,20 @@ impl Session {
         let attempt = self.attempt();
         let (no, instruction) = (attempt.no, attempt.instruction.clone());
         if let (Some(text), Driver::Jsonl) = (instruction, self.spec.agent.driver) {
-            self.queue(format!("instruction-{no}"), MessageKind::Instruction, text);
+            self.queue(format!("instruction-{no}"), MessageKind::Instruction, text, None);
         }
     }
 
-    fn queue(&mut self, key: String, kind: MessageKind, text: String) {
+    fn queue(&mut self, key: String, kind: MessageKind, text: String, request: Option<RequestId>) {
         let attempt = self.attempt().no;
-        self.messages.push(Message { key, kind, text, attempt, fate: MessageFate::Queued });
+        self.messages.push(Message {
+            key,
+            kind,
+            text,
+            request,
+            attempt,
+            fate: MessageFate::Queued,
+        });
     }
 
     fn settle_message(&mut self, key: &str, fate: MessageFate) {

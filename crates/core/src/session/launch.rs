@@ -179,6 +179,8 @@ pub struct Launch {
     /// The attempt that this launch serves now.
     pub attempt: u32,
     pub owed_at: Moment,
+    /// Known once it was seen to run, and for ever after.
+    pub holder: Option<Identity>,
     pub phase: LaunchPhase,
     pub stream: Stream,
     pub stop: Option<Stop>,
@@ -197,6 +199,7 @@ impl Launch {
             why,
             attempt,
             owed_at: at,
+            holder: None,
             phase: LaunchPhase::Owed,
             stream: Stream {
                 turn,

@@ -38,7 +38,7 @@ pub use launch::{
     Cursor, End, EndedBy, Identity, Launch, LaunchPhase, LaunchWhy, Stop, StopStep, StopWhy,
     TurnEnd,
 };
-pub use spec::{Afterwards, Agent, Driver, Exit0, HookSpec, Spec, Work};
+pub use spec::{Afterwards, Agent, Driver, Exit0, HookSpec, Input, Spec, Work};
 pub use state::{
     Fact, Message, MessageFate, MessageKind, Progress, Session, SetupState, Usage, WorkState,
 };

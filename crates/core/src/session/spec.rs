@@ -35,6 +35,17 @@ impl Driver {
     }
 }
 
+/// What a command without a protocol finds on its standard input.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Input {
+    /// Nothing: it is at its end from the start.
+    #[default]
+    Closed,
+    /// What is sent to the session.
+    Open,
+}
+
 /// The agent's program and what it is given.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Agent {
@@ -45,6 +56,15 @@ pub struct Agent {
     pub env: BTreeMap<String, String>,
     /// Variables by name: their values are taken from the daemon's environment at each launch.
     pub pass_env: Vec<String>,
+    #[serde(default)]
+    pub input: Input,
+}
+
+impl Agent {
+    /// Says whether text can reach the agent at all.
+    pub fn listens(&self) -> bool {
+        self.driver.has_protocol() || self.input == Input::Open
+    }
 }
 
 /// Where the agent works.

@@ -12,7 +12,7 @@ use super::{
     spec::Spec,
 };
 use crate::{
-    ids::{LaunchId, SessionId, TreeId},
+    ids::{LaunchId, RequestId, SessionId, TreeId},
     request::Request,
     time::Moment,
     verdict::Snapshot,
@@ -64,6 +64,8 @@ pub struct Message {
     pub key: String,
     pub kind: MessageKind,
     pub text: String,
+    /// The request that this answers.
+    pub request: Option<RequestId>,
     pub attempt: u32,
     pub fate: MessageFate,
 }

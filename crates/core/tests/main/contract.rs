@@ -46,5 +46,5 @@ fn every_combination_is_in_the_contract() {
 
 fn verification_named(word: &str) -> Verification {
     let all = [Verification::None, Verification::Passed(passed()), Verification::Failed(failed())];
-    all.into_iter().find(|value| value.word() == word).unwrap()
+    all.into_iter().find(|value| value.word() == word).expect("the contract has three values")
 }

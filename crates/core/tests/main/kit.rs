@@ -62,6 +62,7 @@ pub(crate) fn spec() -> Spec {
             argv: vec!["agent".to_owned()],
             env: BTreeMap::new(),
             pass_env: Vec::new(),
+            input: provost_core::session::Input::Closed,
         },
         instruction: Some("do it".to_owned()),
         work: Work::Plain,
@@ -124,7 +125,8 @@ impl Bench {
     pub(crate) fn start(&mut self) {
         let launch = self.launch();
         let child = Identity { pid: 5, start_time: 6, boot_id: "boot".to_owned() };
-        self.tell(Command::LaunchStarted { launch, child });
+        let holder = Identity { pid: 4, ..child.clone() };
+        self.tell(Command::LaunchStarted { launch, holder, child });
     }
 
     pub(crate) fn launch(&self) -> LaunchId {
@@ -201,7 +203,7 @@ impl Bench {
     pub(crate) fn end_by(&mut self, end: End, by: EndedBy) -> &mut Self {
         let launch = self.launch();
         self.tell(Command::ProcessEnded { launch, end, by });
-        if self.session.launch(launch).unwrap().stream.closed.is_none() {
+        if self.session.launch(launch).expect("it was owed").stream.closed.is_none() {
             self.signal(Signal::Closed);
         }
         self.tell(Command::TreeGone { launch, leftovers: 0, verified: true })

@@ -1,11 +1,23 @@
-//! The holder as a program of its own, for this crate's tests: `hold-for-tests DIR < SPEC`.
+//! The holder as a program of its own, for this crate's tests.
+//!
+//! `hold-for-tests DIR < SPEC` holds; `hold-for-tests --ping DIR` exits with 0 if the holder of a directory
+//! answers and with 1 if it does not.
 
 use std::path::Path;
 use std::process::ExitCode;
 
+use provost_holder::wire::Op;
+
 fn main() -> ExitCode {
-    match std::env::args_os().nth(1) {
-        Some(dir) => provost_holder::hold(Path::new(&dir), std::io::stdin().lock()),
-        None => ExitCode::from(2),
+    let args: Vec<_> = std::env::args_os().skip(1).collect();
+    match args.as_slice() {
+        [flag, dir] if flag == "--ping" => ping(Path::new(dir)),
+        [dir] => provost_holder::hold(Path::new(dir), std::io::stdin().lock()),
+        _ => ExitCode::from(2),
     }
+}
+
+fn ping(dir: &Path) -> ExitCode {
+    let answer = provost_holder::Link::connect(dir).and_then(|mut link| link.request(Op::Ping));
+    if answer.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -52,6 +52,10 @@ impl Ending {
             leftovers: BTreeSet::new(),
             all_left_over: leader_ended,
         };
+        if let (true, Ok(living)) = (leader_ended, living_below(std::process::id())) {
+            // Counted before the signal, after which they may be gone.
+            ending.count_leftovers(&living);
+        }
         ending.terminate_group();
         ending
     }
@@ -101,8 +105,7 @@ impl Ending {
     fn signal_all(&mut self, living: &[ProcStat], now: u64) {
         let killing = now >= self.kill_at;
         if self.all_left_over || (killing && self.give_up_at.is_none()) {
-            let others = living.iter().filter(|found| !self.is_leader(found));
-            self.leftovers.extend(others.map(process).collect::<Vec<_>>());
+            self.count_leftovers(living);
         }
         if killing {
             self.note_kill_time(now);
@@ -110,6 +113,11 @@ impl Ending {
         } else {
             self.terminate_new(living);
         }
+    }
+
+    fn count_leftovers(&mut self, living: &[ProcStat]) {
+        let leader = raw(self.leader);
+        self.leftovers.extend(living.iter().filter(|found| found.pid != leader).map(process));
     }
 
     fn note_kill_time(&mut self, now: u64) {
@@ -130,7 +138,7 @@ impl Ending {
         let first = self.terminated.is_empty();
         for found in living {
             let is_new = self.terminated.insert(process(found));
-            let had_it = first && found.group == self.leader.as_raw_nonzero().get().unsigned_abs();
+            let had_it = first && found.group == raw(self.leader);
             if is_new && !had_it {
                 signal(found.pid, found.start_time, Signal::TERM).ok();
                 signal(found.pid, found.start_time, Signal::CONT).ok();
@@ -144,10 +152,10 @@ impl Ending {
             signal(found.pid, found.start_time, Signal::KILL).ok();
         }
     }
+}
 
-    fn is_leader(&self, found: &ProcStat) -> bool {
-        found.pid == self.leader.as_raw_nonzero().get().unsigned_abs()
-    }
+fn raw(pid: Pid) -> u32 {
+    pid.as_raw_nonzero().get().unsigned_abs()
 }
 
 fn process(stat: &ProcStat) -> Process {

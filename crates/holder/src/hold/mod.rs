@@ -8,5 +8,5 @@ mod output;
 mod set_up;
 mod supervisor;
 
-pub(crate) use set_up::{ANSWER_ALREADY, ANSWER_OK};
+pub(crate) use set_up::{ANSWER_ALREADY, ANSWER_OK, ANSWER_TAKEN_BACK};
 pub use set_up::{EXIT_ALREADY, hold};

@@ -7,7 +7,7 @@ use std::process::Child;
 
 use rustix::io::{ioctl_fionbio, ioctl_fionread};
 
-use crate::journal::{Channel, MAX_PAYLOAD, Writer};
+use crate::journal::{Channel, MAX_PAYLOAD, Note, Writer};
 
 /// Both pipes of the command.
 pub(super) struct Output {
@@ -111,14 +111,20 @@ impl Output {
         let pipe = if channel == Channel::Stdout { &mut self.out } else { &mut self.err };
         let Some(open) = pipe else { return Ok(Read1::Nothing) };
         match open.read(&mut self.buffer[..at_most]) {
-            Ok(0) => *pipe = None,
+            Ok(0) => {
+                *pipe = None;
+                journal.note(now, closed(channel))?;
+            }
             Ok(read) => {
                 self.total += read as u64;
                 journal.append(channel, now, &self.buffer[..read])?;
             }
             Err(error) if is_transient(&error) => return Ok(Read1::Nothing),
             // A pipe that cannot be read gives no more.
-            Err(_) => *pipe = None,
+            Err(_) => {
+                *pipe = None;
+                journal.note(now, closed(channel))?;
+            }
         }
         Ok(Read1::Progress)
     }
@@ -127,6 +133,10 @@ impl Output {
         let pipe = if channel == Channel::Stdout { &self.out } else { &self.err };
         pipe.as_ref().and_then(|pipe| ioctl_fionread(pipe).ok()).unwrap_or(0)
     }
+}
+
+fn closed(channel: Channel) -> Note {
+    if channel == Channel::Stdout { Note::StdoutClosed } else { Note::StderrClosed }
 }
 
 /// Makes our end of a pipe non-blocking; the command's end is another and stays as it is.

@@ -12,7 +12,7 @@ use std::path::{self, Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 
 use rustix::fs::{Mode, OFlags};
-use rustix::process::{getpid, getsid, set_child_subreaper, setsid};
+use rustix::process::{Signal, getpid, getsid, set_child_subreaper, setsid};
 
 use super::supervisor::Supervisor;
 use crate::clock::{mono_ms, wall_ms};
@@ -32,6 +32,7 @@ const EXIT_REFUSED: u8 = 2;
 
 pub(crate) const ANSWER_OK: &str = "ok";
 pub(crate) const ANSWER_ALREADY: &str = "already";
+pub(crate) const ANSWER_TAKEN_BACK: &str = "taken back: ";
 
 /// Takes the launch directory, runs the command of the spec to its end and leaves the records.
 pub fn hold(dir: &Path, spec: impl Read) -> ExitCode {
@@ -45,7 +46,7 @@ pub fn hold(dir: &Path, spec: impl Read) -> ExitCode {
             ExitCode::SUCCESS
         }
         Ok(Launched::TakenBack { supervisor, error }) => {
-            answer(&error.to_string());
+            answer(&format!("{ANSWER_TAKEN_BACK}{error}"));
             supervisor.run()
         }
         Err(Error::Already) => {
@@ -97,22 +98,22 @@ fn launch(dir: &Path, spec: impl Read) -> Result<Launched, Error> {
     let place = take(&dir, &spec)?;
     match start(&spec) {
         Ok(child) => Ok(supervise(place, &spec, child)),
-        Err(error) => {
-            not_started(&place.dir, error).map_err(Error::Record)?;
-            // With no command to talk to the socket has no use.
-            place.dir.remove_socket().map_err(Error::Record)?;
-            Ok(Launched::NotStarted)
-        }
+        Err(error) => match not_started(&place.dir, error) {
+            Ok(()) => Ok(Launched::NotStarted),
+            Err(error) => {
+                place.dir.take_back(&dir).ok();
+                Err(Error::Record(error))
+            }
+        },
     }
 }
 
 fn take(path: &Path, spec: &HoldSpec) -> Result<Place, Error> {
-    let dir = LaunchDir::create(path).map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => Error::Already,
-        _ => Error::Create(path.to_owned(), error),
-    })?;
-    let prepared = prepare(&dir, spec);
-    match prepared {
+    let dir = match LaunchDir::create(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(Error::Already),
+        other => other.map_err(|error| Error::Create(path.to_owned(), error))?,
+    };
+    match prepare(&dir, spec) {
         Ok((holder, journal, listener)) => Ok(Place { dir, holder, journal, listener }),
         Err(error) => {
             // Should this fail too, the directory shows a holder that died before it started anything.
@@ -123,6 +124,7 @@ fn take(path: &Path, spec: &HoldSpec) -> Result<Place, Error> {
 }
 
 fn prepare(dir: &LaunchDir, spec: &HoldSpec) -> io::Result<(Identity, Writer, UnixListener)> {
+    refuse_ignored_children()?;
     own_session()?;
     set_child_subreaper(Some(getpid()))?;
     // A holder must not keep a worktree's file system busy.
@@ -144,6 +146,17 @@ fn own_session() -> io::Result<()> {
         Err(_) if getsid(None)? == getpid() => Ok(()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// If SIGCHLD is ignored, which is inherited, the kernel throws exit statuses away.
+fn refuse_ignored_children() -> io::Result<()> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    if ignored & (1 << (Signal::CHILD.as_raw() - 1)) != 0 {
+        return Err(io::Error::other("SIGCHLD is ignored, so that exit statuses would be lost"));
+    }
+    Ok(())
 }
 
 /// Starts the command, or says in words for people why it could not be.
@@ -172,6 +185,8 @@ fn not_started(dir: &LaunchDir, error: String) -> io::Result<()> {
         mono_ms: mono_ms(),
         journal_end: 0,
     };
+    // With no command to talk to the socket has no use.
+    dir.remove_socket()?;
     dir.write_record(EXIT_FILE, &exit)?;
     dir.write_record(
         GONE_FILE,

@@ -79,6 +79,10 @@ pub enum Note {
     OutputLimit { limit: u64 },
     /// The limit was raised.
     LimitRaised { limit: u64 },
+    /// The command, and whoever inherited it, closed its standard output.
+    StdoutClosed,
+    /// The same for its standard error.
+    StderrClosed,
 }
 
 /// A header as it stands on disk.

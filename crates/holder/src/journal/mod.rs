@@ -13,4 +13,5 @@ pub use lines::{Cursor, Delivered, Line, Lines, MAX_LINE};
 pub use reader::{Error, Opened, Reader};
 pub use writer::Writer;
 
-pub(crate) const JOURNAL_FILE: &str = "journal";
+/// The journal's name in its launch directory.
+pub const JOURNAL_FILE: &str = "journal";

@@ -70,7 +70,7 @@ impl Staged {
         write: &StreamWrite,
         place: Option<Place>,
     ) -> rusqlite::Result<()> {
-        let frame = Frame { stream: &write.stream, at: batch.at, actor: &batch.actor };
+        let frame = Frame { stream: &write.stream, at: batch.at };
         let first = self.seqs.len();
         let version = write.expected + 1;
         rows::insert_events(conn, &frame, version, &write.events, |seq| self.seqs.push(seq))?;
@@ -158,7 +158,7 @@ fn into_records(batch: Batch, seqs: Vec<u64>) -> Vec<Recorded> {
                 kind: event.kind,
                 v: event.v,
                 at: batch.at,
-                actor: batch.actor.clone(),
+                actor: event.actor,
                 data: event.data,
             });
         }

@@ -21,6 +21,17 @@ pub(crate) struct Paths {
     pub(crate) archive: PathBuf,
 }
 
+/// The lock that makes a process the only writer.
+#[derive(Debug)]
+pub(crate) struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing is not enough: a child that was forked but has not yet started its program still has the file open.
+        let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
+    }
+}
+
 /// What the directory holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
@@ -53,8 +64,8 @@ pub(crate) fn make_dir(dir: &Path) -> Result<(), crate::Error> {
         .map_err(|e| crate::Error::io("create the directory", dir, e))
 }
 
-/// Takes the lock that makes this process the only writer; it is held until the file is closed.
-pub(crate) fn lock(paths: &Paths) -> Result<File, Error> {
+/// Takes the lock that makes this process the only writer; it is held until it is dropped.
+pub(crate) fn lock(paths: &Paths) -> Result<Lock, Error> {
     let path = &paths.lock;
     let mut file = private()
         .read(true)
@@ -72,7 +83,7 @@ pub(crate) fn lock(paths: &Paths) -> Result<File, Error> {
     }
     // The number only helps people to find the holder; a full disk must not keep the ledger shut.
     drop(write_pid(&mut file));
-    Ok(file)
+    Ok(Lock(file))
 }
 
 /// Looks at the files without changing anything, and refuses what cannot be a whole ledger.

@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::fs::File;
 
 use super::db::{Connected, Db};
-use super::files;
+use super::files::{self, Lock};
 
 /// A ledger opened for reading, beside the process that writes it.
 #[derive(Debug)]
@@ -22,7 +21,7 @@ pub struct SqliteLedger {
     pub(crate) software: String,
     pub(crate) probe: Option<Probe>,
     // The last field, so that the database is closed before the lock is let go.
-    pub(crate) _lock: File,
+    pub(crate) _lock: Lock,
 }
 
 /// Why a ledger can only be read: it has events that this program does not know.

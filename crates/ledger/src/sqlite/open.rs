@@ -74,6 +74,7 @@ impl SqliteLedger {
         db.run(schema::migrate)?;
         let reader = SqliteReader { db };
         let last_seq = check_end(&reader, known)?;
+        check_counter(&reader.db, last_seq)?;
         mark(&reader.db.paths, known, last_seq)?;
         let (kinds, unknown) = load_kinds(&reader.db, options.known)?;
         Ok(Self {
@@ -152,20 +153,21 @@ fn check_tables(db: &Db, created: bool) -> Result<Tables, Error> {
 /// Compares the end of the log with how far it is known to have reached.
 fn check_end(reader: &SqliteReader, known: Option<u64>) -> Result<u64, Error> {
     let found = reader.last_seq()?;
-    let db = &reader.db;
-    let highest = db.run(rows::highest_seq)?;
-    if highest > found {
-        return Err(db.corrupt("its counter is behind its records").into());
-    }
+    let paths = &reader.db.paths;
     match known {
-        Some(known) if known > found => Err(Error::Older {
-            path: db.paths.db.clone(),
-            marker: db.paths.marker.clone(),
-            found,
-            known,
-        }),
+        Some(known) if known > found => {
+            Err(Error::Older { path: paths.db.clone(), marker: paths.marker.clone(), found, known })
+        }
         _ => Ok(found),
     }
+}
+
+/// Makes sure that the next number is a new one. A reader needs no such number, and may look at the damage.
+fn check_counter(db: &Db, last_seq: u64) -> Result<(), Error> {
+    if db.run(rows::highest_seq)? > last_seq {
+        return Err(db.corrupt("its counter is behind its records").into());
+    }
+    Ok(())
 }
 
 /// Renews the marker. A full disk must not keep an existing ledger shut: its older marker still protects it.

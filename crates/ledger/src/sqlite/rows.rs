@@ -31,7 +31,6 @@ pub(crate) struct StreamRow<'a> {
 pub(crate) struct Frame<'a> {
     pub(crate) stream: &'a StreamId,
     pub(crate) at: Moment,
-    pub(crate) actor: &'a str,
 }
 
 pub(crate) fn place(conn: &Connection, stream: &StreamId) -> Result<Option<Place>> {
@@ -62,7 +61,7 @@ pub(crate) fn insert_events(
             event.v,
             frame.at.wall_ms,
             int(frame.at.mono_ms),
-            frame.actor,
+            event.actor,
             event.data,
         ])?;
         inserted(conn.last_insert_rowid().unsigned_abs());

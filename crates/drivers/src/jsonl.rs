@@ -1,0 +1,179 @@
+//! JSON lines: one object per line on standard output and input, told apart by `type`.
+//!
+//! Lenient in what it reads: a line that is no object of a known type is output. Strict in what it
+//! believes: a status that is not known is an error, never a success.
+
+use provost_core::{
+    lifecycle::ClaimKind,
+    request::{Asked, Question, RequestKind, Waiting},
+    session::{FactKind, MessageKind, Progress, Signal, Testimony, TurnEnd, Usage},
+};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::{Capabilities, Protocol, Saying};
+
+/// The driver of agents that speak JSON lines.
+#[derive(Clone, Copy, Debug)]
+pub struct Jsonl;
+
+impl Protocol for Jsonl {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { instructions: true, interrupt: true, requests: true }
+    }
+
+    fn read(&mut self, line: &[u8]) -> Option<Signal> {
+        let line = line.trim_ascii();
+        if !line.starts_with(b"{") {
+            return None;
+        }
+        // What cannot be read as a message is output that looks like one.
+        serde_json::from_slice::<Line>(line).ok().and_then(signal)
+    }
+
+    fn say(&mut self, what: &Saying<'_>) -> Option<Vec<u8>> {
+        let message = match what {
+            Saying::Interrupt { key } => json!({"type": "interrupt", "key": key}),
+            Saying::Message { key, kind, text, request } => match kind {
+                MessageKind::Instruction => {
+                    json!({"type": "instruction", "key": key, "text": text})
+                }
+                MessageKind::Steer => json!({"type": "steer", "key": key, "text": text}),
+                MessageKind::Rework => json!({"type": "rework", "key": key, "text": text}),
+                MessageKind::ResultWanted => json!({"type": "result_wanted", "key": key}),
+                MessageKind::Answer => {
+                    json!({"type": "answer", "key": key, "request": request, "text": text})
+                }
+            },
+        };
+        let mut bytes = message.to_string().into_bytes();
+        bytes.push(b'\n');
+        Some(bytes)
+    }
+}
+
+/// A line of the agent. Every field but the type is optional; unknown fields mean nothing.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Line {
+    Ready {
+        #[serde(default)]
+        thread: Option<String>,
+    },
+    TurnStarted {
+        #[serde(default)]
+        turn: Option<String>,
+    },
+    TurnEnded {
+        #[serde(default)]
+        turn: Option<String>,
+        #[serde(default)]
+        status: String,
+        #[serde(default)]
+        error: Option<String>,
+    },
+    Claim {
+        claim: String,
+        #[serde(default)]
+        text: Option<String>,
+        /// A claim that names a launch was written for another channel; here the stream itself says who speaks.
+        #[serde(default)]
+        launch: Option<serde_json::Value>,
+    },
+    Request {
+        id: String,
+        #[serde(default)]
+        kind: String,
+        #[serde(default = "yes")]
+        blocking: bool,
+        #[serde(default)]
+        title: String,
+        #[serde(default)]
+        questions: Vec<Question>,
+    },
+    RequestWithdrawn {
+        id: String,
+    },
+    Progress {
+        done: u64,
+        total: u64,
+    },
+    Usage {
+        #[serde(default)]
+        input: u64,
+        #[serde(default)]
+        output: u64,
+    },
+    Fact {
+        fact: String,
+        value: String,
+    },
+    Retrying {
+        #[serde(default)]
+        detail: String,
+    },
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn signal(line: Line) -> Option<Signal> {
+    Some(match line {
+        Line::Ready { thread } => Signal::Ready { thread },
+        Line::TurnStarted { turn } => Signal::TurnStarted { turn },
+        Line::TurnEnded { turn, status, error } => {
+            Signal::TurnEnded { turn, end: turn_end(&status, error) }
+        }
+        Line::Claim { launch: Some(_), .. } => return None,
+        Line::Claim { claim, text, launch: None } => {
+            Signal::Said(Testimony::Claim { kind: claim_kind(&claim)?, text })
+        }
+        Line::Request { id, kind, blocking, title, questions } => Signal::Asked(Asked {
+            native: id,
+            kind: request_kind(&kind),
+            waiting: if blocking { Waiting::Blocking } else { Waiting::Beside },
+            title,
+            questions,
+        }),
+        Line::RequestWithdrawn { id } => Signal::Withdrawn { native: id },
+        Line::Progress { done, total } => Signal::Progress(Progress { done, total }),
+        Line::Usage { input, output } => Signal::Usage(Usage { input, output }),
+        Line::Fact { fact, value } => {
+            Signal::Said(Testimony::Fact { kind: fact_kind(&fact)?, value })
+        }
+        Line::Retrying { detail } => Signal::Retrying { detail },
+    })
+}
+
+/// Reads the end of a turn. Only `ok` is good: a value that is not known fails closed.
+fn turn_end(status: &str, error: Option<String>) -> TurnEnd {
+    match status {
+        "ok" => TurnEnd::Ok,
+        "interrupted" => TurnEnd::Interrupted,
+        "error" => TurnEnd::Error(error.unwrap_or_else(|| "the agent gave no reason".to_owned())),
+        other => TurnEnd::Error(format!("the turn ended with the unknown status {other:?}")),
+    }
+}
+
+fn claim_kind(word: &str) -> Option<ClaimKind> {
+    ClaimKind::ALL.into_iter().find(|kind| *kind != ClaimKind::None && kind.word() == word)
+}
+
+/// An unknown kind is a question: it needs a person, and that is all that matters here.
+fn request_kind(word: &str) -> RequestKind {
+    match word {
+        "approval" => RequestKind::Approval,
+        "dialog" => RequestKind::Dialog,
+        _ => RequestKind::Question,
+    }
+}
+
+fn fact_kind(word: &str) -> Option<FactKind> {
+    match word {
+        "branch" => Some(FactKind::Branch),
+        "pr" => Some(FactKind::Pr),
+        "artifact" => Some(FactKind::Artifact),
+        _ => None,
+    }
+}

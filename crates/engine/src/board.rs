@@ -1,0 +1,265 @@
+//! The board: every session that something is still expected of, held in memory by one owner.
+//!
+//! A [`Turn`] collects decisions against drafts; [`Turn::stage`] gives the batch for the ledger; only with the
+//! ledger's [`Committed`] can [`Board::commit`] make the drafts true, and only then are there effects.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use provost_core::{
+    ids::{LaunchId, SessionId},
+    session::{Command, Due, Effect, EffectKey, Event, Rejected, Session, SessionOpened, Spec},
+    time::Moment,
+};
+use provost_ledger::{Batch, Committed, Idempotency, StreamWrite};
+
+use crate::{card, stream};
+
+/// More follow-up events than this in one decision mean a rule that does not come to rest.
+const MAX_FOLLOW_UPS: usize = 256;
+
+/// All sessions that something is still expected of.
+#[derive(Debug, Default)]
+pub struct Board {
+    sessions: BTreeMap<SessionId, Held>,
+    deadlines: BTreeSet<(u64, SessionId)>,
+}
+
+#[derive(Debug)]
+struct Held {
+    session: Session,
+    version: u64,
+    effects: BTreeMap<EffectKey, Effect>,
+    deadline: Option<(u64, Due)>,
+}
+
+/// What a commit asks of the shell.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    pub changed: Vec<SessionId>,
+    pub start: Vec<(SessionId, Effect)>,
+    pub cancel: Vec<(SessionId, EffectKey)>,
+}
+
+/// Decisions under way: nothing of them is true yet.
+#[derive(Debug)]
+pub struct Turn<'b> {
+    board: &'b Board,
+    now: Moment,
+    drafts: BTreeMap<SessionId, Draft>,
+    replies: Vec<Idempotency>,
+}
+
+#[derive(Debug)]
+struct Draft {
+    session: Session,
+    expected: u64,
+    events: Vec<(Event, String)>,
+}
+
+/// Drafts that wait for the ledger.
+#[derive(Debug)]
+pub struct Staged {
+    drafts: BTreeMap<SessionId, Draft>,
+}
+
+impl Board {
+    /// Takes in a session as the ledger has it; what it owes is in the changes.
+    pub fn load(&mut self, session: Session, version: u64) -> Changes {
+        let mut changes = Changes::default();
+        self.hold(session, version, true, &mut changes);
+        changes
+    }
+
+    pub fn session(&self, id: SessionId) -> Option<&Session> {
+        self.sessions.get(&id).map(|held| &held.session)
+    }
+
+    pub fn sessions(&self) -> impl DoubleEndedIterator<Item = &Session> {
+        self.sessions.values().map(|held| &held.session)
+    }
+
+    pub fn len(&self) -> usize {
+        self.sessions.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.sessions.is_empty()
+    }
+
+    pub fn begin(&self, now: Moment) -> Turn<'_> {
+        Turn { board: self, now, drafts: BTreeMap::new(), replies: Vec::new() }
+    }
+
+    /// Gives the earliest moment at which time alone changes something.
+    pub fn next_deadline(&self) -> Option<u64> {
+        self.deadlines.first().map(|(at, _)| *at)
+    }
+
+    /// Gives the sessions for which time has come.
+    pub fn due(&self, now: Moment) -> Vec<SessionId> {
+        self.deadlines
+            .iter()
+            .take_while(|(at, _)| *at <= now.mono_ms)
+            .map(|(_, session)| *session)
+            .collect()
+    }
+
+    /// Makes what was committed true, and says what it owes.
+    pub fn commit(&mut self, staged: Staged, _durable: &Committed) -> Changes {
+        let mut changes = Changes::default();
+        for (id, draft) in staged.drafts {
+            let version = draft.expected + draft.events.len() as u64;
+            self.hold(draft.session, version, false, &mut changes);
+            changes.changed.push(id);
+        }
+        changes
+    }
+
+    /// Lets a session go of which nothing is expected any more.
+    pub fn let_go(&mut self, id: SessionId) {
+        if self.sessions.get(&id).is_some_and(|held| held.session.is_closed()) {
+            self.sessions.remove(&id);
+        }
+    }
+
+    /// Keeps a session, or lets it go once nothing more is expected of it.
+    fn hold(&mut self, session: Session, version: u64, keep_closed: bool, changes: &mut Changes) {
+        let id = session.id;
+        let owed = session.effects();
+        let effects: BTreeMap<EffectKey, Effect> =
+            owed.into_iter().map(|effect| (effect.key(), effect)).collect();
+        let before = self.sessions.remove(&id);
+        if let Some((at, _)) = before.as_ref().and_then(|held| held.deadline) {
+            self.deadlines.remove(&(at, id));
+        }
+        let before = before.map(|held| held.effects).unwrap_or_default();
+        let started = effects.iter().filter(|(key, _)| !before.contains_key(*key));
+        changes.start.extend(started.map(|(_, effect)| (id, effect.clone())));
+        let ended = before.keys().filter(|key| !effects.contains_key(*key));
+        changes.cancel.extend(ended.map(|key| (id, key.clone())));
+        if session.is_closed() && !keep_closed {
+            return;
+        }
+        let deadline = session.deadline();
+        if let Some((at, _)) = deadline {
+            self.deadlines.insert((at, id));
+        }
+        self.sessions.insert(id, Held { session, version, effects, deadline });
+    }
+}
+
+impl Turn<'_> {
+    pub fn now(&self) -> Moment {
+        self.now
+    }
+
+    /// Opens a session.
+    pub fn open(&mut self, id: SessionId, spec: Spec, actor: &str) -> &Session {
+        let opened = SessionOpened { spec: Box::new(spec) };
+        let session = Session::open(id, self.now, &opened);
+        let events = vec![(opened.into(), actor.to_owned())];
+        let mut draft = Draft { session, expected: 0, events };
+        draft.follow_up(self.now, actor);
+        &self.drafts.entry(id).or_insert(draft).session
+    }
+
+    /// Decides a command about a session that the board holds. Gives the session as it would be.
+    pub fn command(
+        &mut self,
+        id: SessionId,
+        command: &Command,
+        actor: &str,
+    ) -> Option<Result<(&Session, Vec<Event>), Rejected>> {
+        let now = self.now;
+        let session = self.session(id)?;
+        let events = match session.decide(command, now) {
+            Ok(events) => events,
+            Err(why) => return Some(Err(why)),
+        };
+        let draft = self.draft(id)?;
+        for event in &events {
+            draft.session.evolve(now, event);
+            draft.events.push((event.clone(), actor.to_owned()));
+        }
+        draft.follow_up(now, actor);
+        Some(Ok((&draft.session, events)))
+    }
+
+    /// Lets time work on a session. `heard` tells when a launch's stream was heard last.
+    pub fn due(&mut self, id: SessionId, heard: impl Fn(LaunchId) -> Option<u64>) {
+        let Some((_, due)) = self.session(id).and_then(Session::deadline) else { return };
+        let command = match due {
+            Due::Silence(launch) => {
+                let recorded = self
+                    .session(id)
+                    .and_then(|session| session.launch(launch))
+                    .map_or(0, |launch| launch.stream.heard.mono_ms);
+                Command::Silence { launch, heard_ms: heard(launch).unwrap_or(0).max(recorded) }
+            }
+            Due::TimeLimit | Due::StreamSettle | Due::Escalation | Due::Seal => Command::Tick,
+        };
+        // A rejected silence means that the stream was heard meanwhile: nothing to record.
+        drop(self.command(id, &command, "provost"));
+    }
+
+    /// Gives a session as it would be after the decisions so far.
+    pub fn session(&self, id: SessionId) -> Option<&Session> {
+        self.drafts.get(&id).map(|draft| &draft.session).or_else(|| self.board.session(id))
+    }
+
+    /// Remembers a reply under the key that its command carried.
+    pub fn remember(&mut self, key: String, reply: String) {
+        self.replies.push(Idempotency { key, reply });
+    }
+
+    /// Closes the turn: the batch for the ledger and the drafts that wait for it. `None` if nothing came of it.
+    pub fn stage(self) -> Option<(Batch, Staged)> {
+        let mut drafts = self.drafts;
+        drafts.retain(|_, draft| !draft.events.is_empty());
+        if drafts.is_empty() && self.replies.is_empty() {
+            return None;
+        }
+        let writes = drafts.values().map(Draft::write).collect();
+        let at = stream::to_ledger(self.now);
+        Some((Batch { at, writes, idempotency: self.replies }, Staged { drafts }))
+    }
+
+    fn draft(&mut self, id: SessionId) -> Option<&mut Draft> {
+        if !self.drafts.contains_key(&id) {
+            let held = self.board.sessions.get(&id)?;
+            let session = held.session.clone();
+            self.drafts.insert(id, Draft { session, expected: held.version, events: Vec::new() });
+        }
+        self.drafts.get_mut(&id)
+    }
+}
+
+impl Draft {
+    /// Adds what follows by itself.
+    fn follow_up(&mut self, now: Moment, actor: &str) {
+        for _ in 0..MAX_FOLLOW_UPS {
+            let Some(event) = self.session.advance(now) else { return };
+            self.session.evolve(now, &event);
+            self.events.push((event, actor.to_owned()));
+        }
+        unreachable!("the rules of a session come to rest: {:?}", self.events.last());
+    }
+
+    fn write(&self) -> StreamWrite {
+        let after = self.expected + self.events.len() as u64;
+        let due = self.expected / stream::SNAPSHOT_EVERY != after / stream::SNAPSHOT_EVERY;
+        StreamWrite {
+            stream: stream::stream_id(self.session.id),
+            expected: self.expected,
+            events: self
+                .events
+                .iter()
+                .map(|(event, actor)| stream::new_event(event, actor))
+                .collect(),
+            open: !self.session.is_closed(),
+            owed: stream::owed(&self.session),
+            card: Some(card::text(&self.session)),
+            snapshot: due.then(|| stream::snapshot(&self.session)),
+        }
+    }
+}

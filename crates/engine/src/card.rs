@@ -1,0 +1,335 @@
+//! A session as it is shown: the row of `ls` and `status`, and the facts behind its state.
+
+use provost_api::{
+    CheckRow, ClaimRow, ExitRow, FactRow, LaunchRow, MessageRow, ProgressRow, QuestionRow,
+    RequestRow, ResolutionRow, SessionRow, UsageRow, WhyFact, WorktreeRow,
+};
+use provost_core::{
+    lifecycle::Rule,
+    request::{Request, Waiting},
+    session::{
+        Claim, End, EndedBy, Fact, FactKind, Launch, LaunchPhase, Message, MessageFate,
+        MessageKind, Session, StopStep, Work, WorkState,
+    },
+    verdict::{CheckEnd, Receipt},
+};
+
+/// Gives the row as the ledger keeps it.
+pub(crate) fn text(session: &Session) -> String {
+    serde_json::to_string(&row(session)).expect("a row has string keys only")
+}
+
+/// Shows a session.
+pub fn row(session: &Session) -> SessionRow {
+    let (spec, attempt, judged) = (&session.spec, session.attempt(), session.judgement());
+    let claim = attempt.claim.as_ref();
+    let snapshot = attempt.verifying.snapshot.as_ref();
+    SessionRow {
+        id: session.id.to_string(),
+        name: spec.name.clone(),
+        role: spec.role.clone(),
+        project: spec.project.clone(),
+        cwd: match &session.work {
+            WorkState::Ready { cwd, .. } => cwd.clone(),
+            WorkState::Owed | WorkState::Failed { .. } | WorkState::Removed => spec.cwd.clone(),
+        },
+        agent: spec.agent.name.clone(),
+        driver: spec.agent.driver.word().to_owned(),
+        argv: spec.agent.argv.clone(),
+        state: judged.state.word().to_owned(),
+        terminal: judged.is_terminal(),
+        sealed: attempt.is_sealed(),
+        cause: judged.cause.map(|cause| cause.word().to_owned()),
+        flags: judged.flags.iter().map(|flag| flag.word().to_owned()).collect(),
+        rule: judged.rule.word().to_owned(),
+        claim: attempt.claim_kind().word().to_owned(),
+        claimed_at: claim.map(|claim| claim.at.wall_ms),
+        claim_source: claim.map(|claim| claim.source.word().to_owned()),
+        claim_text: claim.and_then(|claim| claim.text.clone()),
+        process: session.process().word().to_owned(),
+        exit: session.current_launch().and_then(exit),
+        activity: session.activity().word().to_owned(),
+        verification: session.verification().word().to_owned(),
+        checks: checks(session),
+        tree: snapshot.map(|snapshot| snapshot.tree.0.clone()),
+        commit: snapshot.map(|snapshot| snapshot.commit.0.clone()),
+        requests: session.open_requests().map(request).collect(),
+        thread: session.thread.clone(),
+        late_claims: attempt.late_claims.iter().map(claim_row).collect(),
+        progress: session.progress.map(|progress| ProgressRow {
+            done: progress.done,
+            total: progress.total,
+            source: "agent".to_owned(),
+        }),
+        usage: UsageRow { input: session.usage.input, output: session.usage.output },
+        attempt: attempt.no,
+        instruction: attempt.instruction.clone(),
+        launches: session.launches.iter().map(launch).collect(),
+        messages: session.messages.iter().map(message).collect(),
+        facts: session.facts.iter().map(fact).collect(),
+        resolution: attempt.resolutions.last().map(|resolution| ResolutionRow {
+            state: resolution.state.word().to_owned(),
+            because: resolution.because.clone(),
+            at: resolution.at.wall_ms,
+        }),
+        reason: reason(session),
+        worktree: worktree(session),
+        opened_at: session.opened.wall_ms,
+        since: attempt.since.wall_ms,
+        sealed_at: attempt.sealed.as_ref().map(|sealed| sealed.at.wall_ms),
+    }
+}
+
+/// Shows the facts behind a state: what they say, who said so and when.
+pub fn why(session: &Session) -> (Vec<WhyFact>, String) {
+    let (attempt, launch) = (session.attempt(), session.current_launch());
+    let mut facts = Vec::new();
+    let mut add =
+        |fact: &str, value: &str, source: &str, at: Option<i64>, detail: Option<String>| {
+            facts.push(WhyFact {
+                fact: fact.to_owned(),
+                value: value.to_owned(),
+                source: source.to_owned(),
+                at,
+                detail,
+            });
+        };
+    let claim = attempt.claim.as_ref();
+    add(
+        "claim",
+        session.claim().word(),
+        claim.map_or("nobody", |claim| claim.source.word()),
+        claim.map(|claim| claim.at.wall_ms),
+        claim.and_then(|claim| claim.text.clone()),
+    );
+    let phase = launch.map(phase_detail);
+    let (source, at, detail) =
+        phase.unwrap_or(("provost", None, Some("not launched yet".to_owned())));
+    add("process", session.process().word(), source, at, detail);
+    let heard = launch.map(|launch| launch.stream.heard.wall_ms);
+    add("activity", session.activity().word(), session.spec.agent.driver.word(), heard, None);
+    let open: Vec<_> = session.open_requests().map(|request| request.id.to_string()).collect();
+    let count = open.len().to_string();
+    add("requests", &count, "agent", None, (!open.is_empty()).then(|| open.join(", ")));
+    let receipts = &attempt.verifying.receipts;
+    let found = receipts
+        .last()
+        .map(|receipt| format!("{} on tree {}", ending(&receipt.end), receipt.tree.0));
+    add("verification", session.verification().word(), "provost's checks", None, found);
+    let decided = if attempt.is_decided() { "yes" } else { "no" };
+    add("decision", decided, "operator or provost", None, reason(session));
+    (facts, rule_in_words(session.judgement().rule).to_owned())
+}
+
+fn phase_detail(launch: &Launch) -> (&'static str, Option<i64>, Option<String>) {
+    match &launch.phase {
+        LaunchPhase::Owed => {
+            ("provost", Some(launch.owed_at.wall_ms), Some("being started".to_owned()))
+        }
+        LaunchPhase::Running { child, .. } => (
+            "holder",
+            None,
+            Some(format!("pid {} since boot tick {}", child.pid, child.start_time)),
+        ),
+        LaunchPhase::Ended { end, by, at } => {
+            let how = match end {
+                End::Exit(code) => format!("exit code {code}"),
+                End::Signal(signal) => format!("signal {signal}"),
+            };
+            let who = match by {
+                EndedBy::Itself => "by itself",
+                EndedBy::Provost => "ended by provost",
+            };
+            ("holder's wait status", Some(at.wall_ms), Some(format!("{how}, {who}")))
+        }
+        LaunchPhase::Unobserved { why, at } => ("provost", Some(at.wall_ms), Some(why.clone())),
+        LaunchPhase::Failed { reason } => ("holder", None, Some(reason.clone())),
+    }
+}
+
+fn exit(launch: &Launch) -> Option<ExitRow> {
+    let LaunchPhase::Ended { end, by, .. } = &launch.phase else { return None };
+    let (code, signal) = match end {
+        End::Exit(code) => (Some(*code), None),
+        End::Signal(signal) => (None, Some(*signal)),
+    };
+    let by = match by {
+        EndedBy::Itself => "itself",
+        EndedBy::Provost => "provost",
+    };
+    Some(ExitRow { code, signal, by: by.to_owned() })
+}
+
+fn checks(session: &Session) -> Vec<CheckRow> {
+    let receipts = &session.attempt().verifying.receipts;
+    let receipt = |check: &str| receipts.iter().find(|receipt| receipt.command == check);
+    session.spec.checks.iter().map(|check| check_row(check, receipt(check))).collect()
+}
+
+fn check_row(command: &str, receipt: Option<&Receipt>) -> CheckRow {
+    let result = match receipt.map(|receipt| &receipt.end) {
+        None => "owed",
+        Some(CheckEnd::Exit(0)) => "passed",
+        Some(CheckEnd::Exit(_) | CheckEnd::Signal(_)) => "failed",
+        Some(CheckEnd::TimeLimit | CheckEnd::OutputLimit | CheckEnd::Unfinished(_)) => "unfinished",
+    };
+    CheckRow {
+        command: command.to_owned(),
+        result: result.to_owned(),
+        detail: receipt.map(|receipt| ending(&receipt.end)),
+        tree: receipt.map(|receipt| receipt.tree.0.clone()),
+        duration_ms: receipt.map(|receipt| receipt.duration_ms),
+        output_digest: receipt.map(|receipt| receipt.output_digest.clone()),
+        output: receipt.map(|receipt| receipt.output.clone()),
+        warm: receipt.map(|receipt| receipt.warm),
+    }
+}
+
+fn ending(end: &CheckEnd) -> String {
+    match end {
+        CheckEnd::Exit(code) => format!("exit {code}"),
+        CheckEnd::Signal(signal) => format!("signal {signal}"),
+        CheckEnd::TimeLimit => "time limit".to_owned(),
+        CheckEnd::OutputLimit => "output limit".to_owned(),
+        CheckEnd::Unfinished(reason) => reason.clone(),
+    }
+}
+
+fn request(request: &Request) -> RequestRow {
+    RequestRow {
+        id: request.id.to_string(),
+        revision: request.revision,
+        kind: request.asked.kind.word().to_owned(),
+        blocking: request.asked.waiting == Waiting::Blocking,
+        title: request.asked.title.clone(),
+        questions: request
+            .asked
+            .questions
+            .iter()
+            .map(|question| QuestionRow {
+                id: question.id.clone(),
+                header: question.header.clone(),
+                question: question.question.clone(),
+                options: question.options.iter().map(|choice| choice.label.clone()).collect(),
+                secret: question.secret,
+            })
+            .collect(),
+        asked_at: request.at.wall_ms,
+    }
+}
+
+fn claim_row(claim: &Claim) -> ClaimRow {
+    ClaimRow {
+        claim: claim.kind.word().to_owned(),
+        source: claim.source.word().to_owned(),
+        text: claim.text.clone(),
+        at: claim.at.wall_ms,
+    }
+}
+
+fn launch(launch: &Launch) -> LaunchRow {
+    let (phase, pid) = match &launch.phase {
+        LaunchPhase::Owed => ("owed", None),
+        LaunchPhase::Running { child, .. } => ("running", Some(child.pid)),
+        LaunchPhase::Ended { .. } => ("ended", None),
+        LaunchPhase::Unobserved { .. } => ("unobserved", None),
+        LaunchPhase::Failed { .. } => ("failed", None),
+    };
+    let step = |step| match step {
+        StopStep::Interrupt => "interrupt",
+        StopStep::Terminate => "terminate",
+        StopStep::Kill => "kill",
+        StopStep::GivenUp => "given_up",
+    };
+    LaunchRow {
+        id: launch.id.to_string(),
+        phase: phase.to_owned(),
+        pid,
+        attempt: launch.attempt,
+        stop: launch.stop.map(|stop| step(stop.step).to_owned()),
+        leftovers: launch.gone.map(|gone| gone.leftovers),
+    }
+}
+
+fn message(message: &Message) -> MessageRow {
+    let kind = match message.kind {
+        MessageKind::Instruction => "instruction",
+        MessageKind::Steer => "steer",
+        MessageKind::Rework => "rework",
+        MessageKind::ResultWanted => "result_wanted",
+        MessageKind::Answer => "answer",
+    };
+    let (fate, reason) = match &message.fate {
+        MessageFate::Queued => ("queued", None),
+        MessageFate::Delivered { .. } => ("delivered", None),
+        MessageFate::Undeliverable { reason } => ("undeliverable", Some(reason.clone())),
+    };
+    MessageRow { key: message.key.clone(), kind: kind.to_owned(), fate: fate.to_owned(), reason }
+}
+
+fn fact(fact: &Fact) -> FactRow {
+    let kind = match fact.kind {
+        FactKind::Branch => "branch",
+        FactKind::Pr => "pr",
+        FactKind::Artifact => "artifact",
+    };
+    FactRow { fact: kind.to_owned(), value: fact.value.clone(), at: fact.at.wall_ms }
+}
+
+fn reason(session: &Session) -> Option<String> {
+    let attempt = session.attempt();
+    let resolved = attempt.resolutions.last().map(|resolution| resolution.because.clone());
+    let stopped = attempt.stopped.as_ref().map(|(_, detail)| detail.clone());
+    let superseded = attempt.superseded.then(|| "a newer instruction came first".to_owned());
+    resolved.or_else(|| attempt.cancelled.clone()).or(stopped).or(superseded)
+}
+
+fn worktree(session: &Session) -> Option<WorktreeRow> {
+    match &session.spec.work {
+        Work::Worktree { path, branch, .. } => Some(WorktreeRow {
+            path: path.clone(),
+            branch: branch.clone(),
+            removed: session.work == WorkState::Removed,
+        }),
+        Work::Plain | Work::InPlace { .. } => None,
+    }
+}
+
+fn rule_in_words(rule: Rule) -> &'static str {
+    match rule {
+        Rule::Resolved => "the operator resolved it",
+        Rule::Cancelled => "the operator cancelled it",
+        Rule::Stopped => "Provost stopped it",
+        Rule::Request => "a request of the agent is open and blocks it",
+        Rule::Superseded => "a newer instruction came first",
+        Rule::Verifying => "an end was reached; a check is owed or running",
+        Rule::MovingTree => "the tree kept changing while it was verified",
+        Rule::L1 => "it claimed completion and is still active",
+        Rule::L2 => "it claimed completion and the checks passed",
+        Rule::L3 => "it claimed completion, the checks failed and it is still there",
+        Rule::L4 => "it claimed completion; no check was configured",
+        Rule::L5 => "it claimed failure and is still active",
+        Rule::L6 => "it claimed failure, yet the checks passed",
+        Rule::L7 => "it claimed failure",
+        Rule::L8 => "it asked for input and then went on by itself",
+        Rule::L9 => "it claimed to need input",
+        Rule::L10 => "its turn is open and it was heard within the window",
+        Rule::L11 => "its turn is over and it claimed nothing",
+        Rule::L12 => "it is alive, its turn is open, and it is silent past the window",
+        Rule::L13 => "it cannot be looked at, and it is silent",
+        Rule::X1 => "it claimed completion, ended, and the checks passed",
+        Rule::X2 => "it claimed completion and ended, but the checks failed",
+        Rule::X3 => "it claimed completion and ended; no check was configured",
+        Rule::X4 => "it claimed completion but crashed, and no check was configured",
+        Rule::X5 => "it claimed failure and ended",
+        Rule::X6 => "it claimed failure and ended, yet the checks passed",
+        Rule::X7 => "it ended while it needed input; the answer starts it again",
+        Rule::X8 => "it crashed while it needed input; the question is kept",
+        Rule::X9 => "it crashed while it needed input, yet the checks passed",
+        Rule::X10 => "it crashed and had claimed no end",
+        Rule::X11 => "it crashed and had claimed no end, yet the checks passed",
+        Rule::X12 => "it ended cleanly and claimed nothing, though the checks passed",
+        Rule::X13 => "it ended cleanly, claimed nothing, and the checks failed",
+        Rule::X14 => "it ended cleanly and nobody said that it was done",
+    }
+}

@@ -1,0 +1,278 @@
+//! Checks: commands that Provost runs in a clean detached checkout of the committed tree.
+//!
+//! Checkouts are pooled per project: a check takes the first free slot, so build products in the kept
+//! directories are warm for the next one, and two checks never share a checkout.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+};
+
+use provost_core::{
+    ids::SessionId,
+    session::{Session, Spec, Work},
+    verdict::{CheckEnd, Receipt, Snapshot},
+};
+use provost_git::{Git, Oid, Pool, Project, checkout_detached};
+use provost_holder::{
+    End, EndedBy, ExitRecord, Held, HoldSpec, Looked, OnLimit,
+    journal::{self, Channel, Opened, Reader},
+};
+
+use super::{
+    environment::DaemonEnvironment,
+    held::{self, Finished, Holders, chain},
+    home::Home,
+};
+
+/// A check whose holder died is safe to run again, this often.
+const RETRIES: u32 = 2;
+
+/// The checkouts in use.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Slots {
+    taken: Arc<Mutex<BTreeMap<PathBuf, SessionId>>>,
+}
+
+/// A checkout that is given back when this is dropped.
+#[derive(Debug)]
+struct Slot {
+    path: PathBuf,
+    slots: Slots,
+}
+
+/// One check that is owed.
+#[derive(Clone, Debug)]
+pub(crate) struct CheckJob {
+    pub(crate) session: SessionId,
+    pub(crate) spec: Spec,
+    pub(crate) snapshot: Snapshot,
+    pub(crate) command: String,
+    pub(crate) key: String,
+}
+
+/// Where checks are run, and with what.
+#[derive(Clone, Debug)]
+pub(crate) struct CheckRunner {
+    pub(crate) home: Home,
+    pub(crate) git: Git,
+    pub(crate) holders: Holders,
+    pub(crate) environment: DaemonEnvironment,
+    pub(crate) slots: Slots,
+}
+
+impl CheckJob {
+    pub(crate) fn of(session: &Session, index: u32, key: String) -> Option<CheckJob> {
+        let snapshot = session.attempt().verifying.snapshot.clone()?;
+        let command = session.spec.checks.get(index as usize)?.clone();
+        Some(CheckJob { session: session.id, spec: session.spec.clone(), snapshot, command, key })
+    }
+}
+
+impl CheckRunner {
+    /// Marks the checkout of a check that is still running from before a restart.
+    pub(crate) fn claim_running(&self, session: SessionId, key: &str) {
+        for retry in 0..=RETRIES {
+            let dir = self.home.held(session, &retried(key, retry));
+            if let Ok(Looked::Alive { held: Held { cwd, .. } }) = provost_holder::look(&dir) {
+                self.slots.mark(cwd, session);
+            }
+        }
+    }
+
+    /// Runs a check to its end, or takes the record of one that ran.
+    pub(crate) async fn run(
+        &self,
+        job: CheckJob,
+        mut cancel: tokio::sync::watch::Receiver<bool>,
+    ) -> Receipt {
+        for retry in 0..=RETRIES {
+            let key = retried(&job.key, retry);
+            match self.attempt(&job, &key, &mut cancel).await {
+                Ok((Finished::Ended { exit, .. }, warm)) => {
+                    return self.receipt(&job, &key, &exit, warm).await;
+                }
+                Ok((Finished::Uncertain(_), _)) if retry < RETRIES => {}
+                Ok((Finished::Uncertain(why), _)) => return unfinished(&job, why),
+                Err(why) => return unfinished(&job, why),
+            }
+        }
+        unfinished(&job, "its holder died again and again".to_owned())
+    }
+
+    async fn attempt(
+        &self,
+        job: &CheckJob,
+        key: &str,
+        cancel: &mut tokio::sync::watch::Receiver<bool>,
+    ) -> Result<(Finished, bool), String> {
+        let dir = self.home.held(job.session, key);
+        let found = held::looked(&dir).await.map_err(|why| chain(&why))?;
+        let (slot, warm) = match found {
+            Looked::Absent => {
+                let (slot, warm) = self.check_out(job).await?;
+                (Some(slot), warm)
+            }
+            Looked::Alive { held } => (Some(self.slots.take(held.cwd, job.session)), true),
+            Looked::Starting { .. }
+            | Looked::Ended { .. }
+            | Looked::HolderDied { .. }
+            | Looked::OtherBoot { .. } => (None, true),
+        };
+        let cwd = slot.as_ref().map(|slot| slot.path.clone()).unwrap_or_default();
+        let spec = || self.hold_spec(job, &dir, cwd);
+        let finished = self.holders.run(&dir, spec, cancel).await.map_err(|why| chain(&why))?;
+        drop(slot);
+        Ok((finished, warm))
+    }
+
+    fn hold_spec(&self, job: &CheckJob, dir: &Path, cwd: PathBuf) -> HoldSpec {
+        let argv = ["/bin/sh", "-c", &job.command].map(str::to_owned).to_vec();
+        let bounds = &job.spec.bounds;
+        HoldSpec {
+            env: self.environment.of_command(&job.spec),
+            output_limit: bounds.check_output,
+            on_limit: OnLimit::End,
+            time_limit_ms: Some(bounds.check_time_ms),
+            grace_ms: bounds.stop_grace_ms,
+            settle_ms: bounds.drain_ms,
+            ..HoldSpec::new(held::mark(dir), argv, cwd)
+        }
+    }
+
+    async fn check_out(&self, job: &CheckJob) -> Result<(Slot, bool), String> {
+        let (runner, job) = (self.clone(), job.clone());
+        held::blocking(move || runner.check_out_now(&job).map_err(|why| chain(&*why))).await
+    }
+
+    fn check_out_now(
+        &self,
+        job: &CheckJob,
+    ) -> Result<(Slot, bool), Box<dyn std::error::Error + Send + Sync>> {
+        let top = match &job.spec.work {
+            Work::InPlace { top } | Work::Worktree { top, .. } => top,
+            Work::Plain => return Err("the work is in no git repository".into()),
+        };
+        let project = Project::find(&self.git, Path::new(top))?;
+        let root = self.home.pool().join(project_key(&project));
+        std::fs::create_dir_all(&root)?;
+        let (slot, name) = self.slots.free(&root.canonicalize()?, job.session);
+        let commit = Oid::new(&job.snapshot.commit.0)?;
+        let keep: Vec<&str> = job.spec.keep.iter().map(String::as_str).collect();
+        let checkout =
+            checkout_detached(&self.git, &project, &Pool::new(&root)?, &name, &commit, &keep)?;
+        if checkout.tree.to_string() != job.snapshot.tree.0 {
+            return Err("the checkout is not of the tree that was committed".into());
+        }
+        Ok((slot, checkout.warm))
+    }
+
+    async fn receipt(&self, job: &CheckJob, key: &str, exit: &ExitRecord, warm: bool) -> Receipt {
+        let dir = self.home.held(job.session, key);
+        let (path, started) = (dir.join(journal::JOURNAL_FILE), dir.clone());
+        let (digest, began) = held::blocking(move || {
+            let began = match provost_holder::look(&started) {
+                Ok(Looked::Ended { held: Some(held), .. }) => Some(held.started_mono_ms),
+                Ok(_) | Err(_) => None,
+            };
+            (digest(&path), began)
+        })
+        .await;
+        Receipt {
+            command: job.command.clone(),
+            tree: job.snapshot.tree.clone(),
+            end: check_end(exit),
+            duration_ms: began.map_or(0, |began| exit.mono_ms.saturating_sub(began)),
+            output_digest: digest.unwrap_or_default(),
+            output: self.home.held_name(job.session, key).display().to_string(),
+            warm,
+        }
+    }
+}
+
+impl Slots {
+    fn mark(&self, path: PathBuf, session: SessionId) {
+        self.taken.lock().expect("no holder of the lock panics").insert(path, session);
+    }
+
+    fn take(&self, path: PathBuf, session: SessionId) -> Slot {
+        self.mark(path.clone(), session);
+        Slot { path, slots: self.clone() }
+    }
+
+    /// Takes the first checkout of a project that nobody uses.
+    fn free(&self, root: &Path, session: SessionId) -> (Slot, String) {
+        let mut taken = self.taken.lock().expect("no holder of the lock panics");
+        let (path, name) = (0..)
+            .map(|no: u32| (root.join(no.to_string()), no.to_string()))
+            .find(|(path, _)| !taken.contains_key(path))
+            .expect("there are more numbers than checks");
+        taken.insert(path.clone(), session);
+        (Slot { path, slots: self.clone() }, name)
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.slots.taken.lock().expect("no holder of the lock panics").remove(&self.path);
+    }
+}
+
+fn retried(key: &str, retry: u32) -> String {
+    if retry == 0 { key.to_owned() } else { format!("{key}-r{retry}") }
+}
+
+fn check_end(exit: &ExitRecord) -> CheckEnd {
+    match (exit.ended_by, &exit.end) {
+        (EndedBy::TimeLimit, _) => CheckEnd::TimeLimit,
+        (EndedBy::OutputLimit, _) => CheckEnd::OutputLimit,
+        (EndedBy::Stop | EndedBy::HolderFault, _) => {
+            CheckEnd::Unfinished("it was ended".to_owned())
+        }
+        (EndedBy::Itself, End::Exited { code }) => CheckEnd::Exit(*code),
+        (EndedBy::Itself, End::Signalled { signal }) => CheckEnd::Signal(*signal),
+        (EndedBy::Itself, End::NotStarted { error }) => CheckEnd::Unfinished(error.clone()),
+    }
+}
+
+fn unfinished(job: &CheckJob, why: String) -> Receipt {
+    Receipt {
+        command: job.command.clone(),
+        tree: job.snapshot.tree.clone(),
+        end: CheckEnd::Unfinished(why),
+        duration_ms: 0,
+        output_digest: String::new(),
+        output: String::new(),
+        warm: false,
+    }
+}
+
+/// Digests what a check printed, both channels in the order of the journal.
+fn digest(journal: &Path) -> Option<String> {
+    let Ok(Opened::At(reader)) = Reader::open(journal, 0) else { return None };
+    let mut hasher = blake3::Hasher::new();
+    for frame in reader {
+        let frame = frame.ok()?;
+        if matches!(frame.channel, Channel::Stdout | Channel::Stderr) {
+            hasher.update(&frame.payload);
+        }
+    }
+    Some(hasher.finalize().to_hex().to_string())
+}
+
+/// Names a project's pool: its directory's name for people, a digest of its place for uniqueness.
+pub(crate) fn project_key(project: &Project) -> String {
+    let place = project.common_dir.display().to_string();
+    let digest = blake3::hash(place.as_bytes()).to_hex();
+    let name: String = project
+        .top
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default()
+        .chars()
+        .filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
+        .take(40)
+        .collect();
+    format!("{name}-{}", &digest[..8])
+}

@@ -1,0 +1,34 @@
+//! The one place of the engine where clocks are read.
+
+use provost_core::time::Moment;
+use rustix::time::{ClockId, clock_gettime};
+
+/// Reads the wall clock, and a monotonic clock that does not run while the machine sleeps and never goes back.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    /// Added to the kernel's clock, which begins anew at each boot.
+    offset_ms: u64,
+}
+
+impl Clock {
+    /// A clock that goes on from the last moment recorded.
+    pub fn after(last_mono_ms: u64) -> Clock {
+        Clock { offset_ms: last_mono_ms.saturating_sub(millis(ClockId::Monotonic)) }
+    }
+
+    pub fn now(&self) -> Moment {
+        let wall_ms = i64::try_from(millis(ClockId::Realtime)).unwrap_or(i64::MAX);
+        Moment { wall_ms, mono_ms: self.ours(millis(ClockId::Monotonic)) }
+    }
+
+    /// Converts a moment of the kernel's monotonic clock, as holders record it.
+    pub fn ours(&self, kernel_ms: u64) -> u64 {
+        kernel_ms.saturating_add(self.offset_ms)
+    }
+}
+
+fn millis(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    seconds * 1_000 + u64::try_from(time.tv_nsec).unwrap_or(0) / 1_000_000
+}

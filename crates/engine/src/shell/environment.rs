@@ -1,0 +1,85 @@
+//! The environments of outside commands. Nothing is inherited that was not allowed by name.
+
+use std::{collections::BTreeMap, ffi::OsString, path::Path};
+
+use provost_core::{
+    ids::LaunchId,
+    session::{Session, Spec},
+};
+
+/// The daemon's own environment, from which variables are passed by name.
+#[derive(Clone, Default)]
+pub struct DaemonEnvironment {
+    variables: BTreeMap<String, String>,
+}
+
+/// Shows names only: values may be secrets.
+impl std::fmt::Debug for DaemonEnvironment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.names()).finish()
+    }
+}
+
+impl DaemonEnvironment {
+    /// Takes what the process was started with. Variables that are no text cannot be passed on.
+    pub fn new(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
+        let text = |(name, value): (OsString, OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        DaemonEnvironment { variables: variables.into_iter().filter_map(text).collect() }
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.variables.keys().map(String::as_str)
+    }
+
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.variables.get(name).map(String::as_str)
+    }
+
+    /// What an agent gets: the session's harmless values, the allowed names, and its place in Provost.
+    pub(crate) fn of_launch(
+        &self,
+        session: &Session,
+        launch: LaunchId,
+        place: &Place<'_>,
+    ) -> Vec<(String, String)> {
+        let mut all = self.allowed(&session.spec);
+        let number = session.launches.iter().filter(|l| l.attempt == session.attempt().no).count();
+        let ours = [
+            ("PROVOST_HOME", place.home.display().to_string()),
+            ("PROVOST_SOCKET", place.socket.display().to_string()),
+            ("PROVOST_BIN", place.program.display().to_string()),
+            ("PROVOST_SESSION", session.id.to_string()),
+            ("PROVOST_TOKEN", place.token.to_owned()),
+            ("PROVOST_LAUNCH_NO", number.max(1).to_string()),
+        ];
+        all.extend(ours.map(|(name, value)| (name.to_owned(), value)));
+        all.extend(session.thread.clone().map(|thread| ("PROVOST_THREAD".to_owned(), thread)));
+        debug_assert!(launch.session == session.id);
+        all.into_iter().collect()
+    }
+
+    /// What a check, a setup or a hook gets: no token, no name of a launch.
+    pub(crate) fn of_command(&self, spec: &Spec) -> Vec<(String, String)> {
+        self.allowed(spec).into_iter().collect()
+    }
+
+    fn allowed(&self, spec: &Spec) -> BTreeMap<String, String> {
+        let mut all = spec.agent.env.clone();
+        for name in &spec.agent.pass_env {
+            if let Some(value) = self.variables.get(name) {
+                all.insert(name.clone(), value.clone());
+            }
+        }
+        all
+    }
+}
+
+/// Where an agent finds Provost.
+pub(crate) struct Place<'a> {
+    pub(crate) home: &'a Path,
+    pub(crate) socket: &'a Path,
+    pub(crate) program: &'a Path,
+    pub(crate) token: &'a str,
+}

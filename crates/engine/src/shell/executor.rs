@@ -1,0 +1,407 @@
+//! Carries out what is owed, each effect once, and tells the owner what came of it.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use provost_core::{
+    ids::{LaunchId, SessionId},
+    session::{
+        Command, Effect, EffectKey, Identity, Input, LaunchPhase, Message, Session, StopStep,
+        WorkState,
+    },
+};
+use provost_drivers::Saying;
+use provost_git::Git;
+use provost_holder::{
+    End, ExitRecord, HoldSpec, Looked, OnLimit, StdinMode, client,
+    wire::{Data, FaultCode, Op},
+};
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinSet,
+};
+
+use super::{
+    check::{CheckJob, CheckRunner, Slots},
+    clock::Clock,
+    environment::{DaemonEnvironment, Place},
+    follow::Follower,
+    held::{self, Finished, Holders, chain},
+    home::Home,
+    hook::HookJob,
+    owner::Teller,
+    work,
+};
+
+/// With less room than this on the disk nothing is launched.
+const FREE_DISK: u64 = 16 << 20;
+
+/// How long to wait before a holder that could not be spoken with is tried again.
+const TRY_AGAIN: Duration = Duration::from_millis(100);
+
+/// What the engine works with outside of itself.
+#[derive(Clone, Debug)]
+pub struct World {
+    pub home: Home,
+    pub git: Git,
+    pub holders: Holders,
+    pub environment: DaemonEnvironment,
+    /// The `provost` program, for agents to call.
+    pub program: PathBuf,
+    /// What tokens are derived from.
+    pub key: [u8; 32],
+}
+
+impl World {
+    /// Gives the token with which a launch speaks for itself. Derived, so that it survives a crash unwritten.
+    pub fn token(&self, launch: LaunchId) -> String {
+        blake3::keyed_hash(&self.key, launch.to_string().as_bytes()).to_hex().to_string()
+    }
+}
+
+/// What the owner asks for.
+#[derive(Debug)]
+pub(crate) enum Dispatch {
+    Start { session: Arc<Session>, effect: Effect },
+    Cancel { session: SessionId, key: EffectKey },
+}
+
+type Key = (SessionId, EffectKey);
+
+/// Carries out effects, each in a task of its own.
+pub struct Executor {
+    context: Context,
+    running: BTreeMap<Key, watch::Sender<bool>>,
+    tasks: JoinSet<Key>,
+}
+
+/// What every task has at hand.
+#[derive(Clone)]
+struct Context {
+    world: World,
+    teller: Teller,
+    clock: Clock,
+    checks: CheckRunner,
+}
+
+impl Executor {
+    pub(crate) fn new(world: World, teller: Teller, clock: Clock) -> Executor {
+        let checks = CheckRunner {
+            home: world.home.clone(),
+            git: world.git.clone(),
+            holders: world.holders.clone(),
+            environment: world.environment.clone(),
+            slots: Slots::default(),
+        };
+        let context = Context { world, teller, clock, checks };
+        Executor { context, running: BTreeMap::new(), tasks: JoinSet::new() }
+    }
+
+    /// Takes orders until the owner is gone.
+    pub(crate) async fn run(mut self, mut orders: mpsc::Receiver<Dispatch>) {
+        loop {
+            tokio::select! {
+                order = orders.recv() => match order {
+                    Some(Dispatch::Start { session, effect }) => self.start(session, effect),
+                    Some(Dispatch::Cancel { session, key }) => self.cancel(&(session, key)),
+                    None => return,
+                },
+                // A panic is in the log by itself; what it left undone is owed again after a restart.
+                Some(Ok(key)) = self.tasks.join_next() => drop(self.running.remove(&key)),
+            }
+        }
+    }
+
+    fn start(&mut self, session: Arc<Session>, effect: Effect) {
+        let key = (session.id, effect.key());
+        if let Effect::RunCheck { .. } = effect {
+            self.context.checks.claim_running(session.id, &key.1);
+        }
+        let (sender, cancel) = watch::channel(false);
+        self.running.insert(key.clone(), sender);
+        let context = self.context.clone();
+        self.tasks.spawn(async move {
+            context.carry_out(&session, effect, cancel).await;
+            key
+        });
+    }
+
+    fn cancel(&mut self, key: &Key) {
+        if let Some(sender) = self.running.get(key) {
+            sender.send_replace(true);
+        }
+    }
+}
+
+impl Context {
+    async fn carry_out(self, session: &Session, effect: Effect, cancel: watch::Receiver<bool>) {
+        let told = match effect.clone() {
+            Effect::PrepareWork => Some(self.prepare(session).await),
+            Effect::RunSetup => Some(self.set_up(session, &effect, cancel).await),
+            Effect::StartLaunch(launch) => Some(self.launch(session, launch).await),
+            Effect::Follow(launch) => {
+                let dir = self.world.home.launch(launch);
+                let follower = Follower::new(session, launch, dir, self.teller.clone(), self.clock);
+                if let Some(follower) = follower {
+                    follower.run().await;
+                    self.world.holders.reap();
+                }
+                None
+            }
+            Effect::StopLaunch(launch, step) => self.stop(session, launch, step, cancel).await,
+            Effect::Deliver { launch, message } => {
+                self.deliver(session, launch, &message, cancel).await
+            }
+            Effect::TakeSnapshot { attempt, no } => Some(self.snapshot(session, attempt, no).await),
+            Effect::RunCheck { attempt, index, .. } => {
+                let Some(job) = CheckJob::of(session, index, effect.key()) else { return };
+                let receipt = self.checks.run(job, cancel).await;
+                Some(Command::CheckFinished { attempt, receipt })
+            }
+            Effect::RunHook(key) => {
+                let environment = &self.world.environment;
+                let Some(job) = HookJob::of(session, key, effect.key(), environment) else {
+                    return;
+                };
+                let end = job.run(&self.world.home, &self.world.holders).await;
+                Some(Command::HookFinished { key, end })
+            }
+        };
+        if let Some(command) = told {
+            self.teller.tell(session.id, command).await;
+        }
+    }
+
+    async fn prepare(&self, session: &Session) -> Command {
+        let (git, session) = (self.world.git.clone(), session.clone());
+        match held::blocking(move || work::prepare(&git, &session)).await {
+            Ok(prepared) => Command::WorkPrepared { cwd: prepared.cwd, base: prepared.base },
+            Err(reason) => Command::WorkFailed { reason },
+        }
+    }
+
+    async fn set_up(
+        &self,
+        session: &Session,
+        effect: &Effect,
+        mut cancel: watch::Receiver<bool>,
+    ) -> Command {
+        let command = session.spec.setup.clone().unwrap_or_default();
+        let dir = self.world.home.held(session.id, &effect.key());
+        let argv = vec!["/bin/sh".to_owned(), "-c".to_owned(), command.clone()];
+        let spec = || HoldSpec {
+            env: self.world.environment.of_command(&session.spec),
+            output_limit: session.spec.bounds.check_output,
+            on_limit: OnLimit::End,
+            time_limit_ms: Some(session.spec.bounds.check_time_ms),
+            ..HoldSpec::new(held::mark(&dir), argv, cwd_of(session))
+        };
+        let failure = match self.world.holders.run(&dir, spec, &mut cancel).await {
+            Ok(Finished::Ended {
+                exit: ExitRecord { end: End::Exited { code: 0 }, .. }, ..
+            }) => None,
+            Ok(Finished::Ended { exit, .. }) => Some(format!("{:?}", exit.end)),
+            Ok(Finished::Uncertain(why)) => Some(why),
+            Err(why) => Some(chain(&why)),
+        };
+        let failure = failure.map(|why| format!("the setup command `{command}` failed: {why}"));
+        Command::SetupFinished { failure }
+    }
+
+    async fn launch(&self, session: &Session, launch: LaunchId) -> Command {
+        match self.launched(session, launch).await {
+            Ok((holder, child)) => Command::LaunchStarted { launch, holder, child },
+            Err(reason) => Command::LaunchFailed { launch, reason },
+        }
+    }
+
+    /// Starts a launch, or finds it started, and gives its process.
+    async fn launched(
+        &self,
+        session: &Session,
+        launch: LaunchId,
+    ) -> Result<(Identity, Identity), String> {
+        let dir = self.world.home.launch(launch);
+        if held::looked(&dir).await.map_err(|why| chain(&why))? == Looked::Absent {
+            room_on_disk(self.world.home.root())?;
+            let spec = self.launch_spec(session, launch);
+            self.world.holders.start(&dir, spec).await.map_err(|why| chain(&why))?;
+        }
+        loop {
+            let found = held::looked(&dir).await.map_err(|why| chain(&why))?;
+            let held = match found {
+                Looked::Absent => return Err("its directory is gone".to_owned()),
+                Looked::Starting { age_ms, holder: None } if age_ms > 10_000 => {
+                    return Err("its holder never appeared".to_owned());
+                }
+                Looked::Starting { .. } => {
+                    held::pause(Duration::from_millis(10)).await;
+                    continue;
+                }
+                Looked::Ended { held: None, exit, .. } => return Err(not_started(&exit)),
+                Looked::HolderDied { held: None, .. } | Looked::OtherBoot { held: None, .. } => {
+                    held::end_survivors(&held::mark(&dir)).await.map_err(|why| chain(&why))?;
+                    return Err("its holder died before the agent ran".to_owned());
+                }
+                Looked::Alive { held }
+                | Looked::Ended { held: Some(held), .. }
+                | Looked::HolderDied { held: Some(held), .. }
+                | Looked::OtherBoot { held: Some(held), .. } => held,
+            };
+            return Ok((identity(held.holder), identity(held.child)));
+        }
+    }
+
+    fn launch_spec(&self, session: &Session, launch: LaunchId) -> HoldSpec {
+        let token = self.world.token(launch);
+        let place = Place {
+            home: self.world.home.root(),
+            socket: &self.world.home.socket(),
+            program: &self.world.program,
+            token: &token,
+        };
+        let agent = &session.spec.agent;
+        let open = agent.driver.has_protocol() || agent.input == Input::Open;
+        HoldSpec {
+            env: self.world.environment.of_launch(session, launch, &place),
+            stdin: if open { StdinMode::Pipe } else { StdinMode::Null },
+            output_limit: session.output_limit,
+            on_limit: OnLimit::Block,
+            grace_ms: session.spec.bounds.stop_grace_ms,
+            settle_ms: session.spec.bounds.drain_ms,
+            ..HoldSpec::new(launch.to_string(), agent.argv.clone(), cwd_of(session))
+        }
+    }
+
+    /// Takes one step of a stop. What comes of it is told by whoever follows the launch.
+    async fn stop(
+        &self,
+        session: &Session,
+        launch: LaunchId,
+        step: StopStep,
+        cancel: watch::Receiver<bool>,
+    ) -> Option<Command> {
+        let dir = self.world.home.launch(launch);
+        let owed = session.launch(launch).is_some_and(|l| l.phase == LaunchPhase::Owed);
+        if owed {
+            return self.stop_before_start(session, launch, &dir).await;
+        }
+        let key = format!("interrupt-{}", session.attempt().no);
+        let op = match step {
+            StopStep::Interrupt => {
+                let mut protocol = provost_drivers::protocol(session.spec.agent.driver);
+                let data = protocol.say(&Saying::Interrupt { key: &key })?;
+                Op::Write { key, data: Data(data), secret: false }
+            }
+            StopStep::Terminate => Op::Stop { grace_ms: session.spec.bounds.stop_grace_ms },
+            StopStep::Kill | StopStep::GivenUp => Op::Stop { grace_ms: 0 },
+        };
+        while !*cancel.borrow() {
+            match held::request(&dir, op.clone()).await {
+                Ok(()) | Err(client::Error::Fault(_)) => return None,
+                // The holder is leaving, or dead: then whoever follows the launch ends the survivors.
+                Err(_) => held::pause(TRY_AGAIN).await,
+            }
+        }
+        None
+    }
+
+    /// A launch that is to be stopped before it was known to have started must not start any more.
+    async fn stop_before_start(
+        &self,
+        session: &Session,
+        launch: LaunchId,
+        dir: &Path,
+    ) -> Option<Command> {
+        match held::looked(dir).await {
+            Ok(Looked::Absent) => {
+                let reason = "it was stopped before it started".to_owned();
+                Some(Command::LaunchFailed { launch, reason })
+            }
+            Ok(_) | Err(_) => Some(self.launch(session, launch).await),
+        }
+    }
+
+    /// Hands a message to the agent's input. The journal tells when it has arrived.
+    async fn deliver(
+        &self,
+        session: &Session,
+        launch: LaunchId,
+        key: &str,
+        cancel: watch::Receiver<bool>,
+    ) -> Option<Command> {
+        let message = session.messages.iter().find(|message| message.key == key)?;
+        let lost = |reason: String| Some(Command::MessageLost { key: key.to_owned(), reason });
+        let Some(bytes) = said(session, message) else {
+            return lost(format!("{} cannot be told this", session.spec.agent.name));
+        };
+        let dir = self.world.home.launch(launch);
+        let op = Op::Write { key: key.to_owned(), data: Data(bytes), secret: false };
+        while !*cancel.borrow() {
+            match held::request(&dir, op.clone()).await {
+                Ok(()) => return None,
+                Err(client::Error::Fault(fault)) if fault.code != FaultCode::Busy => {
+                    return lost(fault.message);
+                }
+                Err(_) => held::pause(TRY_AGAIN).await,
+            }
+        }
+        None
+    }
+
+    async fn snapshot(&self, session: &Session, attempt: u32, no: u32) -> Command {
+        let (git, session) = (self.world.git.clone(), session.clone());
+        match held::blocking(move || work::snapshot(&git, &session, no)).await {
+            Ok(snapshot) => Command::SnapshotTaken { attempt, snapshot },
+            Err(reason) => Command::SnapshotFailed { attempt, reason },
+        }
+    }
+}
+
+fn identity(found: provost_holder::Identity) -> Identity {
+    let pid = i32::try_from(found.pid).unwrap_or(0);
+    Identity { pid, start_time: found.start_time, boot_id: found.boot_id }
+}
+
+fn said(session: &Session, message: &Message) -> Option<Vec<u8>> {
+    let native = message.request.and_then(|id| session.requests.iter().find(|r| r.id == id));
+    provost_drivers::protocol(session.spec.agent.driver).say(&Saying::Message {
+        key: &message.key,
+        kind: message.kind,
+        text: &message.text,
+        request: native.map(|request| request.asked.native.as_str()),
+    })
+}
+
+fn cwd_of(session: &Session) -> &str {
+    match &session.work {
+        WorkState::Ready { cwd, .. } => cwd,
+        WorkState::Owed | WorkState::Failed { .. } | WorkState::Removed => &session.spec.cwd,
+    }
+}
+
+fn not_started(exit: &ExitRecord) -> String {
+    match &exit.end {
+        End::NotStarted { error } => error.clone(),
+        other @ (End::Exited { .. } | End::Signalled { .. }) => format!("{other:?}"),
+    }
+}
+
+fn room_on_disk(home: &Path) -> Result<(), String> {
+    let about =
+        rustix::fs::statvfs(home).map_err(|why| format!("cannot look at the disk: {why}"))?;
+    let free = about.f_bavail.saturating_mul(about.f_frsize);
+    match free >= FREE_DISK {
+        true => Ok(()),
+        false => Err(format!(
+            "the disk of {} has {} MiB left; {} MiB are needed to start an agent",
+            home.display(),
+            free >> 20,
+            FREE_DISK >> 20
+        )),
+    }
+}

@@ -1,0 +1,28 @@
+//! Places where a test may end the daemon, to prove that nothing is lost or repeated.
+//!
+//! Compiled in only with the feature `failpoints`; a release has none.
+
+/// Counts a passage through a place, and ends the process at the one that was asked for.
+#[cfg(feature = "failpoints")]
+pub fn pass(place: &str) {
+    use std::sync::{
+        OnceLock,
+        atomic::{AtomicU64, Ordering},
+    };
+    static WANTED: OnceLock<Option<(String, u64)>> = OnceLock::new();
+    static PASSED: AtomicU64 = AtomicU64::new(0);
+    #[expect(clippy::disallowed_methods, reason = "a test's switch, read once")]
+    let wanted = WANTED.get_or_init(|| {
+        let text = std::env::var("PROVOST_FAILPOINT").ok()?;
+        let (place, nth) = text.rsplit_once(':')?;
+        Some((place.to_owned(), nth.parse().ok()?))
+    });
+    let Some((wanted, nth)) = wanted else { return };
+    if wanted == place && PASSED.fetch_add(1, Ordering::SeqCst) + 1 == *nth {
+        std::process::abort();
+    }
+}
+
+/// Does nothing.
+#[cfg(not(feature = "failpoints"))]
+pub fn pass(_place: &str) {}

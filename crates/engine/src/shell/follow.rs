@@ -1,0 +1,274 @@
+//! Follows a launch: folds each line of its journal once, and tells how its process ended.
+
+use std::{path::PathBuf, time::Duration};
+
+use provost_core::{
+    ids::LaunchId,
+    session::{self, Command, Cursor, End, EndedBy, Session, Signal},
+};
+use provost_drivers::Protocol;
+use provost_holder::{
+    self as holder, ExitRecord, Looked,
+    journal::{self, Channel, Envelope, Frame, Line, Lines, Note, Opened, Reader},
+    wire::{Limited, Notice},
+};
+
+use super::{
+    clock::Clock,
+    held::{self, Link, chain},
+    owner::Teller,
+};
+
+/// How long to wait before a launch that could not be looked at is looked at again.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+/// Follows one launch until its whole tree is gone.
+pub(crate) struct Follower {
+    launch: LaunchId,
+    dir: PathBuf,
+    protocol: Box<dyn Protocol>,
+    /// Whether the end of its output is the end of its stream.
+    closes: bool,
+    teller: Teller,
+    clock: Clock,
+    lines: Lines,
+    resume: journal::Cursor,
+    reader: Option<Reader>,
+    told_exit: bool,
+    told_unknown: bool,
+}
+
+/// Whether there is anything left to follow.
+enum Next {
+    Again,
+    Done,
+}
+
+impl Follower {
+    pub(crate) fn new(
+        session: &Session,
+        launch: LaunchId,
+        dir: PathBuf,
+        teller: Teller,
+        clock: Clock,
+    ) -> Option<Follower> {
+        let from = session.launch(launch)?.cursor;
+        let skip = u32::try_from(from.skip).unwrap_or(0);
+        let resume = journal::Cursor { offset: from.offset, skip };
+        let driver = session.spec.agent.driver;
+        Some(Follower {
+            launch,
+            dir,
+            protocol: provost_drivers::protocol(driver),
+            closes: driver.has_protocol(),
+            teller,
+            clock,
+            lines: Lines::resume(Channel::Stdout, resume),
+            resume,
+            reader: None,
+            told_exit: false,
+            told_unknown: false,
+        })
+    }
+
+    pub(crate) async fn run(mut self) {
+        loop {
+            match self.step().await {
+                Ok(Next::Done) => return,
+                Ok(Next::Again) => {}
+                Err(why) => {
+                    self.told_unknown = true;
+                    let why = chain(&why);
+                    self.tell(Command::ProcessUnknown { launch: self.launch, why }).await;
+                    held::pause(LOOK_AGAIN).await;
+                }
+            }
+        }
+    }
+
+    async fn step(&mut self) -> Result<Next, held::Error> {
+        let found = held::looked(&self.dir).await?;
+        if std::mem::take(&mut self.told_unknown) {
+            self.tell(Command::ProcessSeen { launch: self.launch }).await;
+        }
+        match found {
+            Looked::Absent => self.unobserved("its directory is gone").await,
+            Looked::Starting { .. } => {
+                held::pause(LOOK_AGAIN).await;
+                Ok(Next::Again)
+            }
+            Looked::Alive { .. } | Looked::Ended { gone: None, .. } => self.listen().await,
+            Looked::Ended { exit, gone: Some(gone), .. } => {
+                self.drain().await?;
+                self.tell_exit(&exit).await;
+                self.close().await;
+                let (leftovers, verified) = (gone.leftovers, gone.verified);
+                self.tell(Command::TreeGone { launch: self.launch, leftovers, verified }).await;
+                Ok(Next::Done)
+            }
+            Looked::HolderDied { .. } => {
+                self.drain().await?;
+                held::end_survivors(&held::mark(&self.dir)).await?;
+                self.unobserved("its holder was killed").await
+            }
+            Looked::OtherBoot { .. } => {
+                self.drain().await?;
+                self.unobserved("the machine was started anew").await
+            }
+        }
+    }
+
+    /// Listens to a living holder until it leaves.
+    async fn listen(&mut self) -> Result<Next, held::Error> {
+        let Ok(mut link) = Link::follow(&self.dir).await else {
+            held::pause(LOOK_AGAIN.min(Duration::from_millis(20))).await;
+            return Ok(Next::Again);
+        };
+        while let Some(notice) = link.notice().await {
+            match notice {
+                Notice::Journal { .. } => self.drain().await?,
+                Notice::Limit { limited: Limited::OutputLimit | Limited::DiskFull } => {
+                    self.tell(Command::OutputAtLimit { launch: self.launch }).await;
+                }
+                Notice::Exited => self.hear_of_the_exit().await?,
+                Notice::Gone => break,
+            }
+        }
+        Ok(Next::Again)
+    }
+
+    async fn hear_of_the_exit(&mut self) -> Result<(), held::Error> {
+        if let Looked::Ended { exit, .. } = held::looked(&self.dir).await? {
+            self.drain().await?;
+            self.tell_exit(&exit).await;
+        }
+        Ok(())
+    }
+
+    /// Folds all whole frames that the journal has by now.
+    async fn drain(&mut self) -> Result<(), held::Error> {
+        loop {
+            let Some(reader) = self.open_journal().await? else { return Ok(()) };
+            let next = reader.next().transpose();
+            match next.map_err(|why| held::Error::Talk(chain(&why)))? {
+                Some(frame) => self.take(&frame).await,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    async fn open_journal(&mut self) -> Result<Option<&mut Reader>, held::Error> {
+        if self.reader.is_none() {
+            let path = self.dir.join(journal::JOURNAL_FILE);
+            match Reader::open(&path, self.resume.offset) {
+                Ok(Opened::At(reader)) => self.reader = Some(reader),
+                Ok(Opened::Lost { end }) => self.lose(end).await,
+                Err(why) => return Err(held::Error::Talk(chain(&why))),
+            }
+        }
+        Ok(self.reader.as_mut())
+    }
+
+    /// The journal ends before what was folded: power was lost. What is gone is not folded again.
+    async fn lose(&mut self, end: u64) {
+        self.resume = journal::Cursor { offset: end, skip: 0 };
+        self.lines = Lines::resume(Channel::Stdout, self.resume);
+        let cursor = Cursor { offset: end, skip: 0 };
+        self.tell(Command::OutputLost { launch: self.launch, cursor }).await;
+    }
+
+    async fn take(&mut self, frame: &Frame) {
+        match frame.channel {
+            Channel::Stdout => {
+                self.teller.heard(self.launch, self.clock.ours(frame.mono_ms));
+                for delivered in self.lines.feed(frame) {
+                    self.read(delivered.line, delivered.after).await;
+                }
+            }
+            Channel::Stderr => self.teller.heard(self.launch, self.clock.ours(frame.mono_ms)),
+            Channel::Stdin => {
+                if let Some((Envelope { key, .. }, _)) = Envelope::split(&frame.payload) {
+                    self.observe(Signal::InputSeen { key }, self.lines.cursor()).await;
+                }
+            }
+            Channel::Note => {
+                let note = serde_json::from_slice::<Note>(&frame.payload);
+                match note {
+                    Ok(Note::StdoutClosed) => self.note_closed(frame.after).await,
+                    // Limits are told by notices; a note of a later version means nothing here.
+                    Ok(
+                        Note::OutputLimit { .. } | Note::LimitRaised { .. } | Note::StderrClosed,
+                    )
+                    | Err(_) => {}
+                }
+            }
+        }
+    }
+
+    /// An agent that closes the stream of its protocol has left it. A plain command may send its output
+    /// elsewhere and work on: there the process is the only witness.
+    async fn note_closed(&mut self, after: u64) {
+        if self.closes {
+            self.observe(Signal::Closed, journal::Cursor { offset: after, skip: 0 }).await;
+        }
+    }
+
+    async fn read(&mut self, line: Line, after: journal::Cursor) {
+        let signal = match line {
+            Line::Whole(bytes) => self.protocol.read(&bytes),
+            Line::Oversized { len } => Some(Signal::Oversized { bytes: len }),
+        };
+        if let Some(signal) = signal {
+            self.observe(signal, after).await;
+        }
+    }
+
+    /// The stream is at its end: a last line without an end is read, then the stream is closed.
+    async fn close(&mut self) {
+        if let Some(last) = self.lines.finish() {
+            self.read(last.line, last.after).await;
+        }
+        self.observe(Signal::Closed, self.lines.cursor()).await;
+    }
+
+    async fn tell_exit(&mut self, exit: &ExitRecord) {
+        if std::mem::replace(&mut self.told_exit, true) {
+            return;
+        }
+        let by = match exit.ended_by {
+            holder::EndedBy::Itself => EndedBy::Itself,
+            holder::EndedBy::Stop
+            | holder::EndedBy::TimeLimit
+            | holder::EndedBy::OutputLimit
+            | holder::EndedBy::HolderFault => EndedBy::Provost,
+        };
+        let launch = self.launch;
+        let command = match &exit.end {
+            holder::End::Exited { code } => {
+                Command::ProcessEnded { launch, end: End::Exit(*code), by }
+            }
+            holder::End::Signalled { signal } => {
+                Command::ProcessEnded { launch, end: End::Signal(*signal), by }
+            }
+            holder::End::NotStarted { error } => {
+                Command::ProcessUnobserved { launch, why: error.clone() }
+            }
+        };
+        self.tell(command).await;
+    }
+
+    async fn unobserved(&mut self, why: &str) -> Result<Next, held::Error> {
+        let launch = self.launch;
+        self.tell(Command::ProcessUnobserved { launch, why: why.to_owned() }).await;
+        Ok(Next::Done)
+    }
+
+    async fn observe(&self, signal: Signal, after: journal::Cursor) {
+        let cursor = Cursor { offset: after.offset, skip: u64::from(after.skip) };
+        self.tell(Command::Observed { launch: self.launch, signal, cursor }).await;
+    }
+
+    async fn tell(&self, command: session::Command) {
+        self.teller.tell(self.launch.session, command).await;
+    }
+}

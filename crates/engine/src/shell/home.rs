@@ -1,0 +1,71 @@
+//! Where things lie in Provost's home.
+
+use std::path::{Path, PathBuf};
+
+use provost_core::ids::{LaunchId, SessionId};
+
+/// Provost's home directory.
+#[derive(Clone, Debug)]
+pub struct Home {
+    root: PathBuf,
+}
+
+impl Home {
+    pub fn new(root: impl Into<PathBuf>) -> Home {
+        Home { root: root.into() }
+    }
+
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub fn ledger(&self) -> PathBuf {
+        self.root.join("ledger")
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.root.join("daemon.sock")
+    }
+
+    pub fn log(&self) -> PathBuf {
+        self.root.join("log")
+    }
+
+    pub fn launches(&self) -> PathBuf {
+        self.root.join("launches")
+    }
+
+    pub fn launch(&self, launch: LaunchId) -> PathBuf {
+        self.launches().join(launch.to_string())
+    }
+
+    /// The directory of an outside command that is no launch: a check, a hook, a setup.
+    pub fn held(&self, session: SessionId, key: &str) -> PathBuf {
+        self.root.join(self.held_name(session, key))
+    }
+
+    /// The same, relative to the home.
+    pub fn held_name(&self, session: SessionId, key: &str) -> PathBuf {
+        Path::new("checks").join(format!("{session}.{key}"))
+    }
+
+    pub fn pool(&self) -> PathBuf {
+        self.root.join("pool")
+    }
+
+    pub fn scratch(&self) -> PathBuf {
+        self.root.join("scratch")
+    }
+
+    pub fn worktrees(&self) -> PathBuf {
+        self.root.join("worktrees")
+    }
+
+    /// Gives every directory that must exist.
+    pub fn directories(&self) -> Vec<PathBuf> {
+        let parts = [self.launches(), self.pool(), self.scratch(), self.worktrees(), self.log()];
+        let mut all = vec![self.root.clone(), self.root.join("checks")];
+        all.extend(parts);
+        all
+    }
+}

@@ -1,0 +1,91 @@
+//! Hooks: commands of the project, run once per occasion with the occasion as JSON on their input.
+
+use provost_core::session::{HookEnd, HookKey, HookOwed, HookSpec, Session};
+use provost_holder::{End, EndedBy, HoldSpec, OnLimit, StdinMode};
+use serde_json::json;
+
+use super::{
+    environment::DaemonEnvironment,
+    held::{self, Finished, Holders, chain},
+    home::Home,
+};
+use crate::card;
+
+/// How long a hook that is being ended has between TERM and KILL.
+const GRACE_MS: u64 = 2_000;
+
+/// One hook that is owed.
+pub(crate) struct HookJob {
+    session: provost_core::ids::SessionId,
+    name: String,
+    spec: HookSpec,
+    env: Vec<(String, String)>,
+    cwd: String,
+    payload: String,
+}
+
+impl HookJob {
+    pub(crate) fn of(
+        session: &Session,
+        key: HookKey,
+        name: String,
+        environment: &DaemonEnvironment,
+    ) -> Option<HookJob> {
+        let owed = session.hooks.iter().find(|hook| hook.key == key)?;
+        let spec = session.spec.hooks.get(&key.event)?.clone();
+        Some(HookJob {
+            session: session.id,
+            name,
+            spec,
+            env: environment.of_command(&session.spec),
+            cwd: session.spec.project.clone().unwrap_or_else(|| session.spec.cwd.clone()),
+            payload: payload(session, owed),
+        })
+    }
+
+    /// Runs the hook to its end, or takes the record of one that ran.
+    pub(crate) async fn run(self, home: &Home, holders: &Holders) -> HookEnd {
+        let dir = home.held(self.session, &self.name);
+        // A hook is never cancelled: it says what has happened.
+        let (_never, mut cancel) = tokio::sync::watch::channel(false);
+        let spec = || HoldSpec {
+            env: self.env,
+            stdin: StdinMode::Text(self.payload),
+            output_limit: self.spec.output_limit,
+            on_limit: OnLimit::End,
+            time_limit_ms: Some(self.spec.time_limit_ms),
+            grace_ms: GRACE_MS,
+            journal_stdin: false,
+            ..HoldSpec::new(held::mark(&dir), self.spec.argv, self.cwd)
+        };
+        match holders.run(&dir, spec, &mut cancel).await {
+            Ok(Finished::Ended { exit, .. }) => hook_end(exit.ended_by, exit.end),
+            Ok(Finished::Uncertain(why)) => HookEnd::Uncertain(why),
+            Err(why) => HookEnd::Uncertain(chain(&why)),
+        }
+    }
+}
+
+fn hook_end(by: EndedBy, end: End) -> HookEnd {
+    match (by, end) {
+        (EndedBy::TimeLimit, _) => HookEnd::TimeLimit,
+        (EndedBy::OutputLimit, _) => HookEnd::OutputLimit,
+        (_, End::Exited { code }) => HookEnd::Exit(code),
+        (_, End::Signalled { signal }) => HookEnd::Signal(signal),
+        (_, End::NotStarted { error }) => HookEnd::Uncertain(error),
+    }
+}
+
+/// What a hook is told: the occasion, and the session as it stands.
+fn payload(session: &Session, owed: &HookOwed) -> String {
+    json!({
+        "event": owed.key.event.to_string(),
+        "occasion": owed.key.no,
+        "at": owed.at.wall_ms,
+        "attempt": owed.attempt,
+        "state": owed.state.word(),
+        "cause": owed.cause.map(|cause| cause.word()),
+        "session": card::row(session),
+    })
+    .to_string()
+}

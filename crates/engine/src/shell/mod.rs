@@ -1,0 +1,25 @@
+//! The shell: moves values between the board, the ledger and the world. It decides nothing.
+//!
+//! One thread owns the board and the ledger ([`owner`]); tasks on the runtime carry out what is owed
+//! ([`executor`]) and follow launches ([`follow`]), and tell the owner what came of it.
+
+mod check;
+mod clock;
+mod environment;
+mod executor;
+pub mod failpoint;
+mod follow;
+mod held;
+mod home;
+mod hook;
+mod listing;
+mod owner;
+mod work;
+
+pub use clock::Clock;
+pub use environment::DaemonEnvironment;
+pub use executor::{Executor, World};
+pub use held::Holders;
+pub use home::Home;
+pub use listing::Listing;
+pub use owner::{Ask, Handle, Opened, Owner, Published, StartError, Teller, Told, event_row};

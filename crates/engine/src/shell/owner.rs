@@ -1,0 +1,724 @@
+//! The owner: one thread that holds the board and writes the ledger.
+//!
+//! Whatever arrived while a commit was under way is decided together and committed together, so many
+//! writers cost few commits. Nobody is answered, and nothing is done, before its events are durable.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::ControlFlow,
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::Duration,
+};
+
+use provost_api::{ApiError, Code, EventRow};
+use provost_core::{
+    ids::{LaunchId, SessionId},
+    session::{Command, Rejected, Reporter, Session, Spec, Testimony, standing_of},
+};
+use provost_ledger::{
+    AppendError, Committed, Ledger, ReadLedger, Recorded, SqliteLedger, StreamId,
+};
+use serde_json::{Value, json};
+use tokio::sync::{broadcast, mpsc, oneshot};
+
+use super::{
+    clock::Clock,
+    executor::{Dispatch, Executor, World},
+    failpoint,
+    listing::{self, Listing},
+};
+use crate::{
+    board::{Board, Changes, Turn},
+    card, stream,
+};
+
+/// How many inputs are decided and committed together at the most.
+const MAX_BATCH: usize = 512;
+
+/// How many inputs may wait for the owner; more make their senders wait.
+const MAX_WAITING: usize = 4096;
+
+/// How many events a slow subscriber may be behind before it reads the ledger instead.
+const MAX_BEHIND: usize = 1024;
+
+/// How long after a failed write what was observed is written again.
+const WRITE_AGAIN: Duration = Duration::from_secs(1);
+
+/// What may be asked of the engine.
+#[derive(Debug)]
+pub enum Ask {
+    Open {
+        id: SessionId,
+        spec: Box<Spec>,
+        warnings: Vec<String>,
+    },
+    /// Something that an operator asks of a session.
+    Do {
+        session: String,
+        command: Command,
+    },
+    Report {
+        session: Option<String>,
+        from: Reporter,
+        testimony: Testimony,
+    },
+    Row {
+        session: String,
+    },
+    Why {
+        session: String,
+    },
+    List(Listing),
+    /// Gives the launches that may be running, with their holders where known.
+    Live,
+    Archive {
+        before_wall_ms: i64,
+        apply: bool,
+    },
+    Status,
+}
+
+struct Asked {
+    ask: Ask,
+    actor: String,
+    key: Option<String>,
+    reply: oneshot::Sender<Result<String, ApiError>>,
+}
+
+/// Something that was observed or done.
+#[derive(Debug)]
+pub struct Told {
+    pub session: SessionId,
+    pub command: Command,
+}
+
+enum Input {
+    Asked(Asked),
+    Told(Told),
+    Stop(oneshot::Sender<()>),
+}
+
+/// Events that became durable, as they are shown.
+pub type Published = Arc<Vec<EventRow>>;
+
+/// Speaks to the owner. Cheap to clone.
+#[derive(Clone)]
+pub struct Handle {
+    inputs: mpsc::Sender<Input>,
+    events: broadcast::Sender<Published>,
+}
+
+/// Tells the owner what was observed. Cheap to clone.
+#[derive(Clone)]
+pub struct Teller {
+    inputs: mpsc::Sender<Input>,
+    heard: Arc<Mutex<HashMap<LaunchId, u64>>>,
+}
+
+/// Why the engine cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("the ledger cannot be read: {0}")]
+    Ledger(#[from] provost_ledger::Error),
+    #[error("a thread cannot be started: {0}")]
+    Thread(#[from] std::io::Error),
+}
+
+/// The owner of the board and the ledger.
+pub struct Owner {
+    board: Board,
+    ledger: SqliteLedger,
+    clock: Clock,
+    inputs: mpsc::Receiver<Input>,
+    orders: mpsc::Sender<Dispatch>,
+    events: broadcast::Sender<Published>,
+    heard: Arc<Mutex<HashMap<LaunchId, u64>>>,
+    /// Observations that could not be written yet: they are never dropped.
+    backlog: Vec<Told>,
+    unreadable: BTreeMap<String, String>,
+}
+
+/// A running engine.
+pub struct Opened {
+    pub handle: Handle,
+    /// Ends when the owner has stopped.
+    pub owner: thread::JoinHandle<()>,
+    /// Carries out what is owed; to be awaited by whoever opened the engine.
+    pub executor: std::pin::Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+impl Owner {
+    /// Folds what is open in the ledger and starts to own it.
+    pub fn start(ledger: SqliteLedger, world: World) -> Result<Opened, StartError> {
+        let clock = Clock::after(last_moment(&ledger)?);
+        let (sender, inputs) = mpsc::channel(MAX_WAITING);
+        let (orders, dispatched) = mpsc::channel(MAX_WAITING);
+        let events = broadcast::Sender::new(MAX_BEHIND);
+        let heard = Arc::default();
+        let teller = Teller { inputs: sender.clone(), heard: Arc::clone(&heard) };
+        let handle = Handle { inputs: sender, events: events.clone() };
+        let executor = Box::pin(Executor::new(world, teller, clock).run(dispatched));
+        let mut owner = Owner {
+            board: Board::default(),
+            ledger,
+            clock,
+            inputs,
+            orders,
+            events,
+            heard,
+            backlog: Vec::new(),
+            unreadable: BTreeMap::new(),
+        };
+        let changes = owner.restore()?;
+        let thread = thread::Builder::new().name("owner".to_owned()).spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+            let runtime = runtime.expect("a runtime with a clock and nothing else can be made");
+            runtime.block_on(owner.run(changes));
+        })?;
+        Ok(Opened { handle, owner: thread, executor })
+    }
+
+    fn restore(&mut self) -> Result<Changes, StartError> {
+        let mut all = Changes::default();
+        if self.ledger.read_only().is_some() {
+            // Nothing may be done that could not be recorded.
+            return Ok(all);
+        }
+        for state in self.ledger.open_streams()? {
+            let stream = state.head.stream;
+            match self.load(&stream) {
+                Ok(changes) => all.start.extend(changes.start),
+                Err(why) => drop(self.unreadable.insert(stream.to_string(), why)),
+            }
+        }
+        Ok(all)
+    }
+
+    /// Folds a session from the ledger onto the board.
+    fn load(&mut self, stream: &StreamId) -> Result<Changes, String> {
+        let told = |why: provost_ledger::Error| why.to_string();
+        let snapshot = self.ledger.snapshot(stream).map_err(told)?;
+        let after = stream::usable(snapshot.as_ref());
+        let records = self.ledger.read_stream(stream, after).map_err(told)?;
+        let used = snapshot.filter(|_| after > 0);
+        let session =
+            stream::fold(stream, used.as_ref(), &records).map_err(|why| why.to_string())?;
+        Ok(self.board.load(session, after + records.len() as u64))
+    }
+
+    async fn run(mut self, changes: Changes) {
+        self.dispatch(changes).await;
+        loop {
+            let Some(inputs) = self.receive().await else { return };
+            let mut stop = None;
+            let (mut asked, mut told) = (Vec::new(), std::mem::take(&mut self.backlog));
+            for input in inputs {
+                match input {
+                    Input::Asked(one) => asked.push(one),
+                    Input::Told(one) => told.push(one),
+                    Input::Stop(done) => stop = Some(done),
+                }
+            }
+            self.work(asked, told).await;
+            if let Some(done) = stop {
+                // Whoever asked may have given up waiting; the owner stops all the same.
+                done.send(()).ok();
+                return;
+            }
+        }
+    }
+
+    /// Waits for something to do, and takes all that is there. None when nobody can ask any more.
+    async fn receive(&mut self) -> Option<Vec<Input>> {
+        let mut inputs = Vec::new();
+        let wait = self.wait();
+        tokio::select! {
+            biased;
+            count = self.inputs.recv_many(&mut inputs, MAX_BATCH) => (count > 0).then_some(inputs),
+            () = sleep(wait) => Some(inputs),
+        }
+    }
+
+    fn wait(&self) -> Option<Duration> {
+        let due = self.board.next_deadline().map(|at| {
+            let now = self.clock.now().mono_ms;
+            Duration::from_millis(at.saturating_sub(now))
+        });
+        let again = (!self.backlog.is_empty()).then_some(WRITE_AGAIN);
+        match (due, again) {
+            // While the ledger cannot be written, time changes nothing either.
+            (_, Some(again)) => Some(again),
+            (due, None) => due,
+        }
+    }
+
+    async fn work(&mut self, asked: Vec<Asked>, told: Vec<Told>) {
+        let (queries, changes): (Vec<_>, Vec<_>) =
+            asked.into_iter().partition(|one| is_query(&one.ask));
+        for query in queries {
+            let reply = self.answer(&query.ask);
+            drop(query.reply.send(reply));
+        }
+        let loaded = self.load_for(&changes, &told);
+        let batch = self.decide(changes, &told);
+        self.commit(batch, told).await;
+        for id in loaded {
+            self.board.let_go(id);
+        }
+    }
+
+    /// Brings closed sessions back to which something is asked or told.
+    fn load_for(&mut self, changes: &[Asked], told: &[Told]) -> Vec<SessionId> {
+        let named = changes.iter().filter_map(|one| self.resolve(subject(&one.ask)?).ok());
+        let wanted: Vec<SessionId> = named.chain(told.iter().map(|one| one.session)).collect();
+        let mut loaded = Vec::new();
+        for id in wanted {
+            if self.board.session(id).is_none() && self.load(&stream::stream_id(id)).is_ok() {
+                loaded.push(id);
+            }
+        }
+        loaded
+    }
+
+    /// Decides everything against one set of drafts.
+    fn decide(&self, changes: Vec<Asked>, told: &[Told]) -> Decided {
+        let mut turn = self.board.begin(self.clock.now());
+        for one in told {
+            // What is not new was observed before; a session that is not there cannot be told.
+            drop(turn.command(one.session, &one.command, "provost"));
+        }
+        for id in self.board.due(turn.now()) {
+            turn.due(id, |launch| {
+                self.heard.lock().unwrap_or_else(PoisonError::into_inner).get(&launch).copied()
+            });
+        }
+        let mut replies = Vec::new();
+        let mut keys: HashMap<String, String> = HashMap::new();
+        for one in changes {
+            let known = one.key.as_ref().and_then(|key| self.replied(key, &keys));
+            let reply = match known {
+                Some(reply) => Ok(reply),
+                None => self.change(&mut turn, &one.ask, &one.actor).inspect(|reply| {
+                    if let Some(key) = one.key {
+                        keys.insert(key.clone(), reply.clone());
+                        turn.remember(key, reply.clone());
+                    }
+                }),
+            };
+            replies.push((one.reply, reply));
+        }
+        Decided { staged: turn.stage(), replies }
+    }
+
+    fn replied(&self, key: &str, now: &HashMap<String, String>) -> Option<String> {
+        now.get(key).cloned().or_else(|| self.ledger.idempotent(key).ok().flatten())
+    }
+
+    fn change(&self, turn: &mut Turn<'_>, ask: &Ask, actor: &str) -> Result<String, ApiError> {
+        if let Some(why) = self.ledger.read_only() {
+            return Err(
+                ApiError::new(Code::ReadOnly, why.to_string()).next("provost ledger export")
+            );
+        }
+        match ask {
+            Ask::Open { id, spec, warnings } => {
+                let session = turn.open(*id, (**spec).clone(), actor);
+                let row = card::row(session);
+                Ok(json!({"ok": true, "id": row.id, "session": row, "warnings": warnings})
+                    .to_string())
+            }
+            Ask::Do { session, command } => {
+                let id = self.resolve(session)?;
+                match turn.command(id, command, actor) {
+                    None => Err(self.missing(session)),
+                    Some(Err(Rejected::Nothing)) => self.row_of(turn, id, session),
+                    Some(Err(why)) => Err(refused(&why, session)),
+                    Some(Ok((session, _))) => Ok(session_reply(session)),
+                }
+            }
+            Ask::Report { session, from, testimony } => {
+                let id = match (session, from) {
+                    (_, Reporter::Launch(launch)) => launch.session,
+                    (Some(session), Reporter::Operator) => self.resolve(session)?,
+                    (None, Reporter::Operator) => {
+                        return Err(ApiError::new(Code::BadRequest, "no session was named")
+                            .next("provost report completed --session ID"));
+                    }
+                };
+                let command = Command::Report { from: *from, testimony: testimony.clone() };
+                match turn.command(id, &command, actor) {
+                    None => Err(self.missing(&id.to_string())),
+                    Some(Err(why)) => Err(refused(&why, &id.to_string())),
+                    Some(Ok((session, events))) => {
+                        let standing = standing_of(&events).map_or("recorded", |s| s.word());
+                        Ok(report_reply(session, standing))
+                    }
+                }
+            }
+            Ask::Row { .. }
+            | Ask::Why { .. }
+            | Ask::List(_)
+            | Ask::Live
+            | Ask::Status
+            | Ask::Archive { .. } => unreachable!("queries are answered before decisions"),
+        }
+    }
+
+    fn row_of(&self, turn: &Turn<'_>, id: SessionId, named: &str) -> Result<String, ApiError> {
+        turn.session(id).map(session_reply).ok_or_else(|| self.missing(named))
+    }
+
+    /// Makes the decisions durable, then true, then known.
+    async fn commit(&mut self, decided: Decided, told: Vec<Told>) {
+        let Decided { staged, replies } = decided;
+        let written = match staged {
+            None => Ok(()),
+            Some((batch, staged)) => {
+                failpoint::pass("commit.before");
+                match self.ledger.append(batch) {
+                    Err(why) => Err(why),
+                    Ok(committed) => {
+                        failpoint::pass("commit.after");
+                        let changes = self.board.commit(staged, &committed);
+                        self.publish(committed);
+                        self.dispatch(changes).await;
+                        Ok(())
+                    }
+                }
+            }
+        };
+        if written.is_err() {
+            self.backlog = told;
+        }
+        let failure = written.err().map(|why| unwritten(&why));
+        for (reply, result) in replies {
+            // Whoever asked may be gone; what was decided stands.
+            drop(reply.send(match (&failure, result) {
+                (Some(failure), Ok(_)) => Err(failure.clone()),
+                (_, result) => result,
+            }));
+        }
+    }
+
+    async fn dispatch(&self, changes: Changes) {
+        for (session, key) in changes.cancel {
+            self.order(Dispatch::Cancel { session, key }).await;
+        }
+        let mut shared: HashMap<SessionId, Arc<Session>> = HashMap::new();
+        for (id, effect) in changes.start {
+            let Some(held) = self.board.session(id) else { continue };
+            let session = shared.entry(id).or_insert_with(|| Arc::new(held.clone())).clone();
+            self.order(Dispatch::Start { session, effect }).await;
+        }
+    }
+
+    async fn order(&self, order: Dispatch) {
+        // The executor ends only with the daemon; what is owed then is owed again at the next start.
+        drop(self.orders.send(order).await);
+    }
+
+    fn publish(&self, committed: Committed) {
+        if self.events.receiver_count() == 0 {
+            return;
+        }
+        let mut rows: Vec<EventRow> = committed.into_records().iter().map(event_row).collect();
+        for row in &mut rows {
+            let session = row.session.parse().ok().and_then(|id| self.board.session(id));
+            row.state = session.map(|session| session.judgement().state.word().to_owned());
+        }
+        // Without a receiver there is nobody to tell.
+        drop(self.events.send(Arc::new(rows)));
+    }
+
+    /// Answers what changes nothing, from what is durable.
+    fn answer(&mut self, ask: &Ask) -> Result<String, ApiError> {
+        match ask {
+            Ask::Row { session } => {
+                let id = self.resolve(session)?;
+                match self.board.session(id) {
+                    Some(session) => Ok(session_reply(session)),
+                    None => self.stored_row(id, session),
+                }
+            }
+            Ask::Why { session } => self.why(session),
+            Ask::List(listing) => self.list(listing),
+            Ask::Live => {
+                let live = self.board.sessions().flat_map(|session| &session.launches);
+                let live: Vec<Value> = live
+                    .filter(|launch| !launch.is_gone())
+                    .map(|launch| json!({"launch": launch.id, "holder": launch.holder}))
+                    .collect();
+                Ok(json!(live).to_string())
+            }
+            Ask::Status => Ok(json!({
+                "live": self.board.len(),
+                "read_only": self.ledger.read_only().map(ToString::to_string),
+                "unreadable": self.unreadable,
+            })
+            .to_string()),
+            Ask::Archive { before_wall_ms, apply } => self.archive(*before_wall_ms, *apply),
+            Ask::Open { .. } | Ask::Do { .. } | Ask::Report { .. } => {
+                unreachable!("changes are decided, not answered")
+            }
+        }
+    }
+
+    fn stored_row(&self, id: SessionId, named: &str) -> Result<String, ApiError> {
+        let state = self.ledger.stream(&stream::stream_id(id)).map_err(|why| unread(&why))?;
+        let card = state.and_then(|state| state.card).ok_or_else(|| self.missing(named))?;
+        Ok(format!("{{\"ok\":true,\"session\":{card}}}"))
+    }
+
+    fn why(&mut self, named: &str) -> Result<String, ApiError> {
+        let id = self.resolve(named)?;
+        let loaded = self.board.session(id).is_none();
+        if loaded {
+            self.load(&stream::stream_id(id)).map_err(|why| ApiError::new(Code::Storage, why))?;
+        }
+        let session = self.board.session(id).ok_or_else(|| self.missing(named))?;
+        let (facts, rule) = card::why(session);
+        let now = self.clock.now().mono_ms;
+        let next = session
+            .deadline()
+            .map(|(at, due)| format!("{} in {} ms", due.word(), at.saturating_sub(now)));
+        let reply = json!({
+            "ok": true, "session": card::row(session), "facts": facts, "rule": rule, "next_deadline": next,
+        });
+        if loaded {
+            self.board.let_go(id);
+        }
+        Ok(reply.to_string())
+    }
+
+    fn list(&self, listing: &Listing) -> Result<String, ApiError> {
+        let mut text = String::from("{\"ok\":true,\"sessions\":[");
+        let mut first = true;
+        let more = listing
+            .visit(&self.ledger, |card| {
+                if !std::mem::take(&mut first) {
+                    text.push(',');
+                }
+                text.push_str(card);
+                ControlFlow::Continue(())
+            })
+            .map_err(|why| unread(&why))?;
+        text.push_str(&format!("],\"more\":{more}}}"));
+        Ok(text)
+    }
+
+    fn archive(&mut self, before: i64, apply: bool) -> Result<String, ApiError> {
+        let streams = self.ledger.archivable(before, 10_000).map_err(|why| unread(&why))?;
+        if streams.is_empty() || !apply {
+            let count = streams.len();
+            return Ok(
+                json!({"ok": true, "streams": count, "records": 0, "file": null}).to_string()
+            );
+        }
+        match self.ledger.archive(&streams) {
+            Ok(done) => Ok(json!({
+                "ok": true, "streams": done.streams, "records": done.records, "file": done.file,
+            })
+            .to_string()),
+            Err(why) => Err(ApiError::new(Code::Storage, why.to_string())),
+        }
+    }
+
+    /// Finds the session that a person means.
+    fn resolve(&self, text: &str) -> Result<SessionId, ApiError> {
+        if let Ok(id) = text.parse::<SessionId>() {
+            let held = self.board.session(id).is_some();
+            let stored = || self.ledger.stream(&stream::stream_id(id)).map_err(|why| unread(&why));
+            return match held || stored()?.is_some() {
+                true => Ok(id),
+                false => Err(self.missing(text)),
+            };
+        }
+        let found = listing::find(&self.ledger, text).map_err(|why| unread(&why))?;
+        match found.as_slice() {
+            [] => Err(self.missing(text)),
+            [(id, _)] => id.parse().map_err(|_| self.missing(text)),
+            several => {
+                let names: Vec<String> =
+                    several.iter().map(|(id, name)| format!("{id} ({name})")).collect();
+                let message = format!("\"{text}\" may mean several sessions: {}", names.join(", "));
+                Err(ApiError::new(Code::BadRequest, message).next("provost ls"))
+            }
+        }
+    }
+
+    fn missing(&self, text: &str) -> ApiError {
+        let message = format!("there is no session \"{text}\"");
+        ApiError::new(Code::NotFound, message).next("provost ls --all")
+    }
+}
+
+type Answer = Result<String, ApiError>;
+
+struct Decided {
+    staged: Option<(provost_ledger::Batch, crate::board::Staged)>,
+    replies: Vec<(oneshot::Sender<Answer>, Answer)>,
+}
+
+impl Handle {
+    /// Asks, and waits until the answer is durable.
+    pub async fn ask(
+        &self,
+        ask: Ask,
+        actor: &str,
+        key: Option<String>,
+    ) -> Result<String, ApiError> {
+        let (reply, answer) = oneshot::channel();
+        let asked = Asked { ask, actor: actor.to_owned(), key, reply };
+        let stopped = || {
+            ApiError::new(Code::Unreachable, "the daemon is stopping").next("provost daemon status")
+        };
+        self.inputs.send(Input::Asked(asked)).await.map_err(|_| stopped())?;
+        answer.await.map_err(|_| stopped())?
+    }
+
+    /// Asks and reads the answer.
+    pub async fn ask_json(&self, ask: Ask) -> Result<Value, ApiError> {
+        let text = self.ask(ask, "operator", None).await?;
+        serde_json::from_str(&text).map_err(|why| ApiError::new(Code::Internal, why.to_string()))
+    }
+
+    /// Subscribes to events as they become durable.
+    pub fn subscribe(&self) -> broadcast::Receiver<Published> {
+        self.events.subscribe()
+    }
+
+    /// Lets the owner finish its commit and stop.
+    pub async fn stop(&self) {
+        let (done, stopped) = oneshot::channel();
+        if self.inputs.send(Input::Stop(done)).await.is_ok() {
+            // An error means that it has stopped already.
+            drop(stopped.await);
+        }
+    }
+}
+
+impl Teller {
+    /// Tells the owner, and waits only until it is queued.
+    pub(crate) async fn tell(&self, session: SessionId, command: Command) {
+        // A stopped owner hears nothing more; the next one reads the same from the journal.
+        drop(self.inputs.send(Input::Told(Told { session, command })).await);
+    }
+
+    /// Notes that something was heard of a launch. Asked for only when silence is due.
+    pub(crate) fn heard(&self, launch: LaunchId, mono_ms: u64) {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner).insert(launch, mono_ms);
+    }
+}
+
+/// Shows a recorded event.
+pub fn event_row(record: &Recorded) -> EventRow {
+    EventRow {
+        seq: record.seq,
+        at: record.at.wall_ms,
+        session: record.stream.key().to_owned(),
+        version: record.version,
+        kind: record.kind.clone(),
+        actor: record.actor.clone(),
+        data: serde_json::from_str(&record.data).unwrap_or(Value::Null),
+        state: None,
+    }
+}
+
+fn is_query(ask: &Ask) -> bool {
+    match ask {
+        Ask::Open { .. } | Ask::Do { .. } | Ask::Report { .. } => false,
+        Ask::Row { .. }
+        | Ask::Why { .. }
+        | Ask::List(_)
+        | Ask::Live
+        | Ask::Status
+        | Ask::Archive { .. } => true,
+    }
+}
+
+/// Gives the session that a change is about, as it was named.
+fn subject(ask: &Ask) -> Option<&str> {
+    match ask {
+        Ask::Do { session, .. } => Some(session),
+        Ask::Report { session, .. } => session.as_deref(),
+        Ask::Open { .. }
+        | Ask::Row { .. }
+        | Ask::Why { .. }
+        | Ask::List(_)
+        | Ask::Live
+        | Ask::Status
+        | Ask::Archive { .. } => None,
+    }
+}
+
+fn session_reply(session: &Session) -> String {
+    json!({"ok": true, "session": card::row(session)}).to_string()
+}
+
+fn report_reply(session: &Session, standing: &str) -> String {
+    let judged = session.judgement();
+    let mut next = vec![format!("provost status {}", session.id.short())];
+    if standing == "recorded_late" {
+        next.push(format!("provost resolve {} --as accepted --because TEXT", session.id.short()));
+    }
+    json!({
+        "ok": true,
+        "standing": standing,
+        "id": session.id.to_string(),
+        "state": judged.state.word(),
+        "sealed": session.attempt().is_sealed(),
+        "next": next,
+    })
+    .to_string()
+}
+
+fn refused(why: &Rejected, named: &str) -> ApiError {
+    let code = match why {
+        Rejected::UnknownLaunch(_) | Rejected::UnknownRequest(_) => Code::NotFound,
+        Rejected::LimitNotRaised { .. } => Code::BadRequest,
+        Rejected::Nothing
+        | Rejected::RequestSettled(..)
+        | Rejected::RequestRevision { .. }
+        | Rejected::Sealed(_)
+        | Rejected::Cancelled
+        | Rejected::NotRunning
+        | Rejected::TakesNoInstruction(_) => Code::Refused,
+    };
+    let next = match why {
+        Rejected::Sealed(_) => format!("provost resolve {named} --as accepted --because TEXT"),
+        Rejected::Nothing
+        | Rejected::UnknownLaunch(_)
+        | Rejected::UnknownRequest(_)
+        | Rejected::RequestSettled(..)
+        | Rejected::RequestRevision { .. }
+        | Rejected::Cancelled
+        | Rejected::NotRunning
+        | Rejected::TakesNoInstruction(_)
+        | Rejected::LimitNotRaised { .. } => format!("provost status {named}"),
+    };
+    ApiError::new(code, why.to_string()).next(next)
+}
+
+fn unwritten(why: &AppendError) -> ApiError {
+    let message = format!("nothing was changed, for the ledger could not be written: {why}");
+    ApiError::new(Code::Storage, message).next("provost doctor")
+}
+
+fn unread(why: &provost_ledger::Error) -> ApiError {
+    ApiError::new(Code::Storage, format!("the ledger could not be read: {why}"))
+        .next("provost ledger verify")
+}
+
+fn last_moment(ledger: &SqliteLedger) -> Result<u64, provost_ledger::Error> {
+    let last = ledger.last_seq()?;
+    let records = ledger.read_after(last.saturating_sub(1), 1)?;
+    Ok(records.first().map_or(0, |record| record.at.mono_ms))
+}
+
+async fn sleep(time: Option<Duration>) {
+    match time {
+        Some(time) => tokio::time::sleep(time).await,
+        None => std::future::pending().await,
+    }
+}

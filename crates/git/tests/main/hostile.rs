@@ -1,0 +1,173 @@
+//! A repository whose configuration names programs everywhere; none may run.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use provost_git::{
+    BranchFate, Pool, checkout_detached, diff_stat, removal_risk, remove_worktree, snapshot_loose,
+    snapshot_worktree, unique_branch,
+};
+
+use crate::lab::{Lab, branch, commit_all, keep, says, write};
+
+#[test]
+fn hooks_filters_and_other_programs_of_the_repository_do_not_run() {
+    let lab = Lab::new();
+    lab.write(".gitattributes", "*.txt filter=evil=name diff=evil merge=evil\n*.bin filter=long\n");
+    lab.write("b.bin", "b\n");
+    lab.commit_all("attributes");
+    arm(&lab, &lab.top());
+    use_everything(&lab);
+    assert!(!canary(&lab).exists(), "ran: {}", fs::read_to_string(canary(&lab)).unwrap());
+}
+
+#[test]
+fn filters_of_a_submodule_do_not_run() {
+    let lab = Lab::new();
+    let origin = lab.add_submodule();
+    write(&origin.join(".gitattributes"), "*.txt filter=evil=name\n");
+    commit_all(&lab, &origin, "attributes");
+    let inner = lab.top().join("sub");
+    lab.user(&inner, &["pull", "-q"]);
+    lab.commit_all("newer submodule");
+    arm(&lab, &inner);
+    write(&inner.join("inner.txt"), "outer\n");
+    lab.write("a.txt", "changed\n");
+    snapshot_loose(&lab.git, &lab.project(), &keep("loose"), &says("x")).unwrap();
+    let worktree = lab.worktree();
+    lab.user(&worktree.path, &["submodule", "--quiet", "update", "--init"]);
+    arm(&lab, &worktree.path.join("sub"));
+    write(&worktree.path.join("sub/inner.txt"), "outer\n");
+    snapshot_worktree(&lab.git, &worktree, &says("x"), &keep("k")).unwrap();
+    assert!(!removal_risk(&lab.git, &worktree, BranchFate::Keep).unwrap().risks.is_empty());
+    assert!(!canary(&lab).exists(), "ran: {}", fs::read_to_string(canary(&lab)).unwrap());
+}
+
+#[test]
+fn the_files_of_a_known_project_are_not_looked_for_elsewhere() {
+    let lab = Lab::new();
+    let project = lab.project();
+    write(&lab.path("elsewhere/secret"), "secret");
+    lab.user(&lab.top(), &["config", "core.worktree", lab.path("elsewhere").to_str().unwrap()]);
+    lab.write("new.txt", "new");
+    let snapshot = snapshot_loose(&lab.git, &project, &keep("k"), &says("x")).unwrap();
+    let listed = lab.user(&lab.top(), &["ls-tree", "--name-only", snapshot.commit.as_str()]);
+    assert_eq!(listed, ".gitignore\na.txt\nnew.txt");
+}
+
+/// The same submodule does bite a git that is not guarded; the file has the
+/// size that the index knows, so that git has to look at its content.
+#[test]
+fn the_trap_works_in_a_submodule() {
+    let lab = Lab::new();
+    lab.add_submodule();
+    let inner = lab.top().join("sub");
+    write(&inner.join(".gitattributes"), "*.txt filter=evil=name\n");
+    commit_all(&lab, &inner, "attributes");
+    arm(&lab, &inner);
+    write(&inner.join("inner.txt"), "outer\n");
+    lab.user(&lab.top(), &["status"]);
+    assert!(fs::read_to_string(canary(&lab)).unwrap().contains("filter-clean"));
+}
+
+/// The same repository does bite a git that is not guarded.
+#[test]
+fn the_trap_works() {
+    let lab = Lab::new();
+    lab.write(".gitattributes", "*.txt filter=evil=name\n");
+    lab.commit_all("attributes");
+    arm(&lab, &lab.top());
+    lab.write("a.txt", "changed\n");
+    lab.try_user(&lab.top(), &["commit", "-qam", "x"]);
+    let ran = fs::read_to_string(canary(&lab)).unwrap();
+    for name in ["filter", "fsmonitor", "pre-commit", "post-commit"] {
+        assert!(ran.contains(name), "{name} is not in {ran}");
+    }
+}
+
+/// Names a program, which leaves a mark, wherever configuration can.
+fn arm(lab: &Lab, checkout: &Path) {
+    let script = lab.path("evil");
+    fs::write(
+        &script,
+        format!("#!/bin/sh\necho \"$(basename $0) $*\" >> {}\ncat\n", canary(lab).display()),
+    )
+    .unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let evil = |what: &str| format!("{} {what}", script.display());
+    let hooks = lab.path("hooks");
+    for name in HOOKS {
+        write(&hooks.join(name), &fs::read_to_string(&script).unwrap());
+        fs::set_permissions(hooks.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    for key in PROGRAMS {
+        lab.user(checkout, &["config", key, &evil(key)]);
+    }
+    // Set by hand: the name of the driver holds a `=`.
+    let config =
+        lab.user(checkout, &["rev-parse", "--path-format=absolute", "--git-path", "config"]);
+    let (clean, smudge) = (evil("filter-clean"), evil("filter-smudge"));
+    let filter =
+        format!("[filter \"evil=name\"]\nclean = {clean}\nsmudge = {smudge}\nrequired = true\n");
+    let settings = format!(
+        "[core]\nhooksPath = {}\n[commit]\ngpgSign = true\n[protocol]\nallow = always\n",
+        hooks.display()
+    );
+    fs::write(&config, fs::read_to_string(&config).unwrap() + &filter + &settings).unwrap();
+}
+
+const HOOKS: &[&str] = &[
+    "pre-commit",
+    "prepare-commit-msg",
+    "commit-msg",
+    "post-commit",
+    "post-checkout",
+    "post-index-change",
+    "reference-transaction",
+    "pre-auto-gc",
+];
+
+const PROGRAMS: &[&str] = &[
+    "core.fsmonitor",
+    "core.editor",
+    "core.pager",
+    "core.askPass",
+    "core.sshCommand",
+    "credential.helper",
+    "diff.external",
+    "diff.evil.command",
+    "diff.evil.textconv",
+    "filter.long.process",
+    "gpg.program",
+    "merge.evil.driver",
+    "trailer.Provost-Session.command",
+    "trailer.Provost-Session.cmd",
+];
+
+fn use_everything(lab: &Lab) {
+    let (git, project) = (&lab.git, lab.project());
+    lab.write("a.txt", "two\n");
+    lab.write("b.bin", "c\n");
+    let loose = snapshot_loose(git, &project, &keep("loose"), &says("x")).unwrap();
+    assert!(loose.changed);
+    let base = lab.project().commit().unwrap().clone();
+    assert!(!diff_stat(git, &project, &base, &loose.commit).unwrap().is_empty());
+    unique_branch(git, &project, &branch("provost/t1")).unwrap();
+    let worktree = lab.worktree();
+    write(&worktree.path.join("a.txt"), "six\n");
+    write(&worktree.path.join("new.txt"), "new\n");
+    assert!(!removal_risk(git, &worktree, BranchFate::Delete).unwrap().risks.is_empty());
+    let snapshot = snapshot_worktree(git, &worktree, &says("x"), &keep("k")).unwrap();
+    assert!(snapshot.changed);
+    let pool = Pool::new(&lab.path("pool")).unwrap();
+    for commit in [&base, &snapshot.commit] {
+        let checkout = checkout_detached(git, &project, &pool, "0", commit, &["target"]).unwrap();
+        write(&checkout.path.join("a.txt"), "ten\n");
+    }
+    remove_worktree(git, &worktree, BranchFate::Keep).unwrap();
+}
+
+fn canary(lab: &Lab) -> std::path::PathBuf {
+    lab.path("canary")
+}

@@ -1,0 +1,70 @@
+//! Trees, heads and differences.
+
+use std::fs;
+
+use provost_git::inspect::{ChangeKind, Lines};
+use provost_git::{FileChange, Head, diff_stat, head, tree_of};
+
+use crate::lab::{Lab, os};
+
+#[test]
+fn trees_are_found_by_any_name_and_nothing_else_is() {
+    let lab = Lab::new();
+    let project = lab.project();
+    let tree = Some(lab.rev("HEAD^{tree}"));
+    assert_eq!(tree_of(&lab.git, &project, "HEAD").unwrap(), tree);
+    assert_eq!(tree_of(&lab.git, &project, "main").unwrap(), tree);
+    assert_eq!(tree_of(&lab.git, &project, lab.rev("HEAD").as_str()).unwrap(), tree);
+    for name in ["nothing", "--all", "-h", &"0".repeat(40), ""] {
+        assert_eq!(tree_of(&lab.git, &project, name).unwrap(), None, "{name:?}");
+    }
+}
+
+#[test]
+fn differences_name_strange_files_as_they_are() {
+    let lab = Lab::new();
+    let before = lab.rev("HEAD");
+    let names: [&[u8]; 5] = [b"-rf", b":colon", b"new\nline\ttab", b"raw-\xff\xfe", b"red\x1b[31m"];
+    for name in names {
+        fs::write(lab.top().join(os(name)), "x\n").unwrap();
+    }
+    lab.write("a.txt", "two\nthree\n");
+    fs::remove_file(lab.top().join(".gitignore")).unwrap();
+    fs::write(lab.top().join("blob"), b"\0\x01").unwrap();
+    let after = lab.commit_all("second");
+    let changes = diff_stat(&lab.git, &lab.project(), &before, &after).unwrap();
+    let paths: Vec<&[u8]> = changes.iter().map(|change| change.path.as_bytes()).collect();
+    let mut wanted: Vec<&[u8]> =
+        names.into_iter().chain([&b".gitignore"[..], b"a.txt", b"blob"]).collect();
+    wanted.sort();
+    assert_eq!(paths, wanted);
+    let of = |name: &[u8]| -> &FileChange {
+        changes.iter().find(|c| c.path.as_bytes() == name).unwrap()
+    };
+    assert_eq!(of(b"a.txt").kind, ChangeKind::Modified);
+    assert_eq!(of(b"a.txt").lines, Some(Lines { added: 2, removed: 1 }));
+    assert_eq!(of(b".gitignore").kind, ChangeKind::Deleted);
+    assert_eq!(of(b"new\nline\ttab").lines, Some(Lines { added: 1, removed: 0 }));
+    assert_eq!(of(b"blob").lines, None);
+    assert_eq!(of(b"red\x1b[31m").path.to_string(), "red\\u{1b}[31m");
+    assert!(diff_stat(&lab.git, &lab.project(), &after, &after).unwrap().is_empty());
+}
+
+#[test]
+fn a_replaced_object_does_not_deceive() {
+    let lab = Lab::new();
+    let first = lab.rev("HEAD");
+    let tree = lab.rev("HEAD^{tree}");
+    lab.write("a.txt", "evil\n");
+    let second = lab.commit_all("second");
+    lab.user(&lab.top(), &["replace", first.as_str(), second.as_str()]);
+    assert_eq!(tree_of(&lab.git, &lab.project(), first.as_str()).unwrap(), Some(tree));
+}
+
+#[test]
+fn head_is_read_anew() {
+    let lab = Lab::new();
+    let project = lab.project();
+    lab.user(&lab.top(), &["checkout", "-q", "--detach"]);
+    assert_eq!(head(&lab.git, &project).unwrap(), Head::Detached { commit: lab.rev("HEAD") });
+}

@@ -1,0 +1,14 @@
+//! Tests with real git in temporary directories.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails, in its helpers too")]
+
+mod command;
+mod hostile;
+mod inspect;
+mod lab;
+mod loose;
+mod pool;
+mod project;
+mod removal;
+mod snapshot;
+mod worktree;

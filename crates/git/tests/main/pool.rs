@@ -1,0 +1,205 @@
+//! Clean checkouts in a pool.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use provost_git::pool::Error;
+use provost_git::{Checkout, Oid, Pool, checkout_detached};
+
+use crate::lab::{Lab, write};
+
+#[test]
+fn a_slot_is_cold_first_and_warm_then_and_always_clean() {
+    let lab = Lab::new();
+    let first = lab.rev("HEAD");
+    lab.write("a.txt", "two\n");
+    lab.write("b.txt", "b\n");
+    let second = lab.commit_all("second");
+    let cold = check_out(&lab, &first);
+    assert!(!cold.warm);
+    assert_eq!(cold.tree, lab.rev(&format!("{first}^{{tree}}")));
+    write(&cold.path.join("target/built"), "artefact");
+    write(&cold.path.join("deep/target/built"), "artefact");
+    write(&cold.path.join("left.log"), "ignored");
+    write(&cold.path.join("left/over\nfile"), "untracked");
+    write(&cold.path.join("a.txt"), "tampered\n");
+    fs::remove_file(cold.path.join(".gitignore")).unwrap();
+    let warm = check_out(&lab, &second);
+    assert!(warm.warm);
+    assert_eq!(fs::read_to_string(warm.path.join("a.txt")).unwrap(), "two\n");
+    assert_eq!(names(&warm), [".git", ".gitignore", "a.txt", "b.txt", "deep", "target"]);
+    assert!(
+        warm.path.join("target/built").exists() && warm.path.join("deep/target/built").exists()
+    );
+    let bare = checkout_detached(&lab.git, &lab.project(), &pool(&lab), "0", &first, &[]).unwrap();
+    assert!(bare.warm);
+    assert_eq!(names(&bare), [".git", ".gitignore", "a.txt"]);
+    assert_eq!(lab.user(&bare.path, &["rev-parse", "--abbrev-ref", "HEAD"]), "HEAD");
+}
+
+#[test]
+fn an_unchanged_file_keeps_its_time_so_that_builds_stay_warm() {
+    let lab = Lab::new();
+    let first = lab.rev("HEAD");
+    lab.write("b.txt", "b\n");
+    let second = lab.commit_all("second");
+    let file = check_out(&lab, &first).path.join("a.txt");
+    let time = fs::metadata(&file).unwrap().modified().unwrap();
+    assert!(check_out(&lab, &second).warm);
+    assert_eq!(fs::metadata(&file).unwrap().modified().unwrap(), time);
+}
+
+#[test]
+fn a_check_that_moved_head_moves_no_branch() {
+    let lab = Lab::new();
+    let commit = lab.rev("HEAD");
+    let slot = check_out(&lab, &commit).path;
+    lab.user(&slot, &["checkout", "-q", "-b", "checks-own"]);
+    write(&slot.join("a.txt"), "own\n");
+    lab.user(&slot, &["commit", "-qam", "own"]);
+    let own = lab.rev("checks-own");
+    assert!(check_out(&lab, &commit).warm);
+    assert_eq!(lab.rev("checks-own"), own);
+    assert_eq!(lab.rev("main"), commit);
+}
+
+#[test]
+fn whatever_is_wrong_with_a_slot_it_is_made_anew() {
+    let lab = Lab::new();
+    let commit = lab.rev("HEAD");
+    let slot = lab.path("pool/0");
+    let breakages: [(&str, &dyn Fn()); 7] = [
+        ("no git file", &|| fs::remove_file(slot.join(".git")).unwrap()),
+        ("a lock", &|| write(&lab.top().join(".git/worktrees/0/index.lock"), "")),
+        ("a broken index", &|| write(&lab.top().join(".git/worktrees/0/index"), "garbage")),
+        ("a hidden change", &|| {
+            lab.user(&slot, &["update-index", "--assume-unchanged", "a.txt"]);
+            write(&slot.join("a.txt"), "tampered\n");
+        }),
+        ("no directory", &|| fs::remove_dir_all(&slot).unwrap()),
+        ("a repository of its own", &|| {
+            fs::remove_file(slot.join(".git")).unwrap();
+            lab.user(&slot, &["init", "-q"]);
+        }),
+        ("no registration", &|| fs::remove_dir_all(lab.top().join(".git/worktrees/0")).unwrap()),
+    ];
+    for (what, break_it) in breakages {
+        check_out(&lab, &commit);
+        break_it();
+        let made = check_out(&lab, &commit);
+        assert!(!made.warm, "{what}");
+        assert_eq!(fs::read_to_string(slot.join("a.txt")).unwrap(), "one\n", "{what}");
+        assert_eq!(names(&made), [".git", ".gitignore", "a.txt"], "{what}");
+    }
+}
+
+#[test]
+fn a_link_in_place_of_a_slot_is_replaced_and_not_followed() {
+    let lab = Lab::new();
+    write(&lab.path("precious/.git"), "x");
+    write(&lab.path("precious/file"), "mine");
+    symlink(lab.path("precious"), lab.path("pool/0")).unwrap();
+    check_out(&lab, &lab.rev("HEAD"));
+    assert_eq!(fs::read_to_string(lab.path("precious/file")).unwrap(), "mine");
+    assert!(lab.path("pool/0").symlink_metadata().unwrap().is_dir());
+}
+
+#[test]
+fn a_link_with_a_kept_name_is_not_kept() {
+    let lab = Lab::new();
+    let commit = lab.rev("HEAD");
+    let slot = check_out(&lab, &commit).path;
+    write(&lab.path("elsewhere/file"), "mine");
+    symlink(lab.path("elsewhere"), slot.join("target")).unwrap();
+    assert!(check_out(&lab, &commit).warm);
+    assert!(slot.join("target").symlink_metadata().is_err());
+    assert!(lab.path("elsewhere/file").exists());
+}
+
+#[test]
+fn names_and_roots_that_lead_astray_are_refused() {
+    let lab = Lab::new();
+    let (project, commit) = (lab.project(), lab.rev("HEAD"));
+    let (git, pool) = (&lab.git, pool(&lab));
+    for slot in ["..", "../project", "/etc", "", ".git", "a/b"] {
+        let made = checkout_detached(git, &project, &pool, slot, &commit, &[]);
+        assert!(matches!(made, Err(Error::BadName { .. })), "{slot:?}");
+    }
+    let bad_keep = checkout_detached(git, &project, &pool, "0", &commit, &["!*"]);
+    assert!(matches!(bad_keep, Err(Error::BadName { .. })));
+    for root in [lab.top(), lab.top().join(".git"), lab.path(".")] {
+        let made = checkout_detached(git, &project, &Pool::new(&root).unwrap(), "0", &commit, &[]);
+        assert!(matches!(made, Err(Error::BadRoot { .. })), "{root:?}");
+    }
+    assert!(lab.top().join("a.txt").exists());
+    let nothing = Oid::new(&"1".repeat(40)).unwrap();
+    assert!(matches!(
+        checkout_detached(git, &project, &pool, "0", &nothing, &[]),
+        Err(Error::NoSuchCommit { .. })
+    ));
+}
+
+#[test]
+fn a_sparse_repository_is_checked_out_whole() {
+    let lab = Lab::new();
+    lab.write("in/file", "in\n");
+    lab.write("out/file", "out\n");
+    let commit = lab.commit_all("dirs");
+    lab.user(&lab.top(), &["sparse-checkout", "set", "in"]);
+    assert!(!check_out(&lab, &commit).warm);
+    let again = check_out(&lab, &commit);
+    assert!(again.warm);
+    assert!(again.path.join("out/file").exists());
+}
+
+#[test]
+fn a_submodule_is_an_empty_directory_again() {
+    let lab = Lab::new();
+    lab.add_submodule();
+    let commit = lab.rev("HEAD");
+    let slot = check_out(&lab, &commit).path;
+    lab.user(&slot, &["submodule", "--quiet", "update", "--init"]);
+    write(&slot.join("sub/inner.txt"), "tampered\n");
+    assert!(check_out(&lab, &commit).warm);
+    assert_eq!(fs::read_dir(slot.join("sub")).unwrap().count(), 0);
+}
+
+#[test]
+fn line_ends_against_the_rules_are_no_change() {
+    let lab = Lab::new();
+    fs::write(lab.top().join("dos.txt"), "a\r\nb\r\n").unwrap();
+    lab.commit_all("before the rules");
+    lab.write(".gitattributes", "*.txt text\n");
+    lab.user(&lab.top(), &["add", ".gitattributes"]);
+    lab.user(&lab.top(), &["commit", "-qm", "rules"]);
+    let commit = lab.rev("HEAD");
+    let slot = check_out(&lab, &commit).path;
+    // A new time makes git look at the content.
+    write(&slot.join("dos.txt"), "a\r\nb\r\n");
+    check_out(&lab, &commit);
+    assert_eq!(fs::read(slot.join("dos.txt")).unwrap(), b"a\r\nb\r\n");
+}
+
+fn pool(lab: &Lab) -> Pool {
+    Pool::new(&lab.path("pool")).unwrap()
+}
+
+fn check_out(lab: &Lab, commit: &Oid) -> Checkout {
+    checkout_detached(
+        &lab.git,
+        &lab.project(),
+        &pool(lab),
+        "0",
+        commit,
+        &["target", "node_modules"],
+    )
+    .unwrap()
+}
+
+fn names(checkout: &Checkout) -> Vec<String> {
+    let entries = fs::read_dir(&checkout.path).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}

@@ -1,0 +1,69 @@
+//! Finding a project, and saying why there is none.
+
+use std::fs;
+
+use provost_git::project::Error;
+use provost_git::{Head, Project};
+
+use crate::lab::Lab;
+
+#[test]
+fn a_repository_is_found_from_below() {
+    let lab = Lab::new();
+    lab.write("deep/er/file", "x");
+    let project = Project::find(&lab.git, &lab.top().join("deep/er")).unwrap();
+    assert_eq!(project.top, lab.top());
+    assert_eq!(project.git_dir, lab.top().join(".git"));
+    assert_eq!(project.common_dir, project.git_dir);
+    assert!(!project.is_linked());
+    let Head::Branch { name, commit } = &project.head else { panic!("{:?}", project.head) };
+    assert_eq!(name.to_string(), "refs/heads/main");
+    assert_eq!(project.commit().unwrap(), commit);
+    assert_eq!(*commit, lab.rev("HEAD"));
+}
+
+#[test]
+fn a_linked_worktree_knows_its_repository() {
+    let lab = Lab::new();
+    let linked = lab.path("linked\nworktree");
+    lab.user(&lab.top(), &["worktree", "add", "-q", "--detach", linked.to_str().unwrap()]);
+    let project = Project::find(&lab.git, &linked).unwrap();
+    assert!(project.is_linked());
+    assert_eq!(project.top, linked);
+    assert_eq!(project.common_dir, lab.top().join(".git"));
+    assert_eq!(project.head, Head::Detached { commit: lab.rev("HEAD") });
+}
+
+#[test]
+fn a_repository_without_commits_says_so() {
+    let lab = Lab::empty();
+    let project = lab.project();
+    assert!(
+        matches!(&project.head, Head::Unborn { name } if name.to_string() == "refs/heads/main")
+    );
+    let error = project.commit().unwrap_err();
+    assert!(matches!(error, Error::NoCommits(_)));
+    assert!(error.hint().unwrap().contains("git commit"));
+}
+
+#[test]
+fn places_without_files_to_work_on_are_told_apart() {
+    let lab = Lab::new();
+    let bare = lab.path("bare");
+    lab.user(&lab.path("home"), &["init", "-q", "--bare", bare.to_str().unwrap()]);
+    let error = |path: &std::path::Path| Project::find(&lab.git, path).unwrap_err();
+    assert!(matches!(error(&bare), Error::Bare(_)));
+    assert!(matches!(error(&lab.path("home")), Error::NotARepository(_)));
+    assert!(matches!(error(&lab.top().join(".git")), Error::InsideGitDir(_)));
+    assert!(matches!(error(&lab.path("nowhere")), Error::NoDirectory { .. }));
+    assert!(error(&bare).hint().is_some());
+}
+
+#[test]
+fn a_broken_configuration_is_an_error_with_gits_words() {
+    let lab = Lab::new();
+    fs::write(lab.top().join(".git/config"), "[core\nnonsense").unwrap();
+    let error = Project::find(&lab.git, &lab.top()).unwrap_err();
+    assert!(matches!(error, Error::Git(_)));
+    assert!(error.to_string().contains("bad config"), "{error}");
+}

@@ -1,0 +1,233 @@
+//! What stands against the removal of a worktree, and removal itself.
+
+use std::fs;
+
+use provost_git::removal::{Error, Removed};
+use provost_git::{
+    BranchFate, Ongoing, Removal, Risk, Worktree, removal_risk, remove_worktree, snapshot_worktree,
+};
+
+use crate::lab::{Lab, commit_all, keep, os, says, write};
+
+#[test]
+fn a_worktree_without_work_goes_and_its_branch_stays() {
+    let lab = Lab::new();
+    let worktree = lab.worktree();
+    write(&worktree.path.join("x.log"), "ignored");
+    write(&worktree.path.join("target/a"), "ignored");
+    write(&worktree.path.join("target/b"), "ignored");
+    assert_eq!(risk(&lab, &worktree), Removal { risks: Vec::new(), ignored_files: 2 });
+    let removed = remove_worktree(&lab.git, &worktree, BranchFate::Keep).unwrap();
+    assert_eq!(removed, Removed { worktree: true, branch: None });
+    assert!(!worktree.path.exists() && !worktree.git_dir.exists());
+    assert_eq!(lab.rev("provost/t1"), lab.rev("main"));
+    let again = remove_worktree(&lab.git, &worktree, BranchFate::Delete).unwrap();
+    assert_eq!(again, Removed { worktree: false, branch: Some(worktree.branch) });
+    assert_eq!(lab.try_user(&lab.top(), &["rev-parse", "--verify", "provost/t1"]).0, None);
+}
+
+#[test]
+fn changed_and_untracked_files_stand_against_it() {
+    let lab = Lab::new();
+    let worktree = lab.worktree();
+    write(&worktree.path.join("a.txt"), "changed\n");
+    fs::write(worktree.path.join(os(b"-new\n\x1b")), "x").unwrap();
+    let Removal { risks, .. } = risk(&lab, &worktree);
+    let shown: Vec<String> = risks.iter().map(ToString::to_string).collect();
+    assert_eq!(shown, ["uncommitted changes (a.txt)", "untracked files (-new\\n\\u{1b})"]);
+    refused(&lab, &worktree, BranchFate::Keep);
+    assert_eq!(fs::read_to_string(worktree.path.join("a.txt")).unwrap(), "changed\n");
+    snapshot_worktree(&lab.git, &worktree, &says("work"), &keep("k")).unwrap();
+    remove_worktree(&lab.git, &worktree, BranchFate::Keep).unwrap();
+}
+
+#[test]
+fn a_staged_change_and_a_hidden_one_stand_against_it() {
+    let lab = Lab::new();
+    let worktree = lab.worktree();
+    write(&worktree.path.join("a.txt"), "staged\n");
+    lab.user(&worktree.path, &["add", "a.txt"]);
+    write(&worktree.path.join("a.txt"), "one\n");
+    assert!(matches!(risk(&lab, &worktree).risks[..], [Risk::UncommittedChanges { .. }]));
+    lab.user(&worktree.path, &["reset", "-q"]);
+    assert!(risk(&lab, &worktree).risks.is_empty());
+    lab.user(&worktree.path, &["update-index", "--assume-unchanged", "a.txt"]);
+    write(&worktree.path.join("a.txt"), "hidden\n");
+    assert!(matches!(risk(&lab, &worktree).risks[..], [Risk::UncommittedChanges { .. }]));
+}
+
+#[test]
+fn a_branch_goes_only_when_its_commits_are_elsewhere() {
+    let lab = Lab::new();
+    let worktree = lab.worktree();
+    write(&worktree.path.join("a.txt"), "work\n");
+    let tip = commit_all(&lab, &worktree.path, "work");
+    let only = Risk::UnreachableCommits { count: 1, tip: tip.clone() };
+    let asked = removal_risk(&lab.git, &worktree, BranchFate::Delete).unwrap();
+    assert_eq!(asked.risks, [only]);
+    assert!(risk(&lab, &worktree).risks.is_empty());
+    refused(&lab, &worktree, BranchFate::Delete);
+    assert_eq!(lab.rev("provost/t1"), tip);
+    // A remote branch that has it is enough.
+    lab.user(&lab.top(), &["update-ref", "refs/remotes/origin/t1", tip.as_str()]);
+    let removed = remove_worktree(&lab.git, &worktree, BranchFate::Delete).unwrap();
+    assert_eq!(removed.branch, Some(worktree.branch));
+    assert_eq!(
+        lab.try_user(&lab.top(), &["rev-parse", "--verify", "refs/heads/provost/t1"]).0,
+        None
+    );
+}
+
+#[test]
+fn commits_of_a_detached_head_stand_against_it_until_a_ref_keeps_them() {
+    let lab = Lab::new();
+    let worktree = lab.worktree();
+    lab.user(&worktree.path, &["checkout", "-q", "--detach"]);
+    write(&worktree.path.join("a.txt"), "one\n\n");
+    commit_all(&lab, &worktree.path, "one");
+    write(&worktree.path.join("a.txt"), "two\n\n");
+    let tip = commit_all(&lab, &worktree.path, "two");
+    // A ref of the worktree's own goes with it, so it does not count.
+    lab.user(&worktree.path, &["update-ref", "refs/worktree/mine", tip.as_str()]);
+    assert_eq!(risk(&lab, &worktree).risks, [Risk::UnreachableCommits { count: 2, tip }]);
+    refused(&lab, &worktree, BranchFate::Keep);
+    snapshot_worktree(&lab.git, &worktree, &says("work"), &keep("k")).unwrap();
+    assert!(risk(&lab, &worktree).risks.is_empty());
+}
+
+#[test]
+fn a_lost_directory_still_guards_the_commits_of_its_head() {
+    let lab = Lab::new();
+    let worktree = lab.worktree();
+    lab.user(&worktree.path, &["checkout", "-q", "--detach"]);
+    write(&worktree.path.join("a.txt"), "two\n");
+    let tip = commit_all(&lab, &worktree.path, "two");
+    fs::remove_dir_all(&worktree.path).unwrap();
+    assert_eq!(
+        risk(&lab, &worktree).risks,
+        [Risk::UnreachableCommits { count: 1, tip: tip.clone() }]
+    );
+    lab.user(&lab.top(), &["tag", "kept", tip.as_str()]);
+    assert!(remove_worktree(&lab.git, &worktree, BranchFate::Keep).unwrap().worktree);
+    assert!(!worktree.git_dir.exists());
+}
+
+#[test]
+fn stashes_of_its_own_branch_stand_against_it() {
+    let lab = Lab::new();
+    let worktree = lab.worktree();
+    lab.write("a.txt", "the user's\n");
+    lab.user(&lab.top(), &["stash", "-q"]);
+    assert!(risk(&lab, &worktree).risks.is_empty());
+    for text in ["one more\n", "two more\n"] {
+        write(&worktree.path.join("a.txt"), text);
+        lab.user(&worktree.path, &["stash", "push", "-q", "-m", "later"]);
+    }
+    assert_eq!(risk(&lab, &worktree).risks, [Risk::Stashes { count: 2 }]);
+}
+
+#[test]
+fn an_operation_under_way_stands_against_it() {
+    let lab = Lab::new();
+    let worktree = lab.worktree();
+    write(&worktree.path.join("a.txt"), "theirs\n");
+    commit_all(&lab, &worktree.path, "theirs");
+    lab.write("a.txt", "ours\n");
+    lab.commit_all("ours");
+    lab.try_user(&worktree.path, &["merge", "main"]);
+    let risks = risk(&lab, &worktree).risks;
+    assert_eq!(risks[0], Risk::Ongoing { operation: Ongoing::Merge });
+    refused(&lab, &worktree, BranchFate::Keep);
+    assert!(worktree.git_dir.join("MERGE_HEAD").exists());
+}
+
+#[test]
+fn a_lock_of_somebody_else_stands_against_it() {
+    let lab = Lab::new();
+    let worktree = lab.worktree();
+    let path = worktree.path.to_str().unwrap();
+    lab.user(&lab.top(), &["worktree", "unlock", path]);
+    lab.user(&lab.top(), &["worktree", "lock", "--reason", "mine", path]);
+    assert_eq!(risk(&lab, &worktree).risks, [Risk::LockedByOther { reason: "mine".to_owned() }]);
+    refused(&lab, &worktree, BranchFate::Keep);
+    lab.user(&lab.top(), &["worktree", "unlock", path]);
+    assert!(risk(&lab, &worktree).risks.is_empty());
+}
+
+#[test]
+fn a_submodule_with_work_of_its_own_stands_against_it() {
+    let lab = Lab::new();
+    lab.add_submodule();
+    let worktree = lab.worktree();
+    lab.user(&worktree.path, &["submodule", "--quiet", "update", "--init"]);
+    let inner = worktree.path.join("sub");
+    assert!(risk(&lab, &worktree).risks.is_empty());
+    write(&inner.join("inner.txt"), "changed\n");
+    let why = |risks: Vec<Risk>| match &risks[..] {
+        [Risk::Submodule { path, why }] if path.to_string() == "sub" => why.clone(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(why(risk(&lab, &worktree).risks), "uncommitted changes (inner.txt)");
+    refused(&lab, &worktree, BranchFate::Keep);
+    lab.user(&inner, &["checkout", "-q", "-b", "mine"]);
+    commit_all(&lab, &inner, "mine");
+    lab.user(&inner, &["checkout", "-q", "origin/main"]);
+    assert_eq!(why(risk(&lab, &worktree).risks), "1 commits on no remote");
+    lab.user(&inner, &["push", "-q", "origin", "mine"]);
+    lab.user(&inner, &["fetch", "-q"]);
+    assert!(remove_worktree(&lab.git, &worktree, BranchFate::Keep).unwrap().worktree);
+    assert!(!worktree.path.exists());
+}
+
+#[test]
+fn a_repository_inside_stands_against_it() {
+    let lab = Lab::new();
+    let worktree = lab.worktree();
+    fs::create_dir(worktree.path.join("inner")).unwrap();
+    lab.user(&worktree.path.join("inner"), &["init", "-q"]);
+    write(&worktree.path.join("inner/file"), "x");
+    assert!(matches!(risk(&lab, &worktree).risks[..], [Risk::EmbeddedRepositories { .. }]));
+    snapshot_worktree(&lab.git, &worktree, &says("work"), &keep("k")).unwrap();
+    refused(&lab, &worktree, BranchFate::Keep);
+    assert!(worktree.path.join("inner/file").exists());
+}
+
+#[test]
+fn a_branch_in_use_elsewhere_is_not_deleted() {
+    let lab = Lab::new();
+    let worktree = lab.worktree();
+    lab.user(&worktree.path, &["checkout", "-q", "--detach"]);
+    lab.user(&lab.top(), &["checkout", "-q", "provost/t1"]);
+    let asked = removal_risk(&lab.git, &worktree, BranchFate::Delete).unwrap();
+    assert_eq!(asked.risks, [Risk::BranchInUse { by: lab.top() }]);
+}
+
+#[test]
+fn many_files_are_counted_and_some_named() {
+    let lab = Lab::new();
+    let worktree = lab.worktree();
+    for number in 0..50 {
+        write(&worktree.path.join(format!("f{number:02}")), "x");
+    }
+    let Error::WouldLose { removal, .. } = refused(&lab, &worktree, BranchFate::Keep) else {
+        unreachable!()
+    };
+    let [Risk::UntrackedFiles { paths }] = &removal.risks[..] else { panic!("{removal:?}") };
+    assert_eq!((paths.count, paths.named.len()), (50, 20));
+    assert!(removal.risks[0].to_string().ends_with("f19 and 30 more)"));
+}
+
+fn risk(lab: &Lab, worktree: &Worktree) -> Removal {
+    removal_risk(&lab.git, worktree, BranchFate::Keep).unwrap()
+}
+
+/// Tries to remove the worktree, which must be refused and change nothing.
+fn refused(lab: &Lab, worktree: &Worktree, fate: BranchFate) -> Error {
+    let listed = || lab.user(&lab.top(), &["worktree", "list", "--porcelain"]);
+    let before = listed();
+    let error = remove_worktree(&lab.git, worktree, fate).unwrap_err();
+    assert!(matches!(error, Error::WouldLose { .. }), "{error:?}");
+    assert_eq!(listed(), before);
+    assert!(worktree.path.exists());
+    error
+}

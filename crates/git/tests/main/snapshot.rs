@@ -1,0 +1,271 @@
+//! Commits of what an agent left in its worktree.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use provost_git::{Ongoing, Place, Snapshot, Worktree, snapshot_worktree};
+
+use crate::lab::{Lab, commit_all, keep, os, says, write};
+
+#[test]
+fn everything_but_ignored_files_is_committed_on_the_branch() {
+    let lab = Lab::new();
+    let worktree = lab.worktree();
+    write(&worktree.path.join("a.txt"), "two\n");
+    write(&worktree.path.join("new/file"), "new\n");
+    write(&worktree.path.join("debug.log"), "noise\n");
+    let base = lab.rev("main");
+    let snapshot = take(&lab, &worktree);
+    assert!(snapshot.changed);
+    assert_eq!(snapshot.place, Place::Branch);
+    assert_eq!(snapshot.parent, Some(base.clone()));
+    assert_eq!(lab.rev("provost/t1"), snapshot.commit);
+    assert_eq!(lab.rev("provost/t1^{tree}"), snapshot.tree);
+    assert_eq!(lab.rev("main"), base);
+    assert_eq!(files(&lab, &snapshot), [".gitignore", "a.txt", "new/file"]);
+    assert_eq!(lab.user(&worktree.path, &["status", "--porcelain"]), "");
+    let shown = lab.user(&lab.top(), &["log", "-1", "--format=%an <%ae> %cn%n%B", "provost/t1"]);
+    assert_eq!(shown, "Provost <provost@localhost> Provost\nwork\n\nProvost-Session: s1");
+    assert_eq!(fs::read_to_string(worktree.path.join("debug.log")).unwrap(), "noise\n");
+}
+
+#[test]
+fn nothing_to_commit_is_head() {
+    let lab = Lab::new();
+    let worktree = lab.worktree();
+    let unchanged = take(&lab, &worktree);
+    assert!(!unchanged.changed);
+    assert_eq!(unchanged.commit, lab.rev("main"));
+    write(&worktree.path.join("a.txt"), "two\n");
+    let changed = take(&lab, &worktree);
+    let again = take(&lab, &worktree);
+    assert!(changed.changed && !again.changed);
+    assert_eq!(
+        (again.commit, again.tree, again.parent),
+        (changed.commit, changed.tree, changed.parent)
+    );
+}
+
+#[test]
+fn strange_names_links_and_modes_are_recorded_as_they_are() {
+    let lab = Lab::new();
+    let worktree = lab.worktree();
+    let names: [&[u8]; 5] = [b"-rf", b":(exclude)x", b"new\nline", b"raw-\xff", b"red\x1b[31m"];
+    for name in names {
+        fs::write(worktree.path.join(os(name)), "x").unwrap();
+    }
+    write(&lab.path("secret"), "outside");
+    symlink(lab.path("secret"), worktree.path.join("out")).unwrap();
+    symlink(lab.path("home"), worktree.path.join("outdir")).unwrap();
+    let snapshot = take(&lab, &worktree);
+    let listed = lab.user(&lab.top(), &["ls-tree", "-r", "--name-only", snapshot.commit.as_str()]);
+    assert_eq!(listed.lines().count(), 2 + names.len() + 2, "{listed}");
+    let link = lab.user(&lab.top(), &["ls-tree", snapshot.commit.as_str(), "out", "outdir"]);
+    assert!(link.lines().all(|line| line.starts_with("120000 blob")), "{link}");
+    let target = lab.user(&lab.top(), &["show", &format!("{}:out", snapshot.commit)]);
+    assert_eq!(target, lab.path("secret").to_str().unwrap());
+}
+
+#[test]
+fn a_detached_head_is_committed_on_and_kept() {
+    let lab = Lab::new();
+    let worktree = lab.worktree();
+    lab.user(&worktree.path, &["checkout", "-q", "--detach"]);
+    write(&worktree.path.join("a.txt"), "two\n");
+    let own = commit_all(&lab, &worktree.path, "agent's own");
+    let clean = take(&lab, &worktree);
+    assert_eq!((clean.changed, &clean.commit), (false, &own));
+    assert_eq!(clean.place, Place::Detached { kept: keep("k") });
+    assert_eq!(lab.rev("refs/provost/keep/k"), own);
+    write(&worktree.path.join("a.txt"), "three\n");
+    let dirty = take(&lab, &worktree);
+    assert_eq!(dirty.parent, Some(own));
+    assert_eq!(dirty.place, Place::Detached { kept: keep("k") });
+    assert_eq!(lab.rev("refs/provost/keep/k"), dirty.commit);
+    assert_eq!(lab.user(&worktree.path, &["rev-parse", "HEAD"]), dirty.commit.as_str());
+    assert_eq!(lab.rev("provost/t1"), lab.rev("main"));
+}
+
+#[test]
+fn a_keep_ref_never_lets_go_of_another_commit() {
+    let lab = Lab::new();
+    let worktree = lab.worktree();
+    lab.user(&worktree.path, &["checkout", "-q", "--detach"]);
+    write(&worktree.path.join("a.txt"), "one way\n");
+    let first = take(&lab, &worktree);
+    lab.user(&worktree.path, &["reset", "-q", "--hard", "main"]);
+    write(&worktree.path.join("a.txt"), "another way\n");
+    let second = take(&lab, &worktree);
+    assert_eq!(second.place, Place::Detached { kept: keep("k-2") });
+    assert_eq!(lab.rev("refs/provost/keep/k"), first.commit);
+    assert_eq!(lab.rev("refs/provost/keep/k-2"), second.commit);
+}
+
+#[test]
+fn another_branch_is_committed_on_and_kept() {
+    let lab = Lab::new();
+    let worktree = lab.worktree();
+    lab.user(&worktree.path, &["checkout", "-q", "-b", "agents-idea"]);
+    write(&worktree.path.join("a.txt"), "two\n");
+    let snapshot = take(&lab, &worktree);
+    let Place::OtherBranch { name, kept } = &snapshot.place else { panic!("{snapshot:?}") };
+    assert_eq!(name.to_string(), "refs/heads/agents-idea");
+    assert_eq!(kept, &keep("k"));
+    assert_eq!(lab.rev("agents-idea"), snapshot.commit);
+    assert_eq!(lab.rev("refs/provost/keep/k"), snapshot.commit);
+    assert_eq!(lab.rev("provost/t1"), lab.rev("main"));
+}
+
+#[test]
+fn an_orphan_branch_is_begun() {
+    let lab = Lab::new();
+    let worktree = lab.worktree();
+    lab.user(&worktree.path, &["checkout", "-q", "--orphan", "fresh"]);
+    let snapshot = take(&lab, &worktree);
+    assert_eq!((snapshot.parent, snapshot.changed), (None, true));
+    assert_eq!(lab.rev("fresh"), snapshot.commit);
+}
+
+#[test]
+fn a_merge_under_way_is_kept_beside_and_can_go_on() {
+    let lab = Lab::new();
+    let worktree = conflict(&lab);
+    let (merge, _) = lab.try_user(&worktree.path, &["merge", "-q", "main"]);
+    assert_eq!(merge, None);
+    let before = fs::read(worktree.git_dir.join("index")).unwrap();
+    let head = lab.rev("provost/t1");
+    let snapshot = take(&lab, &worktree);
+    let beside = Place::Beside { kept: keep("k"), ongoing: Some(Ongoing::Merge) };
+    assert_eq!(snapshot.place, beside);
+    assert_eq!(lab.rev("refs/provost/keep/k"), snapshot.commit);
+    let parents = lab.user(&lab.top(), &["log", "-1", "--format=%P", snapshot.commit.as_str()]);
+    assert_eq!(parents, format!("{head} {}", lab.rev("main")));
+    let text = lab.user(&lab.top(), &["show", &format!("{}:a.txt", snapshot.commit)]);
+    assert!(text.contains("<<<<<<<"), "{text}");
+    assert_eq!(lab.rev("provost/t1"), head);
+    assert_eq!(fs::read(worktree.git_dir.join("index")).unwrap(), before);
+    assert_eq!(take(&lab, &worktree).commit, snapshot.commit);
+    write(&worktree.path.join("a.txt"), "resolved\n");
+    lab.user(&worktree.path, &["commit", "-qam", "merged"]);
+    assert_eq!(take(&lab, &worktree).place, Place::Branch);
+}
+
+#[test]
+fn a_rebase_under_way_is_kept_beside_and_can_go_on() {
+    let lab = Lab::new();
+    let worktree = conflict(&lab);
+    let (rebase, _) = lab.try_user(&worktree.path, &["rebase", "-q", "main"]);
+    assert_eq!(rebase, None);
+    let snapshot = take(&lab, &worktree);
+    assert!(
+        matches!(snapshot.place, Place::Beside { ongoing: Some(Ongoing::Rebase), .. }),
+        "{snapshot:?}"
+    );
+    write(&worktree.path.join("a.txt"), "resolved\n");
+    lab.user(&worktree.path, &["add", "a.txt"]);
+    lab.user(&worktree.path, &["rebase", "--continue"]);
+    assert_eq!(take(&lab, &worktree).place, Place::Branch);
+}
+
+#[test]
+fn flags_of_the_index_hide_nothing() {
+    let lab = Lab::new();
+    lab.write("b.txt", "one\n");
+    lab.commit_all("second");
+    let worktree = lab.worktree();
+    lab.user(&worktree.path, &["update-index", "--assume-unchanged", "a.txt"]);
+    lab.user(&worktree.path, &["update-index", "--skip-worktree", "b.txt"]);
+    write(&worktree.path.join("a.txt"), "hidden change\n");
+    write(&worktree.path.join("b.txt"), "hidden change\n");
+    let snapshot = take(&lab, &worktree);
+    for name in ["a.txt", "b.txt"] {
+        let text = lab.user(&lab.top(), &["show", &format!("{}:{name}", snapshot.commit)]);
+        assert_eq!(text, "hidden change", "{name}");
+    }
+}
+
+#[test]
+fn a_repository_inside_is_left_out_and_named() {
+    let lab = Lab::new();
+    let worktree = lab.worktree();
+    for name in ["no-commits", "with\ncommit"] {
+        fs::create_dir(worktree.path.join(name)).unwrap();
+        lab.user(&worktree.path.join(name), &["init", "-q"]);
+        write(&worktree.path.join(name).join("file"), "x");
+    }
+    commit_all(&lab, &worktree.path.join("with\ncommit"), "inner");
+    write(&worktree.path.join("a.txt"), "two\n");
+    let snapshot = take(&lab, &worktree);
+    let left_out: Vec<String> = snapshot.left_out.iter().map(ToString::to_string).collect();
+    assert_eq!(left_out, ["no-commits/", "with\\ncommit/"]);
+    assert_eq!(files(&lab, &snapshot), [".gitignore", "a.txt"]);
+}
+
+#[test]
+fn a_submodule_that_moved_is_recorded_at_its_new_commit() {
+    let lab = Lab::new();
+    lab.add_submodule();
+    let worktree = lab.worktree();
+    lab.user(&worktree.path, &["submodule", "--quiet", "update", "--init"]);
+    let inner = worktree.path.join("sub");
+    write(&inner.join("inner.txt"), "moved\n");
+    let moved = commit_all(&lab, &inner, "moved");
+    let snapshot = take(&lab, &worktree);
+    assert!(snapshot.changed);
+    let link = lab.user(&lab.top(), &["ls-tree", snapshot.commit.as_str(), "sub"]);
+    assert_eq!(link, format!("160000 commit {moved}\tsub"));
+}
+
+#[test]
+fn a_deleted_git_file_does_not_lead_to_a_repository_above() {
+    let lab = Lab::new();
+    let worktree = lab.worktree();
+    // The directory above the worktree is a repository too, as a home may be.
+    lab.user(&lab.path("trees"), &["init", "-q", "-b", "above"]);
+    fs::remove_file(worktree.path.join(".git")).unwrap();
+    write(&worktree.path.join("a.txt"), "two\n");
+    let snapshot = take(&lab, &worktree);
+    assert_eq!(lab.rev("provost/t1"), snapshot.commit);
+    assert_eq!(lab.try_user(&lab.path("trees"), &["rev-parse", "--verify", "HEAD"]).0, None);
+}
+
+#[test]
+fn a_lock_left_behind_does_not_prevent_a_snapshot() {
+    let lab = Lab::new();
+    let worktree = lab.worktree();
+    write(&worktree.git_dir.join("index.lock"), "");
+    write(&worktree.path.join("a.txt"), "two\n");
+    let snapshot = take(&lab, &worktree);
+    assert!(snapshot.stale_index.as_ref().unwrap().contains("index.lock"), "{snapshot:?}");
+    assert_eq!(lab.rev("provost/t1"), snapshot.commit);
+    fs::remove_file(worktree.git_dir.join("index.lock")).unwrap();
+    let again = take(&lab, &worktree);
+    assert_eq!((again.changed, again.stale_index), (false, None));
+    assert_eq!(lab.user(&worktree.path, &["status", "--porcelain"]), "");
+}
+
+#[test]
+fn no_temporary_index_is_left_behind() {
+    let lab = Lab::new();
+    take(&lab, &lab.worktree());
+    assert_eq!(fs::read_dir(lab.path("scratch")).unwrap().count(), 0);
+}
+
+fn take(lab: &Lab, worktree: &Worktree) -> Snapshot {
+    snapshot_worktree(&lab.git, worktree, &says("work"), &keep("k")).unwrap()
+}
+
+fn files(lab: &Lab, snapshot: &Snapshot) -> Vec<String> {
+    let listed = lab.user(&lab.top(), &["ls-tree", "-r", "--name-only", snapshot.commit.as_str()]);
+    listed.lines().map(str::to_owned).collect()
+}
+
+/// A worktree whose branch changes `a.txt` in another way than `main` does.
+fn conflict(lab: &Lab) -> Worktree {
+    let worktree = lab.worktree();
+    write(&worktree.path.join("a.txt"), "theirs\n");
+    commit_all(lab, &worktree.path, "on the branch");
+    lab.write("a.txt", "ours\n");
+    lab.commit_all("on main");
+    worktree
+}

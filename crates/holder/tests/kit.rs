@@ -1,0 +1,191 @@
+//! What all tests share: launches in a directory of their own, bounded waits, and reading the journal.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus};
+use std::time::Duration;
+
+use provost_holder::client::Error;
+use provost_holder::journal::{Channel, Frame, Opened, Reader};
+use provost_holder::wire::{Data, Limited, Op, Reply, State};
+use provost_holder::{
+    ExitRecord, Gone, Held, HoldSpec, Link, Looked, StdinMode, look, start, tree,
+};
+use rustix::event::poll;
+use rustix::time::{ClockId, Timespec, clock_gettime};
+use tempfile::TempDir;
+
+/// No wait in these tests takes longer.
+const PATIENCE_S: i64 = 60;
+
+pub(crate) fn program() -> Vec<OsString> {
+    vec![env!("CARGO_BIN_EXE_hold-for-tests").into()]
+}
+
+/// A launch that leaves nothing behind, however its test ends.
+pub(crate) struct Launch {
+    pub(crate) dir: PathBuf,
+    pub(crate) key: String,
+    holder: Option<Child>,
+    _temp: TempDir,
+}
+
+/// A spec for a shell script, with a key that no other test has.
+pub(crate) fn sh(script: &str) -> HoldSpec {
+    command(&["sh", "-c", script])
+}
+
+pub(crate) fn command(argv: &[&str]) -> HoldSpec {
+    let argv = argv.iter().map(|arg| (*arg).to_owned()).collect();
+    let mut spec = HoldSpec::new("", argv, "/");
+    spec.env = vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())];
+    spec
+}
+
+pub(crate) fn with_pipe(spec: HoldSpec) -> HoldSpec {
+    HoldSpec { stdin: StdinMode::Pipe, ..spec }
+}
+
+impl Launch {
+    /// Starts a holder; the spec's key is replaced by one of the launch's own.
+    pub(crate) fn start(spec: HoldSpec) -> Self {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = temp.path().join("launch");
+        Self::start_at(temp, dir, spec)
+    }
+
+    pub(crate) fn start_at(temp: TempDir, dir: PathBuf, mut spec: HoldSpec) -> Self {
+        spec.key = format!("test-{}", temp.path().display());
+        let started = start(&program(), &dir, &spec).unwrap();
+        Self { dir, key: spec.key, holder: Some(started.holder), _temp: temp }
+    }
+
+    /// Takes over a holder that the test started in a way of its own.
+    pub(crate) fn adopt(temp: TempDir, dir: PathBuf, key: String, holder: Child) -> Self {
+        Self { dir, key, holder: Some(holder), _temp: temp }
+    }
+
+    pub(crate) fn link(&self) -> Link {
+        let link = Link::connect(&self.dir).unwrap();
+        link.set_timeout(Duration::from_secs(PATIENCE_S as u64)).unwrap();
+        link
+    }
+
+    pub(crate) fn holder_pid(&self) -> u32 {
+        self.holder.as_ref().unwrap().id()
+    }
+
+    pub(crate) fn held(&self) -> Held {
+        let looked = look(&self.dir).unwrap();
+        let Looked::Alive { held } = looked else { panic!("not alive: {looked:?}") };
+        held
+    }
+
+    /// Waits for the holder to leave, which it does when the tree is gone.
+    pub(crate) fn wait(&mut self) -> (ExitRecord, Gone) {
+        assert!(self.wait_for_holder().success());
+        let looked = look(&self.dir).unwrap();
+        let Looked::Ended { exit, gone: Some(gone), .. } = looked else {
+            panic!("not ended: {looked:?}")
+        };
+        (exit, gone)
+    }
+
+    pub(crate) fn wait_for_holder(&mut self) -> ExitStatus {
+        let holder = self.holder.as_mut().unwrap();
+        let mut status = None;
+        until("the holder leaves", || {
+            status = holder.try_wait().unwrap();
+            status.is_some()
+        });
+        status.unwrap()
+    }
+
+    pub(crate) fn kill_holder(&mut self) {
+        let holder = self.holder.as_mut().unwrap();
+        holder.kill().unwrap();
+        holder.wait().unwrap();
+    }
+
+    pub(crate) fn frames(&self) -> Vec<Frame> {
+        frames(&self.dir)
+    }
+
+    pub(crate) fn output(&self, channel: Channel) -> Vec<u8> {
+        let of_channel = self.frames().into_iter().filter(|frame| frame.channel == channel);
+        of_channel.flat_map(|frame| frame.payload).collect()
+    }
+
+    /// Waits for this text on the command's standard output.
+    pub(crate) fn wait_for_output(&self, text: &str) {
+        until("the command says it", || {
+            String::from_utf8_lossy(&self.output(Channel::Stdout)).contains(text)
+        });
+    }
+
+    /// The file in the launch's temporary directory.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.parent().unwrap().join(name)
+    }
+}
+
+impl Drop for Launch {
+    fn drop(&mut self) {
+        if let Some(mut holder) = self.holder.take()
+            && !matches!(holder.try_wait(), Ok(Some(_)))
+        {
+            holder.kill().ok();
+            holder.wait().ok();
+        }
+        tree::end_survivors(&self.key, Duration::ZERO).ok();
+    }
+}
+
+pub(crate) fn frames(dir: &Path) -> Vec<Frame> {
+    match Reader::open(&dir.join("journal"), 0).unwrap() {
+        Opened::At(reader) => reader.map(Result::unwrap).collect(),
+        Opened::Lost { end } => panic!("lost at {end}"),
+    }
+}
+
+pub(crate) fn write(link: &mut Link, key: &str, bytes: &[u8]) -> Result<Reply, Error> {
+    link.request(write_op(key, bytes))
+}
+
+pub(crate) fn write_op(key: &str, bytes: &[u8]) -> Op {
+    Op::Write { key: key.into(), data: Data(bytes.to_vec()), secret: false }
+}
+
+pub(crate) fn state(link: &mut Link) -> State {
+    link.request(Op::Ping).unwrap().state.unwrap()
+}
+
+pub(crate) fn wait_limited(link: &mut Link, limited: Limited) {
+    until("the holder is limited", || state(link).limited == Some(limited));
+}
+
+/// Waits for a condition, within bounds.
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = now().tv_sec + PATIENCE_S;
+    while !holds() {
+        assert!(now().tv_sec < end, "waited in vain until {what}");
+        pause(Duration::from_millis(5));
+    }
+}
+
+/// Lets time pass where time itself is what is observed.
+pub(crate) fn pause(duration: Duration) {
+    let duration = Timespec::try_from(duration).unwrap();
+    poll(&mut [], Some(&duration)).unwrap();
+}
+
+/// The value of a line like `VmHWM:   123 kB` in a file of a process.
+pub(crate) fn proc_value(pid: u32, file: &str, name: &str) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    line.trim_start_matches(':').split_whitespace().next().unwrap().parse().unwrap()
+}
+
+fn now() -> Timespec {
+    clock_gettime(ClockId::Monotonic)
+}

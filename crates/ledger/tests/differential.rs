@@ -1,0 +1,149 @@
+//! Random batches on both implementations: the same answers, the same state.
+
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+use provost_ledger::{
+    AppendError, ArchiveError, Batch, CardQuery, Idempotency, Ledger, MemLedger, NewEvent, Owed,
+    ReadLedger, Show, Snapshot, StreamWrite, Visit, export,
+};
+
+use crate::common::{at, id, open_fast};
+
+#[derive(Clone, Debug)]
+enum Step {
+    Append(Batch),
+    Archive(Vec<u8>),
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, rng_seed: RngSeed::Fixed(SEED), ..ProptestConfig::default() })]
+
+    #[test]
+    fn both_implementations_agree(steps in prop::collection::vec(step(), 1..40)) {
+        let dir = tempfile::tempdir().unwrap();
+        let mut mem = MemLedger::new();
+        let mut sqlite = open_fast(dir.path());
+        for step in steps {
+            let step = with_likely_versions(step, &mem);
+            prop_assert_eq!(carry_out(&mut mem, &step), carry_out(&mut sqlite, &step));
+            prop_assert_eq!(picture(&mem), picture(&sqlite));
+        }
+        drop(sqlite);
+        prop_assert_eq!(picture(&mem), picture(&open_fast(dir.path())));
+    }
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        9 => batches().prop_map(Step::Append),
+        1 => prop::collection::vec(0..STREAMS, 0..3).prop_map(Step::Archive),
+    ]
+}
+
+const STREAMS: u8 = 5;
+/// Another seed means other batches; a failure is found again under the same one.
+const SEED: u64 = 1;
+
+fn batches() -> impl Strategy<Value = Batch> {
+    let replies = prop::collection::vec((0..12_u8, 0..3_u8), 0..2);
+    let replies = prop_oneof![3 => Just(Vec::new()), 1 => replies];
+    (0..100_i64, prop::collection::vec(writes(), 0..4), replies).prop_map(
+        |(ms, writes, replies)| {
+            let idempotency = replies
+                .into_iter()
+                .map(|(key, reply)| Idempotency {
+                    key: format!("k{key}"),
+                    reply: reply.to_string(),
+                })
+                .collect();
+            Batch { at: at(ms), writes, idempotency }
+        },
+    )
+}
+
+fn writes() -> impl Strategy<Value = StreamWrite> {
+    let owed = prop::collection::vec((0..4_u8, prop::option::of(0..50_u64)), 0..3);
+    let events = prop::collection::vec((0..3_u8, 1..3_u16), 0..4);
+    let snapshot = prop::option::weighted(0.2, 0..9_u32);
+    // 0 stands for the right version, which `with_likely_versions` fills in.
+    (0..STREAMS, prop_oneof![6 => Just(0), 1 => 1..4_u64], events, any::<bool>(), owed, snapshot)
+        .prop_map(|(stream, expected, events, open, owed, snapshot)| StreamWrite {
+            stream: name(stream),
+            expected,
+            events: events.into_iter().map(|(k, v)| new_event(k, v)).collect(),
+            open,
+            owed: owed.into_iter().map(|(k, due)| new_owed(k, due)).collect(),
+            card: open.then(|| format!("{{\"s\":{stream}}}")),
+            snapshot: snapshot.map(|n| Snapshot { fold_version: n, data: n.to_string() }),
+        })
+}
+
+fn name(stream: u8) -> provost_ledger::StreamId {
+    id(&format!("{}/{stream}", if stream.is_multiple_of(2) { "session" } else { "run" }))
+}
+
+fn new_event(kind: u8, v: u16) -> NewEvent {
+    NewEvent {
+        kind: format!("kind{kind}"),
+        v,
+        actor: "user/1".to_owned(),
+        data: format!("[{kind}]"),
+    }
+}
+
+fn new_owed(key: u8, due: Option<u64>) -> Owed {
+    Owed { key: format!("o{key}"), kind: "effect".to_owned(), due_mono_ms: due }
+}
+
+fn with_likely_versions(step: Step, ledger: &MemLedger) -> Step {
+    let Step::Append(mut batch) = step else { return step };
+    for write in batch.writes.iter_mut().filter(|w| w.expected == 0) {
+        write.expected = ledger.stream(&write.stream).unwrap().map_or(0, |s| s.head.version);
+    }
+    Step::Append(batch)
+}
+
+/// What a step answers, in words that do not depend on the implementation.
+fn carry_out(ledger: &mut impl Ledger, step: &Step) -> String {
+    match step {
+        Step::Append(batch) => match ledger.append(batch.clone()) {
+            Err(AppendError::Storage(error)) => panic!("{error}"),
+            answer => format!("{answer:?}"),
+        },
+        Step::Archive(streams) => {
+            let streams: Vec<_> = streams.iter().map(|s| name(*s)).collect();
+            match ledger.archive(&streams) {
+                Err(ArchiveError::Storage(error)) => panic!("{error}"),
+                answer => format!("{:?}", answer.map(|a| (a.streams, a.records))),
+            }
+        }
+    }
+}
+
+/// Everything that can be read.
+fn picture(ledger: &dyn ReadLedger) -> String {
+    let mut cards = Vec::new();
+    for (kind, show) in
+        [("session", Show::OpenFirst), ("run", Show::OpenFirst), ("run", Show::ClosedOnly)]
+    {
+        let query = CardQuery { kind, show, after: None, limit: 3 };
+        let next = ledger
+            .cards(query, &mut |card| {
+                cards.push(format!("{card:?}"));
+                Visit::Continue(())
+            })
+            .unwrap();
+        cards.push(format!("{next:?}"));
+    }
+    let states: Vec<_> = (0..STREAMS).map(|s| ledger.stream(&name(s)).unwrap()).collect();
+    let mut text = Vec::new();
+    export(ledger, &mut text).unwrap();
+    format!(
+        "{cards:#?} {states:#?} {:#?} {:#?} {:#?} {:#?} {}",
+        ledger.open_streams().unwrap(),
+        ledger.due(25).unwrap(),
+        ledger.archivable(at(50).wall_ms, 2).unwrap(),
+        ledger.read_after(3, 5).unwrap(),
+        String::from_utf8(text).unwrap(),
+    )
+}

@@ -1,0 +1,150 @@
+//! Export and import: the same ledger on the other side, and nothing from a damaged file.
+
+use std::io::{BufReader, Read};
+
+use provost_ledger::{
+    ImportError, Ledger, LineError, MAX_LINE_BYTES, ReadLedger, SqliteLedger, SqliteReader, export,
+    verify,
+};
+
+use crate::common::{add, all_records, batch, event_with, fold, id, open_fast, reply, told, write};
+
+#[test]
+fn an_import_exports_the_same() {
+    let (dir, text) = exported();
+    let other = tempfile::tempdir().unwrap();
+    let mut ledger = open_fast(other.path());
+    let counts = ledger.import(&mut text.as_bytes(), &|_, _| true, &mut fold).unwrap();
+    assert_eq!((counts.streams, counts.records, counts.replies), (3, 7, 2));
+    assert_eq!(export_of(&ledger), text);
+    let original = open_fast(dir.path());
+    assert_eq!(ledger.open_streams().unwrap().len(), original.open_streams().unwrap().len());
+    assert_eq!(ledger.due(u64::MAX).unwrap(), original.due(u64::MAX).unwrap());
+    assert_eq!(ledger.last_seq().unwrap(), original.last_seq().unwrap());
+    let next = add(&mut ledger, "session/c", &["y"]);
+    assert_eq!(next.first_seq(), original.last_seq().unwrap() + 1);
+    drop(ledger);
+    let report = verify(&SqliteReader::open(other.path()).unwrap(), &mut fold).unwrap();
+    assert!(report.is_clean(), "{report:?}");
+}
+
+#[test]
+fn lines_are_json_with_a_header_and_an_end() {
+    let (_dir, text) = exported();
+    let lines: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines[0]["format"], "provost-ledger");
+    assert_eq!(lines[0]["version"], 1);
+    assert_eq!(lines[1]["record"]["data"]["text"], "zwölf\n");
+    let end = &lines[lines.len() - 1]["end"];
+    assert_eq!(
+        (&end["streams"], &end["records"], &end["replies"]),
+        (&3.into(), &7.into(), &2.into())
+    );
+}
+
+#[test]
+fn a_cut_off_file_is_refused_wherever_it_is_cut() {
+    let (_dir, text) = exported();
+    for end in (0..text.len() - 1).step_by(7).chain([text.len() - 1]) {
+        let error = refused(&text.as_bytes()[..end]);
+        let whole = text.as_bytes()[..end].iter().filter(|b| **b == b'\n').count();
+        let line = format!("line {}:", whole + 1);
+        assert!(told(&error).starts_with(&line), "cut at {end}: {}", told(&error));
+    }
+}
+
+#[test]
+fn an_altered_file_is_refused_with_the_line() {
+    let (_dir, text) = exported();
+    for position in (0..text.len()).step_by(11) {
+        let mut bytes = text.clone().into_bytes();
+        bytes[position] ^= 1;
+        let line = text.as_bytes()[..position].iter().filter(|b| **b == b'\n').count() + 1;
+        let error = told(&refused(&bytes));
+        assert!(error.starts_with(&format!("line {line}:")), "changed at {position}: {error}");
+    }
+}
+
+#[test]
+fn removed_exchanged_and_added_lines_are_refused() {
+    let (_dir, text) = exported();
+    let lines: Vec<&str> = text.lines().collect();
+    let joined = |lines: &[&str]| lines.join("\n") + "\n";
+    let mut removed = lines.clone();
+    removed.remove(3);
+    let mut exchanged = lines.clone();
+    exchanged.swap(2, 3);
+    let mut added = lines.clone();
+    added.push(lines[1]);
+    for (name, bad, line) in
+        [("removed", removed, 4), ("exchanged", exchanged, 3), ("added", added, 12)]
+    {
+        let error = told(&refused(joined(&bad).as_bytes()));
+        assert!(error.starts_with(&format!("line {line}:")), "{name}: {error}");
+    }
+}
+
+#[test]
+fn other_texts_and_endless_lines_are_refused() {
+    for bad in ["", "\n", "{}\n", "hello\n", "\u{feff}{}\n"] {
+        let error = told(&refused(bad.as_bytes()));
+        assert!(error.starts_with("line 1:"), "{bad:?}: {error}");
+    }
+    let mut endless = BufReader::new(std::io::repeat(b'x').take(100 * MAX_LINE_BYTES as u64));
+    let dir = tempfile::tempdir().unwrap();
+    let error = open_fast(dir.path()).import(&mut endless, &|_, _| true, &mut fold).unwrap_err();
+    assert!(matches!(error, ImportError::Line(LineError::TooLong { line: 1 })), "{error:?}");
+}
+
+#[test]
+fn unknown_kinds_and_refusing_folds_leave_it_empty() {
+    let (_dir, text) = exported();
+    let dir = tempfile::tempdir().unwrap();
+    let mut ledger = open_fast(dir.path());
+    let known = &|kind: &str, _| kind != "close";
+    let error = ledger.import(&mut text.as_bytes(), known, &mut fold).unwrap_err();
+    assert!(told(&error).contains("line 4: this program does not know `close`"), "{error}");
+    let mut no = |_: &_, _: &[_]| Err("no".to_owned());
+    let error = ledger.import(&mut text.as_bytes(), &|_, _| true, &mut no).unwrap_err();
+    assert!(matches!(error, ImportError::Fold { .. }), "{error:?}");
+    assert_eq!((ledger.last_seq().unwrap(), all_records(&ledger).len()), (0, 0));
+    ledger.import(&mut text.as_bytes(), &|_, _| true, &mut fold).unwrap();
+    let again = ledger.import(&mut text.as_bytes(), &|_, _| true, &mut fold).unwrap_err();
+    assert!(matches!(again, ImportError::NotEmpty), "{again:?}");
+}
+
+/// A ledger with an archived stream, a stream that owes, awkward text, and a counter ahead of the records.
+fn exported() -> (tempfile::TempDir, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let mut ledger = open_fast(dir.path());
+    let said = event_with("said", r#"{"text": "zwölf\n", "n": 1.50}"#);
+    let mut first = batch(vec![write(&ledger, "session/a", &[said])]);
+    first.idempotency = vec![reply("k2", r#"{"ok": true}"#), reply("k1", "null")];
+    ledger.append(first).unwrap();
+    add(&mut ledger, "session/b", &["x"]);
+    add(&mut ledger, "session/a", &["x", "close"]);
+    add(&mut ledger, "session/b", &["owe:k", "time:t"]);
+    add(&mut ledger, "session/c", &["x"]);
+    ledger.archive(&[id("session/a")]).unwrap();
+    let text = export_of(&ledger);
+    (dir, text)
+}
+
+fn export_of(ledger: &SqliteLedger) -> String {
+    let mut out = Vec::new();
+    export(ledger, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+/// Imports into an empty ledger, which must stay empty.
+fn refused(bytes: &[u8]) -> ImportError {
+    let dir = tempfile::tempdir().unwrap();
+    let mut ledger = open_fast(dir.path());
+    let mut input = bytes;
+    let result = ledger.import(&mut input, &|_, _| true, &mut fold);
+    let error = result.expect_err("a bad file was imported");
+    assert!(matches!(error, ImportError::Line(_)), "{error:?}");
+    assert_eq!((ledger.last_seq().unwrap(), ledger.open_streams().unwrap().len()), (0, 0));
+    error
+}

@@ -1,0 +1,164 @@
+//! The command line: what there is, and which command runs.
+
+use std::{
+    ffi::{OsStr, OsString},
+    path::Path,
+    process::ExitCode,
+};
+
+use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
+
+use crate::{
+    commands::{
+        answer, cancel, completions, config, daemon, doctor, events, exit_codes, gc, ledger, limit, logs,
+        ls, report, resolve, send, spawn, status, stop,
+    },
+    context::Context,
+    error::{Error, usage},
+    ui,
+};
+
+/// The subcommand under which this program is a holder. It is called by the daemon only, and before
+/// anything else is set up, for there may be very many holders.
+pub(crate) const HOLD: &str = "hold";
+
+/// How a command ends: with its exit code, or not well.
+pub(crate) type Outcome = Result<ExitCode, Error>;
+
+/// Supervise coding agents: start them, know what is true about them, check their work
+#[derive(Debug, Parser)]
+#[command(
+    name = "provost",
+    version,
+    disable_help_subcommand = false,
+    after_help = "Examples:\n  provost spawn -- make test\n  provost spawn --agent codex --worktree --check 'cargo test' 'Fix the build'\n  provost ls\n  provost status ID --why\n  provost help exit-codes"
+)]
+pub(crate) struct Cli {
+    /// Print one JSON object instead of text for people
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Spawn(Box<spawn::SpawnArgs>),
+    Ls(ls::LsArgs),
+    Status(status::StatusArgs),
+    Logs(logs::LogsArgs),
+    Events(events::EventsArgs),
+    Send(send::SendArgs),
+    Answer(answer::AnswerArgs),
+    Stop(stop::StopArgs),
+    Cancel(cancel::CancelArgs),
+    Resolve(resolve::ResolveArgs),
+    Limit(limit::LimitArgs),
+    Report(report::ReportArgs),
+    Gc(gc::GcArgs),
+    Doctor(doctor::DoctorArgs),
+    Config(config::ConfigArgs),
+    Ledger(ledger::LedgerArgs),
+    Daemon(daemon::DaemonArgs),
+    Completions(completions::CompletionsArgs),
+    #[command(hide = true)]
+    ExitCodes(exit_codes::ExitCodesArgs),
+}
+
+/// Runs the command that this process was called with.
+pub(crate) fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    if let [_, command, dir] = arguments.as_slice()
+        && command == OsStr::new(HOLD)
+    {
+        return provost_holder::hold(Path::new(dir), std::io::stdin());
+    }
+    match Cli::try_parse_from(&arguments) {
+        Ok(cli) => run(cli),
+        Err(error) => not_parsed(&error, &arguments),
+    }
+}
+
+pub(crate) fn command() -> clap::Command {
+    Cli::command()
+}
+
+fn run(cli: Cli) -> ExitCode {
+    let context = Context::new(cli.json);
+    match dispatch(&context, cli.command) {
+        Ok(code) => code,
+        Err(error) => ExitCode::from(context.ui.fail(&error)),
+    }
+}
+
+fn dispatch(context: &Context, command: Command) -> Outcome {
+    match command {
+        Command::Spawn(args) => spawn::run(context, &args),
+        Command::Ls(args) => ls::run(context, &args),
+        Command::Status(args) => status::run(context, &args),
+        Command::Logs(args) => logs::run(context, &args),
+        Command::Events(args) => events::run(context, &args),
+        Command::Send(args) => send::run(context, &args),
+        Command::Answer(args) => answer::run(context, &args),
+        Command::Stop(args) => stop::run(context, &args),
+        Command::Cancel(args) => cancel::run(context, &args),
+        Command::Resolve(args) => resolve::run(context, &args),
+        Command::Limit(args) => limit::run(context, &args),
+        Command::Report(args) => report::run(context, &args),
+        Command::Gc(args) => gc::run(context, &args),
+        Command::Doctor(args) => doctor::run(context, &args),
+        Command::Config(args) => config::run(context, &args),
+        Command::Ledger(args) => ledger::run(context, &args),
+        Command::Daemon(args) => daemon::run(context, &args),
+        Command::Completions(args) => completions::run(context, &args),
+        Command::ExitCodes(args) => exit_codes::run(context, &args),
+    }
+}
+
+/// Answers what could not be parsed: help that was asked for is no error.
+fn not_parsed(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
+    let asked_for = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    if !asked_for && wants_json(arguments) {
+        let text = error.render().to_string();
+        let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end().to_owned();
+        let error = usage(text).next("provost --help");
+        return ExitCode::from(Context::new(true).ui.fail(&error.into()));
+    }
+    // Whether or not it could be shown, the exit code says the same.
+    drop(ui::parser_says(error));
+    ExitCode::from(if asked_for { 0 } else { 2 })
+}
+
+fn wants_json(arguments: &[OsString]) -> bool {
+    arguments.iter().take_while(|argument| *argument != "--").any(|argument| argument == "--json")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parser_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_examples() {
+        fn walk(command: &clap::Command, path: &str) {
+            let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(examples.starts_with("Examples:\n  provost"), "{path} has no examples");
+            assert!(command.get_about().is_some(), "{path} says nothing about itself");
+            for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
+                walk(sub, &format!("{path} {}", sub.get_name()));
+            }
+        }
+        walk(&Cli::command(), "provost");
+    }
+
+    #[test]
+    fn json_behind_the_double_dash_is_the_commands_own() {
+        let arguments = |texts: &[&str]| texts.iter().map(OsString::from).collect::<Vec<_>>();
+        assert!(wants_json(&arguments(&["provost", "ls", "--json"])));
+        assert!(!wants_json(&arguments(&["provost", "spawn", "--", "x", "--json"])));
+    }
+}

@@ -1,0 +1,84 @@
+//! `provost answer`
+
+use clap::Args;
+use provost_api::{AnswerRequest, ApiError, Code, RequestRow, SessionRow};
+
+use super::{
+    change::{KeyArgs, change},
+    input,
+};
+use crate::{cli::Outcome, context::Context, error::usage, target, ui};
+
+/// Answer what a session's agent asked
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost answer 1a2b3c4d.q1 'Use PostgreSQL.'\n  provost answer 1a2b3c4d 'yes'\n  provost answer 1a2b3c4d.q2 --revision 3 - < secret"
+)]
+pub(crate) struct AnswerArgs {
+    /// The request, or the session if only one of its requests is open
+    request: String,
+    /// The answer; `-` takes it from standard input, as the answer to a secret question must be
+    text: String,
+    /// Answer only if the request still has this revision
+    #[arg(long, value_name = "N")]
+    revision: Option<u32>,
+    #[command(flatten)]
+    key: KeyArgs,
+}
+
+pub(crate) fn run(context: &Context, args: &AnswerArgs) -> Outcome {
+    let (session, no) = split(&args.request);
+    let row = target::find(&context.daemon()?, session)?;
+    let request = choose(&row, no)?;
+    if args.text != "-" && request.questions.iter().any(|question| question.secret) {
+        let message = "the question is secret, and arguments can be seen by others: give the answer on standard input";
+        let next = format!("provost answer {} --revision {} -", request.id, request.revision);
+        return Err(usage(message).next(next).into());
+    }
+    let answer = AnswerRequest {
+        request: request.id.clone(),
+        revision: args.revision.unwrap_or(request.revision),
+        text: input::text(&args.text)?,
+    };
+    change(context, &row.id, "answer", &answer, &args.key)
+}
+
+/// Splits `SESSION.qN`; without a number it is the session alone.
+fn split(request: &str) -> (&str, Option<u32>) {
+    let parts = request.rsplit_once(".q");
+    let numbered = parts.and_then(|(session, no)| Some((session, no.parse().ok()?)));
+    numbered.map_or((request, None), |(session, no)| (session, Some(no)))
+}
+
+fn choose(row: &SessionRow, no: Option<u32>) -> Result<&RequestRow, ApiError> {
+    let id = ui::short(&row.id);
+    let status = format!("provost status {id}");
+    match (no, row.requests.as_slice()) {
+        (Some(no), open) => open.iter().find(|request| split(&request.id).1 == Some(no)).ok_or_else(|| {
+            ApiError::new(Code::NotFound, format!("session {id} has no open request q{no}")).next(status)
+        }),
+        (None, [only]) => Ok(only),
+        (None, []) => {
+            let message = format!("session {id} waits for no answer");
+            Err(ApiError::new(Code::Refused, message).next(format!("provost send {id} TEXT")))
+        }
+        (None, several) => {
+            let error = usage(format!("session {id} has {} open requests; say which", several.len()));
+            Err(several.iter().fold(error, |error, request| {
+                error.next(format!("provost answer {} --revision {} TEXT", request.id, request.revision))
+            }))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_named_by_session_and_number() {
+        assert_eq!(split("deadbeef.q12"), ("deadbeef", Some(12)));
+        assert_eq!(split("deadbeef"), ("deadbeef", None));
+        assert_eq!(split("my.quest"), ("my.quest", None));
+    }
+}

@@ -1,0 +1,72 @@
+//! Texts and spans as people type them.
+
+use std::io::Read;
+
+use provost_api::ApiError;
+
+use crate::error::usage;
+
+/// The longest text that is taken from standard input or an argument.
+const MAX_TEXT: u64 = 512 << 10;
+
+/// Takes a text as given, or from standard input if it is `-`.
+pub(crate) fn text(given: &str) -> Result<String, ApiError> {
+    if given != "-" {
+        return checked(given.to_owned());
+    }
+    let mut bytes = Vec::new();
+    std::io::stdin()
+        .take(MAX_TEXT + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|why| usage(format!("cannot read standard input: {why}")))?;
+    let text = String::from_utf8(bytes).map_err(|_| usage("standard input is not UTF-8"))?;
+    checked(text.strip_suffix('\n').map(str::to_owned).unwrap_or(text))
+}
+
+fn checked(text: String) -> Result<String, ApiError> {
+    if text.len() as u64 > MAX_TEXT {
+        return Err(usage(format!("the text is longer than {MAX_TEXT} bytes")));
+    }
+    if text.trim().is_empty() {
+        return Err(usage("the text is empty"));
+    }
+    Ok(text)
+}
+
+/// Reads an age such as `30d`, `12h`, `15m` or `0s` into milliseconds.
+pub(crate) fn parse_age(text: &str) -> Result<u64, String> {
+    let expected = || format!("{text:?} is no age: expected a number and d, h, m or s, as in 30d");
+    let unit = text.chars().last().ok_or_else(expected)?;
+    let scale = match unit {
+        'd' => 86_400_000,
+        'h' => 3_600_000,
+        'm' => 60_000,
+        's' => 1000,
+        _ => return Err(expected()),
+    };
+    let number = &text[..text.len() - unit.len_utf8()];
+    let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    let number: u64 = digits.then(|| number.parse().ok()).flatten().ok_or_else(expected)?;
+    number.checked_mul(scale).ok_or_else(expected)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_have_a_unit() {
+        assert_eq!(parse_age("30d"), Ok(30 * 86_400_000));
+        assert_eq!(parse_age("0s"), Ok(0));
+        for text in ["", "d", "30", "-1d", "+1d", "1.5h", "1w", "99999999999999999999d", "1é"] {
+            assert!(parse_age(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_empty_or_endless_text_is_refused() {
+        assert!(text(" \n").is_err());
+        assert!(text(&"x".repeat(MAX_TEXT as usize + 1)).is_err());
+        assert_eq!(text("x").unwrap(), "x");
+    }
+}

@@ -1,0 +1,100 @@
+//! `provost ls`
+
+use std::process::ExitCode;
+
+use clap::{Args, builder::PossibleValuesParser};
+use provost_api::SessionRow;
+use provost_core::lifecycle::State;
+use serde::Deserialize;
+
+use crate::{cli::Outcome, clock, context::Context, settings, target, ui};
+
+/// List sessions: the live ones and the newest others, problems first
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost ls\n  provost ls --state needs_input\n  provost ls --project . --all\n  provost ls --json | jq '.sessions[].state'"
+)]
+pub(crate) struct LsArgs {
+    /// Only sessions with this role
+    #[arg(long)]
+    role: Option<String>,
+    /// Only sessions in this state
+    #[arg(long, value_parser = PossibleValuesParser::new(State::ALL.iter().map(|state| state.word())))]
+    state: Option<String>,
+    /// Only sessions of this repository, given by a directory in it
+    #[arg(long, value_name = "DIR")]
+    project: Option<String>,
+    /// All sessions that were ever recorded
+    #[arg(long, conflicts_with = "limit")]
+    all: bool,
+    /// At most so many
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    limit: u32,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct ListReply {
+    pub(super) sessions: Vec<SessionRow>,
+    #[serde(default)]
+    pub(super) more: bool,
+}
+
+pub(crate) fn run(context: &Context, args: &LsArgs) -> Outcome {
+    let path = path(args);
+    let client = context.daemon()?;
+    if context.ui.json {
+        context.ui.copy(&mut client.stream(&path, None)?.into_reader())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let reply: ListReply = client.get(&path)?;
+    if reply.sessions.is_empty() {
+        context.ui.talk("no sessions");
+        context.ui.next(&["provost spawn -- COMMAND".to_owned(), "provost ls --all".to_owned()]);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let more = reply.more;
+    context.ui.lines(&ui::session_lines(context.ui.paint, clock::now_ms(), reply.sessions))?;
+    if more {
+        context.ui.next(&["provost ls --all".to_owned(), "provost status ID".to_owned()]);
+    } else {
+        context.ui.next(&["provost status ID".to_owned(), "provost logs ID".to_owned()]);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn path(args: &LsArgs) -> String {
+    let limit = (!args.all).then(|| args.limit.to_string());
+    target::query(
+        "/v1/sessions",
+        &[
+            ("limit", limit),
+            ("all", args.all.then(|| "1".to_owned())),
+            ("role", args.role.clone()),
+            ("state", args.state.clone()),
+            ("project", args.project.as_deref().map(project)),
+        ],
+    )
+}
+
+/// Sessions keep the top of their repository, so a directory inside stands for it. What is no directory
+/// any more is compared as given.
+fn project(given: &str) -> String {
+    let found = std::fs::canonicalize(given).ok();
+    let top = found.map(|dir| settings::project_top(&dir).unwrap_or(dir));
+    top.map_or_else(|| given.to_owned(), |top| top.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_inside_stands_for_its_repository() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = std::fs::canonicalize(dir.path()).unwrap();
+        std::fs::create_dir_all(top.join("src")).unwrap();
+        std::fs::create_dir(top.join(".git")).unwrap();
+        assert_eq!(project(&top.join("src").display().to_string()), top.display().to_string());
+        assert_eq!(project("/gone/for/good"), "/gone/for/good");
+    }
+}

@@ -1,0 +1,48 @@
+//! `provost resolve`
+
+use clap::{Args, ValueEnum};
+use provost_api::ResolveRequest;
+
+use super::{
+    change::{KeyArgs, change},
+    input,
+};
+use crate::{cli::Outcome, context::Context};
+
+/// Correct an outcome: the operator decides, and says why
+///
+/// The sealed outcome stays on record; this appends another. Nobody can resolve to `succeeded`, which
+/// only checks can give.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost resolve 1a2b3c4d --as accepted --because 'read the diff, it is right'\n  provost resolve fixer --as failed --because 'it only deleted the test'"
+)]
+pub(crate) struct ResolveArgs {
+    /// The session: its id, the beginning or end of it, or its name
+    id: String,
+    /// The outcome that holds from now on
+    #[arg(long = "as", value_name = "OUTCOME")]
+    to: Outcomes,
+    /// Why, for the record
+    #[arg(long, value_name = "TEXT")]
+    because: String,
+    #[command(flatten)]
+    key: KeyArgs,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Outcomes {
+    Accepted,
+    Failed,
+    Cancelled,
+}
+
+pub(crate) fn run(context: &Context, args: &ResolveArgs) -> Outcome {
+    let to = match args.to {
+        Outcomes::Accepted => "accepted",
+        Outcomes::Failed => "failed",
+        Outcomes::Cancelled => "cancelled",
+    };
+    let request = ResolveRequest { to: to.to_owned(), because: input::text(&args.because)? };
+    change(context, &args.id, "resolve", &request, &args.key)
+}

@@ -1,0 +1,87 @@
+//! `provost status`
+
+use std::{collections::BTreeMap, process::ExitCode};
+
+use clap::Args;
+use provost_api::{Client, WhyReply};
+use serde_json::{Value, json};
+
+use super::{
+    change::next_commands,
+    ls::ListReply,
+};
+use crate::{cli::Outcome, clock, context::Context, error::Error, target, ui};
+
+/// Show what is true: of one session, or of all at a glance
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost status\n  provost status 1a2b3c4d\n  provost status 1a2b3c4d --why\n  provost status fixer --json | jq .session.state"
+)]
+pub(crate) struct StatusArgs {
+    /// The session: its id, the beginning or end of it, or its name
+    id: Option<String>,
+    /// Show the facts behind the state: what was said or seen, by whom and when
+    #[arg(long, requires = "id")]
+    why: bool,
+}
+
+pub(crate) fn run(context: &Context, args: &StatusArgs) -> Outcome {
+    let client = context.daemon()?;
+    match &args.id {
+        None => overview(context, &client)?,
+        Some(id) if args.why => why(context, &client, id)?,
+        Some(id) => one(context, &client, id)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn one(context: &Context, client: &Client, id: &str) -> Result<(), Error> {
+    let row = target::find(client, id)?;
+    let next = next_commands(&row);
+    if context.ui.json {
+        return context.ui.result(json!({"ok": true, "session": row}), &next);
+    }
+    context.ui.lines(&ui::card(context.ui.paint, clock::now_ms(), &row))?;
+    context.ui.next(&next);
+    Ok(())
+}
+
+fn why(context: &Context, client: &Client, id: &str) -> Result<(), Error> {
+    let reply: Value = client.get(&target::action(id, "why"))?;
+    let shown: Option<WhyReply> = serde_json::from_value(reply.clone()).ok();
+    let next = shown.as_ref().map(|why| next_commands(&why.session)).unwrap_or_default();
+    match (context.ui.json, shown) {
+        (true, _) | (false, None) => context.ui.result(reply, &next),
+        (false, Some(why)) => {
+            context.ui.lines(&ui::why(context.ui.paint, clock::now_ms(), &why))?;
+            context.ui.next(&next);
+            Ok(())
+        }
+    }
+}
+
+fn overview(context: &Context, client: &Client) -> Result<(), Error> {
+    let reply: ListReply = client.get("/v1/sessions?limit=50")?;
+    let rows = &reply.sessions;
+    let next = overview_next(rows.iter().any(|row| !row.requests.is_empty()), rows.is_empty());
+    if context.ui.json {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        rows.iter().for_each(|row| *counts.entry(row.state.as_str()).or_default() += 1);
+        let live: Vec<_> = rows.iter().filter(|row| !row.terminal).collect();
+        let requests: Vec<_> = rows.iter().flat_map(|row| &row.requests).collect();
+        let value = json!({"ok": true, "counts": counts, "live": live, "requests": requests, "more": reply.more});
+        return context.ui.result(value, &next);
+    }
+    context.ui.lines(&ui::overview(context.ui.paint, clock::now_ms(), rows))?;
+    context.ui.next(&next);
+    Ok(())
+}
+
+fn overview_next(asked: bool, empty: bool) -> Vec<String> {
+    let next: &[&str] = match (asked, empty) {
+        (true, _) => &["provost answer REQUEST TEXT", "provost status ID"],
+        (false, true) => &["provost spawn -- COMMAND", "provost doctor"],
+        (false, false) => &["provost status ID", "provost ls", "provost events -f"],
+    };
+    next.iter().map(|command| (*command).to_owned()).collect()
+}

@@ -1,0 +1,125 @@
+//! Clean-up: what a closed session left and nobody needs. Nothing that could lose work is touched.
+
+use std::path::{Path, PathBuf};
+
+use provost_api::{ApiError, Code, SessionRow};
+use provost_core::{ids::SessionId, session::Command};
+use provost_engine::shell::{Ask, Home, Listing};
+use provost_git::{BranchFate, BranchName, Git, Project, remove_worktree, removal_risk, worktree_find};
+use provost_ledger::SqliteReader;
+use serde_json::{Value, json};
+
+use super::server::Daemon;
+
+/// What a clean-up found.
+#[derive(Default)]
+struct Found {
+    removed: Vec<Value>,
+    kept: Vec<Value>,
+}
+
+/// Removes worktrees of sealed sessions that hold nothing unique, and output of sessions closed long ago.
+pub(crate) async fn collect(daemon: &Daemon, apply: bool, older_than_ms: i64) -> Result<Value, ApiError> {
+    let ledger = daemon.world.home.ledger();
+    let rows = blocking(move || sealed(&ledger)).await??;
+    let old = super::server::wall_ms().saturating_sub(older_than_ms);
+    let mut found = Found::default();
+    for row in rows {
+        if row.worktree.as_ref().is_some_and(|worktree| !worktree.removed) {
+            collect_worktree(daemon, &row, apply, &mut found).await?;
+        }
+        if row.sealed_at.is_some_and(|at| at < old) {
+            let (home, id) = (daemon.world.home.clone(), row.id.clone());
+            let gone = blocking(move || remove_output(&home, &id, apply)).await?;
+            found.removed.extend(gone.into_iter().map(|path| entry("output", &path, &row.id)));
+        }
+    }
+    Ok(json!({"ok": true, "applied": apply, "removed": found.removed, "kept": found.kept}))
+}
+
+fn sealed(ledger: &Path) -> Result<Vec<SessionRow>, ApiError> {
+    let told = |why: String| ApiError::new(Code::Storage, why).next("provost ledger verify");
+    let reader = SqliteReader::open(ledger).map_err(|why| told(why.to_string()))?;
+    let mut rows = Vec::new();
+    let all = Listing { limit: usize::MAX, ..Listing::default() };
+    all.visit(&reader, |card| {
+        // A card that cannot be read is not cleaned up after.
+        let row = serde_json::from_str::<SessionRow>(card).ok();
+        rows.extend(row.filter(|row| row.sealed && row.process != "alive"));
+        std::ops::ControlFlow::Continue(())
+    })
+    .map_err(|why| told(why.to_string()))?;
+    Ok(rows)
+}
+
+async fn collect_worktree(
+    daemon: &Daemon,
+    row: &SessionRow,
+    apply: bool,
+    found: &mut Found,
+) -> Result<(), ApiError> {
+    let Some(worktree) = row.worktree.clone() else { return Ok(()) };
+    let (git, top) = (daemon.world.git.clone(), row.project.clone().unwrap_or_default());
+    let path = PathBuf::from(&worktree.path);
+    let (place, branch) = (path.clone(), worktree.branch.clone());
+    let result = blocking(move || remove(&git, &top, &place, &branch, apply)).await?;
+    match result {
+        Err(reason) => {
+            let mut kept = entry("worktree", &path, &row.id);
+            kept["reason"] = reason.into();
+            found.kept.push(kept);
+        }
+        Ok(()) => {
+            found.removed.push(entry("worktree", &path, &row.id));
+            if apply {
+                let ask = Ask::Do { session: row.id.clone(), command: Command::WorkRemoved };
+                daemon.handle.ask(ask, "operator", None).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Removes a worktree, or says what would be lost.
+fn remove(git: &Git, top: &str, path: &Path, branch: &str, apply: bool) -> Result<(), String> {
+    let told = |why: &dyn std::fmt::Display| why.to_string();
+    let project = Project::find(git, Path::new(top)).map_err(|why| told(&why))?;
+    let branch = BranchName::new(branch).map_err(|why| told(&why))?;
+    let Some(worktree) = worktree_find(git, &project, path, &branch).map_err(|why| told(&why))? else {
+        return if path.exists() { Err("it is no worktree of its project any more".to_owned()) } else { Ok(()) };
+    };
+    // The branch stays: it holds the work.
+    if apply {
+        return remove_worktree(git, &worktree, BranchFate::Keep).map(drop).map_err(|why| told(&why));
+    }
+    let risk = removal_risk(git, &worktree, BranchFate::Keep).map_err(|why| told(&why))?;
+    match risk.risks.is_empty() {
+        true => Ok(()),
+        false => Err(risk.risks.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")),
+    }
+}
+
+/// Removes the journals of a session's launches and checks.
+fn remove_output(home: &Home, session: &str, apply: bool) -> Vec<PathBuf> {
+    let Ok(_) = session.parse::<SessionId>() else { return Vec::new() };
+    let prefix = format!("{session}.");
+    let mut gone = Vec::new();
+    for parent in [home.launches(), home.root().join("checks")] {
+        let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
+        for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix)) {
+            if !apply || std::fs::remove_dir_all(entry.path()).is_ok() {
+                gone.push(entry.path());
+            }
+        }
+    }
+    gone
+}
+
+fn entry(what: &str, path: &Path, session: &str) -> Value {
+    json!({"what": what, "path": path.display().to_string(), "session": session})
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|why| ApiError::new(Code::Internal, why.to_string()))
+}

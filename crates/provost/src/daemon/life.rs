@@ -1,0 +1,187 @@
+//! A daemon's life: take the lock, open the ledger, serve the socket, let go in order.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{self, Read, Write},
+    os::unix::{
+        fs::{DirBuilderExt, OpenOptionsExt},
+        net::UnixStream,
+    },
+    path::Path,
+};
+
+use provost_api::{ApiError, Code};
+use provost_engine::{
+    shell::{self, DaemonEnvironment, Holders, Owner, World},
+    stream,
+};
+use provost_git::Git;
+use provost_ledger::{Durability, OpenError, OpenOptions as LedgerOptions, SqliteLedger};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::server::{self, Daemon};
+use crate::home::Home;
+
+/// The line that tells whoever started the daemon that it answers.
+pub(crate) const READY: &str = "ready";
+
+/// Runs the daemon until it is told to stop. Detached, its output is for whoever started it only until it is ready.
+pub fn run(home: &Home, detached: bool) -> Result<(), ApiError> {
+    home.prepare()?;
+    let places = shell::Home::new(&home.path);
+    for directory in places.directories() {
+        make(&directory).map_err(|why| failed("make its directories", &why))?;
+    }
+    // The lock comes first: only its owner may touch the socket.
+    let ledger = open_ledger(&places)?;
+    let listener = take_socket(&places.socket()).map_err(|why| failed("take its socket", &why))?;
+    let world = world(&places)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_stack_size(512 << 10)
+        .enable_all()
+        .build()
+        .map_err(|why| failed("start its runtime", &why))?;
+    let served = runtime.block_on(serve(ledger, world, listener, detached));
+    // Holders and what they hold go on; blocking work that is still under way is found again by the next daemon.
+    runtime.shutdown_background();
+    remove_socket(&places.socket());
+    served
+}
+
+async fn serve(
+    ledger: SqliteLedger,
+    world: World,
+    listener: std::os::unix::net::UnixListener,
+    detached: bool,
+) -> Result<(), ApiError> {
+    let listener = tokio::net::UnixListener::from_std(listener)
+        .map_err(|why| failed("listen on its socket", &why))?;
+    let opened = Owner::start(ledger, world.clone())
+        .map_err(|why| ApiError::new(Code::Storage, why.to_string()).next("provost ledger verify"))?;
+    let daemon = Daemon::new(opened.handle.clone(), world);
+    let stop = daemon.stop.clone();
+    let mut terminate = signal(SignalKind::terminate()).map_err(|why| failed("hear signals", &why))?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(|why| failed("hear signals", &why))?;
+    announce(detached);
+    let mut executor = opened.executor;
+    let serving = daemon.serve(listener);
+    tokio::pin!(serving);
+    let result = loop {
+        tokio::select! {
+            result = &mut serving => break result.map_err(|why| failed("serve its socket", &why)),
+            () = &mut executor => break Ok(()),
+            _ = terminate.recv() => stop.cancel(),
+            _ = interrupt.recv() => stop.cancel(),
+        }
+    };
+    opened.handle.stop().await;
+    let joined = tokio::task::spawn_blocking(move || opened.owner.join()).await;
+    match joined {
+        Ok(Ok(())) => result,
+        _ => Err(ApiError::new(Code::Internal, "the owner of the ledger panicked; see the log")),
+    }
+}
+
+/// Says that the daemon answers, and lets go of whoever waited for that.
+fn announce(detached: bool) {
+    let mut stdout = io::stdout();
+    // Whoever waited may have given up; the daemon serves all the same.
+    drop(writeln!(stdout, "{READY}").and_then(|()| stdout.flush()));
+    if detached && let Ok(null) = OpenOptions::new().write(true).open("/dev/null") {
+        drop(rustix::stdio::dup2_stdout(&null));
+    }
+}
+
+fn open_ledger(places: &shell::Home) -> Result<SqliteLedger, ApiError> {
+    let options = LedgerOptions {
+        known: &stream::is_known,
+        software: env!("CARGO_PKG_VERSION"),
+        durability: Durability::Full,
+    };
+    #[cfg_attr(not(feature = "failpoints"), expect(unused_mut, reason = "only tests probe the ledger"))]
+    let mut ledger = SqliteLedger::open(&places.ledger(), &options).map_err(|why| match &why {
+        OpenError::Locked { .. } => {
+            ApiError::new(Code::Refused, why.to_string()).next("provost daemon status")
+        }
+        _ => ApiError::new(Code::Storage, shell_chain(&why)).next("provost doctor"),
+    })?;
+    #[cfg(feature = "failpoints")]
+    ledger.set_probe(Box::new(|point| shell::failpoint::pass(&format!("ledger.{point:?}").to_lowercase())));
+    Ok(ledger)
+}
+
+fn shell_chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(source) = next {
+        text = format!("{text}: {source}");
+        next = source.source();
+    }
+    text
+}
+
+fn world(places: &shell::Home) -> Result<World, ApiError> {
+    let program = std::env::current_exe().map_err(|why| failed("find its own program", &why))?;
+    let environment = DaemonEnvironment::new(std::env::vars_os());
+    let path = environment.get("PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin").to_owned();
+    let user_home = environment.get("HOME").unwrap_or("/").to_owned();
+    let git = Git::find(path.as_ref(), user_home.as_ref())
+        .unwrap_or_else(|_| Git::new("git", path.as_ref(), user_home.as_ref()))
+        .with_scratch(places.scratch());
+    let key = key(&places.root().join("key")).map_err(|why| failed("read its key", &why))?;
+    Ok(World {
+        home: places.clone(),
+        git,
+        holders: Holders::new(vec![program.clone().into(), "hold".into()]),
+        environment,
+        program,
+        key,
+    })
+}
+
+/// Reads the key that tokens are derived from, or makes it.
+fn key(path: &Path) -> io::Result<[u8; 32]> {
+    match fs::read(path) {
+        Ok(bytes) => bytes.try_into().map_err(|_| io::Error::other("the key file has not 32 bytes")),
+        Err(why) if why.kind() == io::ErrorKind::NotFound => {
+            let mut key = [0; 32];
+            File::open("/dev/urandom")?.read_exact(&mut key)?;
+            let new = path.with_extension("new");
+            let mut file =
+                OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+            file.write_all(&key)?;
+            file.sync_all()?;
+            fs::rename(&new, path)?;
+            Ok(key)
+        }
+        Err(why) => Err(why),
+    }
+}
+
+fn make(directory: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(directory)
+}
+
+/// Takes the socket. The lock on the ledger is held, so nobody else can be serving it.
+fn take_socket(socket: &Path) -> io::Result<std::os::unix::net::UnixListener> {
+    match server::bind(socket) {
+        Err(why) if why.kind() == io::ErrorKind::AddrInUse => {
+            if UnixStream::connect(socket).is_ok() {
+                return Err(io::Error::other("something else answers on it"));
+            }
+            fs::remove_file(socket)?;
+            server::bind(socket)
+        }
+        bound => bound,
+    }
+}
+
+fn remove_socket(socket: &Path) {
+    // A stale socket is taken over by the next daemon.
+    drop(fs::remove_file(socket));
+}
+
+fn failed(what: &str, why: &dyn std::fmt::Display) -> ApiError {
+    ApiError::new(Code::Unreachable, format!("the daemon cannot {what}: {why}")).next("provost doctor")
+}

@@ -1,0 +1,24 @@
+//! The daemon: one per user and home, started by the first command that needs it.
+
+mod gc;
+mod life;
+mod peer;
+mod routes;
+mod server;
+mod sse;
+mod start;
+
+pub use life::run;
+pub use start::{connect_only, ensure};
+
+/// The version that this program tells and compares.
+pub(crate) fn version() -> String {
+    #[cfg(feature = "failpoints")]
+    {
+        #[expect(clippy::disallowed_methods, reason = "a test plays a newer program, read once")]
+        if let Ok(version) = std::env::var("PROVOST_TEST_VERSION") {
+            return version;
+        }
+    }
+    env!("CARGO_PKG_VERSION").to_owned()
+}

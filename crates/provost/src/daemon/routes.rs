@@ -1,0 +1,399 @@
+//! What may be asked over the socket, and how it is put to the engine.
+
+use axum::{
+    Json, Router,
+    body::Body,
+    extract::{DefaultBodyLimit, Path, Query, State},
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use provost_api::{
+    AnswerRequest, ApiError, CancelRequest, Code, DaemonInfo, ErrorBody, IDEMPOTENCY_KEY, LimitRequest,
+    OpenRequest, PROTOCOL, ReportRequest, ResolveRequest, SendRequest,
+};
+use provost_core::{
+    ids::SessionId,
+    lifecycle::ClaimKind,
+    session::{Command, FactKind, Reporter, Resolve, SendMode, Spec, Testimony},
+};
+use provost_engine::shell::{Ask, Listing};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{
+    gc,
+    peer::{self, Peer},
+    server::{Caller, Daemon},
+    sse,
+};
+
+/// The largest request: a text for an agent, or a spec.
+const MAX_REQUEST: usize = 8 << 20;
+
+/// The longest text that is sent to an agent or kept as a claim.
+pub(crate) const MAX_TEXT: usize = 512 << 10;
+
+type Answer = Result<Response, Refusal>;
+
+/// An error on its way out.
+pub(crate) struct Refusal(ApiError);
+
+impl From<ApiError> for Refusal {
+    fn from(error: ApiError) -> Self {
+        Refusal(error)
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.0.code.http_status());
+        let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        (status, Json(ErrorBody::from(self.0))).into_response()
+    }
+}
+
+pub(crate) fn router(daemon: Daemon) -> Router {
+    Router::new()
+        .route("/v1/daemon", get(info))
+        .route("/v1/daemon/stop", post(stop_daemon))
+        .route("/v1/sessions", get(list).post(open))
+        .route("/v1/sessions/{id}", get(row))
+        .route("/v1/sessions/{id}/why", get(why))
+        .route("/v1/sessions/{id}/send", post(send))
+        .route("/v1/sessions/{id}/stop", post(stop))
+        .route("/v1/sessions/{id}/cancel", post(cancel))
+        .route("/v1/sessions/{id}/resolve", post(resolve))
+        .route("/v1/sessions/{id}/answer", post(answer))
+        .route("/v1/sessions/{id}/limit", post(limit))
+        .route("/v1/reports", post(report))
+        .route("/v1/events", get(events))
+        .route("/v1/gc", post(collect))
+        .route("/v1/ledger/archive", post(archive))
+        .fallback(nothing)
+        .layer(DefaultBodyLimit::max(MAX_REQUEST))
+        .with_state(daemon)
+}
+
+async fn nothing() -> Refusal {
+    Refusal(ApiError::new(Code::NotFound, "there is no such path").next("provost help"))
+}
+
+async fn info(State(daemon): State<Daemon>) -> Answer {
+    let status = daemon.handle.ask_json(Ask::Status).await?;
+    Ok(Json(DaemonInfo {
+        ok: true,
+        pid: std::process::id(),
+        version: super::version(),
+        protocol: PROTOCOL,
+        socket: daemon.world.home.socket().display().to_string(),
+        home: daemon.world.home.root().display().to_string(),
+        read_only: status["read_only"].as_str().map(str::to_owned),
+        live_sessions: status["live"].as_u64().unwrap_or(0) as usize,
+        environment: daemon.world.environment.names().map(str::to_owned).collect(),
+    })
+    .into_response())
+}
+
+async fn stop_daemon(State(daemon): State<Daemon>, caller: Caller) -> Answer {
+    daemon.peer(&caller).await?.must_be_operator()?;
+    daemon.stop.cancel();
+    Ok(Json(json!({"ok": true})).into_response())
+}
+
+#[derive(Debug, Deserialize)]
+struct ListQuery {
+    role: Option<String>,
+    state: Option<String>,
+    project: Option<String>,
+    limit: Option<usize>,
+    all: Option<u8>,
+}
+
+async fn list(State(daemon): State<Daemon>, Query(query): Query<ListQuery>) -> Answer {
+    let listing = Listing {
+        role: query.role,
+        state: query.state,
+        project: query.project,
+        limit: query.limit.unwrap_or(50),
+    };
+    if query.all == Some(1) {
+        return Ok(raw(daemon.stream_all(listing)));
+    }
+    let text = daemon.handle.ask(Ask::List(listing), "operator", None).await?;
+    Ok(raw(Body::from(text)))
+}
+
+/// What `spawn` sends: the id may be minted by the client, so that it knows it before it asks.
+async fn open(
+    State(daemon): State<Daemon>,
+    caller: Caller,
+    headers: HeaderMap,
+    Json(request): Json<OpenRequest>,
+) -> Answer {
+    let peer = daemon.peer(&caller).await?;
+    peer.must_be_operator()?;
+    let spec: Spec = serde_json::from_value(request.spec)
+        .map_err(|why| bad(format!("the session's spec cannot be read: {why}")))?;
+    let id = match request.id {
+        Some(text) => text.parse::<SessionId>().map_err(|why| bad(why.to_string()))?,
+        None => super::server::new_session_id(),
+    };
+    check_text(&spec.name, "name")?;
+    check_text(spec.instruction.as_deref().unwrap_or_default(), "instruction")?;
+    let missing = spec.agent.pass_env.iter().filter(|name| daemon.world.environment.get(name).is_none());
+    let warnings = missing.map(|name| {
+        format!("{name} is not set in the daemon, so the agent will not have it; run `provost daemon stop` where it is set")
+    });
+    let warnings = warnings.collect();
+    change(&daemon, &peer, &headers, Ask::Open { id, spec: Box::new(spec), warnings }).await
+}
+
+async fn row(State(daemon): State<Daemon>, Path(session): Path<String>) -> Answer {
+    Ok(raw(Body::from(daemon.handle.ask(Ask::Row { session }, "operator", None).await?)))
+}
+
+async fn why(State(daemon): State<Daemon>, Path(session): Path<String>) -> Answer {
+    Ok(raw(Body::from(daemon.handle.ask(Ask::Why { session }, "operator", None).await?)))
+}
+
+async fn send(
+    State(daemon): State<Daemon>,
+    Path(session): Path<String>,
+    caller: Caller,
+    headers: HeaderMap,
+    Json(request): Json<SendRequest>,
+) -> Answer {
+    check_text(&request.text, "text")?;
+    let mode = if request.supersede { SendMode::Supersede } else { SendMode::Continue };
+    let key = headers
+        .get(IDEMPOTENCY_KEY)
+        .and_then(|key| key.to_str().ok())
+        .map_or_else(|| super::server::new_session_id().to_string(), str::to_owned);
+    let key: String = key.chars().filter(char::is_ascii_graphic).take(100).collect();
+    let command = Command::Send { key: format!("send-{key}"), text: request.text, mode };
+    operate(&daemon, &caller, &headers, session, command).await
+}
+
+async fn stop(
+    State(daemon): State<Daemon>,
+    Path(session): Path<String>,
+    caller: Caller,
+    headers: HeaderMap,
+) -> Answer {
+    operate(&daemon, &caller, &headers, session, Command::Stop).await
+}
+
+async fn cancel(
+    State(daemon): State<Daemon>,
+    Path(session): Path<String>,
+    caller: Caller,
+    headers: HeaderMap,
+    Json(request): Json<CancelRequest>,
+) -> Answer {
+    check_text(&request.because, "reason")?;
+    operate(&daemon, &caller, &headers, session, Command::Cancel { because: request.because }).await
+}
+
+async fn resolve(
+    State(daemon): State<Daemon>,
+    Path(session): Path<String>,
+    caller: Caller,
+    headers: HeaderMap,
+    Json(request): Json<ResolveRequest>,
+) -> Answer {
+    check_text(&request.because, "reason")?;
+    let to = match request.to.as_str() {
+        "accepted" => Resolve::Accepted,
+        "failed" => Resolve::Failed,
+        "cancelled" => Resolve::Cancelled,
+        "succeeded" => {
+            return Err(bad("only a claim with a passed verdict makes succeeded; use accepted").into());
+        }
+        other => {
+            let message = format!("\"{other}\" is no outcome; expected accepted, failed or cancelled");
+            return Err(bad(message).into());
+        }
+    };
+    let command = Command::Resolve { to, because: request.because };
+    operate(&daemon, &caller, &headers, session, command).await
+}
+
+async fn answer(
+    State(daemon): State<Daemon>,
+    Path(session): Path<String>,
+    caller: Caller,
+    headers: HeaderMap,
+    Json(request): Json<AnswerRequest>,
+) -> Answer {
+    check_text(&request.text, "answer")?;
+    let id = request.request.parse().map_err(|why: provost_core::ids::BadId| bad(why.to_string()))?;
+    let command = Command::Answer { request: id, revision: request.revision, text: request.text };
+    operate(&daemon, &caller, &headers, session, command).await
+}
+
+async fn limit(
+    State(daemon): State<Daemon>,
+    Path(session): Path<String>,
+    caller: Caller,
+    headers: HeaderMap,
+    Json(request): Json<LimitRequest>,
+) -> Answer {
+    let command = Command::RaiseLimit { bytes: request.output };
+    operate(&daemon, &caller, &headers, session, command).await
+}
+
+async fn report(
+    State(daemon): State<Daemon>,
+    caller: Caller,
+    headers: HeaderMap,
+    Json(request): Json<ReportRequest>,
+) -> Answer {
+    let peer = daemon.peer(&caller).await?;
+    let launch =
+        peer::reporter(&peer, &daemon.world, request.launch.as_deref(), request.token.as_deref())?;
+    let from = launch.map_or(Reporter::Operator, Reporter::Launch);
+    let testimony = testimony(&request)?;
+    let ask = Ask::Report { session: request.session, from, testimony };
+    change(&daemon, &peer, &headers, ask).await
+}
+
+fn testimony(request: &ReportRequest) -> Result<Testimony, ApiError> {
+    check_text(request.text.as_deref().unwrap_or_default(), "message")?;
+    match (&request.claim, &request.fact, &request.value) {
+        (Some(claim), None, None) => {
+            let kind = ClaimKind::ALL.into_iter().find(|kind| kind.word() == claim);
+            let kind = kind.filter(|kind| *kind != ClaimKind::None).ok_or_else(|| {
+                let expected = "working, needs_input, completed or failed";
+                bad(format!("\"{claim}\" is no claim; expected {expected}"))
+            })?;
+            Ok(Testimony::Claim { kind, text: request.text.clone() })
+        }
+        (None, Some(fact), Some(value)) => {
+            check_text(value, "value")?;
+            let kind = match fact.as_str() {
+                "branch" => FactKind::Branch,
+                "pr" => FactKind::Pr,
+                "artifact" => FactKind::Artifact,
+                other => {
+                    return Err(bad(format!("\"{other}\" is no fact; expected branch, pr or artifact")));
+                }
+            };
+            Ok(Testimony::Fact { kind, value: value.clone() })
+        }
+        _ => Err(bad("a report is either a claim or a fact with its value")
+            .next("provost report completed --message TEXT")),
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct EventQuery {
+    since: Option<u64>,
+    session: Option<String>,
+    limit: Option<usize>,
+    follow: Option<u8>,
+}
+
+async fn events(
+    State(daemon): State<Daemon>,
+    headers: HeaderMap,
+    Query(query): Query<EventQuery>,
+) -> Answer {
+    let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse().ok());
+    let session = match query.session {
+        None => None,
+        Some(session) => {
+            let row = daemon.handle.ask_json(Ask::Row { session }).await?;
+            row["session"]["id"].as_str().map(str::to_owned)
+        }
+    };
+    let wanted = sse::Wanted { after: last.or(query.since).unwrap_or(0), session };
+    let ledger = daemon.world.home.ledger();
+    if query.follow == Some(1) {
+        let (body, pump) = sse::follow(&daemon.handle, ledger, wanted);
+        daemon.own(pump);
+        return Ok(([(header::CONTENT_TYPE, "text/event-stream")], body).into_response());
+    }
+    let limit = query.limit.unwrap_or(1_000).min(100_000);
+    let read = tokio::task::spawn_blocking(move || sse::read(&ledger, &wanted, limit)).await;
+    let (rows, last) = read.map_err(|why| ApiError::new(Code::Internal, why.to_string()))??;
+    Ok(Json(json!({"ok": true, "events": rows, "last": last})).into_response())
+}
+
+#[derive(Debug, Deserialize)]
+struct AgeRequest {
+    #[serde(default)]
+    apply: bool,
+    older_than_ms: Option<i64>,
+}
+
+/// Closed sessions are kept whole for this long unless told otherwise.
+const KEEP_MS: i64 = 30 * 24 * 3_600 * 1_000;
+
+async fn collect(State(daemon): State<Daemon>, caller: Caller, Json(request): Json<AgeRequest>) -> Answer {
+    daemon.peer(&caller).await?.must_be_operator()?;
+    let older = request.older_than_ms.unwrap_or(KEEP_MS);
+    Ok(Json(gc::collect(&daemon, request.apply, older).await?).into_response())
+}
+
+async fn archive(State(daemon): State<Daemon>, caller: Caller, Json(request): Json<AgeRequest>) -> Answer {
+    daemon.peer(&caller).await?.must_be_operator()?;
+    let before_wall_ms =
+        super::server::wall_ms().saturating_sub(request.older_than_ms.unwrap_or(KEEP_MS));
+    let ask = Ask::Archive { before_wall_ms, apply: request.apply };
+    Ok(raw(Body::from(daemon.handle.ask(ask, "operator", None).await?)))
+}
+
+/// Puts an operator's command about a session to the engine.
+async fn operate(
+    daemon: &Daemon,
+    caller: &Caller,
+    headers: &HeaderMap,
+    session: String,
+    command: Command,
+) -> Answer {
+    let peer = daemon.peer(caller).await?;
+    peer.must_be_operator()?;
+    let raise = match &command {
+        Command::RaiseLimit { bytes } => Some(*bytes),
+        _ => None,
+    };
+    let answer = change(daemon, &peer, headers, Ask::Do { session: session.clone(), command }).await?;
+    if let Some(bytes) = raise {
+        daemon.raise_limit(session, bytes).await?;
+    }
+    Ok(answer)
+}
+
+async fn change(daemon: &Daemon, peer: &Peer, headers: &HeaderMap, ask: Ask) -> Answer {
+    let key = match headers.get(IDEMPOTENCY_KEY) {
+        None => None,
+        Some(key) => Some(idempotency_key(key.to_str().unwrap_or_default(), peer)?),
+    };
+    Ok(raw(Body::from(daemon.handle.ask(ask, &peer.actor(), key).await?)))
+}
+
+/// A key is the caller's own: what one launch used says nothing about another's.
+fn idempotency_key(key: &str, peer: &Peer) -> Result<String, ApiError> {
+    match (1..=200).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic()) {
+        true => Ok(format!("{}/{key}", peer.actor())),
+        false => Err(bad("an idempotency key has 1 to 200 visible characters")),
+    }
+}
+
+fn check_text(text: &str, what: &str) -> Result<(), ApiError> {
+    match text.len() <= MAX_TEXT {
+        true => Ok(()),
+        false => {
+            Err(bad(format!("the {what} has {} bytes; at most {MAX_TEXT} are taken", text.len())))
+        }
+    }
+}
+
+fn bad(message: impl Into<String>) -> ApiError {
+    ApiError::new(Code::BadRequest, message)
+}
+
+fn raw(body: Body) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], body).into_response()
+}

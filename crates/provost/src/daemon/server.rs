@@ -1,0 +1,202 @@
+//! The server on the socket: checks its peers and owns the tasks that serve them.
+
+use std::{
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use axum::{
+    body::{Body, Bytes},
+    extract::{FromRequestParts, connect_info::Connected},
+    http::request::Parts,
+    serve::IncomingStream,
+};
+use provost_api::{ApiError, Code};
+use provost_core::ids::{LaunchId, SessionId};
+use provost_engine::shell::{Ask, Handle, Listing, World};
+use provost_ledger::SqliteReader;
+use tokio::{net::UnixListener, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    peer::{Live, Peer},
+    routes::{self, Refusal},
+};
+
+/// What every route has at hand.
+#[derive(Clone)]
+pub(crate) struct Daemon {
+    pub(crate) handle: Handle,
+    pub(crate) world: World,
+    pub(crate) stop: CancellationToken,
+    tasks: Arc<Mutex<JoinSet<()>>>,
+}
+
+/// The process at the other end of a connection, as the kernel tells.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PeerCredentials {
+    uid: Option<u32>,
+    pid: Option<u32>,
+}
+
+impl Connected<IncomingStream<'_, UnixListener>> for PeerCredentials {
+    fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Self {
+        let found = stream.io().peer_cred().ok();
+        let pid = found.and_then(|found| u32::try_from(found.pid()?).ok());
+        PeerCredentials { uid: found.map(|found| found.uid()), pid }
+    }
+}
+
+/// A caller of this user.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Caller {
+    pid: u32,
+}
+
+impl<S: Sync> FromRequestParts<S> for Caller {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
+        let found = parts.extensions.get::<axum::extract::ConnectInfo<PeerCredentials>>();
+        let own = rustix::process::getuid().as_raw();
+        match found.map(|info| (info.0.uid, info.0.pid)) {
+            Some((Some(uid), Some(pid))) if uid == own => Ok(Caller { pid }),
+            Some((Some(uid), _)) if uid != own => {
+                let message = format!("this is the daemon of user {own}; you are user {uid}");
+                Err(ApiError::new(Code::Forbidden, message).into())
+            }
+            _ => Err(ApiError::new(Code::Forbidden, "the kernel does not tell who asks").into()),
+        }
+    }
+}
+
+impl Daemon {
+    pub(crate) fn new(handle: Handle, world: World) -> Daemon {
+        Daemon { handle, world, stop: CancellationToken::new(), tasks: Arc::default() }
+    }
+
+    /// Serves the socket until the daemon is asked to stop.
+    pub(crate) async fn serve(self, listener: UnixListener) -> std::io::Result<()> {
+        let stop = self.stop.clone();
+        let tasks = Arc::clone(&self.tasks);
+        let service = routes::router(self).into_make_service_with_connect_info::<PeerCredentials>();
+        let stopped = async move { stop.cancelled().await };
+        let served = axum::serve(listener, service).with_graceful_shutdown(stopped);
+        let result = served.await;
+        tasks.lock().unwrap_or_else(PoisonError::into_inner).abort_all();
+        result
+    }
+
+    /// Keeps a task that serves a client for as long as the client listens.
+    pub(crate) fn own(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let stop = self.stop.clone();
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(async move {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = task => {}
+            }
+        });
+    }
+
+    /// Decides who asks.
+    pub(crate) async fn peer(&self, caller: &Caller) -> Result<Peer, ApiError> {
+        let internal = |why: &dyn std::fmt::Display| ApiError::new(Code::Internal, why.to_string());
+        let live = self.handle.ask_json(Ask::Live).await?;
+        let live: Vec<Live> = serde_json::from_value(live).map_err(|why| internal(&why))?;
+        let (home, pid) = (self.world.home.clone(), caller.pid);
+        let found = tokio::task::spawn_blocking(move || Peer::of(pid, &home, &live)).await;
+        found.map_err(|why| internal(&why))?
+    }
+
+    /// Tells the holders of a session that their limit was raised.
+    pub(crate) async fn raise_limit(&self, session: String, bytes: u64) -> Result<(), ApiError> {
+        let row = self.handle.ask_json(Ask::Row { session }).await?;
+        let launches = row["session"]["launches"].as_array().cloned().unwrap_or_default();
+        let running = launches.iter().filter(|launch| launch["phase"] == "running");
+        for id in running.filter_map(|launch| launch["id"].as_str()?.parse::<LaunchId>().ok()) {
+            let dir = self.world.home.launch(id);
+            let raised = tokio::task::spawn_blocking(move || {
+                provost_holder::Link::connect(&dir)?
+                    .request(provost_holder::wire::Op::Limit { bytes })
+                    .map(drop)
+            })
+            .await;
+            let told = |why: &dyn std::fmt::Display| {
+                ApiError::new(Code::Unreachable, format!("the holder could not be told: {why}"))
+            };
+            raised.map_err(|why| told(&why))?.map_err(|why| told(&why))?;
+        }
+        Ok(())
+    }
+
+    /// Streams every session, without holding up the engine and in constant memory.
+    pub(crate) fn stream_all(&self, listing: Listing) -> Body {
+        let (sender, receiver) = tokio::sync::mpsc::channel::<Result<Bytes, std::io::Error>>(16);
+        let ledger = self.world.home.ledger();
+        self.own(async move {
+            let written = tokio::task::spawn_blocking(move || write_all(&ledger, &listing, &sender));
+            // A client that went away needs no more.
+            drop(written.await);
+        });
+        Body::from_stream(tokio_stream::wrappers::ReceiverStream::new(receiver))
+    }
+}
+
+/// How many bytes of a listing are sent at once.
+const CHUNK: usize = 64 << 10;
+
+fn write_all(
+    ledger: &Path,
+    listing: &Listing,
+    sender: &tokio::sync::mpsc::Sender<Result<Bytes, std::io::Error>>,
+) -> Result<(), ()> {
+    let failed = |why: String| drop(sender.blocking_send(Err(std::io::Error::other(why))));
+    let reader = SqliteReader::open(ledger).map_err(|why| failed(why.to_string()))?;
+    let mut chunk = String::from("{\"ok\":true,\"sessions\":[");
+    let (mut first, mut gone) = (true, false);
+    let everything = Listing { limit: usize::MAX, ..listing.clone() };
+    let visited = everything.visit(&reader, |card| {
+        if !std::mem::take(&mut first) {
+            chunk.push(',');
+        }
+        chunk.push_str(card);
+        if chunk.len() >= CHUNK {
+            gone = sender.blocking_send(Ok(std::mem::take(&mut chunk).into())).is_err();
+        }
+        match gone {
+            true => std::ops::ControlFlow::Break(()),
+            false => std::ops::ControlFlow::Continue(()),
+        }
+    });
+    visited.map_err(|why| failed(why.to_string()))?;
+    chunk.push_str("],\"more\":false}");
+    sender.blocking_send(Ok(chunk.into())).map_err(drop)
+}
+
+/// Binds the socket through its directory, for its path may be longer than an address.
+pub(crate) fn bind(socket: &Path) -> std::io::Result<std::os::unix::net::UnixListener> {
+    let (dir, name) = (socket.parent(), socket.file_name());
+    let (Some(dir), Some(name)) = (dir, name) else {
+        return Err(std::io::Error::other("the socket has no directory"));
+    };
+    let handle = std::fs::File::open(dir)?;
+    let fd = std::os::fd::AsRawFd::as_raw_fd(&handle);
+    let short = Path::new(&format!("/proc/self/fd/{fd}")).join(name);
+    let listener = std::os::unix::net::UnixListener::bind(short)?;
+    std::fs::set_permissions(socket, std::fs::Permissions::from_mode(0o600))?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// Mints an id: the one place of the daemon that does.
+#[expect(clippy::disallowed_methods, reason = "ids are minted at the edge")]
+pub(crate) fn new_session_id() -> SessionId {
+    SessionId(uuid::Uuid::now_v7())
+}
+
+pub(crate) fn wall_ms() -> i64 {
+    provost_engine::shell::Clock::after(0).now().wall_ms
+}

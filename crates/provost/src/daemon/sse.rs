@@ -1,0 +1,138 @@
+//! The stream of events: from any sequence number on, none missed and none repeated.
+
+use std::{convert::Infallible, path::PathBuf, sync::Arc, time::Duration};
+
+use axum::body::{Body, Bytes};
+use provost_api::{ApiError, Code, EventRow};
+use provost_engine::shell::{Handle, Published};
+use provost_ledger::{ReadLedger, SqliteReader};
+use tokio::sync::{broadcast, mpsc};
+
+/// How many events are read from the ledger at once.
+const PAGE: usize = 500;
+
+/// How often a line is sent on a quiet stream, so that a client that went away is noticed.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+
+/// Which events are asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) after: u64,
+    pub(crate) session: Option<String>,
+}
+
+impl Wanted {
+    pub(crate) fn takes(&self, row: &EventRow) -> bool {
+        row.seq > self.after && self.session.as_deref().is_none_or(|id| id == row.session)
+    }
+}
+
+/// Reads recorded events, oldest first. Gives the last sequence number that was looked at.
+pub(crate) fn read(
+    ledger: &PathBuf,
+    wanted: &Wanted,
+    limit: usize,
+) -> Result<(Vec<EventRow>, u64), ApiError> {
+    let told = |why: String| {
+        ApiError::new(Code::Storage, format!("the ledger could not be read: {why}"))
+            .next("provost ledger verify")
+    };
+    let reader = SqliteReader::open(ledger).map_err(|why| told(why.to_string()))?;
+    let (mut rows, mut last) = (Vec::new(), wanted.after);
+    let read = reader.for_each_record(wanted.after, &mut |record| {
+        last = record.seq;
+        let row = provost_engine::shell::event_row(&record.to_owned());
+        if wanted.takes(&row) {
+            rows.push(row);
+        }
+        match rows.len() < limit {
+            true => std::ops::ControlFlow::Continue(()),
+            false => std::ops::ControlFlow::Break(()),
+        }
+    });
+    read.map_err(|why| told(why.to_string()))?;
+    Ok((rows, last))
+}
+
+/// Follows the ledger from `wanted.after` on.
+pub(crate) fn follow(handle: &Handle, ledger: PathBuf, wanted: Wanted) -> (Body, impl Future<Output = ()> + use<>) {
+    // Subscribed before the ledger is read, so that nothing falls between the two.
+    let live = handle.subscribe();
+    let (sender, receiver) = mpsc::channel::<Bytes>(64);
+    let stream = tokio_stream::StreamExt::map(
+        tokio_stream::wrappers::ReceiverStream::new(receiver),
+        Ok::<Bytes, Infallible>,
+    );
+    (Body::from_stream(stream), pump(live, ledger, wanted, sender))
+}
+
+async fn pump(
+    mut live: broadcast::Receiver<Published>,
+    ledger: PathBuf,
+    mut wanted: Wanted,
+    sender: mpsc::Sender<Bytes>,
+) {
+    if catch_up(&ledger, &mut wanted, &sender).await.is_err() {
+        return;
+    }
+    loop {
+        let sent = tokio::select! {
+            rows = live.recv() => match rows {
+                Ok(rows) => send_new(&rows, &mut wanted, &sender).await,
+                Err(broadcast::error::RecvError::Lagged(_)) => catch_up(&ledger, &mut wanted, &sender).await,
+                Err(broadcast::error::RecvError::Closed) => return,
+            },
+            () = tokio::time::sleep(KEEP_ALIVE) => send(&sender, Bytes::from_static(b": keep-alive\n\n")).await,
+        };
+        if sent.is_err() {
+            return;
+        }
+    }
+}
+
+/// The client went away.
+struct Gone;
+
+async fn catch_up(
+    ledger: &PathBuf,
+    wanted: &mut Wanted,
+    sender: &mpsc::Sender<Bytes>,
+) -> Result<(), Gone> {
+    loop {
+        let (path, asked) = (ledger.clone(), wanted.clone());
+        let page = tokio::task::spawn_blocking(move || read(&path, &asked, PAGE)).await;
+        // A ledger that cannot be read ends the stream; the client asks again and is told why.
+        let Ok(Ok((rows, last))) = page else { return Err(Gone) };
+        let full = rows.len() == PAGE;
+        for row in &rows {
+            send(sender, message(row)).await?;
+        }
+        wanted.after = last.max(wanted.after);
+        if !full {
+            return Ok(());
+        }
+    }
+}
+
+async fn send_new(
+    rows: &Arc<Vec<EventRow>>,
+    wanted: &mut Wanted,
+    sender: &mpsc::Sender<Bytes>,
+) -> Result<(), Gone> {
+    for row in rows.iter() {
+        if wanted.takes(row) {
+            send(sender, message(row)).await?;
+        }
+        wanted.after = wanted.after.max(row.seq);
+    }
+    Ok(())
+}
+
+async fn send(sender: &mpsc::Sender<Bytes>, bytes: Bytes) -> Result<(), Gone> {
+    sender.send(bytes).await.map_err(|_| Gone)
+}
+
+fn message(row: &EventRow) -> Bytes {
+    let data = serde_json::to_string(row).unwrap_or_default();
+    format!("id: {}\nevent: {}\ndata: {data}\n\n", row.seq, row.kind).into()
+}

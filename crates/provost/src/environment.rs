@@ -1,0 +1,48 @@
+//! The environment and the arguments of this process, read once at the edge.
+
+use std::{collections::BTreeMap, ffi::OsString, path::PathBuf};
+
+use provost_api::{ApiError, Code};
+
+/// The variables of this process. One whose name or value is not UTF-8 is left out.
+#[derive(Clone, Default)]
+pub(crate) struct Environment {
+    variables: BTreeMap<String, String>,
+}
+
+impl Environment {
+    pub(crate) fn read() -> Self {
+        let text = |(name, value): (OsString, OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        Environment { variables: std::env::vars_os().filter_map(text).collect() }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of(variables: &[(&str, &str)]) -> Self {
+        let owned = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Environment { variables: owned.collect() }
+    }
+
+    /// Gives a variable; an empty one counts as unset.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// Gives a path from a variable; one that is not absolute counts as unset, as XDG has it.
+    pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
+        self.get(name).map(PathBuf::from).filter(|path| path.is_absolute())
+    }
+
+    pub(crate) fn variables(&self) -> &BTreeMap<String, String> {
+        &self.variables
+    }
+
+    /// Gives the directory that the process stands in.
+    pub(crate) fn here(&self) -> Result<PathBuf, ApiError> {
+        std::env::current_dir().map_err(|why| {
+            let message = format!("cannot find the current directory: {why}");
+            ApiError::new(Code::BadRequest, message).next("cd ~")
+        })
+    }
+}

@@ -1,0 +1,161 @@
+//! The stream of events, followed across restarts of the daemon: none is missed and none comes twice.
+
+use std::time::Duration;
+
+use provost_api::{ApiError, Client, Code, EventRow, StreamReply};
+
+use crate::{clock, context::Context, target};
+
+/// How many times in a row a stream that brought nothing is opened again.
+const MAX_BARREN: u32 = 20;
+
+/// How long to wait between such tries.
+const BARREN_PAUSE: Duration = Duration::from_millis(250);
+
+/// Follows events from a sequence number on.
+pub(crate) struct Follow<'a> {
+    context: &'a Context,
+    /// The session that is followed, by its full id or as typed; all of them if there is none.
+    session: Option<String>,
+    /// The last event that was given out, or told to be the last one before the stream.
+    last: Option<u64>,
+    stream: Option<StreamReply>,
+    barren: u32,
+}
+
+impl<'a> Follow<'a> {
+    /// Follows from behind `since`, or from now on.
+    pub(crate) fn new(context: &'a Context, session: Option<String>, since: Option<u64>) -> Self {
+        Follow { context, session, last: since, stream: None, barren: 0 }
+    }
+
+    /// Opens the stream now, so that nothing that happens from here on is missed.
+    pub(crate) fn open(&mut self, client: &Client) -> Result<(), ApiError> {
+        let path = target::query(
+            "/v1/events",
+            &[
+                ("follow", Some("1".to_owned())),
+                ("session", self.session.clone()),
+                ("since", self.last.map(|last| last.to_string())),
+            ],
+        );
+        self.stream = Some(client.stream(&path, self.last)?);
+        Ok(())
+    }
+
+    /// Waits for the next event.
+    pub(crate) fn next(&mut self) -> Result<EventRow, ApiError> {
+        let mut data = String::new();
+        loop {
+            let Some(line) = self.line()? else {
+                data.clear();
+                continue;
+            };
+            if let Some(event) = self.take(&line, &mut data)? {
+                return Ok(event);
+            }
+        }
+    }
+
+    /// Reads a line; `None` if the stream broke and was opened again.
+    fn line(&mut self) -> Result<Option<String>, ApiError> {
+        if let Some(stream) = &mut self.stream
+            && let Ok(Some(line)) = stream.line()
+        {
+            return Ok(Some(line));
+        }
+        self.reopen()?;
+        Ok(None)
+    }
+
+    fn reopen(&mut self) -> Result<(), ApiError> {
+        if self.stream.take().is_some() {
+            self.barren += 1;
+        }
+        if self.barren > MAX_BARREN {
+            let message = "the daemon closes the stream of events again and again";
+            return Err(ApiError::new(Code::Unreachable, message).next("provost doctor"));
+        }
+        if self.barren > 1 {
+            clock::pause(BARREN_PAUSE);
+        }
+        let client = self.context.daemon()?;
+        match self.open(&client) {
+            // The daemon left between two calls; the next try starts it.
+            Err(error) if error.code == Code::Unreachable && self.barren < MAX_BARREN => {
+                self.barren += 1;
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// Takes one line of the stream, and gives the event that it completes.
+    fn take(&mut self, line: &str, data: &mut String) -> Result<Option<EventRow>, ApiError> {
+        match line.split_once(':') {
+            Some(("data", rest)) => data.push_str(rest.strip_prefix(' ').unwrap_or(rest)),
+            Some(("id", rest)) if data.is_empty() => self.begins_behind(rest.trim()),
+            Some(_) => {}
+            None if line.is_empty() && !data.is_empty() => return self.complete(&std::mem::take(data)),
+            None => {}
+        }
+        Ok(None)
+    }
+
+    /// An id before anything was given out says where the stream begins.
+    fn begins_behind(&mut self, id: &str) {
+        if self.last.is_none() {
+            self.last = id.parse().ok().map(|id: u64| id.saturating_sub(1));
+        }
+    }
+
+    fn complete(&mut self, data: &str) -> Result<Option<EventRow>, ApiError> {
+        let event: EventRow = serde_json::from_str(data).map_err(|why| {
+            ApiError::new(Code::Internal, format!("an event cannot be read: {why}")).next("provost daemon status")
+        })?;
+        if self.last.is_some_and(|last| event.seq <= last) {
+            return Ok(None);
+        }
+        self.last = Some(event.seq);
+        self.barren = 0;
+        Ok(Some(event))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seqs(since: Option<u64>, lines: &[&str]) -> Vec<u64> {
+        let context = Context::new(true);
+        let mut follow = Follow::new(&context, None, since);
+        let mut data = String::new();
+        let taken = lines.iter().filter_map(|line| follow.take(line, &mut data).unwrap());
+        taken.map(|event| event.seq).collect()
+    }
+
+    fn event(seq: u64) -> String {
+        format!(r#"data: {{"seq":{seq},"at":0,"session":"s","version":1,"kind":"k","actor":"a","data":null}}"#)
+    }
+
+    #[test]
+    fn an_event_comes_once_and_comments_are_passed_over() {
+        let (one, two) = (event(1), event(2));
+        let lines = [": keep-alive", "", "id: 1", "event: k", &one, "", "id: 1", &one, "", "id: 2", &two, ""];
+        assert_eq!(seqs(None, &lines), [1, 2]);
+        assert_eq!(seqs(Some(1), &lines), [2]);
+    }
+
+    #[test]
+    fn an_unfinished_event_is_not_given_out() {
+        assert_eq!(seqs(None, &["id: 1", &event(1)]), [] as [u64; 0]);
+    }
+
+    #[test]
+    fn an_event_that_cannot_be_read_is_an_error() {
+        let context = Context::new(true);
+        let mut follow = Follow::new(&context, None, None);
+        let mut data = "{".to_owned();
+        assert!(follow.take("", &mut data).is_err());
+    }
+}

@@ -1,0 +1,174 @@
+//! Provost's home: where it is, what lies where in it, and whether it can be trusted.
+
+use std::{
+    fs::{self, DirBuilder, Metadata},
+    io,
+    os::unix::fs::{DirBuilderExt, MetadataExt},
+    path::{Path, PathBuf},
+};
+
+use provost_api::{ApiError, Code};
+use rustix::{fs::Access, process::geteuid};
+
+use crate::{environment::Environment, error::usage};
+
+/// The bits of a mode that let others change what is in a directory.
+const OTHERS_MAY_WRITE: u32 = 0o022;
+
+/// The directory that holds ledger, journals, sockets and worktrees of one user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Home {
+    pub path: PathBuf,
+}
+
+impl Home {
+    /// Finds the home: `$PROVOST_HOME`, else `provost` in the XDG state directory.
+    pub(crate) fn find(environment: &Environment) -> Result<Self, ApiError> {
+        if let Some(given) = environment.get("PROVOST_HOME") {
+            let path = PathBuf::from(given);
+            let path = if path.is_absolute() { path } else { environment.here()?.join(path) };
+            return Ok(Home { path });
+        }
+        let state = environment.path("XDG_STATE_HOME");
+        let state = state.or_else(|| Some(environment.path("HOME")?.join(".local/state")));
+        let state = state.ok_or_else(|| {
+            usage("cannot find a home: neither PROVOST_HOME, XDG_STATE_HOME nor HOME is set")
+                .next("export PROVOST_HOME=DIRECTORY")
+        })?;
+        Ok(Home { path: state.join("provost") })
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.path.join("daemon.sock")
+    }
+
+    pub fn ledger(&self) -> PathBuf {
+        self.path.join("ledger")
+    }
+
+    /// The directories of launches, one each, made by their holders.
+    pub fn launches(&self) -> PathBuf {
+        self.path.join("launches")
+    }
+
+    pub fn launch(&self, id: &str) -> PathBuf {
+        self.launches().join(id)
+    }
+
+    /// The directories of checks, hooks and other commands that Provost runs itself.
+    pub fn checks(&self) -> PathBuf {
+        self.path.join("checks")
+    }
+
+    pub fn worktrees(&self) -> PathBuf {
+        self.path.join("worktrees")
+    }
+
+    pub fn log_dir(&self) -> PathBuf {
+        self.path.join("log")
+    }
+
+    /// Looks at the home's owner and mode; `None` if there is no home yet.
+    pub(crate) fn look(&self) -> Result<Option<Metadata>, ApiError> {
+        match fs::metadata(&self.path) {
+            Ok(found) => Ok(Some(found)),
+            Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(why) => Err(self.cannot("look at", &why)),
+        }
+    }
+
+    /// Makes sure that nobody else could have put anything into the home.
+    pub(crate) fn trust(&self) -> Result<(), ApiError> {
+        self.look()?.map_or(Ok(()), |found| self.judge(&found))
+    }
+
+    /// Makes the home if there is none, and makes sure that it can be used for writing.
+    pub(crate) fn prepare(&self) -> Result<(), ApiError> {
+        match self.look()? {
+            Some(found) => self.judge(&found)?,
+            None => self.make()?,
+        }
+        rustix::fs::access(&self.path, Access::WRITE_OK | Access::EXEC_OK)
+            .map_err(|why| self.cannot("write to", &why.into()))
+    }
+
+    fn judge(&self, found: &Metadata) -> Result<(), ApiError> {
+        if !found.is_dir() {
+            return Err(self.refuse("is not a directory", "export PROVOST_HOME=DIRECTORY"));
+        }
+        if found.uid() != geteuid().as_raw() {
+            let what = format!("belongs to another user (uid {})", found.uid());
+            return Err(self.refuse(&what, "export PROVOST_HOME=DIRECTORY"));
+        }
+        if found.mode() & OTHERS_MAY_WRITE != 0 {
+            let what = format!("can be changed by others (mode {:03o})", found.mode() & 0o777);
+            return Err(self.refuse(&what, &format!("chmod 700 {}", shown(&self.path))));
+        }
+        Ok(())
+    }
+
+    fn make(&self) -> Result<(), ApiError> {
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.path);
+        made.map_err(|why| self.cannot("make", &why))
+    }
+
+    fn refuse(&self, what: &str, next: &str) -> ApiError {
+        let message = format!("the home {} {what}", shown(&self.path));
+        ApiError::new(Code::Refused, message).next(next)
+    }
+
+    fn cannot(&self, action: &str, why: &io::Error) -> ApiError {
+        let message = format!("cannot {action} the home {}: {why}", shown(&self.path));
+        ApiError::new(Code::Storage, message).next("provost doctor")
+    }
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn found(variables: &[(&str, &str)]) -> String {
+        Home::find(&Environment::of(variables)).unwrap().path.display().to_string()
+    }
+
+    #[test]
+    fn the_home_is_the_given_one_or_in_the_state_directory() {
+        assert_eq!(found(&[("PROVOST_HOME", "/p"), ("HOME", "/h")]), "/p");
+        assert_eq!(found(&[("XDG_STATE_HOME", "/s"), ("HOME", "/h")]), "/s/provost");
+        assert_eq!(found(&[("XDG_STATE_HOME", "s"), ("HOME", "/h")]), "/h/.local/state/provost");
+        assert_eq!(found(&[("PROVOST_HOME", ""), ("HOME", "/h")]), "/h/.local/state/provost");
+        assert!(Home::find(&Environment::of(&[])).is_err());
+    }
+
+    #[test]
+    fn a_home_that_others_may_change_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home { path: dir.path().to_owned() };
+        home.prepare().unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o770)).unwrap();
+        assert_eq!(home.trust().unwrap_err().code, Code::Refused);
+        assert_eq!(home.prepare().unwrap_err().code.exit_code(), 4);
+    }
+
+    #[test]
+    fn a_home_is_made_for_its_owner_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home { path: dir.path().join("a/b") };
+        assert!(home.look().unwrap().is_none());
+        home.prepare().unwrap();
+        assert_eq!(home.look().unwrap().unwrap().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn a_file_in_its_place_is_refused() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let home = Home { path: file.path().to_owned() };
+        assert_eq!(home.prepare().unwrap_err().code, Code::Refused);
+    }
+}

@@ -1,0 +1,99 @@
+//! The configuration that holds for a directory, and the colours that follow from it.
+
+use std::{
+    io::IsTerminal,
+    path::{Path, PathBuf},
+};
+
+use provost_api::{ApiError, Code};
+use provost_config::{Color, Flag, FlagValue, Inputs, Paths, Resolved, Source};
+
+use crate::{
+    environment::Environment,
+    error::{chain, usage},
+    ui::{Paint, Wish},
+};
+
+/// The file's name, in the repository and in the user's configuration directory.
+const FILE: &str = "provost.toml";
+
+/// Puts together what holds in a directory. Flags come last and win.
+pub(crate) fn load(environment: &Environment, cwd: &Path, flags: Vec<Flag>) -> Result<Resolved, ApiError> {
+    let paths = Paths { user: user_file(environment), project: project_file(cwd) };
+    let (user, project) = provost_config::load(&paths)
+        .map_err(|why| chain(Code::BadRequest, "cannot read the configuration", &why))?;
+    let inputs = Inputs { user, project, environment: environment.variables().clone(), flags };
+    provost_config::resolve(&inputs)
+        .map_err(|why| usage(why.to_string()).next("provost config schema"))
+}
+
+/// Reads a size as the configuration does: `64MiB`, `1GB`, or whole bytes.
+pub(crate) fn parse_size(flag: &str, text: &str) -> Result<u64, ApiError> {
+    let inputs = Inputs { flags: vec![flag_text(flag, "session.output_limit", text)], ..Inputs::default() };
+    let resolved = provost_config::resolve(&inputs).map_err(|why| usage(why.to_string()))?;
+    Ok(resolved.session.output_limit.get())
+}
+
+pub(crate) fn flag_text(flag: &str, key: &str, text: &str) -> Flag {
+    Flag { flag: flag.to_owned(), key: key.to_owned(), value: FlagValue::Text(text.to_owned()) }
+}
+
+pub(crate) fn flag_list(flag: &str, key: &str, texts: &[String]) -> Flag {
+    Flag { flag: flag.to_owned(), key: key.to_owned(), value: FlagValue::List(texts.to_vec()) }
+}
+
+/// Gives the colours for standard output and standard error.
+pub(crate) fn paints(environment: &Environment) -> (Paint, Paint) {
+    let (configured, own_variable) = wished(environment);
+    let no_color = environment.get("NO_COLOR").is_some() && !own_variable;
+    let dumb = environment.get("TERM") == Some("dumb");
+    let paint = |terminal: bool| Paint::by(Wish { configured, no_color, terminal: terminal && !dumb });
+    (paint(std::io::stdout().is_terminal()), paint(std::io::stderr().is_terminal()))
+}
+
+/// Gives what is configured, and whether Provost's own variable says so. A configuration that cannot be
+/// read is no reason not to show anything; the commands that need it report it.
+fn wished(environment: &Environment) -> (Color, bool) {
+    let resolved = environment.here().and_then(|cwd| load(environment, &cwd, Vec::new()));
+    resolved.map_or((Color::Auto, false), |resolved| {
+        let source = resolved.provenance.get("ui.color");
+        (resolved.ui.color, matches!(source, Some(Source::Environment { .. })))
+    })
+}
+
+fn user_file(environment: &Environment) -> Option<PathBuf> {
+    let config = environment.path("XDG_CONFIG_HOME");
+    let config = config.or_else(|| Some(environment.path("HOME")?.join(".config")))?;
+    Some(config.join("provost").join(FILE))
+}
+
+/// Finds the file at the top of the checkout that a directory lies in, without asking git.
+fn project_file(cwd: &Path) -> Option<PathBuf> {
+    project_top(cwd).map(|top| top.join(FILE))
+}
+
+pub(crate) fn project_top(cwd: &Path) -> Option<PathBuf> {
+    let top = cwd.ancestors().find(|dir| dir.join(".git").symlink_metadata().is_ok())?;
+    Some(top.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_those_of_the_configuration() {
+        assert_eq!(parse_size("--output", "64MiB").unwrap(), 64 << 20);
+        let error = parse_size("--output", "64mib").unwrap_err();
+        assert!(error.message.contains("did you mean \"MiB\"?"), "{}", error.message);
+        assert_eq!(error.code.exit_code(), 2);
+    }
+
+    #[test]
+    fn the_project_is_found_from_below() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("a/b")).unwrap();
+        std::fs::create_dir(dir.path().join(".git")).unwrap();
+        assert_eq!(project_top(&dir.path().join("a/b")).as_deref(), Some(dir.path()));
+    }
+}

@@ -1,0 +1,278 @@
+//! One session as a card, the facts behind its state, and all sessions at a glance.
+
+use std::collections::BTreeMap;
+
+use provost_api::{CheckRow, ExitRow, RequestRow, SessionRow, WhyReply};
+
+use super::{
+    Paint, Tone, age, session_lines, short, span, state_words,
+    text::{clean, clip},
+};
+
+/// The columns that a long text may take on a card.
+const TEXT_WIDTH: usize = 100;
+
+/// The columns of the labels on a card.
+const LABEL_WIDTH: usize = 10;
+
+/// Shows a session as a card.
+pub(crate) fn card(paint: Paint, now_ms: i64, row: &SessionRow) -> Vec<String> {
+    let mut card = Card { paint, now_ms, lines: Vec::new() };
+    card.head(row);
+    card.state(row);
+    card.facts(row);
+    row.checks.iter().enumerate().for_each(|(at, check)| card.check(at + 1, check));
+    row.requests.iter().for_each(|request| card.request(request));
+    card.place(row);
+    card.told(row);
+    card.lines
+}
+
+/// Shows the facts behind a state.
+pub(crate) fn why(paint: Paint, now_ms: i64, reply: &WhyReply) -> Vec<String> {
+    let (tone, state) = state_words(&reply.session);
+    let rule = format!("by rule {}: {}", clean(&reply.session.rule), clean(&reply.rule));
+    let mut lines = vec![format!("{} {rule}", paint.paint(tone, &state))];
+    for fact in &reply.facts {
+        let at = fact.at.map(|at| format!(", {} ago", age(now_ms, at))).unwrap_or_default();
+        let detail = fact.detail.as_deref().map(|detail| format!(" · {}", clip(&clean(detail), TEXT_WIDTH)));
+        let source = format!("({}{at})", clean(&fact.source));
+        lines.push(format!(
+            "  {:<13}{:<12} {}{}",
+            clean(&fact.fact),
+            clean(&fact.value),
+            paint.paint(Tone::Dim, &source),
+            detail.unwrap_or_default()
+        ));
+    }
+    lines.extend(reply.next_deadline.as_ref().map(|next| format!("  {:<13}{}", "by itself", clean(next))));
+    lines
+}
+
+/// Shows all sessions at a glance: counts by state, the live ones, and what waits for a person.
+pub(crate) fn overview(paint: Paint, now_ms: i64, rows: &[SessionRow]) -> Vec<String> {
+    if rows.is_empty() {
+        return vec!["no sessions yet".to_owned()];
+    }
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    rows.iter().for_each(|row| *counts.entry(row.state.as_str()).or_default() += 1);
+    let counts: Vec<_> = counts.iter().map(|(state, count)| format!("{count} {}", clean(state))).collect();
+    let mut lines = vec![counts.join(" · ")];
+    let live: Vec<_> = rows.iter().filter(|row| !row.terminal).cloned().collect();
+    if !live.is_empty() {
+        lines.push(String::new());
+        lines.extend(session_lines(paint, now_ms, live));
+    }
+    let mut card = Card { paint, now_ms, lines };
+    let asking: Vec<_> = rows.iter().flat_map(|row| &row.requests).collect();
+    if !asking.is_empty() {
+        card.lines.push(String::new());
+    }
+    asking.into_iter().for_each(|request| card.request(request));
+    card.lines
+}
+
+struct Card {
+    paint: Paint,
+    now_ms: i64,
+    lines: Vec<String>,
+}
+
+impl Card {
+    fn head(&mut self, row: &SessionRow) {
+        let name = self.paint.paint(Tone::Bold, &clean(&row.name));
+        let role = row.role.as_deref().map(|role| format!(" · {}", clean(role))).unwrap_or_default();
+        self.lines.push(format!("{name}{role} · {}", clean(&row.id)));
+    }
+
+    fn state(&mut self, row: &SessionRow) {
+        let (tone, words) = state_words(row);
+        let sealed = match (row.terminal, row.sealed) {
+            (_, true) => ", sealed",
+            (true, false) => ", settling",
+            (false, false) => "",
+        };
+        let since = age(self.now_ms, row.since);
+        let rule = self.paint.paint(Tone::Dim, &format!("rule {}, for {since}", clean(&row.rule)));
+        self.label("state", &format!("{}{sealed} · {rule}", self.paint.paint(tone, &words)));
+        if !row.flags.is_empty() {
+            self.label("flags", &clean(&row.flags.join(", ")));
+        }
+        if let Some(reason) = &row.reason {
+            self.text("reason", reason);
+        }
+    }
+
+    fn facts(&mut self, row: &SessionRow) {
+        let agent = format!("{} ({}): {}", row.agent, row.driver, row.argv.join(" "));
+        self.text("agent", &agent);
+        if let Some(instruction) = &row.instruction {
+            self.text("asked", instruction);
+        }
+        let source = row.claim_source.as_deref().map(|source| format!(" by {source}"));
+        let at = row.claimed_at.map(|at| format!(", {} ago", age(self.now_ms, at)));
+        let said = row.claim_text.as_deref().map(|text| format!(": {text}"));
+        let parts = [Some(row.claim.clone()), source, at, said];
+        self.text("claim", &parts.into_iter().flatten().collect::<String>());
+        self.label("process", &process(row));
+        self.label("activity", &clean(&row.activity));
+        if let Some(progress) = &row.progress {
+            let text = format!("{}/{} by {}", progress.done, progress.total, progress.source);
+            self.label("progress", &clean(&text));
+        }
+        if row.usage.input + row.usage.output > 0 {
+            self.label("tokens", &format!("{} in, {} out", row.usage.input, row.usage.output));
+        }
+        if !row.checks.is_empty() {
+            self.label("verified", &clean(&row.verification));
+        }
+    }
+
+    fn check(&mut self, no: usize, check: &CheckRow) {
+        let tone = match check.result.as_str() {
+            "passed" => Tone::Good,
+            "failed" | "unfinished" => Tone::Bad,
+            _ => Tone::Dim,
+        };
+        let detail = check.detail.as_deref().map(clean);
+        let took = check.duration_ms.map(span);
+        let tree = check.tree.as_deref().map(|tree| format!("tree {}", clean(tree.get(..12).unwrap_or(tree))));
+        let warm = check.warm.map(|warm| if warm { "warm" } else { "cold" }.to_owned());
+        let receipt: Vec<_> = [detail, took, tree, warm].into_iter().flatten().collect();
+        let result = self.paint.paint(tone, &clean(&check.result));
+        let receipt = self.paint.paint(Tone::Dim, &receipt.join(", "));
+        let command = clip(&clean(&check.command), TEXT_WIDTH);
+        self.label(&format!("check {no}"), format!("{result} {command} {receipt}").trim_end());
+    }
+
+    fn request(&mut self, request: &RequestRow) {
+        let waits = if request.blocking { "" } else { " (it does not wait)" };
+        let since = age(self.now_ms, request.asked_at);
+        let title = clean(&format!("{}: {}", request.kind, request.title));
+        let title = self.paint.paint(Tone::Warn, &clip(&title, TEXT_WIDTH));
+        self.label("waits", &format!("{title}{waits}, {since}"));
+        for question in &request.questions {
+            self.text("", &question.question);
+            if !question.options.is_empty() {
+                self.text("", &format!("one of: {}", question.options.join(" | ")));
+            }
+        }
+        self.label("", &self.paint.paint(Tone::Dim, &answer_command(request)));
+    }
+
+    fn place(&mut self, row: &SessionRow) {
+        match &row.worktree {
+            Some(tree) => {
+                let removed = if tree.removed { " (removed)" } else { "" };
+                self.label("worktree", &format!("{}{removed}", clean(&tree.path)));
+                self.label("branch", &clean(&tree.branch));
+            }
+            None => self.label("in", &clean(&row.cwd)),
+        }
+        let commit = row.commit.as_deref().map(|commit| clean(commit.get(..12).unwrap_or(commit)));
+        if let Some(commit) = commit {
+            self.label("commit", &commit);
+        }
+    }
+
+    fn told(&mut self, row: &SessionRow) {
+        for fact in &row.facts {
+            self.text(&clean(&fact.fact), &fact.value);
+        }
+        let unheard = row.messages.iter().filter(|message| message.fate != "delivered");
+        for message in unheard {
+            let reason = message.reason.as_deref().map(|reason| format!(": {reason}"));
+            self.text("message", &format!("{} {}{}", message.kind, message.fate, reason.unwrap_or_default()));
+        }
+        for late in &row.late_claims {
+            let text = late.text.as_deref().map(|text| format!(": {text}")).unwrap_or_default();
+            self.text("late", &format!("{} by {}{text}", late.claim, late.source));
+        }
+        if let Some(resolution) = &row.resolution {
+            self.text("resolved", &format!("{}: {}", resolution.state, resolution.because));
+        }
+    }
+
+    fn text(&mut self, label: &str, text: &str) {
+        self.label(label, &clip(&clean(text), TEXT_WIDTH));
+    }
+
+    fn label(&mut self, label: &str, text: &str) {
+        let label = self.paint.paint(Tone::Dim, &format!("{label:<LABEL_WIDTH$}"));
+        self.lines.push(format!("  {label}{text}"));
+    }
+}
+
+fn process(row: &SessionRow) -> String {
+    let pid = row.launches.last().and_then(|launch| launch.pid).map(|pid| format!(", pid {pid}"));
+    let launches = row.launches.len();
+    let count = if launches > 1 { format!(", launch {launches}") } else { String::new() };
+    let exit = row.exit.as_ref().map(ending).unwrap_or_default();
+    format!("{}{}{exit}{count}", clean(&row.process), pid.unwrap_or_default())
+}
+
+fn ending(exit: &ExitRow) -> String {
+    let how = match (exit.code, exit.signal) {
+        (Some(code), _) => format!("exit {code}"),
+        (None, Some(signal)) => format!("signal {signal}"),
+        (None, None) => "ended".to_owned(),
+    };
+    let by = if exit.by == "provost" { " by Provost" } else { "" };
+    format!(" ({how}{by})")
+}
+
+/// Gives the command that answers a request, for the text that is shown with it.
+fn answer_command(request: &RequestRow) -> String {
+    let secret = request.questions.iter().any(|question| question.secret);
+    let text = if secret { "-" } else { "TEXT" };
+    format!("provost answer {} --revision {} {text}", clean(&request.id), request.revision)
+}
+
+#[cfg(test)]
+mod tests {
+    use provost_api::{WhyFact, WorktreeRow};
+
+    use super::{super::list::tests::*, *};
+
+    #[test]
+    fn a_card_says_what_failed_and_how() {
+        let tree = WorktreeRow {
+            path: "/home/u/w".to_owned(),
+            branch: "provost/deadbeef-fix".to_owned(),
+            removed: false,
+        };
+        let row = SessionRow { worktree: Some(tree), ..failed() };
+        insta::assert_snapshot!(card(Paint::OFF, 61_000, &row).join("\n"), @"");
+    }
+
+    #[test]
+    fn a_card_gives_a_command_for_each_request() {
+        insta::assert_snapshot!(card(Paint::OFF, 61_000, &asking()).join("\n"), @"");
+    }
+
+    #[test]
+    fn an_overview_counts_and_shows_what_waits() {
+        let rows = [asking(), failed(), session("x", "working")];
+        insta::assert_snapshot!(overview(Paint::OFF, 61_000, &rows).join("\n"), @"");
+        assert_eq!(overview(Paint::OFF, 0, &[]), ["no sessions yet"]);
+    }
+
+    #[test]
+    fn a_why_names_the_rule_and_who_said_what() {
+        let fact = WhyFact {
+            fact: "process".to_owned(),
+            value: "exit0".to_owned(),
+            source: "holder's wait status".to_owned(),
+            at: Some(1_000),
+            detail: Some("exit code 0, by itself".to_owned()),
+        };
+        let reply = WhyReply {
+            ok: true,
+            session: failed(),
+            facts: vec![fact],
+            rule: "it claimed completion and ended, but the checks failed".to_owned(),
+            next_deadline: None,
+        };
+        insta::assert_snapshot!(why(Paint::OFF, 61_000, &reply).join("\n"), @"");
+    }
+}

@@ -1,0 +1,41 @@
+//! The configuration as a table: key, value, source, and what is hidden.
+
+use provost_config::Entry;
+use serde_json::Value;
+
+use super::{
+    Paint, Table, Tone,
+    text::{clean, clip},
+};
+
+/// The columns that a value may take.
+const VALUE_WIDTH: usize = 60;
+
+/// Shows every key with its value and source; hidden values follow, dim.
+pub(crate) fn config_table(paint: Paint, entries: &[Entry]) -> Vec<String> {
+    let mut table = Table::new(&["KEY", "VALUE", "SOURCE"]);
+    for entry in entries {
+        let source = entry.source.to_string();
+        let tone = if source == "default" { Tone::Dim } else { Tone::Plain };
+        table.row([(Tone::Bold, clean(&entry.key)), (Tone::Plain, value(&entry.value)), (tone, clean(&source))]);
+        for hidden in &entry.shadowed {
+            let source = format!("hidden: {}", hidden.source);
+            table.row([
+                (Tone::Dim, String::new()),
+                (Tone::Dim, value(&hidden.value)),
+                (Tone::Dim, clean(&source)),
+            ]);
+        }
+    }
+    table.lines(paint)
+}
+
+fn value(value: &Value) -> String {
+    let text = match value {
+        Value::Null => "unset".to_owned(),
+        Value::Bool(false) => "off".to_owned(),
+        Value::Bool(true) => "on".to_owned(),
+        other => other.to_string(),
+    };
+    clip(&clean(&text), VALUE_WIDTH)
+}

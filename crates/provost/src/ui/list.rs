@@ -1,0 +1,232 @@
+//! Sessions as a list: what needs a person comes first.
+
+use provost_api::SessionRow;
+
+use super::{
+    Paint, Table, Tone, age,
+    text::{clean, clip},
+};
+
+/// The columns that a name may take.
+const NAME_WIDTH: usize = 32;
+
+/// The columns that a note may take.
+const NOTE_WIDTH: usize = 60;
+
+/// The digits of an id that people see and type.
+const SHORT: usize = 8;
+
+/// Gives the last digits of an id, which are the random ones.
+pub(crate) fn short(id: &str) -> String {
+    let digits: Vec<char> = id.chars().collect();
+    clean(&digits[digits.len().saturating_sub(SHORT)..].iter().collect::<String>())
+}
+
+/// Lists sessions, problems first, then by how new their state is.
+pub(crate) fn session_lines(paint: Paint, now_ms: i64, mut rows: Vec<SessionRow>) -> Vec<String> {
+    rows.sort_by_key(|row| (rank(row), std::cmp::Reverse(row.since)));
+    let mut table = Table::new(&["ID", "NAME", "STATE", "AGENT", "CHECKS", "AGE", "NOTE"]);
+    for row in &rows {
+        let (tone, state) = state_words(row);
+        table.row([
+            (Tone::Bold, short(&row.id)),
+            (Tone::Plain, clip(&clean(&row.name), NAME_WIDTH)),
+            (tone, state),
+            (Tone::Plain, clip(&clean(&row.agent), NAME_WIDTH)),
+            checks(row),
+            (Tone::Dim, age(now_ms, row.since)),
+            (Tone::Plain, clip(&note(row), NOTE_WIDTH)),
+        ]);
+    }
+    table.lines(paint)
+}
+
+/// Gives a state in words, with its cause, and the tone that it is said in.
+pub(crate) fn state_words(row: &SessionRow) -> (Tone, String) {
+    let words = clean(&row.state.replace('_', " "));
+    let words = match &row.cause {
+        Some(cause) => format!("{words} ({})", clean(&cause.replace('_', " "))),
+        None => words,
+    };
+    (tone(&row.state), words)
+}
+
+fn tone(state: &str) -> Tone {
+    match state {
+        "succeeded" | "completed" | "accepted" => Tone::Good,
+        "failed" | "disputed" => Tone::Bad,
+        "needs_input" | "stalled" | "lost" | "rework" | "ended_unclaimed" => Tone::Warn,
+        "cancelled" | "superseded" => Tone::Dim,
+        _ => Tone::Live,
+    }
+}
+
+fn rank(row: &SessionRow) -> u8 {
+    match row.state.as_str() {
+        "needs_input" => 0,
+        "failed" | "disputed" | "ended_unclaimed" | "stalled" | "lost" => 1,
+        _ if held_back(row) => 1,
+        _ if !row.terminal => 2,
+        _ => 3,
+    }
+}
+
+fn held_back(row: &SessionRow) -> bool {
+    row.flags.iter().any(|flag| flag == "output_limit")
+}
+
+fn checks(row: &SessionRow) -> (Tone, String) {
+    if row.checks.is_empty() {
+        return (Tone::Dim, "-".to_owned());
+    }
+    let passed = row.checks.iter().filter(|check| check.result == "passed").count();
+    let tone = match row.verification.as_str() {
+        "passed" => Tone::Good,
+        "failed" => Tone::Bad,
+        _ => Tone::Plain,
+    };
+    (tone, format!("{passed}/{}", row.checks.len()))
+}
+
+/// The one thing about a session that is most worth a line.
+fn note(row: &SessionRow) -> String {
+    if let Some(request) = row.requests.first() {
+        return clean(&format!("{}: {}", request.kind, request.title));
+    }
+    if held_back(row) {
+        return format!("output limit reached: provost limit {} --output SIZE", short(&row.id));
+    }
+    if let Some(late) = row.late_claims.last().filter(|_| row.resolution.is_none()) {
+        return clean(&format!("late claim: {}", late.claim));
+    }
+    let progress = row.progress.as_ref().filter(|_| !row.terminal);
+    let progress = progress.map(|progress| format!("{}/{}", progress.done, progress.total));
+    let text = row.reason.clone().or_else(|| row.claim_text.clone()).map(|text| clean(&text));
+    [progress, text].into_iter().flatten().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use provost_api::{CheckRow, ClaimRow, ExitRow, LaunchRow, QuestionRow, RequestRow, UsageRow};
+
+    use super::*;
+
+    pub(crate) fn session(name: &str, state: &str) -> SessionRow {
+        SessionRow {
+            id: "0199aa11-0000-7000-8000-0000deadbeef".to_owned(),
+            name: name.to_owned(),
+            role: None,
+            project: Some("/src/app".to_owned()),
+            cwd: "/src/app".to_owned(),
+            agent: "command".to_owned(),
+            driver: "command".to_owned(),
+            argv: vec!["make".to_owned(), "all".to_owned()],
+            state: state.to_owned(),
+            terminal: false,
+            sealed: false,
+            cause: None,
+            flags: Vec::new(),
+            rule: "L10".to_owned(),
+            claim: "none".to_owned(),
+            claimed_at: None,
+            claim_source: None,
+            claim_text: None,
+            process: "alive".to_owned(),
+            exit: None,
+            activity: "active".to_owned(),
+            verification: "none".to_owned(),
+            checks: Vec::new(),
+            tree: None,
+            commit: None,
+            requests: Vec::new(),
+            thread: None,
+            late_claims: Vec::new(),
+            progress: None,
+            usage: UsageRow::default(),
+            attempt: 1,
+            instruction: None,
+            launches: vec![LaunchRow {
+                id: "0199aa11-0000-7000-8000-0000deadbeef.l1".to_owned(),
+                phase: "running".to_owned(),
+                pid: Some(42),
+                attempt: 1,
+                stop: None,
+                leftovers: None,
+            }],
+            messages: Vec::new(),
+            facts: Vec::new(),
+            resolution: None,
+            reason: None,
+            worktree: None,
+            opened_at: 0,
+            since: 1_000,
+            sealed_at: None,
+        }
+    }
+
+    pub(crate) fn asking() -> SessionRow {
+        let question = QuestionRow {
+            id: "q".to_owned(),
+            header: "Colour".to_owned(),
+            question: "Which\u{1b}[31m colour?".to_owned(),
+            options: vec!["red".to_owned(), "blue".to_owned()],
+            secret: false,
+        };
+        let request = RequestRow {
+            id: "0199aa11-0000-7000-8000-0000deadbeef.q1".to_owned(),
+            revision: 2,
+            kind: "question".to_owned(),
+            blocking: true,
+            title: "a colour".to_owned(),
+            questions: vec![question],
+            asked_at: 1_000,
+        };
+        SessionRow { requests: vec![request], ..session("painter", "needs_input") }
+    }
+
+    pub(crate) fn failed() -> SessionRow {
+        let check = CheckRow {
+            command: "cargo test".to_owned(),
+            result: "failed".to_owned(),
+            detail: Some("exit 101".to_owned()),
+            tree: Some("4b825dc642cb6eb9a060e54bf8d69288fbee4904".to_owned()),
+            duration_ms: Some(61_000),
+            output_digest: Some("d1".to_owned()),
+            output: Some("checks/k".to_owned()),
+            warm: Some(true),
+        };
+        let late = ClaimRow {
+            claim: "completed".to_owned(),
+            source: "agent".to_owned(),
+            text: Some("but I did it".to_owned()),
+            at: 9_000,
+        };
+        SessionRow {
+            terminal: true,
+            sealed: true,
+            cause: Some("verification".to_owned()),
+            flags: vec!["checks_failed".to_owned()],
+            rule: "X2".to_owned(),
+            claim: "completed".to_owned(),
+            claimed_at: Some(2_000),
+            claim_source: Some("agent".to_owned()),
+            claim_text: Some("all\ndone".to_owned()),
+            process: "exit0".to_owned(),
+            exit: Some(ExitRow { code: Some(0), signal: None, by: "itself".to_owned() }),
+            activity: "exited".to_owned(),
+            verification: "failed".to_owned(),
+            checks: vec![check],
+            late_claims: vec![late],
+            sealed_at: Some(5_000),
+            ..session("fixer", "failed")
+        }
+    }
+
+    #[test]
+    fn problems_come_first_and_nothing_foreign_gets_through() {
+        let hostile = session("evil\u{1b}]0;x\u{7}\u{202e}", "working");
+        let done = SessionRow { terminal: true, ..session("done", "completed") };
+        let rows = vec![done, hostile, failed(), asking()];
+        insta::assert_snapshot!(session_lines(Paint::OFF, 61_000, rows).join("\n"), @"");
+    }
+}

@@ -1,0 +1,153 @@
+//! Everything that is shown. Data goes to standard output, talk to standard error; nothing else prints.
+
+mod age;
+mod card;
+mod config;
+mod doctor;
+mod event;
+mod list;
+mod paint;
+mod table;
+mod text;
+
+use std::io::{self, Write};
+
+use provost_api::{ApiError, Code, ErrorBody};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+pub(crate) use age::{age, size, span};
+pub(crate) use card::{card, overview, why};
+pub(crate) use config::config_table;
+pub(crate) use doctor::{Finding, Level, finding_lines};
+pub(crate) use event::event_line;
+pub(crate) use list::{session_lines, short, state_words};
+pub(crate) use paint::{Paint, Tone, Wish};
+pub(crate) use table::Table;
+pub(crate) use text::{clean, clean_block, clip};
+
+use crate::error::Error;
+
+/// Where output goes and how it looks.
+#[derive(Clone, Debug)]
+pub(crate) struct Ui {
+    pub(crate) json: bool,
+    /// For standard output.
+    pub(crate) paint: Paint,
+    /// For standard error.
+    pub(crate) talk_paint: Paint,
+}
+
+impl Ui {
+    /// Prints one line of data.
+    pub(crate) fn line(&self, text: &str) -> Result<(), Error> {
+        let mut out = io::stdout().lock();
+        writeln!(out, "{text}").and_then(|()| out.flush()).map_err(Error::output)
+    }
+
+    pub(crate) fn lines(&self, lines: &[String]) -> Result<(), Error> {
+        if lines.is_empty() {
+            return Ok(());
+        }
+        self.line(&lines.join("\n"))
+    }
+
+    /// Prints bytes as they are.
+    pub(crate) fn raw(&self, bytes: &[u8]) -> Result<(), Error> {
+        let mut out = io::stdout().lock();
+        out.write_all(bytes).and_then(|()| out.flush()).map_err(Error::output)
+    }
+
+    /// Copies a whole reply through, as it comes.
+    pub(crate) fn copy(&self, from: &mut impl io::Read) -> Result<(), Error> {
+        let mut out = io::stdout().lock();
+        io::copy(from, &mut out).and_then(|_| out.flush()).map_err(Error::output)?;
+        out.write_all(b"\n").map_err(Error::output)
+    }
+
+    /// Prints one JSON value on one line.
+    pub(crate) fn value(&self, value: &impl Serialize) -> Result<(), Error> {
+        let text = serde_json::to_string(value).map_err(|why| Error::Output(why.into()))?;
+        self.line(&text)
+    }
+
+    /// Prints the one result object of a command, with the commands that make sense next.
+    pub(crate) fn result(&self, mut value: Value, next: &[String]) -> Result<(), Error> {
+        if let Value::Object(fields) = &mut value {
+            fields.entry("ok").or_insert(json!(true));
+            fields.entry("next").or_insert(json!(next));
+        }
+        self.value(&value)
+    }
+
+    /// Says something to a person. What cannot be said to a closed terminal is not worth an error.
+    pub(crate) fn talk(&self, text: &str) {
+        drop(writeln!(io::stderr().lock(), "{text}"));
+    }
+
+    /// Names the commands that make sense next, to a person.
+    pub(crate) fn next(&self, commands: &[String]) {
+        if !self.json && !commands.is_empty() {
+            let text = format!("next: {}", clean(&commands.join("  ·  ")));
+            self.talk(&self.talk_paint.paint(Tone::Dim, &text));
+        }
+    }
+
+    pub(crate) fn warn(&self, text: &str) {
+        self.talk(&format!("{} {}", self.talk_paint.paint(Tone::Warn, "warning:"), clean_block(text)));
+    }
+
+    /// Shows how a command failed and gives its exit code.
+    pub(crate) fn fail(&self, error: &Error) -> u8 {
+        match error {
+            Error::PipeClosed => 0,
+            Error::Api(error) => self.fail_api(error),
+            Error::Output(why) => {
+                let message = format!("cannot write the output: {why}");
+                self.fail_api(&ApiError::new(Code::Storage, message))
+            }
+        }
+    }
+
+    fn fail_api(&self, error: &ApiError) -> u8 {
+        if self.json {
+            let body = ErrorBody::from(error.clone());
+            // The exit code still tells, if the output cannot be written.
+            drop(self.value(&body));
+        } else {
+            self.talk(&error_lines(self.talk_paint, error).join("\n"));
+        }
+        error.code.exit_code()
+    }
+}
+
+/// Shows what the parser of arguments found wrong, or the help that was asked for.
+pub(crate) fn parser_says(error: &clap::Error) -> io::Result<()> {
+    error.print()
+}
+
+fn error_lines(paint: Paint, error: &ApiError) -> Vec<String> {
+    let message = clean_block(&error.message);
+    let mut lines = message.lines();
+    let what = lines.next().unwrap_or_default();
+    let mut shown = vec![format!("{} {what}", paint.paint(Tone::Bad, "error:"))];
+    shown.extend(lines.map(|line| format!("  {line}")));
+    let next = error.next.iter().map(|next| format!("  next: {}", clean(next)));
+    shown.extend(next.map(|line| paint.paint(Tone::Dim, &line)));
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_says_what_and_what_next() {
+        let error = ApiError::new(Code::NotFound, "no session \"x\u{1b}[2J\"\nthere are two").next("provost ls");
+        insta::assert_snapshot!(error_lines(Paint::OFF, &error).join("\n"), @r#"
+        error: no session "x␛[2J"
+          there are two
+          next: provost ls
+        "#);
+    }
+}

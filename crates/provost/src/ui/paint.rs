@@ -1,0 +1,88 @@
+//! Colours, and when they are used.
+
+use anstyle::{AnsiColor, Style};
+use provost_config::Color;
+
+/// What a text is about, from which its colour follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tone {
+    Plain,
+    Dim,
+    Bold,
+    Good,
+    Bad,
+    Warn,
+    Live,
+}
+
+/// Paints, or leaves texts as they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Paint {
+    on: bool,
+}
+
+/// All that decides about colours for one output.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wish {
+    pub(crate) configured: Color,
+    /// `NO_COLOR` is set, and no variable of Provost's own says otherwise.
+    pub(crate) no_color: bool,
+    pub(crate) terminal: bool,
+}
+
+impl Paint {
+    pub(crate) const OFF: Paint = Paint { on: false };
+
+    pub(crate) fn by(wish: Wish) -> Self {
+        let on = match wish.configured {
+            Color::Auto => wish.terminal && !wish.no_color,
+            Color::Always => !wish.no_color,
+            Color::Never => false,
+        };
+        Paint { on }
+    }
+
+    pub(crate) fn paint(self, tone: Tone, text: &str) -> String {
+        let style = style(tone);
+        match self.on && style != Style::new() {
+            true => format!("{style}{text}{style:#}"),
+            false => text.to_owned(),
+        }
+    }
+}
+
+fn style(tone: Tone) -> Style {
+    let coloured = |color: AnsiColor| Style::new().fg_color(Some(color.into()));
+    match tone {
+        Tone::Plain => Style::new(),
+        Tone::Dim => Style::new().dimmed(),
+        Tone::Bold => Style::new().bold(),
+        Tone::Good => coloured(AnsiColor::Green),
+        Tone::Bad => coloured(AnsiColor::Red).bold(),
+        Tone::Warn => coloured(AnsiColor::Yellow),
+        Tone::Live => coloured(AnsiColor::Cyan),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_need_a_terminal_or_a_wish() {
+        let on = |configured, no_color, terminal| Paint::by(Wish { configured, no_color, terminal }).on;
+        assert!(on(Color::Auto, false, true));
+        assert!(!on(Color::Auto, true, true));
+        assert!(!on(Color::Auto, false, false));
+        assert!(on(Color::Always, false, false));
+        assert!(!on(Color::Always, true, true));
+        assert!(!on(Color::Never, false, true));
+    }
+
+    #[test]
+    fn a_painted_text_ends_its_colour() {
+        let paint = Paint { on: true };
+        assert_eq!(paint.paint(Tone::Good, "x"), "\u{1b}[32mx\u{1b}[0m");
+        assert_eq!(paint.paint(Tone::Plain, "x"), "x");
+    }
+}

@@ -1,0 +1,115 @@
+//! Text from agents and repositories, made safe and measured.
+
+/// Gives a text for one line: every control character is visible, line ends and tabs too.
+pub(crate) fn clean(text: &str) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut shown, c| {
+        push_visible(&mut shown, c);
+        shown
+    })
+}
+
+/// Gives a text for several lines: line ends and tabs stay, all other control characters are visible.
+pub(crate) fn clean_block(text: &str) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut shown, c| {
+        match c {
+            '\n' | '\t' => shown.push(c),
+            c => push_visible(&mut shown, c),
+        }
+        shown
+    })
+}
+
+/// Shortens a clean text to a width, with an ellipsis for the rest.
+pub(crate) fn clip(text: &str, limit: usize) -> String {
+    if width(text) <= limit {
+        return text.to_owned();
+    }
+    let mut left = limit.saturating_sub(1);
+    let fits = |c: &char| {
+        let wide = char_width(*c);
+        let fits = wide <= left;
+        left = left.saturating_sub(wide);
+        fits
+    };
+    let mut shown: String = text.chars().take_while(fits).collect();
+    shown.push('…');
+    shown
+}
+
+/// Gives the columns that a clean text takes in a terminal.
+pub(crate) fn width(text: &str) -> usize {
+    text.chars().map(char_width).sum()
+}
+
+/// Shows the characters of ASCII's control range by their pictures, others by their number.
+fn push_visible(shown: &mut String, c: char) {
+    match c {
+        '\0'..='\x1f' => shown.push(char::from_u32(0x2400 + u32::from(c)).unwrap_or('␦')),
+        '\x7f' => shown.push('␡'),
+        c if is_deceptive(c) => shown.push_str(&format!("<U+{:04X}>", u32::from(c))),
+        c => shown.push(c),
+    }
+}
+
+/// Characters that drive a terminal, turn the direction of a text or are not seen at all.
+fn is_deceptive(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e007f}')
+}
+
+fn char_width(c: char) -> usize {
+    match c {
+        '\u{300}'..='\u{36f}'
+        | '\u{1ab0}'..='\u{1aff}'
+        | '\u{1dc0}'..='\u{1dff}'
+        | '\u{20d0}'..='\u{20ff}'
+        | '\u{fe00}'..='\u{fe0f}'
+        | '\u{fe20}'..='\u{fe2f}' => 0,
+        '\u{1100}'..='\u{115f}'
+        | '\u{2e80}'..='\u{303e}'
+        | '\u{3041}'..='\u{4dbf}'
+        | '\u{4e00}'..='\u{a4cf}'
+        | '\u{ac00}'..='\u{d7a3}'
+        | '\u{f900}'..='\u{faff}'
+        | '\u{fe30}'..='\u{fe6f}'
+        | '\u{ff00}'..='\u{ff60}'
+        | '\u{ffe0}'..='\u{ffe6}'
+        | '\u{1f300}'..='\u{1f64f}'
+        | '\u{1f680}'..='\u{1f6ff}'
+        | '\u{1f900}'..='\u{1f9ff}'
+        | '\u{20000}'..='\u{3fffd}' => 2,
+        _ => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_can_drive_the_terminal_or_turn_the_text() {
+        insta::assert_snapshot!(clean("a\u{1b}[31m\u{7}\r\n\tb\u{7f}"), @"a␛[31m␇␍␊␉b␡");
+        insta::assert_snapshot!(clean("x\u{202e}y\u{9b}z\u{2066}\u{200b}"), @"x<U+202E>y<U+009B>z<U+2066><U+200B>");
+        assert_eq!(clean_block("a\n\tb\u{1b}"), "a\n\tb␛");
+        let hostile: String = ('\0'..='\u{ffff}').filter(|c| clean(&c.to_string()).contains(*c)).collect();
+        assert!(!hostile.chars().any(char::is_control));
+    }
+
+    #[test]
+    fn widths_are_those_of_a_terminal() {
+        assert_eq!(width("abc"), 3);
+        assert_eq!(width("日本"), 4);
+        assert_eq!(width("e\u{301}"), 1);
+    }
+
+    #[test]
+    fn a_clipped_text_fits() {
+        assert_eq!(clip("abc", 3), "abc");
+        assert_eq!(clip("abcd", 3), "ab…");
+        assert_eq!(clip("日本語", 4), "日…");
+        assert_eq!(clip("abc", 0), "…");
+    }
+}
