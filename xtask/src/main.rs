@@ -1,1 +1,60 @@
-fn main() {}
+//! The project's chores, run as `cargo xtask NAME`.
+
+mod bench;
+mod demo;
+mod docs;
+mod junit;
+mod lint;
+mod package;
+mod process;
+mod say;
+mod test;
+mod tools;
+mod workspace;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+use crate::{docs::Mode, say::say, test::Plan, workspace::Workspace};
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  demo                      show sessions living, ending and surviving a crash of the daemon
+  test [--deep] [FILTER…]   lint and run all tests; with a filter only the tests that match, without lint
+  lint                      format, clippy, rustdoc, generated documents, rules about files
+  bench [NAME]              measure, and print medians and spread
+  docs [--check]            write the generated documents, or fail if they are out of date
+  package                   build the release archive, install it and run the demo from it
+
+  --deep adds mutants of the core, more seeds of the simulator, the whole crash matrix and long kill loops";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&format!("error: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[&str]) -> Result<()> {
+    match arguments {
+        ["demo"] => demo::build_and_run(&Workspace::find()?),
+        ["test", rest @ ..] => test::run(&Workspace::find()?, &Plan::parse(rest)?),
+        ["lint"] => lint::run(&Workspace::find()?),
+        ["bench", names @ ..] => bench::run(&Workspace::find()?, names),
+        ["docs"] => docs::run(&Workspace::find()?, Mode::Write),
+        ["docs", "--check"] => docs::run(&Workspace::find()?, Mode::Check),
+        ["package"] => package::run(&Workspace::find()?),
+        [] | ["help" | "--help" | "-h"] => {
+            say(USAGE);
+            Ok(())
+        }
+        _ => bail!("unknown arguments: {}\n\n{USAGE}", arguments.join(" ")),
+    }
+}

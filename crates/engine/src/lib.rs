@@ -5,6 +5,7 @@
 
 pub mod board;
 mod card;
+pub mod report;
 pub mod shell;
 pub mod stream;
 

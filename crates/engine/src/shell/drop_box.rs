@@ -44,7 +44,10 @@ pub(crate) fn waiting(launch_dir: &Path, launch: LaunchId, token: &str) -> Vec<D
     let mut found: Vec<(std::time::SystemTime, Dropped)> = entries
         .take(MAX_REPORTS)
         .filter_map(|entry| {
-            let about = entry.metadata().ok().filter(|about| about.is_file() && about.len() <= MAX_REPORT)?;
+            let about = entry
+                .metadata()
+                .ok()
+                .filter(|about| about.is_file() && about.len() <= MAX_REPORT)?;
             let dropped = read(entry.path())?;
             let own = dropped.report.launch.as_deref() == Some(launch.to_string().as_str());
             let proved = dropped.report.token.as_deref() == Some(token);

@@ -29,11 +29,11 @@ use super::{
     check::{CheckJob, CheckRunner, Slots},
     clock::Clock,
     environment::{DaemonEnvironment, Place},
-    follow::Follower,
+    follow::{Follower, Link},
     held::{self, Finished, Holders, chain},
     home::Home,
     hook::HookJob,
-    owner::Teller,
+    owner::{Handle, Teller},
     work,
 };
 
@@ -84,12 +84,13 @@ pub struct Executor {
 struct Context {
     world: World,
     teller: Teller,
+    handle: Handle,
     clock: Clock,
     checks: CheckRunner,
 }
 
 impl Executor {
-    pub(crate) fn new(world: World, teller: Teller, clock: Clock) -> Executor {
+    pub(crate) fn new(world: World, teller: Teller, handle: Handle, clock: Clock) -> Executor {
         let checks = CheckRunner {
             home: world.home.clone(),
             git: world.git.clone(),
@@ -97,7 +98,7 @@ impl Executor {
             environment: world.environment.clone(),
             slots: Slots::default(),
         };
-        let context = Context { world, teller, clock, checks };
+        let context = Context { world, teller, handle, clock, checks };
         Executor { context, running: BTreeMap::new(), tasks: JoinSet::new() }
     }
 
@@ -144,8 +145,14 @@ impl Context {
             Effect::RunSetup => Some(self.set_up(session, &effect, cancel).await),
             Effect::StartLaunch(launch) => Some(self.launch(session, launch).await),
             Effect::Follow(launch) => {
-                let dir = self.world.home.launch(launch);
-                let follower = Follower::new(session, launch, dir, self.teller.clone(), self.clock);
+                let link = Link {
+                    dir: self.world.home.launch(launch),
+                    token: self.world.token(launch),
+                    teller: self.teller.clone(),
+                    handle: self.handle.clone(),
+                    clock: self.clock,
+                };
+                let follower = Follower::new(session, launch, link);
                 if let Some(follower) = follower {
                     follower.run().await;
                     self.world.holders.reap();

@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use provost_core::{
     ids::LaunchId,
-    session::{self, Command, Cursor, End, EndedBy, Session, Signal},
+    session::{self, Command, Cursor, End, EndedBy, Reporter, Session, Signal},
 };
 use provost_drivers::Protocol;
 use provost_holder::{
@@ -15,9 +15,11 @@ use provost_holder::{
 
 use super::{
     clock::Clock,
-    held::{self, Link, chain},
-    owner::Teller,
+    drop_box,
+    held::{self, chain},
+    owner::{Ask, Handle, Teller},
 };
+use crate::report;
 
 /// How long to wait before a launch that could not be looked at is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
@@ -25,17 +27,24 @@ const LOOK_AGAIN: Duration = Duration::from_millis(500);
 /// Follows one launch until its whole tree is gone.
 pub(crate) struct Follower {
     launch: LaunchId,
-    dir: PathBuf,
+    link: Link,
     protocol: Box<dyn Protocol>,
     /// Whether the end of its output is the end of its stream.
     closes: bool,
-    teller: Teller,
-    clock: Clock,
     lines: Lines,
     resume: journal::Cursor,
     reader: Option<Reader>,
     told_exit: bool,
     told_unknown: bool,
+}
+
+/// What a follower reads from, and whom it tells.
+pub(crate) struct Link {
+    pub(crate) dir: PathBuf,
+    pub(crate) token: String,
+    pub(crate) teller: Teller,
+    pub(crate) handle: Handle,
+    pub(crate) clock: Clock,
 }
 
 /// Whether there is anything left to follow.
@@ -45,24 +54,16 @@ enum Next {
 }
 
 impl Follower {
-    pub(crate) fn new(
-        session: &Session,
-        launch: LaunchId,
-        dir: PathBuf,
-        teller: Teller,
-        clock: Clock,
-    ) -> Option<Follower> {
+    pub(crate) fn new(session: &Session, launch: LaunchId, link: Link) -> Option<Follower> {
         let from = session.launch(launch)?.cursor;
         let skip = u32::try_from(from.skip).unwrap_or(0);
         let resume = journal::Cursor { offset: from.offset, skip };
         let driver = session.spec.agent.driver;
         Some(Follower {
             launch,
-            dir,
+            link,
             protocol: provost_drivers::protocol(driver),
             closes: driver.has_protocol(),
-            teller,
-            clock,
             lines: Lines::resume(Channel::Stdout, resume),
             resume,
             reader: None,
@@ -72,6 +73,7 @@ impl Follower {
     }
 
     pub(crate) async fn run(mut self) {
+        self.empty_the_drop_box().await;
         loop {
             match self.step().await {
                 Ok(Next::Done) => return,
@@ -87,7 +89,7 @@ impl Follower {
     }
 
     async fn step(&mut self) -> Result<Next, held::Error> {
-        let found = held::looked(&self.dir).await?;
+        let found = held::looked(&self.link.dir).await?;
         if std::mem::take(&mut self.told_unknown) {
             self.tell(Command::ProcessSeen { launch: self.launch }).await;
         }
@@ -108,7 +110,7 @@ impl Follower {
             }
             Looked::HolderDied { .. } => {
                 self.drain().await?;
-                held::end_survivors(&held::mark(&self.dir)).await?;
+                held::end_survivors(&held::mark(&self.link.dir)).await?;
                 self.unobserved("its holder was killed").await
             }
             Looked::OtherBoot { .. } => {
@@ -120,7 +122,7 @@ impl Follower {
 
     /// Listens to a living holder until it leaves.
     async fn listen(&mut self) -> Result<Next, held::Error> {
-        let Ok(mut link) = Link::follow(&self.dir).await else {
+        let Ok(mut link) = held::Link::follow(&self.link.dir).await else {
             held::pause(LOOK_AGAIN.min(Duration::from_millis(20))).await;
             return Ok(Next::Again);
         };
@@ -138,11 +140,32 @@ impl Follower {
     }
 
     async fn hear_of_the_exit(&mut self) -> Result<(), held::Error> {
-        if let Looked::Ended { exit, .. } = held::looked(&self.dir).await? {
+        if let Looked::Ended { exit, .. } = held::looked(&self.link.dir).await? {
             self.drain().await?;
             self.tell_exit(&exit).await;
         }
         Ok(())
+    }
+
+    /// Takes reports that were written down while no daemon answered.
+    async fn empty_the_drop_box(&self) {
+        for dropped in drop_box::waiting(&self.link.dir, self.launch, &self.link.token) {
+            let actor = format!("launch/{}", self.launch);
+            let key = format!("{actor}/{}", dropped.key);
+            let taken = match report::testimony(&dropped.report) {
+                // What cannot be read is as good as taken: it says nothing.
+                Err(_) => true,
+                Ok(testimony) => {
+                    let from = Reporter::Launch(self.launch);
+                    let ask = Ask::Report { session: None, from, testimony };
+                    self.link.handle.ask(ask, &actor, Some(key)).await.is_ok()
+                }
+            };
+            if taken {
+                // A file that stays is recognised by its key the next time.
+                std::fs::remove_file(&dropped.path).ok();
+            }
+        }
     }
 
     /// Folds all whole frames that the journal has by now.
@@ -159,7 +182,7 @@ impl Follower {
 
     async fn open_journal(&mut self) -> Result<Option<&mut Reader>, held::Error> {
         if self.reader.is_none() {
-            let path = self.dir.join(journal::JOURNAL_FILE);
+            let path = self.link.dir.join(journal::JOURNAL_FILE);
             match Reader::open(&path, self.resume.offset) {
                 Ok(Opened::At(reader)) => self.reader = Some(reader),
                 Ok(Opened::Lost { end }) => self.lose(end).await,
@@ -180,12 +203,14 @@ impl Follower {
     async fn take(&mut self, frame: &Frame) {
         match frame.channel {
             Channel::Stdout => {
-                self.teller.heard(self.launch, self.clock.ours(frame.mono_ms));
+                self.link.teller.heard(self.launch, self.link.clock.ours(frame.mono_ms));
                 for delivered in self.lines.feed(frame) {
                     self.read(delivered.line, delivered.after).await;
                 }
             }
-            Channel::Stderr => self.teller.heard(self.launch, self.clock.ours(frame.mono_ms)),
+            Channel::Stderr => {
+                self.link.teller.heard(self.launch, self.link.clock.ours(frame.mono_ms))
+            }
             Channel::Stdin => {
                 if let Some((Envelope { key, .. }, _)) = Envelope::split(&frame.payload) {
                     self.observe(Signal::InputSeen { key }, self.lines.cursor()).await;
@@ -235,6 +260,7 @@ impl Follower {
         if std::mem::replace(&mut self.told_exit, true) {
             return;
         }
+        self.empty_the_drop_box().await;
         let by = match exit.ended_by {
             holder::EndedBy::Itself => EndedBy::Itself,
             holder::EndedBy::Stop
@@ -269,6 +295,6 @@ impl Follower {
     }
 
     async fn tell(&self, command: session::Command) {
-        self.teller.tell(self.launch.session, command).await;
+        self.link.teller.tell(self.launch.session, command).await;
     }
 }

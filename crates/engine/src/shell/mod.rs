@@ -5,6 +5,7 @@
 
 mod check;
 mod clock;
+pub mod drop_box;
 mod environment;
 mod executor;
 pub mod failpoint;

@@ -158,7 +158,8 @@ impl Owner {
         let heard = Arc::default();
         let teller = Teller { inputs: sender.clone(), heard: Arc::clone(&heard) };
         let handle = Handle { inputs: sender, events: events.clone() };
-        let executor = Box::pin(Executor::new(world, teller, clock).run(dispatched));
+        let executor = Executor::new(world, teller, handle.clone(), clock);
+        let executor = Box::pin(executor.run(dispatched));
         let mut owner = Owner {
             board: Board::default(),
             ledger,

@@ -6,16 +6,13 @@ use clap::Args;
 use provost_api::{Client, WhyReply};
 use serde_json::{Value, json};
 
-use super::{
-    change::next_commands,
-    ls::ListReply,
-};
+use super::{change::next_commands, ls::ListReply};
 use crate::{cli::Outcome, clock, context::Context, error::Error, target, ui};
 
 /// Show what is true: of one session, or of all at a glance
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost status\n  provost status 1a2b3c4d\n  provost status 1a2b3c4d --why\n  provost status fixer --json | jq .session.state"
+    after_help = "Examples:\n  provost status\n  provost status 1a2b3c4d\n  provost status 1a2b3c4d --why\n  provost status fixer --json | jq .state"
 )]
 pub(crate) struct StatusArgs {
     /// The session: its id, the beginning or end of it, or its name
@@ -39,7 +36,7 @@ fn one(context: &Context, client: &Client, id: &str) -> Result<(), Error> {
     let row = target::find(client, id)?;
     let next = next_commands(&row);
     if context.ui.json {
-        return context.ui.result(json!({"ok": true, "session": row}), &next);
+        return context.ui.result(json!(row), &next);
     }
     context.ui.lines(&ui::card(context.ui.paint, clock::now_ms(), &row))?;
     context.ui.next(&next);

@@ -89,7 +89,7 @@ fn announce(detached: bool) {
     // Whoever waited may have given up; the daemon serves all the same.
     drop(writeln!(stdout, "{READY}").and_then(|()| stdout.flush()));
     if detached && let Ok(null) = OpenOptions::new().write(true).open("/dev/null") {
-        drop(rustix::stdio::dup2_stdout(&null));
+        rustix::stdio::dup2_stdout(&null).ok();
     }
 }
 
@@ -100,7 +100,7 @@ fn open_ledger(places: &shell::Home) -> Result<SqliteLedger, ApiError> {
         durability: Durability::Full,
     };
     #[cfg_attr(not(feature = "failpoints"), expect(unused_mut, reason = "only tests probe the ledger"))]
-    let mut ledger = SqliteLedger::open(&places.ledger(), &options).map_err(|why| match &why {
+    let mut ledger = open_patiently(&places.ledger(), &options).map_err(|why| match &why {
         OpenError::Locked { .. } => {
             ApiError::new(Code::Refused, why.to_string()).next("provost daemon status")
         }
@@ -109,6 +109,20 @@ fn open_ledger(places: &shell::Home) -> Result<SqliteLedger, ApiError> {
     #[cfg(feature = "failpoints")]
     ledger.set_probe(Box::new(|point| shell::failpoint::pass(&format!("ledger.{point:?}").to_lowercase())));
     Ok(ledger)
+}
+
+/// A child that a killed daemon had just forked may hold its lock for a moment longer.
+fn open_patiently(dir: &Path, options: &LedgerOptions<'_>) -> Result<SqliteLedger, OpenError> {
+    for _ in 0..20 {
+        match SqliteLedger::open(dir, options) {
+            Err(OpenError::Locked { .. }) => {
+                #[expect(clippy::disallowed_methods, reason = "there is no event for a lock set free")]
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
+            opened => return opened,
+        }
+    }
+    SqliteLedger::open(dir, options)
 }
 
 fn shell_chain(error: &dyn std::error::Error) -> String {
@@ -127,8 +141,8 @@ fn world(places: &shell::Home) -> Result<World, ApiError> {
     let path = environment.get("PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin").to_owned();
     let user_home = environment.get("HOME").unwrap_or("/").to_owned();
     let git = Git::find(path.as_ref(), user_home.as_ref())
-        .unwrap_or_else(|_| Git::new("git", path.as_ref(), user_home.as_ref()))
-        .with_scratch(places.scratch());
+        .unwrap_or_else(|_| Git::new(Path::new("git"), path.as_ref(), user_home.as_ref()))
+        .with_scratch(&places.scratch());
     let key = key(&places.root().join("key")).map_err(|why| failed("read its key", &why))?;
     Ok(World {
         home: places.clone(),

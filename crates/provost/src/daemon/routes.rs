@@ -14,10 +14,12 @@ use provost_api::{
 };
 use provost_core::{
     ids::SessionId,
-    lifecycle::ClaimKind,
-    session::{Command, FactKind, Reporter, Resolve, SendMode, Spec, Testimony},
+    session::{Command, Reporter, Resolve, SendMode, Spec},
 };
-use provost_engine::shell::{Ask, Listing};
+use provost_engine::{
+    report::{self, check_text},
+    shell::{Ask, Listing},
+};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -30,9 +32,6 @@ use super::{
 
 /// The largest request: a text for an agent, or a spec.
 const MAX_REQUEST: usize = 8 << 20;
-
-/// The longest text that is sent to an agent or kept as a claim.
-pub(crate) const MAX_TEXT: usize = 512 << 10;
 
 type Answer = Result<Response, Refusal>;
 
@@ -66,7 +65,7 @@ pub(crate) fn router(daemon: Daemon) -> Router {
         .route("/v1/sessions/{id}/resolve", post(resolve))
         .route("/v1/sessions/{id}/answer", post(answer))
         .route("/v1/sessions/{id}/limit", post(limit))
-        .route("/v1/reports", post(report))
+        .route("/v1/reports", post(take_report))
         .route("/v1/events", get(events))
         .route("/v1/gc", post(collect))
         .route("/v1/ledger/archive", post(archive))
@@ -243,7 +242,7 @@ async fn limit(
     operate(&daemon, &caller, &headers, session, command).await
 }
 
-async fn report(
+async fn take_report(
     State(daemon): State<Daemon>,
     caller: Caller,
     headers: HeaderMap,
@@ -253,37 +252,9 @@ async fn report(
     let launch =
         peer::reporter(&peer, &daemon.world, request.launch.as_deref(), request.token.as_deref())?;
     let from = launch.map_or(Reporter::Operator, Reporter::Launch);
-    let testimony = testimony(&request)?;
+    let testimony = report::testimony(&request)?;
     let ask = Ask::Report { session: request.session, from, testimony };
     change(&daemon, &peer, &headers, ask).await
-}
-
-fn testimony(request: &ReportRequest) -> Result<Testimony, ApiError> {
-    check_text(request.text.as_deref().unwrap_or_default(), "message")?;
-    match (&request.claim, &request.fact, &request.value) {
-        (Some(claim), None, None) => {
-            let kind = ClaimKind::ALL.into_iter().find(|kind| kind.word() == claim);
-            let kind = kind.filter(|kind| *kind != ClaimKind::None).ok_or_else(|| {
-                let expected = "working, needs_input, completed or failed";
-                bad(format!("\"{claim}\" is no claim; expected {expected}"))
-            })?;
-            Ok(Testimony::Claim { kind, text: request.text.clone() })
-        }
-        (None, Some(fact), Some(value)) => {
-            check_text(value, "value")?;
-            let kind = match fact.as_str() {
-                "branch" => FactKind::Branch,
-                "pr" => FactKind::Pr,
-                "artifact" => FactKind::Artifact,
-                other => {
-                    return Err(bad(format!("\"{other}\" is no fact; expected branch, pr or artifact")));
-                }
-            };
-            Ok(Testimony::Fact { kind, value: value.clone() })
-        }
-        _ => Err(bad("a report is either a claim or a fact with its value")
-            .next("provost report completed --message TEXT")),
-    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -378,15 +349,6 @@ fn idempotency_key(key: &str, peer: &Peer) -> Result<String, ApiError> {
     match (1..=200).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic()) {
         true => Ok(format!("{}/{key}", peer.actor())),
         false => Err(bad("an idempotency key has 1 to 200 visible characters")),
-    }
-}
-
-fn check_text(text: &str, what: &str) -> Result<(), ApiError> {
-    match text.len() <= MAX_TEXT {
-        true => Ok(()),
-        false => {
-            Err(bad(format!("the {what} has {} bytes; at most {MAX_TEXT} are taken", text.len())))
-        }
     }
 }
 

@@ -1,0 +1,25 @@
+//! `provost completions`
+
+use std::process::ExitCode;
+
+use clap::Args;
+use clap_complete::Shell;
+
+use crate::{cli, cli::Outcome, context::Context};
+
+/// Print a script that completes commands in your shell
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost completions bash > ~/.local/share/bash-completion/completions/provost\n  provost completions fish > ~/.config/fish/completions/provost.fish"
+)]
+pub(crate) struct CompletionsArgs {
+    /// The shell to complete in
+    shell: Shell,
+}
+
+pub(crate) fn run(context: &Context, args: &CompletionsArgs) -> Outcome {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut cli::command(), "provost", &mut script);
+    context.ui.raw(&script)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,86 @@
+//! `provost events`
+
+use std::process::ExitCode;
+
+use clap::Args;
+use provost_api::EventRow;
+use serde::Deserialize;
+
+use crate::{
+    cli::Outcome,
+    context::Context,
+    error::Error,
+    follow::Follow,
+    target, ui,
+};
+
+/// Show what happened: the events of the ledger, of one session or of all
+///
+/// With --json and --follow each event is a JSON object on a line of its own.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost events\n  provost events 1a2b3c4d\n  provost events -f --since 120\n  provost events -f --json | jq -r .kind"
+)]
+pub(crate) struct EventsArgs {
+    /// The session: its id, the beginning or end of it, or its name; all of them without it
+    id: Option<String>,
+    /// Wait for further events, from now on or from behind --since
+    #[arg(short, long)]
+    follow: bool,
+    /// Only events behind this sequence number
+    #[arg(long, value_name = "N")]
+    since: Option<u64>,
+    /// At most so many
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000), conflicts_with = "follow")]
+    limit: u32,
+}
+
+#[derive(Debug, Deserialize)]
+struct EventsReply {
+    events: Vec<EventRow>,
+    last: u64,
+}
+
+pub(crate) fn run(context: &Context, args: &EventsArgs) -> Outcome {
+    if args.follow { follow(context, args) } else { list(context, args) }
+}
+
+fn list(context: &Context, args: &EventsArgs) -> Outcome {
+    let path = target::query(
+        "/v1/events",
+        &[
+            ("since", args.since.map(|since| since.to_string())),
+            ("session", args.id.clone()),
+            ("limit", Some(args.limit.to_string())),
+        ],
+    );
+    let client = context.daemon()?;
+    if context.ui.json {
+        context.ui.copy(&mut client.stream(&path, None)?.into_reader())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let reply: EventsReply = client.get(&path)?;
+    let paint = context.ui.paint;
+    let lines: Vec<_> = reply.events.iter().map(|event| ui::event_line(paint, event)).collect();
+    context.ui.lines(&lines)?;
+    context.ui.next(&[format!("provost events -f --since {}", reply.last)]);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn follow(context: &Context, args: &EventsArgs) -> Outcome {
+    let client = context.daemon()?;
+    // An id may be ambiguous later; the full one is not.
+    let session = args.id.as_deref().map(|id| target::find(&client, id)).transpose()?;
+    let mut follow = Follow::new(context, session.map(|row| row.id), args.since);
+    follow.open(&client)?;
+    loop {
+        show(context, &follow.next()?)?;
+    }
+}
+
+fn show(context: &Context, event: &EventRow) -> Result<(), Error> {
+    match context.ui.json {
+        true => context.ui.value(event),
+        false => context.ui.line(&ui::event_line(context.ui.paint, event)),
+    }
+}

@@ -1,0 +1,56 @@
+//! `provost help exit-codes`
+
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::json;
+
+use crate::{cli::Outcome, context::Context};
+
+/// What the exit codes mean
+///
+/// 0  the asked-for thing holds; waiting for an answer is not a failure
+/// 1  it does not hold: failed, disputed, checks failed
+/// 2  bad usage
+/// 3  not found
+/// 4  refused in this state
+/// 5  timed out
+/// 6  the daemon, an agent or the storage could not be reached
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = "Examples:\n  provost spawn --wait -- make test && echo it holds")]
+pub(crate) struct ExitCodesArgs {}
+
+/// The codes with their meanings, as the help above has them.
+const CODES: [(u8, &str); 7] = [
+    (0, "the asked-for thing holds; waiting for an answer is not a failure"),
+    (1, "it does not hold: failed, disputed, checks failed"),
+    (2, "bad usage"),
+    (3, "not found"),
+    (4, "refused in this state"),
+    (5, "timed out"),
+    (6, "the daemon, an agent or the storage could not be reached"),
+];
+
+pub(crate) fn run(context: &Context, _args: &ExitCodesArgs) -> Outcome {
+    if context.ui.json {
+        let codes: Vec<_> = CODES.iter().map(|(code, means)| json!({"code": code, "means": means})).collect();
+        context.ui.result(json!({"ok": true, "exit_codes": codes}), &[])?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let lines: Vec<_> = CODES.iter().map(|(code, means)| format!("{code}  {means}")).collect();
+    context.ui.lines(&lines)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_and_the_command_say_the_same() {
+        let help = crate::cli::command().find_subcommand("exit-codes").unwrap().get_long_about().unwrap().to_string();
+        for (code, means) in CODES {
+            assert!(help.contains(&format!("{code}  {means}")), "{code}");
+        }
+    }
+}

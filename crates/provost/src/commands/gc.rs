@@ -1,0 +1,76 @@
+//! `provost gc`
+
+use std::process::ExitCode;
+
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{change::KeyArgs, input};
+use crate::{cli::Outcome, context::Context, error::Error, ui};
+
+/// Show or remove what closed sessions no longer need
+///
+/// Nothing with uncommitted or unreachable work is ever removed; what is kept is listed with the reason.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  provost gc\n  provost gc --apply\n  provost gc --apply --older-than 30d")]
+pub(crate) struct GcArgs {
+    /// Remove it; without this it is only listed
+    #[arg(long)]
+    apply: bool,
+    /// Only of sessions that have been closed for longer
+    #[arg(long, value_name = "AGE", default_value = "7d", value_parser = input::parse_age)]
+    older_than: u64,
+    #[command(flatten)]
+    key: KeyArgs,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+struct Item {
+    what: String,
+    path: String,
+    #[serde(default)]
+    session: Option<String>,
+    #[serde(default)]
+    reason: Option<String>,
+}
+
+pub(crate) fn run(context: &Context, args: &GcArgs) -> Outcome {
+    let body = json!({"apply": args.apply, "older_than_ms": args.older_than});
+    let reply: Value = context.daemon()?.post("/v1/gc", &body, &args.key.get(context))?;
+    let removed = items(&reply, "removed");
+    let next = match (args.apply, removed.is_empty()) {
+        (false, false) => vec!["provost gc --apply".to_owned()],
+        (true, _) | (false, true) => vec!["provost ls --all".to_owned()],
+    };
+    if context.ui.json {
+        context.ui.result(reply, &next)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    show(context, if args.apply { "removed" } else { "would remove" }, &removed)?;
+    show(context, "kept", &items(&reply, "kept"))?;
+    if removed.is_empty() {
+        context.ui.talk("nothing to remove");
+    }
+    context.ui.next(&next);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn items(reply: &Value, list: &str) -> Vec<Item> {
+    reply.get(list).cloned().and_then(|items| serde_json::from_value(items).ok()).unwrap_or_default()
+}
+
+fn show(context: &Context, verb: &str, items: &[Item]) -> Result<(), Error> {
+    let line = |item: &Item| {
+        let session = item.session.as_deref().map(|id| format!(" of {}", ui::short(id)));
+        let reason = item.reason.as_deref().map(|reason| format!(": {}", ui::clean(reason)));
+        format!(
+            "{verb} {}{} {}{}",
+            ui::clean(&item.what),
+            session.unwrap_or_default(),
+            ui::clean(&item.path),
+            reason.unwrap_or_default()
+        )
+    };
+    context.ui.lines(&items.iter().map(line).collect::<Vec<_>>())
+}

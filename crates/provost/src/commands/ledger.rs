@@ -1,0 +1,246 @@
+//! `provost ledger`
+
+use std::{
+    fs::File,
+    io::{BufReader, Write},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use clap::{Args, Subcommand};
+use provost_api::{ApiError, Code};
+use provost_engine::stream;
+use provost_ledger::{Durability, ImportError, OpenError, OpenOptions, SqliteLedger, SqliteReader};
+use serde_json::{Value, json};
+
+use super::{change::KeyArgs, input};
+use crate::{
+    cli::Outcome,
+    context::Context,
+    error::{Error, chain, usage},
+    ui,
+};
+
+/// Verify, copy or move the ledger, the log of everything that happened
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  provost ledger verify\n  provost ledger export > ledger.jsonl\n  provost ledger backup ~/backups/provost")]
+pub(crate) struct LedgerArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Fold every session anew from its events and compare
+    #[command(after_help = "Examples:\n  provost ledger verify\n  provost ledger verify --json")]
+    Verify,
+    /// Print the whole ledger as JSON lines, or write it to a new file
+    #[command(after_help = "Examples:\n  provost ledger export > ledger.jsonl\n  provost ledger export --to ledger.jsonl")]
+    Export(ExportArgs),
+    /// Take over an export into an empty home, while no daemon runs
+    #[command(after_help = "Examples:\n  PROVOST_HOME=/new/home provost ledger import ledger.jsonl")]
+    Import(ImportArgs),
+    /// Copy the ledger as it is now into a new directory
+    #[command(after_help = "Examples:\n  provost ledger backup ~/backups/provost-monday")]
+    Backup(BackupArgs),
+    /// Move the events of closed sessions out of the log into a file, where they stay readable
+    #[command(after_help = "Examples:\n  provost ledger archive --older-than 90d\n  provost ledger archive --older-than 90d --apply")]
+    Archive(ArchiveArgs),
+    /// Print where the ledger is
+    #[command(after_help = "Examples:\n  provost ledger path")]
+    Path,
+}
+
+#[derive(Debug, Args)]
+struct ExportArgs {
+    /// A file that does not exist yet
+    #[arg(long, value_name = "FILE")]
+    to: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+struct ImportArgs {
+    /// The export
+    file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+struct BackupArgs {
+    /// A directory that does not exist yet
+    directory: PathBuf,
+}
+
+#[derive(Debug, Args)]
+struct ArchiveArgs {
+    /// Only of sessions that have been closed for longer
+    #[arg(long, value_name = "AGE", value_parser = input::parse_age)]
+    older_than: u64,
+    /// Move them; without this they are only counted
+    #[arg(long)]
+    apply: bool,
+    #[command(flatten)]
+    key: KeyArgs,
+}
+
+pub(crate) fn run(context: &Context, args: &LedgerArgs) -> Outcome {
+    match &args.what {
+        What::Verify => verify(context),
+        What::Export(args) => export(context, args),
+        What::Import(args) => import(context, &args.file),
+        What::Backup(args) => backup(context, &args.directory),
+        What::Archive(args) => archive(context, args),
+        What::Path => {
+            let path = context.home()?.ledger().display().to_string();
+            let value = json!({"ok": true, "path": path});
+            done(context, value, &path, &["provost ledger verify"])
+        }
+    }
+}
+
+fn verify(context: &Context) -> Outcome {
+    let report = provost_ledger::verify(&reader(context)?, &mut stream::refold).map_err(|why| storage(&why))?;
+    let differences: Vec<Value> = report
+        .differences
+        .iter()
+        .map(|found| json!({"stream": found.stream.as_ref().map(ToString::to_string), "what": found.what, "next": found.next}))
+        .collect();
+    let clean = report.is_clean();
+    let mut value = json!({
+        "ok": clean, "streams": report.streams, "records": report.records,
+        "stale_snapshots": report.stale_snapshots, "differences": differences,
+    });
+    if clean {
+        let text = format!("the ledger is sound: {} streams, {} records", report.streams, report.records);
+        return done(context, value, &text, &["provost ledger backup DIRECTORY"]);
+    }
+    let message = format!("the ledger has {} differences", report.differences.len());
+    let error = ApiError::new(Code::Failed, message);
+    let error = report.differences.first().map_or(error.clone(), |found| error.next(found.next));
+    if context.ui.json {
+        value["error"] = json!(error);
+        context.ui.result(value, &error.next)?;
+        return Ok(ExitCode::from(error.code.exit_code()));
+    }
+    let lines = report.differences.iter().map(|found| {
+        let stream = found.stream.as_ref().map_or_else(|| "the file".to_owned(), ToString::to_string);
+        format!("{stream}: {}", ui::clean(&found.what))
+    });
+    context.ui.lines(&lines.collect::<Vec<_>>())?;
+    Err(error.into())
+}
+
+/// With --json and no file the export itself is the data, for it is JSON lines already.
+fn export(context: &Context, args: &ExportArgs) -> Outcome {
+    let reader = reader(context)?;
+    let Some(path) = &args.to else {
+        let mut out = std::io::stdout().lock();
+        let exported = provost_ledger::export(&reader, &mut out).map_err(export_error)?;
+        out.flush().map_err(Error::output)?;
+        context.ui.next(&[format!("provost ledger import FILE  ({} records)", exported.records)]);
+        return Ok(ExitCode::SUCCESS);
+    };
+    let mut file = File::create_new(path).map_err(|why| usage(format!("cannot make {}: {why}", path.display())))?;
+    let exported = provost_ledger::export(&reader, &mut file).map_err(export_error)?;
+    file.sync_all().map_err(|why| chain(Code::Storage, "cannot write the export", &why))?;
+    let value = json!({
+        "ok": true, "file": path.display().to_string(), "streams": exported.streams,
+        "records": exported.records, "replies": exported.replies,
+    });
+    let text = format!("exported {} streams, {} records", exported.streams, exported.records);
+    done(context, value, &text, &["provost ledger import FILE"])
+}
+
+fn export_error(why: provost_ledger::ExportError) -> Error {
+    match why {
+        provost_ledger::ExportError::Write(why) => Error::output(why),
+        provost_ledger::ExportError::Read(why) => storage(&why).into(),
+    }
+}
+
+fn import(context: &Context, file: &Path) -> Outcome {
+    let input = File::open(file).map_err(|why| {
+        let code = if why.kind() == std::io::ErrorKind::NotFound { Code::NotFound } else { Code::BadRequest };
+        ApiError::new(code, format!("cannot open {}: {why}", file.display()))
+    })?;
+    let home = context.home()?;
+    home.prepare()?;
+    let options = OpenOptions {
+        known: &stream::is_known,
+        software: env!("CARGO_PKG_VERSION"),
+        durability: Durability::Full,
+    };
+    let mut ledger = SqliteLedger::open(&home.ledger(), &options).map_err(|why| open_error(&why))?;
+    let imported = ledger
+        .import(&mut BufReader::new(input), &stream::is_known, &mut stream::refold)
+        .map_err(|why| import_error(&why))?;
+    let value = json!({
+        "ok": true, "streams": imported.streams, "records": imported.records, "replies": imported.replies,
+    });
+    let text = format!("imported {} streams, {} records", imported.streams, imported.records);
+    done(context, value, &text, &["provost ledger verify", "provost ls"])
+}
+
+fn import_error(why: &ImportError) -> ApiError {
+    let code = match why {
+        ImportError::NotEmpty => Code::Refused,
+        ImportError::Line(_) | ImportError::Fold { .. } => Code::BadRequest,
+        ImportError::Storage(_) => Code::Storage,
+    };
+    chain(code, "nothing was imported", why).next("PROVOST_HOME=EMPTY_DIRECTORY provost ledger import FILE")
+}
+
+fn backup(context: &Context, to: &Path) -> Outcome {
+    reader(context)?.backup(to).map_err(|why| {
+        let code = match why {
+            provost_ledger::BackupError::Exists { .. } => Code::Refused,
+            provost_ledger::BackupError::Storage(_) => Code::Storage,
+        };
+        chain(code, "there is no backup", &why)
+    })?;
+    let path = to.display().to_string();
+    let text = format!("the ledger is copied to {path}");
+    done(context, json!({"ok": true, "directory": path}), &text, &["provost ledger verify"])
+}
+
+fn archive(context: &Context, args: &ArchiveArgs) -> Outcome {
+    let body = json!({"older_than_ms": args.older_than, "apply": args.apply});
+    let reply: Value = context.daemon()?.post("/v1/ledger/archive", &body, &args.key.get(context))?;
+    let count = |name: &str| reply.get(name).and_then(Value::as_u64).unwrap_or(0);
+    let verb = if args.apply { "archived" } else { "would archive" };
+    let text = format!("{verb} {} streams, {} records", count("streams"), count("records"));
+    let next: &[&str] = if args.apply { &["provost ledger verify"] } else { &["provost ledger archive --older-than AGE --apply"] };
+    done(context, reply, &text, next)
+}
+
+fn done(context: &Context, value: Value, text: &str, next: &[&str]) -> Outcome {
+    let next: Vec<String> = next.iter().map(|command| (*command).to_owned()).collect();
+    if context.ui.json {
+        context.ui.result(value, &next)?;
+    } else {
+        context.ui.line(&ui::clean(text))?;
+        context.ui.next(&next);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn reader(context: &Context) -> Result<SqliteReader, ApiError> {
+    let home = context.trusted_home()?;
+    SqliteReader::open(&home.ledger()).map_err(|why| open_error(&why))
+}
+
+fn open_error(why: &OpenError) -> ApiError {
+    let (code, next) = match why {
+        OpenError::Missing { .. } => (Code::NotFound, "provost spawn -- COMMAND"),
+        OpenError::Locked { .. } => (Code::Refused, "provost daemon stop"),
+        OpenError::Vanished { .. } | OpenError::NotALedger { .. } | OpenError::Older { .. } => {
+            (Code::Storage, "provost ledger path")
+        }
+        OpenError::Newer { .. } => (Code::ReadOnly, "provost --version"),
+        OpenError::Storage(_) => (Code::Storage, "provost ledger verify"),
+    };
+    chain(code, "the ledger cannot be opened", why).next(next)
+}
+
+fn storage(why: &provost_ledger::Error) -> ApiError {
+    chain(Code::Storage, "the ledger cannot be read", why).next("provost ledger verify")
+}

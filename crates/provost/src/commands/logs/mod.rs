@@ -1,0 +1,206 @@
+//! `provost logs`
+
+mod show;
+mod source;
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::Args;
+use provost_api::{ApiError, Code, SessionRow};
+
+use self::{
+    show::{Channels, Shown, Style},
+    source::Source,
+};
+use crate::{cli::Outcome, context::Context, error::Error, follow::Follow, home::Home, target, ui};
+
+/// Show what a session's processes printed
+///
+/// What was written to them is shown only as "→ KEY (N bytes)". Control characters are made visible
+/// unless --raw is given. With --json each line is an object {at_ms, channel, text, launch}.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost logs 1a2b3c4d\n  provost logs 1a2b3c4d -f\n  provost logs fixer --check 1\n  provost logs fixer --launch 2 --stderr"
+)]
+pub(crate) struct LogsArgs {
+    /// The session: its id, the beginning or end of it, or its name
+    id: String,
+    /// Wait for more, across launches, until the session's outcome is sealed
+    #[arg(short, long)]
+    follow: bool,
+    /// The output of the N-th check instead
+    #[arg(long, value_name = "N", conflicts_with_all = ["follow", "launch"])]
+    check: Option<usize>,
+    /// Only the N-th launch
+    #[arg(long, value_name = "N")]
+    launch: Option<usize>,
+    /// Only standard output
+    #[arg(long, conflicts_with = "stderr")]
+    stdout: bool,
+    /// Only standard error
+    #[arg(long)]
+    stderr: bool,
+    /// The bytes as they are; they may drive your terminal
+    #[arg(long, conflicts_with = "json")]
+    raw: bool,
+}
+
+pub(crate) fn run(context: &Context, args: &LogsArgs) -> Outcome {
+    let home = context.trusted_home()?;
+    let client = context.daemon()?;
+    let row = target::find(&client, &args.id)?;
+    let mut logs = Logs { context, home, shown: Shown::new(channels(args), style(context, args)) };
+    match (args.check, args.follow) {
+        (Some(no), _) => logs.check(&row, no)?,
+        (None, false) => logs.launches(&row, args.launch)?,
+        (None, true) => logs.follow(&row, args.launch)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn channels(args: &LogsArgs) -> Channels {
+    match (args.stdout, args.stderr) {
+        (true, _) => Channels::Stdout,
+        (false, true) => Channels::Stderr,
+        (false, false) => Channels::All,
+    }
+}
+
+fn style(context: &Context, args: &LogsArgs) -> Style {
+    match (context.ui.json, args.raw) {
+        (true, _) => Style::Json,
+        (false, true) => Style::Raw,
+        (false, false) => Style::People,
+    }
+}
+
+struct Logs<'a> {
+    context: &'a Context,
+    home: Home,
+    shown: Shown,
+}
+
+impl Logs<'_> {
+    fn check(&mut self, row: &SessionRow, no: usize) -> Result<(), Error> {
+        let id = ui::short(&row.id);
+        let check = no.checked_sub(1).and_then(|at| row.checks.get(at)).ok_or_else(|| {
+            let message = format!("session {id} has {} checks, and no check {no}", row.checks.len());
+            ApiError::new(Code::NotFound, message).next(format!("provost status {id}"))
+        })?;
+        let output = check.output.as_deref().filter(|output| is_below(output)).ok_or_else(|| {
+            let message = format!("check {no} of session {id} has no output yet: it is {}", check.result);
+            ApiError::new(Code::Refused, message).next(format!("provost status {id}"))
+        })?;
+        let mut source = Source::new(&journal_dir(self.home.path.join(output)), format!("check{no}"));
+        self.drain(&mut source)?;
+        self.shown.flush(&self.context.ui)
+    }
+
+    fn launches(&mut self, row: &SessionRow, only: Option<usize>) -> Result<(), Error> {
+        let (first, last) = range(row, only)?;
+        for at in first..last {
+            let mut source = self.source(row, at);
+            self.drain(&mut source)?;
+            self.shown.flush(&self.context.ui)?;
+        }
+        if row.launches.is_empty() {
+            self.context.ui.talk("nothing was started yet");
+        }
+        let id = ui::short(&row.id);
+        let follow = (!row.terminal).then(|| format!("provost logs {id} -f"));
+        self.context.ui.next(&[Some(format!("provost status {id}")), follow].into_iter().flatten().collect::<Vec<_>>());
+        Ok(())
+    }
+
+    /// Shows launch after launch, and waits for the next one while the session may have one.
+    fn follow(&mut self, row: &SessionRow, only: Option<usize>) -> Result<(), Error> {
+        let mut events = Follow::new(self.context, Some(row.id.clone()), Some(0));
+        events.open(&self.context.daemon()?)?;
+        let mut row = row.clone();
+        let mut at = only.map_or(0, |no| no.saturating_sub(1));
+        loop {
+            while at < row.launches.len() && begun(&row, at) {
+                self.follow_launch(&row, at)?;
+                at += 1;
+                if only.is_some() {
+                    return Ok(());
+                }
+            }
+            if row.sealed && at >= row.launches.len() {
+                return Ok(());
+            }
+            events.next()?;
+            row = target::find(&self.context.daemon()?, &row.id)?;
+        }
+    }
+
+    fn follow_launch(&mut self, row: &SessionRow, at: usize) -> Result<(), Error> {
+        let mut source = self.source(row, at);
+        let mut link = source.follow();
+        loop {
+            self.drain(&mut source)?;
+            // What was there when the holder said that it is over was written before it said so.
+            if !link.wait() {
+                self.drain(&mut source)?;
+                return self.shown.flush(&self.context.ui);
+            }
+        }
+    }
+
+    fn drain(&mut self, source: &mut Source) -> Result<(), Error> {
+        while let Some(frame) = source.next().map_err(Error::Api)? {
+            self.shown.frame(&self.context.ui, source, &frame)?;
+        }
+        Ok(())
+    }
+
+    fn source(&self, row: &SessionRow, at: usize) -> Source {
+        Source::new(&self.home.launch(&row.launches[at].id), format!("l{}", at + 1))
+    }
+}
+
+fn range(row: &SessionRow, only: Option<usize>) -> Result<(usize, usize), ApiError> {
+    let count = row.launches.len();
+    match only {
+        None => Ok((0, count)),
+        Some(no) if (1..=count).contains(&no) => Ok((no - 1, no)),
+        Some(no) => {
+            let id = ui::short(&row.id);
+            let message = format!("session {id} has {count} launches, and no launch {no}");
+            Err(ApiError::new(Code::NotFound, message).next(format!("provost logs {id}")))
+        }
+    }
+}
+
+/// A launch that is only owed has no journal yet.
+fn begun(row: &SessionRow, at: usize) -> bool {
+    row.launches.get(at).is_some_and(|launch| launch.phase != "owed")
+}
+
+/// The output may be named by its directory or by the journal in it.
+fn journal_dir(path: PathBuf) -> PathBuf {
+    if path.file_name().is_some_and(|name| name == "journal") { path.with_file_name("") } else { path }
+}
+
+fn is_below(output: &str) -> bool {
+    let plain = |part: std::path::Component<'_>| matches!(part, std::path::Component::Normal(_));
+    std::path::Path::new(output).components().all(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_output_outside_the_home_is_not_read() {
+        assert!(is_below("checks/abc"));
+        assert!(!is_below("/etc/passwd"));
+        assert!(!is_below("checks/../../x"));
+    }
+
+    #[test]
+    fn a_journal_is_found_by_its_directory_too() {
+        assert_eq!(journal_dir("/h/checks/k/journal".into()), PathBuf::from("/h/checks/k/"));
+        assert_eq!(journal_dir("/h/checks/k".into()), PathBuf::from("/h/checks/k"));
+    }
+}

@@ -1,0 +1,215 @@
+//! Frames as lines: whole ones, whatever the pieces were in which they came.
+
+use std::collections::BTreeMap;
+
+use provost_holder::journal::{Channel, Envelope, Flags, Frame, Note};
+use serde_json::json;
+
+use super::source::Source;
+use crate::{
+    error::Error,
+    ui::{Paint, Tone, Ui, clean, size},
+};
+
+/// A line that is longer is shown in pieces, so that memory stays bounded.
+const MAX_LINE: usize = 256 << 10;
+
+/// Which channels are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Channels {
+    All,
+    Stdout,
+    Stderr,
+}
+
+/// How lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Style {
+    People,
+    Json,
+    Raw,
+}
+
+/// Shows frames, and keeps what is no whole line yet.
+pub(super) struct Shown {
+    channels: Channels,
+    style: Style,
+    partial: BTreeMap<Channel, Partial>,
+}
+
+#[derive(Default)]
+struct Partial {
+    bytes: Vec<u8>,
+    /// When its first byte came.
+    at_ms: Option<i64>,
+    label: String,
+}
+
+impl Shown {
+    pub(super) fn new(channels: Channels, style: Style) -> Self {
+        Shown { channels, style, partial: BTreeMap::new() }
+    }
+
+    pub(super) fn frame(&mut self, ui: &Ui, source: &mut Source, frame: &Frame) -> Result<(), Error> {
+        if !self.wants(frame.channel) {
+            return Ok(());
+        }
+        match frame.channel {
+            Channel::Stdout | Channel::Stderr if self.style == Style::Raw => ui.raw(&frame.payload),
+            Channel::Stdout | Channel::Stderr => self.output(ui, source, frame),
+            Channel::Stdin | Channel::Note => match mark(frame) {
+                Some(text) if self.style != Style::Raw => {
+                    let (at_ms, label) = (source.at_ms(frame), source.label.clone());
+                    self.print(ui, frame.channel, at_ms, &label, &text)
+                }
+                Some(_) | None => Ok(()),
+            },
+        }
+    }
+
+    /// Shows what was no whole line.
+    pub(super) fn flush(&mut self, ui: &Ui) -> Result<(), Error> {
+        for (channel, partial) in std::mem::take(&mut self.partial) {
+            if !partial.bytes.is_empty() {
+                let text = String::from_utf8_lossy(&partial.bytes);
+                self.print(ui, channel, partial.at_ms, &partial.label, &text)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn wants(&self, channel: Channel) -> bool {
+        match self.channels {
+            Channels::All => true,
+            Channels::Stdout => channel == Channel::Stdout,
+            Channels::Stderr => channel == Channel::Stderr,
+        }
+    }
+
+    fn output(&mut self, ui: &Ui, source: &mut Source, frame: &Frame) -> Result<(), Error> {
+        let at_ms = source.at_ms(frame);
+        let partial = self.partial.entry(frame.channel).or_default();
+        if partial.bytes.is_empty() {
+            (partial.at_ms, partial.label) = (at_ms, source.label.clone());
+        }
+        partial.bytes.extend_from_slice(&frame.payload);
+        let begun = partial.at_ms;
+        let lines = take_lines(&mut partial.bytes);
+        partial.at_ms = if lines.is_empty() { begun } else { at_ms };
+        for (no, line) in lines.iter().enumerate() {
+            let at_ms = if no == 0 { begun } else { at_ms };
+            self.print(ui, frame.channel, at_ms, &source.label, &String::from_utf8_lossy(line))?;
+        }
+        Ok(())
+    }
+
+    fn print(&self, ui: &Ui, channel: Channel, at_ms: Option<i64>, label: &str, text: &str) -> Result<(), Error> {
+        match self.style {
+            Style::Json => ui.value(&json!({
+                "at_ms": at_ms, "channel": word(channel), "text": text, "launch": label,
+            })),
+            Style::People | Style::Raw => ui.line(&people(ui.paint, channel, text)),
+        }
+    }
+}
+
+/// Takes the whole lines out of a buffer, and a piece of a line that has grown too long.
+fn take_lines(bytes: &mut Vec<u8>) -> Vec<Vec<u8>> {
+    let mut lines = Vec::new();
+    let mut start = 0;
+    while let Some(end) = bytes[start..].iter().position(|byte| *byte == b'\n') {
+        lines.push(bytes[start..start + end].to_vec());
+        start += end + 1;
+    }
+    bytes.drain(..start);
+    if bytes.len() > MAX_LINE {
+        lines.push(std::mem::take(bytes));
+    }
+    lines
+}
+
+fn people(paint: Paint, channel: Channel, text: &str) -> String {
+    let text = clean(text.strip_suffix('\r').unwrap_or(text)).replace('␉', "\t");
+    match channel {
+        Channel::Stdout => text,
+        Channel::Stderr => format!("{} {text}", paint.paint(Tone::Dim, "err│")),
+        Channel::Stdin | Channel::Note => paint.paint(Tone::Dim, &text),
+    }
+}
+
+/// Says that something was written or noted, and never what: it may be secret.
+fn mark(frame: &Frame) -> Option<String> {
+    match frame.channel {
+        Channel::Stdin if frame.flags.contains(Flags::CONTINUED) => None,
+        Channel::Stdin => {
+            let (envelope, _) = Envelope::split(&frame.payload)?;
+            Some(format!("→ {} ({} bytes)", envelope.key, envelope.len))
+        }
+        Channel::Note => serde_json::from_slice(&frame.payload).ok().map(|note| match note {
+            Note::OutputLimit { limit } => format!("— output limit of {} reached —", size(limit)),
+            Note::LimitRaised { limit } => format!("— output limit raised to {} —", size(limit)),
+        }),
+        Channel::Stdout | Channel::Stderr => None,
+    }
+}
+
+fn word(channel: Channel) -> &'static str {
+    match channel {
+        Channel::Stdout => "stdout",
+        Channel::Stderr => "stderr",
+        Channel::Stdin => "stdin",
+        Channel::Note => "note",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use provost_holder::journal::Writer;
+
+    use super::*;
+
+    #[test]
+    fn lines_are_whole_whatever_the_pieces() {
+        let mut bytes = b"one\ntw".to_vec();
+        assert_eq!(take_lines(&mut bytes), [b"one".to_vec()]);
+        bytes.extend_from_slice(b"o\n\nx");
+        assert_eq!(take_lines(&mut bytes), [b"two".to_vec(), b"".to_vec()]);
+        assert_eq!(bytes, b"x");
+    }
+
+    #[test]
+    fn an_endless_line_does_not_fill_the_memory() {
+        let mut bytes = vec![b'x'; MAX_LINE + 1];
+        assert_eq!(take_lines(&mut bytes).len(), 1);
+        assert!(bytes.is_empty());
+    }
+
+    #[test]
+    fn output_cannot_drive_the_terminal() {
+        assert_eq!(people(Paint::OFF, Channel::Stdout, "a\u{1b}[2J\tb\r"), "a␛[2J\tb");
+        assert_eq!(people(Paint::OFF, Channel::Stderr, "x"), "err│ x");
+    }
+
+    #[test]
+    fn input_is_shown_by_key_and_size_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut writer = Writer::new(File::create(dir.path().join("journal")).unwrap());
+        let envelope = br#"{"key":"k1","len":7,"secret":false,"kept":true}"#;
+        let payload = [envelope.as_slice(), b"\nhunter2"].concat();
+        writer.append(Channel::Stdin, 5, &payload).unwrap();
+        writer.append(Channel::Stdout, 6, b"said").unwrap();
+        let mut source = Source::new(dir.path(), "l1".to_owned());
+        let frame = source.next().unwrap().unwrap();
+        assert_eq!(mark(&frame).unwrap(), "→ k1 (7 bytes)");
+        assert_eq!(source.next().unwrap().unwrap().payload, b"said");
+        assert!(source.next().unwrap().is_none());
+    }
+
+    #[test]
+    fn no_journal_is_no_output() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(Source::new(&dir.path().join("absent"), String::new()).next().unwrap().is_none());
+    }
+}

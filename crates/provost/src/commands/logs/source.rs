@@ -1,0 +1,98 @@
+//! Where the frames come from: a journal, and its holder while that lives.
+
+use std::path::{Path, PathBuf};
+
+use provost_api::{ApiError, Code};
+use provost_holder::{
+    Held, Link, Looked,
+    journal::{Frame, Opened, Reader},
+    look,
+    wire::{Notice, Op},
+};
+
+use crate::error::chain;
+
+/// One launch's journal, read from its beginning.
+pub(super) struct Source {
+    dir: PathBuf,
+    /// What the launch is called in JSON: `l1`, `check1`.
+    pub(super) label: String,
+    reader: Option<Reader>,
+    started: Option<Started>,
+}
+
+/// The moment at which both clocks are known.
+#[derive(Clone, Copy)]
+struct Started {
+    wall_ms: i64,
+    mono_ms: u64,
+}
+
+/// A holder that says when there is more, or none.
+pub(super) struct Waiting(Option<Link>);
+
+impl Source {
+    pub(super) fn new(dir: &Path, label: String) -> Self {
+        Source { dir: dir.to_owned(), label, reader: None, started: None }
+    }
+
+    /// Gives the next frame; `None` if there is none yet, and also if there is no journal (yet).
+    pub(super) fn next(&mut self) -> Result<Option<Frame>, ApiError> {
+        if self.reader.is_none() {
+            self.reader = open(&self.dir.join("journal"))?;
+        }
+        let frame = self.reader.as_mut().and_then(Iterator::next).transpose();
+        frame.map_err(|why| chain(Code::Storage, "cannot read the output", &why))
+    }
+
+    /// Gives a frame's time of day, in milliseconds since the epoch.
+    pub(super) fn at_ms(&mut self, frame: &Frame) -> Option<i64> {
+        if self.started.is_none() {
+            self.started = started(&self.dir);
+        }
+        let started = self.started?;
+        let since = i64::try_from(frame.mono_ms).ok()? - i64::try_from(started.mono_ms).ok()?;
+        Some(started.wall_ms.saturating_add(since))
+    }
+
+    /// Has the holder say when there is more.
+    pub(super) fn follow(&self) -> Waiting {
+        let link = Link::connect(&self.dir).ok();
+        let following = link.and_then(|mut link| {
+            link.request(Op::Follow).ok()?;
+            Some(link)
+        });
+        Waiting(following)
+    }
+}
+
+impl Waiting {
+    /// Waits for more; `false` if nothing more will come.
+    pub(super) fn wait(&mut self) -> bool {
+        let notice = self.0.as_mut().and_then(|link| link.notice().ok());
+        match notice {
+            Some(Notice::Journal { .. } | Notice::Limit { .. } | Notice::Exited) => true,
+            Some(Notice::Gone) | None => false,
+        }
+    }
+}
+
+fn open(journal: &Path) -> Result<Option<Reader>, ApiError> {
+    match Reader::open(journal, 0) {
+        Ok(Opened::At(reader)) => Ok(Some(reader)),
+        Ok(Opened::Lost { .. }) => Ok(None),
+        Err(provost_holder::journal::Error::Io(why)) if why.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(why) => Err(chain(Code::Storage, "cannot open the output", &why)),
+    }
+}
+
+fn started(dir: &Path) -> Option<Started> {
+    let held = match look(dir).ok()? {
+        Looked::Alive { held } => Some(held),
+        Looked::Ended { held, .. } | Looked::HolderDied { held, .. } | Looked::OtherBoot { held, .. } => held,
+        Looked::Absent | Looked::Starting { .. } => None,
+    };
+    held.and_then(|held: Held| {
+        Some(Started { wall_ms: held.started_wall_ms.try_into().ok()?, mono_ms: held.started_mono_ms })
+    })
+}

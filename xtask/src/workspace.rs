@@ -1,0 +1,125 @@
+//! Where things are, and how programs are called there.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env,
+    ffi::OsString,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context as _, Result};
+use serde_json::Value;
+
+use crate::process::{capture, step};
+
+/// Features that the tests turn on: places to crash at, and bugs that the simulator has to find.
+const TEST_FEATURES: &[(&str, &str)] =
+    &[("provost", "failpoints"), ("provost-engine", "failpoints"), ("provost-sim", "seeded-bugs")];
+
+/// The workspace and what the environment says about this run.
+pub(crate) struct Workspace {
+    pub(crate) root: PathBuf,
+    pub(crate) target: PathBuf,
+    /// A missing tool is a failure, never a skip.
+    pub(crate) ci: bool,
+    pub(crate) version: String,
+    /// The features of each package.
+    features: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Workspace {
+    /// Asks cargo about the workspace around the current directory.
+    pub(crate) fn find() -> Result<Self> {
+        let mut cargo = Command::new(cargo_program());
+        cargo.args(["metadata", "--no-deps", "--format-version", "1"]);
+        let metadata: Value = serde_json::from_str(&capture(&mut cargo)?)?;
+        let dir = |key: &str| metadata[key].as_str().map(PathBuf::from).context("cargo metadata lacks a directory");
+        let packages = metadata["packages"].as_array().map(Vec::as_slice).unwrap_or_default();
+        Ok(Self {
+            root: dir("workspace_root")?,
+            target: dir("target_directory")?,
+            ci: variable("CI").is_some_and(|value| value == "true"),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            features: packages.iter().filter_map(features).collect(),
+        })
+    }
+
+    /// Cargo, in the workspace, with the tools of the project on its path.
+    pub(crate) fn cargo(&self) -> Command {
+        self.command(cargo_program())
+    }
+
+    /// A program, in the workspace, with the tools of the project on its path.
+    pub(crate) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(&self.root).env("PATH", self.search_path());
+        command
+    }
+
+    /// Where tools are installed that the machine lacks.
+    pub(crate) fn tools(&self) -> PathBuf {
+        self.root.join(".tools")
+    }
+
+    /// The project's own tools first, then what the machine has.
+    pub(crate) fn search_path(&self) -> OsString {
+        let inherited = variable("PATH").unwrap_or_default();
+        let own = [self.tools().join("npm/node_modules/.bin"), self.tools().join("bin")];
+        let all = own.into_iter().chain(env::split_paths(&inherited));
+        env::join_paths(all).unwrap_or(inherited)
+    }
+
+    pub(crate) fn has_feature(&self, package: &str, feature: &str) -> bool {
+        self.features.get(package).is_some_and(|features| features.contains(feature))
+    }
+
+    /// The features of the tests' build, as cargo takes them.
+    pub(crate) fn test_features(&self) -> String {
+        let known = TEST_FEATURES.iter().filter(|(package, feature)| self.has_feature(package, feature));
+        known.map(|(package, feature)| format!("{package}/{feature}")).collect::<Vec<_>>().join(",")
+    }
+
+    /// Builds everything that the tests are and drive. One set of packages and features for lint, tests and
+    /// documents, so that nothing is built twice.
+    pub(crate) fn build_for_tests(&self) -> Result<Programs> {
+        let mut cargo = self.cargo();
+        cargo.args(["build", "--quiet", "--workspace", "--all-targets", "--features", &self.test_features()]);
+        step("build", &mut cargo)?;
+        Ok(self.programs("debug"))
+    }
+
+    /// The programs in a profile's directory.
+    pub(crate) fn programs(&self, profile: &str) -> Programs {
+        Programs::in_dir(&self.target.join(profile))
+    }
+}
+
+/// The programs that tests and the demo drive.
+#[derive(Debug, Clone)]
+pub(crate) struct Programs {
+    pub(crate) provost: PathBuf,
+    pub(crate) scripted_agent: PathBuf,
+}
+
+impl Programs {
+    pub(crate) fn in_dir(dir: &Path) -> Self {
+        Self { provost: dir.join("provost"), scripted_agent: dir.join("scripted-agent") }
+    }
+}
+
+/// A variable of the environment, read at this edge only.
+#[expect(clippy::disallowed_methods, reason = "the edge at which the chores look at their environment")]
+pub(crate) fn variable(name: &str) -> Option<OsString> {
+    env::var_os(name)
+}
+
+fn cargo_program() -> OsString {
+    variable("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
+fn features(package: &Value) -> Option<(String, BTreeSet<String>)> {
+    let name = package["name"].as_str()?.to_owned();
+    let features = package["features"].as_object()?.keys().cloned().collect();
+    Some((name, features))
+}
