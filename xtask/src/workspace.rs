@@ -34,7 +34,9 @@ impl Workspace {
         let mut cargo = Command::new(cargo_program());
         cargo.args(["metadata", "--no-deps", "--format-version", "1"]);
         let metadata: Value = serde_json::from_str(&capture(&mut cargo)?)?;
-        let dir = |key: &str| metadata[key].as_str().map(PathBuf::from).context("cargo metadata lacks a directory");
+        let dir = |key: &str| {
+            metadata[key].as_str().map(PathBuf::from).context("cargo metadata lacks a directory")
+        };
         let packages = metadata["packages"].as_array().map(Vec::as_slice).unwrap_or_default();
         Ok(Self {
             root: dir("workspace_root")?,
@@ -76,7 +78,8 @@ impl Workspace {
 
     /// The features of the tests' build, as cargo takes them.
     pub(crate) fn test_features(&self) -> String {
-        let known = TEST_FEATURES.iter().filter(|(package, feature)| self.has_feature(package, feature));
+        let known =
+            TEST_FEATURES.iter().filter(|(package, feature)| self.has_feature(package, feature));
         known.map(|(package, feature)| format!("{package}/{feature}")).collect::<Vec<_>>().join(",")
     }
 
@@ -84,7 +87,14 @@ impl Workspace {
     /// documents, so that nothing is built twice.
     pub(crate) fn build_for_tests(&self) -> Result<Programs> {
         let mut cargo = self.cargo();
-        cargo.args(["build", "--quiet", "--workspace", "--all-targets", "--features", &self.test_features()]);
+        cargo.args([
+            "build",
+            "--quiet",
+            "--workspace",
+            "--all-targets",
+            "--features",
+            &self.test_features(),
+        ]);
         step("build", &mut cargo)?;
         Ok(self.programs("debug"))
     }
@@ -109,7 +119,10 @@ impl Programs {
 }
 
 /// A variable of the environment, read at this edge only.
-#[expect(clippy::disallowed_methods, reason = "the edge at which the chores look at their environment")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the edge at which the chores look at their environment"
+)]
 pub(crate) fn variable(name: &str) -> Option<OsString> {
     env::var_os(name)
 }

@@ -17,8 +17,8 @@ const OTHERS_MAY_WRITE: u32 = 0o022;
 
 /// The directory that holds ledger, journals, sockets and worktrees of one user.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Home {
-    pub path: PathBuf,
+pub(crate) struct Home {
+    pub(crate) path: PathBuf,
 }
 
 impl Home {
@@ -38,33 +38,28 @@ impl Home {
         Ok(Home { path: state.join("provost") })
     }
 
-    pub fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.path.join("daemon.sock")
     }
 
-    pub fn ledger(&self) -> PathBuf {
+    pub(crate) fn ledger(&self) -> PathBuf {
         self.path.join("ledger")
     }
 
     /// The directories of launches, one each, made by their holders.
-    pub fn launches(&self) -> PathBuf {
+    pub(crate) fn launches(&self) -> PathBuf {
         self.path.join("launches")
     }
 
-    pub fn launch(&self, id: &str) -> PathBuf {
+    pub(crate) fn launch(&self, id: &str) -> PathBuf {
         self.launches().join(id)
     }
 
-    /// The directories of checks, hooks and other commands that Provost runs itself.
-    pub fn checks(&self) -> PathBuf {
-        self.path.join("checks")
-    }
-
-    pub fn worktrees(&self) -> PathBuf {
+    pub(crate) fn worktrees(&self) -> PathBuf {
         self.path.join("worktrees")
     }
 
-    pub fn log_dir(&self) -> PathBuf {
+    pub(crate) fn log_dir(&self) -> PathBuf {
         self.path.join("log")
     }
 

@@ -11,11 +11,14 @@ const BENCHES: &[Bench] = &[];
 
 /// Runs the named measurements, or all.
 pub(crate) fn run(workspace: &Workspace, names: &[&str]) -> Result<()> {
-    if let Some(unknown) = names.iter().find(|name| !BENCHES.iter().any(|(known, _)| known == *name)) {
+    if let Some(unknown) =
+        names.iter().find(|name| !BENCHES.iter().any(|(known, _)| known == *name))
+    {
         let known: Vec<&str> = BENCHES.iter().map(|(name, _)| *name).collect();
         bail!("there is no measurement {unknown}; there are: {}", known.join(", "));
     }
-    for (name, bench) in BENCHES.iter().filter(|(name, _)| names.is_empty() || names.contains(name)) {
+    for (name, bench) in BENCHES.iter().filter(|(name, _)| names.is_empty() || names.contains(name))
+    {
         say(&format!("── {name}"));
         bench(workspace)?;
     }

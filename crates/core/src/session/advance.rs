@@ -77,23 +77,34 @@ impl Session {
 
     fn give_up_the_start(&self) -> Option<Event> {
         let reason = match (&self.work, &self.setup, self.current_launch().map(|l| &l.phase)) {
-            (WorkState::Failed { reason }, _, _) => reason,
+            (WorkState::Failed { reason }, _, _) => reason.as_str(),
             (_, SetupState::Failed { reason }, _) => reason,
             (_, _, Some(LaunchPhase::Failed { reason })) => reason,
+            (WorkState::Removed, _, None) => "its place of work was removed",
+            (_, _, None) if self.is_haunted() => "its former process could not be ended",
             _ => return None,
         };
-        let stopped = AttemptStopped { cause: StopCause::Launch, detail: reason.clone() };
+        let stopped = AttemptStopped { cause: StopCause::Launch, detail: reason.to_owned() };
         (!self.attempt().is_decided()).then(|| stopped.into())
     }
 
     fn owe_launch(&self) -> Option<Event> {
         let ready = matches!(self.work, WorkState::Ready { .. })
             && matches!(self.setup, SetupState::NotNeeded | SetupState::Done);
-        if !ready || self.current_launch().is_some() || self.attempt().is_decided() {
+        let served = self.current_launch().is_some() || self.launches.iter().any(Launch::may_live);
+        if !ready || served || self.attempt().is_decided() {
             return None;
         }
         let why = if self.launches.is_empty() { LaunchWhy::First } else { LaunchWhy::Instruction };
         Some(LaunchOwed { launch: self.next_launch(), why }.into())
+    }
+
+    /// Says whether a process lives on that Provost gave up ending: nothing is started beside it.
+    fn is_haunted(&self) -> bool {
+        let given_up = |launch: &Launch| {
+            launch.may_live() && launch.stop.is_some_and(|stop| stop.step == StopStep::GivenUp)
+        };
+        self.launches.iter().any(given_up)
     }
 
     fn time_limit(&self) -> Option<(u64, Due)> {
@@ -236,9 +247,10 @@ impl Session {
         (now.mono_ms >= at || quiet).then(|| StopEscalated { launch: launch.id, step }.into())
     }
 
-    /// Gives the launch that is being stopped and may still live.
+    /// Gives the launch that is being stopped and runs. One that is only owed is never started instead.
     fn stopping(&self) -> Option<&Launch> {
-        self.launches.iter().rev().find(|launch| launch.stop.is_some() && launch.may_live())
+        let runs = |launch: &&Launch| matches!(launch.phase, LaunchPhase::Running { .. });
+        self.launches.iter().rev().filter(runs).find(|launch| launch.stop.is_some())
     }
 
     fn seal_deadline(&self) -> Option<(u64, Due)> {

@@ -82,7 +82,10 @@ impl Session {
         match command.clone() {
             Command::WorkPrepared { cwd, base } => if_new(owed, WorkPrepared { cwd, base }),
             Command::WorkFailed { reason } => if_new(owed, WorkFailed { reason }),
-            Command::WorkRemoved => if_new(self.work != WorkState::Removed, WorkRemoved {}),
+            Command::WorkRemoved => {
+                let stands = self.work != WorkState::Removed;
+                if_new(stands && self.attempt().is_sealed(), WorkRemoved {})
+            }
             Command::SetupFinished { failure } => {
                 if_new(self.setup == SetupState::Owed, SetupFinished { failure })
             }
@@ -131,10 +134,10 @@ impl Session {
         let current = |attempt| attempt == self.attempt().no && self.wants_verdict();
         match command.clone() {
             Command::SnapshotTaken { attempt, snapshot } => {
-                if_new(current(attempt), SnapshotTaken { snapshot })
+                if_new(current(attempt) && self.owes_snapshot(), SnapshotTaken { snapshot })
             }
             Command::SnapshotFailed { attempt, reason } => {
-                if_new(current(attempt), SnapshotFailed { reason })
+                if_new(current(attempt) && self.owes_snapshot(), SnapshotFailed { reason })
             }
             Command::CheckFinished { attempt, receipt } => {
                 let verifying = &self.attempt().verifying;
@@ -315,7 +318,10 @@ impl Session {
             (SendMode::Continue, false) if self.attempt().cancelled.is_some() => {
                 Err(Rejected::Cancelled)
             }
-            (SendMode::Continue, false) => one(message),
+            (SendMode::Continue, false) if self.messages.iter().any(|m| m.key == key) => {
+                Err(Rejected::Nothing)
+            }
+            (SendMode::Continue, false) => Ok(self.steer(message)),
             (SendMode::Continue, true) | (SendMode::Supersede, true) => one(next),
             (SendMode::Supersede, false) => {
                 let mut events = vec![AttemptSuperseded {}.into()];
@@ -326,6 +332,15 @@ impl Session {
                 Ok(events)
             }
         }
+    }
+
+    /// An agent that ended while it waited is resumed by whatever is said to it, not only by an answer.
+    fn steer(&self, message: MessageQueued) -> Vec<Event> {
+        let mut events = vec![message.into()];
+        if self.has_ended() && self.judge_facts().state == State::NeedsInput {
+            events.push(LaunchOwed { launch: self.next_launch(), why: LaunchWhy::Answer }.into());
+        }
+        events
     }
 
     fn stop(&self) -> Decision {

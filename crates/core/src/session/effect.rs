@@ -126,6 +126,11 @@ impl Session {
         }
     }
 
+    /// Says whether a snapshot is what the verdict waits for. One told twice must not confirm itself.
+    pub(super) fn owes_snapshot(&self) -> bool {
+        matches!(self.proof(), Some(Effect::TakeSnapshot { .. }))
+    }
+
     /// Says whether nothing of the launch can change the work behind our back: it is gone, or idle.
     fn is_quiet(&self) -> bool {
         self.current_launch().is_none_or(|launch| launch.may_live() || launch.is_gone())

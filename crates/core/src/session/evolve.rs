@@ -350,11 +350,13 @@ impl Session {
 
     fn open_attempt(&mut self, no: u32, instruction: Option<String>, at: Moment) {
         self.attempts.push(Attempt::opened(no, instruction, at));
-        if let Some(launch) = self.launches.last_mut().filter(|launch| launch.may_live()) {
-            launch.attempt = no;
-        }
         self.queue_instruction();
-        self.expect_a_turn(at);
+        // A process that is being ended serves no new instruction: the next launch waits for its end.
+        let free = |launch: &&mut Launch| launch.may_live() && launch.stop.is_none();
+        if let Some(launch) = self.launches.last_mut().filter(free) {
+            launch.attempt = no;
+            self.expect_a_turn(at);
+        }
     }
 
     /// A turn is expected of a living agent: until it comes, the agent counts as active, not as idle.
@@ -394,6 +396,14 @@ impl Session {
 
     fn open_request(&mut self, e: &RequestOpened, at: Moment) {
         self.heard(e.launch, at, e.cursor);
+        let current = self.current_launch().is_some_and(|launch| launch.id == e.launch);
+        let known = self.requests.iter().any(|request| request.id == e.request);
+        // Nobody waits for what an older launch asks; what it had asked before stands as it was.
+        let fate = match (current, known) {
+            (true, _) => Fate::Open,
+            (false, false) => Fate::Void,
+            (false, true) => return,
+        };
         self.requests.retain(|request| request.id != e.request);
         self.requests.push(Request {
             id: e.request,
@@ -401,7 +411,7 @@ impl Session {
             asked: e.asked.clone(),
             revision: e.revision,
             at,
-            fate: Fate::Open,
+            fate,
         });
     }
 

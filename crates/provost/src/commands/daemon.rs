@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use provost_api::{Code, DaemonInfo};
+use provost_api::{Code, DaemonInfo, ErrorBody};
 use serde_json::{Value, json};
 
 use super::change::KeyArgs;
@@ -47,14 +47,24 @@ struct StopArgs {
 
 pub(crate) fn run(context: &Context, args: &DaemonArgs) -> Outcome {
     match &args.what {
-        What::Run(args) => {
-            let home = context.home()?;
-            home.prepare()?;
-            daemon::run(&home, args.detached)?;
-            Ok(ExitCode::SUCCESS)
-        }
+        What::Run(args) => be(context, args),
         What::Stop(args) => stop(context, args),
         What::Status => status(context),
+    }
+}
+
+/// Whoever started a detached daemon reads from its output why it did not start.
+fn be(context: &Context, args: &RunArgs) -> Outcome {
+    let served = context.home().and_then(|home| {
+        home.prepare()?;
+        daemon::run(&home, args.detached)
+    });
+    match served {
+        Err(error) if args.detached => {
+            context.ui.value(&ErrorBody::from(error.clone()))?;
+            Ok(ExitCode::from(error.code.exit_code()))
+        }
+        other => Ok(other.map(|()| ExitCode::SUCCESS)?),
     }
 }
 

@@ -3,13 +3,14 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use provost_api::EventRow;
+use provost_api::{ApiError, Code, EventRow};
+use provost_ledger::{ReadLedger, SqliteReader};
 use serde::Deserialize;
 
 use crate::{
     cli::Outcome,
     context::Context,
-    error::Error,
+    error::{Error, chain},
     follow::Follow,
     target, ui,
 };
@@ -24,7 +25,7 @@ use crate::{
 pub(crate) struct EventsArgs {
     /// The session: its id, the beginning or end of it, or its name; all of them without it
     id: Option<String>,
-    /// Wait for further events, from now on or from behind --since
+    /// Wait for further events: of a session from its beginning, of all from now on, or from behind --since
     #[arg(short, long)]
     follow: bool,
     /// Only events behind this sequence number
@@ -46,15 +47,15 @@ pub(crate) fn run(context: &Context, args: &EventsArgs) -> Outcome {
 }
 
 fn list(context: &Context, args: &EventsArgs) -> Outcome {
+    let client = context.daemon()?;
     let path = target::query(
         "/v1/events",
         &[
-            ("since", args.since.map(|since| since.to_string())),
+            ("since", Some(since(context, args, u64::from(args.limit))?.to_string())),
             ("session", args.id.clone()),
             ("limit", Some(args.limit.to_string())),
         ],
     );
-    let client = context.daemon()?;
     if context.ui.json {
         context.ui.copy(&mut client.stream(&path, None)?.into_reader())?;
         return Ok(ExitCode::SUCCESS);
@@ -71,10 +72,25 @@ fn follow(context: &Context, args: &EventsArgs) -> Outcome {
     let client = context.daemon()?;
     // An id may be ambiguous later; the full one is not.
     let session = args.id.as_deref().map(|id| target::find(&client, id)).transpose()?;
-    let mut follow = Follow::new(context, session.map(|row| row.id), args.since);
+    let since = since(context, args, 0)?;
+    let mut follow = Follow::new(context, session.map(|row| row.id), Some(since));
     follow.open(&client)?;
     loop {
         show(context, &follow.next()?)?;
+    }
+}
+
+/// Says behind which event to begin: a session is told from its beginning, the ledger from its end.
+fn since(context: &Context, args: &EventsArgs, newest: u64) -> Result<u64, ApiError> {
+    match (args.since, &args.id) {
+        (Some(since), _) => Ok(since),
+        (None, Some(_)) => Ok(0),
+        (None, None) => {
+            let reader = SqliteReader::open(&context.trusted_home()?.ledger());
+            let reader = reader.map_err(|why| chain(Code::Storage, "the ledger cannot be opened", &why))?;
+            let last = reader.last_seq().map_err(|why| chain(Code::Storage, "the ledger cannot be read", &why))?;
+            Ok(last.saturating_sub(newest))
+        }
     }
 }
 

@@ -1,19 +1,15 @@
 //! `provost report`
 
-use std::{process::ExitCode, time::Duration};
+use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use provost_api::{ApiError, Client, Code, ReportReply, ReportRequest};
+use provost_api::{ApiError, Code, ReportReply, ReportRequest};
+use provost_core::ids::{BadId, LaunchId};
+use provost_engine::shell::drop_box;
 use serde_json::json;
 
 use super::{change::KeyArgs, input};
-use crate::{cli::Outcome, clock, context::Context, daemon, error::usage, ui};
-
-/// How often an agent tries to reach a daemon that is just being restarted.
-const TRIES: u32 = 40;
-
-/// How long it waits between two tries.
-const PAUSE: Duration = Duration::from_millis(250);
+use crate::{cli::Outcome, context::Context, daemon, error::usage, ui};
 
 /// Say how a session's work stands; agents say it about themselves
 ///
@@ -90,9 +86,14 @@ struct AboutArgs {
 pub(crate) fn run(context: &Context, args: &ReportArgs) -> Outcome {
     let (about, mut request) = request(&args.what)?;
     sign(context, about, &mut request)?;
-    let client = reach(context, &request)?;
     let key = about.key.get(context);
-    show(context, &client.post("/v1/reports", &request, &key)?)
+    if request.launch.is_none() {
+        return show(context, &context.daemon()?.post("/v1/reports", &request, &key)?);
+    }
+    match tell(context, &request, &key) {
+        Err(error) if error.code == Code::Unreachable => drop_it(context, &request, &key, error),
+        told => show(context, &told?),
+    }
 }
 
 fn request(what: &What) -> Result<(&AboutArgs, ReportRequest), ApiError> {
@@ -136,20 +137,38 @@ fn sign(context: &Context, about: &AboutArgs, request: &mut ReportRequest) -> Re
     }
 }
 
-/// A daemon that an agent starts would be one of its descendants and end with it. So an agent waits for
-/// the daemon, and starts one only if nobody else does.
-fn reach(context: &Context, request: &ReportRequest) -> Result<Client, ApiError> {
-    if request.launch.is_none() {
-        return context.daemon();
+/// A daemon that an agent starts would be its descendant and end with it, so an agent starts none.
+fn tell(context: &Context, request: &ReportRequest, key: &str) -> Result<ReportReply, ApiError> {
+    daemon::connect_only(&context.trusted_home()?)?.post("/v1/reports", request, key)
+}
+
+/// Writes the report down where the next daemon finds it, as nobody answers or the agent's sandbox lets
+/// it connect to nothing.
+fn drop_it(context: &Context, request: &ReportRequest, key: &str, unreachable: ApiError) -> Outcome {
+    let launch = request.launch.as_deref().unwrap_or_default();
+    let id: LaunchId = launch.parse().map_err(|why: BadId| usage(format!("PROVOST_LAUNCH: {why}")))?;
+    let dir = context.trusted_home()?.launch(&id.to_string());
+    if !dir.is_dir() {
+        return Err(unreachable.into());
     }
-    let home = context.trusted_home()?;
-    for _ in 0..TRIES {
-        match daemon::connect_only(&home) {
-            Err(error) if error.code == Code::Unreachable => clock::pause(PAUSE),
-            other => return other,
-        }
+    let path = drop_box::put(&dir, &file_name(key), request).map_err(|why| {
+        let message = format!("{unreachable}, and the report cannot be written down: {why}");
+        ApiError::new(Code::Unreachable, message).next("provost doctor")
+    })?;
+    if context.ui.json {
+        let path = path.display().to_string();
+        let value = json!({"ok": true, "standing": "recorded", "id": id.session.to_string(), "dropped": path});
+        context.ui.result(value, &[])?;
+    } else {
+        context.ui.line("recorded: no daemon answers; the next one takes it over")?;
     }
-    context.daemon()
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A key is any visible text; a file's name is not.
+fn file_name(key: &str) -> String {
+    let plain = key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    if plain { key.to_owned() } else { blake3::hash(key.as_bytes()).to_hex().to_string() }
 }
 
 fn show(context: &Context, reply: &ReportReply) -> Outcome {
@@ -163,4 +182,15 @@ fn show(context: &Context, reply: &ReportReply) -> Outcome {
     context.ui.line(&format!("{standing}: session {} is {state}{sealed}", ui::short(&reply.id)))?;
     context.ui.next(&reply.next);
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_key_leads_out_of_the_drop_box() {
+        assert_eq!(file_name("a-1"), "a-1");
+        assert!(file_name("../../x").bytes().all(|byte| byte.is_ascii_hexdigit()));
+    }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use provost_api::{CheckRow, ExitRow, RequestRow, SessionRow, WhyReply};
 
 use super::{
-    Paint, Tone, age, session_lines, short, span, state_words,
+    Paint, Tone, age, session_lines, span, state_words,
     text::{clean, clip},
 };
 

@@ -21,10 +21,12 @@ pub(crate) use card::{card, overview, why};
 pub(crate) use config::config_table;
 pub(crate) use doctor::{Finding, Level, finding_lines};
 pub(crate) use event::event_line;
+#[cfg(test)]
+pub(crate) use list::tests::session as test_session;
 pub(crate) use list::{session_lines, short, state_words};
 pub(crate) use paint::{Paint, Tone, Wish};
 pub(crate) use table::Table;
-pub(crate) use text::{clean, clean_block, clip};
+pub(crate) use text::{clean, clean_block};
 
 use crate::error::Error;
 

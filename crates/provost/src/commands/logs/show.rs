@@ -145,11 +145,16 @@ fn mark(frame: &Frame) -> Option<String> {
             let (envelope, _) = Envelope::split(&frame.payload)?;
             Some(format!("→ {} ({} bytes)", envelope.key, envelope.len))
         }
-        Channel::Note => serde_json::from_slice(&frame.payload).ok().map(|note| match note {
-            Note::OutputLimit { limit } => format!("— output limit of {} reached —", size(limit)),
-            Note::LimitRaised { limit } => format!("— output limit raised to {} —", size(limit)),
-        }),
+        Channel::Note => serde_json::from_slice(&frame.payload).ok().and_then(noted),
         Channel::Stdout | Channel::Stderr => None,
+    }
+}
+
+fn noted(note: Note) -> Option<String> {
+    match note {
+        Note::OutputLimit { limit } => Some(format!("— output limit of {} reached —", size(limit))),
+        Note::LimitRaised { limit } => Some(format!("— output limit raised to {} —", size(limit))),
+        Note::StdoutClosed | Note::StderrClosed => None,
     }
 }
 

@@ -1,0 +1,89 @@
+//! From an agent's exit to a waiting `events -f`, against a bare pipe that sees the same exit.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{BufRead, BufReader, Read, Write},
+    path::Path,
+    process::{Command, Stdio},
+    sync::mpsc,
+    time::Instant,
+};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use crate::{
+    daemon::Daemon,
+    fill,
+    table::{Goal, Table},
+    timing::{Sample, now},
+};
+
+const LIVE: usize = 100;
+const EXITS: usize = 60;
+
+pub(crate) fn run(table: &mut Table) -> Result<()> {
+    let daemon = Daemon::home()?;
+    daemon.start()?;
+    daemon.idle_sessions(LIVE)?;
+    let mut follower =
+        daemon.command(&["events", "-f", "--json"])?.stdout(Stdio::piped()).spawn()?;
+    let events = follower.stdout.take().context("a pipe")?;
+    let (sender, seen) = mpsc::channel::<(String, Instant)>();
+    let reader = std::thread::spawn(move || {
+        for line in BufReader::new(events).lines().map_while(Result::ok) {
+            let at = now();
+            let event: Value = serde_json::from_str(&line).unwrap_or_default();
+            if event["kind"] == "process.ended"
+                && sender.send((event["session"].to_string(), at)).is_err()
+            {
+                return;
+            }
+        }
+    });
+    let mut delays = Sample::default();
+    let place = tempfile::tempdir()?;
+    for n in 0..EXITS {
+        delays.add_ms(one_exit(&daemon, place.path(), n, &seen)?);
+    }
+    follower.kill()?;
+    follower.wait()?;
+    reader.join().ok().context("the reader ends")?;
+    table.row(
+        "exit → `events -f` after a bare pipe saw it, p95, 100 live sessions",
+        delays.quantile(0.95),
+        " ms",
+        Goal::AtMost(20.0),
+        &delays.spread(" ms"),
+    );
+    Ok(())
+}
+
+/// One session that exits when told, watched by both.
+fn one_exit(
+    daemon: &Daemon,
+    place: &Path,
+    n: usize,
+    seen: &mpsc::Receiver<(String, Instant)>,
+) -> Result<std::time::Duration> {
+    let (alive, trigger) = (place.join(format!("alive-{n}")), place.join(format!("go-{n}")));
+    for fifo in [&alive, &trigger] {
+        ensure!(Command::new("mkfifo").arg(fifo).status()?.success(), "mkfifo");
+    }
+    let mut spec = fill::spec(n as u64);
+    let script = format!("exec 3>{}; read line <{}; exit 0", alive.display(), trigger.display());
+    spec.agent.argv = vec!["/bin/sh".to_owned(), "-c".to_owned(), script];
+    let id = daemon.open(&spec, &format!("exit-{n}"))?;
+    let mut pipe = File::open(&alive)?;
+    let mut go = OpenOptions::new().write(true).open(&trigger)?;
+    go.write_all(b"\n")?;
+    let mut rest = Vec::new();
+    pipe.read_to_end(&mut rest)?;
+    let bare = now();
+    loop {
+        let (session, at) = seen.recv().context("the event stream goes on")?;
+        if session.contains(&id) {
+            return Ok(at.saturating_duration_since(bare));
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Fills a ledger with sessions that lived and ended, as the engine would have written them.
+
+use std::{collections::BTreeMap, path::Path};
+
+use anyhow::{Context, Result};
+use provost_core::{
+    ids::{LaunchId, SessionId},
+    limits::Bounds,
+    session::{
+        Afterwards, Agent, Command, Cursor, Driver, End, EndedBy, Exit0, Identity, Input, Reporter,
+        Signal, Spec, Testimony, Work,
+    },
+    time::Moment,
+    verdict::EmptyDiff,
+};
+use provost_engine::{board::Board, stream};
+use provost_ledger::{Durability, Ledger, OpenOptions, SqliteLedger};
+
+/// How many sessions are written in one batch.
+const BATCH: u64 = 500;
+
+pub(crate) fn open(dir: &Path) -> Result<SqliteLedger> {
+    let options =
+        OpenOptions { known: &stream::is_known, software: "bench", durability: Durability::Full };
+    SqliteLedger::open(dir, &options).context("open the ledger")
+}
+
+/// Writes so many ended sessions.
+pub(crate) fn ended_sessions(ledger: &mut SqliteLedger, count: u64) -> Result<()> {
+    let mut board = Board::default();
+    let mut done = 0;
+    while done < count {
+        let batch = BATCH.min(count - done);
+        for step in 0..3 {
+            let now =
+                Moment { wall_ms: 1_790_000_000_000, mono_ms: 1_000 + done * 10 + step * 5_000 };
+            let mut turn = board.begin(now);
+            for n in done..done + batch {
+                live_a_step(&mut turn, n, step);
+            }
+            let Some((batch, staged)) = turn.stage() else { continue };
+            let committed = ledger.append(batch)?;
+            board.commit(staged, &committed);
+        }
+        done += batch;
+    }
+    anyhow::ensure!(board.is_empty(), "every session is closed");
+    Ok(())
+}
+
+fn live_a_step(turn: &mut provost_engine::board::Turn<'_>, n: u64, step: u64) {
+    let id = SessionId(uuid::Uuid::from_u128(
+        (u128::from(n) << 64) | 0x7000_8000_0000_0000 | u128::from(n),
+    ));
+    let launch = LaunchId { session: id, no: 1 };
+    let child = Identity { pid: 1, start_time: 1, boot_id: "bench".to_owned() };
+    let holder = child.clone();
+    let commands = match step {
+        0 => {
+            turn.open(id, spec(n), "operator");
+            vec![
+                Command::WorkPrepared { cwd: "/tmp".to_owned(), base: None },
+                Command::LaunchStarted { launch, holder, child },
+            ]
+        }
+        1 => {
+            let kind = provost_core::lifecycle::ClaimKind::Completed;
+            let testimony = Testimony::Claim { kind, text: Some("done".to_owned()) };
+            let cursor = Cursor { offset: 100, skip: 0 };
+            vec![
+                Command::Report { from: Reporter::Launch(launch), testimony },
+                Command::ProcessEnded { launch, end: End::Exit(0), by: EndedBy::Itself },
+                Command::Observed { launch, signal: Signal::Closed, cursor },
+                Command::TreeGone { launch, leftovers: 0, verified: true },
+            ]
+        }
+        _ => vec![Command::Tick],
+    };
+    for command in commands {
+        drop(turn.command(id, &command, "provost"));
+    }
+}
+
+pub(crate) fn spec(n: u64) -> Spec {
+    Spec {
+        name: format!("bench-{n}"),
+        role: Some("worker".to_owned()),
+        project: None,
+        cwd: "/tmp".to_owned(),
+        agent: Agent {
+            name: "command".to_owned(),
+            driver: Driver::Command,
+            argv: vec!["sleep".to_owned(), "3600".to_owned()],
+            env: BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
+            pass_env: Vec::new(),
+            input: Input::Closed,
+        },
+        instruction: None,
+        work: Work::Plain,
+        setup: None,
+        checks: Vec::new(),
+        keep: Vec::new(),
+        empty_diff: EmptyDiff::Refused,
+        exit0: Exit0::SaysNothing,
+        afterwards: Afterwards::Close,
+        bounds: Bounds { settle_ms: 50, ..Bounds::default() },
+        hooks: BTreeMap::new(),
+    }
+}

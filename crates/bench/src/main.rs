@@ -1,0 +1,48 @@
+//! Benchmarks of Provost against bare loops that do the same without it, in one run on one machine.
+//!
+//! `cargo xtask bench [NAME…]` builds the release binary and runs this with `PROVOST_BIN` set.
+
+mod append;
+mod daemon;
+mod exit;
+mod fill;
+mod listing;
+mod memory;
+mod replay;
+mod table;
+mod timing;
+mod wakeups;
+
+use anyhow::{Result, bail};
+
+use crate::table::Table;
+
+/// Fills a table with what it measured.
+type Bench = fn(&mut Table) -> Result<()>;
+
+/// All benchmarks, in the order in which they run.
+const ALL: [(&str, Bench); 6] = [
+    ("append", append::run),
+    ("replay", replay::run),
+    ("listing", listing::run),
+    ("memory", memory::run),
+    ("exit", exit::run),
+    ("wakeups", wakeups::run),
+];
+
+fn main() -> Result<()> {
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(unknown) = wanted.iter().find(|name| ALL.iter().all(|(known, _)| known != *name)) {
+        let names: Vec<&str> = ALL.iter().map(|(name, _)| *name).collect();
+        bail!("there is no benchmark {unknown:?}; there are {}", names.join(", "));
+    }
+    let mut table = Table::default();
+    for (name, bench) in ALL {
+        if wanted.is_empty() || wanted.iter().any(|wanted| wanted == name) {
+            table.say(&format!("running {name} …"));
+            bench(&mut table)?;
+        }
+    }
+    table.print();
+    Ok(())
+}

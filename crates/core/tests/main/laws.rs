@@ -1,0 +1,214 @@
+//! The laws over random commands at random times, and the bounds at N and N+1.
+
+use proptest::prelude::*;
+use provost_core::{
+    ids::SessionId,
+    lifecycle::{ClaimKind, State},
+    session::{
+        Command, Due, Event, Rejected, Session, SessionOpened, Signal, StopStep, TurnEnd,
+    },
+    time::Moment,
+    verdict::CheckEnd,
+};
+
+use crate::{
+    kit::{Bench, checked, receipt, snapshot},
+    random::{random_command, random_spec},
+    rng::Rng,
+    watched::Watch,
+};
+
+/// More events than this in a row by themselves mean a rule that does not come to rest.
+const MAX_FOLLOW_UPS: usize = 64;
+
+/// A session with its log, watched.
+struct Lab {
+    session: Session,
+    log: Vec<(Moment, Event)>,
+    watch: Watch,
+    now: Moment,
+}
+
+impl Lab {
+    fn open(rng: &mut Rng) -> Lab {
+        let now = Moment { wall_ms: 1_000_000, mono_ms: 1_000 };
+        let opened = SessionOpened { spec: Box::new(random_spec(rng)) };
+        let session = Session::open(SessionId(uuid::Uuid::from_u128(7)), now, &opened);
+        let watch = Watch::of(&session);
+        let mut lab = Lab { session, log: vec![(now, opened.into())], watch, now };
+        lab.come_to_rest();
+        lab
+    }
+
+    fn pass(&mut self, ms: u64) {
+        self.now.mono_ms += ms;
+        self.now.wall_ms += ms as i64;
+        self.come_to_rest();
+        self.hear_silence();
+    }
+
+    /// What the reader of the stream says when silence is due: nothing was heard since.
+    fn hear_silence(&mut self) {
+        let Some((at, Due::Silence(launch))) = self.session.deadline() else { return };
+        if at > self.now.mono_ms {
+            return;
+        }
+        let heard_ms = self.session.launch(launch).unwrap().stream.heard.mono_ms;
+        self.tell(&Command::Silence { launch, heard_ms }).expect("silence is due");
+        let later = self.session.deadline().is_none_or(|(at, _)| at > self.now.mono_ms);
+        assert!(later, "a due silence changed nothing");
+    }
+
+    fn tell(&mut self, command: &Command) -> Result<(), Rejected> {
+        let events = self.session.decide(command, self.now)?;
+        assert_eq!(Ok(&events), self.session.decide(command, self.now).as_ref(), "decide is pure");
+        for event in events {
+            self.fold(event);
+        }
+        self.come_to_rest();
+        Ok(())
+    }
+
+    fn come_to_rest(&mut self) {
+        for _ in 0..MAX_FOLLOW_UPS {
+            match self.session.advance(self.now) {
+                Some(event) => self.fold(event),
+                None => {
+                    let judged = self.watch.rest(&self.session, self.now);
+                    return judged.unwrap_or_else(|why| panic!("{why}\n{}", self.told()));
+                }
+            }
+        }
+        panic!("the rules do not come to rest\n{}", self.told());
+    }
+
+    fn fold(&mut self, event: Event) {
+        let before = self.session.clone();
+        self.session.evolve(self.now, &event);
+        let judged = self.watch.event(&before, self.now, &event, &self.session);
+        self.log.push((self.now, event));
+        judged.unwrap_or_else(|why| panic!("{why}\n{}", self.told()));
+    }
+
+    /// Replays the log in its stored form.
+    fn replayed(&self) -> Session {
+        let stored: Vec<(Moment, Event)> = self
+            .log
+            .iter()
+            .map(|(at, event)| {
+                let (kind, v) = event.kind();
+                (*at, Event::decode(kind, v, &event.encode()).unwrap())
+            })
+            .collect();
+        Session::fold(self.session.id, stored.iter().map(|(at, event)| (*at, event))).unwrap()
+    }
+
+    fn told(&self) -> String {
+        let lines = self.log.iter().skip(1);
+        lines.map(|(at, event)| format!("{:>6} {event:?}\n", at.mono_ms)).collect()
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 3_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_laws_hold_whatever_comes(
+        seed in any::<u64>(),
+        steps in proptest::collection::vec((prop_oneof![Just(0), 0u64..120, 0u64..3_000], any::<u64>()), 1..60),
+    ) {
+        let mut lab = Lab::open(&mut Rng::new(seed));
+        let prepared = Command::WorkPrepared { cwd: "/work".to_owned(), base: Some(snapshot("t0")) };
+        lab.tell(&prepared).unwrap();
+        for (ms, choice) in steps {
+            lab.pass(ms);
+            let command = random_command(&lab.session, &mut Rng::new(choice));
+            // A refusal is an answer too: what counts is that there is one for every state and command.
+            lab.tell(&command).ok();
+        }
+        prop_assert_eq!(lab.replayed(), lab.session.clone());
+        let text = serde_json::to_string(&lab.session).unwrap();
+        prop_assert_eq!(serde_json::from_str::<Session>(&text).unwrap(), lab.session);
+    }
+
+    #[test]
+    fn only_now_tells_decide_the_time(seed in any::<u64>(), wall in any::<i32>(), choice in any::<u64>()) {
+        let lab = Lab::open(&mut Rng::new(seed));
+        let command = random_command(&lab.session, &mut Rng::new(choice));
+        let later = Moment { wall_ms: i64::from(wall), ..lab.now };
+        prop_assert_eq!(lab.session.decide(&command, lab.now), lab.session.decide(&command, later));
+    }
+}
+
+#[test]
+fn refuted_work_goes_back_n_times_and_not_once_more() {
+    for bound in 0..=3 {
+        let mut spec = checked();
+        spec.bounds.rework = bound;
+        let mut bench = Bench::running(spec);
+        for sent in 0..=bound {
+            assert_eq!(bench.session.attempt().reworks, sent);
+            assert!(bench.session.launches[0].stop.is_none(), "bound {bound}, sent {sent}");
+            bench.signal(Signal::TurnStarted { turn: None }).claim(ClaimKind::Completed);
+            bench.signal(Signal::TurnEnded { turn: None, end: TurnEnd::Ok });
+            bench.verify("new", CheckEnd::Exit(1));
+        }
+        assert_eq!(bench.session.attempt().reworks, bound);
+        assert!(bench.session.launches[0].stop.is_some(), "at N+1 the process is ended");
+    }
+}
+
+#[test]
+fn a_moving_tree_is_taken_again_n_times_and_not_once_more() {
+    for bound in 0..=3 {
+        let mut spec = checked();
+        spec.bounds.snapshots = bound;
+        let mut bench = Bench::running(spec);
+        bench.claim(ClaimKind::Completed).end(provost_core::session::End::Exit(0));
+        for moved in 0..=bound {
+            let tree = format!("tree-{moved}");
+            bench.tell(Command::SnapshotTaken { attempt: 1, snapshot: snapshot(&tree) });
+            let receipt = receipt(&tree, "check", CheckEnd::Exit(0));
+            assert_eq!(bench.state(), State::Verifying, "bound {bound}, moved {moved}");
+            bench.tell(Command::CheckFinished { attempt: 1, receipt });
+        }
+        bench.tell(Command::SnapshotTaken { attempt: 1, snapshot: snapshot("tree-again") });
+        assert_eq!(bench.state(), State::Disputed, "at N+1 nobody believes the tree");
+    }
+}
+
+#[test]
+fn a_stop_takes_each_step_when_its_grace_is_over_and_not_before() {
+    let mut bench = Bench::running(checked());
+    bench.tell(Command::Stop);
+    let step = |bench: &Bench| bench.session.launches[0].stop.unwrap().step;
+    for next in [StopStep::Terminate, StopStep::Kill, StopStep::GivenUp] {
+        let before = step(&bench);
+        bench.pass(9_999);
+        assert_eq!(step(&bench), before);
+        bench.pass(1);
+        assert_eq!(step(&bench), next);
+    }
+    bench.pass(1_000_000);
+    assert_eq!(step(&bench), StopStep::GivenUp);
+}
+
+#[test]
+fn a_time_limit_is_reached_at_n_and_not_before_and_waiting_does_not_count() {
+    let mut spec = checked();
+    spec.bounds.time_limit_ms = Some(1_000);
+    let mut bench = Bench::running(spec);
+    bench.pass(600);
+    let asked = provost_core::request::Asked {
+        native: "q".to_owned(),
+        kind: provost_core::request::RequestKind::Question,
+        waiting: provost_core::request::Waiting::Blocking,
+        title: String::new(),
+        questions: Vec::new(),
+    };
+    bench.signal(Signal::Asked(asked)).pass(100_000);
+    bench.signal(Signal::Withdrawn { native: "q".to_owned() }).pass(399);
+    assert_eq!(bench.state(), State::Working);
+    bench.pass(1);
+    assert_eq!(bench.state(), State::Failed);
+}

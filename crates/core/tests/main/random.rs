@@ -1,0 +1,218 @@
+//! Random specs and commands: whatever may be asked of or observed about a session, in any order.
+
+use provost_core::{
+    ids::{LaunchId, RequestId, TreeId},
+    lifecycle::ClaimKind,
+    limits::Bounds,
+    request::{Asked, RequestKind, Waiting},
+    session::{
+        Afterwards, Command, Cursor, Driver, End, EndedBy, Exit0, FactKind, HookEnd, Identity,
+        Input, Progress, Reporter, Resolve, SendMode, Session, Signal, Spec, Testimony, TurnEnd,
+        Usage,
+    },
+    verdict::{CheckEnd, EmptyDiff},
+};
+
+use crate::{
+    kit::{receipt, snapshot, spec},
+    rng::Rng,
+};
+
+/// The windows are small, so that a few random steps of time cross them.
+fn bounds(rng: &mut Rng) -> Bounds {
+    Bounds {
+        settle_ms: rng.pick(&[0, 50]),
+        drain_ms: rng.pick(&[0, 80]),
+        stream_settle_ms: 100,
+        stale_ms: rng.pick(&[200, 1_000]),
+        stop_grace_ms: 60,
+        kill_grace_ms: 60,
+        time_limit_ms: rng.pick(&[None, Some(0), Some(300), Some(2_000)]),
+        rework: rng.below(3) as u32,
+        snapshots: rng.below(3) as u32,
+        ..Bounds::default()
+    }
+}
+
+pub(crate) fn random_spec(rng: &mut Rng) -> Spec {
+    let mut spec = spec();
+    spec.bounds = bounds(rng);
+    spec.checks = rng.pick(&[vec![], vec!["a".to_owned()], vec!["a".to_owned(), "b".to_owned()]]);
+    spec.agent.driver = rng.pick(&[Driver::Command, Driver::Jsonl, Driver::Jsonl]);
+    spec.agent.input = rng.pick(&[Input::Closed, Input::Open]);
+    spec.exit0 = rng.pick(&[Exit0::SaysNothing, Exit0::IsDone]);
+    spec.afterwards = rng.pick(&[Afterwards::Close, Afterwards::Park]);
+    spec.empty_diff = rng.pick(&[EmptyDiff::Refused, EmptyDiff::Accepted]);
+    spec.setup = rng.pick(&[None, None, Some("setup".to_owned())]);
+    spec.hooks.retain(|_, _| rng.percent(70));
+    spec
+}
+
+/// Anything at all: some of it makes sense for the session, much of it does not.
+pub(crate) fn random_command(session: &Session, rng: &mut Rng) -> Command {
+    match rng.below(10) {
+        0 => about_work(rng),
+        1 | 2 => about_process(session, rng),
+        3..=5 => observed(session, rng),
+        6 | 7 => about_proof(session, rng),
+        _ => by_people(session, rng),
+    }
+}
+
+fn about_work(rng: &mut Rng) -> Command {
+    let reason = "no room".to_owned();
+    match rng.below(8) {
+        0 => Command::WorkFailed { reason },
+        1 => Command::WorkRemoved,
+        2 => Command::SetupFinished { failure: Some(reason) },
+        3 | 4 => Command::SetupFinished { failure: None },
+        _ => Command::WorkPrepared { cwd: "/work".to_owned(), base: Some(snapshot("t0")) },
+    }
+}
+
+fn about_process(session: &Session, rng: &mut Rng) -> Command {
+    let launch = some_launch(session, rng);
+    let why = "why".to_owned();
+    match rng.below(10) {
+        0 => Command::LaunchFailed { launch, reason: why },
+        1 => Command::ProcessUnknown { launch, why },
+        2 => Command::ProcessSeen { launch },
+        3 => Command::ProcessUnobserved { launch, why },
+        4 => Command::TreeGone { launch, leftovers: rng.below(2) as u32, verified: rng.percent(80) },
+        5 | 6 => {
+            let end = rng.pick(&[End::Exit(0), End::Exit(0), End::Exit(3), End::Signal(9)]);
+            let by = rng.pick(&[EndedBy::Itself, EndedBy::Itself, EndedBy::Provost]);
+            Command::ProcessEnded { launch, end, by }
+        }
+        _ => {
+            let child = Identity { pid: 5, start_time: 6, boot_id: "boot".to_owned() };
+            Command::LaunchStarted { launch, holder: child.clone(), child }
+        }
+    }
+}
+
+fn observed(session: &Session, rng: &mut Rng) -> Command {
+    let launch = some_launch(session, rng);
+    let folded = session.launch(launch).map_or(0, |launch| launch.cursor.offset);
+    let offset = match rng.percent(90) {
+        true => folded + 1 + rng.below(3),
+        false => rng.below(folded + 1),
+    };
+    let cursor = Cursor { offset, skip: rng.below(2) };
+    match rng.below(20) {
+        0 => Command::OutputAtLimit { launch },
+        1 => Command::OutputLost { launch, cursor },
+        _ => Command::Observed { launch, signal: random_signal(session, rng), cursor },
+    }
+}
+
+fn random_signal(session: &Session, rng: &mut Rng) -> Signal {
+    let native = rng.pick(&["n1", "n2"]).to_owned();
+    match rng.below(16) {
+        0 => Signal::Ready { thread: rng.pick(&[None, Some("t".to_owned())]) },
+        1..=3 => Signal::TurnStarted { turn: rng.pick(&[None, Some("u".to_owned())]) },
+        4..=6 => {
+            let error = TurnEnd::Error("quota".to_owned());
+            let end = rng.pick(&[TurnEnd::Ok, TurnEnd::Ok, TurnEnd::Interrupted, error]);
+            Signal::TurnEnded { turn: None, end }
+        }
+        7 | 8 => Signal::Said(testimony(rng)),
+        9 => Signal::Asked(Asked {
+            native,
+            kind: RequestKind::Question,
+            waiting: rng.pick(&[Waiting::Blocking, Waiting::Blocking, Waiting::Beside]),
+            title: String::new(),
+            questions: Vec::new(),
+        }),
+        10 => Signal::Withdrawn { native },
+        11 => Signal::Progress(Progress { done: 1, total: 2 }),
+        12 => Signal::Usage(Usage { input: 1, output: 2 }),
+        13 => rng.pick(&[
+            Signal::Retrying { detail: "again".to_owned() },
+            Signal::Oversized { bytes: 20 << 20 },
+        ]),
+        14 => {
+            let keys: Vec<String> = session.messages.iter().map(|m| m.key.clone()).collect();
+            let forged = vec!["forged".to_owned()];
+            Signal::InputSeen { key: rng.pick(if keys.is_empty() { &forged } else { &keys }) }
+        }
+        _ => Signal::Closed,
+    }
+}
+
+fn testimony(rng: &mut Rng) -> Testimony {
+    match rng.below(6) {
+        0 => Testimony::Fact { kind: FactKind::Branch, value: "b".to_owned() },
+        _ => Testimony::Claim { kind: rng.pick(&ClaimKind::ALL), text: None },
+    }
+}
+
+fn about_proof(session: &Session, rng: &mut Rng) -> Command {
+    let attempt = session.attempt().no.saturating_sub(u32::from(rng.percent(10)));
+    let current = session.attempt().verifying.snapshot.as_ref().map(|s| s.tree.clone());
+    let tree = match (current, rng.percent(80)) {
+        (Some(TreeId(tree)), true) => tree,
+        _ => rng.pick(&["t0", "t1", "t2"]).to_owned(),
+    };
+    match rng.below(10) {
+        0 => Command::SnapshotFailed { attempt, reason: "full".to_owned() },
+        1..=4 => Command::SnapshotTaken { attempt, snapshot: snapshot(&tree) },
+        5 => match session.hooks.first() {
+            Some(hook) => Command::HookFinished { key: hook.key, end: HookEnd::Exit(0) },
+            None => Command::Tick,
+        },
+        _ => {
+            let bad = [CheckEnd::Exit(1), CheckEnd::TimeLimit, CheckEnd::Signal(9)];
+            let end = if rng.percent(70) { CheckEnd::Exit(0) } else { rng.pick(&bad) };
+            Command::CheckFinished { attempt, receipt: receipt(&tree, rng.pick(&["a", "b"]), end) }
+        }
+    }
+}
+
+fn by_people(session: &Session, rng: &mut Rng) -> Command {
+    let because = "so".to_owned();
+    match rng.below(16) {
+        0 => Command::Cancel { because },
+        1 => Command::Stop,
+        2 => {
+            let to = rng.pick(&[Resolve::Accepted, Resolve::Failed, Resolve::Cancelled]);
+            Command::Resolve { to, because }
+        }
+        3..=5 => {
+            let mode = rng.pick(&[SendMode::Continue, SendMode::Continue, SendMode::Supersede]);
+            Command::Send { key: format!("send-{}", rng.below(1_000)), text: because, mode }
+        }
+        6 | 7 => {
+            let known: Vec<(RequestId, u32)> =
+                session.requests.iter().map(|r| (r.id, r.revision)).collect();
+            let forged = [(RequestId { session: session.id, no: 99 }, 1)];
+            let (request, revision) = rng.pick(if known.is_empty() { &forged } else { &known });
+            Command::Answer { request, revision, text: because }
+        }
+        8 => Command::RaiseLimit { bytes: rng.pick(&[1, 1 << 40]) },
+        9 => match session.messages.last() {
+            Some(m) => Command::MessageLost { key: m.key.clone(), reason: because },
+            None => Command::Tick,
+        },
+        10..=12 => {
+            let from = match rng.percent(80) {
+                true => Reporter::Launch(some_launch(session, rng)),
+                false => Reporter::Operator,
+            };
+            Command::Report { from, testimony: testimony(rng) }
+        }
+        13 => Command::Silence { launch: some_launch(session, rng), heard_ms: rng.below(5_000) },
+        _ => Command::Tick,
+    }
+}
+
+/// Mostly the newest launch, sometimes an older one, rarely one that never was.
+fn some_launch(session: &Session, rng: &mut Rng) -> LaunchId {
+    let newest = session.launches.len() as u32;
+    let no = match rng.below(20) {
+        0 => newest + 1,
+        1..=4 => 1 + rng.below(u64::from(newest.max(1))) as u32,
+        _ => newest.max(1),
+    };
+    LaunchId { session: session.id, no }
+}

@@ -1,0 +1,52 @@
+//! The daemon: whether it runs, which one, and whether it has what agents need.
+
+use provost_api::{ApiError, Code, DaemonInfo, PROTOCOL};
+use provost_config::Resolved;
+
+use crate::{daemon, environment::Environment, home::Home, ui::Finding};
+
+pub(super) fn examine(home: &Home, config: Option<&Resolved>, environment: &Environment) -> Vec<Finding> {
+    let info = daemon::connect_only(home).and_then(|client| client.get::<DaemonInfo>("/v1/daemon"));
+    let mut findings = vec![running(&info)];
+    let there = match &info {
+        Ok(info) => info.environment.clone(),
+        Err(_) => environment.variables().keys().cloned().collect(),
+    };
+    findings.extend(config.map(|config| passed(config, &there)));
+    findings
+}
+
+fn running(info: &Result<DaemonInfo, ApiError>) -> Finding {
+    match info {
+        Ok(info) if info.protocol != PROTOCOL => Finding::fail(
+            "daemon",
+            format!("version {} speaks protocol {}, this program {PROTOCOL}", info.version, info.protocol),
+            "provost daemon stop",
+        ),
+        Ok(info) => match &info.read_only {
+            Some(why) => Finding::fail("daemon", format!("nothing can be changed: {why}"), "use a newer provost"),
+            None => Finding::ok("daemon", format!("runs, pid {}, version {}, protocol {}", info.pid, info.version, info.protocol)),
+        },
+        Err(error) if error.code == Code::Unreachable => {
+            Finding::ok("daemon", "does not run; the first command that needs it starts it")
+        }
+        Err(error) => Finding::fail("daemon", error.message.clone(), "provost daemon stop"),
+    }
+}
+
+/// Variables are passed on from the daemon's environment, so they must be there.
+fn passed(config: &Resolved, there: &[String]) -> Finding {
+    let wanted = config.agents.iter().flat_map(|(agent, keys)| keys.pass_env.iter().map(move |name| (agent, name)));
+    let missing: Vec<String> = wanted
+        .filter(|(_, name)| !name.ends_with('*') && !there.iter().any(|have| have == name))
+        .map(|(agent, name)| format!("{name} (for {agent})"))
+        .collect();
+    match missing.is_empty() {
+        true => Finding::ok("pass_env", "every variable that agents want is set"),
+        false => Finding::warn(
+            "pass_env",
+            format!("not set in the daemon: {}", missing.join(", ")),
+            "provost daemon stop, then start it where they are set",
+        ),
+    }
+}

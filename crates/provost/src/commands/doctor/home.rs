@@ -1,0 +1,115 @@
+//! The home: whose it is, where it lies and how much room it has.
+
+use std::{os::unix::fs::MetadataExt, path::Path};
+
+use provost_engine::stream;
+use provost_ledger::{OpenError, ReadLedger, SqliteReader};
+
+use crate::{
+    home::Home,
+    ui::{Finding, size},
+};
+
+/// Less room than this is worth a warning.
+const LITTLE_ROOM: u64 = 1 << 30;
+
+/// Less room than this stops the ledger soon.
+const NO_ROOM: u64 = 64 << 20;
+
+/// The kernel's number for tmpfs.
+const TMPFS: i64 = 0x0102_1994;
+
+/// The longest path that a socket's address can hold.
+const MAX_SOCKET_PATH: usize = 107;
+
+pub(super) fn examine(home: &Home) -> Vec<Finding> {
+    let mut findings = vec![ownership(home)];
+    let there = home.path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
+    findings.push(room(there));
+    findings.push(storage(home, there));
+    findings.push(socket(home));
+    findings.push(ledger(home));
+    findings
+}
+
+fn ownership(home: &Home) -> Finding {
+    let path = home.path.display().to_string();
+    let found = match home.look() {
+        Ok(None) => return Finding::ok("home", format!("{path} will be made by the first command")),
+        Ok(Some(found)) => found,
+        Err(error) => return Finding::fail("home", error.message, "check the directories above it"),
+    };
+    if let Err(error) = home.prepare() {
+        let fix = error.next.first().cloned().unwrap_or_default();
+        return Finding::fail("home", error.message, fix);
+    }
+    match found.mode() & 0o077 {
+        0 => Finding::ok("home", format!("{path} is yours alone")),
+        _ => Finding::warn("home", format!("{path} can be read by others (mode {:03o})", found.mode() & 0o777), format!("chmod 700 {path}")),
+    }
+}
+
+fn room(there: &Path) -> Finding {
+    match rustix::fs::statvfs(there) {
+        Err(why) => Finding::warn("disk", format!("cannot look at its room: {why}"), "check the file system"),
+        Ok(disk) => {
+            let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+            let text = format!("{} free", size(free));
+            match free {
+                0..NO_ROOM => Finding::fail("disk", text, "free some room; provost gc"),
+                NO_ROOM..LITTLE_ROOM => Finding::warn("disk", text, "free some room; provost gc"),
+                _ => Finding::ok("disk", text),
+            }
+        }
+    }
+}
+
+/// Nothing that lies in memory or among temporary files survives as long as a ledger should.
+fn storage(home: &Home, there: &Path) -> Finding {
+    let tmpfs = rustix::fs::statfs(there).is_ok_and(|found| i64::try_from(found.f_type) == Ok(TMPFS));
+    if tmpfs {
+        return Finding::warn("storage", "the home is on tmpfs and is lost with the machine", "export PROVOST_HOME=DIRECTORY on a disk");
+    }
+    let cleaned = ["/tmp", "/var/tmp"].iter().any(|dir| home.path.starts_with(dir));
+    match cleaned {
+        true => Finding::warn("storage", "the home is among temporary files, which are cleaned", "export PROVOST_HOME=DIRECTORY elsewhere"),
+        false => Finding::ok("storage", "on a disk"),
+    }
+}
+
+fn socket(home: &Home) -> Finding {
+    let path = home.socket();
+    match path.as_os_str().len() <= MAX_SOCKET_PATH {
+        true => Finding::ok("socket", path.display().to_string()),
+        false => Finding::warn(
+            "socket",
+            format!("{} is longer than other programs can connect to", path.display()),
+            "export PROVOST_HOME=DIRECTORY with a shorter path",
+        ),
+    }
+}
+
+/// A quick look: `provost ledger verify` is the thorough one.
+fn ledger(home: &Home) -> Finding {
+    let restore = "provost ledger verify, then restore a backup";
+    let reader = match SqliteReader::open(&home.ledger()) {
+        Ok(reader) => reader,
+        Err(OpenError::Missing { .. }) => return Finding::ok("ledger", "none yet"),
+        Err(why) => return Finding::fail("ledger", why.to_string(), restore),
+    };
+    let mut unknown = None;
+    let looked = reader.last_seq().and_then(|last| {
+        let newest = reader.read_after(last.saturating_sub(1), 1)?;
+        unknown = newest.into_iter().find(|record| !stream::is_known(&record.kind, record.v));
+        Ok(last)
+    });
+    match (looked, unknown) {
+        (Err(why), _) => Finding::fail("ledger", why.to_string(), restore),
+        (Ok(_), Some(record)) => Finding::fail(
+            "ledger",
+            format!("it can only be read: it holds events of a newer provost ({})", record.kind),
+            "use that version of provost, or a newer one",
+        ),
+        (Ok(last), None) => Finding::ok("ledger", format!("can be read, {last} events")),
+    }
+}

@@ -1,0 +1,70 @@
+//! The machine: what may end the daemon and its agents behind one's back.
+
+use std::{fs, path::Path};
+
+use provost_holder::identity::boot_id;
+
+use crate::{environment::Environment, ui::Finding};
+
+/// First processes that reap orphans.
+const INITS: [&str; 9] =
+    ["systemd", "init", "tini", "dumb-init", "docker-init", "s6-svscan", "runit", "catatonit", "podman-init"];
+
+pub(super) fn examine(environment: &Environment) -> Vec<Finding> {
+    let mut findings = vec![boot(), init()];
+    if Path::new("/run/systemd/system").exists() {
+        findings.push(lingering(environment.get("USER").unwrap_or_default()));
+    }
+    findings
+}
+
+/// Without it, a process of before a restart cannot be told from one of today.
+fn boot() -> Finding {
+    match boot_id() {
+        Ok(_) => Finding::ok("boot id", "can be read"),
+        Err(why) => Finding::fail("boot id", format!("cannot be read: {why}"), "make /proc readable"),
+    }
+}
+
+fn init() -> Finding {
+    let name = fs::read_to_string("/proc/1/comm").unwrap_or_default();
+    match INITS.contains(&name.trim()) {
+        true => Finding::ok("init", name.trim()),
+        false => Finding::warn(
+            "init",
+            format!("the first process is {:?}, which may not reap orphans", name.trim()),
+            "start the container with an init, as with docker run --init",
+        ),
+    }
+}
+
+fn lingering(user: &str) -> Finding {
+    let lingers = !user.is_empty() && Path::new("/var/lib/systemd/linger").join(user).exists();
+    let kills = fs::read_to_string("/etc/systemd/logind.conf").is_ok_and(|text| kills_processes(&text));
+    match (lingers, kills) {
+        (true, _) => Finding::ok("logout", "agents go on when you log out: lingering is on"),
+        (false, true) => Finding::warn(
+            "logout",
+            "KillUserProcesses is on, so agents are ended when you log out",
+            "loginctl enable-linger",
+        ),
+        (false, false) => Finding::ok("logout", "agents go on when you log out; loginctl enable-linger makes sure"),
+    }
+}
+
+fn kills_processes(logind: &str) -> bool {
+    let last = logind.lines().filter_map(|line| line.trim().strip_prefix("KillUserProcesses=")).next_back();
+    last.is_some_and(|value| matches!(value.trim(), "yes" | "true" | "on" | "1"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_that_is_no_comment_counts() {
+        assert!(!kills_processes("#KillUserProcesses=yes\n"));
+        assert!(kills_processes("[Login]\nKillUserProcesses=no\nKillUserProcesses=yes\n"));
+        assert!(!kills_processes(""));
+    }
+}

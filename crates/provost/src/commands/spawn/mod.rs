@@ -1,0 +1,166 @@
+//! `provost spawn`
+
+mod place;
+mod spec;
+mod variables;
+mod wait;
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::Args;
+use provost_api::{ApiError, Client, DaemonInfo, OpenRequest};
+use provost_core::session::Spec;
+use serde_json::Value;
+
+use super::change::{KeyArgs, next_commands};
+use crate::{cli::Outcome, clock, context::Context, error::usage, target::SessionReply, ui};
+
+/// Start an agent or any command, and supervise it
+///
+/// The session's id is printed first. With checks, Provost commits what was left and runs them itself in
+/// a clean checkout: only that makes `succeeded`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost spawn -- make test\n  provost spawn --exit0-is-done --wait -- ./build.sh\n  provost spawn --agent codex 'Fix the failing test' --worktree --check 'cargo test'\n  provost spawn --agent codex - < instruction.md"
+)]
+pub(crate) struct SpawnArgs {
+    /// What the agent is asked to do; `-` takes it from standard input
+    #[arg(requires = "agent")]
+    instruction: Option<String>,
+    /// The command to run, or further arguments for the agent
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+    /// An agent from the configuration, `[agents.NAME]`
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
+    /// What the session is called; made from the command and the id otherwise
+    #[arg(long, value_parser = label)]
+    name: Option<String>,
+    /// What the session is for, to list by
+    #[arg(long, value_parser = label)]
+    role: Option<String>,
+    /// Where to work
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+    /// Work in a git worktree of its own, on a branch of its own
+    #[arg(long, overrides_with = "no_worktree")]
+    worktree: bool,
+    /// Work in the directory itself, whatever the configuration says
+    #[arg(long, overrides_with = "worktree")]
+    no_worktree: bool,
+    /// A command that must succeed on the result; may be repeated
+    #[arg(long, value_name = "COMMAND", conflicts_with = "no_check")]
+    check: Vec<String>,
+    /// Run no checks, whatever the configuration says
+    #[arg(long)]
+    no_check: bool,
+    /// Take exit status 0 for the claim that the work is done
+    #[arg(long)]
+    exit0_is_done: bool,
+    /// Let work pass its checks that changed nothing
+    #[arg(long)]
+    no_change_ok: bool,
+    /// Keep the process when its work is done, instead of ending it
+    #[arg(long)]
+    keep: bool,
+    /// How long the work may take, as in 90m; waiting for people does not count
+    #[arg(long, value_name = "TIME")]
+    time_limit: Option<String>,
+    /// How long an open turn may be silent before it is shown as stalled
+    #[arg(long, value_name = "TIME")]
+    stale_after: Option<String>,
+    /// How long an end must stand before it is sealed
+    #[arg(long, value_name = "TIME")]
+    settle: Option<String>,
+    /// A variable by value; it is written into the ledger, so never a secret
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variables::assignment)]
+    env: Vec<(String, String)>,
+    /// A variable by name; its value is taken from the daemon's environment
+    #[arg(long, value_name = "NAME", value_parser = variables::pattern)]
+    pass_env: Vec<String>,
+    /// Keep the command's standard input open, for `provost send`; it is at its end otherwise
+    #[arg(long)]
+    stdin: bool,
+    /// Wait for the outcome: exit 0 if the work is done, 1 if not
+    #[arg(long)]
+    wait: bool,
+    #[command(flatten)]
+    key: KeyArgs,
+}
+
+/// The longest name or role.
+const MAX_LABEL: usize = 100;
+
+pub(crate) fn run(context: &Context, args: &SpawnArgs) -> Outcome {
+    let id = clock::mint();
+    let (mut spec, warnings) = spec::build(context, args, id)?;
+    let client = context.daemon()?;
+    expand(&client, &mut spec)?;
+    let spec = serde_json::to_value(&spec).map_err(|why| usage(format!("the session cannot be written down: {why}")))?;
+    let request = OpenRequest { id: Some(id.to_string()), spec };
+    let mut reply: Value = client.post("/v1/sessions", &request, &args.key.get(context))?;
+    if let Some(told) = reply.get_mut("warnings").and_then(Value::as_array_mut) {
+        told.extend(warnings.into_iter().map(Value::String));
+    }
+    if args.wait { wait::run(context, &reply) } else { opened(context, reply) }
+}
+
+/// Names with a star stand for what the daemon has when the session is opened.
+fn expand(client: &Client, spec: &mut Spec) -> Result<(), ApiError> {
+    if spec.agent.pass_env.iter().any(|name| name.ends_with('*')) {
+        let daemon: DaemonInfo = client.get("/v1/daemon")?;
+        spec.agent.pass_env = variables::expand(&spec.agent.pass_env, &daemon.environment);
+    }
+    Ok(())
+}
+
+fn opened(context: &Context, reply: Value) -> Outcome {
+    let row = serde_json::from_value::<SessionReply>(reply.clone()).ok().map(|reply| reply.session);
+    let next = row.as_ref().map(next_commands).unwrap_or_default();
+    if context.ui.json {
+        context.ui.result(reply, &next)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    context.ui.line(id_of(&reply))?;
+    warn(context, &reply);
+    if let Some(row) = &row {
+        let (tone, words) = ui::state_words(row);
+        let words = context.ui.talk_paint.paint(tone, &words);
+        context.ui.talk(&format!("{} is {words}", ui::clean(&row.name)));
+    }
+    context.ui.next(&next);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn id_of(reply: &Value) -> &str {
+    reply.get("id").and_then(Value::as_str).unwrap_or_default()
+}
+
+fn warn(context: &Context, reply: &Value) {
+    let warnings = reply.get("warnings").and_then(Value::as_array).into_iter().flatten();
+    warnings.filter_map(Value::as_str).for_each(|warning| context.ui.warn(warning));
+}
+
+/// A name or a role: a short text without control characters.
+fn label(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() || text.chars().count() > MAX_LABEL {
+        return Err(format!("expected 1 to {MAX_LABEL} characters"));
+    }
+    match ui::clean(text) == text {
+        true => Ok(text.to_owned()),
+        false => Err(format!("{:?} has characters that cannot be seen", ui::clean(text))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_is_short_and_visible() {
+        assert_eq!(label("fix login"), Ok("fix login".to_owned()));
+        for bad in ["", "  ", "a\nb", "\u{1b}[2J", "x\u{202e}y", &"x".repeat(101)] {
+            assert!(label(bad).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Where a session works: a directory, a checkout or a worktree of its own.
+
+use std::path::{Path, PathBuf};
+
+use provost_api::{ApiError, Code};
+use provost_config::Resolved;
+use provost_core::session::Work;
+use provost_git::{BranchName, Git, Project, project};
+
+use crate::{
+    context::Context,
+    error::{chain, usage},
+    settings,
+};
+
+/// The longest part of a branch that is made from a text.
+const MAX_SLUG: usize = 40;
+
+/// What is wanted of the place.
+pub(super) struct Wanted<'a> {
+    pub(super) cwd: &'a Path,
+    pub(super) config: &'a Resolved,
+    /// The end of the session's id.
+    pub(super) short: &'a str,
+    /// The text that the branch is named after.
+    pub(super) about: &'a str,
+}
+
+/// The place, and the top of the repository that it lies in.
+pub(super) struct Placed {
+    pub(super) project: Option<String>,
+    pub(super) work: Work,
+}
+
+/// Finds the place, or says why there is none, before anything is started.
+pub(super) fn find(context: &Context, wanted: &Wanted<'_>) -> Result<Placed, ApiError> {
+    let own = wanted.config.worktree.enabled == Some(true);
+    let checked = !wanted.config.verify.checks.is_empty();
+    let Some(project) = repository(context, wanted.cwd, own || checked)? else {
+        return Ok(Placed { project: None, work: Work::Plain });
+    };
+    let top = text(&project.top)?;
+    if !own && !checked {
+        return Ok(Placed { project: Some(top), work: Work::Plain });
+    }
+    project.commit().map_err(|why| unusable(&why, own))?;
+    let work = if own { worktree(context, wanted, &project)? } else { Work::InPlace { top: top.clone() } };
+    Ok(Placed { project: Some(top), work })
+}
+
+/// Gives a path as the text that the ledger keeps.
+pub(super) fn text(path: &Path) -> Result<String, ApiError> {
+    let text = path.to_str().map(str::to_owned);
+    text.ok_or_else(|| usage(format!("the path {} is not UTF-8", path.display())))
+}
+
+/// Makes a part of a branch's name from any text.
+pub(super) fn slug(about: &str) -> String {
+    let mut slug = String::new();
+    for c in about.chars().map(|c| c.to_ascii_lowercase()) {
+        match c {
+            'a'..='z' | '0'..='9' => slug.push(c),
+            _ if slug.is_empty() || slug.ends_with('-') => {}
+            _ => slug.push('-'),
+        }
+        if slug.len() >= MAX_SLUG {
+            break;
+        }
+    }
+    slug.trim_end_matches('-').to_owned()
+}
+
+/// Finds the repository. Without a need for one, a directory outside of any is fine; one that git does
+/// not trust never is, for its configuration would be obeyed.
+fn repository(context: &Context, cwd: &Path, needed: bool) -> Result<Option<Project>, ApiError> {
+    if !needed && settings::project_top(cwd).is_none() {
+        return Ok(None);
+    }
+    let path = context.environment.get("PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin");
+    let home = context.environment.path("HOME").unwrap_or_else(|| PathBuf::from("/"));
+    let found = Git::find(path.as_ref(), &home).map_err(project::Error::from);
+    match found.and_then(|git| Project::find(&git, cwd)) {
+        Ok(project) => Ok(Some(project)),
+        Err(why @ (project::Error::ForeignOwner(_) | project::Error::NoDirectory { .. })) => Err(unusable(&why, false)),
+        Err(why) if needed => Err(unusable(&why, true)),
+        Err(_) => Ok(None),
+    }
+}
+
+fn unusable(why: &project::Error, wanted: bool) -> ApiError {
+    let mut error = chain(Code::BadRequest, "cannot", why);
+    error.message = error.message.replacen("cannot: ", "cannot ", 1);
+    if let Some(hint) = why.hint() {
+        error.message.push_str(&format!("\n{hint}"));
+    }
+    if wanted {
+        error.message.push_str("\nchecks and worktrees need a git repository with a commit");
+        error = error.next("provost spawn --no-worktree --no-check …");
+    }
+    error
+}
+
+fn worktree(context: &Context, wanted: &Wanted<'_>, project: &Project) -> Result<Work, ApiError> {
+    let config = &wanted.config.worktree;
+    let slug = slug(wanted.about);
+    let dash = if slug.is_empty() { "" } else { "-" };
+    let branch = format!("{}/{}{dash}{slug}", config.branch_prefix, wanted.short);
+    let branch = BranchName::new(&branch)
+        .map_err(|why| chain(Code::BadRequest, "worktree.branch_prefix cannot be used", &why).next("provost config show"))?;
+    let copy = config.copy.iter().map(|pattern| pattern.as_str().to_owned()).collect();
+    let path = context.home()?.worktrees().join(directory(project)).join(wanted.short);
+    Ok(Work::Worktree { top: text(&project.top)?, path: text(&path)?, branch: branch.to_string(), copy })
+}
+
+/// Names the directory of a project's worktrees: readable, and different for every repository.
+fn directory(project: &Project) -> String {
+    let name = project.common_dir.parent().and_then(Path::file_name).unwrap_or_default();
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
+    let name: String = name.to_string_lossy().chars().take(MAX_SLUG).map(plain).collect();
+    let hash = blake3::hash(project.common_dir.as_os_str().as_encoded_bytes()).to_hex();
+    format!("{}-{}", name.trim_start_matches('.'), &hash[..8])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slug_is_plain_and_short() {
+        assert_eq!(slug("Fix the login!  (#7)"), "fix-the-login-7");
+        assert_eq!(slug("../../etc"), "etc");
+        assert_eq!(slug("日本"), "");
+        assert!(slug(&"x y".repeat(100)).len() <= MAX_SLUG);
+        assert!(BranchName::new(&format!("provost/deadbeef-{}", slug("a.lock"))).is_ok());
+    }
+}

@@ -1,0 +1,147 @@
+//! The variables of an agent: by value if harmless, by name otherwise.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use provost_api::ApiError;
+use provost_config::{NamePatterns, SAFE_VARIABLES, Variable, Variables};
+
+use crate::error::usage;
+
+/// What Provost's own variables begin with.
+const OWN: &str = "PROVOST_";
+
+/// Parts of names whose values are no business of a ledger.
+const SECRET_PARTS: [&str; 7] =
+    ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "API_KEY", "PRIVATE_KEY", "CREDENTIAL"];
+
+/// Variables by value and by name.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Given {
+    pub(super) by_value: BTreeMap<String, String>,
+    pub(super) by_name: BTreeSet<String>,
+}
+
+impl Given {
+    /// Begins with the variables that every child gets.
+    pub(super) fn safe(environment: &BTreeMap<String, String>) -> Self {
+        let safe = environment.iter().filter(|(name, _)| SAFE_VARIABLES.iter().any(|pattern| matches(pattern, name)));
+        let by_value = safe.map(|(name, value)| (name.clone(), value.clone())).collect();
+        Given { by_value, by_name: BTreeSet::new() }
+    }
+
+    /// Adds what an agent's configuration sets. A reference can be passed on only under its own name.
+    pub(super) fn configured(&mut self, agent: &str, variables: &Variables) -> Result<(), ApiError> {
+        for (name, variable) in variables.iter() {
+            match variable {
+                Variable::Literal(value) => {
+                    harmless(name).map_err(|why| usage(format!("agents.{agent}.env.{name}: {why}")))?;
+                    self.by_value.insert(name.to_owned(), value.clone());
+                }
+                Variable::Reference(source) if source == name => self.name(name),
+                Variable::Reference(source) => {
+                    let message = format!(
+                        "agents.{agent}.env.{name} takes its value from ${source}: a variable can be passed on only under its own name"
+                    );
+                    return Err(usage(message).next(format!("export {name}=… where the daemon is started, and set {name} = \"${name}\"")));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn patterns(&mut self, patterns: &NamePatterns) {
+        patterns.iter().for_each(|pattern| self.name(pattern));
+    }
+
+    pub(super) fn values(&mut self, values: &[(String, String)]) {
+        self.by_value.extend(values.iter().cloned());
+    }
+
+    pub(super) fn names(&mut self, names: &[String]) {
+        names.iter().for_each(|name| self.name(name));
+    }
+
+    fn name(&mut self, name: &str) {
+        self.by_name.insert(name.to_owned());
+    }
+}
+
+/// Puts names in place of patterns. Provost's own variables are never passed on.
+pub(super) fn expand(wanted: &[String], there: &[String]) -> Vec<String> {
+    let mut names = BTreeSet::new();
+    for pattern in wanted {
+        match pattern.ends_with('*') {
+            true => names.extend(there.iter().filter(|name| matches(pattern, name)).cloned()),
+            false => drop(names.insert(pattern.clone())),
+        }
+    }
+    names.into_iter().filter(|name| !name.starts_with(OWN)).collect()
+}
+
+/// Reads `NAME=VALUE`.
+pub(super) fn assignment(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE; to pass a variable on, use --pass-env NAME")?;
+    named(name)?;
+    harmless(name)?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// Reads a name; a star at its end stands for any rest.
+pub(super) fn pattern(text: &str) -> Result<String, String> {
+    named(text.strip_suffix('*').unwrap_or(text))?;
+    Ok(text.to_owned())
+}
+
+fn named(name: &str) -> Result<(), String> {
+    if name.starts_with(OWN) {
+        return Err(format!("variables that begin with {OWN} are set by Provost itself"));
+    }
+    let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    match plain && !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit()) {
+        true => Ok(()),
+        false => Err(format!("{name:?} is no name of a variable")),
+    }
+}
+
+/// Values are written into the ledger, so one that looks like a secret must come by name.
+fn harmless(name: &str) -> Result<(), String> {
+    let upper = name.to_ascii_uppercase();
+    match SECRET_PARTS.iter().any(|part| upper.contains(part)) {
+        true => Err(format!("{name} looks like a secret, and values are written into the ledger: use --pass-env {name}, or \"${name}\" in the configuration")),
+        false => Ok(()),
+    }
+}
+
+fn matches(pattern: &str, name: &str) -> bool {
+    pattern.strip_suffix('*').map_or(name == pattern, |start| name.starts_with(start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_safe_variables_go_by_value_unasked() {
+        let environment = [("PATH", "/bin"), ("LC_ALL", "C"), ("API_TOKEN", "x"), ("FOO", "y")];
+        let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let names: Vec<_> = Given::safe(&environment).by_value.into_keys().collect();
+        assert_eq!(names, ["LC_ALL", "PATH"]);
+    }
+
+    #[test]
+    fn a_secret_is_refused_by_value() {
+        assert_eq!(assignment("A=b=c"), Ok(("A".to_owned(), "b=c".to_owned())));
+        for bad in ["A", "=x", "1A=x", "PROVOST_HOME=x", "github_token=x", "OPENAI_API_KEY=x", "A B=x"] {
+            assert!(assignment(bad).is_err(), "{bad}");
+        }
+        assert!(pattern("OPENAI_*").is_ok());
+        assert!(pattern("*").is_err());
+    }
+
+    #[test]
+    fn a_star_stands_for_what_the_daemon_has() {
+        let wanted = ["A_*".to_owned(), "B".to_owned(), "PROVOST*".to_owned()];
+        let there = ["A_1", "A_2", "C", "PROVOST_HOME"].map(str::to_owned);
+        assert_eq!(expand(&wanted, &there), ["A_1", "A_2", "B"]);
+    }
+}

@@ -1,0 +1,76 @@
+//! `provost config` and what `spawn` takes from the configuration.
+
+use crate::kit::World;
+
+#[test]
+fn every_value_says_where_it_came_from() {
+    let world = World::new();
+    world.git(&["init", "-q"]);
+    world.write("user/.config/provost/provost.toml", "[session]\nsettle = \"5s\"\nrework = 1\n");
+    world.write("work/provost.toml", "[session]\nsettle = \"1s\"\n");
+    let ran = world.run_with(&["config", "show", "--json"], &[("PROVOST_SESSION_STALE_AFTER", "9s")]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let value = ran.json();
+    assert_eq!(value["ok"], true);
+    let entry = |key: &str| {
+        let entries = value["entries"].as_array().unwrap();
+        entries.iter().find(|entry| entry["key"] == key).unwrap().clone()
+    };
+    assert_eq!(entry("session.settle")["value"], "1s");
+    assert_eq!(entry("session.settle")["source"]["layer"], "project");
+    assert_eq!(entry("session.settle")["source"]["line"], 2);
+    assert_eq!(entry("session.settle")["shadowed"][0]["value"], "5s");
+    assert_eq!(entry("session.rework")["source"]["layer"], "user");
+    assert_eq!(entry("session.stale_after")["source"]["variable"], "PROVOST_SESSION_STALE_AFTER");
+    assert_eq!(entry("session.drain")["source"]["layer"], "default");
+    let people = world.run(&["config", "show"]);
+    let settle: Vec<_> = people.out.lines().skip_while(|line| !line.starts_with("session.settle")).take(2).collect();
+    assert!(settle[0].contains("provost.toml:2:") && settle[1].contains("hidden: user"), "{settle:?}");
+}
+
+#[test]
+fn a_mistake_is_reported_with_its_place_and_what_was_meant() {
+    let world = World::new();
+    world.write("user/.config/provost/provost.toml", "[sesion]\nsettle = \"5s\"\n");
+    let ran = world.run(&["config", "show"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("provost.toml:1:") && ran.err.contains("did you mean \"session\"?"), "{}", ran.err);
+    let spawned = world.run(&["spawn", "--json", "--", "true"]);
+    assert!(spawned.json_error("bad_request").contains("session"));
+    world.assert_untouched();
+}
+
+#[test]
+fn the_schema_is_json() {
+    let schema: serde_json::Value = serde_json::from_str(&World::new().run(&["config", "schema"]).out).unwrap();
+    assert!(schema["properties"]["session"].is_object());
+}
+
+#[test]
+fn an_unknown_agent_is_answered_with_the_nearest() {
+    let world = World::new();
+    world.write("user/.config/provost/provost.toml", "[agents.codex]\ncommand = [\"codex\"]\n");
+    let ran = world.run(&["spawn", "--json", "--agent", "codx", "do it"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.json_error("bad_request").contains("did you mean \"codex\"?"));
+    let far = world.run(&["spawn", "--json", "--agent", "zzz", "do it"]);
+    assert!(far.json_error("bad_request").contains("there are \"codex\""));
+    world.assert_untouched();
+}
+
+#[test]
+fn what_would_have_no_effect_is_refused() {
+    let world = World::new();
+    world.write(
+        "user/.config/provost/provost.toml",
+        "[agents.plain]\ncommand = [\"true\"]\n[agents.talks]\ndriver = \"jsonl\"\ncommand = [\"true\"]\n[agents.renames]\ncommand = [\"true\"]\nenv.FOO = \"$BAR\"\n[agents.leaks]\ncommand = [\"true\"]\nenv.MY_TOKEN = \"abc\"\n",
+    );
+    let message = |arguments: &[&str]| world.run(&[&["spawn", "--json"], arguments].concat()).json_error("bad_request");
+    assert!(message(&["--agent", "plain", "do it"]).contains("standard input is closed"));
+    assert!(message(&["--agent", "talks", "--stdin", "do it"]).contains("--stdin"));
+    assert!(message(&["--agent", "renames"]).contains("under its own name"));
+    assert!(message(&["--agent", "leaks"]).contains("looks like a secret"));
+    world.write("user/.config/provost/provost.toml", "[verify]\nprotected = [\"ci\"]\n");
+    assert!(message(&["--", "true"]).contains("verify.protected"));
+    world.assert_untouched();
+}

@@ -1,0 +1,158 @@
+//! What is refused before anything is started, and a home that cannot be used.
+
+use std::{fs, os::unix::fs::PermissionsExt};
+
+use crate::kit::World;
+
+fn refused(world: &World, arguments: &[&str]) -> String {
+    let ran = world.run(&[&["spawn", "--json"], arguments, &["--", "true"]].concat());
+    assert_eq!(ran.code, 2, "{ran:?}");
+    let message = ran.json_error("bad_request");
+    world.assert_untouched();
+    message
+}
+
+#[test]
+fn checks_and_worktrees_need_a_repository() {
+    let world = World::new();
+    assert!(refused(&world, &["--check", "true"]).contains("git repository"));
+    assert!(refused(&world, &["--worktree"]).contains("git repository"));
+    assert!(refused(&world, &["--cwd", "/no/such/place"]).contains("/no/such/place"));
+}
+
+#[test]
+fn checks_and_worktrees_need_a_commit() {
+    let world = World::new();
+    world.git(&["init", "-q"]);
+    assert!(refused(&world, &["--worktree"]).contains("none yet"));
+    assert!(refused(&world, &["--check", "true"]).contains("none yet"));
+}
+
+#[test]
+fn a_bare_repository_has_no_place_to_work() {
+    let world = World::new();
+    world.git(&["init", "-q", "--bare"]);
+    assert!(refused(&world, &["--worktree"]).contains("bare"));
+}
+
+#[test]
+fn a_prefix_that_branches_cannot_have_is_refused() {
+    let world = World::new();
+    world.git(&["init", "-q"]);
+    world.git(&["commit", "-q", "--allow-empty", "-m", "first"]);
+    world.write("user/.config/provost/provost.toml", "[worktree]\nbranch_prefix = \"main\"\n");
+    assert!(refused(&world, &["--worktree"]).contains("branch_prefix"));
+}
+
+#[test]
+fn limits_of_the_flags_are_those_of_the_configuration() {
+    let world = World::new();
+    assert!(refused(&world, &["--settle", "2 s"]).contains("--settle"));
+    assert!(refused(&world, &["--time-limit", "0s"]).contains("--time-limit"));
+}
+
+#[test]
+fn a_home_that_others_may_change_is_refused() {
+    let world = World::new();
+    fs::create_dir(world.home()).unwrap();
+    fs::set_permissions(world.home(), fs::Permissions::from_mode(0o777)).unwrap();
+    for arguments in [&["ls", "--json"][..], &["ledger", "verify", "--json"], &["daemon", "status", "--json"]] {
+        let ran = world.run(arguments);
+        assert_eq!(ran.code, 4, "{ran:?}");
+        assert!(ran.json_error("refused").contains("others"));
+    }
+    world.assert_untouched();
+}
+
+#[test]
+fn a_home_that_is_a_file_is_refused() {
+    let world = World::new();
+    world.write("home", "");
+    assert!(world.run(&["ls", "--json"]).json_error("refused").contains("not a directory"));
+}
+
+#[test]
+fn a_home_that_cannot_be_made_is_a_clear_error() {
+    let world = World::new();
+    let ran = world.run_with(&["ls", "--json"], &[("PROVOST_HOME", "/proc/provost")]);
+    assert_eq!(ran.code, 6, "{ran:?}");
+    assert!(ran.json_error("storage").contains("/proc/provost"));
+}
+
+#[test]
+fn reading_starts_no_daemon_and_makes_no_home() {
+    let world = World::new();
+    assert_eq!(world.run(&["ledger", "verify", "--json"]).json_error("not_found").is_empty(), false);
+    assert_eq!(world.run(&["daemon", "status", "--json"]).code, 6);
+    assert_eq!(world.run(&["daemon", "stop", "--json"]).json()["running"], false);
+    let path = world.run(&["ledger", "path"]);
+    assert_eq!(path.out.trim_end(), world.home().join("ledger").display().to_string());
+    world.assert_untouched();
+}
+
+#[test]
+fn a_report_from_nobody_is_bad_usage() {
+    let world = World::new();
+    let ran = world.run(&["report", "completed", "--json"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.json_error("bad_request").contains("PROVOST_LAUNCH"));
+}
+
+#[test]
+fn a_report_is_written_down_if_no_daemon_answers() {
+    let world = World::new();
+    let launch = "0199aa11-0000-7000-8000-0000deadbeef.l1";
+    let variables = [("PROVOST_LAUNCH", launch), ("PROVOST_TOKEN", "t")];
+    let nowhere = world.run_with(&["report", "completed", "--json"], &variables);
+    assert_eq!(nowhere.code, 6, "{nowhere:?}");
+    let dir = world.home().join("launches").join(launch);
+    fs::create_dir_all(&dir).unwrap();
+    fs::set_permissions(world.home(), fs::Permissions::from_mode(0o700)).unwrap();
+    let ran = world.run_with(&["report", "completed", "--key", "k/1", "--json"], &variables);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(ran.json()["standing"], "recorded");
+    let dropped = fs::read_to_string(ran.json()["dropped"].as_str().unwrap()).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&dropped).unwrap();
+    assert_eq!((&report["claim"], &report["launch"]), (&"completed".into(), &launch.into()));
+}
+
+#[test]
+fn an_export_is_imported_into_an_empty_home_only() {
+    let world = World::new();
+    let missing = world.run(&["ledger", "import", "gone.jsonl", "--json"]);
+    assert_eq!(missing.code, 3, "{missing:?}");
+    world.write("work/bad.jsonl", "not an export\n");
+    let bad = world.run(&["ledger", "import", "bad.jsonl", "--json"]);
+    assert_eq!(bad.code, 2, "{bad:?}");
+    assert!(bad.json_error("bad_request").contains("nothing was imported"));
+}
+
+#[test]
+fn the_doctor_says_what_to_do() {
+    let world = World::new();
+    let ran = world.run(&["doctor", "--json"]);
+    let value = ran.json();
+    let findings = value["findings"].as_array().unwrap();
+    let found = |what: &str| findings.iter().find(|finding| finding["what"] == what).unwrap();
+    for what in ["home", "disk", "storage", "socket", "ledger", "daemon", "config", "git", "tmux", "strace", "boot id"] {
+        assert!(found(what)["level"].is_string(), "{what}");
+    }
+    assert_eq!(found("provost")["level"], "warn");
+    assert!(found("agent PATH")["fix"].as_str().unwrap().contains("PATH"));
+    assert!(findings.iter().all(|finding| finding["level"] == "ok" || finding["fix"].is_string()));
+    world.write("user/.config/provost/provost.toml", "nonsense");
+    let ran = world.run(&["doctor", "--json"]);
+    assert_eq!((ran.code, ran.json()["ok"].as_bool()), (1, Some(false)));
+    assert!(ran.json_error("failed").contains("config"));
+}
+
+#[test]
+fn the_doctor_finds_provost_on_the_path() {
+    let world = World::new();
+    let bin = std::path::Path::new(env!("CARGO_BIN_EXE_provost")).parent().unwrap().display().to_string();
+    let path = format!("{bin}:/usr/bin:/bin");
+    let ran = world.run_with(&["doctor", "--json"], &[("PATH", &path)]);
+    let value = ran.json();
+    let found = value["findings"].as_array().unwrap().iter().find(|finding| finding["what"] == "provost").unwrap().clone();
+    assert_eq!(found["level"], "ok", "{found}");
+}

@@ -1,0 +1,93 @@
+//! Help, completions, and what happens to a command that was typed wrong.
+
+use crate::kit::World;
+
+const COMMANDS: &[&[&str]] = &[
+    &["spawn"], &["ls"], &["status"], &["logs"], &["events"], &["send"], &["answer"], &["stop"], &["cancel"],
+    &["resolve"], &["limit"], &["report"], &["report", "completed"], &["report", "fact"], &["gc"], &["doctor"],
+    &["config"], &["config", "show"], &["config", "schema"], &["completions"], &["ledger"], &["ledger", "verify"],
+    &["ledger", "export"], &["ledger", "import"], &["ledger", "backup"], &["ledger", "archive"],
+    &["ledger", "path"], &["daemon"], &["daemon", "run"], &["daemon", "stop"], &["daemon", "status"],
+];
+
+#[test]
+fn every_command_has_help_with_examples() {
+    let world = World::new();
+    for command in COMMANDS {
+        let ran = world.run(&[command, ["--help"].as_slice()].concat());
+        assert_eq!(ran.code, 0, "{command:?}: {ran:?}");
+        assert!(ran.out.contains("Examples:\n  provost"), "{command:?}: {}", ran.out);
+        assert!(ran.out.contains("--json"), "{command:?}: {}", ran.out);
+    }
+    world.assert_untouched();
+}
+
+#[test]
+fn the_exit_codes_have_a_topic() {
+    let world = World::new();
+    let (topic, command) = (world.run(&["help", "exit-codes"]), world.run(&["exit-codes"]));
+    assert_eq!((topic.code, command.code), (0, 0));
+    for code in 0..=6 {
+        assert!(topic.out.contains(&format!("\n{code}  ")), "{}", topic.out);
+        assert!(command.out.lines().any(|line| line.starts_with(&format!("{code}  "))), "{}", command.out);
+    }
+    assert_eq!(world.run(&["exit-codes", "--json"]).json()["exit_codes"][2]["code"], 2);
+}
+
+#[test]
+fn bad_usage_is_exit_2_for_people_and_programs() {
+    let world = World::new();
+    let wrong: &[&[&str]] = &[
+        &[], &["nonsense"], &["ls", "--state", "wroking"], &["ls", "--limit", "0"], &["resolve", "x"],
+        &["resolve", "x", "--as", "succeeded", "--because", "y"], &["report"], &["report", "fact"],
+        &["report", "fact", "--branch", "a", "--pr", "b"], &["status", "--why"], &["limit", "x", "--output", "much"],
+        &["gc", "--older-than", "soon"], &["spawn"], &["spawn", "instruction only"], &["send", "x", "  "],
+        &["spawn", "--env", "API_TOKEN=x", "--", "true"], &["spawn", "--name", "a\u{1b}b", "--", "true"],
+        &["stop", "x", "--key", "a b"], &["logs", "x", "--check", "1", "-f"],
+    ];
+    for arguments in wrong {
+        let people = world.run(arguments);
+        assert_eq!(people.code, 2, "{arguments:?}: {people:?}");
+        assert!(people.out.is_empty() && !people.err.is_empty(), "{arguments:?}: {people:?}");
+        let program = world.run(&[arguments, ["--json"].as_slice()].concat());
+        if !arguments.contains(&"--") {
+            assert_eq!(program.code, 2, "{arguments:?}: {program:?}");
+            assert!(!program.json_error("bad_request").is_empty());
+        }
+    }
+    world.assert_untouched();
+}
+
+#[test]
+fn a_misspelt_word_is_answered_with_the_right_one() {
+    let world = World::new();
+    assert!(world.run(&["spwan"]).err.contains("spawn"));
+    assert!(world.run(&["ls", "--state", "wroking"]).err.contains("working"));
+}
+
+#[test]
+fn completions_are_for_a_shell() {
+    let world = World::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let ran = world.run(&["completions", shell]);
+        assert_eq!(ran.code, 0);
+        assert!(ran.out.contains("provost") && ran.out.contains("spawn"), "{shell}");
+    }
+    assert_eq!(world.run(&["completions", "dos"]).code, 2);
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_error() {
+    let world = World::new();
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_provost"))
+        .args(["completions", "bash"])
+        .env("PROVOST_HOME", world.home())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}

@@ -1,0 +1,533 @@
+//! The laws of a session, written a second time and independently of the rules that keep them.
+//!
+//! A [`Watch`] is shown every event between the session before and the session after it, and whatever
+//! session is at rest. It says which law was broken, in words.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use provost_core::{
+    ids::{LaunchId, RequestId},
+    lifecycle::{ClaimKind, Flag, State, StopCause},
+    request::Fate,
+    session::{
+        Attempt, Cursor, Due, Effect, Event, HookEvent, HookKey, LaunchPhase, MessageFate, Session,
+        StopStep, TurnEnd,
+    },
+    time::Moment,
+    verdict::{CheckEnd, EmptyDiff},
+};
+
+/// A law that does not hold, in words.
+pub type Broken = String;
+
+/// What must be remembered of a session's past to judge its present.
+#[derive(Clone, Debug, Default)]
+pub struct Watch {
+    hooks: BTreeSet<HookKey>,
+    kills: BTreeSet<LaunchId>,
+    settled_requests: BTreeMap<(RequestId, u32), Fate>,
+    /// How long the current attempt was worked on, counted here and not by the session.
+    worked_ms: u64,
+    last_ms: u64,
+}
+
+macro_rules! law {
+    ($holds:expr, $($words:tt)+) => {
+        if !$holds { return Err(format!($($words)+)); }
+    };
+}
+
+impl Watch {
+    /// Begins to watch a session that was just opened.
+    pub fn of(session: &Session) -> Watch {
+        let hooks = session.hooks.iter().map(|hook| hook.key).collect();
+        Watch { hooks, last_ms: session.opened.mono_ms, ..Watch::default() }
+    }
+
+    /// Judges one event.
+    pub fn event(
+        &mut self,
+        before: &Session,
+        at: Moment,
+        event: &Event,
+        after: &Session,
+    ) -> Result<(), Broken> {
+        self.count_time(before, at, event);
+        sealed_is_final(before, event, after)?;
+        seal_is_due(before, at, event)?;
+        success_is_proved(event, before)?;
+        decisions_stand(before, after)?;
+        one_launch_lives(before, after)?;
+        older_launches_are_fenced(before, event, after)?;
+        lines_fold_once(before, event)?;
+        evidence_is_about_the_tree(before, event)?;
+        messages_settle_once(before, after)?;
+        bounds_hold(after)?;
+        turn_errors_are_claims(before, event, after)?;
+        self.requests_settle_once(after)?;
+        self.hooks_fire_once(before, event, after)?;
+        self.stops_go_in_order(before, at, event, after)?;
+        self.time_limits_are_fair(before, event)?;
+        if matches!(event, Event::AttemptOpened(_)) {
+            self.worked_ms = 0;
+        }
+        Ok(())
+    }
+
+    /// Judges a session of which nothing more follows by itself at this moment.
+    pub fn rest(&self, session: &Session, now: Moment) -> Result<(), Broken> {
+        law!(session.advance(now).is_none(), "the session is at rest, yet more follows");
+        let deadline = session.deadline();
+        if let Some((at, due)) = deadline {
+            let silent = matches!(due, Due::Silence(_));
+            law!(at > now.mono_ms || silent, "a due {} changed nothing", due.word());
+        }
+        let effects = session.effects();
+        law!(effects == session.effects(), "the same session owes different effects");
+        let keys: BTreeSet<String> = effects.iter().map(Effect::key).collect();
+        law!(keys.len() == effects.len(), "two effects have one key: {effects:?}");
+        let state = session.judgement().state;
+        let waits = session.attempt().is_sealed() || state == State::NeedsInput;
+        law!(
+            waits || deadline.is_some() || !effects.is_empty(),
+            "the session is {} and nothing is expected of anyone",
+            state.word()
+        );
+        nothing_is_stranded(session, &effects)
+    }
+
+    fn count_time(&mut self, before: &Session, at: Moment, event: &Event) {
+        let state = before.judgement().state;
+        let running = before
+            .current_launch()
+            .is_some_and(|launch| matches!(launch.phase, LaunchPhase::Running { .. }));
+        let worked = running && state != State::NeedsInput && !state.is_terminal();
+        if worked && !before.attempt().is_sealed() {
+            self.worked_ms += at.mono_ms.saturating_sub(self.last_ms);
+        }
+        self.last_ms = at.mono_ms;
+        if let Event::StopEscalated(stop) = event
+            && stop.step == StopStep::Kill
+        {
+            self.kills.insert(stop.launch);
+        }
+    }
+
+    fn time_limits_are_fair(&self, before: &Session, event: &Event) -> Result<(), Broken> {
+        let Event::AttemptStopped(stopped) = event else { return Ok(()) };
+        let Some(limit) = before.spec.bounds.time_limit_ms else {
+            law!(stopped.cause != StopCause::Timeout, "a time limit ran out that was never set");
+            return Ok(());
+        };
+        law!(
+            stopped.cause != StopCause::Timeout || self.worked_ms >= limit,
+            "the time limit of {limit} ms ran out after {} ms of work: waiting was counted",
+            self.worked_ms
+        );
+        Ok(())
+    }
+
+    fn requests_settle_once(&mut self, after: &Session) -> Result<(), Broken> {
+        for request in &after.requests {
+            let key = (request.id, request.revision);
+            match self.settled_requests.get(&key) {
+                Some(fate) => {
+                    law!(*fate == request.fate, "request {} was settled twice", request.id);
+                }
+                None if request.fate != Fate::Open => {
+                    self.settled_requests.insert(key, request.fate);
+                }
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn hooks_fire_once(
+        &mut self,
+        before: &Session,
+        event: &Event,
+        after: &Session,
+    ) -> Result<(), Broken> {
+        let fresh: Vec<HookKey> = after
+            .hooks
+            .iter()
+            .map(|hook| hook.key)
+            .filter(|key| before.hooks.iter().all(|hook| hook.key != *key))
+            .collect();
+        for key in &fresh {
+            law!(self.hooks.insert(*key), "the hook key {} {} was used before", key.event, key.no);
+        }
+        let keys: BTreeSet<HookKey> = after.hooks.iter().map(|hook| hook.key).collect();
+        law!(keys.len() == after.hooks.len(), "one hook key is owed twice");
+        let wanted = announced(before, event).filter(|hook| after.spec.hooks.contains_key(hook));
+        let terminal: Vec<HookEvent> =
+            fresh.iter().map(|key| key.event).filter(|event| is_terminal(*event)).collect();
+        law!(
+            terminal == Vec::from_iter(wanted),
+            "an outcome must be announced exactly once: wanted {wanted:?}, owed {terminal:?}"
+        );
+        Ok(())
+    }
+
+    fn stops_go_in_order(
+        &self,
+        before: &Session,
+        at: Moment,
+        event: &Event,
+        after: &Session,
+    ) -> Result<(), Broken> {
+        if let Event::StopEscalated(stop) = event {
+            let Some(was) = before.launch(stop.launch).and_then(|launch| launch.stop) else {
+                return Err(format!("a stop of {} escalates that was never asked", stop.launch));
+            };
+            let bounds = &before.spec.bounds;
+            let (next, grace) = match was.step {
+                StopStep::Interrupt => (StopStep::Terminate, 0),
+                StopStep::Terminate => (StopStep::Kill, bounds.stop_grace_ms),
+                StopStep::Kill => (StopStep::GivenUp, bounds.kill_grace_ms),
+                StopStep::GivenUp => return Err("a stop goes on after it was given up".to_owned()),
+            };
+            law!(stop.step == next, "a stop went from {:?} to {:?}", was.step, stop.step);
+            law!(at.mono_ms >= was.since.mono_ms + grace, "a stop escalates before its grace");
+        }
+        for launch in &after.launches {
+            let given_up = launch.stop.is_some_and(|stop| stop.step == StopStep::GivenUp);
+            law!(
+                !given_up || self.kills.contains(&launch.id),
+                "{} was given up without a KILL",
+                launch.id
+            );
+        }
+        Ok(())
+    }
+}
+
+/// A sealed outcome changes by nothing but `resolve`, and its record not even by that.
+fn sealed_is_final(before: &Session, event: &Event, after: &Session) -> Result<(), Broken> {
+    for (was, is) in before.attempts.iter().zip(&after.attempts) {
+        if was.sealed.is_none() {
+            continue;
+        }
+        law!(was.sealed == is.sealed, "the sealed record of attempt {} changed", was.no);
+        law!(was.claim == is.claim, "a claim was applied to the sealed attempt {}", was.no);
+        let resolved = matches!(event, Event::AttemptResolved(_));
+        law!(
+            was.resolutions == is.resolutions || (resolved && is.no == before.attempt().no),
+            "the sealed attempt {} was resolved by something else",
+            was.no
+        );
+    }
+    let same = before.attempt().no == after.attempt().no && before.attempt().is_sealed();
+    let (was, is) = (before.judgement(), after.judgement());
+    law!(
+        !same
+            || matches!(event, Event::AttemptResolved(_))
+            || (was.state, was.cause, was.rule) == (is.state, is.cause, is.rule),
+        "a sealed {} became {}",
+        was.state.word(),
+        is.state.word()
+    );
+    Ok(())
+}
+
+/// Nothing is sealed before a terminal state stood for its window with no check owed.
+fn seal_is_due(before: &Session, at: Moment, event: &Event) -> Result<(), Broken> {
+    let Event::AttemptSealed(sealed) = event else { return Ok(()) };
+    let (attempt, judged) = (before.attempt(), before.judgement());
+    law!(!attempt.is_sealed(), "attempt {} is sealed twice", attempt.no);
+    law!(sealed.attempt == attempt.no, "another attempt than the current one is sealed");
+    law!(sealed.sealed.judgement.is_terminal(), "a living state is sealed");
+    law!(
+        sealed.sealed.judgement.state == judged.state,
+        "a {} session is sealed as {}",
+        judged.state.word(),
+        sealed.sealed.judgement.state.word()
+    );
+    if attempt.superseded || !attempt.resolutions.is_empty() {
+        return Ok(());
+    }
+    let proof = before
+        .effects()
+        .into_iter()
+        .find(|e| matches!(e, Effect::TakeSnapshot { .. } | Effect::RunCheck { .. }));
+    law!(proof.is_none(), "sealed while {proof:?} is owed");
+    let decided = attempt.cancelled.is_some() || attempt.stopped.is_some();
+    let unproved = !before.spec.checks.is_empty()
+        && judged.has(Flag::Unverified)
+        && attempt.verifying.failed.is_none();
+    law!(decided || !unproved, "sealed as unverified though checks are configured");
+    let bounds = &before.spec.bounds;
+    let window = match judged.has(Flag::SettleFirst) {
+        true => bounds.settle_ms.max(bounds.drain_ms),
+        false => bounds.settle_ms,
+    };
+    let stood = at.mono_ms.saturating_sub(attempt.since.mono_ms);
+    law!(stood >= window, "sealed after {stood} ms, before the window of {window} ms was over");
+    Ok(())
+}
+
+/// Only a claim with a passed verdict on the snapshot's tree succeeds; only people accept.
+fn success_is_proved(event: &Event, before: &Session) -> Result<(), Broken> {
+    let Event::AttemptSealed(sealed) = event else { return Ok(()) };
+    let attempt = before.attempt();
+    match sealed.sealed.judgement.state {
+        State::Succeeded => succeeded_is_proved(before, attempt, sealed.sealed.tree.as_ref()),
+        State::Completed => {
+            law!(attempt.claim_kind() == ClaimKind::Completed, "completed without a claim");
+            Ok(())
+        }
+        State::Accepted => {
+            law!(!attempt.resolutions.is_empty(), "accepted by nobody");
+            Ok(())
+        }
+        State::Cancelled => {
+            let resolved = !attempt.resolutions.is_empty();
+            law!(attempt.cancelled.is_some() || resolved, "cancelled by nobody");
+            Ok(())
+        }
+        State::Superseded => {
+            law!(attempt.superseded, "superseded by nothing");
+            Ok(())
+        }
+        State::Failed
+        | State::EndedUnclaimed
+        | State::Disputed
+        | State::Working
+        | State::Idle
+        | State::NeedsInput
+        | State::WrappingUp
+        | State::Rework
+        | State::Verifying
+        | State::Stalled
+        | State::Lost => Ok(()),
+    }
+}
+
+fn succeeded_is_proved(
+    session: &Session,
+    attempt: &Attempt,
+    tree: Option<&provost_core::ids::TreeId>,
+) -> Result<(), Broken> {
+    law!(attempt.claim_kind() == ClaimKind::Completed, "succeeded without a claim");
+    law!(attempt.verifying.confirmed, "succeeded though nobody looked at the tree again");
+    let Some(tree) = tree else { return Err("succeeded without a tree".to_owned()) };
+    let snapshot = attempt.verifying.snapshot.as_ref().map(|snapshot| &snapshot.tree);
+    law!(snapshot == Some(tree), "succeeded for another tree than the snapshot's");
+    let changed = session.base_tree() != Some(tree);
+    law!(
+        changed || session.spec.empty_diff == EmptyDiff::Accepted,
+        "succeeded though nothing was changed"
+    );
+    law!(!session.spec.checks.is_empty(), "succeeded without any check");
+    for check in &session.spec.checks {
+        let green = attempt
+            .verifying
+            .receipts
+            .iter()
+            .any(|r| r.command == *check && r.tree == *tree && r.end == CheckEnd::Exit(0));
+        law!(green, "succeeded though `{check}` was not seen to pass on the tree");
+    }
+    Ok(())
+}
+
+/// What an operator decided is overwritten by nothing but a later `resolve`.
+fn decisions_stand(before: &Session, after: &Session) -> Result<(), Broken> {
+    let attempt = after.attempt();
+    let same = before.attempt().no == attempt.no;
+    law!(
+        !same || before.attempt().cancelled.is_none() || attempt.cancelled.is_some(),
+        "a cancel was taken back"
+    );
+    let state = after.judgement().state;
+    let open = attempt.resolutions.is_empty();
+    law!(
+        attempt.cancelled.is_none() || !open || attempt.sealed.is_some() || state == State::Cancelled,
+        "a cancelled attempt is {}",
+        state.word()
+    );
+    law!(state != State::Accepted || !open, "accepted by nobody");
+    Ok(())
+}
+
+fn one_launch_lives(before: &Session, after: &Session) -> Result<(), Broken> {
+    let ids: BTreeSet<LaunchId> = after.launches.iter().map(|launch| launch.id).collect();
+    law!(ids.len() == after.launches.len(), "two launches have one id");
+    let living = after.launches.iter().filter(|launch| launch.may_live()).count();
+    law!(living <= 1, "{living} launches may live at once");
+    for (was, is) in before.launches.iter().zip(&after.launches) {
+        law!(was.id == is.id, "a launch changed its id");
+        law!(was.may_live() || is.has_ended(), "{} lives again", was.id);
+        law!(was.may_live() || was.phase == is.phase, "the end of {} was rewritten", was.id);
+    }
+    Ok(())
+}
+
+/// What an older launch shows never changes the attempt that a newer one serves.
+///
+/// A request that the older launch itself withdraws is the exception: it is the asker's to take back.
+fn older_launches_are_fenced(
+    before: &Session,
+    event: &Event,
+    after: &Session,
+) -> Result<(), Broken> {
+    let Some(launch) = launch_of(event) else { return Ok(()) };
+    if before.current_launch().is_none_or(|current| current.id == launch) {
+        return Ok(());
+    }
+    let (was, is) = (before.attempt(), after.attempt());
+    law!(
+        was.claim == is.claim && was.verifying == is.verifying && was.stopped == is.stopped,
+        "{} of the older {launch} changed what the attempt rests on",
+        event.kind().0
+    );
+    law!(
+        before.judgement().state == after.judgement().state,
+        "{} of the older {launch} made {} of {}",
+        event.kind().0,
+        after.judgement().state.word(),
+        before.judgement().state.word()
+    );
+    Ok(())
+}
+
+/// A line of a journal is folded once: its cursor lies behind what was folded before.
+fn lines_fold_once(before: &Session, event: &Event) -> Result<(), Broken> {
+    let Some((launch, cursor)) = cursor_of(event) else { return Ok(()) };
+    let folded = before.launch(launch).map_or(Cursor::default(), |launch| launch.cursor);
+    law!(cursor > folded, "a line of {launch} at {cursor:?} was folded twice");
+    Ok(())
+}
+
+fn evidence_is_about_the_tree(before: &Session, event: &Event) -> Result<(), Broken> {
+    match event {
+        Event::CheckFinished(e) => {
+            let snapshot = before.attempt().verifying.snapshot.as_ref();
+            let tree = snapshot.map(|snapshot| &snapshot.tree);
+            law!(tree == Some(&e.receipt.tree), "evidence about another tree was taken");
+        }
+        Event::SnapshotTaken(_) => {
+            let wanted =
+                before.effects().iter().any(|e| matches!(e, Effect::TakeSnapshot { .. }));
+            law!(wanted, "a snapshot counted that nobody had asked for");
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn messages_settle_once(before: &Session, after: &Session) -> Result<(), Broken> {
+    let keys: BTreeSet<&str> = after.messages.iter().map(|message| message.key.as_str()).collect();
+    law!(keys.len() == after.messages.len(), "two messages have one key");
+    for (was, is) in before.messages.iter().zip(&after.messages) {
+        law!(was.key == is.key, "a message was lost from the record");
+        law!(
+            was.fate == MessageFate::Queued || was.fate == is.fate,
+            "the message {} was settled twice",
+            was.key
+        );
+    }
+    Ok(())
+}
+
+fn bounds_hold(after: &Session) -> Result<(), Broken> {
+    let (attempt, bounds) = (after.attempt(), &after.spec.bounds);
+    law!(attempt.reworks <= bounds.rework, "work was sent back {} times", attempt.reworks);
+    law!(
+        attempt.verifying.moved <= bounds.snapshots + 1,
+        "a moving tree was taken {} times",
+        attempt.verifying.moved
+    );
+    Ok(())
+}
+
+fn turn_errors_are_claims(
+    before: &Session,
+    event: &Event,
+    after: &Session,
+) -> Result<(), Broken> {
+    let Event::TurnEnded(turn) = event else { return Ok(()) };
+    let current = before.current_launch().is_some_and(|launch| launch.id == turn.launch);
+    let error = matches!(turn.end, TurnEnd::Error(_));
+    law!(
+        !(error && current) || before.attempt().is_sealed()
+            || after.attempt().claim_kind() == ClaimKind::Failed,
+        "a turn ended with an error and nothing was made of it"
+    );
+    Ok(())
+}
+
+/// Every message is on its way to somebody, and every request waits for somebody.
+fn nothing_is_stranded(session: &Session, effects: &[Effect]) -> Result<(), Broken> {
+    let sealed = session.attempt().is_sealed();
+    law!(!sealed || session.open_requests().count() == 0, "a request outlived its attempt");
+    let queued = session.messages.iter().find(|message| message.fate == MessageFate::Queued);
+    let Some(message) = queued else { return Ok(()) };
+    law!(!sealed, "the message {} outlived its attempt", message.key);
+    let way = session.launches.last().is_none_or(|launch| launch.may_live());
+    // Whatever a person says next to an agent that needs input resumes it, and brings the rest along.
+    let person = session.judgement().state == State::NeedsInput;
+    let expected = way || person || session.deadline().is_some() || !effects.is_empty();
+    law!(expected, "the message {} is queued for a process that has ended", message.key);
+    Ok(())
+}
+
+/// The terminal hook that an event must cause.
+fn announced(before: &Session, event: &Event) -> Option<HookEvent> {
+    match event {
+        Event::AttemptSealed(e) => Some(HookEvent::State(e.sealed.judgement.state)),
+        Event::AttemptResolved(e) => {
+            before.attempt().is_sealed().then_some(HookEvent::State(e.state))
+        }
+        _ => None,
+    }
+}
+
+fn is_terminal(event: HookEvent) -> bool {
+    match event {
+        HookEvent::State(state) => state.is_terminal(),
+        HookEvent::Opened | HookEvent::Started | HookEvent::LateClaim => false,
+    }
+}
+
+/// The launch whose stream or process an event is about.
+fn launch_of(event: &Event) -> Option<LaunchId> {
+    match event {
+        Event::StreamReady(e) => Some(e.launch),
+        Event::TurnStarted(e) => Some(e.launch),
+        Event::TurnEnded(e) => Some(e.launch),
+        Event::StreamHeard(e) => Some(e.launch),
+        Event::StreamSilent(e) => Some(e.launch),
+        Event::StreamRetrying(e) => Some(e.launch),
+        Event::StreamClosed(e) => Some(e.launch),
+        Event::OutputOversized(e) => Some(e.launch),
+        Event::OutputLost(e) => Some(e.launch),
+        Event::ProgressTold(e) => Some(e.launch),
+        Event::UsageTold(e) => Some(e.launch),
+        Event::RequestOpened(e) => Some(e.launch),
+        Event::ProcessEnded(e) => Some(e.launch),
+        Event::ProcessUnknown(e) => Some(e.launch),
+        Event::ProcessSeen(e) => Some(e.launch),
+        Event::ProcessUnobserved(e) => Some(e.launch),
+        Event::TreeGone(e) => Some(e.launch),
+        Event::ClaimMade(e) => e.launch,
+        _ => None,
+    }
+}
+
+/// The place in a journal that an event was read at.
+fn cursor_of(event: &Event) -> Option<(LaunchId, Cursor)> {
+    match event {
+        Event::StreamReady(e) => Some((e.launch, e.cursor)),
+        Event::TurnStarted(e) => Some((e.launch, e.cursor)),
+        Event::TurnEnded(e) => Some((e.launch, e.cursor)),
+        Event::StreamRetrying(e) => Some((e.launch, e.cursor)),
+        Event::OutputOversized(e) => Some((e.launch, e.cursor)),
+        Event::ProgressTold(e) => Some((e.launch, e.cursor)),
+        Event::UsageTold(e) => Some((e.launch, e.cursor)),
+        Event::RequestOpened(e) => Some((e.launch, e.cursor)),
+        Event::ClaimMade(e) => Some((e.launch?, e.cursor?)),
+        Event::FactTold(e) => Some((e.launch?, e.cursor?)),
+        _ => None,
+    }
+}

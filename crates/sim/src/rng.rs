@@ -1,0 +1,54 @@
+//! Chance from a seed: the same seed always gives the same numbers, on every machine.
+
+/// A source of chance (splitmix64).
+#[derive(Clone, Debug)]
+pub struct Rng(u64);
+
+impl Rng {
+    pub fn new(seed: u64) -> Rng {
+        Rng(seed)
+    }
+
+    /// Gives a source that depends on the seed and the names only, not on what was drawn before.
+    pub fn named(seed: u64, names: &[u64]) -> Rng {
+        names.iter().fold(Rng(seed), |rng, name| Rng(rng.0 ^ mix(name.wrapping_add(0x51ed)))).stir()
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mix(self.0)
+    }
+
+    /// Gives a number below `n`, which must not be 0.
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+
+    /// Gives an index into something of this length, which must not be 0.
+    pub fn index(&mut self, len: usize) -> usize {
+        self.below(len as u64) as usize
+    }
+
+    /// Holds in so many of a thousand cases.
+    pub fn permille(&mut self, n: u64) -> bool {
+        self.below(1000) < n
+    }
+
+    pub fn percent(&mut self, n: u64) -> bool {
+        self.below(100) < n
+    }
+
+    pub fn pick<T: Clone>(&mut self, from: &[T]) -> T {
+        from[self.index(from.len())].clone()
+    }
+
+    fn stir(mut self) -> Rng {
+        Rng(self.next())
+    }
+}
+
+fn mix(seed: u64) -> u64 {
+    let z = (seed ^ (seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

@@ -1,0 +1,186 @@
+//! Who plays in the demo, and how each has to end.
+
+use serde_json::Value;
+
+/// When an agent may go on to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gate {
+    First,
+    Second,
+}
+
+impl Gate {
+    /// The file that an agent waits for.
+    pub(super) fn file(self) -> &'static str {
+        match self {
+            Gate::First => "first-gate",
+            Gate::Second => "second-gate",
+        }
+    }
+}
+
+/// What an agent does, and what has to be told of it.
+pub(super) struct Part {
+    pub(super) name: &'static str,
+    pub(super) story: &'static str,
+    pub(super) gate: Gate,
+    pub(super) script: Script,
+    state: &'static str,
+    cause: Option<&'static str>,
+    signal: Option<i32>,
+}
+
+/// Where the agent's scenario comes from.
+pub(super) enum Script {
+    /// A sample of the scripted agent, once the gate is open.
+    Sample(&'static str),
+    /// A whole turn of the protocol, in a worktree, with a check afterwards.
+    Verified,
+}
+
+/// The turn of the agent whose work is checked.
+pub(super) const VERIFIED: &str = r#"description = "Takes an instruction, edits a file once the gate is open, claims completion."
+
+[[step]]
+emit = { type = "ready", thread = "demo-thread" }
+
+[[step]]
+wait_input = { type = "instruction" }
+
+[[step]]
+emit = { type = "turn_started", turn = "t1" }
+
+[[step]]
+emit = { type = "progress", done = 0, total = 1 }
+
+[[step]]
+wait_file = "{{gate}}"
+
+[[step]]
+write = { path = "GREETING.md", content = "{{input}}\n" }
+
+[[step]]
+emit = { type = "progress", done = 1, total = 1 }
+
+[[step]]
+emit = { type = "claim", claim = "completed", text = "wrote GREETING.md" }
+
+[[step]]
+emit = { type = "turn_ended", turn = "t1", status = "ok" }
+
+[[step]]
+exit = 0
+"#;
+
+/// The five endings of the lifecycle contract, and one whose work is proved. The last is asked why.
+pub(super) const CAST: &[Part] = &[
+    Part {
+        name: "silent",
+        story: "will exit with 0 and say nothing",
+        gate: Gate::First,
+        script: Script::Sample("exit0_silent"),
+        state: "ended_unclaimed",
+        cause: None,
+        signal: None,
+    },
+    Part {
+        name: "crashing",
+        story: "will exit with 1 and say nothing",
+        gate: Gate::First,
+        script: Script::Sample("exit1_silent"),
+        state: "failed",
+        cause: Some("crash"),
+        signal: None,
+    },
+    Part {
+        name: "finishing",
+        story: "will report completed and exit with 0",
+        gate: Gate::First,
+        script: Script::Sample("completed_exit0"),
+        state: "completed",
+        cause: None,
+        signal: None,
+    },
+    Part {
+        name: "asking",
+        story: "will report that it needs input and exit with 0",
+        gate: Gate::Second,
+        script: Script::Sample("needs_input_exit0"),
+        state: "needs_input",
+        cause: None,
+        signal: None,
+    },
+    Part {
+        name: "proved",
+        story: "will edit a file and claim completion, which a check has to confirm",
+        gate: Gate::Second,
+        script: Script::Verified,
+        state: "succeeded",
+        cause: None,
+        signal: None,
+    },
+    Part {
+        name: "killed",
+        story: "will report that it is working and be killed by signal 9",
+        gate: Gate::Second,
+        script: Script::Sample("working_killed9"),
+        state: "failed",
+        cause: Some("crash"),
+        signal: Some(9),
+    },
+];
+
+impl Part {
+    /// Says whether this is what has to be told of the part's end.
+    pub(super) fn has_ended_well(&self, row: &Value) -> bool {
+        let signal = row["exit"]["signal"].as_i64();
+        row["state"] == self.state
+            && row["cause"].as_str() == self.cause
+            && signal == self.signal.map(i64::from)
+    }
+}
+
+/// A sample scenario whose first step is to wait for the gate.
+pub(super) fn behind_gate(sample: &str) -> String {
+    let (head, steps) = sample.split_once("[[step]]").unwrap_or((sample, ""));
+    format!("{head}[[step]]\nwait_file = \"{{{{gate}}}}\"\n\n[[step]]{steps}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use provost_testkit::scenario;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_part_has_a_valid_scenario() {
+        let vars = BTreeMap::from([("gate".to_owned(), "g".to_owned())]);
+        for part in CAST {
+            let text = match part.script {
+                Script::Sample(name) => behind_gate(scenario::sample(name).unwrap()),
+                Script::Verified => VERIFIED.to_owned(),
+            };
+            assert!(text.contains("wait_file"), "{} does not wait", part.name);
+            scenario::parse(&text, &vars).unwrap_or_else(|error| panic!("{}: {error}", part.name));
+        }
+    }
+
+    #[test]
+    fn a_part_is_told_apart_by_state_cause_and_signal() {
+        let row = |state: &str, cause: Value, signal: Value| json!({"state": state, "cause": cause, "exit": {"signal": signal}});
+        let killed = CAST.last().unwrap();
+        assert!(killed.has_ended_well(&row("failed", json!("crash"), json!(9))));
+        assert!(!killed.has_ended_well(&row("failed", json!("crash"), Value::Null)));
+        assert!(!killed.has_ended_well(&row("failed", json!("timeout"), json!(9))));
+        assert!(!killed.has_ended_well(&row("disputed", json!("crash"), json!(9))));
+    }
+
+    #[test]
+    fn six_parts_have_five_states() {
+        let states: BTreeSet<&str> = CAST.iter().map(|part| part.state).collect();
+        assert_eq!((CAST.len(), states.len()), (6, 5));
+    }
+}

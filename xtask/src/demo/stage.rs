@@ -1,0 +1,276 @@
+//! The demo's own home, repository and environment, and how the real program is called in it.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use provost_testkit::{Deadline, leftovers, scenario};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use super::cast::{Gate, Part, Script, VERIFIED, behind_gate};
+use crate::{
+    process::{capture, output},
+    say::say,
+    workspace::{Programs, variable},
+};
+
+/// How long anything in the demo may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long to wait between two looks.
+const PAUSE: Duration = Duration::from_millis(50);
+/// The agent of the sample repository's configuration.
+const AGENT: &str = "scripted";
+const GIT_CONFIG: &str = "[user]\n\tname = Sample Person\n\temail = person@example.invalid\n[init]\n\tdefaultBranch = main\n";
+
+/// Where the demo plays. Dropping it ends whatever still runs.
+pub(super) struct Stage {
+    programs: Programs,
+    root: PathBuf,
+}
+
+impl Stage {
+    /// Makes the directories, the repository and its configuration.
+    pub(super) fn set_up(programs: &Programs, root: &Path) -> Result<Self> {
+        let stage = Self { programs: programs.clone(), root: root.to_owned() };
+        if root.exists() {
+            // What is left of a demo that was interrupted.
+            stage.end();
+            fs::remove_dir_all(root)
+                .with_context(|| format!("cannot remove {}", root.display()))?;
+        }
+        for part in ["home", "user", "tmp", "repos/sample", "scenarios"] {
+            fs::create_dir_all(root.join(part)).with_context(|| format!("cannot make {part}"))?;
+        }
+        make_private(&root.join("home"))?;
+        fs::write(root.join("user/.gitconfig"), GIT_CONFIG)?;
+        fs::write(root.join("scenarios/verified.toml"), VERIFIED)?;
+        stage.make_repository()?;
+        Ok(stage)
+    }
+
+    /// The arguments that start a part's session.
+    pub(super) fn spawn_args(&self, part: &Part) -> Result<Vec<String>> {
+        let mut args: Vec<String> =
+            ["spawn", "--json", "--name", part.name].map(str::to_owned).into();
+        match part.script {
+            Script::Sample(name) => {
+                args.push("--".to_owned());
+                args.push(text(&self.programs.scripted_agent));
+                args.push(text(&self.scenario(name)?));
+                args.extend(["--vars".to_owned(), self.gate_variable(part.gate)]);
+            }
+            Script::Verified => args.extend(
+                [
+                    "--agent",
+                    AGENT,
+                    "--worktree",
+                    "--check",
+                    "grep -q hello GREETING.md",
+                    "Write hello.",
+                ]
+                .map(str::to_owned),
+            ),
+        }
+        Ok(args)
+    }
+
+    /// Lets the agents behind a gate go on.
+    pub(super) fn open(&self, gate: Gate) -> Result<()> {
+        fs::write(self.root.join(gate.file()), "").context("cannot open a gate")
+    }
+
+    /// Runs a command of the program and shows what it prints.
+    pub(super) fn show(&self, args: &[&str]) -> Result<()> {
+        say(&format!("  $ provost {}", args.join(" ")));
+        let text = capture(self.provost().args(args))?;
+        for line in text.lines() {
+            say(&format!("    {line}"));
+        }
+        Ok(())
+    }
+
+    /// Runs a command of the program for its JSON.
+    pub(super) fn json(&self, args: &[String]) -> Result<Value> {
+        let text = capture(self.provost().args(args))?;
+        serde_json::from_str(&text).with_context(|| format!("{args:?} did not print JSON: {text}"))
+    }
+
+    /// Waits until the rows of all sessions are accepted, and gives them.
+    pub(super) fn wait(&self, what: &str, accept: impl Fn(&[Value]) -> bool) -> Result<Vec<Value>> {
+        let deadline = Deadline::after(PATIENCE);
+        loop {
+            let last = deadline.passed();
+            let rows = self.rows()?;
+            if accept(&rows) {
+                return Ok(rows);
+            }
+            if last {
+                self.show(&["ls", "--all"])?;
+                bail!("waited {PATIENCE:?} in vain for {what}");
+            }
+            pause();
+        }
+    }
+
+    pub(super) fn daemon_pid(&self) -> Result<i32> {
+        let status = self.json(&["daemon", "status", "--json"].map(str::to_owned))?;
+        let pid = status["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok());
+        pid.context("the daemon does not say its pid")
+    }
+
+    /// Kills the daemon with SIGKILL and waits until it is gone; gives its pid.
+    pub(super) fn kill_daemon(&self) -> Result<i32> {
+        let raw = self.daemon_pid()?;
+        let pid = Pid::from_raw(raw).context("a pid is not zero")?;
+        kill_process(pid, Signal::KILL).context("cannot kill the daemon")?;
+        let deadline = Deadline::after(PATIENCE);
+        while lives(raw) {
+            ensure!(!deadline.passed(), "the killed daemon does not end");
+            pause();
+        }
+        Ok(raw)
+    }
+
+    /// Ends everything by the program's own commands, and fails if anything is left.
+    pub(super) fn clear(self) -> Result<()> {
+        capture(self.provost().args(["daemon", "stop"]))?;
+        let deadline = Deadline::after(PATIENCE);
+        loop {
+            let last = deadline.passed();
+            let left = leftovers(&self.root);
+            if left.is_empty() {
+                break;
+            }
+            ensure!(!last, "left behind:\n{}", left.join("\n"));
+            pause();
+        }
+        fs::remove_dir_all(&self.root)
+            .with_context(|| format!("cannot remove {}", self.root.display()))
+    }
+
+    fn rows(&self) -> Result<Vec<Value>> {
+        let list = self.json(&["ls", "--all", "--json"].map(str::to_owned))?;
+        list["sessions"].as_array().cloned().context("ls gave no sessions")
+    }
+
+    fn repository(&self) -> PathBuf {
+        self.root.join("repos/sample")
+    }
+
+    fn make_repository(&self) -> Result<()> {
+        let repository = self.repository();
+        fs::write(repository.join("README.md"), "# Sample\n")?;
+        fs::write(repository.join("provost.toml"), self.configuration())?;
+        for args in
+            [&["init", "--quiet"][..], &["add", "--all"], &["commit", "--quiet", "-m", "Begin"]]
+        {
+            capture(self.prepared("git").args(args))?;
+        }
+        Ok(())
+    }
+
+    fn configuration(&self) -> String {
+        let command = [
+            text(&self.programs.scripted_agent),
+            text(&self.root.join("scenarios/verified.toml")),
+            "--vars".to_owned(),
+            self.gate_variable(Gate::Second),
+        ];
+        // A JSON array of strings is a TOML array.
+        format!(
+            "[agents.{AGENT}]\ndriver = \"jsonl\"\ncommand = {}\n",
+            Value::from(command.to_vec())
+        )
+    }
+
+    /// Writes a sample that waits for its gate, and gives its path.
+    fn scenario(&self, name: &str) -> Result<PathBuf> {
+        let sample =
+            scenario::sample(name).with_context(|| format!("there is no sample {name}"))?;
+        let path = self.root.join("scenarios").join(format!("{name}.toml"));
+        fs::write(&path, behind_gate(sample))?;
+        Ok(path)
+    }
+
+    fn gate_variable(&self, gate: Gate) -> String {
+        format!("gate={}", text(&self.root.join(gate.file())))
+    }
+
+    fn provost(&self) -> Command {
+        self.prepared(&self.programs.provost)
+    }
+
+    /// A program in the sample repository that knows nothing of the person's own home.
+    fn prepared(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let user = self.root.join("user");
+        let mut command = Command::new(program);
+        command
+            .current_dir(self.repository())
+            .env_clear()
+            .env("PATH", self.search_path())
+            .env("PROVOST_HOME", self.root.join("home"))
+            .env("HOME", &user)
+            .env("XDG_CONFIG_HOME", user.join(".config"))
+            .env("XDG_RUNTIME_DIR", self.root.join("tmp"))
+            .env("TMPDIR", self.root.join("tmp"))
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .env("LANG", "C.UTF-8")
+            .env("COLUMNS", "110");
+        command
+    }
+
+    fn search_path(&self) -> std::ffi::OsString {
+        let inherited = variable("PATH").unwrap_or_default();
+        let own = self.programs.provost.parent().map(Path::to_owned);
+        let all = own.into_iter().chain(env::split_paths(&inherited));
+        env::join_paths(all).unwrap_or(inherited)
+    }
+
+    /// Ends what runs, as far as that is possible; what is not there has ended.
+    fn end(&self) {
+        if !self.root.join("home").exists() {
+            return;
+        }
+        for row in self.rows().unwrap_or_default() {
+            if let (Some(id), Some("alive")) = (row["id"].as_str(), row["process"].as_str()) {
+                drop(output(self.provost().args(["stop", id])));
+            }
+        }
+        drop(output(self.provost().args(["daemon", "stop"])));
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn text(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn make_private(dir: &Path) -> Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::set_permissions(dir, fs::Permissions::from_mode(0o700))?;
+    Ok(())
+}
+
+/// A zombie has ended.
+fn lives(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a pause between two looks; never the condition itself"
+)]
+fn pause() {
+    std::thread::sleep(PAUSE);
+}

@@ -1,0 +1,111 @@
+//! `cargo xtask docs`: documents that are made from the code, so that they cannot drift from it.
+
+mod cli;
+mod schemas;
+mod words;
+
+use std::{fs, path::Path};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::{say::say, workspace::Workspace};
+
+/// What precedes the table of keys, written by hand.
+const CONFIGURATION_HEAD: &str = include_str!("../../templates/configuration.md");
+/// Generated schemas are in a directory of their own: what is not generated any more is removed from it.
+const SCHEMAS: &str = "docs/schemas";
+
+/// Whether the documents are written or only compared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Write,
+    Check,
+}
+
+/// A generated file: its path in the workspace, and what has to be in it.
+struct Document {
+    path: String,
+    text: String,
+}
+
+/// Makes all documents, and writes them or fails on the first look at what differs.
+pub(crate) fn run(workspace: &Workspace, mode: Mode) -> Result<()> {
+    let documents = generate(workspace)?;
+    let drifted = match mode {
+        Mode::Write => write(&workspace.root, &documents)?,
+        Mode::Check => drifted(&workspace.root, &documents),
+    };
+    if mode == Mode::Check && !drifted.is_empty() {
+        bail!("out of date: {}; run `cargo xtask docs`", drifted.join(", "));
+    }
+    say(&format!("── documents: {} generated, {} changed", documents.len(), drifted.len()));
+    Ok(())
+}
+
+fn generate(workspace: &Workspace) -> Result<Vec<Document>> {
+    let programs = workspace.build_for_tests()?;
+    let mut documents = schemas::documents()?;
+    documents.push(Document {
+        path: "docs/configuration.md".to_owned(),
+        text: format!("{CONFIGURATION_HEAD}\n{}", provost_config::reference_markdown()),
+    });
+    documents.push(Document { path: "docs/words.md".to_owned(), text: words::markdown() });
+    documents
+        .push(Document { path: "docs/cli.md".to_owned(), text: cli::markdown(&programs.provost)? });
+    Ok(documents)
+}
+
+/// Writes what differs and removes schemas that nothing stands for any more; gives their names.
+fn write(root: &Path, documents: &[Document]) -> Result<Vec<String>> {
+    let drifted = drifted(root, documents);
+    for document in documents.iter().filter(|document| drifted.contains(&document.path)) {
+        let path = root.join(&document.path);
+        let dir = path.parent().context("a document is in a directory")?;
+        fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        fs::write(&path, &document.text)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    for stray in strays(root, documents) {
+        fs::remove_file(root.join(&stray)).with_context(|| format!("cannot remove {stray}"))?;
+    }
+    Ok(drifted)
+}
+
+/// The documents that are not what they have to be, and those that should not be there.
+fn drifted(root: &Path, documents: &[Document]) -> Vec<String> {
+    let differs = |document: &&Document| {
+        fs::read_to_string(root.join(&document.path)).ok().as_ref() != Some(&document.text)
+    };
+    let mut drifted: Vec<String> =
+        documents.iter().filter(differs).map(|document| document.path.clone()).collect();
+    drifted.extend(strays(root, documents));
+    drifted
+}
+
+fn strays(root: &Path, documents: &[Document]) -> Vec<String> {
+    let files = fs::read_dir(root.join(SCHEMAS)).into_iter().flatten().flatten();
+    let names = files.map(|file| format!("{SCHEMAS}/{}", file.file_name().to_string_lossy()));
+    names.filter(|name| !documents.iter().any(|document| document.path == *name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drift_is_found_and_writing_ends_it() {
+        let root = tempfile::tempdir().unwrap();
+        let document =
+            |path: &str, text: &str| Document { path: path.to_owned(), text: text.to_owned() };
+        let documents = [document("docs/a.md", "a\n"), document("docs/schemas/b.json", "{}\n")];
+        assert_eq!(drifted(root.path(), &documents), ["docs/a.md", "docs/schemas/b.json"]);
+        write(root.path(), &documents).unwrap();
+        assert_eq!(drifted(root.path(), &documents), Vec::<String>::new());
+
+        fs::write(root.path().join("docs/a.md"), "b\n").unwrap();
+        fs::write(root.path().join("docs/schemas/old.json"), "{}\n").unwrap();
+        assert_eq!(drifted(root.path(), &documents), ["docs/a.md", "docs/schemas/old.json"]);
+        write(root.path(), &documents).unwrap();
+        assert_eq!(drifted(root.path(), &documents), Vec::<String>::new());
+    }
+}

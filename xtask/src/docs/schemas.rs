@@ -1,0 +1,34 @@
+//! JSON Schemas of the configuration and of everything on the wire.
+
+use anyhow::Result;
+use provost_api as api;
+use schemars::schema_for;
+use serde_json::Value;
+
+use super::{Document, SCHEMAS};
+
+/// One document for each schema.
+pub(super) fn documents() -> Result<Vec<Document>> {
+    let schemas = [
+        ("answer-request", schema_for!(api::AnswerRequest).to_value()),
+        ("cancel-request", schema_for!(api::CancelRequest).to_value()),
+        ("config", provost_config::schema()),
+        ("daemon-info", schema_for!(api::DaemonInfo).to_value()),
+        ("error", schema_for!(api::ErrorBody).to_value()),
+        ("event", schema_for!(api::EventRow).to_value()),
+        ("limit-request", schema_for!(api::LimitRequest).to_value()),
+        ("open-request", schema_for!(api::OpenRequest).to_value()),
+        ("report-reply", schema_for!(api::ReportReply).to_value()),
+        ("report-request", schema_for!(api::ReportRequest).to_value()),
+        ("resolve-request", schema_for!(api::ResolveRequest).to_value()),
+        ("send-request", schema_for!(api::SendRequest).to_value()),
+        ("session", schema_for!(api::SessionRow).to_value()),
+        ("why", schema_for!(api::WhyReply).to_value()),
+    ];
+    schemas.into_iter().map(|(name, schema)| document(name, &schema)).collect()
+}
+
+fn document(name: &str, schema: &Value) -> Result<Document> {
+    let text = format!("{}\n", serde_json::to_string_pretty(schema)?);
+    Ok(Document { path: format!("{SCHEMAS}/{name}.json"), text })
+}

@@ -1,0 +1,75 @@
+//! How many tests passed and failed, as the test runner's own records say.
+
+use std::{fs, iter::Sum, ops::Add, path::Path};
+
+use anyhow::{Context as _, Result};
+
+/// Passed and failed tests.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) passed: u64,
+    pub(crate) failed: u64,
+}
+
+impl Add for Tally {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { passed: self.passed + other.passed, failed: self.failed + other.failed }
+    }
+}
+
+impl Sum for Tally {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), Add::add)
+    }
+}
+
+/// Reads the record of a run.
+pub(crate) fn read(path: &Path) -> Result<Tally> {
+    let text =
+        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    tally(&text).with_context(|| format!("{} is not a record of tests", path.display()))
+}
+
+/// Adds up what `cargo test` says of documentation tests.
+pub(crate) fn doc_tests(text: &str) -> Tally {
+    text.lines().filter_map(|line| line.strip_prefix("test result: ")).map(result_line).sum()
+}
+
+fn tally(xml: &str) -> Option<Tally> {
+    let (_, rest) = xml.split_once("<testsuites ")?;
+    let (head, _) = rest.split_once('>')?;
+    let number = |name: &str| -> Option<u64> {
+        let (_, rest) = head.split_once(&format!("{name}=\""))?;
+        rest.split('"').next()?.parse().ok()
+    };
+    let failed = number("failures")? + number("errors")?;
+    Some(Tally { passed: number("tests")?.checked_sub(failed)?, failed })
+}
+
+fn result_line(line: &str) -> Tally {
+    let number = |word: &str| {
+        let before = line.split(word).next().unwrap_or_default();
+        before.split_whitespace().next_back().and_then(|number| number.parse().ok()).unwrap_or(0)
+    };
+    Tally { passed: number(" passed"), failed: number(" failed") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_and_failures_are_failed_tests() {
+        let xml = r#"<?xml version="1.0"?><testsuites name="n" tests="12" failures="2" errors="1" time="3"><testsuite tests="12">"#;
+        assert_eq!(tally(xml), Some(Tally { passed: 9, failed: 3 }));
+        assert_eq!(tally("<html>"), None);
+    }
+
+    #[test]
+    fn the_results_of_all_crates_are_added() {
+        let text = "test result: ok. 3 passed; 0 failed; 0 ignored\nnoise\ntest result: FAILED. 1 passed; 2 failed; 0 ignored\n";
+        assert_eq!(doc_tests(text), Tally { passed: 4, failed: 2 });
+    }
+}

@@ -1,0 +1,152 @@
+//! Rules about the files of the project: how long they are, and what must not be in them.
+
+use std::fs;
+
+use anyhow::{Result, bail};
+
+use crate::{process::capture, say::say, workspace::Workspace};
+
+/// No file is longer, unless it is listed in [`LONG`].
+const MOST_LINES: usize = 900;
+/// The longer ones, each with its reason.
+const LONG: &[(&str, &str)] = &[
+    ("Cargo.lock", "written by cargo"),
+    ("docs/cli.md", "generated"),
+    ("docs/configuration.md", "generated"),
+];
+/// More packages than this in the lock file is a decision, not an accident.
+const MOST_PACKAGES: usize = 300;
+/// The only place that packages come from.
+const SOURCE: &str = "registry+https://github.com/rust-lang/crates.io-index";
+
+/// Directories of the machine that something was made on. Each is put together here so that this file does
+/// not break its own rule.
+const MACHINE_DIRS: &[&str] =
+    &[concat!("/", "work/"), concat!("/", "root/"), concat!("/", "home/")];
+/// The home of nobody, for examples.
+const SAMPLE_HOME: &str = concat!("/", "home/u/");
+/// Where packages are fetched from is the machine's matter.
+const REGISTRY_HOSTS: &[&str] = &[
+    concat!("arti", "factory"),
+    concat!("index.", "crates.io"),
+    concat!("static.", "crates.io"),
+    concat!("registry.", "npmjs.org"),
+    concat!("deb.", "debian.org"),
+];
+/// What is never left in code that counts as done.
+const UNFINISHED: &[&str] = &[concat!("todo", "!("), concat!("#[", "ignore"), concat!("dbg", "!(")];
+
+/// Looks at every file that is or could be tracked.
+pub(super) fn check(workspace: &Workspace) -> Result<()> {
+    let mut git = workspace.command("git");
+    let list = capture(git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]))?;
+    let mut troubles = Vec::new();
+    let mut seen = 0;
+    for name in list.split('\0').filter(|name| !name.is_empty()) {
+        // A file that was deleted but not yet committed has nothing to say; what is not text neither.
+        let Ok(text) = fs::read_to_string(workspace.root.join(name)) else { continue };
+        seen += 1;
+        troubles.extend(troubles_in(name, &text));
+    }
+    say(&format!("── files: {seen} read, {} troubles", troubles.len()));
+    if !troubles.is_empty() {
+        bail!("\n{}", troubles.join("\n"));
+    }
+    Ok(())
+}
+
+/// What is wrong with one file.
+fn troubles_in(name: &str, text: &str) -> Vec<String> {
+    let mut troubles = Vec::new();
+    let lines = text.lines().count();
+    if lines > MOST_LINES && !LONG.iter().any(|(long, _)| *long == name) {
+        troubles
+            .push(format!("{name}: {lines} lines, more than {MOST_LINES} and no reason listed"));
+    }
+    if name == "Cargo.lock" {
+        troubles.extend(troubles_in_lock(text));
+    }
+    for (number, line) in text.lines().enumerate() {
+        let found = forbidden_in(name, line);
+        troubles.extend(found.map(|what| format!("{name}:{}: {what}", number + 1)));
+    }
+    troubles
+}
+
+fn troubles_in_lock(text: &str) -> Vec<String> {
+    let packages = text.lines().filter(|line| *line == "[[package]]").count();
+    let mut troubles = Vec::new();
+    if packages > MOST_PACKAGES {
+        troubles.push(format!("Cargo.lock: {packages} packages, more than {MOST_PACKAGES}"));
+    }
+    let sources = text.lines().filter_map(|line| line.strip_prefix("source = "));
+    let foreign = sources.map(|source| source.trim_matches('"')).find(|source| *source != SOURCE);
+    troubles.extend(foreign.map(|source| format!("Cargo.lock: a package comes from {source}")));
+    troubles
+}
+
+fn forbidden_in(name: &str, line: &str) -> Option<String> {
+    if let Some(dir) = MACHINE_DIRS.iter().find(|dir| names_machine_dir(line, dir)) {
+        return Some(format!("names a place on a machine: {dir}"));
+    }
+    if let Some(host) = REGISTRY_HOSTS.iter().find(|host| line.contains(**host)) {
+        return Some(format!("names the host of a registry: {host}"));
+    }
+    let unfinished =
+        UNFINISHED.iter().find(|what| name.ends_with(".rs") && line.contains(**what))?;
+    Some(format!("is not finished: {unfinished}"))
+}
+
+/// Says whether an absolute path begins here; the same name inside a longer path is another directory.
+fn names_machine_dir(line: &str, dir: &str) -> bool {
+    line.match_indices(dir).any(|(at, _)| {
+        let inside = line[..at].chars().next_back().is_some_and(|before| {
+            before.is_alphanumeric()
+                || matches!(before, '_' | '-' | '.' | '}' | ')' | '*' | '>' | '$')
+        });
+        !inside && !line[at..].starts_with(SAMPLE_HOME)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_on_a_machine_is_found_and_a_part_of_a_path_is_not() {
+        let root = MACHINE_DIRS[1];
+        assert_eq!(troubles_in("a.md", &format!("see {root}x")).len(), 1);
+        assert_eq!(troubles_in("a.md", &format!("\"{root}x\"")).len(), 1);
+        for fine in
+            [format!("target{root}x"), format!("${{HOME}}{root}x"), format!("{SAMPLE_HOME}x")]
+        {
+            assert_eq!(troubles_in("a.md", &fine), Vec::<String>::new());
+        }
+    }
+
+    #[test]
+    fn a_registry_host_is_found_and_the_common_index_is_not() {
+        assert_eq!(
+            troubles_in("x.toml", REGISTRY_HOSTS[0]),
+            [format!("x.toml:1: names the host of a registry: {}", REGISTRY_HOSTS[0])]
+        );
+        let lock = format!("[[package]]\nsource = \"{SOURCE}\"\n");
+        assert_eq!(troubles_in("Cargo.lock", &lock), Vec::<String>::new());
+        let lock = lock.replace("github.com", "example.invalid");
+        assert_eq!(troubles_in("Cargo.lock", &lock).len(), 1);
+    }
+
+    #[test]
+    fn length_counts_unless_there_is_a_reason() {
+        assert_eq!(troubles_in("a.rs", &"x\n".repeat(MOST_LINES)), Vec::<String>::new());
+        assert_eq!(troubles_in("a.rs", &"x\n".repeat(MOST_LINES + 1)).len(), 1);
+        assert_eq!(troubles_in("docs/cli.md", &"x\n".repeat(MOST_LINES + 1)), Vec::<String>::new());
+        assert_eq!(troubles_in("Cargo.lock", &"[[package]]\n".repeat(MOST_PACKAGES + 1)).len(), 1);
+    }
+
+    #[test]
+    fn unfinished_code_is_found_in_code_only() {
+        assert_eq!(troubles_in("a.rs", UNFINISHED[0]).len(), 1);
+        assert_eq!(troubles_in("a.md", UNFINISHED[0]), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,141 @@
+//! `cargo xtask package`: the release archive, tried as a user would get it.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::{
+    demo,
+    process::{capture, step},
+    say::say,
+    workspace::{Programs, Workspace},
+};
+
+/// Documents that go into the archive.
+const DOCUMENTS: &[&str] = &["LICENSE-MIT", "LICENSE-APACHE", "README.md", "CHANGELOG.md"];
+/// Shells, and how each names the file with its completions.
+const SHELLS: &[(&str, &str)] =
+    &[("bash", "provost.bash"), ("zsh", "_provost"), ("fish", "provost.fish")];
+/// The switch of the places where tests end the daemon; a program that has them names it.
+const FAILPOINT_SWITCH: &str = "PROVOST_FAILPOINT";
+/// A place that every daemon passes as soon as it records anything.
+const FIRST_FAILPOINT: &str = "commit.before:1";
+
+/// Builds, packs, installs into an empty directory and runs the demo from there.
+pub(crate) fn run(workspace: &Workspace) -> Result<()> {
+    let mut cargo = workspace.cargo();
+    cargo.args([
+        "build",
+        "--release",
+        "--locked",
+        "--package",
+        "provost",
+        "--package",
+        "provost-testkit",
+    ]);
+    step("release build", cargo.arg("--bins"))?;
+    let archive = pack(workspace, &workspace.programs("release"))?;
+    let installed = install(workspace, &archive)?;
+    check_without_failpoints(&installed)?;
+    demo::run(&installed.programs, &installed.root.join("pv-demo"))?;
+    fs::remove_dir_all(&installed.root)?;
+    let size = fs::metadata(&archive)?.len();
+    say(&format!("{} ({:.1} MB)", archive.display(), size as f64 / 1e6));
+    Ok(())
+}
+
+/// An unpacked archive.
+struct Installed {
+    root: PathBuf,
+    programs: Programs,
+}
+
+fn pack(workspace: &Workspace, programs: &Programs) -> Result<PathBuf> {
+    let name = format!("provost-{}-{}", workspace.version, triple(workspace)?);
+    let out = workspace.target.join("package");
+    let dir = fresh(&out.join(&name))?;
+    for (program, file) in
+        [(&programs.provost, "provost"), (&programs.scripted_agent, "scripted-agent")]
+    {
+        fs::create_dir_all(dir.join("bin"))?;
+        fs::copy(program, dir.join("bin").join(file))
+            .with_context(|| format!("cannot copy {file}"))?;
+    }
+    for document in DOCUMENTS {
+        fs::copy(workspace.root.join(document), dir.join(document))
+            .with_context(|| format!("cannot copy {document}"))?;
+    }
+    fs::create_dir_all(dir.join("completions"))?;
+    for (shell, file) in SHELLS {
+        let text = capture(Command::new(&programs.provost).args(["completions", shell]))?;
+        fs::write(dir.join("completions").join(file), text)?;
+    }
+    let archive = out.join(format!("{name}.tar.gz"));
+    let mut tar = workspace.command("tar");
+    // The same contents give the same archive, whoever packs it.
+    tar.args([
+        "--sort=name",
+        "--owner=0",
+        "--group=0",
+        "--numeric-owner",
+        "--mtime=@0",
+        "--directory",
+    ]);
+    step("pack", tar.arg(&out).args(["-czf"]).arg(&archive).arg(&name))?;
+    fs::remove_dir_all(&dir)?;
+    Ok(archive)
+}
+
+fn install(workspace: &Workspace, archive: &Path) -> Result<Installed> {
+    let root = fresh(&workspace.target.join("package/installed"))?;
+    let mut tar = workspace.command("tar");
+    tar.args(["--strip-components=1", "--directory"]).arg(&root).arg("-xzf").arg(archive);
+    step("install", &mut tar)?;
+    let programs = Programs::in_dir(&root.join("bin"));
+    Ok(Installed { root, programs })
+}
+
+/// A release must not be crashable by its environment.
+fn check_without_failpoints(installed: &Installed) -> Result<()> {
+    let program = fs::read(&installed.programs.provost)?;
+    let named =
+        program.windows(FAILPOINT_SWITCH.len()).any(|part| part == FAILPOINT_SWITCH.as_bytes());
+    ensure!(!named, "the release has failpoints: it names {FAILPOINT_SWITCH}");
+
+    let home = fresh(&installed.root.join("empty-home"))?;
+    let provost = |args: &[&str]| {
+        let mut command = Command::new(&installed.programs.provost);
+        command
+            .args(args)
+            .current_dir(&home)
+            .env_clear()
+            .env("HOME", &home)
+            .env("PATH", "/usr/bin:/bin");
+        capture(command.env(FAILPOINT_SWITCH, FIRST_FAILPOINT))
+    };
+    let spawned =
+        provost(&["spawn", "--json", "--", "true"]).and_then(|_| provost(&["daemon", "status"]));
+    let stopped = provost(&["daemon", "stop"]);
+    spawned.context("the release heeds the switch of failpoints, or does not work")?;
+    stopped.context("the daemon could not be stopped")?;
+    Ok(())
+}
+
+fn triple(workspace: &Workspace) -> Result<String> {
+    let text = capture(workspace.command("rustc").arg("-vV"))?;
+    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
+    Ok(host.context("rustc does not say its host")?.to_owned())
+}
+
+/// An empty directory.
+fn fresh(dir: &Path) -> Result<PathBuf> {
+    if dir.exists() {
+        fs::remove_dir_all(dir).with_context(|| format!("cannot remove {}", dir.display()))?;
+    }
+    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    Ok(dir.to_owned())
+}

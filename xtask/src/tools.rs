@@ -1,0 +1,276 @@
+//! What the tests need on a machine, and how to get it. To add a tool, add a line.
+
+use std::process::Command;
+
+use anyhow::{Result, bail};
+use rustix::process::geteuid;
+
+use crate::{
+    process::{output, ran},
+    say::say,
+    workspace::Workspace,
+};
+
+/// What `cargo xtask test` needs.
+const FOR_TESTS: &[Tool] = &[
+    Tool::new("git", &["git", "--version"], Install::Debian("git")),
+    Tool::new("tmux", &["tmux", "-V"], Install::Debian("tmux")),
+    Tool::new("strace", &["strace", "-V"], Install::Debian("strace")),
+    Tool::new("unshare", &["unshare", "--version"], Install::Debian("util-linux")),
+    Tool::new("tar", &["tar", "--version"], Install::Debian("tar")),
+    Tool::new("rustfmt", &["cargo", "fmt", "--version"], Install::Component("rustfmt")),
+    Tool::new("clippy", &["cargo", "clippy", "--version"], Install::Component("clippy")),
+    Tool::new(
+        "cargo-nextest",
+        &["cargo", "nextest", "--version"],
+        Install::Crate { name: "cargo-nextest", version: "0.9.143" },
+    )
+    .since([0, 9, 100]),
+];
+
+/// What `--deep` needs besides.
+const FOR_DEEP_TESTS: &[Tool] = &[Tool::new(
+    "cargo-mutants",
+    &["cargo", "mutants", "--version"],
+    Install::Crate { name: "cargo-mutants", version: "27.1.0" },
+)
+.since([27, 0, 0])];
+
+/// Packages from npm, with their exact versions, which tests drive: `("name", "version")`.
+const NPM: &[(&str, &str)] = &[];
+
+/// Tools without which nothing can be tested at all, CI or not.
+const INDISPENSABLE: &[&str] = &["git", "rustfmt", "clippy", "cargo-nextest", "cargo-mutants"];
+
+/// How much is to be tested.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Depth {
+    Usual,
+    Deep,
+}
+
+/// Makes sure that the tools are there, installs what can be installed, and gives the names of those
+/// that are still missing: what needs them cannot run.
+pub(crate) fn provide(workspace: &Workspace, depth: Depth) -> Result<Vec<&'static str>> {
+    let deep = if depth == Depth::Deep { FOR_DEEP_TESTS } else { &[] };
+    let wanted: Vec<Tool> = FOR_TESTS.iter().chain(deep).chain(npm_itself()).copied().collect();
+    let missing = missing_of(workspace, &wanted);
+    if missing.is_empty() {
+        install_npm_packages(workspace)?;
+        return Ok(Vec::new());
+    }
+    install(workspace, &missing)?;
+    let missing = missing_of(workspace, &missing);
+    if !missing.iter().any(|tool| tool.name == "npm") {
+        install_npm_packages(workspace)?;
+    }
+    judge(workspace, &missing)?;
+    Ok(missing.iter().map(|tool| tool.name).collect())
+}
+
+/// A program that has to be there.
+#[derive(Clone, Copy)]
+struct Tool {
+    name: &'static str,
+    /// The command that shows that it is there, and its version.
+    probe: &'static [&'static str],
+    since: [u32; 3],
+    install: Install,
+}
+
+#[derive(Clone, Copy)]
+enum Install {
+    Debian(&'static str),
+    Component(&'static str),
+    Crate { name: &'static str, version: &'static str },
+}
+
+impl Tool {
+    const fn new(name: &'static str, probe: &'static [&'static str], install: Install) -> Self {
+        Self { name, probe, since: [0; 3], install }
+    }
+
+    const fn since(mut self, version: [u32; 3]) -> Self {
+        self.since = version;
+        self
+    }
+
+    fn is_there(&self, workspace: &Workspace) -> bool {
+        let (program, args) = match self.probe {
+            ["cargo", args @ ..] => (workspace.cargo(), args),
+            [program, args @ ..] => (workspace.command(program), args),
+            [] => return true,
+        };
+        let mut probe = program;
+        let Ok(output) = output(probe.args(args)) else { return false };
+        let new_enough =
+            || version_in(&String::from_utf8_lossy(&output.stdout)) >= Some(self.since);
+        output.status.success() && (self.since == [0; 3] || new_enough())
+    }
+
+    /// What a person does to get it.
+    fn advice(&self) -> String {
+        match self.install {
+            Install::Debian(package) => format!("apt-get install {package}"),
+            Install::Component(component) => format!("rustup component add {component}"),
+            Install::Crate { name, version } => {
+                format!("cargo install {name} --locked --version {version}")
+            }
+        }
+    }
+}
+
+fn missing_of(workspace: &Workspace, tools: &[Tool]) -> Vec<Tool> {
+    tools.iter().filter(|tool| !tool.is_there(workspace)).copied().collect()
+}
+
+/// Tries to install; whether that helped is seen by looking again.
+fn install(workspace: &Workspace, missing: &[Tool]) -> Result<()> {
+    let debian: Vec<&str> = missing
+        .iter()
+        .filter_map(|tool| match tool.install {
+            Install::Debian(package) => Some(package),
+            Install::Component(_) | Install::Crate { .. } => None,
+        })
+        .collect();
+    if !debian.is_empty() {
+        install_debian(workspace, &debian)?;
+    }
+    for tool in missing {
+        match tool.install {
+            Install::Debian(_) => {}
+            Install::Component(component) => install_component(workspace, component)?,
+            Install::Crate { name, version } => install_crate(workspace, name, version)?,
+        }
+    }
+    Ok(())
+}
+
+fn install_debian(workspace: &Workspace, packages: &[&str]) -> Result<()> {
+    let apt = |args: &[&str]| {
+        let mut command = workspace.command("apt-get");
+        command.env("DEBIAN_FRONTEND", "noninteractive").args(args);
+        command
+    };
+    if !geteuid().is_root() || !exists(&mut apt(&["--version"])) {
+        return Ok(());
+    }
+    let mut install = vec!["install", "--yes", "--quiet", "--no-install-recommends"];
+    install.extend(packages);
+    // The lists of packages of a fresh machine are empty or old; otherwise an update is a waste.
+    if !ran("install packages", &mut apt(&install))?
+        && ran("update the lists of packages", &mut apt(&["update", "--quiet"]))?
+    {
+        ran("install packages", &mut apt(&install))?;
+    }
+    Ok(())
+}
+
+fn install_component(workspace: &Workspace, component: &str) -> Result<()> {
+    let mut rustup = workspace.command("rustup");
+    if exists(workspace.command("rustup").arg("--version")) {
+        ran(&format!("add {component}"), rustup.args(["component", "add", component]))?;
+    }
+    Ok(())
+}
+
+fn install_crate(workspace: &Workspace, name: &str, version: &str) -> Result<()> {
+    let mut cargo = workspace.cargo();
+    cargo
+        .args(["install", name, "--locked", "--version", version, "--root"])
+        .arg(workspace.tools());
+    ran(&format!("install {name}"), &mut cargo)?;
+    Ok(())
+}
+
+/// npm is needed only once there is a package to get from it.
+fn npm_itself() -> &'static [Tool] {
+    const NPM_ITSELF: &[Tool] = &[Tool::new("npm", &["npm", "--version"], Install::Debian("npm"))];
+    if NPM.is_empty() { &[] } else { NPM_ITSELF }
+}
+
+fn install_npm_packages(workspace: &Workspace) -> Result<()> {
+    let prefix = workspace.tools().join("npm");
+    for (name, version) in NPM {
+        if installed_npm_version(&prefix.join("node_modules").join(name))
+            == Some((*version).to_owned())
+        {
+            continue;
+        }
+        let mut npm = workspace.command("npm");
+        npm.args(["install", "--no-save", "--no-audit", "--no-fund", "--prefix"]).arg(&prefix);
+        npm.arg(format!("{name}@{version}"));
+        ran(&format!("install {name}"), &mut npm)?;
+    }
+    Ok(())
+}
+
+fn installed_npm_version(package: &std::path::Path) -> Option<String> {
+    let text = std::fs::read(package.join("package.json")).ok()?;
+    let package: serde_json::Value = serde_json::from_slice(&text).ok()?;
+    package["version"].as_str().map(str::to_owned)
+}
+
+/// Says what is missing, and fails where nothing may be.
+fn judge(workspace: &Workspace, missing: &[Tool]) -> Result<()> {
+    for tool in missing {
+        say(&format!("missing: {} (to install: {})", tool.name, tool.advice()));
+    }
+    let fatal = |tool: &&Tool| workspace.ci || INDISPENSABLE.contains(&tool.name);
+    let fatal: Vec<&str> = missing.iter().filter(fatal).map(|tool| tool.name).collect();
+    if !fatal.is_empty() {
+        bail!("tools are missing: {}", fatal.join(", "));
+    }
+    if !missing.is_empty() {
+        say("the tests that need them are not run");
+    }
+    Ok(())
+}
+
+fn exists(probe: &mut Command) -> bool {
+    output(probe).is_ok_and(|output| output.status.success())
+}
+
+/// The first version number in a program's answer.
+fn version_in(text: &str) -> Option<[u32; 3]> {
+    text.split_whitespace().find_map(|word| {
+        let mut parts = word.split('.').map(|part| part.parse().ok());
+        Some([parts.next()??, parts.next()??, parts.next()??])
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_found_in_what_a_program_says_of_itself() {
+        assert_eq!(version_in("cargo-nextest 0.9.143 (60fa45f63 2026-08-04)"), Some([0, 9, 143]));
+        assert_eq!(version_in("tmux 3.4"), None);
+        assert!(version_in("cargo-nextest 0.9.99") < Some([0, 9, 100]));
+    }
+
+    #[test]
+    fn a_program_that_does_not_exist_or_is_too_old_is_missing() {
+        let workspace = Workspace::find().unwrap();
+        let absent = Tool::new("x", &["no-such-program", "--version"], Install::Debian("x"));
+        let old =
+            Tool::new("cargo", &["cargo", "--version"], Install::Debian("x")).since([9999, 0, 0]);
+        let there =
+            Tool::new("cargo", &["cargo", "--version"], Install::Debian("x")).since([1, 0, 0]);
+        let missing: Vec<&str> =
+            missing_of(&workspace, &[absent, old, there]).iter().map(|tool| tool.name).collect();
+        assert_eq!(missing, ["x", "cargo"]);
+    }
+
+    #[test]
+    fn in_ci_a_missing_tool_is_a_failure_and_elsewhere_it_is_listed() {
+        let mut workspace = Workspace::find().unwrap();
+        let strace = Tool::new("strace", &["strace"], Install::Debian("strace"));
+        workspace.ci = false;
+        judge(&workspace, &[strace]).unwrap();
+        workspace.ci = true;
+        let error = judge(&workspace, &[strace]).unwrap_err();
+        assert_eq!(error.to_string(), "tools are missing: strace");
+    }
+}
