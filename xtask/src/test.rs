@@ -15,7 +15,7 @@ use crate::{
     process::{Watch, output, ran},
     say::say,
     tools::{self, Depth},
-    workspace::{Programs, Workspace},
+    workspace::{Programs, SEEDED_BUGS, Workspace},
 };
 
 /// How many seeds the simulator plays.
@@ -136,7 +136,7 @@ impl Suite<'_> {
     }
 
     fn has_simulator(&self) -> bool {
-        self.workspace.has_feature("provost-sim", "seeded-bugs")
+        self.workspace.has_feature(SEEDED_BUGS)
     }
 
     fn doc_tests(&self) -> Result<Outcome> {

@@ -13,9 +13,10 @@ use serde_json::Value;
 
 use crate::process::{capture, step};
 
-/// Features that the tests turn on: places to crash at, and bugs that the simulator has to find.
-const TEST_FEATURES: &[(&str, &str)] =
-    &[("provost", "failpoints"), ("provost-engine", "failpoints"), ("provost-sim", "seeded-bugs")];
+/// What the tests' build has besides: places to crash at.
+const TEST_FEATURES: &[(&str, &str)] = &[("provost", "failpoints"), ("provost-engine", "failpoints")];
+/// What only the simulator's build has: bugs that it has to find. They never get near the tested program.
+pub(crate) const SEEDED_BUGS: (&str, &str) = ("provost-sim", "seeded-bugs");
 
 /// The workspace and what the environment says about this run.
 pub(crate) struct Workspace {
@@ -72,14 +73,22 @@ impl Workspace {
         env::join_paths(all).unwrap_or(inherited)
     }
 
-    pub(crate) fn has_feature(&self, package: &str, feature: &str) -> bool {
+    pub(crate) fn has_feature(&self, (package, feature): (&str, &str)) -> bool {
         self.features.get(package).is_some_and(|features| features.contains(feature))
     }
 
     /// The features of the tests' build, as cargo takes them.
     pub(crate) fn test_features(&self) -> String {
-        let known =
-            TEST_FEATURES.iter().filter(|(package, feature)| self.has_feature(package, feature));
+        self.as_arguments(TEST_FEATURES)
+    }
+
+    /// All features that any test is built with.
+    pub(crate) fn all_test_features(&self) -> String {
+        self.as_arguments(&[TEST_FEATURES, &[SEEDED_BUGS]].concat())
+    }
+
+    fn as_arguments(&self, features: &[(&str, &str)]) -> String {
+        let known = features.iter().filter(|feature| self.has_feature(**feature));
         known.map(|(package, feature)| format!("{package}/{feature}")).collect::<Vec<_>>().join(",")
     }
 

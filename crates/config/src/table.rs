@@ -45,8 +45,6 @@ options! {
         output_limit: Bytes = "1GiB" in OUTPUT;
         /// How often work that failed its checks is sent back to the agent.
         rework: u32 = 3 in REPEATS;
-        /// How often a session that was lost or interrupted is resumed by itself.
-        resumes: u32 = 3 in REPEATS;
         /// Whether exit status 0 counts as the claim that the work is done.
         exit0_is_done: bool = false;
         /// Whether work that changed nothing can pass its checks.

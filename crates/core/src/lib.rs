@@ -3,6 +3,24 @@
 //! Nothing here reads a clock, a random source, a file or a socket. Time, ids and observations come in
 //! as arguments; events and owed effects go out as values.
 
+/// Says whether a rule is broken on purpose. See the feature `seeded-bugs`.
+#[cfg(feature = "seeded-bugs")]
+macro_rules! bug {
+    ($name:ident) => {
+        crate::bugs::is_on(crate::bugs::Bug::$name)
+    };
+}
+
+/// Says whether a rule is broken on purpose: never, in this build.
+#[cfg(not(feature = "seeded-bugs"))]
+macro_rules! bug {
+    ($name:ident) => {
+        false
+    };
+}
+
+#[cfg(feature = "seeded-bugs")]
+pub mod bugs;
 pub mod ids;
 pub mod lifecycle;
 pub mod limits;

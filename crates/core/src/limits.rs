@@ -22,8 +22,6 @@ pub struct Bounds {
     pub time_limit_ms: Option<u64>,
     /// How many times refuted work goes back to a living agent.
     pub rework: u32,
-    /// How many times an attempt may be started again.
-    pub resumes: u32,
     /// How many times a tree that moved during verification is taken again.
     pub snapshots: u32,
     /// How long one check may take.
@@ -45,7 +43,6 @@ impl Default for Bounds {
             kill_grace_ms: 10_000,
             time_limit_ms: None,
             rework: 3,
-            resumes: 3,
             snapshots: 3,
             check_time_ms: 30 * 60 * 1_000,
             check_output: 64 << 20,

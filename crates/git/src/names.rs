@@ -9,9 +9,6 @@ use serde::{Serialize, Serializer};
 
 use crate::escape::printable_line;
 
-/// What Provost's own branches begin with.
-pub const BRANCH_PREFIX: &str = "provost/";
-
 /// Where refs lie that keep a snapshot from being collected as garbage.
 pub const KEEP_PREFIX: &str = "refs/provost/keep/";
 
@@ -23,7 +20,7 @@ pub const MAX_NAME: usize = 200;
 #[serde(transparent)]
 pub struct Oid(String);
 
-/// A branch of Provost's own, `provost/…`, without `refs/heads/`.
+/// A branch of Provost's own, such as `provost/…`, without `refs/heads/`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct BranchName(String);
@@ -69,10 +66,13 @@ impl Oid {
 }
 
 impl BranchName {
-    /// Reads a branch name that begins with [`BRANCH_PREFIX`].
+    /// Reads a branch name that has a prefix, so that it never is one of a person's own plain names.
     pub fn new(name: &str) -> Result<Self, Error> {
-        if !name.starts_with(BRANCH_PREFIX) {
-            return Err(bad(name, "Provost's branches begin with `provost/`"));
+        if !name.contains('/') {
+            return Err(bad(
+                name,
+                "Provost's branches have a prefix and a slash, as in `provost/x`",
+            ));
         }
         check(name)?;
         Ok(Self(name.to_owned()))

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use crate::command::{self, Exit, Git};
 use crate::escape::printable_line;
-use crate::names::{BRANCH_PREFIX, BranchName, Oid, RefName};
+use crate::names::{BranchName, Oid, RefName};
 use crate::project::{self, Project};
 use crate::registry::{self, Entry};
 use crate::repo::Repo;
@@ -109,10 +109,9 @@ pub fn unique_branch(
     project: &Project,
     wanted: &BranchName,
 ) -> Result<BranchName, Error> {
-    let pattern = format!("refs/heads/{BRANCH_PREFIX}");
     let answer = project
         .shared(git)?
-        .read(["for-each-ref", "--format=%(refname:lstrip=2)", &pattern])
+        .read(["for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads/"])
         .run()?;
     let listed = String::from_utf8_lossy(&answer.stdout).into_owned();
     let taken: Vec<&str> = listed.lines().collect();

@@ -10,8 +10,8 @@ use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
 
 use crate::{
     commands::{
-        answer, cancel, completions, config, daemon, doctor, events, exit_codes, gc, ledger, limit, logs,
-        ls, report, resolve, send, spawn, status, stop,
+        answer, cancel, completions, config, daemon, doctor, events, exit_codes, gc, ledger, limit,
+        logs, ls, report, resolve, send, spawn, status, stop,
     },
     context::Context,
     error::{Error, usage},

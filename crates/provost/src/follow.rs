@@ -96,7 +96,9 @@ impl<'a> Follow<'a> {
             Some(("data", rest)) => data.push_str(rest.strip_prefix(' ').unwrap_or(rest)),
             Some(("id", rest)) if data.is_empty() => self.begins_behind(rest.trim()),
             Some(_) => {}
-            None if line.is_empty() && !data.is_empty() => return self.complete(&std::mem::take(data)),
+            None if line.is_empty() && !data.is_empty() => {
+                return self.complete(&std::mem::take(data));
+            }
             None => {}
         }
         Ok(None)
@@ -111,7 +113,8 @@ impl<'a> Follow<'a> {
 
     fn complete(&mut self, data: &str) -> Result<Option<EventRow>, ApiError> {
         let event: EventRow = serde_json::from_str(data).map_err(|why| {
-            ApiError::new(Code::Internal, format!("an event cannot be read: {why}")).next("provost daemon status")
+            ApiError::new(Code::Internal, format!("an event cannot be read: {why}"))
+                .next("provost daemon status")
         })?;
         if self.last.is_some_and(|last| event.seq <= last) {
             return Ok(None);
@@ -135,13 +138,28 @@ mod tests {
     }
 
     fn event(seq: u64) -> String {
-        format!(r#"data: {{"seq":{seq},"at":0,"session":"s","version":1,"kind":"k","actor":"a","data":null}}"#)
+        format!(
+            r#"data: {{"seq":{seq},"at":0,"session":"s","version":1,"kind":"k","actor":"a","data":null}}"#
+        )
     }
 
     #[test]
     fn an_event_comes_once_and_comments_are_passed_over() {
         let (one, two) = (event(1), event(2));
-        let lines = [": keep-alive", "", "id: 1", "event: k", &one, "", "id: 1", &one, "", "id: 2", &two, ""];
+        let lines = [
+            ": keep-alive",
+            "",
+            "id: 1",
+            "event: k",
+            &one,
+            "",
+            "id: 1",
+            &one,
+            "",
+            "id: 2",
+            &two,
+            "",
+        ];
         assert_eq!(seqs(None, &lines), [1, 2]);
         assert_eq!(seqs(Some(1), &lines), [2]);
     }

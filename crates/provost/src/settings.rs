@@ -18,7 +18,11 @@ use crate::{
 const FILE: &str = "provost.toml";
 
 /// Puts together what holds in a directory. Flags come last and win.
-pub(crate) fn load(environment: &Environment, cwd: &Path, flags: Vec<Flag>) -> Result<Resolved, ApiError> {
+pub(crate) fn load(
+    environment: &Environment,
+    cwd: &Path,
+    flags: Vec<Flag>,
+) -> Result<Resolved, ApiError> {
     let paths = Paths { user: user_file(environment), project: project_file(cwd) };
     let (user, project) = provost_config::load(&paths)
         .map_err(|why| chain(Code::BadRequest, "cannot read the configuration", &why))?;
@@ -29,7 +33,8 @@ pub(crate) fn load(environment: &Environment, cwd: &Path, flags: Vec<Flag>) -> R
 
 /// Reads a size as the configuration does: `64MiB`, `1GB`, or whole bytes.
 pub(crate) fn parse_size(flag: &str, text: &str) -> Result<u64, ApiError> {
-    let inputs = Inputs { flags: vec![flag_text(flag, "session.output_limit", text)], ..Inputs::default() };
+    let inputs =
+        Inputs { flags: vec![flag_text(flag, "session.output_limit", text)], ..Inputs::default() };
     let resolved = provost_config::resolve(&inputs).map_err(|why| usage(why.to_string()))?;
     Ok(resolved.session.output_limit.get())
 }
@@ -47,7 +52,8 @@ pub(crate) fn paints(environment: &Environment) -> (Paint, Paint) {
     let (configured, own_variable) = wished(environment);
     let no_color = environment.get("NO_COLOR").is_some() && !own_variable;
     let dumb = environment.get("TERM") == Some("dumb");
-    let paint = |terminal: bool| Paint::by(Wish { configured, no_color, terminal: terminal && !dumb });
+    let paint =
+        |terminal: bool| Paint::by(Wish { configured, no_color, terminal: terminal && !dumb });
     (paint(std::io::stdout().is_terminal()), paint(std::io::stderr().is_terminal()))
 }
 

@@ -38,7 +38,9 @@ fn encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'~' => encoded.push(char::from(byte)),
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'~' => {
+                encoded.push(char::from(byte))
+            }
             // A name may be "..", which some would take for the directory above.
             b'.' if text.bytes().any(|byte| byte != b'.') => encoded.push('.'),
             byte => encoded.push_str(&format!("%{byte:02X}")),
@@ -60,7 +62,8 @@ mod tests {
 
     #[test]
     fn only_given_parameters_are_sent() {
-        let parameters = [("role", None), ("state", Some("a&b".to_owned())), ("all", Some("1".to_owned()))];
+        let parameters =
+            [("role", None), ("state", Some("a&b".to_owned())), ("all", Some("1".to_owned()))];
         assert_eq!(query("/v1/sessions", &parameters), "/v1/sessions?state=a%26b&all=1");
         assert_eq!(query("/v1/sessions", &[("x", None)]), "/v1/sessions");
     }

@@ -342,7 +342,10 @@ fn decisions_stand(before: &Session, after: &Session) -> Result<(), Broken> {
     let state = after.judgement().state;
     let open = attempt.resolutions.is_empty();
     law!(
-        attempt.cancelled.is_none() || !open || attempt.sealed.is_some() || state == State::Cancelled,
+        attempt.cancelled.is_none()
+            || !open
+            || attempt.sealed.is_some()
+            || state == State::Cancelled,
         "a cancelled attempt is {}",
         state.word()
     );
@@ -407,8 +410,7 @@ fn evidence_is_about_the_tree(before: &Session, event: &Event) -> Result<(), Bro
             law!(tree == Some(&e.receipt.tree), "evidence about another tree was taken");
         }
         Event::SnapshotTaken(_) => {
-            let wanted =
-                before.effects().iter().any(|e| matches!(e, Effect::TakeSnapshot { .. }));
+            let wanted = before.effects().iter().any(|e| matches!(e, Effect::TakeSnapshot { .. }));
             law!(wanted, "a snapshot counted that nobody had asked for");
         }
         _ => {}
@@ -441,16 +443,13 @@ fn bounds_hold(after: &Session) -> Result<(), Broken> {
     Ok(())
 }
 
-fn turn_errors_are_claims(
-    before: &Session,
-    event: &Event,
-    after: &Session,
-) -> Result<(), Broken> {
+fn turn_errors_are_claims(before: &Session, event: &Event, after: &Session) -> Result<(), Broken> {
     let Event::TurnEnded(turn) = event else { return Ok(()) };
     let current = before.current_launch().is_some_and(|launch| launch.id == turn.launch);
     let error = matches!(turn.end, TurnEnd::Error(_));
     law!(
-        !(error && current) || before.attempt().is_sealed()
+        !(error && current)
+            || before.attempt().is_sealed()
             || after.attempt().claim_kind() == ClaimKind::Failed,
         "a turn ended with an error and nothing was made of it"
     );

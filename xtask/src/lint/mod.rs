@@ -48,7 +48,7 @@ fn clippy(workspace: &Workspace) -> Result<()> {
 }
 
 fn clippy_with_test_features(workspace: &Workspace) -> Result<()> {
-    let features = workspace.test_features();
+    let features = workspace.all_test_features();
     let mut cargo = workspace.cargo();
     cargo.args(["clippy", "--quiet", "--workspace", "--all-targets", "--features", &features]);
     succeeded(ran("clippy with the features of tests", cargo.args(["--", "-D", "warnings"]))?)

@@ -71,7 +71,6 @@ fn the_listing_follows_the_table() {
     session.time_limit = false  user (/home/u/provost.toml:1:9)
     session.output_limit = "1GiB"  default
     session.rework = 3  default
-    session.resumes = 3  default
     session.exit0_is_done = false  default
     session.no_change_ok = false  default
     verify.checks = []  default

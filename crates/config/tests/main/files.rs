@@ -12,12 +12,15 @@ fn both_files_are_read_and_named_in_provenance() {
         user: Some(directory.path().join("u.toml")),
         project: Some(directory.path().join("p.toml")),
     };
-    fs::write(paths.user.as_ref().unwrap(), "\u{feff}session.rework = 1\nsession.resumes = 1\n")
-        .unwrap();
+    fs::write(
+        paths.user.as_ref().unwrap(),
+        "\u{feff}session.rework = 1\nsession.settle = \"1s\"\n",
+    )
+    .unwrap();
     fs::write(paths.project.as_ref().unwrap(), "session.rework = 2\r\n").unwrap();
     let (user, project) = load(&paths).unwrap();
     let resolved = resolve(&Inputs { user, project, ..Inputs::default() }).unwrap();
-    assert_eq!((resolved.session.rework, resolved.session.resumes), (2, 1));
+    assert_eq!((resolved.session.rework, resolved.session.settle.as_secs()), (2, 1));
     let source = resolved.provenance["session.rework"].to_string();
     assert_eq!(source, format!("project ({}:1:9)", directory.path().join("p.toml").display()));
 }

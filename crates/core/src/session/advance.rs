@@ -262,6 +262,7 @@ impl Session {
         let resolved = !self.attempt().resolutions.is_empty();
         let window = match (resolved, judged.has(Flag::SettleFirst)) {
             (true, _) => 0,
+            (false, _) if bug!(SettleSkipped) => 0,
             (false, true) => bounds.settle_ms.max(bounds.drain_ms),
             (false, false) => bounds.settle_ms,
         };

@@ -139,7 +139,6 @@ pub struct Attempt {
     pub verifying: Verifying,
     pub reworks: u32,
     pub result_asked: Option<Moment>,
-    pub resumes: u32,
     pub clock: Clock,
     /// The state as it was shown last, and since when: what windows and hooks are measured by.
     pub shown: State,
@@ -162,7 +161,6 @@ impl Attempt {
             verifying: Verifying::default(),
             reworks: 0,
             result_asked: None,
-            resumes: 0,
             clock: Clock::default(),
             shown: State::Working,
             since: at,

@@ -145,7 +145,8 @@ impl Session {
                 let same = |r: &crate::verdict::Receipt| {
                     r.command == receipt.command && r.tree == receipt.tree
                 };
-                let new = tree == Some(&receipt.tree) && !verifying.receipts.iter().any(same);
+                let about_it = tree == Some(&receipt.tree) || bug!(EvidenceOfAnotherTree);
+                let new = about_it && !verifying.receipts.iter().any(same);
                 if_new(new && current(attempt), CheckFinished { receipt })
             }
             _ => unreachable!("decide() sends only commands about evidence here"),
@@ -160,7 +161,8 @@ impl Session {
             let delivered = MessageDelivered { key: key.clone(), launch: id };
             return if_new(self.is_queued(key), delivered);
         }
-        if cursor <= launch.cursor && *signal != Signal::Closed {
+        let folded = cursor <= launch.cursor && !bug!(LinesFoldedTwice);
+        if folded && *signal != Signal::Closed {
             return Err(Rejected::Nothing);
         }
         match signal.clone() {
@@ -217,10 +219,10 @@ impl Session {
 
     fn standing(&self, launch: Option<LaunchId>, testimony: &Testimony) -> Standing {
         let current = self.current_launch().map(|launch| launch.id);
-        if launch.is_some() && launch != current {
+        if launch.is_some() && launch != current && !bug!(FenceRemoved) {
             return Standing::Recorded;
         }
-        let sealed = self.attempt().is_sealed();
+        let sealed = self.attempt().is_sealed() && !bug!(LateClaimApplied);
         match testimony {
             Testimony::Fact { .. } => Standing::Applied,
             Testimony::Claim { kind: ClaimKind::None | ClaimKind::Working, .. } => {

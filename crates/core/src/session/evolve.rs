@@ -333,7 +333,7 @@ impl Session {
             return;
         }
         let state = self.judge_facts().state;
-        let working = state != State::NeedsInput
+        let working = (state != State::NeedsInput || bug!(WaitingCounted))
             && !state.is_terminal()
             && self
                 .current_launch()
@@ -342,7 +342,7 @@ impl Session {
         attempt.clock.set_running(working, at);
         if attempt.shown != state {
             (attempt.shown, attempt.since) = (state, at);
-            if !state.is_terminal() {
+            if !state.is_terminal() || bug!(OutcomeAnnouncedTwice) {
                 self.owe_state_hook(state, at);
             }
         }
@@ -478,7 +478,7 @@ impl Session {
             return;
         }
         let no = self.hooks_fired.entry(event).or_default();
-        *no += 1;
+        *no += u32::from(!bug!(HookKeyReused));
         let key = HookKey { event, no: *no };
         let judgement = self.judgement();
         self.hooks.push(HookOwed {

@@ -56,7 +56,7 @@ impl Session {
         if let Some(reason) = &verifying.failed {
             return Verification::Failed(Refuted::NoSnapshot { reason: reason.clone() });
         }
-        match (self.verdict(), verifying.confirmed) {
+        match (self.verdict(), verifying.confirmed || bug!(ConfirmationSkipped)) {
             (Verdict::Passed(passed), true) => Verification::Passed(passed),
             (Verdict::Refuted(refuted), true) => Verification::Failed(refuted),
             (Verdict::Open, _) | (Verdict::Passed(_) | Verdict::Refuted(_), false) => {
@@ -109,7 +109,8 @@ impl Session {
         if let Some(resolution) = attempt.resolutions.last() {
             return Overlay::Resolved(resolution.state, resolution.cause);
         }
-        if attempt.cancelled.is_some() {
+        let claimed = attempt.claim_kind() == ClaimKind::Completed;
+        if attempt.cancelled.is_some() && !(bug!(CancelOverwrittenByClaim) && claimed) {
             return Overlay::Cancelled;
         }
         if attempt.superseded {
@@ -118,7 +119,8 @@ impl Session {
         if let Some((cause, _)) = attempt.stopped {
             return Overlay::Stopped(cause);
         }
-        match (self.is_blocked(), self.tree_keeps_moving(), self.wants_verdict()) {
+        let owed = self.wants_verdict() && !bug!(SealIgnoresOwedCheck);
+        match (self.is_blocked(), self.tree_keeps_moving(), owed) {
             (true, _, _) => Overlay::BlockingRequest,
             (false, true, _) => Overlay::MovingTree,
             (false, false, true) => Overlay::Verifying,

@@ -92,6 +92,7 @@ impl StopStep {
     pub fn next(self) -> Option<StopStep> {
         match self {
             StopStep::Interrupt => Some(StopStep::Terminate),
+            StopStep::Terminate if bug!(KillSkipped) => Some(StopStep::GivenUp),
             StopStep::Terminate => Some(StopStep::Kill),
             StopStep::Kill => Some(StopStep::GivenUp),
             StopStep::GivenUp => None,

@@ -4,9 +4,7 @@ use proptest::prelude::*;
 use provost_core::{
     ids::SessionId,
     lifecycle::{ClaimKind, State},
-    session::{
-        Command, Due, Event, Rejected, Session, SessionOpened, Signal, StopStep, TurnEnd,
-    },
+    session::{Command, Due, Event, Rejected, Session, SessionOpened, Signal, StopStep, TurnEnd},
     time::Moment,
     verdict::CheckEnd,
 };

@@ -78,7 +78,9 @@ fn about_process(session: &Session, rng: &mut Rng) -> Command {
         1 => Command::ProcessUnknown { launch, why },
         2 => Command::ProcessSeen { launch },
         3 => Command::ProcessUnobserved { launch, why },
-        4 => Command::TreeGone { launch, leftovers: rng.below(2) as u32, verified: rng.percent(80) },
+        4 => {
+            Command::TreeGone { launch, leftovers: rng.below(2) as u32, verified: rng.percent(80) }
+        }
         5 | 6 => {
             let end = rng.pick(&[End::Exit(0), End::Exit(0), End::Exit(3), End::Signal(9)]);
             let by = rng.pick(&[EndedBy::Itself, EndedBy::Itself, EndedBy::Provost]);

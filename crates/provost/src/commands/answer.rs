@@ -54,18 +54,25 @@ fn choose(row: &SessionRow, no: Option<u32>) -> Result<&RequestRow, ApiError> {
     let id = ui::short(&row.id);
     let status = format!("provost status {id}");
     match (no, row.requests.as_slice()) {
-        (Some(no), open) => open.iter().find(|request| split(&request.id).1 == Some(no)).ok_or_else(|| {
-            ApiError::new(Code::NotFound, format!("session {id} has no open request q{no}")).next(status)
-        }),
+        (Some(no), open) => {
+            open.iter().find(|request| split(&request.id).1 == Some(no)).ok_or_else(|| {
+                ApiError::new(Code::NotFound, format!("session {id} has no open request q{no}"))
+                    .next(status)
+            })
+        }
         (None, [only]) => Ok(only),
         (None, []) => {
             let message = format!("session {id} waits for no answer");
             Err(ApiError::new(Code::Refused, message).next(format!("provost send {id} TEXT")))
         }
         (None, several) => {
-            let error = usage(format!("session {id} has {} open requests; say which", several.len()));
+            let error =
+                usage(format!("session {id} has {} open requests; say which", several.len()));
             Err(several.iter().fold(error, |error, request| {
-                error.next(format!("provost answer {} --revision {} TEXT", request.id, request.revision))
+                error.next(format!(
+                    "provost answer {} --revision {} TEXT",
+                    request.id, request.revision
+                ))
             }))
         }
     }

@@ -73,7 +73,8 @@ pub(crate) fn next_commands(row: &SessionRow) -> Vec<String> {
         next.extend([format!("provost logs {id} -f"), format!("provost stop {id}")]);
         return next;
     }
-    let failed_check = row.checks.iter().position(|check| check.result != "passed" && check.output.is_some());
+    let failed_check =
+        row.checks.iter().position(|check| check.result != "passed" && check.output.is_some());
     match failed_check {
         Some(at) => next.push(format!("provost logs {id} --check {}", at + 1)),
         None => next.push(format!("provost logs {id}")),

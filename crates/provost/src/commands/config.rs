@@ -9,7 +9,9 @@ use crate::{cli::Outcome, context::Context, error::usage, settings, ui};
 
 /// Show the configuration and where each value came from
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  provost config show\n  provost config schema > provost.schema.json")]
+#[command(
+    after_help = "Examples:\n  provost config show\n  provost config schema > provost.schema.json"
+)]
 pub(crate) struct ConfigArgs {
     #[command(subcommand)]
     what: What,
@@ -18,7 +20,9 @@ pub(crate) struct ConfigArgs {
 #[derive(Debug, Subcommand)]
 enum What {
     /// Show every key with its value, its source and the values that it hides
-    #[command(after_help = "Examples:\n  provost config show\n  provost config show --cwd ~/src/app --json")]
+    #[command(
+        after_help = "Examples:\n  provost config show\n  provost config show --cwd ~/src/app --json"
+    )]
     Show(ShowArgs),
     /// Print the JSON Schema of provost.toml, for editors
     #[command(after_help = "Examples:\n  provost config schema > provost.schema.json")]

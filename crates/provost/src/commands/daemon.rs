@@ -13,7 +13,9 @@ use crate::{cli::Outcome, context::Context, daemon, ui};
 ///
 /// Commands that need the daemon start it by themselves.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  provost daemon status\n  provost daemon run\n  provost daemon stop")]
+#[command(
+    after_help = "Examples:\n  provost daemon status\n  provost daemon run\n  provost daemon stop"
+)]
 pub(crate) struct DaemonArgs {
     #[command(subcommand)]
     what: What,
@@ -22,13 +24,17 @@ pub(crate) struct DaemonArgs {
 #[derive(Debug, Subcommand)]
 enum What {
     /// Be the daemon, in the foreground, as under systemd
-    #[command(after_help = "Examples:\n  provost daemon run\n  systemd-run --user provost daemon run")]
+    #[command(
+        after_help = "Examples:\n  provost daemon run\n  systemd-run --user provost daemon run"
+    )]
     Run(RunArgs),
     /// Have the daemon leave; agents go on and are found again by the next one
     #[command(after_help = "Examples:\n  provost daemon stop")]
     Stop(StopArgs),
     /// Say whether the daemon runs, and which one
-    #[command(after_help = "Examples:\n  provost daemon status\n  provost daemon status --json | jq .pid")]
+    #[command(
+        after_help = "Examples:\n  provost daemon status\n  provost daemon status --json | jq .pid"
+    )]
     Status,
 }
 

@@ -87,8 +87,11 @@ fn since(context: &Context, args: &EventsArgs, newest: u64) -> Result<u64, ApiEr
         (None, Some(_)) => Ok(0),
         (None, None) => {
             let reader = SqliteReader::open(&context.trusted_home()?.ledger());
-            let reader = reader.map_err(|why| chain(Code::Storage, "the ledger cannot be opened", &why))?;
-            let last = reader.last_seq().map_err(|why| chain(Code::Storage, "the ledger cannot be read", &why))?;
+            let reader =
+                reader.map_err(|why| chain(Code::Storage, "the ledger cannot be opened", &why))?;
+            let last = reader
+                .last_seq()
+                .map_err(|why| chain(Code::Storage, "the ledger cannot be read", &why))?;
             Ok(last.saturating_sub(newest))
         }
     }

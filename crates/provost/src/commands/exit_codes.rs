@@ -17,7 +17,10 @@ use crate::{cli::Outcome, context::Context};
 /// 5  timed out
 /// 6  the daemon, an agent or the storage could not be reached
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment, after_help = "Examples:\n  provost spawn --wait -- make test && echo it holds")]
+#[command(
+    verbatim_doc_comment,
+    after_help = "Examples:\n  provost spawn --wait -- make test && echo it holds"
+)]
 pub(crate) struct ExitCodesArgs {}
 
 /// The codes with their meanings, as the help above has them.
@@ -33,7 +36,8 @@ const CODES: [(u8, &str); 7] = [
 
 pub(crate) fn run(context: &Context, _args: &ExitCodesArgs) -> Outcome {
     if context.ui.json {
-        let codes: Vec<_> = CODES.iter().map(|(code, means)| json!({"code": code, "means": means})).collect();
+        let codes: Vec<_> =
+            CODES.iter().map(|(code, means)| json!({"code": code, "means": means})).collect();
         context.ui.result(json!({"ok": true, "exit_codes": codes}), &[])?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -48,7 +52,12 @@ mod tests {
 
     #[test]
     fn the_help_and_the_command_say_the_same() {
-        let help = crate::cli::command().find_subcommand("exit-codes").unwrap().get_long_about().unwrap().to_string();
+        let help = crate::cli::command()
+            .find_subcommand("exit-codes")
+            .unwrap()
+            .get_long_about()
+            .unwrap()
+            .to_string();
         for (code, means) in CODES {
             assert!(help.contains(&format!("{code}  {means}")), "{code}");
         }

@@ -13,7 +13,9 @@ use crate::{cli::Outcome, context::Context, error::Error, ui};
 ///
 /// Nothing with uncommitted or unreachable work is ever removed; what is kept is listed with the reason.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  provost gc\n  provost gc --apply\n  provost gc --apply --older-than 30d")]
+#[command(
+    after_help = "Examples:\n  provost gc\n  provost gc --apply\n  provost gc --apply --older-than 30d"
+)]
 pub(crate) struct GcArgs {
     /// Remove it; without this it is only listed
     #[arg(long)]
@@ -57,7 +59,11 @@ pub(crate) fn run(context: &Context, args: &GcArgs) -> Outcome {
 }
 
 fn items(reply: &Value, list: &str) -> Vec<Item> {
-    reply.get(list).cloned().and_then(|items| serde_json::from_value(items).ok()).unwrap_or_default()
+    reply
+        .get(list)
+        .cloned()
+        .and_then(|items| serde_json::from_value(items).ok())
+        .unwrap_or_default()
 }
 
 fn show(context: &Context, verb: &str, items: &[Item]) -> Result<(), Error> {

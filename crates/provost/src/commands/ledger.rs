@@ -23,7 +23,9 @@ use crate::{
 
 /// Verify, copy or move the ledger, the log of everything that happened
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  provost ledger verify\n  provost ledger export > ledger.jsonl\n  provost ledger backup ~/backups/provost")]
+#[command(
+    after_help = "Examples:\n  provost ledger verify\n  provost ledger export > ledger.jsonl\n  provost ledger backup ~/backups/provost"
+)]
 pub(crate) struct LedgerArgs {
     #[command(subcommand)]
     what: What,
@@ -35,16 +37,22 @@ enum What {
     #[command(after_help = "Examples:\n  provost ledger verify\n  provost ledger verify --json")]
     Verify,
     /// Print the whole ledger as JSON lines, or write it to a new file
-    #[command(after_help = "Examples:\n  provost ledger export > ledger.jsonl\n  provost ledger export --to ledger.jsonl")]
+    #[command(
+        after_help = "Examples:\n  provost ledger export > ledger.jsonl\n  provost ledger export --to ledger.jsonl"
+    )]
     Export(ExportArgs),
     /// Take over an export into an empty home, while no daemon runs
-    #[command(after_help = "Examples:\n  PROVOST_HOME=/new/home provost ledger import ledger.jsonl")]
+    #[command(
+        after_help = "Examples:\n  provost ledger import ledger.jsonl\n  PROVOST_HOME=/new/home provost ledger import ledger.jsonl"
+    )]
     Import(ImportArgs),
     /// Copy the ledger as it is now into a new directory
     #[command(after_help = "Examples:\n  provost ledger backup ~/backups/provost-monday")]
     Backup(BackupArgs),
     /// Move the events of closed sessions out of the log into a file, where they stay readable
-    #[command(after_help = "Examples:\n  provost ledger archive --older-than 90d\n  provost ledger archive --older-than 90d --apply")]
+    #[command(
+        after_help = "Examples:\n  provost ledger archive --older-than 90d\n  provost ledger archive --older-than 90d --apply"
+    )]
     Archive(ArchiveArgs),
     /// Print where the ledger is
     #[command(after_help = "Examples:\n  provost ledger path")]
@@ -98,7 +106,8 @@ pub(crate) fn run(context: &Context, args: &LedgerArgs) -> Outcome {
 }
 
 fn verify(context: &Context) -> Outcome {
-    let report = provost_ledger::verify(&reader(context)?, &mut stream::refold).map_err(|why| storage(&why))?;
+    let report = provost_ledger::verify(&reader(context)?, &mut stream::refold)
+        .map_err(|why| storage(&why))?;
     let differences: Vec<Value> = report
         .differences
         .iter()
@@ -110,7 +119,8 @@ fn verify(context: &Context) -> Outcome {
         "stale_snapshots": report.stale_snapshots, "differences": differences,
     });
     if clean {
-        let text = format!("the ledger is sound: {} streams, {} records", report.streams, report.records);
+        let text =
+            format!("the ledger is sound: {} streams, {} records", report.streams, report.records);
         return done(context, value, &text, &["provost ledger backup DIRECTORY"]);
     }
     let message = format!("the ledger has {} differences", report.differences.len());
@@ -122,7 +132,8 @@ fn verify(context: &Context) -> Outcome {
         return Ok(ExitCode::from(error.code.exit_code()));
     }
     let lines = report.differences.iter().map(|found| {
-        let stream = found.stream.as_ref().map_or_else(|| "the file".to_owned(), ToString::to_string);
+        let stream =
+            found.stream.as_ref().map_or_else(|| "the file".to_owned(), ToString::to_string);
         format!("{stream}: {}", ui::clean(&found.what))
     });
     context.ui.lines(&lines.collect::<Vec<_>>())?;
@@ -139,7 +150,8 @@ fn export(context: &Context, args: &ExportArgs) -> Outcome {
         context.ui.next(&[format!("provost ledger import FILE  ({} records)", exported.records)]);
         return Ok(ExitCode::SUCCESS);
     };
-    let mut file = File::create_new(path).map_err(|why| usage(format!("cannot make {}: {why}", path.display())))?;
+    let mut file = File::create_new(path)
+        .map_err(|why| usage(format!("cannot make {}: {why}", path.display())))?;
     let exported = provost_ledger::export(&reader, &mut file).map_err(export_error)?;
     file.sync_all().map_err(|why| chain(Code::Storage, "cannot write the export", &why))?;
     let value = json!({
@@ -159,7 +171,11 @@ fn export_error(why: provost_ledger::ExportError) -> Error {
 
 fn import(context: &Context, file: &Path) -> Outcome {
     let input = File::open(file).map_err(|why| {
-        let code = if why.kind() == std::io::ErrorKind::NotFound { Code::NotFound } else { Code::BadRequest };
+        let code = if why.kind() == std::io::ErrorKind::NotFound {
+            Code::NotFound
+        } else {
+            Code::BadRequest
+        };
         ApiError::new(code, format!("cannot open {}: {why}", file.display()))
     })?;
     let home = context.home()?;
@@ -169,7 +185,8 @@ fn import(context: &Context, file: &Path) -> Outcome {
         software: env!("CARGO_PKG_VERSION"),
         durability: Durability::Full,
     };
-    let mut ledger = SqliteLedger::open(&home.ledger(), &options).map_err(|why| open_error(&why))?;
+    let mut ledger =
+        SqliteLedger::open(&home.ledger(), &options).map_err(|why| open_error(&why))?;
     let imported = ledger
         .import(&mut BufReader::new(input), &stream::is_known, &mut stream::refold)
         .map_err(|why| import_error(&why))?;
@@ -186,7 +203,8 @@ fn import_error(why: &ImportError) -> ApiError {
         ImportError::Line(_) | ImportError::Fold { .. } => Code::BadRequest,
         ImportError::Storage(_) => Code::Storage,
     };
-    chain(code, "nothing was imported", why).next("PROVOST_HOME=EMPTY_DIRECTORY provost ledger import FILE")
+    chain(code, "nothing was imported", why)
+        .next("PROVOST_HOME=EMPTY_DIRECTORY provost ledger import FILE")
 }
 
 fn backup(context: &Context, to: &Path) -> Outcome {
@@ -204,11 +222,16 @@ fn backup(context: &Context, to: &Path) -> Outcome {
 
 fn archive(context: &Context, args: &ArchiveArgs) -> Outcome {
     let body = json!({"older_than_ms": args.older_than, "apply": args.apply});
-    let reply: Value = context.daemon()?.post("/v1/ledger/archive", &body, &args.key.get(context))?;
+    let reply: Value =
+        context.daemon()?.post("/v1/ledger/archive", &body, &args.key.get(context))?;
     let count = |name: &str| reply.get(name).and_then(Value::as_u64).unwrap_or(0);
     let verb = if args.apply { "archived" } else { "would archive" };
     let text = format!("{verb} {} streams, {} records", count("streams"), count("records"));
-    let next: &[&str] = if args.apply { &["provost ledger verify"] } else { &["provost ledger archive --older-than AGE --apply"] };
+    let next: &[&str] = if args.apply {
+        &["provost ledger verify"]
+    } else {
+        &["provost ledger archive --older-than AGE --apply"]
+    };
     done(context, reply, &text, next)
 }
 

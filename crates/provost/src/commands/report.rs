@@ -33,13 +33,17 @@ enum What {
     #[command(after_help = "Examples:\n  provost report needs-input --message 'Which database?'")]
     NeedsInput(ClaimArgs),
     /// The work is done
-    #[command(after_help = "Examples:\n  provost report completed\n  provost report completed --message 'see the branch'")]
+    #[command(
+        after_help = "Examples:\n  provost report completed\n  provost report completed --message 'see the branch'"
+    )]
     Completed(ClaimArgs),
     /// The work failed
     #[command(after_help = "Examples:\n  provost report failed --message 'the API is gone'")]
     Failed(ClaimArgs),
     /// Something about the work: a branch, a pull request or an artifact
-    #[command(after_help = "Examples:\n  provost report fact --branch fix/login\n  provost report fact --pr https://example.org/pull/7\n  provost report fact --artifact target/report.html")]
+    #[command(
+        after_help = "Examples:\n  provost report fact --branch fix/login\n  provost report fact --pr https://example.org/pull/7\n  provost report fact --artifact target/report.html"
+    )]
     Fact(FactArgs),
 }
 
@@ -119,7 +123,15 @@ fn fact(value: &FactValue) -> Result<ReportRequest, ApiError> {
 }
 
 fn nothing() -> ReportRequest {
-    ReportRequest { launch: None, token: None, session: None, claim: None, text: None, fact: None, value: None }
+    ReportRequest {
+        launch: None,
+        token: None,
+        session: None,
+        claim: None,
+        text: None,
+        fact: None,
+        value: None,
+    }
 }
 
 /// Says who speaks: the operator if a session is named, else the launch that this process belongs to.
@@ -144,9 +156,15 @@ fn tell(context: &Context, request: &ReportRequest, key: &str) -> Result<ReportR
 
 /// Writes the report down where the next daemon finds it, as nobody answers or the agent's sandbox lets
 /// it connect to nothing.
-fn drop_it(context: &Context, request: &ReportRequest, key: &str, unreachable: ApiError) -> Outcome {
+fn drop_it(
+    context: &Context,
+    request: &ReportRequest,
+    key: &str,
+    unreachable: ApiError,
+) -> Outcome {
     let launch = request.launch.as_deref().unwrap_or_default();
-    let id: LaunchId = launch.parse().map_err(|why: BadId| usage(format!("PROVOST_LAUNCH: {why}")))?;
+    let id: LaunchId =
+        launch.parse().map_err(|why: BadId| usage(format!("PROVOST_LAUNCH: {why}")))?;
     let dir = context.trusted_home()?.launch(&id.to_string());
     if !dir.is_dir() {
         return Err(unreachable.into());

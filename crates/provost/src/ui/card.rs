@@ -35,7 +35,8 @@ pub(crate) fn why(paint: Paint, now_ms: i64, reply: &WhyReply) -> Vec<String> {
     let mut lines = vec![format!("{} {rule}", paint.paint(tone, &state))];
     for fact in &reply.facts {
         let at = fact.at.map(|at| format!(", {} ago", age(now_ms, at))).unwrap_or_default();
-        let detail = fact.detail.as_deref().map(|detail| format!(" · {}", clip(&clean(detail), TEXT_WIDTH)));
+        let detail =
+            fact.detail.as_deref().map(|detail| format!(" · {}", clip(&clean(detail), TEXT_WIDTH)));
         let source = format!("({}{at})", clean(&fact.source));
         lines.push(format!(
             "  {:<13}{:<12} {}{}",
@@ -45,7 +46,9 @@ pub(crate) fn why(paint: Paint, now_ms: i64, reply: &WhyReply) -> Vec<String> {
             detail.unwrap_or_default()
         ));
     }
-    lines.extend(reply.next_deadline.as_ref().map(|next| format!("  {:<13}{}", "by itself", clean(next))));
+    lines.extend(
+        reply.next_deadline.as_ref().map(|next| format!("  {:<13}{}", "by itself", clean(next))),
+    );
     lines
 }
 
@@ -56,7 +59,8 @@ pub(crate) fn overview(paint: Paint, now_ms: i64, rows: &[SessionRow]) -> Vec<St
     }
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     rows.iter().for_each(|row| *counts.entry(row.state.as_str()).or_default() += 1);
-    let counts: Vec<_> = counts.iter().map(|(state, count)| format!("{count} {}", clean(state))).collect();
+    let counts: Vec<_> =
+        counts.iter().map(|(state, count)| format!("{count} {}", clean(state))).collect();
     let mut lines = vec![counts.join(" · ")];
     let live: Vec<_> = rows.iter().filter(|row| !row.terminal).cloned().collect();
     if !live.is_empty() {
@@ -81,7 +85,8 @@ struct Card {
 impl Card {
     fn head(&mut self, row: &SessionRow) {
         let name = self.paint.paint(Tone::Bold, &clean(&row.name));
-        let role = row.role.as_deref().map(|role| format!(" · {}", clean(role))).unwrap_or_default();
+        let role =
+            row.role.as_deref().map(|role| format!(" · {}", clean(role))).unwrap_or_default();
         self.lines.push(format!("{name}{role} · {}", clean(&row.id)));
     }
 
@@ -136,7 +141,10 @@ impl Card {
         };
         let detail = check.detail.as_deref().map(clean);
         let took = check.duration_ms.map(span);
-        let tree = check.tree.as_deref().map(|tree| format!("tree {}", clean(tree.get(..12).unwrap_or(tree))));
+        let tree = check
+            .tree
+            .as_deref()
+            .map(|tree| format!("tree {}", clean(tree.get(..12).unwrap_or(tree))));
         let warm = check.warm.map(|warm| if warm { "warm" } else { "cold" }.to_owned());
         let receipt: Vec<_> = [detail, took, tree, warm].into_iter().flatten().collect();
         let result = self.paint.paint(tone, &clean(&check.result));
@@ -182,7 +190,10 @@ impl Card {
         let unheard = row.messages.iter().filter(|message| message.fate != "delivered");
         for message in unheard {
             let reason = message.reason.as_deref().map(|reason| format!(": {reason}"));
-            self.text("message", &format!("{} {}{}", message.kind, message.fate, reason.unwrap_or_default()));
+            self.text(
+                "message",
+                &format!("{} {}{}", message.kind, message.fate, reason.unwrap_or_default()),
+            );
         }
         for late in &row.late_claims {
             let text = late.text.as_deref().map(|text| format!(": {text}")).unwrap_or_default();
@@ -242,18 +253,54 @@ mod tests {
             removed: false,
         };
         let row = SessionRow { worktree: Some(tree), ..failed() };
-        insta::assert_snapshot!(card(Paint::OFF, 61_000, &row).join("\n"), @"");
+        insta::assert_snapshot!(card(Paint::OFF, 61_000, &row).join("\n"), @"
+        fixer · 0199aa11-0000-7000-8000-0000deadbeef
+          state     failed (verification), sealed · rule X2, for 1m
+          flags     checks_failed
+          agent     command (command): make all
+          claim     completed by agent, 59s ago: all␊done
+          process   exit0, pid 42 (exit 0)
+          activity  exited
+          verified  failed
+          check 1   failed cargo test exit 101, 1m1s, tree 4b825dc642cb, warm
+          worktree  /home/u/w
+          branch    provost/deadbeef-fix
+          late      completed by agent: but I did it
+        ");
     }
 
     #[test]
     fn a_card_gives_a_command_for_each_request() {
-        insta::assert_snapshot!(card(Paint::OFF, 61_000, &asking()).join("\n"), @"");
+        insta::assert_snapshot!(card(Paint::OFF, 61_000, &asking()).join("\n"), @"
+        painter · 0199aa11-0000-7000-8000-0000deadbeef
+          state     needs input · rule L10, for 1m
+          agent     command (command): make all
+          claim     none
+          process   alive, pid 42
+          activity  active
+          waits     question: a colour, 1m
+                    Which␛[31m colour?
+                    one of: red | blue
+                    provost answer 0199aa11-0000-7000-8000-0000deadbeef.q1 --revision 2 TEXT
+          in        /src/app
+        ");
     }
 
     #[test]
     fn an_overview_counts_and_shows_what_waits() {
         let rows = [asking(), failed(), session("x", "working")];
-        insta::assert_snapshot!(overview(Paint::OFF, 61_000, &rows).join("\n"), @"");
+        insta::assert_snapshot!(overview(Paint::OFF, 61_000, &rows).join("\n"), @"
+        1 failed · 1 needs_input · 1 working
+
+        ID        NAME     STATE        AGENT    CHECKS  AGE  NOTE
+        deadbeef  painter  needs input  command  -       1m   question: a colour
+        deadbeef  x        working      command  -       1m
+
+          waits     question: a colour, 1m
+                    Which␛[31m colour?
+                    one of: red | blue
+                    provost answer 0199aa11-0000-7000-8000-0000deadbeef.q1 --revision 2 TEXT
+        ");
         assert_eq!(overview(Paint::OFF, 0, &[]), ["no sessions yet"]);
     }
 
@@ -273,6 +320,9 @@ mod tests {
             rule: "it claimed completion and ended, but the checks failed".to_owned(),
             next_deadline: None,
         };
-        insta::assert_snapshot!(why(Paint::OFF, 61_000, &reply).join("\n"), @"");
+        insta::assert_snapshot!(why(Paint::OFF, 61_000, &reply).join("\n"), @"
+        failed (verification) by rule X2: it claimed completion and ended, but the checks failed
+          process      exit0        (holder's wait status, 1m ago) · exit code 0, by itself
+        ");
     }
 }

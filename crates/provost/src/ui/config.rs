@@ -17,7 +17,11 @@ pub(crate) fn config_table(paint: Paint, entries: &[Entry]) -> Vec<String> {
     for entry in entries {
         let source = entry.source.to_string();
         let tone = if source == "default" { Tone::Dim } else { Tone::Plain };
-        table.row([(Tone::Bold, clean(&entry.key)), (Tone::Plain, value(&entry.value)), (tone, clean(&source))]);
+        table.row([
+            (Tone::Bold, clean(&entry.key)),
+            (Tone::Plain, value(&entry.value)),
+            (tone, clean(&source)),
+        ]);
         for hidden in &entry.shadowed {
             let source = format!("hidden: {}", hidden.source);
             table.row([

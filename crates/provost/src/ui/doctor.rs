@@ -29,11 +29,19 @@ impl Finding {
         Finding { what, level: Level::Ok, found: found.into(), fix: None }
     }
 
-    pub(crate) fn warn(what: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Self {
+    pub(crate) fn warn(
+        what: &'static str,
+        found: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Self {
         Finding { what, level: Level::Warn, found: found.into(), fix: Some(fix.into()) }
     }
 
-    pub(crate) fn fail(what: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Self {
+    pub(crate) fn fail(
+        what: &'static str,
+        found: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Self {
         Finding { what, level: Level::Fail, found: found.into(), fix: Some(fix.into()) }
     }
 }
@@ -49,7 +57,11 @@ pub(crate) fn finding_lines(paint: Paint, findings: &[Finding]) -> Vec<String> {
         };
         lines.push(format!("{mark}  {:<12} {}", finding.what, clean(&finding.found)));
         if let Some(fix) = &finding.fix {
-            lines.push(format!("      {:<12} {}", "", paint.paint(Tone::Dim, &format!("→ {}", clean(fix)))));
+            lines.push(format!(
+                "      {:<12} {}",
+                "",
+                paint.paint(Tone::Dim, &format!("→ {}", clean(fix)))
+            ));
         }
     }
     lines

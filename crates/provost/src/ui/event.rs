@@ -55,6 +55,6 @@ mod tests {
             data: json!({"text": "a\n\u{202e}b"}),
             state: Some("completed".to_owned()),
         };
-        insta::assert_snapshot!(event_line(Paint::OFF, &event), @"");
+        insta::assert_snapshot!(event_line(Paint::OFF, &event), @r#"     7 01:02:03.004Z deadbeef claim.made → completed {"text":"a\n<U+202E>b"}"#);
     }
 }

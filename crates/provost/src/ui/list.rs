@@ -227,6 +227,12 @@ pub(crate) mod tests {
         let hostile = session("evil\u{1b}]0;x\u{7}\u{202e}", "working");
         let done = SessionRow { terminal: true, ..session("done", "completed") };
         let rows = vec![done, hostile, failed(), asking()];
-        insta::assert_snapshot!(session_lines(Paint::OFF, 61_000, rows).join("\n"), @"");
+        insta::assert_snapshot!(session_lines(Paint::OFF, 61_000, rows).join("\n"), @"
+        ID        NAME                STATE                  AGENT    CHECKS  AGE  NOTE
+        deadbeef  painter             needs input            command  -       1m   question: a colour
+        deadbeef  fixer               failed (verification)  command  0/1     1m   late claim: completed
+        deadbeef  evil␛]0;x␇<U+202E>  working                command  -       1m
+        deadbeef  done                completed              command  -       1m
+        ");
     }
 }

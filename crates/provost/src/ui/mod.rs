@@ -96,7 +96,11 @@ impl Ui {
     }
 
     pub(crate) fn warn(&self, text: &str) {
-        self.talk(&format!("{} {}", self.talk_paint.paint(Tone::Warn, "warning:"), clean_block(text)));
+        self.talk(&format!(
+            "{} {}",
+            self.talk_paint.paint(Tone::Warn, "warning:"),
+            clean_block(text)
+        ));
     }
 
     /// Shows how a command failed and gives its exit code.
@@ -145,7 +149,8 @@ mod tests {
 
     #[test]
     fn an_error_says_what_and_what_next() {
-        let error = ApiError::new(Code::NotFound, "no session \"x\u{1b}[2J\"\nthere are two").next("provost ls");
+        let error = ApiError::new(Code::NotFound, "no session \"x\u{1b}[2J\"\nthere are two")
+            .next("provost ls");
         insta::assert_snapshot!(error_lines(Paint::OFF, &error).join("\n"), @r#"
         error: no session "x␛[2J"
           there are two

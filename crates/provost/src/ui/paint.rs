@@ -70,7 +70,8 @@ mod tests {
 
     #[test]
     fn colours_need_a_terminal_or_a_wish() {
-        let on = |configured, no_color, terminal| Paint::by(Wish { configured, no_color, terminal }).on;
+        let on =
+            |configured, no_color, terminal| Paint::by(Wish { configured, no_color, terminal }).on;
         assert!(on(Color::Auto, false, true));
         assert!(!on(Color::Auto, true, true));
         assert!(!on(Color::Auto, false, false));

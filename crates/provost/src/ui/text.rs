@@ -94,7 +94,8 @@ mod tests {
         insta::assert_snapshot!(clean("a\u{1b}[31m\u{7}\r\n\tb\u{7f}"), @"a␛[31m␇␍␊␉b␡");
         insta::assert_snapshot!(clean("x\u{202e}y\u{9b}z\u{2066}\u{200b}"), @"x<U+202E>y<U+009B>z<U+2066><U+200B>");
         assert_eq!(clean_block("a\n\tb\u{1b}"), "a\n\tb␛");
-        let hostile: String = ('\0'..='\u{ffff}').filter(|c| clean(&c.to_string()).contains(*c)).collect();
+        let hostile: String =
+            ('\0'..='\u{ffff}').filter(|c| clean(&c.to_string()).contains(*c)).collect();
         assert!(!hostile.chars().any(char::is_control));
     }
 

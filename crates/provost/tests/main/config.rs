@@ -8,7 +8,8 @@ fn every_value_says_where_it_came_from() {
     world.git(&["init", "-q"]);
     world.write("user/.config/provost/provost.toml", "[session]\nsettle = \"5s\"\nrework = 1\n");
     world.write("work/provost.toml", "[session]\nsettle = \"1s\"\n");
-    let ran = world.run_with(&["config", "show", "--json"], &[("PROVOST_SESSION_STALE_AFTER", "9s")]);
+    let ran =
+        world.run_with(&["config", "show", "--json"], &[("PROVOST_SESSION_STALE_AFTER", "9s")]);
     assert_eq!(ran.code, 0, "{ran:?}");
     let value = ran.json();
     assert_eq!(value["ok"], true);
@@ -24,8 +25,12 @@ fn every_value_says_where_it_came_from() {
     assert_eq!(entry("session.stale_after")["source"]["variable"], "PROVOST_SESSION_STALE_AFTER");
     assert_eq!(entry("session.drain")["source"]["layer"], "default");
     let people = world.run(&["config", "show"]);
-    let settle: Vec<_> = people.out.lines().skip_while(|line| !line.starts_with("session.settle")).take(2).collect();
-    assert!(settle[0].contains("provost.toml:2:") && settle[1].contains("hidden: user"), "{settle:?}");
+    let settle: Vec<_> =
+        people.out.lines().skip_while(|line| !line.starts_with("session.settle")).take(2).collect();
+    assert!(
+        settle[0].contains("provost.toml:2:") && settle[1].contains("hidden: user"),
+        "{settle:?}"
+    );
 }
 
 #[test]
@@ -34,7 +39,11 @@ fn a_mistake_is_reported_with_its_place_and_what_was_meant() {
     world.write("user/.config/provost/provost.toml", "[sesion]\nsettle = \"5s\"\n");
     let ran = world.run(&["config", "show"]);
     assert_eq!(ran.code, 2);
-    assert!(ran.err.contains("provost.toml:1:") && ran.err.contains("did you mean \"session\"?"), "{}", ran.err);
+    assert!(
+        ran.err.contains("provost.toml:1:") && ran.err.contains("did you mean \"session.settle\"?"),
+        "{}",
+        ran.err
+    );
     let spawned = world.run(&["spawn", "--json", "--", "true"]);
     assert!(spawned.json_error("bad_request").contains("session"));
     world.assert_untouched();
@@ -42,7 +51,8 @@ fn a_mistake_is_reported_with_its_place_and_what_was_meant() {
 
 #[test]
 fn the_schema_is_json() {
-    let schema: serde_json::Value = serde_json::from_str(&World::new().run(&["config", "schema"]).out).unwrap();
+    let schema: serde_json::Value =
+        serde_json::from_str(&World::new().run(&["config", "schema"]).out).unwrap();
     assert!(schema["properties"]["session"].is_object());
 }
 
@@ -65,7 +75,9 @@ fn what_would_have_no_effect_is_refused() {
         "user/.config/provost/provost.toml",
         "[agents.plain]\ncommand = [\"true\"]\n[agents.talks]\ndriver = \"jsonl\"\ncommand = [\"true\"]\n[agents.renames]\ncommand = [\"true\"]\nenv.FOO = \"$BAR\"\n[agents.leaks]\ncommand = [\"true\"]\nenv.MY_TOKEN = \"abc\"\n",
     );
-    let message = |arguments: &[&str]| world.run(&[&["spawn", "--json"], arguments].concat()).json_error("bad_request");
+    let message = |arguments: &[&str]| {
+        world.run(&[&["spawn", "--json"], arguments].concat()).json_error("bad_request")
+    };
     assert!(message(&["--agent", "plain", "do it"]).contains("standard input is closed"));
     assert!(message(&["--agent", "talks", "--stdin", "do it"]).contains("--stdin"));
     assert!(message(&["--agent", "renames"]).contains("under its own name"));

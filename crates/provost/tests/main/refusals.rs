@@ -40,7 +40,7 @@ fn a_prefix_that_branches_cannot_have_is_refused() {
     let world = World::new();
     world.git(&["init", "-q"]);
     world.git(&["commit", "-q", "--allow-empty", "-m", "first"]);
-    world.write("user/.config/provost/provost.toml", "[worktree]\nbranch_prefix = \"main\"\n");
+    world.write("user/.config/provost/provost.toml", "[worktree]\nbranch_prefix = \"x.lock\"\n");
     assert!(refused(&world, &["--worktree"]).contains("branch_prefix"));
 }
 
@@ -56,7 +56,9 @@ fn a_home_that_others_may_change_is_refused() {
     let world = World::new();
     fs::create_dir(world.home()).unwrap();
     fs::set_permissions(world.home(), fs::Permissions::from_mode(0o777)).unwrap();
-    for arguments in [&["ls", "--json"][..], &["ledger", "verify", "--json"], &["daemon", "status", "--json"]] {
+    for arguments in
+        [&["ls", "--json"][..], &["ledger", "verify", "--json"], &["daemon", "status", "--json"]]
+    {
         let ran = world.run(arguments);
         assert_eq!(ran.code, 4, "{ran:?}");
         assert!(ran.json_error("refused").contains("others"));
@@ -82,7 +84,10 @@ fn a_home_that_cannot_be_made_is_a_clear_error() {
 #[test]
 fn reading_starts_no_daemon_and_makes_no_home() {
     let world = World::new();
-    assert_eq!(world.run(&["ledger", "verify", "--json"]).json_error("not_found").is_empty(), false);
+    assert_eq!(
+        world.run(&["ledger", "verify", "--json"]).json_error("not_found").is_empty(),
+        false
+    );
     assert_eq!(world.run(&["daemon", "status", "--json"]).code, 6);
     assert_eq!(world.run(&["daemon", "stop", "--json"]).json()["running"], false);
     let path = world.run(&["ledger", "path"]);
@@ -134,7 +139,10 @@ fn the_doctor_says_what_to_do() {
     let value = ran.json();
     let findings = value["findings"].as_array().unwrap();
     let found = |what: &str| findings.iter().find(|finding| finding["what"] == what).unwrap();
-    for what in ["home", "disk", "storage", "socket", "ledger", "daemon", "config", "git", "tmux", "strace", "boot id"] {
+    for what in [
+        "home", "disk", "storage", "socket", "ledger", "daemon", "config", "git", "tmux", "strace",
+        "boot id",
+    ] {
         assert!(found(what)["level"].is_string(), "{what}");
     }
     assert_eq!(found("provost")["level"], "warn");
@@ -149,10 +157,17 @@ fn the_doctor_says_what_to_do() {
 #[test]
 fn the_doctor_finds_provost_on_the_path() {
     let world = World::new();
-    let bin = std::path::Path::new(env!("CARGO_BIN_EXE_provost")).parent().unwrap().display().to_string();
+    let bin =
+        std::path::Path::new(env!("CARGO_BIN_EXE_provost")).parent().unwrap().display().to_string();
     let path = format!("{bin}:/usr/bin:/bin");
     let ran = world.run_with(&["doctor", "--json"], &[("PATH", &path)]);
     let value = ran.json();
-    let found = value["findings"].as_array().unwrap().iter().find(|finding| finding["what"] == "provost").unwrap().clone();
+    let found = value["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|finding| finding["what"] == "provost")
+        .unwrap()
+        .clone();
     assert_eq!(found["level"], "ok", "{found}");
 }

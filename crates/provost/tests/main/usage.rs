@@ -3,11 +3,37 @@
 use crate::kit::World;
 
 const COMMANDS: &[&[&str]] = &[
-    &["spawn"], &["ls"], &["status"], &["logs"], &["events"], &["send"], &["answer"], &["stop"], &["cancel"],
-    &["resolve"], &["limit"], &["report"], &["report", "completed"], &["report", "fact"], &["gc"], &["doctor"],
-    &["config"], &["config", "show"], &["config", "schema"], &["completions"], &["ledger"], &["ledger", "verify"],
-    &["ledger", "export"], &["ledger", "import"], &["ledger", "backup"], &["ledger", "archive"],
-    &["ledger", "path"], &["daemon"], &["daemon", "run"], &["daemon", "stop"], &["daemon", "status"],
+    &["spawn"],
+    &["ls"],
+    &["status"],
+    &["logs"],
+    &["events"],
+    &["send"],
+    &["answer"],
+    &["stop"],
+    &["cancel"],
+    &["resolve"],
+    &["limit"],
+    &["report"],
+    &["report", "completed"],
+    &["report", "fact"],
+    &["gc"],
+    &["doctor"],
+    &["config"],
+    &["config", "show"],
+    &["config", "schema"],
+    &["completions"],
+    &["ledger"],
+    &["ledger", "verify"],
+    &["ledger", "export"],
+    &["ledger", "import"],
+    &["ledger", "backup"],
+    &["ledger", "archive"],
+    &["ledger", "path"],
+    &["daemon"],
+    &["daemon", "run"],
+    &["daemon", "stop"],
+    &["daemon", "status"],
 ];
 
 #[test]
@@ -29,7 +55,11 @@ fn the_exit_codes_have_a_topic() {
     assert_eq!((topic.code, command.code), (0, 0));
     for code in 0..=6 {
         assert!(topic.out.contains(&format!("\n{code}  ")), "{}", topic.out);
-        assert!(command.out.lines().any(|line| line.starts_with(&format!("{code}  "))), "{}", command.out);
+        assert!(
+            command.out.lines().any(|line| line.starts_with(&format!("{code}  "))),
+            "{}",
+            command.out
+        );
     }
     assert_eq!(world.run(&["exit-codes", "--json"]).json()["exit_codes"][2]["code"], 2);
 }
@@ -38,12 +68,25 @@ fn the_exit_codes_have_a_topic() {
 fn bad_usage_is_exit_2_for_people_and_programs() {
     let world = World::new();
     let wrong: &[&[&str]] = &[
-        &[], &["nonsense"], &["ls", "--state", "wroking"], &["ls", "--limit", "0"], &["resolve", "x"],
-        &["resolve", "x", "--as", "succeeded", "--because", "y"], &["report"], &["report", "fact"],
-        &["report", "fact", "--branch", "a", "--pr", "b"], &["status", "--why"], &["limit", "x", "--output", "much"],
-        &["gc", "--older-than", "soon"], &["spawn"], &["spawn", "instruction only"], &["send", "x", "  "],
-        &["spawn", "--env", "API_TOKEN=x", "--", "true"], &["spawn", "--name", "a\u{1b}b", "--", "true"],
-        &["stop", "x", "--key", "a b"], &["logs", "x", "--check", "1", "-f"],
+        &[],
+        &["nonsense"],
+        &["ls", "--state", "wroking"],
+        &["ls", "--limit", "0"],
+        &["resolve", "x"],
+        &["resolve", "x", "--as", "succeeded", "--because", "y"],
+        &["report"],
+        &["report", "fact"],
+        &["report", "fact", "--branch", "a", "--pr", "b"],
+        &["status", "--why"],
+        &["limit", "x", "--output", "much"],
+        &["gc", "--older-than", "soon"],
+        &["spawn"],
+        &["spawn", "instruction only"],
+        &["send", "x", "  "],
+        &["spawn", "--env", "API_TOKEN=x", "--", "true"],
+        &["spawn", "--name", "a\u{1b}b", "--", "true"],
+        &["stop", "x", "--key", "a b"],
+        &["logs", "x", "--check", "1", "-f"],
     ];
     for arguments in wrong {
         let people = world.run(arguments);

@@ -5,7 +5,11 @@ use provost_config::Resolved;
 
 use crate::{daemon, environment::Environment, home::Home, ui::Finding};
 
-pub(super) fn examine(home: &Home, config: Option<&Resolved>, environment: &Environment) -> Vec<Finding> {
+pub(super) fn examine(
+    home: &Home,
+    config: Option<&Resolved>,
+    environment: &Environment,
+) -> Vec<Finding> {
     let info = daemon::connect_only(home).and_then(|client| client.get::<DaemonInfo>("/v1/daemon"));
     let mut findings = vec![running(&info)];
     let there = match &info {
@@ -20,12 +24,25 @@ fn running(info: &Result<DaemonInfo, ApiError>) -> Finding {
     match info {
         Ok(info) if info.protocol != PROTOCOL => Finding::fail(
             "daemon",
-            format!("version {} speaks protocol {}, this program {PROTOCOL}", info.version, info.protocol),
+            format!(
+                "version {} speaks protocol {}, this program {PROTOCOL}",
+                info.version, info.protocol
+            ),
             "provost daemon stop",
         ),
         Ok(info) => match &info.read_only {
-            Some(why) => Finding::fail("daemon", format!("nothing can be changed: {why}"), "use a newer provost"),
-            None => Finding::ok("daemon", format!("runs, pid {}, version {}, protocol {}", info.pid, info.version, info.protocol)),
+            Some(why) => Finding::fail(
+                "daemon",
+                format!("nothing can be changed: {why}"),
+                "use a newer provost",
+            ),
+            None => Finding::ok(
+                "daemon",
+                format!(
+                    "runs, pid {}, version {}, protocol {}",
+                    info.pid, info.version, info.protocol
+                ),
+            ),
         },
         Err(error) if error.code == Code::Unreachable => {
             Finding::ok("daemon", "does not run; the first command that needs it starts it")
@@ -36,7 +53,10 @@ fn running(info: &Result<DaemonInfo, ApiError>) -> Finding {
 
 /// Variables are passed on from the daemon's environment, so they must be there.
 fn passed(config: &Resolved, there: &[String]) -> Finding {
-    let wanted = config.agents.iter().flat_map(|(agent, keys)| keys.pass_env.iter().map(move |name| (agent, name)));
+    let wanted = config
+        .agents
+        .iter()
+        .flat_map(|(agent, keys)| keys.pass_env.iter().map(move |name| (agent, name)));
     let missing: Vec<String> = wanted
         .filter(|(_, name)| !name.ends_with('*') && !there.iter().any(|have| have == name))
         .map(|(agent, name)| format!("{name} (for {agent})"))

@@ -35,9 +35,13 @@ pub(super) fn examine(home: &Home) -> Vec<Finding> {
 fn ownership(home: &Home) -> Finding {
     let path = home.path.display().to_string();
     let found = match home.look() {
-        Ok(None) => return Finding::ok("home", format!("{path} will be made by the first command")),
+        Ok(None) => {
+            return Finding::ok("home", format!("{path} will be made by the first command"));
+        }
         Ok(Some(found)) => found,
-        Err(error) => return Finding::fail("home", error.message, "check the directories above it"),
+        Err(error) => {
+            return Finding::fail("home", error.message, "check the directories above it");
+        }
     };
     if let Err(error) = home.prepare() {
         let fix = error.next.first().cloned().unwrap_or_default();
@@ -45,13 +49,21 @@ fn ownership(home: &Home) -> Finding {
     }
     match found.mode() & 0o077 {
         0 => Finding::ok("home", format!("{path} is yours alone")),
-        _ => Finding::warn("home", format!("{path} can be read by others (mode {:03o})", found.mode() & 0o777), format!("chmod 700 {path}")),
+        _ => Finding::warn(
+            "home",
+            format!("{path} can be read by others (mode {:03o})", found.mode() & 0o777),
+            format!("chmod 700 {path}"),
+        ),
     }
 }
 
 fn room(there: &Path) -> Finding {
     match rustix::fs::statvfs(there) {
-        Err(why) => Finding::warn("disk", format!("cannot look at its room: {why}"), "check the file system"),
+        Err(why) => Finding::warn(
+            "disk",
+            format!("cannot look at its room: {why}"),
+            "check the file system",
+        ),
         Ok(disk) => {
             let free = disk.f_bavail.saturating_mul(disk.f_frsize);
             let text = format!("{} free", size(free));
@@ -66,13 +78,22 @@ fn room(there: &Path) -> Finding {
 
 /// Nothing that lies in memory or among temporary files survives as long as a ledger should.
 fn storage(home: &Home, there: &Path) -> Finding {
-    let tmpfs = rustix::fs::statfs(there).is_ok_and(|found| i64::try_from(found.f_type) == Ok(TMPFS));
+    let tmpfs =
+        rustix::fs::statfs(there).is_ok_and(|found| i64::try_from(found.f_type) == Ok(TMPFS));
     if tmpfs {
-        return Finding::warn("storage", "the home is on tmpfs and is lost with the machine", "export PROVOST_HOME=DIRECTORY on a disk");
+        return Finding::warn(
+            "storage",
+            "the home is on tmpfs and is lost with the machine",
+            "export PROVOST_HOME=DIRECTORY on a disk",
+        );
     }
     let cleaned = ["/tmp", "/var/tmp"].iter().any(|dir| home.path.starts_with(dir));
     match cleaned {
-        true => Finding::warn("storage", "the home is among temporary files, which are cleaned", "export PROVOST_HOME=DIRECTORY elsewhere"),
+        true => Finding::warn(
+            "storage",
+            "the home is among temporary files, which are cleaned",
+            "export PROVOST_HOME=DIRECTORY elsewhere",
+        ),
         false => Finding::ok("storage", "on a disk"),
     }
 }

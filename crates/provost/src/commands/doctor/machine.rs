@@ -7,8 +7,17 @@ use provost_holder::identity::boot_id;
 use crate::{environment::Environment, ui::Finding};
 
 /// First processes that reap orphans.
-const INITS: [&str; 9] =
-    ["systemd", "init", "tini", "dumb-init", "docker-init", "s6-svscan", "runit", "catatonit", "podman-init"];
+const INITS: [&str; 9] = [
+    "systemd",
+    "init",
+    "tini",
+    "dumb-init",
+    "docker-init",
+    "s6-svscan",
+    "runit",
+    "catatonit",
+    "podman-init",
+];
 
 pub(super) fn examine(environment: &Environment) -> Vec<Finding> {
     let mut findings = vec![boot(), init()];
@@ -22,7 +31,9 @@ pub(super) fn examine(environment: &Environment) -> Vec<Finding> {
 fn boot() -> Finding {
     match boot_id() {
         Ok(_) => Finding::ok("boot id", "can be read"),
-        Err(why) => Finding::fail("boot id", format!("cannot be read: {why}"), "make /proc readable"),
+        Err(why) => {
+            Finding::fail("boot id", format!("cannot be read: {why}"), "make /proc readable")
+        }
     }
 }
 
@@ -40,7 +51,8 @@ fn init() -> Finding {
 
 fn lingering(user: &str) -> Finding {
     let lingers = !user.is_empty() && Path::new("/var/lib/systemd/linger").join(user).exists();
-    let kills = fs::read_to_string("/etc/systemd/logind.conf").is_ok_and(|text| kills_processes(&text));
+    let kills =
+        fs::read_to_string("/etc/systemd/logind.conf").is_ok_and(|text| kills_processes(&text));
     match (lingers, kills) {
         (true, _) => Finding::ok("logout", "agents go on when you log out: lingering is on"),
         (false, true) => Finding::warn(
@@ -48,12 +60,18 @@ fn lingering(user: &str) -> Finding {
             "KillUserProcesses is on, so agents are ended when you log out",
             "loginctl enable-linger",
         ),
-        (false, false) => Finding::ok("logout", "agents go on when you log out; loginctl enable-linger makes sure"),
+        (false, false) => Finding::ok(
+            "logout",
+            "agents go on when you log out; loginctl enable-linger makes sure",
+        ),
     }
 }
 
 fn kills_processes(logind: &str) -> bool {
-    let last = logind.lines().filter_map(|line| line.trim().strip_prefix("KillUserProcesses=")).next_back();
+    let last = logind
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("KillUserProcesses="))
+        .next_back();
     last.is_some_and(|value| matches!(value.trim(), "yes" | "true" | "on" | "1"))
 }
 

@@ -19,7 +19,9 @@ use crate::{
 
 /// Look for what keeps Provost from working well, and say what to do about it
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  provost doctor\n  provost doctor --json | jq '.findings[] | select(.level != \"ok\")'")]
+#[command(
+    after_help = "Examples:\n  provost doctor\n  provost doctor --json | jq '.findings[] | select(.level != \"ok\")'"
+)]
 pub(crate) struct DoctorArgs {}
 
 pub(crate) fn run(context: &Context, _args: &DoctorArgs) -> Outcome {
@@ -28,7 +30,11 @@ pub(crate) fn run(context: &Context, _args: &DoctorArgs) -> Outcome {
     if context.ui.json {
         let mut value = json!({"ok": !failed, "findings": findings});
         if failed {
-            let what: Vec<_> = findings.iter().filter(|found| found.level == Level::Fail).map(|found| found.what).collect();
+            let what: Vec<_> = findings
+                .iter()
+                .filter(|found| found.level == Level::Fail)
+                .map(|found| found.what)
+                .collect();
             value["error"] = json!({"code": "failed", "message": format!("not in order: {}", what.join(", ")), "next": []});
         }
         context.ui.result(value, &[])?;
@@ -39,10 +45,15 @@ pub(crate) fn run(context: &Context, _args: &DoctorArgs) -> Outcome {
 }
 
 fn examine(context: &Context) -> Vec<Finding> {
-    let config = context.environment.here().and_then(|cwd| settings::load(&context.environment, &cwd, Vec::new()));
+    let config = context
+        .environment
+        .here()
+        .and_then(|cwd| settings::load(&context.environment, &cwd, Vec::new()));
     let mut findings = Vec::new();
     match context.home() {
-        Err(error) => findings.push(Finding::fail("home", error.message, "export PROVOST_HOME=DIRECTORY")),
+        Err(error) => {
+            findings.push(Finding::fail("home", error.message, "export PROVOST_HOME=DIRECTORY"))
+        }
         Ok(home) => {
             findings.extend(home::examine(&home));
             findings.extend(daemon::examine(&home, config.as_ref().ok(), &context.environment));
@@ -50,7 +61,9 @@ fn examine(context: &Context) -> Vec<Finding> {
     }
     findings.push(match &config {
         Ok(_) => Finding::ok("config", "can be read"),
-        Err(error) => Finding::fail("config", error.message.clone(), "correct it; provost config schema"),
+        Err(error) => {
+            Finding::fail("config", error.message.clone(), "correct it; provost config schema")
+        }
     });
     findings.extend(path::examine(&context.environment, config.as_ref().ok()));
     findings.extend(machine::examine(&context.environment));

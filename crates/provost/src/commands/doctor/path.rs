@@ -19,13 +19,17 @@ pub(super) fn examine(environment: &Environment, config: Option<&Resolved>) -> V
 /// Finds a program as a shell would.
 fn find(program: &str, path: &str) -> Option<PathBuf> {
     let candidates = std::env::split_paths(path).map(|dir| dir.join(program));
-    candidates.into_iter().find(|file| file.is_file() && rustix::fs::access(file, Access::EXEC_OK).is_ok())
+    candidates
+        .into_iter()
+        .find(|file| file.is_file() && rustix::fs::access(file, Access::EXEC_OK).is_ok())
 }
 
 fn git(path: &str) -> Finding {
     match find("git", path) {
         Some(file) => Finding::ok("git", file.display().to_string()),
-        None => Finding::fail("git", "not found on PATH; checks and worktrees need it", "install git"),
+        None => {
+            Finding::fail("git", "not found on PATH; checks and worktrees need it", "install git")
+        }
     }
 }
 
@@ -45,8 +49,14 @@ fn provost(what: &'static str, whose: &str, path: &str) -> Finding {
     };
     match find("provost", path) {
         None => Finding::warn(what, format!("provost is not found on {whose}"), fix),
-        Some(file) if same(&file, own.as_deref()) => Finding::ok(what, format!("{} is found on {whose}", file.display())),
-        Some(file) => Finding::warn(what, format!("{} on {whose} is another provost than this one", file.display()), fix),
+        Some(file) if same(&file, own.as_deref()) => {
+            Finding::ok(what, format!("{} is found on {whose}", file.display()))
+        }
+        Some(file) => Finding::warn(
+            what,
+            format!("{} on {whose} is another provost than this one", file.display()),
+            fix,
+        ),
     }
 }
 
@@ -58,7 +68,9 @@ fn same(file: &Path, own: Option<&Path>) -> bool {
 /// An agent may be configured with a PATH of its own.
 fn overridden(config: &Resolved) -> Vec<Finding> {
     let own_path = |(name, agent): (&String, &provost_config::Agent)| match agent.env.get("PATH") {
-        Some(Variable::Literal(path)) => Some(provost("agent PATH", &format!("the PATH of agent {name}"), path)),
+        Some(Variable::Literal(path)) => {
+            Some(provost("agent PATH", &format!("the PATH of agent {name}"), path))
+        }
         Some(Variable::Reference(_)) | None => None,
     };
     config.agents.iter().filter_map(own_path).collect()

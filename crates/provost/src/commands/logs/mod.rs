@@ -84,14 +84,18 @@ impl Logs<'_> {
     fn check(&mut self, row: &SessionRow, no: usize) -> Result<(), Error> {
         let id = ui::short(&row.id);
         let check = no.checked_sub(1).and_then(|at| row.checks.get(at)).ok_or_else(|| {
-            let message = format!("session {id} has {} checks, and no check {no}", row.checks.len());
+            let message =
+                format!("session {id} has {} checks, and no check {no}", row.checks.len());
             ApiError::new(Code::NotFound, message).next(format!("provost status {id}"))
         })?;
-        let output = check.output.as_deref().filter(|output| is_below(output)).ok_or_else(|| {
-            let message = format!("check {no} of session {id} has no output yet: it is {}", check.result);
-            ApiError::new(Code::Refused, message).next(format!("provost status {id}"))
-        })?;
-        let mut source = Source::new(&journal_dir(self.home.path.join(output)), format!("check{no}"));
+        let output =
+            check.output.as_deref().filter(|output| is_below(output)).ok_or_else(|| {
+                let message =
+                    format!("check {no} of session {id} has no output yet: it is {}", check.result);
+                ApiError::new(Code::Refused, message).next(format!("provost status {id}"))
+            })?;
+        let mut source =
+            Source::new(&journal_dir(self.home.path.join(output)), format!("check{no}"));
         self.drain(&mut source)?;
         self.shown.flush(&self.context.ui)
     }
@@ -108,7 +112,12 @@ impl Logs<'_> {
         }
         let id = ui::short(&row.id);
         let follow = (!row.terminal).then(|| format!("provost logs {id} -f"));
-        self.context.ui.next(&[Some(format!("provost status {id}")), follow].into_iter().flatten().collect::<Vec<_>>());
+        self.context.ui.next(
+            &[Some(format!("provost status {id}")), follow]
+                .into_iter()
+                .flatten()
+                .collect::<Vec<_>>(),
+        );
         Ok(())
     }
 
@@ -179,7 +188,11 @@ fn begun(row: &SessionRow, at: usize) -> bool {
 
 /// The output may be named by its directory or by the journal in it.
 fn journal_dir(path: PathBuf) -> PathBuf {
-    if path.file_name().is_some_and(|name| name == "journal") { path.with_file_name("") } else { path }
+    if path.file_name().is_some_and(|name| name == "journal") {
+        path.with_file_name("")
+    } else {
+        path
+    }
 }
 
 fn is_below(output: &str) -> bool {

@@ -50,7 +50,12 @@ impl Shown {
         Shown { channels, style, partial: BTreeMap::new() }
     }
 
-    pub(super) fn frame(&mut self, ui: &Ui, source: &mut Source, frame: &Frame) -> Result<(), Error> {
+    pub(super) fn frame(
+        &mut self,
+        ui: &Ui,
+        source: &mut Source,
+        frame: &Frame,
+    ) -> Result<(), Error> {
         if !self.wants(frame.channel) {
             return Ok(());
         }
@@ -103,7 +108,14 @@ impl Shown {
         Ok(())
     }
 
-    fn print(&self, ui: &Ui, channel: Channel, at_ms: Option<i64>, label: &str, text: &str) -> Result<(), Error> {
+    fn print(
+        &self,
+        ui: &Ui,
+        channel: Channel,
+        at_ms: Option<i64>,
+        label: &str,
+        text: &str,
+    ) -> Result<(), Error> {
         match self.style {
             Style::Json => ui.value(&json!({
                 "at_ms": at_ms, "channel": word(channel), "text": text, "launch": label,

@@ -81,7 +81,11 @@ fn open(journal: &Path) -> Result<Option<Reader>, ApiError> {
     match Reader::open(journal, 0) {
         Ok(Opened::At(reader)) => Ok(Some(reader)),
         Ok(Opened::Lost { .. }) => Ok(None),
-        Err(provost_holder::journal::Error::Io(why)) if why.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(provost_holder::journal::Error::Io(why))
+            if why.kind() == std::io::ErrorKind::NotFound =>
+        {
+            Ok(None)
+        }
         Err(why) => Err(chain(Code::Storage, "cannot open the output", &why)),
     }
 }
@@ -89,10 +93,15 @@ fn open(journal: &Path) -> Result<Option<Reader>, ApiError> {
 fn started(dir: &Path) -> Option<Started> {
     let held = match look(dir).ok()? {
         Looked::Alive { held } => Some(held),
-        Looked::Ended { held, .. } | Looked::HolderDied { held, .. } | Looked::OtherBoot { held, .. } => held,
+        Looked::Ended { held, .. }
+        | Looked::HolderDied { held, .. }
+        | Looked::OtherBoot { held, .. } => held,
         Looked::Absent | Looked::Starting { .. } => None,
     };
     held.and_then(|held: Held| {
-        Some(Started { wall_ms: held.started_wall_ms.try_into().ok()?, mono_ms: held.started_mono_ms })
+        Some(Started {
+            wall_ms: held.started_wall_ms.try_into().ok()?,
+            mono_ms: held.started_mono_ms,
+        })
     })
 }

@@ -96,7 +96,8 @@ pub(crate) fn run(context: &Context, args: &SpawnArgs) -> Outcome {
     let (mut spec, warnings) = spec::build(context, args, id)?;
     let client = context.daemon()?;
     expand(&client, &mut spec)?;
-    let spec = serde_json::to_value(&spec).map_err(|why| usage(format!("the session cannot be written down: {why}")))?;
+    let spec = serde_json::to_value(&spec)
+        .map_err(|why| usage(format!("the session cannot be written down: {why}")))?;
     let request = OpenRequest { id: Some(id.to_string()), spec };
     let mut reply: Value = client.post("/v1/sessions", &request, &args.key.get(context))?;
     if let Some(told) = reply.get_mut("warnings").and_then(Value::as_array_mut) {

@@ -44,7 +44,8 @@ pub(super) fn find(context: &Context, wanted: &Wanted<'_>) -> Result<Placed, Api
         return Ok(Placed { project: Some(top), work: Work::Plain });
     }
     project.commit().map_err(|why| unusable(&why, own))?;
-    let work = if own { worktree(context, wanted, &project)? } else { Work::InPlace { top: top.clone() } };
+    let work =
+        if own { worktree(context, wanted, &project)? } else { Work::InPlace { top: top.clone() } };
     Ok(Placed { project: Some(top), work })
 }
 
@@ -81,7 +82,9 @@ fn repository(context: &Context, cwd: &Path, needed: bool) -> Result<Option<Proj
     let found = Git::find(path.as_ref(), &home).map_err(project::Error::from);
     match found.and_then(|git| Project::find(&git, cwd)) {
         Ok(project) => Ok(Some(project)),
-        Err(why @ (project::Error::ForeignOwner(_) | project::Error::NoDirectory { .. })) => Err(unusable(&why, false)),
+        Err(why @ (project::Error::ForeignOwner(_) | project::Error::NoDirectory { .. })) => {
+            Err(unusable(&why, false))
+        }
         Err(why) if needed => Err(unusable(&why, true)),
         Err(_) => Ok(None),
     }
@@ -105,11 +108,18 @@ fn worktree(context: &Context, wanted: &Wanted<'_>, project: &Project) -> Result
     let slug = slug(wanted.about);
     let dash = if slug.is_empty() { "" } else { "-" };
     let branch = format!("{}/{}{dash}{slug}", config.branch_prefix, wanted.short);
-    let branch = BranchName::new(&branch)
-        .map_err(|why| chain(Code::BadRequest, "worktree.branch_prefix cannot be used", &why).next("provost config show"))?;
+    let branch = BranchName::new(&branch).map_err(|why| {
+        chain(Code::BadRequest, "worktree.branch_prefix cannot be used", &why)
+            .next("provost config show")
+    })?;
     let copy = config.copy.iter().map(|pattern| pattern.as_str().to_owned()).collect();
     let path = context.home()?.worktrees().join(directory(project)).join(wanted.short);
-    Ok(Work::Worktree { top: text(&project.top)?, path: text(&path)?, branch: branch.to_string(), copy })
+    Ok(Work::Worktree {
+        top: text(&project.top)?,
+        path: text(&path)?,
+        branch: branch.to_string(),
+        copy,
+    })
 }
 
 /// Names the directory of a project's worktrees: readable, and different for every repository.

@@ -35,7 +35,11 @@ const COMMAND: &str = "command";
 const MAX_NAMED: usize = 10;
 
 /// Builds the spec, with what is worth a warning.
-pub(super) fn build(context: &Context, args: &SpawnArgs, id: Uuid) -> Result<(Spec, Vec<String>), ApiError> {
+pub(super) fn build(
+    context: &Context,
+    args: &SpawnArgs,
+    id: Uuid,
+) -> Result<(Spec, Vec<String>), ApiError> {
     let cwd = directory(context, args)?;
     let config = settings::load(&context.environment, &cwd, flags(args))?;
     refuse_unused(&config)?;
@@ -61,7 +65,11 @@ pub(super) fn build(context: &Context, args: &SpawnArgs, id: Uuid) -> Result<(Sp
         setup,
         checks: config.verify.checks.iter().map(shell_line).collect(),
         keep: config.verify.keep.iter().map(|pattern| pattern.as_str().to_owned()).collect(),
-        empty_diff: if config.session.no_change_ok { EmptyDiff::Accepted } else { EmptyDiff::Refused },
+        empty_diff: if config.session.no_change_ok {
+            EmptyDiff::Accepted
+        } else {
+            EmptyDiff::Refused
+        },
         exit0: if config.session.exit0_is_done { Exit0::IsDone } else { Exit0::SaysNothing },
         afterwards: if args.keep { Afterwards::Park } else { Afterwards::Close },
         bounds: bounds(&config),
@@ -72,7 +80,8 @@ pub(super) fn build(context: &Context, args: &SpawnArgs, id: Uuid) -> Result<(Sp
 
 fn directory(context: &Context, args: &SpawnArgs) -> Result<PathBuf, ApiError> {
     let given = args.cwd.clone().map_or_else(|| context.environment.here(), Ok)?;
-    let found = std::fs::canonicalize(&given).map_err(|why| usage(format!("cannot work in {}: {why}", given.display())))?;
+    let found = std::fs::canonicalize(&given)
+        .map_err(|why| usage(format!("cannot work in {}: {why}", given.display())))?;
     match found.is_dir() {
         true => Ok(found),
         false => Err(usage(format!("cannot work in {}: it is not a directory", given.display()))),
@@ -81,9 +90,13 @@ fn directory(context: &Context, args: &SpawnArgs) -> Result<PathBuf, ApiError> {
 
 /// Flags are the highest layer of the configuration, so they are checked and explained as it is.
 fn flags(args: &SpawnArgs) -> Vec<Flag> {
-    let switch = |on: bool, flag: &str, key: &str, value: &str| on.then(|| flag_text(flag, key, value));
-    let text = |given: &Option<String>, flag: &str, key: &str| given.as_deref().map(|text| flag_text(flag, key, text));
-    let checks = (!args.check.is_empty()).then(|| flag_list("--check", "verify.checks", &args.check));
+    let switch =
+        |on: bool, flag: &str, key: &str, value: &str| on.then(|| flag_text(flag, key, value));
+    let text = |given: &Option<String>, flag: &str, key: &str| {
+        given.as_deref().map(|text| flag_text(flag, key, text))
+    };
+    let checks =
+        (!args.check.is_empty()).then(|| flag_list("--check", "verify.checks", &args.check));
     [
         switch(args.worktree, "--worktree", "worktree.enabled", "true"),
         switch(args.no_worktree, "--no-worktree", "worktree.enabled", "false"),
@@ -137,7 +150,9 @@ fn agent(context: &Context, args: &SpawnArgs, config: &Resolved) -> Result<Agent
 /// An agent with a protocol is spoken to in any case.
 fn input_of(args: &SpawnArgs, driver: Driver) -> Result<Input, ApiError> {
     match (args.stdin, driver.has_protocol()) {
-        (true, true) => Err(usage("--stdin is for plain commands: this agent's standard input is always open")),
+        (true, true) => {
+            Err(usage("--stdin is for plain commands: this agent's standard input is always open"))
+        }
         (true, false) => Ok(Input::Open),
         (false, _) => Ok(Input::Closed),
     }
@@ -151,13 +166,16 @@ fn driver(driver: config::Driver) -> Driver {
 }
 
 fn unknown(name: &str, config: &Resolved) -> ApiError {
-    let near = |known: &&String| strsim::osa_distance(name, known) <= name.chars().count().max(3) / 3;
-    let nearest = config.agents.keys().filter(near).min_by_key(|known| strsim::osa_distance(name, known));
+    let near =
+        |known: &&String| strsim::osa_distance(name, known) <= name.chars().count().max(3) / 3;
+    let nearest =
+        config.agents.keys().filter(near).min_by_key(|known| strsim::osa_distance(name, known));
     let hint = match nearest {
         Some(known) => format!("did you mean {known:?}?"),
         None if config.agents.is_empty() => "the configuration has no agents".to_owned(),
         None => {
-            let known: Vec<_> = config.agents.keys().take(MAX_NAMED).map(|name| format!("{name:?}")).collect();
+            let known: Vec<_> =
+                config.agents.keys().take(MAX_NAMED).map(|name| format!("{name:?}")).collect();
             format!("there are {}", known.join(", "))
         }
     };
@@ -171,7 +189,9 @@ fn instruction(args: &SpawnArgs, agent: &Agent) -> Result<Option<String>, ApiErr
             "the agent {:?} is run by the driver \"command\", whose standard input is closed; give the instruction as an argument, or add --stdin",
             agent.name
         );
-        return Err(usage(message).next(format!("provost spawn --agent {} -- ARGUMENTS", agent.name)));
+        return Err(
+            usage(message).next(format!("provost spawn --agent {} -- ARGUMENTS", agent.name))
+        );
     }
     input::text(given).map(Some)
 }
@@ -196,7 +216,6 @@ fn bounds(config: &Resolved) -> Bounds {
         stop_grace_ms: ms(session.stop_grace),
         time_limit_ms: session.time_limit.on().copied().map(ms),
         rework: session.rework,
-        resumes: session.resumes,
         check_time_ms: ms(verify.time_limit),
         check_output: verify.output_limit.get(),
         output_limit: session.output_limit.get(),
@@ -225,7 +244,9 @@ fn ms(time: Duration) -> u64 {
 fn shell_line(command: &config::Command) -> String {
     match command {
         config::Command::Shell(line) => line.clone(),
-        config::Command::Argv(argv) => argv.as_slice().iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "),
+        config::Command::Argv(argv) => {
+            argv.as_slice().iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+        }
     }
 }
 

@@ -24,17 +24,24 @@ pub(super) struct Given {
 impl Given {
     /// Begins with the variables that every child gets.
     pub(super) fn safe(environment: &BTreeMap<String, String>) -> Self {
-        let safe = environment.iter().filter(|(name, _)| SAFE_VARIABLES.iter().any(|pattern| matches(pattern, name)));
+        let safe = environment
+            .iter()
+            .filter(|(name, _)| SAFE_VARIABLES.iter().any(|pattern| matches(pattern, name)));
         let by_value = safe.map(|(name, value)| (name.clone(), value.clone())).collect();
         Given { by_value, by_name: BTreeSet::new() }
     }
 
     /// Adds what an agent's configuration sets. A reference can be passed on only under its own name.
-    pub(super) fn configured(&mut self, agent: &str, variables: &Variables) -> Result<(), ApiError> {
+    pub(super) fn configured(
+        &mut self,
+        agent: &str,
+        variables: &Variables,
+    ) -> Result<(), ApiError> {
         for (name, variable) in variables.iter() {
             match variable {
                 Variable::Literal(value) => {
-                    harmless(name).map_err(|why| usage(format!("agents.{agent}.env.{name}: {why}")))?;
+                    harmless(name)
+                        .map_err(|why| usage(format!("agents.{agent}.env.{name}: {why}")))?;
                     self.by_value.insert(name.to_owned(), value.clone());
                 }
                 Variable::Reference(source) if source == name => self.name(name),
@@ -42,7 +49,9 @@ impl Given {
                     let message = format!(
                         "agents.{agent}.env.{name} takes its value from ${source}: a variable can be passed on only under its own name"
                     );
-                    return Err(usage(message).next(format!("export {name}=… where the daemon is started, and set {name} = \"${name}\"")));
+                    return Err(usage(message).next(format!(
+                        "export {name}=… where the daemon is started, and set {name} = \"${name}\""
+                    )));
                 }
             }
         }
@@ -80,7 +89,9 @@ pub(super) fn expand(wanted: &[String], there: &[String]) -> Vec<String> {
 
 /// Reads `NAME=VALUE`.
 pub(super) fn assignment(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE; to pass a variable on, use --pass-env NAME")?;
+    let (name, value) = text
+        .split_once('=')
+        .ok_or("expected NAME=VALUE; to pass a variable on, use --pass-env NAME")?;
     named(name)?;
     harmless(name)?;
     Ok((name.to_owned(), value.to_owned()))
@@ -107,7 +118,9 @@ fn named(name: &str) -> Result<(), String> {
 fn harmless(name: &str) -> Result<(), String> {
     let upper = name.to_ascii_uppercase();
     match SECRET_PARTS.iter().any(|part| upper.contains(part)) {
-        true => Err(format!("{name} looks like a secret, and values are written into the ledger: use --pass-env {name}, or \"${name}\" in the configuration")),
+        true => Err(format!(
+            "{name} looks like a secret, and values are written into the ledger: use --pass-env {name}, or \"${name}\" in the configuration"
+        )),
         false => Ok(()),
     }
 }
@@ -123,7 +136,8 @@ mod tests {
     #[test]
     fn only_safe_variables_go_by_value_unasked() {
         let environment = [("PATH", "/bin"), ("LC_ALL", "C"), ("API_TOKEN", "x"), ("FOO", "y")];
-        let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let environment =
+            environment.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         let names: Vec<_> = Given::safe(&environment).by_value.into_keys().collect();
         assert_eq!(names, ["LC_ALL", "PATH"]);
     }
@@ -131,7 +145,9 @@ mod tests {
     #[test]
     fn a_secret_is_refused_by_value() {
         assert_eq!(assignment("A=b=c"), Ok(("A".to_owned(), "b=c".to_owned())));
-        for bad in ["A", "=x", "1A=x", "PROVOST_HOME=x", "github_token=x", "OPENAI_API_KEY=x", "A B=x"] {
+        for bad in
+            ["A", "=x", "1A=x", "PROVOST_HOME=x", "github_token=x", "OPENAI_API_KEY=x", "A B=x"]
+        {
             assert!(assignment(bad).is_err(), "{bad}");
         }
         assert!(pattern("OPENAI_*").is_ok());

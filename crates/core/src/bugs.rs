@@ -1,0 +1,52 @@
+//! Known bugs that tests switch on one by one, to show that the simulator finds each of them.
+//!
+//! Compiled only with the feature `seeded-bugs`; without it every switch is the constant `false`.
+
+use std::cell::Cell;
+
+/// A rule that is broken on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bug {
+    SealIgnoresOwedCheck,
+    LateClaimApplied,
+    EvidenceOfAnotherTree,
+    FenceRemoved,
+    CancelOverwrittenByClaim,
+    HookKeyReused,
+    OutcomeAnnouncedTwice,
+    SettleSkipped,
+    WaitingCounted,
+    KillSkipped,
+    LinesFoldedTwice,
+    ConfirmationSkipped,
+}
+
+impl Bug {
+    pub const ALL: [Bug; 12] = [
+        Bug::SealIgnoresOwedCheck,
+        Bug::LateClaimApplied,
+        Bug::EvidenceOfAnotherTree,
+        Bug::FenceRemoved,
+        Bug::CancelOverwrittenByClaim,
+        Bug::HookKeyReused,
+        Bug::OutcomeAnnouncedTwice,
+        Bug::SettleSkipped,
+        Bug::WaitingCounted,
+        Bug::KillSkipped,
+        Bug::LinesFoldedTwice,
+        Bug::ConfirmationSkipped,
+    ];
+}
+
+thread_local! {
+    static ON: Cell<Option<Bug>> = const { Cell::new(None) };
+}
+
+/// Breaks one rule on this thread, or none.
+pub fn switch(bug: Option<Bug>) {
+    ON.set(bug);
+}
+
+pub(crate) fn is_on(bug: Bug) -> bool {
+    ON.get() == Some(bug)
+}
