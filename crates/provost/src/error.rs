@@ -19,9 +19,9 @@ pub(crate) enum Error {
 impl Error {
     /// Sorts a failure to write to standard output.
     pub(crate) fn output(why: io::Error) -> Self {
-        match why.kind() {
-            io::ErrorKind::BrokenPipe => Error::PipeClosed,
-            _ => Error::Output(why),
+        match why.kind() == io::ErrorKind::BrokenPipe {
+            true => Error::PipeClosed,
+            false => Error::Output(why),
         }
     }
 }

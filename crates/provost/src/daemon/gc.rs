@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use provost_api::{ApiError, Code, SessionRow};
 use provost_core::{ids::SessionId, session::Command};
 use provost_engine::shell::{Ask, Home, Listing};
-use provost_git::{BranchFate, BranchName, Git, Project, remove_worktree, removal_risk, worktree_find};
+use provost_git::{
+    BranchFate, BranchName, Git, Project, removal_risk, remove_worktree, worktree_find,
+};
 use provost_ledger::SqliteReader;
 use serde_json::{Value, json};
 
@@ -19,7 +21,11 @@ struct Found {
 }
 
 /// Removes worktrees of sealed sessions that hold nothing unique, and output of sessions closed long ago.
-pub(crate) async fn collect(daemon: &Daemon, apply: bool, older_than_ms: i64) -> Result<Value, ApiError> {
+pub(crate) async fn collect(
+    daemon: &Daemon,
+    apply: bool,
+    older_than_ms: i64,
+) -> Result<Value, ApiError> {
     let ledger = daemon.world.home.ledger();
     let rows = blocking(move || sealed(&ledger)).await??;
     let old = super::server::wall_ms().saturating_sub(older_than_ms);
@@ -85,12 +91,19 @@ fn remove(git: &Git, top: &str, path: &Path, branch: &str, apply: bool) -> Resul
     let told = |why: &dyn std::fmt::Display| why.to_string();
     let project = Project::find(git, Path::new(top)).map_err(|why| told(&why))?;
     let branch = BranchName::new(branch).map_err(|why| told(&why))?;
-    let Some(worktree) = worktree_find(git, &project, path, &branch).map_err(|why| told(&why))? else {
-        return if path.exists() { Err("it is no worktree of its project any more".to_owned()) } else { Ok(()) };
+    let Some(worktree) = worktree_find(git, &project, path, &branch).map_err(|why| told(&why))?
+    else {
+        return if path.exists() {
+            Err("it is no worktree of its project any more".to_owned())
+        } else {
+            Ok(())
+        };
     };
     // The branch stays: it holds the work.
     if apply {
-        return remove_worktree(git, &worktree, BranchFate::Keep).map(drop).map_err(|why| told(&why));
+        return remove_worktree(git, &worktree, BranchFate::Keep)
+            .map(drop)
+            .map_err(|why| told(&why));
     }
     let risk = removal_risk(git, &worktree, BranchFate::Keep).map_err(|why| told(&why))?;
     match risk.risks.is_empty() {
@@ -106,7 +119,9 @@ fn remove_output(home: &Home, session: &str, apply: bool) -> Vec<PathBuf> {
     let mut gone = Vec::new();
     for parent in [home.launches(), home.root().join("checks")] {
         let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
-        for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix)) {
+        for entry in
+            entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix))
+        {
             if !apply || std::fs::remove_dir_all(entry.path()).is_ok() {
                 gone.push(entry.path());
             }
@@ -119,7 +134,9 @@ fn entry(what: &str, path: &Path, session: &str) -> Value {
     json!({"what": what, "path": path.display().to_string(), "session": session})
 }
 
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, ApiError> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|why| ApiError::new(Code::Internal, why.to_string()))
 }

@@ -26,7 +26,7 @@ use crate::home::Home;
 pub(crate) const READY: &str = "ready";
 
 /// Runs the daemon until it is told to stop. Detached, its output is for whoever started it only until it is ready.
-pub fn run(home: &Home, detached: bool) -> Result<(), ApiError> {
+pub(crate) fn run(home: &Home, detached: bool) -> Result<(), ApiError> {
     home.prepare()?;
     let places = shell::Home::new(&home.path);
     for directory in places.directories() {
@@ -57,12 +57,15 @@ async fn serve(
 ) -> Result<(), ApiError> {
     let listener = tokio::net::UnixListener::from_std(listener)
         .map_err(|why| failed("listen on its socket", &why))?;
-    let opened = Owner::start(ledger, world.clone())
-        .map_err(|why| ApiError::new(Code::Storage, why.to_string()).next("provost ledger verify"))?;
+    let opened = Owner::start(ledger, world.clone()).map_err(|why| {
+        ApiError::new(Code::Storage, why.to_string()).next("provost ledger verify")
+    })?;
     let daemon = Daemon::new(opened.handle.clone(), world);
     let stop = daemon.stop.clone();
-    let mut terminate = signal(SignalKind::terminate()).map_err(|why| failed("hear signals", &why))?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(|why| failed("hear signals", &why))?;
+    let mut terminate =
+        signal(SignalKind::terminate()).map_err(|why| failed("hear signals", &why))?;
+    let mut interrupt =
+        signal(SignalKind::interrupt()).map_err(|why| failed("hear signals", &why))?;
     announce(detached);
     let mut executor = opened.executor;
     let serving = daemon.serve(listener);
@@ -99,15 +102,27 @@ fn open_ledger(places: &shell::Home) -> Result<SqliteLedger, ApiError> {
         software: env!("CARGO_PKG_VERSION"),
         durability: Durability::Full,
     };
-    #[cfg_attr(not(feature = "failpoints"), expect(unused_mut, reason = "only tests probe the ledger"))]
+    #[cfg_attr(
+        not(feature = "failpoints"),
+        expect(unused_mut, reason = "only tests probe the ledger")
+    )]
     let mut ledger = open_patiently(&places.ledger(), &options).map_err(|why| match &why {
         OpenError::Locked { .. } => {
             ApiError::new(Code::Refused, why.to_string()).next("provost daemon status")
         }
-        _ => ApiError::new(Code::Storage, shell_chain(&why)).next("provost doctor"),
+        OpenError::Missing { .. }
+        | OpenError::Vanished { .. }
+        | OpenError::NotALedger { .. }
+        | OpenError::Newer { .. }
+        | OpenError::Older { .. }
+        | OpenError::Storage(_) => {
+            ApiError::new(Code::Storage, shell_chain(&why)).next("provost doctor")
+        }
     })?;
     #[cfg(feature = "failpoints")]
-    ledger.set_probe(Box::new(|point| shell::failpoint::pass(&format!("ledger.{point:?}").to_lowercase())));
+    ledger.set_probe(Box::new(|point| {
+        shell::failpoint::pass(&format!("ledger.{point:?}").to_lowercase())
+    }));
     Ok(ledger)
 }
 
@@ -116,7 +131,10 @@ fn open_patiently(dir: &Path, options: &LedgerOptions<'_>) -> Result<SqliteLedge
     for _ in 0..20 {
         match SqliteLedger::open(dir, options) {
             Err(OpenError::Locked { .. }) => {
-                #[expect(clippy::disallowed_methods, reason = "there is no event for a lock set free")]
+                #[expect(
+                    clippy::disallowed_methods,
+                    reason = "there is no event for a lock set free"
+                )]
                 std::thread::sleep(std::time::Duration::from_millis(10));
             }
             opened => return opened,
@@ -157,13 +175,19 @@ fn world(places: &shell::Home) -> Result<World, ApiError> {
 /// Reads the key that tokens are derived from, or makes it.
 fn key(path: &Path) -> io::Result<[u8; 32]> {
     match fs::read(path) {
-        Ok(bytes) => bytes.try_into().map_err(|_| io::Error::other("the key file has not 32 bytes")),
+        Ok(bytes) => {
+            bytes.try_into().map_err(|_| io::Error::other("the key file has not 32 bytes"))
+        }
         Err(why) if why.kind() == io::ErrorKind::NotFound => {
             let mut key = [0; 32];
             File::open("/dev/urandom")?.read_exact(&mut key)?;
             let new = path.with_extension("new");
-            let mut file =
-                OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+            let mut file = OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .mode(0o600)
+                .open(&new)?;
             file.write_all(&key)?;
             file.sync_all()?;
             fs::rename(&new, path)?;
@@ -197,5 +221,6 @@ fn remove_socket(socket: &Path) {
 }
 
 fn failed(what: &str, why: &dyn std::fmt::Display) -> ApiError {
-    ApiError::new(Code::Unreachable, format!("the daemon cannot {what}: {why}")).next("provost doctor")
+    ApiError::new(Code::Unreachable, format!("the daemon cannot {what}: {why}"))
+        .next("provost doctor")
 }

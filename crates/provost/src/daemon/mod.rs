@@ -8,8 +8,8 @@ mod server;
 mod sse;
 mod start;
 
-pub use life::run;
-pub use start::{connect_only, ensure};
+pub(crate) use life::run;
+pub(crate) use start::{connect_only, ensure};
 
 /// The version that this program tells and compares.
 pub(crate) fn version() -> String {

@@ -36,7 +36,8 @@ fn starting(dir: &Path) -> Result<Option<Identity>, launch_dir::Error> {
 impl Peer {
     /// Decides by the process ancestry of the peer. A process that cannot be looked at is nobody.
     pub(crate) fn of(pid: u32, home: &Home, live: &[Live]) -> Result<Peer, ApiError> {
-        let unknown = |why: String| ApiError::new(Code::Forbidden, format!("cannot tell who asks: {why}"));
+        let unknown =
+            |why: String| ApiError::new(Code::Forbidden, format!("cannot tell who asks: {why}"));
         if live.is_empty() {
             return Ok(Peer::Operator);
         }
@@ -66,7 +67,9 @@ impl Peer {
             Peer::Operator => Ok(()),
             Peer::Launch(launch) => Err(ApiError::new(
                 Code::Forbidden,
-                format!("an agent may only report about itself; this process belongs to launch {launch}"),
+                format!(
+                    "an agent may only report about itself; this process belongs to launch {launch}"
+                ),
             )
             .next("provost report completed")),
         }

@@ -9,8 +9,8 @@ use axum::{
     routing::{get, post},
 };
 use provost_api::{
-    AnswerRequest, ApiError, CancelRequest, Code, DaemonInfo, ErrorBody, IDEMPOTENCY_KEY, LimitRequest,
-    OpenRequest, PROTOCOL, ReportRequest, ResolveRequest, SendRequest,
+    AnswerRequest, ApiError, CancelRequest, Code, DaemonInfo, ErrorBody, IDEMPOTENCY_KEY,
+    LimitRequest, OpenRequest, PROTOCOL, ReportRequest, ResolveRequest, SendRequest,
 };
 use provost_core::{
     ids::SessionId,
@@ -140,7 +140,8 @@ async fn open(
     };
     check_text(&spec.name, "name")?;
     check_text(spec.instruction.as_deref().unwrap_or_default(), "instruction")?;
-    let missing = spec.agent.pass_env.iter().filter(|name| daemon.world.environment.get(name).is_none());
+    let missing =
+        spec.agent.pass_env.iter().filter(|name| daemon.world.environment.get(name).is_none());
     let warnings = missing.map(|name| {
         format!("{name} is not set in the daemon, so the agent will not have it; run `provost daemon stop` where it is set")
     });
@@ -207,10 +208,13 @@ async fn resolve(
         "failed" => Resolve::Failed,
         "cancelled" => Resolve::Cancelled,
         "succeeded" => {
-            return Err(bad("only a claim with a passed verdict makes succeeded; use accepted").into());
+            return Err(
+                bad("only a claim with a passed verdict makes succeeded; use accepted").into()
+            );
         }
         other => {
-            let message = format!("\"{other}\" is no outcome; expected accepted, failed or cancelled");
+            let message =
+                format!("\"{other}\" is no outcome; expected accepted, failed or cancelled");
             return Err(bad(message).into());
         }
     };
@@ -226,7 +230,8 @@ async fn answer(
     Json(request): Json<AnswerRequest>,
 ) -> Answer {
     check_text(&request.text, "answer")?;
-    let id = request.request.parse().map_err(|why: provost_core::ids::BadId| bad(why.to_string()))?;
+    let id =
+        request.request.parse().map_err(|why: provost_core::ids::BadId| bad(why.to_string()))?;
     let command = Command::Answer { request: id, revision: request.revision, text: request.text };
     operate(&daemon, &caller, &headers, session, command).await
 }
@@ -239,7 +244,9 @@ async fn limit(
     Json(request): Json<LimitRequest>,
 ) -> Answer {
     let command = Command::RaiseLimit { bytes: request.output };
-    operate(&daemon, &caller, &headers, session, command).await
+    let answer = operate(&daemon, &caller, &headers, session.clone(), command).await?;
+    daemon.raise_limit(session, request.output).await?;
+    Ok(answer)
 }
 
 async fn take_report(
@@ -301,13 +308,21 @@ struct AgeRequest {
 /// Closed sessions are kept whole for this long unless told otherwise.
 const KEEP_MS: i64 = 30 * 24 * 3_600 * 1_000;
 
-async fn collect(State(daemon): State<Daemon>, caller: Caller, Json(request): Json<AgeRequest>) -> Answer {
+async fn collect(
+    State(daemon): State<Daemon>,
+    caller: Caller,
+    Json(request): Json<AgeRequest>,
+) -> Answer {
     daemon.peer(&caller).await?.must_be_operator()?;
     let older = request.older_than_ms.unwrap_or(KEEP_MS);
     Ok(Json(gc::collect(&daemon, request.apply, older).await?).into_response())
 }
 
-async fn archive(State(daemon): State<Daemon>, caller: Caller, Json(request): Json<AgeRequest>) -> Answer {
+async fn archive(
+    State(daemon): State<Daemon>,
+    caller: Caller,
+    Json(request): Json<AgeRequest>,
+) -> Answer {
     daemon.peer(&caller).await?.must_be_operator()?;
     let before_wall_ms =
         super::server::wall_ms().saturating_sub(request.older_than_ms.unwrap_or(KEEP_MS));
@@ -325,15 +340,7 @@ async fn operate(
 ) -> Answer {
     let peer = daemon.peer(caller).await?;
     peer.must_be_operator()?;
-    let raise = match &command {
-        Command::RaiseLimit { bytes } => Some(*bytes),
-        _ => None,
-    };
-    let answer = change(daemon, &peer, headers, Ask::Do { session: session.clone(), command }).await?;
-    if let Some(bytes) = raise {
-        daemon.raise_limit(session, bytes).await?;
-    }
-    Ok(answer)
+    change(daemon, &peer, headers, Ask::Do { session, command }).await
 }
 
 async fn change(daemon: &Daemon, peer: &Peer, headers: &HeaderMap, ask: Ask) -> Answer {

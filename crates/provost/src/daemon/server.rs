@@ -137,7 +137,8 @@ impl Daemon {
         let (sender, receiver) = tokio::sync::mpsc::channel::<Result<Bytes, std::io::Error>>(16);
         let ledger = self.world.home.ledger();
         self.own(async move {
-            let written = tokio::task::spawn_blocking(move || write_all(&ledger, &listing, &sender));
+            let written =
+                tokio::task::spawn_blocking(move || write_all(&ledger, &listing, &sender));
             // A client that went away needs no more.
             drop(written.await);
         });

@@ -1,6 +1,11 @@
 //! The stream of events: from any sequence number on, none missed and none repeated.
 
-use std::{convert::Infallible, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::body::{Body, Bytes};
 use provost_api::{ApiError, Code, EventRow};
@@ -29,7 +34,7 @@ impl Wanted {
 
 /// Reads recorded events, oldest first. Gives the last sequence number that was looked at.
 pub(crate) fn read(
-    ledger: &PathBuf,
+    ledger: &Path,
     wanted: &Wanted,
     limit: usize,
 ) -> Result<(Vec<EventRow>, u64), ApiError> {
@@ -55,7 +60,11 @@ pub(crate) fn read(
 }
 
 /// Follows the ledger from `wanted.after` on.
-pub(crate) fn follow(handle: &Handle, ledger: PathBuf, wanted: Wanted) -> (Body, impl Future<Output = ()> + use<>) {
+pub(crate) fn follow(
+    handle: &Handle,
+    ledger: PathBuf,
+    wanted: Wanted,
+) -> (Body, impl Future<Output = ()> + use<>) {
     // Subscribed before the ledger is read, so that nothing falls between the two.
     let live = handle.subscribe();
     let (sender, receiver) = mpsc::channel::<Bytes>(64);
@@ -94,12 +103,12 @@ async fn pump(
 struct Gone;
 
 async fn catch_up(
-    ledger: &PathBuf,
+    ledger: &Path,
     wanted: &mut Wanted,
     sender: &mpsc::Sender<Bytes>,
 ) -> Result<(), Gone> {
     loop {
-        let (path, asked) = (ledger.clone(), wanted.clone());
+        let (path, asked) = (ledger.to_owned(), wanted.clone());
         let page = tokio::task::spawn_blocking(move || read(&path, &asked, PAGE)).await;
         // A ledger that cannot be read ends the stream; the client asks again and is told why.
         let Ok(Ok((rows, last))) = page else { return Err(Gone) };

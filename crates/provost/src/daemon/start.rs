@@ -15,7 +15,7 @@ use super::life::READY;
 use crate::home::Home;
 
 /// Talks with a daemon that runs, and never starts one.
-pub fn connect_only(home: &Home) -> Result<Client, ApiError> {
+pub(crate) fn connect_only(home: &Home) -> Result<Client, ApiError> {
     home.trust()?;
     let client = Client::new(home.socket());
     let _info: DaemonInfo = client.get("/v1/daemon")?;
@@ -23,7 +23,11 @@ pub fn connect_only(home: &Home) -> Result<Client, ApiError> {
 }
 
 /// Talks with the daemon; starts one if none runs, and replaces one that is older than this program.
-pub fn ensure(home: &Home) -> Result<Client, ApiError> {
+pub(crate) fn ensure(home: &Home) -> Result<Client, ApiError> {
+    if is_inside_a_launch() {
+        // A daemon started here would be a descendant of the launch's holder, and end with it.
+        return connect_only(home);
+    }
     home.prepare()?;
     let client = Client::new(home.socket());
     if let Ok(info) = client.get::<DaemonInfo>("/v1/daemon")
@@ -41,6 +45,11 @@ pub fn ensure(home: &Home) -> Result<Client, ApiError> {
     start(home)?;
     let info = client.get::<DaemonInfo>("/v1/daemon")?;
     usable(client, &info)
+}
+
+#[expect(clippy::disallowed_methods, reason = "the mark of a launch, looked at where it matters")]
+fn is_inside_a_launch() -> bool {
+    std::env::var_os(provost_holder::spec::MARK).is_some()
 }
 
 fn usable(client: Client, info: &DaemonInfo) -> Result<Client, ApiError> {
@@ -89,14 +98,16 @@ fn lock(home: &Home) -> Result<std::fs::File, ApiError> {
     let path = home.path.join("start.lock");
     let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
     let file = file.map_err(|why| cannot("open its start-up lock", &why))?;
-    flock(&file, FlockOperation::LockExclusive).map_err(|why| cannot("take its start-up lock", &why))?;
+    flock(&file, FlockOperation::LockExclusive)
+        .map_err(|why| cannot("take its start-up lock", &why))?;
     Ok(file)
 }
 
 /// Starts a daemon and waits until it answers, or says why it doesn't.
 fn start(home: &Home) -> Result<(), ApiError> {
     let program = std::env::current_exe().map_err(|why| cannot("find its own program", &why))?;
-    std::fs::create_dir_all(home.log_dir()).map_err(|why| cannot("make its log directory", &why))?;
+    std::fs::create_dir_all(home.log_dir())
+        .map_err(|why| cannot("make its log directory", &why))?;
     let log = home.log_dir().join("daemon.log");
     let log_file = OpenOptions::new().append(true).create(true).mode(0o600).open(&log);
     let log_file = log_file.map_err(|why| cannot("open its log", &why))?;

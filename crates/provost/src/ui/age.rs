@@ -9,6 +9,14 @@ pub(crate) fn age(now_ms: i64, at_ms: i64) -> String {
     }
 }
 
+/// Says when a moment was, for the middle of a sentence.
+pub(crate) fn ago(now_ms: i64, at_ms: i64) -> String {
+    match age(now_ms, at_ms).as_str() {
+        "now" => "just now".to_owned(),
+        age => format!("{age} ago"),
+    }
+}
+
 /// Gives a span in its largest unit, two for small counts of it.
 pub(crate) fn span(ms: u64) -> String {
     let seconds = ms / 1000;
@@ -16,9 +24,9 @@ pub(crate) fn span(ms: u64) -> String {
     match seconds {
         0 => format!("{ms}ms"),
         1..60 => format!("{seconds}s"),
-        60..600 if seconds % 60 != 0 => format!("{minutes}m{}s", seconds % 60),
+        60..600 if !seconds.is_multiple_of(60) => format!("{minutes}m{}s", seconds % 60),
         60..3600 => format!("{minutes}m"),
-        3600..36_000 if minutes % 60 != 0 => format!("{hours}h{}m", minutes % 60),
+        3600..36_000 if !minutes.is_multiple_of(60) => format!("{hours}h{}m", minutes % 60),
         3600..172_800 => format!("{hours}h"),
         _ => format!("{days}d"),
     }
@@ -51,6 +59,8 @@ mod tests {
     fn the_future_is_now() {
         assert_eq!(age(1_000, 5_000), "now");
         assert_eq!(age(61_000, 1_000), "1m");
+        assert_eq!(ago(61_000, 1_000), "1m ago");
+        assert_eq!(ago(1_000, 1_000), "just now");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use provost_api::{CheckRow, ExitRow, RequestRow, SessionRow, WhyReply};
 
 use super::{
-    Paint, Tone, age, session_lines, span, state_words,
+    Paint, Tone, ago, session_lines, span, state_words,
     text::{clean, clip},
 };
 
@@ -34,7 +34,7 @@ pub(crate) fn why(paint: Paint, now_ms: i64, reply: &WhyReply) -> Vec<String> {
     let rule = format!("by rule {}: {}", clean(&reply.session.rule), clean(&reply.rule));
     let mut lines = vec![format!("{} {rule}", paint.paint(tone, &state))];
     for fact in &reply.facts {
-        let at = fact.at.map(|at| format!(", {} ago", age(now_ms, at))).unwrap_or_default();
+        let at = fact.at.map(|at| format!(", {}", ago(now_ms, at))).unwrap_or_default();
         let detail =
             fact.detail.as_deref().map(|detail| format!(" · {}", clip(&clean(detail), TEXT_WIDTH)));
         let source = format!("({}{at})", clean(&fact.source));
@@ -97,8 +97,9 @@ impl Card {
             (true, false) => ", settling",
             (false, false) => "",
         };
-        let since = age(self.now_ms, row.since);
-        let rule = self.paint.paint(Tone::Dim, &format!("rule {}, for {since}", clean(&row.rule)));
+        let since = ago(self.now_ms, row.since);
+        let rule =
+            self.paint.paint(Tone::Dim, &format!("rule {}, since {since}", clean(&row.rule)));
         self.label("state", &format!("{}{sealed} · {rule}", self.paint.paint(tone, &words)));
         if !row.flags.is_empty() {
             self.label("flags", &clean(&row.flags.join(", ")));
@@ -115,7 +116,7 @@ impl Card {
             self.text("asked", instruction);
         }
         let source = row.claim_source.as_deref().map(|source| format!(" by {source}"));
-        let at = row.claimed_at.map(|at| format!(", {} ago", age(self.now_ms, at)));
+        let at = row.claimed_at.map(|at| format!(", {}", ago(self.now_ms, at)));
         let said = row.claim_text.as_deref().map(|text| format!(": {text}"));
         let parts = [Some(row.claim.clone()), source, at, said];
         self.text("claim", &parts.into_iter().flatten().collect::<String>());
@@ -155,7 +156,7 @@ impl Card {
 
     fn request(&mut self, request: &RequestRow) {
         let waits = if request.blocking { "" } else { " (it does not wait)" };
-        let since = age(self.now_ms, request.asked_at);
+        let since = ago(self.now_ms, request.asked_at);
         let title = clean(&format!("{}: {}", request.kind, request.title));
         let title = self.paint.paint(Tone::Warn, &clip(&title, TEXT_WIDTH));
         self.label("waits", &format!("{title}{waits}, {since}"));
@@ -255,7 +256,7 @@ mod tests {
         let row = SessionRow { worktree: Some(tree), ..failed() };
         insta::assert_snapshot!(card(Paint::OFF, 61_000, &row).join("\n"), @"
         fixer · 0199aa11-0000-7000-8000-0000deadbeef
-          state     failed (verification), sealed · rule X2, for 1m
+          state     failed (verification), sealed · rule X2, since 1m ago
           flags     checks_failed
           agent     command (command): make all
           claim     completed by agent, 59s ago: all␊done
@@ -273,12 +274,12 @@ mod tests {
     fn a_card_gives_a_command_for_each_request() {
         insta::assert_snapshot!(card(Paint::OFF, 61_000, &asking()).join("\n"), @"
         painter · 0199aa11-0000-7000-8000-0000deadbeef
-          state     needs input · rule L10, for 1m
+          state     needs input · rule L10, since 1m ago
           agent     command (command): make all
           claim     none
           process   alive, pid 42
           activity  active
-          waits     question: a colour, 1m
+          waits     question: a colour, 1m ago
                     Which␛[31m colour?
                     one of: red | blue
                     provost answer 0199aa11-0000-7000-8000-0000deadbeef.q1 --revision 2 TEXT
@@ -296,7 +297,7 @@ mod tests {
         deadbeef  painter  needs input  command  -       1m   question: a colour
         deadbeef  x        working      command  -       1m
 
-          waits     question: a colour, 1m
+          waits     question: a colour, 1m ago
                     Which␛[31m colour?
                     one of: red | blue
                     provost answer 0199aa11-0000-7000-8000-0000deadbeef.q1 --revision 2 TEXT

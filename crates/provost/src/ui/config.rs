@@ -39,7 +39,9 @@ fn value(value: &Value) -> String {
         Value::Null => "unset".to_owned(),
         Value::Bool(false) => "off".to_owned(),
         Value::Bool(true) => "on".to_owned(),
-        other => other.to_string(),
+        other @ (Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_)) => {
+            other.to_string()
+        }
     };
     clip(&clean(&text), VALUE_WIDTH)
 }

@@ -1,7 +1,6 @@
 //! Events, one line each.
 
 use provost_api::EventRow;
-use serde_json::Value;
 
 use super::{
     Paint, Tone, short,
@@ -14,10 +13,8 @@ const DATA_WIDTH: usize = 100;
 /// Shows an event: its number, its time of day (UTC), its session, its kind and what it says.
 pub(crate) fn event_line(paint: Paint, event: &EventRow) -> String {
     let state = event.state.as_deref().map(|state| format!(" → {}", clean(state)));
-    let data = match &event.data {
-        Value::Null => String::new(),
-        data => clip(&clean(&data.to_string()), DATA_WIDTH),
-    };
+    let data = if event.data.is_null() { String::new() } else { event.data.to_string() };
+    let data = clip(&clean(&data), DATA_WIDTH);
     let seq = format!("{:>6}", event.seq);
     let line = format!(
         "{} {} {} {}{} {}",

@@ -16,7 +16,7 @@ use provost_api::{ApiError, Code, ErrorBody};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-pub(crate) use age::{age, size, span};
+pub(crate) use age::{age, ago, size, span};
 pub(crate) use card::{card, overview, why};
 pub(crate) use config::config_table;
 pub(crate) use doctor::{Finding, Level, finding_lines};

@@ -1,5 +1,7 @@
 //! A home, a directory and the program in them.
 
+#![expect(clippy::unwrap_used, reason = "a test whose world cannot be made has failed")]
+
 use std::{
     fs,
     path::{Path, PathBuf},

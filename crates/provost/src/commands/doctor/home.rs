@@ -78,8 +78,7 @@ fn room(there: &Path) -> Finding {
 
 /// Nothing that lies in memory or among temporary files survives as long as a ledger should.
 fn storage(home: &Home, there: &Path) -> Finding {
-    let tmpfs =
-        rustix::fs::statfs(there).is_ok_and(|found| i64::try_from(found.f_type) == Ok(TMPFS));
+    let tmpfs = rustix::fs::statfs(there).is_ok_and(|found| found.f_type == TMPFS);
     if tmpfs {
         return Finding::warn(
             "storage",

@@ -1,0 +1,45 @@
+//! What the seeds have visited: event kinds, states, rules and cells of the table.
+
+use std::collections::BTreeSet;
+
+use provost_core::session::{Event, Session};
+
+/// A cell of the table: claim, process, activity, verification.
+pub type Cell = [&'static str; 4];
+
+/// What was visited so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Coverage {
+    pub kinds: BTreeSet<&'static str>,
+    pub states: BTreeSet<&'static str>,
+    pub rules: BTreeSet<&'static str>,
+    pub cells: BTreeSet<Cell>,
+}
+
+impl Coverage {
+    pub(crate) fn visit(&mut self, event: &Event, after: &Session) {
+        self.kinds.insert(event.kind().0);
+        let judged = after.judgement();
+        self.states.insert(judged.state.word());
+        self.rules.insert(judged.rule.word());
+        if !after.attempt().is_sealed() {
+            self.cells.insert(cell_of(after));
+        }
+    }
+
+    pub fn merge(&mut self, other: &Coverage) {
+        self.kinds.extend(&other.kinds);
+        self.states.extend(&other.states);
+        self.rules.extend(&other.rules);
+        self.cells.extend(&other.cells);
+    }
+}
+
+fn cell_of(session: &Session) -> Cell {
+    [
+        session.claim().word(),
+        session.process().word(),
+        session.activity().word(),
+        session.verification().word(),
+    ]
+}

@@ -1,0 +1,373 @@
+//! What is made up from a seed: the sessions, the agents' behaviour and what people do.
+//!
+//! Everything here depends on the seed and on names only, never on the order in which things happen, so
+//! that the same seed with and without crashes tells the same story.
+
+use std::collections::BTreeMap;
+
+use provost_core::{
+    ids::SessionId,
+    lifecycle::ClaimKind,
+    limits::Bounds,
+    request::{Asked, RequestKind, Waiting},
+    session::{
+        Afterwards, Agent, Driver, End, Exit0, FactKind, HookEvent, HookSpec, Input, Progress,
+        Resolve, SendMode, Signal, Spec, Testimony, TurnEnd, Usage, Work,
+    },
+    verdict::EmptyDiff,
+};
+
+use crate::{rng::Rng, run::Faults};
+
+/// One thing that an agent does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Act {
+    /// A line on its standard output.
+    Line(Signal),
+    /// A change of the work, good or bad in the eyes of the checks.
+    Edit {
+        good: bool,
+    },
+    /// The work is put back to where it began.
+    Revert,
+    /// `provost report`, which returns once it was recorded.
+    Report(Testimony),
+    Sleep(u64),
+    /// Stands still until an answer comes.
+    AwaitAnswer,
+    CloseStream,
+    /// Prints more than is kept: the holder makes it wait.
+    Flood,
+    Exit(End),
+}
+
+/// How an agent takes being told to end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Temper {
+    pub(crate) minds_interrupt: bool,
+    pub(crate) minds_term: bool,
+    pub(crate) can_be_killed: bool,
+    pub(crate) starts: bool,
+    pub(crate) leftovers: u32,
+    /// It has no ears: what is written to it stays unread.
+    pub(crate) deaf: bool,
+}
+
+/// What a person does.
+#[derive(Clone, Debug)]
+pub(crate) enum Deed {
+    Cancel,
+    Stop,
+    Resolve(Resolve),
+    Send(SendMode),
+    AnswerOpen,
+    AnswerForged,
+    RaiseLimit,
+    Report(ClaimKind),
+    CollectGarbage,
+}
+
+pub(crate) fn session_id(seed: u64, no: u64) -> SessionId {
+    SessionId(uuid::Uuid::from_u64_pair(seed, no + 1))
+}
+
+pub(crate) fn spec(seed: u64, no: u64, faults: &Faults) -> Spec {
+    let mut rng = Rng::named(seed, &[1, no]);
+    let driver = rng.pick(&[Driver::Jsonl, Driver::Jsonl, Driver::Command]);
+    let input = rng.pick(&[Input::Closed, Input::Open]);
+    let checks = rng.pick(&[vec![], vec!["fast"], vec!["fast"], vec!["fast", "slow"]]);
+    let name = format!("s{no}");
+    Spec {
+        role: None,
+        project: None,
+        cwd: "/work".to_owned(),
+        agent: Agent {
+            name: name.clone(),
+            driver,
+            argv: vec!["agent".to_owned()],
+            env: BTreeMap::new(),
+            pass_env: Vec::new(),
+            input,
+        },
+        name,
+        instruction: rng.percent(90).then(|| "do it".to_owned()),
+        work: rng.pick(&[
+            Work::Plain,
+            Work::InPlace { top: "/work".to_owned() },
+            Work::Worktree {
+                top: "/work".to_owned(),
+                path: "/trees/s".to_owned(),
+                branch: "provost/s".to_owned(),
+                copy: Vec::new(),
+            },
+        ]),
+        setup: rng.percent(20).then(|| "make".to_owned()),
+        checks: checks.into_iter().map(str::to_owned).collect(),
+        keep: Vec::new(),
+        empty_diff: rng.pick(&[EmptyDiff::Refused, EmptyDiff::Refused, EmptyDiff::Accepted]),
+        exit0: rng.pick(&[Exit0::SaysNothing, Exit0::SaysNothing, Exit0::IsDone]),
+        afterwards: rng.pick(&[Afterwards::Close, Afterwards::Park]),
+        bounds: bounds(&mut rng, faults),
+        hooks: hooks(&mut rng),
+    }
+}
+
+fn bounds(rng: &mut Rng, faults: &Faults) -> Bounds {
+    let limited = rng.pick(&[None, None, Some(1_500), Some(20_000)]);
+    Bounds {
+        settle_ms: rng.pick(&[50, 2_000]),
+        drain_ms: rng.pick(&[50, 2_000]),
+        stream_settle_ms: 10_000,
+        stale_ms: if faults.calm { 10_000_000 } else { rng.pick(&[3_000, 300_000]) },
+        stop_grace_ms: 1_000,
+        kill_grace_ms: 1_000,
+        time_limit_ms: limited.filter(|_| !faults.calm),
+        rework: rng.below(3) as u32,
+        snapshots: rng.below(3) as u32,
+        ..Bounds::default()
+    }
+}
+
+fn hooks(rng: &mut Rng) -> BTreeMap<HookEvent, HookSpec> {
+    let hook = HookSpec { argv: vec!["hook".to_owned()], time_limit_ms: 1, output_limit: 1 };
+    let share = rng.pick(&[0, 50, 100]);
+    let wanted = HookEvent::all().into_iter().filter(|_| rng.percent(share));
+    wanted.map(|event| (event, hook.clone())).collect()
+}
+
+pub(crate) fn temper(seed: u64, session: u64, launch: u32, faults: &Faults) -> Temper {
+    let mut rng = Rng::named(seed, &[2, session, u64::from(launch)]);
+    let calm = faults.calm;
+    Temper {
+        minds_interrupt: calm || rng.percent(70),
+        minds_term: calm || rng.percent(80),
+        can_be_killed: calm || rng.percent(97),
+        starts: rng.percent(97),
+        leftovers: rng.below(2) as u32,
+        deaf: !calm && rng.percent(8),
+    }
+}
+
+/// What an agent does from its start, before anyone says anything to it.
+pub(crate) fn opening(
+    seed: u64,
+    session: u64,
+    launch: u32,
+    driver: Driver,
+    faults: &Faults,
+) -> Vec<Act> {
+    let mut rng = Rng::named(seed, &[3, session, u64::from(launch)]);
+    if !driver.has_protocol() {
+        return command(&mut rng, faults);
+    }
+    let thread = rng.percent(70).then(|| format!("thread-{session}"));
+    let mut acts = vec![Act::Line(Signal::Ready { thread })];
+    if !faults.calm && rng.percent(10) {
+        acts.extend(turn(&mut rng, faults));
+    }
+    if !faults.calm && rng.percent(6) {
+        acts.extend(ending(&mut rng));
+    }
+    acts
+}
+
+/// What an agent does because something was said to it.
+pub(crate) fn reaction(
+    seed: u64,
+    session: u64,
+    launch: u32,
+    key: &str,
+    faults: &Faults,
+) -> Vec<Act> {
+    let said = key.bytes().fold(7u64, |sum, byte| sum.wrapping_mul(31) ^ u64::from(byte));
+    turn(&mut Rng::named(seed, &[4, session, u64::from(launch), said]), faults)
+}
+
+/// A plain command: no protocol, but it may know `provost report`.
+fn command(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
+    let mut acts = Vec::new();
+    for _ in 0..rng.below(4) {
+        acts.push(match rng.below(6) {
+            0 | 1 => Act::Edit { good: rng.percent(75) },
+            2 => Act::Sleep(rng.pick(&[10, 700, 5_000])),
+            3 => Act::Report(claim(ClaimKind::Working)),
+            4 => Act::Line(Signal::Oversized { bytes: 17 << 20 }),
+            _ => Act::Report(fact()),
+        });
+    }
+    if rng.percent(50) {
+        acts.push(Act::Report(claim(final_claim(rng))));
+    }
+    if !faults.calm && rng.percent(25) {
+        acts.push(Act::Sleep(rng.pick(&[40, 3_000])));
+    }
+    if !faults.calm && rng.percent(8) {
+        acts.push(Act::Flood);
+    }
+    if rng.percent(90) {
+        acts.extend(ending(rng));
+    }
+    if !faults.calm && rng.percent(15) {
+        acts.extend([Act::Sleep(30), Act::Report(claim(final_claim(rng)))]);
+    }
+    acts
+}
+
+/// A turn of an agent with a protocol: some honest, some sloppy, some lying.
+fn turn(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
+    let mut acts = vec![Act::Line(Signal::TurnStarted { turn: None })];
+    for _ in 0..rng.below(5) {
+        acts.extend(work(rng, faults));
+    }
+    if rng.percent(12) {
+        acts.extend(question(rng, faults));
+    }
+    if rng.percent(65) {
+        let said = claim(final_claim(rng));
+        let by_stream = faults.calm || rng.percent(60);
+        acts.push(if by_stream { Act::Line(Signal::Said(said)) } else { Act::Report(said) });
+    }
+    if rng.percent(88) {
+        let error = TurnEnd::Error("quota".to_owned());
+        let end = rng.pick(&[TurnEnd::Ok, TurnEnd::Ok, TurnEnd::Ok, TurnEnd::Ok, error]);
+        acts.push(Act::Line(Signal::TurnEnded { turn: None, end }));
+    }
+    if !faults.calm && rng.percent(15) {
+        acts.push(Act::Sleep(rng.pick(&[5, 60, 2_500])));
+        acts.push(rng.pick(&[
+            Act::Line(Signal::TurnStarted { turn: None }),
+            Act::Edit { good: true },
+            Act::Edit { good: false },
+            Act::Report(claim(ClaimKind::Completed)),
+        ]));
+    }
+    if rng.percent(30) {
+        acts.extend(ending(rng));
+        if !faults.calm && rng.percent(30) {
+            // A grandchild goes on after its parent.
+            acts.extend(vec![Act::Sleep(rng.pick(&[0, 20, 3_000])), late(rng)]);
+        }
+    }
+    acts
+}
+
+fn late(rng: &mut Rng) -> Act {
+    match rng.below(4) {
+        0 => Act::Edit { good: rng.percent(50) },
+        1 => Act::Line(Signal::Asked(asked(rng))),
+        2 => Act::Line(Signal::Said(claim(final_claim(rng)))),
+        _ => Act::Report(claim(final_claim(rng))),
+    }
+}
+
+fn work(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
+    let act = match rng.below(13) {
+        0..=3 => Act::Edit { good: rng.percent(70) },
+        4 => Act::Line(Signal::Said(claim(ClaimKind::Working))),
+        5 => Act::Line(Signal::Progress(Progress { done: rng.below(3), total: 3 })),
+        6 => Act::Line(Signal::Usage(Usage { input: 10, output: 3 })),
+        7 => Act::Line(Signal::Retrying { detail: "503".to_owned() }),
+        8 => Act::Line(Signal::Oversized { bytes: 17 << 20 }),
+        9 => Act::Line(Signal::Said(fact())),
+        10 => Act::Revert,
+        11 => Act::Line(Signal::Withdrawn { native: "forged".to_owned() }),
+        _ => Act::Sleep(rng.pick(&[1, 30, 800])),
+    };
+    let long = !faults.calm && rng.percent(4);
+    let flood = !faults.calm && rng.percent(2);
+    let pause = long.then_some(Act::Sleep(400_000)).or(flood.then_some(Act::Flood));
+    std::iter::once(act).chain(pause).collect()
+}
+
+fn question(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
+    let asked = asked(rng);
+    let native = asked.native.clone();
+    let ask = Act::Line(Signal::Asked(asked));
+    match rng.below(4) {
+        0 => vec![ask, Act::Exit(End::Exit(0))],
+        1 => vec![ask, Act::Sleep(900), Act::Line(Signal::Withdrawn { native })],
+        2 if !faults.calm => {
+            let again = Act::Line(Signal::Asked(Asked {
+                native,
+                kind: RequestKind::Question,
+                waiting: Waiting::Blocking,
+                title: "once more".to_owned(),
+                questions: Vec::new(),
+            }));
+            vec![ask, Act::Sleep(100), again, Act::AwaitAnswer]
+        }
+        _ => vec![ask, Act::AwaitAnswer],
+    }
+}
+
+fn asked(rng: &mut Rng) -> Asked {
+    Asked {
+        native: format!("q{}", rng.below(3)),
+        kind: rng.pick(&[RequestKind::Approval, RequestKind::Question, RequestKind::Dialog]),
+        waiting: rng.pick(&[Waiting::Blocking, Waiting::Blocking, Waiting::Beside]),
+        title: "may I".to_owned(),
+        questions: Vec::new(),
+    }
+}
+
+fn ending(rng: &mut Rng) -> Vec<Act> {
+    let end = rng.pick(&[
+        End::Exit(0),
+        End::Exit(0),
+        End::Exit(0),
+        End::Exit(1),
+        End::Signal(9),
+        End::Signal(11),
+    ]);
+    match rng.below(10) {
+        0 => vec![Act::CloseStream],
+        1 => vec![Act::CloseStream, Act::Exit(end)],
+        _ => vec![Act::Exit(end)],
+    }
+}
+
+fn final_claim(rng: &mut Rng) -> ClaimKind {
+    use ClaimKind::{Completed, Failed, NeedsInput};
+    rng.pick(&[Completed, Completed, Completed, Completed, Failed, NeedsInput])
+}
+
+fn claim(kind: ClaimKind) -> Testimony {
+    Testimony::Claim { kind, text: None }
+}
+
+fn fact() -> Testimony {
+    Testimony::Fact { kind: FactKind::Branch, value: "provost/s".to_owned() }
+}
+
+/// What people will do, and when.
+pub(crate) fn deeds(seed: u64, sessions: u64, faults: &Faults) -> Vec<(u64, u64, Deed)> {
+    if !faults.people {
+        return Vec::new();
+    }
+    let mut rng = Rng::named(seed, &[5]);
+    let mut deeds: Vec<(u64, u64, Deed)> = (0..rng.below(4 * sessions + 2))
+        .map(|_| {
+            let at = rng.below(rng.clone().pick(&[100, 3_000, 30_000]));
+            (1_000 + at, rng.below(sessions), deed(&mut rng))
+        })
+        .collect();
+    deeds.sort_by_key(|(at, ..)| *at);
+    deeds
+}
+
+fn deed(rng: &mut Rng) -> Deed {
+    match rng.below(20) {
+        0 | 1 => Deed::Cancel,
+        2 | 3 => Deed::Stop,
+        4 => Deed::Resolve(Resolve::Accepted),
+        5 => Deed::Resolve(Resolve::Failed),
+        6 => Deed::Resolve(Resolve::Cancelled),
+        7..=10 => Deed::Send(SendMode::Continue),
+        11 => Deed::Send(SendMode::Supersede),
+        12..=15 => Deed::AnswerOpen,
+        16 => Deed::AnswerForged,
+        17 => Deed::RaiseLimit,
+        18 => Deed::Report(final_claim(rng)),
+        _ => Deed::CollectGarbage,
+    }
+}

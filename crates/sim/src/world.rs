@@ -1,0 +1,347 @@
+//! The outside world: holders, agents, trees, checks and hooks. It keeps its truth while engines crash.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use provost_core::{
+    ids::{CommitId, LaunchId, SessionId, TreeId},
+    session::{Driver, End, EndedBy, Identity, Signal, StopStep, Testimony, TurnEnd},
+    verdict::Snapshot,
+};
+
+use crate::{
+    rng::Rng,
+    run::Faults,
+    script::{self, Act, Temper},
+};
+
+/// An agent says no more than this in one launch, so that every story ends.
+const MAX_LINES: usize = 200;
+
+/// What a holder wrote down, in order. The place after an entry is its index and one.
+#[derive(Clone, Debug)]
+pub(crate) enum Entry {
+    Out(Signal),
+    In(String),
+    Closed,
+}
+
+/// Whether the holder itself is there to be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HolderLife {
+    Here,
+    Died,
+    OtherBoot,
+}
+
+/// One launch as it really is.
+#[derive(Clone, Debug)]
+pub(crate) struct Holder {
+    pub(crate) launch: LaunchId,
+    pub(crate) life: HolderLife,
+    pub(crate) journal: Vec<Entry>,
+    pub(crate) heard_ms: u64,
+    pub(crate) exit: Option<(End, EndedBy)>,
+    pub(crate) gone: bool,
+    pub(crate) at_limit: bool,
+    pub(crate) inputs: BTreeSet<String>,
+    pub(crate) temper: Temper,
+    pub(crate) report: Option<Testimony>,
+    acts: VecDeque<Act>,
+    wake_ms: u64,
+    closed: bool,
+}
+
+/// Something that ran once under its key.
+#[derive(Clone, Debug)]
+pub(crate) struct Ran {
+    pub(crate) what: String,
+    pub(crate) done_ms: u64,
+    pub(crate) uncertain: bool,
+}
+
+/// A session's place of work.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) driver: Driver,
+    tree: String,
+    edits: u64,
+    /// When the tree was last looked at, and when a check last ended: in steps of the world.
+    pub(crate) looked: Option<(u64, String)>,
+    pub(crate) checked: Option<(u64, String)>,
+}
+
+/// Everything outside of Provost.
+#[derive(Clone, Debug)]
+pub(crate) struct World {
+    seed: u64,
+    faults: Faults,
+    pub(crate) now_ms: u64,
+    pub(crate) boot: u32,
+    pub(crate) holders: BTreeMap<LaunchId, Holder>,
+    /// Launches that were called off before they began: they must never begin.
+    pub(crate) barred: BTreeSet<LaunchId>,
+    pub(crate) ran: BTreeMap<(SessionId, String), Ran>,
+    pub(crate) places: BTreeMap<SessionId, Place>,
+    steps: u64,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, faults: Faults) -> World {
+        World {
+            seed,
+            faults,
+            now_ms: 1_000,
+            boot: 1,
+            holders: BTreeMap::new(),
+            barred: BTreeSet::new(),
+            ran: BTreeMap::new(),
+            places: BTreeMap::new(),
+            steps: 0,
+        }
+    }
+
+    pub(crate) fn add_place(&mut self, session: SessionId, driver: Driver) {
+        let place =
+            Place { driver, tree: "good-0".to_owned(), edits: 0, looked: None, checked: None };
+        self.places.insert(session, place);
+    }
+
+    /// Starts a launch under its id, unless it was started before.
+    pub(crate) fn start(&mut self, launch: LaunchId) -> Result<Identity, String> {
+        if self.barred.contains(&launch) {
+            return Err("it was stopped before it started".to_owned());
+        }
+        let no = session_no(launch.session);
+        let temper = script::temper(self.seed, no, launch.no, &self.faults);
+        if !temper.starts {
+            return Err("no such program".to_owned());
+        }
+        let driver = self.places[&launch.session].driver;
+        if !self.holders.contains_key(&launch) {
+            let acts = script::opening(self.seed, no, launch.no, driver, &self.faults);
+            self.holders.insert(launch, Holder::new(launch, temper, acts, self.now_ms));
+        }
+        Ok(Identity { pid: launch.no as i32, start_time: 1, boot_id: format!("b{}", self.boot) })
+    }
+
+    /// Writes to an agent's input, once per key. `false` if nobody is there to take it.
+    pub(crate) fn write(&mut self, launch: LaunchId, key: &str) -> bool {
+        let (seed, faults) = (self.seed, self.faults);
+        let Some(holder) = self.holders.get_mut(&launch) else { return false };
+        if holder.exit.is_some() || holder.life != HolderLife::Here {
+            return false;
+        }
+        if holder.inputs.insert(key.to_owned()) {
+            holder.journal.push(Entry::In(key.to_owned()));
+            if !holder.temper.deaf {
+                holder.hear(seed, key, &faults);
+            }
+        }
+        true
+    }
+
+    pub(crate) fn stop(&mut self, launch: LaunchId, step: StopStep) {
+        let now = self.now_ms;
+        let Some(holder) = self.holders.get_mut(&launch) else { return };
+        if holder.exit.is_some() || holder.life != HolderLife::Here {
+            return;
+        }
+        match step {
+            StopStep::Interrupt if holder.temper.minds_interrupt => holder.interrupt(now),
+            StopStep::Terminate if holder.temper.minds_term => holder.end_by_us(15),
+            StopStep::Kill if holder.temper.can_be_killed => holder.end_by_us(9),
+            StopStep::Interrupt | StopStep::Terminate | StopStep::Kill | StopStep::GivenUp => {}
+        }
+    }
+
+    /// Runs something under its key: the first time it really runs, later the record is taken.
+    pub(crate) fn run(
+        &mut self,
+        session: SessionId,
+        key: &str,
+        what: &str,
+        takes_ms: u64,
+    ) -> Result<&Ran, String> {
+        let done_ms = self.now_ms + takes_ms;
+        let ran = self.ran.entry((session, key.to_owned())).or_insert_with(|| Ran {
+            what: what.to_owned(),
+            done_ms,
+            uncertain: false,
+        });
+        match ran.what == what {
+            true => Ok(ran),
+            false => Err(format!("the key {key} was used for `{}` and for `{what}`", ran.what)),
+        }
+    }
+
+    pub(crate) fn look(&mut self, session: SessionId) -> Snapshot {
+        self.steps += 1;
+        let steps = self.steps;
+        let place = self.places.get_mut(&session).expect("every session has a place");
+        place.looked = Some((steps, place.tree.clone()));
+        snapshot(&place.tree)
+    }
+
+    pub(crate) fn check_ended(&mut self, session: SessionId, tree: &str) {
+        self.steps += 1;
+        let steps = self.steps;
+        let place = self.places.get_mut(&session).expect("every session has a place");
+        place.checked = Some((steps, tree.to_owned()));
+    }
+
+    /// The agents that can do something now.
+    pub(crate) fn ready(&self) -> Vec<LaunchId> {
+        let ready = self.holders.values().filter(|holder| holder.can_act(self.now_ms));
+        ready.map(|holder| holder.launch).collect()
+    }
+
+    /// The moment at which an agent that sleeps now wakes up.
+    pub(crate) fn next_wake(&self) -> Option<u64> {
+        let asleep = self.holders.values().filter(|holder| holder.can_act(u64::MAX));
+        asleep.map(|holder| holder.wake_ms).filter(|wake| *wake > self.now_ms).min()
+    }
+
+    /// Lets an agent do its next thing.
+    pub(crate) fn act(&mut self, launch: LaunchId) {
+        let now = self.now_ms;
+        let Some(holder) = self.holders.get_mut(&launch) else { return };
+        let Some(act) = holder.acts.pop_front() else {
+            holder.leave();
+            return;
+        };
+        match act {
+            Act::Line(signal) => holder.print(signal, now),
+            Act::Edit { good } => self.edit(launch.session, good),
+            Act::Revert => self.place(launch.session).tree = "good-0".to_owned(),
+            Act::Report(testimony) => holder.report = Some(testimony),
+            Act::Sleep(ms) => holder.wake_ms = now + ms,
+            Act::AwaitAnswer => holder.acts.push_front(Act::AwaitAnswer),
+            Act::CloseStream => holder.close(),
+            Act::Flood => holder.at_limit = true,
+            Act::Exit(end) => holder.exit = Some((end, EndedBy::Itself)),
+        }
+    }
+
+    /// The holder is killed; whoever looks ends the survivors and never learns the code.
+    pub(crate) fn kill_holder(&mut self, launch: LaunchId) {
+        if let Some(holder) = self.holders.get_mut(&launch).filter(|holder| !holder.gone) {
+            holder.life = HolderLife::Died;
+            holder.report = None;
+        }
+    }
+
+    /// The machine loses power: every process ends, and a journal may lose its end.
+    pub(crate) fn reboot(&mut self, rng: &mut Rng) {
+        self.boot += 1;
+        for holder in self.holders.values_mut().filter(|holder| !holder.gone) {
+            holder.life = HolderLife::OtherBoot;
+            holder.report = None;
+            let lost = rng.index(4).min(holder.journal.len());
+            holder.journal.truncate(holder.journal.len() - lost);
+        }
+        for ran in self.ran.values_mut().filter(|ran| ran.done_ms > self.now_ms) {
+            ran.uncertain = true;
+            ran.done_ms = self.now_ms;
+        }
+    }
+
+    fn edit(&mut self, session: SessionId, good: bool) {
+        let place = self.place(session);
+        place.edits += 1;
+        place.tree = format!("{}-{}", if good { "good" } else { "bad" }, place.edits);
+    }
+
+    fn place(&mut self, session: SessionId) -> &mut Place {
+        self.places.get_mut(&session).expect("every session has a place")
+    }
+}
+
+impl Holder {
+    fn new(launch: LaunchId, temper: Temper, acts: Vec<Act>, now: u64) -> Holder {
+        Holder {
+            launch,
+            life: HolderLife::Here,
+            journal: Vec::new(),
+            heard_ms: now,
+            exit: None,
+            gone: false,
+            at_limit: false,
+            inputs: BTreeSet::new(),
+            temper,
+            report: None,
+            acts: acts.into(),
+            wake_ms: now,
+            closed: false,
+        }
+    }
+
+    pub(crate) fn is_running(&self) -> bool {
+        self.life == HolderLife::Here && self.exit.is_none()
+    }
+
+    /// An agent without anything to do listens, unless it has ended: then its tree goes.
+    fn can_act(&self, now: u64) -> bool {
+        let something = match self.acts.front() {
+            Some(Act::AwaitAnswer) => false,
+            Some(_) => true,
+            None => self.exit.is_some(),
+        };
+        let free = self.report.is_none() && !self.at_limit && !self.gone;
+        self.life == HolderLife::Here && free && something && self.wake_ms <= now
+    }
+
+    fn print(&mut self, signal: Signal, now: u64) {
+        if !self.closed && self.journal.len() < MAX_LINES {
+            self.journal.push(Entry::Out(signal));
+            self.heard_ms = now;
+        }
+    }
+
+    fn close(&mut self) {
+        if !std::mem::replace(&mut self.closed, true) {
+            self.journal.push(Entry::Closed);
+        }
+    }
+
+    fn leave(&mut self) {
+        self.close();
+        self.gone = true;
+    }
+
+    fn hear(&mut self, seed: u64, key: &str, faults: &Faults) {
+        if key.starts_with("answer-") {
+            let waits = self.acts.iter().position(|act| *act == Act::AwaitAnswer);
+            if let Some(at) = waits {
+                self.acts.remove(at);
+                return;
+            }
+        }
+        if self.journal.len() < MAX_LINES {
+            let session = session_no(self.launch.session);
+            self.acts.extend(script::reaction(seed, session, self.launch.no, key, faults));
+        }
+    }
+
+    fn interrupt(&mut self, now: u64) {
+        self.acts.clear();
+        self.wake_ms = now;
+        self.at_limit = false;
+        self.acts.push_back(Act::Line(Signal::TurnEnded { turn: None, end: TurnEnd::Interrupted }));
+    }
+
+    fn end_by_us(&mut self, signal: i32) {
+        self.acts.clear();
+        self.report = None;
+        self.at_limit = false;
+        self.wake_ms = 0;
+        self.exit = Some((End::Signal(signal), EndedBy::Provost));
+    }
+}
+
+pub(crate) fn session_no(session: SessionId) -> u64 {
+    session.0.as_u64_pair().1 & 0xff
+}
+
+pub(crate) fn snapshot(tree: &str) -> Snapshot {
+    Snapshot { commit: CommitId(format!("commit-of-{tree}")), tree: TreeId(tree.to_owned()) }
+}
