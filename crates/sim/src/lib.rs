@@ -1,1 +1,16 @@
-//! provost-sim.
+//! A seeded simulator of Provost's engine: the real board and rules over a ledger in memory, in a made-up
+//! world with crashes between any two steps, lost, repeated and interleaved observations, and lying agents.
+//!
+//! The same seed and faults always tell the same story. [`simulate`] tells it and judges it by the laws.
+
+mod coverage;
+mod engine;
+mod follow;
+pub mod laws;
+mod rng;
+mod run;
+mod script;
+mod world;
+
+pub use coverage::{Cell, Coverage};
+pub use run::{Faults, Outcome, Report, simulate, traced};

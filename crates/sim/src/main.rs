@@ -1,2 +1,70 @@
-//! x
-fn main() {}
+//! Runs the simulator over a range of seeds, or tells the story of one.
+
+#![expect(clippy::print_stdout, reason = "it is what this program is for")]
+
+use std::{env, process::ExitCode};
+
+use provost_sim::{Coverage, Faults, simulate, traced};
+
+const USAGE: &str = "usage: provost-sim --seeds A..B | --seed N [--trace] [--calm | --crashes]";
+
+/// What was asked for.
+struct Args {
+    from: u64,
+    to: u64,
+    trace: bool,
+    faults: Faults,
+}
+
+fn main() -> ExitCode {
+    let Some(args) = parse(env::args().skip(1)) else {
+        println!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    let (mut coverage, mut events, mut failed) = (Coverage::default(), 0, 0);
+    for seed in args.from..args.to {
+        let tell = if args.trace { traced } else { simulate };
+        let report = tell(seed, args.faults);
+        report.trace.iter().for_each(|line| println!("{line}"));
+        if let Some(broken) = &report.broken {
+            failed += 1;
+            println!("{broken}");
+        }
+        if args.trace {
+            println!("{:?}", report.outcomes);
+        }
+        coverage.merge(&report.coverage);
+        events += report.events;
+    }
+    println!(
+        "{} seeds, {events} events, {failed} failed; {} kinds, {} states, {} rules, {} cells",
+        args.to - args.from,
+        coverage.kinds.len(),
+        coverage.states.len(),
+        coverage.rules.len(),
+        coverage.cells.len()
+    );
+    ExitCode::from(u8::from(failed > 0))
+}
+
+fn parse(mut words: impl Iterator<Item = String>) -> Option<Args> {
+    let mut args = Args { from: 0, to: 0, trace: false, faults: Faults::ALL };
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--seeds" => {
+                let range = words.next()?;
+                let (from, to) = range.split_once("..")?;
+                (args.from, args.to) = (from.parse().ok()?, to.parse().ok()?);
+            }
+            "--seed" => {
+                args.from = words.next()?.parse().ok()?;
+                args.to = args.from + 1;
+            }
+            "--trace" => args.trace = true,
+            "--calm" => args.faults = Faults::NONE,
+            "--crashes" => args.faults = Faults::CRASHES,
+            _ => return None,
+        }
+    }
+    (args.to > args.from).then_some(args)
+}

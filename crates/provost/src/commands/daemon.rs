@@ -1,13 +1,20 @@
 //! `provost daemon`
 
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 
 use clap::{Args, Subcommand};
-use provost_api::{Code, DaemonInfo, ErrorBody};
+use provost_api::{ApiError, Code, DaemonInfo, ErrorBody};
+use provost_holder::Identity;
 use serde_json::{Value, json};
 
 use super::change::KeyArgs;
-use crate::{cli::Outcome, context::Context, daemon, ui};
+use crate::{cli::Outcome, clock, context::Context, daemon, ui};
+
+/// How often it is looked whether a daemon that was told to leave is gone.
+const STOP_TRIES: u32 = 1_000;
+
+/// How long it is waited between two looks.
+const STOP_PAUSE: Duration = Duration::from_millis(10);
 
 /// Run, stop or look at the daemon
 ///
@@ -76,18 +83,39 @@ fn be(context: &Context, args: &RunArgs) -> Outcome {
 
 /// A daemon that does not run is as stopped as was asked for.
 fn stop(context: &Context, args: &StopArgs) -> Outcome {
-    let reply = match daemon::connect_only(&context.trusted_home()?) {
-        Ok(client) => client.post("/v1/daemon/stop", &json!({}), &args.key.get(context))?,
-        Err(error) if error.code == Code::Unreachable => json!({"ok": true, "running": false}),
+    let client = match daemon::connect_only(&context.trusted_home()?) {
+        Ok(client) => client,
+        Err(error) if error.code == Code::Unreachable => {
+            return stopped(context, json!({"ok": true, "running": false}), "no daemon runs");
+        }
         Err(error) => return Err(error.into()),
     };
-    let was_running = reply.get("running") != Some(&Value::Bool(false));
-    if context.ui.json {
-        context.ui.result(reply, &["provost daemon status".to_owned()])?;
-    } else {
-        context.ui.talk(if was_running { "the daemon leaves" } else { "no daemon runs" });
+    let info: DaemonInfo = client.get("/v1/daemon")?;
+    let process = Identity::of(info.pid).ok().flatten();
+    let reply: Value = client.post("/v1/daemon/stop", &json!({}), &args.key.get(context))?;
+    wait_for_the_end(info.pid, process.as_ref())?;
+    stopped(context, reply, "the daemon left")
+}
+
+fn stopped(context: &Context, reply: Value, text: &str) -> Outcome {
+    match context.ui.json {
+        true => context.ui.result(reply, &["provost daemon status".to_owned()])?,
+        false => context.ui.talk(text),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Waits until the process is gone, so that what comes next meets no daemon half gone.
+fn wait_for_the_end(pid: u32, process: Option<&Identity>) -> Result<(), ApiError> {
+    for _ in 0..STOP_TRIES {
+        // A process that cannot be looked at is not waited for.
+        if !process.is_some_and(|process| process.is_alive().unwrap_or(false)) {
+            return Ok(());
+        }
+        clock::pause(STOP_PAUSE);
+    }
+    let message = format!("the daemon (pid {pid}) was asked to leave and is still there");
+    Err(ApiError::new(Code::TimedOut, message).next("provost daemon status"))
 }
 
 fn status(context: &Context) -> Outcome {

@@ -14,14 +14,14 @@ use crate::{cli::Outcome, context::Context, error::Error, ui};
 /// Nothing with uncommitted or unreachable work is ever removed; what is kept is listed with the reason.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost gc\n  provost gc --apply\n  provost gc --apply --older-than 30d"
+    after_help = "Examples:\n  provost gc\n  provost gc --apply\n  provost gc --apply --older-than 7d"
 )]
 pub(crate) struct GcArgs {
     /// Remove it; without this it is only listed
     #[arg(long)]
     apply: bool,
-    /// Only of sessions that have been closed for longer
-    #[arg(long, value_name = "AGE", default_value = "7d", value_parser = input::parse_age)]
+    /// Remove output only of sessions that have been closed for longer; worktrees go at any age
+    #[arg(long, value_name = "AGE", default_value = "30d", value_parser = input::parse_age)]
     older_than: u64,
     #[command(flatten)]
     key: KeyArgs,

@@ -47,7 +47,8 @@ pub(crate) fn parse_age(text: &str) -> Result<u64, String> {
     let number = &text[..text.len() - unit.len_utf8()];
     let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
     let number: u64 = digits.then(|| number.parse().ok()).flatten().ok_or_else(expected)?;
-    number.checked_mul(scale).ok_or_else(expected)
+    // The daemon counts time in signed milliseconds.
+    number.checked_mul(scale).filter(|ms| i64::try_from(*ms).is_ok()).ok_or_else(expected)
 }
 
 #[cfg(test)]
@@ -58,7 +59,18 @@ mod tests {
     fn ages_have_a_unit() {
         assert_eq!(parse_age("30d"), Ok(30 * 86_400_000));
         assert_eq!(parse_age("0s"), Ok(0));
-        for text in ["", "d", "30", "-1d", "+1d", "1.5h", "1w", "99999999999999999999d", "1é"] {
+        for text in [
+            "",
+            "d",
+            "30",
+            "-1d",
+            "+1d",
+            "1.5h",
+            "1w",
+            "99999999999999999999d",
+            "200000000000d",
+            "1é",
+        ] {
             assert!(parse_age(text).is_err(), "{text}");
         }
     }

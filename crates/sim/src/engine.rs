@@ -1,0 +1,335 @@
+//! The engine's side: the real board over a ledger in memory, with what a daemon keeps only in memory.
+//!
+//! A crash drops everything here but the ledger. What is committed is judged by the laws against a shadow
+//! that is folded from the stored form of every event.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use provost_core::{
+    ids::{LaunchId, SessionId},
+    session::{Command, Cursor, Effect, EffectKey, Event, Rejected, Session, Spec},
+    time::Moment,
+};
+use provost_engine::{
+    board::{Board, Changes},
+    stream,
+};
+use provost_ledger::{Committed, Ledger, MemLedger, ReadLedger};
+
+use crate::{
+    coverage::Coverage,
+    follow::Follower,
+    laws::{Broken, Watch},
+};
+
+pub(crate) type Key = (SessionId, EffectKey);
+
+/// Where an observation comes from. What one source tells stays in order.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Source {
+    Follower(LaunchId),
+    Effect(Key),
+}
+
+/// An effect under way.
+#[derive(Clone, Debug)]
+pub(crate) enum Task {
+    Follow(Follower),
+    Other(Effect),
+}
+
+/// What is asked of the owner: observations, and what people and agents ask with a key of their own.
+#[derive(Clone, Debug)]
+pub(crate) enum Input {
+    Told(SessionId, Command),
+    Asked { key: String, session: SessionId, command: Command },
+    Due,
+}
+
+/// Where an engine may die.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CrashPoint {
+    Nowhere,
+    BeforeAppend,
+    AfterAppend,
+    /// After so many of the orders that follow from a commit.
+    InDispatch(usize),
+}
+
+/// How a commit went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Went {
+    Well,
+    Unwritten,
+    Crashed,
+}
+
+#[derive(Debug)]
+struct Shadow {
+    session: Session,
+    watch: Watch,
+    version: u64,
+}
+
+/// The engine and what judges it.
+#[derive(Debug, Default)]
+pub(crate) struct Engine {
+    pub(crate) board: Board,
+    pub(crate) ledger: MemLedger,
+    pub(crate) tasks: BTreeMap<Key, Task>,
+    pub(crate) told: BTreeMap<Source, VecDeque<Command>>,
+    pub(crate) heard: BTreeMap<LaunchId, u64>,
+    pub(crate) coverage: Coverage,
+    pub(crate) events: u64,
+    pub(crate) trace: Option<Vec<String>>,
+    /// What was committed last, for the simulation to act on.
+    pub(crate) fresh: Vec<(SessionId, Event)>,
+    shadows: BTreeMap<SessionId, Shadow>,
+}
+
+impl Engine {
+    pub(crate) fn open(&mut self, now: Moment, specs: Vec<(SessionId, Spec)>) -> Result<(), Broken> {
+        let mut turn = self.board.begin(now);
+        for (id, spec) in specs {
+            turn.open(id, spec, "operator");
+        }
+        let (batch, staged) = turn.stage().ok_or("nothing was opened")?;
+        let committed = self.ledger.append(batch).map_err(|why| why.to_string())?;
+        let changes = self.board.commit(staged, &committed);
+        self.judge(&committed, now)?;
+        self.dispatch(changes, usize::MAX);
+        Ok(())
+    }
+
+    /// Decides and commits a few inputs together, and dies where it is told to.
+    pub(crate) fn work(
+        &mut self,
+        now: Moment,
+        inputs: &[Input],
+        crash: CrashPoint,
+    ) -> Result<Went, Broken> {
+        let loaded = self.load_for(inputs);
+        let mut turn = self.board.begin(now);
+        for input in inputs {
+            match input {
+                Input::Told(session, command) => {
+                    // What is not new was observed before.
+                    drop(turn.command(*session, command, "provost"));
+                }
+                Input::Asked { key, session, command } => {
+                    let known = self.ledger.idempotent(key).ok().flatten();
+                    if known.is_none()
+                        && let Some(Ok(_)) = turn.command(*session, command, "operator")
+                    {
+                        turn.remember(key.clone(), "{}".to_owned());
+                    }
+                }
+                Input::Due => {
+                    for id in self.board.due(now) {
+                        turn.due(id, |launch| self.heard.get(&launch).copied());
+                    }
+                }
+            }
+        }
+        let staged = turn.stage();
+        let went = match staged {
+            None => Went::Well,
+            Some(_) if crash == CrashPoint::BeforeAppend => Went::Crashed,
+            Some((batch, staged)) => match self.ledger.append(batch) {
+                Err(_) => Went::Unwritten,
+                Ok(committed) if crash == CrashPoint::AfterAppend => {
+                    self.judge(&committed, now)?;
+                    Went::Crashed
+                }
+                Ok(committed) => {
+                    let changes = self.board.commit(staged, &committed);
+                    self.judge(&committed, now)?;
+                    self.same_as_shadows(&changes)?;
+                    self.dispatch_until(changes, crash)
+                }
+            },
+        };
+        for id in loaded {
+            self.board.let_go(id);
+        }
+        Ok(went)
+    }
+
+    /// Dies: only the ledger is left.
+    pub(crate) fn crash(&mut self) {
+        self.note(|| "— crash".to_owned());
+        self.board = Board::default();
+        self.tasks.clear();
+        self.told.clear();
+        self.heard.clear();
+    }
+
+    /// Starts again: folds what is open, and owes what is owed.
+    pub(crate) fn restore(&mut self) -> Result<(), Broken> {
+        let open = self.ledger.open_streams().map_err(|why| why.to_string())?;
+        for state in open {
+            let id = stream::session_id(state.head.stream.as_str()).map_err(|e| e.to_string())?;
+            let changes = self.load(id)?;
+            self.dispatch(changes, usize::MAX);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn shadows(&self) -> impl Iterator<Item = &Session> {
+        self.shadows.values().map(|shadow| &shadow.session)
+    }
+
+    pub(crate) fn shadow(&self, id: SessionId) -> Option<&Session> {
+        self.shadows.get(&id).map(|shadow| &shadow.session)
+    }
+
+    /// Compares everything that the ledger keeps beside its events with a fresh fold of them.
+    pub(crate) fn verify(&self) -> Result<(), Broken> {
+        for id in self.shadows.keys() {
+            let name = stream::stream_id(*id);
+            let records = self.ledger.read_stream(&name, 0).map_err(|why| why.to_string())?;
+            let mut folded = stream::refold(&name, &records)?;
+            folded.owed.sort();
+            let stored = self.ledger.stream(&name).map_err(|why| why.to_string())?;
+            let stored = stored.ok_or("a stream is missing")?;
+            if (stored.head.open, &stored.owed) != (folded.open, &folded.owed) {
+                return Err(format!("owed {:?}, but the events say {:?}", stored.owed, folded.owed));
+            }
+            if stored.card != folded.card {
+                return Err("the card is not what the events say".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn note(&mut self, line: impl FnOnce() -> String) {
+        if let Some(trace) = &mut self.trace {
+            trace.push(line());
+        }
+    }
+
+    fn load_for(&mut self, inputs: &[Input]) -> Vec<SessionId> {
+        let mut loaded = Vec::new();
+        for input in inputs {
+            let id = match input {
+                Input::Told(session, _) | Input::Asked { session, .. } => *session,
+                Input::Due => continue,
+            };
+            if self.board.session(id).is_none() && self.load(id).is_ok() {
+                loaded.push(id);
+            }
+        }
+        loaded
+    }
+
+    fn load(&mut self, id: SessionId) -> Result<Changes, Broken> {
+        let name = stream::stream_id(id);
+        let snapshot = self.ledger.snapshot(&name).map_err(|why| why.to_string())?;
+        let after = stream::usable(snapshot.as_ref());
+        let records = self.ledger.read_stream(&name, after).map_err(|why| why.to_string())?;
+        let used = snapshot.filter(|_| after > 0);
+        let session = stream::fold(&name, used.as_ref(), &records).map_err(|e| e.to_string())?;
+        match self.shadow(id) {
+            Some(shadow) if *shadow == session => {}
+            _ => return Err("the fold after a restart differs from the fold before".to_owned()),
+        }
+        Ok(self.board.load(session, after + records.len() as u64))
+    }
+
+    fn dispatch_until(&mut self, changes: Changes, crash: CrashPoint) -> Went {
+        match crash {
+            CrashPoint::InDispatch(orders) => {
+                self.dispatch(changes, orders);
+                Went::Crashed
+            }
+            CrashPoint::Nowhere | CrashPoint::BeforeAppend | CrashPoint::AfterAppend => {
+                self.dispatch(changes, usize::MAX);
+                Went::Well
+            }
+        }
+    }
+
+    fn dispatch(&mut self, changes: Changes, orders: usize) {
+        for (id, key) in changes.cancel {
+            // A follower runs until it has told everything; the others stop.
+            let follows = matches!(self.tasks.get(&(id, key.clone())), Some(Task::Follow(_)));
+            if !follows {
+                self.tasks.remove(&(id, key));
+            }
+        }
+        for (id, effect) in changes.start.into_iter().take(orders) {
+            let key = (id, effect.key());
+            let task = match effect {
+                Effect::Follow(launch) => {
+                    let session = self.board.session(id);
+                    let known = session.and_then(|session| session.launch(launch));
+                    let from = known.map_or(Cursor::default(), |launch| launch.cursor);
+                    Task::Follow(Follower::new(launch, from))
+                }
+                other => Task::Other(other),
+            };
+            self.tasks.insert(key, task);
+        }
+    }
+
+    /// Shows every stored event to the laws.
+    fn judge(&mut self, committed: &Committed, now: Moment) -> Result<(), Broken> {
+        let mut changed = Vec::new();
+        for record in committed.records() {
+            let id = stream::session_id(record.stream.as_str()).map_err(|e| e.to_string())?;
+            let event = Event::decode(&record.kind, record.v, &record.data)
+                .map_err(|why| why.to_string())?;
+            self.note(|| format!("{:>8} {:>3} {event:?}", now.mono_ms, id.0.as_u64_pair().1));
+            self.judge_event(id, record.version, stream::to_core(record.at), &event)?;
+            self.events += 1;
+            self.fresh.push((id, event));
+            changed.push(id);
+        }
+        for id in changed {
+            let shadow = &self.shadows[&id];
+            shadow.watch.rest(&shadow.session, now)?;
+        }
+        Ok(())
+    }
+
+    fn judge_event(
+        &mut self,
+        id: SessionId,
+        version: u64,
+        at: Moment,
+        event: &Event,
+    ) -> Result<(), Broken> {
+        if let Event::SessionOpened(opened) = event {
+            let session = Session::open(id, at, opened);
+            let watch = Watch::of(&session);
+            self.coverage.visit(event, &session);
+            self.shadows.insert(id, Shadow { session, watch, version });
+            return Ok(());
+        }
+        let shadow = self.shadows.get_mut(&id).ok_or("an event of no session")?;
+        if version != shadow.version + 1 {
+            return Err(format!("event {version} follows event {}", shadow.version));
+        }
+        let before = shadow.session.clone();
+        shadow.session.evolve(at, event);
+        shadow.version = version;
+        self.coverage.visit(event, &shadow.session);
+        shadow.watch.event(&before, at, event, &shadow.session)
+    }
+
+    fn same_as_shadows(&self, changes: &Changes) -> Result<(), Broken> {
+        for id in &changes.changed {
+            if let (Some(held), Some(shadow)) = (self.board.session(*id), self.shadow(*id))
+                && held != shadow
+            {
+                return Err("the board holds something else than was stored".to_owned());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Says whether a command would be refused as nothing new: for choosing what to do, not for doing it.
+pub(crate) fn is_open_to(session: &Session, command: &Command, now: Moment) -> bool {
+    !matches!(session.decide(command, now), Err(Rejected::Nothing))
+}

@@ -1,0 +1,120 @@
+//! Follows one launch as the shell does: its journal in order, then its end, then its tree.
+
+use provost_core::{
+    ids::LaunchId,
+    session::{Command, Cursor, Signal},
+};
+
+use crate::world::{Entry, Holder, HolderLife, World};
+
+/// What a follower remembers; it is lost in a crash, and begun again at the cursor that was committed.
+#[derive(Clone, Debug)]
+pub(crate) struct Follower {
+    launch: LaunchId,
+    read: usize,
+    told_lost: bool,
+    told_exit: bool,
+    told_closed: bool,
+    told_limit: bool,
+    pub(crate) blind: bool,
+    pub(crate) done: bool,
+}
+
+impl Follower {
+    pub(crate) fn new(launch: LaunchId, from: Cursor) -> Follower {
+        Follower {
+            launch,
+            read: from.offset as usize,
+            told_lost: false,
+            told_exit: false,
+            told_closed: false,
+            told_limit: false,
+            blind: false,
+            done: false,
+        }
+    }
+
+    pub(crate) fn launch(&self) -> LaunchId {
+        self.launch
+    }
+
+    /// Says whether there is something to tell.
+    pub(crate) fn can_tell(&self, world: &World) -> bool {
+        self.clone().next(world).is_some()
+    }
+
+    /// Gives the next thing that this follower tells the owner.
+    pub(crate) fn next(&mut self, world: &World) -> Option<Command> {
+        if self.done {
+            return None;
+        }
+        let launch = self.launch;
+        let Some(holder) = world.holders.get(&launch) else {
+            return Some(self.unobserved("its directory is gone"));
+        };
+        if std::mem::take(&mut self.blind) {
+            return Some(Command::ProcessSeen { launch });
+        }
+        if self.read > holder.journal.len() {
+            return Some(self.lose(holder));
+        }
+        if let Some(command) = self.read_on(holder) {
+            return Some(command);
+        }
+        match holder.life {
+            HolderLife::Died => Some(self.unobserved("its holder was killed")),
+            HolderLife::OtherBoot => Some(self.unobserved("the machine was started anew")),
+            HolderLife::Here => self.watch(holder),
+        }
+    }
+
+    fn read_on(&mut self, holder: &Holder) -> Option<Command> {
+        let entry = holder.journal.get(self.read)?;
+        self.read += 1;
+        let cursor = Cursor { offset: self.read as u64, skip: 0 };
+        let signal = match entry {
+            Entry::Out(signal) => signal.clone(),
+            Entry::In(key) => Signal::InputSeen { key: key.clone() },
+            Entry::Closed => {
+                self.told_closed = true;
+                Signal::Closed
+            }
+        };
+        Some(Command::Observed { launch: self.launch, signal, cursor })
+    }
+
+    fn watch(&mut self, holder: &Holder) -> Option<Command> {
+        let launch = self.launch;
+        if holder.at_limit && !std::mem::replace(&mut self.told_limit, true) {
+            return Some(Command::OutputAtLimit { launch });
+        }
+        self.told_limit &= holder.at_limit;
+        let (end, by) = holder.exit?;
+        if !std::mem::replace(&mut self.told_exit, true) {
+            return Some(Command::ProcessEnded { launch, end, by });
+        }
+        if !holder.gone {
+            return None;
+        }
+        if !std::mem::replace(&mut self.told_closed, true) {
+            let cursor = Cursor { offset: self.read as u64, skip: 0 };
+            return Some(Command::Observed { launch, signal: Signal::Closed, cursor });
+        }
+        self.done = true;
+        let leftovers = holder.temper.leftovers;
+        Some(Command::TreeGone { launch, leftovers, verified: leftovers == 0 })
+    }
+
+    /// The journal ends before what was folded: power was lost.
+    fn lose(&mut self, holder: &Holder) -> Command {
+        self.read = holder.journal.len();
+        self.told_lost = true;
+        let cursor = Cursor { offset: self.read as u64, skip: 0 };
+        Command::OutputLost { launch: self.launch, cursor }
+    }
+
+    fn unobserved(&mut self, why: &str) -> Command {
+        self.done = true;
+        Command::ProcessUnobserved { launch: self.launch, why: why.to_owned() }
+    }
+}

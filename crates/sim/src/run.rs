@@ -1,0 +1,815 @@
+//! One simulation: who acts next, where the engine dies, and what must be true at the end.
+
+use std::collections::VecDeque;
+
+use provost_core::{
+    ids::{LaunchId, RequestId, SessionId},
+    lifecycle::State,
+    session::{
+        Afterwards, Command, Effect, Event, HookEnd, LaunchPhase, Reporter, SendMode, Session,
+        StopStep, Testimony, WorkState,
+    },
+    time::Moment,
+    verdict::{CheckEnd, Receipt},
+};
+
+use crate::{
+    coverage::Coverage,
+    engine::{CrashPoint, Engine, Input, Key, Source, Task, Went, is_open_to},
+    follow::Follower,
+    laws::Broken,
+    rng::Rng,
+    script::{self, Deed},
+    world::{HolderLife, World, snapshot},
+};
+
+/// A simulation that takes more steps than this does not end.
+const MAX_STEPS: u64 = 60_000;
+
+/// An engine dies at most so often in one simulation.
+const MAX_CRASHES: u64 = 12;
+
+/// What may go wrong in a simulation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Faults {
+    /// Agents do nothing whose outcome hangs on who is faster, so that the end must not hang on crashes.
+    pub calm: bool,
+    /// The engine dies between any two steps.
+    pub crashes: bool,
+    /// Appends to the ledger fail.
+    pub unwritten: bool,
+    /// What was observed is told twice.
+    pub repeats: bool,
+    /// Processes can't be looked at for a while; time passes though there is something to do.
+    pub blindness: bool,
+    /// Holders are killed and the machine loses power.
+    pub deaths: bool,
+    /// People cancel, stop, resolve, send, answer and report.
+    pub people: bool,
+}
+
+impl Faults {
+    /// Everything that may go wrong, does.
+    pub const ALL: Faults = Faults {
+        calm: false,
+        crashes: true,
+        unwritten: true,
+        repeats: true,
+        blindness: true,
+        deaths: true,
+        people: true,
+    };
+
+    /// A story whose end is certain, told without any fault.
+    pub const NONE: Faults = Faults {
+        calm: true,
+        crashes: false,
+        unwritten: false,
+        repeats: false,
+        blindness: false,
+        deaths: false,
+        people: false,
+    };
+
+    /// The same story, told by an engine that dies again and again.
+    pub const CRASHES: Faults =
+        Faults { crashes: true, unwritten: true, repeats: true, ..Faults::NONE };
+}
+
+/// How a session ended, with nothing in it that hangs on time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    pub state: &'static str,
+    pub cause: Option<&'static str>,
+    pub claim: &'static str,
+    pub tree: Option<String>,
+    pub reworks: u32,
+}
+
+/// What came of a simulation.
+#[derive(Clone, Debug)]
+pub struct Report {
+    pub seed: u64,
+    pub outcomes: Vec<Outcome>,
+    pub coverage: Coverage,
+    pub events: u64,
+    pub steps: u64,
+    pub crashes: u64,
+    /// The law that was broken, with the seed.
+    pub broken: Option<String>,
+    pub trace: Vec<String>,
+}
+
+/// Tells the story of a seed and judges it.
+pub fn simulate(seed: u64, faults: Faults) -> Report {
+    Sim::new(seed, faults, None).told()
+}
+
+/// Tells the story of a seed with every event.
+pub fn traced(seed: u64, faults: Faults) -> Report {
+    Sim::new(seed, faults, Some(Vec::new())).told()
+}
+
+struct Sim {
+    seed: u64,
+    faults: Faults,
+    rng: Rng,
+    world: World,
+    engine: Engine,
+    deeds: VecDeque<(u64, u64, Deed)>,
+    /// What was asked and not yet answered: whoever asks tries again with the same key.
+    asked: VecDeque<Input>,
+    sessions: u64,
+    asks: u64,
+    crashes: u64,
+    steps: u64,
+    deaths: u64,
+}
+
+/// Who may act next.
+#[derive(Clone, Debug)]
+enum Actor {
+    Agent(LaunchId),
+    Reporter(LaunchId),
+    Follower(Key),
+    Effect(Key),
+    Owner,
+    Person,
+    Time,
+}
+
+impl Sim {
+    fn new(seed: u64, faults: Faults, trace: Option<Vec<String>>) -> Sim {
+        let sessions = 1 + Rng::named(seed, &[0]).below(4);
+        let kind = u64::from(faults.crashes) + 2 * u64::from(faults.people);
+        Sim {
+            seed,
+            faults,
+            rng: Rng::named(seed, &[9, kind]),
+            world: World::new(seed, faults),
+            engine: Engine { trace, ..Engine::default() },
+            deeds: script::deeds(seed, sessions, &faults).into(),
+            asked: VecDeque::new(),
+            sessions,
+            asks: 0,
+            crashes: 0,
+            steps: 0,
+            deaths: 0,
+        }
+    }
+
+    fn told(mut self) -> Report {
+        let broken = self.tell().err();
+        let (seed, faults) = (self.seed, self.faults);
+        Report {
+            seed,
+            outcomes: self.engine.shadows().map(outcome).collect(),
+            coverage: std::mem::take(&mut self.engine.coverage),
+            events: self.engine.events,
+            steps: self.steps,
+            crashes: self.crashes,
+            broken: broken.map(|why| format!("seed {seed} with {faults:?}: {why}")),
+            trace: self.engine.trace.unwrap_or_default(),
+        }
+    }
+
+    fn tell(&mut self) -> Result<(), Broken> {
+        let specs: Vec<_> = (0..self.sessions)
+            .map(|no| (script::session_id(self.seed, no), script::spec(self.seed, no, &self.faults)))
+            .collect();
+        for (id, spec) in &specs {
+            self.world.add_place(*id, spec.agent.driver);
+        }
+        self.engine.open(self.now(), specs)?;
+        self.run_until_quiet()?;
+        self.everyone_waits_for_someone()?;
+        self.cancel_the_rest();
+        self.run_until_quiet()?;
+        self.everything_has_ended()
+    }
+
+    fn run_until_quiet(&mut self) -> Result<(), Broken> {
+        loop {
+            self.steps += 1;
+            if self.steps > MAX_STEPS {
+                return Err("the simulation does not end".to_owned());
+            }
+            let actors = self.actors();
+            let hurried = self.faults.blindness && self.rng.percent(6);
+            if actors.is_empty() || hurried {
+                match self.pass_time(actors.is_empty()) {
+                    true => continue,
+                    false if actors.is_empty() => return Ok(()),
+                    false => {}
+                }
+            }
+            let actor = self.rng.pick(&actors);
+            self.let_act(actor)?;
+            self.misfortune()?;
+        }
+    }
+
+    fn actors(&self) -> Vec<Actor> {
+        let mut actors: Vec<Actor> = self.world.ready().into_iter().map(Actor::Agent).collect();
+        let waiting = self.world.holders.values().filter(|holder| holder.report.is_some());
+        actors.extend(waiting.map(|holder| Actor::Reporter(holder.launch)));
+        for (key, task) in &self.engine.tasks {
+            match task {
+                Task::Follow(follower) if follower.can_tell(&self.world) => {
+                    actors.push(Actor::Follower(key.clone()));
+                }
+                Task::Other(effect) if self.can_go_on(key, effect) => {
+                    actors.push(Actor::Effect(key.clone()));
+                }
+                Task::Follow(_) | Task::Other(_) => {}
+            }
+        }
+        if !self.engine.told.is_empty() || !self.asked.is_empty() {
+            actors.push(Actor::Owner);
+        }
+        if self.deeds.front().is_some_and(|(at, ..)| *at <= self.world.now_ms) {
+            actors.push(Actor::Person);
+        }
+        if !self.engine.board.due(self.now()).is_empty() {
+            actors.push(Actor::Time);
+        }
+        actors
+    }
+
+    /// An effect that waits for something in the world can't go on.
+    fn can_go_on(&self, key: &Key, effect: &Effect) -> bool {
+        let Some(session) = self.engine.board.session(key.0) else { return false };
+        match effect {
+            Effect::StopLaunch(launch, step) => self.can_stop(session, *launch, *step),
+            Effect::Deliver { launch, message } => {
+                let holder = self.world.holders.get(launch);
+                holder.is_some_and(|h| h.is_running() && !h.inputs.contains(message))
+            }
+            Effect::RunCheck { .. } | Effect::RunHook(_) | Effect::RunSetup => {
+                self.world.ran.get(key).is_none_or(|ran| ran.done_ms <= self.world.now_ms)
+            }
+            Effect::PrepareWork | Effect::StartLaunch(_) | Effect::TakeSnapshot { .. } => true,
+            Effect::Follow(_) => false,
+        }
+    }
+
+    fn can_stop(&self, session: &Session, launch: LaunchId, step: StopStep) -> bool {
+        let owed = session.launch(launch).is_some_and(|l| l.phase == LaunchPhase::Owed);
+        let key = stop_key(launch, step);
+        owed || !self.world.ran.contains_key(&(session.id, key))
+    }
+
+    fn let_act(&mut self, actor: Actor) -> Result<(), Broken> {
+        match actor {
+            Actor::Agent(launch) => self.world.act(launch),
+            Actor::Reporter(launch) => self.report(launch),
+            Actor::Follower(key) => self.follow(&key),
+            Actor::Effect(key) => self.carry_out(&key)?,
+            Actor::Owner => self.own()?,
+            Actor::Person => self.do_deed(),
+            Actor::Time => self.commit(vec![Input::Due], Vec::new())?,
+        }
+        Ok(())
+    }
+
+    /// An agent's report waits with the owner; the agent waits until it was recorded.
+    fn report(&mut self, launch: LaunchId) {
+        let Some(holder) = self.world.holders.get_mut(&launch) else { return };
+        let Some(testimony) = holder.report.take() else { return };
+        self.ask(launch.session, Command::Report { from: Reporter::Launch(launch), testimony });
+    }
+
+    fn ask(&mut self, session: SessionId, command: Command) {
+        self.asks += 1;
+        self.asked.push_back(Input::Asked { key: format!("ask-{}", self.asks), session, command });
+    }
+
+    fn follow(&mut self, key: &Key) {
+        let blind = self.faults.blindness && self.rng.percent(3);
+        let Some(Task::Follow(follower)) = self.engine.tasks.get_mut(key) else { return };
+        let launch = follower.launch();
+        let command = match blind && !follower.blind {
+            true => {
+                follower.blind = true;
+                Some(Command::ProcessUnknown { launch, why: "permission denied".to_owned() })
+            }
+            false => follower.next(&self.world),
+        };
+        if let Some(holder) = self.world.holders.get(&launch) {
+            self.engine.heard.insert(launch, holder.heard_ms);
+        }
+        let done = matches!(self.engine.tasks.get(key), Some(Task::Follow(f)) if f.done);
+        if done {
+            self.engine.tasks.remove(key);
+        }
+        if let Some(command) = command {
+            self.engine.told.entry(Source::Follower(launch)).or_default().push_back(command);
+        }
+    }
+
+    /// Does what an effect asks of the world; what came of it is told later, or never.
+    fn carry_out(&mut self, key: &Key) -> Result<(), Broken> {
+        let Some(Task::Other(effect)) = self.engine.tasks.get(key).cloned() else { return Ok(()) };
+        let Some(session) = self.engine.board.session(key.0).cloned() else { return Ok(()) };
+        let result = match &effect {
+            Effect::PrepareWork => Some(self.prepare(&session)),
+            Effect::RunSetup => self.set_up(key)?,
+            Effect::StartLaunch(launch) => Some(self.start(*launch)),
+            Effect::StopLaunch(launch, step) => self.stop(&session, *launch, *step)?,
+            Effect::Deliver { launch, message } => {
+                self.world.write(*launch, message);
+                None
+            }
+            Effect::TakeSnapshot { attempt, no } => Some(self.look(&session, *attempt, *no)),
+            Effect::RunCheck { attempt, index, .. } => {
+                self.check(key, &session, *attempt, *index)?
+            }
+            Effect::RunHook(hook) => {
+                let owed = session.hooks.iter().find(|owed| owed.key == *hook);
+                let what = owed.map_or(String::new(), |o| format!("{:?} {}", o.state, o.attempt));
+                self.ran(key, &what)?.map(|uncertain| {
+                    let end = match uncertain {
+                        true => HookEnd::Uncertain("power".to_owned()),
+                        false => HookEnd::Exit(0),
+                    };
+                    Command::HookFinished { key: *hook, end }
+                })
+            }
+            Effect::Follow(_) => None,
+        };
+        if let Some(command) = result {
+            self.engine.tasks.remove(key);
+            let source = Source::Effect(key.clone());
+            self.engine.told.entry(source).or_default().push_back(command);
+        }
+        Ok(())
+    }
+
+    /// Starts something under its key, or takes its record once it has ended. `None` while it runs.
+    fn ran(&mut self, key: &Key, what: &str) -> Result<Option<bool>, Broken> {
+        let takes = Rng::named(self.seed, &[6, key.1.len() as u64]).below(400);
+        let now = self.world.now_ms;
+        let ran = self.world.run(key.0, &key.1, what, takes)?;
+        Ok((ran.done_ms <= now).then_some(ran.uncertain))
+    }
+
+    fn prepare(&self, session: &Session) -> Command {
+        let mut rng = Rng::named(self.seed, &[7, crate::world::session_no(session.id)]);
+        match rng.percent(4) {
+            true => Command::WorkFailed { reason: "no such repository".to_owned() },
+            false => Command::WorkPrepared {
+                cwd: "/work".to_owned(),
+                base: rng.percent(90).then(|| snapshot("good-0")),
+            },
+        }
+    }
+
+    fn set_up(&mut self, key: &Key) -> Result<Option<Command>, Broken> {
+        let no = crate::world::session_no(key.0);
+        let fails = Rng::named(self.seed, &[8, no]).percent(15);
+        Ok(self.ran(key, "setup")?.map(|uncertain| {
+            let failure = (fails || uncertain).then(|| "it failed".to_owned());
+            Command::SetupFinished { failure }
+        }))
+    }
+
+    fn start(&mut self, launch: LaunchId) -> Command {
+        match self.world.start(launch) {
+            Ok(child) => Command::LaunchStarted { launch, holder: child.clone(), child },
+            Err(reason) => Command::LaunchFailed { launch, reason },
+        }
+    }
+
+    /// A launch that is stopped before it was known to run is called off, or found running.
+    fn stop(
+        &mut self,
+        session: &Session,
+        launch: LaunchId,
+        step: StopStep,
+    ) -> Result<Option<Command>, Broken> {
+        let owed = session.launch(launch).is_some_and(|l| l.phase == LaunchPhase::Owed);
+        if owed {
+            if !self.world.holders.contains_key(&launch) {
+                self.world.barred.insert(launch);
+            }
+            return Ok(Some(self.start(launch)));
+        }
+        self.world.run(session.id, &stop_key(launch, step), "stop", 0)?;
+        self.world.stop(launch, step);
+        Ok(None)
+    }
+
+    fn look(&mut self, session: &Session, attempt: u32, no: u32) -> Command {
+        let names = [10, crate::world::session_no(session.id), u64::from(no)];
+        match Rng::named(self.seed, &names).percent(2) {
+            true => Command::SnapshotFailed { attempt, reason: "index.lock".to_owned() },
+            false => {
+                Command::SnapshotTaken { attempt, snapshot: self.world.look(session.id) }
+            }
+        }
+    }
+
+    fn check(
+        &mut self,
+        key: &Key,
+        session: &Session,
+        attempt: u32,
+        index: u32,
+    ) -> Result<Option<Command>, Broken> {
+        let command = session.spec.checks[index as usize].clone();
+        let Some(snapshot) = session.attempt().verifying.snapshot.clone() else {
+            return Err("a check is owed for no tree".to_owned());
+        };
+        let tree = snapshot.tree.0.clone();
+        let Some(uncertain) = self.ran(key, &format!("{command} on {tree}"))? else {
+            return Ok(None);
+        };
+        self.world.check_ended(session.id, &tree);
+        let end = match (uncertain, tree.starts_with("good")) {
+            (true, _) => CheckEnd::Unfinished("power".to_owned()),
+            (false, true) => CheckEnd::Exit(0),
+            (false, false) => CheckEnd::Exit(1),
+        };
+        let receipt = Receipt {
+            command,
+            tree: snapshot.tree,
+            end,
+            duration_ms: 1,
+            output_digest: String::new(),
+            output: String::new(),
+            warm: false,
+        };
+        Ok(Some(Command::CheckFinished { attempt, receipt }))
+    }
+
+    /// The owner takes a few of the inputs that wait for it, from any sources, each in its order.
+    fn own(&mut self) -> Result<(), Broken> {
+        let (mut inputs, mut taken) = (Vec::new(), Vec::new());
+        for _ in 0..=self.rng.below(3) {
+            let sources: Vec<Source> = self.engine.told.keys().cloned().collect();
+            let any = sources.len() + usize::from(!self.asked.is_empty());
+            if any == 0 {
+                break;
+            }
+            let at = self.rng.index(any);
+            match sources.get(at) {
+                None => {
+                    let asked = self.asked.pop_front();
+                    inputs.extend(asked.clone());
+                    taken.push((None, asked));
+                }
+                Some(source) => {
+                    let told = self.take_told(source);
+                    if self.faults.repeats && self.rng.percent(4) {
+                        inputs.push(told.clone());
+                    }
+                    inputs.push(told.clone());
+                    taken.push((Some(source.clone()), Some(told)));
+                }
+            }
+        }
+        if self.faults.blindness && self.rng.percent(20) {
+            inputs.push(Input::Due);
+        }
+        self.commit(inputs, taken)
+    }
+
+    fn take_told(&mut self, source: &Source) -> Input {
+        let session = match source {
+            Source::Follower(launch) => launch.session,
+            Source::Effect((session, _)) => *session,
+        };
+        let queue = self.engine.told.get_mut(source).expect("the source was just listed");
+        let command = queue.pop_front().expect("an empty queue is removed");
+        if queue.is_empty() {
+            self.engine.told.remove(source);
+        }
+        Input::Told(session, command)
+    }
+
+    fn commit(
+        &mut self,
+        inputs: Vec<Input>,
+        taken: Vec<(Option<Source>, Option<Input>)>,
+    ) -> Result<(), Broken> {
+        if self.faults.unwritten && self.rng.permille(8) {
+            self.engine.ledger.fail_next(1);
+        }
+        let point = self.crash_point();
+        let went = self.engine.work(self.now(), &inputs, point)?;
+        self.engine.ledger.fail_next(0);
+        match went {
+            Went::Well => {}
+            Went::Unwritten => self.put_back(taken, true),
+            Went::Crashed => {
+                self.put_back(taken, false);
+                self.crash()?;
+            }
+        }
+        self.take_note()
+    }
+
+    /// What could not be written is tried again: asks by whoever asked, observations by the owner.
+    fn put_back(&mut self, taken: Vec<(Option<Source>, Option<Input>)>, alive: bool) {
+        for (source, input) in taken.into_iter().rev() {
+            match (source, input) {
+                (None, Some(asked)) => self.asked.push_front(asked),
+                (Some(source), Some(Input::Told(_, command))) if alive => {
+                    self.engine.told.entry(source).or_default().push_front(command);
+                }
+                (_, _) => {}
+            }
+        }
+    }
+
+    fn crash_point(&mut self) -> CrashPoint {
+        let may = self.faults.crashes && self.crashes < MAX_CRASHES;
+        if !may || !self.rng.permille(25) {
+            return CrashPoint::Nowhere;
+        }
+        match self.rng.below(4) {
+            0 => CrashPoint::BeforeAppend,
+            1 => CrashPoint::AfterAppend,
+            _ => CrashPoint::InDispatch(self.rng.index(3)),
+        }
+    }
+
+    /// The engine dies, time passes, and it starts again. The world goes on meanwhile.
+    fn crash(&mut self) -> Result<(), Broken> {
+        self.crashes += 1;
+        self.engine.crash();
+        let downtime = self.rng.pick(&[0, 3, 100, 5_000]);
+        self.live_without_engine(self.world.now_ms + downtime);
+        self.engine.restore()?;
+        self.observe_first()
+    }
+
+    fn live_without_engine(&mut self, until: u64) {
+        loop {
+            while let Some(launch) = self.world.ready().first().copied() {
+                self.world.act(launch);
+            }
+            match self.world.next_wake().filter(|wake| *wake <= until) {
+                Some(wake) => self.world.now_ms = wake,
+                None => break,
+            }
+        }
+        self.world.now_ms = until;
+    }
+
+    /// After a restart what happened meanwhile is read before time may judge anything.
+    fn observe_first(&mut self) -> Result<(), Broken> {
+        let follows: Vec<Key> = self.engine.tasks.iter().filter_map(followed).collect();
+        for key in follows {
+            while let Some(Task::Follow(follower)) = self.engine.tasks.get_mut(&key) {
+                let launch = follower.launch();
+                let command = follower.next(&self.world);
+                if follower.done {
+                    self.engine.tasks.remove(&key);
+                }
+                let Some(command) = command else { break };
+                let input = Input::Told(launch.session, command);
+                self.engine.work(self.now(), &[input], CrashPoint::Nowhere)?;
+            }
+        }
+        self.take_note()
+    }
+
+    /// What just became true, and changes the world.
+    fn take_note(&mut self) -> Result<(), Broken> {
+        for (id, event) in std::mem::take(&mut self.engine.fresh) {
+            match event {
+                Event::LimitRaised(_) => {
+                    let ours = self.world.holders.values_mut().filter(|h| h.launch.session == id);
+                    ours.for_each(|holder| holder.at_limit = false);
+                }
+                Event::AttemptSealed(e) if e.sealed.judgement.state == State::Succeeded => {
+                    self.success_is_true(id)?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The world itself says whether the tree was good, and was looked at after the last check.
+    fn success_is_true(&self, id: SessionId) -> Result<(), Broken> {
+        let place = &self.world.places[&id];
+        let (Some((looked, seen)), Some((checked, tree))) = (&place.looked, &place.checked) else {
+            return Err("succeeded without a look or a check".to_owned());
+        };
+        if !tree.starts_with("good") {
+            return Err(format!("succeeded on {tree}, which no check passes"));
+        }
+        match looked > checked && seen == tree {
+            true => Ok(()),
+            false => Err("succeeded though the tree was not looked at after the checks".to_owned()),
+        }
+    }
+
+    fn misfortune(&mut self) -> Result<(), Broken> {
+        if self.faults.crashes && self.crashes < MAX_CRASHES && self.rng.permille(4) {
+            self.crash()?;
+        }
+        if !self.faults.deaths || self.deaths >= 2 {
+            return Ok(());
+        }
+        if self.rng.permille(2) && !self.world.holders.is_empty() {
+            self.deaths += 1;
+            let launches: Vec<LaunchId> = self.world.holders.keys().copied().collect();
+            let launch = self.rng.pick(&launches);
+            self.world.kill_holder(launch);
+            self.engine.note(|| format!("— the holder of {launch} is killed"));
+        }
+        if self.rng.permille(1) {
+            self.deaths += 1;
+            self.engine.crash();
+            self.world.reboot(&mut self.rng);
+            self.engine.note(|| "— power is lost".to_owned());
+            self.world.now_ms += 10_000;
+            self.engine.restore()?;
+            self.observe_first()?;
+        }
+        Ok(())
+    }
+
+    /// Lets time pass up to the next thing that waits for it. `false` if nothing does.
+    fn pass_time(&mut self, idle: bool) -> bool {
+        let now = self.world.now_ms;
+        let runs = self.engine.tasks.keys().filter_map(|key| self.world.ran.get(key));
+        let next = [
+            self.world.next_wake(),
+            self.engine.board.next_deadline().filter(|at| *at > now),
+            self.deeds.front().map(|(at, ..)| *at).filter(|at| *at > now),
+            runs.map(|ran| ran.done_ms).filter(|at| *at > now).min(),
+        ];
+        let Some(next) = next.into_iter().flatten().min() else { return false };
+        let ahead = next - now;
+        self.world.now_ms += match idle {
+            true => ahead,
+            false => self.rng.below(ahead.min(3_000) + 1),
+        };
+        true
+    }
+
+    fn do_deed(&mut self) {
+        let Some((_, no, deed)) = self.deeds.pop_front() else { return };
+        let id = script::session_id(self.seed, no);
+        let Some(session) = self.engine.shadow(id) else { return };
+        let because = "so it is".to_owned();
+        let command = match deed {
+            Deed::Cancel => Command::Cancel { because },
+            Deed::Stop => Command::Stop,
+            Deed::Resolve(to) => Command::Resolve { to, because },
+            Deed::Send(mode) => Command::Send { key: self.send_key(), text: because, mode },
+            Deed::AnswerOpen => match session.open_requests().next() {
+                Some(request) => Command::Answer {
+                    request: request.id,
+                    revision: request.revision,
+                    text: because,
+                },
+                // Nobody asked in so many words: what is said is the answer.
+                None => {
+                    let (key, mode) = (self.send_key(), SendMode::Continue);
+                    Command::Send { key, text: because, mode }
+                }
+            },
+            Deed::AnswerForged => {
+                let request = RequestId { session: id, no: 77 };
+                Command::Answer { request, revision: 1, text: because }
+            }
+            Deed::RaiseLimit => Command::RaiseLimit { bytes: session.output_limit + 1 },
+            Deed::Report(kind) => Command::Report {
+                from: Reporter::Operator,
+                testimony: Testimony::Claim { kind, text: None },
+            },
+            Deed::CollectGarbage => match session.is_closed() {
+                true if session.work != WorkState::Removed => Command::WorkRemoved,
+                true | false => return,
+            },
+        };
+        self.ask(id, command);
+    }
+
+    fn send_key(&self) -> String {
+        format!("send-{}", self.asks + 1)
+    }
+
+    /// When nothing moves any more, whoever is not done waits for a person or for a silent agent.
+    fn everyone_waits_for_someone(&self) -> Result<(), Broken> {
+        self.engine.verify()?;
+        for session in self.engine.shadows() {
+            let state = session.judgement().state;
+            let limited = session.current_launch().is_some_and(|launch| launch.at_limit);
+            let waits = match state {
+                State::NeedsInput | State::Stalled | State::Lost => true,
+                // A launch whose agent neither speaks nor ends, and nobody set it a limit.
+                State::Working | State::WrappingUp => limited || self.is_mute(session),
+                _ => session.attempt().is_sealed(),
+            };
+            if !waits {
+                return Err(format!("{} stays {} for ever", session.spec.name, state.word()));
+            }
+        }
+        Ok(())
+    }
+
+    fn is_mute(&self, session: &Session) -> bool {
+        let Some(launch) = session.current_launch() else { return false };
+        let silent = launch.stream.silent || session.deadline().is_none();
+        let follower = Follower::new(launch.id, launch.cursor);
+        silent && launch.may_live() && !follower.can_tell(&self.world)
+    }
+
+    fn cancel_the_rest(&mut self) {
+        let now = self.now();
+        let cancel = Command::Cancel { because: "the story ends".to_owned() };
+        let open: Vec<SessionId> = self
+            .engine
+            .shadows()
+            .filter(|session| !session.attempt().is_sealed())
+            .filter(|session| is_open_to(session, &cancel, now))
+            .map(|session| session.id)
+            .collect();
+        if !self.faults.calm {
+            open.into_iter().for_each(|id| self.ask(id, cancel.clone()));
+        }
+    }
+
+    fn everything_has_ended(&self) -> Result<(), Broken> {
+        self.engine.verify()?;
+        for session in self.engine.shadows().filter(|session| session.attempt().is_sealed()) {
+            self.processes_are_known(session)?;
+            self.hooks_ran(session)?;
+        }
+        let open = self.engine.shadows().find(|session| !session.attempt().is_sealed());
+        match open {
+            Some(session) if !self.faults.calm => {
+                Err(format!("{} was cancelled and is not sealed", session.spec.name))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// No process runs that nobody knows of; one that was to end has ended, or is known not to have.
+    fn processes_are_known(&self, session: &Session) -> Result<(), Broken> {
+        let ours = self.world.holders.values().filter(|h| h.launch.session == session.id);
+        for holder in ours.filter(|holder| holder.life == HolderLife::Here && !holder.gone) {
+            let Some(launch) = session.launch(holder.launch) else {
+                return Err(format!("{} runs and is not recorded", holder.launch));
+            };
+            let parked = session.spec.afterwards == Afterwards::Park
+                && !session.attempt().is_decided()
+                && launch.stop.is_none();
+            let given_up = launch.stop.is_some_and(|stop| stop.step == StopStep::GivenUp);
+            if !launch.may_live() || !(parked || given_up) {
+                return Err(format!("{} runs and nobody ends it", holder.launch));
+            }
+        }
+        Ok(())
+    }
+
+    /// Every hook that was owed ran, once under its key.
+    fn hooks_ran(&self, session: &Session) -> Result<(), Broken> {
+        if let Some(hook) = session.hooks.first() {
+            return Err(format!("the hook {} is still owed", hook.key.event));
+        }
+        for (event, count) in &session.hooks_fired {
+            let key = |no| format!("h{no}-{event}");
+            let missing = (1..=*count)
+                .find(|no| !self.world.ran.contains_key(&(session.id, key(*no))));
+            if let Some(no) = missing {
+                return Err(format!("the hook {event} never ran for occasion {no}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn now(&self) -> Moment {
+        let mono_ms = self.world.now_ms;
+        Moment { wall_ms: 1_700_000_000_000 + mono_ms as i64, mono_ms }
+    }
+}
+
+fn followed((key, task): (&Key, &Task)) -> Option<Key> {
+    match task {
+        Task::Follow(_) => Some(key.clone()),
+        Task::Other(_) => None,
+    }
+}
+
+fn stop_key(launch: LaunchId, step: StopStep) -> String {
+    format!("stop-{}-{step:?}", launch.no)
+}
+
+fn outcome(session: &Session) -> Outcome {
+    let (attempt, judged) = (session.attempt(), session.judgement());
+    let sealed = attempt.sealed.as_ref();
+    Outcome {
+        state: judged.state.word(),
+        cause: judged.cause.map(|cause| cause.word()),
+        claim: attempt.claim_kind().word(),
+        tree: sealed.and_then(|sealed| sealed.tree.as_ref()).map(|tree| tree.0.clone()),
+        reworks: attempt.reworks,
+    }
+}
