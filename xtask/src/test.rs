@@ -15,7 +15,7 @@ use crate::{
     process::{Watch, output, ran},
     say::say,
     tools::{self, Depth},
-    workspace::{Programs, SEEDED_BUGS, Workspace},
+    workspace::{Programs, SEEDED_BUGS, SIMULATOR, Workspace},
 };
 
 /// How many seeds the simulator plays.
@@ -113,9 +113,8 @@ impl Suite<'_> {
     fn tests(&self) -> Result<Outcome> {
         let mut nextest = self.nextest();
         nextest.args(["--workspace", "--features", &self.workspace.test_features()]);
-        if self.plan.is_whole() && self.has_simulator() {
-            // These have a run of their own, optimised.
-            nextest.args(["--exclude", "provost-sim"]);
+        if self.plan.is_whole() {
+            nextest.args(["--exclude", SIMULATOR]);
         }
         nextest.args(&self.plan.filters);
         self.counted("tests", &mut nextest)
@@ -129,7 +128,7 @@ impl Suite<'_> {
         }
         let seeds = if self.plan.depth == Depth::Deep { DEEP_SEEDS } else { SEEDS };
         let mut nextest = self.nextest();
-        nextest.args(["--package", "provost-sim", "--features", "seeded-bugs", "--release"]);
+        nextest.args(["--package", SIMULATOR, "--features", "seeded-bugs", "--release"]);
         // Linking across crates would cost minutes and prove nothing.
         nextest.env("CARGO_PROFILE_RELEASE_LTO", "off").env("PROVOST_SIM_SEEDS", seeds);
         self.counted("simulator", &mut nextest)

@@ -14,9 +14,12 @@ use serde_json::Value;
 use crate::process::{capture, step};
 
 /// What the tests' build has besides: places to crash at.
-const TEST_FEATURES: &[(&str, &str)] = &[("provost", "failpoints"), ("provost-engine", "failpoints")];
+const TEST_FEATURES: &[(&str, &str)] =
+    &[("provost", "failpoints"), ("provost-engine", "failpoints")];
+/// The package that is tested in a release build of its own.
+pub(crate) const SIMULATOR: &str = "provost-sim";
 /// What only the simulator's build has: bugs that it has to find. They never get near the tested program.
-pub(crate) const SEEDED_BUGS: (&str, &str) = ("provost-sim", "seeded-bugs");
+pub(crate) const SEEDED_BUGS: (&str, &str) = (SIMULATOR, "seeded-bugs");
 
 /// The workspace and what the environment says about this run.
 pub(crate) struct Workspace {
@@ -92,18 +95,12 @@ impl Workspace {
         known.map(|(package, feature)| format!("{package}/{feature}")).collect::<Vec<_>>().join(",")
     }
 
-    /// Builds everything that the tests are and drive. One set of packages and features for lint, tests and
-    /// documents, so that nothing is built twice.
+    /// Builds what the tests are and drive, besides the simulator, which has a build of its own. One set of
+    /// packages and features for tests and documents, so that nothing is built twice.
     pub(crate) fn build_for_tests(&self) -> Result<Programs> {
         let mut cargo = self.cargo();
-        cargo.args([
-            "build",
-            "--quiet",
-            "--workspace",
-            "--all-targets",
-            "--features",
-            &self.test_features(),
-        ]);
+        cargo.args(["build", "--quiet", "--workspace", "--exclude", SIMULATOR, "--all-targets"]);
+        cargo.args(["--features", &self.test_features()]);
         step("build", &mut cargo)?;
         Ok(self.programs("debug"))
     }

@@ -88,6 +88,10 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
+    pub(crate) fn with_trace(trace: Option<Vec<String>>) -> Engine {
+        Engine { trace, ..Engine::default() }
+    }
+
     pub(crate) fn open(&mut self, now: Moment, specs: Vec<(SessionId, Spec)>) -> Result<(), Broken> {
         let mut turn = self.board.begin(now);
         for (id, spec) in specs {

@@ -7,7 +7,7 @@ mod coverage;
 mod engine;
 mod follow;
 pub mod laws;
-mod rng;
+pub mod rng;
 mod run;
 mod script;
 mod world;

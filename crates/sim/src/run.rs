@@ -147,7 +147,7 @@ impl Sim {
             faults,
             rng: Rng::named(seed, &[9, kind]),
             world: World::new(seed, faults),
-            engine: Engine { trace, ..Engine::default() },
+            engine: Engine::with_trace(trace),
             deeds: script::deeds(seed, sessions, &faults).into(),
             asked: VecDeque::new(),
             sessions,

@@ -17,6 +17,9 @@ use crate::{
 /// An agent says no more than this in one launch, so that every story ends.
 const MAX_LINES: usize = 200;
 
+/// Grandchildren do no more than this after their parent ended.
+const MAX_AFTERLIFE: usize = 3;
+
 /// What a holder wrote down, in order. The place after an entry is its index and one.
 #[derive(Clone, Debug)]
 pub(crate) enum Entry {
@@ -218,7 +221,7 @@ impl World {
             Act::AwaitAnswer => holder.acts.push_front(Act::AwaitAnswer),
             Act::CloseStream => holder.close(),
             Act::Flood => holder.at_limit = true,
-            Act::Exit(end) => holder.exit = Some((end, EndedBy::Itself)),
+            Act::Exit(end) => holder.end_by_itself(end),
         }
     }
 
@@ -327,6 +330,16 @@ impl Holder {
         self.wake_ms = now;
         self.at_limit = false;
         self.acts.push_back(Act::Line(Signal::TurnEnded { turn: None, end: TurnEnd::Interrupted }));
+    }
+
+    /// What is left to do is done by grandchildren, who neither wait nor end anything.
+    fn end_by_itself(&mut self, end: End) {
+        self.exit = Some((end, EndedBy::Itself));
+        self.acts.retain(|act| match act {
+            Act::Line(_) | Act::Edit { .. } | Act::Revert | Act::Report(_) | Act::Sleep(_) => true,
+            Act::AwaitAnswer | Act::CloseStream | Act::Flood | Act::Exit(_) => false,
+        });
+        self.acts.truncate(MAX_AFTERLIFE);
     }
 
     fn end_by_us(&mut self, signal: i32) {

@@ -81,9 +81,9 @@ fn play(stage: &Stage) -> Result<usize> {
     ensure!(now != killed, "the killed daemon still answers");
     stage.show(&["ls"])?;
 
-    tell("Why is the last one failed? Every fact, with who said or saw it:");
-    let killed_by_signal = sessions.last().context("the cast is not empty")?;
-    stage.show(&["status", &killed_by_signal.id, "--why"])?;
+    let last = sessions.last().context("the cast is not empty")?;
+    tell(&format!("Why did `{}` fail? Every fact, with who said or saw it:", last.part.name));
+    stage.show(&["status", &last.id, "--why"])?;
 
     check(&sessions, &before, &after)?;
     Ok(sessions.len())

@@ -25,6 +25,21 @@ fn if_new(new: bool, event: impl Into<Event>) -> Decision {
     if new { one(event) } else { Err(Rejected::Nothing) }
 }
 
+/// The holder is gone after it told the end, and will tell neither of the stream nor of the tree any more.
+fn nobody_left_to_tell(launch: &Launch) -> Decision {
+    let (id, cursor) = (launch.id, launch.cursor);
+    let followed = launch.is_followed();
+    let closed = launch.stream.closed.is_none().then(|| StreamClosed { launch: id, cursor }.into());
+    let gone = launch
+        .gone
+        .is_none()
+        .then(|| TreeGone { launch: id, leftovers: 0, verified: false }.into());
+    match followed {
+        true => Ok(closed.into_iter().chain(gone).collect()),
+        false => Err(Rejected::Nothing),
+    }
+}
+
 impl Session {
     /// Decides what comes of a command at a moment.
     pub fn decide(&self, command: &Command, now: Moment) -> Decision {
@@ -109,7 +124,10 @@ impl Session {
                 if_new(self.known(launch)?.may_live(), ProcessEnded { launch, end, by })
             }
             Command::ProcessUnobserved { launch, why } => {
-                if_new(self.known(launch)?.may_live(), ProcessUnobserved { launch, why })
+                match self.known(launch)? {
+                    known if known.may_live() => one(ProcessUnobserved { launch, why }),
+                    known => nobody_left_to_tell(known),
+                }
             }
             Command::ProcessUnknown { launch, why } => {
                 let seen = self.sight(launch)? == Some(Sight::Seen);

@@ -155,6 +155,7 @@ impl Context {
                 let follower = Follower::new(session, launch, link);
                 if let Some(follower) = follower {
                     follower.run().await;
+                    self.teller.forget(launch);
                     self.world.holders.reap();
                 }
                 None

@@ -606,6 +606,11 @@ impl Teller {
         drop(self.inputs.send(Input::Told(Told { session, command })).await);
     }
 
+    /// Forgets a launch of which nothing more will be heard.
+    pub(crate) fn forget(&self, launch: LaunchId) {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner).remove(&launch);
+    }
+
     /// Notes that something was heard of a launch. Asked for only when silence is due.
     pub(crate) fn heard(&self, launch: LaunchId, mono_ms: u64) {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).insert(launch, mono_ms);

@@ -17,6 +17,7 @@ use provost_engine::{
 };
 use provost_git::Git;
 use provost_ledger::{Durability, OpenError, OpenOptions as LedgerOptions, SqliteLedger};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::server::{self, Daemon};
@@ -32,6 +33,7 @@ pub(crate) fn run(home: &Home, detached: bool) -> Result<(), ApiError> {
     for directory in places.directories() {
         make(&directory).map_err(|why| failed("make its directories", &why))?;
     }
+    raise_file_limit();
     // The lock comes first: only its owner may touch the socket.
     let ledger = open_ledger(&places)?;
     let listener = take_socket(&places.socket()).map_err(|why| failed("take its socket", &why))?;
@@ -84,6 +86,13 @@ async fn serve(
         Ok(Ok(())) => result,
         _ => Err(ApiError::new(Code::Internal, "the owner of the ledger panicked; see the log")),
     }
+}
+
+/// Each live session needs a few descriptors; the soft limit of many systems is for a few hundred.
+fn raise_file_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    // A limit that cannot be raised is felt only with very many sessions, and told then.
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).ok();
 }
 
 /// Says that the daemon answers, and lets go of whoever waited for that.

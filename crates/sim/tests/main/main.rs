@@ -1,1 +1,7 @@
-//! x
+//! The simulator over its seeds, the bugs it must find, and the model check.
+
+#[cfg(feature = "seeded-bugs")]
+mod bugs;
+mod model;
+mod seeds;
+mod ten_thousand;

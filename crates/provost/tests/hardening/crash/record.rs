@@ -1,0 +1,74 @@
+//! What a run left in the ledger, without what differs between any two runs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::stage::Stage;
+use crate::kit::records;
+
+/// Fields that name moments, processes and places: different in any two runs, disturbed or not. A commit
+/// carries its date; `warm` says whether a checkout was there before, as it is when a check that was about to
+/// start is started by the next daemon.
+const VARYING: [&str; 12] = [
+    "at", "base", "boot_id", "child", "commit", "cursor", "cwd", "duration_ms", "holder", "output", "spec", "warm",
+];
+
+/// Per topic the events in their order.
+///
+/// Topics are compared by themselves because what happens at the same time in different processes has no
+/// order of its own: hooks run beside everything else and each other, the kernel tells of a process's end on
+/// another way than its output tells of the stream's, and what is written to an agent is seen in the journal
+/// beside what the agent says meanwhile.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Projection(BTreeMap<String, Vec<String>>);
+
+impl Projection {
+    pub(super) fn of(stage: &Stage, id: &str) -> Projection {
+        let root = stage.home.root().display().to_string();
+        let mut topics: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for record in records(&stage.home) {
+            let kind = record["kind"].as_str().expect("a record has a kind");
+            let data = normal(&record["data"]);
+            let actor = record["actor"].as_str().expect("a record has an actor");
+            let event = format!("{kind} v{} by {actor}: {data}", record["v"]);
+            let event = event.replace(id, "ID").replace(&root, "ROOT");
+            topics.entry(topic(kind, &data)).or_default().push(event);
+        }
+        Projection(topics)
+    }
+
+    /// Demands that both are the same, and shows the topics that are not.
+    #[track_caller]
+    pub(super) fn is(&self, expected: &Projection, when: &str) {
+        let topics: BTreeSet<&String> = self.0.keys().chain(expected.0.keys()).collect();
+        for topic in topics {
+            let (found, wanted) = (self.0.get(topic), expected.0.get(topic));
+            assert_eq!(found, wanted, "{topic}: {when}: {found:#?} instead of {wanted:#?}");
+        }
+    }
+}
+
+fn topic(kind: &str, data: &Value) -> String {
+    let family = kind.split('.').next().unwrap_or_default();
+    match family {
+        "hook" => format!("hook {}", data["key"]),
+        "message" | "rework" | "result" => format!("message {}", data["key"]),
+        "stream" | "turn" | "claim" | "progress" | "usage" | "request" | "output" => {
+            "stream".to_owned()
+        }
+        "process" | "tree" | "launch" | "stop" => "process".to_owned(),
+        _ => "work".to_owned(),
+    }
+}
+
+fn normal(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let kept = fields.iter().filter(|(name, _)| !VARYING.contains(&name.as_str()));
+            Value::Object(kept.map(|(name, value)| (name.clone(), normal(value))).collect())
+        }
+        Value::Array(items) => items.iter().map(normal).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
+    }
+}

@@ -1,0 +1,248 @@
+//! The five scenarios: what is asked, and what must be true in the outside world afterwards.
+
+use std::fs;
+
+use provost_holder::journal::{Channel, Envelope, JOURNAL_FILE, Opened, Reader};
+
+use super::stage::Stage;
+use crate::kit::{appears, lines_of};
+
+/// Something that is played on a stage, undisturbed or not.
+pub(super) struct Scenario {
+    pub(super) name: &'static str,
+    /// What the scripted agent does.
+    pub(super) agent: &'static str,
+    /// How many hooks run.
+    pub(super) hooks: usize,
+    /// Does what an operator does; gives the session.
+    pub(super) play: fn(&mut Stage) -> String,
+    /// Counts effects in the outside world.
+    pub(super) check: fn(&Stage, &str),
+}
+
+pub(super) const COMMAND: Scenario = Scenario {
+    name: "a plain command",
+    agent: "",
+    hooks: 3,
+    play: |stage| {
+        let script = format!("echo start >> {}", stage.outside("starts").display());
+        stage.spawn(&[], &["--", "sh", "-c", &script])
+    },
+    check: |stage, id| {
+        ended_as(stage, id, "ended_unclaimed");
+        hooks(stage, &["ended_unclaimed", "opened", "started"]);
+        once(stage, "starts");
+    },
+};
+
+pub(super) const WORK: Scenario = Scenario {
+    name: "work with two checks",
+    agent: r#"
+[[step]]
+append = { path = "{{root}}/starts", content = "start\n" }
+[[step]]
+emit = { type = "ready", thread = "t" }
+[[step]]
+wait_input = { type = "instruction" }
+[[step]]
+emit = { type = "turn_started", turn = "t1" }
+[[step]]
+write = { path = "CHANGE.md", content = "{{input}}\n" }
+[[step]]
+emit = { type = "claim", claim = "completed", text = "wrote it" }
+[[step]]
+emit = { type = "turn_ended", turn = "t1", status = "ok" }
+[[step]]
+exit = 0
+"#,
+    hooks: 3,
+    play: |stage| {
+        let first = format!("test -f CHANGE.md && echo run >> {}", stage.outside("check1").display());
+        let second = format!("grep -q 'Do it' CHANGE.md && echo run >> {}", stage.outside("check2").display());
+        stage.spawn(
+            &["--agent", "scripted", "--worktree", "--check", &first, "--check", &second],
+            &["Do it"],
+        )
+    },
+    check: |stage, id| {
+        ended_as(stage, id, "succeeded");
+        hooks(stage, &["opened", "started", "succeeded"]);
+        once(stage, "starts");
+        once(stage, "check1");
+        once(stage, "check2");
+        delivered(stage, id, &["instruction-1"]);
+    },
+};
+
+pub(super) const QUESTION: Scenario = Scenario {
+    name: "a question",
+    agent: r#"
+[[step]]
+append = { path = "{{root}}/starts", content = "start\n" }
+[[step]]
+emit = { type = "ready", thread = "t" }
+[[step]]
+wait_input = { type = "instruction" }
+[[step]]
+emit = { type = "turn_started", turn = "t1" }
+[[step]]
+emit = { type = "request", id = "q1", kind = "question", blocking = true, title = "Storage", questions = [{ id = "store", header = "Store", question = "Where?", options = [], secret = false }] }
+[[step]]
+wait_input = { type = "answer" }
+[[step]]
+append = { path = "{{root}}/answers", content = "{{input}}\n" }
+[[step]]
+emit = { type = "claim", claim = "completed", text = "as answered" }
+[[step]]
+emit = { type = "turn_ended", turn = "t1", status = "ok" }
+[[step]]
+exit = 0
+"#,
+    hooks: 4,
+    play: |stage| {
+        let id = stage.spawn(&["--agent", "scripted"], &["Ask me"]);
+        stage.home.wait_state(&id, |row| row["state"] == "needs_input");
+        stage.change(&["answer", &id], &["SQLite"]).ok();
+        id
+    },
+    check: |stage, id| {
+        ended_as(stage, id, "completed");
+        hooks(stage, &["completed", "needs_input", "opened", "started"]);
+        once(stage, "starts");
+        once(stage, "answers");
+        let answers = fs::read_to_string(stage.outside("answers")).expect("the answer was written");
+        assert!(answers.contains("SQLite"), "{answers}");
+    },
+};
+
+pub(super) const CANCEL: Scenario = Scenario {
+    name: "a cancelled agent",
+    agent: r#"
+[[step]]
+append = { path = "{{root}}/starts", content = "start\n" }
+[[step]]
+spawn = { kind = "sleep", seconds = 600, pids = "{{root}}/pids" }
+[[step]]
+ignore_term = true
+[[step]]
+spawn = { kind = "ignore_term", seconds = 600, pids = "{{root}}/pids" }
+[[step]]
+spawn = { kind = "setsid", seconds = 600, pids = "{{root}}/pids" }
+[[step]]
+spawn = { kind = "double_fork", seconds = 600, pids = "{{root}}/pids" }
+[[step]]
+touch = "{{root}}/in-place"
+[[step]]
+hang = true
+"#,
+    hooks: 3,
+    play: |stage| {
+        let agent = provost_testkit::scripted_agent_bin().display().to_string();
+        let scenario = stage.outside("agent.toml").display().to_string();
+        let root = format!("root={}", stage.home.root().display());
+        let id = stage.spawn(&[], &["--", &agent, &scenario, "--vars", &root]);
+        // Whoever waits for a file asks no daemon; one that died is replaced by the next command.
+        stage.home.provost(&["status", &id]);
+        provost_testkit::eventually("the agent and its children are in place", || {
+            if stage.outside("in-place").exists() { Ok(()) } else { Err(stage.home.provost(&["status", &id])) }
+        });
+        stage.change(&["cancel", &id], &[]).ok();
+        id
+    },
+    check: |stage, id| {
+        ended_as(stage, id, "cancelled");
+        hooks(stage, &["cancelled", "opened", "started"]);
+        once(stage, "starts");
+        appears(&stage.outside("pids"));
+        let pids = fs::read_to_string(stage.outside("pids")).expect("the children are known");
+        assert!(pids.lines().count() >= 4, "{pids}");
+        for pid in pids.lines() {
+            assert!(!is_running(pid), "the grandchild {pid} outlived its launch");
+        }
+    },
+};
+
+pub(super) const REWORK: Scenario = Scenario {
+    name: "reworked work",
+    agent: r#"
+[[step]]
+append = { path = "{{root}}/starts", content = "start\n" }
+[[step]]
+emit = { type = "ready", thread = "t" }
+[[step]]
+wait_input = { type = "instruction" }
+[[step]]
+emit = { type = "turn_started", turn = "t1" }
+[[step]]
+write = { path = "CHANGE.md", content = "wrong\n" }
+[[step]]
+emit = { type = "claim", claim = "completed", text = "wrote it" }
+[[step]]
+emit = { type = "turn_ended", turn = "t1", status = "ok" }
+[[step]]
+wait_input = { type = "rework" }
+[[step]]
+append = { path = "{{root}}/reworks", content = "rework\n" }
+[[step]]
+emit = { type = "turn_started", turn = "t2" }
+[[step]]
+write = { path = "CHANGE.md", content = "right\n" }
+[[step]]
+emit = { type = "claim", claim = "completed", text = "repaired it" }
+[[step]]
+emit = { type = "turn_ended", turn = "t2", status = "ok" }
+[[step]]
+exit = 0
+"#,
+    hooks: 4,
+    play: |stage| {
+        let check = format!("echo run >> {}; grep -q right CHANGE.md", stage.outside("checks").display());
+        stage.spawn(&["--agent", "scripted", "--worktree", "--check", &check], &["Do it"])
+    },
+    check: |stage, id| {
+        ended_as(stage, id, "succeeded");
+        hooks(stage, &["opened", "rework", "started", "succeeded"]);
+        once(stage, "starts");
+        once(stage, "reworks");
+        assert_eq!(lines_of(&stage.outside("checks")), 2);
+    },
+};
+
+#[track_caller]
+fn ended_as(stage: &Stage, id: &str, state: &str) {
+    let row = stage.home.provost(&["status", id, "--json"]).json();
+    assert_eq!((&row["state"], &row["sealed"]), (&state.into(), &true.into()), "{row}");
+    crate::kit::verified(&stage.home);
+}
+
+#[track_caller]
+fn hooks(stage: &Stage, expected: &[&str]) {
+    let text = fs::read_to_string(stage.outside("hooks.log")).unwrap_or_default();
+    let mut ran: Vec<&str> = text.lines().collect();
+    ran.sort_unstable();
+    assert_eq!(ran, expected, "each hook runs once");
+}
+
+#[track_caller]
+fn once(stage: &Stage, what: &str) {
+    assert_eq!(lines_of(&stage.outside(what)), 1, "{what}");
+}
+
+/// Demands that exactly these messages were written to the agent, each once.
+#[track_caller]
+fn delivered(stage: &Stage, id: &str, expected: &[&str]) {
+    let journal = stage.home.path().join("launches").join(format!("{id}.l1")).join(JOURNAL_FILE);
+    let Ok(Opened::At(reader)) = Reader::open(&journal, 0) else { panic!("no journal") };
+    let frames = reader.map(|frame| frame.expect("the journal is whole"));
+    let input = frames.filter(|frame| frame.channel == Channel::Stdin);
+    let keys: Vec<String> = input
+        .filter_map(|frame| Some(Envelope::split(&frame.payload)?.0.key))
+        .collect();
+    assert_eq!(keys, expected);
+}
+
+/// Whether a process lives; a zombie does not.
+pub(super) fn is_running(pid: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
+}

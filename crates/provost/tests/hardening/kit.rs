@@ -1,0 +1,82 @@
+//! What the tests of this binary share.
+
+use std::fs;
+use std::path::Path;
+
+use provost_testkit::{Home, Output, eventually};
+use serde_json::Value;
+
+/// A home with short windows, so that a session is over in a moment.
+pub(crate) fn quick_home() -> Home {
+    let mut home = Home::new();
+    home.set_env("PROVOST_SESSION_SETTLE", "30ms");
+    home.set_env("PROVOST_SESSION_DRAIN", "50ms");
+    home.set_env("PROVOST_SESSION_STOP_GRACE", "150ms");
+    home
+}
+
+/// Writes the user's configuration.
+pub(crate) fn configure(home: &Home, text: &str) {
+    let dir = home.root().join("user/.config/provost");
+    fs::create_dir_all(&dir).expect("the configuration's directory can be made");
+    fs::write(dir.join("provost.toml"), text).expect("the configuration can be written");
+}
+
+/// Spawns a command and gives the session's id.
+#[track_caller]
+pub(crate) fn spawn(home: &Home, args: &[&str]) -> String {
+    let spawned = home.provost(&[&["spawn", "--json"], args].concat());
+    text(&spawned.ok().json()["id"])
+}
+
+/// The text of a JSON string.
+#[track_caller]
+pub(crate) fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_else(|| panic!("not a text: {value}")).to_owned()
+}
+
+/// Waits until the session's outcome is sealed.
+#[track_caller]
+pub(crate) fn sealed(home: &Home, id: &str) -> Value {
+    home.wait_state(id, |row| row["sealed"] == true)
+}
+
+/// Demands an error as JSON: its exit code, its kind, and a message that has all these parts and says what
+/// to do next.
+#[track_caller]
+pub(crate) fn refused(output: &Output, exit: i32, code: &str, parts: &[&str]) -> String {
+    output.exits(exit);
+    let value = output.json();
+    assert_eq!(value["ok"], false, "{value}");
+    assert_eq!(value["error"]["code"], code, "{value}");
+    let message = text(&value["error"]["message"]);
+    for part in parts {
+        assert!(message.contains(part), "{part:?} is not in {message:?}");
+    }
+    message
+}
+
+/// How many lines a file has; none if it is not there.
+pub(crate) fn lines_of(path: &Path) -> usize {
+    fs::read_to_string(path).unwrap_or_default().lines().count()
+}
+
+/// Waits for a file.
+#[track_caller]
+pub(crate) fn appears(path: &Path) {
+    eventually(&format!("{} appears", path.display()), || path.exists().then_some(()));
+}
+
+/// The records of the ledger, in order.
+#[track_caller]
+pub(crate) fn records(home: &Home) -> Vec<Value> {
+    let export = home.provost(&["ledger", "export"]);
+    let lines = export.ok().json_lines();
+    lines.into_iter().filter_map(|line| line.get("record").cloned()).collect()
+}
+
+/// Demands that the ledger is whole and says nothing else than its records.
+#[track_caller]
+pub(crate) fn verified(home: &Home) {
+    home.provost(&["ledger", "verify", "--json"]).ok();
+}

@@ -1,0 +1,4 @@
+//! Hardening on the real binary: crashes at every commit, bad input, and floods.
+
+mod crash;
+mod kit;
