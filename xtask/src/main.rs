@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match run(&arguments) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             say(&format!("error: {error:#}"));
             ExitCode::FAILURE
@@ -42,19 +42,17 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &[&str]) -> Result<()> {
+fn run(arguments: &[&str]) -> Result<ExitCode> {
     match arguments {
-        ["demo"] => demo::build_and_run(&Workspace::find()?),
-        ["test", rest @ ..] => test::run(&Workspace::find()?, &Plan::parse(rest)?),
-        ["lint"] => lint::run(&Workspace::find()?),
-        ["bench", names @ ..] => bench::run(&Workspace::find()?, names),
-        ["docs"] => docs::run(&Workspace::find()?, Mode::Write),
-        ["docs", "--check"] => docs::run(&Workspace::find()?, Mode::Check),
-        ["package"] => package::run(&Workspace::find()?),
-        [] | ["help" | "--help" | "-h"] => {
-            say(USAGE);
-            Ok(())
-        }
+        ["test", rest @ ..] => return test::run(&Workspace::find()?, &Plan::parse(rest)?),
+        ["demo"] => demo::build_and_run(&Workspace::find()?)?,
+        ["lint"] => lint::run(&Workspace::find()?)?,
+        ["bench", names @ ..] => bench::run(&Workspace::find()?, names)?,
+        ["docs"] => docs::run(&Workspace::find()?, Mode::Write)?,
+        ["docs", "--check"] => docs::run(&Workspace::find()?, Mode::Check)?,
+        ["package"] => package::run(&Workspace::find()?)?,
+        [] | ["help" | "--help" | "-h"] => say(USAGE),
         _ => bail!("unknown arguments: {}\n\n{USAGE}", arguments.join(" ")),
     }
+    Ok(ExitCode::SUCCESS)
 }

@@ -3,10 +3,10 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, ExitCode},
 };
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 
 use crate::{
     demo,
@@ -52,8 +52,8 @@ impl Plan {
     }
 }
 
-/// Runs what is planned; the last line says how many tests passed and failed.
-pub(crate) fn run(workspace: &Workspace, plan: &Plan) -> Result<()> {
+/// Runs what is planned and gives whether all is well; the last line says how many tests passed and failed.
+pub(crate) fn run(workspace: &Workspace, plan: &Plan) -> Result<ExitCode> {
     let watch = Watch::start();
     let missing = tools::provide(workspace, plan.depth)?;
     if plan.is_whole() {
@@ -75,10 +75,7 @@ pub(crate) fn run(workspace: &Workspace, plan: &Plan) -> Result<()> {
         say(&format!("   {trouble}"));
     }
     say(&format!("{} passed, {} failed", tally.passed, tally.failed));
-    match troubles.len() {
-        0 => Ok(()),
-        count => bail!("{count} {} above", if count == 1 { "trouble" } else { "troubles" }),
-    }
+    Ok(if troubles.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// What came out of one part of the run.
@@ -113,10 +110,7 @@ impl Suite<'_> {
     fn tests(&self) -> Result<Outcome> {
         let mut nextest = self.nextest();
         nextest.args(["--workspace", "--features", &self.workspace.test_features()]);
-        if self.plan.is_whole() {
-            nextest.args(["--exclude", SIMULATOR]);
-        }
-        nextest.args(&self.plan.filters);
+        nextest.args(["--exclude", SIMULATOR]).args(&self.plan.filters);
         self.counted("tests", &mut nextest)
     }
 
@@ -147,7 +141,7 @@ impl Suite<'_> {
         let text = String::from_utf8_lossy(&output.stdout);
         let trouble = (!output.status.success()).then(|| {
             say(&format!("{text}{}", String::from_utf8_lossy(&output.stderr)));
-            "documentation tests failed".to_owned()
+            "failed: documentation tests".to_owned()
         });
         Ok(Outcome { tally: junit::doc_tests(&text), trouble })
     }
@@ -158,7 +152,7 @@ impl Suite<'_> {
             Ok(()) => Outcome { tally: Tally { passed: 1, failed: 0 }, trouble: None },
             Err(error) => Outcome {
                 tally: Tally { passed: 0, failed: 1 },
-                trouble: Some(format!("the demo failed: {error:#}")),
+                trouble: Some(format!("failed: demo: {error:#}")),
             },
         }
     }
@@ -181,7 +175,7 @@ impl Suite<'_> {
         // A mutant that hangs was noticed, though cargo-mutants ends with an error then.
         let noticed = ended_well || !timed_out.is_empty();
         let trouble = (!survivors.is_empty() || !noticed)
-            .then(|| format!("mutants survived or could not be tried:\n{survivors}"));
+            .then(|| format!("failed: mutants survived or could not be tried:\n{survivors}"));
         Ok(Outcome { tally: Tally::default(), trouble })
     }
 
@@ -214,7 +208,7 @@ impl Suite<'_> {
         let passed = ran(title, nextest)?;
         // Without a record not even the build succeeded, or no test matched.
         let tally = if record.exists() { junit::read(&record)? } else { Tally::default() };
-        Ok(Outcome { tally, trouble: (!passed).then(|| format!("{title} failed")) })
+        Ok(Outcome { tally, trouble: (!passed).then(|| format!("failed: {title}")) })
     }
 }
 

@@ -103,8 +103,8 @@ pub(crate) fn end_holders(home: &Path) -> Result<()> {
     for entry in std::fs::read_dir(home.join("launches"))? {
         let dir = entry?.path();
         if let Ok(mut link) = provost_holder::Link::connect(&dir) {
-            link.request(provost_holder::wire::Op::Stop { grace_ms: 0 })?;
             link.request(provost_holder::wire::Op::Follow)?;
+            link.send(provost_holder::wire::Op::Stop { grace_ms: 0 })?;
             while link.notice().is_ok_and(|notice| notice != provost_holder::wire::Notice::Gone) {}
         }
     }

@@ -45,6 +45,8 @@ pub struct Changes {
 pub struct Turn<'b> {
     board: &'b Board,
     now: Moment,
+    /// How far time may work: behind `now` while what happened meanwhile is still being looked at.
+    reached: Moment,
     drafts: BTreeMap<SessionId, Draft>,
     replies: Vec<Idempotency>,
 }
@@ -87,7 +89,13 @@ impl Board {
     }
 
     pub fn begin(&self, now: Moment) -> Turn<'_> {
-        Turn { board: self, now, drafts: BTreeMap::new(), replies: Vec::new() }
+        self.begin_observing(now, now)
+    }
+
+    /// Begins a turn in which time works only as far as `reached`: nothing ends because a deadline passed
+    /// while nobody looked.
+    pub fn begin_observing(&self, now: Moment, reached: Moment) -> Turn<'_> {
+        Turn { board: self, now, reached, drafts: BTreeMap::new(), replies: Vec::new() }
     }
 
     /// Gives the earliest moment at which time alone changes something.
@@ -149,8 +157,9 @@ impl Board {
 }
 
 impl Turn<'_> {
-    pub fn now(&self) -> Moment {
-        self.now
+    /// Gives the moment up to which deadlines count.
+    pub fn reached(&self) -> Moment {
+        self.reached
     }
 
     /// Opens a session.
@@ -159,7 +168,7 @@ impl Turn<'_> {
         let session = Session::open(id, self.now, &opened);
         let events = vec![(opened.into(), actor.to_owned())];
         let mut draft = Draft { session, expected: 0, events };
-        draft.follow_up(self.now, actor);
+        draft.follow_up(self.now, self.reached, actor);
         &self.drafts.entry(id).or_insert(draft).session
     }
 
@@ -170,7 +179,7 @@ impl Turn<'_> {
         command: &Command,
         actor: &str,
     ) -> Option<Result<(&Session, Vec<Event>), Rejected>> {
-        let now = self.now;
+        let (now, reached) = (self.now, self.reached);
         let session = self.session(id)?;
         let events = match session.decide(command, now) {
             Ok(events) => events,
@@ -181,7 +190,7 @@ impl Turn<'_> {
             draft.session.evolve(now, event);
             draft.events.push((event.clone(), actor.to_owned()));
         }
-        draft.follow_up(now, actor);
+        draft.follow_up(now, reached, actor);
         Some(Ok((&draft.session, events)))
     }
 
@@ -236,9 +245,9 @@ impl Turn<'_> {
 
 impl Draft {
     /// Adds what follows by itself.
-    fn follow_up(&mut self, now: Moment, actor: &str) {
+    fn follow_up(&mut self, now: Moment, reached: Moment, actor: &str) {
         for _ in 0..MAX_FOLLOW_UPS {
-            let Some(event) = self.session.advance(now) else { return };
+            let Some(event) = self.session.advance(reached) else { return };
             self.session.evolve(now, &event);
             self.events.push((event, actor.to_owned()));
         }

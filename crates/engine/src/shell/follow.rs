@@ -36,6 +36,7 @@ pub(crate) struct Follower {
     reader: Option<Reader>,
     told_exit: bool,
     told_unknown: bool,
+    caught_up: bool,
 }
 
 /// What a follower reads from, and whom it tells.
@@ -69,13 +70,16 @@ impl Follower {
             reader: None,
             told_exit: false,
             told_unknown: false,
+            caught_up: false,
         })
     }
 
     pub(crate) async fn run(mut self) {
         self.empty_the_drop_box().await;
         loop {
-            match self.step().await {
+            let next = self.step().await;
+            self.catch_up().await;
+            match next {
                 Ok(Next::Done) => return,
                 Ok(Next::Again) => {}
                 Err(why) => {
@@ -99,14 +103,18 @@ impl Follower {
                 held::pause(LOOK_AGAIN).await;
                 Ok(Next::Again)
             }
-            Looked::Alive { .. } | Looked::Ended { gone: None, .. } => self.listen().await,
-            Looked::Ended { exit, gone: Some(gone), .. } => {
+            Looked::Ended { held, exit, gone: None } if held::has_left(held.as_ref()) => {
+                let ended = held::end_survivors(&held::mark(&self.link.dir)).await?;
+                let leftovers = u32::try_from(ended.found).unwrap_or(u32::MAX);
+                self.finish(&exit, leftovers, ended.verified()).await
+            }
+            Looked::Alive { .. } | Looked::Ended { gone: None, .. } => {
                 self.drain().await?;
-                self.tell_exit(&exit).await;
-                self.close().await;
-                let (leftovers, verified) = (gone.leftovers, gone.verified);
-                self.tell(Command::TreeGone { launch: self.launch, leftovers, verified }).await;
-                Ok(Next::Done)
+                self.catch_up().await;
+                self.listen().await
+            }
+            Looked::Ended { exit, gone: Some(gone), .. } => {
+                self.finish(&exit, gone.leftovers, gone.verified).await
             }
             Looked::HolderDied { .. } => {
                 self.drain().await?;
@@ -117,6 +125,27 @@ impl Follower {
                 self.drain().await?;
                 self.unobserved("the machine was started anew").await
             }
+        }
+    }
+
+    /// Tells the rest of a launch whose tree is gone.
+    async fn finish(
+        &mut self,
+        exit: &ExitRecord,
+        leftovers: u32,
+        verified: bool,
+    ) -> Result<Next, held::Error> {
+        self.drain().await?;
+        self.tell_exit(exit).await;
+        self.close().await;
+        self.tell(Command::TreeGone { launch: self.launch, leftovers, verified }).await;
+        Ok(Next::Done)
+    }
+
+    /// Says once that all was told that had happened before.
+    async fn catch_up(&mut self) {
+        if !std::mem::replace(&mut self.caught_up, true) {
+            self.link.teller.caught_up(self.launch).await;
         }
     }
 

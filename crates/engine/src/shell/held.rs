@@ -14,7 +14,7 @@ use std::{
 };
 
 use provost_holder::{
-    ExitRecord, Gone, HoldSpec, Looked, client, launch_dir, look,
+    ExitRecord, Gone, Held, HoldSpec, Looked, client, launch_dir, look,
     wire::{Message, Notice, Op, Request},
 };
 use tokio::{
@@ -112,6 +112,10 @@ impl Holders {
                     return Ok(Finished::Uncertain("its holder never appeared".to_owned()));
                 }
                 Looked::Starting { .. } => pause(STARTING_LOOK).await,
+                Looked::Ended { held, exit, gone: None } if has_left(held.as_ref()) => {
+                    end_survivors(&mark(dir)).await?;
+                    return Ok(Finished::Ended { exit, gone: None });
+                }
                 Looked::Alive { .. } | Looked::Ended { gone: None, .. } => {
                     self.wait(dir, cancel).await?;
                 }
@@ -231,6 +235,12 @@ pub(crate) async fn looked(dir: &Path) -> Result<Looked, Error> {
 pub(crate) async fn end_survivors(mark: &str) -> Result<provost_holder::tree::Ended, Error> {
     let mark = mark.to_owned();
     blocking(move || provost_holder::tree::end_survivors(&mark, SURVIVOR_GRACE)).await.map_err(talk)
+}
+
+/// Says whether the holder died after it recorded the end, so that nobody is left to end the rest of the tree.
+/// A holder that cannot be looked at is asked again.
+pub(crate) fn has_left(held: Option<&Held>) -> bool {
+    held.is_some_and(|held| matches!(held.holder.is_alive(), Ok(false)))
 }
 
 /// A launch's mark is its key, which names its directory.

@@ -4,7 +4,7 @@
 //! writers cost few commits. Nobody is answered, and nothing is done, before its events are durable.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     ops::ControlFlow,
     sync::{Arc, Mutex, PoisonError},
     thread,
@@ -14,7 +14,8 @@ use std::{
 use provost_api::{ApiError, Code, EventRow};
 use provost_core::{
     ids::{LaunchId, SessionId},
-    session::{Command, Rejected, Reporter, Session, Spec, Testimony, standing_of},
+    session::{Command, Effect, Rejected, Reporter, Session, Spec, Testimony, standing_of},
+    time::Moment,
 };
 use provost_ledger::{
     AppendError, Committed, Ledger, ReadLedger, Recorded, SqliteLedger, StreamId,
@@ -44,6 +45,9 @@ const MAX_BEHIND: usize = 1024;
 
 /// How long after a failed write what was observed is written again.
 const WRITE_AGAIN: Duration = Duration::from_secs(1);
+
+/// How long a new daemon waits at the most until every launch was looked at, before time works again.
+const CATCH_UP_MS: u64 = 2_000;
 
 /// What may be asked of the engine.
 #[derive(Debug)]
@@ -96,6 +100,7 @@ pub struct Told {
 enum Input {
     Asked(Asked),
     Told(Told),
+    CaughtUp(LaunchId),
     Stop(oneshot::Sender<()>),
 }
 
@@ -137,6 +142,29 @@ pub struct Owner {
     /// Observations that could not be written yet: they are never dropped.
     backlog: Vec<Told>,
     unreadable: BTreeMap<String, String>,
+    catching_up: CatchingUp,
+}
+
+/// Launches that were not looked at yet since the daemon started. Until then no deadline counts: what
+/// happened while no daemon ran comes before what time does about it.
+#[derive(Debug, Default)]
+struct CatchingUp {
+    launches: BTreeSet<LaunchId>,
+    /// The last moment that was recorded before.
+    from: u64,
+    until: u64,
+}
+
+impl CatchingUp {
+    fn is_over(&self, now: Moment) -> bool {
+        self.launches.is_empty() || now.mono_ms >= self.until
+    }
+
+    /// Gives the moment up to which deadlines count.
+    fn reached(&self, now: Moment) -> Moment {
+        let mono_ms = if self.is_over(now) { now.mono_ms } else { self.from };
+        Moment { mono_ms, ..now }
+    }
 }
 
 /// A running engine.
@@ -151,7 +179,8 @@ pub struct Opened {
 impl Owner {
     /// Folds what is open in the ledger and starts to own it.
     pub fn start(ledger: SqliteLedger, world: World) -> Result<Opened, StartError> {
-        let clock = Clock::after(last_moment(&ledger)?);
+        let last = last_moment(&ledger)?;
+        let clock = Clock::after(last);
         let (sender, inputs) = mpsc::channel(MAX_WAITING);
         let (orders, dispatched) = mpsc::channel(MAX_WAITING);
         let events = broadcast::Sender::new(MAX_BEHIND);
@@ -170,8 +199,14 @@ impl Owner {
             heard,
             backlog: Vec::new(),
             unreadable: BTreeMap::new(),
+            catching_up: CatchingUp::default(),
         };
         let changes = owner.restore()?;
+        owner.catching_up = CatchingUp {
+            launches: changes.start.iter().filter_map(|(_, effect)| followed(effect)).collect(),
+            from: last,
+            until: clock.now().mono_ms + CATCH_UP_MS,
+        };
         let thread = thread::Builder::new().name("owner".to_owned()).spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
             let runtime = runtime.expect("a runtime with a clock and nothing else can be made");
@@ -218,6 +253,7 @@ impl Owner {
                 match input {
                     Input::Asked(one) => asked.push(one),
                     Input::Told(one) => told.push(one),
+                    Input::CaughtUp(launch) => drop(self.catching_up.launches.remove(&launch)),
                     Input::Stop(done) => stop = Some(done),
                 }
             }
@@ -242,9 +278,11 @@ impl Owner {
     }
 
     fn wait(&self) -> Option<Duration> {
+        let now = self.clock.now();
+        let catching_up = (!self.catching_up.is_over(now)).then_some(self.catching_up.until);
         let due = self.board.next_deadline().map(|at| {
-            let now = self.clock.now().mono_ms;
-            Duration::from_millis(at.saturating_sub(now))
+            let at = catching_up.map_or(at, |until| at.max(until));
+            Duration::from_millis(at.saturating_sub(now.mono_ms))
         });
         let again = (!self.backlog.is_empty()).then_some(WRITE_AGAIN);
         match (due, again) {
@@ -271,12 +309,14 @@ impl Owner {
 
     /// Brings closed sessions back to which something is asked or told.
     fn load_for(&mut self, changes: &[Asked], told: &[Told]) -> Vec<SessionId> {
-        let named = changes.iter().filter_map(|one| self.resolve(subject(&one.ask)?).ok());
+        let named = changes.iter().filter_map(|one| self.subject(&one.ask)?.ok());
         let wanted: Vec<SessionId> = named.chain(told.iter().map(|one| one.session)).collect();
         let mut loaded = Vec::new();
-        for id in wanted {
-            if self.board.session(id).is_none() && self.load(&stream::stream_id(id)).is_ok() {
-                loaded.push(id);
+        for id in wanted.into_iter().filter(|id| self.board.session(*id).is_none()) {
+            let stream = stream::stream_id(id);
+            match self.load(&stream) {
+                Ok(_) => loaded.push(id),
+                Err(why) => drop(self.unreadable.insert(stream.to_string(), why)),
             }
         }
         loaded
@@ -284,12 +324,13 @@ impl Owner {
 
     /// Decides everything against one set of drafts.
     fn decide(&self, changes: Vec<Asked>, told: &[Told]) -> Decided {
-        let mut turn = self.board.begin(self.clock.now());
+        let now = self.clock.now();
+        let mut turn = self.board.begin_observing(now, self.catching_up.reached(now));
         for one in told {
             // What is not new was observed before; a session that is not there cannot be told.
             drop(turn.command(one.session, &one.command, "provost"));
         }
-        for id in self.board.due(turn.now()) {
+        for id in self.board.due(turn.reached()) {
             turn.due(id, |launch| {
                 self.heard.lock().unwrap_or_else(PoisonError::into_inner).get(&launch).copied()
             });
@@ -299,7 +340,7 @@ impl Owner {
         for one in changes {
             let known = one.key.as_ref().and_then(|key| self.replied(key, &keys));
             let reply = match known {
-                Some(reply) => Ok(reply),
+                Some(reply) => self.same_change(&one.ask, reply),
                 None => self.change(&mut turn, &one.ask, &one.actor).inspect(|reply| {
                     if let Some(key) = one.key {
                         keys.insert(key.clone(), reply.clone());
@@ -314,6 +355,20 @@ impl Owner {
 
     fn replied(&self, key: &str, now: &HashMap<String, String>) -> Option<String> {
         now.get(key).cloned().or_else(|| self.ledger.idempotent(key).ok().flatten())
+    }
+
+    /// A key names one change of one session: used for another it would hide that nothing was done.
+    fn same_change(&self, ask: &Ask, reply: String) -> Result<String, ApiError> {
+        let told: Value = serde_json::from_str(&reply).unwrap_or_default();
+        let before = told["id"].as_str().or_else(|| told["session"]["id"].as_str());
+        match self.subject(ask).transpose()? {
+            Some(id) if before != Some(id.to_string().as_str()) => {
+                let before = before.unwrap_or("another session");
+                let message = format!("the key was used before, for {before}; nothing was done");
+                Err(ApiError::new(Code::Refused, message).next("use another --key"))
+            }
+            Some(_) | None => Ok(reply),
+        }
     }
 
     fn change(&self, turn: &mut Turn<'_>, ask: &Ask, actor: &str) -> Result<String, ApiError> {
@@ -332,7 +387,7 @@ impl Owner {
             Ask::Do { session, command } => {
                 let id = self.resolve(session)?;
                 match turn.command(id, command, actor) {
-                    None => Err(self.missing(session)),
+                    None => Err(self.unloaded(id)),
                     Some(Err(Rejected::Nothing)) => self.row_of(turn, id, session),
                     Some(Err(why)) => Err(refused(&why, session)),
                     Some(Ok((session, _))) => Ok(session_reply(session)),
@@ -349,7 +404,7 @@ impl Owner {
                 };
                 let command = Command::Report { from: *from, testimony: testimony.clone() };
                 match turn.command(id, &command, actor) {
-                    None => Err(self.missing(&id.to_string())),
+                    None => Err(self.unloaded(id)),
                     Some(Err(why)) => Err(refused(&why, &id.to_string())),
                     Some(Ok((session, events))) => {
                         let standing = standing_of(&events).map_or("recorded", |s| s.word());
@@ -525,6 +580,22 @@ impl Owner {
         }
     }
 
+    /// Finds the session that a change is about; opening one is about none yet.
+    fn subject(&self, ask: &Ask) -> Option<Result<SessionId, ApiError>> {
+        match ask {
+            Ask::Report { from: Reporter::Launch(launch), .. } => Some(Ok(launch.session)),
+            Ask::Do { session, .. } => Some(self.resolve(session)),
+            Ask::Report { session, .. } => session.as_deref().map(|session| self.resolve(session)),
+            Ask::Open { .. }
+            | Ask::Row { .. }
+            | Ask::Why { .. }
+            | Ask::List(_)
+            | Ask::Live
+            | Ask::Status
+            | Ask::Archive { .. } => None,
+        }
+    }
+
     /// Finds the session that a person means.
     fn resolve(&self, text: &str) -> Result<SessionId, ApiError> {
         if let Ok(id) = text.parse::<SessionId>() {
@@ -544,6 +615,17 @@ impl Owner {
                     several.iter().map(|(id, name)| format!("{id} ({name})")).collect();
                 let message = format!("\"{text}\" may mean several sessions: {}", names.join(", "));
                 Err(ApiError::new(Code::BadRequest, message).next("provost ls"))
+            }
+        }
+    }
+
+    /// Says why a session is not on the board: it does not exist, or cannot be read.
+    fn unloaded(&self, id: SessionId) -> ApiError {
+        match self.unreadable.get(&stream::stream_id(id).to_string()) {
+            None => self.missing(&id.to_string()),
+            Some(why) => {
+                let message = format!("session {id} cannot be read, so nothing was changed: {why}");
+                ApiError::new(Code::Storage, message).next("provost ledger verify")
             }
         }
     }
@@ -611,6 +693,12 @@ impl Teller {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).remove(&launch);
     }
 
+    /// Says that all was told that happened to a launch while no daemon ran.
+    pub(crate) async fn caught_up(&self, launch: LaunchId) {
+        // A stopped owner needs to know no more.
+        drop(self.inputs.send(Input::CaughtUp(launch)).await);
+    }
+
     /// Notes that something was heard of a launch. Asked for only when silence is due.
     pub(crate) fn heard(&self, launch: LaunchId, mono_ms: u64) {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).insert(launch, mono_ms);
@@ -631,6 +719,21 @@ pub fn event_row(record: &Recorded) -> EventRow {
     }
 }
 
+/// Gives the launch that an effect follows.
+fn followed(effect: &Effect) -> Option<LaunchId> {
+    match effect {
+        Effect::Follow(launch) => Some(*launch),
+        Effect::PrepareWork
+        | Effect::RunSetup
+        | Effect::StartLaunch(_)
+        | Effect::StopLaunch(..)
+        | Effect::Deliver { .. }
+        | Effect::TakeSnapshot { .. }
+        | Effect::RunCheck { .. }
+        | Effect::RunHook(_) => None,
+    }
+}
+
 fn is_query(ask: &Ask) -> bool {
     match ask {
         Ask::Open { .. } | Ask::Do { .. } | Ask::Report { .. } => false,
@@ -640,21 +743,6 @@ fn is_query(ask: &Ask) -> bool {
         | Ask::Live
         | Ask::Status
         | Ask::Archive { .. } => true,
-    }
-}
-
-/// Gives the session that a change is about, as it was named.
-fn subject(ask: &Ask) -> Option<&str> {
-    match ask {
-        Ask::Do { session, .. } => Some(session),
-        Ask::Report { session, .. } => session.as_deref(),
-        Ask::Open { .. }
-        | Ask::Row { .. }
-        | Ask::Why { .. }
-        | Ask::List(_)
-        | Ask::Live
-        | Ask::Status
-        | Ask::Archive { .. } => None,
     }
 }
 

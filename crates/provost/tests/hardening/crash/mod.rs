@@ -76,9 +76,8 @@ fn run(scenario: &Scenario, crash: Option<&Crash>) -> (Projection, u64) {
 /// Every passage, or some that are spread evenly over all.
 fn crashes(commits: u64) -> Vec<Crash> {
     let last = commits.min(MOST_COMMITS);
-    let all: Vec<Crash> = (1..=last)
-        .flat_map(|nth| PLACES.map(|place| Crash { place, nth }))
-        .collect();
+    let all: Vec<Crash> =
+        (1..=last).flat_map(|nth| PLACES.map(|place| Crash { place, nth })).collect();
     if stage::deep() {
         return all;
     }

@@ -11,7 +11,18 @@ use crate::kit::records;
 /// carries its date; `warm` says whether a checkout was there before, as it is when a check that was about to
 /// start is started by the next daemon.
 const VARYING: [&str; 12] = [
-    "at", "base", "boot_id", "child", "commit", "cursor", "cwd", "duration_ms", "holder", "output", "spec", "warm",
+    "at",
+    "base",
+    "boot_id",
+    "child",
+    "commit",
+    "cursor",
+    "cwd",
+    "duration_ms",
+    "holder",
+    "output",
+    "spec",
+    "warm",
 ];
 
 /// Per topic the events in their order.

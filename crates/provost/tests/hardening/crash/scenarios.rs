@@ -8,10 +8,15 @@ use super::stage::Stage;
 use crate::kit::{appears, lines_of};
 
 /// Something that is played on a stage, undisturbed or not.
+///
+/// Agents that pass no checks stay until they are ended, for whether an agent leaves before it is asked to is
+/// a race of its own.
 pub(super) struct Scenario {
     pub(super) name: &'static str,
     /// What the scripted agent does.
     pub(super) agent: &'static str,
+    /// How long a process may take to end after TERM: short only where it is known to ignore it.
+    pub(super) grace: &'static str,
     /// How many hooks run.
     pub(super) hooks: usize,
     /// Does what an operator does; gives the session.
@@ -23,6 +28,7 @@ pub(super) struct Scenario {
 pub(super) const COMMAND: Scenario = Scenario {
     name: "a plain command",
     agent: "",
+    grace: "10s",
     hooks: 3,
     play: |stage| {
         let script = format!("echo start >> {}", stage.outside("starts").display());
@@ -55,10 +61,15 @@ emit = { type = "turn_ended", turn = "t1", status = "ok" }
 [[step]]
 exit = 0
 "#,
+    grace: "10s",
     hooks: 3,
     play: |stage| {
-        let first = format!("test -f CHANGE.md && echo run >> {}", stage.outside("check1").display());
-        let second = format!("grep -q 'Do it' CHANGE.md && echo run >> {}", stage.outside("check2").display());
+        let first =
+            format!("test -f CHANGE.md && echo run >> {}", stage.outside("check1").display());
+        let second = format!(
+            "grep -q 'Do it' CHANGE.md && echo run >> {}",
+            stage.outside("check2").display()
+        );
         stage.spawn(
             &["--agent", "scripted", "--worktree", "--check", &first, "--check", &second],
             &["Do it"],
@@ -96,8 +107,9 @@ emit = { type = "claim", claim = "completed", text = "as answered" }
 [[step]]
 emit = { type = "turn_ended", turn = "t1", status = "ok" }
 [[step]]
-exit = 0
+hang = true
 "#,
+    grace: "10s",
     hooks: 4,
     play: |stage| {
         let id = stage.spawn(&["--agent", "scripted"], &["Ask me"]);
@@ -135,6 +147,7 @@ touch = "{{root}}/in-place"
 [[step]]
 hang = true
 "#,
+    grace: "150ms",
     hooks: 3,
     play: |stage| {
         let agent = provost_testkit::scripted_agent_bin().display().to_string();
@@ -144,7 +157,11 @@ hang = true
         // Whoever waits for a file asks no daemon; one that died is replaced by the next command.
         stage.home.provost(&["status", &id]);
         provost_testkit::eventually("the agent and its children are in place", || {
-            if stage.outside("in-place").exists() { Ok(()) } else { Err(stage.home.provost(&["status", &id])) }
+            if stage.outside("in-place").exists() {
+                Ok(())
+            } else {
+                Err(stage.home.provost(&["status", &id]))
+            }
         });
         stage.change(&["cancel", &id], &[]).ok();
         id
@@ -194,9 +211,11 @@ emit = { type = "turn_ended", turn = "t2", status = "ok" }
 [[step]]
 exit = 0
 "#,
+    grace: "10s",
     hooks: 4,
     play: |stage| {
-        let check = format!("echo run >> {}; grep -q right CHANGE.md", stage.outside("checks").display());
+        let check =
+            format!("echo run >> {}; grep -q right CHANGE.md", stage.outside("checks").display());
         stage.spawn(&["--agent", "scripted", "--worktree", "--check", &check], &["Do it"])
     },
     check: |stage, id| {
@@ -235,9 +254,8 @@ fn delivered(stage: &Stage, id: &str, expected: &[&str]) {
     let Ok(Opened::At(reader)) = Reader::open(&journal, 0) else { panic!("no journal") };
     let frames = reader.map(|frame| frame.expect("the journal is whole"));
     let input = frames.filter(|frame| frame.channel == Channel::Stdin);
-    let keys: Vec<String> = input
-        .filter_map(|frame| Some(Envelope::split(&frame.payload)?.0.key))
-        .collect();
+    let keys: Vec<String> =
+        input.filter_map(|frame| Some(Envelope::split(&frame.payload)?.0.key)).collect();
     assert_eq!(keys, expected);
 }
 

@@ -43,6 +43,7 @@ impl Stage {
     pub(super) fn set(scenario: &Scenario, crash: Option<&Crash>) -> Stage {
         let mut home = quick_home();
         home.set_env("PROVOST_SESSION_REWORK", "1");
+        home.set_env("PROVOST_SESSION_STOP_GRACE", scenario.grace);
         let repo = home.repo("sample");
         let agent = home.scenario("agent", scenario.agent);
         let hooks = home.root().join("hooks.log");
@@ -157,7 +158,10 @@ fn daemon(home: &Home, crash: Option<&Crash>) -> Child {
 }
 
 /// Whether every passage is to be tried.
-#[expect(clippy::disallowed_methods, reason = "the edge at which a test run says how much it tries")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the edge at which a test run says how much it tries"
+)]
 pub(super) fn deep() -> bool {
     std::env::var_os("PROVOST_DEEP").is_some_and(|deep| deep == "1")
 }

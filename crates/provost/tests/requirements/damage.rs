@@ -1,0 +1,79 @@
+//! One unreadable record hides no other.
+
+use rusqlite::Connection;
+
+use crate::kit::{HANGS, Stage};
+
+#[test]
+fn e09_one_unreadable_record_hides_no_other() {
+    let stage = Stage::new();
+    let ids = ["first", "broken", "last"].map(|name| {
+        let id = stage.play("[[step]]\nreport = \"completed\"\n", &["--name", name]);
+        stage.sealed(&id);
+        id
+    });
+    let before = stage.rows();
+    stage.home.daemon().stop();
+    damage(&stage, &ids[1]);
+    assert_eq!(stage.rows(), before, "ls shows all of them");
+    for id in &ids {
+        stage.home.provost(&["status", id]).ok();
+    }
+    for id in [&ids[0], &ids[2]] {
+        stage.home.provost(&["status", id, "--why"]).ok();
+        stage.home.provost(&["events", id]).ok();
+        stage.home.provost(&["resolve", id, "--as", "accepted", "--because", "fine"]).ok();
+    }
+    let why = stage.home.provost(&["status", &ids[1], "--why", "--json"]);
+    let error = why.exits(6).json();
+    assert!(error["error"]["message"].as_str().unwrap().contains("claim.made"), "{error}");
+    let verified = stage.home.provost(&["ledger", "verify", "--json"]).exits(1).json();
+    let differences = verified["differences"].as_array().unwrap();
+    assert!(!differences.is_empty());
+    for difference in differences {
+        assert_eq!(difference["stream"], format!("session/{}", ids[1]), "{verified}");
+    }
+}
+
+#[test]
+fn e09_an_unreadable_open_session_stops_no_other() {
+    let stage = Stage::new();
+    let broken = stage.play(HANGS, &["--name", "broken"]);
+    let sound = stage.play(HANGS, &["--name", "sound"]);
+    let pid = stage.pid(&broken);
+    stage.pid(&sound);
+    stage.home.daemon().kill();
+    let undamaged = damage(&stage, &broken);
+    let names: Vec<_> = stage.rows().iter().map(|row| row["name"].clone()).collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    stage.home.provost(&["cancel", &sound]).ok();
+    assert_eq!(stage.sealed(&sound)["state"], "cancelled");
+    let refused = stage.home.provost(&["cancel", &broken, "--json"]).exits(6).json();
+    assert_eq!(refused["ok"], false);
+    assert!(crate::kit::lives(pid), "what cannot be read is not ended");
+    stage.home.daemon().stop();
+    repair(&stage, &broken, &undamaged);
+    assert_eq!(stage.status(&broken)["process"], "alive");
+}
+
+/// Spoils an event of a session in a stopped ledger, and gives what it was.
+fn damage(stage: &Stage, id: &str) -> String {
+    let ledger = open(stage);
+    let stream = format!("session/{id}");
+    let whole =
+        "SELECT data FROM event WHERE stream = ?1 AND kind IN ('claim.made', 'launch.started')";
+    let data = ledger.query_row(whole, [&stream], |row| row.get(0)).unwrap();
+    let spoilt = "UPDATE event SET data = '{\"kind' WHERE stream = ?1 AND data = ?2";
+    assert_eq!(ledger.execute(spoilt, [&stream, &data]).unwrap(), 1);
+    data
+}
+
+fn repair(stage: &Stage, id: &str, data: &str) {
+    let stream = format!("session/{id}");
+    let whole = "UPDATE event SET data = ?2 WHERE stream = ?1 AND data = '{\"kind'";
+    assert_eq!(open(stage).execute(whole, [stream.as_str(), data]).unwrap(), 1);
+}
+
+fn open(stage: &Stage) -> Connection {
+    Connection::open(stage.home.path().join("ledger/ledger.db")).unwrap()
+}

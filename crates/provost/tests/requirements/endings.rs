@@ -1,0 +1,120 @@
+//! How headless agents end, and that an ending stays what it is.
+
+use std::collections::BTreeSet;
+
+use provost_testkit::harness::eventually;
+use serde_json::{Value, json};
+
+use crate::kit::Stage;
+
+#[test]
+fn a01_a_headless_agent_that_reports_completed_and_exits_0_is_completed_and_stays_so() {
+    let mut stage = Stage::new();
+    // Every window that could shake the outcome is over at once.
+    stage.home.set_env("PROVOST_SESSION_STALE_AFTER", "10ms");
+    let id = stage.play_sample("completed_exit0", &[]);
+    let row = stage.sealed(&id);
+    assert_eq!(row["state"], "completed");
+    assert_eq!((&row["cause"], &row["requests"]), (&Value::Null, &json!([])));
+    assert_eq!((&row["claim"], &row["claim_source"]), (&json!("completed"), &json!("agent")));
+    assert_eq!((&row["process"], &row["exit"]["code"]), (&json!("exit0"), &json!(0)));
+    assert_eq!((&row["facts"], &row["verification"]), (&json!([]), &json!("none")));
+    assert_at_once(&stage, &id);
+    for _ in 0..20 {
+        assert_eq!(stage.status(&id), row, "a look changed it");
+    }
+    let events = stage.events(&id);
+    stage.home.daemon().kill();
+    assert_eq!(stage.status(&id), row, "a killed daemon changed it");
+    stage.home.daemon().stop();
+    assert_eq!(stage.status(&id), row, "a stopped daemon changed it");
+    assert_eq!(stage.events(&id), events);
+}
+
+/// Between the end of the process and the outcome there is no other state, and nothing else is needed.
+#[track_caller]
+fn assert_at_once(stage: &Stage, id: &str) {
+    let events = stage.events(id);
+    let sealed = events.iter().find(|event| event["kind"] == "attempt.sealed").unwrap();
+    assert_eq!(sealed["data"]["sealed"]["judgement"]["state"], "completed");
+    let kinds: BTreeSet<&str> = events.iter().filter_map(|event| event["kind"].as_str()).collect();
+    let needed = [
+        "session.opened",
+        "work.prepared",
+        "launch.owed",
+        "launch.started",
+        "claim.made",
+        "process.ended",
+        "stream.closed",
+        "tree.gone",
+        "attempt.sealed",
+        "stream.silent",
+    ];
+    assert!(kinds.is_subset(&BTreeSet::from(needed)), "{kinds:?}");
+}
+
+#[test]
+fn a01_the_end_is_the_same_if_no_daemon_runs_meanwhile() {
+    let stage = Stage::new();
+    let id = stage.play(
+        "[[step]]\nwait_file = \"go\"\n[[step]]\nreport = \"completed\"\nmessage = \"alone\"\n[[step]]\nexit = 0\n",
+        &[],
+    );
+    stage.pid(&id);
+    stage.home.daemon().kill();
+    std::fs::write(stage.file("go"), "").unwrap();
+    let gone = stage.home.path().join("launches").join(format!("{id}.l1/gone.json"));
+    eventually("the end of the process", || gone.exists().then_some(()));
+    let row = stage.sealed(&id);
+    assert_eq!((&row["state"], &row["claim_text"]), (&json!("completed"), &json!("alone")));
+    assert_eq!(stage.events_of(&id, "claim.made").len(), 1);
+    assert_eq!(row["launches"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a02_five_endings_are_five_distinguishable_records() {
+    let stage = Stage::new();
+    let samples =
+        ["exit0_silent", "exit1_silent", "completed_exit0", "needs_input_exit0", "working_killed9"];
+    let ids = samples.map(|sample| stage.play_sample(sample, &["--name", sample]));
+    for id in &ids {
+        stage.home.wait_state(id, |row| {
+            row["process"] != "alive" && row["activity"] == "exited" && settled(row)
+        });
+    }
+    let rows = stage.rows();
+    let told = ids.map(|id| told(rows.iter().find(|row| row["id"] == id.as_str()).unwrap()));
+    assert_eq!(
+        told,
+        [
+            "exit0_silent ended_unclaimed null true none exit0 code=0 signal=null [\"unclaimed\"]",
+            "exit1_silent failed \"crash\" true none exitN code=1 signal=null []",
+            "completed_exit0 completed null true completed exit0 code=0 signal=null [\"unverified\"]",
+            "needs_input_exit0 needs_input null false needs_input exit0 code=0 signal=null [\"answer_resumes\"]",
+            "working_killed9 failed \"crash\" true working exitN code=null signal=9 [\"last_said_working\"]",
+        ]
+    );
+    let distinct: BTreeSet<&str> =
+        told.iter().map(|line| line.split_once(' ').unwrap().1).collect();
+    assert_eq!(distinct.len(), 5);
+}
+
+fn settled(row: &Value) -> bool {
+    row["sealed"] == true || row["state"] == "needs_input"
+}
+
+fn told(row: &Value) -> String {
+    let word = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
+    format!(
+        "{} {} {} {} {} {} code={} signal={} {}",
+        word("name"),
+        word("state"),
+        row["cause"],
+        row["terminal"],
+        word("claim"),
+        word("process"),
+        row["exit"]["code"],
+        row["exit"]["signal"],
+        row["flags"]
+    )
+}

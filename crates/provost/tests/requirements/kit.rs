@@ -1,0 +1,193 @@
+//! A stage for the scripted agent: a home, a configuration, and short ways to ask what is true.
+
+use std::{fs, path::Path, process::Command};
+
+use provost_testkit::harness::{Home, Output, eventually, scripted_agent_bin};
+use serde_json::Value;
+
+/// The agent's name in the configuration for scenarios that speak JSON lines.
+pub(crate) const TALKER: &str = "talker";
+
+/// A home with what every test asks of it.
+pub(crate) struct Stage {
+    pub(crate) home: Home,
+}
+
+/// What a launch proves itself with.
+pub(crate) struct Credentials {
+    pub(crate) launch: String,
+    pub(crate) token: String,
+}
+
+impl Stage {
+    pub(crate) fn new() -> Self {
+        Stage { home: Home::new() }
+    }
+
+    /// The path of a file beside the home.
+    pub(crate) fn file(&self, name: &str) -> String {
+        text(&self.home.root().join(name))
+    }
+
+    /// Writes the user's configuration.
+    pub(crate) fn configure(&self, toml: &str) {
+        let dir = self.home.root().join("user/.config/provost");
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("provost.toml"), toml).unwrap();
+    }
+
+    /// Makes a scenario that speaks JSON lines the agent [`TALKER`]; `more` is further configuration.
+    pub(crate) fn configure_talker(&self, scenario: &str, more: &str) {
+        let path = text(&self.home.scenario(TALKER, scenario));
+        let agent = text(&scripted_agent_bin());
+        self.configure(&format!(
+            "{more}\n[agents.{TALKER}]\ndriver = \"jsonl\"\ncommand = [{agent:?}, {path:?}]\n"
+        ));
+    }
+
+    /// Starts a scenario as a plain command, here, and gives the session's id.
+    #[track_caller]
+    pub(crate) fn play(&self, scenario: &str, flags: &[&str]) -> String {
+        self.play_in(self.home.root(), scenario, flags)
+    }
+
+    /// Starts a scenario as a plain command in a directory.
+    #[track_caller]
+    pub(crate) fn play_in(&self, dir: &Path, scenario: &str, flags: &[&str]) -> String {
+        let name = format!("scene-{}", scenes());
+        let path = text(&self.home.scenario(&name, scenario));
+        let agent = text(&scripted_agent_bin());
+        self.spawn_in(dir, &[flags, &["--", &agent, &path]].concat())
+    }
+
+    /// Starts one of the sample scenarios as a plain command.
+    #[track_caller]
+    pub(crate) fn play_sample(&self, name: &str, flags: &[&str]) -> String {
+        let agent = text(&scripted_agent_bin());
+        let sample = format!("sample:{name}");
+        self.spawn_in(self.home.root(), &[flags, &["--", &agent, &sample]].concat())
+    }
+
+    /// Starts a session and gives its id.
+    #[track_caller]
+    pub(crate) fn spawn_in(&self, dir: &Path, arguments: &[&str]) -> String {
+        let spawned = self.home.provost_in(dir, &[&["spawn", "--json"], arguments].concat());
+        spawned.ok().json()["id"].as_str().unwrap().to_owned()
+    }
+
+    #[track_caller]
+    pub(crate) fn status(&self, id: &str) -> Value {
+        self.home.provost(&["status", id, "--json"]).ok().json()
+    }
+
+    /// Waits for the sealed outcome.
+    #[track_caller]
+    pub(crate) fn sealed(&self, id: &str) -> Value {
+        self.home.wait_state(id, |row| row["sealed"] == true)
+    }
+
+    #[track_caller]
+    pub(crate) fn wait(&self, id: &str, state: &str) -> Value {
+        self.home.wait_state(id, |row| row["state"] == state)
+    }
+
+    /// The rows of `ls --all`.
+    #[track_caller]
+    pub(crate) fn rows(&self) -> Vec<Value> {
+        let list = self.home.provost(&["ls", "--all", "--json"]).ok().json();
+        list["sessions"].as_array().unwrap().clone()
+    }
+
+    /// The events of a session, oldest first.
+    #[track_caller]
+    pub(crate) fn events(&self, id: &str) -> Vec<Value> {
+        let list = self.home.provost(&["events", id, "--json", "--limit", "10000"]).ok().json();
+        list["events"].as_array().unwrap().clone()
+    }
+
+    /// The events of one kind.
+    #[track_caller]
+    pub(crate) fn events_of(&self, id: &str, kind: &str) -> Vec<Value> {
+        self.events(id).into_iter().filter(|event| event["kind"] == kind).collect()
+    }
+
+    /// What a session was opened with.
+    #[track_caller]
+    pub(crate) fn spec(&self, id: &str) -> Value {
+        self.events_of(id, "session.opened")[0]["data"]["spec"].clone()
+    }
+
+    /// Reports as a launch does that is no descendant of its holder any more.
+    #[track_caller]
+    pub(crate) fn report_as(&self, who: &Credentials, arguments: &[&str]) -> Output {
+        let mut command = self.home.command(&[&["report"], arguments, &["--json"]].concat());
+        command.env("PROVOST_LAUNCH", &who.launch).env("PROVOST_TOKEN", &who.token);
+        output_of(command)
+    }
+
+    /// What the launch wrote down with [`CREDENTIALS`].
+    pub(crate) fn credentials(&self, launch_no: u32) -> Credentials {
+        let path = self.home.root().join(format!("credentials-{launch_no}"));
+        let found = eventually("the credentials of a launch", || fs::read_to_string(&path).ok());
+        let (launch, token) = found.trim().split_once(' ').unwrap();
+        Credentials { launch: launch.to_owned(), token: token.to_owned() }
+    }
+
+    /// The pid of the process that a session's newest launch runs.
+    #[track_caller]
+    pub(crate) fn pid(&self, id: &str) -> u32 {
+        let row = self.home.wait_state(id, |row| newest_pid(row).is_some());
+        u32::try_from(newest_pid(&row).unwrap()).unwrap()
+    }
+}
+
+/// A step that writes down how the launch proves itself.
+pub(crate) const CREDENTIALS: &str = r#"
+[[step]]
+run = ["sh", "-c", "echo $PROVOST_LAUNCH $PROVOST_TOKEN > new && mv new credentials-$PROVOST_LAUNCH_NO"]
+"#;
+
+/// Lives until it is ended.
+pub(crate) const HANGS: &str = "[[step]]\nhang = true\n";
+
+/// Runs a command to its end.
+#[track_caller]
+pub(crate) fn output_of(mut command: Command) -> Output {
+    let line = format!("{command:?}");
+    let output = command.stdin(std::process::Stdio::null()).output().unwrap();
+    Output {
+        command: line,
+        status: output.status,
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        raw_stdout: output.stdout,
+    }
+}
+
+pub(crate) fn text(path: &Path) -> String {
+    path.to_str().unwrap().to_owned()
+}
+
+/// Says whether a process runs; one that only waits to be reaped does not.
+pub(crate) fn lives(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(')').map(|(_, rest)| rest.trim_start().chars().next());
+    state.is_some_and(|state| !matches!(state, Some('Z' | 'X')))
+}
+
+/// Kills a process that this test's home started.
+#[track_caller]
+pub(crate) fn kill(pid: u32) {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}
+
+fn newest_pid(row: &Value) -> Option<u64> {
+    row["launches"].as_array()?.last()?["pid"].as_u64()
+}
+
+fn scenes() -> u32 {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static SCENES: AtomicU32 = AtomicU32::new(0);
+    SCENES.fetch_add(1, Ordering::Relaxed)
+}

@@ -1,0 +1,103 @@
+//! Checks and hooks have limits of time and output, and are ended with all that they started.
+
+use std::fs;
+
+use provost_testkit::harness::eventually;
+use serde_json::{Value, json};
+
+use crate::kit::{Stage, lives};
+
+/// Starts a grandchild in a session of its own, tells its pid, and sleeps.
+const LINGERS: &str =
+    "setsid sleep 600 & echo $! >> pids; sleep 600 & echo $! >> pids; echo $$ >> pids; wait";
+
+const WRITES: &str = "[[step]]\nwrite = { path = \"b.txt\", content = \"b\" }\n";
+
+#[test]
+fn e26_a_hook_that_does_not_end_is_ended_as_a_group() {
+    let stage = Stage::new();
+    let script = LINGERS.replace("pids", &stage.file("pids"));
+    stage.configure(&format!(
+        "[hooks]\nsession.completed = {{ command = {script:?}, time_limit = \"400ms\" }}\n"
+    ));
+    let id = stage.play("[[step]]\nreport = \"completed\"\n", &[]);
+    let finished = finished_hook(&stage, &id);
+    assert_eq!(finished["data"]["end"], "time_limit", "{finished}");
+    assert_all_gone(&stage.file("pids"));
+    let row = stage.status(&id);
+    assert_eq!(row["state"], "completed", "a hook says nothing about the work");
+}
+
+#[test]
+fn e26_a_hook_that_floods_is_ended() {
+    let stage = Stage::new();
+    stage.configure(
+        "[hooks]\nsession.completed = { command = \"yes\", output_limit = \"64KiB\" }\n",
+    );
+    let id = stage.play("[[step]]\nreport = \"completed\"\n", &[]);
+    assert_eq!(finished_hook(&stage, &id)["data"]["end"], "output_limit");
+    assert_bounded(&stage, 64 << 10);
+}
+
+#[test]
+fn e26_a_check_that_does_not_end_is_ended_as_a_group_and_fails() {
+    let stage = Stage::new();
+    let repo = stage.home.repo("work");
+    stage.configure("[verify]\ntime_limit = \"400ms\"\n[session]\nstop_grace = \"200ms\"\n");
+    let script = LINGERS.replace("pids", &stage.file("pids"));
+    let id = stage.play_in(repo.path(), WRITES, &["--worktree", "--check", &script]);
+    let row = stage.sealed(&id);
+    assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("verification")));
+    assert!(row["flags"].as_array().unwrap().contains(&json!("checks_unfinished")), "{row}");
+    assert_eq!(row["checks"][0]["result"], "unfinished", "{row}");
+    assert_all_gone(&stage.file("pids"));
+}
+
+#[test]
+fn e26_a_check_that_floods_is_ended_and_fails() {
+    let stage = Stage::new();
+    let repo = stage.home.repo("work");
+    stage.configure("[verify]\noutput_limit = \"64KiB\"\n");
+    let id = stage.play_in(repo.path(), WRITES, &["--worktree", "--check", "yes"]);
+    let row = stage.sealed(&id);
+    assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("verification")));
+    assert_ne!(row["checks"][0]["result"], "passed");
+    assert_bounded(&stage, 64 << 10);
+}
+
+#[test]
+fn e26_what_a_check_leaves_behind_is_ended_too() {
+    let stage = Stage::new();
+    let repo = stage.home.repo("work");
+    stage.configure("[session]\ndrain = \"100ms\"\nstop_grace = \"100ms\"\n");
+    let script = format!("sleep 600 & echo $! > {}; exit 0", stage.file("pids"));
+    let id = stage.play_in(repo.path(), WRITES, &["--worktree", "--check", &script]);
+    let row = stage.sealed(&id);
+    assert_eq!(row["state"], "succeeded", "{row}");
+    assert_all_gone(&stage.file("pids"));
+}
+
+fn finished_hook(stage: &Stage, id: &str) -> Value {
+    eventually("the end of the hook", || stage.events_of(id, "hook.finished").pop())
+}
+
+#[track_caller]
+fn assert_all_gone(pids: &str) {
+    let text = fs::read_to_string(pids).unwrap();
+    assert!(!text.is_empty());
+    for pid in text.lines() {
+        assert!(!lives(pid.parse().unwrap()), "{pid} was left behind");
+    }
+}
+
+/// The journal holds little more than the limit: frames have heads, and a pipe was full when it was reached.
+#[track_caller]
+fn assert_bounded(stage: &Stage, limit: u64) {
+    let mut journals = 0;
+    for entry in fs::read_dir(stage.home.path().join("checks")).unwrap().map(Result::unwrap) {
+        let size = fs::metadata(entry.path().join("journal")).unwrap().len();
+        assert!(size > 0 && size <= 2 * limit + (128 << 10), "{size} bytes were kept");
+        journals += 1;
+    }
+    assert_eq!(journals, 1);
+}

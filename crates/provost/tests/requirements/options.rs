@@ -1,0 +1,264 @@
+//! Every accepted key and flag does something that can be seen, or is rejected.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::kit::Stage;
+
+/// A configuration in which every key has a value that is not its default.
+const EVERYTHING: &str = r#"
+[session]
+settle = "61ms"
+stale_after = "62s"
+drain = "63ms"
+stop_grace = "64ms"
+time_limit = "65m"
+output_limit = "66MiB"
+rework = 7
+exit0_is_done = true
+no_change_ok = true
+[verify]
+checks = ["true"]
+time_limit = "67s"
+output_limit = "68KiB"
+keep = ["cache"]
+[worktree]
+enabled = true
+branch_prefix = "agents"
+copy = [".env"]
+setup = "true"
+[hooks]
+time_limit = "69s"
+output_limit = "70KiB"
+[agents.helper]
+driver = "jsonl"
+command = ["true", "one"]
+pass_env = ["LENT_BY_AGENT"]
+[agents.helper.env]
+COLOUR = "blue"
+[environment]
+allow = ["LENT_TO_ALL"]
+[ui]
+color = "always"
+"#;
+
+/// Keys that would do nothing yet, and so are rejected where they are set.
+const REJECTED: [&str; 1] = ["verify.protected"];
+
+/// What shows in the session that a key did something.
+fn effect(key: &str) -> Option<(&'static str, Value)> {
+    Some(match key {
+        "session.settle" => ("/bounds/settle_ms", json!(61)),
+        "session.stale_after" => ("/bounds/stale_ms", json!(62_000)),
+        "session.drain" => ("/bounds/drain_ms", json!(63)),
+        "session.stop_grace" => ("/bounds/stop_grace_ms", json!(64)),
+        "session.time_limit" => ("/bounds/time_limit_ms", json!(65 * 60_000)),
+        "session.output_limit" => ("/bounds/output_limit", json!(66 << 20)),
+        "session.rework" => ("/bounds/rework", json!(7)),
+        "session.exit0_is_done" => ("/exit0", json!("is_done")),
+        "session.no_change_ok" => ("/empty_diff", json!("accepted")),
+        "verify.checks" => ("/checks", json!(["true"])),
+        "verify.time_limit" => ("/bounds/check_time_ms", json!(67_000)),
+        "verify.output_limit" => ("/bounds/check_output", json!(68 << 10)),
+        "verify.keep" => ("/keep", json!(["cache"])),
+        "worktree.enabled" => ("/work/worktree/copy/0", json!(".env")),
+        "worktree.copy" => ("/work/worktree/copy", json!([".env"])),
+        "worktree.setup" => ("/setup", json!("true")),
+        "hooks.time_limit" => ("/hooks/session.opened/time_limit_ms", json!(69_000)),
+        "hooks.output_limit" => ("/hooks/session.opened/output_limit", json!(70 << 10)),
+        "agents.*.driver" => ("/agent/driver", json!("jsonl")),
+        "agents.*.command" => ("/agent/argv", json!(["true", "one"])),
+        "agents.*.env.*" => ("/agent/env/COLOUR", json!("blue")),
+        "agents.*.pass_env" => ("/agent/pass_env/0", json!("LENT_BY_AGENT")),
+        "environment.allow" => ("/agent/pass_env/1", json!("LENT_TO_ALL")),
+        _ => return None,
+    })
+}
+
+#[test]
+fn e10_every_configuration_key_is_shown_and_has_an_effect() {
+    let stage = Stage::new();
+    let repo = stage.home.repo("work");
+    let events: Vec<_> =
+        keys().filter_map(|key| key.strip_prefix("hooks.session.").map(str::to_owned)).collect();
+    let hooks: String =
+        events.iter().map(|event| format!("session.{event} = \"true\"\n")).collect();
+    stage.configure(&EVERYTHING.replace("[agents.helper]", &format!("{hooks}[agents.helper]")));
+    let shown = stage.home.command(&["config", "show", "--json"]);
+    let shown = plain(shown, &repo).json();
+    let id = plain(stage.home.command(&["spawn", "--agent", "helper", "--json"]), &repo);
+    let id = id.ok().json()["id"].as_str().unwrap().to_owned();
+    let spec = stage.spec(&id);
+    for key in keys().filter(|key| !REJECTED.contains(&key.as_str())) {
+        assert_shown(&shown, &key);
+        if let Some(event) = key.strip_prefix("hooks.session.") {
+            let argv = &spec["hooks"][format!("session.{event}")]["argv"];
+            assert_eq!(argv, &json!(["sh", "-c", "true"]), "{key}");
+        } else if let Some((pointer, expected)) = effect(&key) {
+            assert_eq!(spec.pointer(pointer), Some(&expected), "{key} at {pointer} in {spec:#}");
+        } else {
+            otherwise(&stage, &key, &spec);
+        }
+    }
+    stage.sealed(&id);
+}
+
+/// Keys whose effect is not one value of the session.
+fn otherwise(stage: &Stage, key: &str, spec: &Value) {
+    match key {
+        "worktree.branch_prefix" => {
+            let branch = spec["work"]["worktree"]["branch"].as_str().unwrap();
+            assert!(branch.starts_with("agents/"), "{branch}");
+        }
+        "ui.color" => {
+            let listed = stage.home.provost(&["config", "show"]);
+            assert!(listed.ok().stdout.contains('\u{1b}'), "colours were asked for");
+        }
+        _ => panic!(
+            "the key {key} has no effect that a test knows: an accepted key that does nothing is a lie"
+        ),
+    }
+}
+
+#[track_caller]
+fn assert_shown(shown: &Value, key: &str) {
+    let name = key.replace("agents.*", "agents.helper").replace("env.*", "env.COLOUR");
+    let entry =
+        shown["entries"].as_array().unwrap().iter().find(|entry| entry["key"] == name.as_str());
+    let entry = entry.unwrap_or_else(|| panic!("{name} is not shown"));
+    assert!(entry["source"].to_string().contains("user"), "{entry}");
+}
+
+fn keys() -> impl Iterator<Item = String> {
+    provost_config::keys().map(|key| key.name().to_owned())
+}
+
+/// Runs a command in the repository without the variable that makes every other test quick.
+fn plain(
+    mut command: std::process::Command,
+    repo: &provost_testkit::harness::Repo,
+) -> provost_testkit::harness::Output {
+    command.env_remove("PROVOST_SESSION_SETTLE").current_dir(repo.path());
+    crate::kit::output_of(command)
+}
+
+#[test]
+fn e10_unknown_keys_and_hooks_are_rejected_with_the_nearest_match() {
+    let stage = Stage::new();
+    let wrong = [
+        ("[verify]\nprotected = [\"ci\"]", "verify.protected"),
+        ("[session]\nsetle = \"1s\"", "settle"),
+        ("[sesion]\nsettle = \"1s\"", "session"),
+        ("[hooks]\nsession.complete = \"true\"", "session.completed"),
+        ("[session]\nsettle = \"soon\"", "settle"),
+        ("[ui]\ncolor = \"alwais\"", "always"),
+    ];
+    for (toml, hint) in wrong {
+        stage.configure(toml);
+        let error = stage.home.provost(&["spawn", "--json", "--", "true"]).exits(2).json();
+        assert!(error["error"]["message"].as_str().unwrap().contains(hint), "{toml}: {error}");
+        if !REJECTED.contains(&hint) {
+            stage.home.provost(&["config", "show", "--json"]).exits(2);
+        }
+    }
+    assert!(!stage.home.path().join("ledger").exists(), "nothing was recorded");
+}
+
+/// A flag of `spawn`, with arguments that use it and what shows in the session that it did something.
+struct Flag {
+    name: &'static str,
+    arguments: &'static [&'static str],
+    seen: fn(&Value, &Value) -> bool,
+}
+
+fn flags() -> Vec<Flag> {
+    let flag = |name, arguments, seen| Flag { name, arguments, seen };
+    vec![
+        flag("--agent", &["--agent", "helper"], |spec, _| spec["agent"]["name"] == "helper"),
+        flag("--name", &["--name", "n", "--", "true"], |_, row| row["name"] == "n"),
+        flag("--role", &["--role", "r", "--", "true"], |_, row| row["role"] == "r"),
+        flag("--cwd", &["--cwd", "/", "--", "true"], |_, row| row["cwd"] == "/"),
+        flag("--worktree", &["--worktree", "--", "true"], |_, row| {
+            row["worktree"]["path"].is_string()
+        }),
+        flag("--no-worktree", &["--worktree", "--no-worktree", "--", "true"], |_, row| {
+            row["worktree"].is_null()
+        }),
+        flag("--check", &["--check", "a", "--check", "b", "--", "true"], |spec, _| {
+            spec["checks"] == json!(["a", "b"])
+        }),
+        flag("--no-check", &["--no-check", "--", "true"], |spec, _| spec["checks"] == json!([])),
+        flag("--exit0-is-done", &["--exit0-is-done", "--", "true"], |_, row| {
+            row["state"] == "completed"
+        }),
+        flag("--no-change-ok", &["--check", "true", "--no-change-ok", "--", "true"], |_, row| {
+            row["state"] == "succeeded"
+        }),
+        flag("--keep", &["--keep", "--", "true"], |spec, _| spec["afterwards"] == "park"),
+        flag("--time-limit", &["--time-limit", "9s", "--", "true"], |spec, _| {
+            spec["bounds"]["time_limit_ms"] == 9_000
+        }),
+        flag("--stale-after", &["--stale-after", "8s", "--", "true"], |spec, _| {
+            spec["bounds"]["stale_ms"] == 8_000
+        }),
+        flag("--settle", &["--settle", "7ms", "--", "true"], |spec, _| {
+            spec["bounds"]["settle_ms"] == 7
+        }),
+        flag("--env", &["--env", "A=b", "--", "true"], |spec, _| spec["agent"]["env"]["A"] == "b"),
+        flag("--pass-env", &["--pass-env", "LANG", "--", "true"], |spec, _| {
+            spec["agent"]["pass_env"] == json!(["LANG"])
+        }),
+        flag("--stdin", &["--stdin", "--", "true"], |spec, _| spec["agent"]["input"] == "open"),
+    ]
+}
+
+/// Flags whose effect is on the command itself, each with its own test.
+const ELSEWHERE: [&str; 4] = ["--wait", "--key", "--json", "--help"];
+
+#[test]
+fn e10_every_flag_of_spawn_has_an_effect() {
+    let stage = Stage::new();
+    let repo = stage.home.repo("work");
+    stage.configure("[verify]\nchecks = []\n[agents.helper]\ncommand = [\"true\"]\n");
+    let mut known: BTreeSet<String> = ELSEWHERE.iter().map(|name| (*name).to_owned()).collect();
+    let opened: Vec<_> = flags()
+        .into_iter()
+        .map(|flag| {
+            known.insert(flag.name.to_owned());
+            let id = stage.spawn_in(repo.path(), flag.arguments);
+            (flag, id)
+        })
+        .collect();
+    for (flag, id) in opened {
+        let row = stage.sealed(&id);
+        assert!((flag.seen)(&stage.spec(&id), &row), "{} has no effect: {row:#}", flag.name);
+    }
+    assert_eq!(
+        documented(&stage),
+        known,
+        "every documented flag is tried, and every tried flag documented"
+    );
+}
+
+#[test]
+fn e10_the_same_key_twice_is_one_session_and_wait_waits() {
+    let stage = Stage::new();
+    let spawn = ["spawn", "--json", "--key", "once", "--exit0-is-done", "--wait", "--", "true"];
+    let first = stage.home.provost(&spawn).ok().json();
+    let again = stage.home.provost(&spawn).ok().json();
+    assert_eq!((&first["id"], &first["session"]["sealed"]), (&again["id"], &json!(true)));
+    assert_eq!(stage.rows().len(), 1);
+}
+
+/// The long flags in the help of `spawn`.
+fn documented(stage: &Stage) -> BTreeSet<String> {
+    let help = stage.home.provost(&["spawn", "--help"]).ok().stdout.clone();
+    let options = help.split("Options:").nth(1).unwrap().split("Examples:").next().unwrap();
+    let flag = |line: &str| {
+        let line = line.trim_start();
+        let long = line.strip_prefix("-h, ").unwrap_or(line);
+        long.starts_with("--").then(|| long.split([' ', ',']).next().unwrap().to_owned())
+    };
+    options.lines().filter_map(flag).collect()
+}

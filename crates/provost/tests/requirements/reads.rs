@@ -1,0 +1,102 @@
+//! Reading changes nothing.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use crate::kit::{HANGS, Stage, text};
+
+#[test]
+fn a06_no_read_changes_anything() {
+    let stage = Stage::new();
+    let repo = stage.home.repo("work");
+    let ended = stage.play_in(
+        repo.path(),
+        "[[step]]\nsay = \"hello\"\n[[step]]\nreport = \"completed\"\n",
+        &["--worktree", "--check", "true", "--no-change-ok"],
+    );
+    let asks = stage.play_sample("needs_input_exit0", &[]);
+    let lives = stage.play(HANGS, &[]);
+    stage.sealed(&ended);
+    stage
+        .home
+        .wait_state(&asks, |row| row["state"] == "needs_input" && row["activity"] == "exited");
+    stage.pid(&lives);
+    let before = world(&stage);
+    let dir = text(repo.path());
+    let reads: Vec<Vec<&str>> = vec![
+        vec!["ls"],
+        vec!["ls", "--all"],
+        vec!["ls", "--state", "failed"],
+        vec!["ls", "--project", &dir],
+        vec!["status"],
+        vec!["status", &ended],
+        vec!["status", &ended, "--why"],
+        vec!["status", &lives, "--why"],
+        vec!["status", &asks, "--why"],
+        vec!["logs", &ended],
+        vec!["logs", &ended, "-f"],
+        vec!["logs", &ended, "--check", "1"],
+        vec!["logs", &lives],
+        vec!["events"],
+        vec!["events", &ended],
+        vec!["events", "--since", "3"],
+        vec!["config", "show"],
+        vec!["config", "show", "--cwd", &dir],
+        vec!["config", "schema"],
+        vec!["doctor"],
+        vec!["completions", "bash"],
+        vec!["help"],
+        vec!["help", "exit-codes"],
+        vec!["ledger", "verify"],
+        vec!["ledger", "export"],
+        vec!["ledger", "path"],
+        vec!["daemon", "status"],
+        vec!["gc"],
+        vec!["gc", "--older-than", "1ms"],
+        vec!["ledger", "archive", "--older-than", "1ms"],
+    ];
+    for arguments in reads {
+        for json in [None, Some("--json")] {
+            let arguments: Vec<&str> = arguments.iter().copied().chain(json).collect();
+            stage.home.provost(&arguments).ok();
+            assert_eq!(world(&stage), before, "{arguments:?} changed something");
+        }
+    }
+}
+
+/// The ledger, and every file of the home, the user's directory and the repositories.
+fn world(stage: &Stage) -> BTreeMap<String, u64> {
+    let exported = stage.home.provost(&["ledger", "export"]).ok().raw_stdout.clone();
+    let mut found = BTreeMap::from([("the export".to_owned(), digest(&exported))]);
+    for top in ["home", "user", "repos"] {
+        add(&stage.home.root().join(top), &mut found);
+    }
+    found
+}
+
+fn add(dir: &Path, found: &mut BTreeMap<String, u64>) {
+    for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
+        let path = entry.path();
+        let kind = entry.file_type().unwrap();
+        if kind.is_dir() {
+            found.insert(text(&path), 0);
+            add(&path, found);
+        } else if is_shared_memory(&path) {
+            // Readers count themselves there; SQLite makes it anew from the log at any time.
+        } else if kind.is_file() {
+            found.insert(text(&path), digest(&fs::read(&path).unwrap()));
+        } else {
+            found.insert(text(&path), 0);
+        }
+    }
+}
+
+fn is_shared_memory(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name == "ledger.db-shm")
+}
+
+fn digest(bytes: &[u8]) -> u64 {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hasher = DefaultHasher::new();
+    bytes.hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,187 @@
+//! Reports after the end, from older launches, from nobody and from the operator.
+
+use std::{
+    io::{Read, Write},
+    os::unix::net::UnixStream,
+};
+
+use serde_json::{Value, json};
+
+use crate::kit::{CREDENTIALS, Credentials, HANGS, Stage, TALKER};
+
+/// Asks, ends, and in its next launch hangs.
+const ASKS_AND_EXITS: &str = r#"
+[[step]]
+emit = { type = "ready", thread = "t" }
+[[step]]
+if_launch = 1
+emit = { type = "turn_started", turn = "t1" }
+[[step]]
+if_launch = 1
+emit = { type = "request", id = "q1", kind = "question", blocking = true, title = "Which?", questions = [] }
+[[step]]
+if_launch = 1
+exit = 0
+[[step]]
+hang = true
+"#;
+
+#[test]
+fn a03_a_report_after_exit_and_before_the_seal_is_applied() {
+    let stage = Stage::new();
+    let id = stage.play(&format!("{CREDENTIALS}\n[[step]]\nexit = 0\n"), &["--settle", "1h"]);
+    let row = stage.home.wait_state(&id, |row| row["state"] == "ended_unclaimed");
+    assert_eq!((&row["process"], &row["sealed"]), (&json!("exit0"), &json!(false)));
+    let who = stage.credentials(1);
+    let working = stage.report_as(&who, &["working"]).ok().json();
+    assert_eq!(
+        (&working["standing"], &working["state"]),
+        (&json!("recorded"), &json!("ended_unclaimed"))
+    );
+    let fact = stage.report_as(&who, &["fact", "--branch", "fix/x"]).ok().json();
+    assert_eq!(fact["standing"], "applied");
+    let completed = stage.report_as(&who, &["completed", "--message", "really"]).ok().json();
+    assert_eq!(
+        (&completed["standing"], &completed["state"]),
+        (&json!("applied"), &json!("completed"))
+    );
+    let row = stage.status(&id);
+    assert_eq!((&row["state"], &row["claim_text"]), (&json!("completed"), &json!("really")));
+    assert_eq!(row["facts"][0]["value"], "fix/x");
+}
+
+#[test]
+fn a03_a_report_after_the_seal_is_recorded_late_and_the_outcome_kept() {
+    let stage = Stage::new();
+    for (scenario, outcome) in [("exit = 0", "ended_unclaimed"), ("exit = 3", "failed")] {
+        let id = stage.play(&format!("{CREDENTIALS}\n[[step]]\n{scenario}\n"), &[]);
+        let before = stage.sealed(&id);
+        assert_eq!(before["state"], outcome);
+        let who = Credentials { launch: format!("{id}.l1"), ..stage.credentials(1) };
+        let reply = stage.report_as(&who, &["completed", "--message", "late"]).ok().json();
+        assert_eq!(reply["standing"], "recorded_late", "{reply}");
+        assert_eq!((&reply["state"], &reply["sealed"]), (&json!(outcome), &json!(true)));
+        let offered = reply["next"].to_string();
+        assert!(offered.contains("resolve"), "{offered}");
+        let after = stage.status(&id);
+        for kept in ["state", "cause", "rule", "sealed", "sealed_at", "claim"] {
+            assert_eq!(after[kept], before[kept], "{kept}");
+        }
+        assert_eq!(after["late_claims"][0]["claim"], "completed");
+        assert_eq!(after["late_claims"][0]["text"], "late");
+        assert!(after["flags"].as_array().unwrap().contains(&json!("late_claim")), "{after}");
+        let fact = stage.report_as(&who, &["fact", "--pr", "https://example.org/7"]).ok().json();
+        assert_eq!(fact["standing"], "applied");
+        let again = stage.report_as(&who, &["working"]).ok().json();
+        assert_eq!(again["standing"], "recorded");
+        assert_eq!(stage.status(&id)["facts"][0]["fact"], "pr");
+        std::fs::remove_file(stage.file("credentials-1")).unwrap();
+    }
+}
+
+#[test]
+fn a03_a_report_from_an_older_launch_is_recorded_there_only() {
+    let stage = Stage::new();
+    stage.configure_talker(
+        &format!("{CREDENTIALS}{ASKS_AND_EXITS}"),
+        "session.stop_grace = \"100ms\"",
+    );
+    let id = stage.spawn_in(stage.home.root(), &["--agent", TALKER, "go"]);
+    stage.home.wait_state(&id, |row| row["state"] == "needs_input" && row["process"] == "exit0");
+    stage.home.provost(&["answer", &id, "this one"]).ok();
+    let (older, newer) = (stage.credentials(1), stage.credentials(2));
+    assert_ne!((&older.launch, &older.token), (&newer.launch, &newer.token));
+    let before = stage.home.wait_state(&id, |row| row["launches"].as_array().unwrap().len() == 2);
+    let reply = stage.report_as(&older, &["failed", "--message", "old news"]).ok().json();
+    assert_eq!(reply["standing"], "recorded");
+    let fact = stage.report_as(&older, &["fact", "--branch", "old"]).ok().json();
+    assert_eq!(fact["standing"], "recorded");
+    let after = stage.status(&id);
+    assert_eq!((&after["claim"], &after["facts"]), (&before["claim"], &json!([])));
+    assert_eq!(after["late_claims"], json!([]));
+    let claim = stage.events_of(&id, "claim.made").pop().unwrap();
+    assert_eq!(claim["data"]["launch"], older.launch.as_str());
+    let reply = stage.report_as(&newer, &["completed"]).ok().json();
+    assert_eq!(reply["standing"], "applied", "the newer launch speaks for the attempt");
+}
+
+#[test]
+fn a03_only_malformed_unauthenticated_and_unknown_reports_are_errors() {
+    let stage = Stage::new();
+    let id = stage.play(&format!("{CREDENTIALS}{HANGS}"), &[]);
+    let right = stage.credentials(1);
+    let code = |output: &provost_testkit::harness::Output, exit: i32| {
+        let value = output.exits(exit).json();
+        assert_eq!(value["ok"], false);
+        value["error"]["code"].as_str().unwrap().to_owned()
+    };
+    let unknown = stage.home.provost(&["report", "completed", "--session", "nobody", "--json"]);
+    assert_eq!(code(&unknown, 3), "not_found");
+    let guessed =
+        Credentials { launch: right.launch.clone(), token: "0".repeat(right.token.len()) };
+    assert_eq!(code(&stage.report_as(&guessed, &["completed"]), 4), "forbidden");
+    let elsewhere = Credentials { launch: format!("{id}.l7"), token: right.token.clone() };
+    assert_eq!(code(&stage.report_as(&elsewhere, &["completed"]), 4), "forbidden");
+    let garbled = Credentials { launch: "l1".to_owned(), token: right.token };
+    assert_eq!(code(&stage.report_as(&garbled, &["completed"]), 2), "bad_request");
+    assert_eq!(
+        code(&stage.home.provost(&["report", "perfect", "--session", &id, "--json"]), 2),
+        "bad_request"
+    );
+    for body in [
+        json!({"session": id, "claim": "perfect"}),
+        json!({"session": id}),
+        json!({"claim": 7}),
+        json!([]),
+    ] {
+        let (status, reply) = post(&stage, "/v1/reports", &body.to_string());
+        assert!((400..500).contains(&status), "{status} {reply} for {body}");
+    }
+    assert_eq!(stage.events_of(&id, "claim.made"), Vec::<Value>::new());
+    assert_eq!(stage.status(&id)["claim"], "none");
+}
+
+#[test]
+fn a03_the_operator_reports_without_a_token_also_after_exit() {
+    let stage = Stage::new();
+    let open = stage.play("[[step]]\nexit = 0\n", &["--settle", "1h"]);
+    stage.wait(&open, "ended_unclaimed");
+    let reply =
+        stage.home.provost(&["report", "completed", "--session", &open, "--json"]).ok().json();
+    assert_eq!((&reply["standing"], &reply["state"]), (&json!("applied"), &json!("completed")));
+    assert_eq!(stage.status(&open)["claim_source"], "operator");
+    let closed = stage.play("[[step]]\nexit = 0\n", &[]);
+    stage.sealed(&closed);
+    let reply =
+        stage.home.provost(&["report", "completed", "--session", &closed, "--json"]).ok().json();
+    assert_eq!(
+        (&reply["standing"], &reply["state"]),
+        (&json!("recorded_late"), &json!("ended_unclaimed"))
+    );
+    let row = stage.status(&closed);
+    assert_eq!(row["late_claims"][0]["source"], "operator");
+    let resolved = stage.home.provost(&[
+        "resolve",
+        &closed,
+        "--as",
+        "accepted",
+        "--because",
+        "read it",
+        "--json",
+    ]);
+    assert_eq!(resolved.ok().json()["session"]["state"], "accepted");
+}
+
+/// Posts a body to the daemon's socket as any program could.
+fn post(stage: &Stage, path: &str, body: &str) -> (u16, String) {
+    let mut socket = UnixStream::connect(stage.home.path().join("daemon.sock")).unwrap();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: provost\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    socket.write_all(format!("{head}{body}").as_bytes()).unwrap();
+    let mut reply = String::new();
+    socket.read_to_string(&mut reply).unwrap();
+    let status = reply.split_whitespace().nth(1).unwrap().parse().unwrap();
+    (status, reply)
+}

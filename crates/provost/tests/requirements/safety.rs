@@ -1,0 +1,127 @@
+//! Nothing that ends or cleans up loses work.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use provost_testkit::harness::Repo;
+use serde_json::Value;
+
+use crate::kit::Stage;
+
+/// Leaves work of every sort: committed, changed, staged, new, ignored, binary.
+const DIRTIES: &str = r#"
+[[step]]
+write = { path = "done.txt", content = "committed\n" }
+[[step]]
+git_commit = "Work of the agent"
+[[step]]
+append = { path = "README.md", content = "changed\n" }
+[[step]]
+write = { path = "staged.txt", content = "staged\n" }
+[[step]]
+run = ["git", "add", "staged.txt"]
+[[step]]
+write = { path = "deep/new.txt", content = "new\n" }
+[[step]]
+run = ["sh", "-c", "printf '\\000\\377' > raw.bin"]
+[[step]]
+write = { path = "notes.ignored", content = "kept to myself\n" }
+[[step]]
+touch = "finished"
+[[step]]
+hang = true
+"#;
+
+/// A session in a worktree of its own that is full of unsaved work.
+struct Dirty {
+    id: String,
+    worktree: String,
+    branch: String,
+    files: BTreeMap<String, Vec<u8>>,
+    commit: String,
+}
+
+fn dirty(stage: &Stage, repo: &Repo, name: &str) -> Dirty {
+    let id = stage.play_in(repo.path(), DIRTIES, &["--worktree", "--name", name]);
+    let row = stage.home.wait_state(&id, |row| finished(row));
+    let word = |field: &str| row["worktree"][field].as_str().unwrap().to_owned();
+    let (worktree, branch) = (word("path"), word("branch"));
+    let files = files(Path::new(&worktree));
+    assert!(files.len() >= 8, "{files:?}");
+    Dirty { id, commit: repo.git(&["rev-parse", &branch]), worktree, branch, files }
+}
+
+fn finished(row: &Value) -> bool {
+    row["worktree"]["path"].as_str().is_some_and(|path| Path::new(path).join("finished").exists())
+}
+
+impl Dirty {
+    #[track_caller]
+    fn assert_whole(&self, repo: &Repo, after: &str) {
+        assert_eq!(files(Path::new(&self.worktree)), self.files, "{after} changed files");
+        assert_eq!(repo.git(&["rev-parse", &self.branch]), self.commit, "{after} moved the branch");
+    }
+}
+
+#[test]
+fn a05_stop_cancel_and_gc_lose_no_byte_of_a_dirty_worktree() {
+    let stage = Stage::new();
+    let repo = stage.home.repo("work");
+    repo.write(".gitignore", "*.ignored\n");
+    repo.commit("Ignore");
+    let stopped = dirty(&stage, &repo, "stopped");
+    let cancelled = dirty(&stage, &repo, "cancelled");
+    stage.home.provost(&["stop", &stopped.id]).ok();
+    stage.home.provost(&["cancel", &cancelled.id]).ok();
+    let ended = [&stopped, &cancelled].map(|one| stage.sealed(&one.id)["state"].clone());
+    assert_eq!(ended, ["ended_unclaimed", "cancelled"]);
+    stopped.assert_whole(&repo, "stop");
+    cancelled.assert_whole(&repo, "cancel");
+    let collected =
+        stage.home.provost(&["gc", "--apply", "--older-than", "1ms", "--json"]).ok().json();
+    let kept = collected["kept"].as_array().unwrap();
+    assert_eq!(kept.len(), 2, "{collected}");
+    assert!(kept.iter().all(|one| !one["reason"].as_str().unwrap().is_empty()), "{collected}");
+    stopped.assert_whole(&repo, "gc");
+    cancelled.assert_whole(&repo, "gc");
+    assert!(repo.is_clean(), "the user's own checkout was touched");
+}
+
+#[test]
+fn a05_gc_removes_a_clean_worktree_and_keeps_its_branch() {
+    let stage = Stage::new();
+    let repo = stage.home.repo("work");
+    let steps = "[[step]]\nwrite = { path = \"a.txt\", content = \"a\" }\n[[step]]\ngit_commit = \"Add a\"\n[[step]]\nreport = \"completed\"\n";
+    let id = stage.play_in(repo.path(), steps, &["--worktree"]);
+    let row = stage.sealed(&id);
+    let (path, branch) =
+        (row["worktree"]["path"].as_str().unwrap(), row["worktree"]["branch"].as_str().unwrap());
+    let commit = repo.git(&["rev-parse", branch]);
+    let listed = stage.home.provost(&["gc", "--json"]).ok().json();
+    assert!(
+        Path::new(path).exists() && !listed["removed"].as_array().unwrap().is_empty(),
+        "{listed}"
+    );
+    stage.home.provost(&["gc", "--apply"]).ok();
+    assert!(!Path::new(path).exists(), "a clean worktree stays");
+    assert_eq!(stage.status(&id)["worktree"]["removed"], true);
+    assert_eq!(repo.git(&["rev-parse", branch]), commit);
+    assert_eq!(repo.git(&["show", &format!("{branch}:a.txt")]), "a");
+}
+
+/// Every file below a directory with its content, but for git's own.
+fn files(top: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut open = vec![top.to_owned()];
+    while let Some(dir) = open.pop() {
+        for entry in fs::read_dir(&dir).unwrap().map(Result::unwrap) {
+            let path = entry.path();
+            let name = path.strip_prefix(top).unwrap().to_str().unwrap().to_owned();
+            match entry.file_type().unwrap().is_dir() {
+                _ if name == ".git" => {}
+                true => open.push(path),
+                false => drop(found.insert(name, fs::read(path).unwrap())),
+            }
+        }
+    }
+    found
+}

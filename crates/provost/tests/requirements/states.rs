@@ -1,0 +1,111 @@
+//! Every declared state is reached.
+
+use std::{collections::BTreeSet, fs};
+
+use provost_core::lifecycle::State;
+use provost_testkit::harness::scripted_agent_bin;
+use serde_json::Value;
+
+use crate::kit::{HANGS, Stage, text};
+
+/// Claims nothing in two turns, and does not go when told to.
+const DEAF: &str = r#"
+[[step]]
+ignore_term = true
+[[step]]
+emit = { type = "turn_started", turn = "t1" }
+[[step]]
+emit = { type = "turn_ended", turn = "t1", status = "ok" }
+[[step]]
+wait_input = { type = "result_wanted" }
+[[step]]
+emit = { type = "turn_started", turn = "t2" }
+[[step]]
+emit = { type = "turn_ended", turn = "t2", status = "ok" }
+[[step]]
+hang = true
+"#;
+
+/// Claims what its checks refute, and does not go when told to.
+const REFUTED: &str = r#"
+[[step]]
+ignore_term = true
+[[step]]
+write = { path = "a.txt", content = "a" }
+[[step]]
+emit = { type = "turn_started", turn = "t1" }
+[[step]]
+emit = { type = "claim", claim = "completed" }
+[[step]]
+emit = { type = "turn_ended", turn = "t1", status = "ok" }
+[[step]]
+hang = true
+"#;
+
+const WRITES: &str = "[[step]]\nwrite = { path = \"b.txt\", content = \"b\" }\n";
+
+#[test]
+fn e25_every_declared_state_is_reached() {
+    let mut stage = Stage::new();
+    stage.home.set_env("PROVOST_SESSION_STOP_GRACE", "300ms");
+    let repo = stage.home.repo("work");
+    configure(&stage);
+    // The first command starts the daemon, so the follower misses nothing.
+    stage.home.provost(&["ls"]).ok();
+    let follower = stage.home.follow(&["events", "-f", "--since", "0", "--json"]);
+    let top = stage.home.root().to_owned();
+    let lost = stage.play(HANGS, &["--stale-after", "100ms"]);
+    stage.spawn_in(&top, &["--agent", "deaf", "go"]);
+    stage.spawn_in(repo.path(), &["--agent", "refuted", "--worktree", "--check", "false", "go"]);
+    stage.play_in(repo.path(), WRITES, &["--worktree", "--check", "sleep 0.2"]);
+    stage.play_sample("needs_input_exit0", &[]);
+    stage.play("[[step]]\nreport = \"completed\"\n[[step]]\nsleep_ms = 300\n", &[]);
+    stage.play("[[step]]\nreport = \"completed\"\n[[step]]\nexit = 1\n", &[]);
+    stage.play("[[step]]\nexit = 1\n", &[]);
+    let unclaimed = stage.play("[[step]]\nexit = 0\n", &[]);
+    let cancelled = stage.play(HANGS, &[]);
+    stage.home.provost(&["cancel", &cancelled]).ok();
+    let superseded = stage.spawn_in(&top, &["--agent", "deaf", "first"]);
+    stage.home.provost(&["send", &superseded, "--supersede", "second"]).ok();
+    stage.sealed(&unclaimed);
+    stage.home.provost(&["resolve", &unclaimed, "--as", "accepted", "--because", "seen"]).ok();
+    lose(&stage, &lost);
+    let declared: BTreeSet<&str> = State::ALL.iter().map(|state| state.word()).collect();
+    let mut seen: BTreeSet<String> = BTreeSet::new();
+    follower.wait_line("every state", |line| {
+        let event: Value = serde_json::from_str(line).unwrap();
+        let shown = [
+            &event["state"],
+            &event["data"]["sealed"]["judgement"]["state"],
+            &event["data"]["state"],
+        ];
+        seen.extend(shown.into_iter().filter_map(Value::as_str).map(str::to_owned));
+        let missing: Vec<_> = declared.iter().filter(|state| !seen.contains(**state)).collect();
+        missing.is_empty().then_some(())
+    });
+}
+
+/// Makes the launch impossible to look at until it is shown as lost, and then possible again.
+fn lose(stage: &Stage, id: &str) {
+    stage.wait(id, "stalled");
+    let held = stage.home.path().join("launches").join(format!("{id}.l1/held.json"));
+    let whole = fs::read(&held).unwrap();
+    stage.home.daemon().kill();
+    fs::write(&held, "{").unwrap();
+    let row = stage.wait(id, "lost");
+    assert_eq!((&row["terminal"], &row["process"]), (&false.into(), &"unknown".into()));
+    fs::write(&held, whole).unwrap();
+    stage.home.wait_state(id, |row| row["process"] == "alive");
+}
+
+fn configure(stage: &Stage) {
+    let agent = text(&scripted_agent_bin());
+    let mut toml = String::from("session.rework = 0\n");
+    for (name, scenario) in [("deaf", DEAF), ("refuted", REFUTED)] {
+        let path = text(&stage.home.scenario(name, scenario));
+        toml.push_str(&format!(
+            "[agents.{name}]\ndriver = \"jsonl\"\ncommand = [{agent:?}, {path:?}]\n"
+        ));
+    }
+    stage.configure(&toml);
+}
