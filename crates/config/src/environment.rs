@@ -25,6 +25,9 @@ pub const RESERVED_VARIABLES: &[&str] = &[
     "PROVOST_DROP",
     "PROVOST_SOCKET",
     "PROVOST_SESSION",
+    "PROVOST_BIN",
+    "PROVOST_LAUNCH_NO",
+    "PROVOST_THREAD",
 ];
 
 /// A second name for `session.stale_after`, in whole seconds.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use provost_core::{
     ids::{LaunchId, SessionId},
-    session::{Command, Cursor, Effect, EffectKey, Event, Rejected, Session, Spec},
+    session::{Command, Effect, EffectKey, Event, Rejected, Session, Spec},
     time::Moment,
 };
 use provost_engine::{
@@ -263,13 +263,12 @@ impl Engine {
         }
         for (id, effect) in changes.start.into_iter().take(orders) {
             let key = (id, effect.key());
+            let session = self.board.session(id);
             let task = match effect {
-                Effect::Follow(launch) => {
-                    let session = self.board.session(id);
-                    let known = session.and_then(|session| session.launch(launch));
-                    let from = known.map_or(Cursor::default(), |launch| launch.cursor);
-                    Task::Follow(Follower::new(launch, from))
-                }
+                Effect::Follow(launch) => match session.and_then(|s| s.launch(launch)) {
+                    Some(launch) => Task::Follow(Follower::new(launch)),
+                    None => continue,
+                },
                 other => Task::Other(other),
             };
             self.tasks.insert(key, task);

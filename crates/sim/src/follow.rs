@@ -2,7 +2,8 @@
 
 use provost_core::{
     ids::LaunchId,
-    session::{Command, Cursor, Signal},
+    lifecycle::Process,
+    session::{Command, Cursor, Launch, Signal},
 };
 
 use crate::world::{Entry, Holder, HolderLife, World};
@@ -12,7 +13,6 @@ use crate::world::{Entry, Holder, HolderLife, World};
 pub(crate) struct Follower {
     launch: LaunchId,
     read: usize,
-    told_lost: bool,
     told_exit: bool,
     told_closed: bool,
     told_limit: bool,
@@ -21,15 +21,15 @@ pub(crate) struct Follower {
 }
 
 impl Follower {
-    pub(crate) fn new(launch: LaunchId, from: Cursor) -> Follower {
+    /// Begins at what was committed: the cursor, and whether the process could be looked at.
+    pub(crate) fn new(launch: &Launch) -> Follower {
         Follower {
-            launch,
-            read: from.offset as usize,
-            told_lost: false,
+            launch: launch.id,
+            read: launch.cursor.offset as usize,
             told_exit: false,
             told_closed: false,
             told_limit: false,
-            blind: false,
+            blind: launch.may_live() && launch.process() == Process::Unknown,
             done: false,
         }
     }
@@ -108,7 +108,6 @@ impl Follower {
     /// The journal ends before what was folded: power was lost.
     fn lose(&mut self, holder: &Holder) -> Command {
         self.read = holder.journal.len();
-        self.told_lost = true;
         let cursor = Cursor { offset: self.read as u64, skip: 0 };
         Command::OutputLost { launch: self.launch, cursor }
     }

@@ -717,7 +717,7 @@ impl Sim {
     fn is_mute(&self, session: &Session) -> bool {
         let Some(launch) = session.current_launch() else { return false };
         let silent = launch.stream.silent || session.deadline().is_none();
-        let follower = Follower::new(launch.id, launch.cursor);
+        let follower = Follower::new(launch);
         silent && launch.may_live() && !follower.can_tell(&self.world)
     }
 

@@ -23,8 +23,8 @@ const SOURCE: &str = "registry+https://github.com/rust-lang/crates.io-index";
 /// not break its own rule.
 const MACHINE_DIRS: &[&str] =
     &[concat!("/", "work/"), concat!("/", "root/"), concat!("/", "home/")];
-/// The home of nobody, for examples.
-const SAMPLE_HOME: &str = concat!("/", "home/u/");
+/// What only looks like it: the home of nobody in examples, and a JSON pointer into a session's spec.
+const NO_MACHINE_DIRS: &[&str] = &[concat!("/", "home/u/"), concat!("/", "work/worktree/")];
 /// Where packages are fetched from is the machine's matter.
 const REGISTRY_HOSTS: &[&str] = &[
     concat!("arti", "factory"),
@@ -108,7 +108,7 @@ fn names_machine_dir(line: &str, dir: &str) -> bool {
             before.is_alphanumeric()
                 || matches!(before, '_' | '-' | '.' | '}' | ')' | '*' | '>' | '$')
         });
-        !inside && !line[at..].starts_with(SAMPLE_HOME)
+        !inside && !NO_MACHINE_DIRS.iter().any(|fine| line[at..].starts_with(fine))
     })
 }
 
@@ -121,9 +121,11 @@ mod tests {
         let root = MACHINE_DIRS[1];
         assert_eq!(troubles_in("a.md", &format!("see {root}x")).len(), 1);
         assert_eq!(troubles_in("a.md", &format!("\"{root}x\"")).len(), 1);
-        for fine in
-            [format!("target{root}x"), format!("${{HOME}}{root}x"), format!("{SAMPLE_HOME}x")]
-        {
+        for fine in [
+            format!("target{root}x"),
+            format!("${{HOME}}{root}x"),
+            format!("{}x", NO_MACHINE_DIRS[0]),
+        ] {
             assert_eq!(troubles_in("a.md", &fine), Vec::<String>::new());
         }
     }

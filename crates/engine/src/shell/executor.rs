@@ -30,10 +30,10 @@ use super::{
     clock::Clock,
     environment::{DaemonEnvironment, Place},
     follow::{Follower, Link},
+    handle::{Handle, Teller},
     held::{self, Finished, Holders, chain},
     home::Home,
     hook::HookJob,
-    owner::{Handle, Teller},
     work,
 };
 

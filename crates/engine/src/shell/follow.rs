@@ -16,8 +16,8 @@ use provost_holder::{
 use super::{
     clock::Clock,
     drop_box,
+    handle::{Ask, Handle, Teller},
     held::{self, chain},
-    owner::{Ask, Handle, Teller},
 };
 use crate::report;
 
@@ -180,7 +180,7 @@ impl Follower {
     async fn empty_the_drop_box(&self) {
         for dropped in drop_box::waiting(&self.link.dir, self.launch, &self.link.token) {
             let actor = format!("launch/{}", self.launch);
-            let key = format!("{actor}/{}", dropped.key);
+            let key = format!("{actor}/report/{}", dropped.key);
             let taken = match report::testimony(&dropped.report) {
                 // What cannot be read is as good as taken: it says nothing.
                 Err(_) => true,

@@ -3,6 +3,7 @@
 //! One thread owns the board and the ledger ([`owner`]); tasks on the runtime carry out what is owed
 //! ([`executor`]) and follow launches ([`follow`]), and tell the owner what came of it.
 
+mod answer;
 mod check;
 mod clock;
 pub mod drop_box;
@@ -10,6 +11,7 @@ mod environment;
 mod executor;
 pub mod failpoint;
 mod follow;
+mod handle;
 mod held;
 mod home;
 mod hook;
@@ -20,7 +22,8 @@ mod work;
 pub use clock::Clock;
 pub use environment::DaemonEnvironment;
 pub use executor::{Executor, World};
+pub use handle::{Ask, Handle, Published, Teller, Told, event_row};
 pub use held::Holders;
 pub use home::Home;
 pub use listing::Listing;
-pub use owner::{Ask, Handle, Opened, Owner, Published, StartError, Teller, Told, event_row};
+pub use owner::{Opened, Owner, StartError};

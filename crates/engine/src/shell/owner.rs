@@ -5,7 +5,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    ops::ControlFlow,
     sync::{Arc, Mutex, PoisonError},
     thread,
     time::Duration,
@@ -14,20 +13,19 @@ use std::{
 use provost_api::{ApiError, Code, EventRow};
 use provost_core::{
     ids::{LaunchId, SessionId},
-    session::{Command, Effect, Rejected, Reporter, Session, Spec, Testimony, standing_of},
+    session::{Command, Effect, Rejected, Reporter, Session, standing_of},
     time::Moment,
 };
-use provost_ledger::{
-    AppendError, Committed, Ledger, ReadLedger, Recorded, SqliteLedger, StreamId,
-};
+use provost_ledger::{Committed, Ledger, ReadLedger, SqliteLedger, StreamId};
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use super::{
+    answer::{refused, report_reply, session_reply, unwritten},
     clock::Clock,
     executor::{Dispatch, Executor, World},
     failpoint,
-    listing::{self, Listing},
+    handle::{Answer, Ask, Asked, Handle, Input, Published, Teller, Told, event_row, is_query},
 };
 use crate::{
     board::{Board, Changes, Turn},
@@ -49,78 +47,6 @@ const WRITE_AGAIN: Duration = Duration::from_secs(1);
 /// How long a new daemon waits at the most until every launch was looked at, before time works again.
 const CATCH_UP_MS: u64 = 2_000;
 
-/// What may be asked of the engine.
-#[derive(Debug)]
-pub enum Ask {
-    Open {
-        id: SessionId,
-        spec: Box<Spec>,
-        warnings: Vec<String>,
-    },
-    /// Something that an operator asks of a session.
-    Do {
-        session: String,
-        command: Command,
-    },
-    Report {
-        session: Option<String>,
-        from: Reporter,
-        testimony: Testimony,
-    },
-    Row {
-        session: String,
-    },
-    Why {
-        session: String,
-    },
-    List(Listing),
-    /// Gives the launches that may be running, with their holders where known.
-    Live,
-    Archive {
-        before_wall_ms: i64,
-        apply: bool,
-    },
-    Status,
-}
-
-struct Asked {
-    ask: Ask,
-    actor: String,
-    key: Option<String>,
-    reply: oneshot::Sender<Result<String, ApiError>>,
-}
-
-/// Something that was observed or done.
-#[derive(Debug)]
-pub struct Told {
-    pub session: SessionId,
-    pub command: Command,
-}
-
-enum Input {
-    Asked(Asked),
-    Told(Told),
-    CaughtUp(LaunchId),
-    Stop(oneshot::Sender<()>),
-}
-
-/// Events that became durable, as they are shown.
-pub type Published = Arc<Vec<EventRow>>;
-
-/// Speaks to the owner. Cheap to clone.
-#[derive(Clone)]
-pub struct Handle {
-    inputs: mpsc::Sender<Input>,
-    events: broadcast::Sender<Published>,
-}
-
-/// Tells the owner what was observed. Cheap to clone.
-#[derive(Clone)]
-pub struct Teller {
-    inputs: mpsc::Sender<Input>,
-    heard: Arc<Mutex<HashMap<LaunchId, u64>>>,
-}
-
 /// Why the engine cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -132,16 +58,16 @@ pub enum StartError {
 
 /// The owner of the board and the ledger.
 pub struct Owner {
-    board: Board,
-    ledger: SqliteLedger,
-    clock: Clock,
+    pub(super) board: Board,
+    pub(super) ledger: SqliteLedger,
+    pub(super) clock: Clock,
     inputs: mpsc::Receiver<Input>,
     orders: mpsc::Sender<Dispatch>,
     events: broadcast::Sender<Published>,
     heard: Arc<Mutex<HashMap<LaunchId, u64>>>,
     /// Observations that could not be written yet: they are never dropped.
     backlog: Vec<Told>,
-    unreadable: BTreeMap<String, String>,
+    pub(super) unreadable: BTreeMap<String, String>,
     catching_up: CatchingUp,
 }
 
@@ -232,7 +158,7 @@ impl Owner {
     }
 
     /// Folds a session from the ledger onto the board.
-    fn load(&mut self, stream: &StreamId) -> Result<Changes, String> {
+    pub(super) fn load(&mut self, stream: &StreamId) -> Result<Changes, String> {
         let told = |why: provost_ledger::Error| why.to_string();
         let snapshot = self.ledger.snapshot(stream).map_err(told)?;
         let after = stream::usable(snapshot.as_ref());
@@ -312,11 +238,18 @@ impl Owner {
         let named = changes.iter().filter_map(|one| self.subject(&one.ask)?.ok());
         let wanted: Vec<SessionId> = named.chain(told.iter().map(|one| one.session)).collect();
         let mut loaded = Vec::new();
-        for id in wanted.into_iter().filter(|id| self.board.session(*id).is_none()) {
+        for id in wanted {
+            if self.board.session(id).is_some() {
+                continue;
+            }
             let stream = stream::stream_id(id);
             match self.load(&stream) {
                 Ok(_) => loaded.push(id),
-                Err(why) => drop(self.unreadable.insert(stream.to_string(), why)),
+                Err(why) if self.ledger.stream(&stream).is_ok_and(|found| found.is_some()) => {
+                    self.unreadable.insert(stream.to_string(), why);
+                }
+                // There is no such session: whoever asked is told so.
+                Err(_) => {}
             }
         }
         loaded
@@ -486,237 +419,11 @@ impl Owner {
         // Without a receiver there is nobody to tell.
         drop(self.events.send(Arc::new(rows)));
     }
-
-    /// Answers what changes nothing, from what is durable.
-    fn answer(&mut self, ask: &Ask) -> Result<String, ApiError> {
-        match ask {
-            Ask::Row { session } => {
-                let id = self.resolve(session)?;
-                match self.board.session(id) {
-                    Some(session) => Ok(session_reply(session)),
-                    None => self.stored_row(id, session),
-                }
-            }
-            Ask::Why { session } => self.why(session),
-            Ask::List(listing) => self.list(listing),
-            Ask::Live => {
-                let live = self.board.sessions().flat_map(|session| &session.launches);
-                let live: Vec<Value> = live
-                    .filter(|launch| !launch.is_gone())
-                    .map(|launch| json!({"launch": launch.id, "holder": launch.holder}))
-                    .collect();
-                Ok(json!(live).to_string())
-            }
-            Ask::Status => Ok(json!({
-                "live": self.board.len(),
-                "read_only": self.ledger.read_only().map(ToString::to_string),
-                "unreadable": self.unreadable,
-            })
-            .to_string()),
-            Ask::Archive { before_wall_ms, apply } => self.archive(*before_wall_ms, *apply),
-            Ask::Open { .. } | Ask::Do { .. } | Ask::Report { .. } => {
-                unreachable!("changes are decided, not answered")
-            }
-        }
-    }
-
-    fn stored_row(&self, id: SessionId, named: &str) -> Result<String, ApiError> {
-        let state = self.ledger.stream(&stream::stream_id(id)).map_err(|why| unread(&why))?;
-        let card = state.and_then(|state| state.card).ok_or_else(|| self.missing(named))?;
-        Ok(format!("{{\"ok\":true,\"session\":{card}}}"))
-    }
-
-    fn why(&mut self, named: &str) -> Result<String, ApiError> {
-        let id = self.resolve(named)?;
-        let loaded = self.board.session(id).is_none();
-        if loaded {
-            self.load(&stream::stream_id(id)).map_err(|why| ApiError::new(Code::Storage, why))?;
-        }
-        let session = self.board.session(id).ok_or_else(|| self.missing(named))?;
-        let (facts, rule) = card::why(session);
-        let now = self.clock.now().mono_ms;
-        let next = session
-            .deadline()
-            .map(|(at, due)| format!("{} in {} ms", due.word(), at.saturating_sub(now)));
-        let reply = json!({
-            "ok": true, "session": card::row(session), "facts": facts, "rule": rule, "next_deadline": next,
-        });
-        if loaded {
-            self.board.let_go(id);
-        }
-        Ok(reply.to_string())
-    }
-
-    fn list(&self, listing: &Listing) -> Result<String, ApiError> {
-        let mut text = String::from("{\"ok\":true,\"sessions\":[");
-        let mut first = true;
-        let more = listing
-            .visit(&self.ledger, |card| {
-                if !std::mem::take(&mut first) {
-                    text.push(',');
-                }
-                text.push_str(card);
-                ControlFlow::Continue(())
-            })
-            .map_err(|why| unread(&why))?;
-        text.push_str(&format!("],\"more\":{more}}}"));
-        Ok(text)
-    }
-
-    fn archive(&mut self, before: i64, apply: bool) -> Result<String, ApiError> {
-        let streams = self.ledger.archivable(before, 10_000).map_err(|why| unread(&why))?;
-        if streams.is_empty() || !apply {
-            let count = streams.len();
-            return Ok(
-                json!({"ok": true, "streams": count, "records": 0, "file": null}).to_string()
-            );
-        }
-        match self.ledger.archive(&streams) {
-            Ok(done) => Ok(json!({
-                "ok": true, "streams": done.streams, "records": done.records, "file": done.file,
-            })
-            .to_string()),
-            Err(why) => Err(ApiError::new(Code::Storage, why.to_string())),
-        }
-    }
-
-    /// Finds the session that a change is about; opening one is about none yet.
-    fn subject(&self, ask: &Ask) -> Option<Result<SessionId, ApiError>> {
-        match ask {
-            Ask::Report { from: Reporter::Launch(launch), .. } => Some(Ok(launch.session)),
-            Ask::Do { session, .. } => Some(self.resolve(session)),
-            Ask::Report { session, .. } => session.as_deref().map(|session| self.resolve(session)),
-            Ask::Open { .. }
-            | Ask::Row { .. }
-            | Ask::Why { .. }
-            | Ask::List(_)
-            | Ask::Live
-            | Ask::Status
-            | Ask::Archive { .. } => None,
-        }
-    }
-
-    /// Finds the session that a person means.
-    fn resolve(&self, text: &str) -> Result<SessionId, ApiError> {
-        if let Ok(id) = text.parse::<SessionId>() {
-            let held = self.board.session(id).is_some();
-            let stored = || self.ledger.stream(&stream::stream_id(id)).map_err(|why| unread(&why));
-            return match held || stored()?.is_some() {
-                true => Ok(id),
-                false => Err(self.missing(text)),
-            };
-        }
-        let found = listing::find(&self.ledger, text).map_err(|why| unread(&why))?;
-        match found.as_slice() {
-            [] => Err(self.missing(text)),
-            [(id, _)] => id.parse().map_err(|_| self.missing(text)),
-            several => {
-                let names: Vec<String> =
-                    several.iter().map(|(id, name)| format!("{id} ({name})")).collect();
-                let message = format!("\"{text}\" may mean several sessions: {}", names.join(", "));
-                Err(ApiError::new(Code::BadRequest, message).next("provost ls"))
-            }
-        }
-    }
-
-    /// Says why a session is not on the board: it does not exist, or cannot be read.
-    fn unloaded(&self, id: SessionId) -> ApiError {
-        match self.unreadable.get(&stream::stream_id(id).to_string()) {
-            None => self.missing(&id.to_string()),
-            Some(why) => {
-                let message = format!("session {id} cannot be read, so nothing was changed: {why}");
-                ApiError::new(Code::Storage, message).next("provost ledger verify")
-            }
-        }
-    }
-
-    fn missing(&self, text: &str) -> ApiError {
-        let message = format!("there is no session \"{text}\"");
-        ApiError::new(Code::NotFound, message).next("provost ls --all")
-    }
 }
-
-type Answer = Result<String, ApiError>;
 
 struct Decided {
     staged: Option<(provost_ledger::Batch, crate::board::Staged)>,
     replies: Vec<(oneshot::Sender<Answer>, Answer)>,
-}
-
-impl Handle {
-    /// Asks, and waits until the answer is durable.
-    pub async fn ask(
-        &self,
-        ask: Ask,
-        actor: &str,
-        key: Option<String>,
-    ) -> Result<String, ApiError> {
-        let (reply, answer) = oneshot::channel();
-        let asked = Asked { ask, actor: actor.to_owned(), key, reply };
-        let stopped = || {
-            ApiError::new(Code::Unreachable, "the daemon is stopping").next("provost daemon status")
-        };
-        self.inputs.send(Input::Asked(asked)).await.map_err(|_| stopped())?;
-        answer.await.map_err(|_| stopped())?
-    }
-
-    /// Asks and reads the answer.
-    pub async fn ask_json(&self, ask: Ask) -> Result<Value, ApiError> {
-        let text = self.ask(ask, "operator", None).await?;
-        serde_json::from_str(&text).map_err(|why| ApiError::new(Code::Internal, why.to_string()))
-    }
-
-    /// Subscribes to events as they become durable.
-    pub fn subscribe(&self) -> broadcast::Receiver<Published> {
-        self.events.subscribe()
-    }
-
-    /// Lets the owner finish its commit and stop.
-    pub async fn stop(&self) {
-        let (done, stopped) = oneshot::channel();
-        if self.inputs.send(Input::Stop(done)).await.is_ok() {
-            // An error means that it has stopped already.
-            drop(stopped.await);
-        }
-    }
-}
-
-impl Teller {
-    /// Tells the owner, and waits only until it is queued.
-    pub(crate) async fn tell(&self, session: SessionId, command: Command) {
-        // A stopped owner hears nothing more; the next one reads the same from the journal.
-        drop(self.inputs.send(Input::Told(Told { session, command })).await);
-    }
-
-    /// Forgets a launch of which nothing more will be heard.
-    pub(crate) fn forget(&self, launch: LaunchId) {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner).remove(&launch);
-    }
-
-    /// Says that all was told that happened to a launch while no daemon ran.
-    pub(crate) async fn caught_up(&self, launch: LaunchId) {
-        // A stopped owner needs to know no more.
-        drop(self.inputs.send(Input::CaughtUp(launch)).await);
-    }
-
-    /// Notes that something was heard of a launch. Asked for only when silence is due.
-    pub(crate) fn heard(&self, launch: LaunchId, mono_ms: u64) {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner).insert(launch, mono_ms);
-    }
-}
-
-/// Shows a recorded event.
-pub fn event_row(record: &Recorded) -> EventRow {
-    EventRow {
-        seq: record.seq,
-        at: record.at.wall_ms,
-        session: record.stream.key().to_owned(),
-        version: record.version,
-        kind: record.kind.clone(),
-        actor: record.actor.clone(),
-        data: serde_json::from_str(&record.data).unwrap_or(Value::Null),
-        state: None,
-    }
 }
 
 /// Gives the launch that an effect follows.
@@ -732,76 +439,6 @@ fn followed(effect: &Effect) -> Option<LaunchId> {
         | Effect::RunCheck { .. }
         | Effect::RunHook(_) => None,
     }
-}
-
-fn is_query(ask: &Ask) -> bool {
-    match ask {
-        Ask::Open { .. } | Ask::Do { .. } | Ask::Report { .. } => false,
-        Ask::Row { .. }
-        | Ask::Why { .. }
-        | Ask::List(_)
-        | Ask::Live
-        | Ask::Status
-        | Ask::Archive { .. } => true,
-    }
-}
-
-fn session_reply(session: &Session) -> String {
-    json!({"ok": true, "session": card::row(session)}).to_string()
-}
-
-fn report_reply(session: &Session, standing: &str) -> String {
-    let judged = session.judgement();
-    let mut next = vec![format!("provost status {}", session.id.short())];
-    if standing == "recorded_late" {
-        next.push(format!("provost resolve {} --as accepted --because TEXT", session.id.short()));
-    }
-    json!({
-        "ok": true,
-        "standing": standing,
-        "id": session.id.to_string(),
-        "state": judged.state.word(),
-        "sealed": session.attempt().is_sealed(),
-        "next": next,
-    })
-    .to_string()
-}
-
-fn refused(why: &Rejected, named: &str) -> ApiError {
-    let code = match why {
-        Rejected::UnknownLaunch(_) | Rejected::UnknownRequest(_) => Code::NotFound,
-        Rejected::LimitNotRaised { .. } => Code::BadRequest,
-        Rejected::Nothing
-        | Rejected::RequestSettled(..)
-        | Rejected::RequestRevision { .. }
-        | Rejected::Sealed(_)
-        | Rejected::Cancelled
-        | Rejected::NotRunning
-        | Rejected::TakesNoInstruction(_) => Code::Refused,
-    };
-    let next = match why {
-        Rejected::Sealed(_) => format!("provost resolve {named} --as accepted --because TEXT"),
-        Rejected::Nothing
-        | Rejected::UnknownLaunch(_)
-        | Rejected::UnknownRequest(_)
-        | Rejected::RequestSettled(..)
-        | Rejected::RequestRevision { .. }
-        | Rejected::Cancelled
-        | Rejected::NotRunning
-        | Rejected::TakesNoInstruction(_)
-        | Rejected::LimitNotRaised { .. } => format!("provost status {named}"),
-    };
-    ApiError::new(code, why.to_string()).next(next)
-}
-
-fn unwritten(why: &AppendError) -> ApiError {
-    let message = format!("nothing was changed, for the ledger could not be written: {why}");
-    ApiError::new(Code::Storage, message).next("provost doctor")
-}
-
-fn unread(why: &provost_ledger::Error) -> ApiError {
-    ApiError::new(Code::Storage, format!("the ledger could not be read: {why}"))
-        .next("provost ledger verify")
 }
 
 fn last_moment(ledger: &SqliteLedger) -> Result<u64, provost_ledger::Error> {

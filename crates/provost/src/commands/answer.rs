@@ -29,7 +29,10 @@ pub(crate) struct AnswerArgs {
 pub(crate) fn run(context: &Context, args: &AnswerArgs) -> Outcome {
     let (session, no) = split(&args.request);
     let row = target::find(&context.daemon()?, session)?;
-    let request = choose(&row, no)?;
+    let request = match choose(&row, no) {
+        Err(error) if args.key.is_given() => return repeat(context, args, &row, no, error),
+        chosen => chosen?,
+    };
     if args.text != "-" && request.questions.iter().any(|question| question.secret) {
         let message = "the question is secret, and arguments can be seen by others: give the answer on standard input";
         let next = format!("provost answer {} --revision {} -", request.id, request.revision);
@@ -41,6 +44,21 @@ pub(crate) fn run(context: &Context, args: &AnswerArgs) -> Outcome {
         text: input::text(&args.text)?,
     };
     change(context, &row.id, "answer", &answer, &args.key)
+}
+
+/// A change that was made before under the same key is answered from the record, though what it answered is
+/// settled since. Without such a record nothing is open to answer, and no request has this revision.
+fn repeat(
+    context: &Context,
+    args: &AnswerArgs,
+    row: &SessionRow,
+    no: Option<u32>,
+    error: ApiError,
+) -> Outcome {
+    let request = format!("{}.q{}", row.id, no.unwrap_or(1));
+    let text = input::text(&args.text)?;
+    let answer = AnswerRequest { request, revision: u32::MAX, text };
+    change(context, &row.id, "answer", &answer, &args.key).map_err(|_| error.into())
 }
 
 /// Splits `SESSION.qN`; without a number it is the session alone.

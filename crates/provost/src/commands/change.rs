@@ -24,6 +24,11 @@ impl KeyArgs {
     pub(crate) fn get(&self, context: &Context) -> String {
         context.key(self.key.as_deref())
     }
+
+    /// Says whether the change was named, so that it may be one that was made before.
+    pub(crate) fn is_given(&self) -> bool {
+        self.key.is_some()
+    }
 }
 
 /// Asks for a change of a session and shows what is true then.

@@ -2,8 +2,8 @@
 
 use axum::{
     Json, Router,
-    body::Body,
-    extract::{DefaultBodyLimit, Path, Query, State},
+    body::{Body, Bytes},
+    extract::{DefaultBodyLimit, FromRequest, Path, Query, Request, State},
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
     routing::{get, post},
@@ -20,7 +20,7 @@ use provost_engine::{
     report::{self, check_text},
     shell::{Ask, Listing},
 };
-use serde::Deserialize;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::json;
 
 use super::{
@@ -52,6 +52,27 @@ impl IntoResponse for Refusal {
     }
 }
 
+/// The body of a request. What cannot be read is told like every other error.
+struct Given<T>(T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Given<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Refusal> {
+        match Json::<T>::from_request(request, state).await {
+            Ok(Json(body)) => Ok(Given(body)),
+            Err(why) => {
+                let most = MAX_REQUEST >> 20;
+                let message = format!(
+                    "the request cannot be read: {}; expected JSON of at most {most} MiB",
+                    why.body_text()
+                );
+                Err(bad(message).next("provost help").into())
+            }
+        }
+    }
+}
+
 pub(crate) fn router(daemon: Daemon) -> Router {
     Router::new()
         .route("/v1/daemon", get(info))
@@ -70,6 +91,7 @@ pub(crate) fn router(daemon: Daemon) -> Router {
         .route("/v1/gc", post(collect))
         .route("/v1/ledger/archive", post(archive))
         .fallback(nothing)
+        .method_not_allowed_fallback(nothing)
         .layer(DefaultBodyLimit::max(MAX_REQUEST))
         .with_state(daemon)
 }
@@ -94,7 +116,9 @@ async fn info(State(daemon): State<Daemon>) -> Answer {
     .into_response())
 }
 
-async fn stop_daemon(State(daemon): State<Daemon>, caller: Caller) -> Answer {
+/// A body that says nothing is read all the same: closing a connection with unread bytes resets it, and
+/// the answer may be lost.
+async fn stop_daemon(State(daemon): State<Daemon>, caller: Caller, _body: Bytes) -> Answer {
     daemon.peer(&caller).await?.must_be_operator()?;
     daemon.stop.cancel();
     Ok(Json(json!({"ok": true})).into_response())
@@ -128,7 +152,7 @@ async fn open(
     State(daemon): State<Daemon>,
     caller: Caller,
     headers: HeaderMap,
-    Json(request): Json<OpenRequest>,
+    Given(request): Given<OpenRequest>,
 ) -> Answer {
     let peer = daemon.peer(&caller).await?;
     peer.must_be_operator()?;
@@ -146,7 +170,8 @@ async fn open(
         format!("{name} is not set in the daemon, so the agent will not have it; run `provost daemon stop` where it is set")
     });
     let warnings = warnings.collect();
-    change(&daemon, &peer, &headers, Ask::Open { id, spec: Box::new(spec), warnings }).await
+    let ask = Ask::Open { id, spec: Box::new(spec), warnings };
+    change(&daemon, &peer, &headers, ("open", ask)).await
 }
 
 async fn row(State(daemon): State<Daemon>, Path(session): Path<String>) -> Answer {
@@ -162,7 +187,7 @@ async fn send(
     Path(session): Path<String>,
     caller: Caller,
     headers: HeaderMap,
-    Json(request): Json<SendRequest>,
+    Given(request): Given<SendRequest>,
 ) -> Answer {
     check_text(&request.text, "text")?;
     let mode = if request.supersede { SendMode::Supersede } else { SendMode::Continue };
@@ -172,7 +197,7 @@ async fn send(
         .map_or_else(|| super::server::new_session_id().to_string(), str::to_owned);
     let key: String = key.chars().filter(char::is_ascii_graphic).take(100).collect();
     let command = Command::Send { key: format!("send-{key}"), text: request.text, mode };
-    operate(&daemon, &caller, &headers, session, command).await
+    operate(&daemon, &caller, &headers, session, ("send", command)).await
 }
 
 async fn stop(
@@ -180,8 +205,9 @@ async fn stop(
     Path(session): Path<String>,
     caller: Caller,
     headers: HeaderMap,
+    _body: Bytes,
 ) -> Answer {
-    operate(&daemon, &caller, &headers, session, Command::Stop).await
+    operate(&daemon, &caller, &headers, session, ("stop", Command::Stop)).await
 }
 
 async fn cancel(
@@ -189,10 +215,11 @@ async fn cancel(
     Path(session): Path<String>,
     caller: Caller,
     headers: HeaderMap,
-    Json(request): Json<CancelRequest>,
+    Given(request): Given<CancelRequest>,
 ) -> Answer {
     check_text(&request.because, "reason")?;
-    operate(&daemon, &caller, &headers, session, Command::Cancel { because: request.because }).await
+    let command = Command::Cancel { because: request.because };
+    operate(&daemon, &caller, &headers, session, ("cancel", command)).await
 }
 
 async fn resolve(
@@ -200,7 +227,7 @@ async fn resolve(
     Path(session): Path<String>,
     caller: Caller,
     headers: HeaderMap,
-    Json(request): Json<ResolveRequest>,
+    Given(request): Given<ResolveRequest>,
 ) -> Answer {
     check_text(&request.because, "reason")?;
     let to = match request.to.as_str() {
@@ -219,7 +246,7 @@ async fn resolve(
         }
     };
     let command = Command::Resolve { to, because: request.because };
-    operate(&daemon, &caller, &headers, session, command).await
+    operate(&daemon, &caller, &headers, session, ("resolve", command)).await
 }
 
 async fn answer(
@@ -227,13 +254,13 @@ async fn answer(
     Path(session): Path<String>,
     caller: Caller,
     headers: HeaderMap,
-    Json(request): Json<AnswerRequest>,
+    Given(request): Given<AnswerRequest>,
 ) -> Answer {
     check_text(&request.text, "answer")?;
     let id =
         request.request.parse().map_err(|why: provost_core::ids::BadId| bad(why.to_string()))?;
     let command = Command::Answer { request: id, revision: request.revision, text: request.text };
-    operate(&daemon, &caller, &headers, session, command).await
+    operate(&daemon, &caller, &headers, session, ("answer", command)).await
 }
 
 async fn limit(
@@ -241,10 +268,10 @@ async fn limit(
     Path(session): Path<String>,
     caller: Caller,
     headers: HeaderMap,
-    Json(request): Json<LimitRequest>,
+    Given(request): Given<LimitRequest>,
 ) -> Answer {
     let command = Command::RaiseLimit { bytes: request.output };
-    let answer = operate(&daemon, &caller, &headers, session.clone(), command).await?;
+    let answer = operate(&daemon, &caller, &headers, session.clone(), ("limit", command)).await?;
     daemon.raise_limit(session, request.output).await?;
     Ok(answer)
 }
@@ -253,15 +280,17 @@ async fn take_report(
     State(daemon): State<Daemon>,
     caller: Caller,
     headers: HeaderMap,
-    Json(request): Json<ReportRequest>,
+    Given(request): Given<ReportRequest>,
 ) -> Answer {
     let peer = daemon.peer(&caller).await?;
     let launch =
         peer::reporter(&peer, &daemon.world, request.launch.as_deref(), request.token.as_deref())?;
     let from = launch.map_or(Reporter::Operator, Reporter::Launch);
+    // Whoever proves to be a launch speaks as that launch, from wherever it asks.
+    let speaker = launch.map_or(peer, Peer::Launch);
     let testimony = report::testimony(&request)?;
     let ask = Ask::Report { session: request.session, from, testimony };
-    change(&daemon, &peer, &headers, ask).await
+    change(&daemon, &speaker, &headers, ("report", ask)).await
 }
 
 #[derive(Debug, Deserialize)]
@@ -311,7 +340,7 @@ const KEEP_MS: i64 = 30 * 24 * 3_600 * 1_000;
 async fn collect(
     State(daemon): State<Daemon>,
     caller: Caller,
-    Json(request): Json<AgeRequest>,
+    Given(request): Given<AgeRequest>,
 ) -> Answer {
     daemon.peer(&caller).await?.must_be_operator()?;
     let older = request.older_than_ms.unwrap_or(KEEP_MS);
@@ -321,7 +350,7 @@ async fn collect(
 async fn archive(
     State(daemon): State<Daemon>,
     caller: Caller,
-    Json(request): Json<AgeRequest>,
+    Given(request): Given<AgeRequest>,
 ) -> Answer {
     daemon.peer(&caller).await?.must_be_operator()?;
     let before_wall_ms =
@@ -336,25 +365,30 @@ async fn operate(
     caller: &Caller,
     headers: &HeaderMap,
     session: String,
-    command: Command,
+    (what, command): (&str, Command),
 ) -> Answer {
     let peer = daemon.peer(caller).await?;
     peer.must_be_operator()?;
-    change(daemon, &peer, headers, Ask::Do { session, command }).await
+    change(daemon, &peer, headers, (what, Ask::Do { session, command })).await
 }
 
-async fn change(daemon: &Daemon, peer: &Peer, headers: &HeaderMap, ask: Ask) -> Answer {
+async fn change(
+    daemon: &Daemon,
+    peer: &Peer,
+    headers: &HeaderMap,
+    (what, ask): (&str, Ask),
+) -> Answer {
     let key = match headers.get(IDEMPOTENCY_KEY) {
         None => None,
-        Some(key) => Some(idempotency_key(key.to_str().unwrap_or_default(), peer)?),
+        Some(key) => Some(idempotency_key(key.to_str().unwrap_or_default(), peer, what)?),
     };
     Ok(raw(Body::from(daemon.handle.ask(ask, &peer.actor(), key).await?)))
 }
 
-/// A key is the caller's own: what one launch used says nothing about another's.
-fn idempotency_key(key: &str, peer: &Peer) -> Result<String, ApiError> {
+/// A key is the caller's own and names one kind of change: what one launch used says nothing about another's.
+fn idempotency_key(key: &str, peer: &Peer, what: &str) -> Result<String, ApiError> {
     match (1..=200).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic()) {
-        true => Ok(format!("{}/{key}", peer.actor())),
+        true => Ok(format!("{}/{what}/{key}", peer.actor())),
         false => Err(bad("an idempotency key has 1 to 200 visible characters")),
     }
 }

@@ -9,8 +9,8 @@ use serde_json::Value;
 /// A home with short windows, so that a session is over in a moment.
 pub(crate) fn quick_home() -> Home {
     let mut home = Home::new();
-    home.set_env("PROVOST_SESSION_SETTLE", "30ms");
-    home.set_env("PROVOST_SESSION_DRAIN", "50ms");
+    home.set_env("PROVOST_SESSION_SETTLE", "150ms");
+    home.set_env("PROVOST_SESSION_DRAIN", "300ms");
     home.set_env("PROVOST_SESSION_STOP_GRACE", "150ms");
     home
 }

@@ -87,11 +87,11 @@ fn a02_five_endings_are_five_distinguishable_records() {
     assert_eq!(
         told,
         [
-            "exit0_silent ended_unclaimed null true none exit0 code=0 signal=null [\"unclaimed\"]",
+            "exit0_silent ended_unclaimed null true none exit0 code=0 signal=null []",
             "exit1_silent failed \"crash\" true none exitN code=1 signal=null []",
             "completed_exit0 completed null true completed exit0 code=0 signal=null [\"unverified\"]",
             "needs_input_exit0 needs_input null false needs_input exit0 code=0 signal=null [\"answer_resumes\"]",
-            "working_killed9 failed \"crash\" true working exitN code=null signal=9 [\"last_said_working\"]",
+            "working_killed9 failed \"crash\" true working exitN code=null signal=9 []",
         ]
     );
     let distinct: BTreeSet<&str> =

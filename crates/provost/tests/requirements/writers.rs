@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fs, process::Stdio};
 
 use provost_testkit::harness::eventually;
 
-use crate::kit::Stage;
+use crate::kit::{HANGS, Stage};
 
 /// How many processes write at once.
 const WRITERS: usize = 50;
@@ -66,4 +66,15 @@ fn e08_sessions_opened_at_once_are_all_there() {
     let names: BTreeSet<String> =
         stage.rows().iter().map(|row| row["name"].as_str().unwrap().to_owned()).collect();
     assert_eq!(names, (0..WRITERS / 2).map(|no| format!("s{no}")).collect());
+}
+
+#[test]
+fn e08_a_key_that_was_used_for_another_session_hides_nothing() {
+    let stage = Stage::new();
+    let [one, other] = [0; 2].map(|_| stage.play(HANGS, &[]));
+    stage.home.provost(&["cancel", &one, "--key", "k"]).ok();
+    stage.home.provost(&["cancel", &one, "--key", "k"]).ok();
+    let refused = stage.home.provost(&["cancel", &other, "--key", "k", "--json"]).exits(4).json();
+    assert!(refused["error"]["message"].as_str().unwrap().contains(&one), "{refused}");
+    assert_eq!(stage.status(&other)["terminal"], false);
 }

@@ -245,11 +245,17 @@ impl Home {
     fn end_through_provost(&self) {
         let ask =
             |args: &[&str]| output::run(self.command(args), Vec::new(), Patience::default()).ok();
-        let list = ask(&["ls", "--all", "--json"])
-            .and_then(|output| serde_json::from_str(&output.stdout).ok());
-        for id in living_sessions(&list.unwrap_or_default()) {
+        let living = || {
+            let list = ask(&["ls", "--all", "--json"])
+                .and_then(|output| serde_json::from_str(&output.stdout).ok());
+            living_sessions(&list.unwrap_or_default())
+        };
+        for id in living() {
             ask(&["stop", &id]);
         }
+        // An agent that ignores an interruption is sent TERM and KILL by the daemon, so the daemon stays for that.
+        let all_ended = || living().is_empty().then_some(());
+        drop(look_until(Deadline::after(self.end_wait), all_ended));
         ask(&["daemon", "stop"]);
     }
 

@@ -43,6 +43,11 @@ impl Projection {
             let data = normal(&record["data"]);
             let actor = record["actor"].as_str().expect("a record has an actor");
             let event = format!("{kind} v{} by {actor}: {data}", record["v"]);
+            if event.contains("stop.escalated") && event.contains("\"kill\"") {
+                // The holder kills at the end of the grace by itself, and the daemon tells it to at the same
+                // moment: which is first is a race. The end by signal 9 is what is compared.
+                continue;
+            }
             let event = event.replace(id, "ID").replace(&root, "ROOT");
             topics.entry(topic(kind, &data)).or_default().push(event);
         }

@@ -1,0 +1,226 @@
+//! What the owner answers: rows, reasons and listings from what is durable, and refusals with what to do next.
+
+use std::ops::ControlFlow;
+
+use provost_api::{ApiError, Code};
+use provost_core::{
+    ids::SessionId,
+    session::{Rejected, Reporter, Session},
+};
+use provost_ledger::{AppendError, Ledger, ReadLedger};
+use serde_json::{Value, json};
+
+use super::{
+    handle::Ask,
+    listing::{self, Listing},
+    owner::Owner,
+};
+use crate::{card, stream};
+
+impl Owner {
+    /// Answers what changes nothing, from what is durable.
+    pub(super) fn answer(&mut self, ask: &Ask) -> Result<String, ApiError> {
+        match ask {
+            Ask::Row { session } => {
+                let id = self.resolve(session)?;
+                match self.board.session(id) {
+                    Some(session) => Ok(session_reply(session)),
+                    None => self.stored_row(id, session),
+                }
+            }
+            Ask::Why { session } => self.why(session),
+            Ask::List(listing) => self.list(listing),
+            Ask::Live => {
+                let live = self.board.sessions().flat_map(|session| &session.launches);
+                let live: Vec<Value> = live
+                    .filter(|launch| !launch.is_gone())
+                    .map(|launch| json!({"launch": launch.id, "holder": launch.holder}))
+                    .collect();
+                Ok(json!(live).to_string())
+            }
+            Ask::Status => Ok(json!({
+                "live": self.board.len(),
+                "read_only": self.ledger.read_only().map(ToString::to_string),
+                "unreadable": self.unreadable,
+            })
+            .to_string()),
+            Ask::Archive { before_wall_ms, apply } => self.archive(*before_wall_ms, *apply),
+            Ask::Open { .. } | Ask::Do { .. } | Ask::Report { .. } => {
+                unreachable!("changes are decided, not answered")
+            }
+        }
+    }
+
+    fn stored_row(&self, id: SessionId, named: &str) -> Result<String, ApiError> {
+        let state = self.ledger.stream(&stream::stream_id(id)).map_err(|why| unread(&why))?;
+        let card = state.and_then(|state| state.card).ok_or_else(|| self.missing(named))?;
+        Ok(format!("{{\"ok\":true,\"session\":{card}}}"))
+    }
+
+    fn why(&mut self, named: &str) -> Result<String, ApiError> {
+        let id = self.resolve(named)?;
+        let loaded = self.board.session(id).is_none();
+        if loaded {
+            self.load(&stream::stream_id(id)).map_err(|why| ApiError::new(Code::Storage, why))?;
+        }
+        let session = self.board.session(id).ok_or_else(|| self.missing(named))?;
+        let (facts, rule) = card::why(session);
+        let now = self.clock.now().mono_ms;
+        let next = session
+            .deadline()
+            .map(|(at, due)| format!("{} in {} ms", due.word(), at.saturating_sub(now)));
+        let reply = json!({
+            "ok": true, "session": card::row(session), "facts": facts, "rule": rule, "next_deadline": next,
+        });
+        if loaded {
+            self.board.let_go(id);
+        }
+        Ok(reply.to_string())
+    }
+
+    fn list(&self, listing: &Listing) -> Result<String, ApiError> {
+        let mut text = String::from("{\"ok\":true,\"sessions\":[");
+        let mut first = true;
+        let more = listing
+            .visit(&self.ledger, |card| {
+                if !std::mem::take(&mut first) {
+                    text.push(',');
+                }
+                text.push_str(card);
+                ControlFlow::Continue(())
+            })
+            .map_err(|why| unread(&why))?;
+        text.push_str(&format!("],\"more\":{more}}}"));
+        Ok(text)
+    }
+
+    fn archive(&mut self, before: i64, apply: bool) -> Result<String, ApiError> {
+        let streams = self.ledger.archivable(before, 10_000).map_err(|why| unread(&why))?;
+        if streams.is_empty() || !apply {
+            let count = streams.len();
+            return Ok(
+                json!({"ok": true, "streams": count, "records": 0, "file": null}).to_string()
+            );
+        }
+        match self.ledger.archive(&streams) {
+            Ok(done) => Ok(json!({
+                "ok": true, "streams": done.streams, "records": done.records, "file": done.file,
+            })
+            .to_string()),
+            Err(why) => Err(ApiError::new(Code::Storage, why.to_string())),
+        }
+    }
+
+    /// Finds the session that a change is about; opening one is about none yet.
+    pub(super) fn subject(&self, ask: &Ask) -> Option<Result<SessionId, ApiError>> {
+        match ask {
+            Ask::Report { from: Reporter::Launch(launch), .. } => Some(Ok(launch.session)),
+            Ask::Do { session, .. } => Some(self.resolve(session)),
+            Ask::Report { session, .. } => session.as_deref().map(|session| self.resolve(session)),
+            Ask::Open { .. }
+            | Ask::Row { .. }
+            | Ask::Why { .. }
+            | Ask::List(_)
+            | Ask::Live
+            | Ask::Status
+            | Ask::Archive { .. } => None,
+        }
+    }
+
+    /// Finds the session that a person means.
+    pub(super) fn resolve(&self, text: &str) -> Result<SessionId, ApiError> {
+        if let Ok(id) = text.parse::<SessionId>() {
+            let held = self.board.session(id).is_some();
+            let stored = || self.ledger.stream(&stream::stream_id(id)).map_err(|why| unread(&why));
+            return match held || stored()?.is_some() {
+                true => Ok(id),
+                false => Err(self.missing(text)),
+            };
+        }
+        let found = listing::find(&self.ledger, text).map_err(|why| unread(&why))?;
+        match found.as_slice() {
+            [] => Err(self.missing(text)),
+            [(id, _)] => id.parse().map_err(|_| self.missing(text)),
+            several => {
+                let names: Vec<String> =
+                    several.iter().map(|(id, name)| format!("{id} ({name})")).collect();
+                let message = format!("\"{text}\" may mean several sessions: {}", names.join(", "));
+                Err(ApiError::new(Code::BadRequest, message).next("provost ls"))
+            }
+        }
+    }
+
+    /// Says why a session is not on the board: it does not exist, or cannot be read.
+    pub(super) fn unloaded(&self, id: SessionId) -> ApiError {
+        match self.unreadable.get(&stream::stream_id(id).to_string()) {
+            None => self.missing(&id.to_string()),
+            Some(why) => {
+                let message = format!("session {id} cannot be read, so nothing was changed: {why}");
+                ApiError::new(Code::Storage, message).next("provost ledger verify")
+            }
+        }
+    }
+
+    pub(super) fn missing(&self, text: &str) -> ApiError {
+        let message = format!("there is no session \"{text}\"");
+        ApiError::new(Code::NotFound, message).next("provost ls --all")
+    }
+}
+
+pub(super) fn session_reply(session: &Session) -> String {
+    json!({"ok": true, "session": card::row(session)}).to_string()
+}
+
+pub(super) fn report_reply(session: &Session, standing: &str) -> String {
+    let judged = session.judgement();
+    let mut next = vec![format!("provost status {}", session.id.short())];
+    if standing == "recorded_late" {
+        next.push(format!("provost resolve {} --as accepted --because TEXT", session.id.short()));
+    }
+    json!({
+        "ok": true,
+        "standing": standing,
+        "id": session.id.to_string(),
+        "state": judged.state.word(),
+        "sealed": session.attempt().is_sealed(),
+        "next": next,
+    })
+    .to_string()
+}
+
+pub(super) fn refused(why: &Rejected, named: &str) -> ApiError {
+    let code = match why {
+        Rejected::UnknownLaunch(_) | Rejected::UnknownRequest(_) => Code::NotFound,
+        Rejected::LimitNotRaised { .. } => Code::BadRequest,
+        Rejected::Nothing
+        | Rejected::RequestSettled(..)
+        | Rejected::RequestRevision { .. }
+        | Rejected::Sealed(_)
+        | Rejected::Cancelled
+        | Rejected::NotRunning
+        | Rejected::TakesNoInstruction(_) => Code::Refused,
+    };
+    let next = match why {
+        Rejected::Sealed(_) => format!("provost resolve {named} --as accepted --because TEXT"),
+        Rejected::Nothing
+        | Rejected::UnknownLaunch(_)
+        | Rejected::UnknownRequest(_)
+        | Rejected::RequestSettled(..)
+        | Rejected::RequestRevision { .. }
+        | Rejected::Cancelled
+        | Rejected::NotRunning
+        | Rejected::TakesNoInstruction(_)
+        | Rejected::LimitNotRaised { .. } => format!("provost status {named}"),
+    };
+    ApiError::new(code, why.to_string()).next(next)
+}
+
+pub(super) fn unwritten(why: &AppendError) -> ApiError {
+    let message = format!("nothing was changed, for the ledger could not be written: {why}");
+    ApiError::new(Code::Storage, message).next("provost doctor")
+}
+
+pub(super) fn unread(why: &provost_ledger::Error) -> ApiError {
+    ApiError::new(Code::Storage, format!("the ledger could not be read: {why}"))
+        .next("provost ledger verify")
+}

@@ -1,0 +1,43 @@
+//! A client of the daemon's socket that need not keep to the protocol.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use provost_testkit::Home;
+use serde_json::Value;
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Opens a connection to the daemon.
+pub(super) fn connect(home: &Home) -> UnixStream {
+    let stream = UnixStream::connect(home.path().join("daemon.sock")).expect("the daemon listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a connection takes a limit");
+    stream.set_write_timeout(Some(PATIENCE)).expect("a connection takes a limit");
+    stream
+}
+
+/// Sends these bytes and gives all that comes back until the daemon closes.
+pub(super) fn exchange(home: &Home, bytes: &[u8]) -> String {
+    let mut stream = connect(home);
+    // The daemon may answer and close before it has read everything.
+    drop(stream.write_all(bytes));
+    drop(stream.shutdown(std::net::Shutdown::Write));
+    let mut answer = Vec::new();
+    drop(stream.read_to_end(&mut answer));
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+/// Posts a body; gives the status and the body of the answer.
+pub(super) fn post(home: &Home, path: &str, body: &[u8]) -> (u16, Value) {
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        body.len()
+    );
+    let answer = exchange(home, &[head.as_bytes(), body].concat());
+    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+    let body = answer.split_once("\r\n\r\n").map(|(_, body)| body).unwrap_or_default();
+    let json = serde_json::from_str(body).unwrap_or_else(|_| Value::String(answer.clone()));
+    (status, json)
+}

@@ -1,0 +1,7 @@
+//! Bad input: each has a clear error, and nothing is lost.
+
+mod http;
+mod names;
+mod output;
+mod reports;
+mod socket;

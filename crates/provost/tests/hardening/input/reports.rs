@@ -1,0 +1,107 @@
+//! Reports that are made while no daemon runs.
+
+use provost_testkit::{Home, eventually, scripted_agent_bin};
+
+use crate::kit::{appears, quick_home, records, sealed, text, verified};
+
+/// Spawns an agent that reports once `go` is there, and kills the daemon before.
+fn report_without_daemon(home: &Home, steps: &str) -> String {
+    let scenario = home.scenario("agent", steps);
+    let root = format!("root={}", home.root().display());
+    let program = scripted_agent_bin().display().to_string();
+    let args = ["spawn", "--json", "--", &program, &scenario.display().to_string(), "--vars", &root];
+    let id = text(&home.provost(&args).ok().json()["id"]);
+    appears(&home.root().join("ready"));
+    home.wait_state(&id, |row| row["launches"][0]["phase"] == "running");
+    home.daemon().kill();
+    std::fs::write(home.root().join("go"), "").expect("the sign can be given");
+    id
+}
+
+#[test]
+fn a_report_while_the_daemon_is_down_is_taken_once_when_it_is_back() {
+    let home = quick_home();
+    let id = report_without_daemon(
+        &home,
+        r#"
+[[step]]
+touch = "{{root}}/ready"
+[[step]]
+wait_file = "{{root}}/go"
+[[step]]
+report = "completed"
+message = "nobody listened"
+reply_to = "{{root}}/reply"
+args = ["--json"]
+[[step]]
+exit = 0
+"#,
+    );
+    let reply = eventually("the report is made", || {
+        std::fs::read_to_string(home.root().join("reply")).ok().filter(|reply| reply.contains('\n'))
+    });
+    assert!(reply.contains("\"ok\":true") && reply.contains("dropped"), "{reply}");
+    assert!(home.daemon().status().is_none(), "a report from a launch starts no daemon");
+    let row = sealed(&home, &id);
+    assert_eq!((&row["state"], &row["claim_text"]), (&"completed".into(), &"nobody listened".into()));
+    assert_eq!(claims(&home), 1);
+    home.daemon().kill();
+    sealed(&home, &id);
+    assert_eq!(claims(&home), 1, "it counts once, after another start too");
+    verified(&home);
+}
+
+#[test]
+fn many_reports_while_the_daemon_is_down_are_all_taken_in_order() {
+    let home = quick_home();
+    let id = report_without_daemon(
+        &home,
+        r#"
+[[step]]
+touch = "{{root}}/ready"
+[[step]]
+wait_file = "{{root}}/go"
+[[step]]
+repeat = { times = 10, steps = [{ report = "working", message = "step {{n}}" }] }
+[[step]]
+report = "failed"
+message = "gave up"
+[[step]]
+touch = "{{root}}/reported"
+[[step]]
+exit = 0
+"#,
+    );
+    appears(&home.root().join("reported"));
+    let row = sealed(&home, &id);
+    assert_eq!((&row["state"], &row["claim_text"]), (&"failed".into(), &"gave up".into()), "{row}");
+    assert_eq!(claims(&home), 11);
+}
+
+#[test]
+fn what_lies_in_the_drop_box_and_is_no_report_is_left_alone() {
+    let home = quick_home();
+    let id = report_without_daemon(
+        &home,
+        "[[step]]\ntouch = \"{{root}}/ready\"\n[[step]]\nwait_file = \"{{root}}/end\"\n[[step]]\nexit = 0\n",
+    );
+    let dir = home.path().join("launches").join(format!("{id}.l1")).join("drop");
+    std::fs::create_dir_all(dir.join("dir.json")).expect("a drop box can be made");
+    let launch = format!("{id}.l1");
+    for (name, content) in [
+        ("junk.json", "not json".to_owned()),
+        ("forged.json", format!("{{\"launch\":\"{launch}\",\"token\":\"forged\",\"claim\":\"completed\"}}")),
+        ("other.json", "{\"launch\":\"x\",\"token\":\"y\",\"claim\":\"completed\"}".to_owned()),
+        ("huge.json", "x".repeat(2 << 20)),
+    ] {
+        std::fs::write(dir.join(name), content).expect("a file can be written");
+    }
+    std::os::unix::fs::symlink("/dev/zero", dir.join("zero.json")).expect("a link can be made");
+    std::fs::write(home.root().join("end"), "").expect("the sign can be given");
+    assert_eq!(sealed(&home, &id)["state"], "ended_unclaimed", "nobody claimed anything");
+    assert_eq!(claims(&home), 0);
+}
+
+fn claims(home: &Home) -> usize {
+    records(home).iter().filter(|record| record["kind"] == "claim.made").count()
+}

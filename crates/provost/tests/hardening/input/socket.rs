@@ -1,0 +1,119 @@
+//! The socket gets what no client of ours sends.
+
+use std::io::Write as _;
+use std::os::unix::net::UnixStream;
+
+use provost_testkit::Home;
+
+use super::http::{connect, exchange, post};
+use crate::kit::{quick_home, records, sealed, spawn, text, verified};
+
+/// How many connections may lie idle without keeping anyone else out.
+const IDLE: usize = 1_000;
+
+fn with_session() -> (Home, String) {
+    let home = quick_home();
+    let id = spawn(&home, &["--", "sleep", "600"]);
+    home.wait_state(&id, |row| row["launches"][0]["phase"] == "running");
+    (home, id)
+}
+
+#[test]
+fn a_malformed_report_is_refused_with_what_was_expected_and_records_nothing() {
+    let (home, id) = with_session();
+    let before = records(&home).len();
+    let session = format!("\"session\":\"{id}\"");
+    for (body, expected) in [
+        ("not json".to_owned(), "expected"),
+        ("{".to_owned(), "expected"),
+        ("[]".to_owned(), "expected"),
+        ("{}".to_owned(), "either a claim or a fact"),
+        (format!("{{{session}}}"), "either a claim or a fact"),
+        (format!("{{{session},\"claim\":7}}"), "expected a string"),
+        (format!("{{{session},\"claim\":\"done\"}}"), "expected working, needs_input, completed or failed"),
+        (format!("{{{session},\"claim\":\"none\"}}"), "expected working"),
+        (format!("{{{session},\"fact\":\"colour\",\"value\":\"red\"}}"), "expected branch, pr or artifact"),
+        (format!("{{{session},\"claim\":\"completed\",\"fact\":\"pr\",\"value\":\"x\"}}"), "either"),
+        ("{\"claim\":\"completed\"}".to_owned(), "session"),
+        ("{\"launch\":\"nonsense\",\"token\":\"t\",\"claim\":\"completed\"}".to_owned(), "launch"),
+        (format!("{{{session},\"claim\":\"completed\",\"text\":\"{}\"}}", "x".repeat(600 << 10)), "at most"),
+        (format!("{{{session},\"claim\":\"completed\",\"text\":\"{}\"}}", "x".repeat(9 << 20)), "at most"),
+    ] {
+        let (status, answer) = post(&home, "/v1/reports", body.as_bytes());
+        let shown: String = body.chars().take(80).collect();
+        assert_eq!(status, 400, "{shown}: {answer}");
+        assert_eq!(answer["ok"], false, "{shown}: {answer}");
+        assert_eq!(answer["error"]["code"], "bad_request", "{shown}");
+        let message = text(&answer["error"]["message"]);
+        assert!(message.contains(expected), "{shown}: {message}");
+    }
+    let launch = format!("{{\"launch\":\"{id}.l1\",\"token\":\"wrong\",\"claim\":\"completed\"}}");
+    let (status, answer) = post(&home, "/v1/reports", launch.as_bytes());
+    assert_eq!((status, &answer["error"]["code"]), (403, &"forbidden".into()), "{answer}");
+    assert_eq!(records(&home).len(), before, "nothing was recorded");
+}
+
+#[test]
+fn invalid_utf8_in_a_body_is_refused() {
+    let (home, id) = with_session();
+    let body = [b"{\"session\":\"", id.as_bytes(), b"\",\"claim\":\"\xff\xfe\"}"].concat();
+    let (status, answer) = post(&home, "/v1/reports", &body);
+    assert_eq!((status, &answer["error"]["code"]), (400, &"bad_request".into()), "{answer}");
+}
+
+#[test]
+fn unknown_paths_and_methods_are_told_as_errors() {
+    let (home, _) = with_session();
+    let (status, answer) = post(&home, "/v1/nothing", b"{}");
+    assert_eq!((status, &answer["error"]["code"]), (404, &"not_found".into()), "{answer}");
+    let answer = exchange(&home, b"DELETE /v1/sessions HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    assert!(answer.contains("\"ok\":false"), "{answer}");
+    let answer = exchange(&home, b"GET /v1/sessions?limit=many HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    assert!(answer.contains("\"ok\":false"), "{answer}");
+}
+
+#[test]
+fn junk_instead_of_http_harms_nobody() {
+    let (home, id) = with_session();
+    let noise: Vec<u8> = (0..1_000_000_u32).map(|no| no.wrapping_mul(2_654_435_761).to_le_bytes()[3]).collect();
+    for junk in [
+        &b"\0\0\0\0"[..],
+        b"hello\n",
+        b"GET\r\n\r\n",
+        b"POST /v1/reports HTTP/1.1\r\ncontent-length: 99999999999999999999\r\n\r\n",
+        b"POST /v1/reports HTTP/1.1\r\ncontent-length: -1\r\n\r\n",
+        b"POST /v1/reports HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+        &noise,
+    ] {
+        let answer = exchange(&home, junk);
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
+    }
+    let long = [b"GET /".to_vec(), vec![b'a'; 4 << 20], b" HTTP/1.1\r\n\r\n".to_vec()].concat();
+    let answer = exchange(&home, &long);
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
+    answers(&home, &id);
+}
+
+#[test]
+fn half_a_request_and_idle_connections_keep_nobody_out() {
+    let (home, id) = with_session();
+    let mut half = connect(&home);
+    half.write_all(b"POST /v1/reports HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{\"cla")
+        .expect("half a request can be sent");
+    let idle: Vec<UnixStream> = (0..IDLE).map(|_| connect(&home)).collect();
+    answers(&home, &id);
+    drop(half);
+    // The daemon leaves in order though they are still there.
+    home.provost(&["cancel", &id]).ok();
+    sealed(&home, &id);
+    home.daemon().stop();
+    drop(idle);
+    verified(&home);
+}
+
+#[track_caller]
+fn answers(home: &Home, id: &str) {
+    assert_eq!(home.provost(&["status", id, "--json"]).ok().json()["id"], id);
+    let log = std::fs::read_to_string(home.path().join("log/daemon.log")).unwrap_or_default();
+    assert!(!log.contains("panicked"), "{log}");
+}

@@ -1,0 +1,372 @@
+//! A model check of one session: every observation, every deed and every step of time, in any order, with
+//! late and repeated ones, exhaustively up to a stated depth.
+
+use std::hash::{Hash, Hasher};
+
+use provost_core::{
+    ids::{CommitId, LaunchId, RequestId, SessionId, TreeId},
+    lifecycle::{ClaimKind, State},
+    limits::Bounds,
+    request::{Asked, RequestKind, Waiting},
+    session::{
+        Afterwards, Agent, Command, Cursor, Driver, Due, End, EndedBy, Event, Exit0, Identity,
+        Input, LaunchPhase, Reporter, Resolve, SendMode, Session, SessionOpened, Signal, Spec,
+        Testimony, TurnEnd, Work,
+    },
+    time::Moment,
+    verdict::{CheckEnd, EmptyDiff, Receipt, Snapshot},
+};
+use provost_sim::laws::Watch;
+use stateright::{Checker, Model, Property};
+
+/// How many actions deep every order is tried.
+const DEPTH: usize = 7;
+
+/// Time goes on by this much, which is also the length of most windows.
+const TICK: u64 = 1;
+
+/// One session and everything that may happen to it.
+struct OneSession;
+
+/// A session with what must be known of its past.
+#[derive(Clone, Debug)]
+struct Node {
+    session: Session,
+    now: Moment,
+    watch: Watch,
+    found: Found,
+    /// The stored form: what makes two nodes the same.
+    text: String,
+}
+
+/// What the step into a node broke.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Found {
+    law: Option<String>,
+    sealed_changed: bool,
+    deadline_stuck: bool,
+    fence_broken: bool,
+    cancel_overwritten: bool,
+}
+
+impl PartialEq for Node {
+    fn eq(&self, other: &Node) -> bool {
+        self.text == other.text && self.found == other.found
+    }
+}
+
+impl Hash for Node {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.text.hash(hasher);
+        self.found.law.hash(hasher);
+    }
+}
+
+/// What happens next.
+#[derive(Clone, Debug, PartialEq)]
+enum Step {
+    Told(Command),
+    Tick,
+}
+
+macro_rules! reaches {
+    ($name:literal, $state:ident) => {
+        Property::sometimes($name, |_: &OneSession, node: &Node| {
+            let sealed = node.session.attempts.iter().filter_map(|a| a.sealed.as_ref());
+            sealed.map(|sealed| sealed.judgement.state).any(|state| state == State::$state)
+        })
+    };
+}
+
+impl Model for OneSession {
+    type State = Node;
+    type Action = Step;
+
+    fn init_states(&self) -> Vec<Node> {
+        let checks = [vec![], vec!["check".to_owned()]];
+        checks.into_iter().flat_map(|checks| [begin(&checks), begin_resumed(&checks)]).collect()
+    }
+
+    fn actions(&self, node: &Node, actions: &mut Vec<Step>) {
+        actions.push(Step::Tick);
+        let told = commands(&node.session).into_iter();
+        let new = told.filter(|command| node.session.decide(command, node.now).is_ok());
+        actions.extend(new.map(Step::Told));
+    }
+
+    fn next_state(&self, node: &Node, step: Step) -> Option<Node> {
+        let mut next = node.clone();
+        next.found = Found::default();
+        match &step {
+            Step::Tick => next.tick(),
+            Step::Told(command) => next.tell(command),
+        }
+        next.judge(node, &step);
+        next.text = text(&next.session, next.now);
+        Some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always("every law holds", |_, node: &Node| node.found.law.is_none()),
+            Property::always("sealed is final", |_, node: &Node| !node.found.sealed_changed),
+            Property::always("a due deadline makes progress", |_, node: &Node| {
+                !node.found.deadline_stuck
+            }),
+            Property::always("older launches are fenced", |_, node: &Node| !node.found.fence_broken),
+            Property::always("cancelled stays", |_, node: &Node| !node.found.cancel_overwritten),
+            reaches!("succeeded", Succeeded),
+            reaches!("completed", Completed),
+            reaches!("accepted", Accepted),
+            reaches!("failed", Failed),
+            reaches!("ended_unclaimed", EndedUnclaimed),
+            reaches!("disputed", Disputed),
+            reaches!("cancelled", Cancelled),
+            reaches!("superseded", Superseded),
+        ]
+    }
+}
+
+#[test]
+fn every_order_of_events_keeps_the_contract() {
+    let checker = OneSession.checker().threads(2).target_max_depth(DEPTH).spawn_bfs().join();
+    println!(
+        "{} states, {} of them different, depth {}",
+        checker.state_count(),
+        checker.unique_state_count(),
+        checker.max_depth()
+    );
+    checker.assert_properties();
+}
+
+impl Node {
+    fn tick(&mut self) {
+        self.now.mono_ms += TICK;
+        self.now.wall_ms += TICK as i64;
+        self.come_to_rest();
+        if let Some((at, Due::Silence(launch))) = self.session.deadline()
+            && at <= self.now.mono_ms
+        {
+            let heard = self.session.launch(launch).map_or(0, |l| l.stream.heard.mono_ms);
+            self.tell(&Command::Silence { launch, heard_ms: heard });
+        }
+    }
+
+    fn tell(&mut self, command: &Command) {
+        for event in self.session.decide(command, self.now).unwrap_or_default() {
+            self.fold(&event);
+        }
+        self.come_to_rest();
+    }
+
+    fn come_to_rest(&mut self) {
+        while let Some(event) = self.session.advance(self.now) {
+            self.fold(&event);
+        }
+        let rest = self.watch.rest(&self.session, self.now);
+        self.found.law = self.found.law.take().or(rest.err());
+    }
+
+    fn fold(&mut self, event: &Event) {
+        let before = self.session.clone();
+        self.session.evolve(self.now, event);
+        let judged = self.watch.event(&before, self.now, event, &self.session);
+        self.found.law = self.found.law.take().or(judged.err());
+    }
+
+    /// The four properties that the contract names, said once more in the plainest way.
+    fn judge(&mut self, before: &Node, step: &Step) {
+        let (was, is) = (before.session.attempt(), self.session.attempt());
+        let resolved = matches!(step, Step::Told(Command::Resolve { .. }));
+        let (before_state, state) = (before.session.judgement(), self.session.judgement());
+        let same = was.no == is.no;
+        self.found.sealed_changed = was.is_sealed()
+            && (self.session.attempts[was.no as usize - 1].sealed != was.sealed
+                || (same && !resolved && before_state.state != state.state));
+        self.found.deadline_stuck =
+            self.session.deadline().is_some_and(|(at, _)| at <= self.now.mono_ms);
+        self.found.cancel_overwritten =
+            same && !resolved && was.cancelled.is_some() && before_state.state != state.state;
+        let older = launch_of(step).is_some_and(|launch| {
+            before.session.current_launch().is_some_and(|current| current.id != launch)
+        });
+        self.found.fence_broken = older
+            && (was.claim != is.claim
+                || was.verifying != is.verifying
+                || before_state.state != state.state);
+    }
+}
+
+fn launch_of(step: &Step) -> Option<LaunchId> {
+    match step {
+        Step::Told(Command::Observed { signal: Signal::Withdrawn { .. }, .. }) | Step::Tick => None,
+        Step::Told(Command::Observed { launch, .. }) => Some(*launch),
+        Step::Told(Command::Report { from: Reporter::Launch(launch), .. }) => Some(*launch),
+        Step::Told(_) => None,
+    }
+}
+
+fn begin(checks: &[String]) -> Node {
+    let now = Moment { wall_ms: 0, mono_ms: 0 };
+    let opened = SessionOpened { spec: Box::new(spec(checks)) };
+    let session = Session::open(SessionId(uuid()), now, &opened);
+    let watch = Watch::of(&session);
+    let mut node =
+        Node { session, now, watch, found: Found::default(), text: String::new() };
+    node.tell(&Command::WorkPrepared { cwd: "/w".to_owned(), base: Some(snapshot("t0")) });
+    node.tell(&started(node.session.launches[0].id));
+    node.text = text(&node.session, node.now);
+    node
+}
+
+/// A session whose first launch ended with a question, and whose second runs.
+fn begin_resumed(checks: &[String]) -> Node {
+    let mut node = begin(checks);
+    let launch = node.session.launches[0].id;
+    let cursor = Cursor { offset: 1, skip: 0 };
+    node.tell(&Command::Observed { launch, signal: Signal::Asked(asked()), cursor });
+    node.tell(&Command::ProcessEnded { launch, end: End::Exit(0), by: EndedBy::Itself });
+    let request = RequestId { session: node.session.id, no: 1 };
+    node.tell(&Command::Answer { request, revision: 1, text: "yes".to_owned() });
+    node.tell(&started(node.session.launches[1].id));
+    node.text = text(&node.session, node.now);
+    node
+}
+
+fn commands(session: &Session) -> Vec<Command> {
+    let mut all = Vec::new();
+    for launch in &session.launches {
+        let id = launch.id;
+        let next = Cursor { offset: launch.cursor.offset + 1, skip: 0 };
+        let again = launch.cursor;
+        let observed = |signal: Signal, cursor| Command::Observed { launch: id, signal, cursor };
+        let said = |kind| Signal::Said(Testimony::Claim { kind, text: None });
+        all.extend([
+            observed(Signal::TurnStarted { turn: None }, next),
+            observed(Signal::TurnEnded { turn: None, end: TurnEnd::Ok }, next),
+            observed(said(ClaimKind::Completed), next),
+            observed(said(ClaimKind::Completed), again),
+            observed(said(ClaimKind::Failed), next),
+            observed(Signal::Asked(asked()), next),
+            observed(Signal::Withdrawn { native: "q".to_owned() }, next),
+            observed(Signal::Closed, next),
+            Command::ProcessEnded { launch: id, end: End::Exit(0), by: EndedBy::Itself },
+            Command::ProcessEnded { launch: id, end: End::Exit(1), by: EndedBy::Itself },
+            Command::ProcessEnded { launch: id, end: End::Signal(15), by: EndedBy::Provost },
+            Command::ProcessUnobserved { launch: id, why: String::new() },
+            Command::TreeGone { launch: id, leftovers: 0, verified: true },
+        ]);
+        if launch.phase == LaunchPhase::Owed {
+            all.push(started(id));
+        }
+    }
+    all.extend(proof(session));
+    all.extend(deeds(session));
+    all
+}
+
+fn proof(session: &Session) -> Vec<Command> {
+    let attempt = session.attempt().no;
+    let receipt = |end| Receipt {
+        command: "check".to_owned(),
+        tree: TreeId("t1".to_owned()),
+        end,
+        duration_ms: 0,
+        output_digest: String::new(),
+        output: String::new(),
+        warm: false,
+    };
+    vec![
+        Command::SnapshotTaken { attempt, snapshot: snapshot("t1") },
+        Command::SnapshotTaken { attempt, snapshot: snapshot("t2") },
+        Command::CheckFinished { attempt, receipt: receipt(CheckEnd::Exit(0)) },
+        Command::CheckFinished { attempt, receipt: receipt(CheckEnd::Exit(1)) },
+    ]
+}
+
+fn deeds(session: &Session) -> Vec<Command> {
+    let because = String::new();
+    let newest = session.requests.last().map(|request| (request.id, request.revision));
+    let answer = newest.map(|(request, revision)| Command::Answer {
+        request,
+        revision,
+        text: String::new(),
+    });
+    let key = format!("send-{}", session.messages.len());
+    let mut all = vec![
+        Command::Cancel { because: because.clone() },
+        Command::Stop,
+        Command::Resolve { to: Resolve::Accepted, because: because.clone() },
+        Command::Send { key, text: because, mode: SendMode::Supersede },
+    ];
+    all.extend(answer);
+    // What people repeat without end adds states and no insight.
+    let busy = session.attempts.len() > 1 || !session.attempt().resolutions.is_empty();
+    if busy { Vec::new() } else { all }
+}
+
+fn spec(checks: &[String]) -> Spec {
+    Spec {
+        name: "m".to_owned(),
+        role: None,
+        project: None,
+        cwd: "/w".to_owned(),
+        agent: Agent {
+            name: "m".to_owned(),
+            driver: Driver::Jsonl,
+            argv: vec!["a".to_owned()],
+            env: Default::default(),
+            pass_env: Vec::new(),
+            input: Input::Closed,
+        },
+        instruction: None,
+        work: Work::Plain,
+        setup: None,
+        checks: checks.to_vec(),
+        keep: Vec::new(),
+        empty_diff: EmptyDiff::Refused,
+        exit0: Exit0::SaysNothing,
+        afterwards: Afterwards::Close,
+        bounds: Bounds {
+            settle_ms: TICK,
+            drain_ms: TICK,
+            stream_settle_ms: TICK,
+            stale_ms: 2 * TICK,
+            stop_grace_ms: TICK,
+            kill_grace_ms: TICK,
+            time_limit_ms: Some(4 * TICK),
+            rework: 1,
+            snapshots: 1,
+            ..Bounds::default()
+        },
+        hooks: Default::default(),
+    }
+}
+
+fn started(launch: LaunchId) -> Command {
+    let child = Identity { pid: 1, start_time: 1, boot_id: String::new() };
+    Command::LaunchStarted { launch, holder: child.clone(), child }
+}
+
+fn asked() -> Asked {
+    Asked {
+        native: "q".to_owned(),
+        kind: RequestKind::Question,
+        waiting: Waiting::Blocking,
+        title: String::new(),
+        questions: Vec::new(),
+    }
+}
+
+fn snapshot(tree: &str) -> Snapshot {
+    Snapshot { commit: CommitId("c".to_owned()), tree: TreeId(tree.to_owned()) }
+}
+
+fn text(session: &Session, now: Moment) -> String {
+    let stored = serde_json::to_string(session).expect("a session has string keys only");
+    format!("{}{stored}", now.mono_ms)
+}
+
+fn uuid() -> uuid::Uuid {
+    uuid::Uuid::from_u128(1)
+}
