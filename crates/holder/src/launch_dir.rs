@@ -116,13 +116,23 @@ impl LaunchDir {
         Ok(Self { fd: rustix::fs::open(path, flags, Mode::empty())? })
     }
 
-    /// Writes a record so that it is seen either whole or not at all.
+    /// Writes a record so that it is seen either whole or not at all, and survives a power loss.
     pub(crate) fn write_record(&self, name: &str, record: &impl Serialize) -> io::Result<()> {
+        self.place_record(name, record)?;
+        self.sync_record(name)
+    }
+
+    /// Writes a record so that whoever looks sees it either whole or not at all; only a power loss could
+    /// take it back until it is synced.
+    pub(crate) fn place_record(&self, name: &str, record: &impl Serialize) -> io::Result<()> {
         let new = new_name(name);
         let mut file = self.open_file(&new, OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC)?;
         file.write_all(&serde_json::to_vec(record)?)?;
-        file.sync_all()?;
-        rustix::fs::renameat(&self.fd, new.as_str(), &self.fd, name)?;
+        Ok(rustix::fs::renameat(&self.fd, new.as_str(), &self.fd, name)?)
+    }
+
+    pub(crate) fn sync_record(&self, name: &str) -> io::Result<()> {
+        self.open_file(name, OFlags::RDONLY)?.sync_all()?;
         Ok(rustix::fs::fsync(&self.fd)?)
     }
 
@@ -134,7 +144,8 @@ impl LaunchDir {
         };
         let mut bytes = Vec::new();
         file.take(MAX_RECORD).read_to_end(&mut bytes)?;
-        Ok(Some(bytes))
+        // A record whose bytes a power loss took is none.
+        Ok(Some(bytes).filter(|bytes| !bytes.is_empty()))
     }
 
     pub(crate) fn create_journal(&self) -> io::Result<File> {

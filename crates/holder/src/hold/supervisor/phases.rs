@@ -68,12 +68,17 @@ impl Supervisor {
             return;
         }
         let Some(record) = self.leader.record(self.ended_by, self.journal.end()) else { return };
-        match self.dir.write_record(EXIT_FILE, &record) {
+        match self.dir.place_record(EXIT_FILE, &record) {
             Err(error) if !is_removed(&error) => self.disk_refused(),
             Ok(()) | Err(_) => {
                 self.retry_at = None;
                 self.leader.recorded = true;
+                self.tell_growth();
                 self.clients.tell_all(Notice::Exited);
+                // Whoever waits is told before the disk is waited for: after a power loss the end is
+                // known by the new boot anyway, without its code at worst.
+                self.clients.flush();
+                self.dir.sync_record(EXIT_FILE).ok();
             }
         }
     }
