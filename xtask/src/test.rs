@@ -200,14 +200,16 @@ impl Suite<'_> {
 
     /// Runs the test runner and counts by its record.
     fn counted(&self, title: &str, nextest: &mut Command) -> Result<Outcome> {
+        // The runner keeps its records below the workspace, wherever cargo builds.
         let record =
-            self.workspace.target.join("nextest").join(self.plan.profile()).join("junit.xml");
+            self.workspace.root.join("target/nextest").join(self.plan.profile()).join("junit.xml");
         if record.exists() {
             fs::remove_file(&record)?;
         }
         let passed = ran(title, nextest)?;
-        // Without a record not even the build succeeded, or no test matched.
-        let tally = if record.exists() { junit::read(&record)? } else { Tally::default() };
+        // Without a record nothing was run: the build failed, or no test matched.
+        let tally =
+            if passed || record.exists() { junit::read(&record)? } else { Tally::default() };
         Ok(Outcome { tally, trouble: (!passed).then(|| format!("failed: {title}")) })
     }
 }

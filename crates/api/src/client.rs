@@ -114,8 +114,10 @@ impl Client {
             head.push_str(&format!("content-length: {}\r\n", body.len()));
         }
         head.push_str("\r\n");
-        stream.write_all(head.as_bytes()).map_err(|why| self.broken(&why))?;
-        stream.write_all(body.unwrap_or_default()).map_err(|why| self.broken(&why))?;
+        // At once: a server that answers before it has read everything must not cut the request in two.
+        let mut request = head.into_bytes();
+        request.extend_from_slice(body.unwrap_or_default());
+        stream.write_all(&request).map_err(|why| self.broken(&why))?;
         Ok(stream)
     }
 

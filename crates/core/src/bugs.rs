@@ -19,10 +19,14 @@ pub enum Bug {
     KillSkipped,
     LinesFoldedTwice,
     ConfirmationSkipped,
+    LostTreeForgotten,
+    GivenUpProcessForgotten,
+    SnapshotConfirmsItself,
+    StoppedStartForgotten,
 }
 
 impl Bug {
-    pub const ALL: [Bug; 12] = [
+    pub const ALL: [Bug; 16] = [
         Bug::SealIgnoresOwedCheck,
         Bug::LateClaimApplied,
         Bug::EvidenceOfAnotherTree,
@@ -35,6 +39,10 @@ impl Bug {
         Bug::KillSkipped,
         Bug::LinesFoldedTwice,
         Bug::ConfirmationSkipped,
+        Bug::LostTreeForgotten,
+        Bug::GivenUpProcessForgotten,
+        Bug::SnapshotConfirmsItself,
+        Bug::StoppedStartForgotten,
     ];
 }
 

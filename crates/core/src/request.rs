@@ -92,6 +92,13 @@ pub enum Fate {
     Void,
 }
 
+impl Asked {
+    /// Says whether the answer is a secret, which is written down nowhere.
+    pub fn is_secret(&self) -> bool {
+        self.questions.iter().any(|question| question.secret)
+    }
+}
+
 impl Request {
     pub fn is_open(&self) -> bool {
         self.fate == Fate::Open

@@ -92,7 +92,11 @@ impl Engine {
         Engine { trace, ..Engine::default() }
     }
 
-    pub(crate) fn open(&mut self, now: Moment, specs: Vec<(SessionId, Spec)>) -> Result<(), Broken> {
+    pub(crate) fn open(
+        &mut self,
+        now: Moment,
+        specs: Vec<(SessionId, Spec)>,
+    ) -> Result<(), Broken> {
         let mut turn = self.board.begin(now);
         for (id, spec) in specs {
             turn.open(id, spec, "operator");
@@ -197,7 +201,10 @@ impl Engine {
             let stored = self.ledger.stream(&name).map_err(|why| why.to_string())?;
             let stored = stored.ok_or("a stream is missing")?;
             if (stored.head.open, &stored.owed) != (folded.open, &folded.owed) {
-                return Err(format!("owed {:?}, but the events say {:?}", stored.owed, folded.owed));
+                return Err(format!(
+                    "owed {:?}, but the events say {:?}",
+                    stored.owed, folded.owed
+                ));
             }
             if stored.card != folded.card {
                 return Err("the card is not what the events say".to_owned());

@@ -175,7 +175,9 @@ impl Sim {
 
     fn tell(&mut self) -> Result<(), Broken> {
         let specs: Vec<_> = (0..self.sessions)
-            .map(|no| (script::session_id(self.seed, no), script::spec(self.seed, no, &self.faults)))
+            .map(|no| {
+                (script::session_id(self.seed, no), script::spec(self.seed, no, &self.faults))
+            })
             .collect();
         for (id, spec) in &specs {
             self.world.add_place(*id, spec.agent.driver);
@@ -276,6 +278,7 @@ impl Sim {
     fn report(&mut self, launch: LaunchId) {
         let Some(holder) = self.world.holders.get_mut(&launch) else { return };
         let Some(testimony) = holder.report.take() else { return };
+        holder.reporting = true;
         self.ask(launch.session, Command::Report { from: Reporter::Launch(launch), testimony });
     }
 
@@ -403,9 +406,7 @@ impl Sim {
         let names = [10, crate::world::session_no(session.id), u64::from(no)];
         match Rng::named(self.seed, &names).percent(2) {
             true => Command::SnapshotFailed { attempt, reason: "index.lock".to_owned() },
-            false => {
-                Command::SnapshotTaken { attempt, snapshot: self.world.look(session.id) }
-            }
+            false => Command::SnapshotTaken { attempt, snapshot: self.world.look(session.id) },
         }
     }
 
@@ -499,7 +500,7 @@ impl Sim {
         let went = self.engine.work(self.now(), &inputs, point)?;
         self.engine.ledger.fail_next(0);
         match went {
-            Went::Well => {}
+            Went::Well => self.let_reporters_go(&inputs),
             Went::Unwritten => self.put_back(taken, true),
             Went::Crashed => {
                 self.put_back(taken, false);
@@ -507,6 +508,17 @@ impl Sim {
             }
         }
         self.take_note()
+    }
+
+    fn let_reporters_go(&mut self, inputs: &[Input]) {
+        for input in inputs {
+            if let Input::Asked { command: Command::Report { from, .. }, .. } = input
+                && let Reporter::Launch(launch) = from
+                && let Some(holder) = self.world.holders.get_mut(launch)
+            {
+                holder.reporting = false;
+            }
+        }
     }
 
     /// What could not be written is tried again: asks by whoever asked, observations by the owner.
@@ -776,8 +788,8 @@ impl Sim {
         }
         for (event, count) in &session.hooks_fired {
             let key = |no| format!("h{no}-{event}");
-            let missing = (1..=*count)
-                .find(|no| !self.world.ran.contains_key(&(session.id, key(*no))));
+            let missing =
+                (1..=*count).find(|no| !self.world.ran.contains_key(&(session.id, key(*no))));
             if let Some(no) = missing {
                 return Err(format!("the hook {event} never ran for occasion {no}"));
             }

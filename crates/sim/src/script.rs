@@ -215,6 +215,9 @@ fn command(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
 
 /// A turn of an agent with a protocol: some honest, some sloppy, some lying.
 fn turn(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
+    if !faults.calm && rng.percent(15) {
+        return fickle(rng);
+    }
     let mut acts = vec![Act::Line(Signal::TurnStarted { turn: None })];
     for _ in 0..rng.below(5) {
         acts.extend(work(rng, faults));
@@ -227,7 +230,9 @@ fn turn(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
         let by_stream = faults.calm || rng.percent(60);
         acts.push(if by_stream { Act::Line(Signal::Said(said)) } else { Act::Report(said) });
     }
-    if rng.percent(88) {
+    let ends = rng.percent(30);
+    // Whether the end is seen before the checks is a race, which a calm agent does not run.
+    if rng.percent(88) && !(faults.calm && ends) {
         let error = TurnEnd::Error("quota".to_owned());
         let end = rng.pick(&[TurnEnd::Ok, TurnEnd::Ok, TurnEnd::Ok, TurnEnd::Ok, error]);
         acts.push(Act::Line(Signal::TurnEnded { turn: None, end }));
@@ -241,13 +246,34 @@ fn turn(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
             Act::Report(claim(ClaimKind::Completed)),
         ]));
     }
-    if rng.percent(30) {
+    if ends {
         acts.extend(ending(rng));
         if !faults.calm && rng.percent(30) {
             // A grandchild goes on after its parent.
             acts.extend(vec![Act::Sleep(rng.pick(&[0, 20, 3_000])), late(rng)]);
         }
     }
+    acts
+}
+
+/// An agent that says one thing, is checked, and then says others.
+fn fickle(rng: &mut Rng) -> Vec<Act> {
+    let first = rng.pick(&[ClaimKind::Completed, ClaimKind::Failed]);
+    let mut acts = vec![
+        Act::Line(Signal::TurnStarted { turn: None }),
+        Act::Edit { good: rng.percent(60) },
+        Act::Line(Signal::Said(claim(first))),
+    ];
+    acts.push(match rng.percent(50) {
+        true => Act::Line(Signal::TurnEnded { turn: None, end: TurnEnd::Ok }),
+        false => Act::Sleep(3_100),
+    });
+    for _ in 0..=rng.below(3) {
+        let said = claim(rng.pick(&ClaimKind::ALL));
+        acts.extend([Act::Sleep(rng.pick(&[150, 450, 900])), Act::Report(said)]);
+    }
+    let end = rng.pick(&[End::Exit(0), End::Exit(1), End::Signal(9)]);
+    acts.extend([Act::Sleep(rng.pick(&[0, 200])), Act::Exit(end)]);
     acts
 }
 

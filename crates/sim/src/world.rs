@@ -49,6 +49,8 @@ pub(crate) struct Holder {
     pub(crate) inputs: BTreeSet<String>,
     pub(crate) temper: Temper,
     pub(crate) report: Option<Testimony>,
+    /// It has reported, and waits until that was recorded.
+    pub(crate) reporting: bool,
     acts: VecDeque<Act>,
     wake_ms: u64,
     closed: bool,
@@ -272,6 +274,7 @@ impl Holder {
             inputs: BTreeSet::new(),
             temper,
             report: None,
+            reporting: false,
             acts: acts.into(),
             wake_ms: now,
             closed: false,
@@ -289,7 +292,7 @@ impl Holder {
             Some(_) => true,
             None => self.exit.is_some(),
         };
-        let free = self.report.is_none() && !self.at_limit && !self.gone;
+        let free = self.report.is_none() && !self.reporting && !self.at_limit && !self.gone;
         self.life == HolderLife::Here && free && something && self.wake_ms <= now
     }
 
@@ -344,7 +347,7 @@ impl Holder {
 
     fn end_by_us(&mut self, signal: i32) {
         self.acts.clear();
-        self.report = None;
+        (self.report, self.reporting) = (None, false);
         self.at_limit = false;
         self.wake_ms = 0;
         self.exit = Some((End::Signal(signal), EndedBy::Provost));

@@ -24,6 +24,7 @@ impl Session {
             return self.after_the_seal().or_else(|| self.escalate(now));
         }
         self.give_up_the_start()
+            .or_else(|| self.give_up_the_process())
             .or_else(|| self.owe_launch())
             .or_else(|| self.run_out_of_time(now))
             .or_else(|| self.believe_exit0())
@@ -86,6 +87,16 @@ impl Session {
         };
         let stopped = AttemptStopped { cause: StopCause::Launch, detail: reason.to_owned() };
         (!self.attempt().is_decided()).then(|| stopped.into())
+    }
+
+    /// A process that can neither be told anything nor be ended will not bring its attempt to an end.
+    fn give_up_the_process(&self) -> Option<Event> {
+        let stop = self.current_launch().filter(|launch| launch.may_live())?.stop?;
+        let stuck = matches!(self.judge_facts().state, State::Idle | State::Rework)
+            && !bug!(GivenUpProcessForgotten);
+        let detail = "its process could not be ended".to_owned();
+        (stop.step == StopStep::GivenUp && stuck)
+            .then(|| AttemptStopped { cause: StopCause::Launch, detail }.into())
     }
 
     fn owe_launch(&self) -> Option<Event> {
@@ -249,7 +260,10 @@ impl Session {
 
     /// Gives the launch that is being stopped and runs. One that is only owed is never started instead.
     fn stopping(&self) -> Option<&Launch> {
-        let runs = |launch: &&Launch| matches!(launch.phase, LaunchPhase::Running { .. });
+        let runs = |launch: &&Launch| {
+            matches!(launch.phase, LaunchPhase::Running { .. })
+                || (bug!(StoppedStartForgotten) && launch.may_live())
+        };
         self.launches.iter().rev().filter(runs).find(|launch| launch.stop.is_some())
     }
 

@@ -85,7 +85,7 @@ pub struct Verifying {
     pub receipts: Vec<Receipt>,
     /// The tree was the same when it was taken again after the checks.
     pub confirmed: bool,
-    /// How many snapshots were taken in this attempt: part of the checks' keys.
+    /// Counts snapshots, and rounds that were given up: part of the keys of both.
     pub taken: u32,
     /// How many times the tree had moved meanwhile.
     pub moved: u32,
@@ -95,7 +95,7 @@ pub struct Verifying {
 impl Verifying {
     /// Forgets what was found: the work goes on, and a verdict on an old tree is none.
     pub(super) fn void(&mut self) {
-        *self = Verifying { taken: self.taken, ..Verifying::default() };
+        *self = Verifying { taken: self.taken + 1, ..Verifying::default() };
     }
 }
 

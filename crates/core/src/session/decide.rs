@@ -34,7 +34,7 @@ fn nobody_left_to_tell(launch: &Launch) -> Decision {
         .gone
         .is_none()
         .then(|| TreeGone { launch: id, leftovers: 0, verified: false }.into());
-    match followed {
+    match followed && !bug!(LostTreeForgotten) {
         true => Ok(closed.into_iter().chain(gone).collect()),
         false => Err(Rejected::Nothing),
     }
@@ -72,10 +72,7 @@ impl Session {
                 let owed = self.hooks.iter().any(|hook| hook.key == *key);
                 if_new(owed, HookFinished { key: *key, end: end.clone() })
             }
-            Command::MessageLost { key, reason } => {
-                let queued = self.is_queued(key);
-                if_new(queued, MessageLost { key: key.clone(), reason: reason.clone() })
-            }
+            Command::MessageLost { key, reason } => self.lose_message(key, reason),
             Command::Silence { launch, heard_ms } => self.silence(*launch, *heard_ms, now),
             Command::Tick => Ok(vec![]),
             Command::Report { from, testimony } => self.report(*from, testimony, None),
@@ -123,12 +120,10 @@ impl Session {
             Command::ProcessEnded { launch, end, by } => {
                 if_new(self.known(launch)?.may_live(), ProcessEnded { launch, end, by })
             }
-            Command::ProcessUnobserved { launch, why } => {
-                match self.known(launch)? {
-                    known if known.may_live() => one(ProcessUnobserved { launch, why }),
-                    known => nobody_left_to_tell(known),
-                }
-            }
+            Command::ProcessUnobserved { launch, why } => match self.known(launch)? {
+                known if known.may_live() => one(ProcessUnobserved { launch, why }),
+                known => nobody_left_to_tell(known),
+            },
             Command::ProcessUnknown { launch, why } => {
                 let seen = self.sight(launch)? == Some(Sight::Seen);
                 if_new(seen, ProcessUnknown { launch, why })
@@ -149,13 +144,16 @@ impl Session {
     /// Takes a snapshot or a receipt, if it is about the evidence that is wanted now.
     #[expect(clippy::wildcard_enum_match_arm, reason = "decide() is the exhaustive match")]
     fn decide_evidence(&self, command: &Command) -> Decision {
-        let current = |attempt| attempt == self.attempt().no && self.wants_verdict();
+        // What was found is about a tree, so it counts though a question was opened meanwhile: asked for
+        // under its key, it would not be told again.
+        let open = !self.attempt().is_sealed() && !self.attempt().is_decided();
+        let current = |attempt| attempt == self.attempt().no && open;
         match command.clone() {
             Command::SnapshotTaken { attempt, snapshot } => {
-                if_new(current(attempt) && self.owes_snapshot(), SnapshotTaken { snapshot })
+                if_new(current(attempt) && self.lacks_snapshot(), SnapshotTaken { snapshot })
             }
             Command::SnapshotFailed { attempt, reason } => {
-                if_new(current(attempt) && self.owes_snapshot(), SnapshotFailed { reason })
+                if_new(current(attempt) && self.lacks_snapshot(), SnapshotFailed { reason })
             }
             Command::CheckFinished { attempt, receipt } => {
                 let verifying = &self.attempt().verifying;
@@ -300,20 +298,38 @@ impl Session {
             return Err(Rejected::RequestRevision { id, now: request.revision, given: revision });
         }
         let key = format!("answer-{}-{revision}", id.no);
+        // A secret goes to the agent by another way than the record.
+        let text = if request.asked.is_secret() { String::new() } else { text.to_owned() };
         let mut events = vec![
             RequestSettled { request: id, fate: Fate::Answered, cursor: None }.into(),
-            MessageQueued {
-                key,
-                kind: MessageKind::Answer,
-                text: text.to_owned(),
-                request: Some(id),
-            }
-            .into(),
+            MessageQueued { key, kind: MessageKind::Answer, text, request: Some(id) }.into(),
         ];
         if self.has_ended() {
             events.push(LaunchOwed { launch: self.next_launch(), why: LaunchWhy::Answer }.into());
         }
         Ok(events)
+    }
+
+    fn lose_message(&self, key: &str, reason: &str) -> Decision {
+        if !self.is_queued(key) {
+            return Err(Rejected::Nothing);
+        }
+        let lost = MessageLost { key: key.to_owned(), reason: reason.to_owned() };
+        Ok(std::iter::once(lost.into()).chain(self.ask_again(key).map(Event::from)).collect())
+    }
+
+    /// A secret answer that never arrived is kept nowhere, so its question is open again.
+    fn ask_again(&self, key: &str) -> Option<RequestOpened> {
+        let message = self.messages.iter().find(|message| message.key == key)?;
+        let request = self.requests.iter().find(|request| Some(request.id) == message.request)?;
+        let launch = self.current_launch().filter(|_| !self.attempt().is_sealed())?;
+        request.asked.is_secret().then(|| RequestOpened {
+            request: request.id,
+            launch: launch.id,
+            asked: request.asked.clone(),
+            revision: request.revision + 1,
+            cursor: launch.cursor,
+        })
     }
 
     fn send(&self, key: &str, text: &str, mode: SendMode) -> Decision {

@@ -126,9 +126,13 @@ impl Session {
         }
     }
 
-    /// Says whether a snapshot is what the verdict waits for. One told twice must not confirm itself.
-    pub(super) fn owes_snapshot(&self) -> bool {
-        matches!(self.proof(), Some(Effect::TakeSnapshot { .. }))
+    /// Says whether a snapshot is what the verdict lacks. One told twice must not confirm itself.
+    pub(super) fn lacks_snapshot(&self) -> bool {
+        let verifying = &self.attempt().verifying;
+        let checked = verifying.snapshot.is_none()
+            || self.verdict() != Verdict::Open
+            || bug!(SnapshotConfirmsItself);
+        !self.spec.checks.is_empty() && !verifying.confirmed && checked
     }
 
     /// Says whether nothing of the launch can change the work behind our back: it is gone, or idle.

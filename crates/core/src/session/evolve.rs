@@ -188,10 +188,13 @@ impl Session {
                 self.void_verdict(e.launch);
             }
             Event::TurnEnded(e) => self.end_turn(e, at),
-            Event::StreamHeard(e) => self.on_launch(e.launch, |launch| {
-                launch.stream.heard.mono_ms = e.heard_ms;
-                launch.stream.silent = false;
-            }),
+            Event::StreamHeard(e) => {
+                self.break_silence(e.launch);
+                self.on_launch(e.launch, |launch| {
+                    launch.stream.heard.mono_ms = e.heard_ms;
+                    launch.stream.silent = false;
+                });
+            }
             Event::StreamSilent(e) => {
                 self.on_launch(e.launch, |launch| launch.stream.silent = true)
             }
@@ -491,12 +494,20 @@ impl Session {
     }
 
     fn heard(&mut self, launch: LaunchId, at: Moment, cursor: Cursor) {
+        self.break_silence(launch);
         self.on_launch(launch, |launch| {
             launch.stream.heard = at;
             launch.stream.silent = false;
             launch.stream.retrying = false;
             launch.cursor = launch.cursor.max(cursor);
         });
+    }
+
+    /// Whoever moves again after a silence may change the work again.
+    fn break_silence(&mut self, launch: LaunchId) {
+        if self.launch(launch).is_some_and(|launch| launch.stream.silent) {
+            self.void_verdict(launch);
+        }
     }
 
     fn advance_cursor(&mut self, launch: Option<LaunchId>, cursor: Option<Cursor>, at: Moment) {

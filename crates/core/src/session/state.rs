@@ -70,6 +70,14 @@ pub struct Message {
     pub fate: MessageFate,
 }
 
+impl Session {
+    /// Says whether the text of a message is a secret, which the record does not have.
+    pub fn is_secret(&self, message: &Message) -> bool {
+        let request = self.requests.iter().find(|request| Some(request.id) == message.request);
+        request.is_some_and(|request| request.asked.is_secret())
+    }
+}
+
 /// How far the agent says it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {

@@ -61,7 +61,8 @@ impl Owner {
         let id = self.resolve(named)?;
         let loaded = self.board.session(id).is_none();
         if loaded {
-            self.load(&stream::stream_id(id)).map_err(|why| ApiError::new(Code::Storage, why))?;
+            self.load(&stream::stream_id(id))
+                .map_err(|why| ApiError::new(Code::Storage, why).next("provost ledger verify"))?;
         }
         let session = self.board.session(id).ok_or_else(|| self.missing(named))?;
         let (facts, rule) = card::why(session);

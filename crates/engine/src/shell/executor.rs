@@ -29,11 +29,12 @@ use super::{
     check::{CheckJob, CheckRunner, Slots},
     clock::Clock,
     environment::{DaemonEnvironment, Place},
-    follow::{Follower, Link},
+    follow::{self, Follower, Link},
     handle::{Handle, Teller},
     held::{self, Finished, Holders, chain},
     home::Home,
     hook::HookJob,
+    secrets::Secrets,
     work,
 };
 
@@ -54,6 +55,7 @@ pub struct World {
     pub program: PathBuf,
     /// What tokens are derived from.
     pub key: [u8; 32],
+    pub secrets: Secrets,
 }
 
 impl World {
@@ -237,7 +239,7 @@ impl Context {
         if held::looked(&dir).await.map_err(|why| chain(&why))? == Looked::Absent {
             room_on_disk(self.world.home.root())?;
             let spec = self.launch_spec(session, launch);
-            self.world.holders.start(&dir, spec).await.map_err(|why| chain(&why))?;
+            self.world.holders.start_at(&dir, spec).await.map_err(|why| chain(&why))?;
         }
         loop {
             let found = held::looked(&dir).await.map_err(|why| chain(&why))?;
@@ -344,14 +346,25 @@ impl Context {
     ) -> Option<Command> {
         let message = session.messages.iter().find(|message| message.key == key)?;
         let lost = |reason: String| Some(Command::MessageLost { key: key.to_owned(), reason });
-        let Some(bytes) = said(session, message) else {
+        let dir = self.world.home.launch(launch);
+        let secret = session.is_secret(message);
+        let kept = self.world.secrets.get(session.id, key);
+        let text = match (secret, &kept) {
+            (false, _) => message.text.as_str(),
+            (true, Some(text)) => text,
+            (true, None) if follow::was_written(&dir, key).await => return None,
+            (true, None) => return lost("the daemon that had the secret ended first".to_owned()),
+        };
+        let Some(bytes) = said(session, message, text) else {
             return lost(format!("{} cannot be told this", session.spec.agent.name));
         };
-        let dir = self.world.home.launch(launch);
-        let op = Op::Write { key: key.to_owned(), data: Data(bytes), secret: false };
+        let op = Op::Write { key: key.to_owned(), data: Data(bytes), secret };
         while !*cancel.borrow() {
             match held::request(&dir, op.clone()).await {
-                Ok(()) => return None,
+                Ok(()) => {
+                    self.world.secrets.forget(session.id, key);
+                    return None;
+                }
                 Err(client::Error::Fault(fault)) if fault.code != FaultCode::Busy => {
                     return lost(fault.message);
                 }
@@ -375,12 +388,12 @@ fn identity(found: provost_holder::Identity) -> Identity {
     Identity { pid, start_time: found.start_time, boot_id: found.boot_id }
 }
 
-fn said(session: &Session, message: &Message) -> Option<Vec<u8>> {
+fn said(session: &Session, message: &Message, text: &str) -> Option<Vec<u8>> {
     let native = message.request.and_then(|id| session.requests.iter().find(|r| r.id == id));
     provost_drivers::protocol(session.spec.agent.driver).say(&Saying::Message {
         key: &message.key,
         kind: message.kind,
-        text: &message.text,
+        text,
         request: native.map(|request| request.asked.native.as_str()),
     })
 }

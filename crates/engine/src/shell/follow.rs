@@ -1,6 +1,9 @@
 //! Follows a launch: folds each line of its journal once, and tells how its process ended.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use provost_core::{
     ids::LaunchId,
@@ -46,6 +49,19 @@ pub(crate) struct Link {
     pub(crate) teller: Teller,
     pub(crate) handle: Handle,
     pub(crate) clock: Clock,
+}
+
+/// Says whether the holder wrote a message to the agent, as its journal shows.
+pub(crate) async fn was_written(dir: &Path, key: &str) -> bool {
+    let (journal, key) = (dir.join(journal::JOURNAL_FILE), key.to_owned());
+    held::blocking(move || {
+        let Ok(Opened::At(reader)) = Reader::open(&journal, 0) else { return false };
+        let inputs = reader.flatten().filter(|frame| frame.channel == Channel::Stdin);
+        inputs
+            .filter_map(|frame| Envelope::split(&frame.payload).map(|(envelope, _)| envelope.key))
+            .any(|written| written == key)
+    })
+    .await
 }
 
 /// Whether there is anything left to follow.

@@ -95,6 +95,15 @@ impl Holders {
         }
     }
 
+    /// Starts a launch that is not there. A holder that died on its way left its directory, which tells
+    /// more than the error does.
+    pub(crate) async fn start_at(&self, dir: &Path, spec: HoldSpec) -> Result<(), Error> {
+        match self.start(dir, spec).await {
+            Err(why) if looked(dir).await? == Looked::Absent => Err(why),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
     /// Runs a command to its end, whatever was done of that before. `cancel` ends it.
     pub async fn run(
         &self,
@@ -103,7 +112,7 @@ impl Holders {
         cancel: &mut tokio::sync::watch::Receiver<bool>,
     ) -> Result<Finished, Error> {
         if let Looked::Absent = looked(dir).await? {
-            self.start(dir, spec()).await?;
+            self.start_at(dir, spec()).await?;
         }
         loop {
             match looked(dir).await? {

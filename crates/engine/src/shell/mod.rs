@@ -17,6 +17,7 @@ mod home;
 mod hook;
 mod listing;
 mod owner;
+mod secrets;
 mod work;
 
 pub use clock::Clock;
@@ -27,3 +28,4 @@ pub use held::Holders;
 pub use home::Home;
 pub use listing::Listing;
 pub use owner::{Opened, Owner, StartError};
+pub use secrets::Secrets;

@@ -13,7 +13,7 @@ use std::{
 use provost_api::{ApiError, Code, EventRow};
 use provost_core::{
     ids::{LaunchId, SessionId},
-    session::{Command, Effect, Rejected, Reporter, Session, standing_of},
+    session::{Command, Effect, Message, Rejected, Reporter, Session, standing_of},
     time::Moment,
 };
 use provost_ledger::{Committed, Ledger, ReadLedger, SqliteLedger, StreamId};
@@ -26,6 +26,7 @@ use super::{
     executor::{Dispatch, Executor, World},
     failpoint,
     handle::{Answer, Ask, Asked, Handle, Input, Published, Teller, Told, event_row, is_query},
+    secrets::Secrets,
 };
 use crate::{
     board::{Board, Changes, Turn},
@@ -68,6 +69,7 @@ pub struct Owner {
     /// Observations that could not be written yet: they are never dropped.
     backlog: Vec<Told>,
     pub(super) unreadable: BTreeMap<String, String>,
+    secrets: Secrets,
     catching_up: CatchingUp,
 }
 
@@ -113,6 +115,7 @@ impl Owner {
         let heard = Arc::default();
         let teller = Teller { inputs: sender.clone(), heard: Arc::clone(&heard) };
         let handle = Handle { inputs: sender, events: events.clone() };
+        let secrets = world.secrets.clone();
         let executor = Executor::new(world, teller, handle.clone(), clock);
         let executor = Box::pin(executor.run(dispatched));
         let mut owner = Owner {
@@ -125,6 +128,7 @@ impl Owner {
             heard,
             backlog: Vec::new(),
             unreadable: BTreeMap::new(),
+            secrets,
             catching_up: CatchingUp::default(),
         };
         let changes = owner.restore()?;
@@ -323,12 +327,18 @@ impl Owner {
                     None => Err(self.unloaded(id)),
                     Some(Err(Rejected::Nothing)) => self.row_of(turn, id, session),
                     Some(Err(why)) => Err(refused(&why, session)),
-                    Some(Ok((session, _))) => Ok(session_reply(session)),
+                    Some(Ok((session, _))) => {
+                        self.keep_secret(session, command);
+                        Ok(session_reply(session))
+                    }
                 }
             }
             Ask::Report { session, from, testimony } => {
                 let id = match (session, from) {
-                    (_, Reporter::Launch(launch)) => launch.session,
+                    (None, Reporter::Launch(launch)) => launch.session,
+                    (Some(session), Reporter::Launch(launch)) => {
+                        self.own_session(session, launch)?
+                    }
                     (Some(session), Reporter::Operator) => self.resolve(session)?,
                     (None, Reporter::Operator) => {
                         return Err(ApiError::new(Code::BadRequest, "no session was named")
@@ -351,6 +361,29 @@ impl Owner {
             | Ask::Live
             | Ask::Status
             | Ask::Archive { .. } => unreachable!("queries are answered before decisions"),
+        }
+    }
+
+    /// A launch that names a session may name its own only.
+    fn own_session(&self, named: &str, launch: &LaunchId) -> Result<SessionId, ApiError> {
+        match self.resolve(named)? == launch.session {
+            true => Ok(launch.session),
+            false => Err(ApiError::new(
+                Code::Forbidden,
+                format!("an agent may only report about itself; it belongs to launch {launch}"),
+            )
+            .next("provost report completed")),
+        }
+    }
+
+    /// Keeps a secret answer for its delivery: the record does not have it.
+    fn keep_secret(&self, session: &Session, command: &Command) {
+        let Command::Answer { request, text, .. } = command else { return };
+        let answers = |message: &&Message| message.request == Some(*request);
+        if let Some(message) = session.messages.iter().rev().find(answers)
+            && session.is_secret(message)
+        {
+            self.secrets.keep(session.id, &message.key, text);
         }
     }
 

@@ -100,6 +100,10 @@ impl Reader {
             }
         }
         self.buffer.truncate(filled);
+        if filled == 0 {
+            // Hundreds of quiet journals are followed at once: none keeps a buffer while it waits.
+            self.buffer = Vec::new();
+        }
         Ok(())
     }
 }

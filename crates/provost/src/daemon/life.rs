@@ -41,6 +41,8 @@ pub(crate) fn run(home: &Home, detached: bool) -> Result<(), ApiError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .thread_stack_size(512 << 10)
+        .max_blocking_threads(64)
+        .thread_keep_alive(std::time::Duration::from_secs(2))
         .enable_all()
         .build()
         .map_err(|why| failed("start its runtime", &why))?;
@@ -178,6 +180,7 @@ fn world(places: &shell::Home) -> Result<World, ApiError> {
         environment,
         program,
         key,
+        secrets: shell::Secrets::default(),
     })
 }
 

@@ -3,8 +3,8 @@
 use axum::{
     Json, Router,
     body::{Body, Bytes},
-    extract::{DefaultBodyLimit, FromRequest, Path, Query, Request, State},
-    http::{HeaderMap, StatusCode, header},
+    extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Path, Query, Request, State},
+    http::{HeaderMap, StatusCode, header, request::Parts},
     response::{IntoResponse, Response},
     routing::{get, post},
 };
@@ -73,6 +73,23 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Given<T> {
     }
 }
 
+/// The parameters of a request, told like every other error if they cannot be read.
+struct Wanted<T>(T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Wanted<T> {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        match Query::<T>::from_request_parts(parts, state).await {
+            Ok(Query(wanted)) => Ok(Wanted(wanted)),
+            Err(why) => {
+                let message = format!("the parameters cannot be read: {}", why.body_text());
+                Err(bad(message).next("provost help").into())
+            }
+        }
+    }
+}
+
 pub(crate) fn router(daemon: Daemon) -> Router {
     Router::new()
         .route("/v1/daemon", get(info))
@@ -133,7 +150,7 @@ struct ListQuery {
     all: Option<u8>,
 }
 
-async fn list(State(daemon): State<Daemon>, Query(query): Query<ListQuery>) -> Answer {
+async fn list(State(daemon): State<Daemon>, Wanted(query): Wanted<ListQuery>) -> Answer {
     let listing = Listing {
         role: query.role,
         state: query.state,
@@ -304,7 +321,7 @@ struct EventQuery {
 async fn events(
     State(daemon): State<Daemon>,
     headers: HeaderMap,
-    Query(query): Query<EventQuery>,
+    Wanted(query): Wanted<EventQuery>,
 ) -> Answer {
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse().ok());
     let session = match query.session {

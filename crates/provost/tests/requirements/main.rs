@@ -1,15 +1,23 @@
-//! The requirements as tests of the real binary. A test's name begins with the requirement that it proves.
+//! The requirements as tests of the real binary. A test's name begins with the requirement that it proves,
+//! if that has an id.
 
 mod damage;
 mod endings;
+mod hooks;
 mod kit;
 mod layers;
 mod limits;
+mod listing;
 mod liveness;
 mod options;
+mod peers;
 mod reads;
 mod reports;
 mod safety;
+mod shapes;
 mod states;
+mod streams;
+mod talk;
+mod verification;
 mod waits;
 mod writers;

@@ -20,7 +20,7 @@ use provost_sim::laws::Watch;
 use stateright::{Checker, Model, Property};
 
 /// How many actions deep every order is tried.
-const DEPTH: usize = 7;
+const DEPTH: usize = 5;
 
 /// Time goes on by this much, which is also the length of most windows.
 const TICK: u64 = 1;
@@ -84,7 +84,8 @@ impl Model for OneSession {
 
     fn init_states(&self) -> Vec<Node> {
         let checks = [vec![], vec!["check".to_owned()]];
-        checks.into_iter().flat_map(|checks| [begin(&checks), begin_resumed(&checks)]).collect()
+        let begun = checks.into_iter().flat_map(|checks| [begin(&checks), begin_resumed(&checks)]);
+        begun.chain([begin_checked()]).collect()
     }
 
     fn actions(&self, node: &Node, actions: &mut Vec<Step>) {
@@ -113,7 +114,9 @@ impl Model for OneSession {
             Property::always("a due deadline makes progress", |_, node: &Node| {
                 !node.found.deadline_stuck
             }),
-            Property::always("older launches are fenced", |_, node: &Node| !node.found.fence_broken),
+            Property::always("older launches are fenced", |_, node: &Node| {
+                !node.found.fence_broken
+            }),
             Property::always("cancelled stays", |_, node: &Node| !node.found.cancel_overwritten),
             reaches!("succeeded", Succeeded),
             reaches!("completed", Completed),
@@ -211,8 +214,7 @@ fn begin(checks: &[String]) -> Node {
     let opened = SessionOpened { spec: Box::new(spec(checks)) };
     let session = Session::open(SessionId(uuid()), now, &opened);
     let watch = Watch::of(&session);
-    let mut node =
-        Node { session, now, watch, found: Found::default(), text: String::new() };
+    let mut node = Node { session, now, watch, found: Found::default(), text: String::new() };
     node.tell(&Command::WorkPrepared { cwd: "/w".to_owned(), base: Some(snapshot("t0")) });
     node.tell(&started(node.session.launches[0].id));
     node.text = text(&node.session, node.now);
@@ -229,6 +231,22 @@ fn begin_resumed(checks: &[String]) -> Node {
     let request = RequestId { session: node.session.id, no: 1 };
     node.tell(&Command::Answer { request, revision: 1, text: "yes".to_owned() });
     node.tell(&started(node.session.launches[1].id));
+    node.text = text(&node.session, node.now);
+    node
+}
+
+/// A session whose work was claimed and checked, and whose tree is to be looked at again.
+fn begin_checked() -> Node {
+    let mut node = begin(&["check".to_owned()]);
+    let launch = node.session.launches[0].id;
+    let at = |offset| Cursor { offset, skip: 0 };
+    let said = Testimony::Claim { kind: ClaimKind::Completed, text: None };
+    node.tell(&Command::Observed { launch, signal: Signal::Said(said), cursor: at(1) });
+    let over = Signal::TurnEnded { turn: None, end: TurnEnd::Ok };
+    node.tell(&Command::Observed { launch, signal: over, cursor: at(2) });
+    let [look, _, pass, _] = proof(&node.session).try_into().expect("there are four");
+    node.tell(&look);
+    node.tell(&pass);
     node.text = text(&node.session, node.now);
     node
 }

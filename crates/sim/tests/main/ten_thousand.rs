@@ -60,7 +60,10 @@ fn a_crash_anywhere_changes_no_ending() {
 fn the_same_seed_tells_the_same_story() {
     for seed in 0..50 {
         let (once, twice) = (simulate(seed, Faults::ALL), simulate(seed, Faults::ALL));
-        assert_eq!((once.events, once.steps, once.crashes), (twice.events, twice.steps, twice.crashes));
+        assert_eq!(
+            (once.events, once.steps, once.crashes),
+            (twice.events, twice.steps, twice.crashes)
+        );
         assert_eq!(once.outcomes, twice.outcomes);
     }
 }

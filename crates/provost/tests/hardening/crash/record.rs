@@ -9,8 +9,9 @@ use crate::kit::records;
 
 /// Fields that name moments, processes and places: different in any two runs, disturbed or not. A commit
 /// carries its date; `warm` says whether a checkout was there before, as it is when a check that was about to
-/// start is started by the next daemon.
-const VARYING: [&str; 12] = [
+/// start is started by the next daemon. How many of a tree were left when its leader was gone is a race where
+/// all are killed together.
+const VARYING: [&str; 13] = [
     "at",
     "base",
     "boot_id",

@@ -90,13 +90,16 @@ impl Stage {
         crate::kit::text(&spawned.ok().json()["id"])
     }
 
-    /// Waits until the outcome is sealed and every hook has run to its end.
+    /// Waits until the outcome is sealed, the process's end was seen, and every hook has run to its end.
     #[track_caller]
     pub(super) fn settled(&self, id: &str, hooks: usize) -> Value {
         let row = sealed(&self.home, id);
-        eventually("every hook has ended", || {
+        eventually("everything has ended", || {
+            // Whatever asks starts a daemon if the last one died; an export asks none.
+            self.home.provost(&["status", id]);
             let ended = self.events("hook.finished").len();
-            if ended >= hooks { Ok(()) } else { Err((ended, row.to_string())) }
+            let gone = self.events("tree.gone").len() + self.events("process.unobserved").len();
+            if ended >= hooks && gone > 0 { Ok(()) } else { Err((ended, gone, row.to_string())) }
         });
         row
     }

@@ -18,12 +18,24 @@ pub(super) fn connect(home: &Home) -> UnixStream {
     stream
 }
 
-/// Sends these bytes and gives all that comes back until the daemon closes.
-pub(super) fn exchange(home: &Home, bytes: &[u8]) -> String {
+/// Sends something that is no request, and gives all that comes back until the daemon closes.
+pub(super) fn throw(home: &Home, bytes: &[u8]) -> String {
     let mut stream = connect(home);
     // The daemon may answer and close before it has read everything.
     drop(stream.write_all(bytes));
     drop(stream.shutdown(std::net::Shutdown::Write));
+    all(stream)
+}
+
+/// Sends a request that asks for the connection's end, and gives all that comes back.
+pub(super) fn exchange(home: &Home, bytes: &[u8]) -> String {
+    let mut stream = connect(home);
+    // The daemon may answer and close before it has read everything.
+    drop(stream.write_all(bytes));
+    all(stream)
+}
+
+fn all(mut stream: UnixStream) -> String {
     let mut answer = Vec::new();
     drop(stream.read_to_end(&mut answer));
     String::from_utf8_lossy(&answer).into_owned()

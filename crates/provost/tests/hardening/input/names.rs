@@ -5,13 +5,16 @@ use provost_testkit::Home;
 use crate::kit::{configure, quick_home, refused, sealed, spawn, text};
 
 /// A name with escapes, a bell, an override of the direction and a newline.
-const NASTY: &str = "\u{1b}[31mred\u{1b}]0;title\u{7}\u{202e}gnp.exe\u{2066}\u{9b}31m\nsecond\rline";
+const NASTY: &str =
+    "\u{1b}[31mred\u{1b}]0;title\u{7}\u{202e}gnp.exe\u{2066}\u{9b}31m\nsecond\rline";
 
 #[test]
 fn an_unknown_id_is_not_found_whatever_is_asked() {
     let home = quick_home();
     let known = spawn(&home, &["--", "true"]);
-    for id in ["deadbeef", "01a1e12a-47e6-7199-8186-000000000000", "no such name", "..", "%2e%2e/x", "é"] {
+    for id in
+        ["deadbeef", "01a1e12a-47e6-7199-8186-000000000000", "no such name", "..", "%2e%2e/x", "é"]
+    {
         for args in [
             &["status", id][..],
             &["status", id, "--why"],
@@ -27,7 +30,10 @@ fn an_unknown_id_is_not_found_whatever_is_asked() {
         ] {
             let output = home.provost(&[args, &["--json"]].concat());
             refused(&output, 3, "not_found", &[id]);
-            assert!(!output.json()["error"]["next"].as_array().expect("a list").is_empty(), "{args:?}");
+            assert!(
+                !output.json()["error"]["next"].as_array().expect("a list").is_empty(),
+                "{args:?}"
+            );
         }
     }
     assert_eq!(sealed(&home, &known)["state"], "ended_unclaimed");
@@ -56,8 +62,10 @@ fn an_id_that_fits_several_sessions_names_them() {
 #[test]
 fn nothing_that_an_agent_or_a_person_named_reaches_the_terminal_raw() {
     let home = quick_home();
-    let id = spawn(&home, &["--name", NASTY, "--role", NASTY, "--", "sh", "-c", "sleep 30"]);
-    home.wait_state(&id, |row| row["process"] == "alive" && row["launches"][0]["phase"] == "running");
+    let id = spawn(&home, &["--", "sh", "-c", "sleep 30", NASTY]);
+    home.wait_state(&id, |row| {
+        row["process"] == "alive" && row["launches"][0]["phase"] == "running"
+    });
     home.provost(&["report", "working", "--session", &id, "--message", NASTY]).ok();
     home.provost(&["report", "fact", "--session", &id, "--artifact", NASTY]).ok();
     home.provost(&["cancel", &id, "--because", NASTY]).ok();
@@ -73,6 +81,7 @@ fn nothing_that_an_agent_or_a_person_named_reaches_the_terminal_raw() {
         &["events", &id],
         &["logs", &id],
         &["stop", NASTY],
+        &["spawn", "--name", NASTY, "--", "true"],
         &["status", "\u{1b}[31mno\u{202e}"],
         &["ledger", "verify"],
     ] {
@@ -83,15 +92,19 @@ fn nothing_that_an_agent_or_a_person_named_reaches_the_terminal_raw() {
         }
     }
     let row = home.provost(&["status", &id, "--json"]).ok().json();
-    assert_eq!(row["name"], NASTY, "programs get it as it is");
+    assert_eq!(row["argv"][3], NASTY, "programs get it as it is");
 }
 
 #[test]
-fn a_name_cannot_make_a_line_of_the_list() {
+fn a_name_that_cannot_be_seen_whole_is_refused() {
     let home = quick_home();
-    spawn(&home, &["--name", "one\ntwo\nthree", "--", "true"]);
-    let list = home.provost(&["ls"]);
-    assert!(!list.ok().stdout.lines().any(|line| line.trim_start().starts_with("two")), "{list:#?}");
+    for name in [NASTY, "one\ntwo", "\u{1b}[31m", "a\u{202e}b"] {
+        for flag in ["--name", "--role"] {
+            let spawned = home.provost(&["spawn", flag, name, "--json", "--", "true"]);
+            refused(&spawned, 2, "bad_request", &[flag, "cannot be seen"]);
+        }
+    }
+    assert_nothing_was_started(&home);
 }
 
 #[test]

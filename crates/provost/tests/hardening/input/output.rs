@@ -47,10 +47,14 @@ exit = 0
     ));
     let id = spawn(&home, &["--agent", "scripted", "print"]);
     let row = sealed(&home, &id);
-    assert_eq!((&row["state"], &row["claim_text"]), (&"completed".into(), &"after the line".into()));
+    assert_eq!(
+        (&row["state"], &row["claim_text"]),
+        (&"completed".into(), &"after the line".into())
+    );
     assert!(row["flags"].as_array().expect("a list").contains(&"oversized_output".into()), "{row}");
     let mut logs = home.command(&["logs", &id]);
-    let mut logs = logs.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("logs can be run");
+    let mut logs =
+        logs.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("logs can be run");
     let printed = std::io::copy(&mut logs.stdout.take().expect("a pipe"), &mut std::io::sink());
     assert!(logs.wait().expect("logs ends").success());
     assert!(printed.expect("logs can be read") >= LONG_LINE, "nothing of it is lost");
@@ -113,7 +117,7 @@ emit = { type = "turn_ended", turn = "t1", status = "ok" }
 exit = 0
 "#,
     );
-    let id = spawn(&home, &["--name", "\u{1b}[2J\u{1b}]0;owned\u{7}named", "--agent", "scripted", "go"]);
+    let id = spawn(&home, &["--agent", "scripted", "go \u{1b}[2J\u{1b}]0;owned\u{7}there"]);
     sealed(&home, &id);
     let tmux = Tmux::start(&home);
     for command in ["ls", &format!("status {id}"), &format!("logs {id}"), &format!("events {id}")] {
@@ -152,7 +156,11 @@ impl<'a> Tmux<'a> {
     fn run(&self, args: &[&str]) -> String {
         let provost = self.0.command::<&str>(&[]);
         let mut tmux = Command::new("tmux");
-        tmux.arg("-f/dev/null").args(args).env_clear().env("TERM", "xterm-256color").env("SHELL", "/bin/sh");
+        tmux.arg("-f/dev/null")
+            .args(args)
+            .env_clear()
+            .env("TERM", "xterm-256color")
+            .env("SHELL", "/bin/sh");
         tmux.envs(provost.get_envs().filter_map(|(name, value)| Some((name, value?))));
         let output = tmux.current_dir(self.0.root()).output().expect("tmux can be run");
         assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));

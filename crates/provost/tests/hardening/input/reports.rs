@@ -9,7 +9,8 @@ fn report_without_daemon(home: &Home, steps: &str) -> String {
     let scenario = home.scenario("agent", steps);
     let root = format!("root={}", home.root().display());
     let program = scripted_agent_bin().display().to_string();
-    let args = ["spawn", "--json", "--", &program, &scenario.display().to_string(), "--vars", &root];
+    let args =
+        ["spawn", "--json", "--", &program, &scenario.display().to_string(), "--vars", &root];
     let id = text(&home.provost(&args).ok().json()["id"]);
     appears(&home.root().join("ready"));
     home.wait_state(&id, |row| row["launches"][0]["phase"] == "running");
@@ -43,7 +44,10 @@ exit = 0
     assert!(reply.contains("\"ok\":true") && reply.contains("dropped"), "{reply}");
     assert!(home.daemon().status().is_none(), "a report from a launch starts no daemon");
     let row = sealed(&home, &id);
-    assert_eq!((&row["state"], &row["claim_text"]), (&"completed".into(), &"nobody listened".into()));
+    assert_eq!(
+        (&row["state"], &row["claim_text"]),
+        (&"completed".into(), &"nobody listened".into())
+    );
     assert_eq!(claims(&home), 1);
     home.daemon().kill();
     sealed(&home, &id);
@@ -90,7 +94,10 @@ fn what_lies_in_the_drop_box_and_is_no_report_is_left_alone() {
     let launch = format!("{id}.l1");
     for (name, content) in [
         ("junk.json", "not json".to_owned()),
-        ("forged.json", format!("{{\"launch\":\"{launch}\",\"token\":\"forged\",\"claim\":\"completed\"}}")),
+        (
+            "forged.json",
+            format!("{{\"launch\":\"{launch}\",\"token\":\"forged\",\"claim\":\"completed\"}}"),
+        ),
         ("other.json", "{\"launch\":\"x\",\"token\":\"y\",\"claim\":\"completed\"}".to_owned()),
         ("huge.json", "x".repeat(2 << 20)),
     ] {

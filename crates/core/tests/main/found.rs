@@ -1,0 +1,195 @@
+//! What the laws, the model check and the simulator found, each as the shortest story that shows it.
+
+use provost_core::{
+    lifecycle::{ClaimKind, State},
+    request::{Asked, Fate, RequestKind, Waiting},
+    session::{
+        Afterwards, Command, Cursor, Driver, Effect, End, EndedBy, LaunchPhase, MessageFate,
+        Rejected, SendMode, Signal, StopStep, TurnEnd,
+    },
+    verdict::CheckEnd,
+};
+
+use crate::kit::{Bench, checked, receipt, snapshot, spec};
+
+#[test]
+fn a_snapshot_told_twice_does_not_confirm_itself() {
+    let mut bench = Bench::running(checked());
+    bench.claim(ClaimKind::Completed).end(End::Exit(0));
+    let taken = Command::SnapshotTaken { attempt: 1, snapshot: snapshot("new") };
+    bench.tell(taken.clone());
+    assert_eq!(bench.try_tell(taken), Err(Rejected::Nothing));
+    let receipt = receipt("new", "check", CheckEnd::Exit(0));
+    bench.tell(Command::CheckFinished { attempt: 1, receipt }).pass(60_000);
+    assert_eq!(bench.state(), State::Verifying, "the tree is to be looked at again");
+}
+
+#[test]
+fn a_launch_stopped_before_it_began_is_called_off_and_not_given_up() {
+    let mut bench = Bench::new(spec());
+    bench.tell(Command::WorkPrepared { cwd: "/work".to_owned(), base: None });
+    bench.tell(Command::Cancel { because: "no".to_owned() }).pass(1_000_000);
+    let owed = bench.session.effects();
+    let launch = bench.launch();
+    assert!(owed.contains(&Effect::StopLaunch(launch, StopStep::Interrupt)), "{owed:?}");
+    bench.start();
+    bench.pass(10_000);
+    assert_eq!(bench.session.launches[0].stop.unwrap().step, StopStep::Kill, "it is ended");
+}
+
+#[test]
+fn an_older_launch_asks_nobody() {
+    let mut bench = resumed();
+    let old = bench.session.launches[0].id;
+    let cursor = Cursor { offset: 500, skip: 0 };
+    let state = bench.state();
+    let late = Signal::Asked(Asked { native: "late".to_owned(), ..question() });
+    bench.tell(Command::Observed { launch: old, signal: late, cursor });
+    assert_eq!(bench.state(), state);
+    assert_eq!(bench.session.requests.last().unwrap().fate, Fate::Void);
+}
+
+#[test]
+fn an_instruction_for_a_process_that_is_being_ended_gets_the_next_launch() {
+    let mut bench = Bench::running(spec());
+    bench.claim(ClaimKind::Completed);
+    bench.signal(Signal::TurnEnded { turn: None, end: TurnEnd::Ok }).pass(50);
+    assert!(bench.sealed() && bench.session.launches[0].stop.is_some());
+    bench.tell(send("go on"));
+    assert_eq!(bench.session.launches.len(), 1, "nothing is started beside a living process");
+    bench.end_by(End::Signal(15), EndedBy::Provost);
+    assert_eq!(bench.session.launches.len(), 2);
+    assert_eq!(bench.session.current_launch().unwrap().phase, LaunchPhase::Owed);
+    assert_eq!(bench.state(), State::Working);
+}
+
+#[test]
+fn nothing_is_started_beside_a_process_that_could_not_be_ended() {
+    let mut bench = Bench::running(spec());
+    bench.tell(Command::Cancel { because: "no".to_owned() }).pass(10_000).pass(10_000).pass(10_000);
+    bench.pass(50);
+    assert!(bench.sealed());
+    bench.tell(send("again")).pass(60_000);
+    assert_eq!(bench.session.launches.len(), 1);
+    assert_eq!(bench.state(), State::Failed);
+}
+
+#[test]
+fn what_is_sent_to_an_agent_that_ended_in_need_of_input_resumes_it_once() {
+    let mut bench = Bench::running(spec());
+    bench.signal(Signal::InputSeen { key: "instruction-1".to_owned() });
+    bench.claim(ClaimKind::NeedsInput).end(End::Exit(0)).settle();
+    assert_eq!(bench.state(), State::NeedsInput);
+    bench.tell(send("use tabs")).tell(Command::Send {
+        key: "send-2".to_owned(),
+        text: "and spaces".to_owned(),
+        mode: SendMode::Continue,
+    });
+    assert_eq!(bench.session.launches.len(), 2);
+}
+
+#[test]
+fn a_message_with_a_known_key_is_not_queued_again() {
+    let mut bench = Bench::running(spec());
+    bench.tell(send("once"));
+    assert_eq!(bench.try_tell(send("once")), Err(Rejected::Nothing));
+    let queued = bench.session.messages.iter().filter(|m| m.fate == MessageFate::Queued).count();
+    assert_eq!(queued, 2, "the instruction and one message");
+}
+
+#[test]
+fn an_instruction_after_the_place_of_work_was_removed_fails_and_does_not_hang() {
+    let mut bench = Bench::running(spec());
+    assert_eq!(bench.try_tell(Command::WorkRemoved), Err(Rejected::Nothing), "it is in use");
+    bench.claim(ClaimKind::Completed).end(End::Exit(0)).settle().tell(Command::WorkRemoved);
+    bench.tell(send("more")).settle();
+    assert_eq!(bench.state(), State::Failed);
+}
+
+#[test]
+fn a_holder_that_dies_after_it_told_the_end_leaves_no_check_waiting() {
+    let mut bench = Bench::running(checked());
+    let launch = bench.launch();
+    bench.claim(ClaimKind::Completed);
+    bench.tell(Command::ProcessEnded { launch, end: End::Exit(0), by: EndedBy::Itself });
+    bench.tell(Command::ProcessUnobserved { launch, why: "its holder was killed".to_owned() });
+    bench.verify("new", CheckEnd::Exit(0)).settle();
+    assert_eq!(bench.state(), State::Succeeded);
+    assert!(!bench.session.launches[0].is_followed());
+}
+
+#[test]
+fn a_snapshot_that_a_new_turn_made_worthless_is_asked_for_under_another_key() {
+    let mut bench = Bench::running(checked());
+    let over = Signal::TurnEnded { turn: None, end: TurnEnd::Ok };
+    bench.claim(ClaimKind::Completed).signal(over.clone());
+    let before = bench.session.effects();
+    bench.signal(Signal::TurnStarted { turn: None }).signal(over);
+    let snapshots = |owed: &[Effect]| {
+        owed.iter().find(|e| matches!(e, Effect::TakeSnapshot { .. })).map(Effect::key)
+    };
+    assert_ne!(snapshots(&before), snapshots(&bench.session.effects()));
+}
+
+#[test]
+fn evidence_counts_though_a_question_was_opened_meanwhile() {
+    let mut bench = Bench::running(checked());
+    bench.claim(ClaimKind::Completed);
+    bench.signal(Signal::TurnEnded { turn: None, end: TurnEnd::Ok });
+    bench.tell(Command::SnapshotTaken { attempt: 1, snapshot: snapshot("new") });
+    bench.signal(Signal::Asked(question()));
+    let receipt = receipt("new", "check", CheckEnd::Exit(0));
+    bench.tell(Command::CheckFinished { attempt: 1, receipt });
+    bench.signal(Signal::Withdrawn { native: "q".to_owned() });
+    bench.tell(Command::SnapshotTaken { attempt: 1, snapshot: snapshot("new") });
+    assert_eq!(bench.state(), State::Succeeded);
+}
+
+#[test]
+fn a_command_that_moves_again_after_a_silence_is_checked_again() {
+    let mut spec = checked();
+    spec.agent.driver = Driver::Command;
+    spec.afterwards = Afterwards::Park;
+    let mut bench = Bench::running(spec);
+    let launch = bench.launch();
+    bench.claim(ClaimKind::Completed).pass(300_000);
+    let heard_ms = bench.session.launches[0].stream.heard.mono_ms;
+    bench.tell(Command::Silence { launch, heard_ms }).verify("new", CheckEnd::Exit(0));
+    assert_eq!(bench.state(), State::Succeeded);
+    let heard_ms = bench.now.mono_ms;
+    bench.tell(Command::Silence { launch, heard_ms }).pass(300_000);
+    bench.tell(Command::Silence { launch, heard_ms });
+    assert_eq!(bench.state(), State::Verifying);
+}
+
+#[test]
+fn an_idle_agent_that_cannot_be_ended_does_not_stay_idle_for_ever() {
+    let mut bench = Bench::running(spec());
+    let over = Signal::TurnEnded { turn: None, end: TurnEnd::Ok };
+    bench.signal(over.clone()).signal(over).pass(10_000).pass(10_000).settle();
+    assert_eq!((bench.state(), bench.sealed()), (State::Failed, true));
+}
+
+/// A session whose first launch ended with a question, and whose second runs.
+fn resumed() -> Bench {
+    let mut bench = Bench::running(spec());
+    bench.signal(Signal::Asked(question())).end(End::Exit(0));
+    let request = bench.session.requests[0].id;
+    bench.tell(Command::Answer { request, revision: 1, text: "yes".to_owned() });
+    bench.start();
+    bench
+}
+
+fn question() -> Asked {
+    Asked {
+        native: "q".to_owned(),
+        kind: RequestKind::Question,
+        waiting: Waiting::Blocking,
+        title: String::new(),
+        questions: Vec::new(),
+    }
+}
+
+fn send(text: &str) -> Command {
+    Command::Send { key: "send-1".to_owned(), text: text.to_owned(), mode: SendMode::Continue }
+}

@@ -1,0 +1,139 @@
+//! A full disk: a small one of its own for the home, in a mount namespace that ends with the test.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use provost_testkit::{Home, Output, eventually, scripted_agent_bin};
+use serde_json::Value;
+
+use crate::kit::{quick_home, text};
+
+/// The size of the disk. A launch needs 16 MiB to start.
+const SIZE: &str = "56m";
+const BALLAST: usize = 28 << 20;
+
+/// More than fits beside the ballast, and less than fits without.
+const OUTPUT: u64 = 40 << 20;
+
+#[test]
+fn a_full_disk_holds_the_agent_and_loses_nothing() {
+    let disk = Disk::new();
+    let ballast = disk.inside("ballast");
+    fs::write(&ballast, vec![0; BALLAST]).expect("the ballast fits");
+    let scenario = disk.home.scenario(
+        "agent",
+        &format!("[[step]]\nflood = {{ bytes = {OUTPUT}, line = 80, channel = \"stdout\" }}\n[[step]]\nexit = 0\n"),
+    );
+    let agent = scripted_agent_bin().display().to_string();
+    let args =
+        ["spawn", "--json", "--exit0-is-done", "--", &agent, &scenario.display().to_string()];
+    let id = text(&disk.provost(&args).ok().json()["id"]);
+    eventually("the disk is full", || (disk.free() == 0).then_some(()));
+    // What cannot be recorded is refused, and what is recorded can be read.
+    let refused = eventually("a change is refused", || {
+        let output = disk.provost(&["spawn", "--json", "--", "true"]);
+        if output.code() == Some(6) { Ok(output) } else { Err(output) }
+    });
+    assert_eq!(refused.json()["error"]["code"], "storage", "{refused:#?}");
+    let row = disk.row(&id);
+    assert_eq!((&row["process"], &row["sealed"]), (&"alive".into(), &false.into()), "{row}");
+    fs::remove_file(ballast).expect("room can be made");
+    let row = eventually("the session ends right", || {
+        let row = disk.row(&id);
+        if row["sealed"] == true { Ok(row) } else { Err(row.to_string()) }
+    });
+    assert_eq!((&row["state"], &row["exit"]["code"]), (&"completed".into(), &0.into()), "{row}");
+    let logs = disk.provost(&["logs", &id, "--raw"]);
+    assert_eq!(logs.ok().raw_stdout.len() as u64, OUTPUT, "nothing that it printed is lost");
+    disk.provost(&["ledger", "verify", "--json"]).ok();
+    let again = text(&disk.provost(&["spawn", "--json", "--", "true"]).json()["id"]);
+    let row = eventually("the next one has ended", || {
+        Some(disk.row(&again)).filter(|row| row["sealed"] == true)
+    });
+    assert!(matches!(row["state"].as_str(), Some("ended_unclaimed" | "failed")), "{row}");
+}
+
+#[test]
+fn without_room_on_the_disk_nothing_is_launched_and_the_reason_is_told() {
+    let disk = Disk::new();
+    fs::write(disk.inside("ballast"), vec![0; 50 << 20]).expect("the ballast fits");
+    let id = text(&disk.provost(&["spawn", "--json", "--", "true"]).ok().json()["id"]);
+    let row =
+        eventually("it has ended", || Some(disk.row(&id)).filter(|row| row["sealed"] == true));
+    assert_eq!((&row["state"], &row["cause"]), (&"failed".into(), &"launch".into()), "{row}");
+    assert!(text(&row["reason"]).contains("MiB"), "{row}");
+}
+
+/// A home on a small disk. Everything that uses it enters its namespace.
+struct Disk {
+    home: Home,
+    /// The process that keeps the namespace.
+    keeper: Child,
+}
+
+impl Disk {
+    fn new() -> Disk {
+        let home = quick_home();
+        let script = format!(
+            "mount -t tmpfs -o size={SIZE},mode=0700 tmpfs {} && echo ready && exec sleep 600",
+            home.path().display()
+        );
+        let mut command = Command::new("unshare");
+        command.args(["-rm", "sh", "-c", &script]).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut keeper = command.spawn().expect("unshare can be run");
+        let mut line = String::new();
+        let stdout = keeper.stdout.as_mut().expect("a pipe");
+        BufReader::new(stdout).read_line(&mut line).expect("the keeper can be heard");
+        assert_eq!(line, "ready\n", "a small disk cannot be mounted here");
+        Disk { home, keeper }
+    }
+
+    /// The path of a file on the disk, as seen from outside.
+    fn inside(&self, name: &str) -> PathBuf {
+        let path = self.home.path().join(name);
+        let below = path.strip_prefix("/").expect("a home's path is absolute");
+        PathBuf::from(format!("/proc/{}/root", self.keeper.id())).join(below)
+    }
+
+    fn free(&self) -> u64 {
+        let about = rustix::fs::statvfs(self.inside("")).expect("the disk can be looked at");
+        about.f_bavail
+    }
+
+    fn row(&self, id: &str) -> Value {
+        self.provost(&["status", id, "--json"]).json()
+    }
+
+    #[track_caller]
+    fn provost(&self, args: &[&str]) -> Output {
+        let provost = self.home.command(args);
+        let mut command = Command::new("nsenter");
+        command.args([
+            "--target",
+            &self.keeper.id().to_string(),
+            "--user",
+            "--mount",
+            "--preserve-credentials",
+        ]);
+        command.arg("--wd=/").arg(provost.get_program()).args(args).env_clear();
+        command.envs(provost.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let ran = command.stdin(Stdio::null()).output().expect("nsenter can be run");
+        Output {
+            command: format!("{command:?}"),
+            status: ran.status,
+            stdout: String::from_utf8_lossy(&ran.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&ran.stderr).into_owned(),
+            raw_stdout: ran.stdout,
+        }
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        drop(self.provost(&["daemon", "stop"]));
+        drop(self.keeper.kill());
+        drop(self.keeper.wait());
+    }
+}

@@ -1,0 +1,123 @@
+//! Homes that cannot be used, or not as usual.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixListener;
+use std::process::Command;
+
+use provost_testkit::{Home, eventually};
+
+use crate::kit::{quick_home, refused, sealed, spawn, verified};
+
+#[test]
+fn a_stale_socket_is_taken_over() {
+    let home = quick_home();
+    let id = spawn(&home, &["--", "true"]);
+    sealed(&home, &id);
+    home.daemon().kill();
+    assert!(home.path().join("daemon.sock").exists(), "a killed daemon leaves its socket");
+    assert_eq!(sealed(&home, &id)["state"], "ended_unclaimed");
+    home.daemon().stop();
+    // One that nobody of ours made: bound, and its listener gone.
+    drop(UnixListener::bind(home.path().join("daemon.sock")).expect("a socket can be made"));
+    assert_eq!(sealed(&home, &id)["state"], "ended_unclaimed");
+}
+
+#[test]
+fn a_file_in_the_place_of_the_socket_is_a_clear_error_or_replaced() {
+    let home = quick_home();
+    fs::write(home.path().join("daemon.sock"), "mine").expect("a file can be written");
+    let output = home.provost(&["ls", "--json"]);
+    if output.code() != Some(0) {
+        refused(&output, 6, "unreachable", &["socket"]);
+        assert_eq!(fs::read_to_string(home.path().join("daemon.sock")).expect("it stays"), "mine");
+    }
+}
+
+#[test]
+fn a_home_of_another_user_is_refused() {
+    let home = quick_home();
+    let root = rustix::process::geteuid().is_root();
+    assert!(root || std::env::consts::OS != "linux", "this test changes an owner: run it as root");
+    std::os::unix::fs::chown(home.path(), Some(12_345), None).expect("root may change an owner");
+    for args in
+        [&["ls", "--json"][..], &["spawn", "--json", "--", "true"], &["daemon", "status", "--json"]]
+    {
+        let output = home.provost(args);
+        let message = refused(&output, 4, "refused", &["another user", "12345"]);
+        assert!(message.contains(&home.path().display().to_string()), "{message}");
+        assert_eq!(output.json()["error"]["next"][0], "export PROVOST_HOME=DIRECTORY");
+    }
+    assert!(!home.path().join("ledger").exists(), "nothing was made there");
+}
+
+#[test]
+fn a_read_only_home_is_a_clear_error_and_reading_needs_no_writing() {
+    let home = quick_home();
+    let id = spawn(&home, &["--", "true"]);
+    sealed(&home, &id);
+    home.daemon().stop();
+    let script = format!(
+        "mount --bind {home} {home} && mount -o remount,ro,bind {home} && \"$0\" \"$@\"",
+        home = home.path().display()
+    );
+    let output = inside(&home, &script, &["spawn", "--json", "--", "true"]);
+    refused(&output, 6, "storage", &["Read-only file system", "home"]);
+    let output = inside(&home, &script, &["ls", "--json"]);
+    assert_eq!(output.json()["ok"], output.code() == Some(0), "{output:#?}");
+    verified(&home);
+    assert_eq!(sealed(&home, &id)["state"], "ended_unclaimed", "nothing is lost");
+}
+
+#[test]
+fn a_home_with_a_long_path_works_like_any_other() {
+    let mut home = quick_home();
+    let long = home.root().join("home").join("x".repeat(100)).join("y".repeat(120));
+    fs::create_dir_all(&long).expect("a long path can be made");
+    fs::set_permissions(&long, Permissions::from_mode(0o700)).expect("a mode can be set");
+    home.set_env("PROVOST_HOME", &long);
+    let id = spawn(&home, &["--", "sh", "-c", "provost report completed && exit 0"]);
+    assert_eq!(sealed(&home, &id)["state"], "completed");
+    home.daemon().kill();
+    assert_eq!(sealed(&home, &id)["state"], "completed");
+    home.provost(&["daemon", "stop"]).ok();
+}
+
+#[test]
+fn sigterm_ends_the_daemon_in_order_and_its_agents_go_on() {
+    let home = quick_home();
+    let script =
+        format!("while ! test -e {}; do sleep 0.02; done", home.root().join("go").display());
+    let id = spawn(&home, &["--exit0-is-done", "--", "sh", "-c", &script]);
+    home.wait_state(&id, |row| row["launches"][0]["phase"] == "running");
+    let pid = home.daemon().pid().expect("a daemon runs");
+    let raw =
+        rustix::process::Pid::from_raw(i32::try_from(pid).expect("a pid is small")).expect("a pid");
+    rustix::process::kill_process(raw, rustix::process::Signal::TERM)
+        .expect("the daemon can be told");
+    eventually("the daemon has left", || home.daemon().status().is_none().then_some(()));
+    eventually("its socket is gone", || (!home.path().join("daemon.sock").exists()).then_some(()));
+    fs::write(home.root().join("go"), "").expect("the sign can be given");
+    let row = sealed(&home, &id);
+    assert_eq!((&row["state"], &row["exit"]["code"]), (&"completed".into(), &0.into()), "{row}");
+    let log = fs::read_to_string(home.path().join("log/daemon.log")).expect("there is a log");
+    assert!(!log.contains("panicked"), "{log}");
+    verified(&home);
+}
+
+/// Runs `provost` in a mount namespace of its own, prepared by a script.
+fn inside(home: &Home, script: &str, args: &[&str]) -> provost_testkit::Output {
+    let provost = home.command(args);
+    let mut command = Command::new("unshare");
+    command.args(["-rm", "sh", "-c", script]).arg(provost.get_program()).args(args);
+    command.current_dir(home.root()).env_clear();
+    command.envs(provost.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let ran = command.output().expect("unshare can be run");
+    provost_testkit::Output {
+        command: format!("{command:?}"),
+        status: ran.status,
+        stdout: String::from_utf8_lossy(&ran.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&ran.stderr).into_owned(),
+        raw_stdout: ran.stdout,
+    }
+}

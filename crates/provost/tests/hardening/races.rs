@@ -1,0 +1,121 @@
+//! Many at once: daemons, commands that start one, and sessions.
+
+use std::collections::BTreeSet;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use provost_testkit::{Home, eventually, eventually_within};
+use serde_json::Value;
+
+use crate::kit::{quick_home, refused, sealed, spawn, verified};
+
+/// How many commands race to start the daemon.
+const RACERS: usize = 50;
+
+/// How many sessions are spawned at once, and by how many clients.
+const SESSIONS: usize = 1_000;
+const CLIENTS: usize = 20;
+
+/// How long they may take to their end, on two cores.
+const SESSIONS_WITHIN: Duration = Duration::from_secs(90);
+
+#[test]
+fn of_two_daemons_one_wins_and_the_other_says_who() {
+    let home = quick_home();
+    let id = spawn(&home, &["--", "true"]);
+    sealed(&home, &id);
+    let first = home.daemon().pid().expect("a daemon runs");
+    let second = home.provost(&["daemon", "run", "--json"]);
+    refused(&second, 4, "refused", &[&first.to_string()]);
+    assert_eq!(home.daemon().pid(), Some(first), "the first is not disturbed");
+}
+
+#[test]
+fn two_daemons_that_start_together_leave_one() {
+    let home = quick_home();
+    let mut racers: Vec<Child> = (0..2).map(|_| start(&home, &["daemon", "run"])).collect();
+    let pid =
+        eventually_within(Duration::from_secs(20), "one of them answers", || home.daemon().pid());
+    let mut ended = 0;
+    eventually_within(Duration::from_secs(20), "the other has given up", || {
+        ended = racers.iter_mut().filter_map(|racer| racer.try_wait().expect("ours")).count();
+        (ended > 0).then_some(())
+    });
+    assert_eq!(ended, 1);
+    assert!(racers.iter().any(|racer| racer.id() == pid));
+    home.daemon().stop();
+    for racer in &mut racers {
+        racer.wait().expect("ours");
+    }
+}
+
+#[test]
+fn fifty_commands_that_race_start_one_daemon() {
+    let home = quick_home();
+    let racers: Vec<Child> =
+        (0..RACERS).map(|_| start(&home, &["spawn", "--json", "--", "true"])).collect();
+    let ids: BTreeSet<String> = racers.into_iter().map(finished).collect();
+    assert_eq!(ids.len(), RACERS);
+    // A child that the daemon has just forked looks like it until it runs its own program.
+    eventually("one daemon", || match daemons_of(&home) {
+        one if one.len() == 1 => Ok(()),
+        several => Err(several),
+    });
+    for id in &ids {
+        sealed(&home, id);
+    }
+    verified(&home);
+}
+
+#[test]
+fn a_thousand_sessions_at_once_all_end_right() {
+    let home = quick_home();
+    home.provost(&["ls"]).ok();
+    std::thread::scope(|scope| {
+        for _ in 0..CLIENTS {
+            scope.spawn(|| {
+                for _ in 0..SESSIONS / CLIENTS {
+                    spawn(&home, &["--exit0-is-done", "--", "/bin/true"]);
+                }
+            });
+        }
+    });
+    let rows = eventually_within(SESSIONS_WITHIN, "every session is sealed", || {
+        let list = home.provost(&["ls", "--all", "--json"]).ok().json();
+        let rows = list["sessions"].as_array().expect("a list").clone();
+        let open = rows.iter().filter(|row| row["sealed"] != true).count();
+        if open == 0 { Ok(rows) } else { Err(open) }
+    });
+    assert_eq!(rows.len(), SESSIONS);
+    let wrong: Vec<&Value> = rows.iter().filter(|row| row["state"] != "completed").collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    verified(&home);
+}
+
+fn start(home: &Home, args: &[&str]) -> Child {
+    let mut command: Command = home.command(args);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command.spawn().expect("provost can be started")
+}
+
+fn finished(racer: Child) -> String {
+    let output = racer.wait_with_output().expect("provost ends");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{said}");
+    let value: Value = serde_json::from_str(&said).expect("one JSON value");
+    crate::kit::text(&value["id"])
+}
+
+/// The daemons of a home that live, by their command line and environment.
+fn daemons_of(home: &Home) -> Vec<String> {
+    let mark = format!("PROVOST_HOME={}\0", home.path().display());
+    let processes = std::fs::read_dir("/proc").expect("processes can be listed").flatten();
+    let read = |path: std::path::PathBuf| {
+        String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned()
+    };
+    processes
+        .filter(|entry| read(entry.path().join("cmdline")).contains("\0daemon\0run\0"))
+        .filter(|entry| read(entry.path().join("environ")).contains(&mark))
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect()
+}

@@ -1,0 +1,90 @@
+//! Hooks run once per occasion, with the occasion on their input.
+
+use std::fs;
+
+use provost_testkit::harness::eventually;
+use serde_json::{Value, json};
+
+use crate::kit::Stage;
+
+fn hook(stage: &Stage, events: &[&str]) {
+    let lines = stage.file("hooks.jsonl");
+    let command = format!("cat >> {lines}; echo >> {lines}");
+    let hooks: String =
+        events.iter().map(|event| format!("session.{event} = {command:?}\n")).collect();
+    stage.configure(&format!("[hooks]\n{hooks}"));
+}
+
+fn told(stage: &Stage, count: usize) -> Vec<Value> {
+    eventually("the hooks", || {
+        let text = fs::read_to_string(stage.file("hooks.jsonl")).unwrap_or_default();
+        let lines: Vec<Value> = text
+            .lines()
+            .filter(|line| !line.is_empty())
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect();
+        if lines.len() >= count { Ok(lines) } else { Err(text) }
+    })
+}
+
+#[test]
+fn a_hook_is_told_once_what_happened() {
+    let stage = Stage::new();
+    hook(&stage, &["opened", "started", "needs_input", "completed", "failed", "late_claim"]);
+    let id = stage.play_sample("completed_exit0", &["--name", "hooked"]);
+    stage.sealed(&id);
+    let lines = told(&stage, 3);
+    let events: Vec<&str> = lines.iter().filter_map(|line| line["event"].as_str()).collect();
+    assert_eq!(events.len(), 3, "{events:?}");
+    for event in ["session.opened", "session.started", "session.completed"] {
+        assert!(events.contains(&event), "{events:?}");
+    }
+    let completed = lines.iter().find(|line| line["event"] == "session.completed").unwrap();
+    assert_eq!(
+        (&completed["state"], &completed["attempt"], &completed["occasion"]),
+        (&json!("completed"), &json!(1), &json!(1))
+    );
+    assert_eq!(
+        (&completed["session"]["id"], &completed["session"]["sealed"]),
+        (&json!(id), &json!(true))
+    );
+    stage.home.provost(&["report", "failed", "--session", &id]).ok();
+    let lines = told(&stage, 4);
+    assert_eq!((lines.len(), &lines[3]["event"]), (4, &json!("session.late_claim")));
+    stage.home.daemon().kill();
+    stage.status(&id);
+    eventually("no hook is owed", || {
+        (stage.events_of(&id, "hook.finished").len() == 4).then_some(())
+    });
+    assert_eq!(told(&stage, 4).len(), 4, "a restart repeats nothing");
+}
+
+#[test]
+fn a_hook_runs_once_though_the_daemon_dies_in_it() {
+    let stage = Stage::new();
+    let (ran, go) = (stage.file("ran"), stage.file("go"));
+    let command = format!("echo run >> {ran}; while [ ! -e {go} ]; do sleep 0.02; done");
+    stage.configure(&format!("[hooks]\nsession.completed = {command:?}\n"));
+    let id = stage.play_sample("completed_exit0", &[]);
+    eventually("the hook runs", || fs::read_to_string(&ran).ok());
+    stage.home.daemon().kill();
+    stage.status(&id);
+    stage.home.daemon().kill();
+    fs::write(&go, "").unwrap();
+    let finished =
+        eventually("the end of the hook", || stage.events_of(&id, "hook.finished").pop());
+    assert_eq!(finished["data"]["end"], json!({"exit": 0}));
+    assert_eq!(fs::read_to_string(&ran).unwrap(), "run\n");
+}
+
+#[test]
+fn a_hook_that_fails_changes_nothing_but_its_own_record() {
+    let stage = Stage::new();
+    stage.configure("[hooks]\nsession.failed = \"exit 7\"\n");
+    let id = stage.play_sample("exit1_silent", &[]);
+    let finished =
+        eventually("the end of the hook", || stage.events_of(&id, "hook.finished").pop());
+    assert_eq!(finished["data"]["end"], json!({"exit": 7}));
+    let row = stage.status(&id);
+    assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("crash")));
+}

@@ -1,0 +1,140 @@
+//! Lists and what they leave out; the ledger as files.
+
+use std::{collections::BTreeSet, fs};
+
+use serde_json::{Value, json};
+
+use crate::kit::{HANGS, Stage, text};
+
+#[track_caller]
+fn names(stage: &Stage, arguments: &[&str]) -> BTreeSet<String> {
+    let list = stage.home.provost(&[&["ls", "--json"], arguments].concat()).ok().json();
+    let rows = list["sessions"].as_array().unwrap().iter();
+    rows.map(|row| row["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn ls_filters_by_role_state_and_project_and_bounds_what_it_shows() {
+    let stage = Stage::new();
+    let repo = stage.home.repo("work");
+    let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+    let one = stage.spawn_in(repo.path(), &["--name", "one", "--role", "builder", "--", "true"]);
+    let two =
+        stage.spawn_in(stage.home.root(), &["--name", "two", "--role", "reviewer", "--", "false"]);
+    stage.play(HANGS, &["--name", "three", "--role", "builder"]);
+    stage.sealed(&one);
+    stage.sealed(&two);
+    assert_eq!(names(&stage, &[]), set(&["one", "two", "three"]));
+    assert_eq!(names(&stage, &["--role", "builder"]), set(&["one", "three"]));
+    assert_eq!(names(&stage, &["--state", "failed"]), set(&["two"]));
+    assert_eq!(names(&stage, &["--project", &text(repo.path())]), set(&["one"]));
+    assert_eq!(names(&stage, &["--role", "builder", "--state", "working"]), set(&["three"]));
+    assert_eq!(names(&stage, &["--all"]), set(&["one", "two", "three"]));
+    let few = stage.home.provost(&["ls", "--limit", "1", "--json"]).ok().json();
+    assert!(
+        few["sessions"].as_array().unwrap().iter().any(|row| row["name"] == "three"),
+        "the live ones are always there: {few}"
+    );
+    assert_eq!(few["more"], true);
+    stage.home.provost(&["ls", "--state", "wroking"]).exits(2);
+    stage.home.provost(&["ls", "--all", "--limit", "3"]).exits(2);
+}
+
+#[test]
+fn every_documented_field_is_in_status_and_in_each_row() {
+    let stage = Stage::new();
+    let id = stage.play_sample("completed_exit0", &[]);
+    stage.sealed(&id);
+    let fields = [
+        "id",
+        "state",
+        "terminal",
+        "sealed",
+        "cause",
+        "flags",
+        "rule",
+        "claim",
+        "claimed_at",
+        "claim_source",
+        "process",
+        "activity",
+        "verification",
+        "requests",
+        "thread",
+        "late_claims",
+        "progress",
+    ];
+    for row in [stage.status(&id), stage.rows().remove(0)] {
+        let row = row.as_object().unwrap();
+        for field in fields {
+            assert!(row.contains_key(field), "{field} is missing");
+        }
+    }
+    let daemon = stage.home.provost(&["daemon", "status", "--json"]).ok().json();
+    for field in ["ok", "pid", "version", "socket"] {
+        assert!(!daemon[field].is_null(), "{field} is missing");
+    }
+}
+
+#[test]
+fn progress_says_who_counted() {
+    let stage = Stage::new();
+    stage.configure_talker("[[step]]\nemit = { type = \"turn_started\", turn = \"t\" }\n[[step]]\nemit = { type = \"progress\", done = 2, total = 5 }\n[[step]]\nhang = true\n", "session.stop_grace = \"100ms\"");
+    let id = stage.spawn_in(stage.home.root(), &["--agent", crate::kit::TALKER, "go"]);
+    let row = stage.home.wait_state(&id, |row| !row["progress"].is_null());
+    assert_eq!((&row["progress"]["done"], &row["progress"]["total"]), (&json!(2), &json!(5)));
+    assert!(row["progress"]["source"].is_string());
+}
+
+#[test]
+fn the_ledger_travels_by_export_import_and_backup() {
+    let stage = Stage::new();
+    for step in ["report = \"completed\"", "exit = 1"] {
+        let id = stage.play(&format!("[[step]]\n{step}\n"), &[]);
+        stage.home.wait_state(&id, |row| row["sealed"] == true && row["activity"] == "exited");
+    }
+    let rows = stage.rows();
+    let (file, backup) = (stage.file("all.jsonl"), stage.file("backup"));
+    stage.home.provost(&["ledger", "export", "--to", &file]).ok();
+    stage.home.provost(&["ledger", "backup", &backup]).ok();
+    stage.home.provost(&["ledger", "backup", &backup]).exits(4);
+    let other = Stage::new();
+    other.home.provost(&["ledger", "import", &file]).ok();
+    other.home.provost(&["ledger", "verify"]).ok();
+    assert_eq!(other.rows(), rows);
+    assert_eq!(exported(&other), exported(&stage));
+    other.home.provost(&["ledger", "import", &file, "--json"]).exits(4);
+    let third = Stage::new();
+    fs::rename(&backup, third.home.path().join("ledger")).unwrap();
+    assert_eq!(third.rows(), rows);
+}
+
+fn exported(stage: &Stage) -> Vec<Value> {
+    let lines = stage.home.provost(&["ledger", "export"]).ok().json_lines();
+    lines.into_iter().filter(|line| line.get("record").is_some()).collect()
+}
+
+#[test]
+fn archived_sessions_are_still_listed_and_sound() {
+    let stage = Stage::new();
+    let id = stage.play("[[step]]\nreport = \"completed\"\n", &[]);
+    let before =
+        stage.home.wait_state(&id, |row| row["sealed"] == true && row["activity"] == "exited");
+    let live = stage.play(HANGS, &[]);
+    let planned =
+        stage.home.provost(&["ledger", "archive", "--older-than", "0s", "--json"]).ok().json();
+    assert_eq!(planned["streams"], 1, "{planned}");
+    let done = stage
+        .home
+        .provost(&["ledger", "archive", "--older-than", "0s", "--apply", "--json"])
+        .ok()
+        .json();
+    assert_eq!(done["streams"], 1, "{done}");
+    assert_eq!(stage.status(&id), before);
+    assert_eq!(stage.rows().len(), 2);
+    stage.home.provost(&["ledger", "verify"]).ok();
+    let late = stage.home.provost(&["report", "failed", "--session", &id, "--json"]);
+    assert!(late.code() == Some(0) || late.json()["error"]["next"].is_array(), "{late:?}");
+    stage.home.daemon().kill();
+    assert_eq!(stage.status(&live)["process"], "alive");
+}

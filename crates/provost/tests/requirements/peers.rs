@@ -1,0 +1,133 @@
+//! An agent speaks for itself only, and sees of the environment what it was given.
+
+use std::{collections::BTreeSet, fs};
+
+use provost_testkit::harness::eventually;
+use serde_json::json;
+
+use crate::kit::{CREDENTIALS, HANGS, Stage};
+
+#[test]
+fn an_agent_may_do_nothing_for_its_operator() {
+    let stage = Stage::new();
+    let other = stage.play(&format!("{CREDENTIALS}{HANGS}"), &[]);
+    let stolen = stage.credentials(1);
+    let tries = [
+        "$PROVOST_BIN cancel OTHER",
+        "$PROVOST_BIN stop OTHER",
+        "$PROVOST_BIN send OTHER hello",
+        "$PROVOST_BIN resolve OTHER --as accepted --because mine",
+        "$PROVOST_BIN cancel $PROVOST_SESSION",
+        "$PROVOST_BIN resolve $PROVOST_SESSION --as accepted --because mine",
+        "$PROVOST_BIN spawn -- true",
+        "$PROVOST_BIN report completed --session OTHER",
+        "$PROVOST_BIN gc --apply",
+        "$PROVOST_BIN daemon stop",
+        "$PROVOST_BIN limit $PROVOST_SESSION --output 9GiB",
+        "$PROVOST_BIN ledger archive --older-than 0s --apply",
+        "PROVOST_LAUNCH=LAUNCH PROVOST_TOKEN=TOKEN $PROVOST_BIN report completed",
+        "setsid $PROVOST_BIN cancel OTHER",
+        "env -i PROVOST_HOME=$PROVOST_HOME $PROVOST_BIN cancel OTHER",
+    ];
+    let tries = tries.map(|one| {
+        one.replace("OTHER", &other)
+            .replace("LAUNCH=LAUNCH", &format!("LAUNCH={}", stolen.launch))
+            .replace("TOKEN=TOKEN", &format!("TOKEN={}", stolen.token))
+    });
+    let script: String =
+        tries.iter().map(|one| format!("{one} >/dev/null 2>&1; echo $? >> codes\n")).collect();
+    fs::write(stage.file("tries.sh"), script).unwrap();
+    let id = stage
+        .play("[[step]]\nrun = [\"sh\", \"tries.sh\"]\n[[step]]\nreport = \"completed\"\n", &[]);
+    let row = stage.sealed(&id);
+    assert_eq!(row["state"], "completed", "{row}");
+    let codes = fs::read_to_string(stage.file("codes")).unwrap();
+    let told: Vec<(&str, &str)> = codes.lines().zip(tries.iter().map(String::as_str)).collect();
+    assert!(told.len() == tries.len() && told.iter().all(|(code, _)| *code == "4"), "{told:#?}");
+    let row = stage.status(&other);
+    assert_eq!((&row["state"], &row["claim"]), (&json!("working"), &json!("none")));
+    assert_eq!(stage.rows().len(), 2);
+}
+
+#[test]
+fn an_agent_reports_for_itself_without_a_token() {
+    let stage = Stage::new();
+    let id = stage.play(
+        "[[step]]\nrun = [\"sh\", \"-c\", \"PROVOST_TOKEN=wrong $PROVOST_BIN report completed --json > reply\"]\n[[step]]\nexit = 0\n",
+        &[],
+    );
+    let row = stage.sealed(&id);
+    assert_eq!((&row["state"], &row["claim_source"]), (&json!("completed"), &json!("agent")));
+}
+
+#[test]
+fn an_agent_may_look() {
+    let stage = Stage::new();
+    let id = stage.play("[[step]]\nrun = [\"sh\", \"-c\", \"$PROVOST_BIN ls --json > seen && $PROVOST_BIN status $PROVOST_SESSION\"]\n[[step]]\nreport = \"completed\"\n", &[]);
+    assert_eq!(stage.sealed(&id)["state"], "completed");
+    assert!(fs::read_to_string(stage.file("seen")).unwrap().contains(&id));
+}
+
+#[test]
+fn an_agent_gets_the_allowed_variables_and_its_place_in_provost() {
+    let mut stage = Stage::new();
+    for name in ["SECRET_API_KEY", "UNRELATED", "LENT_ONE", "LENT_TWO", "NAMED"] {
+        stage.home.set_env(name, "x");
+    }
+    stage.configure("[environment]\nallow = [\"LENT_*\"]\n");
+    let id = stage.play(
+        "[[step]]\nenv_dump = \"names\"\n[[step]]\nreport = \"completed\"\n",
+        &["--pass-env", "NAMED", "--env", "GIVEN=1"],
+    );
+    stage.sealed(&id);
+    let names = eventually("the names", || fs::read_to_string(stage.file("names")).ok());
+    let names: BTreeSet<&str> = names.lines().collect();
+    for expected in [
+        "PATH",
+        "HOME",
+        "LANG",
+        "TZ",
+        "LENT_ONE",
+        "LENT_TWO",
+        "NAMED",
+        "GIVEN",
+        "PROVOST_HOME",
+        "PROVOST_BIN",
+        "PROVOST_SESSION",
+        "PROVOST_LAUNCH",
+        "PROVOST_TOKEN",
+        "PROVOST_LAUNCH_NO",
+        "PROVOST_SOCKET",
+    ] {
+        assert!(names.contains(expected), "{expected} is missing: {names:?}");
+    }
+    for hidden in ["SECRET_API_KEY", "UNRELATED", "PROVOST_SESSION_SETTLE", "GIT_CONFIG_NOSYSTEM"] {
+        assert!(!names.contains(hidden), "{hidden} leaked");
+    }
+    let spec = stage.spec(&id).to_string();
+    assert!(!spec.contains("\"LENT_ONE\":"), "what is passed by name has no value in the ledger");
+}
+
+#[cfg(feature = "failpoints")]
+#[test]
+fn a_newer_program_replaces_an_older_daemon_and_touches_no_agent() {
+    let mut stage = Stage::new();
+    let id = stage.play("[[step]]\nwait_file = \"go\"\n[[step]]\nreport = \"completed\"\n", &[]);
+    let (agent, old) = (stage.pid(&id), stage.home.daemon().status().unwrap());
+    stage.home.set_env("PROVOST_TEST_VERSION", "99.0.0");
+    let row = stage.status(&id);
+    let new = stage.home.daemon().status().unwrap();
+    assert_ne!((&old["pid"], &old["version"]), (&new["pid"], &new["version"]));
+    assert_eq!(new["version"], "99.0.0");
+    assert_eq!((&row["process"], stage.pid(&id)), (&json!("alive"), agent));
+    // An older program is served by the newer daemon.
+    stage.home.set_env("PROVOST_TEST_VERSION", "0.0.1");
+    stage.status(&id);
+    assert_eq!(stage.home.daemon().status().unwrap()["pid"], new["pid"]);
+    fs::write(stage.file("go"), "").unwrap();
+    let row = stage.sealed(&id);
+    assert_eq!(
+        (&row["state"], row["launches"].as_array().unwrap().len()),
+        (&json!("completed"), 1)
+    );
+}

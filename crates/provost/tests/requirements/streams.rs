@@ -1,0 +1,94 @@
+//! Following events: nothing is missed and nothing comes twice, whatever dies meanwhile.
+
+use serde_json::Value;
+
+use crate::kit::{HANGS, Stage};
+
+#[test]
+fn a_follower_misses_and_repeats_nothing_across_the_death_of_the_daemon() {
+    let stage = Stage::new();
+    stage.play("[[step]]\nexit = 0\n", &[]);
+    let follower = stage.home.follow(&["events", "-f", "--since", "0", "--json"]);
+    let mut seen = Vec::new();
+    for round in 0..3 {
+        let id = stage.play("[[step]]\nreport = \"completed\"\n", &[]);
+        stage.sealed(&id);
+        follow_until(&follower, &mut seen, |event| {
+            event["session"] == id.as_str() && event["kind"] == "attempt.sealed"
+        });
+        stage.home.daemon().kill();
+        assert!(seen.len() > round * 3);
+    }
+    let last = stage.play("[[step]]\nexit = 0\n", &[]);
+    stage.home.wait_state(&last, |row| row["sealed"] == true && row["activity"] == "exited");
+    follow_until(&follower, &mut seen, |event| {
+        event["session"] == last.as_str() && event["kind"] == "attempt.sealed"
+    });
+    let expected: Vec<u64> = (1..=*seen.last().unwrap()).collect();
+    assert_eq!(seen, expected);
+}
+
+/// Notes the sequence numbers up to an event.
+#[track_caller]
+fn follow_until(
+    follower: &provost_testkit::harness::Follower,
+    seen: &mut Vec<u64>,
+    last: impl Fn(&Value) -> bool,
+) {
+    follower.wait_line("an event", |line| {
+        let event: Value = serde_json::from_str(line).unwrap();
+        seen.push(event["seq"].as_u64().unwrap());
+        last(&event).then_some(())
+    });
+}
+
+#[test]
+fn since_begins_behind_a_sequence_number() {
+    let stage = Stage::new();
+    let id = stage.play("[[step]]\nexit = 0\n", &[]);
+    stage.sealed(&id);
+    let all = stage.home.provost(&["events", "--json"]).ok().json();
+    let seqs = |list: &Value| -> Vec<u64> {
+        list["events"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|event| event["seq"].as_u64().unwrap())
+            .collect()
+    };
+    let some = stage.home.provost(&["events", "--since", "4", "--json"]).ok().json();
+    assert_eq!(seqs(&some)[..], seqs(&all)[4..]);
+    let follower = stage.home.follow(&["events", "-f", "--since", "4", "--json"]);
+    let first =
+        follower.wait_line("the first event", |line| serde_json::from_str::<Value>(line).ok());
+    assert_eq!(first["seq"], 5);
+    let other = stage.play(HANGS, &[]);
+    let one = stage.home.follow(&["events", &other, "-f", "--json"]);
+    let first = one.wait_line("the first event of the session", |line| {
+        serde_json::from_str::<Value>(line).ok()
+    });
+    assert_eq!(
+        (&first["kind"], &first["session"]),
+        (&"session.opened".into(), &other.as_str().into())
+    );
+}
+
+#[test]
+fn logs_are_followed_across_the_death_of_the_daemon() {
+    let stage = Stage::new();
+    let id = stage.play("[[step]]\nsay = \"one\"\n[[step]]\nwait_file = \"go\"\n[[step]]\nsay = \"two\"\n[[step]]\nreport = \"completed\"\n", &[]);
+    let mut logs = stage.home.follow(&["logs", &id, "-f"]);
+    let mut lines = Vec::new();
+    logs.wait_line("the first line", |line| {
+        lines.push(line.to_owned());
+        line.contains("one").then_some(())
+    });
+    stage.home.daemon().kill();
+    std::fs::write(stage.file("go"), "").unwrap();
+    logs.wait_line("the second line", |line| {
+        lines.push(line.to_owned());
+        line.contains("two").then_some(())
+    });
+    assert!(logs.wait_end().success());
+    assert_eq!(lines.iter().filter(|line| line.contains("one")).count(), 1);
+}
