@@ -20,13 +20,11 @@ pub enum Bug {
     LinesFoldedTwice,
     ConfirmationSkipped,
     LostTreeForgotten,
-    GivenUpProcessForgotten,
     SnapshotConfirmsItself,
-    StoppedStartForgotten,
 }
 
 impl Bug {
-    pub const ALL: [Bug; 16] = [
+    pub const ALL: [Bug; 14] = [
         Bug::SealIgnoresOwedCheck,
         Bug::LateClaimApplied,
         Bug::EvidenceOfAnotherTree,
@@ -40,9 +38,7 @@ impl Bug {
         Bug::LinesFoldedTwice,
         Bug::ConfirmationSkipped,
         Bug::LostTreeForgotten,
-        Bug::GivenUpProcessForgotten,
         Bug::SnapshotConfirmsItself,
-        Bug::StoppedStartForgotten,
     ];
 }
 

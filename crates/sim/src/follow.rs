@@ -16,7 +16,8 @@ pub(crate) struct Follower {
     told_exit: bool,
     told_closed: bool,
     told_limit: bool,
-    pub(crate) blind: bool,
+    /// The process cannot be looked at before this moment.
+    pub(crate) blind_until: Option<u64>,
     pub(crate) done: bool,
 }
 
@@ -29,7 +30,7 @@ impl Follower {
             told_exit: false,
             told_closed: false,
             told_limit: false,
-            blind: launch.may_live() && launch.process() == Process::Unknown,
+            blind_until: (launch.may_live() && launch.process() == Process::Unknown).then_some(0),
             done: false,
         }
     }
@@ -52,8 +53,10 @@ impl Follower {
         let Some(holder) = world.holders.get(&launch) else {
             return Some(self.unobserved("its directory is gone"));
         };
-        if std::mem::take(&mut self.blind) {
-            return Some(Command::ProcessSeen { launch });
+        if let Some(until) = self.blind_until {
+            let seen = until <= world.now_ms;
+            self.blind_until = self.blind_until.filter(|_| !seen);
+            return seen.then_some(Command::ProcessSeen { launch });
         }
         if self.read > holder.journal.len() {
             return Some(self.lose(holder));

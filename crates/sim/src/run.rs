@@ -124,6 +124,8 @@ struct Sim {
     crashes: u64,
     steps: u64,
     deaths: u64,
+    /// Receipts that were told before, and may be told once more, late.
+    receipts: Vec<(SessionId, Command)>,
 }
 
 /// Who may act next.
@@ -155,6 +157,7 @@ impl Sim {
             crashes: 0,
             steps: 0,
             deaths: 0,
+            receipts: Vec::new(),
         }
     }
 
@@ -288,12 +291,13 @@ impl Sim {
     }
 
     fn follow(&mut self, key: &Key) {
-        let blind = self.faults.blindness && self.rng.percent(3);
+        let blind = self.faults.blindness && self.rng.percent(6);
+        let until = self.world.now_ms + self.rng.below(3_000);
         let Some(Task::Follow(follower)) = self.engine.tasks.get_mut(key) else { return };
         let launch = follower.launch();
-        let command = match blind && !follower.blind {
+        let command = match blind && follower.blind_until.is_none() {
             true => {
-                follower.blind = true;
+                follower.blind_until = Some(until);
                 Some(Command::ProcessUnknown { launch, why: "permission denied".to_owned() })
             }
             false => follower.next(&self.world),
@@ -404,7 +408,7 @@ impl Sim {
 
     fn look(&mut self, session: &Session, attempt: u32, no: u32) -> Command {
         let names = [10, crate::world::session_no(session.id), u64::from(no)];
-        match Rng::named(self.seed, &names).percent(2) {
+        match !self.faults.calm && Rng::named(self.seed, &names).percent(2) {
             true => Command::SnapshotFailed { attempt, reason: "index.lock".to_owned() },
             false => Command::SnapshotTaken { attempt, snapshot: self.world.look(session.id) },
         }
@@ -440,7 +444,9 @@ impl Sim {
             output: String::new(),
             warm: false,
         };
-        Ok(Some(Command::CheckFinished { attempt, receipt }))
+        let told = Command::CheckFinished { attempt, receipt };
+        self.receipts.push((session.id, told.clone()));
+        Ok(Some(told))
     }
 
     /// The owner takes a few of the inputs that wait for it, from any sources, each in its order.
@@ -468,6 +474,10 @@ impl Sim {
                     taken.push((Some(source.clone()), Some(told)));
                 }
             }
+        }
+        if self.faults.repeats && self.rng.percent(3) && !self.receipts.is_empty() {
+            let (session, receipt) = self.rng.pick(&self.receipts);
+            inputs.push(Input::Told(session, receipt));
         }
         if self.faults.blindness && self.rng.percent(20) {
             inputs.push(Input::Due);
@@ -536,7 +546,9 @@ impl Sim {
 
     fn crash_point(&mut self) -> CrashPoint {
         let may = self.faults.crashes && self.crashes < MAX_CRASHES;
-        if !may || !self.rng.permille(25) {
+        // A calm story is short, and all that can go wrong in it.
+        let often = if self.faults.calm { 100 } else { 25 };
+        if !may || !self.rng.permille(often) {
             return CrashPoint::Nowhere;
         }
         match self.rng.below(4) {
@@ -620,7 +632,10 @@ impl Sim {
     }
 
     fn misfortune(&mut self) -> Result<(), Broken> {
-        if self.faults.crashes && self.crashes < MAX_CRASHES && self.rng.permille(4) {
+        if self.faults.crashes
+            && self.crashes < MAX_CRASHES
+            && self.rng.permille(if self.faults.calm { 15 } else { 4 })
+        {
             self.crash()?;
         }
         if !self.faults.deaths || self.deaths >= 2 {
@@ -654,6 +669,7 @@ impl Sim {
             self.engine.board.next_deadline().filter(|at| *at > now),
             self.deeds.front().map(|(at, ..)| *at).filter(|at| *at > now),
             runs.map(|ran| ran.done_ms).filter(|at| *at > now).min(),
+            self.engine.tasks.values().filter_map(seen_again).filter(|at| *at > now).min(),
         ];
         let Some(next) = next.into_iter().flatten().min() else { return false };
         let ahead = next - now;
@@ -806,6 +822,13 @@ impl Sim {
 fn followed((key, task): (&Key, &Task)) -> Option<Key> {
     match task {
         Task::Follow(_) => Some(key.clone()),
+        Task::Other(_) => None,
+    }
+}
+
+fn seen_again(task: &Task) -> Option<u64> {
+    match task {
+        Task::Follow(follower) => follower.blind_until,
         Task::Other(_) => None,
     }
 }

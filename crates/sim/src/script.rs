@@ -115,10 +115,10 @@ pub(crate) fn spec(seed: u64, no: u64, faults: &Faults) -> Spec {
 fn bounds(rng: &mut Rng, faults: &Faults) -> Bounds {
     let limited = rng.pick(&[None, None, Some(1_500), Some(20_000)]);
     Bounds {
-        settle_ms: rng.pick(&[50, 2_000]),
+        settle_ms: rng.pick(&[50, 2_000, 2_000]),
         drain_ms: rng.pick(&[50, 2_000]),
         stream_settle_ms: 10_000,
-        stale_ms: if faults.calm { 10_000_000 } else { rng.pick(&[3_000, 300_000]) },
+        stale_ms: if faults.calm { 10_000_000 } else { rng.pick(&[3_000, 3_000, 300_000]) },
         stop_grace_ms: 1_000,
         kill_grace_ms: 1_000,
         time_limit_ms: limited.filter(|_| !faults.calm),
@@ -166,7 +166,7 @@ pub(crate) fn opening(
         acts.extend(turn(&mut rng, faults));
     }
     if !faults.calm && rng.percent(6) {
-        acts.extend(ending(&mut rng));
+        acts.extend(ending(&mut rng, faults));
     }
     acts
 }
@@ -205,7 +205,7 @@ fn command(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
         acts.push(Act::Flood);
     }
     if rng.percent(90) {
-        acts.extend(ending(rng));
+        acts.extend(ending(rng, faults));
     }
     if !faults.calm && rng.percent(15) {
         acts.extend([Act::Sleep(30), Act::Report(claim(final_claim(rng)))]);
@@ -215,7 +215,7 @@ fn command(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
 
 /// A turn of an agent with a protocol: some honest, some sloppy, some lying.
 fn turn(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
-    if !faults.calm && rng.percent(15) {
+    if !faults.calm && rng.percent(30) {
         return fickle(rng);
     }
     let mut acts = vec![Act::Line(Signal::TurnStarted { turn: None })];
@@ -224,6 +224,10 @@ fn turn(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
     }
     if rng.percent(12) {
         acts.extend(question(rng, faults));
+    }
+    let left = acts.iter().any(|act| matches!(act, Act::Exit(_)));
+    if faults.calm && left {
+        return acts;
     }
     if rng.percent(65) {
         let said = claim(final_claim(rng));
@@ -247,7 +251,7 @@ fn turn(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
         ]));
     }
     if ends {
-        acts.extend(ending(rng));
+        acts.extend(ending(rng, faults));
         if !faults.calm && rng.percent(30) {
             // A grandchild goes on after its parent.
             acts.extend(vec![Act::Sleep(rng.pick(&[0, 20, 3_000])), late(rng)]);
@@ -264,11 +268,12 @@ fn fickle(rng: &mut Rng) -> Vec<Act> {
         Act::Edit { good: rng.percent(60) },
         Act::Line(Signal::Said(claim(first))),
     ];
-    acts.push(match rng.percent(50) {
-        true => Act::Line(Signal::TurnEnded { turn: None, end: TurnEnd::Ok }),
-        false => Act::Sleep(3_100),
+    acts.extend(match rng.below(10) {
+        0..=3 => vec![Act::Line(Signal::TurnEnded { turn: None, end: TurnEnd::Ok })],
+        4 | 5 => vec![Act::CloseStream, Act::Sleep(10_100)],
+        _ => vec![Act::Sleep(3_100)],
     });
-    for _ in 0..=rng.below(3) {
+    for _ in 0..=rng.below(5) {
         let said = claim(rng.pick(&ClaimKind::ALL));
         acts.extend([Act::Sleep(rng.pick(&[150, 450, 900])), Act::Report(said)]);
     }
@@ -336,7 +341,7 @@ fn asked(rng: &mut Rng) -> Asked {
     }
 }
 
-fn ending(rng: &mut Rng) -> Vec<Act> {
+fn ending(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
     let end = rng.pick(&[
         End::Exit(0),
         End::Exit(0),
@@ -346,6 +351,7 @@ fn ending(rng: &mut Rng) -> Vec<Act> {
         End::Signal(11),
     ]);
     match rng.below(10) {
+        _ if faults.calm => vec![Act::Exit(end)],
         0 => vec![Act::CloseStream],
         1 => vec![Act::CloseStream, Act::Exit(end)],
         _ => vec![Act::Exit(end)],

@@ -92,8 +92,7 @@ impl Session {
     /// A process that can neither be told anything nor be ended will not bring its attempt to an end.
     fn give_up_the_process(&self) -> Option<Event> {
         let stop = self.current_launch().filter(|launch| launch.may_live())?.stop?;
-        let stuck = matches!(self.judge_facts().state, State::Idle | State::Rework)
-            && !bug!(GivenUpProcessForgotten);
+        let stuck = matches!(self.judge_facts().state, State::Idle | State::Rework);
         let detail = "its process could not be ended".to_owned();
         (stop.step == StopStep::GivenUp && stuck)
             .then(|| AttemptStopped { cause: StopCause::Launch, detail }.into())
@@ -260,10 +259,7 @@ impl Session {
 
     /// Gives the launch that is being stopped and runs. One that is only owed is never started instead.
     fn stopping(&self) -> Option<&Launch> {
-        let runs = |launch: &&Launch| {
-            matches!(launch.phase, LaunchPhase::Running { .. })
-                || (bug!(StoppedStartForgotten) && launch.may_live())
-        };
+        let runs = |launch: &&Launch| matches!(launch.phase, LaunchPhase::Running { .. });
         self.launches.iter().rev().filter(runs).find(|launch| launch.stop.is_some())
     }
 

@@ -9,6 +9,7 @@ mod random;
 #[expect(unreachable_pub, dead_code, reason = "it is the simulator's own file, public there")]
 #[path = "../../../sim/src/rng.rs"]
 mod rng;
+mod secrets;
 mod stories;
 mod verdict;
 // The laws have one wording, the simulator's.

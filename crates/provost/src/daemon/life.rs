@@ -26,6 +26,9 @@ use crate::home::Home;
 /// The line that tells whoever started the daemon that it answers.
 pub(crate) const READY: &str = "ready";
 
+/// How long a stopping daemon waits for clients that neither finish their request nor read their answer.
+const LAST_ANSWERS: std::time::Duration = std::time::Duration::from_secs(1);
+
 /// Runs the daemon until it is told to stop. Detached, its output is for whoever started it only until it is ready.
 pub(crate) fn run(home: &Home, detached: bool) -> Result<(), ApiError> {
     home.prepare()?;
@@ -74,12 +77,15 @@ async fn serve(
     let mut executor = opened.executor;
     let serving = daemon.serve(listener);
     tokio::pin!(serving);
+    let patience = patience(stop.clone());
+    tokio::pin!(patience);
     let result = loop {
         tokio::select! {
             result = &mut serving => break result.map_err(|why| failed("serve its socket", &why)),
             () = &mut executor => break Ok(()),
             _ = terminate.recv() => stop.cancel(),
             _ = interrupt.recv() => stop.cancel(),
+            () = &mut patience => break Ok(()),
         }
     };
     opened.handle.stop().await;
@@ -95,6 +101,12 @@ fn raise_file_limit() {
     let limit = getrlimit(Resource::Nofile);
     // A limit that cannot be raised is felt only with very many sessions, and told then.
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).ok();
+}
+
+/// Ends when clients that are still being served after a stop have had their time.
+async fn patience(stop: tokio_util::sync::CancellationToken) {
+    stop.cancelled().await;
+    tokio::time::sleep(LAST_ANSWERS).await;
 }
 
 /// Says that the daemon answers, and lets go of whoever waited for that.

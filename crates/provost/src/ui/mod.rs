@@ -128,8 +128,12 @@ impl Ui {
 }
 
 /// Shows what the parser of arguments found wrong, or the help that was asked for.
+/// An error repeats what was typed, which may be meant for the terminal.
 pub(crate) fn parser_says(error: &clap::Error) -> io::Result<()> {
-    error.print()
+    match error.use_stderr() {
+        false => error.print(),
+        true => writeln!(io::stderr(), "{}", clean_block(error.render().to_string().trim_end())),
+    }
 }
 
 fn error_lines(paint: Paint, error: &ApiError) -> Vec<String> {

@@ -1,6 +1,8 @@
 //! The requirements as tests of the real binary. A test's name begins with the requirement that it proves,
 //! if that has an id.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by a panic, in its helpers too")]
+
 mod damage;
 mod endings;
 mod hooks;
@@ -14,6 +16,7 @@ mod peers;
 mod reads;
 mod reports;
 mod safety;
+mod schemas;
 mod shapes;
 mod states;
 mod streams;

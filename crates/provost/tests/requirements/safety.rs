@@ -42,7 +42,7 @@ struct Dirty {
 
 fn dirty(stage: &Stage, repo: &Repo, name: &str) -> Dirty {
     let id = stage.play_in(repo.path(), DIRTIES, &["--worktree", "--name", name]);
-    let row = stage.home.wait_state(&id, |row| finished(row));
+    let row = stage.home.wait_state(&id, finished);
     let word = |field: &str| row["worktree"][field].as_str().unwrap().to_owned();
     let (worktree, branch) = (word("path"), word("branch"));
     let files = files(Path::new(&worktree));

@@ -50,11 +50,12 @@ fn e25_every_declared_state_is_reached() {
     stage.home.set_env("PROVOST_SESSION_STOP_GRACE", "300ms");
     let repo = stage.home.repo("work");
     configure(&stage);
-    // The first command starts the daemon, so the follower misses nothing.
-    stage.home.provost(&["ls"]).ok();
-    let follower = stage.home.follow(&["events", "-f", "--since", "0", "--json"]);
-    let top = stage.home.root().to_owned();
+    // A state that comes and goes is told only to who follows, so the daemon is killed before all others.
     let lost = stage.play(HANGS, &["--stale-after", "100ms"]);
+    let mut seen: BTreeSet<String> = lose(&stage, &lost);
+    let follower = stage.home.follow(&["events", "-f", "--since", "0", "--json"]);
+    follower.wait_line("the stream is open", |line| line.contains("session.opened").then_some(()));
+    let top = stage.home.root().to_owned();
     stage.spawn_in(&top, &["--agent", "deaf", "go"]);
     stage.spawn_in(repo.path(), &["--agent", "refuted", "--worktree", "--check", "false", "go"]);
     stage.play_in(repo.path(), WRITES, &["--worktree", "--check", "sleep 0.2"]);
@@ -69,9 +70,7 @@ fn e25_every_declared_state_is_reached() {
     stage.home.provost(&["send", &superseded, "--supersede", "second"]).ok();
     stage.sealed(&unclaimed);
     stage.home.provost(&["resolve", &unclaimed, "--as", "accepted", "--because", "seen"]).ok();
-    lose(&stage, &lost);
     let declared: BTreeSet<&str> = State::ALL.iter().map(|state| state.word()).collect();
-    let mut seen: BTreeSet<String> = BTreeSet::new();
     follower.wait_line("every state", |line| {
         let event: Value = serde_json::from_str(line).unwrap();
         let shown = [
@@ -85,9 +84,10 @@ fn e25_every_declared_state_is_reached() {
     });
 }
 
-/// Makes the launch impossible to look at until it is shown as lost, and then possible again.
-fn lose(stage: &Stage, id: &str) {
-    stage.wait(id, "stalled");
+/// Makes the launch impossible to look at until it is shown as lost, and then possible again; gives the
+/// states that were seen.
+fn lose(stage: &Stage, id: &str) -> BTreeSet<String> {
+    let stalled = stage.wait(id, "stalled");
     let held = stage.home.path().join("launches").join(format!("{id}.l1/held.json"));
     let whole = fs::read(&held).unwrap();
     stage.home.daemon().kill();
@@ -96,6 +96,7 @@ fn lose(stage: &Stage, id: &str) {
     assert_eq!((&row["terminal"], &row["process"]), (&false.into(), &"unknown".into()));
     fs::write(&held, whole).unwrap();
     stage.home.wait_state(id, |row| row["process"] == "alive");
+    [stalled, row].iter().map(|row| row["state"].as_str().unwrap().to_owned()).collect()
 }
 
 fn configure(stage: &Stage) {

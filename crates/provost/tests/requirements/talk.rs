@@ -117,6 +117,7 @@ fn a_secret_that_was_lost_with_the_daemon_is_asked_for_again() {
 [[step]]
 emit = { type = "turn_started", turn = "t" }
 [[step]]
+if_launch = 1
 emit = { type = "request", id = "q", kind = "question", blocking = true, title = "Key?", questions = [ { id = "k", header = "k", question = "k", options = [], secret = true } ] }
 [[step]]
 if_launch = 1

@@ -1,15 +1,27 @@
-//! Seeds that once broke a law, by the name of what they found.
+//! Seeds that break a law where a rule is missing, by the name of the rule.
+//!
+//! Each is the first seed that notices a bug of `provost_core::bugs`; the last two bugs there were real.
 
 use provost_sim::{Faults, simulate};
 
 #[test]
-fn seed_134_a_holder_that_dies_between_the_exit_and_the_end_of_its_tree_leaves_no_check_waiting() {
-    holds(134);
+fn seed_494_a_holder_that_dies_between_the_exit_and_the_end_of_its_tree_leaves_no_check_waiting() {
+    holds(494);
 }
 
 #[test]
-fn seed_1261_a_process_that_could_not_be_looked_at_is_seen_again_after_a_restart() {
-    holds(1261);
+fn seed_11_a_snapshot_told_twice_does_not_confirm_itself() {
+    holds(11);
+}
+
+#[test]
+fn seed_463_a_report_of_an_older_launch_is_recorded_only() {
+    holds(463);
+}
+
+#[test]
+fn seed_153_a_late_receipt_is_evidence_for_its_own_tree_only() {
+    holds(153);
 }
 
 fn holds(seed: u64) {

@@ -8,7 +8,7 @@ use provost_testkit::eventually;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use super::scenarios::{CANCEL, COMMAND, QUESTION, REWORK, Scenario, WORK, is_running};
+use super::scenarios::{CANCEL, COMMAND, QUESTION, REWORK, WORK, is_running};
 use super::stage::Stage;
 use crate::kit::{appears, lines_of, verified};
 
@@ -51,7 +51,11 @@ fn a_question_is_void_once_its_asker_was_seen_to_die() {
                 // Nobody saw a crash, so what was asked still stands, and the answer starts it again.
                 kill(&launch_dir(&stage, &id), victim);
                 let row = stage.home.wait_state(&id, |row| row["process"] == "unknown");
-                assert_eq!((&row["state"], &row["sealed"]), (&"needs_input".into(), &false.into()), "{row}");
+                assert_eq!(
+                    (&row["state"], &row["sealed"]),
+                    (&"needs_input".into(), &false.into()),
+                    "{row}"
+                );
                 let flags = row["flags"].as_array().expect("a list");
                 assert!(flags.contains(&"answer_resumes".into()), "{row}");
                 stage.change(&["cancel", &id], &[]).ok();
@@ -139,20 +143,23 @@ fn killed(stage: &Stage, id: &str, victim: Victim, hooks: usize) -> Value {
 
 #[track_caller]
 fn crashed_or_unseen(stage: &Stage, row: &Value, victim: Victim) {
-    assert_eq!(
-        (&row["state"], &row["cause"]),
-        (&"failed".into(), &"crash".into()),
-        "{victim:?}: {row}"
-    );
     let (seen, unseen) = (stage.events("process.ended"), stage.events("process.unobserved"));
     match victim {
         Victim::Agent => {
-            assert_eq!((&row["state"], &row["cause"]), (&"failed".into(), &"crash".into()), "{row}");
+            assert_eq!(
+                (&row["state"], &row["cause"]),
+                (&"failed".into(), &"crash".into()),
+                "{row}"
+            );
             assert_eq!(seen[0]["data"]["end"]["signal"], 9);
             assert!(unseen.is_empty(), "the holder saw it");
         }
         Victim::Holder => {
-            assert_eq!((&row["state"], &row["cause"]), (&"ended_unclaimed".into(), &Value::Null), "{row}");
+            assert_eq!(
+                (&row["state"], &row["cause"]),
+                (&"ended_unclaimed".into(), &Value::Null),
+                "{row}"
+            );
             assert_eq!((seen.len(), unseen.len()), (0, 1), "nobody saw with which code it ended");
             let flags = row["flags"].as_array().expect("a list");
             assert!(flags.contains(&"exit_code_unobserved".into()), "{row}");
@@ -164,7 +171,7 @@ fn crashed_or_unseen(stage: &Stage, row: &Value, victim: Victim) {
 fn kill(dir: &Path, victim: Victim) {
     let held = eventually("the holder lives", || match look(dir) {
         Ok(Looked::Alive { held }) => Ok(held),
-        other => Err(other),
+        other => Err(format!("{other:?}")),
     });
     let Held { holder, child, .. } = held;
     let pid = if victim == Victim::Holder { holder.pid } else { child.pid };

@@ -21,6 +21,7 @@ const VARYING: [&str; 13] = [
     "cwd",
     "duration_ms",
     "holder",
+    "leftovers",
     "output",
     "spec",
     "warm",

@@ -122,12 +122,11 @@ fn half_a_request_and_idle_connections_keep_nobody_out() {
         .expect("half a request can be sent");
     let idle: Vec<UnixStream> = (0..IDLE).map(|_| connect(&home)).collect();
     answers(&home, &id);
-    drop(half);
     // The daemon leaves in order though they are still there.
     home.provost(&["cancel", &id]).ok();
     sealed(&home, &id);
     home.daemon().stop();
-    drop(idle);
+    drop((half, idle));
     verified(&home);
 }
 

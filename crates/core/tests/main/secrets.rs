@@ -1,0 +1,67 @@
+//! A secret answer is recorded nowhere, and asked for again if it got lost on its way.
+
+use provost_core::{
+    request::{Asked, Fate, Question, RequestKind, Waiting},
+    session::{Command, Signal},
+};
+
+use crate::kit::{Bench, spec};
+
+fn asked(secret: bool) -> Asked {
+    let (id, text) = ("k".to_owned(), String::new());
+    let question =
+        Question { id, header: text.clone(), question: text, options: Vec::new(), secret };
+    Asked {
+        native: "q".to_owned(),
+        kind: RequestKind::Question,
+        waiting: Waiting::Blocking,
+        title: "Key?".to_owned(),
+        questions: vec![question],
+    }
+}
+
+/// A session whose agent asked and got its answer.
+fn answered(secret: bool) -> Bench {
+    let mut bench = Bench::running(spec());
+    bench.signal(Signal::Asked(asked(secret)));
+    let request = bench.session.requests[0].id;
+    bench.tell(Command::Answer { request, revision: 1, text: "hunter2".to_owned() });
+    bench
+}
+
+fn lose(bench: &mut Bench) -> Fate {
+    let key = bench.session.messages.last().unwrap().key.clone();
+    bench.tell(Command::MessageLost { key: key.clone(), reason: "gone".to_owned() });
+    let again = Command::MessageLost { key, reason: "gone".to_owned() };
+    assert!(bench.try_tell(again).is_err(), "a message is lost once");
+    bench.session.requests[0].fate
+}
+
+#[test]
+fn the_text_of_a_secret_is_in_no_event() {
+    for secret in [true, false] {
+        let bench = answered(secret);
+        let written = bench.log.iter().any(|(_, event)| event.encode().contains("hunter2"));
+        assert_eq!(written, !secret);
+        let message = bench.session.messages.last().unwrap();
+        assert_eq!(bench.session.is_secret(message), secret);
+    }
+}
+
+#[test]
+fn a_lost_secret_is_asked_for_again_under_a_new_revision() {
+    let mut bench = answered(true);
+    assert_eq!(lose(&mut bench), Fate::Open);
+    assert_eq!(bench.session.requests.len(), 1);
+    assert_eq!(bench.session.requests[0].revision, 2);
+    let request = bench.session.requests[0].id;
+    let stale = Command::Answer { request, revision: 1, text: "x".to_owned() };
+    assert!(bench.try_tell(stale).is_err());
+    bench.tell(Command::Answer { request, revision: 2, text: "x".to_owned() });
+    assert_eq!(bench.session.requests[0].fate, Fate::Answered);
+}
+
+#[test]
+fn an_open_answer_that_was_lost_is_not_asked_for_again() {
+    assert_eq!(lose(&mut answered(false)), Fate::Answered);
+}
