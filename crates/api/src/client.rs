@@ -1,7 +1,7 @@
 //! A small blocking HTTP client over a Unix socket.
 //!
-//! Requests are HTTP/1.0, so a reply ends where the connection does; its length is checked against the
-//! header where there is one, so a reply that was cut off is an error and never a shorter answer.
+//! One request per connection. A reply says how long it is or comes in chunks, so one that was cut off is
+//! an error and never a shorter answer.
 
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
@@ -12,7 +12,7 @@ use std::{
 
 use serde::de::DeserializeOwned;
 
-use crate::{ApiError, Code, ErrorBody, IDEMPOTENCY_KEY};
+use crate::{ApiError, Code, ErrorBody, IDEMPOTENCY_KEY, body::Body};
 
 /// The longest head of a reply that is read.
 const MAX_HEAD: usize = 64 << 10;
@@ -36,8 +36,10 @@ pub struct Reply {
 /// A reply that is read as it comes.
 #[derive(Debug)]
 pub struct StreamReply {
-    reader: BufReader<UnixStream>,
+    reader: BufReader<ReplyBody>,
 }
+
+type ReplyBody = Body<BufReader<UnixStream>>;
 
 impl Client {
     pub fn new(socket: impl Into<PathBuf>) -> Self {
@@ -56,8 +58,9 @@ impl Client {
         body: &impl serde::Serialize,
         key: &str,
     ) -> Result<T, ApiError> {
-        let body = serde_json::to_vec(body)
-            .map_err(|why| ApiError::new(Code::Internal, format!("cannot write the request: {why}")))?;
+        let body = serde_json::to_vec(body).map_err(|why| {
+            ApiError::new(Code::Internal, format!("cannot write the request: {why}"))
+        })?;
         self.call("POST", path, Some(&body), Some(key))?.json()
     }
 
@@ -71,22 +74,19 @@ impl Client {
     ) -> Result<Reply, ApiError> {
         let stream = self.send(method, path, body, key, &[])?;
         stream.set_read_timeout(Some(REPLY_TIME)).map_err(|why| self.broken(&why))?;
-        let (status, length, mut reader) = read_head(stream).map_err(|why| self.broken(&why))?;
+        let (status, mut reader) = read_head(stream).map_err(|why| self.broken(&why))?;
         let mut body = Vec::new();
         reader.read_to_end(&mut body).map_err(|why| self.broken(&why))?;
-        match length.is_none_or(|length| length == body.len() as u64) {
-            true => Ok(Reply { status, body }),
-            false => Err(self.broken(&"the reply was cut off")),
-        }
+        Ok(Reply { status, body })
     }
 
     /// Opens a stream of lines; `last_event_id` resumes an event stream exactly.
     pub fn stream(&self, path: &str, last_event_id: Option<u64>) -> Result<StreamReply, ApiError> {
         let header = last_event_id.map(|id| ("last-event-id", id.to_string()));
         let stream = self.send("GET", path, None, None, header.as_slice())?;
-        let (status, _, mut reader) = read_head(stream).map_err(|why| self.broken(&why))?;
+        let (status, mut reader) = read_head(stream).map_err(|why| self.broken(&why))?;
         if status == 200 {
-            return Ok(StreamReply { reader });
+            return Ok(StreamReply { reader: BufReader::new(reader) });
         }
         let mut body = Vec::new();
         reader.read_to_end(&mut body).map_err(|why| self.broken(&why))?;
@@ -102,7 +102,8 @@ impl Client {
         headers: &[(&str, String)],
     ) -> Result<UnixStream, ApiError> {
         let mut stream = connect(&self.socket).map_err(|why| self.unreachable(&why))?;
-        let mut head = format!("{method} {path} HTTP/1.0\r\nhost: provost\r\n");
+        let mut head =
+            format!("{method} {path} HTTP/1.1\r\nhost: provost\r\nconnection: close\r\n");
         if let Some(key) = key {
             head.push_str(&format!("{IDEMPOTENCY_KEY}: {key}\r\n"));
         }
@@ -142,7 +143,7 @@ fn connect(socket: &Path) -> io::Result<UnixStream> {
     UnixStream::connect(Path::new(&format!("/proc/self/fd/{fd}")).join(name))
 }
 
-fn read_head(stream: UnixStream) -> io::Result<(u16, Option<u64>, BufReader<UnixStream>)> {
+fn read_head(stream: UnixStream) -> io::Result<(u16, ReplyBody)> {
     let mut reader = BufReader::new(stream);
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -161,7 +162,11 @@ fn read_head(stream: UnixStream) -> io::Result<(u16, Option<u64>, BufReader<Unix
         .iter()
         .find(|header| header.name.eq_ignore_ascii_case("content-length"))
         .and_then(|header| std::str::from_utf8(header.value).ok()?.parse().ok());
-    Ok((status, length, reader))
+    let body = match length {
+        Some(length) => Body::of_length(reader, length),
+        None => Body::in_chunks(reader),
+    };
+    Ok((status, body))
 }
 
 impl Reply {

@@ -2,6 +2,7 @@
 //!
 //! These types are a contract of their own, apart from the domain's events: they may only grow.
 
+mod body;
 mod client;
 mod error;
 mod request;

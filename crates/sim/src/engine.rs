@@ -271,6 +271,7 @@ impl Engine {
         for (id, effect) in changes.start.into_iter().take(orders) {
             let key = (id, effect.key());
             let session = self.board.session(id);
+            #[expect(clippy::wildcard_enum_match_arm, reason = "all others are done once")]
             let task = match effect {
                 Effect::Follow(launch) => match session.and_then(|s| s.launch(launch)) {
                     Some(launch) => Task::Follow(Follower::new(launch)),

@@ -14,14 +14,14 @@ impl Rng {
         names.iter().fold(Rng(seed), |rng, name| Rng(rng.0 ^ mix(name.wrapping_add(0x51ed)))).stir()
     }
 
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.0)
     }
 
     /// Gives a number below `n`, which must not be 0.
     pub fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
+        self.draw() % n
     }
 
     /// Gives an index into something of this length, which must not be 0.
@@ -43,7 +43,7 @@ impl Rng {
     }
 
     fn stir(mut self) -> Rng {
-        Rng(self.next())
+        Rng(self.draw())
     }
 }
 

@@ -600,6 +600,7 @@ impl Sim {
     }
 
     /// What just became true, and changes the world.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "no other event matters to the world")]
     fn take_note(&mut self) -> Result<(), Broken> {
         for (id, event) in std::mem::take(&mut self.engine.fresh) {
             match event {
@@ -733,7 +734,17 @@ impl Sim {
                 State::NeedsInput | State::Stalled | State::Lost => true,
                 // A launch whose agent neither speaks nor ends, and nobody set it a limit.
                 State::Working | State::WrappingUp => limited || self.is_mute(session),
-                _ => session.attempt().is_sealed(),
+                State::Idle
+                | State::Rework
+                | State::Verifying
+                | State::Succeeded
+                | State::Completed
+                | State::Accepted
+                | State::Failed
+                | State::EndedUnclaimed
+                | State::Disputed
+                | State::Cancelled
+                | State::Superseded => session.attempt().is_sealed(),
             };
             if !waits {
                 return Err(format!("{} stays {} for ever", session.spec.name, state.word()));

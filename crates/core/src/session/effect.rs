@@ -132,7 +132,8 @@ impl Session {
         let checked = verifying.snapshot.is_none()
             || self.verdict() != Verdict::Open
             || bug!(SnapshotConfirmsItself);
-        !self.spec.checks.is_empty() && !verifying.confirmed && checked
+        let wanted = !self.spec.checks.is_empty() && !self.tree_keeps_moving();
+        wanted && !verifying.confirmed && checked
     }
 
     /// Says whether nothing of the launch can change the work behind our back: it is gone, or idle.

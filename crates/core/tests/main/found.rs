@@ -170,6 +170,51 @@ fn an_idle_agent_that_cannot_be_ended_does_not_stay_idle_for_ever() {
     assert_eq!((bench.state(), bench.sealed()), (State::Failed, true));
 }
 
+#[test]
+fn an_answer_to_an_earlier_revision_of_a_question_is_refused() {
+    let mut bench = Bench::running(spec());
+    bench.signal(Signal::Asked(question())).signal(Signal::Asked(question()));
+    let id = bench.session.requests[0].id;
+    let answer = |revision| Command::Answer { request: id, revision, text: "yes".to_owned() };
+    let refused = Rejected::RequestRevision { id, now: 2, given: 1 };
+    assert_eq!(bench.try_tell(answer(1)), Err(refused));
+    bench.tell(answer(2));
+}
+
+#[test]
+fn nothing_is_checked_while_a_question_is_open_or_descendants_may_live() {
+    let checks = |bench: &Bench| {
+        bench.session.effects().iter().any(|e| matches!(e, Effect::TakeSnapshot { .. }))
+    };
+    let mut bench = Bench::running(checked());
+    bench.claim(ClaimKind::Completed).signal(Signal::Asked(question()));
+    bench.signal(Signal::TurnEnded { turn: None, end: TurnEnd::Ok });
+    assert!(!checks(&bench) && !bench.session.wants_verdict(), "a question is open");
+    bench.signal(Signal::Withdrawn { native: "q".to_owned() });
+    assert!(checks(&bench));
+    let launch = bench.launch();
+    bench.tell(Command::ProcessEnded { launch, end: End::Exit(0), by: EndedBy::Itself });
+    assert!(!checks(&bench), "its descendants may still write");
+    bench.tell(Command::TreeGone { launch, leftovers: 0, verified: true });
+    assert!(checks(&bench));
+}
+
+#[test]
+fn a_moving_tree_disputes_only_what_has_ended() {
+    let mut spec = checked();
+    spec.bounds.snapshots = 0;
+    let mut bench = Bench::running(spec);
+    bench.claim(ClaimKind::Completed);
+    bench.signal(Signal::TurnEnded { turn: None, end: TurnEnd::Ok });
+    bench.tell(Command::SnapshotTaken { attempt: 1, snapshot: snapshot("one") });
+    let receipt = receipt("one", "check", CheckEnd::Exit(0));
+    bench.tell(Command::CheckFinished { attempt: 1, receipt });
+    bench.tell(Command::SnapshotTaken { attempt: 1, snapshot: snapshot("two") });
+    assert_eq!(bench.state(), State::Disputed);
+    bench.claim(ClaimKind::NeedsInput);
+    assert_eq!(bench.state(), State::NeedsInput);
+}
+
 /// A session whose first launch ended with a question, and whose second runs.
 fn resumed() -> Bench {
     let mut bench = Bench::running(spec());

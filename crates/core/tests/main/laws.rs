@@ -51,7 +51,7 @@ impl Lab {
         if at > self.now.mono_ms {
             return;
         }
-        let heard_ms = self.session.launch(launch).unwrap().stream.heard.mono_ms;
+        let heard_ms = self.session.launch(launch).expect("it is due").stream.heard.mono_ms;
         self.tell(&Command::Silence { launch, heard_ms }).expect("silence is due");
         let later = self.session.deadline().is_none_or(|(at, _)| at > self.now.mono_ms);
         assert!(later, "a due silence changed nothing");
@@ -95,10 +95,11 @@ impl Lab {
             .iter()
             .map(|(at, event)| {
                 let (kind, v) = event.kind();
-                (*at, Event::decode(kind, v, &event.encode()).unwrap())
+                (*at, Event::decode(kind, v, &event.encode()).expect("it was encoded"))
             })
             .collect();
-        Session::fold(self.session.id, stored.iter().map(|(at, event)| (*at, event))).unwrap()
+        Session::fold(self.session.id, stored.iter().map(|(at, event)| (*at, event)))
+            .expect("the log begins with the opening")
     }
 
     fn told(&self) -> String {

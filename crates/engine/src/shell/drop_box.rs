@@ -1,6 +1,6 @@
 //! The drop box: reports that an agent wrote down because no daemon answered. None is lost, none counts twice.
 //!
-//! One file per report in the launch's directory, written by rename, its name the report's key.
+//! One file per report in one directory of the home, written by rename, named by its launch and its key.
 
 use std::{
     fs, io,
@@ -8,10 +8,14 @@ use std::{
 };
 
 use provost_api::ReportRequest;
-use provost_core::ids::LaunchId;
+use provost_core::{ids::LaunchId, session::Reporter};
 
-/// The directory of reports in a launch's directory.
-const DIRECTORY: &str = "drop";
+use super::{
+    executor::World,
+    handle::{Ask, Handle},
+    home::Home,
+};
+use crate::report;
 
 /// A longer file was not written by `provost report`.
 const MAX_REPORT: u64 = 1 << 20;
@@ -21,46 +25,82 @@ const MAX_REPORTS: usize = 1_000;
 
 /// A report that waits in the box.
 #[derive(Debug)]
-pub struct Dropped {
-    pub path: PathBuf,
-    pub key: String,
-    pub report: ReportRequest,
+struct Dropped {
+    path: PathBuf,
+    launch: LaunchId,
+    key: String,
+    report: ReportRequest,
 }
 
-/// Puts a report into the box of a launch.
-pub fn put(launch_dir: &Path, key: &str, report: &ReportRequest) -> io::Result<PathBuf> {
-    let directory = launch_dir.join(DIRECTORY);
+/// Puts a report of a launch into the box.
+pub fn put(
+    home: &Path,
+    launch: LaunchId,
+    key: &str,
+    report: &ReportRequest,
+) -> io::Result<PathBuf> {
+    let directory = Home::new(home).drop_box();
     fs::create_dir_all(&directory)?;
-    let (new, path) = (directory.join(format!(".{key}")), directory.join(format!("{key}.json")));
+    let path = directory.join(format!("{launch}~{key}.json"));
+    let new = directory.join(format!(".{launch}~{key}"));
     fs::write(&new, serde_json::to_vec(report)?)?;
     fs::File::open(&new)?.sync_all()?;
     fs::rename(&new, &path)?;
     Ok(path)
 }
 
-/// Takes the reports of a launch out of its box, oldest first. What is no report of this launch is left alone.
-pub(crate) fn waiting(launch_dir: &Path, launch: LaunchId, token: &str) -> Vec<Dropped> {
-    let entries = fs::read_dir(launch_dir.join(DIRECTORY)).into_iter().flatten().flatten();
+/// Hands every report in the box to the owner, or those of one launch. What is no report is left alone.
+pub(crate) async fn empty(world: &World, handle: &Handle, only: Option<LaunchId>) {
+    for dropped in waiting(&world.home.drop_box(), only) {
+        if dropped.report.token.as_deref() != Some(world.token(dropped.launch).as_str()) {
+            continue;
+        }
+        if take(handle, &dropped).await {
+            // A file that stays is recognised by its key the next time.
+            fs::remove_file(&dropped.path).ok();
+        }
+    }
+}
+
+/// Records a report under its key, so that it counts once however often it is taken.
+async fn take(handle: &Handle, dropped: &Dropped) -> bool {
+    let actor = format!("launch/{}", dropped.launch);
+    let key = format!("{actor}/report/{}", dropped.key);
+    match report::testimony(&dropped.report) {
+        // What cannot be read is as good as taken: it says nothing.
+        Err(_) => true,
+        Ok(testimony) => {
+            let from = Reporter::Launch(dropped.launch);
+            let ask = Ask::Report { session: None, from, testimony };
+            handle.ask(ask, &actor, Some(key)).await.is_ok()
+        }
+    }
+}
+
+/// Reads the reports in the box, oldest first.
+fn waiting(directory: &Path, only: Option<LaunchId>) -> Vec<Dropped> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut found: Vec<(std::time::SystemTime, Dropped)> = entries
-        .take(MAX_REPORTS)
         .filter_map(|entry| {
             let about = entry
                 .metadata()
                 .ok()
                 .filter(|about| about.is_file() && about.len() <= MAX_REPORT)?;
             let dropped = read(entry.path())?;
-            let own = dropped.report.launch.as_deref() == Some(launch.to_string().as_str());
-            let proved = dropped.report.token.as_deref() == Some(token);
-            (own && proved).then_some((about.modified().ok()?, dropped))
+            let wanted = only.is_none_or(|launch| launch == dropped.launch);
+            wanted.then_some((about.modified().ok()?, dropped))
         })
+        .take(MAX_REPORTS)
         .collect();
     found.sort_by_key(|(written, _)| *written);
     found.into_iter().map(|(_, dropped)| dropped).collect()
 }
 
 fn read(path: PathBuf) -> Option<Dropped> {
-    let name = path.file_name()?.to_str()?;
-    let key = name.strip_suffix(".json").filter(|key| !key.starts_with('.'))?.to_owned();
-    let report = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
-    Some(Dropped { path, key, report })
+    let name = path.file_name()?.to_str()?.strip_suffix(".json")?;
+    let (launch, key) = name.split_once('~')?;
+    let (launch, key) = (launch.parse().ok()?, key.to_owned());
+    let report: ReportRequest = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
+    let own = report.launch.as_deref() == Some(format!("{launch}").as_str());
+    own.then_some(Dropped { path, launch, key, report })
 }

@@ -1,6 +1,6 @@
 //! The environments of outside commands. Nothing is inherited that was not allowed by name.
 
-use std::{collections::BTreeMap, ffi::OsString, path::Path};
+use std::{collections::BTreeMap, ffi::OsString, path::Path, sync::Arc};
 
 use provost_core::{
     ids::LaunchId,
@@ -10,7 +10,8 @@ use provost_core::{
 /// The daemon's own environment, from which variables are passed by name.
 #[derive(Clone, Default)]
 pub struct DaemonEnvironment {
-    variables: BTreeMap<String, String>,
+    /// Shared: every task has the environment at hand.
+    variables: Arc<BTreeMap<String, String>>,
 }
 
 /// Shows names only: values may be secrets.
@@ -26,7 +27,7 @@ impl DaemonEnvironment {
         let text = |(name, value): (OsString, OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
         };
-        DaemonEnvironment { variables: variables.into_iter().filter_map(text).collect() }
+        DaemonEnvironment { variables: Arc::new(variables.into_iter().filter_map(text).collect()) }
     }
 
     pub fn names(&self) -> impl Iterator<Item = &str> {

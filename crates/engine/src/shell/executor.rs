@@ -28,6 +28,7 @@ use tokio::{
 use super::{
     check::{CheckJob, CheckRunner, Slots},
     clock::Clock,
+    drop_box,
     environment::{DaemonEnvironment, Place},
     follow::{self, Follower, Link},
     handle::{Handle, Teller},
@@ -78,7 +79,7 @@ type Key = (SessionId, EffectKey);
 pub struct Executor {
     context: Context,
     running: BTreeMap<Key, watch::Sender<bool>>,
-    tasks: JoinSet<Key>,
+    tasks: JoinSet<Option<Key>>,
 }
 
 /// What every task has at hand.
@@ -106,6 +107,11 @@ impl Executor {
 
     /// Takes orders until the owner is gone.
     pub(crate) async fn run(mut self, mut orders: mpsc::Receiver<Dispatch>) {
+        let context = self.context.clone();
+        self.tasks.spawn(async move {
+            drop_box::empty(&context.world, &context.handle, None).await;
+            None
+        });
         loop {
             tokio::select! {
                 order = orders.recv() => match order {
@@ -114,7 +120,7 @@ impl Executor {
                     None => return,
                 },
                 // A panic is in the log by itself; what it left undone is owed again after a restart.
-                Some(Ok(key)) = self.tasks.join_next() => drop(self.running.remove(&key)),
+                Some(Ok(Some(key))) = self.tasks.join_next() => drop(self.running.remove(&key)),
             }
         }
     }
@@ -128,8 +134,12 @@ impl Executor {
         self.running.insert(key.clone(), sender);
         let context = self.context.clone();
         self.tasks.spawn(async move {
-            context.carry_out(&session, effect, cancel).await;
-            key
+            if let Effect::Follow(launch) = effect {
+                context.follow(session, launch).await;
+            } else {
+                context.carry_out(&session, effect, cancel).await;
+            }
+            Some(key)
         });
     }
 
@@ -146,22 +156,8 @@ impl Context {
             Effect::PrepareWork => Some(self.prepare(session).await),
             Effect::RunSetup => Some(self.set_up(session, &effect, cancel).await),
             Effect::StartLaunch(launch) => Some(self.launch(session, launch).await),
-            Effect::Follow(launch) => {
-                let link = Link {
-                    dir: self.world.home.launch(launch),
-                    token: self.world.token(launch),
-                    teller: self.teller.clone(),
-                    handle: self.handle.clone(),
-                    clock: self.clock,
-                };
-                let follower = Follower::new(session, launch, link);
-                if let Some(follower) = follower {
-                    follower.run().await;
-                    self.teller.forget(launch);
-                    self.world.holders.reap();
-                }
-                None
-            }
+            // Followed for long, and so apart: see `follow`.
+            Effect::Follow(_) => None,
             Effect::StopLaunch(launch, step) => self.stop(session, launch, step, cancel).await,
             Effect::Deliver { launch, message } => {
                 self.deliver(session, launch, &message, cancel).await
@@ -183,6 +179,24 @@ impl Context {
         };
         if let Some(command) = told {
             self.teller.tell(session.id, command).await;
+        }
+    }
+
+    /// Follows a launch, and keeps nothing of the session meanwhile: hundreds may be followed.
+    async fn follow(self, session: Arc<Session>, launch: LaunchId) {
+        let link = Link {
+            dir: self.world.home.launch(launch),
+            world: self.world.clone(),
+            teller: self.teller.clone(),
+            handle: self.handle.clone(),
+            clock: self.clock,
+        };
+        let follower = Follower::new(&session, launch, link);
+        drop(session);
+        if let Some(follower) = follower {
+            follower.run().await;
+            self.teller.forget(launch);
+            self.world.holders.reap();
         }
     }
 

@@ -7,7 +7,7 @@ use std::{
 
 use provost_core::{
     ids::LaunchId,
-    session::{self, Command, Cursor, End, EndedBy, Reporter, Session, Signal},
+    session::{self, Command, Cursor, End, EndedBy, Session, Signal},
 };
 use provost_drivers::Protocol;
 use provost_holder::{
@@ -19,10 +19,10 @@ use provost_holder::{
 use super::{
     clock::Clock,
     drop_box,
-    handle::{Ask, Handle, Teller},
+    executor::World,
+    handle::{Handle, Teller},
     held::{self, chain},
 };
-use crate::report;
 
 /// How long to wait before a launch that could not be looked at is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
@@ -45,7 +45,7 @@ pub(crate) struct Follower {
 /// What a follower reads from, and whom it tells.
 pub(crate) struct Link {
     pub(crate) dir: PathBuf,
-    pub(crate) token: String,
+    pub(crate) world: World,
     pub(crate) teller: Teller,
     pub(crate) handle: Handle,
     pub(crate) clock: Clock,
@@ -194,23 +194,7 @@ impl Follower {
 
     /// Takes reports that were written down while no daemon answered.
     async fn empty_the_drop_box(&self) {
-        for dropped in drop_box::waiting(&self.link.dir, self.launch, &self.link.token) {
-            let actor = format!("launch/{}", self.launch);
-            let key = format!("{actor}/report/{}", dropped.key);
-            let taken = match report::testimony(&dropped.report) {
-                // What cannot be read is as good as taken: it says nothing.
-                Err(_) => true,
-                Ok(testimony) => {
-                    let from = Reporter::Launch(self.launch);
-                    let ask = Ask::Report { session: None, from, testimony };
-                    self.link.handle.ask(ask, &actor, Some(key)).await.is_ok()
-                }
-            };
-            if taken {
-                // A file that stays is recognised by its key the next time.
-                std::fs::remove_file(&dropped.path).ok();
-            }
-        }
+        drop_box::empty(&self.link.world, &self.link.handle, Some(self.launch)).await;
     }
 
     /// Folds all whole frames that the journal has by now.

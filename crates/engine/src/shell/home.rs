@@ -53,6 +53,11 @@ impl Home {
         self.root.join("pool")
     }
 
+    /// Where reports wait that were made while no daemon answered.
+    pub fn drop_box(&self) -> PathBuf {
+        self.root.join("drop")
+    }
+
     pub fn scratch(&self) -> PathBuf {
         self.root.join("scratch")
     }
@@ -63,7 +68,14 @@ impl Home {
 
     /// Gives every directory that must exist.
     pub fn directories(&self) -> Vec<PathBuf> {
-        let parts = [self.launches(), self.pool(), self.scratch(), self.worktrees(), self.log()];
+        let parts = [
+            self.launches(),
+            self.pool(),
+            self.scratch(),
+            self.worktrees(),
+            self.log(),
+            self.drop_box(),
+        ];
         let mut all = vec![self.root.clone(), self.root.join("checks")];
         all.extend(parts);
         all

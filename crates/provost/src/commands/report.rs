@@ -165,11 +165,11 @@ fn drop_it(
     let launch = request.launch.as_deref().unwrap_or_default();
     let id: LaunchId =
         launch.parse().map_err(|why: BadId| usage(format!("PROVOST_LAUNCH: {why}")))?;
-    let dir = context.trusted_home()?.launch(&id.to_string());
-    if !dir.is_dir() {
+    let home = context.trusted_home()?;
+    if !home.launch(&id.to_string()).is_dir() {
         return Err(unreachable.into());
     }
-    let path = drop_box::put(&dir, &file_name(key), request).map_err(|why| {
+    let path = drop_box::put(&home.path, id, &file_name(key), request).map_err(|why| {
         let message = format!("{unreachable}, and the report cannot be written down: {why}");
         ApiError::new(Code::Unreachable, message).next("provost doctor")
     })?;

@@ -89,9 +89,10 @@ fn what_lies_in_the_drop_box_and_is_no_report_is_left_alone() {
         &home,
         "[[step]]\ntouch = \"{{root}}/ready\"\n[[step]]\nwait_file = \"{{root}}/end\"\n[[step]]\nexit = 0\n",
     );
-    let dir = home.path().join("launches").join(format!("{id}.l1")).join("drop");
-    std::fs::create_dir_all(dir.join("dir.json")).expect("a drop box can be made");
+    let dir = home.path().join("drop");
     let launch = format!("{id}.l1");
+    std::fs::create_dir_all(dir.join(format!("{launch}~dir.json")))
+        .expect("a drop box can be made");
     for (name, content) in [
         ("junk.json", "not json".to_owned()),
         (
@@ -101,9 +102,11 @@ fn what_lies_in_the_drop_box_and_is_no_report_is_left_alone() {
         ("other.json", "{\"launch\":\"x\",\"token\":\"y\",\"claim\":\"completed\"}".to_owned()),
         ("huge.json", "x".repeat(2 << 20)),
     ] {
-        std::fs::write(dir.join(name), content).expect("a file can be written");
+        std::fs::write(dir.join(format!("{launch}~{name}")), content)
+            .expect("a file can be written");
     }
-    std::os::unix::fs::symlink("/dev/zero", dir.join("zero.json")).expect("a link can be made");
+    std::os::unix::fs::symlink("/dev/zero", dir.join(format!("{launch}~zero.json")))
+        .expect("a link can be made");
     std::fs::write(home.root().join("end"), "").expect("the sign can be given");
     assert_eq!(sealed(&home, &id)["state"], "ended_unclaimed", "nobody claimed anything");
     assert_eq!(claims(&home), 0);

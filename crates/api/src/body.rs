@@ -1,0 +1,139 @@
+//! The body of a reply: it knows where it ends, so one that was cut off is an error and never a shorter answer.
+
+use std::io::{self, BufRead, Read};
+
+/// The longest line that announces a chunk.
+const MAX_SIZE_LINE: u64 = 64;
+
+/// Reads a body of stated or of chunked length.
+#[derive(Debug)]
+pub(crate) struct Body<R> {
+    reader: R,
+    left: Left,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Left {
+    /// So many bytes, and then the end.
+    Bytes(u64),
+    /// So many bytes, and then another chunk.
+    InChunk(u64),
+    BetweenChunks,
+    Nothing,
+}
+
+impl<R: BufRead> Body<R> {
+    /// A body whose head said how long it is.
+    pub(crate) fn of_length(reader: R, length: u64) -> Self {
+        Body { reader, left: Left::Bytes(length) }
+    }
+
+    /// A body that comes in chunks.
+    pub(crate) fn in_chunks(reader: R) -> Self {
+        Body { reader, left: Left::BetweenChunks }
+    }
+
+    fn next_chunk(&mut self) -> io::Result<()> {
+        let size = self.size_line()?;
+        self.left = match size {
+            0 => {
+                // No trailers are sent; the blank line ends the body.
+                self.blank_line()?;
+                Left::Nothing
+            }
+            size => Left::InChunk(size),
+        };
+        Ok(())
+    }
+
+    fn size_line(&mut self) -> io::Result<u64> {
+        let mut line = String::new();
+        self.reader.by_ref().take(MAX_SIZE_LINE).read_line(&mut line)?;
+        if line.is_empty() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let digits = line.split(';').next().unwrap_or_default().trim();
+        u64::from_str_radix(digits, 16)
+            .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "a chunk without its size"))
+    }
+
+    fn blank_line(&mut self) -> io::Result<()> {
+        let mut end = [0; 2];
+        self.reader.read_exact(&mut end)
+    }
+
+    /// Reads at most so many bytes of a piece and gives how many are left of it.
+    fn read_piece(&mut self, buffer: &mut [u8], piece: u64) -> io::Result<(usize, u64)> {
+        let most = usize::try_from(piece).unwrap_or(usize::MAX).min(buffer.len());
+        match self.reader.read(&mut buffer[..most])? {
+            0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the reply was cut off")),
+            read => Ok((read, piece - read as u64)),
+        }
+    }
+}
+
+impl<R: BufRead> Read for Body<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        while self.left == Left::BetweenChunks {
+            self.next_chunk()?;
+        }
+        match self.left {
+            Left::Nothing | Left::Bytes(0) => Ok(0),
+            Left::Bytes(piece) => {
+                let (read, left) = self.read_piece(buffer, piece)?;
+                self.left = Left::Bytes(left);
+                Ok(read)
+            }
+            Left::InChunk(piece) => {
+                let (read, left) = self.read_piece(buffer, piece)?;
+                self.left = Left::InChunk(left);
+                if left == 0 {
+                    self.blank_line()?;
+                    self.left = Left::BetweenChunks;
+                }
+                Ok(read)
+            }
+            Left::BetweenChunks => unreachable!("the loop above left it"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chunked(text: &str) -> io::Result<String> {
+        let mut body = String::new();
+        Body::in_chunks(text.as_bytes()).read_to_string(&mut body).map(|_| body)
+    }
+
+    #[test]
+    fn chunks_are_joined() {
+        assert_eq!(
+            chunked("5\r\nhello\r\n1;x=y\r\n \r\nA\r\n0123456789\r\n0\r\n\r\n").unwrap(),
+            "hello 0123456789"
+        );
+        assert_eq!(chunked("0\r\n\r\n").unwrap(), "");
+    }
+
+    #[test]
+    fn whatever_is_cut_off_is_an_error() {
+        let whole = "5\r\nhello\r\n0\r\n\r\n";
+        for end in 0..whole.len() {
+            assert!(chunked(&whole[..end]).is_err(), "{:?}", &whole[..end]);
+        }
+        assert!(chunked("zz\r\nhello\r\n0\r\n\r\n").is_err());
+        let mut body = Vec::new();
+        assert!(Body::of_length(&b"abc"[..], 4).read_to_end(&mut body).is_err());
+    }
+
+    #[test]
+    fn a_stated_length_is_kept_to() {
+        let mut body = Vec::new();
+        Body::of_length(&b"abcdef"[..], 4).read_to_end(&mut body).unwrap();
+        assert_eq!(body, b"abcd");
+    }
+}
