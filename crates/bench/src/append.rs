@@ -211,6 +211,7 @@ fn world(places: &Home) -> Result<World> {
         environment: DaemonEnvironment::default(),
         program,
         key: [7; 32],
+        secrets: provost_engine::shell::Secrets::default(),
     })
 }
 

@@ -37,6 +37,9 @@ pub struct Receipt {
     pub output_digest: String,
     /// Where the output is kept, relative to Provost's home.
     pub output: String,
+    /// The end of what it printed if it failed, for whoever has to mend it.
+    #[serde(default)]
+    pub tail: String,
     /// Whether the checkout kept build products of earlier checks.
     pub warm: bool,
 }

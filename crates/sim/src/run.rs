@@ -442,6 +442,7 @@ impl Sim {
             duration_ms: 1,
             output_digest: String::new(),
             output: String::new(),
+            tail: String::new(),
             warm: false,
         };
         let told = Command::CheckFinished { attempt, receipt };

@@ -231,9 +231,16 @@ impl Session {
             }
             Verification::Failed(
                 Refuted::Check { command, end } | Refuted::Unfinished { command, end },
-            ) => format!("The check `{command}` {}.", told(&end)),
+            ) => format!("The check `{command}` {}.{}", told(&end), self.printed_by(&command)),
             Verification::None | Verification::Passed(_) => String::new(),
         }
+    }
+
+    /// Gives the end of what a check printed.
+    fn printed_by(&self, command: &str) -> String {
+        let receipts = &self.attempt().verifying.receipts;
+        let receipt = receipts.iter().find(|r| r.command == command && !r.tail.is_empty());
+        receipt.map_or(String::new(), |receipt| format!(" It printed last:\n{}", receipt.tail))
     }
 
     fn escalation_deadline(&self) -> Option<(u64, Due)> {

@@ -27,6 +27,7 @@ pub(crate) fn receipt(tree: &str, command: &str, end: CheckEnd) -> Receipt {
         duration_ms: 1,
         output_digest: String::new(),
         output: String::new(),
+        tail: String::new(),
         warm: false,
     }
 }

@@ -30,7 +30,7 @@ fn answered(secret: bool) -> Bench {
 }
 
 fn lose(bench: &mut Bench) -> Fate {
-    let key = bench.session.messages.last().unwrap().key.clone();
+    let key = bench.session.messages.last().expect("an answer was queued").key.clone();
     bench.tell(Command::MessageLost { key: key.clone(), reason: "gone".to_owned() });
     let again = Command::MessageLost { key, reason: "gone".to_owned() };
     assert!(bench.try_tell(again).is_err(), "a message is lost once");

@@ -171,21 +171,25 @@ impl CheckRunner {
     async fn receipt(&self, job: &CheckJob, key: &str, exit: &ExitRecord, warm: bool) -> Receipt {
         let dir = self.home.held(job.session, key);
         let (path, started) = (dir.join(journal::JOURNAL_FILE), dir.clone());
-        let (digest, began) = held::blocking(move || {
+        let (printed, began) = held::blocking(move || {
             let began = match provost_holder::look(&started) {
                 Ok(Looked::Ended { held: Some(held), .. }) => Some(held.started_mono_ms),
                 Ok(_) | Err(_) => None,
             };
-            (digest(&path), began)
+            (printed(&path), began)
         })
         .await;
+        let end = check_end(exit);
+        let (digest, tail) = printed.unwrap_or_default();
+        let tail = if end == CheckEnd::Exit(0) { String::new() } else { tail };
         Receipt {
             command: job.command.clone(),
             tree: job.snapshot.tree.clone(),
-            end: check_end(exit),
+            end,
             duration_ms: began.map_or(0, |began| exit.mono_ms.saturating_sub(began)),
-            output_digest: digest.unwrap_or_default(),
+            output_digest: digest,
             output: self.home.held_name(job.session, key).display().to_string(),
+            tail,
             warm,
         }
     }
@@ -244,21 +248,28 @@ fn unfinished(job: &CheckJob, why: String) -> Receipt {
         duration_ms: 0,
         output_digest: String::new(),
         output: String::new(),
+        tail: String::new(),
         warm: false,
     }
 }
 
-/// Digests what a check printed, both channels in the order of the journal.
-fn digest(journal: &Path) -> Option<String> {
+/// How much of the end of a failing check's output goes into its receipt.
+const TAIL: usize = 4 << 10;
+
+/// Digests what a check printed, both channels in the order of the journal, and gives its end as text.
+fn printed(journal: &Path) -> Option<(String, String)> {
     let Ok(Opened::At(reader)) = Reader::open(journal, 0) else { return None };
-    let mut hasher = blake3::Hasher::new();
+    let (mut hasher, mut tail) = (blake3::Hasher::new(), Vec::new());
     for frame in reader {
         let frame = frame.ok()?;
         if matches!(frame.channel, Channel::Stdout | Channel::Stderr) {
             hasher.update(&frame.payload);
+            tail.extend_from_slice(&frame.payload);
+            tail.drain(..tail.len().saturating_sub(TAIL));
         }
     }
-    Some(hasher.finalize().to_hex().to_string())
+    let tail = provost_git::printable(&tail).trim_end().to_owned();
+    Some((hasher.finalize().to_hex().to_string(), tail))
 }
 
 /// Names a project's pool: its directory's name for people, a digest of its place for uniqueness.

@@ -341,12 +341,13 @@ impl Context {
         launch: LaunchId,
         dir: &Path,
     ) -> Option<Command> {
-        match held::looked(dir).await {
-            Ok(Looked::Absent) => {
+        // Whoever makes the directory decides: a start under way then finds it taken.
+        match std::fs::create_dir(dir) {
+            Ok(()) => {
                 let reason = "it was stopped before it started".to_owned();
                 Some(Command::LaunchFailed { launch, reason })
             }
-            Ok(_) | Err(_) => Some(self.launch(session, launch).await),
+            Err(_) => Some(self.launch(session, launch).await),
         }
     }
 

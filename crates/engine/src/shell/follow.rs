@@ -7,6 +7,7 @@ use std::{
 
 use provost_core::{
     ids::LaunchId,
+    lifecycle::Process,
     session::{self, Command, Cursor, End, EndedBy, Session, Signal},
 };
 use provost_drivers::Protocol;
@@ -72,7 +73,10 @@ enum Next {
 
 impl Follower {
     pub(crate) fn new(session: &Session, launch: LaunchId, link: Link) -> Option<Follower> {
-        let from = session.launch(launch)?.cursor;
+        let recorded = session.launch(launch)?;
+        let from = recorded.cursor;
+        // Said before a restart, it is taken back by the first look that succeeds.
+        let told_unknown = recorded.process() == Process::Unknown;
         let skip = u32::try_from(from.skip).unwrap_or(0);
         let resume = journal::Cursor { offset: from.offset, skip };
         let driver = session.spec.agent.driver;
@@ -85,7 +89,7 @@ impl Follower {
             resume,
             reader: None,
             told_exit: false,
-            told_unknown: false,
+            told_unknown,
             caught_up: false,
         })
     }

@@ -292,6 +292,7 @@ fn proof(session: &Session) -> Vec<Command> {
         duration_ms: 0,
         output_digest: String::new(),
         output: String::new(),
+        tail: String::new(),
         warm: false,
     };
     vec![

@@ -11,6 +11,13 @@ use provost_sim::{Cell, Coverage, Faults, simulate};
 /// How many seeds one run of the suite tells; a debug build, which is slow, only shows that they run.
 const SEEDS: u64 = if cfg!(debug_assertions) { 300 } else { 10_000 };
 
+/// More are told if asked for, never fewer.
+#[expect(clippy::disallowed_methods, reason = "a test's setting, read where it is used")]
+fn seeds() -> u64 {
+    let asked = std::env::var("PROVOST_SIM_SEEDS").ok().and_then(|text| text.parse().ok());
+    asked.filter(|_| !cfg!(debug_assertions)).unwrap_or(0).max(SEEDS)
+}
+
 /// How many certain stories are told with and without crashes.
 const STORIES: u64 = if cfg!(debug_assertions) { 100 } else { 2_000 };
 
@@ -48,7 +55,7 @@ fn ten_thousand_seeds() {
 
 fn tell(worker: u64) -> (Coverage, Vec<String>) {
     let (mut coverage, mut broken) = (Coverage::default(), Vec::new());
-    for seed in (worker..SEEDS).step_by(WORKERS as usize) {
+    for seed in (worker..seeds()).step_by(WORKERS as usize) {
         let report = simulate(seed, Faults::ALL);
         coverage.merge(&report.coverage);
         broken.extend(report.broken);
