@@ -60,7 +60,7 @@ pub(crate) fn run(workspace: &Workspace, plan: &Plan) -> Result<ExitCode> {
         lint::run(workspace)?;
     }
     let programs = workspace.build_for_tests()?;
-    let room = Room::new(workspace)?;
+    let room = Room::new()?;
     let suite = Suite { workspace, plan, programs, room: &room, missing: missing.join(",") };
     let results = suite.all()?;
     let tally: Tally = results.iter().map(|result| result.tally).sum();
@@ -220,9 +220,10 @@ struct Room {
 }
 
 impl Room {
-    /// A fresh one, with a short name, below the target directory.
-    fn new(workspace: &Workspace) -> Result<Self> {
-        let all = workspace.target.join("t");
+    /// A fresh one, with a short name, outside of this repository: a place that is in no repository is
+    /// part of what is tested.
+    fn new() -> Result<Self> {
+        let all = std::env::temp_dir().join("provost-tests");
         remove_of_the_dead(&all);
         let path = all.join(std::process::id().to_string());
         let room = Self { path };

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use provost_core::{
     ids::{LaunchId, SessionId},
+    lifecycle::State,
     session::{Command, Due, Effect, EffectKey, Event, Rejected, Session, SessionOpened, Spec},
     time::Moment,
 };
@@ -38,6 +39,8 @@ pub struct Changes {
     pub changed: Vec<SessionId>,
     pub start: Vec<(SessionId, Effect)>,
     pub cancel: Vec<(SessionId, EffectKey)>,
+    /// The state of a session after each of its events, by its version.
+    pub states: BTreeMap<(SessionId, u64), State>,
 }
 
 /// Decisions under way: nothing of them is true yet.
@@ -55,7 +58,15 @@ pub struct Turn<'b> {
 struct Draft {
     session: Session,
     expected: u64,
-    events: Vec<(Event, String)>,
+    events: Vec<Drafted>,
+}
+
+/// An event with who brought it about, and what was true after it.
+#[derive(Debug)]
+struct Drafted {
+    event: Event,
+    actor: String,
+    state: State,
 }
 
 /// Drafts that wait for the ledger.
@@ -117,6 +128,8 @@ impl Board {
         let mut changes = Changes::default();
         for (id, draft) in staged.drafts {
             let version = draft.expected + draft.events.len() as u64;
+            let states = draft.events.iter().map(|one| one.state);
+            changes.states.extend((draft.expected + 1..).map(|version| (id, version)).zip(states));
             self.hold(draft.session, version, false, &mut changes);
             changes.changed.push(id);
         }
@@ -166,7 +179,8 @@ impl Turn<'_> {
     pub fn open(&mut self, id: SessionId, spec: Spec, actor: &str) -> &Session {
         let opened = SessionOpened { spec: Box::new(spec) };
         let session = Session::open(id, self.now, &opened);
-        let events = vec![(opened.into(), actor.to_owned())];
+        let state = session.judgement().state;
+        let events = vec![Drafted { event: opened.into(), actor: actor.to_owned(), state }];
         let mut draft = Draft { session, expected: 0, events };
         draft.follow_up(self.now, self.reached, actor);
         &self.drafts.entry(id).or_insert(draft).session
@@ -187,8 +201,7 @@ impl Turn<'_> {
         };
         let draft = self.draft(id)?;
         for event in &events {
-            draft.session.evolve(now, event);
-            draft.events.push((event.clone(), actor.to_owned()));
+            draft.add(now, event.clone(), actor);
         }
         draft.follow_up(now, reached, actor);
         Some(Ok((&draft.session, events)))
@@ -244,12 +257,17 @@ impl Turn<'_> {
 }
 
 impl Draft {
+    fn add(&mut self, at: Moment, event: Event, actor: &str) {
+        self.session.evolve(at, &event);
+        let state = self.session.judgement().state;
+        self.events.push(Drafted { event, actor: actor.to_owned(), state });
+    }
+
     /// Adds what follows by itself.
     fn follow_up(&mut self, now: Moment, reached: Moment, actor: &str) {
         for _ in 0..MAX_FOLLOW_UPS {
             let Some(event) = self.session.advance(reached) else { return };
-            self.session.evolve(now, &event);
-            self.events.push((event, actor.to_owned()));
+            self.add(now, event, actor);
         }
         unreachable!("the rules of a session come to rest: {:?}", self.events.last());
     }
@@ -263,7 +281,7 @@ impl Draft {
             events: self
                 .events
                 .iter()
-                .map(|(event, actor)| stream::new_event(event, actor))
+                .map(|one| stream::new_event(&one.event, &one.actor))
                 .collect(),
             open: !self.session.is_closed(),
             owed: stream::owed(&self.session),

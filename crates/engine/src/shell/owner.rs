@@ -13,6 +13,7 @@ use std::{
 use provost_api::{ApiError, Code, EventRow};
 use provost_core::{
     ids::{LaunchId, SessionId},
+    lifecycle::State,
     session::{Command, Effect, Message, Rejected, Reporter, Session, standing_of},
     time::Moment,
 };
@@ -403,7 +404,7 @@ impl Owner {
                     Ok(committed) => {
                         failpoint::pass("commit.after");
                         let changes = self.board.commit(staged, &committed);
-                        self.publish(committed);
+                        self.publish(committed, &changes.states);
                         self.dispatch(changes).await;
                         Ok(())
                     }
@@ -440,14 +441,15 @@ impl Owner {
         drop(self.orders.send(order).await);
     }
 
-    fn publish(&self, committed: Committed) {
+    fn publish(&self, committed: Committed, states: &BTreeMap<(SessionId, u64), State>) {
         if self.events.receiver_count() == 0 {
             return;
         }
         let mut rows: Vec<EventRow> = committed.into_records().iter().map(event_row).collect();
         for row in &mut rows {
-            let session = row.session.parse().ok().and_then(|id| self.board.session(id));
-            row.state = session.map(|session| session.judgement().state.word().to_owned());
+            let id = row.session.parse().ok();
+            let state = id.and_then(|id| states.get(&(id, row.version)));
+            row.state = state.map(|state| state.word().to_owned());
         }
         // Without a receiver there is nobody to tell.
         drop(self.events.send(Arc::new(rows)));
