@@ -179,7 +179,7 @@ impl Turn<'_> {
     pub fn open(&mut self, id: SessionId, spec: Spec, actor: &str) -> &Session {
         let opened = SessionOpened { spec: Box::new(spec) };
         let session = Session::open(id, self.now, &opened);
-        let state = session.judgement().state;
+        let state = session.state();
         let events = vec![Drafted { event: opened.into(), actor: actor.to_owned(), state }];
         let mut draft = Draft { session, expected: 0, events };
         draft.follow_up(self.now, self.reached, actor);
@@ -259,7 +259,7 @@ impl Turn<'_> {
 impl Draft {
     fn add(&mut self, at: Moment, event: Event, actor: &str) {
         self.session.evolve(at, &event);
-        let state = self.session.judgement().state;
+        let state = self.session.state();
         self.events.push(Drafted { event, actor: actor.to_owned(), state });
     }
 

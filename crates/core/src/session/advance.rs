@@ -92,7 +92,7 @@ impl Session {
     /// A process that can neither be told anything nor be ended will not bring its attempt to an end.
     fn give_up_the_process(&self) -> Option<Event> {
         let stop = self.current_launch().filter(|launch| launch.may_live())?.stop?;
-        let stuck = matches!(self.judge_facts().state, State::Idle | State::Rework);
+        let stuck = matches!(self.attempt().shown, State::Idle | State::Rework);
         let detail = "its process could not be ended".to_owned();
         (stop.step == StopStep::GivenUp && stuck)
             .then(|| AttemptStopped { cause: StopCause::Launch, detail }.into())
@@ -181,7 +181,7 @@ impl Session {
     }
 
     fn is_idle(&self) -> bool {
-        self.judge_facts().state == State::Idle && self.process() == Process::Alive
+        self.attempt().shown == State::Idle && self.process() == Process::Alive
     }
 
     /// An idle agent that claimed nothing is asked once for its result; idle again, or deaf, it is closed.
@@ -189,7 +189,7 @@ impl Session {
         let launch = self.current_launch().filter(|launch| launch.stop.is_none())?;
         let asked = self.attempt().result_asked.is_some();
         let deaf = launch.stream.turn == TurnState::Open { turn: None }
-            && self.judge_facts().state == State::Stalled;
+            && self.attempt().shown == State::Stalled;
         match (asked, self.is_idle()) {
             (false, true) => {
                 let attempt = self.attempt();
@@ -208,7 +208,7 @@ impl Session {
     /// Refuted work goes back to the living agent, a bounded number of times.
     fn send_back(&self) -> Option<Event> {
         let launch = self.current_launch().filter(|launch| launch.stop.is_none())?;
-        if self.judge_facts().state != State::Rework {
+        if self.attempt().shown != State::Rework {
             return None;
         }
         let attempt = self.attempt();
@@ -271,10 +271,10 @@ impl Session {
     }
 
     fn seal_deadline(&self) -> Option<(u64, Due)> {
-        let judged = self.judge_facts();
-        if !judged.is_terminal() || self.is_stopping_for_it() {
+        if !self.attempt().shown.is_terminal() || self.is_stopping_for_it() {
             return None;
         }
+        let judged = self.judge_facts();
         let bounds = &self.spec.bounds;
         let resolved = !self.attempt().resolutions.is_empty();
         let window = match (resolved, judged.has(Flag::SettleFirst)) {

@@ -24,6 +24,16 @@ impl Session {
         judged.with(self.notes())
     }
 
+    /// Gives the state alone, as the last event left it.
+    pub fn state(&self) -> State {
+        let attempt = self.attempt();
+        match (&attempt.sealed, attempt.resolutions.last()) {
+            (_, Some(resolution)) => resolution.state,
+            (Some(sealed), None) => sealed.judgement.state,
+            (None, None) => attempt.shown,
+        }
+    }
+
     /// Judges the current attempt by its facts, sealed or not.
     pub(super) fn judge_facts(&self) -> Judgement {
         let attempt = self.attempt();

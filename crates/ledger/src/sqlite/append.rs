@@ -1,12 +1,14 @@
 //! Appending: one batch, one transaction.
 
+use std::collections::HashMap;
+
 use rusqlite::Connection;
 
 use super::ledger::{Kinds, Point, SqliteLedger};
 use super::rows::{self, Frame, Place, StreamRow};
 use crate::{
-    AppendError, ArchiveError, Archived, Batch, Committed, Ledger, NewEvent, Recorded, StreamId,
-    StreamWrite,
+    AppendError, ArchiveError, Archived, Batch, Committed, Ledger, NewEvent, Owed, Recorded,
+    StreamId, StreamWrite,
 };
 
 impl Ledger for SqliteLedger {
@@ -22,12 +24,60 @@ impl Ledger for SqliteLedger {
         for (kind, v) in staged.new_kinds {
             self.kinds.insert(kind, v);
         }
+        self.heads.learn(&batch);
         self.last_seq = staged.seqs.last().copied().unwrap_or(self.last_seq);
         Ok(Committed::new(self.last_seq, into_records(batch, staged.seqs)))
     }
 
     fn archive(&mut self, streams: &[StreamId]) -> Result<Archived, ArchiveError> {
         self.archive_streams(streams)
+    }
+}
+
+/// What the only writer knows of the streams that it left open, so that it need not ask again.
+#[derive(Debug, Default)]
+pub(crate) struct Heads {
+    open: HashMap<StreamId, Head>,
+}
+
+#[derive(Debug)]
+struct Head {
+    version: u64,
+    owed: Vec<Owed>,
+}
+
+impl Heads {
+    /// Forgets everything: the rows were changed by other means than an append.
+    pub(crate) fn forget(&mut self) {
+        self.open.clear();
+    }
+
+    fn place(&self, conn: &Connection, stream: &StreamId) -> rusqlite::Result<Option<Place>> {
+        match self.open.get(stream) {
+            Some(head) => Ok(Some(Place { version: head.version, open: true, archived: false })),
+            None => rows::place(conn, stream),
+        }
+    }
+
+    /// Makes what a write owes the whole of what its stream owes. Unchanged, as it mostly is, it costs nothing.
+    fn replace_owed(&self, conn: &Connection, write: &StreamWrite) -> rusqlite::Result<()> {
+        match self.open.get(&write.stream) {
+            Some(head) if head.owed == write.owed => Ok(()),
+            Some(_) | None => rows::replace_owed(conn, &write.stream, &write.owed),
+        }
+    }
+
+    /// Takes in what a batch left that is now durable.
+    fn learn(&mut self, batch: &Batch) {
+        for write in &batch.writes {
+            let version = write.expected + write.events.len() as u64;
+            match write.open {
+                true => self
+                    .open
+                    .insert(write.stream.clone(), Head { version, owed: write.owed.clone() }),
+                false => self.open.remove(&write.stream),
+            };
+        }
     }
 }
 
@@ -46,9 +96,10 @@ impl SqliteLedger {
         let storage = |e| AppendError::Storage(db.error(e));
         refuse_duplicates(&tx, batch).map_err(storage)?.map_or(Ok(()), Err)?;
         for write in &batch.writes {
-            let place = rows::place(&tx, &write.stream).map_err(storage)?;
+            let place = self.heads.place(&tx, &write.stream).map_err(storage)?;
             check_place(write, place.as_ref())?;
             staged.write(&tx, batch, write, place).map_err(storage)?;
+            self.heads.replace_owed(&tx, write).map_err(storage)?;
         }
         staged.kinds(&tx, batch, &self.kinds, &self.software).map_err(storage)?;
         for one in &batch.idempotency {
@@ -83,7 +134,6 @@ impl Staged {
             card: write.card.as_deref(),
         };
         put_stream(conn, &row, place)?;
-        rows::replace_owed(conn, &write.stream, &write.owed)?;
         match &write.snapshot {
             Some(snapshot) => rows::put_snapshot(conn, &write.stream, row.version, snapshot),
             None => Ok(()),

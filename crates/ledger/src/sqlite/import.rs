@@ -41,6 +41,7 @@ impl SqliteLedger {
         known: Known<'_>,
         fold: Fold<'_>,
     ) -> Result<Imported, Error> {
+        self.heads.forget();
         let db = &self.reader.db;
         let tx = db.begin()?;
         check_empty(db)?;
@@ -66,6 +67,7 @@ impl SqliteLedger {
 
     /// Makes the caches of all streams anew from their events; names the streams that could not be folded.
     pub fn rebuild(&mut self, fold: Fold<'_>) -> Result<Vec<(StreamId, String)>, crate::Error> {
+        self.heads.forget();
         let mut heads = Vec::new();
         self.for_each_stream(&mut |head| {
             heads.push(head);

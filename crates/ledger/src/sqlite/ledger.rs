@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use super::append::Heads;
 use super::db::{Connected, Db};
 use super::files::{self, Lock};
 
@@ -20,6 +21,7 @@ pub struct SqliteLedger {
     pub(crate) last_seq: u64,
     pub(crate) software: String,
     pub(crate) probe: Option<Probe>,
+    pub(crate) heads: Heads,
     // The last field, so that the database is closed before the lock is let go.
     pub(crate) _lock: Lock,
 }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::append::Heads;
 use super::db::Db;
 use super::files::{self, Found, Paths};
 use super::ledger::{Kinds, ReadOnly, SqliteLedger, SqliteReader};
@@ -84,6 +85,7 @@ impl SqliteLedger {
             last_seq,
             software: options.software.to_owned(),
             probe: None,
+            heads: Heads::default(),
             _lock: lock,
         })
     }
