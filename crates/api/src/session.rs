@@ -75,7 +75,7 @@ pub struct ExitRow {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CheckRow {
     pub command: String,
-    /// `passed`, `failed`, `unfinished` or `owed`.
+    /// `passed`, `failed`, `unfinished`, `owed`, or `not_run` where it no longer will be.
     pub result: String,
     pub detail: Option<String>,
     pub tree: Option<String>,

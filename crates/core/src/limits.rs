@@ -2,6 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
+/// How many requests of one session may be open; what an agent asks beyond that is output and nothing more.
+pub const MAX_OPEN_REQUESTS: usize = 100;
+
+/// How many messages may wait for one agent.
+pub const MAX_QUEUED: usize = 100;
+
 /// The windows and bounds that a session was opened with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

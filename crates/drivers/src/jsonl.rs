@@ -13,6 +13,9 @@ use serde_json::json;
 
 use crate::{Capabilities, Protocol, Saying};
 
+/// A longer line is kept and shown as oversized, and means nothing: no fact about a session needs so much.
+pub const MAX_MESSAGE: usize = 128 << 10;
+
 /// The driver of agents that speak JSON lines.
 #[derive(Clone, Copy, Debug)]
 pub struct Jsonl;
@@ -26,6 +29,9 @@ impl Protocol for Jsonl {
         let line = line.trim_ascii();
         if !line.starts_with(b"{") {
             return None;
+        }
+        if line.len() > MAX_MESSAGE {
+            return Some(Signal::Oversized { bytes: line.len() as u64 });
         }
         // What cannot be read as a message is output that looks like one.
         serde_json::from_slice::<Line>(line).ok().and_then(signal)

@@ -8,7 +8,7 @@ mod jsonl;
 use provost_core::session::{Driver, MessageKind, Signal};
 
 pub use command::Command;
-pub use jsonl::Jsonl;
+pub use jsonl::{Jsonl, MAX_MESSAGE};
 
 /// What a driver can do with its agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

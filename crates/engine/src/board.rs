@@ -16,7 +16,7 @@ use provost_ledger::{Batch, Committed, Idempotency, StreamWrite};
 use crate::{card, stream};
 
 /// More follow-up events than this in one decision mean a rule that does not come to rest.
-const MAX_FOLLOW_UPS: usize = 256;
+const MAX_FOLLOW_UPS: usize = 1024;
 
 /// All sessions that something is still expected of.
 #[derive(Debug, Default)]

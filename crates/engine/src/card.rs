@@ -5,14 +5,18 @@ use provost_api::{
     RequestRow, ResolutionRow, SessionRow, UsageRow, WhyFact, WorktreeRow,
 };
 use provost_core::{
-    lifecycle::Rule,
+    lifecycle::{Rule, Verification},
     request::{Request, Waiting},
     session::{
         Claim, End, EndedBy, Fact, FactKind, Launch, LaunchPhase, Message, MessageFate,
         MessageKind, Session, StopStep, Work, WorkState,
     },
-    verdict::{CheckEnd, Receipt},
+    verdict::{CheckEnd, Receipt, Refuted},
 };
+
+/// The longest text that a row shows, and how many things of a kind. What is more is in the events.
+const SHOWN_BYTES: usize = 4 << 10;
+const SHOWN_THINGS: usize = 50;
 
 /// Gives the row as the ledger keeps it.
 pub(crate) fn text(session: &Session) -> String {
@@ -45,7 +49,7 @@ pub fn row(session: &Session) -> SessionRow {
         claim: attempt.claim_kind().word().to_owned(),
         claimed_at: claim.map(|claim| claim.at.wall_ms),
         claim_source: claim.map(|claim| claim.source.word().to_owned()),
-        claim_text: claim.and_then(|claim| claim.text.clone()),
+        claim_text: claim.and_then(|claim| claim.text.as_deref()).map(clip),
         process: session.process().word().to_owned(),
         exit: session.current_launch().and_then(exit),
         activity: session.activity().word().to_owned(),
@@ -53,9 +57,9 @@ pub fn row(session: &Session) -> SessionRow {
         checks: checks(session),
         tree: snapshot.map(|snapshot| snapshot.tree.0.clone()),
         commit: snapshot.map(|snapshot| snapshot.commit.0.clone()),
-        requests: session.open_requests().map(request).collect(),
-        thread: session.thread.clone(),
-        late_claims: attempt.late_claims.iter().map(claim_row).collect(),
+        requests: session.open_requests().take(SHOWN_THINGS).map(request).collect(),
+        thread: session.thread.as_deref().map(clip),
+        late_claims: newest(&attempt.late_claims).map(claim_row).collect(),
         progress: session.progress.map(|progress| ProgressRow {
             done: progress.done,
             total: progress.total,
@@ -63,13 +67,13 @@ pub fn row(session: &Session) -> SessionRow {
         }),
         usage: UsageRow { input: session.usage.input, output: session.usage.output },
         attempt: attempt.no,
-        instruction: attempt.instruction.clone(),
-        launches: session.launches.iter().map(launch).collect(),
-        messages: session.messages.iter().map(message).collect(),
-        facts: session.facts.iter().map(fact).collect(),
+        instruction: attempt.instruction.as_deref().map(clip),
+        launches: newest(&session.launches).map(launch).collect(),
+        messages: newest(&session.messages).map(message).collect(),
+        facts: newest(&session.facts).map(fact).collect(),
         resolution: attempt.resolutions.last().map(|resolution| ResolutionRow {
             state: resolution.state.word().to_owned(),
-            because: resolution.because.clone(),
+            because: clip(&resolution.because),
             at: resolution.at.wall_ms,
         }),
         reason: reason(session),
@@ -163,12 +167,13 @@ fn exit(launch: &Launch) -> Option<ExitRow> {
 fn checks(session: &Session) -> Vec<CheckRow> {
     let receipts = &session.attempt().verifying.receipts;
     let receipt = |check: &str| receipts.iter().find(|receipt| receipt.command == check);
-    session.spec.checks.iter().map(|check| check_row(check, receipt(check))).collect()
+    let missing = if session.attempt().is_sealed() { "not_run" } else { "owed" };
+    session.spec.checks.iter().map(|check| check_row(check, receipt(check), missing)).collect()
 }
 
-fn check_row(command: &str, receipt: Option<&Receipt>) -> CheckRow {
+fn check_row(command: &str, receipt: Option<&Receipt>, missing: &str) -> CheckRow {
     let result = match receipt.map(|receipt| &receipt.end) {
-        None => "owed",
+        None => missing,
         Some(CheckEnd::Exit(0)) => "passed",
         Some(CheckEnd::Exit(_) | CheckEnd::Signal(_)) => "failed",
         Some(CheckEnd::TimeLimit | CheckEnd::OutputLimit | CheckEnd::Unfinished(_)) => "unfinished",
@@ -201,16 +206,22 @@ fn request(request: &Request) -> RequestRow {
         revision: request.revision,
         kind: request.asked.kind.word().to_owned(),
         blocking: request.asked.waiting == Waiting::Blocking,
-        title: request.asked.title.clone(),
+        title: clip(&request.asked.title),
         questions: request
             .asked
             .questions
             .iter()
+            .take(SHOWN_THINGS)
             .map(|question| QuestionRow {
                 id: question.id.clone(),
-                header: question.header.clone(),
-                question: question.question.clone(),
-                options: question.options.iter().map(|choice| choice.label.clone()).collect(),
+                header: clip(&question.header),
+                question: clip(&question.question),
+                options: question
+                    .options
+                    .iter()
+                    .take(SHOWN_THINGS)
+                    .map(|one| clip(&one.label))
+                    .collect(),
                 secret: question.secret,
             })
             .collect(),
@@ -222,7 +233,7 @@ fn claim_row(claim: &Claim) -> ClaimRow {
     ClaimRow {
         claim: claim.kind.word().to_owned(),
         source: claim.source.word().to_owned(),
-        text: claim.text.clone(),
+        text: claim.text.as_deref().map(clip),
         at: claim.at.wall_ms,
     }
 }
@@ -273,7 +284,7 @@ fn fact(fact: &Fact) -> FactRow {
         FactKind::Pr => "pr",
         FactKind::Artifact => "artifact",
     };
-    FactRow { fact: kind.to_owned(), value: fact.value.clone(), at: fact.at.wall_ms }
+    FactRow { fact: kind.to_owned(), value: clip(&fact.value), at: fact.at.wall_ms }
 }
 
 fn reason(session: &Session) -> Option<String> {
@@ -281,7 +292,38 @@ fn reason(session: &Session) -> Option<String> {
     let resolved = attempt.resolutions.last().map(|resolution| resolution.because.clone());
     let stopped = attempt.stopped.as_ref().map(|(_, detail)| detail.clone());
     let superseded = attempt.superseded.then(|| "a newer instruction came first".to_owned());
-    resolved.or_else(|| attempt.cancelled.clone()).or(stopped).or(superseded)
+    let decided = resolved.or_else(|| attempt.cancelled.clone()).or(stopped).or(superseded);
+    decided.or_else(|| refuted(session)).as_deref().map(clip)
+}
+
+/// Says in words what refuted the work.
+fn refuted(session: &Session) -> Option<String> {
+    match session.verification() {
+        Verification::Failed(Refuted::EmptyDiff) => {
+            Some("nothing was changed (--no-change-ok allows that)".to_owned())
+        }
+        Verification::Failed(Refuted::NoSnapshot { reason }) => {
+            Some(format!("the work could not be committed: {reason}"))
+        }
+        Verification::Failed(
+            Refuted::Check { command, end } | Refuted::Unfinished { command, end },
+        ) => Some(format!("the check `{command}` ended with {}", ending(&end))),
+        Verification::None | Verification::Passed(_) => None,
+    }
+}
+
+/// Cuts a text that is too long for a row, at a character.
+fn clip(text: &str) -> String {
+    if text.len() <= SHOWN_BYTES {
+        return text.to_owned();
+    }
+    let end = (0..=SHOWN_BYTES).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    format!("{}… ({} bytes)", &text[..end], text.len())
+}
+
+/// The newest of many, in their order.
+fn newest<T>(all: &[T]) -> std::slice::Iter<'_, T> {
+    all[all.len().saturating_sub(SHOWN_THINGS)..].iter()
 }
 
 fn worktree(session: &Session) -> Option<WorktreeRow> {

@@ -40,13 +40,12 @@ pub fn testimony(request: &ReportRequest) -> Result<Testimony, ApiError> {
     }
 }
 
-/// Refuses a text that is too long, with the limit.
+/// Refuses a text that is too long, with the limit. It counts as it is written down: escaped.
 pub fn check_text(text: &str, what: &str) -> Result<(), ApiError> {
-    match text.len() <= MAX_TEXT {
+    let bytes = serde_json::to_string(text).map_or(usize::MAX, |text| text.len());
+    match bytes <= MAX_TEXT {
         true => Ok(()),
-        false => {
-            Err(bad(format!("the {what} has {} bytes; at most {MAX_TEXT} are taken", text.len())))
-        }
+        false => Err(bad(format!("the {what} takes {bytes} bytes; at most {MAX_TEXT} are taken"))),
     }
 }
 

@@ -221,6 +221,8 @@ pub enum Rejected {
     NotRunning,
     #[error("{0} takes no instructions: it is a plain command")]
     TakesNoInstruction(String),
+    #[error("{0} messages wait for the agent already; it has to take some first")]
+    QueueFull(usize),
     #[error("the limit is {now} bytes already; give more")]
     LimitNotRaised { now: u64 },
 }

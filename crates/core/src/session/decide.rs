@@ -9,7 +9,8 @@ use super::{
 };
 use crate::{
     ids::{LaunchId, RequestId},
-    lifecycle::{Cause, ClaimKind, State},
+    lifecycle::{ClaimKind, State},
+    limits::{MAX_OPEN_REQUESTS, MAX_QUEUED},
     request::{Asked, Fate},
     time::Moment,
 };
@@ -186,6 +187,9 @@ impl Session {
             Signal::TurnStarted { turn } => one(TurnStarted { launch: id, turn, cursor }),
             Signal::TurnEnded { turn, end } => one(TurnEnded { launch: id, turn, end, cursor }),
             Signal::Said(testimony) => self.report(Reporter::Launch(id), &testimony, Some(cursor)),
+            Signal::Asked(_) if self.open_requests().count() >= MAX_OPEN_REQUESTS => {
+                Err(Rejected::Nothing)
+            }
             Signal::Asked(asked) => one(self.asked(id, asked, cursor)),
             Signal::Withdrawn { native } => self.withdraw(id, &native, cursor),
             Signal::Progress(progress) => one(ProgressTold { launch: id, progress, cursor }),
@@ -294,6 +298,9 @@ impl Session {
             Fate::Withdrawn => return Err(Rejected::RequestSettled(id, "the agent withdrew it")),
             Fate::Void => return Err(Rejected::RequestSettled(id, "the session ended")),
         }
+        if self.attempt().is_decided() {
+            return Err(Rejected::RequestSettled(id, "the session was ended"));
+        }
         if request.revision != revision {
             return Err(Rejected::RequestRevision { id, now: request.revision, given: revision });
         }
@@ -333,6 +340,9 @@ impl Session {
     }
 
     fn send(&self, key: &str, text: &str, mode: SendMode) -> Decision {
+        if self.messages.iter().filter(|m| m.fate == MessageFate::Queued).count() >= MAX_QUEUED {
+            return Err(Rejected::QueueFull(MAX_QUEUED));
+        }
         let sealed = self.attempt().is_sealed();
         let agent = &self.spec.agent;
         let alive = self.launches.last().is_some_and(Launch::may_live);
@@ -404,7 +414,7 @@ impl Session {
     fn resolve(&self, to: Resolve, because: &str) -> Vec<Event> {
         let (state, cause) = match to {
             Resolve::Accepted => (State::Accepted, None),
-            Resolve::Failed => (State::Failed, Some(Cause::SelfReported)),
+            Resolve::Failed => (State::Failed, None),
             Resolve::Cancelled => (State::Cancelled, None),
         };
         vec![AttemptResolved { state, cause, because: because.to_owned() }.into()]

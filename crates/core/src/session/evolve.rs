@@ -233,8 +233,8 @@ impl Session {
             }
             Event::UsageTold(e) => {
                 self.heard(e.launch, at, e.cursor);
-                self.usage.input += e.usage.input;
-                self.usage.output += e.usage.output;
+                self.usage.input = self.usage.input.saturating_add(e.usage.input);
+                self.usage.output = self.usage.output.saturating_add(e.usage.output);
             }
             _ => unreachable!("apply() sends only events about a stream here"),
         }

@@ -199,6 +199,7 @@ pub(super) fn refused(why: &Rejected, named: &str) -> ApiError {
         | Rejected::Sealed(_)
         | Rejected::Cancelled
         | Rejected::NotRunning
+        | Rejected::QueueFull(_)
         | Rejected::TakesNoInstruction(_) => Code::Refused,
     };
     let next = match why {
@@ -210,10 +211,16 @@ pub(super) fn refused(why: &Rejected, named: &str) -> ApiError {
         | Rejected::RequestRevision { .. }
         | Rejected::Cancelled
         | Rejected::NotRunning
+        | Rejected::QueueFull(_)
         | Rejected::TakesNoInstruction(_)
         | Rejected::LimitNotRaised { .. } => format!("provost status {named}"),
     };
     ApiError::new(code, why.to_string()).next(next)
+}
+
+/// What was asked is more than the ledger takes of one thing.
+pub(super) fn unrecordable(why: &AppendError) -> ApiError {
+    ApiError::new(Code::BadRequest, format!("nothing was changed: {why}"))
 }
 
 pub(super) fn unwritten(why: &AppendError) -> ApiError {

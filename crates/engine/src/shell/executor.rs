@@ -312,7 +312,12 @@ impl Context {
         let dir = self.world.home.launch(launch);
         let owed = session.launch(launch).is_some_and(|l| l.phase == LaunchPhase::Owed);
         if owed {
-            return self.stop_before_start(session, launch, &dir).await;
+            if let Some(failed) = forbid_the_start(launch, &dir) {
+                return Some(failed);
+            }
+            // A start was under way: it is seen to its end, and then stopped like any other.
+            let started = self.launch(session, launch).await;
+            self.teller.tell(session.id, started).await;
         }
         let key = format!("interrupt-{}", session.attempt().no);
         let op = match step {
@@ -332,23 +337,6 @@ impl Context {
             }
         }
         None
-    }
-
-    /// A launch that is to be stopped before it was known to have started must not start any more.
-    async fn stop_before_start(
-        &self,
-        session: &Session,
-        launch: LaunchId,
-        dir: &Path,
-    ) -> Option<Command> {
-        // Whoever makes the directory decides: a start under way then finds it taken.
-        match std::fs::create_dir(dir) {
-            Ok(()) => {
-                let reason = "it was stopped before it started".to_owned();
-                Some(Command::LaunchFailed { launch, reason })
-            }
-            Err(_) => Some(self.launch(session, launch).await),
-        }
     }
 
     /// Hands a message to the agent's input. The journal tells when it has arrived.
@@ -396,6 +384,13 @@ impl Context {
             Err(reason) => Command::SnapshotFailed { attempt, reason },
         }
     }
+}
+
+/// Takes the directory of a launch that has not started, so that no start under way can have it any more.
+fn forbid_the_start(launch: LaunchId, dir: &Path) -> Option<Command> {
+    std::fs::create_dir(dir).ok()?;
+    let reason = "it was stopped before it started".to_owned();
+    Some(Command::LaunchFailed { launch, reason })
 }
 
 fn identity(found: provost_holder::Identity) -> Identity {

@@ -17,12 +17,12 @@ use provost_core::{
     session::{Command, Effect, Message, Rejected, Reporter, Session, standing_of},
     time::Moment,
 };
-use provost_ledger::{Committed, Ledger, ReadLedger, SqliteLedger, StreamId};
+use provost_ledger::{AppendError, Batch, Committed, Ledger, ReadLedger, SqliteLedger, StreamId};
 use serde_json::{Value, json};
-use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::sync::{broadcast, mpsc};
 
 use super::{
-    answer::{refused, report_reply, session_reply, unwritten},
+    answer::{refused, report_reply, session_reply, unrecordable, unwritten},
     clock::Clock,
     executor::{Dispatch, Executor, World},
     failpoint,
@@ -30,7 +30,7 @@ use super::{
     secrets::Secrets,
 };
 use crate::{
-    board::{Board, Changes, Turn},
+    board::{Board, Changes, Staged, Turn},
     card, stream,
 };
 
@@ -231,11 +231,41 @@ impl Owner {
             drop(query.reply.send(reply));
         }
         let loaded = self.load_for(&changes, &told);
-        let batch = self.decide(changes, &told);
-        self.commit(batch, told).await;
+        self.settle(changes, told).await;
         for id in loaded {
             self.board.let_go(id);
         }
+    }
+
+    /// Decides and commits together; what cannot be recorded is found and refused by itself, so that one
+    /// session's excess never holds up another's truth.
+    async fn settle(&mut self, changes: Vec<Asked>, told: Vec<Told>) {
+        let decided = self.decide(&changes, &told);
+        match self.commit(decided.staged).await {
+            Ok(()) => reply(changes, decided.replies),
+            Err(AppendError::Invalid(_)) if changes.len() + told.len() > 1 => {
+                for one in told {
+                    self.settle_one(Vec::new(), vec![one]).await;
+                }
+                for one in changes {
+                    self.settle_one(vec![one], Vec::new()).await;
+                }
+            }
+            Err(why) => {
+                let invalid = matches!(why, AppendError::Invalid(_));
+                let failure = if invalid { unrecordable(&why) } else { unwritten(&why) };
+                let replies =
+                    decided.replies.into_iter().map(|reply| reply.and(Err(failure.clone())));
+                reply(changes, replies.collect());
+                if !invalid {
+                    self.backlog.extend(told);
+                }
+            }
+        }
+    }
+
+    async fn settle_one(&mut self, changes: Vec<Asked>, told: Vec<Told>) {
+        Box::pin(self.settle(changes, told)).await;
     }
 
     /// Brings closed sessions back to which something is asked or told.
@@ -261,7 +291,7 @@ impl Owner {
     }
 
     /// Decides everything against one set of drafts.
-    fn decide(&self, changes: Vec<Asked>, told: &[Told]) -> Decided {
+    fn decide(&self, changes: &[Asked], told: &[Told]) -> Decided {
         let now = self.clock.now();
         let mut turn = self.board.begin_observing(now, self.catching_up.reached(now));
         for one in told {
@@ -280,13 +310,13 @@ impl Owner {
             let reply = match known {
                 Some(reply) => self.same_change(&one.ask, reply),
                 None => self.change(&mut turn, &one.ask, &one.actor).inspect(|reply| {
-                    if let Some(key) = one.key {
+                    if let Some(key) = &one.key {
                         keys.insert(key.clone(), reply.clone());
-                        turn.remember(key, reply.clone());
+                        turn.remember(key.clone(), reply.clone());
                     }
                 }),
             };
-            replies.push((one.reply, reply));
+            replies.push(reply);
         }
         Decided { staged: turn.stage(), replies }
     }
@@ -393,35 +423,15 @@ impl Owner {
     }
 
     /// Makes the decisions durable, then true, then known.
-    async fn commit(&mut self, decided: Decided, told: Vec<Told>) {
-        let Decided { staged, replies } = decided;
-        let written = match staged {
-            None => Ok(()),
-            Some((batch, staged)) => {
-                failpoint::pass("commit.before");
-                match self.ledger.append(batch) {
-                    Err(why) => Err(why),
-                    Ok(committed) => {
-                        failpoint::pass("commit.after");
-                        let changes = self.board.commit(staged, &committed);
-                        self.publish(committed, &changes.states);
-                        self.dispatch(changes).await;
-                        Ok(())
-                    }
-                }
-            }
-        };
-        if written.is_err() {
-            self.backlog = told;
-        }
-        let failure = written.err().map(|why| unwritten(&why));
-        for (reply, result) in replies {
-            // Whoever asked may be gone; what was decided stands.
-            drop(reply.send(match (&failure, result) {
-                (Some(failure), Ok(_)) => Err(failure.clone()),
-                (_, result) => result,
-            }));
-        }
+    async fn commit(&mut self, staged: Option<(Batch, Staged)>) -> Result<(), AppendError> {
+        let Some((batch, staged)) = staged else { return Ok(()) };
+        failpoint::pass("commit.before");
+        let committed = self.ledger.append(batch)?;
+        failpoint::pass("commit.after");
+        let changes = self.board.commit(staged, &committed);
+        self.publish(committed, &changes.states);
+        self.dispatch(changes).await;
+        Ok(())
     }
 
     async fn dispatch(&self, changes: Changes) {
@@ -457,8 +467,15 @@ impl Owner {
 }
 
 struct Decided {
-    staged: Option<(provost_ledger::Batch, crate::board::Staged)>,
-    replies: Vec<(oneshot::Sender<Answer>, Answer)>,
+    staged: Option<(Batch, Staged)>,
+    replies: Vec<Answer>,
+}
+
+/// Answers everyone who asked. Whoever is gone needs no answer; what was decided stands.
+fn reply(changes: Vec<Asked>, replies: Vec<Answer>) {
+    for (one, answer) in changes.into_iter().zip(replies) {
+        drop(one.reply.send(answer));
+    }
 }
 
 /// Gives the launch that an effect follows.

@@ -126,7 +126,7 @@ impl Card {
             let text = format!("{}/{} by {}", progress.done, progress.total, progress.source);
             self.label("progress", &clean(&text));
         }
-        if row.usage.input + row.usage.output > 0 {
+        if row.usage.input > 0 || row.usage.output > 0 {
             self.label("tokens", &format!("{} in, {} out", row.usage.input, row.usage.output));
         }
         if !row.checks.is_empty() {

@@ -1,5 +1,6 @@
 //! Bad input: each has a clear error, and nothing is lost.
 
+mod excess;
 mod http;
 mod names;
 mod output;
