@@ -5,7 +5,7 @@ use provost_api::{
     RequestRow, ResolutionRow, SessionRow, UsageRow, WhyFact, WorktreeRow,
 };
 use provost_core::{
-    lifecycle::{Rule, Verification},
+    lifecycle::{Flag, Rule, Verification},
     request::{Request, Waiting},
     session::{
         Claim, End, EndedBy, Fact, FactKind, Launch, LaunchPhase, Message, MessageFate,
@@ -122,7 +122,12 @@ pub fn why(session: &Session) -> (Vec<WhyFact>, String) {
     add("verification", session.verification().word(), "provost's checks", None, found);
     let decided = if attempt.is_decided() { "yes" } else { "no" };
     add("decision", decided, "operator or provost", None, reason(session));
-    (facts, rule_in_words(session.judgement().rule).to_owned())
+    let judged = session.judgement();
+    let words = match (judged.rule, judged.has(Flag::ExitCodeUnobserved)) {
+        (Rule::X14, true) => "it ended, nobody saw how, and nobody said that it was done",
+        (rule, _) => rule_in_words(rule),
+    };
+    (facts, words.to_owned())
 }
 
 fn phase_detail(launch: &Launch) -> (&'static str, Option<i64>, Option<String>) {

@@ -39,6 +39,7 @@ pub(crate) fn run(home: &Home, detached: bool) -> Result<(), ApiError> {
     raise_file_limit();
     // The lock comes first: only its owner may touch the socket.
     let ledger = open_ledger(&places)?;
+    sweep(&places.scratch());
     let listener = take_socket(&places.socket()).map_err(|why| failed("take its socket", &why))?;
     let world = world(&places)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -223,6 +224,14 @@ fn key(path: &Path) -> io::Result<[u8; 32]> {
 
 fn make(directory: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(directory)
+}
+
+/// Removes temporary indexes that a killed daemon left. Nobody else uses them while the lock is held.
+fn sweep(scratch: &Path) {
+    for entry in fs::read_dir(scratch).into_iter().flatten().flatten() {
+        // What cannot be removed is in nobody's way.
+        fs::remove_file(entry.path()).ok();
+    }
 }
 
 /// Takes the socket. The lock on the ledger is held, so nobody else can be serving it.
