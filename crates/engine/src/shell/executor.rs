@@ -10,8 +10,7 @@ use std::{
 use provost_core::{
     ids::{LaunchId, SessionId},
     session::{
-        Command, Effect, EffectKey, Identity, Input, LaunchPhase, Message, Session, StopStep,
-        WorkState,
+        Command, Effect, EffectKey, Identity, LaunchPhase, Message, Session, StopStep, WorkState,
     },
 };
 use provost_drivers::Saying;
@@ -259,7 +258,7 @@ impl Context {
             let found = held::looked(&dir).await.map_err(|why| chain(&why))?;
             let held = match found {
                 Looked::Absent => return Err("its directory is gone".to_owned()),
-                Looked::Starting { age_ms, holder: None } if age_ms > 10_000 => {
+                Looked::Starting { age_ms, holder: None } if age_ms > held::STARTING_LIMIT_MS => {
                     return Err("its holder never appeared".to_owned());
                 }
                 Looked::Starting { .. } => {
@@ -289,10 +288,9 @@ impl Context {
             token: &token,
         };
         let agent = &session.spec.agent;
-        let open = agent.driver.has_protocol() || agent.input == Input::Open;
         HoldSpec {
             env: self.world.environment.of_launch(session, launch, &place),
-            stdin: if open { StdinMode::Pipe } else { StdinMode::Null },
+            stdin: if agent.listens() { StdinMode::Pipe } else { StdinMode::Null },
             output_limit: session.output_limit,
             on_limit: OnLimit::Block,
             grace_ms: session.spec.bounds.stop_grace_ms,

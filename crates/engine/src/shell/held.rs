@@ -30,7 +30,7 @@ const STARTS_AT_ONCE: usize = 8;
 const STARTING_LOOK: Duration = Duration::from_millis(20);
 
 /// How long a holder without a name may take to appear before its launch counts as lost.
-const STARTING_LIMIT_MS: u64 = 10_000;
+pub(crate) const STARTING_LIMIT_MS: u64 = 10_000;
 
 /// How long survivors of a dead holder have between TERM and KILL.
 pub(crate) const SURVIVOR_GRACE: Duration = Duration::from_secs(2);
@@ -269,7 +269,7 @@ pub(crate) async fn pause(time: Duration) {
 }
 
 /// Tells an error with all that caused it.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(source) = next {

@@ -24,7 +24,7 @@ pub use clock::Clock;
 pub use environment::DaemonEnvironment;
 pub use executor::{Executor, World};
 pub use handle::{Ask, Handle, Published, Teller, Told, event_row};
-pub use held::Holders;
+pub use held::{Holders, chain};
 pub use home::Home;
 pub use listing::Listing;
 pub use owner::{Opened, Owner, StartError};

@@ -140,7 +140,7 @@ fn open_ledger(places: &shell::Home) -> Result<SqliteLedger, ApiError> {
         | OpenError::Newer { .. }
         | OpenError::Older { .. }
         | OpenError::Storage(_) => {
-            ApiError::new(Code::Storage, shell_chain(&why)).next("provost doctor")
+            ApiError::new(Code::Storage, shell::chain(&why)).next("provost doctor")
         }
     })?;
     #[cfg(feature = "failpoints")]
@@ -165,16 +165,6 @@ fn open_patiently(dir: &Path, options: &LedgerOptions<'_>) -> Result<SqliteLedge
         }
     }
     SqliteLedger::open(dir, options)
-}
-
-fn shell_chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(source) = next {
-        text = format!("{text}: {source}");
-        next = source.source();
-    }
-    text
 }
 
 fn world(places: &shell::Home) -> Result<World, ApiError> {

@@ -4,7 +4,6 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::Path,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
 };
 
 use axum::{
@@ -24,9 +23,6 @@ use super::{
     peer::{Live, Peer},
     routes::{self, Refusal},
 };
-
-/// How long requests under way have to finish once the daemon is to stop.
-const FAREWELL: Duration = Duration::from_secs(2);
 
 /// What every route has at hand.
 #[derive(Clone)]
@@ -82,14 +78,9 @@ impl Daemon {
 
     /// Serves the socket until the daemon is asked to stop.
     pub(crate) async fn serve(self, listener: UnixListener) -> std::io::Result<()> {
-        let (stop, tasks) = (self.stop.clone(), Arc::clone(&self.tasks));
+        let (stop, tasks) = (self.stop.clone().cancelled_owned(), Arc::clone(&self.tasks));
         let service = routes::router(self).into_make_service_with_connect_info::<PeerCredentials>();
-        let asked = stop.clone().cancelled_owned();
-        let served = axum::serve(listener, service).with_graceful_shutdown(asked);
-        let result = tokio::select! {
-            result = served => result,
-            () = async { stop.cancelled().await; tokio::time::sleep(FAREWELL).await } => Ok(()),
-        };
+        let result = axum::serve(listener, service).with_graceful_shutdown(stop).await;
         tasks.lock().unwrap_or_else(PoisonError::into_inner).abort_all();
         result
     }
