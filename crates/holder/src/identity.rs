@@ -71,6 +71,8 @@ pub(crate) struct ProcStat {
     pub(crate) pid: u32,
     pub(crate) ppid: u32,
     pub(crate) group: u32,
+    /// 0 if the session was opened outside of this PID namespace, as in most containers.
+    pub(crate) session: u32,
     pub(crate) start_time: u64,
     state: char,
     threads: u32,
@@ -133,6 +135,7 @@ impl ProcStat {
                 state: fields.first()?.chars().next()?,
                 ppid: small(1)?,
                 group: small(2)?,
+                session: small(3)?,
                 threads: small(17)?,
                 start_time: number(19)?,
             })
@@ -156,14 +159,15 @@ mod tests {
         let line = b"7 (a) Z 1 2) (b) S 3 4 5 0 -1 0 0 0 0 0 0 0 0 0 20 0 6 0 789 0";
         let stat = ProcStat::parse(7, line).expect("parses");
         assert_eq!(
-            (stat.state, stat.ppid, stat.group, stat.threads, stat.start_time),
-            ('S', 3, 4, 6, 789)
+            (stat.state, stat.ppid, stat.group, stat.session, stat.threads, stat.start_time),
+            ('S', 3, 4, 5, 6, 789)
         );
     }
 
     #[test]
     fn a_zombie_is_dead_unless_threads_remain() {
-        let zombie = ProcStat { pid: 1, ppid: 1, group: 1, start_time: 1, state: 'Z', threads: 1 };
+        let zombie = ProcStat::parse(1, b"1 (a) Z 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 1 0");
+        let zombie = zombie.expect("parses");
         assert!(!zombie.is_living());
         assert!(ProcStat { threads: 2, ..zombie }.is_living());
     }

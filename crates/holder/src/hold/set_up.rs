@@ -12,11 +12,11 @@ use std::path::{self, Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 
 use rustix::fs::{Mode, OFlags};
-use rustix::process::{Signal, getpid, getsid, set_child_subreaper, setsid};
+use rustix::process::{Signal, getpid, set_child_subreaper, setsid};
 
 use super::supervisor::Supervisor;
 use crate::clock::{mono_ms, wall_ms};
-use crate::identity::Identity;
+use crate::identity::{Identity, ProcStat};
 use crate::journal::Writer;
 use crate::launch_dir::LaunchDir;
 use crate::record::{
@@ -141,10 +141,13 @@ fn prepare(dir: &LaunchDir, spec: &HoldSpec) -> io::Result<(Identity, Writer, Un
 
 /// Leaves the session of the starter, whose terminal would otherwise take the holder down with it.
 fn own_session() -> io::Result<()> {
-    match setsid() {
-        Ok(_) => Ok(()),
-        Err(_) if getsid(None)? == getpid() => Ok(()),
-        Err(error) => Err(error.into()),
+    let Err(error) = setsid() else { return Ok(()) };
+    let pid = std::process::id();
+    // Not getsid: its answer is 0 for a session from outside of a PID namespace, which rustix holds
+    // for impossible.
+    match ProcStat::read(pid)? {
+        Some(stat) if stat.session == pid => Ok(()),
+        Some(_) | None => Err(error.into()),
     }
 }
 
