@@ -20,4 +20,4 @@ pub use hold::{EXIT_ALREADY, hold};
 pub use identity::Identity;
 pub use launch_dir::{Looked, look};
 pub use record::{End, EndedBy, ExitRecord, Gone, Held};
-pub use spec::{HoldSpec, OnLimit, StdinMode};
+pub use spec::{HoldSpec, OnLimit, Relay, StdinMode};

@@ -37,6 +37,21 @@ pub struct HoldSpec {
     pub settle_ms: u64,
     /// Whether the bytes of input that is not secret are kept in the journal.
     pub journal_stdin: bool,
+    /// Where the command listens, if it does not speak on its standard streams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relay: Option<Relay>,
+}
+
+/// The command will listen on this Unix socket as a WebSocket server: HTTP upgrade, text frames, one message
+/// each. The holder keeps one connection to it for the life of the launch, and journals it as the command's
+/// standard output and input, one line per message. What the command writes to its standard output and its
+/// standard error is all journalled as the latter. Input that clients write goes to the server; the command's
+/// own standard input gets what the spec says and nothing else.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Relay {
+    /// Absolute, in a directory that is there, and not there itself; the path may be longer than a socket's
+    /// address, its last part may not.
+    pub socket: PathBuf,
 }
 
 /// What the command finds on its standard input.
@@ -74,6 +89,8 @@ pub enum Error {
     Key,
     #[error("start in {0:?}: the directory is not absolute")]
     RelativeCwd(PathBuf),
+    #[error("connect to {0:?}: the socket's path is not absolute")]
+    RelativeSocket(PathBuf),
 }
 
 impl HoldSpec {
@@ -92,6 +109,7 @@ impl HoldSpec {
             grace_ms: 5000,
             settle_ms: default_settle_ms(),
             journal_stdin: true,
+            relay: None,
         }
     }
 
@@ -117,7 +135,12 @@ impl HoldSpec {
         if !self.cwd.is_absolute() {
             return Err(Error::RelativeCwd(self.cwd.clone()));
         }
-        Ok(())
+        match &self.relay {
+            Some(Relay { socket }) if !socket.is_absolute() => {
+                Err(Error::RelativeSocket(socket.clone()))
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 }
 
@@ -152,10 +175,24 @@ mod tests {
         assert!(matches!(check(&HoldSpec { version: 2, ..good.clone() }), Err(Error::Version(2))));
         assert!(matches!(check(&HoldSpec { key: String::new(), ..good.clone() }), Err(Error::Key)));
         assert!(matches!(
-            check(&HoldSpec { cwd: "here".into(), ..good }),
+            check(&HoldSpec { cwd: "here".into(), ..good.clone() }),
             Err(Error::RelativeCwd(_))
         ));
+        let relay = |socket: &str| HoldSpec {
+            relay: Some(Relay { socket: socket.into() }),
+            ..good.clone()
+        };
+        assert!(matches!(check(&relay("here.sock")), Err(Error::RelativeSocket(_))));
+        assert_eq!(check(&relay("/there.sock")).unwrap(), relay("/there.sock"));
         assert!(matches!(HoldSpec::read(&b"{}"[..]), Err(Error::Parse(_))));
+    }
+
+    #[test]
+    fn a_spec_of_the_first_form_is_read_and_written_as_ever() {
+        let first = r#"{"version":1,"key":"k","argv":["true"],"env":[],"cwd":"/","stdin":"null","output_limit":1073741824,"on_limit":"block","time_limit_ms":null,"grace_ms":5000,"settle_ms":2000,"journal_stdin":true}"#;
+        let spec = HoldSpec::read(first.as_bytes()).unwrap();
+        assert_eq!(spec, HoldSpec::new("k", vec!["true".into()], "/"));
+        assert_eq!(serde_json::to_string(&spec).unwrap(), first);
     }
 
     #[test]

@@ -8,6 +8,8 @@ mod input;
 mod kit;
 mod looking;
 mod output;
+mod relay;
+mod relay_codex;
 mod resources;
 mod socket;
 mod starting;

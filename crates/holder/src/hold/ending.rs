@@ -1,4 +1,5 @@
-//! The ordered end of the tree below this process: TERM, grace, KILL, verified.
+//! The ordered end of the tree below this process: TERM, grace, KILL, verified. A command that listens gets a
+//! second TERM within the grace: after the first it waits for its turns to end, which may never happen.
 //!
 //! The leader is reaped last, so that its pid, which is the group's id, cannot come to mean another group
 //! while we signal it. As this process is a subreaper, no descendant leaves the tree.
@@ -13,11 +14,15 @@ use crate::tree::{KILL_PATIENCE_MS, living_below, signal};
 /// The first and the longest pause between two looks at the tree.
 const FIRST_PAUSE_MS: u64 = 5;
 const LONGEST_PAUSE_MS: u64 = 100;
+/// Between the two TERMs, unless the grace is too short for it.
+const SECOND_TERM_MS: u64 = 500;
 
 /// The end of a tree in progress.
 pub(super) struct Ending {
     leader: Pid,
     kill_at: u64,
+    /// Set until the second TERM, if there is to be one.
+    second_term_at: Option<u64>,
     give_up_at: Option<u64>,
     look_at: u64,
     pause: u64,
@@ -37,14 +42,33 @@ pub(super) enum Stage {
     GivenUp,
 }
 
+/// How often a command is asked to end before it is killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Terms {
+    One,
+    Two,
+}
+
+/// A tree that is to end.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Order {
+    pub(super) leader: Pid,
+    pub(super) leader_ended: bool,
+    pub(super) grace_ms: u64,
+    pub(super) terms: Terms,
+}
+
 type Process = (u32, u64);
 
 impl Ending {
     /// Begins with the TERM.
-    pub(super) fn begin(leader: Pid, leader_ended: bool, grace_ms: u64, now: u64) -> Self {
+    pub(super) fn begin(order: Order, now: u64) -> Self {
+        let Order { leader, leader_ended, grace_ms, terms } = order;
+        let second = now.saturating_add(SECOND_TERM_MS.min(grace_ms / 2));
         let mut ending = Self {
             leader,
             kill_at: now.saturating_add(grace_ms),
+            second_term_at: (terms == Terms::Two && !leader_ended).then_some(second),
             give_up_at: None,
             look_at: now,
             pause: FIRST_PAUSE_MS,
@@ -63,8 +87,7 @@ impl Ending {
     /// Begins anew with the TERM; the KILL comes no later than it would have.
     pub(super) fn again(&mut self, grace_ms: u64, now: u64) {
         self.kill_at = self.kill_at.min(now.saturating_add(grace_ms));
-        self.terminated.clear();
-        self.terminate_group();
+        self.terminate_again();
         self.look_soon(now);
     }
 
@@ -84,6 +107,9 @@ impl Ending {
 
     /// Looks at the tree and signals whom it finds. If it could not look, somebody may be left.
     pub(super) fn look(&mut self, now: u64) -> Stage {
+        if self.second_term_at.take_if(|at| now >= *at).is_some() {
+            self.terminate_again();
+        }
         self.plan_next_look(now);
         match living_below(std::process::id()) {
             Ok(living) if living.is_empty() => return Stage::Over,
@@ -96,8 +122,9 @@ impl Ending {
 
     fn plan_next_look(&mut self, now: u64) {
         self.look_at = now + self.pause;
-        if now < self.kill_at {
-            self.look_at = self.look_at.min(self.kill_at);
+        let appointments = [self.second_term_at, Some(self.kill_at)];
+        for at in appointments.into_iter().flatten().filter(|at| now < *at) {
+            self.look_at = self.look_at.min(at);
         }
         self.pause = (self.pause * 2).min(LONGEST_PAUSE_MS);
     }
@@ -124,6 +151,11 @@ impl Ending {
         if now >= self.kill_at {
             self.give_up_at.get_or_insert(now + KILL_PATIENCE_MS);
         }
+    }
+
+    fn terminate_again(&mut self) {
+        self.terminated.clear();
+        self.terminate_group();
     }
 
     /// Signals that find nobody, or that are refused, show in the next look; so errors are not kept.

@@ -1,12 +1,13 @@
 //! The command's input: keyed writes, each once, queued so that a command that does not read never
-//! blocks the holder.
+//! blocks the holder. It is a pipe, or a connection to a command that listens, where each write is one message.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
-use std::io::Write;
-use std::os::fd::OwnedFd;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::output::{is_transient, nonblocking};
+use super::relay::Sender;
 use crate::journal::Envelope;
 use crate::spec::MAX_KEY;
 use crate::wire::FaultCode;
@@ -18,9 +19,9 @@ const MAX_KEYS: usize = 4096;
 /// Requests that may wait for one and the same write.
 const MAX_WAITERS: usize = 64;
 
-/// The write end of the command's standard input.
+/// The write end of the command's input.
 pub(super) struct Input {
-    pipe: Option<File>,
+    sink: Option<Sink>,
     queue: VecDeque<Item>,
     queued: usize,
     close_when_empty: bool,
@@ -34,6 +35,16 @@ pub(super) struct Item {
     pub(super) secret: bool,
     pub(super) waiters: Vec<Waiter>,
     taken: usize,
+    /// Whether its frame was made, if it goes through a connection.
+    framed: bool,
+}
+
+/// Where input goes to.
+enum Sink {
+    Pipe(File),
+    /// A connection that does not stand yet.
+    Awaited,
+    Relay(Sender),
 }
 
 /// Who asked: a client and the id of its request.
@@ -61,12 +72,33 @@ pub(super) struct Flushed {
 
 impl Input {
     pub(super) fn new(pipe: Option<OwnedFd>) -> Self {
+        Self::to(pipe.and_then(nonblocking).map(Sink::Pipe))
+    }
+
+    /// An input through a connection that does not stand yet.
+    pub(super) fn awaited() -> Self {
+        Self::to(Some(Sink::Awaited))
+    }
+
+    fn to(sink: Option<Sink>) -> Self {
         Self {
-            pipe: pipe.and_then(nonblocking),
+            sink,
             queue: VecDeque::new(),
             queued: 0,
             close_when_empty: false,
             written: Keys::default(),
+        }
+    }
+
+    /// The connection that was awaited.
+    pub(super) fn attach(&mut self, sender: Sender) {
+        self.sink = Some(Sink::Relay(sender));
+    }
+
+    /// Owes the server an answer to its ping.
+    pub(super) fn owe_pong(&mut self, payload: Vec<u8>) {
+        if let Some(Sink::Relay(sender)) = &mut self.sink {
+            sender.owe_pong(payload);
         }
     }
 
@@ -92,8 +124,11 @@ impl Input {
         if let Some(same) = self.queue.iter_mut().find(|item| item.key == key) {
             return same.wait(waiter);
         }
-        if self.pipe.is_none() || self.close_when_empty {
+        let Some(sink) = self.sink.as_ref().filter(|_| !self.close_when_empty) else {
             return Accepted::Refused(FaultCode::StdinClosed, "the command's input is closed");
+        };
+        if !sink.takes(&bytes) {
+            return Accepted::Refused(FaultCode::BadRequest, "a message to the command is text");
         }
         if self.queued + bytes.len() > MAX_QUEUE {
             return Accepted::Refused(
@@ -107,39 +142,43 @@ impl Input {
         Accepted::Queued
     }
 
+    /// Takes no more, and ends a pipe once all that was queued is written. A connection stays, so that what
+    /// the command has to say is not lost.
     pub(super) fn close(&mut self) {
         self.close_when_empty = true;
         self.close_if_done();
     }
 
-    /// The pipe to wait for, if something is queued for it.
-    pub(super) fn wants_to_write(&self) -> Option<&File> {
-        if self.queue.is_empty() { None } else { self.pipe.as_ref() }
+    /// What to wait for, if something is queued for it.
+    pub(super) fn wants_to_write(&self) -> Option<BorrowedFd<'_>> {
+        match self.sink.as_ref()? {
+            Sink::Pipe(pipe) => (!self.queue.is_empty()).then(|| pipe.as_fd()),
+            Sink::Relay(sender) => {
+                (!self.queue.is_empty() || sender.is_unsent()).then(|| sender.as_fd())
+            }
+            Sink::Awaited => None,
+        }
     }
 
-    /// Writes the first item as far as the pipe takes it. One at a time, so that the caller journals it
-    /// before the next byte goes out.
+    /// Writes the first item as far as it is taken. One at a time, so that the caller journals it before the
+    /// next byte goes out.
     pub(super) fn flush(&mut self) -> Flushed {
         let mut flushed = Flushed::default();
-        let (Some(item), Some(pipe)) = (self.queue.front_mut(), &mut self.pipe) else {
-            return flushed;
-        };
-        match item.write_to(pipe) {
-            Step::Finished => flushed.finished.extend(self.pop()),
-            Step::Blocked => {}
-            Step::Broken => {
-                self.pipe = None;
-                self.queued = 0;
-                flushed.failed.extend(self.queue.drain(..));
-            }
+        let Some(sink) = &mut self.sink else { return flushed };
+        match sink.write(self.queue.front_mut()) {
+            Ok(()) => flushed.finished.extend(self.pop()),
+            Err(error) if is_transient(&error) => {}
+            Err(_) => flushed.failed = self.abandon(),
         }
         self.close_if_done();
         flushed
     }
 
-    /// Gives up what is queued: the command ended.
+    /// Gives up what is queued: the command ended, or reads no more.
     pub(super) fn abandon(&mut self) -> Vec<Item> {
-        self.pipe = None;
+        if let Some(Sink::Relay(mut sender)) = self.sink.take() {
+            sender.take_leave();
+        }
         self.queued = 0;
         self.queue.drain(..).collect()
     }
@@ -158,20 +197,35 @@ impl Input {
 
     fn close_if_done(&mut self) {
         if self.close_when_empty && self.queue.is_empty() {
-            self.pipe = None;
+            self.sink.take_if(|sink| matches!(sink, Sink::Pipe(_)));
         }
     }
 }
 
-enum Step {
-    Finished,
-    Blocked,
-    Broken,
+impl Sink {
+    /// A message is text. A pipe takes anything.
+    fn takes(&self, bytes: &[u8]) -> bool {
+        match self {
+            Self::Pipe(_) => true,
+            Self::Awaited | Self::Relay(_) => std::str::from_utf8(bytes).is_ok(),
+        }
+    }
+
+    /// Writes an item to its end, or `WouldBlock`.
+    fn write(&mut self, item: Option<&mut Item>) -> io::Result<()> {
+        match (self, item) {
+            (Self::Pipe(pipe), Some(item)) => item.write_to(pipe),
+            (Self::Pipe(_), None) => Ok(()),
+            (Self::Relay(sender), Some(item)) => item.send_to(sender),
+            (Self::Relay(sender), None) => sender.flush(),
+            (Self::Awaited, _) => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
 }
 
 impl Item {
     fn new(key: String, bytes: Vec<u8>, secret: bool) -> Self {
-        Self { key, bytes, secret, waiters: Vec::new(), taken: 0 }
+        Self { key, bytes, secret, waiters: Vec::new(), taken: 0, framed: false }
     }
 
     pub(super) fn envelope(&self, keep: bool) -> Envelope {
@@ -187,15 +241,22 @@ impl Item {
         Accepted::Queued
     }
 
-    fn write_to(&mut self, pipe: &mut File) -> Step {
+    fn write_to(&mut self, pipe: &mut File) -> io::Result<()> {
         while self.taken < self.bytes.len() {
-            match pipe.write(&self.bytes[self.taken..]) {
-                Ok(taken) => self.taken += taken,
-                Err(error) if is_transient(&error) => return Step::Blocked,
-                Err(_) => return Step::Broken,
-            }
+            self.taken += pipe.write(&self.bytes[self.taken..])?;
         }
-        Step::Finished
+        Ok(())
+    }
+
+    /// Sends the line as one message, without its end.
+    fn send_to(&mut self, sender: &mut Sender) -> io::Result<()> {
+        sender.flush()?;
+        if !self.framed {
+            self.framed = true;
+            sender.begin(self.bytes.strip_suffix(b"\n").unwrap_or(&self.bytes))?;
+            sender.flush()?;
+        }
+        Ok(())
     }
 }
 
@@ -277,8 +338,8 @@ mod tests {
             write(&mut input, "b", b"x"),
             Accepted::Refused(FaultCode::StdinClosed, _)
         ));
-        assert!(input.pipe.is_some());
+        assert!(input.sink.is_some());
         assert_eq!(input.flush().finished.len(), 1);
-        assert!(input.pipe.is_none());
+        assert!(input.sink.is_none());
     }
 }

@@ -5,6 +5,7 @@ mod ending;
 mod input;
 mod leader;
 mod output;
+mod relay;
 mod set_up;
 mod supervisor;
 

@@ -2,53 +2,110 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::OwnedFd;
-use std::process::Child;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::{ioctl_fionbio, ioctl_fionread};
 
-use crate::journal::{Channel, MAX_PAYLOAD, Note, Writer};
+use super::relay::Receiver;
+use crate::journal::{Channel, MAX_PAYLOAD, Note, RelayNote, Writer};
 
-/// Both pipes of the command.
+/// Both streams of the command.
 pub(super) struct Output {
-    out: Option<File>,
-    err: Option<File>,
+    out: Option<Stream>,
+    err: Option<Stream>,
     total: u64,
     limit: u64,
     reached: bool,
     buffer: Vec<u8>,
+    /// A ping of the command's server that was not answered yet.
+    ping: Option<Vec<u8>>,
 }
 
-/// What reading a pipe led to.
+/// Where output comes from.
+enum Stream {
+    Pipe(File),
+    /// A connection that does not stand yet.
+    Awaited,
+    Relay {
+        receiver: Receiver,
+        text: Vec<u8>,
+    },
+}
+
+/// What a command's streams are read from.
+pub(super) enum Streams {
+    Pipes {
+        out: Option<OwnedFd>,
+        err: Option<OwnedFd>,
+    },
+    /// The command speaks through a connection, and both its streams go into one pipe.
+    Relayed {
+        both: OwnedFd,
+    },
+}
+
+/// What reading a stream led to.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Read1 {
-    /// Something, or the end.
-    Progress,
+    /// So many bytes, or with none of them the end.
+    Progress(u64),
     Nothing,
     /// There is more, and the limit does not allow it.
     LimitReached,
 }
 
 impl Output {
-    pub(super) fn new(child: &mut Child, limit: u64) -> Self {
-        Self {
-            out: child.stdout.take().and_then(|pipe| nonblocking(pipe.into())),
-            err: child.stderr.take().and_then(|pipe| nonblocking(pipe.into())),
-            total: 0,
-            limit,
-            reached: false,
-            buffer: vec![0; MAX_PAYLOAD],
-        }
+    pub(super) fn new(streams: Streams, limit: u64) -> Self {
+        let pipe = |pipe: Option<OwnedFd>| pipe.and_then(nonblocking).map(Stream::Pipe);
+        let (out, err) = match streams {
+            Streams::Pipes { out, err } => (pipe(out), pipe(err)),
+            Streams::Relayed { both } => (Some(Stream::Awaited), pipe(Some(both))),
+        };
+        let buffer = vec![0; MAX_PAYLOAD];
+        Self { out, err, total: 0, limit, reached: false, buffer, ping: None }
     }
 
-    /// The pipes that are open, to be waited for unless the limit is reached.
-    pub(super) fn pipes(&self) -> impl Iterator<Item = (Channel, &File)> {
-        let out = self.out.iter().map(|pipe| (Channel::Stdout, pipe));
-        out.chain(self.err.iter().map(|pipe| (Channel::Stderr, pipe)))
+    /// The connection that was awaited.
+    pub(super) fn attach(
+        &mut self,
+        receiver: Receiver,
+        journal: &mut Writer,
+        now: u64,
+    ) -> io::Result<()> {
+        self.out = Some(Stream::Relay { receiver, text: Vec::new() });
+        journal.relay_note(now, &RelayNote::RelayOpen)
+    }
+
+    /// There is no connection, or no longer one.
+    pub(super) fn hang_up(
+        &mut self,
+        why: String,
+        journal: &mut Writer,
+        now: u64,
+    ) -> io::Result<()> {
+        self.out = None;
+        // The disk keeps the order: if the second is on it, so is the first.
+        journal.relay_note(now, &RelayNote::RelayClosed { why }).ok();
+        journal.note(now, Note::StdoutClosed)
+    }
+
+    /// The streams that are open, to be waited for unless the limit is reached.
+    pub(super) fn streams(&self) -> impl Iterator<Item = (Channel, BorrowedFd<'_>)> {
+        let out = self.out.iter().filter_map(Stream::handle).map(|fd| (Channel::Stdout, fd));
+        let err = self.err.iter().filter_map(Stream::handle).map(|fd| (Channel::Stderr, fd));
+        out.chain(err)
     }
 
     pub(super) fn is_closed(&self) -> bool {
         self.out.is_none() && self.err.is_none()
+    }
+
+    pub(super) fn is_stdout_closed(&self) -> bool {
+        self.out.is_none()
+    }
+
+    pub(super) fn take_ping(&mut self) -> Option<Vec<u8>> {
+        self.ping.take()
     }
 
     pub(super) fn limit_reached(&self) -> bool {
@@ -67,7 +124,7 @@ impl Output {
         freed
     }
 
-    /// Reads once from a pipe. An error is the journal's: the bytes are kept there.
+    /// Reads once from a stream. An error is the journal's: the bytes are kept there.
     pub(super) fn read(
         &mut self,
         channel: Channel,
@@ -83,15 +140,17 @@ impl Output {
         self.take(channel, allowed.max(1), journal, now)
     }
 
-    /// Reads what lies in the pipes now, beyond the limit too: the command ended, so this is no more than
-    /// the pipes hold, and it would be lost otherwise. What others write meanwhile is not waited for.
+    /// Reads what lies in the streams now, beyond the limit too: the command ended, so this is no more than
+    /// they hold, and it would be lost otherwise. What others write meanwhile is not waited for.
     pub(super) fn drain(&mut self, journal: &mut Writer, now: u64) -> io::Result<()> {
         for channel in [Channel::Stdout, Channel::Stderr] {
             let mut left = self.waiting(channel);
             while left > 0 {
-                let before = self.total;
-                self.take(channel, left, journal, now)?;
-                left = left.saturating_sub((self.total - before).max(1));
+                let read = match self.take(channel, left, journal, now)? {
+                    Read1::Progress(read) => read,
+                    Read1::Nothing | Read1::LimitReached => 0,
+                };
+                left = left.saturating_sub(read.max(1));
             }
             if self.waiting(channel) == 0 {
                 self.take(channel, 1, journal, now)?;
@@ -107,36 +166,106 @@ impl Output {
         journal: &mut Writer,
         now: u64,
     ) -> io::Result<Read1> {
-        let at_most = usize::try_from(at_most).unwrap_or(MAX_PAYLOAD).min(MAX_PAYLOAD);
-        let pipe = if channel == Channel::Stdout { &mut self.out } else { &mut self.err };
-        let Some(open) = pipe else { return Ok(Read1::Nothing) };
+        let stream = if channel == Channel::Stdout { &mut self.out } else { &mut self.err };
+        let Some(open) = stream else { return Ok(Read1::Nothing) };
+        let at_most = usize::try_from(at_most).unwrap_or(MAX_PAYLOAD).min(open.most());
         match open.read(&mut self.buffer[..at_most]) {
-            Ok(0) => {
-                *pipe = None;
-                journal.note(now, closed(channel))?;
-            }
+            Ok(0) => self.end(channel, "the server ended the connection".into(), journal, now)?,
             Ok(read) => {
-                self.total += read as u64;
-                journal.append(channel, now, &self.buffer[..read])?;
+                self.keep(channel, read, journal, now)?;
+                return Ok(Read1::Progress(read as u64));
             }
             Err(error) if is_transient(&error) => return Ok(Read1::Nothing),
-            // A pipe that cannot be read gives no more.
-            Err(_) => {
-                *pipe = None;
-                journal.note(now, closed(channel))?;
+            // A stream that cannot be read gives no more.
+            Err(error) => {
+                self.end(channel, format!("the connection broke: {error}"), journal, now)?
             }
         }
-        Ok(Read1::Progress)
+        Ok(Read1::Progress(0))
+    }
+
+    /// Brings what was read to the journal.
+    fn keep(
+        &mut self,
+        channel: Channel,
+        read: usize,
+        journal: &mut Writer,
+        now: u64,
+    ) -> io::Result<()> {
+        let bytes = &self.buffer[..read];
+        let Some(Stream::Relay { receiver, text }) =
+            self.out.as_mut().filter(|_| channel == Channel::Stdout)
+        else {
+            self.total += read as u64;
+            return journal.append(channel, now, bytes);
+        };
+        text.clear();
+        let heard = receiver.decode(bytes, text);
+        self.total += text.len() as u64;
+        self.ping = heard.ping.or(self.ping.take());
+        // What the disk refuses the journal keeps in order, so the last answer speaks for all.
+        let mut kept = Ok(());
+        if !text.is_empty() {
+            kept = journal.append(channel, now, text);
+        }
+        if let Some(len) = heard.binary {
+            kept = journal.relay_note(now, &RelayNote::RelayBinary { len });
+        }
+        match heard.over {
+            Some(why) => self.hang_up(why, journal, now),
+            None => kept,
+        }
+    }
+
+    fn end(
+        &mut self,
+        channel: Channel,
+        why: String,
+        journal: &mut Writer,
+        now: u64,
+    ) -> io::Result<()> {
+        if channel == Channel::Stderr {
+            self.err = None;
+            return journal.note(now, Note::StderrClosed);
+        }
+        match self.out.take() {
+            Some(Stream::Relay { .. }) => self.hang_up(why, journal, now),
+            Some(Stream::Pipe(_) | Stream::Awaited) | None => journal.note(now, Note::StdoutClosed),
+        }
     }
 
     fn waiting(&self, channel: Channel) -> u64 {
-        let pipe = if channel == Channel::Stdout { &self.out } else { &self.err };
-        pipe.as_ref().and_then(|pipe| ioctl_fionread(pipe).ok()).unwrap_or(0)
+        let stream = if channel == Channel::Stdout { &self.out } else { &self.err };
+        let handle = stream.as_ref().and_then(Stream::handle);
+        handle.and_then(|fd| ioctl_fionread(fd).ok()).unwrap_or(0)
     }
 }
 
-fn closed(channel: Channel) -> Note {
-    if channel == Channel::Stdout { Note::StdoutClosed } else { Note::StderrClosed }
+impl Stream {
+    fn handle(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Pipe(pipe) => Some(pipe.as_fd()),
+            Self::Relay { receiver, .. } => Some(receiver.as_fd()),
+            Self::Awaited => None,
+        }
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Pipe(pipe) => pipe.read(buffer),
+            Self::Relay { receiver, .. } => receiver.read(buffer),
+            Self::Awaited => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+
+    /// How much may be read at one time so that it fits into one frame of the journal. A message's end adds
+    /// a byte to its line; those of the messages before it are made up for by their headers.
+    fn most(&self) -> usize {
+        match self {
+            Self::Pipe(_) | Self::Awaited => MAX_PAYLOAD,
+            Self::Relay { .. } => MAX_PAYLOAD - 1,
+        }
+    }
 }
 
 /// Makes our end of a pipe non-blocking; the command's end is another and stays as it is.

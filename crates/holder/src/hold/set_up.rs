@@ -5,6 +5,7 @@
 
 use std::fs::{self, Permissions};
 use std::io::{self, Read};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
@@ -14,6 +15,8 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Signal, getpid, set_child_subreaper, setsid};
 
+use super::output::Streams;
+use super::relay::Arriving;
 use super::supervisor::Supervisor;
 use crate::clock::{mono_ms, wall_ms};
 use crate::identity::{Identity, ProcStat};
@@ -23,7 +26,7 @@ use crate::record::{
     EXIT_FILE, End, EndedBy, ExitRecord, GONE_FILE, Gone, HELD_FILE, HOLDER_FILE, Held,
     RECORD_VERSION, Taken,
 };
-use crate::spec::{self, HoldSpec, MARK, StdinMode};
+use crate::spec::{self, HoldSpec, MARK, Relay, StdinMode};
 
 /// The exit code of a holder whose directory was there before: it has started nothing.
 pub const EXIT_ALREADY: u8 = 17;
@@ -68,6 +71,14 @@ pub(super) struct Place {
     pub(super) listener: UnixListener,
 }
 
+/// A command that runs.
+pub(super) struct Begun {
+    pub(super) child: Child,
+    pub(super) streams: Streams,
+    /// The connection to it, if it is to listen.
+    pub(super) arriving: Option<Arriving>,
+}
+
 enum Launched {
     Running(Box<Supervisor>),
     NotStarted,
@@ -97,7 +108,7 @@ fn launch(dir: &Path, spec: impl Read) -> Result<Launched, Error> {
     let dir = path::absolute(dir).map_err(|error| Error::Create(dir.to_owned(), error))?;
     let place = take(&dir, &spec)?;
     match start(&spec) {
-        Ok(child) => Ok(supervise(place, &spec, child)),
+        Ok(begun) => Ok(supervise(place, &spec, begun)),
         Err(error) => match not_started(&place.dir, error) {
             Ok(()) => Ok(Launched::NotStarted),
             Err(error) => {
@@ -163,19 +174,46 @@ fn refuse_ignored_children() -> io::Result<()> {
 }
 
 /// Starts the command, or says in words for people why it could not be.
-fn start(spec: &HoldSpec) -> Result<Child, String> {
+fn start(spec: &HoldSpec) -> Result<Begun, String> {
     let (program, args) = spec.argv.split_first().ok_or("the command is empty")?;
     match fs::metadata(&spec.cwd) {
         Ok(found) if found.is_dir() => {}
         Ok(_) => return Err(format!("the working directory {:?} is not a directory", spec.cwd)),
         Err(error) => return Err(format!("the working directory {:?}: {error}", spec.cwd)),
     }
+    let arriving = arriving(spec)?;
     let stdin = if spec.stdin == StdinMode::Null { Stdio::null() } else { Stdio::piped() };
     let mut command = Command::new(program);
     command.args(args).env_clear().envs(spec.env.iter().cloned()).env(MARK, &spec.key);
     command.current_dir(&spec.cwd).process_group(0);
     command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.spawn().map_err(|error| format!("cannot run {program:?} in {:?}: {error}", spec.cwd))
+    let spawned = match arriving {
+        None => spawn(command),
+        Some(_) => spawn_relayed(command),
+    };
+    let failed = |error| format!("cannot run {program:?} in {:?}: {error}", spec.cwd);
+    let (child, streams) = spawned.map_err(failed)?;
+    Ok(Begun { child, streams, arriving })
+}
+
+fn arriving(spec: &HoldSpec) -> Result<Option<Arriving>, String> {
+    let Some(Relay { socket }) = &spec.relay else { return Ok(None) };
+    let failed = |error| format!("cannot wait for the socket {socket:?}: {error}");
+    Arriving::prepare(socket, mono_ms()).map(Some).map_err(failed)
+}
+
+fn spawn(mut command: Command) -> io::Result<(Child, Streams)> {
+    let mut child = command.spawn()?;
+    let out = child.stdout.take().map(OwnedFd::from);
+    let err = child.stderr.take().map(OwnedFd::from);
+    Ok((child, Streams::Pipes { out, err }))
+}
+
+/// Both streams are one pipe, which keeps their order. Our copies of its write end go with the `Command`.
+fn spawn_relayed(mut command: Command) -> io::Result<(Child, Streams)> {
+    let (both, write) = io::pipe()?;
+    command.stdout(write.try_clone()?).stderr(write);
+    Ok((command.spawn()?, Streams::Relayed { both: both.into() }))
 }
 
 fn not_started(dir: &LaunchDir, error: String) -> io::Result<()> {
@@ -197,10 +235,10 @@ fn not_started(dir: &LaunchDir, error: String) -> io::Result<()> {
     )
 }
 
-fn supervise(place: Place, spec: &HoldSpec, child: Child) -> Launched {
-    let recorded =
-        held(&place.holder, spec, &child).and_then(|held| place.dir.write_record(HELD_FILE, &held));
-    match (recorded, Supervisor::new(place, spec, child)) {
+fn supervise(place: Place, spec: &HoldSpec, begun: Begun) -> Launched {
+    let recorded = held(&place.holder, spec, &begun.child)
+        .and_then(|held| place.dir.write_record(HELD_FILE, &held));
+    match (recorded, Supervisor::new(place, spec, begun)) {
         (Ok(()), supervisor) => Launched::Running(Box::new(supervisor)),
         (Err(error), mut supervisor) => {
             supervisor.end_tree(EndedBy::HolderFault, 0);

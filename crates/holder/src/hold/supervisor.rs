@@ -1,25 +1,27 @@
-//! The event loop: waits for the command, its pipes, the clients and the timers that are due, and for
-//! nothing else; an idle holder does not wake up.
+//! The event loop: waits for the command, its pipes or the connection to it, the clients and the timers that
+//! are due, and for nothing else; an idle holder does not wake up.
 //!
 //! The order of things: the leader ends → what it wrote is in the journal → `exit.json` → the pipes are
 //! drained for the settle time → whoever is left is ended → `gone.json` → the holder leaves. A disk that
 //! takes no more stops this order and loses nothing: it is tried again every second.
 
 mod phases;
+mod relayed;
 mod requests;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
-use std::process::{Child, ExitCode};
+use std::process::ExitCode;
 
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::clients::Clients;
-use super::ending::Ending;
+use super::ending::{Ending, Order, Terms};
 use super::input::{Input, Item};
 use super::leader::Leader;
 use super::output::{Output, Read1};
-use super::set_up::Place;
+use super::relay::Arriving;
+use super::set_up::{Begun, Place};
 use crate::clock::{mono_ms, timespec};
 use crate::identity::Identity;
 use crate::journal::{Channel, Note, Writer};
@@ -42,7 +44,12 @@ pub(super) struct Supervisor {
     journal: Writer,
     listener: UnixListener,
     clients: Clients,
+    /// What clients write to.
     input: Input,
+    /// The command's standard input, where that is another; no client writes to it.
+    stdin: Input,
+    /// The connection to a command that listens, until it stands or is given up.
+    arriving: Option<Arriving>,
     output: Output,
     leader: Leader,
     rules: Rules,
@@ -62,6 +69,8 @@ struct Rules {
     grace_ms: u64,
     settle_ms: u64,
     journal_stdin: bool,
+    /// Whether the command listens.
+    is_relayed: bool,
 }
 
 enum Phase {
@@ -86,16 +95,23 @@ enum Source {
     Listener,
     Output(Channel),
     Input,
+    Stdin,
+    Arriving,
     Client(u64),
 }
 
 impl Supervisor {
-    pub(super) fn new(place: Place, spec: &HoldSpec, mut child: Child) -> Self {
+    pub(super) fn new(place: Place, spec: &HoldSpec, begun: Begun) -> Self {
         let now = mono_ms();
-        let mut input = Input::new(child.stdin.take().map(OwnedFd::from));
+        let Begun { mut child, streams, arriving } = begun;
+        let mut own = Input::new(child.stdin.take().map(OwnedFd::from));
         if let StdinMode::Text(text) = &spec.stdin {
-            input.give(TEXT_KEY, text);
+            own.give(TEXT_KEY, text);
         }
+        let (input, stdin) = match arriving {
+            None => (own, Input::new(None)),
+            Some(_) => (Input::awaited(), own),
+        };
         Self {
             dir: place.dir,
             holder: place.holder,
@@ -103,7 +119,9 @@ impl Supervisor {
             listener: place.listener,
             clients: Clients::default(),
             input,
-            output: Output::new(&mut child, spec.output_limit),
+            stdin,
+            arriving,
+            output: Output::new(streams, spec.output_limit),
             leader: Leader::new(&child),
             rules: Rules::new(spec, now),
             ended_by: EndedBy::Itself,
@@ -139,11 +157,16 @@ impl Supervisor {
                 if !ended {
                     self.ended_by = by;
                 }
-                self.phase = Phase::Ending(Ending::begin(self.leader.pid, ended, grace_ms, now));
+                self.phase = Phase::Ending(Ending::begin(self.order(ended, grace_ms), now));
             }
             Phase::Ending(ending) => ending.again(grace_ms, now),
             Phase::Closing { .. } | Phase::Left(_) => {}
         }
+    }
+
+    fn order(&self, leader_ended: bool, grace_ms: u64) -> Order {
+        let terms = if self.rules.is_relayed { Terms::Two } else { Terms::One };
+        Order { leader: self.leader.pid, leader_ended, grace_ms, terms }
     }
 }
 
@@ -170,17 +193,21 @@ impl Supervisor {
         all.extend(self.leader.handle().map(|pidfd| (Source::Leader, watch(pidfd, PollFlags::IN))));
         // A disk that takes no more stops both directions, so that nothing is read that cannot be kept.
         if !self.journal.is_stuck() {
-            let input = self.input.wants_to_write();
-            all.extend(input.map(|pipe| (Source::Input, watch(pipe, PollFlags::OUT))));
+            for (source, input) in [(Source::Input, &self.input), (Source::Stdin, &self.stdin)] {
+                let fd = input.wants_to_write();
+                all.extend(fd.map(|fd| (source, PollFd::from_borrowed_fd(fd, PollFlags::OUT))));
+            }
             if !self.output.limit_reached() {
-                let pipes = self.output.pipes();
-                all.extend(
-                    pipes.map(|(channel, pipe)| {
-                        (Source::Output(channel), watch(pipe, PollFlags::IN))
-                    }),
-                );
+                let streams = self.output.streams();
+                all.extend(streams.map(|(channel, fd)| {
+                    (Source::Output(channel), PollFd::from_borrowed_fd(fd, PollFlags::IN))
+                }));
             }
         }
+        let arriving = self.arriving.as_ref().and_then(Arriving::handle);
+        all.extend(
+            arriving.map(|(fd, flags)| (Source::Arriving, PollFd::from_borrowed_fd(fd, flags))),
+        );
         let sockets = self.clients.sockets();
         all.extend(
             sockets.map(|(number, socket, flags)| (Source::Client(number), watch(socket, flags))),
@@ -198,7 +225,8 @@ impl Supervisor {
             Phase::Closing { .. } | Phase::Left(_) => None,
         };
         let blind = self.leader.is_unwatched().then(|| mono_ms() + RETRY_MS);
-        [phase, self.retry_at, blind].into_iter().flatten().min()
+        let arriving = self.arriving.as_ref().map(Arriving::due);
+        [phase, self.retry_at, blind, arriving].into_iter().flatten().min()
     }
 
     /// Gives the clients a last chance to read what they were sent.
@@ -229,6 +257,8 @@ impl Supervisor {
             Source::Listener => drop(self.clients.accept(&self.listener)),
             Source::Output(channel) => self.read_output(channel),
             Source::Input => self.write_input(),
+            Source::Stdin => self.write_stdin(),
+            Source::Arriving => self.arrive(),
             Source::Client(number) => {
                 for received in self.clients.receive(number) {
                     self.answer(received);
@@ -242,7 +272,7 @@ impl Supervisor {
             return;
         }
         match self.output.read(channel, &mut self.journal, mono_ms()) {
-            Ok(Read1::Progress | Read1::Nothing) => {}
+            Ok(Read1::Progress(_) | Read1::Nothing) => {}
             Ok(Read1::LimitReached) => self.reach_limit(),
             Err(_) => self.disk_refused(),
         }
@@ -260,8 +290,16 @@ impl Supervisor {
     }
 
     fn write_input(&mut self) {
-        while !self.journal.is_stuck() && self.input.wants_to_write().is_some() {
-            let flushed = self.input.flush();
+        self.write_to(|supervisor| &mut supervisor.input);
+    }
+
+    fn write_stdin(&mut self) {
+        self.write_to(|supervisor| &mut supervisor.stdin);
+    }
+
+    fn write_to(&mut self, input: fn(&mut Self) -> &mut Input) {
+        while !self.journal.is_stuck() && input(self).wants_to_write().is_some() {
+            let flushed = input(self).flush();
             if flushed.finished.is_empty() && flushed.failed.is_empty() {
                 return;
             }
@@ -308,6 +346,7 @@ impl Rules {
             grace_ms: spec.grace_ms,
             settle_ms: spec.settle_ms,
             journal_stdin: spec.journal_stdin,
+            is_relayed: spec.relay.is_some(),
         }
     }
 }

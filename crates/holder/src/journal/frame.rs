@@ -85,6 +85,19 @@ pub enum Note {
     StderrClosed,
 }
 
+/// What the holder says about the connection to a command that listens. A reader that knows only [`Note`]
+/// takes these for notes of a later version, which mean nothing to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "note")]
+pub enum RelayNote {
+    /// The server has consented; from here on messages flow.
+    RelayOpen,
+    /// A message that is not text was passed over. Only the first is noted.
+    RelayBinary { len: u64 },
+    /// The connection is over, or never came to be. [`Note::StdoutClosed`] follows.
+    RelayClosed { why: String },
+}
+
 /// A header as it stands on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {

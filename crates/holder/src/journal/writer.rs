@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 
-use super::frame::{Channel, Envelope, Flags, Header, MAX_PAYLOAD, Note};
+use super::frame::{Channel, Envelope, Flags, Header, MAX_PAYLOAD, Note, RelayNote};
 
 /// The one writer of a journal.
 #[derive(Debug)]
@@ -40,6 +40,11 @@ impl Writer {
     /// Appends the holder's own word.
     pub fn note(&mut self, mono_ms: u64, note: Note) -> io::Result<()> {
         self.append(Channel::Note, mono_ms, &serde_json::to_vec(&note)?)
+    }
+
+    /// Appends the holder's word about the connection to a command that listens.
+    pub fn relay_note(&mut self, mono_ms: u64, note: &RelayNote) -> io::Result<()> {
+        self.append(Channel::Note, mono_ms, &serde_json::to_vec(note)?)
     }
 
     /// Appends an input's envelope and, if it is to be kept, its bytes.

@@ -21,6 +21,7 @@ impl Supervisor {
     pub(super) fn advance(&mut self) {
         let now = mono_ms();
         self.retry_disk(now);
+        self.follow_relay(now);
         self.notice_end(now);
         self.enforce_time_limit(now);
         self.record_exit(now);
@@ -47,8 +48,9 @@ impl Supervisor {
             self.leader.look(now);
         }
         if self.leader.has_ended() && !self.leader.recorded {
-            let unread = self.input.abandon();
-            self.refuse_writes(unread);
+            self.finish_arriving();
+            self.stdin.abandon();
+            self.refuse_all_writes();
             if let Phase::Ending(ending) = &mut self.phase {
                 ending.look_soon(now);
             }
@@ -134,7 +136,7 @@ impl Supervisor {
         self.phase = match living_below(std::process::id()) {
             Ok(living) if living.is_empty() => Phase::Closing { leftovers: 0, verified: true },
             Ok(_) | Err(_) => {
-                Phase::Ending(Ending::begin(self.leader.pid, true, self.rules.grace_ms, now))
+                Phase::Ending(Ending::begin(self.order(true, self.rules.grace_ms), now))
             }
         };
         true

@@ -31,7 +31,10 @@ impl Supervisor {
                 self.write_input();
                 return write_reply(id, accepted);
             }
-            Op::CloseStdin => self.input.close(),
+            Op::CloseStdin => {
+                self.input.close();
+                self.stdin.close();
+            }
             Op::Signal { signal } => return Some(self.signal(id, signal)),
             Op::Stop { grace_ms } => self.end_tree(EndedBy::Stop, grace_ms),
             Op::Limit { bytes } => {

@@ -1,0 +1,267 @@
+//! From the command's start to an upgraded connection: waits for the socket to appear, connects, shakes hands.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use rustix::event::PollFlags;
+use rustix::fs::{AtFlags, Mode, OFlags, inotify};
+use rustix::io::Errno;
+use rustix::net::sockopt::socket_peercred;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use rustix::process::geteuid;
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use super::upgrade::Upgrade;
+
+/// How long after its start a command may take to listen and to consent to the upgrade.
+pub(super) const PATIENCE_MS: u64 = 30_000;
+/// The first and the longest pause between two tries, where nothing tells of the right moment.
+const FIRST_PAUSE_MS: u64 = 5;
+const LONGEST_PAUSE_MS: u64 = 100;
+
+/// A connection that does not stand yet.
+pub(in crate::hold) struct Arriving {
+    /// The socket's directory, open, so that neither its length nor a change of its path matters.
+    dir: OwnedFd,
+    name: OsString,
+    /// Tells that something new is in the directory. Absent if the system gave none.
+    watch: Option<OwnedFd>,
+    give_up_at: u64,
+    /// When to try again without being told to.
+    try_at: Option<u64>,
+    pause: u64,
+    /// Why it did not succeed so far.
+    trouble: String,
+    upgrading: Option<(UnixStream, Upgrade)>,
+}
+
+/// Where it stands.
+#[derive(Debug)]
+pub(in crate::hold) enum Step {
+    Ongoing,
+    Arrived(UnixStream),
+    /// It will not come to be; the text says why.
+    Failed(String),
+}
+
+impl Arriving {
+    /// Prepares to wait; to be called before the command is started, so that nothing is missed.
+    pub(in crate::hold) fn prepare(socket: &Path, now: u64) -> io::Result<Self> {
+        let (Some(parent), Some(name)) = (socket.parent(), socket.file_name()) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = rustix::fs::open(parent, flags, Mode::empty())?;
+        let arriving = Self {
+            watch: watch(&dir).ok(),
+            dir,
+            name: name.to_owned(),
+            try_at: Some(now),
+            give_up_at: now + PATIENCE_MS,
+            pause: FIRST_PAUSE_MS,
+            trouble: "it is not there".into(),
+            upgrading: None,
+        };
+        arriving.address()?;
+        Ok(arriving)
+    }
+
+    /// What to wait for, if anything.
+    pub(in crate::hold) fn handle(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
+        let stream = self.upgrading.as_ref().map(|(stream, _)| stream.as_fd());
+        stream.or(self.watch.as_ref().map(AsFd::as_fd)).map(|fd| (fd, PollFlags::IN))
+    }
+
+    /// When to step on, whatever happens.
+    pub(in crate::hold) fn due(&self) -> u64 {
+        self.try_at.map_or(self.give_up_at, |try_at| try_at.min(self.give_up_at))
+    }
+
+    /// Goes as far as it can without waiting.
+    pub(in crate::hold) fn step(&mut self, now: u64) -> Step {
+        self.forget_events();
+        if self.upgrading.is_none() {
+            match self.connect() {
+                Ok(upgrading) => (self.upgrading, self.try_at) = (Some(upgrading), None),
+                Err(error) => self.try_later(error, now),
+            }
+        }
+        match self.upgrade() {
+            Step::Ongoing if now >= self.give_up_at => Step::Failed(self.in_vain()),
+            step @ (Step::Ongoing | Step::Arrived(_) | Step::Failed(_)) => step,
+        }
+    }
+
+    /// The last step, since the command ended: all that it ever said is here by now.
+    pub(in crate::hold) fn finish(&mut self) -> Step {
+        match self.upgrade() {
+            Step::Ongoing => Step::Failed("the command ended before it was connected to".into()),
+            step @ (Step::Arrived(_) | Step::Failed(_)) => step,
+        }
+    }
+
+    fn upgrade(&mut self) -> Step {
+        let Some((mut stream, mut upgrade)) = self.upgrading.take() else { return Step::Ongoing };
+        match upgrade.read(&mut stream) {
+            Ok(true) => Step::Arrived(stream),
+            Ok(false) => {
+                self.upgrading = Some((stream, upgrade));
+                Step::Ongoing
+            }
+            Err(error) => Step::Failed(format!("the server does not upgrade: {error}")),
+        }
+    }
+
+    fn connect(&self) -> io::Result<(UnixStream, Upgrade)> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        connect(&socket, &self.address()?)?;
+        if socket_peercred(&socket)?.uid != geteuid() {
+            return Err(io::Error::other("the server is another user's"));
+        }
+        let mut stream = UnixStream::from(socket);
+        let upgrade = Upgrade::new(random()?);
+        // A fresh socket takes a request as a whole.
+        stream.write_all(upgrade.request().as_bytes())?;
+        Ok((stream, upgrade))
+    }
+
+    fn address(&self) -> io::Result<SocketAddrUnix> {
+        let path = PathBuf::from(format!("/proc/self/fd/{}", self.dir.as_raw_fd()));
+        Ok(SocketAddrUnix::new(path.join(&self.name))?)
+    }
+
+    /// A socket that is not there is told of when it comes. One that is there, or a link to it, gives no
+    /// sign when its server begins to listen, and so is tried again.
+    fn try_later(&mut self, error: io::Error, now: u64) {
+        self.trouble = error.to_string();
+        if self.watch.is_some() && !self.is_there() {
+            self.try_at = None;
+            return;
+        }
+        self.try_at = Some(now + self.pause);
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE_MS);
+    }
+
+    fn is_there(&self) -> bool {
+        let name = self.name.as_bytes();
+        let found = rustix::fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW);
+        !matches!(found, Err(Errno::NOENT))
+    }
+
+    fn in_vain(&self) -> String {
+        let seconds = PATIENCE_MS / 1000;
+        match self.upgrading {
+            Some(_) => format!("the server did not answer the upgrade within {seconds} s"),
+            None => format!("the command did not listen within {seconds} s: {}", self.trouble),
+        }
+    }
+
+    /// Empties the watch, which would otherwise go on telling of the same.
+    fn forget_events(&self) {
+        let mut events = [0; 4096];
+        while let Some(watch) = &self.watch
+            && rustix::io::read(watch, &mut events).is_ok_and(|read| read > 0)
+        {}
+    }
+}
+
+/// Random bytes: keys and masks have no secret to keep here, but the protocol wants them so.
+pub(super) fn random<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    match getrandom(&mut bytes, GetRandomFlags::empty())? {
+        read if read == N => Ok(bytes),
+        _ => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+fn watch(dir: &OwnedFd) -> io::Result<OwnedFd> {
+    let flags = inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK;
+    let watch = inotify::init(flags)?;
+    let news = inotify::WatchFlags::CREATE | inotify::WatchFlags::MOVED_TO;
+    inotify::add_watch(&watch, format!("/proc/self/fd/{}", dir.as_raw_fd()), news)?;
+    Ok(watch)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    fn arriving() -> (tempfile::TempDir, PathBuf, Arriving) {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("s.sock");
+        let arriving = Arriving::prepare(&socket, 1000).unwrap();
+        (dir, socket, arriving)
+    }
+
+    fn failed(step: Step) -> String {
+        let Step::Failed(why) = step else { panic!("{step:?}") };
+        why
+    }
+
+    #[test]
+    fn without_a_socket_only_the_limit_is_waited_for() {
+        let (_dir, _, mut arriving) = arriving();
+        assert!(matches!(arriving.step(1000), Step::Ongoing));
+        assert_eq!(arriving.due(), 31_000);
+        let why = failed(arriving.step(31_000));
+        assert!(why.starts_with("the command did not listen within 30 s: No such file"), "{why}");
+    }
+
+    #[test]
+    fn without_a_watch_it_is_tried_ever_more_rarely() {
+        let (_dir, _, mut arriving) = arriving();
+        arriving.watch = None;
+        let mut pauses = Vec::new();
+        for _ in 0..7 {
+            arriving.step(1000);
+            pauses.push(arriving.due() - 1000);
+        }
+        assert_eq!(pauses, [5, 10, 20, 40, 80, 100, 100]);
+    }
+
+    #[test]
+    fn a_socket_on_which_nobody_listens_is_tried_again() {
+        let (_dir, socket, mut arriving) = arriving();
+        drop(UnixListener::bind(&socket).unwrap());
+        assert!(matches!(arriving.step(1000), Step::Ongoing));
+        assert_eq!(arriving.due(), 1005);
+        std::fs::remove_file(&socket).unwrap();
+        std::os::unix::fs::symlink("nowhere", &socket).unwrap();
+        assert!(matches!(arriving.step(1005), Step::Ongoing));
+        assert_eq!(arriving.due(), 1015, "a link that leads nowhere may lead somewhere soon");
+    }
+
+    #[test]
+    fn a_server_that_does_not_answer_is_given_up_too() {
+        let (_dir, socket, mut arriving) = arriving();
+        let listener = UnixListener::bind(&socket).unwrap();
+        assert!(matches!(arriving.step(1000), Step::Ongoing));
+        assert_eq!(arriving.due(), 31_000);
+        let mut start = [0; 16];
+        listener.accept().unwrap().0.read_exact(&mut start).unwrap();
+        assert_eq!(&start, b"GET / HTTP/1.1\r\n");
+        let why = failed(arriving.step(31_000));
+        assert!(why.starts_with("the server does not upgrade"), "it closed: {why}");
+        let (_dir, socket, mut arriving) = self::arriving();
+        let _listener = UnixListener::bind(&socket).unwrap();
+        arriving.step(1000);
+        let why = failed(arriving.step(31_000));
+        assert_eq!(why, "the server did not answer the upgrade within 30 s");
+    }
+
+    #[test]
+    fn a_name_that_no_address_holds_is_refused_before_the_start() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(Arriving::prepare(&dir.path().join("x".repeat(100)), 0).is_err());
+        assert!(Arriving::prepare(&dir.path().join("none/s.sock"), 0).is_err());
+        assert!(Arriving::prepare(&dir.path().join("x".repeat(80)), 0).is_ok());
+    }
+}

@@ -1,0 +1,350 @@
+//! The frames of a WebSocket (RFC 6455, section 5): read piece by piece with a bounded memory, written whole.
+
+/// The longest payload of a control frame.
+const MAX_CONTROL: usize = 125;
+/// The longest header of a frame that a server sends.
+const MAX_HEADER: usize = 10;
+
+const FINAL: u8 = 0x80;
+const RESERVED: u8 = 0x70;
+const MASKED: u8 = 0x80;
+
+const CONTINUATION: u8 = 0;
+const TEXT: u8 = 1;
+const BINARY: u8 = 2;
+const CLOSE: u8 = 8;
+const PING: u8 = 9;
+const PONG: u8 = 10;
+
+/// What a frame that we send says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Saying<'a> {
+    Text(&'a [u8]),
+    Pong(&'a [u8]),
+    Close,
+}
+
+/// Makes the frame of a saying, masked as those of a client have to be.
+pub(super) fn encode(saying: Saying<'_>, mask: [u8; 4]) -> Vec<u8> {
+    let (opcode, payload) = match saying {
+        Saying::Text(text) => (TEXT, text),
+        Saying::Pong(payload) => (PONG, payload),
+        Saying::Close => (CLOSE, &1000_u16.to_be_bytes()[..]),
+    };
+    let mut frame = Vec::with_capacity(MAX_HEADER + mask.len() + payload.len());
+    frame.push(FINAL | opcode);
+    match (u8::try_from(payload.len()), u16::try_from(payload.len())) {
+        (Ok(len @ ..126), _) => frame.push(MASKED | len),
+        (_, Ok(len)) => {
+            frame.push(MASKED | 126);
+            frame.extend_from_slice(&len.to_be_bytes());
+        }
+        _ => {
+            frame.push(MASKED | 127);
+            frame.extend_from_slice(&(payload.len() as u64).to_be_bytes());
+        }
+    }
+    frame.extend_from_slice(&mask);
+    frame.extend(payload.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask));
+    frame
+}
+
+/// What the bytes of one read said besides text.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(in crate::hold) struct Heard {
+    /// The last ping; a server is owed an answer to no more than that.
+    pub(in crate::hold) ping: Option<Vec<u8>>,
+    /// The length of the first binary message of the connection.
+    pub(in crate::hold) binary: Option<u64>,
+    /// Why the connection is over, if it is.
+    pub(in crate::hold) over: Option<String>,
+}
+
+/// The reader of a server's frames.
+#[derive(Debug, Default)]
+pub(super) struct Decoder {
+    header: Vec<u8>,
+    /// The frame whose header was read, until its payload was.
+    frame: Option<Frame>,
+    /// The message whose last frame has not been read.
+    message: Option<Message>,
+    control: Vec<u8>,
+    binary_seen: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Frame {
+    kind: Kind,
+    is_final: bool,
+    left: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Data,
+    Close,
+    Ping,
+    Pong,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Message {
+    Text,
+    Binary { len: u64 },
+}
+
+impl Decoder {
+    /// Takes bytes as they come and adds what they hold of text messages, one line each. A line feed within a
+    /// message, which in JSON stands only between tokens, becomes a space.
+    ///
+    /// Whether the text is UTF-8 is for its readers to judge, as with a pipe.
+    pub(super) fn decode(&mut self, mut bytes: &[u8], text: &mut Vec<u8>) -> Heard {
+        let mut heard = Heard::default();
+        while heard.over.is_none() && !bytes.is_empty() {
+            match self.frame {
+                None => match self.read_header(&mut bytes) {
+                    Ok(frame) => self.frame = frame,
+                    Err(why) => heard.over = Some(why),
+                },
+                Some(frame) => self.frame = Some(self.read_payload(frame, &mut bytes, text)),
+            }
+            self.end_frame(text, &mut heard);
+        }
+        heard
+    }
+
+    fn read_header(&mut self, bytes: &mut &[u8]) -> Result<Option<Frame>, String> {
+        while let Some((first, rest)) = bytes.split_first() {
+            self.header.push(*first);
+            *bytes = rest;
+            if self.header.len() == header_len(&self.header) {
+                let header = std::mem::take(&mut self.header);
+                return self.begin(&header).map(Some).map_err(str::to_owned);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Judges a header and opens its message.
+    fn begin(&mut self, header: &[u8]) -> Result<Frame, &'static str> {
+        let (first, second) = (header[0], header[1]);
+        let (is_final, opcode) = (first & FINAL != 0, first & !FINAL & !RESERVED);
+        let left = payload_len(header);
+        if first & RESERVED != 0 || second & MASKED != 0 || left > i64::MAX as u64 {
+            return Err("a frame of the server is malformed");
+        }
+        let kind = match (opcode, self.message) {
+            (CONTINUATION, Some(_)) => Kind::Data,
+            (TEXT, None) => self.open(Message::Text),
+            (BINARY, None) => self.open(Message::Binary { len: 0 }),
+            (CLOSE, _) => Kind::Close,
+            (PING, _) => Kind::Ping,
+            (PONG, _) => Kind::Pong,
+            _ => return Err("a frame of the server is of an unknown kind or out of order"),
+        };
+        if kind != Kind::Data && (!is_final || left > MAX_CONTROL as u64) {
+            return Err("a control frame of the server is too long or in parts");
+        }
+        Ok(Frame { kind, is_final, left })
+    }
+
+    fn open(&mut self, message: Message) -> Kind {
+        self.message = Some(message);
+        Kind::Data
+    }
+
+    fn read_payload(&mut self, frame: Frame, bytes: &mut &[u8], text: &mut Vec<u8>) -> Frame {
+        let length = usize::try_from(frame.left).unwrap_or(usize::MAX).min(bytes.len());
+        let (payload, rest) = bytes.split_at(length);
+        *bytes = rest;
+        match (frame.kind, &mut self.message) {
+            (Kind::Data, Some(Message::Binary { len })) => *len += length as u64,
+            (Kind::Data, _) => text.extend(payload.iter().map(|byte| in_line(*byte))),
+            (Kind::Close | Kind::Ping | Kind::Pong, _) => self.control.extend_from_slice(payload),
+        }
+        Frame { left: frame.left - length as u64, ..frame }
+    }
+
+    /// Closes the frame, if all of it was read, and with the last one its message.
+    fn end_frame(&mut self, text: &mut Vec<u8>, heard: &mut Heard) {
+        let Some(frame) = self.frame.take_if(|frame| frame.left == 0) else { return };
+        let control = std::mem::take(&mut self.control);
+        match frame.kind {
+            Kind::Data if frame.is_final => self.end_message(text, heard),
+            Kind::Data | Kind::Pong => {}
+            Kind::Ping => heard.ping = Some(control),
+            Kind::Close => heard.over = Some(farewell(&control)),
+        }
+    }
+
+    fn end_message(&mut self, text: &mut Vec<u8>, heard: &mut Heard) {
+        match self.message.take() {
+            Some(Message::Binary { len }) if !self.binary_seen => {
+                self.binary_seen = true;
+                heard.binary = Some(len);
+            }
+            Some(Message::Text) => text.push(b'\n'),
+            Some(Message::Binary { .. }) | None => {}
+        }
+    }
+}
+
+/// How long a header is, as far as its bytes tell; at least two.
+fn header_len(header: &[u8]) -> usize {
+    match header.get(1).map(|byte| byte & !MASKED) {
+        Some(126) => 4,
+        Some(127) => MAX_HEADER,
+        Some(_) | None => 2,
+    }
+}
+
+fn payload_len(header: &[u8]) -> u64 {
+    match &header[2..] {
+        [] => u64::from(header[1] & !MASKED),
+        long => long.iter().fold(0, |length, byte| length << 8 | u64::from(*byte)),
+    }
+}
+
+fn in_line(byte: u8) -> u8 {
+    if byte == b'\n' { b' ' } else { byte }
+}
+
+fn farewell(payload: &[u8]) -> String {
+    match payload.split_first_chunk::<2>() {
+        None => "the server closed the connection".into(),
+        Some((code, reason)) => {
+            let (code, reason) = (u16::from_be_bytes(*code), String::from_utf8_lossy(reason));
+            format!("the server closed the connection: {code} {reason}").trim_end().to_owned()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A server's frame, without a mask.
+    fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![first];
+        match payload.len() {
+            len @ ..126 => bytes.push(len as u8),
+            len @ ..65536 => {
+                bytes.push(126);
+                bytes.extend_from_slice(&(len as u16).to_be_bytes());
+            }
+            len => {
+                bytes.push(127);
+                bytes.extend_from_slice(&(len as u64).to_be_bytes());
+            }
+        }
+        bytes.extend_from_slice(payload);
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> (String, Heard) {
+        let mut text = Vec::new();
+        let heard = Decoder::default().decode(bytes, &mut text);
+        (String::from_utf8(text).unwrap(), heard)
+    }
+
+    #[test]
+    fn a_ping_between_fragments_divides_no_message() {
+        let bytes = [
+            frame(TEXT, b"one,"),
+            frame(FINAL | PING, b"are you there"),
+            frame(CONTINUATION, b""),
+            frame(FINAL | CONTINUATION, b"two\nthree"),
+            frame(FINAL | PONG, b"unasked"),
+            frame(FINAL | TEXT, b""),
+        ];
+        let (text, heard) = decode(&bytes.concat());
+        assert_eq!(text, "one,two three\n\n");
+        assert_eq!(heard, Heard { ping: Some(b"are you there".to_vec()), ..Heard::default() });
+    }
+
+    #[test]
+    fn binary_messages_are_passed_over_and_the_first_is_told() {
+        let bytes = [
+            frame(BINARY, &[0; 300]),
+            frame(FINAL | CONTINUATION, &[10; 70_000]),
+            frame(FINAL | BINARY, b"more"),
+            frame(FINAL | TEXT, b"text"),
+        ];
+        let (text, heard) = decode(&bytes.concat());
+        assert_eq!((text.as_str(), heard.binary), ("text\n", Some(70_300)));
+    }
+
+    #[test]
+    fn nothing_is_heard_after_a_close() {
+        let close = |payload: &[u8]| {
+            decode(&[frame(FINAL | CLOSE, payload), frame(FINAL | TEXT, b"x")].concat())
+        };
+        assert_eq!(close(b"").0, "");
+        assert_eq!(close(b"").1.over.unwrap(), "the server closed the connection");
+        let told = close(b"\x03\xe9going away").1.over.unwrap();
+        assert_eq!(told, "the server closed the connection: 1001 going away");
+    }
+
+    #[test]
+    fn what_is_against_the_protocol_ends_the_connection() {
+        let long = frame(FINAL | PING, &[0; 126]);
+        let bad: [&[u8]; 8] = [
+            &[FINAL | 0x40 | TEXT, 0],
+            &[FINAL | TEXT, MASKED | 1, 0, 0, 0, 0, b'x'],
+            &[FINAL | CONTINUATION, 0],
+            &[TEXT, 0, FINAL | TEXT, 0],
+            &[PING, 0],
+            &long,
+            &[FINAL | 3, 0],
+            &[FINAL | TEXT, 127, 255, 0, 0, 0, 0, 0, 0, 0],
+        ];
+        for bytes in bad {
+            let (text, heard) = decode(bytes);
+            assert!(text.is_empty() && heard.over.is_some(), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn our_frames_are_masked_and_of_the_shortest_form() {
+        let rfc = [0x81, 0x85, 0x37, 0xfa, 0x21, 0x3d, 0x7f, 0x9f, 0x4d, 0x51, 0x58];
+        assert_eq!(encode(Saying::Text(b"Hello"), [0x37, 0xfa, 0x21, 0x3d]), rfc);
+        let head = |length: usize| encode(Saying::Text(&vec![0; length]), [0; 4])[1..10].to_vec();
+        assert_eq!(head(125)[0], MASKED | 125);
+        assert_eq!(head(126)[..3], [MASKED | 126, 0, 126]);
+        assert_eq!(head(65_535)[..3], [MASKED | 126, 255, 255]);
+        assert_eq!(head(65_536), [MASKED | 127, 0, 0, 0, 0, 0, 1, 0, 0]);
+        assert_eq!(encode(Saying::Close, [0; 4]), [0x88, 0x82, 0, 0, 0, 0, 3, 232]);
+    }
+
+    proptest! {
+        /// However the stream is cut into reads, the text is the same, and no longer than the bytes read.
+        #[test]
+        fn any_cut_gives_the_same_lines(
+            messages in prop::collection::vec(prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 1..4), 0..6),
+            cuts in prop::collection::vec(1usize..40, 1..20),
+        ) {
+            let mut bytes = Vec::new();
+            let mut expected = Vec::new();
+            for parts in &messages {
+                for (at, part) in parts.iter().enumerate() {
+                    let first = if at == 0 { TEXT } else { CONTINUATION };
+                    let last = if at + 1 == parts.len() { FINAL } else { 0 };
+                    bytes.extend(frame(first | last, part));
+                    expected.extend(part.iter().map(|byte| in_line(*byte)));
+                }
+                expected.push(b'\n');
+            }
+            let (mut decoder, mut text, mut read, mut rest) = (Decoder::default(), Vec::new(), 0, &bytes[..]);
+            for cut in cuts.iter().cycle() {
+                let (now, later) = rest.split_at((*cut).min(rest.len()));
+                prop_assert_eq!(decoder.decode(now, &mut text), Heard::default());
+                (read, rest) = (read + now.len(), later);
+                prop_assert!(text.len() <= read);
+                if rest.is_empty() { break }
+            }
+            prop_assert_eq!(text, expected);
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! The one connection to a command that listens on a Unix socket as a WebSocket server: found, upgraded,
+//! kept for the life of the launch.
+//!
+//! The framing is our own, since a message of any length has to reach the journal piece by piece: the
+//! libraries for it put a message together in memory first.
+
+mod arriving;
+mod frames;
+mod halves;
+mod sha1;
+mod upgrade;
+
+pub(super) use arriving::{Arriving, Step};
+pub(super) use halves::{Receiver, Sender};

@@ -1,0 +1,115 @@
+//! The handshake that turns a fresh connection into a WebSocket's (RFC 6455, section 4).
+
+use std::io::{self, Read};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::sha1::sha1;
+
+/// The longest answer of a server.
+const MAX_ANSWER: usize = 8 << 10;
+/// As much of a refusal is quoted.
+const MAX_QUOTED: usize = 100;
+/// What the protocol adds to a key before it is hashed.
+const MAGIC: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+
+/// A handshake in progress: asked, and answered in part.
+pub(super) struct Upgrade {
+    key: String,
+    answer: Vec<u8>,
+}
+
+impl Upgrade {
+    pub(super) fn new(random: [u8; 16]) -> Self {
+        Self { key: STANDARD.encode(random), answer: Vec::new() }
+    }
+
+    pub(super) fn request(&self) -> String {
+        let key = &self.key;
+        format!(
+            "GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+             Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n"
+        )
+    }
+
+    /// Reads on, byte by byte, so that what follows the answer stays in the socket. Says whether the answer
+    /// is complete; what is no consent is an error.
+    pub(super) fn read(&mut self, mut stream: impl Read) -> io::Result<bool> {
+        while !self.answer.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            match stream.read(&mut byte) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(_) => self.answer.push(byte[0]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+            if self.answer.len() > MAX_ANSWER {
+                return Err(io::Error::other("its answer has no end"));
+            }
+        }
+        self.check().map(|()| true)
+    }
+
+    fn check(&self) -> io::Result<()> {
+        let text = String::from_utf8_lossy(&self.answer);
+        let mut lines = text.split("\r\n");
+        let status = lines.next().unwrap_or_default();
+        if status.split(' ').nth(1) != Some("101") {
+            let status: String = status.chars().take(MAX_QUOTED).collect();
+            return Err(io::Error::other(format!("it answers with {status:?}")));
+        }
+        let headers: Vec<(&str, &str)> = lines.filter_map(|line| line.split_once(':')).collect();
+        let value = |name: &str| {
+            let found = headers.iter().find(|(found, _)| found.eq_ignore_ascii_case(name));
+            found.map(|(_, value)| value.trim())
+        };
+        let upgraded = value("upgrade").is_some_and(|to| to.eq_ignore_ascii_case("websocket"));
+        if !upgraded || value("sec-websocket-accept") != Some(&accept(&self.key)) {
+            return Err(io::Error::other("its answer is none of a WebSocket"));
+        }
+        Ok(())
+    }
+}
+
+/// What a server answers to a key.
+fn accept(key: &str) -> String {
+    STANDARD.encode(sha1(format!("{key}{MAGIC}").as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The example of the RFC.
+    const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
+    const GOOD: &str = "HTTP/1.1 101 Switching Protocols\r\nUPGRADE: WebSocket\r\nconnection: Upgrade\r\n\
+         sec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
+
+    fn read(answer: &str) -> (io::Result<bool>, usize) {
+        let mut upgrade = Upgrade { key: KEY.into(), answer: Vec::new() };
+        let mut rest = answer.as_bytes();
+        (upgrade.read(&mut rest), rest.len())
+    }
+
+    #[test]
+    fn the_answer_of_the_rfc_is_taken_and_not_a_byte_more() {
+        let (result, rest) = read(&format!("{GOOD}next"));
+        assert!(result.unwrap());
+        assert_eq!(rest, 4);
+    }
+
+    #[test]
+    fn any_other_answer_is_refused_with_the_reason() {
+        let refused = |answer: &str, why: &str| {
+            let error = read(answer).0.unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        };
+        refused(&GOOD.replace("101 Switching", "403 Forbidden"), "HTTP/1.1 403 Forbidden");
+        refused(&GOOD.replace("s3pPL", "S3pPL"), "none of a WebSocket");
+        refused(&GOOD.replace("WebSocket", "h2c"), "none of a WebSocket");
+        refused(&GOOD.replace("\r\n\r\n", ""), "unexpected end of file");
+        refused(&"x".repeat(MAX_ANSWER + 1), "has no end");
+    }
+}

@@ -1,0 +1,71 @@
+//! A command that listens: its connection comes to stand, is kept, and ends.
+
+use std::os::unix::net::UnixStream;
+
+use super::super::relay::{Receiver, Sender, Step};
+use super::Supervisor;
+use crate::clock::mono_ms;
+
+impl Supervisor {
+    /// What is due about the connection, whatever woke the holder.
+    pub(super) fn follow_relay(&mut self, now: u64) {
+        if self.arriving.as_ref().is_some_and(|arriving| now >= arriving.due()) {
+            self.arrive();
+        }
+        if let Some(ping) = self.output.take_ping() {
+            self.input.owe_pong(ping);
+            self.write_input();
+        }
+        if self.rules.is_relayed && self.output.is_stdout_closed() {
+            self.refuse_all_writes();
+        }
+    }
+
+    /// Goes on towards a connection.
+    pub(super) fn arrive(&mut self) {
+        let step = self.arriving.as_mut().map(|arriving| arriving.step(mono_ms()));
+        self.arrive_by(step.unwrap_or(Step::Ongoing));
+    }
+
+    /// The command ended: either the connection stands or it never will.
+    pub(super) fn finish_arriving(&mut self) {
+        if let Some(arriving) = &mut self.arriving {
+            let step = arriving.finish();
+            self.arrive_by(step);
+        }
+    }
+
+    /// Gives up the input and whoever waits for it.
+    pub(super) fn refuse_all_writes(&mut self) {
+        let unread = self.input.abandon();
+        self.refuse_writes(unread);
+    }
+
+    fn arrive_by(&mut self, step: Step) {
+        match step {
+            Step::Ongoing => {}
+            Step::Arrived(stream) => match stream.try_clone() {
+                Ok(second) => self.attach(stream, second),
+                Err(error) => self.give_up(format!("the connection cannot be used: {error}")),
+            },
+            Step::Failed(why) => self.give_up(why),
+        }
+    }
+
+    fn attach(&mut self, read: UnixStream, write: UnixStream) {
+        self.arriving = None;
+        self.input.attach(Sender::new(write));
+        if self.output.attach(Receiver::new(read), &mut self.journal, mono_ms()).is_err() {
+            self.disk_refused();
+        }
+        self.write_input();
+    }
+
+    fn give_up(&mut self, why: String) {
+        self.arriving = None;
+        if self.output.hang_up(why, &mut self.journal, mono_ms()).is_err() {
+            self.disk_refused();
+        }
+        self.refuse_all_writes();
+    }
+}

@@ -1,0 +1,497 @@
+//! Commands that listen: one connection, one line per message, everything else as with pipes.
+
+use std::fs;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use provost_holder::client::Error;
+use provost_holder::journal::{Channel, Cursor, Envelope, Line, Lines, Note, RelayNote};
+use provost_holder::wire::{Data, FaultCode, Limited, Op};
+use provost_holder::{End, EndedBy, HoldSpec, Looked, OnLimit, Relay, StdinMode, look};
+
+use crate::kit::{
+    Launch, command, pause, proc_value, sh, state, until, wait_limited, write, write_op,
+};
+
+/// The highest memory that a holder may reach while a large message passes through it.
+const MAX_PEAK_KB: u64 = 16 << 10;
+/// Private memory of an idle holder.
+const MAX_PRIVATE_KB: u64 = 2048;
+
+#[test]
+fn messages_are_lines_and_the_real_streams_are_its_errors() {
+    let steps = "say:out complain:err listen accept say:more text:one text: text:three";
+    let mut launch = serve(steps);
+    let (exit, gone) = launch.wait();
+    assert_eq!((exit.end, exit.ended_by), (End::Exited { code: 0 }, EndedBy::Itself));
+    assert!(gone.verified);
+    assert_eq!(text(&launch, Channel::Stdout), "one\n\nthree\n");
+    assert_eq!(text(&launch, Channel::Stderr), "out\nerr\nmore\n");
+    assert_eq!(exit.journal_end, launch.frames().last().unwrap().after);
+    let (notes, relay) = notes(&launch);
+    assert!(notes.contains(&Note::StdoutClosed) && notes.contains(&Note::StderrClosed));
+    let closed = RelayNote::RelayClosed { why: "the server ended the connection".into() };
+    assert_eq!(relay, [RelayNote::RelayOpen, closed]);
+}
+
+#[test]
+fn a_server_that_comes_late_is_found_at_once_and_not_polled_for() {
+    let stage = Stage::new();
+    let fifo = stage.fifo();
+    let mut launch = stage.start(&format!("await:{fifo} listen accept echo:2"));
+    let mut early = launch.link();
+    let first = early.send(write_op("1", b"first\n")).unwrap();
+    let second = early.send(write_op("2", b"second\n")).unwrap();
+    state(&mut launch.link());
+    // It goes to sleep once after the last answer.
+    pause(Duration::from_millis(200));
+    let switches = || proc_value(launch.holder_pid(), "status", "voluntary_ctxt_switches");
+    let before = switches();
+    pause(Duration::from_secs(1));
+    assert_eq!(switches(), before);
+    assert_eq!(launch.frames(), []);
+    fs::write(&fifo, "").unwrap();
+    assert!(early.reply(first).unwrap().ok && early.reply(second).unwrap().ok);
+    launch.wait();
+    assert_eq!(text(&launch, Channel::Stdout), "got first\ngot second\n");
+}
+
+#[test]
+fn a_socket_that_was_left_by_another_is_tried_until_there_is_a_server() {
+    let stage = Stage::new();
+    let fifo = stage.fifo();
+    drop(UnixListener::bind(stage.socket()).unwrap());
+    let mut launch = stage.start(&format!("await:{fifo} listen accept text:here"));
+    state(&mut launch.link());
+    fs::remove_file(launch.path("s.sock")).unwrap();
+    fs::write(&fifo, "").unwrap();
+    launch.wait();
+    assert_eq!(text(&launch, Channel::Stdout), "here\n");
+}
+
+#[test]
+fn the_socket_may_have_a_long_path_and_be_a_link() {
+    let stage = Stage::new();
+    let deep = stage.temp.path().join("d".repeat(200));
+    fs::create_dir(&deep).unwrap();
+    let server = stage.socket();
+    let link = deep.join("link.sock");
+    let script = "\"$SERVER\" \"$SOCKET\" listen accept text:reached & \
+        until test -S \"$SOCKET\"; do sleep 0.01; done; ln -s \"$SOCKET\" \"$LINK\"; wait";
+    let mut spec = relayed(sh(script), &link);
+    let program = env!("CARGO_BIN_EXE_websocket-for-tests");
+    let given =
+        [("SERVER", program.into()), ("SOCKET", server), ("LINK", link.display().to_string())];
+    spec.env.extend(given.map(|(name, value)| (name.to_owned(), value)));
+    let mut launch = stage.hold(spec);
+    launch.wait();
+    assert_eq!(text(&launch, Channel::Stdout), "reached\n");
+}
+
+#[test]
+fn fragments_are_one_message_and_pings_are_answered() {
+    let steps = "listen accept part:one, ping:there? pong:there? middle:two, last:three \
+        ping: pong: text:end";
+    let mut launch = serve(steps);
+    assert_eq!(launch.wait().0.end, End::Exited { code: 0 }, "{}", text(&launch, Channel::Stderr));
+    assert_eq!(text(&launch, Channel::Stdout), "one,two,three\nend\n");
+}
+
+#[test]
+fn a_line_feed_in_a_message_does_not_end_its_line() {
+    let stage = Stage::new();
+    let spec = stage.spec(&["listen", "accept", "text:{\n\"a\":\n1}", "text:next"]);
+    let mut launch = stage.hold(spec);
+    launch.wait();
+    assert_eq!(text(&launch, Channel::Stdout), "{ \"a\": 1}\nnext\n");
+}
+
+#[test]
+fn binary_messages_are_passed_over_and_the_first_is_noted() {
+    let mut launch = serve("listen accept binary:12345 text:one binary:67 text:two close closed");
+    assert_eq!(launch.wait().0.end, End::Exited { code: 0 });
+    assert_eq!(text(&launch, Channel::Stdout), "one\ntwo\n");
+    assert_eq!(notes(&launch).1[1], RelayNote::RelayBinary { len: 5 });
+}
+
+#[test]
+fn a_message_of_20_mb_takes_no_memory() {
+    let stage = Stage::new();
+    let fifo = stage.fifo();
+    let steps = format!("listen accept big:20000000 big:16777216 text:after await:{fifo}");
+    let mut launch = stage.start(&steps);
+    launch.wait_for_output("after");
+    let peak = proc_value(launch.holder_pid(), "status", "VmHWM");
+    println!("peak: {peak} kB");
+    assert!(peak < MAX_PEAK_KB, "{peak} kB");
+    fs::write(&fifo, "").unwrap();
+    launch.wait();
+    let mut lines = Lines::resume(Channel::Stdout, Cursor::default());
+    let delivered = launch.frames().into_iter().flat_map(|frame| lines.feed(&frame));
+    let found: Vec<Line> = delivered.map(|delivered| delivered.line).collect();
+    let expected = [
+        Line::Oversized { len: 20_000_000 },
+        Line::Whole(vec![b'x'; 16_777_216]),
+        Line::Whole(b"after".to_vec()),
+    ];
+    assert!(found == expected);
+}
+
+#[test]
+fn many_messages_in_one_read_are_many_lines() {
+    let mut launch = serve("listen accept batch:50000");
+    launch.wait();
+    let expected: String = (0..50_000).map(|at| format!("message {at}\n")).collect();
+    assert!(text(&launch, Channel::Stdout) == expected);
+    let out = launch.frames().into_iter().filter(|frame| frame.channel == Channel::Stdout);
+    assert!(out.count() < 1000, "messages that come together are written together");
+}
+
+#[test]
+fn a_server_that_closes_the_connection_and_lives_on_has_closed_its_output() {
+    let launch = serve("listen accept text:one close:done closed hangup complain:lives park");
+    wait_for_errors(&launch, "lives");
+    let mut link = launch.link();
+    for key in ["a", "b", "a"] {
+        assert_eq!(fault(write(&mut link, key, b"x\n")), FaultCode::StdinClosed);
+    }
+    assert!(launch.held().child.is_alive().unwrap());
+    let (notes, relay) = notes(&launch);
+    assert_eq!(notes, [Note::StdoutClosed]);
+    let why = "the server closed the connection: 1000 done".into();
+    assert_eq!(relay, [RelayNote::RelayOpen, RelayNote::RelayClosed { why }]);
+    assert_eq!(text(&launch, Channel::Stdout), "one\n");
+}
+
+#[test]
+fn a_connection_that_breaks_within_a_message_keeps_what_came() {
+    let launch = serve("listen accept part:half hangup complain:lives park");
+    wait_for_errors(&launch, "lives");
+    until("the end is noted", || notes(&launch).0 == [Note::StdoutClosed]);
+    assert_eq!(text(&launch, Channel::Stdout), "half");
+    assert_eq!(fault(write(&mut launch.link(), "k", b"x\n")), FaultCode::StdinClosed);
+}
+
+#[test]
+fn the_death_of_the_server_ends_the_launch_with_all_it_said() {
+    let mut launch = serve("listen accept flood:5000 text:last park");
+    launch.wait_for_output("last");
+    let child = launch.held().child;
+    let pid = rustix::process::Pid::from_raw(i32::try_from(child.pid).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    let (exit, gone) = launch.wait();
+    assert_eq!((exit.end, exit.ended_by), (End::Signalled { signal: 9 }, EndedBy::Itself));
+    assert!(gone.verified);
+    assert_eq!(notes(&launch).0.iter().filter(|note| **note == Note::StdoutClosed).count(), 1);
+    let expected: String = (0..5000).map(|at| format!("message {at}\n")).collect();
+    assert!(text(&launch, Channel::Stdout) == format!("{expected}last\n"));
+}
+
+#[test]
+fn what_a_server_said_before_it_left_at_once_is_kept() {
+    for _ in 0..20 {
+        let mut launch = serve("listen accept text:brief");
+        launch.wait();
+        assert_eq!(text(&launch, Channel::Stdout), "brief\n");
+    }
+}
+
+#[test]
+fn a_server_that_refuses_or_never_comes_has_a_closed_output() {
+    let refusing = serve("listen refuse complain:lives park");
+    wait_for_errors(&refusing, "lives");
+    until("the refusal is noted", || notes(&refusing).0 == [Note::StdoutClosed]);
+    let why = "the server does not upgrade: it answers with \"HTTP/1.1 403 Forbidden\"".into();
+    assert_eq!(notes(&refusing).1, [RelayNote::RelayClosed { why }]);
+    let stage = Stage::new();
+    let fifo = stage.fifo();
+    let mut absent = stage.start(&format!("await:{fifo}"));
+    let mut link = absent.link();
+    let waiting = link.send(write_op("k", b"x\n")).unwrap();
+    // Answered after the write was taken.
+    state(&mut link);
+    fs::write(&fifo, "").unwrap();
+    assert_eq!(fault(link.reply(waiting)), FaultCode::StdinClosed);
+    assert_eq!(absent.wait().0.end, End::Exited { code: 0 });
+    let why = "the command ended before it was connected to".into();
+    assert_eq!(notes(&absent).1, [RelayNote::RelayClosed { why }]);
+    assert!(notes(&absent).0.contains(&Note::StdoutClosed));
+    assert_eq!(envelopes(&absent), []);
+}
+
+#[test]
+fn a_key_is_sent_once_whoever_asks() {
+    let stage = Stage::new();
+    let fifo = stage.fifo();
+    let mut launch = stage.start(&format!("await:{fifo} listen accept echo:3"));
+    // It is queued by a client that leaves before there is a connection.
+    let mut gone = launch.link();
+    gone.send(write_op("k1", b"one\n")).unwrap();
+    state(&mut gone);
+    drop(gone);
+    let mut link = launch.link();
+    let same = link.send(write_op("k1", b"one\n")).unwrap();
+    fs::write(&fifo, "").unwrap();
+    assert!(!link.reply(same).unwrap().already);
+    launch.wait_for_output("got one\n");
+    drop(link);
+    let mut link = launch.link();
+    assert!(write(&mut link, "k1", b"one\n").unwrap().already);
+    assert!(!write(&mut link, "k2", "zwölf\n".as_bytes()).unwrap().already);
+    assert!(write(&mut link, "k2", b"other\n").unwrap().already);
+    assert!(!write(&mut link, "k3", b"without an end").unwrap().already);
+    launch.wait();
+    assert_eq!(text(&launch, Channel::Stdout), "got one\ngot zwölf\ngot without an end\n");
+    let kept: Vec<_> =
+        envelopes(&launch).into_iter().map(|(sent, kept)| (sent.key, kept)).collect();
+    let expected = [("k1", "one\n"), ("k2", "zwölf\n"), ("k3", "without an end")];
+    assert_eq!(kept, expected.map(|(key, kept)| (key.to_owned(), kept.to_owned())));
+}
+
+#[test]
+fn a_long_message_to_a_server_that_does_not_read_waits_and_blocks_nobody() {
+    let stage = Stage::new();
+    let fifo = stage.fifo();
+    let mut launch =
+        stage.start(&format!("listen accept text:up await:{fifo} ping:p echo:1 pong:p"));
+    launch.wait_for_output("up");
+    let long = vec![b'y'; 1 << 20];
+    let mut waiting = launch.link();
+    let id = waiting.send(write_op("long", &long)).unwrap();
+    state(&mut waiting);
+    assert_eq!(fault(write(&mut launch.link(), "more", b"x")), FaultCode::Busy);
+    assert_eq!(envelopes(&launch), []);
+    fs::write(&fifo, "").unwrap();
+    assert!(waiting.reply(id).unwrap().ok);
+    assert_eq!(launch.wait().0.end, End::Exited { code: 0 }, "{}", text(&launch, Channel::Stderr));
+    let expected = [b"up\ngot ", long.as_slice(), b"\n"].concat();
+    assert!(launch.output(Channel::Stdout) == expected);
+}
+
+#[test]
+fn a_message_is_text() {
+    let launch = serve("listen accept text:up park");
+    launch.wait_for_output("up");
+    assert_eq!(fault(write(&mut launch.link(), "k", b"\xff\n")), FaultCode::BadRequest);
+}
+
+#[test]
+fn a_secret_message_is_an_envelope_and_nothing_else() {
+    let mut launch = serve("listen accept hear:canary-1234 text:heard");
+    let data = Data(b"canary-1234\n".to_vec());
+    launch.link().request(Op::Write { key: "s".into(), data, secret: true }).unwrap();
+    assert_eq!(launch.wait().0.end, End::Exited { code: 0 });
+    assert_eq!(text(&launch, Channel::Stdout), "heard\n");
+    let expected = Envelope { key: "s".into(), len: 12, secret: true, kept: false };
+    assert_eq!(envelopes(&launch), [(expected, String::new())]);
+    for entry in fs::read_dir(&launch.dir).unwrap() {
+        let path = entry.unwrap().path();
+        let bytes = fs::read(&path).unwrap();
+        // The command line of the test's server names it.
+        let text = String::from_utf8_lossy(&bytes).replace("hear:canary-1234", "");
+        assert!(!text.contains("canary"), "{path:?}");
+    }
+}
+
+#[test]
+fn at_the_limit_the_connection_is_not_read_and_nothing_is_lost() {
+    let stage = Stage::new();
+    let spec =
+        HoldSpec { output_limit: 100_000, ..stage.spec(&["listen", "accept", "flood:100000"]) };
+    let mut launch = stage.hold(spec);
+    let mut link = launch.link();
+    wait_limited(&mut link, Limited::OutputLimit);
+    // The end of a message may be the one byte beyond.
+    assert!((100_000..=100_001).contains(&launch.output(Channel::Stdout).len()));
+    assert!(launch.held().child.is_alive().unwrap(), "it waits for its messages to be read");
+    link.request(Op::Limit { bytes: 200_000 }).unwrap();
+    wait_limited(&mut link, Limited::OutputLimit);
+    assert!((200_000..=200_001).contains(&launch.output(Channel::Stdout).len()));
+    link.request(Op::Limit { bytes: 1 << 30 }).unwrap();
+    assert_eq!(launch.wait().0.end, End::Exited { code: 0 });
+    let expected: String = (0..100_000).map(|at| format!("message {at}\n")).collect();
+    assert!(text(&launch, Channel::Stdout) == expected);
+}
+
+#[test]
+fn a_server_is_ended_at_the_limit_if_the_spec_says_so() {
+    let stage = Stage::new();
+    let spec = stage.spec(&["listen", "accept", "flood:1000000"]);
+    let mut launch = stage.hold(HoldSpec { output_limit: 5000, on_limit: OnLimit::End, ..spec });
+    let (exit, _) = launch.wait();
+    assert_eq!((exit.end, exit.ended_by), (End::Signalled { signal: 15 }, EndedBy::OutputLimit));
+    assert!((5000..=5001).contains(&launch.output(Channel::Stdout).len()));
+}
+
+#[test]
+fn a_stop_sends_term_twice_and_then_kills() {
+    let counting = "trap 'count=x$count; echo $count; test $count = xx && exit 8' TERM; \
+        echo ready; while :; do sleep 0.01; done";
+    let mut launch = Stage::new().hold_relayed(sh(counting));
+    wait_for_errors(&launch, "ready");
+    launch.link().request(Op::Stop { grace_ms: 3_600_000 }).unwrap();
+    let (exit, _) = launch.wait();
+    assert_eq!((exit.end, exit.ended_by), (End::Exited { code: 8 }, EndedBy::Stop));
+    assert_eq!(lines_with(&launch, "x"), 2);
+    let deaf = "trap 'echo heard' TERM; echo ready; while :; do sleep 0.01; done";
+    let mut launch = Stage::new().hold_relayed(sh(deaf));
+    wait_for_errors(&launch, "ready");
+    launch.link().request(Op::Stop { grace_ms: 1500 }).unwrap();
+    assert_eq!(launch.wait().0.end, End::Signalled { signal: 9 });
+    assert_eq!(lines_with(&launch, "heard"), 2);
+}
+
+#[test]
+fn a_server_that_ends_at_the_first_term_is_not_waited_for() {
+    let mut launch = serve("listen accept text:up park");
+    launch.wait_for_output("up");
+    launch.link().request(Op::Stop { grace_ms: 3_600_000 }).unwrap();
+    let (exit, gone) = launch.wait();
+    assert_eq!((exit.end, exit.ended_by), (End::Signalled { signal: 15 }, EndedBy::Stop));
+    assert_eq!((gone.leftovers, gone.verified), (0, true));
+}
+
+#[test]
+fn the_standard_input_is_what_the_spec_says() {
+    let stage = Stage::new();
+    let spec = stage.spec(&["listen", "accept", "stdin", "echo:1"]);
+    let mut launch = stage.hold(HoldSpec { stdin: StdinMode::Text("given".into()), ..spec });
+    launch.wait_for_output("given\n");
+    write(&mut launch.link(), "k", b"said\n").unwrap();
+    launch.wait();
+    assert_eq!(text(&launch, Channel::Stdout), "given\ngot said\n");
+    let stage = Stage::new();
+    let spec = stage.spec(&["listen", "accept", "text:up", "stdin", "park"]);
+    let launch = stage.hold(HoldSpec { stdin: StdinMode::Pipe, ..spec });
+    launch.wait_for_output("up\n");
+    let mut link = launch.link();
+    link.request(Op::CloseStdin).unwrap();
+    launch.wait_for_output("up\n\n");
+    assert_eq!(fault(write(&mut link, "k", b"x\n")), FaultCode::StdinClosed);
+    assert_eq!(notes(&launch).0, [], "the connection stays");
+}
+
+#[test]
+fn a_directory_that_is_not_there_is_told_before_anything_is_started() {
+    let stage = Stage::new();
+    let spec = relayed(sh("touch started"), &stage.temp.path().join("none/s.sock"));
+    let mut launch = stage.hold(spec);
+    assert!(launch.wait_for_holder().success());
+    let Looked::Ended { held: None, exit, .. } = look(&launch.dir).unwrap() else { panic!() };
+    let End::NotStarted { error } = exit.end else { panic!("{:?}", exit.end) };
+    assert!(error.contains("none/s.sock\": No such file"), "{error}");
+}
+
+#[test]
+fn an_idle_connection_costs_no_wake_ups_and_little_memory() {
+    let launch = serve("listen accept big:300000 batch:50000 echo:1 text:up park");
+    write(&mut launch.link(), "k", &[&[b'z'; 500_000][..], b"\n"].concat()).unwrap();
+    launch.wait_for_output("up\n");
+    let mut link = launch.link();
+    link.request(Op::Follow).unwrap();
+    state(&mut link);
+    pause(Duration::from_millis(200));
+    let switches = || proc_value(launch.holder_pid(), "status", "voluntary_ctxt_switches");
+    let before = switches();
+    pause(Duration::from_secs(2));
+    println!("wake-ups in 2 s: {}", switches() - before);
+    assert_eq!(switches(), before);
+    let dirty = proc_value(launch.holder_pid(), "smaps_rollup", "Private_Dirty");
+    println!("private: {dirty} kB dirty");
+    assert!(dirty <= MAX_PRIVATE_KB, "{dirty} kB");
+}
+
+/// A temporary directory for a launch and a server's socket.
+struct Stage {
+    temp: tempfile::TempDir,
+}
+
+impl Stage {
+    fn new() -> Self {
+        Self { temp: tempfile::tempdir().unwrap() }
+    }
+
+    fn socket(&self) -> String {
+        self.temp.path().join("s.sock").display().to_string()
+    }
+
+    /// A named pipe for the step `await`.
+    fn fifo(&self) -> String {
+        let path = self.temp.path().join("fifo").display().to_string();
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        path
+    }
+
+    /// A spec for the scripted server.
+    fn spec(&self, steps: &[&str]) -> HoldSpec {
+        let socket = self.socket();
+        let program = [env!("CARGO_BIN_EXE_websocket-for-tests"), &socket];
+        relayed(command(&[&program, steps].concat()), Path::new(&socket))
+    }
+
+    /// Starts the scripted server with steps that have no space in them.
+    fn start(self, steps: &str) -> Launch {
+        let spec = self.spec(&steps.split_whitespace().collect::<Vec<_>>());
+        self.hold(spec)
+    }
+
+    fn hold_relayed(self, spec: HoldSpec) -> Launch {
+        let spec = relayed(spec, Path::new(&self.socket()));
+        self.hold(spec)
+    }
+
+    fn hold(self, spec: HoldSpec) -> Launch {
+        let dir = self.temp.path().join("launch");
+        Launch::start_at(self.temp, dir, spec)
+    }
+}
+
+fn serve(steps: &str) -> Launch {
+    Stage::new().start(steps)
+}
+
+fn relayed(spec: HoldSpec, socket: &Path) -> HoldSpec {
+    HoldSpec { relay: Some(Relay { socket: socket.into() }), ..spec }
+}
+
+fn text(launch: &Launch, channel: Channel) -> String {
+    String::from_utf8(launch.output(channel)).unwrap()
+}
+
+fn wait_for_errors(launch: &Launch, word: &str) {
+    until("the command says it", || text(launch, Channel::Stderr).contains(word));
+}
+
+/// The lines that the command itself wrote with this word; its shell tells of more.
+fn lines_with(launch: &Launch, word: &str) -> usize {
+    text(launch, Channel::Stderr).lines().filter(|line| line.contains(word)).count()
+}
+
+fn fault<T: std::fmt::Debug>(result: Result<T, Error>) -> FaultCode {
+    let Err(Error::Fault(fault)) = result else { panic!("{result:?}") };
+    fault.code
+}
+
+/// The notes of both kinds.
+fn notes(launch: &Launch) -> (Vec<Note>, Vec<RelayNote>) {
+    let (mut plain, mut relay) = (Vec::new(), Vec::new());
+    for frame in launch.frames().iter().filter(|frame| frame.channel == Channel::Note) {
+        match serde_json::from_slice(&frame.payload) {
+            Ok(note) => plain.push(note),
+            Err(_) => relay.push(serde_json::from_slice(&frame.payload).unwrap()),
+        }
+    }
+    (plain, relay)
+}
+
+/// The inputs, each with what is kept of it.
+fn envelopes(launch: &Launch) -> Vec<(Envelope, String)> {
+    let input = launch.frames().into_iter().filter(|frame| frame.channel == Channel::Stdin);
+    let split = input.filter_map(|frame| {
+        let (envelope, kept) = Envelope::split(&frame.payload)?;
+        Some((envelope, String::from_utf8_lossy(kept).into_owned()))
+    });
+    split.collect()
+}

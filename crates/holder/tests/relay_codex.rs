@@ -1,0 +1,108 @@
+//! The relay with the real Codex, which needs no model to shake hands, to answer and to end.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use provost_holder::journal::{Channel, Cursor, Line, Lines, Note};
+use provost_holder::wire::Op;
+use provost_holder::{End, EndedBy, HoldSpec, Relay};
+use serde_json::Value;
+
+use crate::kit::{Launch, command, pause, proc_value, until, write};
+
+/// Keeps Codex from reaching out by itself.
+const QUIET: &str = "\
+check_for_update_on_startup = false
+[analytics]
+enabled = false
+[otel]
+metrics_exporter = \"none\"
+[features]
+plugins = false
+shell_snapshot = false
+daemon_auto_start = false
+";
+
+#[test]
+fn codex_is_spoken_with_over_one_connection_that_needs_no_client() {
+    let Some(codex) = codex() else {
+        println!("not run: npm is missing, and with it Codex");
+        return;
+    };
+    let mut launch = app_server(&codex);
+    let initialize = r#"{"id":1,"method":"initialize","params":{"clientInfo":{"name":"relay","title":"relay","version":"1"}}}"#;
+    write(&mut launch.link(), "1", format!("{initialize}\n").as_bytes()).unwrap();
+    let answer = answer(&launch, 1);
+    assert!(answer["result"]["userAgent"].as_str().unwrap().starts_with("relay/"), "{answer}");
+    write(&mut launch.link(), "2", b"{\"method\":\"initialized\"}\n").unwrap();
+
+    // Nobody is connected to the holder for a while.
+    pause(Duration::from_millis(500));
+    let switches = || proc_value(launch.holder_pid(), "status", "voluntary_ctxt_switches");
+    let before = switches();
+    pause(Duration::from_secs(2));
+    let dirty = proc_value(launch.holder_pid(), "smaps_rollup", "Private_Dirty");
+    println!("wake-ups in 2 s: {}; private: {dirty} kB dirty", switches() - before);
+
+    // Only the connection that was initialized may ask this.
+    let list = b"{\"id\":2,\"method\":\"thread/loaded/list\",\"params\":{}}\n";
+    write(&mut launch.link(), "3", list).unwrap();
+    assert_eq!(self::answer(&launch, 2)["result"]["data"], Value::Array(Vec::new()));
+
+    launch.link().request(Op::Stop { grace_ms: 30_000 }).unwrap();
+    let (exit, gone) = launch.wait();
+    assert_eq!((exit.end, exit.ended_by), (End::Exited { code: 0 }, EndedBy::Stop));
+    assert_eq!((gone.leftovers, gone.verified), (0, true));
+    let notes = launch.frames().into_iter().filter(|frame| frame.channel == Channel::Note);
+    let notes: Vec<Note> =
+        notes.filter_map(|frame| serde_json::from_slice(&frame.payload).ok()).collect();
+    assert!(notes.contains(&Note::StdoutClosed));
+    assert!(!launch.path("long").join("a".repeat(150)).join("codex.sock").exists());
+}
+
+/// The program, or nothing if it is known to be missing.
+#[expect(clippy::disallowed_methods, reason = "the test run says where the program is")]
+fn codex() -> Option<PathBuf> {
+    let given = std::env::var_os("PROVOST_CODEX_FOR_TESTS");
+    let missing = std::env::var("PROVOST_TEST_MISSING").unwrap_or_default();
+    if given.is_none() && missing.contains("npm") {
+        return None;
+    }
+    Some(given.expect("PROVOST_CODEX_FOR_TESTS names the Codex to test with").into())
+}
+
+/// Starts an app-server on a socket whose path is longer than an address may be. Its home is not below its
+/// temporary directory, as it wants it.
+fn app_server(codex: &std::path::Path) -> Launch {
+    let temp = tempfile::tempdir().unwrap();
+    let path = |name: &str| temp.path().join(name);
+    let deep = path("long").join("a".repeat(150));
+    for dir in [&path("home"), &path("tmp"), &deep] {
+        fs::create_dir_all(dir).unwrap();
+    }
+    fs::write(path("home/config.toml"), QUIET).unwrap();
+    let socket = deep.join("codex.sock");
+    let listen = format!("unix://{}", socket.display());
+    let mut spec = command(&[codex.to_str().unwrap(), "app-server", "--listen", &listen]);
+    let dirs = [("HOME", "home"), ("CODEX_HOME", "home"), ("TMPDIR", "tmp")];
+    spec.env.extend(dirs.map(|(name, dir)| (name.into(), path(dir).display().to_string())));
+    let (cwd, dir) = (path("tmp"), path("launch"));
+    Launch::start_at(temp, dir, HoldSpec { relay: Some(Relay { socket }), cwd, ..spec })
+}
+
+/// Waits for the answer to a request.
+fn answer(launch: &Launch, id: u64) -> Value {
+    let mut found = None;
+    until("it is answered", || {
+        let mut lines = Lines::resume(Channel::Stdout, Cursor::default());
+        let delivered = launch.frames().into_iter().flat_map(|frame| lines.feed(&frame));
+        let messages = delivered.filter_map(|delivered| match delivered.line {
+            Line::Whole(line) => Some(serde_json::from_slice::<Value>(&line).unwrap()),
+            Line::Oversized { .. } => None,
+        });
+        found = messages.into_iter().find(|message| message["id"] == id);
+        found.is_some()
+    });
+    found.unwrap()
+}
