@@ -1,0 +1,460 @@
+//! Finds the Codex to start: the one that was named, else the newest usable
+//! one of all that are in `PATH` and in known places.
+//!
+//! Usable is what answers `--version` in time, with exit code 0, as a
+//! `codex-cli` that is not older than [`FLOOR`]. Each candidate is asked with
+//! an environment of `PATH` and `HOME` and an empty scratch `CODEX_HOME`, as
+//! even this question makes Codex write into its home.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use crate::launcher::{self, Native};
+use crate::places;
+use crate::process::{End, Finished, Run};
+use crate::text::shown;
+use crate::version::Version;
+
+pub use crate::places::Origin;
+
+/// The oldest version that is driven: the first that can be steered.
+pub const FLOOR: Version = Version::new(0, 107, 0);
+
+/// How long a candidate may take to tell its version.
+pub const VERSION_LIMIT: Duration = Duration::from_secs(5);
+
+/// How many candidates are asked at the same time.
+const ASKED_AT_ONCE: usize = 8;
+
+/// What every Codex says before its version.
+const ANSWER: &str = "codex-cli ";
+
+/// What of the environment matters to a search.
+#[derive(Debug, Clone, Copy)]
+pub struct Surroundings<'a> {
+    pub path: &'a OsStr,
+    pub home: &'a Path,
+}
+
+/// A Codex that was named, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explicit {
+    pub path: PathBuf,
+    pub source: Source,
+}
+
+/// Where a path to Codex was named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    Flag,
+    Environment,
+    Config,
+}
+
+/// A Codex that can be started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Codex {
+    /// What to start: the native program where a launcher's could be found.
+    pub program: PathBuf,
+    pub version: Version,
+    /// A directory to put in front of `PATH` for it, as its launcher would.
+    pub extra_path: Option<PathBuf>,
+}
+
+/// The Codex to start, and all that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    pub codex: Codex,
+    pub candidates: Vec<Candidate>,
+}
+
+/// A file that may be a Codex, and what became of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    pub path: PathBuf,
+    /// Other names of the same program.
+    pub also: Vec<PathBuf>,
+    pub origin: Origin,
+    pub codex: Result<Codex, Fault>,
+    pub standing: Standing,
+}
+
+/// Whether a candidate was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    Chosen,
+    /// Usable, but not newer than the chosen one.
+    NotNewest,
+    /// Its fault says why.
+    Unusable,
+}
+
+/// Why a file is no usable Codex.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    Missing,
+    NotExecutable,
+    TooOld { version: Version },
+    DidNotAnswer { limit: Duration },
+    NotCodex { said: String },
+    Failed { how: String, said: String },
+}
+
+/// Why there is no Codex to start.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(
+        "use {} as Codex (given by {}): {fault}; {}",
+        .explicit.path.display(),
+        .explicit.source,
+        advice(.fault, .explicit.source)
+    )]
+    Unusable { explicit: Explicit, fault: Fault },
+    #[error(
+        "find a usable Codex (>= {FLOOR}): {}; install one with `npm install -g @openai/codex`, or \
+         name one with --codex-path",
+        looked_at(.candidates)
+    )]
+    NoneUsable { candidates: Vec<Candidate> },
+    #[error("make a scratch directory for the question `codex --version`")]
+    Scratch(#[source] io::Error),
+}
+
+/// Returns the Codex that was named, if one was, else the newest usable one.
+/// A named one that is not usable is an error: no other takes its place.
+pub fn find_codex(explicit: Option<&Explicit>, around: &Surroundings<'_>) -> Result<Found, Error> {
+    match explicit {
+        Some(explicit) => named(explicit, around),
+        None => newest(survey(around)?),
+    }
+}
+
+/// Examines every candidate of this machine, whether or not one is usable.
+pub fn survey(around: &Surroundings<'_>) -> Result<Vec<Candidate>, Error> {
+    let files = merged(places::candidates(around.path, around.home));
+    let scratch = scratch()?;
+    let asker = Asker { around, scratch: scratch.path() };
+    let mut seen = Vec::new();
+    for group in files.chunks(ASKED_AT_ONCE) {
+        seen.extend(asker.ask_all(group));
+    }
+    Ok(choose(seen))
+}
+
+/// Gives each candidate its standing: the newest usable one is chosen, of
+/// equals the first.
+pub fn choose(mut candidates: Vec<Candidate>) -> Vec<Candidate> {
+    let usable = candidates.iter().enumerate().rev();
+    let versions = usable.filter_map(|(at, seen)| Some((&seen.codex.as_ref().ok()?.version, at)));
+    // The last of equals is the greatest, and the order is reversed.
+    let chosen = versions.max_by(|(a, _), (b, _)| a.cmp(b)).map(|(_, at)| at);
+    for (at, candidate) in candidates.iter_mut().enumerate() {
+        candidate.standing = match &candidate.codex {
+            Err(_) => Standing::Unusable,
+            Ok(_) if Some(at) == chosen => Standing::Chosen,
+            Ok(_) => Standing::NotNewest,
+        };
+    }
+    candidates
+}
+
+fn named(explicit: &Explicit, around: &Surroundings<'_>) -> Result<Found, Error> {
+    let scratch = scratch()?;
+    let asker = Asker { around, scratch: scratch.path() };
+    let path = std::path::absolute(&explicit.path).unwrap_or_else(|_| explicit.path.clone());
+    let candidate = asker.ask(&File::new(path, Origin::Named));
+    newest(choose(vec![candidate])).map_err(|error| match error {
+        Error::NoneUsable { candidates } => refused(explicit, candidates),
+        other @ (Error::Unusable { .. } | Error::Scratch(_)) => other,
+    })
+}
+
+fn refused(explicit: &Explicit, candidates: Vec<Candidate>) -> Error {
+    let fault = candidates.into_iter().find_map(|candidate| candidate.codex.err());
+    let fault = fault.unwrap_or(Fault::Missing);
+    Error::Unusable { explicit: explicit.clone(), fault }
+}
+
+fn newest(candidates: Vec<Candidate>) -> Result<Found, Error> {
+    let chosen = candidates.iter().find(|candidate| candidate.standing == Standing::Chosen);
+    match chosen.and_then(|chosen| chosen.codex.as_ref().ok()).cloned() {
+        Some(codex) => Ok(Found { codex, candidates }),
+        None => Err(Error::NoneUsable { candidates }),
+    }
+}
+
+fn scratch() -> Result<tempfile::TempDir, Error> {
+    tempfile::Builder::new().prefix("provost-codex-").tempdir().map_err(Error::Scratch)
+}
+
+/// A file to be asked, with its links resolved.
+#[derive(Debug, Clone)]
+struct File {
+    path: PathBuf,
+    also: Vec<PathBuf>,
+    origin: Origin,
+    real: Option<PathBuf>,
+    native: Option<Native>,
+}
+
+impl File {
+    fn new(path: PathBuf, origin: Origin) -> Self {
+        let real = fs::canonicalize(&path).ok();
+        let native = real.as_deref().and_then(launcher::native_behind);
+        Self { path, also: Vec::new(), origin, real, native }
+    }
+
+    /// What tells two names of one program from two programs.
+    fn identity(&self) -> PathBuf {
+        let native = self.native.as_ref().map(|native| &native.program);
+        let program = native.or(self.real.as_ref()).unwrap_or(&self.path);
+        fs::canonicalize(program).unwrap_or_else(|_| program.clone())
+    }
+}
+
+/// Several names of one program become one file, under its first name.
+fn merged(found: Vec<(PathBuf, Origin)>) -> Vec<File> {
+    let mut files: Vec<File> = Vec::new();
+    let mut known: BTreeMap<PathBuf, usize> = BTreeMap::new();
+    for (path, origin) in found {
+        let file = File::new(path, origin);
+        match known.get(&file.identity()) {
+            Some(at) if files[*at].path == file.path || files[*at].also.contains(&file.path) => {}
+            Some(at) => files[*at].also.push(file.path),
+            None => {
+                known.insert(file.identity(), files.len());
+                files.push(file);
+            }
+        }
+    }
+    files
+}
+
+/// Asks files for their versions.
+#[derive(Clone, Copy)]
+struct Asker<'a> {
+    around: &'a Surroundings<'a>,
+    scratch: &'a Path,
+}
+
+impl Asker<'_> {
+    fn ask_all(self, files: &[File]) -> Vec<Candidate> {
+        thread::scope(|scope| {
+            let asked: Vec<_> =
+                files.iter().map(|file| scope.spawn(move || self.ask(file))).collect();
+            let answer = |asked: thread::ScopedJoinHandle<'_, Candidate>| {
+                asked.join().expect("asking a candidate does not panic")
+            };
+            asked.into_iter().map(answer).collect()
+        })
+    }
+
+    fn ask(self, file: &File) -> Candidate {
+        Candidate {
+            path: file.path.clone(),
+            also: file.also.clone(),
+            origin: file.origin,
+            codex: self.examine(file),
+            standing: Standing::Unusable,
+        }
+    }
+
+    /// The native program is tried first; should it not work, its launcher.
+    fn examine(self, file: &File) -> Result<Codex, Fault> {
+        let native = file.native.as_ref().map(|native| self.native(native));
+        match native {
+            Some(Ok(codex)) => Ok(codex),
+            Some(Err(_)) | None => {
+                let version = self.version(&file.path)?;
+                Ok(Codex { program: file.path.clone(), version, extra_path: None })
+            }
+        }
+    }
+
+    fn native(self, native: &Native) -> Result<Codex, Fault> {
+        let version = self.version(&native.program)?;
+        let extra_path = native.extra_path.clone();
+        Ok(Codex { program: native.program.clone(), version, extra_path })
+    }
+
+    fn version(self, program: &Path) -> Result<Version, Fault> {
+        check_executable(program)?;
+        let run = Run {
+            program: program.to_owned(),
+            args: vec!["--version".into()],
+            directory: self.scratch.to_owned(),
+            environment: environment(self.around, program, self.scratch),
+            limit: VERSION_LIMIT,
+        };
+        let finished = run.finish();
+        let failed = |error: io::Error| Fault::Failed { how: error.to_string(), said: "".into() };
+        read_version(&finished.map_err(failed)?)
+    }
+}
+
+/// The environment for a question: the program's own directory comes first in
+/// `PATH`, as a launcher needs the node that it was installed with.
+pub(crate) fn environment(
+    around: &Surroundings<'_>,
+    program: &Path,
+    codex_home: &Path,
+) -> Vec<(OsString, OsString)> {
+    let own = program.parent().map(Path::to_owned);
+    let dirs = own.into_iter().chain(std::env::split_paths(around.path));
+    let path = std::env::join_paths(dirs).unwrap_or_else(|_| around.path.to_owned());
+    vec![
+        ("PATH".into(), path),
+        ("HOME".into(), around.home.into()),
+        ("CODEX_HOME".into(), codex_home.into()),
+    ]
+}
+
+fn check_executable(program: &Path) -> Result<(), Fault> {
+    match fs::metadata(program) {
+        Err(_) => Err(Fault::Missing),
+        Ok(seen) if seen.is_file() && seen.permissions().mode() & 0o111 != 0 => Ok(()),
+        Ok(_) => Err(Fault::NotExecutable),
+    }
+}
+
+/// What a program's answer to `--version` tells.
+fn read_version(finished: &Finished) -> Result<Version, Fault> {
+    let failed = |how: String| Fault::Failed { how, said: shown(&finished.stderr) };
+    match finished.end {
+        End::TimedOut => return Err(Fault::DidNotAnswer { limit: VERSION_LIMIT }),
+        End::Code(0) => {}
+        End::Code(code) => return Err(failed(format!("exit code {code}"))),
+        End::Signal(signal) => return Err(failed(format!("signal {signal}"))),
+        End::TooMuchOutput => return Err(failed("more output than a version".into())),
+    }
+    let text = String::from_utf8_lossy(&finished.stdout);
+    let answer = text.lines().find_map(|line| line.trim().strip_prefix(ANSWER));
+    let version: Option<Version> = answer.and_then(|version| version.trim().parse().ok());
+    match version {
+        None => Err(Fault::NotCodex { said: shown(&finished.stdout) }),
+        Some(version) if version < FLOOR => Err(Fault::TooOld { version }),
+        Some(version) => Ok(version),
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Flag => "--codex-path",
+            Self::Environment => "PROVOST_CODEX",
+            Self::Config => "agents.codex.path",
+        })
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing => f.write_str("there is no such file"),
+            Self::NotExecutable => f.write_str("it is not an executable file"),
+            Self::TooOld { version } => {
+                write!(f, "its version is {version}, older than {FLOOR}")
+            }
+            Self::DidNotAnswer { limit } => {
+                write!(f, "`--version` gave no answer in {} s and was ended", limit.as_secs())
+            }
+            Self::NotCodex { said } if said.is_empty() => {
+                f.write_str("`--version` printed nothing, so it is no Codex")
+            }
+            Self::NotCodex { said } => write!(f, "`--version` printed `{said}`, so it is no Codex"),
+            Self::Failed { how, said } if said.is_empty() => {
+                write!(f, "`--version` failed: {how}")
+            }
+            Self::Failed { how, said } => write!(f, "`--version` failed: {how}: {said}"),
+        }
+    }
+}
+
+fn advice(fault: &Fault, source: Source) -> String {
+    match fault {
+        Fault::TooOld { .. } => "update it with `npm install -g @openai/codex`".into(),
+        Fault::NotExecutable => "make it executable, or name the program itself".into(),
+        Fault::Missing
+        | Fault::DidNotAnswer { .. }
+        | Fault::NotCodex { .. }
+        | Fault::Failed { .. } => {
+            format!("correct {source}, or leave it out to use the newest Codex found")
+        }
+    }
+}
+
+fn looked_at(candidates: &[Candidate]) -> String {
+    let told = candidates.iter().filter_map(|candidate| {
+        let fault = candidate.codex.as_ref().err()?;
+        Some(format!("{}: {fault}", candidate.path.display()))
+    });
+    let told: Vec<String> = told.collect();
+    if told.is_empty() {
+        return "none is in PATH or in a known place".into();
+    }
+    told.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidate(path: &str, version: Option<&str>) -> Candidate {
+        let codex = version.ok_or(Fault::Missing).map(|version| Codex {
+            program: path.into(),
+            version: version.parse().unwrap(),
+            extra_path: None,
+        });
+        Candidate {
+            path: path.into(),
+            also: Vec::new(),
+            origin: Origin::Path,
+            codex,
+            standing: Standing::Unusable,
+        }
+    }
+
+    fn standings(seen: &[(&str, Option<&str>)]) -> Vec<Standing> {
+        let seen = seen.iter().map(|(path, version)| candidate(path, *version)).collect();
+        choose(seen).into_iter().map(|candidate| candidate.standing).collect()
+    }
+
+    #[test]
+    fn the_newest_wins_and_of_equals_the_first() {
+        use Standing::{Chosen, NotNewest, Unusable};
+        assert_eq!(standings(&[]), []);
+        assert_eq!(standings(&[("a", None)]), [Unusable]);
+        let three = [("a", Some("0.140.0")), ("b", None), ("c", Some("0.166.0"))];
+        assert_eq!(standings(&three), [NotNewest, Unusable, Chosen]);
+        let equal =
+            [("a", Some("0.166.0-alpha.1")), ("b", Some("0.166.0")), ("c", Some("0.166.0"))];
+        assert_eq!(standings(&equal), [NotNewest, Chosen, NotNewest]);
+    }
+
+    #[test]
+    fn only_an_answer_of_codex_is_a_version() {
+        let answer = |end, stdout: &str| {
+            read_version(&Finished { end, stdout: stdout.into(), stderr: b"oh".to_vec() })
+        };
+        assert_eq!(answer(End::Code(0), "codex-cli 0.166.0\n"), Ok(Version::new(0, 166, 0)));
+        assert_eq!(answer(End::Code(0), "note\ncodex-cli 0.107.0\n"), Ok(FLOOR));
+        let old = Version::new(0, 106, 9);
+        assert_eq!(answer(End::Code(0), "codex-cli 0.106.9"), Err(Fault::TooOld { version: old }));
+        let pre = "0.107.0-alpha.1".parse().unwrap();
+        let answered = answer(End::Code(0), "codex-cli 0.107.0-alpha.1");
+        assert_eq!(answered, Err(Fault::TooOld { version: pre }));
+        let other = Fault::NotCodex { said: "v22.1.0".into() };
+        assert_eq!(answer(End::Code(0), "v22.1.0\n"), Err(other));
+        let failed = Fault::Failed { how: "exit code 3".into(), said: "oh".into() };
+        assert_eq!(answer(End::Code(3), "codex-cli 0.166.0"), Err(failed));
+        let silent = Fault::DidNotAnswer { limit: VERSION_LIMIT };
+        assert_eq!(answer(End::TimedOut, "codex-cli 0.166.0"), Err(silent));
+    }
+}

@@ -1,0 +1,339 @@
+//! The home that one session of Codex is given, so that the user's own is
+//! never written to: Codex writes trust, rules, skills and much else into its
+//! home.
+//!
+//! # What is carried in
+//!
+//! | of the user's home | in the session's | because |
+//! |---|---|---|
+//! | `config.toml` | written anew from it, see [`config`] | Codex writes into it |
+//! | `auth.json`, `auth.lock` | links | a refreshed token must reach every session and the user |
+//! | `.env` | a link | holds the keys of model providers; Codex only reads it |
+//! | `rules/`, `agents/`, `prompts/` | copies, the same at every launch | Codex writes into `rules` |
+//! | `AGENTS.md`, `AGENTS.override.md` | copies | Codex can edit them |
+//! | `skills/` and extra roots | one link for each skill, see [`crate::skills`] | Codex writes its own beside |
+//!
+//! All else of the user's home stays there. What would be missed is listed
+//! as skipped, with the reason: plugins (each home would download its own),
+//! `hooks.json` (trust in hooks is bound to their place), logins of MCP
+//! servers (Codex opens that file only if it is no link), and credentials in
+//! a keyring (their key is made from the home's path).
+//!
+//! # Authentication
+//!
+//! Codex writes `auth.json` in place and follows the link (0.107, 0.166), and
+//! since `auth.lock` is linked too, its lock excludes all sessions and the
+//! user (0.166; older versions lock nothing). Codex holds that lock while it
+//! writes, not while it asks for a token: of two that refresh at once, in one
+//! home or in two, one is refused and takes the token that the other stored.
+//!
+//! # When
+//!
+//! [`prepare`] is called before each launch. Every file comes into place by
+//! a rename and every call ends in the same state, so that it can be cut
+//! short anywhere and called again. It replaces what Codex wrote into what is
+//! carried (trust, rules) and touches nothing else (rollouts, databases).
+//! [`clean`] is called when the session is put away.
+
+mod carry;
+mod clean;
+pub mod config;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::skills::{self, Root, RootKind, Skill};
+
+pub use clean::{Removed, clean};
+
+/// Variables that would lead Codex out of its home; a launch leaves them out.
+pub const SCRUBBED_VARIABLES: [&str; 1] = ["CODEX_SQLITE_HOME"];
+
+/// The file that marks a session's home: nothing is written into or removed
+/// from a directory with anything in it but without this.
+pub const MARK: &str = "PROVOST";
+
+const MARK_TEXT: &str = "The Codex home of one session of Provost.\n";
+
+/// What a session's home is made of.
+#[derive(Debug, Clone)]
+pub struct SessionHome {
+    /// The home to be made; it had better not lie below the directory of
+    /// temporary files, where Codex makes no helpers.
+    pub dir: PathBuf,
+    /// The user's Codex home, if it is to be used.
+    pub codex_home: Option<PathBuf>,
+    /// The user's home directory.
+    pub user_home: PathBuf,
+    /// Where the session works.
+    pub worktree: PathBuf,
+    /// Directories with further skills, in the order of their precedence.
+    pub skill_roots: Vec<PathBuf>,
+    /// Settings that win over all others.
+    pub settings: toml::Table,
+}
+
+/// A home that is ready, and what came into it.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    pub dir: PathBuf,
+    pub carried: Vec<Carried>,
+    pub skipped: Vec<Skipped>,
+    /// Every skill, whether used or skipped.
+    pub skills: Vec<Skill>,
+}
+
+/// Something of the user's home that is in the session's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Carried {
+    pub name: String,
+    pub how: How,
+}
+
+/// How something was carried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    Copied,
+    Linked,
+    /// Written anew from the user's.
+    Merged,
+}
+
+/// Something of the user's home that is not in the session's, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skipped {
+    pub name: String,
+    pub why: String,
+}
+
+/// Why a session's home could not be prepared or cleaned.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("make a session's home of {}: it overlaps the user's Codex home", .dir.display())]
+    Overlap { dir: PathBuf },
+    #[error("use {} as a session's home: it has files but no {MARK}", .dir.display())]
+    NotOurs { dir: PathBuf },
+    #[error(transparent)]
+    Config(#[from] config::Error),
+    #[error("use {}", .path.display())]
+    File { path: PathBuf, source: io::Error },
+    #[error("copy {}: {why}", .path.display())]
+    Unfit { path: PathBuf, why: String },
+}
+
+/// Makes or renews the session's home.
+pub fn prepare(session: &SessionHome) -> Result<Prepared, Error> {
+    check_apart(session)?;
+    carry::make_private_tree(&session.dir)?;
+    carry::sweep(&session.dir)?;
+    mark(&session.dir)?;
+    let mut prepared = Prepared {
+        dir: session.dir.clone(),
+        carried: Vec::new(),
+        skipped: Vec::new(),
+        skills: skills::list(&skill_roots(session)),
+    };
+    let auth = prepared.link_secrets(session)?;
+    prepared.write_config(session, auth)?;
+    prepared.copy_instructions(session)?;
+    prepared.copy_directories(session)?;
+    prepared.note_what_stays(session);
+    link_skills(&session.dir.join("skills"), &prepared.skills)?;
+    Ok(prepared)
+}
+
+impl Prepared {
+    /// What a launch has to set in the agent's environment.
+    pub fn environment(&self) -> [(&'static str, &Path); 1] {
+        [("CODEX_HOME", &self.dir)]
+    }
+
+    fn link_secrets(&mut self, session: &SessionHome) -> Result<Auth, Error> {
+        let is_logged_in = self.link(session, "auth.json")?;
+        if is_logged_in {
+            // The lock need not exist: Codex makes it where the link points.
+            let lock = session.codex_home.as_ref().map(|home| home.join("auth.lock"));
+            // Before the user's login Codex may have made a lock of its own here.
+            carry::link_over(&session.dir.join("auth.lock"), lock.as_deref())?;
+            self.carried("auth.lock", How::Linked);
+        } else {
+            carry::link(&session.dir.join("auth.lock"), None)?;
+        }
+        self.link(session, ".env")?;
+        Ok(if is_logged_in { Auth::File } else { Auth::None })
+    }
+
+    /// Links a file of the user's home, if it is there.
+    fn link(&mut self, session: &SessionHome, name: &str) -> Result<bool, Error> {
+        let at = session.dir.join(name);
+        let target = session.codex_home.as_ref().map(|home| home.join(name));
+        let target = target.filter(|target| target.is_file());
+        let is_there = target.is_some();
+        match carry::link(&at, target.as_deref())? {
+            carry::Linked::Done if is_there => self.carried(name, How::Linked),
+            carry::Linked::Done => {}
+            carry::Linked::Occupied if !is_there => {}
+            carry::Linked::Occupied => {
+                self.skipped(name, "the session's home has a file of its own there");
+            }
+        }
+        Ok(is_there)
+    }
+
+    fn write_config(&mut self, session: &SessionHome, auth: Auth) -> Result<(), Error> {
+        let user = session.codex_home.as_ref().map(|home| home.join("config.toml"));
+        let text = user.as_deref().map(carry::read_text).transpose()?.flatten();
+        let source = user.zip(text).map(|(path, text)| config::UserConfig { path, text });
+        let made = config::make(&config::Request {
+            user: source.as_ref(),
+            worktree: &session.worktree,
+            auth_is_a_file: auth == Auth::File,
+            settings: &session.settings,
+        })?;
+        carry::write(&session.dir.join("config.toml"), made.text.as_bytes())?;
+        if source.is_some() {
+            self.carried("config.toml", How::Merged);
+        }
+        for (key, why) in made.changed {
+            self.skipped(&format!("config.toml: {key}"), why);
+        }
+        if made.keeps_auth_elsewhere && auth == Auth::None {
+            self.skipped("credentials", "they are in a keyring, where only the user's own home finds them: log in with `cli_auth_credentials_store = \"file\"`");
+        }
+        Ok(())
+    }
+
+    fn copy_instructions(&mut self, session: &SessionHome) -> Result<(), Error> {
+        for name in ["AGENTS.md", "AGENTS.override.md"] {
+            let from = session.codex_home.as_ref().map(|home| home.join(name));
+            let bytes = from.as_deref().map(carry::read).transpose()?.flatten();
+            match bytes {
+                Some(bytes) => {
+                    carry::write(&session.dir.join(name), &bytes)?;
+                    self.carried(name, How::Copied);
+                }
+                None => carry::remove(&session.dir.join(name))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn copy_directories(&mut self, session: &SessionHome) -> Result<(), Error> {
+        for name in ["rules", "agents", "prompts"] {
+            let from = session.codex_home.as_ref().map(|home| home.join(name));
+            if carry::mirror(from.as_deref(), &session.dir.join(name))? {
+                self.carried(name, How::Copied);
+            }
+        }
+        Ok(())
+    }
+
+    fn note_what_stays(&mut self, session: &SessionHome) {
+        let Some(home) = &session.codex_home else { return };
+        for (name, why) in STAYS {
+            if home.join(name).exists() {
+                self.skipped(name, why);
+            }
+        }
+    }
+
+    fn carried(&mut self, name: &str, how: How) {
+        self.carried.push(Carried { name: name.to_owned(), how });
+    }
+
+    fn skipped(&mut self, name: &str, why: &str) {
+        self.skipped.push(Skipped { name: name.to_owned(), why: why.to_owned() });
+    }
+}
+
+/// What a user may miss in a session, and why it is not carried.
+const STAYS: [(&str, &str); 3] = [
+    ("plugins", "each home would download its own plugins"),
+    ("hooks.json", "trust in hooks is bound to the place of their file"),
+    (".credentials.json", "Codex opens the logins of MCP servers only in a file that is no link"),
+];
+
+/// Whether the user's credentials are in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Auth {
+    File,
+    None,
+}
+
+/// Writes the mark, or finds it; an agent's home of another make is left alone.
+fn mark(dir: &Path) -> Result<(), Error> {
+    let names = carry::names(dir)?;
+    if names.is_empty() {
+        return carry::write(&dir.join(MARK), MARK_TEXT.as_bytes());
+    }
+    check_mark(dir, &names)
+}
+
+fn check_mark(dir: &Path, names: &BTreeSet<OsString>) -> Result<(), Error> {
+    let is_marked = names.contains(OsStr::new(MARK));
+    if is_marked { Ok(()) } else { Err(Error::NotOurs { dir: dir.to_owned() }) }
+}
+
+fn check_apart(session: &SessionHome) -> Result<(), Error> {
+    let Some(Ok(users)) = session.codex_home.as_ref().map(fs::canonicalize) else { return Ok(()) };
+    let dir = resolved(&session.dir);
+    if dir.starts_with(&users) || users.starts_with(&dir) {
+        return Err(Error::Overlap { dir });
+    }
+    Ok(())
+}
+
+/// The path with its links resolved, as far as it exists.
+fn resolved(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let known = path.ancestors().find_map(|above| Some((above, fs::canonicalize(above).ok()?)));
+    let Some((above, real)) = known else { return path };
+    path.strip_prefix(above).map_or_else(|_| path.clone(), |rest| real.join(rest))
+}
+
+/// All roots, in the order of their precedence.
+pub fn skill_roots(session: &SessionHome) -> Vec<Root> {
+    let mut roots = skills::native_roots(&session.user_home, &session.worktree);
+    roots.extend(session.codex_home.as_deref().map(skills::codex_home_root));
+    let extra = session.skill_roots.iter().cloned();
+    roots.extend(extra.map(|path| Root { path, kind: RootKind::Extra }));
+    roots
+}
+
+/// Makes the links to skills and removes those of before. Directories there
+/// are Codex's own, or came from the agent: they stay.
+fn link_skills(directory: &Path, skills: &[Skill]) -> Result<(), Error> {
+    carry::make_private(directory)?;
+    let present = carry::names(directory)?;
+    let is_link = |name: &OsString| directory.join(name).is_symlink();
+    let (links, taken): (BTreeSet<OsString>, BTreeSet<OsString>) =
+        present.into_iter().partition(is_link);
+    let wanted = link_names(skills, &taken);
+    for stale in links.iter().filter(|name| !wanted.contains_key(*name)) {
+        carry::remove(&directory.join(stale))?;
+    }
+    for (name, target) in &wanted {
+        carry::link(&directory.join(name), Some(target))?;
+    }
+    Ok(())
+}
+
+/// A name for each link: the skill's directory's, numbered where it is taken.
+fn link_names<'a>(skills: &'a [Skill], taken: &BTreeSet<OsString>) -> BTreeMap<OsString, &'a Path> {
+    let mut names = BTreeMap::new();
+    for skill in skills.iter().filter(|skill| skill.is_linked()) {
+        let base = skill.path.file_name().unwrap_or(OsStr::new("skill")).to_owned();
+        let numbered = (2..).map(|number| {
+            let mut name = base.clone();
+            name.push(format!("-{number}"));
+            name
+        });
+        let free = |name: &OsString| !taken.contains(name) && !names.contains_key(name);
+        let name = std::iter::once(base.clone()).chain(numbered).find(free);
+        names.insert(name.unwrap_or(base), skill.path.as_path());
+    }
+    names
+}

@@ -1,0 +1,211 @@
+//! Files brought into a session's home, each by a rename.
+//!
+//! An agent may have changed its home: where a directory of ours became a
+//! link, the link is removed, never followed.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs::{self, File, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+use super::Error;
+
+/// The largest file that is copied.
+pub(super) const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
+
+/// How many files one copied directory may have, all levels together.
+const MAX_FILES: usize = 1000;
+
+/// How deep a copied directory may be.
+const MAX_LEVELS: usize = 8;
+
+/// What our unfinished files are called.
+const UNFINISHED: &str = ".provost-";
+
+const PRIVATE_DIRECTORY: u32 = 0o700;
+const PRIVATE_FILE: u32 = 0o600;
+
+/// What became of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Linked {
+    Done,
+    /// Something that is no link is there.
+    Occupied,
+}
+
+/// Does something to a path and tells which one it was if that fails.
+pub(super) fn at<T>(path: &Path, act: impl FnOnce(&Path) -> io::Result<T>) -> Result<T, Error> {
+    act(path).map_err(|source| Error::File { path: path.to_owned(), source })
+}
+
+/// Makes a directory that is the owner's alone, and those above it.
+pub(super) fn make_private_tree(directory: &Path) -> Result<(), Error> {
+    at(directory, |directory| {
+        fs::create_dir_all(directory)?;
+        fs::set_permissions(directory, Permissions::from_mode(PRIVATE_DIRECTORY))
+    })
+}
+
+/// Makes a directory that is the owner's alone within a home; a link or a
+/// file there gives way.
+pub(super) fn make_private(directory: &Path) -> Result<(), Error> {
+    at(directory, |directory| {
+        if directory.symlink_metadata().is_ok_and(|seen| !seen.is_dir()) {
+            fs::remove_file(directory)?;
+        }
+        fs::create_dir_all(directory)?;
+        fs::set_permissions(directory, Permissions::from_mode(PRIVATE_DIRECTORY))
+    })
+}
+
+/// Removes what a call that was cut short had left.
+pub(super) fn sweep(directory: &Path) -> Result<(), Error> {
+    for name in names(directory)? {
+        if name.as_encoded_bytes().starts_with(UNFINISHED.as_bytes()) {
+            remove(&directory.join(name))?;
+        }
+    }
+    Ok(())
+}
+
+/// The names in a directory.
+pub(super) fn names(directory: &Path) -> Result<BTreeSet<OsString>, Error> {
+    at(directory, |directory| {
+        fs::read_dir(directory)?.map(|entry| entry.map(|entry| entry.file_name())).collect()
+    })
+}
+
+/// Reads a file, if there is one.
+pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, Error> {
+    let file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        other => at(path, |_| other)?,
+    };
+    if !at(path, |_| file.metadata())?.is_file() {
+        return Err(unfit(path, "it is not a file".into()));
+    }
+    let mut bytes = Vec::new();
+    at(path, |_| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes))?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(unfit(path, format!("it is larger than {MAX_FILE_BYTES} bytes")));
+    }
+    Ok(Some(bytes))
+}
+
+/// Reads a file as text, if there is one.
+pub(super) fn read_text(path: &Path) -> Result<Option<String>, Error> {
+    let text = read(path)?.map(String::from_utf8).transpose();
+    text.map_err(|_| unfit(path, "it is not UTF-8".into()))
+}
+
+/// Puts a file in place, whatever is there.
+pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    clear_directory(path)?;
+    at(path, |path| {
+        let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+        let mut file = tempfile::Builder::new()
+            .prefix(UNFINISHED)
+            .permissions(Permissions::from_mode(PRIVATE_FILE))
+            .tempfile_in(directory)?;
+        file.write_all(bytes)?;
+        file.as_file().sync_all()?;
+        file.persist(path).map_err(|error| error.error)?;
+        Ok(())
+    })
+}
+
+/// Makes a link, or removes it where there is nothing to link to. What is not
+/// a link is left alone: the agent has put it there.
+pub(super) fn link(path: &Path, target: Option<&Path>) -> Result<Linked, Error> {
+    match path.symlink_metadata() {
+        Ok(seen) if !seen.is_symlink() => return Ok(Linked::Occupied),
+        Ok(_) if fs::read_link(path).ok().as_deref() == target => return Ok(Linked::Done),
+        Ok(_) | Err(_) => {}
+    }
+    link_over(path, target).map(|()| Linked::Done)
+}
+
+/// Makes a link, or removes it, whatever was there.
+pub(super) fn link_over(path: &Path, target: Option<&Path>) -> Result<(), Error> {
+    let Some(target) = target else { return remove(path) };
+    clear_directory(path)?;
+    at(path, |path| {
+        let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+        let mut unfinished = OsString::from(UNFINISHED);
+        unfinished.push(name);
+        let unfinished = path.with_file_name(unfinished);
+        remove_any(&unfinished)?;
+        symlink(target, &unfinished)?;
+        fs::rename(&unfinished, path)
+    })
+}
+
+/// Removes a file, a link or a directory with all that is in it.
+pub(super) fn remove(path: &Path) -> Result<(), Error> {
+    at(path, remove_any)
+}
+
+/// Makes a directory the copy of another, file by file; without another one
+/// there is none. Returns whether there was something to copy.
+pub(super) fn mirror(from: Option<&Path>, to: &Path) -> Result<bool, Error> {
+    let Some(from) = from.filter(|from| from.is_dir()) else {
+        return remove(to).map(|()| false);
+    };
+    let mut files = 0;
+    copy_level(from, to, 1, &mut files)?;
+    Ok(true)
+}
+
+fn copy_level(from: &Path, to: &Path, level: usize, files: &mut usize) -> Result<(), Error> {
+    if level > MAX_LEVELS {
+        return Err(unfit(from, format!("it is deeper than {MAX_LEVELS} levels")));
+    }
+    make_private(to)?;
+    let wanted = names(from)?;
+    for stale in names(to)?.difference(&wanted) {
+        remove(&to.join(stale))?;
+    }
+    for name in &wanted {
+        *files += 1;
+        if *files > MAX_FILES {
+            return Err(unfit(from, format!("it has more than {MAX_FILES} files")));
+        }
+        copy_entry(&from.join(name), &to.join(name), level, files)?;
+    }
+    Ok(())
+}
+
+fn copy_entry(from: &Path, to: &Path, level: usize, files: &mut usize) -> Result<(), Error> {
+    if from.is_dir() {
+        return copy_level(from, to, level + 1, files);
+    }
+    match read(from)? {
+        Some(bytes) => write(to, &bytes),
+        // A dangling link, or a file that went away meanwhile.
+        None => remove(to),
+    }
+}
+
+/// A file can be renamed over a file or a link, but not over a directory.
+fn clear_directory(path: &Path) -> Result<(), Error> {
+    let is_directory = path.symlink_metadata().is_ok_and(|seen| seen.is_dir());
+    if is_directory { remove(path) } else { Ok(()) }
+}
+
+fn remove_any(path: &Path) -> io::Result<()> {
+    let removed = match path.symlink_metadata() {
+        Ok(seen) if seen.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+        Err(error) => Err(error),
+    };
+    match removed {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+fn unfit(path: &Path, why: String) -> Error {
+    Error::Unfit { path: path.to_owned(), why }
+}

@@ -1,0 +1,406 @@
+//! The `config.toml` of a session: the user's, made quiet and safe to use in
+//! another place.
+//!
+//! In this order, the later winning:
+//!
+//! 1. [`QUIET`]: defaults without which Codex calls out or runs a login shell
+//!    for every thread; whoever set them otherwise keeps that;
+//! 2. the user's `config.toml`; relative paths in it are written out, as
+//!    Codex reads them relative to the file;
+//! 3. [`FORCED`] and [`DROPPED`]: what a supervised session cannot do with,
+//!    also in the user's profiles;
+//! 4. trust for the worktree, without which Codex would write it there;
+//! 5. the session's own settings.
+
+use std::path::{Path, PathBuf};
+
+use toml::{Table, Value};
+
+/// Defaults that keep a machine quiet.
+pub const QUIET: [(&str, Setting); 3] = [
+    ("analytics.enabled", Setting::Off),
+    ("otel.metrics_exporter", Setting::Text("none")),
+    ("features.shell_snapshot", Setting::Off),
+];
+
+/// What a session needs, whatever the user's file says: no update of the
+/// program under it, no download of plugins that were not carried, and no
+/// daemon of Codex's own that would outlive it.
+pub const FORCED: [(&str, Setting); 3] = [
+    ("check_for_update_on_startup", Setting::Off),
+    ("features.plugins", Setting::Off),
+    ("features.daemon_auto_start", Setting::Off),
+];
+
+/// What would make Codex write outside of the session's home.
+pub const DROPPED: [&str; 2] = ["sqlite_home", "log_dir"];
+
+/// Where a user's file may hold paths; `*` stands for each key or element.
+const PATHS: [&str; 15] = [
+    "agents.*.config_file",
+    "experimental_compact_prompt_file",
+    "experimental_instructions_file",
+    "model_catalog_json",
+    "model_instructions_file",
+    "model_providers.*.auth.cwd",
+    "otel.*.*.tls.ca-certificate",
+    "otel.*.*.tls.client-certificate",
+    "otel.*.*.tls.client-private-key",
+    "profiles.*.experimental_compact_prompt_file",
+    "profiles.*.experimental_instructions_file",
+    "profiles.*.model_catalog_json",
+    "profiles.*.model_instructions_file",
+    "sandbox_workspace_write.writable_roots.*",
+    "skills.config.*.path",
+];
+
+/// The key that says where Codex keeps credentials.
+const AUTH_STORE: &str = "cli_auth_credentials_store";
+
+const HEADER: &str =
+    "# Made by Provost for one session, anew at each launch: changes here are lost.\n\n";
+
+/// A value of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Setting {
+    Off,
+    Text(&'static str),
+}
+
+/// The user's file.
+#[derive(Debug)]
+pub struct UserConfig {
+    pub path: PathBuf,
+    pub text: String,
+}
+
+/// What a session's file is made from.
+#[derive(Debug)]
+pub struct Request<'a> {
+    pub user: Option<&'a UserConfig>,
+    pub worktree: &'a Path,
+    /// Whether `auth.json` was carried.
+    pub auth_is_a_file: bool,
+    pub settings: &'a Table,
+}
+
+/// A session's file.
+#[derive(Debug)]
+pub struct Made {
+    pub text: String,
+    /// Keys of the user's that do not hold in the session, and why.
+    pub changed: Vec<(String, &'static str)>,
+    /// Whether the user's file names a keyring for credentials.
+    pub keeps_auth_elsewhere: bool,
+}
+
+/// Why a session's file could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("read {}, line {line}: {why}", .path.display())]
+    Malformed { path: PathBuf, line: usize, why: String },
+    #[error("set `{key}`: `{at}` is not a table in the user's config.toml")]
+    NotATable { key: String, at: String },
+    #[error("use the worktree {}: its path is not UTF-8", .path.display())]
+    NotText { path: PathBuf },
+    #[error("write the session's config.toml")]
+    Write(#[from] toml::ser::Error),
+}
+
+/// Makes the text of a session's `config.toml`.
+pub fn make(request: &Request<'_>) -> Result<Made, Error> {
+    let mut table = request.user.map_or_else(|| Ok(Table::new()), parse)?;
+    let mut changed = Vec::new();
+    let keeps_auth_elsewhere = keeps_auth_elsewhere(&table);
+    if let Some(base) = request.user.and_then(|user| user.path.parent()) {
+        PATHS.iter().for_each(|path| write_out(&mut table, path, base));
+    }
+    for (key, setting) in QUIET {
+        if get(&table, key).is_none() {
+            set(&mut table, key, setting.value())?;
+        }
+    }
+    force(&mut table, &mut changed)?;
+    if request.auth_is_a_file {
+        // Another store would take a refreshed token away from the user.
+        set(&mut table, AUTH_STORE, "file".into())?;
+    }
+    trust(&mut table, request.worktree)?;
+    merge(&mut table, request.settings);
+    let text = format!("{HEADER}{}", toml::to_string(&table)?);
+    Ok(Made { text, changed, keeps_auth_elsewhere })
+}
+
+fn parse(user: &UserConfig) -> Result<Table, Error> {
+    user.text.parse::<Table>().map_err(|error| {
+        let start = error.span().map_or(0, |span| span.start);
+        let before = user.text.as_bytes().iter().take(start);
+        let line = 1 + before.filter(|byte| **byte == b'\n').count();
+        Error::Malformed { path: user.path.clone(), line, why: error.message().to_owned() }
+    })
+}
+
+fn force(table: &mut Table, changed: &mut Vec<(String, &'static str)>) -> Result<(), Error> {
+    for (key, setting) in FORCED {
+        if get(table, key).is_some_and(|users| *users != setting.value()) {
+            changed.push((key.to_owned(), "it is turned off in supervised sessions"));
+        }
+        set(table, key, setting.value())?;
+    }
+    for key in DROPPED {
+        if table.remove(key).is_some() {
+            changed.push((key.to_owned(), "a session keeps its files in its own home"));
+        }
+    }
+    let forced = FORCED.iter().map(|(key, _)| *key).chain(DROPPED);
+    let profiles = table.get_mut("profiles").and_then(Value::as_table_mut);
+    let profiles: Vec<(&String, &mut Table)> = profiles.map_or_else(Vec::new, |profiles| {
+        profiles
+            .iter_mut()
+            .filter_map(|(name, value)| Some((name, value.as_table_mut()?)))
+            .collect()
+    });
+    for (name, profile) in profiles {
+        for key in forced.clone() {
+            if remove(profile, key) {
+                let key = format!("profiles.{name}.{key}");
+                changed.push((key, "a profile cannot change it in supervised sessions"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn trust(table: &mut Table, worktree: &Path) -> Result<(), Error> {
+    let name = worktree.to_str().ok_or_else(|| Error::NotText { path: worktree.to_owned() })?;
+    let projects = child(table, "projects", "projects")?;
+    let project = child(projects, name, "projects")?;
+    project.insert("trust_level".into(), "trusted".into());
+    Ok(())
+}
+
+fn keeps_auth_elsewhere(table: &Table) -> bool {
+    let store = table.get(AUTH_STORE).and_then(Value::as_str);
+    store.is_some_and(|store| store != "file")
+}
+
+impl Setting {
+    fn value(self) -> Value {
+        match self {
+            Self::Off => Value::Boolean(false),
+            Self::Text(text) => text.into(),
+        }
+    }
+}
+
+fn get<'a>(table: &'a Table, key: &str) -> Option<&'a Value> {
+    match key.split_once('.') {
+        None => table.get(key),
+        Some((first, rest)) => get(table.get(first)?.as_table()?, rest),
+    }
+}
+
+fn set(table: &mut Table, key: &str, value: Value) -> Result<(), Error> {
+    let (parents, last) = key.rsplit_once('.').map_or((None, key), |(up, last)| (Some(up), last));
+    let mut table = table;
+    for name in parents.into_iter().flat_map(|parents| parents.split('.')) {
+        table = child(table, name, key)?;
+    }
+    table.insert(last.into(), value);
+    Ok(())
+}
+
+fn remove(table: &mut Table, key: &str) -> bool {
+    match key.split_once('.') {
+        None => table.remove(key).is_some(),
+        Some((first, rest)) => {
+            let inner = table.get_mut(first).and_then(Value::as_table_mut);
+            inner.is_some_and(|inner| remove(inner, rest))
+        }
+    }
+}
+
+fn child<'a>(table: &'a mut Table, name: &str, key: &str) -> Result<&'a mut Table, Error> {
+    let value = table.entry(name).or_insert_with(|| Value::Table(Table::new()));
+    let not_a_table = || Error::NotATable { key: key.to_owned(), at: name.to_owned() };
+    value.as_table_mut().ok_or_else(not_a_table)
+}
+
+/// Lays one table over another; tables are merged, all else is replaced.
+fn merge(below: &mut Table, above: &Table) {
+    for (key, value) in above {
+        match (below.get_mut(key), value) {
+            (Some(Value::Table(below)), Value::Table(above)) => merge(below, above),
+            _ => {
+                below.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}
+
+/// Makes the relative paths at a pattern absolute.
+fn write_out(table: &mut Table, pattern: &str, base: &Path) {
+    let (first, rest) = pattern.split_once('.').map_or((pattern, None), |(a, b)| (a, Some(b)));
+    for (_, value) in table.iter_mut().filter(|(key, _)| first == "*" || *key == first) {
+        write_out_value(value, rest, base);
+    }
+}
+
+fn write_out_value(value: &mut Value, rest: Option<&str>, base: &Path) {
+    match (value, rest) {
+        (Value::String(text), None) => *text = absolute(text, base),
+        (Value::Table(table), Some(rest)) => write_out(table, rest, base),
+        (Value::Array(elements), Some(rest)) => {
+            let rest = rest
+                .split_once('.')
+                .map_or(rest.strip_prefix('*').filter(|rest| !rest.is_empty()), |(_, below)| {
+                    Some(below)
+                });
+            elements.iter_mut().for_each(|element| write_out_value(element, rest, base));
+        }
+        (
+            Value::String(_)
+            | Value::Integer(_)
+            | Value::Float(_)
+            | Value::Boolean(_)
+            | Value::Datetime(_)
+            | Value::Table(_)
+            | Value::Array(_),
+            _,
+        ) => {}
+    }
+}
+
+fn absolute(text: &str, base: &Path) -> String {
+    // Codex itself writes out a path that begins with the home's sign.
+    if text.is_empty() || text.starts_with('~') || Path::new(text).is_absolute() {
+        return text.to_owned();
+    }
+    base.join(text).to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn make_from(text: &str, settings: &str) -> Result<(Table, Made), Error> {
+        let user = UserConfig { path: "/home/u/.codex/config.toml".into(), text: text.into() };
+        let made = make(&Request {
+            user: Some(&user),
+            worktree: Path::new("/w/tree"),
+            auth_is_a_file: false,
+            settings: &settings.parse().unwrap(),
+        })?;
+        Ok((made.text.parse().unwrap(), made))
+    }
+
+    fn table(text: &str) -> Table {
+        make_from(text, "").unwrap().0
+    }
+
+    fn at<'a>(table: &'a Table, key: &str) -> Option<&'a Value> {
+        get(table, key)
+    }
+
+    #[test]
+    fn an_empty_config_becomes_a_quiet_one_that_trusts_the_worktree() {
+        let expected: Table = r#"
+            check_for_update_on_startup = false
+            analytics.enabled = false
+            otel.metrics_exporter = "none"
+            features = { shell_snapshot = false, plugins = false, daemon_auto_start = false }
+            projects."/w/tree".trust_level = "trusted"
+        "#
+        .parse()
+        .unwrap();
+        assert_eq!(table(""), expected);
+    }
+
+    #[test]
+    fn the_users_settings_stay_but_for_the_forced_ones() {
+        let (table, made) = make_from(
+            "model = \"m\"\nsqlite_home = \"/x\"\n[features]\nshell_snapshot = true\nplugins = true\ngoals = false\n\
+             [analytics]\nenabled = true\n[profiles.p]\nmodel = \"n\"\nfeatures.plugins = true\n\
+             [projects.\"/other\"]\ntrust_level = \"untrusted\"\n",
+            "",
+        )
+        .unwrap();
+        assert_eq!(at(&table, "model"), Some(&"m".into()));
+        assert_eq!(at(&table, "features.shell_snapshot"), Some(&true.into()));
+        assert_eq!(at(&table, "features.goals"), Some(&false.into()));
+        assert_eq!(at(&table, "analytics.enabled"), Some(&true.into()));
+        assert_eq!(at(&table, "features.plugins"), Some(&false.into()));
+        assert_eq!(at(&table, "profiles.p.features.plugins"), None);
+        assert_eq!(at(&table, "profiles.p.model"), Some(&"n".into()));
+        assert_eq!(at(&table, "sqlite_home"), None);
+        assert_eq!(at(&table, "projects./other.trust_level"), Some(&"untrusted".into()));
+        let changed: Vec<&str> = made.changed.iter().map(|(key, _)| key.as_str()).collect();
+        assert_eq!(changed, ["features.plugins", "sqlite_home", "profiles.p.features.plugins"]);
+    }
+
+    #[test]
+    fn the_sessions_settings_win_over_all() {
+        let (table, _) = make_from(
+            "model = \"m\"\n[model_providers.a]\nname = \"a\"\n",
+            "model = \"s\"\nfeatures.plugins = true\nmodel_providers.b.name = \"b\"\n",
+        )
+        .unwrap();
+        assert_eq!(at(&table, "model"), Some(&"s".into()));
+        assert_eq!(at(&table, "features.plugins"), Some(&true.into()));
+        assert_eq!(at(&table, "model_providers.a.name"), Some(&"a".into()));
+        assert_eq!(at(&table, "model_providers.b.name"), Some(&"b".into()));
+    }
+
+    #[test]
+    fn relative_paths_are_written_out_where_codex_reads_paths() {
+        let table = table(
+            "model = \"a/b\"\nmodel_instructions_file = \"i.md\"\nmodel_catalog_json = \"/abs.json\"\n\
+             [agents.r]\nconfig_file = \"agents/r.toml\"\n\
+             [sandbox_workspace_write]\nwritable_roots = [\"x\", \"~/y\"]\n\
+             [[skills.config]]\npath = \"skills/a/SKILL.md\"\nenabled = false\n",
+        );
+        assert_eq!(at(&table, "model"), Some(&"a/b".into()));
+        assert_eq!(at(&table, "model_instructions_file"), Some(&"/home/u/.codex/i.md".into()));
+        assert_eq!(at(&table, "model_catalog_json"), Some(&"/abs.json".into()));
+        assert_eq!(
+            at(&table, "agents.r.config_file"),
+            Some(&"/home/u/.codex/agents/r.toml".into())
+        );
+        let roots: Value = vec!["/home/u/.codex/x", "~/y"].into();
+        assert_eq!(at(&table, "sandbox_workspace_write.writable_roots"), Some(&roots));
+        let skill = at(&table, "skills.config").unwrap().as_array().unwrap()[0].clone();
+        assert_eq!(skill.get("path"), Some(&"/home/u/.codex/skills/a/SKILL.md".into()));
+    }
+
+    #[test]
+    fn a_broken_config_is_told_with_its_line() {
+        let error = make_from("model = \"m\"\n\nx = = 1\n", "").unwrap_err();
+        let told = error.to_string();
+        assert!(told.starts_with("read /home/u/.codex/config.toml, line 3: "), "{told}");
+        let error = make_from("features = 3\n", "").unwrap_err();
+        let expected =
+            "set `features.shell_snapshot`: `features` is not a table in the user's config.toml";
+        assert_eq!(error.to_string(), expected);
+    }
+
+    #[test]
+    fn credentials_in_a_file_stay_in_the_file() {
+        let settings = Table::new();
+        let user = UserConfig {
+            path: "/u/config.toml".into(),
+            text: "cli_auth_credentials_store = \"auto\"".into(),
+        };
+        let mut request = Request {
+            user: Some(&user),
+            worktree: Path::new("/w"),
+            auth_is_a_file: true,
+            settings: &settings,
+        };
+        let made = make(&request).unwrap();
+        assert!(made.text.contains("cli_auth_credentials_store = \"file\""));
+        request.auth_is_a_file = false;
+        let made = make(&request).unwrap();
+        assert!(made.text.contains("cli_auth_credentials_store = \"auto\""));
+        assert!(made.keeps_auth_elsewhere);
+    }
+}

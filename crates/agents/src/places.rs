@@ -1,0 +1,113 @@
+//! Where a Codex may be: the directories of `PATH` and the known places of
+//! package managers.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The name of the program.
+const PROGRAM: &str = "codex";
+
+/// How many candidates are looked at; more than that is no ordinary machine.
+pub(crate) const MAX_CANDIDATES: usize = 64;
+
+/// How much of `~/.npmrc` is read.
+const NPMRC_LIMIT: usize = 64 * 1024;
+
+/// Known places below the user's home; `*` stands for every directory there.
+const BELOW_HOME: [&str; 19] = [
+    ".local/bin",
+    ".npm-global/bin",
+    ".npm-packages/bin",
+    "node_modules/.bin",
+    ".volta/bin",
+    ".bun/bin",
+    ".cargo/bin",
+    ".local/share/pnpm",
+    "Library/pnpm",
+    ".yarn/bin",
+    ".config/yarn/global/node_modules/.bin",
+    ".nvm/versions/node/*/bin",
+    ".local/share/fnm/node-versions/*/installation/bin",
+    ".local/share/mise/installs/node/*/bin",
+    ".asdf/installs/nodejs/*/bin",
+    ".nodenv/versions/*/bin",
+    ".nix-profile/bin",
+    ".codex/packages/standalone/current/bin",
+    ".codex/packages/standalone/current",
+];
+
+/// Known places of the whole machine.
+const OF_THE_MACHINE: [&str; 5] =
+    ["/usr/local/bin", "/opt/homebrew/bin", "/usr/bin", "/snap/bin", "/run/current-system/sw/bin"];
+
+/// How a candidate was come upon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// It was named, so nothing was searched.
+    Named,
+    /// A directory of `PATH`.
+    Path,
+    /// The global prefix of npm, as `~/.npmrc` tells it.
+    NpmPrefix,
+    /// A place that package managers use.
+    KnownPlace,
+}
+
+/// Every file named `codex` in `PATH` and in known places, in the order in
+/// which equal versions are preferred. Relative entries of `PATH` are passed
+/// over: what they mean depends on the repository one happens to be in.
+pub(crate) fn candidates(path: &OsStr, home: &Path) -> Vec<(PathBuf, Origin)> {
+    let of_path = std::env::split_paths(path).map(|dir| (dir, Origin::Path));
+    let npm = npm_prefix(home).map(|prefix| (prefix.join("bin"), Origin::NpmPrefix));
+    let below = BELOW_HOME.iter().flat_map(|place| expand(home, place));
+    let machine = OF_THE_MACHINE.iter().map(PathBuf::from);
+    let known = below.chain(machine).map(|dir| (dir, Origin::KnownPlace));
+    let all = of_path.chain(npm).chain(known).filter(|(dir, _)| dir.is_absolute());
+    let files = all.map(|(dir, origin)| (dir.join(PROGRAM), origin));
+    files.filter(|(file, _)| exists(file)).take(MAX_CANDIDATES).collect()
+}
+
+/// A dangling link is there too: it is told as not executable.
+fn exists(file: &Path) -> bool {
+    file.symlink_metadata().is_ok_and(|seen| !seen.is_dir())
+}
+
+fn expand(home: &Path, place: &str) -> Vec<PathBuf> {
+    let Some((before, after)) = place.split_once("/*/") else { return vec![home.join(place)] };
+    let entries = fs::read_dir(home.join(before)).into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> = entries.map(|entry| entry.path().join(after)).collect();
+    found.sort();
+    found
+}
+
+fn npm_prefix(home: &Path) -> Option<PathBuf> {
+    let file = home.join(".npmrc");
+    let is_small = file.metadata().is_ok_and(|seen| seen.len() <= NPMRC_LIMIT as u64);
+    let text = is_small.then(|| fs::read_to_string(file).ok()).flatten()?;
+    prefix_of(&text, home)
+}
+
+/// The `prefix` that an npmrc sets, with the home written out.
+fn prefix_of(npmrc: &str, home: &Path) -> Option<PathBuf> {
+    let mut settings = npmrc.lines().filter_map(|line| line.split_once('='));
+    let prefix = settings.rfind(|(key, _)| key.trim() == "prefix")?.1;
+    let prefix = prefix.trim().trim_matches(['"', '\'']);
+    let below = ["~/", "${HOME}/", "$HOME/"].iter().find_map(|start| prefix.strip_prefix(start));
+    Some(below.map_or_else(|| PathBuf::from(prefix), |rest| home.join(rest)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_prefix_of_npm_is_read() {
+        let home = Path::new("/u");
+        let prefix = |text| prefix_of(text, home);
+        assert_eq!(prefix("a=b\nprefix = ~/npm\n"), Some(PathBuf::from("/u/npm")));
+        assert_eq!(prefix("prefix=\"${HOME}/x\""), Some(PathBuf::from("/u/x")));
+        assert_eq!(prefix("prefix=/opt/npm"), Some(PathBuf::from("/opt/npm")));
+        assert_eq!(prefix("registry=x"), None);
+    }
+}

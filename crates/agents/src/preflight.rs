@@ -1,0 +1,169 @@
+//! Asks a Codex to run `true` in its sandbox.
+//!
+//! A Codex whose sandbox does not work says so to nobody: its turns complete,
+//! and only the model sees that every command failed. So it is tried before.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::find::{Codex, Surroundings, environment};
+use crate::process::{End, Finished, Run};
+use crate::text::shown;
+
+/// How long the sandbox may take to run `true`.
+pub const SANDBOX_LIMIT: Duration = Duration::from_secs(20);
+
+/// Older versions want the kind of the sandbox named.
+const OLD_KIND: &str = if cfg!(target_os = "macos") { "macos" } else { "linux" };
+
+/// Whether commands can run in the sandbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Preflight {
+    Works,
+    Broken(Broken),
+}
+
+/// A sandbox in which no command runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Broken {
+    pub reason: Reason,
+    /// What Codex printed about it.
+    pub said: String,
+}
+
+/// Why no command runs in the sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    NoBubblewrap,
+    UserNamespacesForbidden,
+    NamespaceLimit,
+    NoLandlock,
+    TimedOut,
+    Unknown,
+}
+
+/// Tries the sandbox, with a fresh `CODEX_HOME` and a fresh directory for
+/// temporary files, which are made below `scratch` and removed again.
+pub fn preflight(
+    codex: &Codex,
+    around: &Surroundings<'_>,
+    scratch: &Path,
+) -> io::Result<Preflight> {
+    let room = tempfile::Builder::new().prefix("preflight-").tempdir_in(scratch)?;
+    // Side by side: below the directory of temporary files Codex makes no helpers.
+    let (home, temporary) = (room.path().join("home"), room.path().join("tmp"));
+    fs::create_dir(&home)?;
+    fs::create_dir(&temporary)?;
+    let mut variables = environment(around, &codex.program, &home);
+    variables.push(("TMPDIR".into(), temporary.into()));
+    let attempt = |args: &[&str]| {
+        let run = Run {
+            program: codex.program.clone(),
+            args: args.iter().map(OsString::from).collect(),
+            directory: home.clone(),
+            environment: variables.clone(),
+            limit: SANDBOX_LIMIT,
+        };
+        run.finish()
+    };
+    let first = attempt(&["sandbox", "--", "true"])?;
+    if !wants_a_kind(&first) {
+        return Ok(judge(&first));
+    }
+    attempt(&["sandbox", OLD_KIND, "--", "true"]).map(|second| judge(&second))
+}
+
+impl Reason {
+    /// What a person can do about it.
+    pub fn advice(self) -> &'static str {
+        match self {
+            Self::NoBubblewrap => {
+                "install bubblewrap (`apt install bubblewrap`, `dnf install bubblewrap`), or \
+                 install Codex by npm, which brings its own"
+            }
+            Self::UserNamespacesForbidden => {
+                "allow user namespaces: `sysctl kernel.unprivileged_userns_clone=1`, on Ubuntu \
+                 `sysctl kernel.apparmor_restrict_unprivileged_userns=0`, in a container \
+                 `--security-opt seccomp=unconfined`"
+            }
+            Self::NamespaceLimit => {
+                "raise `sysctl user.max_user_namespaces`, or leave the outer sandbox or container"
+            }
+            Self::NoLandlock => "use a kernel with Landlock (5.13 or newer), or a newer Codex",
+            Self::TimedOut => "try `codex sandbox -- true` by hand: it should end at once",
+            Self::Unknown => "try `codex sandbox -- true` and `codex doctor` by hand",
+        }
+    }
+}
+
+/// Versions without a default kind take `true` for a wrong one: a usage error.
+fn wants_a_kind(finished: &Finished) -> bool {
+    let complaint = String::from_utf8_lossy(&finished.stderr);
+    finished.end == End::Code(2) && complaint.contains("unrecognized subcommand")
+}
+
+fn judge(finished: &Finished) -> Preflight {
+    match finished.end {
+        End::Code(0) => Preflight::Works,
+        End::TimedOut => broken(Reason::TimedOut, finished),
+        End::Code(_) | End::Signal(_) | End::TooMuchOutput => {
+            broken(reason_in(&String::from_utf8_lossy(&finished.stderr)), finished)
+        }
+    }
+}
+
+fn broken(reason: Reason, finished: &Finished) -> Preflight {
+    Preflight::Broken(Broken { reason, said: shown(&finished.stderr) })
+}
+
+fn reason_in(stderr: &str) -> Reason {
+    let says = |words: &[&str]| words.iter().any(|word| stderr.contains(word));
+    if says(&["bubblewrap is unavailable"]) {
+        Reason::NoBubblewrap
+    } else if says(&["max_*_namespaces exceeded"]) {
+        Reason::NamespaceLimit
+    } else if says(&[
+        "No permissions to create a new namespace",
+        "No permissions to create new namespace",
+        "Creating new namespace failed",
+        "setting up uid map",
+        "Operation not permitted",
+    ]) {
+        Reason::UserNamespacesForbidden
+    } else if says(&["Landlock", "landlock"]) {
+        Reason::NoLandlock
+    } else {
+        Reason::Unknown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As seen from 0.166.0 under each of these circumstances.
+    #[test]
+    fn what_codex_prints_is_understood() {
+        let seen = [
+            ("bubblewrap is unavailable: no system bwrap was found on PATH", Reason::NoBubblewrap),
+            (
+                "bwrap: No permissions to create a new namespace, likely because the kernel does \
+                 not allow non-privileged user namespaces.",
+                Reason::UserNamespacesForbidden,
+            ),
+            (
+                "bwrap: Creating new namespace failed: nesting depth or \
+                 /proc/sys/user/max_*_namespaces exceeded (ENOSPC)",
+                Reason::NamespaceLimit,
+            ),
+            ("error: Sandbox(LandlockRestrict)", Reason::NoLandlock),
+            ("something else", Reason::Unknown),
+        ];
+        for (text, reason) in seen {
+            assert_eq!(reason_in(text), reason, "{text}");
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Runs one program to its end, within limits of time and output.
+//!
+//! The program leads its own group. The group is signalled before its leader
+//! is reaped, so that its number cannot have passed to somebody else, and
+//! nothing that the program started in its group outlives the call. Its
+//! environment is what the caller names and nothing else; its input is empty.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, PipeReader, PipeWriter, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+/// How much of each of its streams a program may write before it is ended.
+const OUTPUT_LIMIT: usize = 64 * 1024;
+
+/// One program to be run.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) program: PathBuf,
+    pub(crate) args: Vec<OsString>,
+    pub(crate) directory: PathBuf,
+    pub(crate) environment: Vec<(OsString, OsString)>,
+    pub(crate) limit: Duration,
+}
+
+/// How a program ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    Code(i32),
+    Signal(i32),
+    TimedOut,
+    TooMuchOutput,
+}
+
+/// A program that is no more.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) end: End,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: Vec<u8>,
+}
+
+impl Run {
+    /// Runs the program until it ends or passes a limit; then its group is gone.
+    pub(crate) fn finish(&self) -> io::Result<Finished> {
+        let deadline = now() + self.limit;
+        let mut running = Running::start(&mut self.command())?;
+        let stop = running.collect(deadline);
+        let status = running.end()?;
+        let end = match stop? {
+            Stop::Exited => End::from(status),
+            Stop::Deadline => End::TimedOut,
+            Stop::Full => End::TooMuchOutput,
+        };
+        Ok(Finished { end, stdout: running.stdout.bytes, stderr: running.stderr.bytes })
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(&self.args).current_dir(&self.directory).env_clear();
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command.process_group(0).stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+}
+
+impl From<ExitStatus> for End {
+    fn from(status: ExitStatus) -> Self {
+        match status.code() {
+            Some(code) => Self::Code(code),
+            None => Self::Signal(status.signal().unwrap_or_default()),
+        }
+    }
+}
+
+/// Why collecting output came to an end.
+enum Stop {
+    Exited,
+    Deadline,
+    Full,
+}
+
+struct Running {
+    child: Child,
+    group: Pid,
+    /// Reaches its end when the child has exited (and is not yet reaped).
+    exited: PipeReader,
+    watcher: Option<JoinHandle<()>>,
+    stdout: Stream,
+    stderr: Stream,
+}
+
+impl Running {
+    fn start(command: &mut Command) -> io::Result<Self> {
+        let (exited, on_exit) = io::pipe()?;
+        let mut child = command.spawn()?;
+        let group = Pid::from_child(&child);
+        let stdout = Stream::new(child.stdout.take().map(OwnedFd::from));
+        let stderr = Stream::new(child.stderr.take().map(OwnedFd::from));
+        let mut running = Self { child, group, exited, watcher: None, stdout, stderr };
+        match thread::Builder::new().spawn(move || watch_exit(group, on_exit)) {
+            Ok(watcher) => running.watcher = Some(watcher),
+            Err(error) => {
+                running.end()?;
+                return Err(error);
+            }
+        }
+        Ok(running)
+    }
+
+    fn collect(&mut self, deadline: Instant) -> io::Result<Stop> {
+        loop {
+            let left = deadline.saturating_duration_since(now());
+            let ready = self.poll(left)?;
+            if !ready.any() && left.is_zero() {
+                return Ok(Stop::Deadline);
+            }
+            self.take(ready)?;
+            if self.is_full() {
+                return Ok(Stop::Full);
+            }
+            if ready.exited {
+                return self.drain();
+            }
+        }
+    }
+
+    /// Takes what was written before the end. A descendant that left the
+    /// group may hold the pipe open: it is not waited for.
+    fn drain(&mut self) -> io::Result<Stop> {
+        self.kill();
+        loop {
+            let ready = self.poll(Duration::ZERO)?;
+            if !ready.stdout && !ready.stderr {
+                return Ok(Stop::Exited);
+            }
+            self.take(ready)?;
+            if self.is_full() {
+                return Ok(Stop::Full);
+            }
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        [&self.stdout, &self.stderr].iter().any(|stream| stream.bytes.len() > OUTPUT_LIMIT)
+    }
+
+    fn take(&mut self, ready: Ready) -> io::Result<()> {
+        if ready.stdout {
+            self.stdout.read()?;
+        }
+        if ready.stderr {
+            self.stderr.read()?;
+        }
+        Ok(())
+    }
+
+    fn poll(&self, timeout: Duration) -> io::Result<Ready> {
+        let none = PollFlags::empty();
+        let mut fds = vec![PollFd::new(&self.exited, PollFlags::IN)];
+        let open = [&self.stdout, &self.stderr].map(|stream| stream.pipe.as_ref());
+        for pipe in open.iter().flatten() {
+            fds.push(PollFd::new(*pipe, PollFlags::IN));
+        }
+        wait_for(&mut fds, timeout)?;
+        let mut ready = fds.iter().map(|fd| fd.revents() != none);
+        let exited = ready.next().unwrap_or(false);
+        let [stdout, stderr] = open.map(|pipe| pipe.is_some() && ready.next().unwrap_or(false));
+        Ok(Ready { exited, stdout, stderr })
+    }
+
+    /// Ends the group and reaps the leader.
+    fn end(&mut self) -> io::Result<ExitStatus> {
+        self.kill();
+        if let Some(watcher) = self.watcher.take() {
+            watcher.join().map_err(|_| io::Error::other("the thread that waits broke"))?;
+        }
+        self.child.wait()
+    }
+
+    fn kill(&self) {
+        // The only failure is that nobody is left to be signalled.
+        kill_process_group(self.group, Signal::KILL).ok();
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Ready {
+    exited: bool,
+    stdout: bool,
+    stderr: bool,
+}
+
+impl Ready {
+    fn any(self) -> bool {
+        self.exited || self.stdout || self.stderr
+    }
+}
+
+/// One of the program's output streams.
+struct Stream {
+    pipe: Option<File>,
+    bytes: Vec<u8>,
+}
+
+impl Stream {
+    fn new(pipe: Option<OwnedFd>) -> Self {
+        Self { pipe: pipe.map(File::from), bytes: Vec::new() }
+    }
+
+    fn read(&mut self) -> io::Result<()> {
+        let Some(pipe) = &mut self.pipe else { return Ok(()) };
+        let mut buffer = [0; 8 * 1024];
+        match pipe.read(&mut buffer) {
+            Ok(0) => self.pipe = None,
+            Ok(count) => self.bytes.extend_from_slice(&buffer[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+}
+
+/// Holds the pipe open until the process has exited, without reaping it.
+fn watch_exit(pid: Pid, on_exit: PipeWriter) {
+    let exited = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    while matches!(waitid(WaitId::Pid(pid), exited), Err(Errno::INTR)) {}
+    drop(on_exit);
+}
+
+fn wait_for(fds: &mut [PollFd<'_>], timeout: Duration) -> io::Result<()> {
+    let timeout = Timespec::try_from(timeout).map_err(io::Error::other)?;
+    match poll(fds, Some(&timeout)) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the time limit of a program is measured here")]
+fn now() -> Instant {
+    Instant::now()
+}

@@ -1,0 +1,66 @@
+//! What Codex itself says of skills: the answer to `skills/list`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::{Reason, SKILL_FILE, Skill, Standing};
+use crate::text::shown;
+
+/// Which skills Codex lists, and which it refuses.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AgentView {
+    /// The files of skills, and whether each is enabled.
+    listed: BTreeMap<PathBuf, bool>,
+    /// The files that it could not use, and why.
+    refused: BTreeMap<PathBuf, String>,
+}
+
+impl AgentView {
+    /// Reads the result of `skills/list`; what is not understood is passed over.
+    pub fn from_result(result: &Value) -> Self {
+        let mut view = Self::default();
+        for group in rows(result, "data") {
+            for skill in rows(group, "skills") {
+                let Some(path) = path_of(skill) else { continue };
+                let is_enabled = skill.get("enabled").and_then(Value::as_bool).unwrap_or(true);
+                view.listed.insert(path, is_enabled);
+            }
+            for error in rows(group, "errors") {
+                let Some(path) = path_of(error) else { continue };
+                let why = error.get("message").and_then(Value::as_str).unwrap_or_default();
+                view.refused.insert(path, shown(why.as_bytes()));
+            }
+        }
+        view
+    }
+
+    fn objection(&self, directory: &Path) -> Option<Reason> {
+        let file = directory.join(SKILL_FILE);
+        match (self.refused.get(&file), self.listed.get(&file)) {
+            (Some(why), _) => Some(Reason::RefusedByAgent { why: why.clone() }),
+            (None, Some(true)) => None,
+            (None, Some(false)) => Some(Reason::DisabledInConfig),
+            (None, None) => Some(Reason::NotSeenByAgent),
+        }
+    }
+}
+
+/// Corrects a listing by what Codex said: a skill that it did not take is
+/// skipped, whatever was thought before.
+pub fn confirm(skills: &mut [Skill], view: &AgentView) {
+    for skill in skills.iter_mut().filter(|skill| skill.is_used()) {
+        if let Some(reason) = view.objection(&skill.path) {
+            skill.standing = Standing::Skipped(reason);
+        }
+    }
+}
+
+fn rows<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
+    value.get(key).and_then(Value::as_array).into_iter().flatten()
+}
+
+fn path_of(value: &Value) -> Option<PathBuf> {
+    value.get("path").and_then(Value::as_str).map(PathBuf::from)
+}

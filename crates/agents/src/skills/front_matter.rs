@@ -1,0 +1,146 @@
+//! Name and description of a skill, from the head of its file.
+//!
+//! This is no reader of YAML. It finds what Codex cannot do without, and
+//! leaves the rest to Codex, whose own listing has the last word
+//! ([`super::confirm`]).
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use super::{Reason, SKILL_FILE};
+use crate::text::shown;
+
+/// How much of a skill's file is read to find its front matter.
+const READ_LIMIT: u64 = 64 * 1024;
+
+/// The longest name that Codex accepts.
+const MAX_NAME_CHARS: usize = 64;
+
+/// What a skill tells of itself.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct FrontMatter {
+    pub(super) name: Option<String>,
+    pub(super) description: String,
+}
+
+/// Reads the front matter of the skill in this directory.
+pub(super) fn read(directory: &Path) -> Result<FrontMatter, Reason> {
+    let unreadable = |error: io::Error| Reason::Unreadable { why: error.to_string() };
+    let file = File::open(directory.join(SKILL_FILE)).map_err(unreadable)?;
+    let mut bytes = Vec::new();
+    file.take(READ_LIMIT).read_to_end(&mut bytes).map_err(unreadable)?;
+    parse(text_of(&bytes)?)
+}
+
+/// The text up to a character that was cut by the limit.
+fn text_of(bytes: &[u8]) -> Result<&str, Reason> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Ok(text),
+        Err(error) if error.error_len().is_none() => {
+            Ok(std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default())
+        }
+        Err(_) => Err(Reason::Unreadable { why: "it is not UTF-8".into() }),
+    }
+}
+
+fn parse(text: &str) -> Result<FrontMatter, Reason> {
+    let lines = head(text).ok_or_else(|| broken("it is not delimited by lines of ---"))?;
+    let name = value(&lines, "name").filter(|name| !name.is_empty());
+    if name.as_ref().is_some_and(|name| name.starts_with(['[', '{'])) {
+        return Err(broken("the name is not a text"));
+    }
+    if name.as_ref().is_some_and(|name| name.chars().count() > MAX_NAME_CHARS) {
+        return Err(broken(&format!("the name is longer than {MAX_NAME_CHARS} characters")));
+    }
+    let description = value(&lines, "description").unwrap_or_default();
+    if description.is_empty() {
+        return Err(broken("the description is missing"));
+    }
+    let printable = |text: String| shown(text.as_bytes());
+    Ok(FrontMatter { name: name.map(printable), description: printable(description) })
+}
+
+fn broken(why: &str) -> Reason {
+    Reason::BrokenFrontMatter { why: why.into() }
+}
+
+fn head(text: &str) -> Option<Vec<&str>> {
+    let mut lines = text.trim_start_matches('\u{feff}').lines();
+    lines.next().filter(|line| line.trim_end() == "---")?;
+    let mut head = Vec::new();
+    for line in lines {
+        if line.trim_end() == "---" {
+            return Some(head);
+        }
+        head.push(line);
+    }
+    None
+}
+
+/// The value of a key at the outermost level, on one line or on indented ones.
+fn value(lines: &[&str], key: &str) -> Option<String> {
+    let at = lines.iter().position(|line| value_on(line, key).is_some())?;
+    let first = value_on(lines[at], key)?.trim();
+    let below = lines[at + 1..].iter().take_while(|line| line.starts_with([' ', '\t']));
+    let below = below.map(|line| line.trim());
+    let is_block = first.starts_with(['|', '>']);
+    let words: Vec<&str> = std::iter::once(first).filter(|_| !is_block).chain(below).collect();
+    Some(unquoted(words.join(" ").trim()).to_owned())
+}
+
+fn value_on<'a>(line: &'a str, key: &str) -> Option<&'a str> {
+    line.strip_prefix(key)?.trim_start().strip_prefix(':')
+}
+
+fn unquoted(text: &str) -> &str {
+    let stripped = ['"', '\'']
+        .iter()
+        .find_map(|quote| text.strip_prefix(*quote).and_then(|text| text.strip_suffix(*quote)));
+    stripped.unwrap_or(text).trim()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn front(text: &str) -> Result<(Option<String>, String), String> {
+        match parse(text) {
+            Ok(front) => Ok((front.name, front.description)),
+            Err(Reason::BrokenFrontMatter { why }) => Err(why),
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn name_and_description_are_read_in_their_usual_forms() {
+        let both = |name: &str, description: &str| Ok((Some(name.into()), description.into()));
+        assert_eq!(front("---\nname: a\ndescription: b c\n---\nbody"), both("a", "b c"));
+        assert_eq!(front("---\r\nname: a\r\ndescription: b\r\n---\r\n"), both("a", "b"));
+        assert_eq!(front("---\nname: \"a\"\ndescription: 'use: it'\n---"), both("a", "use: it"));
+        assert_eq!(front("---\nname: a\ndescription: |\n  b\n  c\n---"), both("a", "b c"));
+        assert_eq!(
+            front("---\nx:\n  name: no\nname: a\ndescription: b\n  c\n---"),
+            both("a", "b c")
+        );
+        assert_eq!(front("---\ndescription: b\n---"), Ok((None, "b".into())));
+    }
+
+    #[test]
+    fn what_codex_would_refuse_is_told() {
+        let why = |text: &str| front(text).unwrap_err();
+        assert_eq!(why("text"), "it is not delimited by lines of ---");
+        assert_eq!(why("---\nname: a\n"), "it is not delimited by lines of ---");
+        assert_eq!(why("---\nname: a\n---"), "the description is missing");
+        assert_eq!(why("---\nname: a\ndescription: \"\"\n---"), "the description is missing");
+        assert_eq!(why("---\nname: [a\ndescription: b\n---"), "the name is not a text");
+        let long = format!("---\nname: {}\ndescription: b\n---", "n".repeat(65));
+        assert_eq!(why(&long), "the name is longer than 64 characters");
+    }
+
+    #[test]
+    fn a_character_cut_by_the_limit_is_no_fault() {
+        assert_eq!(text_of(b"ab\xc3"), Ok("ab"));
+        assert!(text_of(b"a\xe9b").is_err());
+    }
+}

@@ -1,0 +1,142 @@
+//! Finds what is, or was meant to be, a skill below a root.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::{CODEX_OWN, MAX_DEPTH, MAX_DIRECTORIES, Reason, Root, RootKind, SKILL_FILE};
+
+/// How deep is looked for skills that Codex will not find, to tell of them.
+const SEARCHED_DEPTH: usize = MAX_DEPTH + 4;
+
+/// A place that has to be listed.
+#[derive(Debug)]
+pub(super) struct Sighting {
+    pub(super) path: PathBuf,
+    pub(super) spot: Spot,
+}
+
+/// What is at a place.
+#[derive(Debug)]
+pub(super) enum Spot {
+    Skill,
+    Fault(Reason),
+}
+
+/// Returns all that has to be listed of a root, by path, outer skills before
+/// those within them. A native root or the Codex home may well be without one.
+pub(super) fn walk(root: &Root) -> Vec<Sighting> {
+    let mut walk = Walk { seen: BTreeSet::new(), found: Vec::new(), is_cut: false };
+    match entries(&root.path) {
+        Ok(entries) => entries.iter().for_each(|entry| walk.top(entry)),
+        Err(error) => walk.missing_root(root, &error),
+    }
+    if walk.is_cut {
+        walk.fault(&root.path, Reason::TooManyDirectories);
+    }
+    walk.found
+}
+
+struct Walk {
+    seen: BTreeSet<PathBuf>,
+    found: Vec<Sighting>,
+    is_cut: bool,
+}
+
+impl Walk {
+    /// Each entry of a root gives at least one sighting, but hidden ones only
+    /// where they are skills.
+    fn top(&mut self, entry: &Path) {
+        if is_hidden(entry) {
+            if !entry.ends_with(CODEX_OWN) && entry.join(SKILL_FILE).exists() {
+                self.fault(entry, Reason::Hidden);
+            }
+            return;
+        }
+        match fs::metadata(entry) {
+            Err(error) => self.fault(entry, unreadable(&error)),
+            Ok(seen) if !seen.is_dir() => self.fault(entry, Reason::NotADirectory),
+            Ok(_) => self.top_directory(entry),
+        }
+    }
+
+    fn top_directory(&mut self, entry: &Path) {
+        let before = self.found.len();
+        let is_new = self.enter(entry, 1);
+        if is_new && self.found.len() == before && !self.is_cut {
+            self.fault(entry, Reason::NoSkillFile);
+        }
+    }
+
+    /// Returns whether the directory had not been looked into before.
+    fn enter(&mut self, directory: &Path, depth: usize) -> bool {
+        let real = match fs::canonicalize(directory) {
+            Ok(real) => real,
+            Err(error) => {
+                self.fault(directory, unreadable(&error));
+                return true;
+            }
+        };
+        if self.seen.len() >= MAX_DIRECTORIES {
+            self.is_cut = true;
+            return true;
+        }
+        if !self.seen.insert(real.clone()) {
+            return false;
+        }
+        self.look_for_skill(&real, depth);
+        match entries(&real) {
+            Ok(entries) => entries.iter().for_each(|entry| self.below(entry, depth + 1)),
+            Err(error) => self.fault(&real, unreadable(&error)),
+        }
+        true
+    }
+
+    fn below(&mut self, entry: &Path, depth: usize) {
+        if depth <= SEARCHED_DEPTH && !is_hidden(entry) && entry.is_dir() {
+            self.enter(entry, depth);
+        }
+    }
+
+    fn look_for_skill(&mut self, directory: &Path, depth: usize) {
+        let Ok(seen) = directory.join(SKILL_FILE).symlink_metadata() else { return };
+        let spot = match seen {
+            seen if seen.is_symlink() => Spot::Fault(Reason::LinkedFile),
+            seen if !seen.is_file() => return,
+            _ if depth > MAX_DEPTH => Spot::Fault(Reason::TooDeep),
+            _ => Spot::Skill,
+        };
+        self.found.push(Sighting { path: directory.to_owned(), spot });
+    }
+
+    fn missing_root(&mut self, root: &Root, error: &io::Error) {
+        match (root.kind, error.kind()) {
+            (RootKind::Native | RootKind::CodexHome, io::ErrorKind::NotFound) => {}
+            (RootKind::Extra, io::ErrorKind::NotFound) => {
+                self.fault(&root.path, Reason::NoSuchRoot);
+            }
+            (_, io::ErrorKind::NotADirectory) => self.fault(&root.path, Reason::NotADirectory),
+            _ => self.fault(&root.path, unreadable(error)),
+        }
+    }
+
+    fn fault(&mut self, path: &Path, reason: Reason) {
+        self.found.push(Sighting { path: path.to_owned(), spot: Spot::Fault(reason) });
+    }
+}
+
+fn entries(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(directory)?.map(|entry| entry.map(|entry| entry.path()));
+    let mut entries = entries.collect::<io::Result<Vec<PathBuf>>>()?;
+    entries.sort();
+    Ok(entries)
+}
+
+fn is_hidden(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
+}
+
+fn unreadable(error: &io::Error) -> Reason {
+    Reason::Unreadable { why: error.to_string() }
+}

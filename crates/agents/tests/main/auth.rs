@@ -1,0 +1,96 @@
+//! Several sessions share the user's credentials, and the lock on them.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+use provost_agents::home::How;
+use provost_agents::prepare;
+use rustix::fs::{FlockOperation, flock};
+
+use crate::lab::{Lab, wait_until};
+use crate::real;
+
+const LOGGED_IN: &str = "{\"auth_mode\":\"apikey\",\"OPENAI_API_KEY\":\"sk-old\"}";
+
+#[test]
+fn a_login_within_a_session_reaches_the_user_and_every_session() {
+    for codex in [real::codex(), real::old_codex()].into_iter().flatten() {
+        let lab = Lab::new();
+        lab.write("home/.codex/auth.json", LOGGED_IN);
+        for session in ["s1", "s2"] {
+            prepare(&lab.session(session)).unwrap();
+        }
+        assert!(log_in(&lab, &codex, "s1", "sk-new").wait().unwrap().success());
+        for place in ["home/.codex", "s1", "s2"] {
+            let text = fs::read_to_string(lab.path(place).join("auth.json")).unwrap();
+            assert!(text.contains("sk-new"), "{place}: {text}");
+        }
+        assert!(lab.path("s1/auth.json").is_symlink());
+    }
+}
+
+#[test]
+fn sessions_wait_for_each_other_at_the_lock_of_the_credentials() {
+    let Some(codex) = real::codex() else { return };
+    let lab = Lab::new();
+    lab.write("home/.codex/auth.json", LOGGED_IN);
+    for session in ["s1", "s2"] {
+        prepare(&lab.session(session)).unwrap();
+    }
+    // Through a link whose target is not there yet, as Codex opens it.
+    let lock = File::create(lab.path("s1/auth.lock")).unwrap();
+    flock(&lock, FlockOperation::LockExclusive).unwrap();
+
+    let mut login = log_in(&lab, &codex, "s2", "sk-new");
+
+    let inode = lab.path("home/.codex/auth.lock").metadata().unwrap().ino();
+    wait_until("the login waits for the lock", || is_waited_for(inode));
+    assert_eq!(fs::read_to_string(lab.path("home/.codex/auth.json")).unwrap(), LOGGED_IN);
+    drop(lock);
+    assert!(login.wait().unwrap().success());
+    let text = fs::read_to_string(lab.path("home/.codex/auth.json")).unwrap();
+    assert!(text.contains("sk-new"), "{text}");
+}
+
+#[test]
+fn a_lock_of_before_the_login_gives_way_and_a_credential_file_of_the_sessions_does_not() {
+    let lab = Lab::new();
+    prepare(&lab.session("s")).unwrap();
+    lab.write("s/auth.lock", "");
+    lab.write("s/auth.json", "of the session");
+    lab.write("home/.codex/auth.json", LOGGED_IN);
+    let prepared = prepare(&lab.session("s")).unwrap();
+    assert_eq!(fs::read_link(lab.path("s/auth.lock")).unwrap(), lab.path("home/.codex/auth.lock"));
+    assert_eq!(fs::read_to_string(lab.path("s/auth.json")).unwrap(), "of the session");
+    let is_linked =
+        |name: &str| prepared.carried.iter().any(|one| one.name == name && one.how == How::Linked);
+    assert!(is_linked("auth.lock") && !is_linked("auth.json"));
+    assert_eq!(prepared.skipped[0].name, "auth.json");
+}
+
+#[test]
+fn credentials_in_a_keyring_are_told_as_not_carried() {
+    let lab = Lab::new();
+    lab.write("home/.codex/config.toml", "cli_auth_credentials_store = \"keyring\"\n");
+    let prepared = prepare(&lab.session("s")).unwrap();
+    assert_eq!(prepared.skipped[0].name, "credentials");
+}
+
+fn log_in(lab: &Lab, codex: &Path, session: &str, key: &str) -> Child {
+    let mut command = real::command(lab, codex, &lab.path(session));
+    command.args(["login", "--with-api-key"]).stdin(Stdio::piped());
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    writeln!(child.stdin.take().unwrap(), "{key}").unwrap();
+    child
+}
+
+/// Whether the kernel knows of a process that waits for a lock on the file.
+fn is_waited_for(inode: u64) -> bool {
+    let locks = fs::read_to_string("/proc/locks").unwrap();
+    let mut waiting = locks.lines().filter(|line| line.contains("->"));
+    let file = format!(":{inode}");
+    waiting.any(|line| line.split_whitespace().any(|word| word.ends_with(&file)))
+}

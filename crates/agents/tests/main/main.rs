@@ -1,0 +1,12 @@
+//! Tests with real files and processes, and with real Codex where the run names one.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails, in its helpers too")]
+
+mod auth;
+mod find;
+mod home;
+mod lab;
+mod preflight;
+mod real;
+mod refresh;
+mod skills;

@@ -1,0 +1,233 @@
+//! R8, R11, R14: skills reach Codex whole and natively; none is dropped silently.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use provost_agents::SessionHome;
+use provost_agents::prepare;
+use provost_agents::skills::{
+    AgentView, Delivery, Reason, Root, RootKind, Skill, Standing, confirm, list, native_roots,
+};
+use serde_json::{Value, json};
+
+use crate::lab::Lab;
+use crate::real::{self, AppServer};
+
+#[test]
+fn r8_used_and_skipped_are_all_that_there_is() {
+    let lab = Lab::new();
+    let used = ["plain", "group/inner", "group/inner/nested"];
+    for name in used {
+        lab.skill(&format!("root/{name}"), name.rsplit('/').next().unwrap());
+    }
+    lab.skill("target", "by-link");
+    lab.link("root/linked", &lab.path("target"));
+    lab.skill("root/a/b/c/d/e/f/g", "deep");
+    lab.skill("root/.hidden", "hidden");
+    lab.skill("root/zz-same-name", "plain");
+    lab.link("root/zz-same-place", &lab.path("root/plain"));
+    lab.write("root/file", "x");
+    lab.write("root/empty/readme", "x");
+    lab.write("root/broken/SKILL.md", "no front matter");
+    lab.write("root/no-description/SKILL.md", "---\nname: n\n---\n");
+    lab.link("root/dangling", Path::new("nowhere"));
+    lab.link("root/file-link/SKILL.md", &lab.path("target/SKILL.md"));
+    fs::write(lab.path("root/latin.tmp"), "").unwrap();
+    let roots = [extra(&lab, "root"), extra(&lab, "none"), extra(&lab, "root/file")];
+
+    let skills = list(&roots);
+
+    let told: BTreeMap<String, &Standing> =
+        skills.iter().map(|skill| (of_lab(&lab, &skill.path), &skill.standing)).collect();
+    let skipped = |name: &str| match told[name] {
+        Standing::Skipped(reason) => reason.clone(),
+        Standing::Used(_) => panic!("{name} is used"),
+    };
+    assert_eq!(*told["root/plain"], Standing::Used(Delivery::Linked));
+    assert_eq!(*told["root/group/inner"], Standing::Used(Delivery::Linked));
+    let within = Delivery::Within(lab.path("root/group/inner"));
+    assert_eq!(*told["root/group/inner/nested"], Standing::Used(within));
+    assert_eq!(*told["target"], Standing::Used(Delivery::Linked));
+    assert_eq!(skipped("root/a/b/c/d/e/f/g"), Reason::TooDeep);
+    assert_eq!(skipped("root/.hidden"), Reason::Hidden);
+    let with = lab.path("root/plain");
+    assert_eq!(skipped("root/zz-same-name"), Reason::NameClash { with });
+    assert_eq!(skipped("root/empty"), Reason::NoSkillFile);
+    assert!(matches!(skipped("root/broken"), Reason::BrokenFrontMatter { .. }));
+    assert!(matches!(skipped("root/no-description"), Reason::BrokenFrontMatter { .. }));
+    assert!(matches!(skipped("root/dangling"), Reason::Unreadable { .. }));
+    assert_eq!(skipped("root/file-link"), Reason::LinkedFile);
+    assert_eq!(skipped("root/file"), Reason::NotADirectory);
+    assert_eq!(skipped("root/latin.tmp"), Reason::NotADirectory);
+    assert_eq!(skipped("none"), Reason::NoSuchRoot);
+    assert_eq!(told.len(), 15, "{:?}", told.keys());
+}
+
+#[test]
+fn a_skill_that_two_roots_lead_to_is_listed_twice_and_used_once() {
+    let lab = Lab::new();
+    lab.skill("one/x", "x");
+    lab.link("two/x", &lab.path("one/x"));
+    let skills = list(&[extra(&lab, "one"), extra(&lab, "two")]);
+    let standings: Vec<&Standing> = skills.iter().map(|skill| &skill.standing).collect();
+    let again = Standing::Skipped(Reason::AlreadyListed { at: lab.path("one") });
+    assert_eq!(standings, [&Standing::Used(Delivery::Linked), &again]);
+}
+
+#[test]
+fn a_skill_that_cannot_be_read_is_told() {
+    let lab = Lab::new();
+    lab.write("root/latin/SKILL.md", "");
+    fs::write(lab.path("root/latin/SKILL.md"), b"---\nname: l\ndescription: caf\xe9\n---\n")
+        .unwrap();
+    lab.skill("root/locked", "locked");
+    let locked = lab.path("root/locked/SKILL.md");
+    fs::set_permissions(&locked, fs::Permissions::from_mode(0o000)).unwrap();
+    let is_root = fs::read(&locked).is_ok();
+    let skills = list(&[extra(&lab, "root")]);
+    let unreadable = |name: &str| {
+        let skill = skills.iter().find(|skill| skill.path.ends_with(name)).unwrap();
+        matches!(skill.standing, Standing::Skipped(Reason::Unreadable { .. }))
+    };
+    assert!(unreadable("latin"));
+    assert_eq!(unreadable("locked"), !is_root);
+}
+
+#[test]
+fn the_roots_of_codex_itself_go_up_to_the_repositorys_root() {
+    let lab = Lab::new();
+    fs::create_dir_all(lab.path("worktree/a/b")).unwrap();
+    let paths = |directory: &str| {
+        let roots = native_roots(&lab.path("home"), &lab.path(directory));
+        roots.iter().map(|root| of_lab(&lab, &root.path)).collect::<Vec<_>>()
+    };
+    let expected = [
+        "worktree/a/.agents/skills",
+        "worktree/a/.codex/skills",
+        "worktree/.agents/skills",
+        "worktree/.codex/skills",
+        "home/.agents/skills",
+    ];
+    assert_eq!(paths("worktree/a"), expected);
+    let outside = ["tmp/.agents/skills", "tmp/.codex/skills", "home/.agents/skills"];
+    assert_eq!(paths("tmp"), outside);
+}
+
+#[test]
+fn r11_skills_of_extra_roots_arrive_whole_and_links_of_before_go() {
+    let lab = Lab::new();
+    lab.skill("more/x", "first");
+    lab.write("more/x/scripts/run.sh", "echo whole");
+    lab.skill("most/x", "second");
+    let both = with_roots(&lab, &["more", "most"]);
+    prepare(&both).unwrap();
+    let script = fs::read_to_string(lab.path("s/skills/x/scripts/run.sh")).unwrap();
+    assert_eq!(script, "echo whole");
+    assert_eq!(fs::read_link(lab.path("s/skills/x-2")).unwrap(), lab.path("most/x"));
+    prepare(&with_roots(&lab, &["most"])).unwrap();
+    assert_eq!(fs::read_link(lab.path("s/skills/x")).unwrap(), lab.path("most/x"));
+    assert!(!lab.path("s/skills/x-2").is_symlink());
+}
+
+#[test]
+fn r14_what_is_told_as_used_is_what_real_codex_lists() {
+    for codex in [real::codex(), real::old_codex()].into_iter().flatten() {
+        let lab = skilled_user();
+        let prepared = prepare(&with_roots(&lab, &["more"])).unwrap();
+        let mut skills = prepared.skills.clone();
+        let result = listed_by(&lab, &codex);
+
+        confirm(&mut skills, &AgentView::from_result(&result));
+
+        assert_eq!(used(&skills), seen(&result), "{}: {skills:#?}", codex.display());
+        let names: BTreeSet<&str> = skills
+            .iter()
+            .filter(|skill| skill.is_used())
+            .map(|skill| skill.name.as_str())
+            .collect();
+        let all = ["extra", "grouped", "of-home", "of-repository", "of-user", "within"];
+        assert_eq!(names, BTreeSet::from(all));
+        let off = skills.iter().find(|skill| skill.name == "off").unwrap();
+        assert_eq!(off.standing, Standing::Skipped(Reason::DisabledInConfig));
+        // What was thought before asking was wrong about this one only.
+        let wrong: Vec<&str> = prepared
+            .skills
+            .iter()
+            .zip(&skills)
+            .filter(|(before, after)| before.standing != after.standing)
+            .map(|(before, _)| before.name.as_str())
+            .collect();
+        assert_eq!(wrong, ["off"]);
+    }
+}
+
+#[test]
+fn what_codex_refuses_or_does_not_list_is_skipped() {
+    let lab = Lab::new();
+    for name in ["taken", "refused", "unseen"] {
+        lab.skill(&format!("root/{name}"), name);
+    }
+    let mut skills = list(&[extra(&lab, "root")]);
+    let file = |name: &str| lab.path(&format!("root/{name}/SKILL.md"));
+    let errors = json!([{"path": file("refused"), "message": "bad\u{1b} yaml"}]);
+    let row = json!({"skills": [{"path": file("taken"), "enabled": true}], "errors": errors});
+    confirm(&mut skills, &AgentView::from_result(&json!({"data": [row, 3], "more": null})));
+    let standings: Vec<&Standing> = skills.iter().map(|skill| &skill.standing).collect();
+    let refused = Reason::RefusedByAgent { why: "bad\\u{1b} yaml".into() };
+    let expected = [
+        &Standing::Skipped(refused),
+        &Standing::Used(Delivery::Linked),
+        &Standing::Skipped(Reason::NotSeenByAgent),
+    ];
+    assert_eq!(standings, expected);
+}
+
+/// A user with skills in every place, one of them turned off.
+fn skilled_user() -> Lab {
+    let lab = Lab::new();
+    lab.skill("home/.codex/skills/of-home", "of-home");
+    lab.skill("home/.codex/skills/group/grouped", "grouped");
+    lab.skill("home/.codex/skills/group/grouped/parts/within", "within");
+    lab.skill("home/.codex/skills/off", "off");
+    lab.skill("home/.codex/skills/.system/theirs", "theirs");
+    lab.skill("home/.agents/skills/of-user", "of-user");
+    lab.skill("worktree/.agents/skills/of-repository", "of-repository");
+    lab.skill("more/extra", "extra");
+    lab.skill("more/clash", "of-home");
+    lab.write("more/broken/SKILL.md", "no front matter");
+    let off = "[[skills.config]]\npath = \"skills/off/SKILL.md\"\nenabled = false\n";
+    lab.write("home/.codex/config.toml", off);
+    lab
+}
+
+fn listed_by(lab: &Lab, codex: &Path) -> Value {
+    let mut server = AppServer::start(lab, codex, &lab.path("s"));
+    server.ask("skills/list", json!({"cwds": [lab.path("worktree")], "forceReload": true}))
+}
+
+fn used(skills: &[Skill]) -> BTreeSet<PathBuf> {
+    let used = skills.iter().filter(|skill| skill.is_used());
+    used.map(|skill| skill.path.join("SKILL.md")).collect()
+}
+
+/// The files of the skills that Codex lists as enabled, without its own.
+fn seen(result: &Value) -> BTreeSet<PathBuf> {
+    let skills = result["data"][0]["skills"].as_array().unwrap().iter();
+    let enabled = skills.filter(|skill| skill["enabled"] == true && skill["scope"] != "system");
+    enabled.map(|skill| PathBuf::from(skill["path"].as_str().unwrap())).collect()
+}
+
+fn with_roots(lab: &Lab, names: &[&str]) -> SessionHome {
+    let skill_roots = names.iter().map(|name| lab.path(name)).collect();
+    SessionHome { skill_roots, ..lab.session("s") }
+}
+
+fn extra(lab: &Lab, name: &str) -> Root {
+    Root { path: lab.path(name), kind: RootKind::Extra }
+}
+
+fn of_lab(lab: &Lab, path: &Path) -> String {
+    path.strip_prefix(lab.path("")).unwrap().display().to_string()
+}
