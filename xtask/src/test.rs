@@ -191,6 +191,7 @@ impl Suite<'_> {
             .env("PROVOST_SCRIPTED_AGENT", &self.programs.scripted_agent)
             .env("PROVOST_TEST_ROOT", &self.room.path)
             .env("PROVOST_TEST_MISSING", &self.missing)
+            .envs(tools::codex_programs(self.workspace))
             .env("TMPDIR", self.room.temporary());
         if self.plan.depth == Depth::Deep {
             command.env("PROVOST_DEEP", "1");

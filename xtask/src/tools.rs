@@ -1,6 +1,10 @@
 //! What the tests need on a machine, and how to get it. To add a tool, add a line.
 
-use std::process::Command;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use anyhow::{Result, bail};
 use rustix::process::geteuid;
@@ -36,8 +40,13 @@ const FOR_DEEP_TESTS: &[Tool] = &[Tool::new(
 )
 .since([27, 0, 0])];
 
-/// Packages from npm, with their exact versions, which tests drive: `("name", "version")`.
-const NPM: &[(&str, &str)] = &[];
+/// What gets Codex.
+const NPM: Tool = Tool::new("npm", &["npm", "--version"], Install::Debian("npm"));
+/// The package of Codex.
+const CODEX_PACKAGE: &str = "@openai/codex";
+/// The versions of Codex that tests drive, and the variables by which tests are told where they are.
+const CODEX: &[(&str, &str)] =
+    &[("0.166.0", "PROVOST_CODEX_FOR_TESTS"), ("0.107.0", "PROVOST_CODEX_OLD_FOR_TESTS")];
 
 /// Tools without which nothing can be tested at all, CI or not.
 const INDISPENSABLE: &[&str] = &["git", "rustfmt", "clippy", "cargo-nextest", "cargo-mutants"];
@@ -53,19 +62,26 @@ pub(crate) enum Depth {
 /// that are still missing: what needs them cannot run.
 pub(crate) fn provide(workspace: &Workspace, depth: Depth) -> Result<Vec<&'static str>> {
     let deep = if depth == Depth::Deep { FOR_DEEP_TESTS } else { &[] };
-    let wanted: Vec<Tool> = FOR_TESTS.iter().chain(deep).chain(npm_itself()).copied().collect();
-    let missing = missing_of(workspace, &wanted);
-    if missing.is_empty() {
-        install_npm_packages(workspace)?;
-        return Ok(Vec::new());
+    let wanted: Vec<Tool> = FOR_TESTS.iter().chain(deep).chain([&NPM]).copied().collect();
+    let mut missing = missing_of(workspace, &wanted);
+    if !missing.is_empty() {
+        install(workspace, &missing)?;
+        missing = missing_of(workspace, &missing);
     }
-    install(workspace, &missing)?;
-    let missing = missing_of(workspace, &missing);
-    if !missing.iter().any(|tool| tool.name == "npm") {
-        install_npm_packages(workspace)?;
+    let has_npm = !missing.iter().any(|tool| tool.name == NPM.name);
+    if has_npm {
+        missing.extend(install_codex(workspace)?);
     }
     judge(workspace, &missing)?;
     Ok(missing.iter().map(|tool| tool.name).collect())
+}
+
+/// The programs of Codex that are installed, each after its variable.
+pub(crate) fn codex_programs(workspace: &Workspace) -> Vec<(&'static str, PathBuf)> {
+    let installed = |(version, variable): &(&str, &'static str)| {
+        Some((*variable, installed_codex(&codex_prefix(workspace, version), version)?))
+    };
+    CODEX.iter().filter_map(installed).collect()
 }
 
 /// A program that has to be there.
@@ -82,7 +98,14 @@ struct Tool {
 enum Install {
     Debian(&'static str),
     Component(&'static str),
-    Crate { name: &'static str, version: &'static str },
+    Crate {
+        name: &'static str,
+        version: &'static str,
+    },
+    /// A version of Codex, in a directory of its own.
+    Codex {
+        version: &'static str,
+    },
 }
 
 impl Tool {
@@ -116,6 +139,9 @@ impl Tool {
             Install::Crate { name, version } => {
                 format!("cargo install {name} --locked --version {version}")
             }
+            Install::Codex { version } => format!(
+                "npm install --no-save --prefix .tools/npm/{version} {CODEX_PACKAGE}@{version}"
+            ),
         }
     }
 }
@@ -130,7 +156,7 @@ fn install(workspace: &Workspace, missing: &[Tool]) -> Result<()> {
         .iter()
         .filter_map(|tool| match tool.install {
             Install::Debian(package) => Some(package),
-            Install::Component(_) | Install::Crate { .. } => None,
+            Install::Component(_) | Install::Crate { .. } | Install::Codex { .. } => None,
         })
         .collect();
     if !debian.is_empty() {
@@ -138,7 +164,7 @@ fn install(workspace: &Workspace, missing: &[Tool]) -> Result<()> {
     }
     for tool in missing {
         match tool.install {
-            Install::Debian(_) => {}
+            Install::Debian(_) | Install::Codex { .. } => {}
             Install::Component(component) => install_component(workspace, component)?,
             Install::Crate { name, version } => install_crate(workspace, name, version)?,
         }
@@ -183,32 +209,49 @@ fn install_crate(workspace: &Workspace, name: &str, version: &str) -> Result<()>
     Ok(())
 }
 
-/// npm is needed only once there is a package to get from it.
-fn npm_itself() -> &'static [Tool] {
-    const NPM_ITSELF: &[Tool] = &[Tool::new("npm", &["npm", "--version"], Install::Debian("npm"))];
-    if NPM.is_empty() { &[] } else { NPM_ITSELF }
-}
-
-fn install_npm_packages(workspace: &Workspace) -> Result<()> {
-    let prefix = workspace.tools().join("npm");
-    for (name, version) in NPM {
-        if installed_npm_version(&prefix.join("node_modules").join(name))
-            == Some((*version).to_owned())
-        {
-            continue;
+/// Installs the versions of Codex that are not there, and gives those that could not be had. They go by
+/// the name of npm, because tests without Codex are tests without npm.
+fn install_codex(workspace: &Workspace) -> Result<Vec<Tool>> {
+    let mut missing = Vec::new();
+    for (version, _) in CODEX {
+        let prefix = codex_prefix(workspace, version);
+        if installed_codex(&prefix, version).is_none() {
+            let mut npm = workspace.command("npm");
+            npm.args(["install", "--no-save", "--no-audit", "--no-fund", "--prefix"]).arg(&prefix);
+            npm.arg(format!("{CODEX_PACKAGE}@{version}"));
+            ran(&format!("install Codex {version}"), &mut npm)?;
         }
-        let mut npm = workspace.command("npm");
-        npm.args(["install", "--no-save", "--no-audit", "--no-fund", "--prefix"]).arg(&prefix);
-        npm.arg(format!("{name}@{version}"));
-        ran(&format!("install {name}"), &mut npm)?;
+        if installed_codex(&prefix, version).is_none() {
+            missing.push(Tool::new(NPM.name, &[], Install::Codex { version }));
+        }
     }
-    Ok(())
+    Ok(missing)
 }
 
-fn installed_npm_version(package: &std::path::Path) -> Option<String> {
-    let text = std::fs::read(package.join("package.json")).ok()?;
-    let package: serde_json::Value = serde_json::from_slice(&text).ok()?;
-    package["version"].as_str().map(str::to_owned)
+fn codex_prefix(workspace: &Workspace, version: &str) -> PathBuf {
+    workspace.tools().join("npm").join(version)
+}
+
+/// The program of exactly this version: the native one, which needs no node, or else the launcher.
+fn installed_codex(prefix: &Path, version: &str) -> Option<PathBuf> {
+    let modules = prefix.join("node_modules");
+    let package = fs::read(modules.join(CODEX_PACKAGE).join("package.json")).ok()?;
+    let package: serde_json::Value = serde_json::from_slice(&package).ok()?;
+    if package["version"] != version {
+        return None;
+    }
+    native_codex(&modules.join("@openai"))
+        .or_else(|| Some(modules.join(".bin/codex")).filter(|launcher| launcher.is_file()))
+}
+
+/// `PACKAGE/vendor/TRIPLE/bin/codex`, or with `codex` in the place of `bin` in older versions.
+fn native_codex(packages: &Path) -> Option<PathBuf> {
+    let below = |dir: PathBuf| fs::read_dir(dir).into_iter().flatten().flatten();
+    let triples =
+        below(packages.to_owned()).flat_map(|package| below(package.path().join("vendor")));
+    let programs = triples
+        .flat_map(|triple| ["bin/codex", "codex/codex"].map(|program| triple.path().join(program)));
+    programs.filter(|program| program.is_file()).min()
 }
 
 /// Says what is missing, and fails where nothing may be.
@@ -242,6 +285,26 @@ fn version_in(text: &str) -> Option<[u32; 3]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn codex_is_found_by_its_exact_version_and_without_its_launcher_if_possible() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |path: &str, text: &str| {
+            let path = dir.path().join("node_modules").join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, text).unwrap();
+            path
+        };
+        assert_eq!(installed_codex(dir.path(), "1.0.0"), None);
+        file("@openai/codex/package.json", r#"{"version":"1.0.0"}"#);
+        assert_eq!(installed_codex(dir.path(), "1.0.0"), None);
+        let launcher = file(".bin/codex", "");
+        assert_eq!(installed_codex(dir.path(), "1.0.0"), Some(launcher));
+        let native =
+            file("@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/codex/codex", "");
+        assert_eq!(installed_codex(dir.path(), "1.0.0"), Some(native));
+        assert_eq!(installed_codex(dir.path(), "1.0.1"), None);
+    }
 
     #[test]
     fn a_version_is_found_in_what_a_program_says_of_itself() {

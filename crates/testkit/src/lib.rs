@@ -1,11 +1,14 @@
-//! The test kit: a scripted agent and a harness around the real binary.
+//! The test kit: a scripted agent, a scripted model for real agents, and a harness around the real
+//! binary.
 //!
-//! [`scenario`] is what a scripted agent is told to do, [`agent`] does it, and [`harness`] gives a
-//! test its own home, repositories and daemon and checks afterwards that nothing is left behind.
+//! [`scenario`] is what a scripted agent is told to do, [`agent`] does it, [`model`] answers real
+//! agents in the place of a model, and [`harness`] gives a test its own home, repositories and daemon
+//! and checks afterwards that nothing is left behind.
 
 pub mod agent;
 mod clock;
 pub mod harness;
+pub mod model;
 pub mod scenario;
 
 pub use clock::Deadline;

@@ -1,0 +1,121 @@
+//! `scripted-model SCENARIO --port-file FILE`: the server as a program, for the demo and for people.
+
+use std::ffi::OsString;
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use super::{ModelServer, Scenario};
+
+const USAGE: &str =
+    "usage: scripted-model SCENARIO.toml [--port N] [--port-file FILE] [--until-eof]";
+
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error("{0}\n{USAGE}")]
+    Usage(String),
+    #[error("understand the scenario {name}")]
+    Scenario {
+        name: String,
+        #[source]
+        source: super::Error,
+    },
+    #[error("{what}")]
+    Io {
+        what: String,
+        #[source]
+        source: io::Error,
+    },
+}
+
+struct Invocation {
+    scenario: PathBuf,
+    port: u16,
+    port_file: Option<PathBuf>,
+    until_eof: bool,
+}
+
+/// Runs the server with its arguments, the program's name left out. It ends when it is killed, or,
+/// with `--until-eof`, when its stdin ends.
+pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
+    match parse(args).and_then(|invocation| run(&invocation)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            complain(&error);
+            ExitCode::from(if matches!(error, Error::Io { .. }) { 1 } else { 2 })
+        }
+    }
+}
+
+fn run(invocation: &Invocation) -> Result<(), Error> {
+    let name = invocation.scenario.display().to_string();
+    let scenario =
+        Scenario::read(&invocation.scenario).map_err(|source| Error::Scenario { name, source })?;
+    let server = ModelServer::bind(scenario, invocation.port)
+        .map_err(|source| Error::Io { what: "listen on loopback".to_owned(), source })?;
+    writeln!(io::stdout(), "{}", server.url())
+        .map_err(|source| Error::Io { what: "print the address".to_owned(), source })?;
+    if let Some(file) = &invocation.port_file {
+        write_port(file, server.port())
+            .map_err(|source| Error::Io { what: format!("write {}", file.display()), source })?;
+    }
+    if invocation.until_eof { wait_for_eof() } else { wait_for_ever() }
+}
+
+/// Whoever finds the file finds the whole number in it.
+fn write_port(file: &Path, port: u16) -> io::Result<()> {
+    let mut unfinished = file.as_os_str().to_owned();
+    unfinished.push(".new");
+    std::fs::write(&unfinished, port.to_string())?;
+    std::fs::rename(&unfinished, file)
+}
+
+fn wait_for_eof() -> Result<(), Error> {
+    let mut stdin = io::stdin().lock();
+    let mut read = || stdin.read(&mut [0; 1024]);
+    while read().map_err(|source| Error::Io { what: "read stdin".to_owned(), source })? > 0 {}
+    Ok(())
+}
+
+fn wait_for_ever() -> ! {
+    loop {
+        std::thread::park();
+    }
+}
+
+fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, Error> {
+    let usage = |why: &str| Error::Usage(why.to_owned());
+    let (mut scenario, mut port, mut port_file, mut until_eof) = (None, 0, None, false);
+    let mut args = args;
+    while let Some(arg) = args.next() {
+        match arg.to_str() {
+            Some("--until-eof") => until_eof = true,
+            Some("--port-file") => {
+                let file = args.next().ok_or_else(|| usage("--port-file needs a file"))?;
+                port_file = Some(PathBuf::from(file));
+            }
+            Some("--port") => {
+                let given = args.next().and_then(|port| port.to_str()?.parse().ok());
+                port = given.ok_or_else(|| usage("--port needs a number"))?;
+            }
+            Some(option) if option.starts_with('-') => {
+                return Err(Error::Usage(format!("`{option}` is not known")));
+            }
+            _ if scenario.is_none() => scenario = Some(PathBuf::from(arg)),
+            _ => return Err(usage("one scenario only")),
+        }
+    }
+    let scenario = scenario.ok_or_else(|| usage("a scenario is missing"))?;
+    Ok(Invocation { scenario, port, port_file, until_eof })
+}
+
+fn complain(error: &Error) {
+    let mut text = format!("scripted-model: failed to {error}");
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text.push_str(&format!(": {cause}"));
+        source = cause.source();
+    }
+    // Nobody may be listening any more, and the exit code still tells.
+    drop(writeln!(io::stderr(), "{text}"));
+}

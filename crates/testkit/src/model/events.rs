@@ -1,0 +1,468 @@
+//! A scripted response as what goes over the wire: the steps of its stream, and the bytes of an event.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+
+use super::request::Request;
+use super::scenario::{
+    Call, Custom, Deltas, End, Item, Limit, Message, Reasoning, Reset, Response, Shell, Spawn,
+    Told, Usage, UsageLimit,
+};
+use super::tools::{self, Called, Tools};
+use crate::scenario::render;
+
+/// Stands for reasoning that only the model's maker can read.
+const ENCRYPTED: &str = "c2NyaXB0ZWQ=";
+
+/// One step of a stream.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Step {
+    Event(Value),
+    Bytes(Vec<u8>),
+    Pause(Duration),
+    Hold(String),
+}
+
+/// An HTTP answer that is no stream.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Plain {
+    pub(super) status: u16,
+    pub(super) headers: BTreeMap<String, String>,
+    pub(super) body: String,
+}
+
+/// An event as it goes over the wire.
+pub(super) fn sse(event: &Value) -> String {
+    let kind = event["type"].as_str().unwrap_or("message");
+    format!("event: {kind}\ndata: {event}\n\n")
+}
+
+/// The stream of a response from its first event to its last, or why this Codex cannot be told so.
+pub(super) fn steps(
+    response: &Response,
+    usage: Usage,
+    request: &Request,
+    ids: &str,
+) -> Result<Vec<Step>, String> {
+    let id = format!("resp_{ids}");
+    let created = json!({"id": id, "model": request.model()});
+    let mut steps = vec![Step::Event(json!({"type": "response.created", "response": created}))];
+    let scene = Scene::new(request);
+    for (at, item) in response.items.iter().enumerate() {
+        let id = format!("{ids}_{}", at + 1);
+        let why = |why: String| format!("item {}: {why}", at + 1);
+        steps.extend(scene.item(item, &id).map_err(why)?);
+    }
+    steps.extend(last(&response.end, &id, response.usage.unwrap_or(usage)).map(Step::Event));
+    Ok(steps)
+}
+
+/// The answer of a response that is no stream.
+pub(super) fn plain(response: &Response) -> Option<Plain> {
+    let mut plain = match &response.end {
+        End::Http(http) => Plain {
+            status: http.status,
+            headers: http.headers.clone(),
+            body: match &http.body {
+                Some(Value::String(text)) => text.clone(),
+                Some(body) => body.to_string(),
+                None => json!({"error": {"message": "scripted error"}}).to_string(),
+            },
+        },
+        End::UsageLimit(limit) => usage_limit(limit),
+        End::Completed
+        | End::Drop
+        | End::Cut
+        | End::Hang
+        | End::Failed { .. }
+        | End::Incomplete(_) => return None,
+    };
+    plain.headers.extend(headers(response));
+    Some(plain)
+}
+
+/// The headers that a response has besides those of HTTP.
+pub(super) fn headers(response: &Response) -> BTreeMap<String, String> {
+    let mut headers = response.headers.clone();
+    for (window, limit) in &response.limits {
+        headers.extend(limit_headers(window, limit));
+    }
+    headers
+}
+
+fn limit_headers(window: &str, limit: &Limit) -> Vec<(String, String)> {
+    let name = |what: &str| format!("x-codex-{window}-{what}");
+    let mut headers = vec![(name("used-percent"), limit.used_percent.to_string())];
+    headers.extend(limit.window_minutes.map(|window| (name("window-minutes"), window.to_string())));
+    if let Some(reset) = limit.reset {
+        let (at, after) = moment(reset);
+        headers.push((name("reset-at"), at.to_string()));
+        headers.push((name("reset-after-seconds"), after.to_string()));
+    }
+    headers
+}
+
+fn usage_limit(limit: &UsageLimit) -> Plain {
+    let (at, after) = moment(limit.reset);
+    let mut error = json!({
+        "type": "usage_limit_reached",
+        "message": "The usage limit has been reached",
+        "plan_type": limit.plan,
+    });
+    if limit.told != Told::Headers {
+        error["resets_at"] = json!(at);
+        error["resets_in_seconds"] = json!(after);
+    }
+    let window = Limit { used_percent: 100.0, window_minutes: Some(300), reset: Some(limit.reset) };
+    let headers = if limit.told == Told::Body {
+        BTreeMap::new()
+    } else {
+        limit_headers("primary", &window).into_iter().collect()
+    };
+    Plain { status: 429, headers, body: json!({"error": error}).to_string() }
+}
+
+/// A reset time as a moment and as seconds from now on.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a limit that ends soon, for the Codex that reads the same clock"
+)]
+fn moment(reset: Reset) -> (i64, i64) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let now = i64::try_from(now).unwrap_or(i64::MAX);
+    match reset {
+        Reset::At(at) => (at, at.saturating_sub(now)),
+        Reset::In(after) => (now.saturating_add(after), after),
+    }
+}
+
+/// The event that ends a stream, if it has one.
+fn last(end: &End, id: &str, usage: Usage) -> Option<Value> {
+    let (kind, mut response) = match end {
+        End::Completed => {
+            ("response.completed", json!({"status": "completed", "usage": usage_json(usage)}))
+        }
+        End::Failed { code, message } => (
+            "response.failed",
+            json!({"status": "failed", "error": {"code": code, "message": message}}),
+        ),
+        End::Incomplete(reason) => (
+            "response.incomplete",
+            json!({"status": "incomplete", "incomplete_details": {"reason": reason}}),
+        ),
+        End::Drop | End::Cut | End::Hang | End::Http(_) | End::UsageLimit(_) => return None,
+    };
+    response["id"] = json!(id);
+    Some(json!({"type": kind, "response": response}))
+}
+
+fn usage_json(usage: Usage) -> Value {
+    json!({
+        "input_tokens": usage.input,
+        "input_tokens_details": {"cached_tokens": usage.cached},
+        "output_tokens": usage.output,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning},
+        "total_tokens": usage.input + usage.output,
+    })
+}
+
+/// What items are made in: the tools that are offered, and what placeholders stand for.
+struct Scene<'a> {
+    request: &'a Request,
+    tools: Tools,
+    values: BTreeMap<String, String>,
+}
+
+impl<'a> Scene<'a> {
+    fn new(request: &'a Request) -> Self {
+        let values = [
+            ("prompt", request.prompt()),
+            ("last_output", request.last_output()),
+            ("thread", request.thread().to_owned()),
+            ("n", request.number.to_string()),
+        ];
+        let values = values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        Self { request, tools: Tools::of(request), values }
+    }
+
+    fn item(&self, item: &Item, id: &str) -> Result<Vec<Step>, String> {
+        let called = match item {
+            Item::Message(message) => return Ok(self.message(message, id)),
+            Item::Json(json) => {
+                let (text, phase, deltas) = (json.value.to_string(), json.phase, json.deltas);
+                return Ok(self.message(&Message { text, phase, deltas, unfinished: false }, id));
+            }
+            Item::Reasoning(reasoning) => return Ok(self.reasoning(reasoning, id)),
+            Item::WebSearch(query) => return Ok(vec![web_search(&query.value, id)]),
+            Item::DelayMs(delay) => return Ok(vec![pause(delay.value)]),
+            Item::Hold(hold) => return Ok(vec![Step::Hold(hold.value.clone())]),
+            Item::RawItem(item) => return Ok(vec![done(self.filled(&item.value))]),
+            Item::RawEvent(event) => return Ok(vec![Step::Event(self.filled(&event.value))]),
+            Item::RawBytes(bytes) => {
+                return Ok(vec![Step::Bytes(bytes.value.clone().into_bytes())]);
+            }
+            Item::Shell(shell) => {
+                let command = self.text(&shell.command);
+                tools::shell(&Shell { command, ..shell.clone() }, &self.tools)?
+            }
+            Item::Patch(patch) => tools::patch(&self.text(&patch.value), &self.tools)?,
+            Item::Plan(plan) => tools::plan(plan, &self.tools)?,
+            Item::Ask(ask) => tools::ask("request_user_input", json!(ask.value), &self.tools)?,
+            Item::AskAsync(ask) => {
+                tools::ask("request_user_input_async", json!(ask.value), &self.tools)?
+            }
+            Item::Tool(call) => {
+                tools::call(&Call { args: self.filled(&call.args), ..call.clone() }, &self.tools)
+            }
+            Item::Custom(call) => {
+                tools::free_form(&Custom { input: self.text(&call.input), ..call.clone() })
+            }
+            Item::Spawn(spawn) => {
+                let task = self.text(&spawn.task);
+                tools::spawn(&Spawn { task, ..spawn.clone() }, &self.tools)?
+            }
+            Item::WaitAgents(wait) => tools::wait_agents(wait, &self.tools, self.request)?,
+        };
+        Ok(vec![done(call(called, id))])
+    }
+
+    fn message(&self, message: &Message, id: &str) -> Vec<Step> {
+        let text = self.text(&message.text);
+        let mut item = json!({
+            "type": "message", "role": "assistant", "id": format!("msg_{id}"), "status": "completed",
+            "content": [{"type": "output_text", "text": text, "annotations": []}],
+        });
+        if let Some(phase) = message.phase {
+            item["phase"] = json!(phase);
+        }
+        let mut steps = Vec::new();
+        if message.deltas.is_some() || message.unfinished {
+            let mut begun = item.clone();
+            begun["content"] = json!([]);
+            begun["status"] = json!("in_progress");
+            steps.push(added(begun));
+            let delta = |piece: &str| json!({"type": "response.output_text.delta", "item_id": item["id"], "delta": piece});
+            steps.extend(deltas(&text, message.deltas.unwrap_or_default(), delta));
+        }
+        if !message.unfinished {
+            steps.push(done(item));
+        }
+        steps
+    }
+
+    fn reasoning(&self, reasoning: &Reasoning, id: &str) -> Vec<Step> {
+        let id = format!("rs_{id}");
+        let summary = self.text(&reasoning.summary);
+        let mut item = json!({
+            "type": "reasoning", "id": id, "encrypted_content": ENCRYPTED,
+            "summary": [{"type": "summary_text", "text": summary}],
+        });
+        if let Some(raw) = &reasoning.raw {
+            item["content"] = json!([{"type": "reasoning_text", "text": raw}]);
+        }
+        let mut steps = Vec::new();
+        if let Some(pace) = reasoning.deltas {
+            steps.push(added(json!({"type": "reasoning", "id": id, "summary": []})));
+            steps.push(Step::Event(
+                json!({"type": "response.reasoning_summary_part.added", "summary_index": 0}),
+            ));
+            let delta = |piece: &str| {
+                json!({"type": "response.reasoning_summary_text.delta", "item_id": id,
+                    "summary_index": 0, "delta": piece})
+            };
+            steps.extend(deltas(&summary, pace, delta));
+        }
+        steps.push(done(item));
+        steps
+    }
+
+    fn text(&self, text: &str) -> String {
+        render(text, &self.values)
+    }
+
+    /// A value with the placeholders filled in all its texts.
+    fn filled(&self, value: &Value) -> Value {
+        match value {
+            Value::String(text) => Value::String(self.text(text)),
+            Value::Array(parts) => parts.iter().map(|part| self.filled(part)).collect(),
+            Value::Object(parts) => Value::Object(
+                parts.iter().map(|(key, part)| (key.clone(), self.filled(part))).collect(),
+            ),
+            Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+        }
+    }
+}
+
+/// A call as an output item.
+fn call(called: Called, id: &str) -> Value {
+    let (mut item, namespace) = match called {
+        Called::Function { name, namespace, arguments } => (
+            json!({
+                "type": "function_call", "id": format!("fc_{id}"), "call_id": format!("call_{id}"),
+                "name": name, "arguments": arguments.to_string(),
+            }),
+            namespace,
+        ),
+        Called::Custom { name, namespace, input } => (
+            json!({
+                "type": "custom_tool_call", "id": format!("ctc_{id}"), "status": "completed",
+                "call_id": format!("call_{id}"), "name": name, "input": input,
+            }),
+            namespace,
+        ),
+    };
+    if let Some(namespace) = namespace {
+        item["namespace"] = json!(namespace);
+    }
+    item
+}
+
+fn deltas(text: &str, pace: Deltas, delta: impl Fn(&str) -> Value) -> Vec<Step> {
+    let characters: Vec<char> = text.chars().collect();
+    let pieces = characters.chunks(pace.chunk.max(1)).map(String::from_iter);
+    pieces.flat_map(|piece| [Step::Event(delta(&piece)), pause(pace.delay_ms)]).collect()
+}
+
+fn web_search(query: &str, id: &str) -> Step {
+    done(json!({
+        "type": "web_search_call", "id": format!("ws_{id}"), "status": "completed",
+        "action": {"type": "search", "query": query},
+    }))
+}
+
+fn added(item: Value) -> Step {
+    Step::Event(json!({"type": "response.output_item.added", "item": item}))
+}
+
+fn done(item: Value) -> Step {
+    Step::Event(json!({"type": "response.output_item.done", "item": item}))
+}
+
+fn pause(ms: u64) -> Step {
+    Step::Pause(Duration::from_millis(ms))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Scenario;
+
+    fn response(text: &str) -> Response {
+        let text = format!("[[thread]]\n[[thread.turn]]\n[[thread.turn.response]]\n{text}");
+        Scenario::parse(&text).unwrap().threads[0].turns[0].responses[0].clone()
+    }
+
+    fn wire(text: &str) -> String {
+        let body = json!({"model": "m", "tools": [{"type": "function", "name": "exec_command"}],
+            "input": [{"role": "user", "content": "do it"}]});
+        let request = Request::new(7, BTreeMap::new(), body);
+        let steps = steps(&response(text), Usage::default(), &request, "a_7").unwrap();
+        let events = steps.iter().filter_map(|step| match step {
+            Step::Event(event) => Some(sse(event)),
+            Step::Bytes(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+            Step::Pause(_) | Step::Hold(_) => None,
+        });
+        events.collect()
+    }
+
+    #[test]
+    fn a_message_is_framed_by_created_and_completed() {
+        assert_eq!(
+            wire("items = [{ message = 'said: {{prompt}}' }]\nusage = { input = 5, output = 2 }"),
+            concat!(
+                "event: response.created\ndata: {\"response\":{\"id\":\"resp_a_7\",\"model\":\"m\"},",
+                "\"type\":\"response.created\"}\n\n",
+                "event: response.output_item.done\ndata: {\"item\":{\"content\":[{\"annotations\":[],",
+                "\"text\":\"said: do it\",\"type\":\"output_text\"}],\"id\":\"msg_a_7_1\",",
+                "\"role\":\"assistant\",\"status\":\"completed\",\"type\":\"message\"},",
+                "\"type\":\"response.output_item.done\"}\n\n",
+                "event: response.completed\ndata: {\"response\":{\"id\":\"resp_a_7\",\"status\":\"completed\",",
+                "\"usage\":{\"input_tokens\":5,\"input_tokens_details\":{\"cached_tokens\":0},\"output_tokens\":2,",
+                "\"output_tokens_details\":{\"reasoning_tokens\":0},\"total_tokens\":7}},",
+                "\"type\":\"response.completed\"}\n\n",
+            )
+        );
+    }
+
+    fn kinds(text: &str) -> Vec<String> {
+        let wire = wire(text);
+        wire.lines()
+            .filter_map(|line| line.strip_prefix("event: response."))
+            .map(str::to_owned)
+            .collect()
+    }
+
+    #[test]
+    fn deltas_are_whole_characters_between_added_and_done() {
+        let text = "items = [{ message = 'äöü', deltas = { chunk = 2 } }]";
+        let expected = [
+            "created",
+            "output_item.added",
+            "output_text.delta",
+            "output_text.delta",
+            "output_item.done",
+            "completed",
+        ];
+        assert_eq!(kinds(text), expected);
+        assert!(wire(text).contains("\"delta\":\"äö\""));
+    }
+
+    #[test]
+    fn every_end_has_its_last_event_or_none() {
+        for (end, last) in [
+            ("end = 'drop'", "created"),
+            ("end = 'cut'", "created"),
+            ("end = 'hang'", "created"),
+            ("failed = { code = 'c', message = 'm' }", "failed"),
+            ("context_overflow = true", "failed"),
+            ("incomplete = 'max_output_tokens'", "incomplete"),
+            ("", "completed"),
+        ] {
+            assert_eq!(kinds(end).last().map(String::as_str), Some(last), "{end}");
+        }
+        assert!(wire("context_overflow = true").contains("\"code\":\"context_length_exceeded\""));
+    }
+
+    #[test]
+    fn unfinished_text_has_deltas_and_no_end() {
+        let text = "items = [{ message = 'half', unfinished = true }]\nend = 'drop'";
+        assert_eq!(kinds(text), ["created", "output_item.added", "output_text.delta"]);
+    }
+
+    #[test]
+    fn bytes_go_over_the_wire_as_they_are() {
+        assert!(wire("items = [{ raw_bytes = 'data: {oops' }]").contains("\n\ndata: {oopsevent: "));
+    }
+
+    #[test]
+    fn a_usage_limit_tells_its_reset_where_it_is_asked_to() {
+        let limit = |told: &str| {
+            let told = format!("usage_limit = {{ resets_at = 1800000000, told = '{told}' }}");
+            let plain = plain(&response(&told)).unwrap();
+            let body: Value = serde_json::from_str(&plain.body).unwrap();
+            assert_eq!(
+                (plain.status, &body["error"]["type"]),
+                (429, &json!("usage_limit_reached"))
+            );
+            let header = plain.headers.get("x-codex-primary-reset-at").cloned();
+            (body["error"]["resets_at"].as_i64(), header)
+        };
+        let at = "1800000000".to_owned();
+        assert_eq!(limit("both"), (Some(1_800_000_000), Some(at.clone())));
+        assert_eq!(limit("body"), (Some(1_800_000_000), None));
+        assert_eq!(limit("headers"), (None, Some(at)));
+    }
+
+    #[test]
+    fn the_accounts_limits_are_headers_of_an_ordinary_response() {
+        let response = response(
+            "rate_limits = { secondary = { used_percent = 12.5, window_minutes = 60, resets_at = 9 } }",
+        );
+        let headers = headers(&response);
+        assert_eq!(headers["x-codex-secondary-used-percent"], "12.5");
+        assert_eq!(headers["x-codex-secondary-window-minutes"], "60");
+        assert_eq!(headers["x-codex-secondary-reset-at"], "9");
+    }
+}

@@ -1,0 +1,192 @@
+//! The little HTTP that Codex needs: one request per connection, read whole; answers that end it.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+
+/// The largest head of a request.
+const MAX_HEAD: usize = 256 * 1024;
+/// The largest body of a request; a long conversation with images has some megabytes.
+const MAX_BODY: usize = 64 * 1024 * 1024;
+/// The most headers of a request.
+const MAX_HEADERS: usize = 100;
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    #[error("read the request")]
+    Io(#[from] io::Error),
+    #[error("not HTTP")]
+    Http(#[from] httparse::Error),
+    #[error("the request is larger than {0} bytes")]
+    TooLarge(usize),
+    #[error("the connection ended within the request")]
+    Ended,
+    #[error("the body's length is not given, or no number")]
+    Length,
+}
+
+/// A request as it came.
+#[derive(Debug, PartialEq)]
+pub(super) struct Message {
+    pub(super) method: String,
+    pub(super) path: String,
+    /// By lower-case names.
+    pub(super) headers: BTreeMap<String, String>,
+    pub(super) body: Vec<u8>,
+}
+
+/// Reads one request to its end.
+pub(super) fn read(from: &mut impl Read) -> Result<Message, Error> {
+    let mut buffer = Vec::new();
+    let (mut message, head) = loop {
+        if let Some(parsed) = head(&buffer)? {
+            break parsed;
+        }
+        more(from, &mut buffer, MAX_HEAD)?;
+    };
+    let mut rest = buffer.split_off(head);
+    let chunked =
+        message.headers.get("transfer-encoding").is_some_and(|coding| coding.contains("chunked"));
+    message.body = if chunked {
+        read_chunks(from, rest)?
+    } else {
+        let length = length(&message)?;
+        while rest.len() < length {
+            more(from, &mut rest, MAX_BODY)?;
+        }
+        rest.truncate(length);
+        rest
+    };
+    Ok(message)
+}
+
+/// Writes the head of an answer, after which the connection ends.
+pub(super) fn write_head(
+    to: &mut impl Write,
+    status: u16,
+    headers: &BTreeMap<String, String>,
+) -> io::Result<()> {
+    let mut text = format!("HTTP/1.1 {status} Scripted\r\nconnection: close\r\n");
+    for (name, value) in headers {
+        text.push_str(&format!("{name}: {value}\r\n"));
+    }
+    text.push_str("\r\n");
+    to.write_all(text.as_bytes())?;
+    to.flush()
+}
+
+fn head(buffer: &[u8]) -> Result<Option<(Message, usize)>, Error> {
+    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
+    let mut request = httparse::Request::new(&mut headers);
+    let httparse::Status::Complete(length) = request.parse(buffer)? else { return Ok(None) };
+    let headers = request.headers.iter().map(|header| {
+        (header.name.to_ascii_lowercase(), String::from_utf8_lossy(header.value).into_owned())
+    });
+    let message = Message {
+        method: request.method.unwrap_or_default().to_owned(),
+        path: request.path.unwrap_or_default().to_owned(),
+        headers: headers.collect(),
+        body: Vec::new(),
+    };
+    Ok(Some((message, length)))
+}
+
+fn length(message: &Message) -> Result<usize, Error> {
+    let Some(length) = message.headers.get("content-length") else { return Ok(0) };
+    let length = length.trim().parse().map_err(|_| Error::Length)?;
+    if length > MAX_BODY { Err(Error::TooLarge(MAX_BODY)) } else { Ok(length) }
+}
+
+fn read_chunks(from: &mut impl Read, mut rest: Vec<u8>) -> Result<Vec<u8>, Error> {
+    let mut body = Vec::new();
+    loop {
+        let httparse::Status::Complete((start, size)) =
+            httparse::parse_chunk_size(&rest).map_err(|_| Error::Length)?
+        else {
+            more(from, &mut rest, MAX_BODY)?;
+            continue;
+        };
+        let size = usize::try_from(size).map_err(|_| Error::TooLarge(MAX_BODY))?;
+        // Each chunk, the empty one at the end too, is followed by a line's end.
+        let end = start.saturating_add(size).saturating_add(2);
+        while rest.len() < end {
+            more(from, &mut rest, MAX_BODY)?;
+        }
+        if size == 0 {
+            return Ok(body);
+        }
+        body.extend_from_slice(&rest[start..start + size]);
+        rest.drain(..end);
+        if body.len() > MAX_BODY {
+            return Err(Error::TooLarge(MAX_BODY));
+        }
+    }
+}
+
+fn more(from: &mut impl Read, buffer: &mut Vec<u8>, limit: usize) -> Result<(), Error> {
+    if buffer.len() > limit {
+        return Err(Error::TooLarge(limit));
+    }
+    let mut piece = [0; 16 * 1024];
+    match from.read(&mut piece)? {
+        0 => Err(Error::Ended),
+        length => {
+            buffer.extend_from_slice(&piece[..length]);
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives a few bytes at a time, as a network may.
+    struct Slowly<'a>(&'a [u8]);
+
+    impl Read for Slowly<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let length = self.0.len().min(3);
+            buffer[..length].copy_from_slice(&self.0[..length]);
+            self.0 = &self.0[length..];
+            Ok(length)
+        }
+    }
+
+    #[test]
+    fn a_body_is_read_by_its_length_or_in_chunks() {
+        for text in [
+            "POST /v1/responses HTTP/1.1\r\nThread-Id: t\r\nContent-Length: 5\r\n\r\nhello",
+            "POST /v1/responses HTTP/1.1\r\nThread-Id: t\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n",
+        ] {
+            let message = read(&mut Slowly(text.as_bytes())).unwrap();
+            assert_eq!((message.method.as_str(), message.path.as_str()), ("POST", "/v1/responses"));
+            assert_eq!(message.headers["thread-id"], "t");
+            assert_eq!(message.body, b"hello");
+        }
+    }
+
+    #[test]
+    fn what_is_cut_or_no_http_or_too_large_is_refused() {
+        let refused = |text: &str| read(&mut Slowly(text.as_bytes())).unwrap_err().to_string();
+        assert_eq!(
+            refused("POST / HTTP/1.1\r\ncontent-length: 5\r\n\r\nhel"),
+            Error::Ended.to_string()
+        );
+        assert_eq!(refused("\u{1}\r\n\r\n"), "not HTTP");
+        assert_eq!(
+            refused("POST / HTTP/1.1\r\ncontent-length: 999999999\r\n\r\n"),
+            Error::TooLarge(MAX_BODY).to_string()
+        );
+        assert_eq!(
+            refused("POST / HTTP/1.1\r\ncontent-length: x\r\n\r\n"),
+            Error::Length.to_string()
+        );
+    }
+
+    #[test]
+    fn an_answer_ends_the_connection() {
+        let mut out = Vec::new();
+        write_head(&mut out, 429, &BTreeMap::from([("a".to_owned(), "b".to_owned())])).unwrap();
+        assert_eq!(out, b"HTTP/1.1 429 Scripted\r\nconnection: close\r\na: b\r\n\r\n");
+    }
+}

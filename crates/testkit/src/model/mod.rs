@@ -1,0 +1,30 @@
+//! The scripted model: a server on loopback that plays the part of the Responses API for Codex.
+//!
+//! A [`Scenario`] says what the model answers, [`ModelServer`] answers it and records what it was
+//! asked, and [`CodexHome`] is a `CODEX_HOME` that leads there. Whatever is not scripted is refused,
+//! recorded, and fails [`ModelServer::assert_all_as_scripted`].
+
+mod cli;
+mod codex_home;
+mod events;
+mod http;
+mod parse;
+mod play;
+mod request;
+mod scenario;
+mod script;
+mod server;
+mod tools;
+
+pub use cli::main;
+pub use codex_home::{
+    CODE_MODE_MODEL, CodexHome, MODEL, OLD_MODEL, codex, codex_config, old_codex,
+};
+pub use parse::Error;
+pub use request::{Kind, Request};
+pub use scenario::{
+    Apart, Call, Deltas, End, Http, Item, Limit, Message, Reasoning, Repeat, Reset, Response,
+    Scenario, Shell, Spawn, Thread, Told, Turn, Usage, UsageLimit, When,
+};
+pub use script::{Place, Served};
+pub use server::{ModelServer, Outcome, Recorded};

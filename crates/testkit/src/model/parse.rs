@@ -1,0 +1,480 @@
+//! Reading a model's scenario: strict, with the place and the nearest known key in every complaint.
+
+use std::fmt::Display;
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+use toml::{Table, Value};
+
+use super::scenario::{
+    Apart, End, Http, ITEMS, Item, Limit, Repeat, Reset, Response, Scenario, Thread, Told, Turn,
+    Usage, UsageLimit, When,
+};
+
+/// How often something can be repeated by number; what shall go on has `"forever"`.
+const MOST_REPEATS: u32 = 10_000;
+
+const SCENARIO: &[&str] = &["description", "usage", "otherwise", "apart", "thread"];
+const THREAD: &[&str] = &["name", "when", "repeat", "turn"];
+const TURN: &[&str] = &["response", "repeat"];
+const RESPONSE: &[&str] = &["delay_ms", "headers", "rate_limits", "items", "usage", "repeat"];
+/// The keys of a response that say how it ends; one of them at most.
+const ENDS: &[&str] = &["end", "failed", "incomplete", "context_overflow", "http", "usage_limit"];
+const USAGE_LIMIT: &[&str] = &["resets_at", "resets_in_s", "plan", "told"];
+const LIMIT: &[&str] = &["used_percent", "window_minutes", "resets_at", "resets_in_s"];
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("read the scenario {path}")]
+    Unreadable {
+        path: String,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("not TOML")]
+    Toml(#[source] Box<toml::de::Error>),
+    #[error("{place}: {why}")]
+    Wrong { place: String, why: String },
+}
+
+impl Scenario {
+    /// Reads a scenario.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let table: Table = toml::from_str(text).map_err(|error| Error::Toml(Box::new(error)))?;
+        scenario(Keys::new(table, Place::root()))
+    }
+
+    /// Reads a scenario from a file.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| Error::Unreadable { path: path.display().to_string(), source })?;
+        Self::parse(&text)
+    }
+}
+
+fn scenario(mut keys: Keys) -> Result<Scenario, Error> {
+    keys.only(&[SCENARIO])?;
+    let otherwise = keys.table("otherwise")?.map(response).transpose()?;
+    let threads = keys.tables("thread")?.into_iter().map(thread).collect::<Result<_, _>>()?;
+    Ok(Scenario {
+        description: keys.take("description")?.unwrap_or_default(),
+        usage: keys.take::<Usage>("usage")?.unwrap_or_default(),
+        otherwise,
+        apart: keys.take::<Apart>("apart")?.unwrap_or_default(),
+        threads,
+    })
+}
+
+fn thread(mut keys: Keys) -> Result<Thread, Error> {
+    keys.only(&[THREAD])?;
+    let name = keys.take("name")?.unwrap_or_else(|| keys.place.last());
+    keys.place.call(&name);
+    let turns: Vec<Turn> = keys.tables("turn")?.into_iter().map(turn).collect::<Result<_, _>>()?;
+    forever_last(&keys.place, "turn", turns.iter().map(|turn| turn.repeat))?;
+    Ok(Thread {
+        name,
+        when: keys.take::<When>("when")?.unwrap_or_default(),
+        repeat: keys.repeat()?,
+        turns: repeated(turns, |turn| &mut turn.repeat),
+    })
+}
+
+fn turn(mut keys: Keys) -> Result<Turn, Error> {
+    keys.only(&[TURN])?;
+    let responses: Vec<Response> =
+        keys.tables("response")?.into_iter().map(response).collect::<Result<_, _>>()?;
+    if responses.is_empty() {
+        return keys.place.wrong("a turn needs a `response`");
+    }
+    forever_last(&keys.place, "response", responses.iter().map(|response| response.repeat))?;
+    let responses = repeated(responses, |response| &mut response.repeat);
+    Ok(Turn { responses, repeat: keys.repeat()? })
+}
+
+fn response(mut keys: Keys) -> Result<Response, Error> {
+    keys.only(&[RESPONSE, ENDS])?;
+    let items: Vec<Item> = keys.tables("items")?.into_iter().map(item).collect::<Result<_, _>>()?;
+    let end = end(&mut keys)?;
+    if matches!(end, End::Http(_) | End::UsageLimit(_)) && !items.is_empty() {
+        return keys.place.wrong("what is answered by an HTTP status has no items");
+    }
+    let limits = keys.table("rate_limits")?.map(rate_limits).transpose()?;
+    Ok(Response {
+        delay_ms: keys.take("delay_ms")?.unwrap_or_default(),
+        headers: keys.take("headers")?.unwrap_or_default(),
+        limits: limits.unwrap_or_default(),
+        items,
+        usage: keys.take("usage")?,
+        end,
+        repeat: keys.repeat()?,
+    })
+}
+
+fn end(keys: &mut Keys) -> Result<End, Error> {
+    let given: Vec<&str> = ENDS.iter().copied().filter(|key| keys.has(key)).collect();
+    let key = match given.as_slice() {
+        [] => return Ok(End::Completed),
+        [key] => *key,
+        several => {
+            return keys
+                .place
+                .wrong(format!("one end per response, but here are {}", names(several)));
+        }
+    };
+    Ok(match key {
+        "end" => plain_end(keys)?,
+        "failed" => failed(keys)?,
+        "incomplete" => End::Incomplete(keys.take("incomplete")?.unwrap_or_default()),
+        "context_overflow" => context_overflow(keys)?,
+        "http" => http(keys)?,
+        _ => End::UsageLimit(usage_limit(keys)?),
+    })
+}
+
+fn plain_end(keys: &mut Keys) -> Result<End, Error> {
+    const PLAIN: &[&str] = &["completed", "drop", "cut", "hang"];
+    let name: String = keys.take("end")?.unwrap_or_default();
+    match name.as_str() {
+        "completed" => Ok(End::Completed),
+        "drop" => Ok(End::Drop),
+        "cut" => Ok(End::Cut),
+        "hang" => Ok(End::Hang),
+        _ => keys.place.wrong(format!("end: {}", unknown("value", &name, PLAIN))),
+    }
+}
+
+fn failed(keys: &mut Keys) -> Result<End, Error> {
+    #[derive(serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Failed {
+        code: String,
+        message: String,
+    }
+    let Some(Failed { code, message }) = keys.take("failed")? else { return Ok(End::Completed) };
+    Ok(End::Failed { code, message })
+}
+
+fn context_overflow(keys: &mut Keys) -> Result<End, Error> {
+    keys.take::<super::scenario::True>("context_overflow")?;
+    Ok(End::Failed {
+        code: "context_length_exceeded".to_owned(),
+        message: "Your input exceeds the context window of this model.".to_owned(),
+    })
+}
+
+fn http(keys: &mut Keys) -> Result<End, Error> {
+    let Some(http) = keys.take::<Http>("http")? else { return Ok(End::Completed) };
+    if !(200..600).contains(&http.status) {
+        return keys.place.wrong(format!("http: {} is no final HTTP status", http.status));
+    }
+    Ok(End::Http(http))
+}
+
+fn usage_limit(keys: &mut Keys) -> Result<UsageLimit, Error> {
+    let mut keys = keys.table("usage_limit")?.unwrap_or_else(|| keys.empty("usage_limit"));
+    keys.only(&[USAGE_LIMIT])?;
+    let Some(reset) = reset(&mut keys)? else {
+        return keys.place.wrong("give `resets_at` or `resets_in_s`");
+    };
+    let plan = keys.take("plan")?.unwrap_or_else(|| "plus".to_owned());
+    Ok(UsageLimit { reset, plan, told: keys.take::<Told>("told")?.unwrap_or_default() })
+}
+
+fn rate_limits(mut keys: Keys) -> Result<Vec<(String, Limit)>, Error> {
+    keys.only(&[&["primary", "secondary"]])?;
+    let mut limits = Vec::new();
+    for window in ["primary", "secondary"] {
+        if let Some(limit) = keys.table(window)?.map(limit).transpose()? {
+            limits.push((window.to_owned(), limit));
+        }
+    }
+    Ok(limits)
+}
+
+fn limit(mut keys: Keys) -> Result<Limit, Error> {
+    keys.only(&[LIMIT])?;
+    let Some(used_percent) = keys.take("used_percent")? else {
+        return keys.place.wrong("`used_percent` is missing");
+    };
+    Ok(Limit {
+        used_percent,
+        window_minutes: keys.take("window_minutes")?,
+        reset: reset(&mut keys)?,
+    })
+}
+
+fn reset(keys: &mut Keys) -> Result<Option<Reset>, Error> {
+    match (keys.take("resets_at")?, keys.take("resets_in_s")?) {
+        (Some(_), Some(_)) => keys.place.wrong("either `resets_at` or `resets_in_s`"),
+        (at, after) => Ok(at.map(Reset::At).or(after.map(Reset::In))),
+    }
+}
+
+fn item(mut keys: Keys) -> Result<Item, Error> {
+    let known: Vec<&str> = ITEMS.iter().map(|(name, _)| *name).collect();
+    let given: Vec<&str> = known.iter().copied().filter(|key| keys.has(key)).collect();
+    let (name, beside) = match given.as_slice() {
+        [name] => ITEMS.iter().find(|(known, _)| known == name).expect("a name of the list"),
+        [] => {
+            let key = keys.first().unwrap_or_default();
+            return keys.place.wrong(unknown("item", &key, &known));
+        }
+        several => {
+            return keys.place.wrong(format!("one kind per item, but here are {}", names(several)));
+        }
+    };
+    keys.only(&[&[*name], beside])?;
+    let value = keys.table.remove(*name).expect("the name was found among the keys");
+    keys.table.insert("value".to_owned(), value);
+    let tagged = Table::from_iter([((*name).to_owned(), Value::Table(keys.table))]);
+    Value::Table(tagged).try_into().map_err(|error: toml::de::Error| Error::Wrong {
+        place: keys.place.to_string(),
+        why: format!("{name}: {}", error.message()),
+    })
+}
+
+/// Writes out what is repeated by number, each copy once, so that playing needs no counters.
+fn repeated<T: Clone>(all: Vec<T>, repeat: impl Fn(&mut T) -> &mut Repeat) -> Vec<T> {
+    let mut out = Vec::new();
+    for mut one in all {
+        let times = match *repeat(&mut one) {
+            Repeat::Forever => 1,
+            Repeat::Times(times) => {
+                *repeat(&mut one) = Repeat::Times(1);
+                times as usize
+            }
+        };
+        out.extend(std::iter::repeat_n(one, times));
+    }
+    out
+}
+
+fn forever_last(
+    place: &Place,
+    what: &str,
+    repeats: impl DoubleEndedIterator<Item = Repeat>,
+) -> Result<(), Error> {
+    if repeats.rev().skip(1).any(|repeat| repeat == Repeat::Forever) {
+        return place.wrong(format!("only the last {what} can be repeated forever"));
+    }
+    Ok(())
+}
+
+/// The table that is being read, and where it stands.
+struct Keys {
+    table: Table,
+    place: Place,
+}
+
+impl Keys {
+    fn new(table: Table, place: Place) -> Self {
+        Self { table, place }
+    }
+
+    fn empty(&self, key: &str) -> Self {
+        Self::new(Table::new(), self.place.below(key))
+    }
+
+    fn has(&self, key: &str) -> bool {
+        self.table.contains_key(key)
+    }
+
+    fn first(&self) -> Option<String> {
+        self.table.keys().next().cloned()
+    }
+
+    fn only(&self, known: &[&[&str]]) -> Result<(), Error> {
+        let known = known.concat();
+        match self.table.keys().find(|key| !known.contains(&key.as_str())) {
+            Some(key) => self.place.wrong(unknown("key", key, &known)),
+            None => Ok(()),
+        }
+    }
+
+    fn take<T: DeserializeOwned>(&mut self, key: &str) -> Result<Option<T>, Error> {
+        let Some(value) = self.table.remove(key) else { return Ok(None) };
+        match value.try_into() {
+            Ok(value) => Ok(Some(value)),
+            Err(error) => self.place.wrong(format!("{key}: {}", with_nearest(error.message()))),
+        }
+    }
+
+    fn table(&mut self, key: &str) -> Result<Option<Self>, Error> {
+        let Some(table) = self.take::<Table>(key)? else { return Ok(None) };
+        Ok(Some(Self::new(table, self.place.below(key))))
+    }
+
+    fn tables(&mut self, key: &str) -> Result<Vec<Self>, Error> {
+        let tables: Vec<Table> = self.take(key)?.unwrap_or_default();
+        let one = key.strip_suffix('s').unwrap_or(key);
+        let numbered = tables.into_iter().enumerate();
+        Ok(numbered
+            .map(|(at, table)| Self::new(table, self.place.below(&format!("{one} {}", at + 1))))
+            .collect())
+    }
+
+    fn repeat(&mut self) -> Result<Repeat, Error> {
+        match self.table.remove("repeat") {
+            None => Ok(Repeat::default()),
+            Some(Value::String(word)) if word == "forever" => Ok(Repeat::Forever),
+            Some(Value::Integer(times)) if (1..=MOST_REPEATS.into()).contains(&times) => {
+                Ok(Repeat::Times(u32::try_from(times).unwrap_or(MOST_REPEATS)))
+            }
+            Some(_) => self
+                .place
+                .wrong(format!("repeat: a number from 1 to {MOST_REPEATS}, or \"forever\"")),
+        }
+    }
+}
+
+/// Where something stands in the file.
+#[derive(Clone)]
+struct Place(Vec<String>);
+
+impl Place {
+    fn root() -> Self {
+        Self(Vec::new())
+    }
+
+    fn below(&self, part: &str) -> Self {
+        Self(self.0.iter().cloned().chain([part.to_owned()]).collect())
+    }
+
+    fn last(&self) -> String {
+        self.0.last().cloned().unwrap_or_default()
+    }
+
+    /// Puts a name in the place of a number.
+    fn call(&mut self, name: &str) {
+        if let Some(last) = self.0.last_mut().filter(|last| *last != name) {
+            *last = format!("thread `{name}`");
+        }
+    }
+
+    fn wrong<T>(&self, why: impl Display) -> Result<T, Error> {
+        Err(Error::Wrong { place: self.to_string(), why: why.to_string() })
+    }
+}
+
+impl Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.0.is_empty() { f.write_str("scenario") } else { f.write_str(&self.0.join(", ")) }
+    }
+}
+
+fn unknown(what: &str, given: &str, known: &[&str]) -> String {
+    let nearest = nearest(given, known);
+    format!("unknown {what} `{given}`; the nearest that is known is `{nearest}`")
+}
+
+fn nearest<'a>(given: &str, known: &[&'a str]) -> &'a str {
+    let distance = |known: &&&str| strsim::damerau_levenshtein(given, known);
+    known.iter().min_by_key(distance).copied().unwrap_or_default()
+}
+
+/// Adds the nearest known field to a complaint of serde, which lists all of them.
+fn with_nearest(message: &str) -> String {
+    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    match quoted.as_slice() {
+        [given, known @ ..] if message.starts_with("unknown field") && !known.is_empty() => {
+            unknown("key", given, known)
+        }
+        _ => message.to_owned(),
+    }
+}
+
+fn names(keys: &[&str]) -> String {
+    keys.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn complaint(text: &str) -> String {
+        Scenario::parse(text).expect_err("this is no scenario").to_string()
+    }
+
+    fn in_response(text: &str) -> String {
+        complaint(&format!("[[thread]]\n[[thread.turn]]\n[[thread.turn.response]]\n{text}"))
+    }
+
+    #[test]
+    fn misspelt_keys_are_told_with_their_place_and_the_nearest() {
+        for (text, told) in [
+            ("tread = 1", "scenario: unknown key `tread`; the nearest that is known is `thread`"),
+            (
+                "[usage]\ninptu = 1",
+                "scenario: usage: unknown key `inptu`; the nearest that is known is `input`",
+            ),
+            (
+                "[[thread]]\nnam = 'x'",
+                "thread 1: unknown key `nam`; the nearest that is known is `name`",
+            ),
+            (
+                "[[thread]]\nname = 'fix'\nwhen = { promt = 'x' }",
+                "thread `fix`: when: unknown key `promt`; the nearest that is known is `prompt`",
+            ),
+            (
+                "[[thread]]\n[[thread.turn]]\nresponses = []",
+                "thread 1, turn 1: unknown key `responses`; the nearest that is known is `response`",
+            ),
+        ] {
+            assert_eq!(complaint(text), told);
+        }
+    }
+
+    #[test]
+    fn misspelt_items_and_ends_are_told() {
+        for (text, told) in [
+            ("itmes = []", "unknown key `itmes`; the nearest that is known is `items`"),
+            (
+                "items = [{ mesage = 'x' }]",
+                "item 1: unknown item `mesage`; the nearest that is known is `message`",
+            ),
+            (
+                "items = [{ shell = 'x', wrkdir = '/' }]",
+                "unknown key `wrkdir`; the nearest that is known is `workdir`",
+            ),
+            ("items = [{ shell = 'x', phase = 'commentary' }]", "unknown key `phase`"),
+            (
+                "items = [{ shell = 'x', message = 'y' }]",
+                "one kind per item, but here are `message`, `shell`",
+            ),
+            ("items = [{ message = 1 }]", "message: invalid type"),
+            ("items = [{ wait_agents = false }]", "only `true` can be given here"),
+            ("end = 'hung'", "end: unknown value `hung`; the nearest that is known is `hang`"),
+            (
+                "end = 'drop'\nincomplete = 'x'",
+                "one end per response, but here are `end`, `incomplete`",
+            ),
+            ("http = { status = 42 }", "42 is no final HTTP status"),
+            ("http = { status = 500 }\nitems = [{ message = 'x' }]", "has no items"),
+            ("usage_limit = { plan = 'pro' }", "give `resets_at` or `resets_in_s`"),
+            (
+                "usage_limit = { resets_at = 1, resets_in_s = 1 }",
+                "either `resets_at` or `resets_in_s`",
+            ),
+            ("repeat = 0", "repeat: a number from 1 to 10000"),
+            ("rate_limits = { first = {} }", "unknown key `first`"),
+            ("rate_limits = { primary = {} }", "`used_percent` is missing"),
+        ] {
+            let said = in_response(text);
+            assert!(said.starts_with("thread 1, turn 1, response 1"), "{said}");
+            assert!(said.contains(told), "no {told:?} in {said}");
+        }
+    }
+
+    #[test]
+    fn only_the_last_of_a_kind_goes_on_forever() {
+        let said = complaint(
+            "[[thread]]\nturn = [{ response = [{ repeat = 'forever' }, { items = [] }] }]",
+        );
+        assert_eq!(said, "thread 1, turn 1: only the last response can be repeated forever");
+        let scenario = Scenario::parse(
+            "[[thread]]\nturn = [{ response = [{ repeat = 2 }, { repeat = 'forever' }] }]",
+        );
+        assert_eq!(scenario.unwrap().threads[0].turns[0].responses.len(), 3);
+    }
+}

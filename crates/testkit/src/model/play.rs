@@ -1,0 +1,109 @@
+//! Plays a response on a connection, with its pauses, holds and rude ends.
+
+use std::io::{self, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use super::events::{self, Plain, Step, sse};
+use super::http;
+use super::request::Request;
+use super::scenario::{End, Response, Usage};
+use super::server::{Outcome, Shared};
+
+/// Answers a request as the scenario says, and records what became of it. `Err` tells why this Codex
+/// cannot be told so.
+pub(super) fn play(
+    stream: &mut TcpStream,
+    shared: &Shared,
+    request: &Request,
+    response: &Response,
+    usage: Usage,
+) -> Result<(), String> {
+    let ids = format!("{}_{}", shared.nonce, request.number);
+    let steps = events::steps(response, usage, request, &ids)?;
+    let mut player = Player { stream, shared, number: request.number };
+    if player.play(response, &steps).is_err() {
+        shared.record(request.number, Outcome::ClientLeft);
+    }
+    Ok(())
+}
+
+/// Answers without a stream.
+pub(super) fn answer(stream: &mut TcpStream, plain: &Plain) -> io::Result<()> {
+    let mut headers = plain.headers.clone();
+    headers.entry("content-type".to_owned()).or_insert_with(|| "application/json".to_owned());
+    headers.insert("content-length".to_owned(), plain.body.len().to_string());
+    http::write_head(stream, plain.status, &headers)?;
+    stream.write_all(plain.body.as_bytes())?;
+    stream.flush()
+}
+
+struct Player<'a> {
+    stream: &'a mut TcpStream,
+    shared: &'a Shared,
+    number: usize,
+}
+
+impl Player<'_> {
+    fn play(&mut self, response: &Response, steps: &[Step]) -> io::Result<()> {
+        self.pause(Duration::from_millis(response.delay_ms))?;
+        if let Some(plain) = events::plain(response) {
+            self.answered();
+            return answer(self.stream, &plain);
+        }
+        let mut headers = events::headers(response);
+        headers.insert("content-type".to_owned(), "text/event-stream".to_owned());
+        headers.insert("cache-control".to_owned(), "no-cache".to_owned());
+        http::write_head(self.stream, 200, &headers)?;
+        let (last, steps) = steps.split_last().expect("a stream has its first event at least");
+        for step in steps {
+            self.step(step)?;
+        }
+        if response.end != End::Hang {
+            self.answered();
+        }
+        self.step(last)?;
+        self.end(&response.end)
+    }
+
+    /// Recorded before the client can know, so that whoever saw the end finds it recorded.
+    fn answered(&self) {
+        self.shared.record(self.number, Outcome::Answered);
+    }
+
+    fn step(&mut self, step: &Step) -> io::Result<()> {
+        match step {
+            Step::Event(event) => self.write(sse(event).as_bytes()),
+            Step::Bytes(bytes) => self.write(bytes),
+            Step::Pause(pause) => self.pause(*pause),
+            Step::Hold(name) => self.shared.hold(self.stream, name),
+        }
+    }
+
+    fn end(&mut self, end: &End) -> io::Result<()> {
+        match end {
+            End::Drop => reset(self.stream),
+            End::Hang => self.shared.hang(self.stream),
+            End::Completed
+            | End::Cut
+            | End::Failed { .. }
+            | End::Incomplete(_)
+            | End::Http(_)
+            | End::UsageLimit(_) => Ok(()),
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes)?;
+        self.stream.flush()
+    }
+
+    fn pause(&self, pause: Duration) -> io::Result<()> {
+        if pause.is_zero() { Ok(()) } else { self.shared.pause(self.stream, pause) }
+    }
+}
+
+/// Lets the connection end by a reset, as a broken network would.
+fn reset(stream: &TcpStream) -> io::Result<()> {
+    Ok(rustix::net::sockopt::set_socket_linger(stream, Some(Duration::ZERO))?)
+}

@@ -1,0 +1,189 @@
+//! What Codex asked the model: the parts of a request that matching, playing and tests look at.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+/// How the request for a task's title begins; the terminal interface sends it in a hidden thread.
+const TITLE_PROMPT: &str = "Generate a concise, single-line task title";
+/// How the request for a summary begins where Codex does not say what kind of request it is.
+const COMPACTION_PROMPT: &str = "You are performing a CONTEXT CHECKPOINT COMPACTION";
+/// The headers that name the thread, the newest version's first.
+const THREAD_HEADERS: &[&str] = &["thread-id", "thread_id", "session-id", "session_id"];
+
+/// One request to the model.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Its number among all requests, from 1.
+    pub number: usize,
+    /// By lower-case names.
+    pub headers: BTreeMap<String, String>,
+    pub body: Value,
+    /// What Codex says of the turn, in a header or in the body.
+    metadata: Value,
+}
+
+/// What a request is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A step of a turn.
+    Turn,
+    /// The title of a task.
+    Title,
+    /// A summary of the conversation.
+    Compaction,
+}
+
+impl Request {
+    pub(super) fn new(number: usize, headers: BTreeMap<String, String>, body: Value) -> Self {
+        let in_body = || body["client_metadata"]["x-codex-turn-metadata"].as_str();
+        let metadata = headers.get("x-codex-turn-metadata").map(String::as_str).or_else(in_body);
+        let metadata = metadata.and_then(|text| serde_json::from_str(text).ok());
+        Self { number, headers, body, metadata: metadata.unwrap_or_default() }
+    }
+
+    pub fn kind(&self) -> Kind {
+        let prompt = self.prompt();
+        if prompt.starts_with(TITLE_PROMPT) {
+            Kind::Title
+        } else if self.metadata["request_kind"] == "compaction"
+            || prompt.starts_with(COMPACTION_PROMPT)
+        {
+            Kind::Compaction
+        } else {
+            Kind::Turn
+        }
+    }
+
+    /// The id of the thread.
+    pub fn thread(&self) -> &str {
+        let header = THREAD_HEADERS.iter().find_map(|name| self.headers.get(*name));
+        header.map(String::as_str).or(self.body["prompt_cache_key"].as_str()).unwrap_or_default()
+    }
+
+    /// The id of the turn.
+    pub fn turn(&self) -> Option<&str> {
+        self.metadata["turn_id"].as_str()
+    }
+
+    pub fn model(&self) -> &str {
+        self.body["model"].as_str().unwrap_or_default()
+    }
+
+    /// Whether a sub-agent asks.
+    pub fn is_subagent(&self) -> bool {
+        self.headers.contains_key("x-openai-subagent")
+    }
+
+    /// The last part of a sub-agent's path, where Codex tells it.
+    pub fn agent(&self) -> Option<&str> {
+        let path = self.metadata["agent_name"].as_str().filter(|_| self.is_subagent());
+        path.and_then(|path| path.rsplit('/').next())
+    }
+
+    /// The newest message of a person or of another agent.
+    pub fn prompt(&self) -> String {
+        self.prompts().pop().unwrap_or_default()
+    }
+
+    /// All messages of persons and other agents, with what Codex adds in their name.
+    pub fn prompts(&self) -> Vec<String> {
+        let said = |item: &&Value| item["role"] == "user" || item["type"] == "agent_message";
+        self.input().iter().filter(said).map(|item| text_of(&item["content"])).collect()
+    }
+
+    /// The outputs of tools with the ids of their calls, oldest first.
+    pub fn outputs(&self) -> Vec<(String, String)> {
+        let is_output =
+            |item: &&Value| item["type"].as_str().is_some_and(|kind| kind.ends_with("_output"));
+        let outputs = self.input().iter().filter(is_output);
+        outputs
+            .map(|item| {
+                let call = item["call_id"].as_str().unwrap_or_default().to_owned();
+                (call, text_of(&item["output"]))
+            })
+            .collect()
+    }
+
+    /// The text of the newest output of a tool.
+    pub fn last_output(&self) -> String {
+        self.outputs().pop().map(|(_, text)| text).unwrap_or_default()
+    }
+
+    /// The names of all tools that are offered, with their namespaces.
+    pub fn tools(&self) -> Vec<String> {
+        super::tools::Tools::of(self).names()
+    }
+
+    /// The items of the conversation.
+    pub fn input(&self) -> &[Value] {
+        self.body["input"].as_array().map(Vec::as_slice).unwrap_or_default()
+    }
+}
+
+/// All text in a content: a string, parts, or an object with one of them.
+fn text_of(content: &Value) -> String {
+    match content {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => parts.iter().map(text_of).collect::<Vec<_>>().join("\n"),
+        Value::Object(part) => ["text", "content", "output", "encrypted_content"]
+            .iter()
+            .filter_map(|key| part.get(*key))
+            .map(text_of)
+            .collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn request(headers: &[(&str, &str)], body: Value) -> Request {
+        let headers =
+            headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Request::new(1, headers, body)
+    }
+
+    #[test]
+    fn thread_turn_and_agent_are_found_in_the_headers_of_both_versions() {
+        let new = request(
+            &[
+                ("thread-id", "t"),
+                ("session-id", "s"),
+                ("x-openai-subagent", "collab_spawn"),
+                ("x-codex-turn-metadata", r#"{"turn_id":"u","agent_name":"/root/helper"}"#),
+            ],
+            json!({}),
+        );
+        assert_eq!((new.thread(), new.turn(), new.agent()), ("t", Some("u"), Some("helper")));
+        let old = request(
+            &[("session_id", "s"), ("x-codex-turn-metadata", r#"{"turn_id":"u"}"#)],
+            json!({}),
+        );
+        assert_eq!((old.thread(), old.turn(), old.agent()), ("s", Some("u"), None));
+    }
+
+    #[test]
+    fn the_newest_message_of_a_person_or_agent_is_the_prompt() {
+        let user = json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "do it"}]});
+        let mail = json!({"type": "agent_message", "content": [
+            {"type": "input_text", "text": "Payload:"}, {"type": "encrypted_content", "encrypted_content": "help"}]});
+        let output = json!({"type": "custom_tool_call_output", "call_id": "c", "output": [{"type": "input_text", "text": "out"}]});
+        let asked = request(&[], json!({"input": [user, mail, output]}));
+        assert_eq!(asked.prompts(), ["do it", "Payload:\nhelp"]);
+        assert_eq!(asked.outputs(), [("c".to_owned(), "out".to_owned())]);
+    }
+
+    #[test]
+    fn hidden_requests_are_told_apart() {
+        let said =
+            |text: &str| request(&[], json!({"input": [{"role": "user", "content": text}]})).kind();
+        assert_eq!(said("Generate a concise, single-line task title for this"), Kind::Title);
+        assert_eq!(said("You are performing a CONTEXT CHECKPOINT COMPACTION."), Kind::Compaction);
+        assert_eq!(said("anything"), Kind::Turn);
+        let told = [("x-codex-turn-metadata", r#"{"request_kind":"compaction"}"#)];
+        assert_eq!(request(&told, json!({})).kind(), Kind::Compaction);
+    }
+}

@@ -1,0 +1,431 @@
+//! The types of a model's scenario: threads, their turns, the model's responses and their items.
+//!
+//! A turn is Codex's turn; a response answers one request of it, and a turn has as many as it has
+//! model calls. [`super::parse`] reads all of this from TOML.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+/// The size of a delta, in characters, unless `chunk` says otherwise.
+const CHUNK: usize = 12;
+
+/// Everything that a model will answer.
+#[derive(Debug, Clone, Default)]
+pub struct Scenario {
+    pub description: String,
+    /// The usage of responses that give none.
+    pub usage: Usage,
+    /// The answer to what no thread answers; without it that is refused and counts as unexpected.
+    pub otherwise: Option<Response>,
+    pub apart: Apart,
+    pub threads: Vec<Thread>,
+}
+
+/// What is said to hidden requests, which use up no turn.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Apart {
+    /// The title of a task, for which the terminal interface asks.
+    pub title: String,
+    /// The summary to which a conversation is compacted.
+    pub compaction: String,
+}
+
+impl Default for Apart {
+    fn default() -> Self {
+        Self {
+            title: "Scripted task".to_owned(),
+            compaction: "A summary of the conversation so far.".to_owned(),
+        }
+    }
+}
+
+/// The answers to one of Codex's threads.
+#[derive(Debug, Clone)]
+pub struct Thread {
+    /// How records and complaints call it.
+    pub name: String,
+    pub when: When,
+    /// How many threads are answered so.
+    pub repeat: Repeat,
+    pub turns: Vec<Turn>,
+}
+
+/// Which thread is meant; all that is given must hold for the first request of the thread. Without
+/// anything given it is the next thread that a person began.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct When {
+    /// A part of the newest message to the model.
+    pub prompt: Option<String>,
+    /// The number of the thread in order of appearance; sub-agents count.
+    pub number: Option<usize>,
+    /// Whether it is a sub-agent's thread; not, unless `agent` is given.
+    pub subagent: Option<bool>,
+    /// The name of a sub-agent, where Codex tells it (not in 0.107).
+    pub agent: Option<String>,
+    /// The model's name.
+    pub model: Option<String>,
+}
+
+/// The answers within one turn.
+#[derive(Debug, Clone)]
+pub struct Turn {
+    pub responses: Vec<Response>,
+    pub repeat: Repeat,
+}
+
+/// How often something is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Repeat {
+    Times(u32),
+    /// As often as it is asked for, even never. Only the last of its kind can be so.
+    Forever,
+}
+
+impl Default for Repeat {
+    fn default() -> Self {
+        Self::Times(1)
+    }
+}
+
+/// The answer to one request.
+#[derive(Debug, Clone, Default)]
+pub struct Response {
+    /// The pause before the status line.
+    pub delay_ms: u64,
+    pub headers: BTreeMap<String, String>,
+    /// The account's limits, by the names of their windows; told in headers.
+    pub limits: Vec<(String, Limit)>,
+    pub items: Vec<Item>,
+    pub usage: Option<Usage>,
+    pub end: End,
+    pub repeat: Repeat,
+}
+
+/// How a response ends.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum End {
+    #[default]
+    Completed,
+    /// The connection is reset.
+    Drop,
+    /// The stream ends in good order, but before `response.completed`.
+    Cut,
+    /// Nothing more comes until the client has left.
+    Hang,
+    /// `response.failed`.
+    Failed { code: String, message: String },
+    /// `response.incomplete`, with its reason.
+    Incomplete(String),
+    /// No stream at all, but an HTTP status.
+    Http(Http),
+    /// HTTP 429 as Codex expects it for a usage limit.
+    UsageLimit(UsageLimit),
+}
+
+/// An HTTP status in the place of a stream.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Http {
+    pub status: u16,
+    /// A text as it is, anything else as JSON.
+    #[serde(default)]
+    pub body: Option<Value>,
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
+}
+
+/// A usage limit and when it ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UsageLimit {
+    pub reset: Reset,
+    pub plan: String,
+    pub told: Told,
+}
+
+/// Where a usage limit's reset time is told.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Told {
+    #[default]
+    Both,
+    Body,
+    Headers,
+}
+
+/// A moment: in seconds since 1970, or from the response on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reset {
+    At(i64),
+    In(i64),
+}
+
+/// A window of the account's limits, as an ordinary response tells it in its headers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Limit {
+    pub used_percent: f64,
+    pub window_minutes: Option<u32>,
+    pub reset: Option<Reset>,
+}
+
+/// The tokens that a response says it took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Usage {
+    pub input: u64,
+    pub cached: u64,
+    pub output: u64,
+    pub reasoning: u64,
+}
+
+impl Default for Usage {
+    fn default() -> Self {
+        Self { input: 100, cached: 0, output: 20, reasoning: 0 }
+    }
+}
+
+/// One thing in a response. The variant's name in snake case is the key in the file.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Item {
+    Message(Message),
+    /// A message whose text is this value: a structured output.
+    Json(Structured),
+    Reasoning(Reasoning),
+    /// A command, by whatever tool this Codex has for that.
+    Shell(Shell),
+    Patch(Valued<String>),
+    Plan(Plan),
+    /// Questions that wait for an answer.
+    Ask(Valued<Vec<Question>>),
+    /// Questions that do not.
+    AskAsync(Valued<Vec<AsyncQuestion>>),
+    /// A call of any tool by its name, such as a dynamic one.
+    Tool(Call),
+    /// A call of a free-form tool by its name.
+    Custom(Custom),
+    Spawn(Spawn),
+    /// Waits for the sub-agents of this thread.
+    WaitAgents(WaitAgents),
+    WebSearch(Valued<String>),
+    /// A pause within the stream.
+    DelayMs(Valued<u64>),
+    /// Waits until the test releases it.
+    Hold(Valued<String>),
+    /// Any output item.
+    RawItem(Valued<Value>),
+    /// Any event of the stream.
+    RawEvent(Valued<Value>),
+    /// Text on the wire as it is.
+    RawBytes(Valued<String>),
+}
+
+/// Every key that names an item, with the keys that may stand beside it.
+pub(super) const ITEMS: &[(&str, &[&str])] = &[
+    ("message", &["phase", "deltas", "unfinished"]),
+    ("json", &["phase", "deltas"]),
+    ("reasoning", &["raw", "deltas"]),
+    (
+        "shell",
+        &["workdir", "escalate", "justification", "prefix_rule", "yield_time_ms", "login", "tty"],
+    ),
+    ("patch", &[]),
+    ("plan", &["explanation"]),
+    ("ask", &[]),
+    ("ask_async", &[]),
+    ("tool", &["args", "namespace"]),
+    ("custom", &["input", "namespace"]),
+    ("spawn", &["name", "history"]),
+    ("wait_agents", &["timeout_ms"]),
+    ("web_search", &[]),
+    ("delay_ms", &[]),
+    ("hold", &[]),
+    ("raw_item", &[]),
+    ("raw_event", &[]),
+    ("raw_bytes", &[]),
+];
+
+/// An item with nothing beside it.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Valued<T> {
+    pub value: T,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Message {
+    #[serde(rename = "value")]
+    pub text: String,
+    pub phase: Option<Phase>,
+    pub deltas: Option<Deltas>,
+    /// The deltas come, the finished message does not.
+    #[serde(default)]
+    pub unfinished: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Structured {
+    pub value: Value,
+    pub phase: Option<Phase>,
+    pub deltas: Option<Deltas>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    Commentary,
+    FinalAnswer,
+}
+
+/// How a text is streamed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Deltas {
+    /// How many characters come at once.
+    pub chunk: usize,
+    pub delay_ms: u64,
+}
+
+impl Default for Deltas {
+    fn default() -> Self {
+        Self { chunk: CHUNK, delay_ms: 0 }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Reasoning {
+    #[serde(rename = "value")]
+    pub summary: String,
+    /// The thoughts themselves, beside their summary.
+    pub raw: Option<String>,
+    pub deltas: Option<Deltas>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Shell {
+    #[serde(rename = "value")]
+    pub command: String,
+    pub workdir: Option<String>,
+    /// Asks to run outside of the sandbox.
+    #[serde(default)]
+    pub escalate: bool,
+    pub justification: Option<String>,
+    pub prefix_rule: Option<Vec<String>>,
+    pub yield_time_ms: Option<u64>,
+    pub login: Option<bool>,
+    pub tty: Option<bool>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Plan {
+    #[serde(rename = "value")]
+    pub steps: Vec<PlanStep>,
+    pub explanation: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlanStep {
+    pub step: String,
+    pub status: PlanStatus,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlanStatus {
+    Pending,
+    InProgress,
+    Completed,
+}
+
+/// A question of `request_user_input`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Question {
+    pub id: String,
+    pub header: String,
+    pub question: String,
+    #[serde(default)]
+    pub options: Vec<QuestionOption>,
+    #[serde(default, rename(serialize = "isSecret"))]
+    pub secret: bool,
+    #[serde(default, rename(serialize = "isOther"))]
+    pub other: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct QuestionOption {
+    pub label: String,
+    #[serde(default)]
+    pub description: String,
+}
+
+/// A question of `request_user_input_async`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct AsyncQuestion {
+    pub title: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Call {
+    #[serde(rename = "value")]
+    pub tool: String,
+    #[serde(default = "no_arguments")]
+    pub args: Value,
+    pub namespace: Option<String>,
+}
+
+fn no_arguments() -> Value {
+    Value::Object(serde_json::Map::new())
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Custom {
+    #[serde(rename = "value")]
+    pub tool: String,
+    #[serde(default)]
+    pub input: String,
+    pub namespace: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Spawn {
+    #[serde(rename = "value")]
+    pub task: String,
+    /// The sub-agent's name, where Codex lets it be chosen.
+    #[serde(default = "helper")]
+    pub name: String,
+    /// Whether it gets the history of its parent.
+    #[serde(default)]
+    pub history: bool,
+}
+
+fn helper() -> String {
+    "helper".to_owned()
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct WaitAgents {
+    #[serde(rename = "value")]
+    pub wait: True,
+    pub timeout_ms: Option<u64>,
+}
+
+/// A key that can only be `true`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "bool")]
+pub struct True;
+
+impl TryFrom<bool> for True {
+    type Error = &'static str;
+
+    fn try_from(value: bool) -> Result<Self, Self::Error> {
+        if value { Ok(Self) } else { Err("only `true` can be given here") }
+    }
+}

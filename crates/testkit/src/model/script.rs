@@ -1,0 +1,319 @@
+//! Where in the scenario each of Codex's threads is: pure, so that every rule can be tested alone.
+//!
+//! A thread takes the first scripted thread that is free and meant for it. A new turn id takes the
+//! next turn, whatever was left of the last one; where Codex tells no turn id, the next turn begins
+//! when the responses of the last are used up.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::request::{Kind, Request};
+use super::scenario::{Item, Message, Repeat, Response, Scenario, Thread, Usage, When};
+
+/// What was scripted for a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Served {
+    Scripted(Place),
+    /// A hidden request, which uses up nothing.
+    Apart(Kind),
+    /// Nothing was, and the scenario has an answer for that.
+    Otherwise,
+    /// Nothing was, and it was refused for this reason.
+    Unexpected(String),
+}
+
+/// A response's place in the scenario; numbers are from 1.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    pub thread: String,
+    pub turn: usize,
+    pub response: usize,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, turn {}, response {}", self.thread, self.turn, self.response)
+    }
+}
+
+/// The scenario and how far it has been played.
+pub(super) struct Script {
+    scenario: Scenario,
+    /// How often each scripted thread was taken.
+    taken: Vec<u32>,
+    /// By the ids of Codex's threads.
+    threads: BTreeMap<String, Position>,
+}
+
+struct Position {
+    /// The scripted thread; none was free for an unexpected one.
+    script: Option<usize>,
+    turn_id: Option<String>,
+    /// How many responses of each begun turn were asked for.
+    turns: Vec<usize>,
+}
+
+impl Script {
+    pub(super) fn new(scenario: Scenario) -> Self {
+        let taken = vec![0; scenario.threads.len()];
+        Self { scenario, taken, threads: BTreeMap::new() }
+    }
+
+    pub(super) fn usage(&self) -> Usage {
+        self.scenario.usage
+    }
+
+    /// Adds further threads behind those that are there.
+    pub(super) fn add(&mut self, threads: Vec<Thread>) {
+        self.taken.extend(threads.iter().map(|_| 0));
+        self.scenario.threads.extend(threads);
+    }
+
+    /// What this request is answered; nothing if it was not expected.
+    pub(super) fn answer(&mut self, request: &Request) -> (Served, Option<Response>) {
+        let apart = &self.scenario.apart;
+        match request.kind() {
+            Kind::Title => (Served::Apart(Kind::Title), Some(saying(&apart.title))),
+            Kind::Compaction => (Served::Apart(Kind::Compaction), Some(saying(&apart.compaction))),
+            Kind::Turn => match self.scripted(request) {
+                Ok((place, response)) => (Served::Scripted(place), Some(response)),
+                Err(why) => match &self.scenario.otherwise {
+                    Some(otherwise) => (Served::Otherwise, Some(otherwise.clone())),
+                    None => (Served::Unexpected(why), None),
+                },
+            },
+        }
+    }
+
+    /// What was scripted and never asked for.
+    pub(super) fn left_over(&self) -> Vec<String> {
+        let threads = self.scenario.threads.iter().zip(&self.taken);
+        let never = threads.filter_map(|(thread, taken)| match thread.repeat {
+            Repeat::Forever => None,
+            Repeat::Times(times) if *taken >= times => None,
+            Repeat::Times(times) => {
+                Some(format!("{}: taken {taken} of {times} times", thread.name))
+            }
+        });
+        let within = self.threads.values().filter_map(|position| {
+            Some(position.left_over(&self.scenario.threads[position.script?]))
+        });
+        never.chain(within.flatten()).collect()
+    }
+
+    fn scripted(&mut self, request: &Request) -> Result<(Place, Response), String> {
+        if !self.threads.contains_key(request.thread()) {
+            let position = self.begin(request);
+            self.threads.insert(request.thread().to_owned(), position);
+        }
+        let position = self.threads.get_mut(request.thread()).expect("it was just put there");
+        let Some(script) = position.script else {
+            return Err(format!("no thread is scripted for the prompt {:?}", request.prompt()));
+        };
+        position.next(&self.scenario.threads[script], request.turn())
+    }
+
+    fn begin(&mut self, request: &Request) -> Position {
+        let number = self.threads.len() + 1;
+        let free = |index: &usize| {
+            let thread = &self.scenario.threads[*index];
+            let free = match thread.repeat {
+                Repeat::Forever => true,
+                Repeat::Times(times) => self.taken[*index] < times,
+            };
+            free && thread.when.fits(request, number)
+        };
+        let script = (0..self.scenario.threads.len()).find(free);
+        if let Some(script) = script {
+            self.taken[script] += 1;
+        }
+        Position { script, turn_id: None, turns: Vec::new() }
+    }
+}
+
+impl When {
+    fn fits(&self, request: &Request, number: usize) -> bool {
+        let subagent = self.subagent.unwrap_or(self.agent.is_some());
+        let holds = |wanted: &Option<String>, found: &dyn Fn(&str) -> bool| {
+            wanted.as_deref().is_none_or(found)
+        };
+        subagent == request.is_subagent()
+            && self.number.is_none_or(|wanted| wanted == number)
+            && holds(&self.prompt, &|part| request.prompt().contains(part))
+            && holds(&self.agent, &|name| request.agent() == Some(name))
+            && holds(&self.model, &|name| request.model() == name)
+    }
+}
+
+impl Position {
+    fn next(
+        &mut self,
+        thread: &Thread,
+        turn_id: Option<&str>,
+    ) -> Result<(Place, Response), String> {
+        if self.begins_turn(thread, turn_id) {
+            self.turns.push(0);
+            self.turn_id = turn_id.map(str::to_owned);
+        }
+        let place = Place {
+            thread: thread.name.clone(),
+            turn: self.turns.len(),
+            response: self.turns.last().map_or(1, |asked| asked + 1),
+        };
+        if let Some(asked) = self.turns.last_mut() {
+            *asked += 1;
+        }
+        let forever = |repeat: Repeat| repeat == Repeat::Forever;
+        let turn = at(&thread.turns, place.turn, |turn| forever(turn.repeat))
+            .ok_or_else(|| format!("{} has no turn {}", thread.name, place.turn))?;
+        let response = at(&turn.responses, place.response, |response| forever(response.repeat))
+            .ok_or_else(|| format!("there is no {place}"))?;
+        Ok((place, response.clone()))
+    }
+
+    fn begins_turn(&self, thread: &Thread, turn_id: Option<&str>) -> bool {
+        let (Some(asked), Some(turn)) =
+            (self.turns.last(), thread.turns.get(self.turns.len().wrapping_sub(1)))
+        else {
+            return self.turns.is_empty() || turn_id != self.turn_id.as_deref();
+        };
+        match turn_id {
+            Some(_) => turn_id != self.turn_id.as_deref(),
+            None => *asked >= turn.responses.len(),
+        }
+    }
+
+    fn left_over(&self, thread: &Thread) -> Vec<String> {
+        let mut left = Vec::new();
+        for (index, turn) in thread.turns.iter().enumerate() {
+            let wanted = if turn.repeat == Repeat::Forever && index >= self.turns.len() {
+                0
+            } else {
+                turn.responses.iter().filter(|response| response.repeat != Repeat::Forever).count()
+            };
+            let asked = self.turns.get(index).copied().unwrap_or(0);
+            if asked < wanted {
+                let place = format!("{}, turn {}", thread.name, index + 1);
+                left.push(format!("{place}: {asked} of {wanted} responses were asked for"));
+            }
+        }
+        left
+    }
+}
+
+/// The one with this number, or the last if it goes on.
+fn at<T>(all: &[T], number: usize, goes_on: impl Fn(&T) -> bool) -> Option<&T> {
+    all.get(number - 1).or_else(|| all.last().filter(|last| goes_on(last)))
+}
+
+fn saying(text: &str) -> Response {
+    let text = text.to_owned();
+    let message = Message { text, phase: None, deltas: None, unfinished: false };
+    Response { items: vec![Item::Message(message)], ..Response::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// A request of a thread's turn with a prompt.
+    fn asks(thread: &str, turn: &str, prompt: &str) -> Request {
+        let metadata = if turn.is_empty() { json!({}) } else { json!({"turn_id": turn}) };
+        request(thread, metadata, prompt, false)
+    }
+
+    fn request(thread: &str, metadata: serde_json::Value, prompt: &str, subagent: bool) -> Request {
+        let mut headers = BTreeMap::from([
+            ("thread-id".to_owned(), thread.to_owned()),
+            ("x-codex-turn-metadata".to_owned(), metadata.to_string()),
+        ]);
+        if subagent {
+            headers.insert("x-openai-subagent".to_owned(), "collab_spawn".to_owned());
+        }
+        let body = json!({"model": "m", "input": [{"role": "user", "content": prompt}]});
+        Request::new(1, headers, body)
+    }
+
+    fn script(text: &str) -> Script {
+        Script::new(Scenario::parse(text).unwrap())
+    }
+
+    /// The place that answers, or why none does.
+    fn place(script: &mut Script, request: &Request) -> String {
+        match script.answer(request).0 {
+            Served::Scripted(place) => place.to_string(),
+            Served::Unexpected(why) => why,
+            other @ (Served::Apart(_) | Served::Otherwise) => format!("{other:?}"),
+        }
+    }
+
+    const TWO_TURNS: &str = "[[thread]]\nname = 'a'\nturn = [
+        { response = [{}, {}] }, { response = [{}] }]\n";
+
+    #[test]
+    fn a_new_turn_id_takes_the_next_turn_whatever_was_left() {
+        let mut script = script(TWO_TURNS);
+        assert_eq!(place(&mut script, &asks("t", "1", "x")), "a, turn 1, response 1");
+        assert_eq!(place(&mut script, &asks("t", "2", "x")), "a, turn 2, response 1");
+        assert_eq!(script.left_over(), ["a, turn 1: 1 of 2 responses were asked for"]);
+        assert_eq!(place(&mut script, &asks("t", "2", "x")), "there is no a, turn 2, response 2");
+        assert_eq!(place(&mut script, &asks("t", "3", "x")), "a has no turn 3");
+    }
+
+    #[test]
+    fn without_turn_ids_a_turn_ends_with_its_last_response() {
+        let mut script = script(TWO_TURNS);
+        let places: Vec<_> = (0..3).map(|_| place(&mut script, &asks("t", "", "x"))).collect();
+        let expected = ["a, turn 1, response 1", "a, turn 1, response 2", "a, turn 2, response 1"];
+        assert_eq!(places, expected);
+        assert_eq!(script.left_over(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn threads_are_told_apart_by_prompt_number_and_sub_agent() {
+        let mut script = script(
+            "[[thread]]\nname = 'child'\nwhen = { subagent = true, prompt = 'CHILD' }\nturn = [{ response = [{}] }]
+             [[thread]]\nname = 'third'\nwhen = { number = 3 }\nturn = [{ response = [{}] }]
+             [[thread]]\nname = 'fix'\nwhen = { prompt = 'FIX' }\nturn = [{ response = [{}] }]
+             [[thread]]\nname = 'any'\nturn = [{ response = [{}] }]",
+        );
+        let of = |script: &mut Script, request: &Request| {
+            place(script, request).split(',').next().unwrap().to_owned()
+        };
+        assert_eq!(of(&mut script, &asks("1", "1", "hello")), "any");
+        assert_eq!(of(&mut script, &asks("2", "1", "FIX it")), "fix");
+        assert_eq!(of(&mut script, &asks("3", "1", "FIX it")), "third");
+        let child = request("4", json!({"turn_id": "1"}), "CHILD", true);
+        assert_eq!(of(&mut script, &child), "child");
+        let stray = request("5", json!({"turn_id": "1"}), "CHILD", true);
+        assert_eq!(of(&mut script, &stray), "no thread is scripted for the prompt \"CHILD\"");
+        assert_eq!(script.left_over(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_goes_on_forever_need_not_be_asked_for() {
+        let mut script = script(
+            "[[thread]]\nname = 'a'\nrepeat = 'forever'\nturn = [{ repeat = 'forever', response = [{ repeat = 'forever' }] }]",
+        );
+        assert_eq!(script.left_over(), Vec::<String>::new());
+        assert_eq!(place(&mut script, &asks("t", "1", "x")), "a, turn 1, response 1");
+        assert_eq!(place(&mut script, &asks("t", "1", "x")), "a, turn 1, response 2");
+        assert_eq!(place(&mut script, &asks("t", "2", "x")), "a, turn 2, response 1");
+        assert_eq!(place(&mut script, &asks("u", "1", "x")), "a, turn 1, response 1");
+        assert_eq!(script.left_over(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn hidden_requests_use_up_nothing_and_otherwise_answers_the_rest() {
+        let mut script = script("[otherwise]\nitems = [{ message = 'ok' }]");
+        let title = asks("t", "1", "Generate a concise, single-line task title for: x");
+        assert_eq!(place(&mut script, &title), "Apart(Title)");
+        assert_eq!(place(&mut script, &asks("u", "1", "x")), "Otherwise");
+    }
+
+    #[test]
+    fn a_thread_never_begun_is_left_over() {
+        assert_eq!(script(TWO_TURNS).left_over(), ["a: taken 0 of 1 times"]);
+    }
+}

@@ -1,0 +1,459 @@
+//! The server: a thread per connection, one record of everything that was asked, and its control.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rustix::net::{RecvFlags, recv};
+use serde_json::{Value, json};
+
+use super::events::Plain;
+use super::http::{self, Message};
+use super::play;
+use super::request::Request;
+use super::scenario::Scenario;
+use super::script::{Script, Served};
+use crate::clock::Deadline;
+use crate::harness::eventually;
+
+/// How often a waiting stream looks whether its client is still there.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long a client may take to send its request or to take a piece of its answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A scripted model that answers on loopback until it is dropped.
+#[derive(Debug)]
+pub struct ModelServer {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    acceptor: Option<JoinHandle<()>>,
+}
+
+/// A request and what became of it.
+#[derive(Debug, Clone)]
+pub struct Recorded {
+    pub request: Request,
+    pub served: Served,
+    pub outcome: Outcome,
+}
+
+/// What became of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is being given.
+    Open,
+    /// It was given to its scripted end, whatever that is.
+    Answered,
+    /// The client left, or the server stopped, before that.
+    ClientLeft,
+}
+
+impl ModelServer {
+    /// Starts a server on a free port.
+    ///
+    /// # Panics
+    /// If the machine has no loopback.
+    #[track_caller]
+    pub fn start(scenario: Scenario) -> Self {
+        Self::bind(scenario, 0).expect("a port on loopback can be had")
+    }
+
+    /// Starts a server whose scenario is this text.
+    ///
+    /// # Panics
+    /// If it is no scenario, or the machine has no loopback.
+    #[track_caller]
+    pub fn play(scenario: &str) -> Self {
+        let scenario = Scenario::parse(scenario);
+        Self::start(scenario.unwrap_or_else(|error| panic!("not a scenario: {error}")))
+    }
+
+    /// Starts a server on this port, or on a free one if it is 0.
+    pub fn bind(scenario: Scenario, port: u16) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
+        let address = listener.local_addr()?;
+        let shared = Arc::new(Shared::new(scenario));
+        let acceptor = thread::Builder::new().name("scripted-model".to_owned()).spawn({
+            let shared = Arc::clone(&shared);
+            move || accept(&listener, &shared)
+        })?;
+        Ok(Self { address, shared, acceptor: Some(acceptor) })
+    }
+
+    /// The `base_url` of a model provider.
+    pub fn url(&self) -> String {
+        format!("http://{}/v1", self.address)
+    }
+
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    /// All requests so far, in order.
+    pub fn requests(&self) -> Vec<Recorded> {
+        self.shared.lock().requests.clone()
+    }
+
+    /// Waits for a request that is meant; fails the test if none comes.
+    #[track_caller]
+    pub fn wait_for_request(&self, what: &str, meant: impl Fn(&Recorded) -> bool) -> Recorded {
+        eventually(what, || {
+            let state = self.shared.lock();
+            let found = state.requests.iter().find(|recorded| meant(recorded)).cloned();
+            found.ok_or_else(|| summary(&state.requests))
+        })
+    }
+
+    /// Waits until a stream stands at this hold.
+    #[track_caller]
+    pub fn wait_for_hold(&self, name: &str) {
+        eventually(&format!("a stream at the hold `{name}`"), || {
+            let state = self.shared.lock();
+            let held = state.held.iter().any(|held| held == name);
+            held.then_some(()).ok_or_else(|| summary(&state.requests))
+        });
+    }
+
+    /// Lets the streams at this hold go on, and all that come to it later.
+    pub fn release(&self, name: &str) {
+        self.shared.release(name);
+    }
+
+    /// Adds the threads of another scenario behind those that are there.
+    pub fn add(&self, scenario: Scenario) {
+        self.shared.lock().script.add(scenario.threads);
+    }
+
+    /// How many answers are being given.
+    pub fn open_streams(&self) -> usize {
+        let open = |recorded: &&Recorded| recorded.outcome == Outcome::Open;
+        self.shared.lock().requests.iter().filter(open).count()
+    }
+
+    /// What was asked without being scripted, in words.
+    pub fn unexpected(&self) -> Vec<String> {
+        self.shared.lock().unexpected()
+    }
+
+    /// What was scripted and not asked for, in words.
+    pub fn left_over(&self) -> Vec<String> {
+        self.shared.lock().script.left_over()
+    }
+
+    /// Fails the test if anything was asked that was not scripted.
+    #[track_caller]
+    pub fn assert_nothing_unexpected(&self) {
+        let unexpected = self.unexpected();
+        assert!(
+            unexpected.is_empty(),
+            "the model was asked what was not scripted: {unexpected:#?}"
+        );
+    }
+
+    /// Fails the test if anything was asked that was not scripted, or scripted and not asked.
+    #[track_caller]
+    pub fn assert_all_as_scripted(&self) {
+        self.assert_nothing_unexpected();
+        let left = self.left_over();
+        assert!(left.is_empty(), "the model was not asked all that was scripted: {left:#?}");
+    }
+}
+
+impl Drop for ModelServer {
+    fn drop(&mut self) {
+        self.shared.stop();
+        // Wakes the acceptor, which then sees that it is to end; if that fails it is awake already.
+        drop(TcpStream::connect(self.address));
+        if let Some(acceptor) = self.acceptor.take()
+            && acceptor.join().is_err()
+            && !thread::panicking()
+        {
+            panic!("a thread of the scripted model panicked");
+        }
+    }
+}
+
+/// What the threads of a server share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+    /// Makes ids of different servers different, since a thread may outlive its server.
+    pub(super) nonce: String,
+}
+
+struct State {
+    script: Script,
+    requests: Vec<Recorded>,
+    /// Requests to paths that no model has.
+    strays: Vec<String>,
+    /// The holds at which streams stand now.
+    held: Vec<String>,
+    released: BTreeSet<String>,
+    stopping: bool,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "State({})", summary(&self.requests))
+    }
+}
+
+impl State {
+    fn unexpected(&self) -> Vec<String> {
+        let requests = self.requests.iter().filter_map(|recorded| match &recorded.served {
+            Served::Unexpected(why) => Some(format!("request {}: {why}", recorded.request.number)),
+            Served::Scripted(_) | Served::Apart(_) | Served::Otherwise => None,
+        });
+        requests.chain(self.strays.iter().cloned()).collect()
+    }
+}
+
+impl Shared {
+    fn new(scenario: Scenario) -> Self {
+        static STARTED: AtomicUsize = AtomicUsize::new(0);
+        let started = STARTED.fetch_add(1, Ordering::Relaxed);
+        let state = State {
+            script: Script::new(scenario),
+            requests: Vec::new(),
+            strays: Vec::new(),
+            held: Vec::new(),
+            released: BTreeSet::new(),
+            stopping: false,
+        };
+        let nonce = format!("{:x}{started:x}", std::process::id());
+        Self { state: Mutex::new(state), changed: Condvar::new(), nonce }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn stop(&self) {
+        self.lock().stopping = true;
+        self.changed.notify_all();
+    }
+
+    fn release(&self, name: &str) {
+        self.lock().released.insert(name.to_owned());
+        self.changed.notify_all();
+    }
+
+    /// Waits so long, or until the client leaves.
+    pub(super) fn pause(&self, stream: &TcpStream, pause: Duration) -> io::Result<()> {
+        let deadline = Deadline::after(pause);
+        self.wait(stream, |_| deadline.passed(), || deadline.left())
+    }
+
+    /// Waits until the hold is released, or the client leaves.
+    pub(super) fn hold(&self, stream: &TcpStream, name: &str) -> io::Result<()> {
+        self.lock().held.push(name.to_owned());
+        let waited = self.wait(stream, |state| state.released.contains(name), || LOOK);
+        let mut state = self.lock();
+        if let Some(at) = state.held.iter().position(|held| held == name) {
+            state.held.remove(at);
+        }
+        waited
+    }
+
+    /// Waits until the client leaves.
+    pub(super) fn hang(&self, stream: &TcpStream) -> io::Result<()> {
+        self.wait(stream, |_| false, || LOOK)
+    }
+
+    fn wait(
+        &self,
+        stream: &TcpStream,
+        done: impl Fn(&State) -> bool,
+        next: impl Fn() -> Duration,
+    ) -> io::Result<()> {
+        let mut state = self.lock();
+        while !done(&state) {
+            if state.stopping || has_left(stream) {
+                return Err(io::ErrorKind::ConnectionAborted.into());
+            }
+            let waited = self.changed.wait_timeout(state, next().min(LOOK));
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        Ok(())
+    }
+
+    /// Records a request and gives what the scenario says to it.
+    fn take(&self, headers: BTreeMap<String, String>, body: Value) -> Taken {
+        let mut state = self.lock();
+        let request = Request::new(state.requests.len() + 1, headers, body);
+        let (served, response) = state.script.answer(&request);
+        let outcome = Outcome::Open;
+        state.requests.push(Recorded { request: request.clone(), served: served.clone(), outcome });
+        Taken { usage: state.script.usage(), request, served, response }
+    }
+
+    pub(super) fn record(&self, number: usize, outcome: Outcome) {
+        if let Some(recorded) = self.lock().requests.get_mut(number - 1) {
+            recorded.outcome = outcome;
+        }
+    }
+
+    fn refuse(&self, number: usize, why: &str) -> Plain {
+        if let Some(recorded) = self.lock().requests.get_mut(number - 1) {
+            recorded.served = Served::Unexpected(why.to_owned());
+            recorded.outcome = Outcome::Answered;
+        }
+        refusal(500, &format!("not scripted: {why}"))
+    }
+
+    fn stray(&self, message: &Message, why: &str) -> Plain {
+        let what = format!("{} {}: {why}", message.method, message.path);
+        self.lock().strays.push(what.clone());
+        refusal(404, &what)
+    }
+}
+
+struct Taken {
+    usage: super::scenario::Usage,
+    request: Request,
+    served: Served,
+    response: Option<super::scenario::Response>,
+}
+
+fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
+    let mut connections: Vec<JoinHandle<()>> = Vec::new();
+    for stream in listener.incoming() {
+        if shared.lock().stopping {
+            break;
+        }
+        connections.retain(|connection| !connection.is_finished());
+        // A connection that is lost before it is accepted is its client's matter.
+        let Ok(stream) = stream else { continue };
+        let shared = Arc::clone(shared);
+        connections.push(thread::spawn(move || serve(stream, &shared)));
+    }
+    let panicked = connections.into_iter().filter_map(|connection| connection.join().err()).count();
+    assert!(panicked == 0, "{panicked} connections of the scripted model panicked");
+}
+
+/// Answers one request; whatever goes wrong with the connection is the client's to notice.
+fn serve(mut stream: TcpStream, shared: &Shared) {
+    let prepared = stream
+        .set_nodelay(true)
+        .and_then(|()| stream.set_read_timeout(Some(LOOK)))
+        .and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
+    let deadline = Deadline::after(PATIENCE);
+    let read = http::read(&mut Patient { stream: &stream, shared, deadline });
+    if let (Ok(()), Ok(message)) = (prepared, read)
+        && let Some(plain) = route(&mut stream, shared, message)
+    {
+        drop(play::answer(&mut stream, &plain));
+    }
+}
+
+/// Answers a request, or gives the answer that is no stream.
+fn route(stream: &mut TcpStream, shared: &Shared, message: Message) -> Option<Plain> {
+    let path = message.path.split('?').next().unwrap_or_default();
+    match (message.method.as_str(), path) {
+        ("POST", "/v1/responses") => model_call(stream, shared, message),
+        ("GET", "/v1/models") => {
+            Some(json_answer(&json!({"object": "list", "data": [], "models": []})))
+        }
+        ("GET", "/control/state") => Some(json_answer(&shared.lock().to_json())),
+        ("GET", "/control/requests") => Some(json_answer(&requests_json(&shared.lock().requests))),
+        ("POST", _) if path.starts_with("/control/release/") => {
+            shared.release(path.trim_start_matches("/control/release/"));
+            Some(json_answer(&json!({})))
+        }
+        _ => Some(shared.stray(&message, "no such path")),
+    }
+}
+
+fn model_call(stream: &mut TcpStream, shared: &Shared, message: Message) -> Option<Plain> {
+    let Ok(body) = serde_json::from_slice(&message.body) else {
+        return Some(shared.stray(&message, "the body is no JSON, or is compressed"));
+    };
+    let taken = shared.take(message.headers, body);
+    let number = taken.request.number;
+    let Some(response) = taken.response else {
+        let Served::Unexpected(why) = taken.served else { return None };
+        return Some(shared.refuse(number, &why));
+    };
+    match play::play(stream, shared, &taken.request, &response, taken.usage) {
+        Ok(()) => None,
+        Err(why) => Some(shared.refuse(number, &why)),
+    }
+}
+
+fn json_answer(body: &Value) -> Plain {
+    Plain { status: 200, headers: BTreeMap::new(), body: body.to_string() }
+}
+
+fn refusal(status: u16, why: &str) -> Plain {
+    let body = json!({"error": {"message": why, "code": "not_scripted"}}).to_string();
+    Plain { status, headers: BTreeMap::new(), body }
+}
+
+impl State {
+    fn to_json(&self) -> Value {
+        json!({
+            "requests": self.requests.len(),
+            "held": self.held,
+            "unexpected": self.unexpected(),
+            "left_over": self.script.left_over(),
+        })
+    }
+}
+
+fn requests_json(requests: &[Recorded]) -> Value {
+    let one = |recorded: &Recorded| {
+        let Recorded { request, served, outcome } = recorded;
+        json!({
+            "number": request.number, "thread": request.thread(), "turn": request.turn(),
+            "prompt": request.prompt(), "served": format!("{served:?}"),
+            "outcome": format!("{outcome:?}"), "body": request.body,
+        })
+    };
+    requests.iter().map(one).collect()
+}
+
+fn summary(requests: &[Recorded]) -> String {
+    let one = |recorded: &Recorded| {
+        let (number, outcome) = (recorded.request.number, recorded.outcome);
+        format!("{number}: {:?} {outcome:?}", recorded.served)
+    };
+    let all: Vec<String> = requests.iter().map(one).collect();
+    format!("{} requests: {}", all.len(), all.join("; "))
+}
+
+/// Tells whether the other side has closed its end.
+fn has_left(stream: &TcpStream) -> bool {
+    let mut byte = [0_u8; 1];
+    match recv(stream, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+        Ok((_, length)) => length == 0,
+        Err(error) => error != rustix::io::Errno::AGAIN,
+    }
+}
+
+/// Reads with patience, but not beyond the server's end.
+struct Patient<'a> {
+    stream: &'a TcpStream,
+    shared: &'a Shared,
+    deadline: Deadline,
+}
+
+impl io::Read for Patient<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match (&mut &*self.stream).read(buffer) {
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
+                    ) && !self.deadline.passed()
+                        && !self.shared.lock().stopping => {}
+                read => return read,
+            }
+        }
+    }
+}

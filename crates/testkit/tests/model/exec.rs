@@ -1,0 +1,124 @@
+//! `codex exec --json` run to its end, and what it printed.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use provost_testkit::eventually;
+use provost_testkit::model::{self, CODE_MODE_MODEL, CodexHome, MODEL, ModelServer, OLD_MODEL};
+use serde_json::Value;
+
+/// A version of Codex with a model, which together decide the tools.
+#[derive(Debug, Clone)]
+pub(crate) struct Variant {
+    pub(crate) codex: PathBuf,
+    pub(crate) model: &'static str,
+}
+
+/// Every form in which Codex offers tools.
+pub(crate) fn variants() -> Vec<Variant> {
+    let (Some(new), Some(old)) = (model::codex(), model::old_codex()) else { return Vec::new() };
+    vec![
+        Variant { codex: new.clone(), model: MODEL },
+        Variant { codex: new, model: CODE_MODE_MODEL },
+        Variant { codex: old, model: OLD_MODEL },
+    ]
+}
+
+/// An `exec` that is running.
+pub(crate) struct Running {
+    pub(crate) child: Child,
+    output: PathBuf,
+}
+
+/// An `exec` that has ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) events: Vec<Value>,
+    stderr: String,
+}
+
+/// Runs `codex exec --json` with these arguments to its end.
+pub(crate) fn exec(home: &CodexHome, codex: &Path, args: &[&str]) -> Ended {
+    start(home, codex, args).end()
+}
+
+/// Plays a scenario with a fresh home and gives what came of it.
+pub(crate) fn play(scenario: &str, variant: &Variant, args: &[&str]) -> (ModelServer, Ended) {
+    let server = ModelServer::play(scenario);
+    let home = CodexHome::with_model(&server, variant.model);
+    let ended = exec(&home, &variant.codex, args);
+    (server, ended)
+}
+
+pub(crate) fn start(home: &CodexHome, codex: &Path, args: &[&str]) -> Running {
+    static STARTED: AtomicUsize = AtomicUsize::new(0);
+    let number = STARTED.fetch_add(1, Ordering::Relaxed);
+    let output = home.path().join(format!("output-{number}"));
+    let file = |name: &str| {
+        File::create(output.with_extension(name)).expect("a file for the output can be made")
+    };
+    let mut command = home.command(codex, &["exec", "--json", "--sandbox", "workspace-write"]);
+    command.args(args).stdout(Stdio::from(file("out"))).stderr(Stdio::from(file("err")));
+    Running { child: command.spawn().expect("Codex starts"), output }
+}
+
+impl Running {
+    #[track_caller]
+    pub(crate) fn end(mut self) -> Ended {
+        let status = eventually("the end of exec", || {
+            self.child.try_wait().expect("Codex can be asked").ok_or_else(|| self.read("out"))
+        });
+        let events = self
+            .read("out")
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("each line is JSON"))
+            .collect();
+        Ended { code: status.code(), events, stderr: self.read("err") }
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.output.with_extension(name)).expect("the output can be read")
+    }
+}
+
+impl Ended {
+    /// The completed items of this type.
+    pub(crate) fn items(&self, kind: &str) -> Vec<&Value> {
+        let items = self.events.iter().filter(|event| event["type"] == "item.completed");
+        items.map(|event| &event["item"]).filter(|item| item["type"] == kind).collect()
+    }
+
+    pub(crate) fn messages(&self) -> Vec<&str> {
+        self.items("agent_message").iter().filter_map(|item| item["text"].as_str()).collect()
+    }
+
+    pub(crate) fn usage(&self) -> &Value {
+        self.events
+            .iter()
+            .find(|event| event["type"] == "turn.completed")
+            .map_or(&Value::Null, |event| &event["usage"])
+    }
+
+    pub(crate) fn thread(&self) -> &str {
+        self.events[0]["thread_id"].as_str().expect("the thread came first")
+    }
+
+    #[track_caller]
+    pub(crate) fn ok(&self) -> &Self {
+        assert!(self.code == Some(0) && !self.usage().is_null(), "{self:#?}");
+        assert!(!self.stderr.contains("WARNING"), "{}", self.stderr);
+        self
+    }
+
+    /// Why the turn failed.
+    #[track_caller]
+    pub(crate) fn failure(&self) -> &str {
+        let failed = self.events.iter().find(|event| event["type"] == "turn.failed");
+        let failed = failed.unwrap_or_else(|| panic!("the turn did not fail: {self:#?}"));
+        assert_eq!(self.code, Some(1));
+        failed["error"]["message"].as_str().expect("a failure has a message")
+    }
+}
