@@ -105,5 +105,6 @@ pub(crate) fn spec(n: u64) -> Spec {
         afterwards: Afterwards::Close,
         bounds: Bounds { settle_ms: 50, ..Bounds::default() },
         hooks: BTreeMap::new(),
+        warnings: Vec::new(),
     }
 }

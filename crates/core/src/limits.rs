@@ -8,6 +8,9 @@ pub const MAX_OPEN_REQUESTS: usize = 100;
 /// How many messages may wait for one agent.
 pub const MAX_QUEUED: usize = 100;
 
+/// How many hooks that have ended a session remembers; all of them are in its events.
+pub const MAX_HOOKS_KEPT: usize = 50;
+
 /// The windows and bounds that a session was opened with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

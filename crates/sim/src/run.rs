@@ -409,8 +409,8 @@ impl Sim {
     fn look(&mut self, session: &Session, attempt: u32, no: u32) -> Command {
         let names = [10, crate::world::session_no(session.id), u64::from(no)];
         match !self.faults.calm && Rng::named(self.seed, &names).percent(2) {
-            true => Command::SnapshotFailed { attempt, reason: "index.lock".to_owned() },
-            false => Command::SnapshotTaken { attempt, snapshot: self.world.look(session.id) },
+            true => Command::SnapshotFailed { attempt, no, reason: "index.lock".to_owned() },
+            false => Command::SnapshotTaken { attempt, no, snapshot: self.world.look(session.id) },
         }
     }
 

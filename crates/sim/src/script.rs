@@ -109,6 +109,7 @@ pub(crate) fn spec(seed: u64, no: u64, faults: &Faults) -> Spec {
         afterwards: rng.pick(&[Afterwards::Close, Afterwards::Park]),
         bounds: bounds(&mut rng, faults),
         hooks: hooks(&mut rng),
+        warnings: Vec::new(),
     }
 }
 

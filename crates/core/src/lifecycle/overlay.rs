@@ -31,7 +31,7 @@ pub enum Overlay {
     Superseded,
     Stopped(StopCause),
     BlockingRequest,
-    /// A check is owed or running: nothing is final before it.
+    /// A check is owed or running for what would be an end: nothing is final before it.
     Verifying,
     /// The tree kept changing while it was verified.
     MovingTree,
@@ -49,7 +49,7 @@ pub fn judge(overlay: &Overlay, found: Judgement) -> Judgement {
         Overlay::Stopped(why) => Judgement::new(State::Failed, Rule::Stopped).because(why.cause()),
         Overlay::BlockingRequest => Judgement::new(State::NeedsInput, Rule::Request)
             .with(found.flags.into_iter().filter(|flag| *flag == Flag::LivenessUnknown)),
-        Overlay::Verifying if found.is_terminal() => Judgement {
+        Overlay::Verifying => Judgement {
             state: State::Verifying,
             cause: None,
             flags: found.flags,
@@ -58,6 +58,6 @@ pub fn judge(overlay: &Overlay, found: Judgement) -> Judgement {
         Overlay::MovingTree if found.is_terminal() => {
             Judgement::new(State::Disputed, Rule::MovingTree).with([Flag::MovingTree])
         }
-        Overlay::Verifying | Overlay::MovingTree | Overlay::None => found,
+        Overlay::MovingTree | Overlay::None => found,
     }
 }

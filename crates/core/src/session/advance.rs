@@ -91,7 +91,7 @@ impl Session {
 
     /// A process that can neither be told anything nor be ended will not bring its attempt to an end.
     fn give_up_the_process(&self) -> Option<Event> {
-        let stop = self.current_launch().filter(|launch| launch.may_live())?.stop?;
+        let stop = self.current_launch()?.stop?;
         let stuck = matches!(self.attempt().shown, State::Idle | State::Rework);
         let detail = "its process could not be ended".to_owned();
         (stop.step == StopStep::GivenUp && stuck)
@@ -244,8 +244,8 @@ impl Session {
     }
 
     fn escalation_deadline(&self) -> Option<(u64, Due)> {
-        let launch = self.stopping()?;
-        let stop = launch.stop?;
+        // A launch that is only owed is called off: there is nothing to escalate.
+        let stop = self.running()?.stop?;
         let grace = match stop.step {
             StopStep::Interrupt | StopStep::Terminate => self.spec.bounds.stop_grace_ms,
             StopStep::Kill => self.spec.bounds.kill_grace_ms,
@@ -256,18 +256,12 @@ impl Session {
 
     fn escalate(&self, now: Moment) -> Option<Event> {
         let (at, _) = self.escalation_deadline()?;
-        let launch = self.stopping()?;
+        let launch = self.running()?;
         let step = launch.stop?.step.next()?;
         // An agent whose turn is over has nothing left to interrupt.
         let quiet =
             launch.stop?.step == StopStep::Interrupt && launch.stream.turn == TurnState::Over;
         (now.mono_ms >= at || quiet).then(|| StopEscalated { launch: launch.id, step }.into())
-    }
-
-    /// Gives the launch that is being stopped and runs. One that is only owed is never started instead.
-    fn stopping(&self) -> Option<&Launch> {
-        let runs = |launch: &&Launch| matches!(launch.phase, LaunchPhase::Running { .. });
-        self.launches.iter().rev().filter(runs).find(|launch| launch.stop.is_some())
     }
 
     fn seal_deadline(&self) -> Option<(u64, Due)> {
@@ -277,9 +271,8 @@ impl Session {
         let judged = self.judge_facts();
         let bounds = &self.spec.bounds;
         let resolved = !self.attempt().resolutions.is_empty();
-        let window = match (resolved, judged.has(Flag::SettleFirst)) {
+        let window = match (resolved || bug!(SettleSkipped), judged.has(Flag::SettleFirst)) {
             (true, _) => 0,
-            (false, _) if bug!(SettleSkipped) => 0,
             (false, true) => bounds.settle_ms.max(bounds.drain_ms),
             (false, false) => bounds.settle_ms,
         };
@@ -288,14 +281,12 @@ impl Session {
 
     /// A decided attempt is sealed when its process is known to be gone, or Provost gave up ending it.
     fn is_stopping_for_it(&self) -> bool {
+        let Some(launch) = self.current_launch().filter(|launch| launch.may_live()) else {
+            return false;
+        };
         let resolved = !self.attempt().resolutions.is_empty();
-        let leftover = self.current_launch().is_some_and(|l| l.may_live() && l.stream.settled);
-        let given_up = self
-            .current_launch()
-            .and_then(|launch| launch.stop)
-            .is_some_and(|stop| stop.step == StopStep::GivenUp);
-        let lives = self.current_launch().is_some_and(Launch::may_live);
-        !resolved && (self.attempt().is_decided() || leftover) && lives && !given_up
+        let given_up = launch.stop.is_some_and(|stop| stop.step == StopStep::GivenUp);
+        !resolved && (self.attempt().is_decided() || launch.stream.settled) && !given_up
     }
 
     fn seal_if_due(&self, now: Moment) -> Option<Event> {
@@ -304,7 +295,7 @@ impl Session {
     }
 
     fn silence_deadline(&self) -> Option<(u64, Due)> {
-        let launch = self.current_launch().filter(|launch| launch.may_live())?;
+        let launch = self.current_launch()?;
         let listening = launch.activity() == Activity::Active
             && matches!(launch.phase, LaunchPhase::Running { .. })
             && !self.is_blocked();

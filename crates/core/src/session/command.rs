@@ -144,12 +144,15 @@ pub enum Command {
         leftovers: u32,
         verified: bool,
     },
+    /// `no` is the number of the snapshot that was owed, so that a late answer is known as one.
     SnapshotTaken {
         attempt: u32,
+        no: u32,
         snapshot: Snapshot,
     },
     SnapshotFailed {
         attempt: u32,
+        no: u32,
         reason: String,
     },
     CheckFinished {

@@ -148,23 +148,20 @@ impl Session {
         // What was found is about a tree, so it counts though a question was opened meanwhile: asked for
         // under its key, it would not be told again.
         let open = !self.attempt().is_sealed() && !self.attempt().is_decided();
-        let current = |attempt| attempt == self.attempt().no && open;
         match command.clone() {
-            Command::SnapshotTaken { attempt, snapshot } => {
-                if_new(current(attempt) && self.lacks_snapshot(), SnapshotTaken { snapshot })
+            Command::SnapshotTaken { attempt, no, snapshot } => {
+                if_new(open && self.lacks_snapshot(attempt, no), SnapshotTaken { snapshot })
             }
-            Command::SnapshotFailed { attempt, reason } => {
-                if_new(current(attempt) && self.lacks_snapshot(), SnapshotFailed { reason })
+            Command::SnapshotFailed { attempt, no, reason } => {
+                if_new(open && self.lacks_snapshot(attempt, no), SnapshotFailed { reason })
             }
             Command::CheckFinished { attempt, receipt } => {
                 let verifying = &self.attempt().verifying;
                 let tree = verifying.snapshot.as_ref().map(|snapshot| &snapshot.tree);
-                let same = |r: &crate::verdict::Receipt| {
-                    r.command == receipt.command && r.tree == receipt.tree
-                };
+                let same = |r: &crate::verdict::Receipt| r.command == receipt.command;
                 let about_it = tree == Some(&receipt.tree) || bug!(EvidenceOfAnotherTree);
                 let new = about_it && !verifying.receipts.iter().any(same);
-                if_new(new && current(attempt), CheckFinished { receipt })
+                if_new(new && open && attempt == self.attempt().no, CheckFinished { receipt })
             }
             _ => unreachable!("decide() sends only commands about evidence here"),
         }
@@ -329,7 +326,7 @@ impl Session {
     fn ask_again(&self, key: &str) -> Option<RequestOpened> {
         let message = self.messages.iter().find(|message| message.key == key)?;
         let request = self.requests.iter().find(|request| Some(request.id) == message.request)?;
-        let launch = self.current_launch().filter(|_| !self.attempt().is_sealed())?;
+        let launch = self.current_launch()?;
         request.asked.is_secret().then(|| RequestOpened {
             request: request.id,
             launch: launch.id,

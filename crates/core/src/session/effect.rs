@@ -101,19 +101,17 @@ impl Session {
 
     /// Messages go to the running launch of the attempt, one after the other in their order.
     fn deliveries(&self) -> Option<Effect> {
-        let running = |launch: &&Launch| {
-            matches!(launch.phase, LaunchPhase::Running { .. }) && launch.stop.is_none()
-        };
-        let launch = self.launches.last().filter(running)?;
+        let launch = self.running().filter(|launch| launch.stop.is_none())?;
         let message = self.messages.iter().find(|message| message.fate == MessageFate::Queued)?;
         Some(Effect::Deliver { launch: launch.id, message: message.key.clone() })
     }
 
-    /// The next step towards a verdict: commit the work, run the checks one by one, look at the tree again.
     fn proof(&self) -> Option<Effect> {
-        if !self.wants_verdict() || !self.is_quiet() {
-            return None;
-        }
+        (self.wants_verdict() && self.is_quiet()).then(|| self.next_step_of_proof()).flatten()
+    }
+
+    /// The next step towards a verdict: commit the work, run the checks one by one, look at the tree again.
+    fn next_step_of_proof(&self) -> Option<Effect> {
         let (attempt, verifying) = (self.attempt().no, &self.attempt().verifying);
         let snapshot = Effect::TakeSnapshot { attempt, no: verifying.taken + 1 };
         match (&verifying.snapshot, self.verdict()) {
@@ -126,14 +124,11 @@ impl Session {
         }
     }
 
-    /// Says whether a snapshot is what the verdict lacks. One told twice must not confirm itself.
-    pub(super) fn lacks_snapshot(&self) -> bool {
-        let verifying = &self.attempt().verifying;
-        let checked = verifying.snapshot.is_none()
-            || self.verdict() != Verdict::Open
-            || bug!(SnapshotConfirmsItself);
-        let wanted = !self.spec.checks.is_empty() && !self.tree_keeps_moving();
-        wanted && !verifying.confirmed && checked
+    /// Says whether this very snapshot is what the verdict lacks. One told twice must not confirm itself,
+    /// and one of a round that was given up says nothing about the next.
+    pub(super) fn lacks_snapshot(&self, attempt: u32, no: u32) -> bool {
+        let lacking = self.next_step_of_proof() == Some(Effect::TakeSnapshot { attempt, no });
+        self.is_unproved() && (lacking || bug!(SnapshotConfirmsItself))
     }
 
     /// Says whether nothing of the launch can change the work behind our back: it is gone, or idle.

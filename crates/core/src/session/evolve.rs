@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::{
     attempt::{Attempt, Claim, ClaimSource, Resolution, Standing},
-    event::{Event, RequestOpened, SessionOpened, SnapshotTaken, TurnEnded},
-    hook::{HookEvent, HookKey, HookOwed},
+    event::{Event, HookFinished, RequestOpened, SessionOpened, SnapshotTaken, TurnEnded},
+    hook::{HookEnded, HookEvent, HookKey, HookOwed},
     launch::{Cursor, Gone, Launch, LaunchPhase, Sight, Stop, TurnEnd, TurnState},
     spec::Driver,
     state::{Fact, Message, MessageFate, MessageKind, Session, SetupState, Usage, WorkState},
@@ -13,6 +13,7 @@ use super::{
 use crate::{
     ids::{LaunchId, RequestId, SessionId},
     lifecycle::{ClaimKind, State},
+    limits::MAX_HOOKS_KEPT,
     request::{Fate, Request},
     time::Moment,
 };
@@ -34,6 +35,7 @@ impl Session {
             messages: Vec::new(),
             hooks: Vec::new(),
             hooks_fired: BTreeMap::new(),
+            hooks_ended: Vec::new(),
             thread: None,
             progress: None,
             usage: Usage::default(),
@@ -43,7 +45,6 @@ impl Session {
         };
         session.queue_instruction();
         session.owe_hook(HookEvent::Opened, at);
-        session.after(at);
         session
     }
 
@@ -126,7 +127,7 @@ impl Session {
             | Event::AttemptStopped(_)
             | Event::AttemptResolved(_)
             | Event::AttemptSealed(_) => self.apply_attempt(at, event),
-            Event::HookFinished(e) => self.hooks.retain(|hook| hook.key != e.key),
+            Event::HookFinished(e) => self.end_hook(e),
         }
     }
 
@@ -364,7 +365,7 @@ impl Session {
 
     /// A turn is expected of a living agent: until it comes, the agent counts as active, not as idle.
     fn expect_a_turn(&mut self, at: Moment) {
-        if let Some(launch) = self.launches.last_mut().filter(|launch| launch.may_live()) {
+        if let Some(launch) = self.launches.last_mut() {
             launch.stream.turn = TurnState::Open { turn: None };
             launch.stream.heard = at;
             launch.stream.silent = false;
@@ -491,6 +492,13 @@ impl Session {
             cause: judgement.cause,
             at,
         });
+    }
+
+    fn end_hook(&mut self, e: &HookFinished) {
+        self.hooks.retain(|hook| hook.key != e.key);
+        self.hooks_ended.push(HookEnded { key: e.key, end: e.end.clone() });
+        let surplus = self.hooks_ended.len().saturating_sub(MAX_HOOKS_KEPT);
+        self.hooks_ended.drain(..surplus);
     }
 
     fn heard(&mut self, launch: LaunchId, at: Moment, cursor: Cursor) {

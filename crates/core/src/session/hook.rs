@@ -115,6 +115,15 @@ pub enum HookEnd {
     Signal(i32),
     TimeLimit,
     OutputLimit,
+    /// It never ran: its program or its directory is not there.
+    NotStarted(String),
     /// It may have run: its holder died. It is not run again.
     Uncertain(String),
+}
+
+/// A hook that has ended, kept to be shown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HookEnded {
+    pub key: HookKey,
+    pub end: HookEnd,
 }

@@ -92,17 +92,21 @@ impl Session {
 
     /// Says whether checks are owed or running: the facts speak of an end, and the tree has no verdict yet.
     pub fn wants_verdict(&self) -> bool {
-        !self.spec.checks.is_empty()
+        self.is_unproved()
             && !self.attempt().is_decided()
-            && !self.attempt().is_sealed()
-            && self.verification() == Verification::None
             && !self.is_blocked()
-            && !self.tree_keeps_moving()
             && table(self.claim(), self.process(), self.activity(), &Verification::None)
                 .is_terminal()
     }
 
-    pub(super) fn tree_keeps_moving(&self) -> bool {
+    /// Says whether there are checks, and the evidence has not yet come to a verdict.
+    pub(super) fn is_unproved(&self) -> bool {
+        !self.spec.checks.is_empty()
+            && self.verification() == Verification::None
+            && !self.tree_keeps_moving()
+    }
+
+    fn tree_keeps_moving(&self) -> bool {
         self.attempt().verifying.moved > self.spec.bounds.snapshots
     }
 
@@ -119,7 +123,7 @@ impl Session {
         if let Some(resolution) = attempt.resolutions.last() {
             return Overlay::Resolved(resolution.state, resolution.cause);
         }
-        let claimed = attempt.claim_kind() == ClaimKind::Completed;
+        let claimed = matches!(attempt.claim_kind(), ClaimKind::Completed);
         if attempt.cancelled.is_some() && !(bug!(CancelOverwrittenByClaim) && claimed) {
             return Overlay::Cancelled;
         }
@@ -157,6 +161,7 @@ impl Session {
         note(!self.attempt().late_claims.is_empty(), Flag::LateClaim);
         if let Some(launch) = self.current_launch() {
             let gone = launch.gone;
+            note(launch.is_being_ended(), Flag::Stopping);
             note(launch.at_limit && launch.may_live(), Flag::OutputLimit);
             note(launch.output_lost, Flag::OutputLost);
             note(launch.oversized, Flag::OversizedOutput);

@@ -92,8 +92,9 @@ impl StopStep {
     pub fn next(self) -> Option<StopStep> {
         match self {
             StopStep::Interrupt => Some(StopStep::Terminate),
-            StopStep::Terminate if bug!(KillSkipped) => Some(StopStep::GivenUp),
-            StopStep::Terminate => Some(StopStep::Kill),
+            StopStep::Terminate => {
+                Some(if bug!(KillSkipped) { StopStep::GivenUp } else { StopStep::Kill })
+            }
             StopStep::Kill => Some(StopStep::GivenUp),
             StopStep::GivenUp => None,
         }
@@ -261,6 +262,11 @@ impl Launch {
 
     pub fn has_ended(&self) -> bool {
         !self.may_live()
+    }
+
+    /// Says whether a stop is under way that has neither ended the process nor been given up.
+    pub fn is_being_ended(&self) -> bool {
+        self.may_live() && self.stop.is_some_and(|stop| stop.step != StopStep::GivenUp)
     }
 
     /// Says whether neither the process nor any of its descendants can change the work any more.

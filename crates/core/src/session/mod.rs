@@ -33,7 +33,7 @@ pub use event::{
     StreamSilent, TreeGone, TurnEnded, TurnStarted, UsageTold, WorkFailed, WorkPrepared,
     WorkRemoved,
 };
-pub use hook::{HookEnd, HookEvent, HookKey, HookOwed};
+pub use hook::{HookEnd, HookEnded, HookEvent, HookKey, HookOwed};
 pub use launch::{
     Cursor, End, EndedBy, Identity, Launch, LaunchPhase, LaunchWhy, Stop, StopStep, StopWhy,
     TurnEnd,

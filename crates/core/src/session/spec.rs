@@ -123,6 +123,9 @@ pub struct Spec {
     pub afterwards: Afterwards,
     pub bounds: Bounds,
     pub hooks: BTreeMap<HookEvent, HookSpec>,
+    /// What was worth a warning when the session was opened, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 impl Spec {

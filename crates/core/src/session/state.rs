@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::{
     attempt::Attempt,
     command::FactKind,
-    hook::{HookEvent, HookOwed},
-    launch::Launch,
+    hook::{HookEnded, HookEvent, HookOwed},
+    launch::{Launch, LaunchPhase},
     spec::Spec,
 };
 use crate::{
@@ -115,6 +115,8 @@ pub struct Session {
     pub messages: Vec<Message>,
     pub hooks: Vec<HookOwed>,
     pub hooks_fired: BTreeMap<HookEvent, u32>,
+    /// The newest hooks that have ended, at most [`MAX_HOOKS_KEPT`](crate::limits::MAX_HOOKS_KEPT).
+    pub hooks_ended: Vec<HookEnded>,
     pub thread: Option<String>,
     pub progress: Option<Progress>,
     pub usage: Usage,
@@ -140,6 +142,12 @@ impl Session {
         self.launches.iter().find(|launch| launch.id == id)
     }
 
+    /// Gives the launch that runs: none is begun while another lives, so it is the last one.
+    pub(super) fn running(&self) -> Option<&Launch> {
+        let runs = |launch: &&Launch| matches!(launch.phase, LaunchPhase::Running { .. });
+        self.launches.last().filter(runs)
+    }
+
     pub(super) fn launch_mut(&mut self, id: LaunchId) -> Option<&mut Launch> {
         self.launches.iter_mut().find(|launch| launch.id == id)
     }
@@ -158,8 +166,7 @@ impl Session {
 
     /// Says whether nothing is owed, running or expected any more: the stream may be put away.
     pub fn is_closed(&self) -> bool {
-        self.attempt().is_sealed()
-            && self.launches.iter().all(|launch| launch.has_ended() && !launch.is_followed())
-            && self.effects().is_empty()
+        // Every launch that may live, or may still be heard of, is owed something.
+        self.attempt().is_sealed() && self.effects().is_empty()
     }
 }

@@ -2,7 +2,7 @@
 
 use provost_core::{
     lifecycle::{ClaimKind, State},
-    request::{Asked, Fate, RequestKind, Waiting},
+    request::Fate,
     session::{
         Afterwards, Command, Cursor, Driver, Effect, End, EndedBy, LaunchPhase, MessageFate,
         Rejected, SendMode, Signal, StopStep, TurnEnd,
@@ -10,17 +10,16 @@ use provost_core::{
     verdict::CheckEnd,
 };
 
-use crate::kit::{Bench, checked, receipt, snapshot, spec};
+use crate::kit::{Bench, checked, question, spec};
 
 #[test]
 fn a_snapshot_told_twice_does_not_confirm_itself() {
     let mut bench = Bench::running(checked());
     bench.claim(ClaimKind::Completed).end(End::Exit(0));
-    let taken = Command::SnapshotTaken { attempt: 1, snapshot: snapshot("new") };
+    let taken = bench.snapshot_taken("new");
     bench.tell(taken.clone());
     assert_eq!(bench.try_tell(taken), Err(Rejected::Nothing));
-    let receipt = receipt("new", "check", CheckEnd::Exit(0));
-    bench.tell(Command::CheckFinished { attempt: 1, receipt }).pass(60_000);
+    bench.check("new", CheckEnd::Exit(0)).pass(60_000);
     assert_eq!(bench.state(), State::Verifying, "the tree is to be looked at again");
 }
 
@@ -39,11 +38,11 @@ fn a_launch_stopped_before_it_began_is_called_off_and_not_given_up() {
 
 #[test]
 fn an_older_launch_asks_nobody() {
-    let mut bench = resumed();
+    let mut bench = Bench::resumed();
     let old = bench.session.launches[0].id;
     let cursor = Cursor { offset: 500, skip: 0 };
     let state = bench.state();
-    let late = Signal::Asked(Asked { native: "late".to_owned(), ..question() });
+    let late = Signal::Asked(question("late"));
     bench.tell(Command::Observed { launch: old, signal: late, cursor });
     assert_eq!(bench.state(), state);
     assert_eq!(bench.session.requests.last().unwrap().fate, Fate::Void);
@@ -136,12 +135,11 @@ fn evidence_counts_though_a_question_was_opened_meanwhile() {
     let mut bench = Bench::running(checked());
     bench.claim(ClaimKind::Completed);
     bench.signal(Signal::TurnEnded { turn: None, end: TurnEnd::Ok });
-    bench.tell(Command::SnapshotTaken { attempt: 1, snapshot: snapshot("new") });
-    bench.signal(Signal::Asked(question()));
-    let receipt = receipt("new", "check", CheckEnd::Exit(0));
-    bench.tell(Command::CheckFinished { attempt: 1, receipt });
+    bench.snapshot("new");
+    bench.signal(Signal::Asked(question("q")));
+    bench.check("new", CheckEnd::Exit(0));
     bench.signal(Signal::Withdrawn { native: "q".to_owned() });
-    bench.tell(Command::SnapshotTaken { attempt: 1, snapshot: snapshot("new") });
+    bench.snapshot("new");
     assert_eq!(bench.state(), State::Succeeded);
 }
 
@@ -173,7 +171,7 @@ fn an_idle_agent_that_cannot_be_ended_does_not_stay_idle_for_ever() {
 #[test]
 fn an_answer_to_an_earlier_revision_of_a_question_is_refused() {
     let mut bench = Bench::running(spec());
-    bench.signal(Signal::Asked(question())).signal(Signal::Asked(question()));
+    bench.signal(Signal::Asked(question("q"))).signal(Signal::Asked(question("q")));
     let id = bench.session.requests[0].id;
     let answer = |revision| Command::Answer { request: id, revision, text: "yes".to_owned() };
     let refused = Rejected::RequestRevision { id, now: 2, given: 1 };
@@ -187,7 +185,7 @@ fn nothing_is_checked_while_a_question_is_open_or_descendants_may_live() {
         bench.session.effects().iter().any(|e| matches!(e, Effect::TakeSnapshot { .. }))
     };
     let mut bench = Bench::running(checked());
-    bench.claim(ClaimKind::Completed).signal(Signal::Asked(question()));
+    bench.claim(ClaimKind::Completed).signal(Signal::Asked(question("q")));
     bench.signal(Signal::TurnEnded { turn: None, end: TurnEnd::Ok });
     assert!(!checks(&bench) && !bench.session.wants_verdict(), "a question is open");
     bench.signal(Signal::Withdrawn { native: "q".to_owned() });
@@ -206,33 +204,12 @@ fn a_moving_tree_disputes_only_what_has_ended() {
     let mut bench = Bench::running(spec);
     bench.claim(ClaimKind::Completed);
     bench.signal(Signal::TurnEnded { turn: None, end: TurnEnd::Ok });
-    bench.tell(Command::SnapshotTaken { attempt: 1, snapshot: snapshot("one") });
-    let receipt = receipt("one", "check", CheckEnd::Exit(0));
-    bench.tell(Command::CheckFinished { attempt: 1, receipt });
-    bench.tell(Command::SnapshotTaken { attempt: 1, snapshot: snapshot("two") });
+    bench.snapshot("one");
+    bench.check("one", CheckEnd::Exit(0));
+    bench.snapshot("two");
     assert_eq!(bench.state(), State::Disputed);
     bench.claim(ClaimKind::NeedsInput);
     assert_eq!(bench.state(), State::NeedsInput);
-}
-
-/// A session whose first launch ended with a question, and whose second runs.
-fn resumed() -> Bench {
-    let mut bench = Bench::running(spec());
-    bench.signal(Signal::Asked(question())).end(End::Exit(0));
-    let request = bench.session.requests[0].id;
-    bench.tell(Command::Answer { request, revision: 1, text: "yes".to_owned() });
-    bench.start();
-    bench
-}
-
-fn question() -> Asked {
-    Asked {
-        native: "q".to_owned(),
-        kind: RequestKind::Question,
-        waiting: Waiting::Blocking,
-        title: String::new(),
-        questions: Vec::new(),
-    }
 }
 
 fn send(text: &str) -> Command {

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use provost_core::{
     ids::{CommitId, LaunchId, SessionId, TreeId},
-    lifecycle::{ClaimKind, State},
+    lifecycle::{Cause, ClaimKind, Flag, State},
     limits::Bounds,
+    request::{Asked, RequestKind, Waiting},
     session::{
-        Afterwards, Agent, Command, Cursor, Driver, End, EndedBy, Event, Exit0, HookEvent,
-        HookSpec, Identity, Rejected, Reporter, Session, SessionOpened, Signal, Spec, Testimony,
-        Work,
+        Afterwards, Agent, Command, Cursor, Driver, Effect, End, EndedBy, Event, Exit0, HookEvent,
+        HookSpec, Identity, Rejected, Reporter, SendMode, Session, SessionOpened, Signal, Spec,
+        StopStep, Testimony, TurnEnd, Work,
     },
     time::Moment,
     verdict::{CheckEnd, EmptyDiff, Evidence, Passed, Receipt, Refuted, Snapshot, Verdict},
@@ -83,6 +84,7 @@ pub(crate) fn spec() -> Spec {
                 )
             })
             .collect(),
+        warnings: Vec::new(),
     }
 }
 
@@ -96,6 +98,24 @@ pub(crate) fn command_spec() -> Spec {
     spec.instruction = None;
     spec
 }
+
+/// A question that the agent waits for, under its own name for it.
+pub(crate) fn question(native: &str) -> Asked {
+    Asked {
+        native: native.to_owned(),
+        kind: RequestKind::Question,
+        waiting: Waiting::Blocking,
+        title: String::new(),
+        questions: Vec::new(),
+    }
+}
+
+pub(crate) fn send(key: &str, mode: SendMode) -> Command {
+    Command::Send { key: key.to_owned(), text: format!("the text of {key}"), mode }
+}
+
+/// The end of a turn that went well.
+pub(crate) const OVER: Signal = Signal::TurnEnded { turn: None, end: TurnEnd::Ok };
 
 /// A session under test, with a clock and a journal that only go forward.
 pub(crate) struct Bench {
@@ -119,6 +139,16 @@ impl Bench {
         let mut bench = Bench::new(spec);
         let base = Some(snapshot("old"));
         bench.tell(Command::WorkPrepared { cwd: "/work".to_owned(), base });
+        bench.start();
+        bench
+    }
+
+    /// A session whose first launch ended with a question, and whose second runs.
+    pub(crate) fn resumed() -> Bench {
+        let mut bench = Bench::running(spec());
+        bench.signal(Signal::Asked(question("q"))).end(End::Exit(0));
+        let request = bench.session.requests[0].id;
+        bench.tell(Command::Answer { request, revision: 1, text: "yes".to_owned() });
         bench.start();
         bench
     }
@@ -210,27 +240,74 @@ impl Bench {
         self.tell(Command::TreeGone { launch, leftovers: 0, verified: true })
     }
 
+    /// Answers the snapshot that is owed now.
+    pub(crate) fn snapshot(&mut self, tree: &str) -> &mut Self {
+        let taken = self.snapshot_taken(tree);
+        self.tell(taken)
+    }
+
+    /// What the taker of the snapshot that is owed now says of it.
+    pub(crate) fn snapshot_taken(&self, tree: &str) -> Command {
+        let attempt = self.session.attempt();
+        let no = attempt.verifying.taken + 1;
+        Command::SnapshotTaken { attempt: attempt.no, no, snapshot: snapshot(tree) }
+    }
+
+    /// Tells how the only check ended on a tree.
+    pub(crate) fn check(&mut self, tree: &str, end: CheckEnd) -> &mut Self {
+        let attempt = self.session.attempt().no;
+        self.tell(Command::CheckFinished { attempt, receipt: receipt(tree, "check", end) })
+    }
+
     /// Carries out the checks that are owed: commits `tree`, and lets every check end like this.
     pub(crate) fn verify(&mut self, tree: &str, end: CheckEnd) -> &mut Self {
-        let attempt = self.session.attempt().no;
         for _ in 0..10 {
-            use provost_core::session::Effect;
             let owed = self.session.effects();
             let step = owed.iter().find(|effect| {
                 matches!(effect, Effect::TakeSnapshot { .. } | Effect::RunCheck { .. })
             });
             match step {
-                Some(Effect::TakeSnapshot { .. }) => {
-                    self.tell(Command::SnapshotTaken { attempt, snapshot: snapshot(tree) })
-                }
-                Some(_) => {
-                    let receipt = receipt(tree, "check", end.clone());
-                    self.tell(Command::CheckFinished { attempt, receipt })
-                }
+                Some(Effect::TakeSnapshot { .. }) => self.snapshot(tree),
+                Some(_) => self.check(tree, end.clone()),
                 None => return self,
             };
         }
         panic!("verification does not end")
+    }
+
+    /// Decides a command without folding what comes of it.
+    pub(crate) fn decide(&self, command: &Command) -> Result<Vec<Event>, Rejected> {
+        self.session.decide(command, self.now)
+    }
+
+    /// Says that the process ended, and nothing yet of its stream and its tree.
+    pub(crate) fn exit(&mut self, end: End, by: EndedBy) -> &mut Self {
+        let launch = self.launch();
+        self.tell(Command::ProcessEnded { launch, end, by })
+    }
+
+    /// The reader of the stream says that nothing was heard since the last signal.
+    pub(crate) fn hear_silence(&mut self) -> &mut Self {
+        let launch = self.launch();
+        let heard_ms = self.session.launch(launch).expect("it was owed").stream.heard.mono_ms;
+        self.pass(self.session.spec.bounds.stale_ms);
+        self.tell(Command::Silence { launch, heard_ms })
+    }
+
+    pub(crate) fn owes(&self, effect: &Effect) -> bool {
+        self.session.effects().contains(effect)
+    }
+
+    pub(crate) fn cause(&self) -> Option<Cause> {
+        self.session.judgement().cause
+    }
+
+    pub(crate) fn has(&self, flag: Flag) -> bool {
+        self.session.judgement().has(flag)
+    }
+
+    pub(crate) fn step(&self) -> Option<StopStep> {
+        self.session.launches.last()?.stop.map(|stop| stop.step)
     }
 
     pub(crate) fn state(&self) -> State {

@@ -10,7 +10,7 @@ use provost_core::{
 };
 
 use crate::{
-    kit::{Bench, checked, receipt, snapshot},
+    kit::{Bench, checked, question, snapshot},
     random::{random_command, random_spec},
     rng::Rng,
     watched::Watch,
@@ -166,12 +166,11 @@ fn a_moving_tree_is_taken_again_n_times_and_not_once_more() {
         bench.claim(ClaimKind::Completed).end(provost_core::session::End::Exit(0));
         for moved in 0..=bound {
             let tree = format!("tree-{moved}");
-            bench.tell(Command::SnapshotTaken { attempt: 1, snapshot: snapshot(&tree) });
-            let receipt = receipt(&tree, "check", CheckEnd::Exit(0));
+            bench.snapshot(&tree);
             assert_eq!(bench.state(), State::Verifying, "bound {bound}, moved {moved}");
-            bench.tell(Command::CheckFinished { attempt: 1, receipt });
+            bench.check(&tree, CheckEnd::Exit(0));
         }
-        bench.tell(Command::SnapshotTaken { attempt: 1, snapshot: snapshot("tree-again") });
+        bench.snapshot("tree-again");
         assert_eq!(bench.state(), State::Disputed, "at N+1 nobody believes the tree");
     }
 }
@@ -198,14 +197,7 @@ fn a_time_limit_is_reached_at_n_and_not_before_and_waiting_does_not_count() {
     spec.bounds.time_limit_ms = Some(1_000);
     let mut bench = Bench::running(spec);
     bench.pass(600);
-    let asked = provost_core::request::Asked {
-        native: "q".to_owned(),
-        kind: provost_core::request::RequestKind::Question,
-        waiting: provost_core::request::Waiting::Blocking,
-        title: String::new(),
-        questions: Vec::new(),
-    };
-    bench.signal(Signal::Asked(asked)).pass(100_000);
+    bench.signal(Signal::Asked(question("q"))).pass(100_000);
     bench.signal(Signal::Withdrawn { native: "q".to_owned() }).pass(399);
     assert_eq!(bench.state(), State::Working);
     bench.pass(1);

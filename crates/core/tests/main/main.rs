@@ -1,18 +1,28 @@
 //! Tests of the pure domain through its public surface.
 
 mod contract;
+mod ending;
+mod evidence;
 mod found;
+mod hooks;
+mod inbox;
 mod kit;
+mod launching;
 mod laws;
+mod overlay;
 mod purity;
 mod random;
 #[expect(unreachable_pub, dead_code, reason = "it is the simulator's own file, public there")]
 #[path = "../../../sim/src/rng.rs"]
 mod rng;
 mod secrets;
+mod shown;
+mod speech;
 mod stories;
+mod streams;
 mod verdict;
 // The laws have one wording, the simulator's.
 #[expect(unreachable_pub, reason = "it is the simulator's own file, public there")]
 #[path = "../../../sim/src/laws.rs"]
 mod watched;
+mod words;

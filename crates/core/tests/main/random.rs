@@ -151,14 +151,15 @@ fn testimony(rng: &mut Rng) -> Testimony {
 
 fn about_proof(session: &Session, rng: &mut Rng) -> Command {
     let attempt = session.attempt().no.saturating_sub(u32::from(rng.percent(10)));
+    let no = session.attempt().verifying.taken + u32::from(rng.percent(90));
     let current = session.attempt().verifying.snapshot.as_ref().map(|s| s.tree.clone());
     let tree = match (current, rng.percent(80)) {
         (Some(TreeId(tree)), true) => tree,
         _ => rng.pick(&["t0", "t1", "t2"]).to_owned(),
     };
     match rng.below(10) {
-        0 => Command::SnapshotFailed { attempt, reason: "full".to_owned() },
-        1..=4 => Command::SnapshotTaken { attempt, snapshot: snapshot(&tree) },
+        0 => Command::SnapshotFailed { attempt, no, reason: "full".to_owned() },
+        1..=4 => Command::SnapshotTaken { attempt, no, snapshot: snapshot(&tree) },
         5 => match session.hooks.first() {
             Some(hook) => Command::HookFinished { key: hook.key, end: HookEnd::Exit(0) },
             None => Command::Tick,

@@ -62,6 +62,21 @@ fn a_lost_secret_is_asked_for_again_under_a_new_revision() {
 }
 
 #[test]
+fn one_secret_among_several_questions_is_the_one_asked_for_again() {
+    let mut bench = Bench::running(spec());
+    bench.signal(Signal::Asked(Asked { native: "open".to_owned(), ..asked(false) }));
+    bench.signal(Signal::Asked(asked(true)));
+    let request = bench.session.requests[1].id;
+    bench.tell(Command::Answer { request, revision: 1, text: "hunter2".to_owned() });
+    let message = bench.session.messages.last().unwrap().clone();
+    assert!(bench.session.is_secret(&message));
+    bench.tell(Command::MessageLost { key: message.key, reason: "gone".to_owned() });
+    let again: Vec<(u32, u32)> =
+        bench.session.open_requests().map(|r| (r.id.no, r.revision)).collect();
+    assert_eq!(again, [(1, 1), (2, 2)]);
+}
+
+#[test]
 fn an_open_answer_that_was_lost_is_not_asked_for_again() {
     assert_eq!(lose(&mut answered(false)), Fate::Answered);
 }

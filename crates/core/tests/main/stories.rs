@@ -2,12 +2,12 @@
 
 use provost_core::{
     lifecycle::{Cause, ClaimKind, Flag, State},
-    request::{Asked, Fate, RequestKind, Waiting},
+    request::Fate,
     session::{Command, End, EndedBy, Resolve, SendMode, Signal, Spec, StopStep, StopWhy, TurnEnd},
     verdict::CheckEnd,
 };
 
-use crate::kit::{Bench, checked, command_spec, snapshot, spec};
+use crate::kit::{Bench, checked, command_spec, question, spec};
 
 #[test]
 fn the_five_endings_give_five_records() {
@@ -102,12 +102,11 @@ fn a_tree_that_moves_is_taken_again_and_in_the_end_disputed() {
     bench.claim(ClaimKind::Completed).end(End::Exit(0));
     for n in 0..=3 {
         let tree = format!("tree-{n}");
-        bench.tell(Command::SnapshotTaken { attempt: 1, snapshot: snapshot(&tree) });
-        let receipt = crate::kit::receipt(&tree, "check", CheckEnd::Exit(0));
-        bench.tell(Command::CheckFinished { attempt: 1, receipt });
+        bench.snapshot(&tree);
+        bench.check(&tree, CheckEnd::Exit(0));
         assert_eq!(bench.state(), State::Verifying);
     }
-    bench.tell(Command::SnapshotTaken { attempt: 1, snapshot: snapshot("tree-4") }).settle();
+    bench.snapshot("tree-4").settle();
     assert_eq!(bench.state(), State::Disputed);
     assert!(bench.session.judgement().has(Flag::MovingTree));
 }
@@ -147,14 +146,7 @@ fn waiting_for_a_person_costs_no_time() {
     spec.bounds.time_limit_ms = Some(1_000);
     let mut bench = Bench::running(spec);
     bench.pass(400);
-    let asked = Asked {
-        native: "q".to_owned(),
-        kind: RequestKind::Question,
-        waiting: Waiting::Blocking,
-        title: String::new(),
-        questions: Vec::new(),
-    };
-    bench.signal(Signal::Asked(asked));
+    bench.signal(Signal::Asked(question("q")));
     bench.pass(24 * 3_600_000);
     assert_eq!(bench.state(), State::NeedsInput);
     bench.signal(Signal::Withdrawn { native: "q".to_owned() });
@@ -169,14 +161,7 @@ fn waiting_for_a_person_costs_no_time() {
 #[test]
 fn an_answer_resumes_an_agent_that_ended_exactly_once() {
     let mut bench = Bench::running(spec());
-    let asked = Asked {
-        native: "q".to_owned(),
-        kind: RequestKind::Question,
-        waiting: Waiting::Blocking,
-        title: String::new(),
-        questions: Vec::new(),
-    };
-    bench.signal(Signal::Asked(asked)).end(End::Exit(0)).settle();
+    bench.signal(Signal::Asked(question("q"))).end(End::Exit(0)).settle();
     assert_eq!(bench.state(), State::NeedsInput);
     let request = bench.session.requests[0].id;
     let answer = Command::Answer { request, revision: 1, text: "blue".to_owned() };

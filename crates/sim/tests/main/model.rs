@@ -285,6 +285,7 @@ fn commands(session: &Session) -> Vec<Command> {
 
 fn proof(session: &Session) -> Vec<Command> {
     let attempt = session.attempt().no;
+    let no = session.attempt().verifying.taken + 1;
     let receipt = |end| Receipt {
         command: "check".to_owned(),
         tree: TreeId("t1".to_owned()),
@@ -296,8 +297,8 @@ fn proof(session: &Session) -> Vec<Command> {
         warm: false,
     };
     vec![
-        Command::SnapshotTaken { attempt, snapshot: snapshot("t1") },
-        Command::SnapshotTaken { attempt, snapshot: snapshot("t2") },
+        Command::SnapshotTaken { attempt, no, snapshot: snapshot("t1") },
+        Command::SnapshotTaken { attempt, no, snapshot: snapshot("t2") },
         Command::CheckFinished { attempt, receipt: receipt(CheckEnd::Exit(0)) },
         Command::CheckFinished { attempt, receipt: receipt(CheckEnd::Exit(1)) },
     ]
@@ -359,6 +360,7 @@ fn spec(checks: &[String]) -> Spec {
             ..Bounds::default()
         },
         hooks: Default::default(),
+        warnings: Vec::new(),
     }
 }
 
