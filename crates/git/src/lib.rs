@@ -11,8 +11,9 @@
 //! Known limits. Filters are off, so Git LFS pointer files stay pointers in
 //! Provost's own checkouts, and a changed file that LFS would have cleaned is
 //! stored as it is. Nothing is fetched, so a partial clone must hold the
-//! objects that a checkout needs. Submodules stay unpopulated in checkouts
-//! that Provost makes; their commit ids are recorded as they are.
+//! objects that a checkout needs. For the same reason a submodule that the
+//! project has not initialised is empty in checkouts that Provost makes, and
+//! what an agent leaves uncommitted inside of one is in no snapshot.
 
 pub mod command;
 pub mod inspect;
@@ -21,6 +22,7 @@ pub mod pool;
 pub mod project;
 pub mod removal;
 pub mod snapshot;
+pub mod submodules;
 pub mod worktree;
 
 mod escape;
@@ -40,4 +42,5 @@ pub use pool::{Checkout, Pool, checkout_detached};
 pub use project::Project;
 pub use removal::{BranchFate, Removal, Risk, removal_risk, remove_worktree};
 pub use snapshot::{Message, Place, Snapshot, snapshot_loose, snapshot_worktree};
+pub use submodules::absent_submodules;
 pub use worktree::{Worktree, unique_branch, worktree_add, worktree_find};

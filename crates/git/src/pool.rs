@@ -20,6 +20,8 @@ use crate::names::{Oid, RepoPath};
 use crate::project::Project;
 use crate::registry;
 use crate::repo::Repo;
+use crate::submodules::{self, Source};
+use crate::worktree::Worktree;
 
 /// How many files that git takes for changed are compared byte by byte.
 const MAX_COMPARED: usize = 100;
@@ -28,6 +30,7 @@ const MAX_COMPARED: usize = 100;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pool {
     root: PathBuf,
+    worked_in: Option<Worktree>,
 }
 
 /// A clean checkout.
@@ -51,6 +54,8 @@ pub enum Error {
     #[error("check out {commit} cleanly: {why}")]
     NotClean { commit: Oid, why: String },
     #[error(transparent)]
+    Submodules(#[from] submodules::Error),
+    #[error(transparent)]
     Git(#[from] command::Error),
 }
 
@@ -59,7 +64,20 @@ impl Pool {
     /// it is used for.
     pub fn new(root: &Path) -> Result<Self, Error> {
         let root = root.canonicalize().map_err(command::Error::file(root))?;
-        Ok(Self { root })
+        Ok(Self { root, worked_in: None })
+    }
+
+    /// Takes submodules from this worktree first: the work that is checked may
+    /// have brought them to commits that are nowhere else.
+    #[must_use]
+    pub fn for_work_in(mut self, worktree: Worktree) -> Self {
+        self.worked_in = Some(worktree);
+        self
+    }
+
+    fn sources(&self, project: &Project) -> Vec<Source> {
+        let worked_in = self.worked_in.iter().map(|tree| Source::new(&tree.path, &tree.git_dir));
+        worked_in.chain(Source::of_project(project)).collect()
     }
 
     fn slot(&self, name: &str) -> Result<PathBuf, Error> {
@@ -94,7 +112,8 @@ pub fn checkout_detached(
     let shared = project.shared(git)?;
     let tree = shared.resolve(format!("{commit}^{{tree}}"))?;
     let tree = tree.ok_or_else(|| Error::NoSuchCommit { commit: commit.clone() })?;
-    let job = Job { git, shared, path: pool.slot(slot)?, commit, tree, keep };
+    let sources = pool.sources(project);
+    let job = Job { git, shared, sources, path: pool.slot(slot)?, commit, tree, keep };
     if job.is_there() {
         // A slot that cannot be cleaned for whatever reason is made anew.
         if let Ok(checkout) = job.reuse() {
@@ -108,6 +127,7 @@ pub fn checkout_detached(
 struct Job<'a> {
     git: &'a Git,
     shared: Repo<'a>,
+    sources: Vec<Source>,
     path: PathBuf,
     commit: &'a Oid,
     tree: Oid,
@@ -132,6 +152,7 @@ impl<'a> Job<'a> {
         self.empty_submodules(&repo)?;
         repo.write(["clean", "-ffdxq"].map(OsString::from).into_iter().chain(self.kept("-e")))
             .run()?;
+        submodules::fill(&repo, &self.sources)?;
         self.verify(&repo)?;
         Ok(self.checkout(true))
     }
@@ -143,6 +164,7 @@ impl<'a> Job<'a> {
         self.shared.write(options.into_iter().chain(place)).run()?;
         let repo = self.repo()?;
         repo.write(["reset", "--hard", "--quiet"]).run()?;
+        submodules::fill(&repo, &self.sources)?;
         self.verify(&repo)?;
         Ok(self.checkout(false))
     }

@@ -5,24 +5,22 @@
 use std::ffi::OsStr;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::command::{self, Exit, Git};
+use crate::command::{self, Git};
 use crate::escape::printable_line;
 use crate::index::{Staging, populated_submodules};
 use crate::names::{BranchName, Oid, RepoPath};
 use crate::ongoing::{Ongoing, ongoing};
 use crate::registry::{self, Entry};
 use crate::repo::Repo;
+use crate::submodules::MAX_DEPTH;
 use crate::worktree::{LOCK_REASON, Worktree};
 
 /// How many paths a risk names; it counts the others.
 pub const MAX_NAMED: usize = 20;
-
-/// How deep submodules of submodules are looked into; deeper ones are a risk.
-const MAX_DEPTH: usize = 8;
 
 /// What is to become of the worktree's branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -227,11 +225,12 @@ fn checkout_risks(repo: &Repo<'_>) -> Result<Vec<Risk>, Error> {
 }
 
 /// Looks into each populated submodule as into a repository of its own: its
-/// git directory goes with the worktree.
+/// git directory goes with the worktree. One that is nested deeper than
+/// [`MAX_DEPTH`] is a risk.
 fn submodule_risks(repo: &Repo<'_>, depth: usize) -> Result<Vec<Risk>, Error> {
     let mut risks = Vec::new();
     for path in populated_submodules(repo)? {
-        let why = match open_at(repo.git(), &repo.top().join(path.as_path()))? {
+        let why = match Repo::open_at(repo.git(), &repo.top().join(path.as_path()))? {
             Some(inner) if depth > 0 => reasons_to_keep(&inner, depth)?,
             Some(_) => vec!["is nested too deep to look into".to_owned()],
             None => vec!["is broken".to_owned()],
@@ -256,19 +255,6 @@ fn reasons_to_keep(repo: &Repo<'_>, depth: usize) -> Result<Vec<String>, Error> 
             .push(format!("{} commits on no remote", printable_line(unpushed.line().as_bytes())));
     }
     Ok(reasons)
-}
-
-/// Opens the repository whose top is exactly this directory.
-fn open_at<'a>(git: &'a Git, top: &Path) -> Result<Option<Repo<'a>>, Error> {
-    let ask = |what| {
-        let answer = git.call(top).args(["rev-parse", "--path-format=absolute", what]).ask()?;
-        Ok::<_, Error>((answer.exit == Exit::Code(0)).then(|| PathBuf::from(answer.line())))
-    };
-    let (found, git_dir) = (ask("--show-toplevel")?, ask("--absolute-git-dir")?);
-    match (found, git_dir) {
-        (Some(found), Some(git_dir)) if found == top => Ok(Some(Repo::open(git, &git_dir, top)?)),
-        _ => Ok(None),
-    }
 }
 
 fn count_ignored(repo: &Repo<'_>) -> Result<usize, Error> {

@@ -31,6 +31,24 @@ impl<'a> Repo<'a> {
         Ok(repo)
     }
 
+    /// Opens the repository whose top is exactly this directory, if there is one.
+    pub(crate) fn open_at(git: &'a Git, top: &Path) -> Result<Option<Self>, Error> {
+        if !top.is_dir() {
+            return Ok(None);
+        }
+        let ask = |what| {
+            let answer = git.call(top).args(["rev-parse", "--path-format=absolute", what]).ask()?;
+            Ok::<_, Error>((answer.exit == Exit::Code(0)).then(|| PathBuf::from(answer.line())))
+        };
+        let (found, git_dir) = (ask("--show-toplevel")?, ask("--absolute-git-dir")?);
+        match (found, git_dir) {
+            (Some(found), Some(git_dir)) if found == top => {
+                Ok(Some(Self::open(git, &git_dir, top)?))
+            }
+            _ => Ok(None),
+        }
+    }
+
     /// Uses this file as the index.
     pub(crate) fn with_index(&self, index: &Path) -> Self {
         Self { index: Some(index.to_owned()), ..self.clone() }
@@ -67,6 +85,12 @@ impl<'a> Repo<'a> {
             Some(index) => call.variable("GIT_INDEX_FILE", index),
             None => call,
         }
+    }
+
+    /// Returns the directory of its objects.
+    pub(crate) fn objects(&self) -> Result<PathBuf, Error> {
+        let args = ["rev-parse", "--path-format=absolute", "--git-path", "objects"];
+        Ok(PathBuf::from(self.read(args).run()?.line()))
     }
 
     /// Returns the object that an expression names, if there is one.

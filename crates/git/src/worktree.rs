@@ -18,6 +18,7 @@ use crate::names::{BranchName, Oid, RefName};
 use crate::project::{self, Project};
 use crate::registry::{self, Entry};
 use crate::repo::Repo;
+use crate::submodules::{self, Source};
 
 /// Why a finished worktree of Provost's is locked.
 pub const LOCK_REASON: &str = "provost";
@@ -58,6 +59,8 @@ pub enum Error {
     OnOtherBranch { path: PathBuf, on: String },
     #[error("find the base {base}: no such commit")]
     NoSuchBase { base: String },
+    #[error(transparent)]
+    Submodules(#[from] submodules::Error),
     #[error(transparent)]
     Project(#[from] project::Error),
     #[error(transparent)]
@@ -149,6 +152,7 @@ impl Error {
                 Some("look at it with `git -C PATH status` and switch it back")
             }
             Self::NoSuchBase { .. } => Some("name a commit, a branch or a tag of this repository"),
+            Self::Submodules(error) => error.hint(),
             Self::Project(error) => error.hint(),
             Self::Git(_) => None,
         }
@@ -256,6 +260,7 @@ impl<'a> Site<'a> {
         let lock = worktree.git_dir.join("index.lock");
         remove_if_there(fs::remove_file(&lock)).map_err(command::Error::file(&lock))?;
         repo.write(["reset", "--hard", "--quiet"]).run().map_err(Error::Git)?;
+        submodules::fill(&repo, &Source::of_project(self.project))?;
         self.lock()?;
         Ok(worktree)
     }

@@ -11,4 +11,5 @@ mod pool;
 mod project;
 mod removal;
 mod snapshot;
+mod submodules;
 mod worktree;

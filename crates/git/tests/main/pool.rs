@@ -153,15 +153,17 @@ fn a_sparse_repository_is_checked_out_whole() {
 }
 
 #[test]
-fn a_submodule_is_an_empty_directory_again() {
+fn a_submodule_is_as_it_was_committed_again() {
     let lab = Lab::new();
     lab.add_submodule();
     let commit = lab.rev("HEAD");
     let slot = check_out(&lab, &commit).path;
-    lab.user(&slot, &["submodule", "--quiet", "update", "--init"]);
+    assert_eq!(fs::read_to_string(slot.join("sub/inner.txt")).unwrap(), "inner\n");
     write(&slot.join("sub/inner.txt"), "tampered\n");
+    write(&slot.join("sub/more.txt"), "left\n");
     assert!(check_out(&lab, &commit).warm);
-    assert_eq!(fs::read_dir(slot.join("sub")).unwrap().count(), 0);
+    assert_eq!(fs::read_to_string(slot.join("sub/inner.txt")).unwrap(), "inner\n");
+    assert!(!slot.join("sub/more.txt").exists());
 }
 
 #[test]

@@ -1,0 +1,284 @@
+//! Submodules of the checkouts that Provost makes, filled from what is on this machine.
+//!
+//! Nothing is fetched. A submodule is made from a repository of it that the
+//! project, or the worktree whose work is checked, has already: the new one
+//! borrows its objects and lies where `git submodule` would have put it, in
+//! the git directory of the checkout. Nothing of the source is written to,
+//! and nothing of its configuration is taken over but where it came from.
+//!
+//! A submodule that is nowhere on this machine stays the empty directory that
+//! it is in the project too, and [`absent_submodules`] tells which. One that
+//! is here, but without the commit that is wanted, is an error: a checkout
+//! that differs from what was asked for proves nothing.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, PathBuf};
+
+use crate::command::{self, Exit, Git};
+use crate::names::{Oid, RepoPath};
+use crate::project::Project;
+use crate::repo::Repo;
+
+/// How deep submodules of submodules may be nested.
+pub(crate) const MAX_DEPTH: usize = 8;
+
+/// The ref that keeps the commit a submodule was made at, and says that it is
+/// to be had elsewhere.
+const BASE_REF: &str = "refs/remotes/provost/base";
+
+/// Why a checkout cannot have its submodules.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("fill the submodule {path}: its commit {commit} is not on this machine")]
+    NoCommit { path: RepoPath, commit: Oid },
+    #[error("fill the submodule {path}: {why}")]
+    Unusable { path: RepoPath, why: &'static str },
+    #[error(transparent)]
+    Git(#[from] command::Error),
+}
+
+/// A checkout that may have the wanted submodules, or has had them.
+#[derive(Debug, Clone)]
+pub(crate) struct Source {
+    top: PathBuf,
+    git_dir: PathBuf,
+}
+
+/// Returns the submodules of the project's commit that are not on this
+/// machine: every checkout that Provost makes has them empty.
+pub fn absent_submodules(git: &Git, project: &Project) -> Result<Vec<RepoPath>, Error> {
+    let repo = project.repo(git)?;
+    let sources = Source::of_project(project);
+    let mut absent = Vec::new();
+    for link in links(&repo)? {
+        if find(git, &link, &sources)?.is_none() {
+            absent.push(link.path);
+        }
+    }
+    Ok(absent)
+}
+
+/// Fills the submodules of a checkout that nobody works in yet.
+pub(crate) fn fill(repo: &Repo<'_>, sources: &[Source]) -> Result<(), Error> {
+    fill_to(repo, sources, MAX_DEPTH)
+}
+
+impl Error {
+    /// Returns what the user can do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::NoCommit { .. } => {
+                Some("get it with `git submodule update --init --recursive` in the project")
+            }
+            Self::Unusable { .. } | Self::Git(_) => None,
+        }
+    }
+}
+
+impl Source {
+    pub(crate) fn new(top: &Path, git_dir: &Path) -> Self {
+        Self { top: top.to_owned(), git_dir: git_dir.to_owned() }
+    }
+
+    /// The project's checkout, and what all its worktrees share.
+    pub(crate) fn of_project(project: &Project) -> Vec<Self> {
+        let own = Self::new(&project.top, &project.git_dir);
+        let shared = Self::new(&project.top, &project.common_dir);
+        if project.is_linked() { vec![own, shared] } else { vec![own] }
+    }
+
+    /// Returns the places at which a submodule may have its repository.
+    fn candidates<'a>(&self, git: &'a Git, link: &Link) -> Result<Vec<Repo<'a>>, Error> {
+        let mut found = Vec::new();
+        found.extend(Repo::open_at(git, &self.top.join(link.path.as_path()))?);
+        let kept = self.git_dir.join("modules").join(&link.name);
+        if kept.join("HEAD").is_file() {
+            found.push(Repo::open(git, &kept, &kept)?);
+        }
+        Ok(found)
+    }
+}
+
+/// A submodule that a commit wants.
+#[derive(Debug)]
+struct Link {
+    path: RepoPath,
+    commit: Oid,
+    name: PathBuf,
+}
+
+fn fill_to(repo: &Repo<'_>, sources: &[Source], depth: usize) -> Result<(), Error> {
+    for link in links(repo)? {
+        let Some(source) = find(repo.git(), &link, sources)? else { continue };
+        let unusable = |why| Error::Unusable { path: link.path.clone(), why };
+        if depth == 0 {
+            return Err(unusable("it is nested too deep"));
+        }
+        let made = make(repo, &link, &source)?;
+        let below = |outer: &Source| outer.top.join(link.path.as_path());
+        let mut inner = vec![Source::new(source.top(), source.git_dir())];
+        inner.extend(sources.iter().map(|outer| Source::new(&below(outer), source.git_dir())));
+        fill_to(&made, &inner, depth - 1)?;
+    }
+    Ok(())
+}
+
+/// Finds a repository of the submodule that has the wanted commit; none if
+/// there is no repository of it at all.
+fn find<'a>(git: &'a Git, link: &Link, sources: &[Source]) -> Result<Option<Repo<'a>>, Error> {
+    let mut seen = false;
+    for source in sources {
+        for repo in source.candidates(git, link)? {
+            let wanted = repo.resolve(format!("{}^{{commit}}", link.commit))?;
+            if wanted.as_ref() == Some(&link.commit) {
+                return Ok(Some(repo));
+            }
+            seen = true;
+        }
+    }
+    match seen {
+        true => Err(Error::NoCommit { path: link.path.clone(), commit: link.commit.clone() }),
+        false => Ok(None),
+    }
+}
+
+/// Makes the submodule's repository and checks its commit out. Whatever is
+/// there of it was begun by the same call before a crash.
+fn make<'a>(repo: &Repo<'a>, link: &Link, source: &Repo<'_>) -> Result<Repo<'a>, Error> {
+    let top = repo.top().join(link.path.as_path());
+    let git_dir = repo.git_dir().join("modules").join(&link.name);
+    let unusable = |why| Error::Unusable { path: link.path.clone(), why };
+    if top.canonicalize().map_err(command::Error::file(&top))? != top {
+        return Err(unusable("a link leads out of the checkout"));
+    }
+    clear(&top).and_then(|()| clear(&git_dir)).map_err(command::Error::file(&top))?;
+    let format = if link.commit.as_str().len() > 40 { "sha256" } else { "sha1" };
+    let options = ["init", "--quiet", "--template=", "--object-format"].map(OsStr::new);
+    let place = [OsStr::new(format), OsStr::new("--separate-git-dir"), git_dir.as_os_str()];
+    let args = options.into_iter().chain(place).chain([top.as_os_str()]);
+    repo.git().call(&top).args(args).run()?;
+    borrow(&git_dir, &source.objects()?).map_err(command::Error::file(&git_dir))?;
+    let made = Repo::open(repo.git(), &git_dir, &top)?;
+    made.write([OsStr::new("config"), OsStr::new("core.worktree"), top.as_os_str()]).run()?;
+    name_origin(&made, source)?;
+    made.write(["update-ref", "--stdin"]).input(remote_refs(link, source)?).run()?;
+    made.write(["update-ref", "--no-deref", "HEAD", link.commit.as_str()]).run()?;
+    made.write(["reset", "--hard", "--quiet"]).run()?;
+    Ok(made)
+}
+
+/// Makes an empty directory of whatever is there.
+fn clear(directory: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    fs::create_dir_all(directory)
+}
+
+/// Lets a repository use the objects of another one.
+fn borrow(git_dir: &Path, objects: &Path) -> io::Result<()> {
+    let bytes = objects.as_os_str().as_bytes();
+    if bytes.contains(&b'\n') || bytes.starts_with(b"\"") {
+        return Err(io::Error::other("git cannot borrow from a directory of such a name"));
+    }
+    let info = git_dir.join("objects/info");
+    fs::create_dir_all(&info)?;
+    fs::write(info.join("alternates"), [bytes, b"\n"].concat())
+}
+
+/// Gives the submodule the address that its source has, so that its commits
+/// can be pushed. Of the source's configuration nothing else is taken.
+fn name_origin(made: &Repo<'_>, source: &Repo<'_>) -> Result<(), Error> {
+    let known = source.read(["config", "--get", "remote.origin.url"]).ask()?;
+    // An address that looks like an option is none that git would use.
+    if known.exit != Exit::Code(0) || known.stdout.starts_with(b"-") {
+        return Ok(());
+    }
+    let set = |key: &str, value: &OsStr| {
+        made.write([OsStr::new("config"), OsStr::new(key), value]).run().map(drop)
+    };
+    set("remote.origin.url", known.line())?;
+    Ok(set("remote.origin.fetch", OsStr::new("+refs/heads/*:refs/remotes/origin/*"))?)
+}
+
+/// Returns what the submodule shall know of its remotes: what its source
+/// does, so that commits that are to be had elsewhere can be told from work.
+fn remote_refs(link: &Link, source: &Repo<'_>) -> Result<Vec<u8>, Error> {
+    let format = "--format=create %(refname) %(objectname)";
+    let mut refs = source.read(["for-each-ref", format, "refs/remotes/"]).run()?.stdout;
+    let base = format!("update {BASE_REF} {}\n", link.commit);
+    // A checkout of Provost's own may be the source, and have that ref itself.
+    let own = format!("create {BASE_REF} ");
+    refs =
+        lines(&refs).filter(|line| !line.starts_with(own.as_bytes())).collect::<Vec<_>>().concat();
+    refs.extend_from_slice(base.as_bytes());
+    Ok(refs)
+}
+
+fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split_inclusive(|byte| *byte == b'\n')
+}
+
+/// Returns the submodules that a checkout's commit records and names.
+fn links(repo: &Repo<'_>) -> Result<Vec<Link>, Error> {
+    if repo.resolve("HEAD:.gitmodules")?.is_none() {
+        return Ok(Vec::new());
+    }
+    let names = names(repo)?;
+    let tree = repo.read(["ls-tree", "-r", "-z", "HEAD"]).run()?;
+    let mut links = Vec::new();
+    for item in tree.items().filter_map(|item| item.strip_prefix(b"160000 commit ")) {
+        let tab = item.iter().position(|byte| *byte == b'\t');
+        let (oid, path) = tab.map(|at| (&item[..at], &item[at + 1..])).unwrap_or_default();
+        let oid = std::str::from_utf8(oid).ok().and_then(|text| Oid::new(text).ok());
+        let commit = oid.ok_or_else(|| tree.unexpected())?;
+        let named = names.iter().find(|(_, named)| named == path);
+        links.extend(named.map(|(name, _)| Link {
+            path: RepoPath::new(path),
+            commit,
+            name: name.clone(),
+        }));
+    }
+    Ok(links)
+}
+
+/// Returns the names of submodules with their paths. Names that could lead
+/// out of the directory of modules are passed over, as git does.
+fn names(repo: &Repo<'_>) -> Result<Vec<(PathBuf, Vec<u8>)>, Error> {
+    let args =
+        ["config", "--blob", "HEAD:.gitmodules", "-z", "--get-regexp", r"^submodule\..*\.path$"];
+    let answer = repo.read(args).ask()?;
+    match answer.exit {
+        Exit::Code(0) => Ok(answer.items().filter_map(named).collect()),
+        Exit::Code(1) => Ok(Vec::new()),
+        Exit::Code(_) | Exit::Signal(_) => Err(answer.failure().into()),
+    }
+}
+
+/// Reads `submodule.NAME.path`, a line feed, and the path.
+fn named(item: &[u8]) -> Option<(PathBuf, Vec<u8>)> {
+    let end = item.iter().position(|byte| *byte == b'\n')?;
+    let name = item[..end].strip_prefix(b"submodule.")?.strip_suffix(b".path")?;
+    let name = PathBuf::from(OsString::from_vec(name.to_vec()));
+    let plain = |part: Component<'_>| matches!(part, Component::Normal(_));
+    let inside = !name.as_os_str().is_empty() && name.components().all(plain);
+    inside.then(|| (name, item[end + 1..].to_vec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_stays_in_the_directory_of_modules() {
+        let name = |text: &str| named(format!("submodule.{text}.path\nlib").as_bytes());
+        assert_eq!(name("libs/a.b"), Some(("libs/a.b".into(), b"lib".to_vec())));
+        for bad in ["..", "../x", "a/../../x", "/etc", ""] {
+            assert!(name(bad).is_none(), "{bad:?}");
+        }
+    }
+}

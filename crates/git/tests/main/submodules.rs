@@ -1,0 +1,113 @@
+//! Submodules in checkouts that Provost makes come from this machine, or stay empty and are named.
+
+use std::fs;
+
+use provost_git::{
+    BranchFate, Pool, absent_submodules, checkout_detached, removal_risk, snapshot_worktree,
+    submodules, worktree_add,
+};
+
+use crate::lab::{Lab, branch, commit_all, keep, says, write};
+
+#[test]
+fn a_worktree_has_the_files_of_its_submodules() {
+    let lab = Lab::new();
+    lab.add_submodule();
+    // Whatever it is made from, it is not fetched.
+    fs::remove_dir_all(lab.path("origin")).unwrap();
+    let worktree = lab.worktree();
+    assert_eq!(fs::read_to_string(worktree.path.join("sub/inner.txt")).unwrap(), "inner\n");
+    assert_eq!(lab.user(&worktree.path, &["status", "--porcelain"]), "");
+    let status = lab.user(&worktree.path, &["submodule", "status"]);
+    assert!(status.trim_start().starts_with(|c: char| c.is_ascii_hexdigit()), "{status:?}");
+    let removal = removal_risk(&lab.git, &worktree, BranchFate::Delete).unwrap();
+    assert_eq!(removal.risks, [], "nothing in it is the worktree's own");
+}
+
+#[test]
+fn a_submodule_of_a_submodule_is_filled_too() {
+    let lab = Lab::new();
+    let origin = lab.add_submodule();
+    let deep = lab.path("deep");
+    fs::create_dir(&deep).unwrap();
+    lab.user(&deep, &["init", "-q", "-b", "main"]);
+    write(&deep.join("deep.txt"), "deep\n");
+    commit_all(&lab, &deep, "deep");
+    lab.user(&origin, &["submodule", "--quiet", "add", deep.to_str().unwrap(), "inside"]);
+    commit_all(&lab, &origin, "with another");
+    lab.user(&lab.top(), &["submodule", "--quiet", "update", "--remote", "--init", "--recursive"]);
+    let commit = lab.commit_all("newer");
+    let pool = Pool::new(&lab.path("pool")).unwrap();
+    for warm in [false, true] {
+        let slot = checkout_detached(&lab.git, &lab.project(), &pool, "0", &commit, &[]).unwrap();
+        assert_eq!(slot.warm, warm);
+        let text = fs::read_to_string(slot.path.join("sub/inside/deep.txt")).unwrap();
+        assert_eq!(text, "deep\n");
+    }
+}
+
+#[test]
+fn a_submodule_that_is_not_here_stays_empty_and_is_named() {
+    let lab = Lab::new();
+    lab.add_submodule();
+    assert_eq!(absent_submodules(&lab.git, &lab.project()).unwrap(), []);
+    lab.user(&lab.top(), &["submodule", "--quiet", "deinit", "-f", "sub"]);
+    assert_eq!(absent_submodules(&lab.git, &lab.project()).unwrap(), [], "its objects are here");
+    fs::remove_dir_all(lab.top().join(".git/modules")).unwrap();
+    let absent = absent_submodules(&lab.git, &lab.project()).unwrap();
+    let absent: Vec<String> = absent.iter().map(ToString::to_string).collect();
+    assert_eq!(absent, ["sub"]);
+    let worktree = lab.worktree();
+    assert_eq!(fs::read_dir(worktree.path.join("sub")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_commit_that_is_not_here_is_an_error_that_says_what_to_do() {
+    let lab = Lab::new();
+    lab.add_submodule();
+    let nowhere = "1234567890123456789012345678901234567890";
+    let entry = format!("160000,{nowhere},sub");
+    lab.user(&lab.top(), &["update-index", "--cacheinfo", &entry]);
+    lab.user(&lab.top(), &["commit", "-qm", "a pointer to nothing"]);
+    let why = absent_submodules(&lab.git, &lab.project()).unwrap_err();
+    assert!(matches!(&why, submodules::Error::NoCommit { .. }), "{why:?}");
+    assert!(why.hint().unwrap().contains("git submodule update"), "{why}");
+    let place = lab.path("trees/w1");
+    let made = worktree_add(&lab.git, &lab.project(), &place, &branch("provost/t1"), "HEAD");
+    assert!(made.unwrap_err().to_string().contains(nowhere));
+}
+
+#[test]
+fn work_committed_in_a_submodule_is_checked_and_not_lost() {
+    let lab = Lab::new();
+    lab.add_submodule();
+    let worktree = lab.worktree();
+    write(&worktree.path.join("sub/inner.txt"), "better\n");
+    commit_all(&lab, &worktree.path.join("sub"), "better");
+    let taken = snapshot_worktree(&lab.git, &worktree, &says("moved"), &keep("s1")).unwrap();
+    let pool = Pool::new(&lab.path("pool")).unwrap();
+    let (project, commit) = (lab.project(), &taken.commit);
+    let why = checkout_detached(&lab.git, &project, &pool, "0", commit, &[]).unwrap_err();
+    assert!(why.to_string().contains("not on this machine"), "{why}");
+    let pool = pool.for_work_in(worktree.clone());
+    let slot = checkout_detached(&lab.git, &project, &pool, "0", commit, &[]).unwrap();
+    assert_eq!(fs::read_to_string(slot.path.join("sub/inner.txt")).unwrap(), "better\n");
+    let removal = removal_risk(&lab.git, &worktree, BranchFate::Keep).unwrap();
+    let risks: Vec<String> = removal.risks.iter().map(ToString::to_string).collect();
+    assert!(risks.iter().any(|risk| risk.contains("submodule sub")), "{risks:?}");
+}
+
+#[test]
+fn what_a_crash_left_of_a_submodule_is_made_anew() {
+    let lab = Lab::new();
+    lab.add_submodule();
+    let worktree = lab.worktree();
+    // As it is in the middle of the work: locked as being made, the submodule half there.
+    lab.user(&lab.top(), &["worktree", "unlock", worktree.path.to_str().unwrap()]);
+    let path = worktree.path.to_str().unwrap();
+    lab.user(&lab.top(), &["worktree", "lock", "--reason", "provost: being made", path]);
+    fs::remove_file(worktree.path.join("sub/inner.txt")).unwrap();
+    fs::remove_file(worktree.git_dir.join("modules/sub/HEAD")).unwrap();
+    assert_eq!(lab.worktree(), worktree);
+    assert_eq!(fs::read_to_string(worktree.path.join("sub/inner.txt")).unwrap(), "inner\n");
+}
