@@ -15,7 +15,7 @@ pub use request::{
     ReportReply, ReportRequest, ResolveRequest, SendRequest,
 };
 pub use session::{
-    CheckRow, ClaimRow, ExitRow, FactRow, LaunchRow, MessageRow, ProgressRow, QuestionRow,
+    CheckRow, ClaimRow, ExitRow, FactRow, HookRow, LaunchRow, MessageRow, ProgressRow, QuestionRow,
     RequestRow, ResolutionRow, SessionRow, UsageRow, WhyFact, WhyReply, WorktreeRow,
 };
 

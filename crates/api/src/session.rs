@@ -28,11 +28,11 @@ pub struct SessionRow {
     pub claimed_at: Option<i64>,
     pub claim_source: Option<String>,
     pub claim_text: Option<String>,
-    /// What the kernel saw: alive, exit0, exitN, unknown.
+    /// What the kernel saw: alive, exit0, exitN, unknown; not_started if it never ran and never will.
     pub process: String,
     /// How the process ended, if that was seen.
     pub exit: Option<ExitRow>,
-    /// What the stream shows: active, idle, stale, exited.
+    /// What the stream shows: active, idle, stale, exited; none if no process ever ran.
     pub activity: String,
     /// What the checks found for the current tree: none, passed, failed.
     pub verification: String,
@@ -51,6 +51,12 @@ pub struct SessionRow {
     pub launches: Vec<LaunchRow>,
     pub messages: Vec<MessageRow>,
     pub facts: Vec<FactRow>,
+    /// The newest hooks: those that have ended, then those that are owed or running.
+    #[serde(default)]
+    pub hooks: Vec<HookRow>,
+    /// What was worth a warning when the session was opened.
+    #[serde(default)]
+    pub warnings: Vec<String>,
     pub resolution: Option<ResolutionRow>,
     /// Why the operator or Provost ended it, in words.
     pub reason: Option<String>,
@@ -161,6 +167,21 @@ pub struct FactRow {
     pub fact: String,
     pub value: String,
     pub at: i64,
+}
+
+/// A command that was run because of an event.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HookRow {
+    /// What it is named for: session.completed, say.
+    pub event: String,
+    /// Counts the occasions of the event in this session.
+    pub occasion: u32,
+    pub command: String,
+    /// owed, ok, failed, or uncertain where nobody saw how it ended.
+    pub result: String,
+    pub detail: Option<String>,
+    /// Where its output is kept, relative to Provost's home.
+    pub output: Option<String>,
 }
 
 /// What the operator decided.

@@ -135,6 +135,8 @@ fn signal(line: Line) -> Option<Signal> {
         Line::Claim { claim, text, launch: None } => {
             Signal::Said(Testimony::Claim { kind: claim_kind(&claim)?, text })
         }
+        // Without an id nobody could say which request an answer is for.
+        Line::Request { id, .. } if id.trim().is_empty() => return None,
         Line::Request { id, kind, blocking, title, questions } => Signal::Asked(Asked {
             native: id,
             kind: request_kind(&kind),

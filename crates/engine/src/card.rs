@@ -5,14 +5,16 @@ use provost_api::{
     RequestRow, ResolutionRow, SessionRow, UsageRow, WhyFact, WorktreeRow,
 };
 use provost_core::{
-    lifecycle::{Flag, Rule, Verification},
-    request::{Request, Waiting},
+    lifecycle::{Cause, ClaimKind, Flag, Rule, Verification},
+    request::{Fate, Request, Waiting},
     session::{
-        Claim, End, EndedBy, Fact, FactKind, Launch, LaunchPhase, Message, MessageFate,
-        MessageKind, Session, StopStep, Work, WorkState,
+        Claim, ClaimSource, End, EndedBy, Fact, FactKind, Launch, LaunchPhase, Message,
+        MessageFate, MessageKind, Session, StopStep, Work, WorkState,
     },
     verdict::{CheckEnd, Receipt, Refuted},
 };
+
+use crate::shown;
 
 /// The longest text that a row shows, and how many things of a kind. What is more is in the events.
 const SHOWN_BYTES: usize = 4 << 10;
@@ -26,7 +28,7 @@ pub(crate) fn text(session: &Session) -> String {
 /// Shows a session.
 pub fn row(session: &Session) -> SessionRow {
     let (spec, attempt, judged) = (&session.spec, session.attempt(), session.judgement());
-    let claim = attempt.claim.as_ref();
+    let claim = told(session, judged.rule);
     let snapshot = attempt.verifying.snapshot.as_ref();
     SessionRow {
         id: session.id.to_string(),
@@ -46,13 +48,13 @@ pub fn row(session: &Session) -> SessionRow {
         cause: judged.cause.map(|cause| cause.word().to_owned()),
         flags: judged.flags.iter().map(|flag| flag.word().to_owned()).collect(),
         rule: judged.rule.word().to_owned(),
-        claim: attempt.claim_kind().word().to_owned(),
-        claimed_at: claim.map(|claim| claim.at.wall_ms),
-        claim_source: claim.map(|claim| claim.source.word().to_owned()),
-        claim_text: claim.and_then(|claim| claim.text.as_deref()).map(clip),
-        process: session.process().word().to_owned(),
+        claim: claim.kind.word().to_owned(),
+        claimed_at: claim.at,
+        claim_source: claim.source.map(|source| source.word().to_owned()),
+        claim_text: claim.text.map(clip),
+        process: shown::process(session).to_owned(),
         exit: session.current_launch().and_then(exit),
-        activity: session.activity().word().to_owned(),
+        activity: shown::activity(session).to_owned(),
         verification: session.verification().word().to_owned(),
         checks: checks(session),
         tree: snapshot.map(|snapshot| snapshot.tree.0.clone()),
@@ -71,12 +73,14 @@ pub fn row(session: &Session) -> SessionRow {
         launches: newest(&session.launches).map(launch).collect(),
         messages: newest(&session.messages).map(message).collect(),
         facts: newest(&session.facts).map(fact).collect(),
+        hooks: shown::hooks(session),
+        warnings: newest(&spec.warnings).map(|warning| clip(warning)).collect(),
         resolution: attempt.resolutions.last().map(|resolution| ResolutionRow {
             state: resolution.state.word().to_owned(),
             because: clip(&resolution.because),
             at: resolution.at.wall_ms,
         }),
-        reason: reason(session),
+        reason: reason(session, judged.cause),
         worktree: worktree(session),
         opened_at: session.opened.wall_ms,
         since: attempt.since.wall_ms,
@@ -98,20 +102,16 @@ pub fn why(session: &Session) -> (Vec<WhyFact>, String) {
                 detail,
             });
         };
-    let claim = attempt.claim.as_ref();
-    add(
-        "claim",
-        session.claim().word(),
-        claim.map_or("nobody", |claim| claim.source.word()),
-        claim.map(|claim| claim.at.wall_ms),
-        claim.and_then(|claim| claim.text.clone()),
-    );
+    let judged = session.judgement();
+    let claim = told(session, judged.rule);
+    let source = claim.source.map_or("nobody", ClaimSource::word);
+    add("claim", claim.kind.word(), source, claim.at, claim.text.map(str::to_owned));
     let phase = launch.map(phase_detail);
     let (source, at, detail) =
         phase.unwrap_or(("provost", None, Some("not launched yet".to_owned())));
-    add("process", session.process().word(), source, at, detail);
+    add("process", shown::process(session), source, at, detail);
     let heard = launch.map(|launch| launch.stream.heard.wall_ms);
-    add("activity", session.activity().word(), session.spec.agent.driver.word(), heard, None);
+    add("activity", shown::activity(session), session.spec.agent.driver.word(), heard, None);
     let open: Vec<_> = session.open_requests().map(|request| request.id.to_string()).collect();
     let count = open.len().to_string();
     add("requests", &count, "agent", None, (!open.is_empty()).then(|| open.join(", ")));
@@ -121,13 +121,66 @@ pub fn why(session: &Session) -> (Vec<WhyFact>, String) {
         .map(|receipt| format!("{} on tree {}", ending(&receipt.end), receipt.tree.0));
     add("verification", session.verification().word(), "provost's checks", None, found);
     let decided = if attempt.is_decided() { "yes" } else { "no" };
-    add("decision", decided, "operator or provost", None, reason(session));
-    let judged = session.judgement();
-    let words = match (judged.rule, judged.has(Flag::ExitCodeUnobserved)) {
-        (Rule::X14, true) => "it ended, nobody saw how, and nobody said that it was done",
-        (rule, _) => rule_in_words(rule),
-    };
-    (facts, words.to_owned())
+    add("decision", decided, "operator or provost", None, reason(session, judged.cause));
+    (facts, rule_for(session, judged.rule, judged.has(Flag::ExitCodeUnobserved)).to_owned())
+}
+
+/// Gives the rule in words, and in truer ones where more is known than the rule asks for.
+fn rule_for(session: &Session, rule: Rule, unobserved: bool) -> &'static str {
+    let plain = !session.spec.agent.driver.has_protocol();
+    match (rule, unobserved, awaits_result(session), plain) {
+        (Rule::X14, true, _, _) => "it ended, nobody saw how, and nobody said that it was done",
+        (Rule::L10, _, true, _) => RESULT_ASKED,
+        (Rule::X7, _, _, true) => {
+            "it ended while it needed input; a plain command takes no answer, so a person decides"
+        }
+        (rule, _, _, _) => rule_in_words(rule),
+    }
+}
+
+/// What is said of an agent that was asked for its result and has not given it.
+const RESULT_ASKED: &str = "its turn ended without a claim; it was asked for its result";
+
+/// A claim as it counts, and who made it.
+struct Told<'a> {
+    kind: ClaimKind,
+    source: Option<ClaimSource>,
+    at: Option<i64>,
+    text: Option<&'a str>,
+}
+
+/// Gives the claim that the state rests on. An agent that ended while it asked said by its request that it
+/// needs input, and that stays true of a sealed outcome, though the request is void then.
+fn told(session: &Session, rule: Rule) -> Told<'_> {
+    let attempt = session.attempt();
+    let claimed = attempt.claim.as_ref();
+    let by_request =
+        session.claim() == ClaimKind::NeedsInput || matches!(rule, Rule::X7 | Rule::X8 | Rule::X9);
+    let asked = session.requests.iter().rev().find(|request| {
+        request.asked.waiting == Waiting::Blocking
+            && matches!(request.fate, Fate::Open | Fate::Void)
+    });
+    match asked.filter(|_| by_request && attempt.claim_kind() != ClaimKind::NeedsInput) {
+        Some(request) => Told {
+            kind: ClaimKind::NeedsInput,
+            source: Some(ClaimSource::Agent),
+            at: Some(request.at.wall_ms),
+            text: Some(request.asked.title.as_str()).filter(|title| !title.is_empty()),
+        },
+        None => Told {
+            kind: attempt.claim_kind(),
+            source: claimed.map(|claim| claim.source),
+            at: claimed.map(|claim| claim.at.wall_ms),
+            text: claimed.and_then(|claim| claim.text.as_deref()),
+        },
+    }
+}
+
+/// Says whether the agent was asked for its result and has claimed nothing since.
+fn awaits_result(session: &Session) -> bool {
+    let attempt = session.attempt();
+    let silent = matches!(attempt.claim_kind(), ClaimKind::None | ClaimKind::Working);
+    attempt.result_asked.is_some() && silent && !session.state().is_terminal()
 }
 
 fn phase_detail(launch: &Launch) -> (&'static str, Option<i64>, Option<String>) {
@@ -292,13 +345,16 @@ fn fact(fact: &Fact) -> FactRow {
     FactRow { fact: kind.to_owned(), value: clip(&fact.value), at: fact.at.wall_ms }
 }
 
-fn reason(session: &Session) -> Option<String> {
+fn reason(session: &Session, cause: Option<Cause>) -> Option<String> {
     let attempt = session.attempt();
     let resolved = attempt.resolutions.last().map(|resolution| resolution.because.clone());
     let stopped = attempt.stopped.as_ref().map(|(_, detail)| detail.clone());
     let superseded = attempt.superseded.then(|| "a newer instruction came first".to_owned());
     let decided = resolved.or_else(|| attempt.cancelled.clone()).or(stopped).or(superseded);
-    decided.or_else(|| refuted(session)).as_deref().map(clip)
+    let asked = awaits_result(session).then(|| RESULT_ASKED.to_owned());
+    // A crash is a reason of its own, whatever the checks found besides.
+    let refuted = || refuted(session).filter(|_| cause != Some(Cause::Crash));
+    decided.or_else(refuted).or(asked).as_deref().map(clip)
 }
 
 /// Says in words what refuted the work.

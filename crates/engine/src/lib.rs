@@ -5,8 +5,10 @@
 
 pub mod board;
 mod card;
+mod coalesce;
 pub mod report;
 pub mod shell;
+mod shown;
 pub mod stream;
 
 pub use card::{row, why};

@@ -13,7 +13,7 @@ use crate::card;
 pub const SESSION: &str = "session";
 
 /// The version of the fold: a snapshot made by another one is thrown away.
-pub const FOLD_VERSION: u32 = 1;
+pub const FOLD_VERSION: u32 = 2;
 
 /// A snapshot is kept for every so many events, so that a long stream is not folded from its start.
 pub const SNAPSHOT_EVERY: u64 = 256;

@@ -38,6 +38,9 @@ fn what_is_no_message_is_output() {
         "{\"type\":\"claim\",\"claim\":\"none\"}",
         "{\"type\":\"claim\",\"claim\":\"completed\",\"launch\":\"x.l1\",\"token\":\"t\"}",
         "{\"type\":\"fact\",\"fact\":\"state\",\"value\":\"succeeded\"}",
+        "{\"type\":\"request\",\"title\":\"Which?\"}",
+        "{\"type\":\"request\",\"id\":\"\",\"title\":\"Which?\"}",
+        "{\"type\":\"request\",\"id\":\" \\t\",\"title\":\"Which?\"}",
         "{not json}",
         "[{\"type\":\"claim\",\"claim\":\"completed\"}]",
     ] {

@@ -14,7 +14,7 @@ use provost_core::{
     session::{Session, Spec, Work},
     verdict::{CheckEnd, Receipt, Snapshot},
 };
-use provost_git::{Git, Oid, Pool, Project, checkout_detached};
+use provost_git::{BranchName, Git, Oid, Pool, Project, checkout_detached, worktree_find};
 use provost_holder::{
     End, EndedBy, ExitRecord, Held, HoldSpec, Looked, OnLimit,
     journal::{self, Channel, Opened, Reader},
@@ -150,8 +150,9 @@ impl CheckRunner {
         &self,
         job: &CheckJob,
     ) -> Result<(Slot, bool), Box<dyn std::error::Error + Send + Sync>> {
-        let top = match &job.spec.work {
-            Work::InPlace { top } | Work::Worktree { top, .. } => top,
+        let (top, tree) = match &job.spec.work {
+            Work::InPlace { top } => (top, None),
+            Work::Worktree { top, path, branch, .. } => (top, Some((path, branch))),
             Work::Plain => return Err("the work is in no git repository".into()),
         };
         let project = Project::find(&self.git, Path::new(top))?;
@@ -160,8 +161,13 @@ impl CheckRunner {
         let (slot, name) = self.slots.free(&root.canonicalize()?, job.session);
         let commit = Oid::new(&job.snapshot.commit.0)?;
         let keep: Vec<&str> = job.spec.keep.iter().map(String::as_str).collect();
-        let checkout =
-            checkout_detached(&self.git, &project, &Pool::new(&root)?, &name, &commit, &keep)?;
+        let mut pool = Pool::new(&root)?;
+        if let Some((path, branch)) = tree {
+            let branch = BranchName::new(branch)?;
+            let found = worktree_find(&self.git, &project, Path::new(path), &branch)?;
+            pool = found.into_iter().fold(pool, Pool::for_work_in);
+        }
+        let checkout = checkout_detached(&self.git, &project, &pool, &name, &commit, &keep)?;
         if checkout.tree.to_string() != job.snapshot.tree.0 {
             return Err("the checkout is not of the tree that was committed".into());
         }

@@ -24,6 +24,7 @@ use super::{
     handle::{Handle, Teller},
     held::{self, chain},
 };
+use crate::coalesce::{Coalesce, Placed};
 
 /// How long to wait before a launch that could not be looked at is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
@@ -41,6 +42,9 @@ pub(crate) struct Follower {
     told_exit: bool,
     told_unknown: bool,
     caught_up: bool,
+    folded: Coalesce,
+    /// When the frame at hand was printed.
+    printed_ms: u64,
 }
 
 /// What a follower reads from, and whom it tells.
@@ -91,6 +95,8 @@ impl Follower {
             told_exit: false,
             told_unknown,
             caught_up: false,
+            folded: Coalesce::default(),
+            printed_ms: 0,
         })
     }
 
@@ -175,7 +181,7 @@ impl Follower {
             held::pause(LOOK_AGAIN.min(Duration::from_millis(20))).await;
             return Ok(Next::Again);
         };
-        while let Some(notice) = link.notice().await {
+        while let Some(notice) = self.hear(&mut link).await {
             match notice {
                 Notice::Journal { .. } => self.drain().await?,
                 Notice::Limit { limited: Limited::OutputLimit | Limited::DiskFull } => {
@@ -186,6 +192,22 @@ impl Follower {
             }
         }
         Ok(Next::Again)
+    }
+
+    /// Waits for the next notice, and tells meanwhile what was held back and has become due.
+    async fn hear(&mut self, link: &mut held::Link) -> Option<Notice> {
+        while let Some(due) = self.folded.due_ms() {
+            let now = self.link.clock.now().mono_ms;
+            let wait = Duration::from_millis(due.saturating_sub(now));
+            tokio::select! {
+                notice = link.notice() => return notice,
+                () = held::pause(wait) => {
+                    let due = self.folded.due(self.link.clock.now().mono_ms);
+                    self.tell_observed(due, None).await;
+                }
+            }
+        }
+        link.notice().await
     }
 
     async fn hear_of_the_exit(&mut self) -> Result<(), held::Error> {
@@ -234,16 +256,15 @@ impl Follower {
     }
 
     async fn take(&mut self, frame: &Frame) {
+        self.printed_ms = self.link.clock.ours(frame.mono_ms);
         match frame.channel {
             Channel::Stdout => {
-                self.link.teller.heard(self.launch, self.link.clock.ours(frame.mono_ms));
+                self.link.teller.heard(self.launch, self.printed_ms);
                 for delivered in self.lines.feed(frame) {
                     self.read(delivered.line, delivered.after).await;
                 }
             }
-            Channel::Stderr => {
-                self.link.teller.heard(self.launch, self.link.clock.ours(frame.mono_ms))
-            }
+            Channel::Stderr => self.link.teller.heard(self.launch, self.printed_ms),
             Channel::Stdin => {
                 if let Some((Envelope { key, .. }, _)) = Envelope::split(&frame.payload) {
                     self.observe(Signal::InputSeen { key }, self.lines.cursor()).await;
@@ -322,12 +343,27 @@ impl Follower {
         Ok(Next::Done)
     }
 
-    async fn observe(&self, signal: Signal, after: journal::Cursor) {
+    async fn observe(&mut self, signal: Signal, after: journal::Cursor) {
         let cursor = Cursor { offset: after.offset, skip: u64::from(after.skip) };
-        self.tell(Command::Observed { launch: self.launch, signal, cursor }).await;
+        let told = self.folded.take(signal, cursor, self.printed_ms);
+        self.tell_observed(told, None).await;
     }
 
-    async fn tell(&self, command: session::Command) {
-        self.link.teller.tell(self.launch.session, command).await;
+    async fn tell(&mut self, command: session::Command) {
+        let before = self.folded.flush();
+        self.tell_observed(before, Some(command)).await;
+    }
+
+    /// Tells together what was observed and what follows it.
+    async fn tell_observed(&self, observed: Vec<Placed>, then: Option<Command>) {
+        let launch = self.launch;
+        let observed = observed.into_iter();
+        let commands: Vec<Command> = observed
+            .map(|(signal, cursor)| Command::Observed { launch, signal, cursor })
+            .chain(then)
+            .collect();
+        if !commands.is_empty() {
+            self.link.teller.tell_all(launch.session, commands).await;
+        }
     }
 }

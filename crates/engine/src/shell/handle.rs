@@ -64,11 +64,12 @@ pub(super) struct Asked {
 #[derive(Debug)]
 pub struct Told {
     pub session: SessionId,
-    pub command: Command,
+    /// What is told together becomes durable together.
+    pub commands: Vec<Command>,
 }
 
 pub(super) enum Input {
-    Asked(Asked),
+    Asked(Box<Asked>),
     Told(Told),
     CaughtUp(LaunchId),
     Stop(oneshot::Sender<()>),
@@ -104,7 +105,7 @@ impl Handle {
         let stopped = || {
             ApiError::new(Code::Unreachable, "the daemon is stopping").next("provost daemon status")
         };
-        self.inputs.send(Input::Asked(asked)).await.map_err(|_| stopped())?;
+        self.inputs.send(Input::Asked(Box::new(asked))).await.map_err(|_| stopped())?;
         answer.await.map_err(|_| stopped())?
     }
 
@@ -132,8 +133,13 @@ impl Handle {
 impl Teller {
     /// Tells the owner, and waits only until it is queued.
     pub(crate) async fn tell(&self, session: SessionId, command: Command) {
+        self.tell_all(session, vec![command]).await;
+    }
+
+    /// Tells the owner several things that become durable together or not at all.
+    pub(crate) async fn tell_all(&self, session: SessionId, commands: Vec<Command>) {
         // A stopped owner hears nothing more; the next one reads the same from the journal.
-        drop(self.inputs.send(Input::Told(Told { session, command })).await);
+        drop(self.inputs.send(Input::Told(Told { session, commands })).await);
     }
 
     /// Forgets a launch of which nothing more will be heard.

@@ -116,7 +116,9 @@ impl Holders {
         }
         loop {
             match looked(dir).await? {
-                Looked::Absent => return Err(Error::Start("its directory is gone".to_owned())),
+                Looked::Absent => {
+                    return Ok(Finished::Uncertain("its directory is gone".to_owned()));
+                }
                 Looked::Starting { age_ms, holder: None } if age_ms > STARTING_LIMIT_MS => {
                     return Ok(Finished::Uncertain("its holder never appeared".to_owned()));
                 }

@@ -61,6 +61,7 @@ impl HookJob {
         match holders.run(&dir, spec, &mut cancel).await {
             Ok(Finished::Ended { exit, .. }) => hook_end(exit.ended_by, exit.end),
             Ok(Finished::Uncertain(why)) => HookEnd::Uncertain(why),
+            Err(why @ held::Error::Start(_)) => HookEnd::NotStarted(chain(&why)),
             Err(why) => HookEnd::Uncertain(chain(&why)),
         }
     }
@@ -72,7 +73,7 @@ fn hook_end(by: EndedBy, end: End) -> HookEnd {
         (EndedBy::OutputLimit, _) => HookEnd::OutputLimit,
         (_, End::Exited { code }) => HookEnd::Exit(code),
         (_, End::Signalled { signal }) => HookEnd::Signal(signal),
-        (_, End::NotStarted { error }) => HookEnd::Uncertain(error),
+        (_, End::NotStarted { error }) => HookEnd::NotStarted(error),
     }
 }
 

@@ -3,6 +3,7 @@
 //! One thread owns the board and the ledger (`owner`); tasks on the runtime carry out what is owed
 //! (`executor`) and follow launches (`follow`), and tell the owner what came of it.
 
+mod again;
 mod answer;
 mod check;
 mod clock;

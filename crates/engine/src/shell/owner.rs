@@ -18,7 +18,7 @@ use provost_core::{
     time::Moment,
 };
 use provost_ledger::{AppendError, Batch, Committed, Ledger, ReadLedger, SqliteLedger, StreamId};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::{broadcast, mpsc};
 
 use super::{
@@ -182,7 +182,7 @@ impl Owner {
             let (mut asked, mut told) = (Vec::new(), std::mem::take(&mut self.backlog));
             for input in inputs {
                 match input {
-                    Input::Asked(one) => asked.push(one),
+                    Input::Asked(one) => asked.push(*one),
                     Input::Told(one) => told.push(one),
                     Input::CaughtUp(launch) => drop(self.catching_up.launches.remove(&launch)),
                     Input::Stop(done) => stop = Some(done),
@@ -294,9 +294,10 @@ impl Owner {
     fn decide(&self, changes: &[Asked], told: &[Told]) -> Decided {
         let now = self.clock.now();
         let mut turn = self.board.begin_observing(now, self.catching_up.reached(now));
-        for one in told {
+        for (one, command) in told.iter().flat_map(|one| one.commands.iter().map(move |c| (one, c)))
+        {
             // What is not new was observed before; a session that is not there cannot be told.
-            drop(turn.command(one.session, &one.command, "provost"));
+            drop(turn.command(one.session, command, "provost"));
         }
         for id in self.board.due(turn.reached()) {
             turn.due(id, |launch| {
@@ -308,7 +309,7 @@ impl Owner {
         for one in changes {
             let known = one.key.as_ref().and_then(|key| self.replied(key, &keys));
             let reply = match known {
-                Some(reply) => self.same_change(&one.ask, reply),
+                Some(reply) => self.same_change(&turn, &one.ask, reply),
                 None => self.change(&mut turn, &one.ask, &one.actor).inspect(|reply| {
                     if let Some(key) = &one.key {
                         keys.insert(key.clone(), reply.clone());
@@ -323,20 +324,6 @@ impl Owner {
 
     fn replied(&self, key: &str, now: &HashMap<String, String>) -> Option<String> {
         now.get(key).cloned().or_else(|| self.ledger.idempotent(key).ok().flatten())
-    }
-
-    /// A key names one change of one session: used for another it would hide that nothing was done.
-    fn same_change(&self, ask: &Ask, reply: String) -> Result<String, ApiError> {
-        let told: Value = serde_json::from_str(&reply).unwrap_or_default();
-        let before = told["id"].as_str().or_else(|| told["session"]["id"].as_str());
-        match self.subject(ask).transpose()? {
-            Some(id) if before != Some(id.to_string().as_str()) => {
-                let before = before.unwrap_or("another session");
-                let message = format!("the key was used before, for {before}; nothing was done");
-                Err(ApiError::new(Code::Refused, message).next("use another --key"))
-            }
-            Some(_) | None => Ok(reply),
-        }
     }
 
     fn change(&self, turn: &mut Turn<'_>, ask: &Ask, actor: &str) -> Result<String, ApiError> {

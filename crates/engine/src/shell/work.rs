@@ -62,13 +62,21 @@ fn worktree(git: &Git, top: &str, path: &str, branch: &str) -> Result<Snapshot, 
     if let Some(parent) = Path::new(path).parent() {
         std::fs::create_dir_all(parent)?;
     }
-    worktree_add(git, &project, Path::new(path), &branch, base.as_str())?;
+    worktree_add(git, &project, Path::new(path), &branch, base.as_str()).map_err(hinted)?;
     // Where the work begins is what the branch was made from, also when it is prepared again after a crash.
     let made = Project::find(git, Path::new(path))?;
     let commit = made.commit()?.clone();
     let tree = provost_git::tree_of(git, &made, commit.as_str())?;
     let tree = tree.ok_or("the worktree's commit has no tree")?;
     Ok(Snapshot { commit: CommitId(commit.to_string()), tree: TreeId(tree.to_string()) })
+}
+
+/// Tells with a failure what can be done about it.
+fn hinted(why: provost_git::worktree::Error) -> Failure {
+    match why.hint() {
+        Some(hint) => format!("{}; {hint}", chain(&why)).into(),
+        None => why.into(),
+    }
 }
 
 fn committed(

@@ -1,0 +1,200 @@
+//! Bounds what an agent's stream writes into the ledger: signals that only say how far the work is are
+//! folded together, so that an agent that never stops talking costs one event of a kind in a while.
+//!
+//! Pure: signals come in with the moment at which they were printed, and go out in their order. Whatever
+//! means more (a claim, a request, a turn's begin or end) passes at once, with all that came before it.
+//! What is held back is in the journal, behind the recorded cursor, so a crash loses none of it.
+
+use std::collections::BTreeMap;
+
+use provost_core::session::{Cursor, Signal, Usage};
+
+/// Signals of one kind that only tell how far the work is become at most one event in this time.
+pub(crate) const FOLDED_MS: u64 = 1_000;
+
+/// A signal with its place in the journal.
+pub(crate) type Placed = (Signal, Cursor);
+
+/// Holds back and folds what need not be told at once.
+#[derive(Debug, Default)]
+pub(crate) struct Coalesce {
+    kinds: BTreeMap<Kind, Held>,
+}
+
+/// The kinds of signals that may be folded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    /// The latest counts.
+    Progress,
+    /// Their sum counts.
+    Usage,
+    /// The latest counts.
+    Retrying,
+}
+
+#[derive(Debug)]
+struct Held {
+    told_ms: u64,
+    waiting: Option<Placed>,
+}
+
+impl Coalesce {
+    /// Takes a signal printed at a moment, and gives those to be told now, oldest first.
+    pub(crate) fn take(&mut self, signal: Signal, cursor: Cursor, at_ms: u64) -> Vec<Placed> {
+        let Some(kind) = kind(&signal) else {
+            let mut told = self.flush();
+            told.push((signal, cursor));
+            return told;
+        };
+        match self.kinds.get_mut(&kind) {
+            Some(held) if at_ms < held.due_ms() => {
+                held.fold(signal, cursor);
+                Vec::new()
+            }
+            Some(_) | None => {
+                self.hold(kind, signal, cursor);
+                self.tell_all(at_ms)
+            }
+        }
+    }
+
+    /// Gives the moment at which what is held back is to be told, if there is any.
+    pub(crate) fn due_ms(&self) -> Option<u64> {
+        self.kinds.values().filter(|held| held.waiting.is_some()).map(Held::due_ms).min()
+    }
+
+    /// Gives what is due at a moment, oldest first.
+    pub(crate) fn due(&mut self, now_ms: u64) -> Vec<Placed> {
+        match self.due_ms().is_some_and(|due| due <= now_ms) {
+            true => self.tell_all(now_ms),
+            false => Vec::new(),
+        }
+    }
+
+    /// Gives all that is held back, oldest first, because something that means more follows it.
+    pub(crate) fn flush(&mut self) -> Vec<Placed> {
+        let mut told: Vec<Placed> =
+            self.kinds.values_mut().filter_map(|held| held.waiting.take()).collect();
+        told.sort_by_key(|(_, cursor)| *cursor);
+        told
+    }
+
+    /// What is told together must be recorded together: the sum of one kind covers lines before the
+    /// cursor of another.
+    fn tell_all(&mut self, at_ms: u64) -> Vec<Placed> {
+        for held in self.kinds.values_mut().filter(|held| held.waiting.is_some()) {
+            held.told_ms = at_ms;
+        }
+        self.flush()
+    }
+
+    fn hold(&mut self, kind: Kind, signal: Signal, cursor: Cursor) {
+        let held = self.kinds.entry(kind).or_insert(Held { told_ms: 0, waiting: None });
+        held.fold(signal, cursor);
+    }
+}
+
+impl Held {
+    fn due_ms(&self) -> u64 {
+        self.told_ms.saturating_add(FOLDED_MS)
+    }
+
+    fn fold(&mut self, signal: Signal, cursor: Cursor) {
+        let signal = match (self.waiting.take(), signal) {
+            (Some((Signal::Usage(before), _)), Signal::Usage(more)) => Signal::Usage(Usage {
+                input: before.input.saturating_add(more.input),
+                output: before.output.saturating_add(more.output),
+            }),
+            (_, latest) => latest,
+        };
+        self.waiting = Some((signal, cursor));
+    }
+}
+
+fn kind(signal: &Signal) -> Option<Kind> {
+    match signal {
+        Signal::Progress(_) => Some(Kind::Progress),
+        Signal::Usage(_) => Some(Kind::Usage),
+        Signal::Retrying { .. } => Some(Kind::Retrying),
+        Signal::Ready { .. }
+        | Signal::TurnStarted { .. }
+        | Signal::TurnEnded { .. }
+        | Signal::Said(_)
+        | Signal::Asked(_)
+        | Signal::Withdrawn { .. }
+        | Signal::Oversized { .. }
+        | Signal::InputSeen { .. }
+        | Signal::Closed => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use provost_core::{
+        lifecycle::ClaimKind,
+        session::{Progress, Testimony},
+    };
+
+    use super::*;
+
+    fn progress(done: u64) -> Signal {
+        Signal::Progress(Progress { done, total: 100 })
+    }
+
+    fn usage(input: u64) -> Signal {
+        Signal::Usage(Usage { input, output: 1 })
+    }
+
+    fn claim() -> Signal {
+        Signal::Said(Testimony::Claim { kind: ClaimKind::Completed, text: None })
+    }
+
+    fn at(offset: u64) -> Cursor {
+        Cursor { offset, skip: 0 }
+    }
+
+    #[test]
+    fn the_first_is_told_at_once_and_the_latest_when_it_is_due() {
+        let mut folded = Coalesce::default();
+        assert_eq!(folded.take(progress(1), at(1), 5_000), [(progress(1), at(1))]);
+        assert_eq!(folded.due_ms(), None);
+        for done in 2..=9 {
+            assert_eq!(folded.take(progress(done), at(done), 5_100), []);
+        }
+        assert_eq!(folded.due_ms(), Some(5_000 + FOLDED_MS));
+        assert_eq!(folded.due(5_999), []);
+        assert_eq!(folded.due(6_000), [(progress(9), at(9))]);
+        assert_eq!((folded.due_ms(), folded.due(9_000)), (None, vec![]));
+    }
+
+    #[test]
+    fn whatever_means_more_passes_with_what_came_before_it() {
+        let mut folded = Coalesce::default();
+        folded.take(progress(1), at(1), 0);
+        folded.take(progress(2), at(2), 1);
+        let told = folded.take(claim(), at(3), 2);
+        assert_eq!(told, [(progress(2), at(2)), (claim(), at(3))]);
+        assert_eq!(folded.take(claim(), at(4), 2), [(claim(), at(4))]);
+    }
+
+    #[test]
+    fn kinds_in_turn_cost_no_more_and_nothing_is_lost_of_a_sum() {
+        let mut folded = Coalesce::default();
+        let mut told = Vec::new();
+        for no in 1..=1_000 {
+            told.extend(folded.take(usage(1), at(2 * no), no));
+            told.extend(folded.take(progress(no), at(2 * no + 1), no));
+        }
+        told.extend(folded.flush());
+        assert!(told.len() <= 6, "{} events in a second", told.len());
+        assert!(told.is_sorted_by_key(|(_, cursor)| *cursor), "{told:?}");
+        let sum: u64 = told
+            .iter()
+            .filter_map(
+                |(signal, _)| if let Signal::Usage(u) = signal { Some(u.input) } else { None },
+            )
+            .sum();
+        assert_eq!(sum, 1_000);
+        assert_eq!(told.last().map(|(signal, _)| signal), Some(&progress(1_000)));
+    }
+}

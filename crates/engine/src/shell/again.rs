@@ -1,0 +1,105 @@
+//! Keys that are used again: the same change gets the same answer, another change is refused.
+//!
+//! Answering another change with the first one's reply would hide that nothing was done.
+
+use provost_api::{ApiError, Code};
+use provost_core::{ids::SessionId, session::Spec};
+use serde_json::Value;
+
+use super::{handle::Ask, owner::Owner};
+use crate::{board::Turn, stream};
+
+/// Parts of a spec that are made anew each time, from the daemon's environment or by looking around.
+const MADE_ANEW: [&str; 1] = ["warnings"];
+
+impl Owner {
+    /// Gives the reply of before if the key was used for the same change.
+    pub(super) fn same_change(
+        &self,
+        turn: &Turn<'_>,
+        ask: &Ask,
+        reply: String,
+    ) -> Result<String, ApiError> {
+        let told: Value = serde_json::from_str(&reply).unwrap_or_default();
+        let before = told["id"].as_str().or_else(|| told["session"]["id"].as_str());
+        if let Ask::Open { id, spec, .. } = ask {
+            let opened = before.and_then(|id| id.parse::<SessionId>().ok());
+            return match opened.map(|opened| (opened, self.others(turn, opened, *id, spec))) {
+                Some((opened, others)) if !others.is_empty() => {
+                    let what = format!("{opened}, opened with another {}", others.join(", "));
+                    Err(used_before(&what))
+                }
+                Some(_) | None => Ok(reply),
+            };
+        }
+        match self.subject(ask).transpose()? {
+            Some(id) if before != Some(id.to_string().as_str()) => {
+                Err(used_before(before.unwrap_or("another session")))
+            }
+            Some(_) | None => Ok(reply),
+        }
+    }
+
+    /// Names the parts of a spec that differ from what a session was opened with. None if that session
+    /// cannot be read any more: then its reply is all that is left of it.
+    fn others(
+        &self,
+        turn: &Turn<'_>,
+        opened: SessionId,
+        id: SessionId,
+        spec: &Spec,
+    ) -> Vec<String> {
+        let loaded = turn.session(opened).map(|session| session.spec.clone());
+        match loaded.or_else(|| self.stored_spec(opened)) {
+            Some(before) => differences(&plain(&before, opened), &plain(spec, id)),
+            None => Vec::new(),
+        }
+    }
+
+    fn stored_spec(&self, id: SessionId) -> Option<Spec> {
+        use provost_ledger::ReadLedger as _;
+        let stream = stream::stream_id(id);
+        let records = self.ledger.read_stream(&stream, 0).ok()?;
+        stream::fold(&stream, None, &records).ok().map(|session| session.spec)
+    }
+}
+
+fn used_before(what: &str) -> ApiError {
+    let message = format!("the key was used before, for {what}; nothing was done");
+    ApiError::new(Code::Refused, message).next("use another --key")
+}
+
+/// Gives a spec without what differs each time that the same is asked for: names made from the session's id.
+fn plain(spec: &Spec, id: SessionId) -> Value {
+    let text = serde_json::to_string(spec).unwrap_or_default().replace(&id.short(), "ID");
+    let mut value: Value = serde_json::from_str(&text).unwrap_or_default();
+    if let Value::Object(parts) = &mut value {
+        parts.retain(|name, _| !MADE_ANEW.contains(&name.as_str()));
+    }
+    // Names with a star were replaced by what the daemon had then.
+    if let Some(Value::Object(agent)) = value.get_mut("agent") {
+        agent.remove("pass_env");
+    }
+    value
+}
+
+/// Names the parts that differ, in the words of the spec.
+fn differences(before: &Value, now: &Value) -> Vec<String> {
+    let (Some(before), Some(now)) = (before.as_object(), now.as_object()) else {
+        return Vec::new();
+    };
+    let names = before.keys().chain(now.keys().filter(|name| !before.contains_key(*name)));
+    let differs = |name: &&String| before.get(*name) != now.get(*name);
+    names.filter(differs).map(|name| word(name).to_owned()).collect()
+}
+
+/// Says a part of a spec as people know it.
+fn word(part: &str) -> &str {
+    match part {
+        "agent" => "command",
+        "work" => "place of work",
+        "cwd" => "directory",
+        "bounds" => "limit",
+        other => other,
+    }
+}

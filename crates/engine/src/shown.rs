@@ -1,0 +1,94 @@
+//! Pieces of a session's row that tell more than the facts of the table do: what never ran, and hooks.
+
+use provost_api::HookRow;
+use provost_core::session::{Effect, HookEnd, HookKey, LaunchPhase, Session};
+
+use crate::shell::Home;
+
+/// How a process is shown that never was, beside the words of the table.
+const NOT_STARTED: &str = "not_started";
+
+/// What the stream of such a process shows.
+const NO_ACTIVITY: &str = "none";
+
+/// Gives the word for the process. The table takes a start that failed for a bad exit; nothing exited.
+pub(crate) fn process(session: &Session) -> &'static str {
+    if never_ran(session) { NOT_STARTED } else { session.process().word() }
+}
+
+/// Gives the word for the activity.
+pub(crate) fn activity(session: &Session) -> &'static str {
+    if never_ran(session) { NO_ACTIVITY } else { session.activity().word() }
+}
+
+/// Shows the hooks that have ended, in the order of their ends, then those that are owed or running.
+pub(crate) fn hooks(session: &Session) -> Vec<HookRow> {
+    let ended = session.hooks_ended.iter().map(|hook| {
+        let output = Effect::RunHook(hook.key).key();
+        HookRow {
+            result: result(&hook.end).to_owned(),
+            detail: Some(detail(&hook.end)),
+            output: Some(Home::new("").held_name(session.id, &output).display().to_string()),
+            ..owed(session, hook.key)
+        }
+    });
+    ended.chain(session.hooks.iter().map(|hook| owed(session, hook.key))).collect()
+}
+
+/// Says whether the current attempt has no process and will have none.
+fn never_ran(session: &Session) -> bool {
+    let attempt = session.attempt();
+    match session.current_launch().map(|launch| &launch.phase) {
+        Some(LaunchPhase::Failed { .. }) => true,
+        Some(
+            LaunchPhase::Owed
+            | LaunchPhase::Running { .. }
+            | LaunchPhase::Ended { .. }
+            | LaunchPhase::Unobserved { .. },
+        ) => false,
+        None => attempt.is_sealed() || attempt.is_decided(),
+    }
+}
+
+fn owed(session: &Session, key: HookKey) -> HookRow {
+    let command = session.spec.hooks.get(&key.event).map(|spec| spec.argv.as_slice());
+    HookRow {
+        event: key.event.to_string(),
+        occasion: key.no,
+        command: command.map(shell_words).unwrap_or_default(),
+        result: "owed".to_owned(),
+        detail: None,
+        output: None,
+    }
+}
+
+/// Gives a command as it was written: a line for the shell, or its words.
+fn shell_words(argv: &[String]) -> String {
+    match argv {
+        [shell, option, line] if shell == "sh" && option == "-c" => line.clone(),
+        words => words.join(" "),
+    }
+}
+
+fn result(end: &HookEnd) -> &'static str {
+    match end {
+        HookEnd::Exit(0) => "ok",
+        HookEnd::Exit(_)
+        | HookEnd::Signal(_)
+        | HookEnd::TimeLimit
+        | HookEnd::OutputLimit
+        | HookEnd::NotStarted(_) => "failed",
+        HookEnd::Uncertain(_) => "uncertain",
+    }
+}
+
+fn detail(end: &HookEnd) -> String {
+    match end {
+        HookEnd::Exit(code) => format!("exit {code}"),
+        HookEnd::Signal(signal) => format!("signal {signal}"),
+        HookEnd::TimeLimit => "ended at its time limit".to_owned(),
+        HookEnd::OutputLimit => "ended at its output limit".to_owned(),
+        HookEnd::NotStarted(why) => format!("could not be started: {why}"),
+        HookEnd::Uncertain(why) => format!("nobody saw how it ended: {why}"),
+    }
+}
