@@ -4,7 +4,7 @@ use clap::Args;
 use provost_api::{AnswerRequest, ApiError, Code, RequestRow, SessionRow};
 
 use super::{
-    change::{KeyArgs, change},
+    change::{KeyArgs, change, while_it_waits},
     input,
 };
 use crate::{cli::Outcome, context::Context, error::usage, target, ui};
@@ -16,6 +16,7 @@ use crate::{cli::Outcome, context::Context, error::usage, target, ui};
 )]
 pub(crate) struct AnswerArgs {
     /// The request, or the session if only one of its requests is open
+    #[arg(value_parser = input::parse_name)]
     request: String,
     /// The answer; `-` takes it from standard input, as the answer to a secret question must be
     text: String,
@@ -35,8 +36,7 @@ pub(crate) fn run(context: &Context, args: &AnswerArgs) -> Outcome {
     };
     if args.text != "-" && request.questions.iter().any(|question| question.secret) {
         let message = "the question is secret, and arguments can be seen by others: give the answer on standard input";
-        let next = format!("provost answer {} --revision {} -", request.id, request.revision);
-        return Err(usage(message).next(next).into());
+        return Err(usage(message).next(ui::answer_command(request)).into());
     }
     let answer = AnswerRequest {
         request: request.id.clone(),
@@ -79,21 +79,30 @@ fn choose(row: &SessionRow, no: Option<u32>) -> Result<&RequestRow, ApiError> {
             })
         }
         (None, [only]) => Ok(only),
-        (None, []) => {
-            let message = format!("session {id} waits for no answer");
-            Err(ApiError::new(Code::Refused, message).next(format!("provost send {id} TEXT")))
-        }
+        (None, []) => Err(nothing_to_answer(row, &id)),
         (None, several) => {
             let error =
                 usage(format!("session {id} has {} open requests; say which", several.len()));
-            Err(several.iter().fold(error, |error, request| {
-                error.next(format!(
-                    "provost answer {} --revision {} TEXT",
-                    request.id, request.revision
-                ))
-            }))
+            Err(several
+                .iter()
+                .fold(error, |error, request| error.next(ui::answer_command(request))))
         }
     }
+}
+
+fn nothing_to_answer(row: &SessionRow, id: &str) -> ApiError {
+    let refused = |message| ApiError::new(Code::Refused, message);
+    if row.state != "needs_input" {
+        return refused(format!("session {id} waits for no answer"))
+            .next(format!("provost status {id}"));
+    }
+    let message = match row.driver.as_str() {
+        "command" => format!(
+            "session {id} needs input, but a plain command takes no answer: do what it asks, then decide"
+        ),
+        _ => format!("session {id} needs input, but has no open request; say it with send"),
+    };
+    while_it_waits(row, id).into_iter().fold(refused(message), ApiError::next)
 }
 
 #[cfg(test)]
@@ -105,5 +114,17 @@ mod tests {
         assert_eq!(split("deadbeef.q12"), ("deadbeef", Some(12)));
         assert_eq!(split("deadbeef"), ("deadbeef", None));
         assert_eq!(split("my.quest"), ("my.quest", None));
+    }
+
+    #[test]
+    fn what_takes_no_answer_is_not_sent_in_a_circle() {
+        let row = ui::test_session("x", "needs_input");
+        let error = choose(&row, None).unwrap_err();
+        assert!(error.message.contains("plain command"), "{}", error.message);
+        assert!(error.next.iter().any(|next| next.contains("resolve")), "{:?}", error.next);
+        assert!(error.next.iter().any(|next| next.contains("cancel")), "{:?}", error.next);
+        let row = SessionRow { driver: "jsonl".to_owned(), ..row };
+        let error = choose(&row, None).unwrap_err();
+        assert_eq!(error.next[0], "provost send deadbeef TEXT");
     }
 }

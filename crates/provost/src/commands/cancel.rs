@@ -3,7 +3,10 @@
 use clap::Args;
 use provost_api::CancelRequest;
 
-use super::change::{KeyArgs, change};
+use super::{
+    change::{KeyArgs, change},
+    input,
+};
 use crate::{cli::Outcome, context::Context};
 
 /// End a session's work: its outcome is `cancelled`
@@ -11,6 +14,7 @@ use crate::{cli::Outcome, context::Context};
 #[command(after_help = "Examples:\n  provost cancel 1a2b3c4d --because 'no longer needed'")]
 pub(crate) struct CancelArgs {
     /// The session: its id, the beginning or end of it, or its name
+    #[arg(value_parser = input::parse_name)]
     id: String,
     /// Why, for the record
     #[arg(long, value_name = "TEXT", default_value = "cancelled by the operator")]

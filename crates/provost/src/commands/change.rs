@@ -67,28 +67,58 @@ pub(crate) fn line(context: &Context, row: &SessionRow) -> Result<(), Error> {
 /// Gives the commands that make sense for a session as it is.
 pub(crate) fn next_commands(row: &SessionRow) -> Vec<String> {
     let id = ui::short(&row.id);
-    let mut next = Vec::new();
-    if let Some(request) = row.requests.first() {
-        next.push(format!("provost answer {} --revision {} TEXT", request.id, request.revision));
-    }
+    // What was asked stays open until the end is sealed, but nobody waits for the answer then.
+    let asked = row.requests.first().filter(|_| !row.terminal);
+    let mut next: Vec<String> = asked.map(ui::answer_command).into_iter().collect();
     if row.flags.iter().any(|flag| flag == "output_limit") {
         next.push(format!("provost limit {id} --output SIZE"));
     }
-    if !row.terminal {
-        next.extend([format!("provost logs {id} -f"), format!("provost stop {id}")]);
-        return next;
+    match (row.terminal, row.state.as_str()) {
+        (true, _) => next.extend(after_the_end(row, &id)),
+        (false, "needs_input") => next.extend(while_it_waits(row, &id)),
+        (false, _) => next.push(format!("provost logs {id} -f")),
     }
+    if !row.terminal {
+        next.push(if lives(row) { format!("provost stop {id}") } else { cancel(&id) });
+    }
+    next.dedup();
+    next
+}
+
+/// Gives the commands that settle a session which needs input and has no open request to answer.
+///
+/// A plain command hears nothing once it has said so: a person does what it asks and decides.
+pub(super) fn while_it_waits(row: &SessionRow, id: &str) -> Vec<String> {
+    match (row.requests.is_empty(), row.driver.as_str()) {
+        (false, _) => vec![format!("provost logs {id}")],
+        (true, "command") => vec![format!("provost logs {id}"), accept(id), cancel(id)],
+        (true, _) => vec![format!("provost send {id} TEXT"), format!("provost logs {id}")],
+    }
+}
+
+fn after_the_end(row: &SessionRow, id: &str) -> Vec<String> {
     let failed_check =
         row.checks.iter().position(|check| check.result != "passed" && check.output.is_some());
-    match failed_check {
-        Some(at) => next.push(format!("provost logs {id} --check {}", at + 1)),
-        None => next.push(format!("provost logs {id}")),
+    let logs = match failed_check {
+        Some(at) => format!("provost logs {id} --check {}", at + 1),
+        None => format!("provost logs {id}"),
+    };
+    match row.state.as_str() {
+        "succeeded" | "completed" | "accepted" => vec![logs],
+        _ => vec![logs, format!("provost status {id} --why"), accept(id)],
     }
-    if !matches!(row.state.as_str(), "succeeded" | "completed" | "accepted") {
-        next.push(format!("provost status {id} --why"));
-        next.push(format!("provost resolve {id} --as accepted --because TEXT"));
-    }
-    next
+}
+
+fn lives(row: &SessionRow) -> bool {
+    matches!(row.process.as_str(), "alive" | "unknown") && row.exit.is_none()
+}
+
+fn accept(id: &str) -> String {
+    format!("provost resolve {id} --as accepted --because TEXT")
+}
+
+fn cancel(id: &str) -> String {
+    format!("provost cancel {id}")
 }
 
 /// A key travels in a header, so it is plain.
@@ -110,5 +140,41 @@ mod tests {
         for bad in ["", "a b", "a\r\nx: y", "é", &"x".repeat(201)] {
             assert!(key(bad).is_err(), "{bad:?}");
         }
+    }
+
+    fn waiting(driver: &str) -> SessionRow {
+        SessionRow { driver: driver.to_owned(), ..ui::test_session("x", "needs_input") }
+    }
+
+    #[test]
+    fn a_plain_command_that_waits_is_for_a_person_to_settle() {
+        let ended = SessionRow { process: "exit0".to_owned(), ..waiting("command") };
+        let expected = [
+            "provost logs deadbeef",
+            "provost resolve deadbeef --as accepted --because TEXT",
+            "provost cancel deadbeef",
+        ];
+        assert_eq!(next_commands(&ended), expected);
+        let next = next_commands(&waiting("command"));
+        assert_eq!(next[..3], expected);
+        assert_eq!(next[3], "provost stop deadbeef", "one that lives can be stopped besides");
+        assert_eq!(next_commands(&waiting("jsonl"))[0], "provost send deadbeef TEXT");
+    }
+
+    #[test]
+    fn what_was_decided_is_not_to_be_answered() {
+        let asking = ui::test_asking();
+        assert!(next_commands(&asking)[0].starts_with("provost answer deadbeef.q1"));
+        let cancelled = SessionRow { terminal: true, state: "cancelled".to_owned(), ..asking };
+        let next = next_commands(&cancelled);
+        assert!(!next.iter().any(|command| command.contains("answer")), "{next:?}");
+    }
+
+    #[test]
+    fn what_has_ended_is_not_to_be_stopped() {
+        let row = SessionRow { process: "exit0".to_owned(), ..waiting("jsonl") };
+        let next = next_commands(&row);
+        assert!(next.contains(&"provost cancel deadbeef".to_owned()), "{next:?}");
+        assert!(!next.iter().any(|command| command.contains("stop")), "{next:?}");
     }
 }

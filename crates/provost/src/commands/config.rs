@@ -1,11 +1,20 @@
 //! `provost config`
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use crate::{cli::Outcome, context::Context, error::usage, settings, ui};
+use crate::{
+    cli::Outcome,
+    context::Context,
+    error::usage,
+    settings,
+    ui::{self, Screen},
+};
 
 /// Show the configuration and where each value came from
 #[derive(Debug, Args)]
@@ -53,7 +62,9 @@ fn show(context: &Context, args: &ShowArgs) -> Outcome {
     let cwd = std::fs::canonicalize(&cwd)
         .map_err(|why| usage(format!("cannot go to {}: {why}", cwd.display())))?;
     let resolved = settings::load(&context.environment, &cwd, Vec::new())?;
-    let warnings: Vec<String> = resolved.warnings.iter().map(ToString::to_string).collect();
+    let warnings = resolved.warnings.iter().map(ToString::to_string);
+    let warnings: Vec<String> =
+        warnings.chain(unread(&cwd, settings::project_top(&cwd).as_deref())).collect();
     let next = vec!["provost config schema".to_owned()];
     if context.ui.json {
         let value = json!({"ok": true, "entries": resolved.explain(), "warnings": warnings});
@@ -61,7 +72,34 @@ fn show(context: &Context, args: &ShowArgs) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     warnings.iter().for_each(|warning| context.ui.warn(warning));
-    context.ui.lines(&ui::config_table(context.ui.paint, resolved.explain()))?;
+    context.ui.lines(&ui::config_table(context.ui.paint, Screen::output(), resolved.explain()))?;
     context.ui.next(&next);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Warns of a file that looks like a project's and is none. Outside of a repository a directory may be
+/// anybody's, as `/tmp` is, and the file names commands to run.
+pub(crate) fn unread(cwd: &Path, project: Option<&Path>) -> Option<String> {
+    let file = cwd.join("provost.toml");
+    let there = file.symlink_metadata().is_ok();
+    (there && project.is_none()).then(|| {
+        format!(
+            "{} is not read, for it lies in no git repository; `git init` makes it one",
+            file.display()
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_unread_only_outside_of_a_repository() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(unread(dir.path(), None), None);
+        std::fs::write(dir.path().join("provost.toml"), "").unwrap();
+        assert!(unread(dir.path(), None).unwrap().contains("provost.toml is not read"));
+        assert_eq!(unread(dir.path(), Some(dir.path())), None);
+    }
 }

@@ -7,12 +7,14 @@ use provost_api::{ApiError, Code, EventRow};
 use provost_ledger::{ReadLedger, SqliteReader};
 use serde::Deserialize;
 
+use super::input;
 use crate::{
     cli::Outcome,
     context::Context,
     error::{Error, chain},
     follow::Follow,
-    target, ui,
+    target,
+    ui::{self, Screen},
 };
 
 /// Show what happened: the events of the ledger, of one session or of all
@@ -24,6 +26,7 @@ use crate::{
 )]
 pub(crate) struct EventsArgs {
     /// The session: its id, the beginning or end of it, or its name; all of them without it
+    #[arg(value_parser = input::parse_name)]
     id: Option<String>,
     /// Wait for further events: of a session from its beginning, of all from now on, or from behind --since
     #[arg(short, long)]
@@ -61,8 +64,8 @@ fn list(context: &Context, args: &EventsArgs) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     let reply: EventsReply = client.get(&path)?;
-    let paint = context.ui.paint;
-    let lines: Vec<_> = reply.events.iter().map(|event| ui::event_line(paint, event)).collect();
+    let mut shown = ui::EventLines::new(context.ui.paint, Screen::output());
+    let lines: Vec<_> = reply.events.iter().flat_map(|event| shown.show(event)).collect();
     context.ui.lines(&lines)?;
     context.ui.next(&[format!("provost events -f --since {}", reply.last)]);
     Ok(ExitCode::SUCCESS)
@@ -75,8 +78,9 @@ fn follow(context: &Context, args: &EventsArgs) -> Outcome {
     let since = since(context, args, 0)?;
     let mut follow = Follow::new(context, session.map(|row| row.id), Some(since));
     follow.open(&client)?;
+    let mut shown = ui::EventLines::new(context.ui.paint, Screen::output());
     loop {
-        show(context, &follow.next()?)?;
+        show(context, &mut shown, &follow.next()?)?;
     }
 }
 
@@ -97,9 +101,9 @@ fn since(context: &Context, args: &EventsArgs, newest: u64) -> Result<u64, ApiEr
     }
 }
 
-fn show(context: &Context, event: &EventRow) -> Result<(), Error> {
+fn show(context: &Context, shown: &mut ui::EventLines, event: &EventRow) -> Result<(), Error> {
     match context.ui.json {
         true => context.ui.value(event),
-        false => context.ui.line(&ui::event_line(context.ui.paint, event)),
+        false => context.ui.lines(&shown.show(event)),
     }
 }

@@ -33,6 +33,14 @@ fn checked(text: String) -> Result<String, ApiError> {
     Ok(text)
 }
 
+/// Reads the name of a session or request: something has to be said.
+pub(crate) fn parse_name(text: &str) -> Result<String, String> {
+    match text.trim().is_empty() {
+        true => Err("it is empty; expected an id, a part of one, or a name".to_owned()),
+        false => Ok(text.to_owned()),
+    }
+}
+
 /// Reads an age such as `30d`, `12h`, `15m` or `0s` into milliseconds.
 pub(crate) fn parse_age(text: &str) -> Result<u64, String> {
     let expected = || format!("{text:?} is no age: expected a number and d, h, m or s, as in 30d");

@@ -3,7 +3,10 @@
 use clap::Args;
 use provost_api::LimitRequest;
 
-use super::change::{KeyArgs, change};
+use super::{
+    change::{KeyArgs, change},
+    input,
+};
 use crate::{cli::Outcome, context::Context, settings};
 
 /// Raise a session's limit, so that an agent that was held back goes on
@@ -11,6 +14,7 @@ use crate::{cli::Outcome, context::Context, settings};
 #[command(after_help = "Examples:\n  provost limit 1a2b3c4d --output 4GiB")]
 pub(crate) struct LimitArgs {
     /// The session: its id, the beginning or end of it, or its name
+    #[arg(value_parser = input::parse_name)]
     id: String,
     /// How much output of a launch is kept: bytes, or with a unit such as 64MiB
     #[arg(long, value_name = "SIZE")]

@@ -1,13 +1,19 @@
 //! `provost ls`
 
-use std::process::ExitCode;
+use std::{path::Path, process::ExitCode};
 
 use clap::{Args, builder::PossibleValuesParser};
-use provost_api::SessionRow;
+use provost_api::{ApiError, Client, Code, SessionRow};
 use provost_core::lifecycle::State;
 use serde::Deserialize;
 
-use crate::{cli::Outcome, clock, context::Context, settings, target, ui};
+use crate::{
+    cli::Outcome,
+    clock,
+    context::Context,
+    settings, target,
+    ui::{self, Screen},
+};
 
 /// List sessions: the live ones and the newest others, problems first
 #[derive(Debug, Args)]
@@ -42,6 +48,9 @@ pub(super) struct ListReply {
 pub(crate) fn run(context: &Context, args: &LsArgs) -> Outcome {
     let path = path(args);
     let client = context.daemon()?;
+    if let Some(given) = args.project.as_deref().filter(|given| !is_directory(given)) {
+        known(&client, given)?;
+    }
     if context.ui.json {
         context.ui.copy(&mut client.stream(&path, None)?.into_reader())?;
         return Ok(ExitCode::SUCCESS);
@@ -53,7 +62,12 @@ pub(crate) fn run(context: &Context, args: &LsArgs) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     let more = reply.more;
-    context.ui.lines(&ui::session_lines(context.ui.paint, clock::now_ms(), reply.sessions))?;
+    context.ui.lines(&ui::session_lines(
+        context.ui.paint,
+        Screen::output(),
+        clock::now_ms(),
+        reply.sessions,
+    ))?;
     if more {
         context.ui.next(&["provost ls --all".to_owned(), "provost status ID".to_owned()]);
     } else {
@@ -79,9 +93,26 @@ fn path(args: &LsArgs) -> String {
 /// Sessions keep the top of their repository, so a directory inside stands for it. What is no directory
 /// any more is compared as given.
 fn project(given: &str) -> String {
-    let found = std::fs::canonicalize(given).ok();
+    let found = std::fs::canonicalize(given).ok().filter(|found| found.is_dir());
     let top = found.map(|dir| settings::project_top(&dir).unwrap_or(dir));
     top.map_or_else(|| given.to_owned(), |top| top.display().to_string())
+}
+
+fn is_directory(given: &str) -> bool {
+    Path::new(given).is_dir()
+}
+
+/// Sessions outlive their repository. A directory that is not there and had none is a mistake.
+fn known(client: &Client, given: &str) -> Result<(), ApiError> {
+    let one = [("project", Some(given.to_owned())), ("limit", Some("1".to_owned()))];
+    let reply: ListReply = client.get(&target::query("/v1/sessions", &one))?;
+    match reply.sessions.is_empty() {
+        false => Ok(()),
+        true => {
+            let message = format!("there is no directory {given:?}, and no session was ever in it");
+            Err(ApiError::new(Code::NotFound, message).next("provost ls --all"))
+        }
+    }
 }
 
 #[cfg(test)]

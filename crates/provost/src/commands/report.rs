@@ -81,7 +81,7 @@ struct FactValue {
 #[derive(Debug, Args)]
 struct AboutArgs {
     /// Speak as the operator, about this session
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = input::parse_name)]
     session: Option<String>,
     #[command(flatten)]
     key: KeyArgs,

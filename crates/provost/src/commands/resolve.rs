@@ -19,6 +19,7 @@ use crate::{cli::Outcome, context::Context};
 )]
 pub(crate) struct ResolveArgs {
     /// The session: its id, the beginning or end of it, or its name
+    #[arg(value_parser = input::parse_name)]
     id: String,
     /// The outcome that holds from now on
     #[arg(long = "as", value_name = "OUTCOME")]

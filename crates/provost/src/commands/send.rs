@@ -18,6 +18,7 @@ use crate::{cli::Outcome, context::Context};
 )]
 pub(crate) struct SendArgs {
     /// The session: its id, the beginning or end of it, or its name
+    #[arg(value_parser = input::parse_name)]
     id: String,
     /// What to say; `-` takes it from standard input
     text: String,

@@ -3,7 +3,10 @@
 use clap::Args;
 use serde_json::json;
 
-use super::change::{KeyArgs, change};
+use super::{
+    change::{KeyArgs, change},
+    input,
+};
 use crate::{cli::Outcome, context::Context};
 
 /// End a session's process and keep the session
@@ -14,6 +17,7 @@ use crate::{cli::Outcome, context::Context};
 #[command(after_help = "Examples:\n  provost stop 1a2b3c4d\n  provost stop fixer --json")]
 pub(crate) struct StopArgs {
     /// The session: its id, the beginning or end of it, or its name
+    #[arg(value_parser = input::parse_name)]
     id: String,
     #[command(flatten)]
     key: KeyArgs,

@@ -20,7 +20,10 @@ use provost_ledger::{Durability, OpenError, OpenOptions as LedgerOptions, Sqlite
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::server::{self, Daemon};
+use super::{
+    history::{self, What},
+    server::{self, Daemon},
+};
 use crate::home::Home;
 
 /// The line that tells whoever started the daemon that it answers.
@@ -38,10 +41,23 @@ pub(crate) fn run(home: &Home, detached: bool) -> Result<(), ApiError> {
     }
     raise_file_limit();
     // The lock comes first: only its owner may touch the socket.
-    let ledger = open_ledger(&places)?;
+    let ledger = open_ledger(&places).inspect_err(|error| {
+        // One that finds another daemon at work has not failed.
+        if error.code != Code::Refused {
+            history::note(&places.log(), What::Failed);
+        }
+    })?;
+    history::note(&places.log(), What::Started);
+    let lived = live(&places, ledger, detached);
+    history::note(&places.log(), if lived.is_ok() { What::Stopped } else { What::Failed });
+    lived
+}
+
+/// Serves until it is told to stop, as the one owner of the ledger.
+fn live(places: &shell::Home, ledger: SqliteLedger, detached: bool) -> Result<(), ApiError> {
     sweep(&places.scratch());
     let listener = take_socket(&places.socket()).map_err(|why| failed("take its socket", &why))?;
-    let world = world(&places)?;
+    let world = world(places)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .thread_stack_size(512 << 10)

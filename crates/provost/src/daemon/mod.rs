@@ -1,6 +1,7 @@
 //! The daemon: one per user and home, started by the first command that needs it.
 
 mod gc;
+pub(crate) mod history;
 mod life;
 mod peer;
 mod routes;
@@ -10,6 +11,9 @@ mod start;
 
 pub(crate) use life::run;
 pub(crate) use start::{connect_only, ensure};
+
+/// Where a detached daemon's standard error goes, in the log directory.
+pub(crate) const LOG_FILE: &str = "daemon.log";
 
 /// The version that this program tells and compares.
 pub(crate) fn version() -> String {

@@ -108,7 +108,7 @@ fn start(home: &Home) -> Result<(), ApiError> {
     let program = std::env::current_exe().map_err(|why| cannot("find its own program", &why))?;
     std::fs::create_dir_all(home.log_dir())
         .map_err(|why| cannot("make its log directory", &why))?;
-    let log = home.log_dir().join("daemon.log");
+    let log = home.log_dir().join(super::LOG_FILE);
     let log_file = OpenOptions::new().append(true).create(true).mode(0o600).open(&log);
     let log_file = log_file.map_err(|why| cannot("open its log", &why))?;
     let mut child = Command::new(program)

@@ -32,6 +32,42 @@ pub(crate) fn span(ms: u64) -> String {
     }
 }
 
+/// Says a span in a sentence: at most two units, the smaller one only where it is not zero.
+pub(crate) fn spell(ms: u64) -> String {
+    let units = [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000), ("ms", 1)];
+    let largest = units.iter().position(|(_, scale)| ms >= *scale);
+    let Some(largest) = largest else { return "0 s".to_owned() };
+    let (unit, scale) = units[largest];
+    let whole = format!("{} {unit}", ms / scale);
+    let next = units.get(largest + 1).filter(|(unit, _)| *unit != "ms");
+    let rest = next.map(|(unit, scale_below)| (ms % scale / scale_below, unit));
+    match rest.filter(|(count, _)| *count > 0) {
+        Some((count, unit)) => format!("{whole} {count} {unit}"),
+        None => whole,
+    }
+}
+
+/// Spells out every span of a sentence that is given in milliseconds, as in `30000 ms`.
+pub(crate) fn spell_times(sentence: &str) -> String {
+    let words: Vec<&str> = sentence.split(' ').collect();
+    let mut said: Vec<String> = Vec::with_capacity(words.len());
+    let mut at = 0;
+    while let Some(word) = words.get(at) {
+        let unit = words.get(at + 1).and_then(|unit| unit.strip_prefix("ms"));
+        match (word.parse().ok(), unit.filter(|rest| !rest.starts_with(char::is_alphanumeric))) {
+            (Some(ms), Some(rest)) => {
+                said.push(format!("{}{rest}", spell(ms)));
+                at += 2;
+            }
+            _ => {
+                said.push((*word).to_owned());
+                at += 1;
+            }
+        }
+    }
+    said.join(" ")
+}
+
 /// Gives a size in the largest unit that it reaches.
 pub(crate) fn size(bytes: u64) -> String {
     let units = [("TiB", 1_u64 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
@@ -53,6 +89,34 @@ mod tests {
                 .map(span)
                 .collect();
         assert_eq!(shown, ["5ms", "1s", "1m1s", "2m", "15m", "1h2m", "11h", "2d"]);
+    }
+
+    #[test]
+    fn spans_in_sentences_have_units_that_people_say() {
+        let said: Vec<_> =
+            [0, 250, 1_500, 30_000, 90_000, 600_000, 5_400_000, 3_600_000, 90_000_000]
+                .into_iter()
+                .map(spell)
+                .collect();
+        let expected = [
+            "0 s",
+            "250 ms",
+            "1 s",
+            "30 s",
+            "1 min 30 s",
+            "10 min",
+            "1 h 30 min",
+            "1 h",
+            "1 d 1 h",
+        ];
+        assert_eq!(said, expected);
+    }
+
+    #[test]
+    fn only_milliseconds_are_spelt_out() {
+        assert_eq!(spell_times("a limit of 30000 ms, or 2 msgs"), "a limit of 30 s, or 2 msgs");
+        assert_eq!(spell_times("seal in 61000 ms"), "seal in 1 min 1 s");
+        assert_eq!(spell_times("ms 5 x  y"), "ms 5 x  y");
     }
 
     #[test]

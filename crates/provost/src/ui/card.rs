@@ -2,22 +2,29 @@
 
 use std::collections::BTreeMap;
 
-use provost_api::{CheckRow, ExitRow, RequestRow, SessionRow, WhyReply};
+use provost_api::{CheckRow, HookRow, RequestRow, SessionRow, WhyReply};
 
 use super::{
-    Paint, Tone, ago, session_lines, span, state_words,
+    Paint, Screen, Tone, ago, ending, reason, session_lines, short, span, spell_times, state_words,
     text::{clean, clip},
+    together,
 };
 
-/// The columns that a long text may take on a card.
-const TEXT_WIDTH: usize = 100;
+/// The columns that a long text may take on a card, over several lines.
+const TEXT_WIDTH: usize = 400;
+
+/// The columns that a hook's command may take.
+const HOOK_WIDTH: usize = 60;
 
 /// The columns of the labels on a card.
 const LABEL_WIDTH: usize = 10;
 
+/// The columns before a fact's value, and before what is said of it.
+const VALUE_AT: usize = 16;
+
 /// Shows a session as a card.
-pub(crate) fn card(paint: Paint, now_ms: i64, row: &SessionRow) -> Vec<String> {
-    let mut card = Card { paint, now_ms, lines: Vec::new() };
+pub(crate) fn card(paint: Paint, screen: Screen, now_ms: i64, row: &SessionRow) -> Vec<String> {
+    let mut card = Card { paint, screen, now_ms, lines: Vec::new() };
     card.head(row);
     card.state(row);
     card.facts(row);
@@ -25,49 +32,77 @@ pub(crate) fn card(paint: Paint, now_ms: i64, row: &SessionRow) -> Vec<String> {
     row.requests.iter().for_each(|request| card.request(request));
     card.place(row);
     card.told(row);
+    card.hooks(row);
+    row.warnings.iter().for_each(|warning| card.text("warning", warning));
     card.lines
 }
 
 /// Shows the facts behind a state.
-pub(crate) fn why(paint: Paint, now_ms: i64, reply: &WhyReply) -> Vec<String> {
+pub(crate) fn why(paint: Paint, screen: Screen, now_ms: i64, reply: &WhyReply) -> Vec<String> {
     let (tone, state) = state_words(&reply.session);
     let rule = format!("by rule {}: {}", clean(&reply.session.rule), clean(&reply.rule));
-    let mut lines = vec![format!("{} {rule}", paint.paint(tone, &state))];
+    let mut lines = screen.wrap(&format!("{} {rule}", paint.paint(tone, &state)), 2);
     for fact in &reply.facts {
         let at = fact.at.map(|at| format!(", {}", ago(now_ms, at))).unwrap_or_default();
-        let detail =
-            fact.detail.as_deref().map(|detail| format!(" · {}", clip(&clean(detail), TEXT_WIDTH)));
+        let detail = match fact.fact.as_str() {
+            "decision" => reason(&reply.session),
+            _ => fact.detail.clone(),
+        };
+        let detail = detail.map(|detail| format!(" · {}", clip(&clean(&detail), TEXT_WIDTH)));
         let source = format!("({}{at})", clean(&fact.source));
-        lines.push(format!(
-            "  {:<13}{:<12} {}{}",
+        let line = format!(
+            "  {:<14}{:<12} {}{}",
             clean(&fact.fact),
             clean(&fact.value),
             paint.paint(Tone::Dim, &source),
             detail.unwrap_or_default()
-        ));
+        );
+        lines.extend(screen.wrap(&line, VALUE_AT));
     }
-    lines.extend(
-        reply.next_deadline.as_ref().map(|next| format!("  {:<13}{}", "by itself", clean(next))),
-    );
+    if let Some(next) = &reply.next_deadline {
+        let line = format!("  {:<14}{}", "by itself", by_itself(next));
+        lines.extend(screen.wrap(&line, VALUE_AT));
+    }
     lines
 }
 
+/// Says what time alone will bring, as in `seal in 1500 ms`.
+fn by_itself(deadline: &str) -> String {
+    let (due, when) = deadline.split_once(" in ").unwrap_or((deadline, ""));
+    let what = match due {
+        "time_limit" => "its time limit ends it",
+        "stream_settle" => "it is ended, for it closed its output and lives on",
+        "escalation" => "the stop goes one step further",
+        "seal" => "the outcome is sealed",
+        "silence" => "it counts as stalled if it stays silent",
+        _ => return clean(&spell_times(deadline)),
+    };
+    format!("{what}, in {}", clean(&spell_times(when)))
+}
+
 /// Shows all sessions at a glance: counts by state, the live ones, and what waits for a person.
-pub(crate) fn overview(paint: Paint, now_ms: i64, rows: &[SessionRow]) -> Vec<String> {
+pub(crate) fn overview(
+    paint: Paint,
+    screen: Screen,
+    now_ms: i64,
+    rows: &[SessionRow],
+) -> Vec<String> {
     if rows.is_empty() {
         return vec!["no sessions yet".to_owned()];
     }
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     rows.iter().for_each(|row| *counts.entry(row.state.as_str()).or_default() += 1);
-    let counts: Vec<_> =
-        counts.iter().map(|(state, count)| format!("{count} {}", clean(state))).collect();
-    let mut lines = vec![counts.join(" · ")];
+    let counts: Vec<_> = counts
+        .iter()
+        .map(|(state, count)| together(&format!("{count} {}", words(state))))
+        .collect();
+    let mut lines = screen.wrap(&counts.join(" · "), 2);
     let live: Vec<_> = rows.iter().filter(|row| !row.terminal).cloned().collect();
     if !live.is_empty() {
         lines.push(String::new());
-        lines.extend(session_lines(paint, now_ms, live));
+        lines.extend(session_lines(paint, screen, now_ms, live));
     }
-    let mut card = Card { paint, now_ms, lines };
+    let mut card = Card { paint, screen, now_ms, lines };
     let asking: Vec<_> = rows.iter().flat_map(|row| &row.requests).collect();
     if !asking.is_empty() {
         card.lines.push(String::new());
@@ -76,8 +111,22 @@ pub(crate) fn overview(paint: Paint, now_ms: i64, rows: &[SessionRow]) -> Vec<St
     card.lines
 }
 
+/// Gives the command that answers a request. A secret comes by standard input, where nobody else sees it.
+pub(crate) fn answer_command(request: &RequestRow) -> String {
+    let secret = request.questions.iter().any(|question| question.secret);
+    let text = if secret { "- < FILE" } else { "TEXT" };
+    let (session, no) = request.id.split_once('.').unwrap_or((&request.id, ""));
+    format!(
+        "provost answer {}.{} --revision {} {text}",
+        short(session),
+        clean(no),
+        request.revision
+    )
+}
+
 struct Card {
     paint: Paint,
+    screen: Screen,
     now_ms: i64,
     lines: Vec<String>,
 }
@@ -87,11 +136,12 @@ impl Card {
         let name = self.paint.paint(Tone::Bold, &clean(&row.name));
         let role =
             row.role.as_deref().map(|role| format!(" · {}", clean(role))).unwrap_or_default();
-        self.lines.push(format!("{name}{role} · {}", clean(&row.id)));
+        let head = format!("{name}{role} · {}", clean(&row.id));
+        self.lines.extend(self.screen.wrap(&head, 2));
     }
 
     fn state(&mut self, row: &SessionRow) {
-        let (tone, words) = state_words(row);
+        let (tone, state) = state_words(row);
         let sealed = match (row.terminal, row.sealed) {
             (_, true) => ", sealed",
             (true, false) => ", settling",
@@ -100,12 +150,12 @@ impl Card {
         let since = ago(self.now_ms, row.since);
         let rule =
             self.paint.paint(Tone::Dim, &format!("rule {}, since {since}", clean(&row.rule)));
-        self.label("state", &format!("{}{sealed} · {rule}", self.paint.paint(tone, &words)));
+        self.label("state", &format!("{}{sealed} · {rule}", self.paint.paint(tone, &state)));
         if !row.flags.is_empty() {
-            self.label("flags", &clean(&row.flags.join(", ")));
+            self.label("flags", &words(&row.flags.join(", ")));
         }
-        if let Some(reason) = &row.reason {
-            self.text("reason", reason);
+        if let Some(reason) = reason(row) {
+            self.text("reason", &reason);
         }
     }
 
@@ -115,10 +165,10 @@ impl Card {
         if let Some(instruction) = &row.instruction {
             self.text("asked", instruction);
         }
-        let source = row.claim_source.as_deref().map(|source| format!(" by {source}"));
+        let source = row.claim_source.as_deref().map(|source| format!(" by {}", words(source)));
         let at = row.claimed_at.map(|at| format!(", {}", ago(self.now_ms, at)));
         let said = row.claim_text.as_deref().map(|text| format!(": {text}"));
-        let parts = [Some(row.claim.clone()), source, at, said];
+        let parts = [Some(words(&row.claim)), source, at, said];
         self.text("claim", &parts.into_iter().flatten().collect::<String>());
         self.label("process", &process(row));
         self.label("activity", &clean(&row.activity));
@@ -166,7 +216,7 @@ impl Card {
                 self.text("", &format!("one of: {}", question.options.join(" | ")));
             }
         }
-        self.label("", &self.paint.paint(Tone::Dim, &answer_command(request)));
+        self.command(&answer_command(request));
     }
 
     fn place(&mut self, row: &SessionRow) {
@@ -205,44 +255,55 @@ impl Card {
         }
     }
 
+    /// Shows the hooks that did not go well, each with the command that shows what it printed.
+    fn hooks(&mut self, row: &SessionRow) {
+        let bad = |hook: &HookRow| matches!(hook.result.as_str(), "failed" | "uncertain");
+        for (at, hook) in row.hooks.iter().enumerate().filter(|(_, hook)| bad(hook)) {
+            let result = self.paint.paint(Tone::Bad, &clean(&hook.result));
+            let (event, command) = (clean(&hook.event), clip(&clean(&hook.command), HOOK_WIDTH));
+            let how = clip(&clean(hook.detail.as_deref().unwrap_or_default()), TEXT_WIDTH);
+            let see = format!("provost logs {} --hook {}", short(&row.id), at + 1);
+            let see = self.paint.paint(Tone::Dim, &see);
+            self.label("hook", &format!("{result} {event} `{command}`: {how} · {see}"));
+        }
+    }
+
     fn text(&mut self, label: &str, text: &str) {
         self.label(label, &clip(&clean(text), TEXT_WIDTH));
     }
 
     fn label(&mut self, label: &str, text: &str) {
         let label = self.paint.paint(Tone::Dim, &format!("{label:<LABEL_WIDTH$}"));
-        self.lines.push(format!("  {label}{text}"));
+        self.lines.extend(self.screen.wrap(&format!("  {label}{text}"), LABEL_WIDTH + 2));
+    }
+
+    /// A command stays on its line, so that it can be copied.
+    fn command(&mut self, command: &str) {
+        let command = self.paint.paint(Tone::Dim, command);
+        self.lines.push(format!("  {:LABEL_WIDTH$}{command}", ""));
     }
 }
 
+/// Gives a word of the lifecycle as people write it.
+fn words(word: &str) -> String {
+    clean(&word.replace('_', " "))
+}
+
 fn process(row: &SessionRow) -> String {
-    let pid = row.launches.last().and_then(|launch| launch.pid).map(|pid| format!(", pid {pid}"));
+    let launch = row.launches.last();
+    let lives = row.exit.as_ref().map_or_else(|| words(&row.process), ending);
+    let pid = launch.and_then(|launch| launch.pid).filter(|_| row.exit.is_none());
+    let pid = pid.map(|pid| format!(", pid {pid}")).unwrap_or_default();
+    let stop = launch.and_then(|launch| launch.stop.as_deref()).filter(|_| row.exit.is_none());
+    let stop = stop.map(|step| format!(", being stopped ({})", words(step))).unwrap_or_default();
     let launches = row.launches.len();
     let count = if launches > 1 { format!(", launch {launches}") } else { String::new() };
-    let exit = row.exit.as_ref().map(ending).unwrap_or_default();
-    format!("{}{}{exit}{count}", clean(&row.process), pid.unwrap_or_default())
-}
-
-fn ending(exit: &ExitRow) -> String {
-    let how = match (exit.code, exit.signal) {
-        (Some(code), _) => format!("exit {code}"),
-        (None, Some(signal)) => format!("signal {signal}"),
-        (None, None) => "ended".to_owned(),
-    };
-    let by = if exit.by == "provost" { " by Provost" } else { "" };
-    format!(" ({how}{by})")
-}
-
-/// Gives the command that answers a request, for the text that is shown with it.
-fn answer_command(request: &RequestRow) -> String {
-    let secret = request.questions.iter().any(|question| question.secret);
-    let text = if secret { "-" } else { "TEXT" };
-    format!("provost answer {} --revision {} {text}", clean(&request.id), request.revision)
+    format!("{lives}{pid}{stop}{count}")
 }
 
 #[cfg(test)]
 mod tests {
-    use provost_api::{WhyFact, WorktreeRow};
+    use provost_api::{ExitRow, WhyFact, WorktreeRow};
 
     use super::{super::list::tests::*, *};
 
@@ -254,13 +315,13 @@ mod tests {
             removed: false,
         };
         let row = SessionRow { worktree: Some(tree), ..failed() };
-        insta::assert_snapshot!(card(Paint::OFF, 61_000, &row).join("\n"), @"
+        insta::assert_snapshot!(card(Paint::OFF, Screen::ENDLESS, 61_000, &row).join("\n"), @"
         fixer · 0199aa11-0000-7000-8000-0000deadbeef
           state     failed (verification), sealed · rule X2, since 1m ago
-          flags     checks_failed
+          flags     checks failed
           agent     command (command): make all
           claim     completed by agent, 59s ago: all␊done
-          process   exit0, pid 42 (exit 0)
+          process   exit 0
           activity  exited
           verified  failed
           check 1   failed cargo test exit 101, 1m1s, tree 4b825dc642cb, warm
@@ -271,8 +332,29 @@ mod tests {
     }
 
     #[test]
+    fn a_card_tells_of_hooks_that_failed_and_of_warnings() {
+        let hook = |result: &str, detail: &str| HookRow {
+            event: "session.completed".to_owned(),
+            occasion: 1,
+            command: "notify\u{1b}[2J".to_owned(),
+            result: result.to_owned(),
+            detail: Some(detail.to_owned()),
+            output: Some("checks/x".to_owned()),
+        };
+        let row = SessionRow {
+            hooks: vec![hook("ok", "exit 0"), hook("failed", "exit 7")],
+            warnings: vec!["beware".to_owned()],
+            ..session("x", "working")
+        };
+        let shown = card(Paint::OFF, Screen::of(200), 61_000, &row).join("\n");
+        assert!(shown.ends_with(
+            "  hook      failed session.completed `notify␛[2J`: exit 7 · provost logs deadbeef --hook 2\n  warning   beware"
+        ), "{shown}");
+    }
+
+    #[test]
     fn a_card_gives_a_command_for_each_request() {
-        insta::assert_snapshot!(card(Paint::OFF, 61_000, &asking()).join("\n"), @"
+        insta::assert_snapshot!(card(Paint::OFF, Screen::ENDLESS, 61_000, &asking()).join("\n"), @"
         painter · 0199aa11-0000-7000-8000-0000deadbeef
           state     needs input · rule L10, since 1m ago
           agent     command (command): make all
@@ -282,7 +364,7 @@ mod tests {
           waits     question: a colour, 1m ago
                     Which␛[31m colour?
                     one of: red | blue
-                    provost answer 0199aa11-0000-7000-8000-0000deadbeef.q1 --revision 2 TEXT
+                    provost answer deadbeef.q1 --revision 2 TEXT
           in        /src/app
         ");
     }
@@ -290,8 +372,8 @@ mod tests {
     #[test]
     fn an_overview_counts_and_shows_what_waits() {
         let rows = [asking(), failed(), session("x", "working")];
-        insta::assert_snapshot!(overview(Paint::OFF, 61_000, &rows).join("\n"), @"
-        1 failed · 1 needs_input · 1 working
+        insta::assert_snapshot!(overview(Paint::OFF, Screen::ENDLESS, 61_000, &rows).join("\n"), @"
+        1 failed · 1 needs input · 1 working
 
         ID        NAME     STATE        AGENT    CHECKS  AGE  NOTE
         deadbeef  painter  needs input  command  -       1m   question: a colour
@@ -300,9 +382,9 @@ mod tests {
           waits     question: a colour, 1m ago
                     Which␛[31m colour?
                     one of: red | blue
-                    provost answer 0199aa11-0000-7000-8000-0000deadbeef.q1 --revision 2 TEXT
+                    provost answer deadbeef.q1 --revision 2 TEXT
         ");
-        assert_eq!(overview(Paint::OFF, 0, &[]), ["no sessions yet"]);
+        assert_eq!(overview(Paint::OFF, Screen::ENDLESS, 0, &[]), ["no sessions yet"]);
     }
 
     #[test]
@@ -321,9 +403,57 @@ mod tests {
             rule: "it claimed completion and ended, but the checks failed".to_owned(),
             next_deadline: None,
         };
-        insta::assert_snapshot!(why(Paint::OFF, 61_000, &reply).join("\n"), @"
+        insta::assert_snapshot!(why(Paint::OFF, Screen::ENDLESS, 61_000, &reply).join("\n"), @"
         failed (verification) by rule X2: it claimed completion and ended, but the checks failed
-          process      exit0        (holder's wait status, 1m ago) · exit code 0, by itself
+          process       exit0        (holder's wait status, 1m ago) · exit code 0, by itself
         ");
+    }
+
+    #[test]
+    fn a_card_wraps_at_words_below_its_labels() {
+        let text = "the login works again, and so do the tests that were red before it did";
+        let row = SessionRow { claim_text: Some(text.to_owned()), ..failed() };
+        insta::assert_snapshot!(card(Paint::OFF, Screen::of(60), 61_000, &row).join("\n"), @"
+        fixer · 0199aa11-0000-7000-8000-0000deadbeef
+          state     failed (verification), sealed · rule X2, since
+                    1m ago
+          flags     checks failed
+          agent     command (command): make all
+          claim     completed by agent, 59s ago: the login works
+                    again, and so do the tests that were red before
+                    it did
+          process   exit 0
+          activity  exited
+          verified  failed
+          check 1   failed cargo test exit 101, 1m1s, tree
+                    4b825dc642cb, warm
+          in        /src/app
+          late      completed by agent: but I did it
+        ");
+    }
+
+    #[test]
+    fn a_secret_is_not_asked_for_as_an_argument() {
+        let mut request = asking().requests.remove(0);
+        assert_eq!(answer_command(&request), "provost answer deadbeef.q1 --revision 2 TEXT");
+        request.questions[0].secret = true;
+        assert_eq!(answer_command(&request), "provost answer deadbeef.q1 --revision 2 - < FILE");
+    }
+
+    #[test]
+    fn a_process_that_was_ended_for_it_says_by_whom() {
+        let exit = ExitRow { code: None, signal: Some(15), by: "provost".to_owned() };
+        let row = SessionRow { exit: Some(exit), ..session("x", "needs_input") };
+        assert_eq!(process(&row), "signal 15, ended by Provost");
+        let mut row = session("x", "working");
+        row.launches[0].stop = Some("terminate".to_owned());
+        assert_eq!(process(&row), "alive, pid 42, being stopped (terminate)");
+    }
+
+    #[test]
+    fn what_time_brings_is_said_in_words() {
+        assert_eq!(by_itself("seal in 1500 ms"), "the outcome is sealed, in 1 s");
+        assert_eq!(by_itself("time_limit in 600000 ms"), "its time limit ends it, in 10 min");
+        assert_eq!(by_itself("something else"), "something else");
     }
 }

@@ -4,7 +4,7 @@ use provost_config::Entry;
 use serde_json::Value;
 
 use super::{
-    Paint, Table, Tone,
+    Fit, Paint, Screen, Table, Tone,
     text::{clean, clip},
 };
 
@@ -12,8 +12,8 @@ use super::{
 const VALUE_WIDTH: usize = 60;
 
 /// Shows every key with its value and source; hidden values follow, dim.
-pub(crate) fn config_table(paint: Paint, entries: &[Entry]) -> Vec<String> {
-    let mut table = Table::new(&["KEY", "VALUE", "SOURCE"]);
+pub(crate) fn config_table(paint: Paint, screen: Screen, entries: &[Entry]) -> Vec<String> {
+    let mut table = Table::new(&[("KEY", Fit::Whole), ("VALUE", Fit::Start), ("SOURCE", Fit::End)]);
     for entry in entries {
         let source = entry.source.to_string();
         let tone = if source == "default" { Tone::Dim } else { Tone::Plain };
@@ -31,7 +31,7 @@ pub(crate) fn config_table(paint: Paint, entries: &[Entry]) -> Vec<String> {
             ]);
         }
     }
-    table.lines(paint)
+    table.lines(paint, screen)
 }
 
 fn value(value: &Value) -> String {

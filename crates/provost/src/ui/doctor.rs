@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Paint, Tone, text::clean};
+use super::{Paint, Screen, Tone, text::clean};
 
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -46,23 +46,44 @@ impl Finding {
     }
 }
 
-/// Shows findings, one line each, with what to do below.
+/// The columns before what was found.
+const FOUND_AT: usize = 19;
+
+/// Shows findings, with what to do about each below it, in the width of standard output.
 pub(crate) fn finding_lines(paint: Paint, findings: &[Finding]) -> Vec<String> {
-    let mut lines = Vec::new();
-    for finding in findings {
-        let mark = match finding.level {
-            Level::Ok => paint.paint(Tone::Good, "ok  "),
-            Level::Warn => paint.paint(Tone::Warn, "warn"),
-            Level::Fail => paint.paint(Tone::Bad, "FAIL"),
-        };
-        lines.push(format!("{mark}  {:<12} {}", finding.what, clean(&finding.found)));
-        if let Some(fix) = &finding.fix {
-            lines.push(format!(
-                "      {:<12} {}",
-                "",
-                paint.paint(Tone::Dim, &format!("→ {}", clean(fix)))
-            ));
-        }
+    let screen = Screen::output();
+    findings.iter().flat_map(|finding| lines(paint, screen, finding)).collect()
+}
+
+fn lines(paint: Paint, screen: Screen, finding: &Finding) -> Vec<String> {
+    let mark = match finding.level {
+        Level::Ok => paint.paint(Tone::Good, "ok  "),
+        Level::Warn => paint.paint(Tone::Warn, "warn"),
+        Level::Fail => paint.paint(Tone::Bad, "FAIL"),
+    };
+    let found = format!("{mark}  {:<12} {}", finding.what, clean(&finding.found));
+    let mut lines = screen.wrap(&found, FOUND_AT);
+    if let Some(fix) = &finding.fix {
+        let fix = paint.paint(Tone::Dim, &format!("→ {}", clean(fix)));
+        lines.extend(screen.wrap(&format!("{:FOUND_AT$}{fix}", ""), FOUND_AT + 2));
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finding_wraps_below_itself() {
+        let found = "the daemon does not run and will be started by the next command";
+        let finding = Finding::warn("daemon", found, "provost daemon run, or any other command");
+        insta::assert_snapshot!(lines(Paint::OFF, Screen::of(50), &finding).join("\n"), @"
+        warn  daemon       the daemon does not run and
+                           will be started by the next
+                           command
+                           → provost daemon run, or any
+                             other command
+        ");
+    }
 }

@@ -1,17 +1,28 @@
 //! Sessions as a list: what needs a person comes first.
 
-use provost_api::SessionRow;
+use provost_api::{ExitRow, SessionRow};
 
 use super::{
-    Paint, Table, Tone, age,
+    Fit, Paint, Screen, Table, Tone, age, spell_times,
     text::{clean, clip},
 };
 
-/// The columns that a name may take.
+/// The columns that a name may take where no terminal bounds them.
 const NAME_WIDTH: usize = 32;
 
-/// The columns that a note may take.
+/// The columns that a note may take where no terminal bounds them.
 const NOTE_WIDTH: usize = 60;
+
+/// What is said of each session, and what of it a narrow terminal may shorten.
+const HEAD: [(&str, Fit); 7] = [
+    ("ID", Fit::Whole),
+    ("NAME", Fit::Start),
+    ("STATE", Fit::Whole),
+    ("AGENT", Fit::Start),
+    ("CHECKS", Fit::Whole),
+    ("AGE", Fit::Whole),
+    ("NOTE", Fit::Start),
+];
 
 /// The digits of an id that people see and type.
 const SHORT: usize = 8;
@@ -23,22 +34,28 @@ pub(crate) fn short(id: &str) -> String {
 }
 
 /// Lists sessions, problems first, then by how new their state is.
-pub(crate) fn session_lines(paint: Paint, now_ms: i64, mut rows: Vec<SessionRow>) -> Vec<String> {
+pub(crate) fn session_lines(
+    paint: Paint,
+    screen: Screen,
+    now_ms: i64,
+    mut rows: Vec<SessionRow>,
+) -> Vec<String> {
     rows.sort_by_key(|row| (rank(row), std::cmp::Reverse(row.since)));
-    let mut table = Table::new(&["ID", "NAME", "STATE", "AGENT", "CHECKS", "AGE", "NOTE"]);
+    let at_most = |width: usize| screen.columns().unwrap_or(width);
+    let mut table = Table::new(&HEAD);
     for row in &rows {
         let (tone, state) = state_words(row);
         table.row([
             (Tone::Bold, short(&row.id)),
-            (Tone::Plain, clip(&clean(&row.name), NAME_WIDTH)),
+            (Tone::Plain, clip(&clean(&row.name), at_most(NAME_WIDTH))),
             (tone, state),
-            (Tone::Plain, clip(&clean(&row.agent), NAME_WIDTH)),
+            (Tone::Plain, clip(&clean(&row.agent), at_most(NAME_WIDTH))),
             checks(row),
             (Tone::Dim, age(now_ms, row.since)),
-            (Tone::Plain, clip(&note(row), NOTE_WIDTH)),
+            (Tone::Plain, clip(&note(row), at_most(NOTE_WIDTH))),
         ]);
     }
-    table.lines(paint)
+    table.lines(paint, screen)
 }
 
 /// Gives a state in words, with its cause, and the tone that it is said in.
@@ -48,7 +65,25 @@ pub(crate) fn state_words(row: &SessionRow) -> (Tone, String) {
         Some(cause) => format!("{words} ({})", clean(&cause.replace('_', " "))),
         None => words,
     };
-    (tone(&row.state), words)
+    let stopping = !row.terminal && row.flags.iter().any(|flag| flag == "stopping");
+    (tone(&row.state), if stopping { format!("{words}, stopping") } else { words })
+}
+
+/// Gives the reason for a state. One that Provost gives itself names spans of time, which people read in words.
+pub(crate) fn reason(row: &SessionRow) -> Option<String> {
+    let own = row.cause.as_deref() == Some("timeout") && row.resolution.is_none();
+    row.reason.as_deref().map(|text| if own { spell_times(text) } else { text.to_owned() })
+}
+
+/// Says how a process ended, and whether Provost ended it.
+pub(crate) fn ending(exit: &ExitRow) -> String {
+    let how = match (exit.code, exit.signal) {
+        (Some(code), _) => format!("exit {code}"),
+        (None, Some(signal)) => format!("signal {signal}"),
+        (None, None) => "ended".to_owned(),
+    };
+    let by = if exit.by == "provost" { ", ended by Provost" } else { "" };
+    format!("{how}{by}")
 }
 
 fn tone(state: &str) -> Tone {
@@ -101,13 +136,14 @@ fn note(row: &SessionRow) -> String {
     }
     let progress = row.progress.as_ref().filter(|_| !row.terminal);
     let progress = progress.map(|progress| format!("{}/{}", progress.done, progress.total));
-    let text = row.reason.clone().or_else(|| row.claim_text.clone()).map(|text| clean(&text));
+    let crash = row.exit.as_ref().filter(|_| row.cause.as_deref() == Some("crash")).map(ending);
+    let text = reason(row).or(crash).or_else(|| row.claim_text.clone()).map(|text| clean(&text));
     [progress, text].into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use provost_api::{CheckRow, ClaimRow, ExitRow, LaunchRow, QuestionRow, RequestRow, UsageRow};
+    use provost_api::{CheckRow, ClaimRow, LaunchRow, QuestionRow, RequestRow, UsageRow};
 
     use super::*;
 
@@ -155,6 +191,8 @@ pub(crate) mod tests {
             }],
             messages: Vec::new(),
             facts: Vec::new(),
+            hooks: Vec::new(),
+            warnings: Vec::new(),
             resolution: None,
             reason: None,
             worktree: None,
@@ -227,12 +265,55 @@ pub(crate) mod tests {
         let hostile = session("evil\u{1b}]0;x\u{7}\u{202e}", "working");
         let done = SessionRow { terminal: true, ..session("done", "completed") };
         let rows = vec![done, hostile, failed(), asking()];
-        insta::assert_snapshot!(session_lines(Paint::OFF, 61_000, rows).join("\n"), @"
+        insta::assert_snapshot!(session_lines(Paint::OFF, Screen::ENDLESS, 61_000, rows).join("\n"), @"
         ID        NAME                STATE                  AGENT    CHECKS  AGE  NOTE
         deadbeef  painter             needs input            command  -       1m   question: a colour
         deadbeef  fixer               failed (verification)  command  0/1     1m   late claim: completed
         deadbeef  evil␛]0;x␇<U+202E>  working                command  -       1m
         deadbeef  done                completed              command  -       1m
         ");
+    }
+    #[test]
+    fn a_list_fits_the_terminal_and_keeps_ids_and_states() {
+        let long =
+            "the whole long story of what was changed, and why it had to be changed like that";
+        let told = SessionRow { claim_text: Some(long.to_owned()), ..session("told", "working") };
+        let named = session("a-name-that-somebody-thought-about", "working");
+        let rows = vec![failed(), told, named];
+        let lines = session_lines(Paint::OFF, Screen::of(80), 61_000, rows.clone());
+        assert!(lines.iter().all(|line| super::super::text::width(line) <= 80), "{lines:#?}");
+        insta::assert_snapshot!(lines.join("\n"), @"
+        ID        NAME          STATE                  AGENT    CHECKS  AGE  NOTE
+        deadbeef  fixer         failed (verification)  command  0/1     1m   late claim…
+        deadbeef  told          working                command  -       1m   the whole …
+        deadbeef  a-name-that…  working                command  -       1m
+        ");
+        let wide = session_lines(Paint::OFF, Screen::of(200), 61_000, rows).join("\n");
+        assert!(wide.contains(long), "a wide terminal shows it all: {wide}");
+    }
+
+    #[test]
+    fn a_crash_says_how() {
+        let exit = ExitRow { code: Some(3), signal: None, by: "itself".to_owned() };
+        let crashed = SessionRow {
+            cause: Some("crash".to_owned()),
+            exit: Some(exit),
+            claim_text: Some("going well".to_owned()),
+            ..session("x", "failed")
+        };
+        assert_eq!(note(&crashed), "exit 3");
+    }
+
+    #[test]
+    fn a_time_limit_is_said_in_words_and_other_reasons_are_left_alone() {
+        let text = "the time limit of 600000 ms was reached";
+        let timed = SessionRow {
+            cause: Some("timeout".to_owned()),
+            reason: Some(text.to_owned()),
+            ..session("slow", "failed")
+        };
+        assert_eq!(reason(&timed).unwrap(), "the time limit of 10 min was reached");
+        let said = SessionRow { cause: None, ..timed };
+        assert_eq!(reason(&said).unwrap(), text);
     }
 }

@@ -7,6 +7,7 @@ mod doctor;
 mod event;
 mod list;
 mod paint;
+mod screen;
 mod table;
 mod text;
 
@@ -16,16 +17,17 @@ use provost_api::{ApiError, Code, ErrorBody};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-pub(crate) use age::{age, ago, size, span};
-pub(crate) use card::{card, overview, why};
+pub(crate) use age::{age, ago, size, span, spell_times};
+pub(crate) use card::{answer_command, card, overview, why};
 pub(crate) use config::config_table;
 pub(crate) use doctor::{Finding, Level, finding_lines};
-pub(crate) use event::event_line;
+pub(crate) use event::EventLines;
 #[cfg(test)]
-pub(crate) use list::tests::session as test_session;
-pub(crate) use list::{session_lines, short, state_words};
+pub(crate) use list::tests::{asking as test_asking, session as test_session};
+pub(crate) use list::{ending, reason, session_lines, short, state_words};
 pub(crate) use paint::{Paint, Tone, Wish};
-pub(crate) use table::Table;
+pub(crate) use screen::{Screen, together};
+pub(crate) use table::{Fit, Table};
 pub(crate) use text::{clean, clean_block};
 
 use crate::error::Error;
@@ -90,17 +92,19 @@ impl Ui {
     /// Names the commands that make sense next, to a person.
     pub(crate) fn next(&self, commands: &[String]) {
         if !self.json && !commands.is_empty() {
-            let text = format!("next: {}", clean(&commands.join("  ·  ")));
-            self.talk(&self.talk_paint.paint(Tone::Dim, &text));
+            let lines = next_lines(Screen::talk(), commands);
+            self.talk(&self.talk_paint.paint(Tone::Dim, &lines.join("\n")));
         }
     }
 
     pub(crate) fn warn(&self, text: &str) {
-        self.talk(&format!(
-            "{} {}",
-            self.talk_paint.paint(Tone::Warn, "warning:"),
-            clean_block(text)
-        ));
+        let mark = self.talk_paint.paint(Tone::Warn, "warning:");
+        let text = clean_block(text);
+        let lines = text.lines().enumerate().map(|(at, line)| match at {
+            0 => format!("{mark} {line}"),
+            _ => format!("  {line}"),
+        });
+        self.talk(&wrap_all(Screen::talk(), lines).join("\n"));
     }
 
     /// Shows how a command failed and gives its exit code.
@@ -121,7 +125,7 @@ impl Ui {
             // The exit code still tells, if the output cannot be written.
             drop(self.value(&body));
         } else {
-            self.talk(&error_lines(self.talk_paint, error).join("\n"));
+            self.talk(&error_lines(self.talk_paint, Screen::talk(), error).join("\n"));
         }
         error.code.exit_code()
     }
@@ -132,19 +136,44 @@ impl Ui {
 pub(crate) fn parser_says(error: &clap::Error) -> io::Result<()> {
     match error.use_stderr() {
         false => error.print(),
-        true => writeln!(io::stderr(), "{}", clean_block(error.render().to_string().trim_end())),
+        true => {
+            let text = clean_block(error.render().to_string().trim_end());
+            let lines = wrap_all(Screen::talk(), text.lines().map(str::to_owned));
+            writeln!(io::stderr(), "{}", lines.join("\n"))
+        }
     }
 }
 
-fn error_lines(paint: Paint, error: &ApiError) -> Vec<String> {
+/// The columns by which a further line of a message is indented.
+const HANG: usize = 2;
+
+fn error_lines(paint: Paint, screen: Screen, error: &ApiError) -> Vec<String> {
     let message = clean_block(&error.message);
     let mut lines = message.lines();
     let what = lines.next().unwrap_or_default();
     let mut shown = vec![format!("{} {what}", paint.paint(Tone::Bad, "error:"))];
     shown.extend(lines.map(|line| format!("  {line}")));
+    let mut shown = wrap_all(screen, shown);
+    // A command stays on its line, so that it can be copied.
     let next = error.next.iter().map(|next| format!("  next: {}", clean(next)));
     shown.extend(next.map(|line| paint.paint(Tone::Dim, &line)));
     shown
+}
+
+fn wrap_all(screen: Screen, lines: impl IntoIterator<Item = String>) -> Vec<String> {
+    lines.into_iter().flat_map(|line| screen.wrap(&line, HANG)).collect()
+}
+
+/// Puts commands on one line if they fit, otherwise each on its own.
+fn next_lines(screen: Screen, commands: &[String]) -> Vec<String> {
+    let (head, below) = ("next: ", "      ");
+    let commands: Vec<String> = commands.iter().map(|command| clean(command)).collect();
+    let one = format!("{head}{}", commands.join("  ·  "));
+    if screen.columns().is_none_or(|columns| text::width(&one) <= columns) {
+        return vec![one];
+    }
+    let mark = |at: usize| if at == 0 { head } else { below };
+    commands.iter().enumerate().map(|(at, command)| format!("{}{command}", mark(at))).collect()
 }
 
 #[cfg(test)]
@@ -155,10 +184,31 @@ mod tests {
     fn an_error_says_what_and_what_next() {
         let error = ApiError::new(Code::NotFound, "no session \"x\u{1b}[2J\"\nthere are two")
             .next("provost ls");
-        insta::assert_snapshot!(error_lines(Paint::OFF, &error).join("\n"), @r#"
+        insta::assert_snapshot!(error_lines(Paint::OFF, Screen::ENDLESS, &error).join("\n"), @r#"
         error: no session "x␛[2J"
           there are two
           next: provost ls
         "#);
+    }
+
+    #[test]
+    fn an_error_wraps_but_its_commands_do_not() {
+        let error = ApiError::new(Code::Refused, "the session has ended and takes no more of it")
+            .next("provost resolve deadbeef --as accepted --because TEXT");
+        insta::assert_snapshot!(error_lines(Paint::OFF, Screen::of(40), &error).join("\n"), @"
+        error: the session has ended and takes
+          no more of it
+          next: provost resolve deadbeef --as accepted --because TEXT
+        ");
+    }
+
+    #[test]
+    fn commands_that_do_not_fit_on_a_line_have_one_each() {
+        let commands = ["provost status deadbeef", "provost logs deadbeef -f"].map(str::to_owned);
+        assert_eq!(next_lines(Screen::of(80), &commands).len(), 1);
+        assert_eq!(
+            next_lines(Screen::of(40), &commands),
+            ["next: provost status deadbeef", "      provost logs deadbeef -f"]
+        );
     }
 }

@@ -36,6 +36,22 @@ pub(crate) fn clip(text: &str, limit: usize) -> String {
     shown
 }
 
+/// Shortens a clean text to a width at its beginning, where its end says more, as that of a path does.
+pub(crate) fn clip_start(text: &str, limit: usize) -> String {
+    if width(text) <= limit {
+        return text.to_owned();
+    }
+    let mut left = limit.saturating_sub(1);
+    let fits = |c: &char| {
+        let wide = char_width(*c);
+        let fits = wide <= left;
+        left = left.saturating_sub(wide);
+        fits
+    };
+    let kept: Vec<char> = text.chars().rev().take_while(fits).collect();
+    std::iter::once('…').chain(kept.into_iter().rev()).collect()
+}
+
 /// Gives the columns that a clean text takes in a terminal.
 pub(crate) fn width(text: &str) -> usize {
     text.chars().map(char_width).sum()
@@ -60,7 +76,7 @@ fn is_deceptive(c: char) -> bool {
             | '\u{e0000}'..='\u{e007f}')
 }
 
-fn char_width(c: char) -> usize {
+pub(super) fn char_width(c: char) -> usize {
     match c {
         '\u{300}'..='\u{36f}'
         | '\u{1ab0}'..='\u{1aff}'
@@ -112,5 +128,8 @@ mod tests {
         assert_eq!(clip("abcd", 3), "ab…");
         assert_eq!(clip("日本語", 4), "日…");
         assert_eq!(clip("abc", 0), "…");
+        assert_eq!(clip_start("abc", 3), "abc");
+        assert_eq!(clip_start("/a/b.toml:2", 7), "…toml:2");
+        assert_eq!(clip_start("日本語", 4), "…語");
     }
 }

@@ -50,6 +50,20 @@ fn a_mistake_is_reported_with_its_place_and_what_was_meant() {
 }
 
 #[test]
+fn a_file_outside_of_a_repository_is_not_read_in_silence() {
+    let world = World::new();
+    world.write("work/provost.toml", "[session]\nsettle = \"9s\"\n");
+    let told = world.run(&["config", "show", "--json"]).json();
+    let warnings = told["warnings"].to_string();
+    assert!(warnings.contains("work/provost.toml is not read"), "{warnings}");
+    assert!(world.run(&["config", "show"]).err.contains("in no git repository"));
+    world.git(&["init", "-q"]);
+    let read = world.run(&["config", "show", "--json"]).json();
+    assert_eq!(read["warnings"], serde_json::json!([]));
+    assert!(read["entries"].to_string().contains("\"9s\""), "{read}");
+}
+
+#[test]
 fn the_schema_is_json() {
     let schema: serde_json::Value =
         serde_json::from_str(&World::new().run(&["config", "schema"]).out).unwrap();

@@ -1,6 +1,7 @@
-//! The command line as its users meet it, where no daemon is needed.
+//! The command line as its users meet it: usage and refusals, where no daemon is needed, and what is shown.
 
 mod config;
 mod kit;
 mod refusals;
+mod shown;
 mod usage;

@@ -3,9 +3,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by a panic, in its helpers too")]
 
+mod chatter;
 mod damage;
+mod doctor;
 mod endings;
 mod hooks;
+mod keys;
 mod kit;
 mod layers;
 mod limits;
@@ -20,7 +23,9 @@ mod schemas;
 mod shapes;
 mod states;
 mod streams;
+mod submodules;
 mod talk;
 mod verification;
+mod visible;
 mod waits;
 mod writers;

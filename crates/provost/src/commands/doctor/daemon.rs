@@ -3,6 +3,7 @@
 use provost_api::{ApiError, Code, DaemonInfo, PROTOCOL};
 use provost_config::Resolved;
 
+use super::history;
 use crate::{daemon, environment::Environment, home::Home, ui::Finding};
 
 pub(super) fn examine(
@@ -12,6 +13,7 @@ pub(super) fn examine(
 ) -> Vec<Finding> {
     let info = daemon::connect_only(home).and_then(|client| client.get::<DaemonInfo>("/v1/daemon"));
     let mut findings = vec![running(&info)];
+    findings.extend(history::examine(home, info.as_ref().ok().map(|info| info.pid)));
     let there = match &info {
         Ok(info) => info.environment.clone(),
         Err(_) => environment.variables().keys().cloned().collect(),

@@ -1,6 +1,7 @@
 //! `provost doctor`
 
 mod daemon;
+mod history;
 mod home;
 mod machine;
 mod path;

@@ -1,5 +1,6 @@
 //! `provost logs`
 
+mod hook;
 mod show;
 mod source;
 
@@ -20,7 +21,7 @@ use crate::{cli::Outcome, context::Context, error::Error, follow::Follow, home::
 /// unless --raw is given. With --json each line is an object {at_ms, channel, text, launch}.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost logs 1a2b3c4d\n  provost logs 1a2b3c4d -f\n  provost logs fixer --check 1\n  provost logs fixer --launch 2 --stderr"
+    after_help = "Examples:\n  provost logs 1a2b3c4d\n  provost logs 1a2b3c4d -f\n  provost logs fixer --check 1\n  provost logs fixer --hook session.failed\n  provost logs fixer --launch 2 --stderr"
 )]
 pub(crate) struct LogsArgs {
     /// The session: its id, the beginning or end of it, or its name
@@ -31,6 +32,16 @@ pub(crate) struct LogsArgs {
     /// The output of the N-th check instead
     #[arg(long, value_name = "N", conflicts_with_all = ["follow", "launch"])]
     check: Option<usize>,
+    /// The output of a hook instead: the N-th of those in `status --json`, the newest for an event, or the
+    /// newest that failed
+    #[arg(
+        long,
+        value_name = "N|EVENT",
+        num_args = 0..=1,
+        default_missing_value = "",
+        conflicts_with_all = ["follow", "launch", "check"]
+    )]
+    hook: Option<String>,
     /// Only the N-th launch
     #[arg(long, value_name = "N")]
     launch: Option<usize>,
@@ -50,10 +61,11 @@ pub(crate) fn run(context: &Context, args: &LogsArgs) -> Outcome {
     let client = context.daemon()?;
     let row = target::find(&client, &args.id)?;
     let mut logs = Logs { context, home, shown: Shown::new(channels(args), style(context, args)) };
-    match (args.check, args.follow) {
-        (Some(no), _) => logs.check(&row, no)?,
-        (None, false) => logs.launches(&row, args.launch)?,
-        (None, true) => logs.follow(&row, args.launch)?,
+    match (&args.hook, args.check, args.follow) {
+        (Some(which), _, _) => logs.hook(&row, which)?,
+        (None, Some(no), _) => logs.check(&row, no)?,
+        (None, None, false) => logs.launches(&row, args.launch)?,
+        (None, None, true) => logs.follow(&row, args.launch)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -94,8 +106,30 @@ impl Logs<'_> {
                     format!("check {no} of session {id} has no output yet: it is {}", check.result);
                 ApiError::new(Code::Refused, message).next(format!("provost status {id}"))
             })?;
-        let mut source =
-            Source::new(&journal_dir(self.home.path.join(output)), format!("check{no}"));
+        self.output(output, format!("check{no}"))
+    }
+
+    fn hook(&mut self, row: &SessionRow, which: &str) -> Result<(), Error> {
+        let (at, hook) = hook::find(row, which)?;
+        let id = ui::short(&row.id);
+        let output = hook.output.as_deref().filter(|output| is_below(output)).ok_or_else(|| {
+            let message = format!("the hook {} of session {id} has not ended yet", hook.event);
+            ApiError::new(Code::Refused, message).next(format!("provost status {id}"))
+        })?;
+        self.output(output, format!("hook{}", at + 1))?;
+        let ended = hook.detail.as_deref().unwrap_or(&hook.result);
+        self.context.ui.talk(&format!(
+            "{} `{}`: {}",
+            hook.event,
+            ui::clean(&hook.command),
+            ui::clean(ended)
+        ));
+        Ok(())
+    }
+
+    /// Shows the output of a command that is no launch.
+    fn output(&mut self, output: &str, label: String) -> Result<(), Error> {
+        let mut source = Source::new(&journal_dir(self.home.path.join(output)), label);
         self.drain(&mut source)?;
         self.shown.flush(&self.context.ui)
     }

@@ -93,9 +93,10 @@ const MAX_LABEL: usize = 100;
 
 pub(crate) fn run(context: &Context, args: &SpawnArgs) -> Outcome {
     let id = clock::mint();
-    let (mut spec, warnings) = spec::build(context, args, id)?;
+    let mut spec = spec::build(context, args, id)?;
     let client = context.daemon()?;
     expand(&client, &mut spec)?;
+    let warnings = spec.warnings.clone();
     let spec = serde_json::to_value(&spec)
         .map_err(|why| usage(format!("the session cannot be written down: {why}")))?;
     let request = OpenRequest { id: Some(id.to_string()), spec };

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use provost_api::{ApiError, Code};
 use provost_config::Resolved;
 use provost_core::session::Work;
-use provost_git::{BranchName, Git, Project, project};
+use provost_git::{BranchName, Git, Project, RepoPath, absent_submodules, project};
 
 use crate::{
     context::Context,
@@ -30,23 +30,26 @@ pub(super) struct Wanted<'a> {
 pub(super) struct Placed {
     pub(super) project: Option<String>,
     pub(super) work: Work,
+    /// What the place lacks, in words.
+    pub(super) warnings: Vec<String>,
 }
 
 /// Finds the place, or says why there is none, before anything is started.
 pub(super) fn find(context: &Context, wanted: &Wanted<'_>) -> Result<Placed, ApiError> {
     let own = wanted.config.worktree.enabled == Some(true);
     let checked = !wanted.config.verify.checks.is_empty();
-    let Some(project) = repository(context, wanted.cwd, own || checked)? else {
-        return Ok(Placed { project: None, work: Work::Plain });
+    let Some((git, project)) = repository(context, wanted.cwd, own || checked)? else {
+        return Ok(Placed { project: None, work: Work::Plain, warnings: Vec::new() });
     };
     let top = text(&project.top)?;
     if !own && !checked {
-        return Ok(Placed { project: Some(top), work: Work::Plain });
+        return Ok(Placed { project: Some(top), work: Work::Plain, warnings: Vec::new() });
     }
     project.commit().map_err(|why| unusable(&why, own))?;
+    let warnings = absent(&git, &project)?;
     let work =
         if own { worktree(context, wanted, &project)? } else { Work::InPlace { top: top.clone() } };
-    Ok(Placed { project: Some(top), work })
+    Ok(Placed { project: Some(top), work, warnings })
 }
 
 /// Gives a path as the text that the ledger keeps.
@@ -73,21 +76,42 @@ pub(super) fn slug(about: &str) -> String {
 
 /// Finds the repository. Without a need for one, a directory outside of any is fine; one that git does
 /// not trust never is, for its configuration would be obeyed.
-fn repository(context: &Context, cwd: &Path, needed: bool) -> Result<Option<Project>, ApiError> {
+fn repository(
+    context: &Context,
+    cwd: &Path,
+    needed: bool,
+) -> Result<Option<(Git, Project)>, ApiError> {
     if !needed && settings::project_top(cwd).is_none() {
         return Ok(None);
     }
     let path = context.environment.get("PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin");
     let home = context.environment.path("HOME").unwrap_or_else(|| PathBuf::from("/"));
     let found = Git::find(path.as_ref(), &home).map_err(project::Error::from);
-    match found.and_then(|git| Project::find(&git, cwd)) {
-        Ok(project) => Ok(Some(project)),
+    match found.and_then(|git| Project::find(&git, cwd).map(|project| (git, project))) {
+        Ok(found) => Ok(Some(found)),
         Err(why @ (project::Error::ForeignOwner(_) | project::Error::NoDirectory { .. })) => {
             Err(unusable(&why, false))
         }
         Err(why) if needed => Err(unusable(&why, true)),
         Err(_) => Ok(None),
     }
+}
+
+/// Warns of submodules that are not on this machine. One that is here without the wanted commit could not be
+/// worked with, so nothing is started.
+fn absent(git: &Git, project: &Project) -> Result<Vec<String>, ApiError> {
+    let absent = absent_submodules(git, project).map_err(|why| {
+        let error = chain(Code::BadRequest, "cannot start here", &why);
+        why.hint().map_or(error.clone(), |hint| error.next(hint))
+    })?;
+    let top = project.top.display();
+    let told = |path: RepoPath| {
+        format!(
+            "the submodule {path} is not initialised, so it is empty in the session's worktree and checks; \
+             `git submodule update --init` in {top} gets it"
+        )
+    };
+    Ok(absent.into_iter().map(told).collect())
 }
 
 fn unusable(why: &project::Error, wanted: bool) -> ApiError {

@@ -34,12 +34,8 @@ const COMMAND: &str = "command";
 /// The most agents that an error names.
 const MAX_NAMED: usize = 10;
 
-/// Builds the spec, with what is worth a warning.
-pub(super) fn build(
-    context: &Context,
-    args: &SpawnArgs,
-    id: Uuid,
-) -> Result<(Spec, Vec<String>), ApiError> {
+/// Builds the spec, with what is worth a warning in it.
+pub(super) fn build(context: &Context, args: &SpawnArgs, id: Uuid) -> Result<Spec, ApiError> {
     let cwd = directory(context, args)?;
     let config = settings::load(&context.environment, &cwd, flags(args))?;
     refuse_unused(&config)?;
@@ -54,7 +50,8 @@ pub(super) fn build(
         Work::Worktree { .. } => config.worktree.setup.on().map(shell_line),
         Work::Plain | Work::InPlace { .. } => None,
     };
-    let spec = Spec {
+    let warnings = config.warnings.iter().map(ToString::to_string).chain(placed.warnings);
+    Ok(Spec {
         name,
         role: args.role.clone(),
         project: placed.project,
@@ -74,8 +71,8 @@ pub(super) fn build(
         afterwards: if args.keep { Afterwards::Park } else { Afterwards::Close },
         bounds: bounds(&config),
         hooks: hooks(&config)?,
-    };
-    Ok((spec, config.warnings.iter().map(ToString::to_string).collect()))
+        warnings: warnings.collect(),
+    })
 }
 
 fn directory(context: &Context, args: &SpawnArgs) -> Result<PathBuf, ApiError> {

@@ -1,0 +1,100 @@
+//! The daemon's past: whether it keeps dying, and whether its log tells of a panic.
+
+use std::{
+    fs::File,
+    io::{Read, Seek, SeekFrom},
+    path::Path,
+};
+
+use crate::{
+    clock,
+    daemon::{self, history},
+    home::Home,
+    ui::{Finding, ago},
+};
+
+/// Deaths within this time count together.
+const WINDOW_MS: i64 = 10 * 60 * 1_000;
+
+/// So many of them are no accident.
+const TOO_MANY: usize = 3;
+
+/// How much of the end of the log is read.
+const TAIL: u64 = 1 << 20;
+
+/// The longest piece of a panic's message that is shown.
+const MESSAGE: usize = 200;
+
+/// Looks back; `running` is the pid of the daemon that runs.
+pub(super) fn examine(home: &Home, running: Option<u32>) -> Vec<Finding> {
+    let (now, entries) = (clock::now_ms(), history::read(&home.log_dir()));
+    let deaths = history::deaths(&entries, running);
+    vec![restarts(now, &deaths, home), panics(now, &home.log_dir().join(daemon::LOG_FILE))]
+}
+
+fn restarts(now: i64, deaths: &[i64], home: &Home) -> Finding {
+    let recent = deaths.iter().filter(|at| now.saturating_sub(**at) <= WINDOW_MS).count();
+    match recent {
+        0..TOO_MANY => Finding::ok("restarts", "the daemon does not keep dying"),
+        _ => Finding::warn(
+            "restarts",
+            format!("the daemon was started and died {recent} times within 10 minutes"),
+            format!("look into {}, then provost ledger verify", home.log_dir().display()),
+        ),
+    }
+}
+
+fn panics(now: i64, log: &Path) -> Finding {
+    let (told, written_ms) = tail(log).unwrap_or_default();
+    let panics: Vec<&str> = told.lines().filter(|line| line.contains("panicked at")).collect();
+    match panics.last() {
+        None => Finding::ok("daemon log", "tells of no panic"),
+        Some(last) => {
+            let last: String = last.chars().take(MESSAGE).collect();
+            let (count, when) = (panics.len(), ago(now, written_ms));
+            Finding::warn(
+                "daemon log",
+                format!("{count} panics, the log was last written {when}: {last}"),
+                format!("report it with {}, then remove that file", log.display()),
+            )
+        }
+    }
+}
+
+/// Gives the end of a file as text, and when it was written last.
+fn tail(path: &Path) -> std::io::Result<(String, i64)> {
+    let mut file = File::open(path)?;
+    let about = file.metadata()?;
+    file.seek(SeekFrom::Start(about.len().saturating_sub(TAIL)))?;
+    let mut bytes = Vec::new();
+    file.take(TAIL).read_to_end(&mut bytes)?;
+    let written = about.modified()?.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let written_ms = i64::try_from(written.as_millis()).unwrap_or(i64::MAX);
+    Ok((String::from_utf8_lossy(&bytes).into_owned(), written_ms))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ui::Level;
+
+    #[test]
+    fn a_panic_in_the_log_is_told_with_its_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("daemon.log");
+        assert_eq!(panics(0, &log).level, Level::Ok, "no log tells of none");
+        let text = "hello\nthread 'owner' (7) panicked at src/x.rs:1:2:\nboom\n";
+        std::fs::write(&log, text).unwrap();
+        let found = panics(0, &log);
+        assert_eq!(found.level, Level::Warn);
+        assert!(found.found.contains("1 panics") && found.found.contains("src/x.rs:1:2"));
+    }
+
+    #[test]
+    fn a_few_deaths_of_long_ago_are_none_of_today() {
+        let home = Home { path: "/h".into() };
+        let now = 100 * WINDOW_MS;
+        assert_eq!(restarts(now, &[1, 2, 3, now, now], &home).level, Level::Ok);
+        assert_eq!(restarts(now, &[1, now, now, now], &home).level, Level::Warn);
+    }
+}

@@ -1,0 +1,72 @@
+//! Which of a session's hooks is meant.
+
+use provost_api::{ApiError, Code, HookRow, SessionRow};
+
+use crate::ui;
+
+/// Finds a hook by its number in the row, by its event, or, with nothing said, the newest that did not go well.
+/// Gives its place in the row too.
+pub(super) fn find<'a>(row: &'a SessionRow, which: &str) -> Result<(usize, &'a HookRow), ApiError> {
+    let hooks: Vec<(usize, &HookRow)> = row.hooks.iter().enumerate().collect();
+    let newest = |wanted: &dyn Fn(&HookRow) -> bool| {
+        hooks.iter().rev().copied().find(|(_, hook)| wanted(hook))
+    };
+    let found = match which.parse::<usize>() {
+        Ok(no) => no.checked_sub(1).and_then(|at| hooks.get(at).copied()),
+        Err(_) if which.is_empty() => newest(&went_wrong).or_else(|| newest(&|_| true)),
+        Err(_) => newest(&|hook| is_named(hook, which)),
+    };
+    found.ok_or_else(|| {
+        let id = ui::short(&row.id);
+        let events: Vec<&str> = row.hooks.iter().map(|hook| hook.event.as_str()).collect();
+        let message = match events.is_empty() {
+            true => format!("no hook of session {id} was run"),
+            false => format!("session {id} has no such hook; it has {}", events.join(", ")),
+        };
+        ApiError::new(Code::NotFound, message).next(format!("provost status {id}"))
+    })
+}
+
+fn went_wrong(hook: &HookRow) -> bool {
+    matches!(hook.result.as_str(), "failed" | "uncertain")
+}
+
+/// An event may be named without its `session.`.
+fn is_named(hook: &HookRow, name: &str) -> bool {
+    hook.event == name || hook.event.strip_prefix("session.") == Some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ui::test_session;
+
+    fn hook(event: &str, occasion: u32, result: &str) -> HookRow {
+        HookRow {
+            event: event.to_owned(),
+            occasion,
+            command: "true".to_owned(),
+            result: result.to_owned(),
+            detail: None,
+            output: None,
+        }
+    }
+
+    #[test]
+    fn a_hook_is_meant_by_number_by_event_or_by_its_failure() {
+        let mut row = test_session("x", "completed");
+        assert!(find(&row, "").is_err());
+        row.hooks = vec![
+            hook("session.needs_input", 1, "failed"),
+            hook("session.needs_input", 2, "ok"),
+            hook("session.completed", 1, "ok"),
+        ];
+        let place = |which: &str| find(&row, which).map(|(at, _)| at).ok();
+        assert_eq!(
+            (place("1"), place("3"), place("4"), place("0")),
+            (Some(0), Some(2), None, None)
+        );
+        assert_eq!((place("needs_input"), place("session.completed")), (Some(1), Some(2)));
+        assert_eq!((place(""), place("failed")), (Some(0), None));
+    }
+}

@@ -1,0 +1,126 @@
+//! The daemon's own record of its starts and ends, so that one that keeps dying is noticed.
+//!
+//! One line each in the log directory. A start without an end is a death that nobody had time to write down.
+
+use std::{
+    fs::{self, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
+
+use serde::{Deserialize, Serialize};
+
+/// The record's file in the log directory.
+const FILE: &str = "starts.jsonl";
+
+/// A longer record is cut to its newest half: what matters are the last minutes.
+const MAX_BYTES: usize = 64 << 10;
+
+/// One line of the record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Entry {
+    pub(crate) at_ms: i64,
+    pub(crate) pid: u32,
+    pub(crate) what: What,
+}
+
+/// What became of a daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum What {
+    Started,
+    /// It let go in order.
+    Stopped,
+    /// It gave up with an error, which is in the log.
+    Failed,
+}
+
+/// Writes down that something became of this process.
+pub(crate) fn note(log_dir: &Path, what: What) {
+    let at_ms = super::server::wall_ms();
+    let entry = Entry { at_ms, pid: std::process::id(), what };
+    // A daemon whose record cannot be written (a full disk, say) serves all the same.
+    append(&log_dir.join(FILE), &entry).ok();
+}
+
+/// Reads the record, oldest first. What cannot be read says nothing.
+pub(crate) fn read(log_dir: &Path) -> Vec<Entry> {
+    let text = fs::read_to_string(log_dir.join(FILE)).unwrap_or_default();
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+/// Gives the moments at which daemons died: those that failed, and those that wrote down no end and do not
+/// run. `running` is the pid of the one that runs.
+pub(crate) fn deaths(entries: &[Entry], running: Option<u32>) -> Vec<i64> {
+    let mut deaths = Vec::new();
+    for (at, entry) in entries.iter().enumerate() {
+        // The next daemon may write that it began before the last one wrote that it ended.
+        let next = entries[at + 1..].iter().find(|next| next.pid == entry.pid);
+        let alive = next.is_none() && running == Some(entry.pid);
+        let ended = next.is_some_and(|next| next.what != What::Started);
+        match entry.what {
+            What::Failed => deaths.push(entry.at_ms),
+            What::Started if !ended && !alive => deaths.push(entry.at_ms),
+            What::Started | What::Stopped => {}
+        }
+    }
+    deaths
+}
+
+fn append(path: &Path, entry: &Entry) -> io::Result<()> {
+    shorten(path)?;
+    let mut line = serde_json::to_vec(entry)?;
+    line.push(b'\n');
+    OpenOptions::new().append(true).create(true).mode(0o600).open(path)?.write_all(&line)
+}
+
+fn shorten(path: &Path) -> io::Result<()> {
+    let bytes = fs::read(path).unwrap_or_default();
+    if bytes.len() <= MAX_BYTES {
+        return Ok(());
+    }
+    let half = &bytes[bytes.len() - MAX_BYTES / 2..];
+    let whole = half.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    let new = path.with_extension("new");
+    fs::write(&new, &half[whole..])?;
+    fs::rename(&new, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(at_ms: i64, pid: u32, what: What) -> Entry {
+        Entry { at_ms, pid, what }
+    }
+
+    #[test]
+    fn a_start_without_an_end_is_a_death_unless_it_runs() {
+        let entries = [
+            entry(1, 7, What::Started),
+            entry(2, 8, What::Started),
+            entry(3, 9, What::Started),
+            entry(3, 8, What::Stopped),
+            entry(4, 9, What::Failed),
+            entry(5, 7, What::Started),
+        ];
+        assert_eq!(deaths(&entries, Some(7)), [1, 4]);
+        assert_eq!(deaths(&entries, None), [1, 4, 5]);
+        assert_eq!(deaths(&entries, Some(1)), [1, 4, 5]);
+    }
+
+    #[test]
+    fn a_long_record_keeps_its_newest_lines_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(FILE);
+        for at_ms in 0..2_000 {
+            append(&path, &entry(at_ms, 1, What::Started)).unwrap();
+        }
+        assert!(fs::metadata(&path).unwrap().len() <= MAX_BYTES as u64 + 100);
+        let kept = read(dir.path());
+        assert_eq!(kept.last(), Some(&entry(1_999, 1, What::Started)));
+        let lines = fs::read_to_string(&path).unwrap().lines().count();
+        assert_eq!(kept.len(), lines, "no line was cut");
+    }
+}

@@ -1,0 +1,161 @@
+//! Events for people: when, of which session, what happened, and what it led to.
+
+mod words;
+
+use std::collections::BTreeMap;
+
+use provost_api::EventRow;
+use provost_core::session::Event;
+
+use super::{
+    Paint, Screen, Tone, short,
+    text::{clean, clip},
+    together,
+};
+
+/// The columns before what happened: number, time and session.
+const WORDS_AT: usize = 33;
+
+/// The columns that an event's text may take, over several lines.
+const TEXT_WIDTH: usize = 300;
+
+/// The columns that the data of an event may take for which there are no words.
+const DATA_WIDTH: usize = 100;
+
+/// Shows events one after the other. A state is told where it changes.
+pub(crate) struct EventLines {
+    paint: Paint,
+    screen: Screen,
+    /// The state that each session was last shown in.
+    states: BTreeMap<String, String>,
+}
+
+impl EventLines {
+    pub(crate) fn new(paint: Paint, screen: Screen) -> Self {
+        EventLines { paint, screen, states: BTreeMap::new() }
+    }
+
+    /// Shows an event: its number, its moment (UTC), its session, what happened and the new state.
+    pub(crate) fn show(&mut self, event: &EventRow) -> Vec<String> {
+        let state = self.changed(event).map(|state| state.replace('_', " "));
+        let state = state.map(|state| format!(" {}", together(&format!("→ {}", clean(&state)))));
+        let line = format!(
+            "{} {} {}  {}{}",
+            self.paint.paint(Tone::Dim, &format!("{:>6}", event.seq)),
+            self.paint.paint(Tone::Dim, &moment(event.at)),
+            self.paint.paint(Tone::Bold, &short(&event.session)),
+            clip(&clean(&told(event)), TEXT_WIDTH),
+            self.paint.paint(Tone::Live, &state.unwrap_or_default()),
+        );
+        self.screen.wrap(&line, WORDS_AT)
+    }
+
+    /// Gives the state after an event, unless it is the one that was shown before.
+    fn changed(&mut self, event: &EventRow) -> Option<String> {
+        let state = event.state.clone()?;
+        let before = self.states.insert(event.session.clone(), state.clone());
+        (before.as_ref() != Some(&state)).then_some(state)
+    }
+}
+
+/// Says what happened. An event that this program has no words for is shown as it was recorded.
+fn told(event: &EventRow) -> String {
+    let known = Event::KINDS.iter().find(|(kind, _)| *kind == event.kind);
+    let read = known.and_then(|(kind, v)| Event::decode(kind, *v, &event.data.to_string()).ok());
+    match read {
+        Some(read) => words::of(&read),
+        None => format!("{} {}", event.kind, clip(&event.data.to_string(), DATA_WIDTH)),
+    }
+}
+
+/// Gives month, day and time of day, in UTC.
+fn moment(at_ms: i64) -> String {
+    let (days, ms) = (at_ms.div_euclid(86_400_000), at_ms.rem_euclid(86_400_000));
+    let (hours, minutes, seconds) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
+    let (month, day) = month_and_day(days);
+    format!("{month:02}-{day:02} {hours:02}:{minutes:02}:{seconds:02}Z")
+}
+
+/// Counts in eras of 400 years and in years that begin in March, so that a leap day is the last of its year.
+fn month_and_day(days_since_1970: i64) -> (i64, i64) {
+    let day_of_era = (days_since_1970 + 719_468).rem_euclid(146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
+    (if from_march < 10 { from_march + 3 } else { from_march - 9 }, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const LAUNCH: &str = "0199aa11-0000-7000-8000-0000deadbeef.l1";
+
+    fn event(kind: &str, data: Value) -> EventRow {
+        EventRow {
+            seq: 7,
+            at: 951_782_400_000 + 3_723_004,
+            session: "0199aa11-0000-7000-8000-0000deadbeef".to_owned(),
+            version: 3,
+            kind: kind.to_owned(),
+            actor: "provost".to_owned(),
+            data,
+            state: Some("wrapping_up".to_owned()),
+        }
+    }
+
+    fn claim(text: &str) -> EventRow {
+        let data = json!({
+            "launch": LAUNCH, "kind": "completed", "source": "agent", "text": text,
+            "standing": "applied", "cursor": null,
+        });
+        event("claim.made", data)
+    }
+
+    #[test]
+    fn an_event_is_told_in_words_and_a_state_once() {
+        let mut lines = EventLines::new(Paint::OFF, Screen::ENDLESS);
+        let mut shown = lines.show(&claim("a\n\u{202e}b"));
+        shown.extend(lines.show(&claim("again")));
+        let cancelled = event("attempt.cancelled", json!({"because": "enough"}));
+        let cancelled = EventRow { state: Some("cancelled".to_owned()), ..cancelled };
+        shown.extend(lines.show(&cancelled));
+        insta::assert_snapshot!(shown.join("\n"), @"
+        7 02-29 01:02:03Z deadbeef  agent claims completed: a␊<U+202E>b → wrapping up
+        7 02-29 01:02:03Z deadbeef  agent claims completed: again
+        7 02-29 01:02:03Z deadbeef  cancelled: enough → cancelled
+        ");
+    }
+
+    #[test]
+    fn words_hang_below_words() {
+        let mut lines = EventLines::new(Paint::OFF, Screen::of(70));
+        let long = "the login works again, and so do the tests";
+        insta::assert_snapshot!(lines.show(&claim(long)).join("\n"), @"
+        7 02-29 01:02:03Z deadbeef  agent claims completed: the login
+                                    works again, and so do the tests
+                                    → wrapping up
+        ");
+    }
+
+    #[test]
+    fn what_has_no_words_is_shown_as_recorded() {
+        assert_eq!(
+            told(&event("moon.risen", json!({"full": true}))),
+            r#"moon.risen {"full":true}"#
+        );
+        assert_eq!(told(&event("claim.made", json!({}))), "claim.made {}");
+    }
+
+    #[test]
+    fn moments_have_their_day() {
+        assert_eq!(moment(0), "01-01 00:00:00Z");
+        assert_eq!(moment(951_782_400_000), "02-29 00:00:00Z");
+        assert_eq!(moment(1_763_251_199_999), "11-15 23:59:59Z");
+        assert_eq!(moment(-1), "12-31 23:59:59Z");
+    }
+}

@@ -1,0 +1,320 @@
+//! Every event in the project's words, with what is worth knowing of it.
+
+use provost_core::{
+    request::Fate,
+    session::{
+        ClaimMade, ClaimSource, End, EndedBy, Event, FactKind, HookEnd, LaunchWhy, MessageKind,
+        ProcessEnded, RequestOpened, Standing, StopStep, StopWhy, TreeGone, TurnEnd,
+    },
+    verdict::{CheckEnd, Receipt},
+};
+
+use crate::ui::{size, span, spell_times};
+
+/// The digits of a commit or tree that are shown.
+const HASH: usize = 12;
+
+/// Says what happened.
+pub(super) fn of(event: &Event) -> String {
+    match event {
+        Event::SessionOpened(_)
+        | Event::AttemptOpened(_)
+        | Event::WorkPrepared(_)
+        | Event::WorkFailed(_)
+        | Event::WorkRemoved(_)
+        | Event::SetupFinished(_)
+        | Event::LaunchOwed(_)
+        | Event::LaunchStarted(_)
+        | Event::LaunchFailed(_) => beginning(event),
+        Event::StreamReady(_)
+        | Event::TurnStarted(_)
+        | Event::TurnEnded(_)
+        | Event::StreamHeard(_)
+        | Event::StreamSilent(_)
+        | Event::StreamRetrying(_)
+        | Event::StreamClosed(_)
+        | Event::StreamSettled(_)
+        | Event::OutputOversized(_)
+        | Event::OutputAtLimit(_)
+        | Event::OutputLost(_)
+        | Event::LimitRaised(_)
+        | Event::ProgressTold(_)
+        | Event::UsageTold(_) => stream(event),
+        Event::ProcessEnded(_)
+        | Event::ProcessUnknown(_)
+        | Event::ProcessSeen(_)
+        | Event::ProcessUnobserved(_)
+        | Event::TreeGone(_)
+        | Event::StopAsked(_)
+        | Event::StopEscalated(_) => process(event),
+        Event::ClaimMade(_)
+        | Event::FactTold(_)
+        | Event::RequestOpened(_)
+        | Event::RequestSettled(_)
+        | Event::MessageQueued(_)
+        | Event::MessageDelivered(_)
+        | Event::MessageLost(_)
+        | Event::ResultAsked(_)
+        | Event::ReworkSent(_) => speech(event),
+        Event::SnapshotTaken(_)
+        | Event::SnapshotFailed(_)
+        | Event::CheckFinished(_)
+        | Event::AttemptCancelled(_)
+        | Event::AttemptSuperseded(_)
+        | Event::AttemptStopped(_)
+        | Event::AttemptResolved(_)
+        | Event::AttemptSealed(_)
+        | Event::HookFinished(_) => outcome(event),
+    }
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "of() is the exhaustive match")]
+fn beginning(event: &Event) -> String {
+    match event {
+        Event::SessionOpened(e) => {
+            format!("opened {}: {}", e.spec.name, e.spec.agent.argv.join(" "))
+        }
+        Event::AttemptOpened(e) => {
+            with(format!("attempt {} opened", e.no), e.instruction.as_deref())
+        }
+        Event::WorkPrepared(e) => {
+            let base =
+                e.base.as_ref().map(|base| format!(", from commit {}", hash(&base.commit.0)));
+            format!("place of work ready: {}{}", e.cwd, base.unwrap_or_default())
+        }
+        Event::WorkFailed(e) => format!("place of work could not be made: {}", e.reason),
+        Event::WorkRemoved(_) => "worktree removed".to_owned(),
+        Event::SetupFinished(e) => match &e.failure {
+            None => "setup done".to_owned(),
+            Some(why) => format!("setup failed: {why}"),
+        },
+        Event::LaunchOwed(e) => {
+            let why = match e.why {
+                LaunchWhy::First => "",
+                LaunchWhy::Answer => ", for the answer",
+                LaunchWhy::Instruction => ", for the instruction",
+            };
+            format!("launch {} owed{why}", e.launch.no)
+        }
+        Event::LaunchStarted(e) => format!("launch {} started, pid {}", e.launch.no, e.child.pid),
+        Event::LaunchFailed(e) => format!("launch {} could not start: {}", e.launch.no, e.reason),
+        _ => unreachable!("of() sends only beginnings here"),
+    }
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "of() is the exhaustive match")]
+fn stream(event: &Event) -> String {
+    match event {
+        Event::StreamReady(e) => match &e.thread {
+            None => "agent ready".to_owned(),
+            Some(thread) => format!("agent ready, thread {thread}"),
+        },
+        Event::TurnStarted(e) => format!("{} started", turn(e.turn.as_deref())),
+        Event::TurnEnded(e) => {
+            let turn = turn(e.turn.as_deref());
+            match &e.end {
+                TurnEnd::Ok => format!("{turn} ended"),
+                TurnEnd::Interrupted => format!("{turn} interrupted"),
+                TurnEnd::Error(why) => format!("{turn} ended with an error: {why}"),
+            }
+        }
+        Event::StreamHeard(_) => "heard again".to_owned(),
+        Event::StreamSilent(_) => "silent past the window".to_owned(),
+        Event::StreamRetrying(e) => with("retrying".to_owned(), Some(&e.detail)),
+        Event::StreamClosed(_) => "output closed".to_owned(),
+        Event::StreamSettled(_) => "process lives on behind its closed output".to_owned(),
+        Event::OutputOversized(e) => format!("line of {} kept unread", size(e.bytes)),
+        Event::OutputAtLimit(_) => "output limit reached, agent held back".to_owned(),
+        Event::OutputLost(_) => "some output was lost".to_owned(),
+        Event::LimitRaised(e) => format!("output limit raised to {}", size(e.bytes)),
+        Event::ProgressTold(e) => format!("progress {}/{}", e.progress.done, e.progress.total),
+        Event::UsageTold(e) => format!("tokens: {} in, {} out", e.usage.input, e.usage.output),
+        _ => unreachable!("of() sends only what a stream shows here"),
+    }
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "of() is the exhaustive match")]
+fn process(event: &Event) -> String {
+    match event {
+        Event::ProcessEnded(e) => ended(e),
+        Event::ProcessUnknown(e) => format!("process cannot be looked at: {}", e.why),
+        Event::ProcessSeen(_) => "process is seen again".to_owned(),
+        Event::ProcessUnobserved(e) => format!("process ended, nobody saw how: {}", e.why),
+        Event::TreeGone(e) => gone(e),
+        Event::StopAsked(e) => {
+            let why = match e.why {
+                StopWhy::Operator => ", asked for by the operator",
+                StopWhy::Decided => ", its outcome was decided",
+                StopWhy::Finished => ", its work is finished",
+                StopWhy::Unclaimed => ", it claims nothing",
+                StopWhy::ReworkExhausted => ", its work was refuted too often",
+                StopWhy::Leftover => ", it closed its output and lived on",
+            };
+            format!("stop begins: {}{why}", step(e.step))
+        }
+        Event::StopEscalated(e) => format!("stop goes on: {}", step(e.step)),
+        _ => unreachable!("of() sends only events about a process here"),
+    }
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "of() is the exhaustive match")]
+fn speech(event: &Event) -> String {
+    match event {
+        Event::ClaimMade(e) => claimed(e),
+        Event::FactTold(e) => {
+            let fact = match e.fact {
+                FactKind::Branch => "branch",
+                FactKind::Pr => "pull request",
+                FactKind::Artifact => "artifact",
+            };
+            format!("{fact} told: {}{}", e.value, standing(e.standing))
+        }
+        Event::RequestOpened(e) => asked(e),
+        Event::RequestSettled(e) => {
+            let fate = match e.fate {
+                Fate::Open => "open",
+                Fate::Answered => "answered",
+                Fate::Withdrawn => "withdrawn",
+                Fate::Void => "void, the session ended",
+            };
+            format!("q{} {fate}", e.request.no)
+        }
+        Event::MessageQueued(e) => {
+            let said = Some(e.text.as_str()).filter(|text| !text.is_empty());
+            with(format!("{} for the agent", message(e.kind)), said)
+        }
+        Event::MessageDelivered(e) => format!("{} delivered", e.key),
+        Event::MessageLost(e) => format!("{} not delivered: {}", e.key, e.reason),
+        Event::ResultAsked(_) => "turn ended without a claim, asked for the result".to_owned(),
+        Event::ReworkSent(e) => with("work sent back".to_owned(), Some(&e.text)),
+        _ => unreachable!("of() sends only what was said here"),
+    }
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "of() is the exhaustive match")]
+fn outcome(event: &Event) -> String {
+    match event {
+        Event::SnapshotTaken(e) => {
+            let (commit, tree) = (hash(&e.snapshot.commit.0), hash(&e.snapshot.tree.0));
+            format!("work committed as {commit}, tree {tree}")
+        }
+        Event::SnapshotFailed(e) => format!("work could not be committed: {}", e.reason),
+        Event::CheckFinished(e) => checked(&e.receipt),
+        Event::AttemptCancelled(e) => with("cancelled".to_owned(), Some(&e.because)),
+        Event::AttemptSuperseded(_) => "superseded by a newer instruction".to_owned(),
+        Event::AttemptStopped(e) => format!("ended by Provost: {}", spell_times(&e.detail)),
+        Event::AttemptResolved(e) => {
+            format!("resolved as {}: {}", plain(e.state.word()), e.because)
+        }
+        Event::AttemptSealed(e) => {
+            let judged = &e.sealed.judgement;
+            let cause = judged.cause.map(|cause| format!(" ({})", plain(cause.word())));
+            let state = plain(judged.state.word());
+            format!("sealed as {state}{}, rule {}", cause.unwrap_or_default(), judged.rule.word())
+        }
+        Event::HookFinished(e) => {
+            let end = match &e.end {
+                HookEnd::Exit(code) => format!("exit {code}"),
+                HookEnd::Signal(signal) => format!("signal {signal}"),
+                HookEnd::TimeLimit => "time limit".to_owned(),
+                HookEnd::OutputLimit => "output limit".to_owned(),
+                HookEnd::NotStarted(why) => format!("could not start: {why}"),
+                HookEnd::Uncertain(why) => format!("nobody saw how: {why}"),
+            };
+            format!("hook {} ended: {end}", e.key.event)
+        }
+        _ => unreachable!("of() sends only outcomes and what they rest on here"),
+    }
+}
+
+fn ended(e: &ProcessEnded) -> String {
+    let how = match e.end {
+        End::Exit(code) => format!("exit {code}"),
+        End::Signal(signal) => format!("signal {signal}"),
+    };
+    match e.by {
+        EndedBy::Itself => format!("process ended: {how}"),
+        EndedBy::Provost => format!("process ended by Provost: {how}"),
+    }
+}
+
+fn gone(e: &TreeGone) -> String {
+    match (e.leftovers, e.verified) {
+        (0, true) => "no process is left".to_owned(),
+        (count, true) => format!("no process is left, {count} had to be ended"),
+        (_, false) => "nobody can say whether a process is left".to_owned(),
+    }
+}
+
+fn claimed(e: &ClaimMade) -> String {
+    let kind = plain(e.kind.word());
+    let claim = match e.source {
+        ClaimSource::Agent => format!("agent claims {kind}"),
+        ClaimSource::Operator => format!("operator claims {kind}"),
+        ClaimSource::Policy => format!("exit 0 counts as {kind}"),
+        ClaimSource::TurnError => format!("the turn's error counts as {kind}"),
+    };
+    with(format!("{claim}{}", standing(e.standing)), e.text.as_deref())
+}
+
+fn asked(e: &RequestOpened) -> String {
+    let (kind, no) = (e.asked.kind.word(), e.request.no);
+    let first = e.asked.questions.first().map(|question| question.question.as_str());
+    let title = Some(e.asked.title.as_str()).filter(|title| !title.is_empty()).or(first);
+    with(format!("{kind} q{no}"), title)
+}
+
+fn checked(receipt: &Receipt) -> String {
+    let (result, detail) = match &receipt.end {
+        CheckEnd::Exit(0) => ("passed", String::new()),
+        CheckEnd::Exit(code) => ("failed", format!("exit {code}, ")),
+        CheckEnd::Signal(signal) => ("failed", format!("signal {signal}, ")),
+        CheckEnd::TimeLimit => ("unfinished", "time limit, ".to_owned()),
+        CheckEnd::OutputLimit => ("unfinished", "output limit, ".to_owned()),
+        CheckEnd::Unfinished(why) => ("unfinished", format!("{why}, ")),
+    };
+    format!("check {result}: {} ({detail}{})", receipt.command, span(receipt.duration_ms))
+}
+
+fn message(kind: MessageKind) -> &'static str {
+    match kind {
+        MessageKind::Instruction => "instruction",
+        MessageKind::Steer => "message",
+        MessageKind::Rework => "rework",
+        MessageKind::ResultWanted => "question for the result",
+        MessageKind::Answer => "answer",
+    }
+}
+
+fn step(step: StopStep) -> &'static str {
+    match step {
+        StopStep::Interrupt => "interrupt",
+        StopStep::Terminate => "TERM",
+        StopStep::Kill => "KILL",
+        StopStep::GivenUp => "given up",
+    }
+}
+
+fn standing(standing: Standing) -> &'static str {
+    match standing {
+        Standing::Applied => "",
+        Standing::Recorded => " (recorded only)",
+        Standing::RecordedLate => " (too late, recorded)",
+    }
+}
+
+fn turn(name: Option<&str>) -> String {
+    name.map_or_else(|| "turn".to_owned(), |name| format!("turn {name}"))
+}
+
+fn with(what: String, text: Option<&str>) -> String {
+    text.map_or(what.clone(), |text| format!("{what}: {text}"))
+}
+
+fn plain(word: &str) -> String {
+    word.replace('_', " ")
+}
+
+fn hash(digits: &str) -> &str {
+    digits.get(..HASH).unwrap_or(digits)
+}

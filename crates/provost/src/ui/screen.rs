@@ -1,0 +1,163 @@
+//! How wide the terminal is, and lines that fit into it.
+
+use std::os::fd::AsFd;
+
+use super::text::{char_width, width};
+
+/// The columns that a wrapped text has at least; a narrower terminal is left to break lines itself.
+const MIN_ROOM: usize = 20;
+
+/// Where lines are shown: a terminal of some width, or a file or pipe, which has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Screen {
+    columns: Option<usize>,
+}
+
+impl Screen {
+    /// Lines are as long as they are.
+    #[cfg(test)]
+    pub(crate) const ENDLESS: Screen = Screen { columns: None };
+
+    #[cfg(test)]
+    pub(crate) fn of(columns: usize) -> Self {
+        Screen { columns: Some(columns) }
+    }
+
+    /// Looks at standard output.
+    pub(crate) fn output() -> Self {
+        Screen::at(std::io::stdout())
+    }
+
+    /// Looks at standard error.
+    pub(crate) fn talk() -> Self {
+        Screen::at(std::io::stderr())
+    }
+
+    /// Gives the columns, if there is a bound.
+    pub(crate) fn columns(self) -> Option<usize> {
+        self.columns
+    }
+
+    /// Breaks a line between words; what follows is indented by `hang` columns.
+    ///
+    /// Colours count for nothing and go on behind a break. A word that fits nowhere stays whole, so that a
+    /// path can still be copied; so do words that [`together`] holds.
+    pub(crate) fn wrap(self, line: &str, hang: usize) -> Vec<String> {
+        let lines = match self.columns.filter(|columns| hang + MIN_ROOM <= *columns) {
+            Some(columns) if width_painted(line) > columns => wrapped(line, hang, columns),
+            Some(_) | None => vec![line.to_owned()],
+        };
+        lines.into_iter().map(|line| line.replace(HELD, " ")).collect()
+    }
+
+    /// Asks the terminal; whatever is none has no width.
+    fn at(fd: impl AsFd) -> Self {
+        let size = rustix::termios::tcgetwinsize(fd).ok();
+        Screen { columns: size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0) }
+    }
+}
+
+/// Keeps the words of a text on one line. Only for texts that [`Screen::wrap`] is given.
+pub(crate) fn together(text: &str) -> String {
+    text.replace(' ', HELD)
+}
+
+/// A blank at which no line is broken.
+const HELD: &str = "\u{a0}";
+
+fn wrapped(line: &str, hang: usize, columns: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let (mut current, mut used) = (String::new(), 0);
+    for (blanks, word) in words(line) {
+        let wide = width_painted(word);
+        let fits = used + blanks + wide <= columns;
+        // Nothing is gained by moving a word to a line on which it fits no better.
+        let helps = used > hang && hang + wide <= columns;
+        if !fits && helps {
+            lines.push(std::mem::replace(&mut current, " ".repeat(hang)));
+            used = hang;
+        } else {
+            current.push_str(&" ".repeat(blanks));
+            used += blanks;
+        }
+        current.push_str(word);
+        used += wide;
+    }
+    lines.push(current);
+    lines
+}
+
+/// Gives every word with the number of blanks before it.
+fn words(line: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut rest = line;
+    std::iter::from_fn(move || {
+        let word = rest.trim_start_matches(' ');
+        let blanks = rest.len() - word.len();
+        if word.is_empty() {
+            return None;
+        }
+        let end = word.find(' ').unwrap_or(word.len());
+        let (word, after) = word.split_at(end);
+        rest = after;
+        Some((blanks, word))
+    })
+}
+
+/// Measures a text without our own colours, the only thing in it that begins with ESC.
+fn width_painted(text: &str) -> usize {
+    if !text.contains('\u{1b}') {
+        return width(text);
+    }
+    let (mut sum, mut in_colour) = (0, false);
+    for c in text.chars() {
+        match (in_colour, c) {
+            (false, '\u{1b}') => in_colour = true,
+            (true, 'm') => in_colour = false,
+            (true, _) => {}
+            (false, c) => sum += char_width(c),
+        }
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_break_between_words_and_hang() {
+        let line = "  state     failed because the checks did not pass";
+        insta::assert_snapshot!(Screen::of(32).wrap(line, 12).join("\n"), @r"
+          state     failed because the
+                    checks did not pass
+        ");
+        assert_eq!(Screen::ENDLESS.wrap(line, 12), [line]);
+        assert_eq!(Screen::of(25).wrap(line, 12), [line], "there is no room to hang in");
+    }
+
+    #[test]
+    fn a_long_word_stays_whole_where_it_is() {
+        let line = "  in        /a/path/that/is/longer/than/the/terminal and more";
+        assert_eq!(
+            Screen::of(34).wrap(line, 12),
+            ["  in        /a/path/that/is/longer/than/the/terminal", "            and more"]
+        );
+    }
+
+    #[test]
+    fn words_that_belong_together_stay_so() {
+        let line = format!("one two three four {}", together("five six"));
+        assert_eq!(Screen::of(24).wrap(&line, 2), ["one two three four", "  five six"]);
+        assert_eq!(Screen::ENDLESS.wrap(&line, 2), ["one two three four five six"]);
+    }
+
+    #[test]
+    fn colours_take_no_room_and_go_on() {
+        let line = "a \u{1b}[31mred word here and there\u{1b}[0m";
+        assert_eq!(
+            Screen::of(22).wrap(line, 2),
+            ["a \u{1b}[31mred word here and", "  there\u{1b}[0m"]
+        );
+        assert_eq!(Screen::of(26).wrap(line, 2), [line]);
+    }
+}

@@ -1,0 +1,47 @@
+//! The doctor looks back: a daemon that keeps dying, and panics in its log.
+
+use std::{fs, io::Write as _};
+
+use serde_json::Value;
+
+use crate::kit::Stage;
+
+#[track_caller]
+fn finding(stage: &Stage, what: &str) -> Value {
+    let found = stage.home.provost(&["doctor", "--json"]).json();
+    let findings = found["findings"].as_array().unwrap();
+    findings.iter().find(|finding| finding["what"] == what).unwrap().clone()
+}
+
+#[test]
+fn a_daemon_that_keeps_dying_is_noticed() {
+    let stage = Stage::new();
+    for _ in 0..5 {
+        stage.home.provost(&["ls"]).ok();
+        stage.home.daemon().stop();
+    }
+    assert_eq!(finding(&stage, "restarts")["level"], "ok", "an orderly stop is no death");
+    for _ in 0..3 {
+        stage.home.provost(&["ls"]).ok();
+        stage.home.daemon().kill();
+    }
+    stage.home.provost(&["ls"]).ok();
+    let found = finding(&stage, "restarts");
+    assert_eq!(found["level"], "warn", "{found}");
+    assert!(found["found"].as_str().unwrap().contains("died 3 times"), "{found}");
+}
+
+#[test]
+fn a_panic_in_the_log_is_told() {
+    let stage = Stage::new();
+    stage.home.provost(&["ls"]).ok();
+    assert_eq!(finding(&stage, "daemon log")["level"], "ok");
+    let log = stage.home.path().join("log/daemon.log");
+    let mut file = fs::OpenOptions::new().append(true).create(true).open(&log).unwrap();
+    writeln!(file, "thread 'owner' (7) panicked at crates/x.rs:1:2:\nboom").unwrap();
+    let found = finding(&stage, "daemon log");
+    // A log that tells of a panic fails every test; this one made it up.
+    fs::remove_file(&log).unwrap();
+    assert_eq!(found["level"], "warn", "{found}");
+    assert!(found["found"].as_str().unwrap().contains("crates/x.rs:1:2"), "{found}");
+}

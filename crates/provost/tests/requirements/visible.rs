@@ -1,0 +1,82 @@
+//! What happens is seen in `status` and `ls`: hooks that fail, starts that fail, stops under way.
+
+use provost_testkit::harness::eventually;
+use serde_json::{Value, json};
+
+use crate::kit::Stage;
+
+fn hook_ended(stage: &Stage, id: &str) -> Value {
+    eventually("the end of the hook", || {
+        let row = stage.status(id);
+        let ended = row["hooks"].as_array()?.iter().any(|hook| hook["result"] != "owed");
+        ended.then_some(row)
+    })
+}
+
+#[test]
+fn a_hook_that_failed_is_shown_with_its_output() {
+    let stage = Stage::new();
+    stage.configure("[hooks]\nsession.failed = \"echo hook was here; exit 7\"\n");
+    let id = stage.play_sample("exit1_silent", &[]);
+    let row = hook_ended(&stage, &id);
+    let hook = &row["hooks"][0];
+    assert_eq!(
+        (&hook["event"], &hook["result"], &hook["detail"]),
+        (&json!("session.failed"), &json!("failed"), &json!("exit 7"))
+    );
+    assert_eq!(hook["command"], "echo hook was here; exit 7", "as it was written");
+    let shown = stage.home.provost(&["status", &id]).ok().stdout.clone();
+    let line = shown.lines().find(|line| line.trim_start().starts_with("hook")).unwrap();
+    for part in ["failed session.failed", "exit 7", "--hook 1"] {
+        assert!(line.contains(part), "{part:?} is not in {line:?}");
+    }
+    for which in [&["--hook"][..], &["--hook", "1"], &["--hook", "failed"]] {
+        let printed = stage.home.provost(&[&["logs", &id], which].concat());
+        assert!(printed.ok().stdout.contains("hook was here"), "{printed:#?}");
+    }
+    stage.home.provost(&["logs", &id, "--hook", "completed"]).exits(3);
+}
+
+#[test]
+fn a_hook_without_its_program_failed() {
+    let stage = Stage::new();
+    stage.configure("[hooks]\nsession.completed = [\"/no/such/program\", \"x\"]\n");
+    let id = stage.play_sample("completed_exit0", &[]);
+    let row = hook_ended(&stage, &id);
+    let hook = &row["hooks"][0];
+    assert_eq!(hook["result"], "failed", "{hook}");
+    let detail = hook["detail"].as_str().unwrap();
+    assert!(detail.contains("/no/such/program"), "{detail}");
+    let ended = &stage.events_of(&id, "hook.finished")[0]["data"]["end"];
+    assert!(ended["not_started"].is_string(), "{ended}");
+}
+
+#[test]
+fn a_program_that_is_not_there_never_ran() {
+    let stage = Stage::new();
+    let id = stage.spawn_in(stage.home.root(), &["--", "/no/such/program"]);
+    let row = stage.sealed(&id);
+    assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("launch")), "{row:#}");
+    assert_eq!((&row["process"], &row["activity"]), (&json!("not_started"), &json!("none")));
+    assert!(row["reason"].as_str().unwrap().contains("/no/such/program"), "{row:#}");
+    let why = stage.home.provost(&["status", &id, "--why", "--json"]).ok().json();
+    let process = why["facts"].as_array().unwrap().iter().find(|fact| fact["fact"] == "process");
+    assert_eq!(process.unwrap()["value"], "not_started");
+}
+
+#[test]
+fn a_stop_under_way_is_seen() {
+    let stage = Stage::new();
+    // It takes its time to end: only KILL after the whole grace ends it.
+    let deaf = "[[step]]\nignore_term = true\n[[step]]\nwrite = { path = \"deaf\", content = \"\" }\n[[step]]\nhang = true\n";
+    let id = stage.play(deaf, &[]);
+    let deaf = stage.home.root().join("deaf");
+    eventually("the agent is deaf", || deaf.exists().then_some(()));
+    stage.home.provost(&["stop", &id]).ok();
+    let row = stage.status(&id);
+    assert!(row["flags"].as_array().unwrap().contains(&json!("stopping")), "{row:#}");
+    let listed = stage.home.provost(&["ls"]).ok().stdout.clone();
+    assert!(listed.contains("stopping"), "{listed}");
+    let row = stage.sealed(&id);
+    assert!(!row["flags"].as_array().unwrap().contains(&json!("stopping")), "{row:#}");
+}
