@@ -17,6 +17,12 @@ impl SessionId {
         let text = self.0.simple().to_string();
         text[text.len() - 8..].to_owned()
     }
+
+    /// Gives a time below `spread` that differs from session to session and is always the same for one.
+    pub fn jitter_ms(&self, spread: u64) -> u64 {
+        let random = u64::from_be_bytes(self.0.into_bytes()[8..].try_into().unwrap_or_default());
+        random % spread.max(1)
+    }
 }
 
 impl fmt::Display for SessionId {

@@ -24,6 +24,8 @@ pub mod bugs;
 pub mod ids;
 pub mod lifecycle;
 pub mod limits;
+pub mod policy;
+pub mod prompt;
 pub mod request;
 pub mod session;
 pub mod time;

@@ -8,6 +8,9 @@ pub const MAX_OPEN_REQUESTS: usize = 100;
 /// How many messages may wait for one agent.
 pub const MAX_QUEUED: usize = 100;
 
+/// How many different warnings of an agent are kept.
+pub const MAX_WARNINGS: usize = 20;
+
 /// How many hooks that have ended a session remembers; all of them are in its events.
 pub const MAX_HOOKS_KEPT: usize = 50;
 
@@ -31,6 +34,16 @@ pub struct Bounds {
     pub time_limit_ms: Option<u64>,
     /// How many times refuted work goes back to a living agent.
     pub rework: u32,
+    /// How many times the conversation of an agent that died at work is gone on with.
+    pub resumes: u32,
+    /// How many times an attempt waits for the account's limit to be lifted.
+    pub limit_waits: u32,
+    /// How long to wait for that if the agent does not say until when.
+    pub limit_wait_ms: u64,
+    /// Over how much time such waits are spread, so that not all sessions go on at once.
+    pub limit_jitter_ms: u64,
+    /// How long an agent may take until it names its conversation.
+    pub handshake_ms: u64,
     /// How many times a tree that moved during verification is taken again.
     pub snapshots: u32,
     /// How long one check may take.
@@ -52,6 +65,11 @@ impl Default for Bounds {
             kill_grace_ms: 10_000,
             time_limit_ms: None,
             rework: 3,
+            resumes: 2,
+            limit_waits: 10,
+            limit_wait_ms: 15 * 60 * 1_000,
+            limit_jitter_ms: 30_000,
+            handshake_ms: 60_000,
             snapshots: 3,
             check_time_ms: 30 * 60 * 1_000,
             check_output: 64 << 20,

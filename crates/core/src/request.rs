@@ -1,5 +1,7 @@
 //! Requests: what an agent waits for a person to settle. Approvals, questions and dialogs are one object.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -48,6 +50,20 @@ pub struct Question {
     pub secret: bool,
 }
 
+/// What an approval is about, as far as the agent told.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Subject {
+    pub command: Option<String>,
+    pub cwd: Option<String>,
+    pub reason: Option<String>,
+    /// The files that would be changed.
+    pub paths: Vec<String>,
+    pub diff: Option<String>,
+    /// The host that would be spoken with.
+    pub network: Option<String>,
+}
+
 /// One of the answers that the agent offers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Choice {
@@ -67,6 +83,51 @@ pub struct Asked {
     pub title: String,
     #[serde(default)]
     pub questions: Vec<Question>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<Box<Subject>>,
+}
+
+/// For how long an approval holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    Once,
+    Session,
+}
+
+/// What is given for a request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply {
+    /// For the one thing asked, verbatim.
+    Text(String),
+    /// For several things asked, by their ids.
+    Answers(BTreeMap<String, Vec<String>>),
+    Approve(Scope),
+    Deny,
+}
+
+/// Why a reply does not fit what was asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Misfit {
+    #[error("it asks for an approval: approve or deny it")]
+    WantsDecision,
+    #[error("it is a question, which cannot be approved or denied: answer it")]
+    WantsAnswer,
+    #[error("it asks {} things, so each needs its own answer: {}", .0.len(), .0.join(", "))]
+    WantsAnswers(Vec<String>),
+    #[error("the answers must be for exactly these ids: {}{}", .expected.join(", "), told(.missing, .unknown))]
+    Ids { expected: Vec<String>, missing: Vec<String>, unknown: Vec<String> },
+    #[error("the answer for {0} is empty")]
+    Empty(String),
+}
+
+fn told(missing: &[String], unknown: &[String]) -> String {
+    let part = |word: &str, ids: &[String]| match ids {
+        [] => String::new(),
+        ids => format!("; {word}: {}", ids.join(", ")),
+    };
+    part("missing", missing) + &part("unknown", unknown)
 }
 
 /// A request with its place in the session.
@@ -96,6 +157,48 @@ impl Asked {
     /// Says whether the answer is a secret, which is written down nowhere.
     pub fn is_secret(&self) -> bool {
         self.questions.iter().any(|question| question.secret)
+    }
+
+    /// Says whether a reply fits: ids answered are ids asked.
+    pub fn check(&self, reply: &Reply) -> Result<(), Misfit> {
+        match (self.kind, reply) {
+            (RequestKind::Approval, Reply::Approve(_) | Reply::Deny) => Ok(()),
+            (RequestKind::Approval, Reply::Text(_) | Reply::Answers(_)) => {
+                Err(Misfit::WantsDecision)
+            }
+            (RequestKind::Question | RequestKind::Dialog, Reply::Approve(_) | Reply::Deny) => {
+                Err(Misfit::WantsAnswer)
+            }
+            (RequestKind::Question | RequestKind::Dialog, Reply::Text(_)) => {
+                match self.questions.len() {
+                    0 | 1 => Ok(()),
+                    _ => Err(Misfit::WantsAnswers(self.ids())),
+                }
+            }
+            (RequestKind::Question | RequestKind::Dialog, Reply::Answers(answers)) => {
+                self.check_ids(answers)
+            }
+        }
+    }
+
+    fn check_ids(&self, answers: &BTreeMap<String, Vec<String>>) -> Result<(), Misfit> {
+        let expected = self.ids();
+        let asked: BTreeSet<&String> = expected.iter().collect();
+        let missing: Vec<String> =
+            expected.iter().filter(|id| !answers.contains_key(*id)).cloned().collect();
+        let unknown: Vec<String> =
+            answers.keys().filter(|id| !asked.contains(id)).cloned().collect();
+        if !missing.is_empty() || !unknown.is_empty() {
+            return Err(Misfit::Ids { expected, missing, unknown });
+        }
+        match answers.iter().find(|(_, given)| given.is_empty()) {
+            Some((id, _)) => Err(Misfit::Empty(id.clone())),
+            None => Ok(()),
+        }
+    }
+
+    fn ids(&self) -> Vec<String> {
+        self.questions.iter().map(|question| question.id.clone()).collect()
     }
 }
 

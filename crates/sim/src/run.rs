@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use provost_core::{
     ids::{LaunchId, RequestId, SessionId},
     lifecycle::State,
+    request::{Reply, RequestKind},
     session::{
         Afterwards, Command, Effect, Event, HookEnd, LaunchPhase, Reporter, SendMode, Session,
         StopStep, Testimony, WorkState,
@@ -696,7 +697,10 @@ impl Sim {
                 Some(request) => Command::Answer {
                     request: request.id,
                     revision: request.revision,
-                    text: because,
+                    reply: match request.asked.kind {
+                        RequestKind::Approval => Reply::Deny,
+                        RequestKind::Question | RequestKind::Dialog => Reply::Text(because),
+                    },
                 },
                 // Nobody asked in so many words: what is said is the answer.
                 None => {
@@ -706,7 +710,15 @@ impl Sim {
             },
             Deed::AnswerForged => {
                 let request = RequestId { session: id, no: 77 };
-                Command::Answer { request, revision: 1, text: because }
+                Command::Answer {
+                    request,
+                    revision: 1,
+                    reply: provost_core::request::Reply::Text(because),
+                }
+            }
+            Deed::RaiseBudget => {
+                let tokens = session.budget.tokens.map(|tokens| tokens + 20);
+                Command::RaiseBudget { tokens, turns: Some(100) }
             }
             Deed::RaiseLimit => Command::RaiseLimit { bytes: session.output_limit + 1 },
             Deed::Report(kind) => Command::Report {

@@ -9,10 +9,11 @@ use provost_core::{
     ids::SessionId,
     lifecycle::ClaimKind,
     limits::Bounds,
-    request::{Asked, RequestKind, Waiting},
+    policy::{Decision, Matcher, Policy, Rule},
+    request::{Asked, RequestKind, Subject, Waiting},
     session::{
-        Afterwards, Agent, Driver, End, Exit0, FactKind, HookEvent, HookSpec, Input, Progress,
-        Resolve, SendMode, Signal, Spec, Testimony, TurnEnd, Usage, Work,
+        Afterwards, Agent, Budget, Driver, End, Exit0, FactKind, HookEvent, HookSpec, Input,
+        Progress, Resolve, SendMode, Signal, Spec, Testimony, TurnEnd, Usage, Work,
     },
     verdict::EmptyDiff,
 };
@@ -63,6 +64,7 @@ pub(crate) enum Deed {
     AnswerOpen,
     AnswerForged,
     RaiseLimit,
+    RaiseBudget,
     Report(ClaimKind),
     CollectGarbage,
 }
@@ -74,6 +76,11 @@ pub(crate) fn session_id(seed: u64, no: u64) -> SessionId {
 pub(crate) fn spec(seed: u64, no: u64, faults: &Faults) -> Spec {
     let mut rng = Rng::named(seed, &[1, no]);
     let driver = rng.pick(&[Driver::Jsonl, Driver::Jsonl, Driver::Command]);
+    let mut modern = Rng::named(seed, &[6, no]);
+    let driver = match driver {
+        Driver::Jsonl if modern.percent(35) => Driver::Codex,
+        Driver::Command | Driver::Jsonl | Driver::Codex | Driver::CodexExec => driver,
+    };
     let input = rng.pick(&[Input::Closed, Input::Open]);
     let checks = rng.pick(&[vec![], vec!["fast"], vec!["fast"], vec!["fast", "slow"]]);
     let name = format!("s{no}");
@@ -87,7 +94,11 @@ pub(crate) fn spec(seed: u64, no: u64, faults: &Faults) -> Spec {
             argv: vec!["agent".to_owned()],
             env: BTreeMap::new(),
             pass_env: Vec::new(),
+            own_env: Vec::new(),
             input,
+            settings: Default::default(),
+            version: None,
+            carried: Default::default(),
         },
         name,
         instruction: rng.percent(90).then(|| "do it".to_owned()),
@@ -108,9 +119,26 @@ pub(crate) fn spec(seed: u64, no: u64, faults: &Faults) -> Spec {
         exit0: rng.pick(&[Exit0::SaysNothing, Exit0::SaysNothing, Exit0::IsDone]),
         afterwards: rng.pick(&[Afterwards::Close, Afterwards::Park]),
         bounds: bounds(&mut rng, faults),
+        budget: budget(&mut modern, faults),
+        policy: policy(),
         hooks: hooks(&mut rng),
         warnings: Vec::new(),
     }
+}
+
+fn budget(rng: &mut Rng, faults: &Faults) -> Budget {
+    let tokens = rng.pick(&[None, None, Some(40)]);
+    let turns = rng.pick(&[None, None, Some(2)]);
+    // Whether the last call is seen before the end is a race, which a calm story does not run.
+    if faults.calm { Budget::default() } else { Budget { tokens, turns } }
+}
+
+/// One command is allowed, one forbidden; all others are asked for.
+fn policy() -> Policy {
+    let rule =
+        |decision, word: &str| Rule { decision, matches: Matcher::Command(vec![word.to_owned()]) };
+    let rules = vec![rule(Decision::Allow, "ls"), rule(Decision::Deny, "rm")];
+    Policy { rules, ..Policy::default() }
 }
 
 fn bounds(rng: &mut Rng, faults: &Faults) -> Bounds {
@@ -181,7 +209,38 @@ pub(crate) fn reaction(
     faults: &Faults,
 ) -> Vec<Act> {
     let said = key.bytes().fold(7u64, |sum, byte| sum.wrapping_mul(31) ^ u64::from(byte));
-    turn(&mut Rng::named(seed, &[4, session, u64::from(launch), said]), faults)
+    let mut acts = turn(&mut Rng::named(seed, &[4, session, u64::from(launch), said]), faults);
+    let mut rng = Rng::named(seed, &[7, session, u64::from(launch), said]);
+    if rng.percent(20) {
+        let at = rng.index(acts.len().max(1)).min(acts.len());
+        acts.splice(at..at, trouble(&mut rng, faults));
+    }
+    acts
+}
+
+/// What agents of a newer kind do besides.
+fn trouble(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
+    let limited = TurnEnd::Limited { until_ms: None, detail: "used up".to_owned() };
+    match rng.below(8) {
+        0 => vec![Act::Line(Signal::Warned { text: format!("lacks {}", rng.below(3)) })],
+        1 if !faults.calm => vec![Act::Line(Signal::Refused { reason: "too old".to_owned() })],
+        1..=3 if !faults.calm => {
+            vec![Act::Line(Signal::TurnEnded { turn: None, end: limited, usage: None })]
+        }
+        _ => {
+            let subject = Subject {
+                command: Some(rng.pick(&["ls", "rm", "cc"]).to_owned()),
+                ..Subject::default()
+            };
+            let approval = Asked {
+                native: format!("a{}", rng.below(3)),
+                kind: RequestKind::Approval,
+                subject: Some(Box::new(subject)),
+                ..asked(rng)
+            };
+            vec![Act::Line(Signal::Asked(approval)), Act::AwaitAnswer]
+        }
+    }
 }
 
 /// A plain command: no protocol, but it may know `provost report`.
@@ -240,7 +299,7 @@ fn turn(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
     if rng.percent(88) && !(faults.calm && ends) {
         let error = TurnEnd::Error("quota".to_owned());
         let end = rng.pick(&[TurnEnd::Ok, TurnEnd::Ok, TurnEnd::Ok, TurnEnd::Ok, error]);
-        acts.push(Act::Line(Signal::TurnEnded { turn: None, end }));
+        acts.push(Act::Line(Signal::TurnEnded { turn: None, end, usage: None }));
     }
     if !faults.calm && rng.percent(15) {
         acts.push(Act::Sleep(rng.pick(&[5, 60, 2_500])));
@@ -270,7 +329,7 @@ fn fickle(rng: &mut Rng) -> Vec<Act> {
         Act::Line(Signal::Said(claim(first))),
     ];
     acts.extend(match rng.below(10) {
-        0..=3 => vec![Act::Line(Signal::TurnEnded { turn: None, end: TurnEnd::Ok })],
+        0..=3 => vec![Act::Line(Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None })],
         4 | 5 => vec![Act::CloseStream, Act::Sleep(10_100)],
         _ => vec![Act::Sleep(3_100)],
     });
@@ -325,6 +384,7 @@ fn question(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
                 waiting: Waiting::Blocking,
                 title: "once more".to_owned(),
                 questions: Vec::new(),
+                subject: None,
             }));
             vec![ask, Act::Sleep(100), again, Act::AwaitAnswer]
         }
@@ -335,10 +395,11 @@ fn question(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
 fn asked(rng: &mut Rng) -> Asked {
     Asked {
         native: format!("q{}", rng.below(3)),
-        kind: rng.pick(&[RequestKind::Approval, RequestKind::Question, RequestKind::Dialog]),
+        kind: rng.pick(&[RequestKind::Question, RequestKind::Dialog]),
         waiting: rng.pick(&[Waiting::Blocking, Waiting::Blocking, Waiting::Beside]),
         title: "may I".to_owned(),
         questions: Vec::new(),
+        subject: None,
     }
 }
 
@@ -399,6 +460,7 @@ fn deed(rng: &mut Rng) -> Deed {
         11 => Deed::Send(SendMode::Supersede),
         12..=15 => Deed::AnswerOpen,
         16 => Deed::AnswerForged,
+        17 if rng.clone().percent(50) => Deed::RaiseBudget,
         17 => Deed::RaiseLimit,
         18 => Deed::Report(final_claim(rng)),
         _ => Deed::CollectGarbage,

@@ -332,7 +332,11 @@ impl Holder {
         self.acts.clear();
         self.wake_ms = now;
         self.at_limit = false;
-        self.acts.push_back(Act::Line(Signal::TurnEnded { turn: None, end: TurnEnd::Interrupted }));
+        self.acts.push_back(Act::Line(Signal::TurnEnded {
+            turn: None,
+            end: TurnEnd::Interrupted,
+            usage: None,
+        }));
     }
 
     /// What is left to do is done by grandchildren, who neither wait nor end anything.

@@ -109,6 +109,7 @@ words!(
         NotVerifiedGone = "not_verified_gone",
         Retrying = "retrying",
         LateClaim = "late_claim",
+        Limited = "limited",
         Stopping = "stopping",
     }
 );

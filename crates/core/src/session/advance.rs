@@ -4,12 +4,13 @@ use super::{
     attempt::{ClaimSource, Sealed, Standing},
     effect::Due,
     event::*,
-    launch::{Launch, LaunchPhase, LaunchWhy, StopStep, StopWhy, TurnState},
+    launch::{End, EndedBy, Launch, LaunchPhase, LaunchWhy, StopStep, StopWhy, TurnState},
     state::{MessageFate, Session, SetupState, WorkState},
 };
 use crate::{
     lifecycle::{Activity, ClaimKind, Flag, Process, State, StopCause, Verification},
-    request::Fate,
+    policy::Ruling,
+    request::{Fate, Reply, RequestKind, Scope},
     time::Moment,
     verdict::{CheckEnd, Refuted},
 };
@@ -25,7 +26,12 @@ impl Session {
         }
         self.give_up_the_start()
             .or_else(|| self.give_up_the_process())
+            .or_else(|| self.run_out_of_budget())
             .or_else(|| self.owe_launch())
+            .or_else(|| self.rule_by_policy())
+            .or_else(|| self.go_on_after_a_crash())
+            .or_else(|| self.lift_the_limit(now))
+            .or_else(|| self.give_up_the_handshake(now))
             .or_else(|| self.run_out_of_time(now))
             .or_else(|| self.believe_exit0())
             .or_else(|| self.settle_stream(now))
@@ -44,6 +50,8 @@ impl Session {
             self.stream_settle_deadline(),
             self.seal_deadline(),
             self.silence_deadline(),
+            self.limit_deadline(),
+            self.handshake_deadline(),
         ];
         open.into_iter()
             .filter(|_| !sealed)
@@ -81,6 +89,7 @@ impl Session {
             (WorkState::Failed { reason }, _, _) => reason.as_str(),
             (_, SetupState::Failed { reason }, _) => reason,
             (_, _, Some(LaunchPhase::Failed { reason })) => reason,
+            (_, _, Some(_)) if self.refusal().is_some() => self.refusal().unwrap_or_default(),
             (WorkState::Removed, _, None) => "its place of work was removed",
             (_, _, None) if self.is_haunted() => "its former process could not be ended",
             _ => return None,
@@ -109,6 +118,94 @@ impl Session {
         Some(LaunchOwed { launch: self.next_launch(), why }.into())
     }
 
+    fn refusal(&self) -> Option<&str> {
+        self.current_launch()?.stream.refused.as_deref()
+    }
+
+    /// No model call starts once the budget is known to be used up.
+    fn run_out_of_budget(&self) -> Option<Event> {
+        let over = |limit: Option<u64>, used: u64| limit.filter(|limit| used >= *limit);
+        let detail = match (
+            over(self.budget.tokens, self.usage.total()),
+            over(self.budget.turns.map(u64::from), self.turns_ended()),
+        ) {
+            (Some(limit), _) => format!("{} of {limit} tokens are used", self.usage.total()),
+            (None, Some(limit)) => format!("{} of {limit} turns are used", self.turns),
+            (None, None) => return None,
+        };
+        let claimed = matches!(self.claim(), ClaimKind::Completed | ClaimKind::Failed);
+        let undecided = !self.attempt().is_decided() && !claimed;
+        undecided.then(|| AttemptStopped { cause: StopCause::Budget, detail }.into())
+    }
+
+    /// Counts the turns that are over: the one that is open was begun within the budget.
+    fn turns_ended(&self) -> u64 {
+        let open = self.launches.last().is_some_and(|launch| {
+            launch.may_live() && matches!(launch.stream.turn, TurnState::Open { turn: Some(_) })
+        });
+        u64::from(self.turns).saturating_sub(u64::from(open))
+    }
+
+    fn rule_by_policy(&self) -> Option<Event> {
+        self.open_requests().find_map(|request| {
+            let subject = request.asked.subject.as_deref()?;
+            let (reply, rule) = match self.spec.policy.rule(subject) {
+                Ruling::Allow(rule) => (Reply::Approve(Scope::Once), rule),
+                Ruling::Deny(rule) => (Reply::Deny, rule),
+                Ruling::Ask => return None,
+            };
+            Some(RequestRuled { request: request.id, reply, rule }.into())
+        })
+    }
+
+    /// An agent that died at work goes on in a new process, a bounded number of times.
+    fn go_on_after_a_crash(&self) -> Option<Event> {
+        let launch = self.current_launch()?;
+        let crashed = match &launch.phase {
+            LaunchPhase::Ended { end, by, .. } => *by == EndedBy::Itself && *end != End::Exit(0),
+            LaunchPhase::Unobserved { .. } => true,
+            LaunchPhase::Owed | LaunchPhase::Running { .. } | LaunchPhase::Failed { .. } => false,
+        };
+        let at_work = !matches!(self.claim(), ClaimKind::Completed | ClaimKind::Failed);
+        let resumable = self.spec.agent.driver.resumes() && self.thread.is_some();
+        let bounded = self.attempt().resumes < self.spec.bounds.resumes;
+        let over = launch.is_gone() && !launch.is_followed() && launch.stop.is_none();
+        if !crashed || !at_work || !resumable || !bounded || !over || self.attempt().is_decided() {
+            return None;
+        }
+        // What only the dead process could have used is void; a question can still be answered, and then is.
+        let approval = self.open_requests().find(|r| r.asked.kind == RequestKind::Approval);
+        Some(match approval {
+            Some(r) => RequestSettled { request: r.id, fate: Fate::Void, cursor: None }.into(),
+            None => LaunchOwed { launch: self.next_launch(), why: LaunchWhy::Crash }.into(),
+        })
+    }
+
+    fn limit_deadline(&self) -> Option<(u64, Due)> {
+        let limited = self.limited.as_ref().filter(|_| !self.attempt().is_decided())?;
+        Some((limited.until_mono_ms, Due::LimitLifted))
+    }
+
+    fn lift_the_limit(&self, now: Moment) -> Option<Event> {
+        let (at, _) = self.limit_deadline()?;
+        (now.mono_ms >= at).then(|| LimitLifted {}.into())
+    }
+
+    fn handshake_deadline(&self) -> Option<(u64, Due)> {
+        let launch = self.current_launch().filter(|_| self.spec.agent.driver.shakes_hands())?;
+        let waiting = matches!(launch.phase, LaunchPhase::Running { .. })
+            && !launch.stream.ready
+            && launch.stop.is_none()
+            && !self.attempt().is_decided();
+        waiting.then(|| (launch.owed_at.deadline(self.spec.bounds.handshake_ms), Due::Handshake))
+    }
+
+    fn give_up_the_handshake(&self, now: Moment) -> Option<Event> {
+        let (at, _) = self.handshake_deadline()?;
+        let detail = "the agent did not say which conversation it has".to_owned();
+        (now.mono_ms >= at).then(|| AttemptStopped { cause: StopCause::Launch, detail }.into())
+    }
+
     /// Says whether a process lives on that Provost gave up ending: nothing is started beside it.
     fn is_haunted(&self) -> bool {
         let given_up = |launch: &Launch| {
@@ -135,26 +232,22 @@ impl Session {
         let launch = self.current_launch()?;
         let by_itself = matches!(
             launch.phase,
-            LaunchPhase::Ended {
-                end: super::launch::End::Exit(0),
-                by: super::launch::EndedBy::Itself,
-                ..
-            }
+            LaunchPhase::Ended { end: End::Exit(0), by: EndedBy::Itself, .. }
         );
         let unclaimed = matches!(self.claim(), ClaimKind::None | ClaimKind::Working);
-        (self.spec.exit0_is_done() && by_itself && unclaimed && !self.attempt().is_decided()).then(
-            || {
-                ClaimMade {
-                    launch: Some(launch.id),
-                    kind: ClaimKind::Completed,
-                    source: ClaimSource::Policy,
-                    text: None,
-                    standing: Standing::Applied,
-                    cursor: None,
-                }
-                .into()
-            },
-        )
+        let shown = !self.spec.agent.driver.shows_its_end() || launch.stream.ended_well;
+        let done = self.spec.exit0_is_done() && by_itself && shown;
+        (done && unclaimed && !self.attempt().is_decided()).then(|| {
+            ClaimMade {
+                launch: Some(launch.id),
+                kind: ClaimKind::Completed,
+                source: ClaimSource::Policy,
+                text: None,
+                standing: Standing::Applied,
+                cursor: None,
+            }
+            .into()
+        })
     }
 
     fn stream_settle_deadline(&self) -> Option<(u64, Due)> {
@@ -298,6 +391,7 @@ impl Session {
         let launch = self.current_launch()?;
         let listening = launch.activity() == Activity::Active
             && matches!(launch.phase, LaunchPhase::Running { .. })
+            && self.limited.is_none()
             && !self.is_blocked();
         let at = launch.stream.heard.deadline(self.spec.bounds.stale_ms);
         listening.then_some((at, Due::Silence(launch.id)))

@@ -138,6 +138,12 @@ pub struct Attempt {
     pub resolutions: Vec<Resolution>,
     pub verifying: Verifying,
     pub reworks: u32,
+    /// How many times a died agent's conversation was gone on with.
+    #[serde(default)]
+    pub resumes: u32,
+    /// How many times the account's limit was waited for.
+    #[serde(default)]
+    pub limit_waits: u32,
     pub result_asked: Option<Moment>,
     pub clock: Clock,
     /// The state as it was shown last, and since when: what windows and hooks are measured by.
@@ -160,6 +166,8 @@ impl Attempt {
             resolutions: Vec::new(),
             verifying: Verifying::default(),
             reworks: 0,
+            resumes: 0,
+            limit_waits: 0,
             result_asked: None,
             clock: Clock::default(),
             shown: State::Working,

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     ids::{LaunchId, RequestId},
     lifecycle::ClaimKind,
-    request::Asked,
+    request::{Asked, Misfit, Reply},
     verdict::{Receipt, Snapshot},
 };
 
@@ -36,6 +36,16 @@ pub enum Signal {
     TurnEnded {
         turn: Option<String>,
         end: TurnEnd,
+        /// What the turn took, if its end tells that.
+        usage: Option<Usage>,
+    },
+    /// The agent will not work as it was asked to.
+    Refused {
+        reason: String,
+    },
+    /// The agent works, with less than could be expected.
+    Warned {
+        text: String,
     },
     Said(Testimony),
     Asked(Asked),
@@ -187,7 +197,7 @@ pub enum Command {
     Answer {
         request: RequestId,
         revision: u32,
-        text: String,
+        reply: Reply,
     },
     Stop,
     Cancel {
@@ -199,6 +209,10 @@ pub enum Command {
     },
     RaiseLimit {
         bytes: u64,
+    },
+    RaiseBudget {
+        tokens: Option<u64>,
+        turns: Option<u32>,
     },
 }
 
@@ -216,6 +230,8 @@ pub enum Rejected {
     RequestSettled(RequestId, &'static str),
     #[error("request {id} is at revision {now}; the answer was for revision {given}")]
     RequestRevision { id: RequestId, now: u32, given: u32 },
+    #[error("request {0} was given something else than it asked for: {1}")]
+    Misfit(RequestId, Misfit),
     #[error("the session has ended as {0}")]
     Sealed(&'static str),
     #[error("the session was cancelled")]
@@ -228,6 +244,8 @@ pub enum Rejected {
     QueueFull(usize),
     #[error("the limit is {now} bytes already; give more")]
     LimitNotRaised { now: u64 },
+    #[error("the budget is {0} already; give more")]
+    BudgetNotRaised(String),
 }
 
 /// Gives how a recorded report stands, for the reporter.

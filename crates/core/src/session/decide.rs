@@ -5,13 +5,13 @@ use super::{
     command::{Command, Rejected, Reporter, Resolve, SendMode, Signal, Testimony},
     event::*,
     launch::{Cursor, Launch, LaunchPhase, LaunchWhy, Sight, StopStep, StopWhy},
-    state::{MessageFate, MessageKind, Session, SetupState, WorkState},
+    state::{Budget, MessageFate, MessageKind, Session, SetupState, WorkState},
 };
 use crate::{
     ids::{LaunchId, RequestId},
     lifecycle::{ClaimKind, State},
-    limits::{MAX_OPEN_REQUESTS, MAX_QUEUED},
-    request::{Asked, Fate},
+    limits::{MAX_OPEN_REQUESTS, MAX_QUEUED, MAX_WARNINGS},
+    request::{Asked, Fate, Reply, Request},
     time::Moment,
 };
 
@@ -38,6 +38,17 @@ fn nobody_left_to_tell(launch: &Launch) -> Decision {
     match followed && !bug!(LostTreeForgotten) {
         true => Ok(closed.into_iter().chain(gone).collect()),
         false => Err(Rejected::Nothing),
+    }
+}
+
+/// An answer on its way. A secret goes to the agent by another way than the record.
+pub(super) fn answer_to(request: &Request, reply: &Reply) -> MessageQueued {
+    MessageQueued {
+        key: format!("answer-{}-{}", request.id.no, request.revision),
+        kind: MessageKind::Answer,
+        text: String::new(),
+        request: Some(request.id),
+        reply: (!request.asked.is_secret()).then(|| reply.clone()),
     }
 }
 
@@ -78,7 +89,7 @@ impl Session {
             Command::Tick => Ok(vec![]),
             Command::Report { from, testimony } => self.report(*from, testimony, None),
             Command::Send { key, text, mode } => self.send(key, text, *mode),
-            Command::Answer { request, revision, text } => self.answer(*request, *revision, text),
+            Command::Answer { request, revision, reply } => self.answer(*request, *revision, reply),
             Command::Stop => self.stop(),
             Command::Cancel { because } => self.cancel(because),
             Command::Resolve { to, because } => Ok(self.resolve(*to, because)),
@@ -86,6 +97,7 @@ impl Session {
                 true => one(LimitRaised { bytes: *bytes }),
                 false => Err(Rejected::LimitNotRaised { now: self.output_limit }),
             },
+            Command::RaiseBudget { tokens, turns } => self.raise_budget(*tokens, *turns),
         }
     }
 
@@ -182,7 +194,14 @@ impl Session {
         match signal.clone() {
             Signal::Ready { thread } => one(StreamReady { launch: id, thread, cursor }),
             Signal::TurnStarted { turn } => one(TurnStarted { launch: id, turn, cursor }),
-            Signal::TurnEnded { turn, end } => one(TurnEnded { launch: id, turn, end, cursor }),
+            Signal::TurnEnded { turn, end, usage } => {
+                one(TurnEnded { launch: id, turn, end, usage, cursor })
+            }
+            Signal::Refused { reason } => one(StreamRefused { launch: id, reason, cursor }),
+            Signal::Warned { text } => {
+                let new = !self.warnings.contains(&text) && self.warnings.len() < MAX_WARNINGS;
+                if_new(new, AgentWarned { launch: id, text, cursor })
+            }
             Signal::Said(testimony) => self.report(Reporter::Launch(id), &testimony, Some(cursor)),
             Signal::Asked(_) if self.open_requests().count() >= MAX_OPEN_REQUESTS => {
                 Err(Rejected::Nothing)
@@ -286,7 +305,7 @@ impl Session {
         }
     }
 
-    fn answer(&self, id: RequestId, revision: u32, text: &str) -> Decision {
+    fn answer(&self, id: RequestId, revision: u32, reply: &Reply) -> Decision {
         let request =
             self.requests.iter().find(|r| r.id == id).ok_or(Rejected::UnknownRequest(id))?;
         match request.fate {
@@ -301,17 +320,26 @@ impl Session {
         if request.revision != revision {
             return Err(Rejected::RequestRevision { id, now: request.revision, given: revision });
         }
-        let key = format!("answer-{}-{revision}", id.no);
-        // A secret goes to the agent by another way than the record.
-        let text = if request.asked.is_secret() { String::new() } else { text.to_owned() };
+        request.asked.check(reply).map_err(|misfit| Rejected::Misfit(id, misfit))?;
         let mut events = vec![
             RequestSettled { request: id, fate: Fate::Answered, cursor: None }.into(),
-            MessageQueued { key, kind: MessageKind::Answer, text, request: Some(id) }.into(),
+            answer_to(request, reply).into(),
         ];
         if self.has_ended() {
             events.push(LaunchOwed { launch: self.next_launch(), why: LaunchWhy::Answer }.into());
         }
         Ok(events)
+    }
+
+    fn raise_budget(&self, tokens: Option<u64>, turns: Option<u32>) -> Decision {
+        let Budget { tokens: have_tokens, turns: have_turns } = self.budget;
+        let less = |what: &str, now: u64| Err(Rejected::BudgetNotRaised(format!("{now} {what}")));
+        match (have_tokens, tokens, have_turns, turns) {
+            (Some(now), Some(given), _, _) if given <= now => less("tokens", now),
+            (_, _, Some(now), Some(given)) if given <= now => less("turns", now.into()),
+            (_, None, _, None) => Err(Rejected::Nothing),
+            _ => one(BudgetRaised { tokens, turns }),
+        }
     }
 
     fn lose_message(&self, key: &str, reason: &str) -> Decision {
@@ -344,6 +372,11 @@ impl Session {
         let agent = &self.spec.agent;
         let alive = self.launches.last().is_some_and(Launch::may_live);
         let instructs = mode == SendMode::Supersede || sealed;
+        // Work that is done at once takes nothing while it runs, but its conversation can be gone on with.
+        if agent.driver == super::Driver::CodexExec && sealed && !alive && self.thread.is_some() {
+            let instruction = Some(text.to_owned());
+            return one(AttemptOpened { no: self.attempt().no + 1, instruction });
+        }
         if !agent.listens() || (instructs && !agent.driver.has_protocol()) {
             return Err(Rejected::TakesNoInstruction(agent.name.clone()));
         }
@@ -355,6 +388,7 @@ impl Session {
             kind: MessageKind::Steer,
             text: text.to_owned(),
             request: None,
+            reply: None,
         };
         let next = AttemptOpened { no: self.attempt().no + 1, instruction: Some(text.to_owned()) };
         match (mode, sealed) {

@@ -45,6 +45,8 @@ pub enum Due {
     Escalation,
     Seal,
     Silence(LaunchId),
+    LimitLifted,
+    Handshake,
 }
 
 impl Due {
@@ -55,6 +57,8 @@ impl Due {
             Due::Escalation => "escalation",
             Due::Seal => "seal",
             Due::Silence(_) => "silence",
+            Due::LimitLifted => "limit_lifted",
+            Due::Handshake => "handshake",
         }
     }
 }
@@ -101,7 +105,10 @@ impl Session {
 
     /// Messages go to the running launch of the attempt, one after the other in their order.
     fn deliveries(&self) -> Option<Effect> {
-        let launch = self.running().filter(|launch| launch.stop.is_none())?;
+        let shakes_hands = self.spec.agent.driver.shakes_hands();
+        let ready =
+            |launch: &&Launch| launch.stop.is_none() && (launch.stream.ready || !shakes_hands);
+        let launch = self.running().filter(ready)?;
         let message = self.messages.iter().find(|message| message.fate == MessageFate::Queued)?;
         Some(Effect::Deliver { launch: launch.id, message: message.key.clone() })
     }

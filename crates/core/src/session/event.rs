@@ -16,7 +16,7 @@ use super::{
 use crate::{
     ids::{LaunchId, RequestId},
     lifecycle::{Cause, ClaimKind, State, StopCause},
-    request::{Asked, Fate},
+    request::{Asked, Fate, Reply},
     verdict::{Receipt, Snapshot},
 };
 
@@ -96,7 +96,17 @@ events! {
 
     StreamReady = "stream.ready", 1 { launch: LaunchId, thread: Option<String>, cursor: Cursor }
     TurnStarted = "turn.started", 1 { launch: LaunchId, turn: Option<String>, cursor: Cursor }
-    TurnEnded = "turn.ended", 1 { launch: LaunchId, turn: Option<String>, end: TurnEnd, cursor: Cursor }
+    TurnEnded = "turn.ended", 1 {
+        launch: LaunchId, turn: Option<String>, end: TurnEnd,
+        #[serde(default)]
+        usage: Option<Usage>,
+        cursor: Cursor,
+    }
+    /// The agent will not work as it was asked to.
+    StreamRefused = "stream.refused", 1 { launch: LaunchId, reason: String, cursor: Cursor }
+    AgentWarned = "agent.warned", 1 { launch: LaunchId, text: String, cursor: Cursor }
+    /// The wait for the account's limit is over.
+    LimitLifted = "limit.lifted", 1 {}
     /// Something was heard after silence, or within it: the window begins anew at `heard_ms`.
     StreamHeard = "stream.heard", 1 { launch: LaunchId, heard_ms: u64 }
     StreamSilent = "stream.silent", 1 { launch: LaunchId }
@@ -110,6 +120,7 @@ events! {
     /// The journal ends before the place that was already folded (power loss).
     OutputLost = "output.lost", 1 { launch: LaunchId, cursor: Cursor }
     LimitRaised = "output.limit_raised", 1 { bytes: u64 }
+    BudgetRaised = "budget.raised", 1 { tokens: Option<u64>, turns: Option<u32> }
     ProgressTold = "progress.told", 1 { launch: LaunchId, progress: Progress, cursor: Cursor }
     UsageTold = "usage.told", 1 { launch: LaunchId, usage: Usage, cursor: Cursor }
 
@@ -132,7 +143,15 @@ events! {
     RequestOpened = "request.opened", 1 { request: RequestId, launch: LaunchId, asked: Asked, revision: u32, cursor: Cursor }
     RequestSettled = "request.settled", 1 { request: RequestId, fate: Fate, cursor: Option<Cursor> }
 
-    MessageQueued = "message.queued", 1 { key: String, kind: MessageKind, text: String, request: Option<RequestId> }
+    /// The project's policy settled an approval.
+    RequestRuled = "request.ruled", 1 { request: RequestId, reply: Reply, rule: String }
+
+    MessageQueued = "message.queued", 1 {
+        key: String, kind: MessageKind, text: String, request: Option<RequestId>,
+        /// What an answer says, unless it is a secret.
+        #[serde(default)]
+        reply: Option<Reply>,
+    }
     /// The bytes were handed to the agent, as the holder's journal shows.
     MessageDelivered = "message.delivered", 1 { key: String, launch: LaunchId }
     MessageLost = "message.lost", 1 { key: String, reason: String }

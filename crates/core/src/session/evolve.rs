@@ -4,17 +4,19 @@ use std::collections::BTreeMap;
 
 use super::{
     attempt::{Attempt, Claim, ClaimSource, Resolution, Standing},
+    decide::answer_to,
     event::{Event, HookFinished, RequestOpened, SessionOpened, SnapshotTaken, TurnEnded},
     hook::{HookEnded, HookEvent, HookKey, HookOwed},
-    launch::{Cursor, Gone, Launch, LaunchPhase, Sight, Stop, TurnEnd, TurnState},
-    spec::Driver,
-    state::{Fact, Message, MessageFate, MessageKind, Session, SetupState, Usage, WorkState},
+    launch::{Cursor, Gone, Launch, LaunchPhase, LaunchWhy, Sight, Stop, TurnEnd, TurnState},
+    state::{
+        Fact, Limited, Message, MessageFate, MessageKind, Session, SetupState, Usage, WorkState,
+    },
 };
 use crate::{
     ids::{LaunchId, RequestId, SessionId},
     lifecycle::{ClaimKind, State},
     limits::MAX_HOOKS_KEPT,
-    request::{Fate, Request},
+    request::{Fate, Reply, Request, RequestKind},
     time::Moment,
 };
 
@@ -39,6 +41,10 @@ impl Session {
             thread: None,
             progress: None,
             usage: Usage::default(),
+            turns: 0,
+            budget: spec.budget,
+            limited: None,
+            warnings: Vec::new(),
             facts: Vec::new(),
             output_limit,
             spec,
@@ -84,8 +90,10 @@ impl Session {
                 };
             }
             Event::LaunchOwed(e) => {
+                let continuation = self.continuation(e.why);
                 let launch = Launch::owed(e.launch, e.why, self.attempt().no, at);
                 self.launches.push(launch);
+                self.resume(e.why, continuation);
             }
             Event::LaunchStarted(_)
             | Event::LaunchFailed(_)
@@ -99,6 +107,10 @@ impl Session {
             Event::StreamReady(_)
             | Event::TurnStarted(_)
             | Event::TurnEnded(_)
+            | Event::StreamRefused(_)
+            | Event::AgentWarned(_)
+            | Event::LimitLifted(_)
+            | Event::BudgetRaised(_)
             | Event::StreamHeard(_)
             | Event::StreamSilent(_)
             | Event::StreamRetrying(_)
@@ -114,6 +126,7 @@ impl Session {
             | Event::FactTold(_)
             | Event::RequestOpened(_)
             | Event::RequestSettled(_)
+            | Event::RequestRuled(_)
             | Event::MessageQueued(_)
             | Event::MessageDelivered(_)
             | Event::MessageLost(_) => self.apply_speech(at, event),
@@ -181,14 +194,35 @@ impl Session {
             Event::StreamReady(e) => {
                 self.heard(e.launch, at, e.cursor);
                 self.thread = e.thread.clone().or(self.thread.take());
+                self.on_launch(e.launch, |launch| launch.stream.ready = true);
             }
             Event::TurnStarted(e) => {
                 self.heard(e.launch, at, e.cursor);
                 let turn = TurnState::Open { turn: e.turn.clone() };
                 self.on_launch(e.launch, |launch| launch.stream.turn = turn);
+                self.turns = self.turns.saturating_add(1);
                 self.void_verdict(e.launch);
             }
             Event::TurnEnded(e) => self.end_turn(e, at),
+            Event::StreamRefused(e) => {
+                self.heard(e.launch, at, e.cursor);
+                self.on_launch(e.launch, |launch| launch.stream.refused = Some(e.reason.clone()));
+            }
+            Event::AgentWarned(e) => {
+                self.heard(e.launch, at, e.cursor);
+                self.warnings.push(e.text.clone());
+            }
+            Event::LimitLifted(_) => {
+                let detail = self.limited.take().map(|limited| limited.detail).unwrap_or_default();
+                let text = format!("{}\n\n{detail}", crate::prompt::LIMIT_LIFTED);
+                let (no, waits) = (self.attempt().no, self.attempt().limit_waits);
+                self.queue(format!("lifted-{no}-{waits}"), MessageKind::Continue, text, None, None);
+                self.expect_a_turn(at);
+            }
+            Event::BudgetRaised(e) => {
+                self.budget.tokens = e.tokens.or(self.budget.tokens);
+                self.budget.turns = e.turns.or(self.budget.turns);
+            }
             Event::StreamHeard(e) => {
                 self.break_silence(e.launch);
                 self.on_launch(e.launch, |launch| {
@@ -234,8 +268,7 @@ impl Session {
             }
             Event::UsageTold(e) => {
                 self.heard(e.launch, at, e.cursor);
-                self.usage.input = self.usage.input.saturating_add(e.usage.input);
-                self.usage.output = self.usage.output.saturating_add(e.usage.output);
+                self.usage.add(e.usage);
             }
             _ => unreachable!("apply() sends only events about a stream here"),
         }
@@ -270,7 +303,17 @@ impl Session {
                     self.advance_cursor(Some(launch), e.cursor, at);
                 }
             }
-            Event::MessageQueued(e) => self.queue(e.key.clone(), e.kind, e.text.clone(), e.request),
+            Event::RequestRuled(e) => {
+                let ruled = self.requests.iter_mut().find(|request| request.id == e.request);
+                if let Some(request) = ruled {
+                    request.fate = Fate::Answered;
+                    let answer = answer_to(request, &e.reply);
+                    self.queue(answer.key, answer.kind, answer.text, answer.request, answer.reply);
+                }
+            }
+            Event::MessageQueued(e) => {
+                self.queue(e.key.clone(), e.kind, e.text.clone(), e.request, e.reply.clone());
+            }
             Event::MessageDelivered(e) => {
                 self.settle_message(&e.key, MessageFate::Delivered { launch: e.launch });
             }
@@ -290,7 +333,7 @@ impl Session {
         match event {
             Event::ResultAsked(e) => {
                 self.attempt_mut().result_asked = Some(at);
-                self.queue(e.key.clone(), MessageKind::ResultWanted, String::new(), None);
+                self.queue(e.key.clone(), MessageKind::ResultWanted, String::new(), None, None);
                 self.expect_a_turn(at);
             }
             Event::ReworkSent(e) => {
@@ -299,7 +342,7 @@ impl Session {
                 attempt.claim = None;
                 attempt.result_asked = None;
                 attempt.verifying.void();
-                self.queue(e.key.clone(), MessageKind::Rework, e.text.clone(), None);
+                self.queue(e.key.clone(), MessageKind::Rework, e.text.clone(), None, None);
                 self.expect_a_turn(at);
             }
             Event::SnapshotTaken(e) => self.take_snapshot(e),
@@ -339,6 +382,7 @@ impl Session {
         let state = self.judge_facts().state;
         let working = (state != State::NeedsInput || bug!(WaitingCounted))
             && !state.is_terminal()
+            && self.limited.is_none()
             && self
                 .current_launch()
                 .is_some_and(|launch| matches!(launch.phase, LaunchPhase::Running { .. }));
@@ -374,16 +418,74 @@ impl Session {
 
     fn end_turn(&mut self, e: &TurnEnded, at: Moment) {
         self.heard(e.launch, at, e.cursor);
-        self.on_launch(e.launch, |launch| launch.stream.turn = TurnState::Over);
+        self.usage.add(e.usage.unwrap_or_default());
+        // Whoever takes no instructions has nothing to do after its turn but to end.
+        let takes_more = self.spec.agent.driver.has_protocol();
+        self.on_launch(e.launch, |launch| {
+            launch.stream.ended_well = e.end == TurnEnd::Ok;
+            if takes_more {
+                launch.stream.turn = TurnState::Over;
+            }
+        });
         let current = self.current_launch().is_some_and(|launch| launch.id == e.launch);
-        if let (TurnEnd::Error(text), true, false) = (&e.end, current, self.attempt().is_sealed()) {
-            self.attempt_mut().claim = Some(Claim {
-                kind: ClaimKind::Failed,
-                source: ClaimSource::TurnError,
-                text: Some(text.clone()),
-                launch: Some(e.launch),
-                at,
-            });
+        if !current || self.attempt().is_sealed() {
+            return;
+        }
+        match &e.end {
+            TurnEnd::Ok | TurnEnd::Interrupted => {}
+            TurnEnd::Error(text) => self.take_turn_error(e.launch, text, at),
+            TurnEnd::Limited { detail, .. }
+                if self.attempt().limit_waits >= self.spec.bounds.limit_waits =>
+            {
+                self.take_turn_error(e.launch, detail, at);
+            }
+            TurnEnd::Limited { until_ms, detail } => self.wait_for_the_limit(*until_ms, detail, at),
+        }
+    }
+
+    fn take_turn_error(&mut self, launch: LaunchId, text: &str, at: Moment) {
+        self.attempt_mut().claim = Some(Claim {
+            kind: ClaimKind::Failed,
+            source: ClaimSource::TurnError,
+            text: Some(text.to_owned()),
+            launch: Some(launch),
+            at,
+        });
+    }
+
+    /// The account's limit is no claim about the work: the turn goes on when it is lifted.
+    fn wait_for_the_limit(&mut self, until_ms: Option<u64>, detail: &str, at: Moment) {
+        let bounds = &self.spec.bounds;
+        let wait = match until_ms {
+            Some(until) => until.saturating_sub(u64::try_from(at.wall_ms).unwrap_or(0)),
+            None => bounds.limit_wait_ms,
+        };
+        let jitter = self.id.jitter_ms(bounds.limit_jitter_ms);
+        let until_mono_ms = at.mono_ms.saturating_add(wait).saturating_add(jitter);
+        self.attempt_mut().limit_waits += 1;
+        self.limited = Some(Limited { detail: detail.to_owned(), since: at, until_mono_ms });
+        self.expect_a_turn(at);
+    }
+
+    /// What an agent that died at work is told when it goes on, unless it never heard its instruction.
+    fn continuation(&self, why: LaunchWhy) -> Option<String> {
+        let died = self.current_launch().filter(|_| why == LaunchWhy::Crash)?;
+        let heard = |m: &Message| m.attempt == self.attempt().no && m.fate != MessageFate::Queued;
+        let asks = self.open_requests().any(|r| r.asked.kind != RequestKind::Approval);
+        let instruction = self.attempt().instruction.as_deref().unwrap_or_default();
+        (self.messages.iter().any(heard) && !asks)
+            .then(|| crate::prompt::continuation(&died.phase, instruction))
+    }
+
+    /// A new process goes on with the conversation.
+    fn resume(&mut self, why: LaunchWhy, continuation: Option<String>) {
+        if why != LaunchWhy::Crash {
+            return;
+        }
+        self.attempt_mut().resumes += 1;
+        let (no, resumes) = (self.attempt().no, self.attempt().resumes);
+        if let Some(text) = continuation {
+            self.queue(format!("continue-{no}-{resumes}"), MessageKind::Continue, text, None, None);
         }
     }
 
@@ -446,18 +548,26 @@ impl Session {
     fn queue_instruction(&mut self) {
         let attempt = self.attempt();
         let (no, instruction) = (attempt.no, attempt.instruction.clone());
-        if let (Some(text), Driver::Jsonl) = (instruction, self.spec.agent.driver) {
-            self.queue(format!("instruction-{no}"), MessageKind::Instruction, text, None);
+        if let (Some(text), true) = (instruction, self.spec.agent.driver.has_protocol()) {
+            self.queue(format!("instruction-{no}"), MessageKind::Instruction, text, None, None);
         }
     }
 
-    fn queue(&mut self, key: String, kind: MessageKind, text: String, request: Option<RequestId>) {
+    fn queue(
+        &mut self,
+        key: String,
+        kind: MessageKind,
+        text: String,
+        request: Option<RequestId>,
+        reply: Option<Reply>,
+    ) {
         let attempt = self.attempt().no;
         self.messages.push(Message {
             key,
             kind,
             text,
             request,
+            reply,
             attempt,
             fate: MessageFate::Queued,
         });
@@ -468,6 +578,7 @@ impl Session {
             message.fate = fate;
             // The text has done its work; what a person wrote need not stay in memory.
             message.text.clear();
+            message.reply = None;
         }
     }
 

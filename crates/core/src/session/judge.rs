@@ -159,6 +159,7 @@ impl Session {
         let mut notes = Vec::new();
         let mut note = |holds: bool, flag| notes.extend(holds.then_some(flag));
         note(!self.attempt().late_claims.is_empty(), Flag::LateClaim);
+        note(self.limited.is_some() && !self.attempt().is_sealed(), Flag::Limited);
         if let Some(launch) = self.current_launch() {
             let gone = launch.gone;
             note(launch.is_being_ended(), Flag::Stopping);

@@ -32,6 +32,8 @@ pub enum LaunchWhy {
     Answer,
     /// A new instruction came for an agent that had ended.
     Instruction,
+    /// The agent died in the middle of its work, and its conversation goes on.
+    Crash,
 }
 
 /// How a process ended.
@@ -57,6 +59,11 @@ pub enum TurnEnd {
     Ok,
     Interrupted,
     Error(String),
+    /// The account may not go on before a moment of the wall clock, if that is known.
+    Limited {
+        until_ms: Option<u64>,
+        detail: String,
+    },
 }
 
 /// Why Provost ends a process.
@@ -145,6 +152,15 @@ pub enum Sight {
 /// What the agent's stream shows, as far as the process lives.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stream {
+    /// Whether the agent named its conversation.
+    #[serde(default)]
+    pub ready: bool,
+    /// Why the agent will not work as it was asked to.
+    #[serde(default)]
+    pub refused: Option<String>,
+    /// Whether the last turn ended well.
+    #[serde(default)]
+    pub ended_well: bool,
     /// Whether a turn is open. A command without a protocol is one long turn.
     pub turn: TurnState,
     pub heard: Moment,
@@ -204,6 +220,9 @@ impl Launch {
             holder: None,
             phase: LaunchPhase::Owed,
             stream: Stream {
+                ready: false,
+                refused: None,
+                ended_well: false,
                 turn,
                 heard: at,
                 silent: false,
@@ -248,6 +267,14 @@ impl Launch {
             (TurnState::Over, _) => Activity::Idle,
             (TurnState::Open { .. }, true) => Activity::Stale,
             (TurnState::Open { .. }, false) => Activity::Active,
+        }
+    }
+
+    /// Gives the agent's own name for its open turn.
+    pub fn turn(&self) -> Option<&str> {
+        match &self.stream.turn {
+            TurnState::Open { turn } => turn.as_deref(),
+            TurnState::Over => None,
         }
     }
 

@@ -23,22 +23,26 @@ pub use command::{
 };
 pub use effect::{Due, Effect, EffectKey};
 pub use event::{
-    AttemptCancelled, AttemptOpened, AttemptResolved, AttemptSealed, AttemptStopped,
-    AttemptSuperseded, CheckFinished, ClaimMade, DecodeError, Event, FactTold, HookFinished,
-    LaunchFailed, LaunchOwed, LaunchStarted, LimitRaised, MessageDelivered, MessageLost,
-    MessageQueued, OutputAtLimit, OutputLost, OutputOversized, ProcessEnded, ProcessSeen,
-    ProcessUnknown, ProcessUnobserved, ProgressTold, RequestOpened, RequestSettled, ResultAsked,
-    ReworkSent, SessionOpened, SetupFinished, SnapshotFailed, SnapshotTaken, StopAsked,
-    StopEscalated, StreamClosed, StreamHeard, StreamReady, StreamRetrying, StreamSettled,
-    StreamSilent, TreeGone, TurnEnded, TurnStarted, UsageTold, WorkFailed, WorkPrepared,
-    WorkRemoved,
+    AgentWarned, AttemptCancelled, AttemptOpened, AttemptResolved, AttemptSealed, AttemptStopped,
+    AttemptSuperseded, BudgetRaised, CheckFinished, ClaimMade, DecodeError, Event, FactTold,
+    HookFinished, LaunchFailed, LaunchOwed, LaunchStarted, LimitLifted, LimitRaised,
+    MessageDelivered, MessageLost, MessageQueued, OutputAtLimit, OutputLost, OutputOversized,
+    ProcessEnded, ProcessSeen, ProcessUnknown, ProcessUnobserved, ProgressTold, RequestOpened,
+    RequestRuled, RequestSettled, ResultAsked, ReworkSent, SessionOpened, SetupFinished,
+    SnapshotFailed, SnapshotTaken, StopAsked, StopEscalated, StreamClosed, StreamHeard,
+    StreamReady, StreamRefused, StreamRetrying, StreamSettled, StreamSilent, TreeGone, TurnEnded,
+    TurnStarted, UsageTold, WorkFailed, WorkPrepared, WorkRemoved,
 };
 pub use hook::{HookEnd, HookEnded, HookEvent, HookKey, HookOwed};
 pub use launch::{
     Cursor, End, EndedBy, Identity, Launch, LaunchPhase, LaunchWhy, Stop, StopStep, StopWhy,
     TurnEnd,
 };
-pub use spec::{Afterwards, Agent, Driver, Exit0, HookSpec, Input, Spec, Work};
+pub use spec::{
+    Afterwards, Agent, Approvals, Carried, Driver, Exit0, HookSpec, Input, Sandbox, Settings, Spec,
+    Work,
+};
 pub use state::{
-    Fact, Message, MessageFate, MessageKind, Progress, Session, SetupState, Usage, WorkState,
+    Budget, Fact, Limited, Message, MessageFate, MessageKind, Progress, Session, SetupState, Usage,
+    WorkState,
 };

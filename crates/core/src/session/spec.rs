@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::hook::HookEvent;
-use crate::{limits::Bounds, verdict::EmptyDiff};
+use super::{hook::HookEvent, state::Budget};
+use crate::{limits::Bounds, policy::Policy, verdict::EmptyDiff};
 
 /// How Provost talks with the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,14 +16,41 @@ pub enum Driver {
     Command,
     /// JSON lines on standard input and output.
     Jsonl,
+    /// Codex's app-server.
+    Codex,
+    /// `codex exec`: one instruction, on the command line.
+    CodexExec,
 }
 
 impl Driver {
+    pub const ALL: [Driver; 4] = [Driver::Command, Driver::Jsonl, Driver::Codex, Driver::CodexExec];
+
     /// Says whether the agent has turns, takes instructions and can be asked for a result.
     pub fn has_protocol(self) -> bool {
         match self {
-            Driver::Command => false,
-            Driver::Jsonl => true,
+            Driver::Command | Driver::CodexExec => false,
+            Driver::Jsonl | Driver::Codex => true,
+        }
+    }
+
+    /// Says whether nothing can be said to the agent before it named its conversation.
+    pub fn shakes_hands(self) -> bool {
+        match self {
+            Driver::Command | Driver::Jsonl | Driver::CodexExec => false,
+            Driver::Codex => true,
+        }
+    }
+
+    /// Says whether a new process can go on with the conversation of one that died.
+    pub fn resumes(self) -> bool {
+        self.shakes_hands()
+    }
+
+    /// Says whether exit 0 counts only together with a turn that the agent's own stream ended well.
+    pub fn shows_its_end(self) -> bool {
+        match self {
+            Driver::Command | Driver::Jsonl | Driver::Codex => false,
+            Driver::CodexExec => true,
         }
     }
 
@@ -31,8 +58,46 @@ impl Driver {
         match self {
             Driver::Command => "command",
             Driver::Jsonl => "jsonl",
+            Driver::Codex => "codex",
+            Driver::CodexExec => "codex_exec",
         }
     }
+}
+
+/// What an agent may do to the machine, where it can be told so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sandbox {
+    ReadOnly,
+    #[default]
+    WorkspaceWrite,
+    FullAccess,
+}
+
+/// When an agent has to ask, where it can be told so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Approvals {
+    /// Before everything that is not known to be harmless.
+    Untrusted,
+    /// When it wants more than its sandbox allows.
+    #[default]
+    OnRequest,
+    Never,
+}
+
+/// What an agent is told about its work besides the instruction. Kept, so that a resumed conversation
+/// has the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Settings {
+    pub model: Option<String>,
+    pub effort: Option<String>,
+    pub sandbox: Sandbox,
+    pub network: bool,
+    pub approvals: Approvals,
+    /// Whether the agent may ask people questions.
+    pub questions: bool,
 }
 
 /// What a command without a protocol finds on its standard input.
@@ -56,8 +121,32 @@ pub struct Agent {
     pub env: BTreeMap<String, String>,
     /// Variables by name: their values are taken from the daemon's environment at each launch.
     pub pass_env: Vec<String>,
+    /// The like for the agent alone: checks, hooks and setup, whose code an agent may have written, get
+    /// none of its keys.
+    #[serde(default)]
+    pub own_env: Vec<String>,
     #[serde(default)]
     pub input: Input,
+    #[serde(default)]
+    pub settings: Settings,
+    /// The program's version, where it was found out.
+    #[serde(default)]
+    pub version: Option<String>,
+    /// What of the user's own set-up the agent is given.
+    #[serde(default)]
+    pub carried: Carried,
+}
+
+/// Where the user keeps what an agent is given: settings, login, skills.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Carried {
+    /// The user's home directory.
+    pub user_home: String,
+    /// The agent's own directory in it, if it is to be used.
+    pub agent_home: Option<String>,
+    /// Directories with further skills, in the order of their precedence.
+    pub skills: Vec<String>,
 }
 
 impl Agent {
@@ -122,6 +211,10 @@ pub struct Spec {
     pub exit0: Exit0,
     pub afterwards: Afterwards,
     pub bounds: Bounds,
+    #[serde(default)]
+    pub budget: Budget,
+    #[serde(default)]
+    pub policy: Policy,
     pub hooks: BTreeMap<HookEvent, HookSpec>,
     /// What was worth a warning when the session was opened, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     ids::{LaunchId, RequestId, SessionId, TreeId},
-    request::Request,
+    request::{Reply, Request},
     time::Moment,
     verdict::Snapshot,
 };
@@ -47,6 +47,8 @@ pub enum MessageKind {
     Rework,
     ResultWanted,
     Answer,
+    /// What happened to the agent, and that it shall go on.
+    Continue,
 }
 
 /// How a message stands.
@@ -64,8 +66,10 @@ pub struct Message {
     pub key: String,
     pub kind: MessageKind,
     pub text: String,
-    /// The request that this answers.
+    /// The request that this answers, and with what; a secret is not here.
     pub request: Option<RequestId>,
+    #[serde(default)]
+    pub reply: Option<Reply>,
     pub attempt: u32,
     pub fate: MessageFate,
 }
@@ -90,6 +94,34 @@ pub struct Progress {
 pub struct Usage {
     pub input: u64,
     pub output: u64,
+}
+
+impl Usage {
+    pub fn total(self) -> u64 {
+        self.input.saturating_add(self.output)
+    }
+
+    pub(super) fn add(&mut self, more: Usage) {
+        self.input = self.input.saturating_add(more.input);
+        self.output = self.output.saturating_add(more.output);
+    }
+}
+
+/// How much a session may use in all; none means no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Budget {
+    pub tokens: Option<u64>,
+    pub turns: Option<u32>,
+}
+
+/// A wait until the account may go on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limited {
+    pub detail: String,
+    pub since: Moment,
+    /// When the work goes on, on the clock that windows are measured by.
+    pub until_mono_ms: u64,
 }
 
 /// Something about the work that was told: a branch, a pull request, an artifact.
@@ -120,6 +152,16 @@ pub struct Session {
     pub thread: Option<String>,
     pub progress: Option<Progress>,
     pub usage: Usage,
+    /// How many turns the agent began.
+    #[serde(default)]
+    pub turns: u32,
+    #[serde(default)]
+    pub budget: Budget,
+    #[serde(default)]
+    pub limited: Option<Limited>,
+    /// What the agent lacks, as its driver told.
+    #[serde(default)]
+    pub warnings: Vec<String>,
     pub facts: Vec<Fact>,
     pub output_limit: u64,
 }

@@ -2,7 +2,7 @@
 
 use provost_core::{
     lifecycle::{ClaimKind, State},
-    request::Fate,
+    request::{Fate, Reply},
     session::{
         Afterwards, Command, Cursor, Driver, Effect, End, EndedBy, LaunchPhase, MessageFate,
         Rejected, SendMode, Signal, StopStep, TurnEnd,
@@ -52,7 +52,7 @@ fn an_older_launch_asks_nobody() {
 fn an_instruction_for_a_process_that_is_being_ended_gets_the_next_launch() {
     let mut bench = Bench::running(spec());
     bench.claim(ClaimKind::Completed);
-    bench.signal(Signal::TurnEnded { turn: None, end: TurnEnd::Ok }).pass(50);
+    bench.signal(Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None }).pass(50);
     assert!(bench.sealed() && bench.session.launches[0].stop.is_some());
     bench.tell(send("go on"));
     assert_eq!(bench.session.launches.len(), 1, "nothing is started beside a living process");
@@ -120,7 +120,7 @@ fn a_holder_that_dies_after_it_told_the_end_leaves_no_check_waiting() {
 #[test]
 fn a_snapshot_that_a_new_turn_made_worthless_is_asked_for_under_another_key() {
     let mut bench = Bench::running(checked());
-    let over = Signal::TurnEnded { turn: None, end: TurnEnd::Ok };
+    let over = Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None };
     bench.claim(ClaimKind::Completed).signal(over.clone());
     let before = bench.session.effects();
     bench.signal(Signal::TurnStarted { turn: None }).signal(over);
@@ -134,7 +134,7 @@ fn a_snapshot_that_a_new_turn_made_worthless_is_asked_for_under_another_key() {
 fn evidence_counts_though_a_question_was_opened_meanwhile() {
     let mut bench = Bench::running(checked());
     bench.claim(ClaimKind::Completed);
-    bench.signal(Signal::TurnEnded { turn: None, end: TurnEnd::Ok });
+    bench.signal(Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None });
     bench.snapshot("new");
     bench.signal(Signal::Asked(question("q")));
     bench.check("new", CheckEnd::Exit(0));
@@ -163,7 +163,7 @@ fn a_command_that_moves_again_after_a_silence_is_checked_again() {
 #[test]
 fn an_idle_agent_that_cannot_be_ended_does_not_stay_idle_for_ever() {
     let mut bench = Bench::running(spec());
-    let over = Signal::TurnEnded { turn: None, end: TurnEnd::Ok };
+    let over = Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None };
     bench.signal(over.clone()).signal(over).pass(10_000).pass(10_000).settle();
     assert_eq!((bench.state(), bench.sealed()), (State::Failed, true));
 }
@@ -173,7 +173,8 @@ fn an_answer_to_an_earlier_revision_of_a_question_is_refused() {
     let mut bench = Bench::running(spec());
     bench.signal(Signal::Asked(question("q"))).signal(Signal::Asked(question("q")));
     let id = bench.session.requests[0].id;
-    let answer = |revision| Command::Answer { request: id, revision, text: "yes".to_owned() };
+    let answer =
+        |revision| Command::Answer { request: id, revision, reply: Reply::Text("yes".to_owned()) };
     let refused = Rejected::RequestRevision { id, now: 2, given: 1 };
     assert_eq!(bench.try_tell(answer(1)), Err(refused));
     bench.tell(answer(2));
@@ -186,7 +187,7 @@ fn nothing_is_checked_while_a_question_is_open_or_descendants_may_live() {
     };
     let mut bench = Bench::running(checked());
     bench.claim(ClaimKind::Completed).signal(Signal::Asked(question("q")));
-    bench.signal(Signal::TurnEnded { turn: None, end: TurnEnd::Ok });
+    bench.signal(Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None });
     assert!(!checks(&bench) && !bench.session.wants_verdict(), "a question is open");
     bench.signal(Signal::Withdrawn { native: "q".to_owned() });
     assert!(checks(&bench));
@@ -203,7 +204,7 @@ fn a_moving_tree_disputes_only_what_has_ended() {
     spec.bounds.snapshots = 0;
     let mut bench = Bench::running(spec);
     bench.claim(ClaimKind::Completed);
-    bench.signal(Signal::TurnEnded { turn: None, end: TurnEnd::Ok });
+    bench.signal(Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None });
     bench.snapshot("one");
     bench.check("one", CheckEnd::Exit(0));
     bench.snapshot("two");

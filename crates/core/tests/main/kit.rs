@@ -6,7 +6,7 @@ use provost_core::{
     ids::{CommitId, LaunchId, SessionId, TreeId},
     lifecycle::{Cause, ClaimKind, Flag, State},
     limits::Bounds,
-    request::{Asked, RequestKind, Waiting},
+    request::{Asked, Reply, RequestKind, Waiting},
     session::{
         Afterwards, Agent, Command, Cursor, Driver, Effect, End, EndedBy, Event, Exit0, HookEvent,
         HookSpec, Identity, Rejected, Reporter, SendMode, Session, SessionOpened, Signal, Spec,
@@ -64,7 +64,11 @@ pub(crate) fn spec() -> Spec {
             argv: vec!["agent".to_owned()],
             env: BTreeMap::new(),
             pass_env: Vec::new(),
+            own_env: Vec::new(),
             input: provost_core::session::Input::Closed,
+            settings: Default::default(),
+            version: None,
+            carried: Default::default(),
         },
         instruction: Some("do it".to_owned()),
         work: Work::Plain,
@@ -75,6 +79,8 @@ pub(crate) fn spec() -> Spec {
         exit0: Exit0::SaysNothing,
         afterwards: Afterwards::Close,
         bounds: Bounds { settle_ms: 50, ..Bounds::default() },
+        budget: Default::default(),
+        policy: Default::default(),
         hooks: HookEvent::all()
             .into_iter()
             .map(|event| {
@@ -107,6 +113,7 @@ pub(crate) fn question(native: &str) -> Asked {
         waiting: Waiting::Blocking,
         title: String::new(),
         questions: Vec::new(),
+        subject: None,
     }
 }
 
@@ -115,7 +122,7 @@ pub(crate) fn send(key: &str, mode: SendMode) -> Command {
 }
 
 /// The end of a turn that went well.
-pub(crate) const OVER: Signal = Signal::TurnEnded { turn: None, end: TurnEnd::Ok };
+pub(crate) const OVER: Signal = Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None };
 
 /// A session under test, with a clock and a journal that only go forward.
 pub(crate) struct Bench {
@@ -148,7 +155,7 @@ impl Bench {
         let mut bench = Bench::running(spec());
         bench.signal(Signal::Asked(question("q"))).end(End::Exit(0));
         let request = bench.session.requests[0].id;
-        bench.tell(Command::Answer { request, revision: 1, text: "yes".to_owned() });
+        bench.tell(Command::Answer { request, revision: 1, reply: Reply::Text("yes".to_owned()) });
         bench.start();
         bench
     }

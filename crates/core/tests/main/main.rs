@@ -4,14 +4,18 @@ mod contract;
 mod ending;
 mod evidence;
 mod found;
+mod going_on;
 mod hooks;
 mod inbox;
 mod kit;
 mod launching;
 mod laws;
 mod overlay;
+mod policy;
 mod purity;
 mod random;
+
+mod replies;
 #[expect(unreachable_pub, dead_code, reason = "it is the simulator's own file, public there")]
 #[path = "../../../sim/src/rng.rs"]
 mod rng;

@@ -4,7 +4,7 @@ use provost_core::{
     ids::{LaunchId, RequestId, TreeId},
     lifecycle::ClaimKind,
     limits::Bounds,
-    request::{Asked, RequestKind, Waiting},
+    request::{Asked, Reply, RequestKind, Waiting},
     session::{
         Afterwards, Command, Cursor, Driver, End, EndedBy, Exit0, FactKind, HookEnd, Identity,
         Input, Progress, Reporter, Resolve, SendMode, Session, Signal, Spec, Testimony, TurnEnd,
@@ -116,7 +116,7 @@ fn random_signal(session: &Session, rng: &mut Rng) -> Signal {
         4..=6 => {
             let error = TurnEnd::Error("quota".to_owned());
             let end = rng.pick(&[TurnEnd::Ok, TurnEnd::Ok, TurnEnd::Interrupted, error]);
-            Signal::TurnEnded { turn: None, end }
+            Signal::TurnEnded { turn: None, end, usage: None }
         }
         7 | 8 => Signal::Said(testimony(rng)),
         9 => Signal::Asked(Asked {
@@ -125,6 +125,7 @@ fn random_signal(session: &Session, rng: &mut Rng) -> Signal {
             waiting: rng.pick(&[Waiting::Blocking, Waiting::Blocking, Waiting::Beside]),
             title: String::new(),
             questions: Vec::new(),
+            subject: None,
         }),
         10 => Signal::Withdrawn { native },
         11 => Signal::Progress(Progress { done: 1, total: 2 }),
@@ -190,7 +191,7 @@ fn by_people(session: &Session, rng: &mut Rng) -> Command {
                 session.requests.iter().map(|r| (r.id, r.revision)).collect();
             let forged = [(RequestId { session: session.id, no: 99 }, 1)];
             let (request, revision) = rng.pick(if known.is_empty() { &forged } else { &known });
-            Command::Answer { request, revision, text: because }
+            Command::Answer { request, revision, reply: Reply::Text(because) }
         }
         8 => Command::RaiseLimit { bytes: rng.pick(&[1, 1 << 40]) },
         9 => match session.messages.last() {

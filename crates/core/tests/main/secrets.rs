@@ -1,7 +1,7 @@
 //! A secret answer is recorded nowhere, and asked for again if it got lost on its way.
 
 use provost_core::{
-    request::{Asked, Fate, Question, RequestKind, Waiting},
+    request::{Asked, Fate, Question, Reply, RequestKind, Waiting},
     session::{Command, Signal},
 };
 
@@ -17,6 +17,7 @@ fn asked(secret: bool) -> Asked {
         waiting: Waiting::Blocking,
         title: "Key?".to_owned(),
         questions: vec![question],
+        subject: None,
     }
 }
 
@@ -25,7 +26,7 @@ fn answered(secret: bool) -> Bench {
     let mut bench = Bench::running(spec());
     bench.signal(Signal::Asked(asked(secret)));
     let request = bench.session.requests[0].id;
-    bench.tell(Command::Answer { request, revision: 1, text: "hunter2".to_owned() });
+    bench.tell(Command::Answer { request, revision: 1, reply: Reply::Text("hunter2".to_owned()) });
     bench
 }
 
@@ -55,9 +56,9 @@ fn a_lost_secret_is_asked_for_again_under_a_new_revision() {
     assert_eq!(bench.session.requests.len(), 1);
     assert_eq!(bench.session.requests[0].revision, 2);
     let request = bench.session.requests[0].id;
-    let stale = Command::Answer { request, revision: 1, text: "x".to_owned() };
+    let stale = Command::Answer { request, revision: 1, reply: Reply::Text("x".to_owned()) };
     assert!(bench.try_tell(stale).is_err());
-    bench.tell(Command::Answer { request, revision: 2, text: "x".to_owned() });
+    bench.tell(Command::Answer { request, revision: 2, reply: Reply::Text("x".to_owned()) });
     assert_eq!(bench.session.requests[0].fate, Fate::Answered);
 }
 
@@ -67,7 +68,7 @@ fn one_secret_among_several_questions_is_the_one_asked_for_again() {
     bench.signal(Signal::Asked(Asked { native: "open".to_owned(), ..asked(false) }));
     bench.signal(Signal::Asked(asked(true)));
     let request = bench.session.requests[1].id;
-    bench.tell(Command::Answer { request, revision: 1, text: "hunter2".to_owned() });
+    bench.tell(Command::Answer { request, revision: 1, reply: Reply::Text("hunter2".to_owned()) });
     let message = bench.session.messages.last().unwrap().clone();
     assert!(bench.session.is_secret(&message));
     bench.tell(Command::MessageLost { key: message.key, reason: "gone".to_owned() });

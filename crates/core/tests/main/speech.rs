@@ -4,7 +4,7 @@ use provost_core::{
     ids::RequestId,
     lifecycle::{Cause, ClaimKind, Flag, State},
     limits::MAX_OPEN_REQUESTS,
-    request::{Asked, Fate, Waiting},
+    request::{Asked, Fate, Reply, Waiting},
     session::{
         ClaimSource, Command, Cursor, End, EndedBy, FactKind, MessageKind, Rejected, Reporter,
         Signal, Standing, Testimony, standing_of,
@@ -28,7 +28,7 @@ fn standing(bench: &Bench, command: &Command) -> Standing {
 }
 
 fn answer(request: RequestId, revision: u32) -> Command {
-    Command::Answer { request, revision, text: "yes".to_owned() }
+    Command::Answer { request, revision, reply: Reply::Text("yes".to_owned()) }
 }
 
 fn withdrawn(native: &str) -> Signal {
@@ -204,7 +204,8 @@ fn an_answer_goes_to_the_question_that_was_answered() {
     assert_eq!((fate(a), fate(b)), (Fate::Open, Fate::Answered));
     let message = bench.session.messages.last().unwrap();
     assert_eq!((message.kind, message.key.as_str()), (MessageKind::Answer, "answer-2-1"));
-    assert_eq!((message.request, message.text.as_str()), (Some(b), "yes"));
+    let said = Some(Reply::Text("yes".to_owned()));
+    assert_eq!((message.request, message.reply.clone()), (Some(b), said));
     assert_eq!(bench.session.launches.len(), 1, "the agent lives");
 }
 

@@ -7,7 +7,7 @@ use provost_core::{
     ids::{CommitId, LaunchId, RequestId, SessionId, TreeId},
     lifecycle::{ClaimKind, State},
     limits::Bounds,
-    request::{Asked, RequestKind, Waiting},
+    request::{Asked, Reply, RequestKind, Waiting},
     session::{
         Afterwards, Agent, Command, Cursor, Driver, Due, End, EndedBy, Event, Exit0, Identity,
         Input, LaunchPhase, Reporter, Resolve, SendMode, Session, SessionOpened, Signal, Spec,
@@ -229,7 +229,7 @@ fn begin_resumed(checks: &[String]) -> Node {
     node.tell(&Command::Observed { launch, signal: Signal::Asked(asked()), cursor });
     node.tell(&Command::ProcessEnded { launch, end: End::Exit(0), by: EndedBy::Itself });
     let request = RequestId { session: node.session.id, no: 1 };
-    node.tell(&Command::Answer { request, revision: 1, text: "yes".to_owned() });
+    node.tell(&Command::Answer { request, revision: 1, reply: Reply::Text("yes".to_owned()) });
     node.tell(&started(node.session.launches[1].id));
     node.text = text(&node.session, node.now);
     node
@@ -242,7 +242,7 @@ fn begin_checked() -> Node {
     let at = |offset| Cursor { offset, skip: 0 };
     let said = Testimony::Claim { kind: ClaimKind::Completed, text: None };
     node.tell(&Command::Observed { launch, signal: Signal::Said(said), cursor: at(1) });
-    let over = Signal::TurnEnded { turn: None, end: TurnEnd::Ok };
+    let over = Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None };
     node.tell(&Command::Observed { launch, signal: over, cursor: at(2) });
     let [look, _, pass, _] = proof(&node.session).try_into().expect("there are four");
     node.tell(&look);
@@ -261,7 +261,7 @@ fn commands(session: &Session) -> Vec<Command> {
         let said = |kind| Signal::Said(Testimony::Claim { kind, text: None });
         all.extend([
             observed(Signal::TurnStarted { turn: None }, next),
-            observed(Signal::TurnEnded { turn: None, end: TurnEnd::Ok }, next),
+            observed(Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None }, next),
             observed(said(ClaimKind::Completed), next),
             observed(said(ClaimKind::Completed), again),
             observed(said(ClaimKind::Failed), next),
@@ -310,7 +310,7 @@ fn deeds(session: &Session) -> Vec<Command> {
     let answer = newest.map(|(request, revision)| Command::Answer {
         request,
         revision,
-        text: String::new(),
+        reply: Reply::Text(String::new()),
     });
     let key = format!("send-{}", session.messages.len());
     let mut all = vec![
@@ -337,7 +337,11 @@ fn spec(checks: &[String]) -> Spec {
             argv: vec!["a".to_owned()],
             env: Default::default(),
             pass_env: Vec::new(),
+            own_env: Vec::new(),
             input: Input::Closed,
+            settings: Default::default(),
+            version: None,
+            carried: Default::default(),
         },
         instruction: None,
         work: Work::Plain,
@@ -359,6 +363,8 @@ fn spec(checks: &[String]) -> Spec {
             snapshots: 1,
             ..Bounds::default()
         },
+        budget: Default::default(),
+        policy: Default::default(),
         hooks: Default::default(),
         warnings: Vec::new(),
     }
@@ -376,6 +382,7 @@ fn asked() -> Asked {
         waiting: Waiting::Blocking,
         title: String::new(),
         questions: Vec::new(),
+        subject: None,
     }
 }
 

@@ -1,0 +1,291 @@
+//! What goes on by itself, and what is bounded: crashes, limits of the account, budgets, handshakes.
+
+use provost_core::{
+    lifecycle::{Cause, Flag, State},
+    request::{Asked, Fate, Reply, RequestKind, Waiting},
+    session::{
+        Budget, Command, Driver, Effect, End, Event, LaunchWhy, MessageKind, Rejected, SendMode,
+        Signal, Spec, TurnEnd, Usage,
+    },
+};
+
+use crate::kit::{Bench, send, spec};
+
+fn codex() -> Spec {
+    let mut spec = spec();
+    spec.agent.driver = Driver::Codex;
+    spec
+}
+
+/// A session whose agent named its conversation, heard its instruction and works.
+fn working(spec: Spec) -> Bench {
+    let mut bench = Bench::running(spec);
+    begin(&mut bench);
+    bench
+}
+
+fn begin(bench: &mut Bench) {
+    bench.signal(Signal::Ready { thread: Some("t".to_owned()) });
+    while let Some(Effect::Deliver { message, .. }) = delivery(bench) {
+        bench.signal(Signal::InputSeen { key: message });
+    }
+    bench.signal(Signal::TurnStarted { turn: Some("turn".to_owned()) });
+}
+
+fn delivery(bench: &Bench) -> Option<Effect> {
+    bench.session.effects().into_iter().find(|effect| matches!(effect, Effect::Deliver { .. }))
+}
+
+fn asked(kind: RequestKind) -> Asked {
+    Asked {
+        native: "q".to_owned(),
+        kind,
+        waiting: Waiting::Blocking,
+        title: String::new(),
+        questions: Vec::new(),
+        subject: None,
+    }
+}
+
+fn over(end: TurnEnd) -> Signal {
+    Signal::TurnEnded { turn: Some("turn".to_owned()), end, usage: None }
+}
+
+#[test]
+fn nothing_is_said_before_the_agent_named_its_conversation() {
+    let mut bench = Bench::running(codex());
+    assert_eq!(delivery(&bench), None);
+    bench.signal(Signal::Ready { thread: Some("t".to_owned()) });
+    assert!(delivery(&bench).is_some());
+}
+
+#[test]
+fn an_agent_that_never_names_its_conversation_fails_the_launch() {
+    let mut bench = Bench::running(codex());
+    bench.pass(59_999);
+    assert_eq!(bench.state(), State::Working);
+    bench.pass(1);
+    let judged = bench.session.judgement();
+    assert_eq!((judged.state, judged.cause), (State::Failed, Some(Cause::Launch)));
+}
+
+#[test]
+fn an_agent_that_refuses_fails_the_launch_with_its_reason() {
+    let mut bench = Bench::running(codex());
+    bench.signal(Signal::Refused { reason: "too old".to_owned() });
+    let stopped = bench.session.attempt().stopped.clone().map(|(_, detail)| detail);
+    assert_eq!(stopped.as_deref(), Some("too old"));
+}
+
+#[test]
+fn an_agent_that_died_at_work_goes_on_n_times_and_not_once_more() {
+    let mut bench = working(codex());
+    for resume in 1..=2 {
+        bench.end(End::Signal(9));
+        assert_eq!(bench.session.launches.len(), resume + 1);
+        assert_eq!(bench.session.launches[resume].why, LaunchWhy::Crash);
+        assert_eq!(bench.state(), State::Working);
+        bench.start();
+        let told = bench.session.messages.last().expect("it is told what happened").clone();
+        assert_eq!(told.kind, MessageKind::Continue);
+        assert!(told.text.contains("signal 9") && told.text.contains("do it"), "{}", told.text);
+        begin(&mut bench);
+    }
+    bench.end(End::Signal(9)).settle();
+    assert_eq!(bench.session.launches.len(), 3);
+    assert_eq!(bench.state(), State::Failed);
+}
+
+#[test]
+fn an_agent_that_died_before_it_heard_anything_is_only_told_its_instruction() {
+    let mut bench = Bench::running(codex());
+    bench.signal(Signal::Ready { thread: Some("t".to_owned()) }).end(End::Signal(9));
+    let kinds: Vec<MessageKind> = bench.session.messages.iter().map(|m| m.kind).collect();
+    assert_eq!(kinds, [MessageKind::Instruction]);
+}
+
+#[test]
+fn an_agent_without_a_conversation_does_not_go_on_and_neither_does_one_that_claimed() {
+    let mut bench = Bench::running(codex());
+    bench.end(End::Signal(9)).settle();
+    assert_eq!((bench.session.launches.len(), bench.state()), (1, State::Failed));
+    let mut bench = working(codex());
+    bench.claim(provost_core::lifecycle::ClaimKind::Completed).end(End::Exit(1)).settle();
+    assert_eq!((bench.session.launches.len(), bench.state()), (1, State::Disputed));
+}
+
+#[test]
+fn a_question_outlives_the_process_that_asked_and_an_approval_does_not() {
+    for (kind, state, fate) in [
+        (RequestKind::Question, State::NeedsInput, Fate::Open),
+        (RequestKind::Approval, State::Working, Fate::Void),
+    ] {
+        let mut bench = working(codex());
+        bench.signal(Signal::Asked(asked(kind))).end(End::Signal(9));
+        bench.start();
+        bench.signal(Signal::Ready { thread: Some("t".to_owned()) });
+        assert_eq!((bench.state(), bench.session.requests[0].fate), (state, fate));
+        let told = bench.session.messages.iter().any(|m| m.kind == MessageKind::Continue);
+        assert_eq!(told, kind == RequestKind::Approval, "who waits for an answer is told nothing");
+    }
+}
+
+#[test]
+fn a_limit_of_the_account_is_waited_for_and_the_work_goes_on_by_itself() {
+    let mut bench = working(codex());
+    let until = u64::try_from(bench.now.wall_ms).expect("later than 1970") + 3_600_000;
+    bench.signal(over(TurnEnd::Limited { until_ms: Some(until), detail: "used up".to_owned() }));
+    let limited = |bench: &Bench| bench.session.judgement().has(Flag::Limited);
+    assert!(limited(&bench) && bench.state() == State::Working);
+    bench.pass(3_599_999);
+    assert!(limited(&bench), "not before its time, and no silence is shown meanwhile");
+    bench.pass(bench.session.spec.bounds.limit_jitter_ms + 1);
+    assert!(!limited(&bench));
+    let last = bench.session.messages.last().expect("it is told to go on");
+    assert_eq!(last.kind, MessageKind::Continue);
+    assert!(delivery(&bench).is_some());
+}
+
+#[test]
+fn a_limit_is_waited_for_n_times_and_not_once_more() {
+    let mut spec = codex();
+    spec.bounds.limit_waits = 2;
+    let mut bench = working(spec);
+    let limit = || over(TurnEnd::Limited { until_ms: None, detail: "used up".to_owned() });
+    for _ in 0..2 {
+        bench.signal(limit());
+        assert_eq!(bench.state(), State::Working);
+        bench.pass(16 * 60 * 1_000);
+        begin(&mut bench);
+    }
+    bench.signal(limit()).settle();
+    let judged = bench.session.judgement();
+    assert_eq!((judged.state, judged.cause), (State::Failed, Some(Cause::AgentError)));
+}
+
+#[test]
+fn a_limit_ends_nothing_for_a_cancelled_session() {
+    let mut bench = working(codex());
+    bench.signal(over(TurnEnd::Limited { until_ms: None, detail: String::new() }));
+    bench.tell(Command::Cancel { because: "enough".to_owned() }).pass(10 * 3_600_000);
+    assert!(bench.session.messages.iter().all(|m| m.kind != MessageKind::Continue));
+}
+
+#[test]
+fn a_budget_counts_deltas_stops_when_it_is_reached_and_can_be_raised() {
+    let mut spec = codex();
+    spec.budget = Budget { tokens: Some(100), turns: None };
+    let mut bench = working(spec);
+    let use_up = |bench: &mut Bench, input, output| {
+        bench.signal(Signal::Usage(Usage { input, output }));
+    };
+    use_up(&mut bench, 60, 39);
+    assert_eq!(bench.state(), State::Working);
+    use_up(&mut bench, 1, 0);
+    let judged = bench.session.judgement();
+    assert_eq!((judged.state, judged.cause), (State::Failed, Some(Cause::Budget)));
+    bench.signal(over(TurnEnd::Interrupted)).end(End::Exit(0)).settle();
+    assert!(bench.sealed());
+    let raise = |tokens| Command::RaiseBudget { tokens: Some(tokens), turns: None };
+    assert!(matches!(bench.try_tell(raise(100)), Err(Rejected::BudgetNotRaised(_))));
+    bench.tell(raise(200));
+    let send = Command::Send {
+        key: "k".to_owned(),
+        text: "go on".to_owned(),
+        mode: provost_core::session::SendMode::Continue,
+    };
+    bench.tell(send);
+    bench.start();
+    begin(&mut bench);
+    assert_eq!(bench.state(), State::Working, "what was used before still counts, and is not all");
+    use_up(&mut bench, 100, 0);
+    assert_eq!(bench.state(), State::Failed);
+}
+
+#[test]
+fn no_turn_is_begun_beyond_the_budget_of_turns() {
+    let mut spec = codex();
+    spec.budget = Budget { tokens: None, turns: Some(1) };
+    let mut bench = working(spec);
+    bench.pass(1_000);
+    assert_eq!(bench.state(), State::Working, "the one that was begun is within");
+    bench.signal(over(TurnEnd::Ok));
+    assert_eq!(bench.session.judgement().cause, Some(Cause::Budget));
+}
+
+#[test]
+fn exit_0_of_a_one_shot_agent_counts_only_with_a_turn_that_ended_well() {
+    for (end, state) in [
+        (Some(TurnEnd::Ok), State::Completed),
+        (None, State::EndedUnclaimed),
+        (Some(TurnEnd::Interrupted), State::EndedUnclaimed),
+        (Some(TurnEnd::Error("no".to_owned())), State::Failed),
+    ] {
+        let mut spec = spec();
+        spec.agent.driver = Driver::CodexExec;
+        spec.exit0 = provost_core::session::Exit0::IsDone;
+        let mut bench = Bench::running(spec);
+        bench.signal(Signal::TurnStarted { turn: None });
+        if let Some(end) = end.clone() {
+            let usage = Some(Usage { input: 3, output: 4 });
+            bench.signal(Signal::TurnEnded { turn: None, end, usage });
+            assert_eq!(bench.session.usage, Usage { input: 3, output: 4 });
+        }
+        bench.end(End::Exit(0)).settle();
+        assert_eq!(bench.state(), state, "{end:?}");
+    }
+}
+
+#[test]
+fn a_warning_is_kept_once() {
+    let mut bench = working(codex());
+    let warned = Signal::Warned { text: "no questions".to_owned() };
+    bench.signal(warned.clone());
+    let cursor = provost_core::session::Cursor { offset: 1_000_000, skip: 0 };
+    let again = Command::Observed { launch: bench.launch(), signal: warned, cursor };
+    assert_eq!(bench.try_tell(again), Err(Rejected::Nothing));
+    assert_eq!(bench.session.warnings, ["no questions"]);
+}
+
+#[test]
+fn an_approval_that_the_policy_settles_is_settled_once_and_needs_no_person() {
+    use provost_core::policy::{Decision, Matcher, Rule};
+    let mut spec = codex();
+    let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<String>>();
+    let rule = |decision, text: &str| Rule { decision, matches: Matcher::Command(words(text)) };
+    spec.policy.rules = vec![rule(Decision::Allow, "cargo test"), rule(Decision::Deny, "rm -rf")];
+    for (command, reply) in [
+        ("cargo test -p core", Some(Reply::Approve(provost_core::request::Scope::Once))),
+        ("bash -lc 'cargo test && rm -rf /'", Some(Reply::Deny)),
+        ("cargo build", None),
+    ] {
+        let mut bench = working(spec.clone());
+        let subject = provost_core::request::Subject {
+            command: Some(command.to_owned()),
+            ..Default::default()
+        };
+        bench.signal(Signal::Asked(Asked {
+            subject: Some(Box::new(subject)),
+            ..asked(RequestKind::Approval)
+        }));
+        let ruled = bench.log.iter().filter(|(_, e)| matches!(e, Event::RequestRuled(_))).count();
+        assert_eq!(ruled, usize::from(reply.is_some()), "{command}");
+        let given = bench.session.messages.last().and_then(|message| message.reply.clone());
+        assert_eq!(given, reply, "{command}");
+        let state = if reply.is_some() { State::Working } else { State::NeedsInput };
+        assert_eq!(bench.state(), state, "{command}");
+    }
+}
+
+#[test]
+fn work_done_at_once_is_gone_on_with_in_its_conversation_once_it_has_ended() {
+    let mut spec = codex();
+    spec.agent.driver = Driver::CodexExec;
+    let mut bench = Bench::running(spec);
+    let say = || send("again", SendMode::Continue);
+    bench.signal(Signal::Ready { thread: Some("t".to_owned()) });
+    assert!(bench.decide(&say()).is_err(), "it takes nothing while it runs");
+    bench.end(End::Exit(0)).settle();
+    bench.tell(say());
+    assert_eq!((bench.session.attempts.len(), bench.session.launches.len()), (2, 2));
+}

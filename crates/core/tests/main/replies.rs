@@ -1,0 +1,63 @@
+//! Ids answered are ids asked; a decision is for approvals and an answer for questions.
+
+use std::collections::BTreeMap;
+
+use provost_core::request::{Asked, Misfit, Question, Reply, RequestKind, Scope, Waiting};
+
+fn asked(kind: RequestKind, ids: &[&str]) -> Asked {
+    let question = |id: &&str| Question {
+        id: (*id).to_owned(),
+        header: String::new(),
+        question: String::new(),
+        options: Vec::new(),
+        secret: false,
+    };
+    Asked {
+        native: "q".to_owned(),
+        kind,
+        waiting: Waiting::Blocking,
+        title: String::new(),
+        questions: ids.iter().map(question).collect(),
+        subject: None,
+    }
+}
+
+fn answers(ids: &[(&str, &[&str])]) -> Reply {
+    let one = |(id, given): &(&str, &[&str])| {
+        ((*id).to_owned(), given.iter().map(|text| (*text).to_owned()).collect())
+    };
+    Reply::Answers(ids.iter().map(one).collect::<BTreeMap<_, _>>())
+}
+
+#[test]
+fn r02_answers_are_for_exactly_the_ids_that_were_asked() {
+    let two = asked(RequestKind::Question, &["a", "b"]);
+    assert_eq!(two.check(&answers(&[("a", &["1"]), ("b", &["2", "3"])])), Ok(()));
+    let misfit = two.check(&answers(&[("a", &["1"]), ("c", &["2"])])).unwrap_err();
+    let message = misfit.to_string();
+    for part in ["a, b", "missing: b", "unknown: c"] {
+        assert!(message.contains(part), "{message}");
+    }
+    let empty = two.check(&answers(&[("a", &[]), ("b", &["2"])]));
+    assert_eq!(empty, Err(Misfit::Empty("a".to_owned())));
+}
+
+#[test]
+fn r03_a_single_question_takes_any_text_and_several_do_not() {
+    let text = Reply::Text("{\"answers\": not json".to_owned());
+    assert_eq!(asked(RequestKind::Question, &["a"]).check(&text), Ok(()));
+    assert_eq!(asked(RequestKind::Question, &[]).check(&text), Ok(()));
+    let several = asked(RequestKind::Question, &["a", "b"]).check(&text);
+    assert_eq!(several, Err(Misfit::WantsAnswers(vec!["a".to_owned(), "b".to_owned()])));
+}
+
+#[test]
+fn approvals_are_decided_and_questions_are_answered() {
+    let approval = asked(RequestKind::Approval, &[]);
+    for reply in [Reply::Approve(Scope::Once), Reply::Approve(Scope::Session), Reply::Deny] {
+        assert_eq!(approval.check(&reply), Ok(()));
+        let question = asked(RequestKind::Question, &["a"]);
+        assert_eq!(question.check(&reply), Err(Misfit::WantsAnswer));
+    }
+    assert_eq!(approval.check(&Reply::Text("yes".to_owned())), Err(Misfit::WantsDecision));
+}
