@@ -2,37 +2,34 @@
 
 use provost_core::session::{MessageKind, Signal};
 
-use crate::{Capabilities, Protocol, Saying};
+use crate::{Protocol, Saying};
 
 /// The driver of commands that speak no protocol.
 #[derive(Clone, Copy, Debug)]
-pub struct Command;
+pub(crate) struct Command;
 
 impl Protocol for Command {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { instructions: false, interrupt: false, requests: false }
-    }
-
     fn read(&mut self, _line: &[u8]) -> Option<Signal> {
         None
     }
+}
 
-    fn say(&mut self, what: &Saying<'_>) -> Option<Vec<u8>> {
-        match what {
-            Saying::Message { kind: MessageKind::Steer, text, .. } => {
-                let mut bytes = text.as_bytes().to_vec();
-                bytes.push(b'\n');
-                Some(bytes)
-            }
-            Saying::Message {
-                kind:
-                    MessageKind::Instruction
-                    | MessageKind::Rework
-                    | MessageKind::ResultWanted
-                    | MessageKind::Answer,
-                ..
-            }
-            | Saying::Interrupt { .. } => None,
+pub(crate) fn say(what: &Saying<'_>) -> Option<Vec<u8>> {
+    match what {
+        Saying::Message { kind: MessageKind::Steer, text, .. } => {
+            let mut bytes = text.as_bytes().to_vec();
+            bytes.push(b'\n');
+            Some(bytes)
         }
+        Saying::Message {
+            kind:
+                MessageKind::Instruction
+                | MessageKind::Rework
+                | MessageKind::ResultWanted
+                | MessageKind::Answer
+                | MessageKind::Continue,
+            ..
+        }
+        | Saying::Interrupt { .. } => None,
     }
 }

@@ -5,26 +5,22 @@
 
 use provost_core::{
     lifecycle::ClaimKind,
-    request::{Asked, Question, RequestKind, Waiting},
+    request::{Asked, Question, Reply, RequestKind, Scope, Waiting},
     session::{FactKind, MessageKind, Progress, Signal, Testimony, TurnEnd, Usage},
 };
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::{Capabilities, Protocol, Saying};
+use crate::{Answer, Protocol, Saying};
 
 /// A longer line is kept and shown as oversized, and means nothing: no fact about a session needs so much.
 pub const MAX_MESSAGE: usize = 128 << 10;
 
 /// The driver of agents that speak JSON lines.
 #[derive(Clone, Copy, Debug)]
-pub struct Jsonl;
+pub(crate) struct Jsonl;
 
 impl Protocol for Jsonl {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { instructions: true, interrupt: true, requests: true }
-    }
-
     fn read(&mut self, line: &[u8]) -> Option<Signal> {
         let line = line.trim_ascii();
         if !line.starts_with(b"{") {
@@ -36,26 +32,35 @@ impl Protocol for Jsonl {
         // What cannot be read as a message is output that looks like one.
         serde_json::from_slice::<Line>(line).ok().and_then(signal)
     }
+}
 
-    fn say(&mut self, what: &Saying<'_>) -> Option<Vec<u8>> {
-        let message = match what {
-            Saying::Interrupt { key } => json!({"type": "interrupt", "key": key}),
-            Saying::Message { key, kind, text, request } => match kind {
-                MessageKind::Instruction => {
-                    json!({"type": "instruction", "key": key, "text": text})
-                }
-                MessageKind::Steer => json!({"type": "steer", "key": key, "text": text}),
-                MessageKind::Rework => json!({"type": "rework", "key": key, "text": text}),
-                MessageKind::ResultWanted => json!({"type": "result_wanted", "key": key}),
-                MessageKind::Answer => {
-                    json!({"type": "answer", "key": key, "request": request, "text": text})
-                }
-            },
-        };
-        let mut bytes = message.to_string().into_bytes();
-        bytes.push(b'\n');
-        Some(bytes)
+pub(crate) fn say(what: &Saying<'_>) -> Option<Vec<u8>> {
+    let message = match what {
+        Saying::Interrupt { key, .. } => json!({"type": "interrupt", "key": key}),
+        Saying::Message { key, kind, text, answer, .. } => match kind {
+            MessageKind::Instruction => json!({"type": "instruction", "key": key, "text": text}),
+            MessageKind::Steer => json!({"type": "steer", "key": key, "text": text}),
+            MessageKind::Rework => json!({"type": "rework", "key": key, "text": text}),
+            MessageKind::Continue => json!({"type": "continue", "key": key, "text": text}),
+            MessageKind::ResultWanted => json!({"type": "result_wanted", "key": key}),
+            MessageKind::Answer => answered(key, &(*answer)?),
+        },
+    };
+    let mut bytes = message.to_string().into_bytes();
+    bytes.push(b'\n');
+    Some(bytes)
+}
+
+fn answered(key: &str, answer: &Answer<'_>) -> Value {
+    let mut message = json!({"type": "answer", "key": key, "request": answer.asked.native});
+    match answer.reply {
+        Reply::Text(text) => message["text"] = json!(text),
+        Reply::Answers(answers) => message["answers"] = json!(answers),
+        Reply::Approve(Scope::Once) => message["decision"] = json!("approve"),
+        Reply::Approve(Scope::Session) => message["decision"] = json!("approve_for_session"),
+        Reply::Deny => message["decision"] = json!("deny"),
     }
+    message
 }
 
 /// A line of the agent. Every field but the type is optional; unknown fields mean nothing.
@@ -129,7 +134,7 @@ fn signal(line: Line) -> Option<Signal> {
         Line::Ready { thread } => Signal::Ready { thread },
         Line::TurnStarted { turn } => Signal::TurnStarted { turn },
         Line::TurnEnded { turn, status, error } => {
-            Signal::TurnEnded { turn, end: turn_end(&status, error) }
+            Signal::TurnEnded { turn, end: turn_end(&status, error), usage: None }
         }
         Line::Claim { launch: Some(_), .. } => return None,
         Line::Claim { claim, text, launch: None } => {
@@ -143,6 +148,7 @@ fn signal(line: Line) -> Option<Signal> {
             waiting: if blocking { Waiting::Blocking } else { Waiting::Beside },
             title,
             questions,
+            subject: None,
         }),
         Line::RequestWithdrawn { id } => Signal::Withdrawn { native: id },
         Line::Progress { done, total } => Signal::Progress(Progress { done, total }),

@@ -1,48 +1,115 @@
 //! Drivers turn an agent's protocol into signals, and what is said to it into protocol.
 //!
 //! They are sans-IO and decide nothing: the engine moves bytes between them and the holder's journal.
+//! What a protocol remembers is a fold over the journal of its launch, both directions, so that a
+//! restarted daemon has it again by reading.
 
+pub mod codex;
 mod command;
 mod jsonl;
+mod render;
 
-use provost_core::session::{Driver, MessageKind, Signal};
+use provost_core::{
+    request::{Asked, Reply},
+    session::{Driver, MessageKind, Session, Settings, Signal, WorkState},
+};
 
-pub use command::Command;
-pub use jsonl::{Jsonl, MAX_MESSAGE};
+pub use jsonl::MAX_MESSAGE;
+pub use render::render;
 
-/// What a driver can do with its agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Capabilities {
-    /// The agent has turns and takes instructions.
-    pub instructions: bool,
-    /// A turn can be interrupted without ending the process.
-    pub interrupt: bool,
-    /// The agent may ask, and can be answered.
-    pub requests: bool,
-}
-
-/// Speaks with one launch of an agent.
+/// Listens to one launch of an agent.
 pub trait Protocol: Send + Sync {
-    fn capabilities(&self) -> Capabilities;
-
     /// Reads one line of the agent's output. Lines that are no protocol are output and mean nothing.
     fn read(&mut self, line: &[u8]) -> Option<Signal>;
 
-    /// Gives the bytes that say this to the agent, or none if it can't be said.
-    fn say(&mut self, what: &Saying<'_>) -> Option<Vec<u8>>;
+    /// Sees that something was written to the agent.
+    fn wrote(&mut self, _key: &str) {}
+
+    /// Gives what the protocol itself has to write now, whatever the session wants: the handshake, and
+    /// refusals of what nobody can answer. Each is written once, by its key.
+    fn owed(&self) -> Vec<Write> {
+        Vec::new()
+    }
+
+    /// Says whether it has to read the journal from its beginning after a restart.
+    fn remembers(&self) -> bool {
+        false
+    }
+}
+
+/// One line for the agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Write {
+    pub key: String,
+    pub line: Vec<u8>,
+}
+
+/// What a launch's conversation is opened with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Opening {
+    pub cwd: String,
+    pub settings: Settings,
+    /// The conversation that is gone on with.
+    pub thread: Option<String>,
+}
+
+impl Opening {
+    pub fn of(session: &Session) -> Opening {
+        let cwd = match &session.work {
+            WorkState::Ready { cwd, .. } => cwd,
+            WorkState::Owed | WorkState::Failed { .. } | WorkState::Removed => &session.spec.cwd,
+        };
+        Opening {
+            cwd: cwd.clone(),
+            settings: session.spec.agent.settings.clone(),
+            // A conversation without a turn was written down nowhere, so there is nothing to go on with.
+            thread: session.thread.clone().filter(|_| session.turns > 0),
+        }
+    }
 }
 
 /// Something to be said to the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Saying<'a> {
-    Message { key: &'a str, kind: MessageKind, text: &'a str, request: Option<&'a str> },
-    Interrupt { key: &'a str },
+    Message {
+        key: &'a str,
+        kind: MessageKind,
+        text: &'a str,
+        thread: Option<&'a str>,
+        answer: Option<Answer<'a>>,
+    },
+    Interrupt {
+        key: &'a str,
+        thread: Option<&'a str>,
+        turn: Option<&'a str>,
+    },
+}
+
+/// An answer to something that the agent asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer<'a> {
+    pub asked: &'a Asked,
+    pub reply: &'a Reply,
+    /// Whether the process that asked is the one that is answered; a later one never asked.
+    pub live: bool,
 }
 
 /// Gives the protocol of a driver.
-pub fn protocol(driver: Driver) -> Box<dyn Protocol> {
+pub fn protocol(driver: Driver, opening: Opening) -> Box<dyn Protocol> {
     match driver {
-        Driver::Command => Box::new(Command),
-        Driver::Jsonl => Box::new(Jsonl),
+        Driver::Command => Box::new(command::Command),
+        Driver::Jsonl => Box::new(jsonl::Jsonl),
+        Driver::Codex => Box::new(codex::AppServer::new(opening)),
+        Driver::CodexExec => Box::new(codex::Exec::new(opening)),
+    }
+}
+
+/// Gives the line that says this to the agent, or none if it can't be said.
+pub fn say(driver: Driver, what: &Saying<'_>) -> Option<Vec<u8>> {
+    match driver {
+        Driver::Command => command::say(what),
+        Driver::Jsonl => jsonl::say(what),
+        Driver::Codex => codex::say(what),
+        Driver::CodexExec => None,
     }
 }

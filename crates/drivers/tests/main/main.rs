@@ -1,73 +1,14 @@
 //! Drivers over recorded lines.
 
-use provost_core::{
-    lifecycle::ClaimKind,
-    session::{Driver, MessageKind, Signal, Testimony, TurnEnd},
-};
-use provost_drivers::{Saying, protocol};
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails, in its helpers too")]
 
-fn read(line: &str) -> Option<Signal> {
-    protocol(Driver::Jsonl).read(line.as_bytes())
-}
-
-#[test]
-fn a_turn_ends_well_only_by_a_status_that_is_known() {
-    let end = |line| match read(line) {
-        Some(Signal::TurnEnded { end, .. }) => end,
-        other => panic!("{other:?}"),
-    };
-    assert_eq!(end(r#"{"type":"turn_ended","status":"ok"}"#), TurnEnd::Ok);
-    assert_eq!(end(r#"{"type":"turn_ended","status":"interrupted"}"#), TurnEnd::Interrupted);
-    for line in [
-        r#"{"type":"turn_ended","status":"error","error":"x"}"#,
-        r#"{"type":"turn_ended","status":"success"}"#,
-        r#"{"type":"turn_ended"}"#,
-    ] {
-        assert!(matches!(end(line), TurnEnd::Error(_)), "{line}");
-    }
-}
-
-#[test]
-fn what_is_no_message_is_output() {
-    for line in [
-        "",
-        "tokens used: 5",
-        "{\"type\":\"done\"}",
-        "{\"type\":\"claim\"}",
-        "{\"type\":\"claim\",\"claim\":\"finished\"}",
-        "{\"type\":\"claim\",\"claim\":\"none\"}",
-        "{\"type\":\"claim\",\"claim\":\"completed\",\"launch\":\"x.l1\",\"token\":\"t\"}",
-        "{\"type\":\"fact\",\"fact\":\"state\",\"value\":\"succeeded\"}",
-        "{\"type\":\"request\",\"title\":\"Which?\"}",
-        "{\"type\":\"request\",\"id\":\"\",\"title\":\"Which?\"}",
-        "{\"type\":\"request\",\"id\":\" \\t\",\"title\":\"Which?\"}",
-        "{not json}",
-        "[{\"type\":\"claim\",\"claim\":\"completed\"}]",
-    ] {
-        assert_eq!(read(line), None, "{line}");
-    }
-    assert_eq!(protocol(Driver::Jsonl).read(b"\xff\xfe{"), None);
-    assert_eq!(protocol(Driver::Command).read(br#"{"type":"claim","claim":"completed"}"#), None);
-}
-
-#[test]
-fn a_claim_is_testimony() {
-    let said = read(r#"{"type":"claim","claim":"completed","text":"all done"}"#);
-    let kind = ClaimKind::Completed;
-    let text = Some("all done".to_owned());
-    assert_eq!(said, Some(Signal::Said(Testimony::Claim { kind, text })));
-}
-
-#[test]
-fn what_is_said_is_one_line_whatever_the_text() {
-    let text = "two\nlines \u{1b}[31m and \"quotes\"";
-    let message = Saying::Message { key: "k", kind: MessageKind::Instruction, text, request: None };
-    let bytes = protocol(Driver::Jsonl).say(&message).unwrap();
-    assert_eq!(bytes.iter().filter(|byte| **byte == b'\n').count(), 1);
-    let back: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
-    assert_eq!(
-        (&back["type"], &back["key"], &back["text"]),
-        (&"instruction".into(), &"k".into(), &text.into())
-    );
-    assert_eq!(protocol(Driver::Command).say(&message), None);
-}
+mod app_server;
+mod drift;
+mod fuzz;
+mod jsonl;
+mod live;
+mod recorded;
+mod replies;
+mod shown;
+mod talk;
+mod transcripts;

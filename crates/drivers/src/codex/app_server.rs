@@ -1,0 +1,439 @@
+//! The app-server's protocol: a fold over what the server said and what was written to it.
+//!
+//! Only turns of the session's own thread are turns of the session. Sub-agents have threads of their
+//! own: what they use counts, what they ask is asked, and their turns are theirs.
+
+use std::{
+    collections::VecDeque,
+    hash::{DefaultHasher, Hash, Hasher},
+};
+
+use provost_core::{
+    limits::MAX_OPEN_REQUESTS,
+    request::Asked,
+    session::{Signal, TurnEnd},
+};
+use serde_json::{Value, json};
+
+use super::{
+    capabilities::{FLOOR, Fitness, Record, Version, methods_in},
+    ends::{self, Limits},
+    handshake,
+    items::{Item, OpenItems},
+    notes::{Note, Place},
+    outbox::Outbox,
+    pending::{MAX_WAITING, Pending, Requests},
+    requests, result,
+    say::{INTERRUPT, MESSAGE, RESULT},
+    tools::{self, Called},
+    usage::Meter,
+    wire::{self, Id, Message, Outcome, text},
+};
+use crate::{Opening, Protocol, Write};
+
+/// The method by which the server ends what an interrupt left running.
+const CLEAN: &str = "thread/backgroundTerminals/clean";
+
+/// So many turns that were asked for a result are remembered; the last ones matter.
+const MAX_RESULTS: usize = 20;
+
+/// So much may be told late; more requests than that no session has.
+const MAX_LATE: usize = 2 * MAX_OPEN_REQUESTS;
+
+/// Follows one app-server.
+#[derive(Debug)]
+pub(crate) struct AppServer {
+    opening: Opening,
+    stage: Stage,
+    version: Version,
+    record: Option<Record>,
+    /// The session's own thread, once it is known.
+    root: Option<String>,
+    /// The open turn of that thread.
+    turn: Option<String>,
+    /// The turns that were asked for a result.
+    results: VecDeque<String>,
+    items: OpenItems,
+    requests: Requests,
+    meter: Meter,
+    limits: Limits,
+    outbox: Outbox,
+    /// What a line showed besides its own signal, told with the next ones that show nothing.
+    late: VecDeque<Signal>,
+}
+
+/// How far the handshake has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Greeting,
+    Probing,
+    Opening,
+    Working,
+    /// The server was refused, or refused: what it says further means nothing.
+    Refused,
+}
+
+impl AppServer {
+    pub(crate) fn new(opening: Opening) -> AppServer {
+        let mut server = AppServer {
+            root: opening.thread.clone(),
+            stage: Stage::Greeting,
+            version: Version(0, 0, 0),
+            record: None,
+            turn: None,
+            results: VecDeque::new(),
+            items: OpenItems::default(),
+            requests: Requests::default(),
+            meter: Meter::new(opening.thread.clone()),
+            limits: Limits::default(),
+            outbox: Outbox::default(),
+            late: VecDeque::new(),
+            opening,
+        };
+        server.owe(handshake::hello());
+        server
+    }
+}
+
+impl Protocol for AppServer {
+    fn read(&mut self, line: &[u8]) -> Option<Signal> {
+        if self.stage == Stage::Refused {
+            return None;
+        }
+        let message = Message::read(line)?;
+        self.heard(message).or_else(|| self.late.pop_front())
+    }
+
+    fn wrote(&mut self, key: &str) {
+        self.outbox.wrote(key);
+    }
+
+    fn owed(&self) -> Vec<Write> {
+        self.outbox.all()
+    }
+
+    fn remembers(&self) -> bool {
+        true
+    }
+}
+
+// The handshake, and what becomes of what was said.
+impl AppServer {
+    fn heard(&mut self, message: Message) -> Option<Signal> {
+        match message {
+            Message::Answer { id, outcome } => self.answered(id.ours()?, outcome),
+            Message::Request { id, method, params } => self.requested(&id, &method, &params),
+            Message::Note { method, params, at_ms } => {
+                self.noted(Note::read(&method, &params)?, at_ms)
+            }
+        }
+    }
+
+    fn answered(&mut self, id: &str, outcome: Outcome) -> Option<Signal> {
+        match (id, self.stage) {
+            (handshake::HELLO, Stage::Greeting) => self.greeted(outcome),
+            (handshake::PROBE, Stage::Probing) => self.probed(outcome),
+            (handshake::THREAD, Stage::Opening) => self.opened(outcome),
+            (id, Stage::Working) => self.said(id, outcome),
+            (_, Stage::Greeting | Stage::Probing | Stage::Opening | Stage::Refused) => None,
+        }
+    }
+
+    fn greeted(&mut self, outcome: Outcome) -> Option<Signal> {
+        let told = match outcome {
+            Ok(told) => told,
+            Err(why) => return self.refuse(format!("codex refused to be initialized: {why}")),
+        };
+        let agent = text(&told, "userAgent").unwrap_or_default();
+        let Some(version) = Version::of_user_agent(agent) else {
+            return self.refuse(format!("codex does not tell its version: {agent:?}"));
+        };
+        self.version = version;
+        if version < FLOOR {
+            let fitness = Record { version, methods: None }.fitness();
+            return self.judged(fitness);
+        }
+        self.stage = Stage::Probing;
+        self.owe(handshake::ready());
+        self.owe(handshake::probe());
+        None
+    }
+
+    /// The probe is refused by every server; by which others it would take it is known.
+    fn probed(&mut self, outcome: Outcome) -> Option<Signal> {
+        let methods = outcome.err().as_deref().and_then(methods_in);
+        let record = Record { version: self.version, methods };
+        let fitness = record.fitness();
+        self.record = Some(record);
+        self.judged(fitness)
+    }
+
+    fn judged(&mut self, fitness: Fitness) -> Option<Signal> {
+        let warned = match fitness {
+            Fitness::Unfit(reason) => return self.refuse(reason),
+            Fitness::Less(text) => Some(Signal::Warned { text }),
+            Fitness::Whole => None,
+        };
+        self.stage = Stage::Opening;
+        self.owe(handshake::thread(&self.opening));
+        warned
+    }
+
+    fn opened(&mut self, outcome: Outcome) -> Option<Signal> {
+        let opened = outcome.and_then(|told| {
+            let thread = text(&told["thread"], "id").map(str::to_owned);
+            thread.ok_or_else(|| "the answer names no thread".to_owned())
+        });
+        match (opened, &self.opening.thread) {
+            (Ok(other), Some(wanted)) if other != *wanted => {
+                self.refuse_thread(&format!("it opened another one: {other}"))
+            }
+            (Ok(thread), _) => {
+                self.stage = Stage::Working;
+                self.root = Some(thread.clone());
+                Some(Signal::Ready { thread: Some(thread) })
+            }
+            (Err(why), _) => self.refuse_thread(&why),
+        }
+    }
+
+    fn refuse_thread(&mut self, why: &str) -> Option<Signal> {
+        let reason = handshake::refused(self.version, &self.opening, why);
+        self.refuse(reason)
+    }
+
+    fn refuse(&mut self, reason: String) -> Option<Signal> {
+        self.stage = Stage::Refused;
+        Some(Signal::Refused { reason })
+    }
+
+    /// Takes the answer to something that was said to the agent.
+    fn said(&mut self, id: &str, outcome: Outcome) -> Option<Signal> {
+        if let Some(key) = id.strip_prefix(INTERRUPT) {
+            self.clean(key);
+            return None;
+        }
+        let is_result = id.starts_with(RESULT);
+        if !is_result && !id.starts_with(MESSAGE) {
+            return None;
+        }
+        match outcome {
+            Ok(told) if is_result => {
+                self.expect_result(text(&told["turn"], "id")?);
+                None
+            }
+            Ok(_) => None,
+            Err(why) => Some(self.message_refused(&why)),
+        }
+    }
+
+    fn expect_result(&mut self, turn: &str) {
+        self.results.push_back(turn.to_owned());
+        if self.results.len() > MAX_RESULTS {
+            self.results.pop_front();
+        }
+    }
+
+    /// A refused message opens no turn, and so one would wait for its end for ever. An open turn goes on
+    /// without it.
+    fn message_refused(&self, why: &str) -> Signal {
+        match self.turn {
+            Some(_) => Signal::Warned { text: format!("a message was refused: {why}") },
+            None => {
+                let end = TurnEnd::Error(format!("the turn was refused: {why}"));
+                Signal::TurnEnded { turn: None, end, usage: None }
+            }
+        }
+    }
+
+    /// An interrupt leaves the running command behind. It is ended whether there was a turn to interrupt
+    /// or not.
+    fn clean(&mut self, key: &str) {
+        let able = self.record.as_ref().is_some_and(|record| record.has_method(CLEAN));
+        if let (true, Some(root)) = (able, &self.root) {
+            let key = format!("p:clean-{key}");
+            let line = wire::request(&key, CLEAN, json!({"threadId": root}));
+            self.outbox.owe(key, line);
+        }
+    }
+
+    fn owe(&mut self, write: Write) {
+        self.outbox.owe(write.key, write.line);
+    }
+}
+
+// What the server tells.
+impl AppServer {
+    fn noted(&mut self, note: Note, at_ms: Option<u64>) -> Option<Signal> {
+        match note {
+            Note::TurnStarted { thread, turn } => self.turn_started(thread.as_deref(), turn),
+            Note::TurnCompleted { thread, turn, status, error } => {
+                let end = ends::turn_end(&status, &error, &self.limits, at_ms);
+                self.turn_ended(thread.as_deref(), turn, end)
+            }
+            Note::ItemStarted { place, item } => {
+                self.items.open(place, item);
+                None
+            }
+            Note::ItemCompleted { place, item } => self.item_completed(&place, item),
+            Note::Usage { thread, total, last } => {
+                self.meter.told(&thread, total, last).map(Signal::Usage)
+            }
+            Note::RateLimits(limits) => {
+                self.limits.told(&limits);
+                None
+            }
+            Note::Error { thread, error, will_retry } => {
+                let ours = will_retry && self.is_root(thread.as_deref());
+                ours.then(|| Signal::Retrying { detail: ends::told(&error) })
+            }
+            Note::Resolved(id) => {
+                self.requests.resolved(&id).map(|native| Signal::Withdrawn { native })
+            }
+        }
+    }
+
+    /// One thread has one turn at a time. Old versions give a message for an open turn the name of another
+    /// one, which then begins and never ends.
+    fn turn_started(&mut self, thread: Option<&str>, turn: String) -> Option<Signal> {
+        if let Some(thread) = thread.or(self.root.as_deref()) {
+            self.meter.turn_started(thread);
+        }
+        if !self.is_root(thread) || self.turn.is_some() {
+            return None;
+        }
+        self.turn = Some(turn.clone());
+        Some(Signal::TurnStarted { turn: Some(turn) })
+    }
+
+    /// For the same reason what ends is what began; a review, too, begins under another name than it ends.
+    fn turn_ended(&mut self, thread: Option<&str>, turn: String, end: TurnEnd) -> Option<Signal> {
+        self.close_turn(&turn);
+        if !self.is_root(thread) {
+            return None;
+        }
+        let begun = self.turn.take().unwrap_or(turn);
+        self.close_turn(&begun);
+        Some(Signal::TurnEnded { turn: Some(begun), end, usage: None })
+    }
+
+    /// Nothing of an ended turn waits any more. Not every version tells that of each request.
+    fn close_turn(&mut self, turn: &str) {
+        self.items.close_turn(turn);
+        let over = self.requests.turn_over(turn);
+        self.late.extend(over.into_iter().map(|native| Signal::Withdrawn { native }));
+        self.late.truncate(MAX_LATE);
+    }
+
+    fn item_completed(&mut self, place: &Place, item: Item) -> Option<Signal> {
+        self.items.close(item.id());
+        let withdrawn = self.requests.item_completed(item.id());
+        match item {
+            Item::AgentMessage { id, asked, .. } if !asked.is_empty() => {
+                requests::asked_beside(&id, &asked).map(Signal::Asked)
+            }
+            Item::AgentMessage { text, commentary: false, .. } if self.is_result(place) => {
+                result::read(&text).map(Signal::Said)
+            }
+            Item::AgentMessage { .. }
+            | Item::Command { .. }
+            | Item::FileChange { .. }
+            | Item::Other { .. } => withdrawn.map(|native| Signal::Withdrawn { native }),
+        }
+    }
+
+    fn is_result(&self, place: &Place) -> bool {
+        self.is_root(place.thread.as_deref()) && self.results.contains(&place.turn)
+    }
+
+    /// Without a name it is the only one that there is.
+    fn is_root(&self, thread: Option<&str>) -> bool {
+        match (thread, &self.root) {
+            (Some(thread), Some(root)) => thread == root,
+            (None, Some(_)) => true,
+            (_, None) => false,
+        }
+    }
+}
+
+// What the server asks.
+impl AppServer {
+    fn requested(&mut self, id: &Id, method: &str, params: &Value) -> Option<Signal> {
+        if self.requests.knows(id, fingerprint(method, params)) {
+            return None;
+        }
+        if method == "item/tool/call" {
+            return self.called(id, params);
+        }
+        let asked = requests::asked(method, id, params, &self.items);
+        self.ask(id, method, params, asked).map_err(|why| self.refuse_request(id, &why)).ok()
+    }
+
+    fn called(&mut self, id: &Id, params: &Value) -> Option<Signal> {
+        let tool = text(params, "tool").unwrap_or_default();
+        let called = tools::call(tool, &params["arguments"]);
+        let from_root = self.is_root(text(params, "threadId"));
+        let signal = match called {
+            Ok(Called::Asked { question, options }) => {
+                let asked = requests::asked_by_tool(id, question, options);
+                self.ask(id, "item/tool/call", params, asked)
+            }
+            Ok(_) if !from_root => Err("only the main agent reports to the supervisor".to_owned()),
+            Ok(Called::Said(testimony)) => Ok(Signal::Said(testimony)),
+            Ok(Called::Progress(progress)) => Ok(Signal::Progress(progress)),
+            Err(expected) => Err(expected),
+        };
+        match signal {
+            Ok(signal @ Signal::Asked(_)) => Some(signal),
+            Ok(signal) => {
+                self.reply(id, "Noted.", true);
+                Some(signal)
+            }
+            Err(why) => {
+                self.reply(id, &why, false);
+                None
+            }
+        }
+    }
+
+    fn ask(
+        &mut self,
+        id: &Id,
+        method: &str,
+        params: &Value,
+        asked: Result<Asked, String>,
+    ) -> Result<Signal, String> {
+        let mut asked = asked?;
+        if self.requests.is_full() {
+            return Err(format!("{MAX_WAITING} requests wait for an answer already"));
+        }
+        if !self.is_root(text(params, "threadId")) {
+            asked.title = format!("(sub-agent) {}", asked.title);
+        }
+        let item = text(params, "itemId").or(text(params, "callId"));
+        self.requests.open(Pending {
+            id: id.clone(),
+            native: asked.native.clone(),
+            turn: Place::of(params).turn,
+            item: item.map(str::to_owned),
+            asked: fingerprint(method, params),
+        });
+        Ok(Signal::Asked(asked))
+    }
+
+    fn reply(&mut self, id: &Id, text: &str, success: bool) {
+        let line = wire::answer(id, tools::reply(text, success));
+        self.outbox.owe(id.key("p:reply-"), line);
+    }
+
+    fn refuse_request(&mut self, id: &Id, why: &str) {
+        let line = wire::refusal(id, &format!("provost cannot have this answered: {why}"));
+        self.outbox.owe(id.key("p:refuse-"), line);
+    }
+}
+
+fn fingerprint(method: &str, params: &Value) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (method, params.to_string()).hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,135 @@
+//! How a turn ended. Only `completed` is good, and a status that is not known is an error.
+
+use std::collections::BTreeMap;
+
+use provost_core::session::TurnEnd;
+use serde_json::Value;
+
+use super::wire::{bounded, text};
+
+/// So much of an error's text is kept.
+const MAX_DETAIL: usize = 4 << 10;
+
+/// So many limits of the account are told apart.
+const MAX_LIMITS: usize = 16;
+
+/// The account's limits, as they were told last.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Limits(BTreeMap<String, Vec<Window>>);
+
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    used_percent: f64,
+    resets_at_ms: u64,
+}
+
+impl Limits {
+    /// Takes note of a limit's windows. An update without any says nothing about those told before.
+    pub(crate) fn told(&mut self, limits: &Value) {
+        let windows: Vec<Window> =
+            ["primary", "secondary"].iter().filter_map(|name| window(&limits[name])).collect();
+        let limit = text(limits, "limitId").unwrap_or_default();
+        let room = self.0.contains_key(limit) || self.0.len() < MAX_LIMITS;
+        if !windows.is_empty() && room {
+            self.0.insert(limit.to_owned(), windows);
+        }
+    }
+
+    /// Gives when the last of the used-up windows begins anew, if that lies ahead.
+    fn until(&self, now_ms: Option<u64>) -> Option<u64> {
+        let used_up = self.0.values().flatten().filter(|window| window.used_percent >= 100.0);
+        let until = used_up.map(|window| window.resets_at_ms).max()?;
+        now_ms.is_none_or(|now| until > now).then_some(until)
+    }
+}
+
+fn window(told: &Value) -> Option<Window> {
+    let resets_at_ms = told["resetsAt"].as_u64()?.checked_mul(1000)?;
+    Some(Window { used_percent: told["usedPercent"].as_f64()?, resets_at_ms })
+}
+
+/// Gives how a turn ended, from its status and error.
+pub(crate) fn turn_end(
+    status: &str,
+    error: &Value,
+    limits: &Limits,
+    now_ms: Option<u64>,
+) -> TurnEnd {
+    match status {
+        "completed" => TurnEnd::Ok,
+        "interrupted" => TurnEnd::Interrupted,
+        "failed" if is_limit(&error["codexErrorInfo"]) => {
+            TurnEnd::Limited { until_ms: limits.until(now_ms), detail: told(error) }
+        }
+        "failed" => TurnEnd::Error(told(error)),
+        other => {
+            let named = bounded(other, MAX_DETAIL);
+            TurnEnd::Error(format!("the turn ended with the unknown status {named:?}"))
+        }
+    }
+}
+
+/// Gives an error's message with its details.
+pub(crate) fn told(error: &Value) -> String {
+    let message = text(error, "message").unwrap_or("the agent gave no reason");
+    let details = text(error, "additionalDetails").map(|details| format!(" ({details})"));
+    bounded(&format!("{message}{}", details.unwrap_or_default()), MAX_DETAIL)
+}
+
+/// Says whether the account is what stands in the way, not the work. The kind is a word, or an object
+/// whose only field is named like one.
+fn is_limit(kind: &Value) -> bool {
+    match kind {
+        Value::String(word) => matches!(word.as_str(), "usageLimitExceeded" | "rateLimitExceeded"),
+        Value::Object(fields) => {
+            fields.values().any(|details| details["httpStatusCode"].as_u64() == Some(429))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn end(status: &str, error: &Value) -> TurnEnd {
+        turn_end(status, error, &Limits::default(), None)
+    }
+
+    #[test]
+    fn r9_only_completed_is_good_and_the_unknown_fails_closed() {
+        assert_eq!(end("completed", &Value::Null), TurnEnd::Ok);
+        assert_eq!(end("interrupted", &Value::Null), TurnEnd::Interrupted);
+        for status in ["failed", "inProgress", "", "succeeded", "Completed"] {
+            assert!(matches!(end(status, &Value::Null), TurnEnd::Error(_)), "{status}");
+        }
+        let TurnEnd::Error(told) = end("exploded", &Value::Null) else { panic!() };
+        assert!(told.contains("exploded"), "{told}");
+    }
+
+    #[test]
+    fn a_limit_is_no_error_and_tells_until_when() {
+        let mut limits = Limits::default();
+        limits.told(&json!({"limitId": "codex",
+            "primary": {"usedPercent": 100, "resetsAt": 20}, "secondary": {"usedPercent": 40, "resetsAt": 90}}));
+        limits.told(&json!({"limitId": "codex", "primary": null, "secondary": null}));
+        let error = json!({"message": "later", "codexErrorInfo": "usageLimitExceeded"});
+        let end = |now| turn_end("failed", &error, &limits, now);
+        let limited = |until_ms| TurnEnd::Limited { until_ms, detail: "later".to_owned() };
+        assert_eq!(end(Some(19_000)), limited(Some(20_000)));
+        assert_eq!(end(None), limited(Some(20_000)));
+        assert_eq!(end(Some(20_000)), limited(None));
+    }
+
+    #[test]
+    fn too_many_requests_are_a_limit_and_other_failures_are_errors() {
+        let kind = |kind: Value| end("failed", &json!({"message": "m", "codexErrorInfo": kind}));
+        let limited = |end| matches!(end, TurnEnd::Limited { .. });
+        assert!(limited(kind(json!({"responseTooManyFailedAttempts": {"httpStatusCode": 429}}))));
+        assert!(!limited(kind(json!({"responseTooManyFailedAttempts": {"httpStatusCode": 500}}))));
+        assert!(!limited(kind(json!("contextWindowExceeded"))));
+        assert!(!limited(kind(json!(["usageLimitExceeded"]))));
+    }
+}

@@ -1,0 +1,148 @@
+//! `codex exec --json`: one instruction, told as JSON lines.
+//!
+//! It asks nothing and takes nothing. An `error` line is no end: only `turn.completed` and `turn.failed`
+//! are, and a process that ends without one of them has not shown how its work ended.
+
+use provost_core::session::{Signal, TurnEnd, Usage};
+use serde_json::Value;
+
+use super::{
+    ends,
+    wire::{bounded, text},
+};
+use crate::{Opening, Protocol};
+
+/// How a message begins that says that the account is what stands in the way. There is no code for it.
+const LIMITED: &[&str] = &[
+    "You\u{2019}ve hit your usage limit",
+    "You've hit your usage limit",
+    "exceeded retry limit, last status: 429",
+    "rate limit exceeded",
+];
+
+/// How a message begins that says that the model is tried again.
+const RETRYING: &str = "Reconnecting...";
+
+/// So much of a message is kept.
+const MAX_DETAIL: usize = 4 << 10;
+
+/// Follows one `codex exec`.
+#[derive(Debug)]
+pub(crate) struct Exec {
+    opening: Opening,
+    /// Whether another conversation was begun than the one to go on with.
+    strayed: bool,
+    /// The usage of the thread at its last turn's end.
+    total: Usage,
+}
+
+impl Exec {
+    pub(crate) fn new(opening: Opening) -> Exec {
+        Exec { opening, strayed: false, total: Usage::default() }
+    }
+
+    /// An unknown name is not refused by Codex: it begins a new conversation, and says nothing.
+    fn started(&mut self, thread: Option<&str>) -> Signal {
+        match (&self.opening.thread, thread) {
+            (Some(wanted), got) if got != Some(wanted) => {
+                self.strayed = true;
+                let got = got.unwrap_or("none that it names");
+                let reason = format!("codex went on with the thread {got} instead of {wanted}");
+                Signal::Refused { reason: bounded(&reason, MAX_DETAIL) }
+            }
+            (_, thread) => Signal::Ready { thread: thread.map(str::to_owned) },
+        }
+    }
+
+    /// Usage is told as the thread's total. That of a resumed one holds earlier turns, and by how much is
+    /// not told, so the first one counts whole.
+    fn completed(&mut self, usage: &Value) -> Signal {
+        let tokens = |key: &str| usage[key].as_u64().unwrap_or(0);
+        let total = Usage { input: tokens("input_tokens"), output: tokens("output_tokens") };
+        let before = std::mem::replace(&mut self.total, total);
+        let took = Usage {
+            input: total.input.saturating_sub(before.input),
+            output: total.output.saturating_sub(before.output),
+        };
+        Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: Some(took) }
+    }
+}
+
+impl Protocol for Exec {
+    fn read(&mut self, line: &[u8]) -> Option<Signal> {
+        let line = line.trim_ascii();
+        if self.strayed || !line.starts_with(b"{") {
+            return None;
+        }
+        let line: Value = serde_json::from_slice(line).ok()?;
+        match text(&line, "type")? {
+            "thread.started" => Some(self.started(text(&line, "thread_id"))),
+            "turn.started" => Some(Signal::TurnStarted { turn: None }),
+            "turn.completed" => Some(self.completed(&line["usage"])),
+            "turn.failed" => {
+                Some(Signal::TurnEnded { turn: None, end: failed(&line["error"]), usage: None })
+            }
+            "error" => retrying(&line),
+            _ => None,
+        }
+    }
+
+    fn remembers(&self) -> bool {
+        true
+    }
+}
+
+fn failed(error: &Value) -> TurnEnd {
+    let detail = ends::told(error);
+    match LIMITED.iter().any(|begins| detail.starts_with(begins)) {
+        true => TurnEnd::Limited { until_ms: None, detail },
+        false => TurnEnd::Error(detail),
+    }
+}
+
+fn retrying(error: &Value) -> Option<Signal> {
+    let message = text(error, "message").filter(|message| message.starts_with(RETRYING))?;
+    Some(Signal::Retrying { detail: bounded(message, MAX_DETAIL) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exec(thread: Option<&str>) -> Exec {
+        Exec::new(Opening { thread: thread.map(str::to_owned), ..Opening::default() })
+    }
+
+    #[test]
+    fn another_thread_than_the_resumed_one_is_refused_and_says_nothing_more() {
+        let mut exec = exec(Some("a"));
+        let started = exec.read(br#"{"type":"thread.started","thread_id":"b"}"#);
+        assert!(matches!(started, Some(Signal::Refused { .. })));
+        assert_eq!(exec.read(br#"{"type":"turn.completed","usage":{}}"#), None);
+    }
+
+    #[test]
+    fn e24_a_turn_has_its_own_usage() {
+        let mut exec = exec(None);
+        let mut took = |total: u64| {
+            let line = format!(
+                r#"{{"type":"turn.completed","usage":{{"input_tokens":{total},"output_tokens":1}}}}"#
+            );
+            match exec.read(line.as_bytes()) {
+                Some(Signal::TurnEnded { end: TurnEnd::Ok, usage: Some(usage), .. }) => usage,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(took(100), Usage { input: 100, output: 1 });
+        assert_eq!(took(250), Usage { input: 150, output: 0 });
+    }
+
+    #[test]
+    fn an_error_is_no_end() {
+        let mut exec = exec(None);
+        let retried = exec.read(br#"{"type":"error","message":"Reconnecting... 1/3"}"#);
+        assert!(matches!(retried, Some(Signal::Retrying { .. })));
+        assert_eq!(exec.read(br#"{"type":"error","message":"bad"}"#), None);
+        assert_eq!(exec.read(br#"{"type":"item.completed","item":{"type":"error"}}"#), None);
+    }
+}

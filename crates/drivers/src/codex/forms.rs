@@ -1,0 +1,181 @@
+//! Requests of MCP servers: approvals of their tools, and forms.
+
+use std::collections::BTreeMap;
+
+use provost_core::request::{Asked, Choice, Question, Reply, RequestKind, Subject, Waiting};
+use serde_json::{Map, Value, json};
+
+use super::{
+    native::Native,
+    wire::{Id, list, text},
+};
+
+/// Reads the request of an MCP server; otherwise says what is wrong with it.
+pub(crate) fn asked(id: &Id, params: &Value) -> Result<Asked, String> {
+    let is_approval = text(&params["_meta"], "codex_approval_kind").is_some();
+    let fields = params["requestedSchema"]["properties"].as_object();
+    match (text(params, "mode").unwrap_or("form"), fields) {
+        ("form", _) if is_approval => Ok(approval(id, params, told_parameters(params))),
+        ("form", Some(fields)) if !fields.is_empty() => form(id, params, fields),
+        ("form", _) => Ok(approval(id, params, None)),
+        ("url", _) => Ok(approval(id, params, text(params, "url").map(str::to_owned))),
+        (mode, _) => Err(format!("forms of the mode {mode:?} are not known")),
+    }
+}
+
+/// Gives the answer to a form, each field with its type.
+pub(crate) fn filled(asked: &Asked, types: &Value, reply: &Reply) -> Option<Value> {
+    let given = given(asked, reply)?;
+    let content = given.iter().map(|(field, values)| {
+        let kind = text(types, field).unwrap_or("string");
+        (field.clone(), value(kind, values))
+    });
+    let content: Map<String, Value> = content.collect();
+    Some(json!({"action": "accept", "content": content}))
+}
+
+/// Gives the answers by their questions; a text is for the only one.
+pub(crate) fn given(asked: &Asked, reply: &Reply) -> Option<BTreeMap<String, Vec<String>>> {
+    match (reply, asked.questions.as_slice()) {
+        (Reply::Text(text), [only]) => {
+            Some(BTreeMap::from([(only.id.clone(), vec![text.clone()])]))
+        }
+        (Reply::Answers(answers), _) => Some(answers.clone()),
+        (Reply::Text(_) | Reply::Approve(_) | Reply::Deny, _) => None,
+    }
+}
+
+fn approval(id: &Id, params: &Value, detail: Option<String>) -> Asked {
+    let description = text(&params["_meta"], "tool_description").map(str::to_owned);
+    let reason = [description, detail].into_iter().flatten().collect::<Vec<_>>().join("; ");
+    let subject = Subject { reason: Some(reason).filter(|r| !r.is_empty()), ..Subject::default() };
+    Asked {
+        native: Native::Elicitation(id.clone()).text(),
+        kind: RequestKind::Approval,
+        waiting: Waiting::Blocking,
+        title: title(params),
+        questions: Vec::new(),
+        subject: Some(Box::new(subject)),
+    }
+}
+
+fn told_parameters(params: &Value) -> Option<String> {
+    let shown = list(&params["_meta"], "tool_params_display").iter().filter_map(|parameter| {
+        Some(format!("{} = {}", text(parameter, "name")?, parameter.get("value")?))
+    });
+    Some(shown.collect::<Vec<_>>().join(", ")).filter(|shown| !shown.is_empty())
+}
+
+fn form(id: &Id, params: &Value, fields: &Map<String, Value>) -> Result<Asked, String> {
+    let questions = fields.iter().map(|(name, field)| question(name, field)).collect();
+    let typed = fields.iter().filter_map(|(name, field)| {
+        let kind = text(field, "type").filter(|kind| *kind != "string")?;
+        Some((name.clone(), Value::from(kind)))
+    });
+    let types: Map<String, Value> = typed.collect();
+    let known = ["boolean", "number", "integer", "array"];
+    if let Some((name, kind)) = types.iter().find(|(_, k)| !known.iter().any(|known| *k == known)) {
+        return Err(format!("the field {name:?} has the type {kind}, which is not known"));
+    }
+    Ok(Asked {
+        native: Native::Form(id.clone(), Value::Object(types)).text(),
+        kind: RequestKind::Dialog,
+        waiting: Waiting::Blocking,
+        title: title(params),
+        questions,
+        subject: None,
+    })
+}
+
+fn title(params: &Value) -> String {
+    let server = text(params, "serverName").unwrap_or("an MCP server");
+    text(params, "message").map_or_else(|| format!("{server} asks"), str::to_owned)
+}
+
+fn question(name: &str, field: &Value) -> Question {
+    let options = match text(field, "type") {
+        Some("boolean") => vec![choice("true", ""), choice("false", "")],
+        _ => choices(field),
+    };
+    Question {
+        id: name.to_owned(),
+        header: text(field, "title").unwrap_or(name).to_owned(),
+        question: text(field, "description").unwrap_or_default().to_owned(),
+        options,
+        secret: false,
+    }
+}
+
+/// The values that a field may have: in one of the four ways in which a schema can list them.
+fn choices(field: &Value) -> Vec<Choice> {
+    let plain = list(field, "enum").iter().chain(list(&field["items"], "enum"));
+    let titled = list(field, "oneOf").iter().chain(list(&field["items"], "anyOf"));
+    let plain = plain.filter_map(|value| Some(choice(value.as_str()?, "")));
+    let titled = titled.filter_map(|option| {
+        Some(choice(text(option, "const")?, text(option, "title").unwrap_or_default()))
+    });
+    plain.chain(titled).collect()
+}
+
+fn choice(label: &str, description: &str) -> Choice {
+    Choice { label: label.to_owned(), description: description.to_owned() }
+}
+
+/// What does not fit its type is given as it was said: who asked can tell better what is wrong with it.
+fn value(kind: &str, given: &[String]) -> Value {
+    let said = given.first().cloned().unwrap_or_default();
+    let typed = match kind {
+        "array" => Some(json!(given)),
+        "boolean" => said.parse::<bool>().ok().map(Value::Bool),
+        "integer" => said.parse::<i64>().ok().map(Value::from),
+        "number" => said.parse::<f64>().ok().map(Value::from),
+        _ => None,
+    };
+    typed.unwrap_or(Value::String(said))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id() -> Id {
+        Id::parse("7").unwrap()
+    }
+
+    #[test]
+    fn an_approval_of_a_tool_is_an_approval() {
+        let params = json!({"serverName": "echo", "mode": "form", "message": "Allow it?",
+            "_meta": {"codex_approval_kind": "mcp_tool_call", "tool_description": "Destructive",
+                      "tool_params_display": [{"name": "text", "value": "boo"}]},
+            "requestedSchema": {"type": "object", "properties": {}}});
+        let asked = asked(&id(), &params).unwrap();
+        assert_eq!((asked.kind, asked.native.as_str()), (RequestKind::Approval, "mcp:7"));
+        let subject = asked.subject.unwrap();
+        assert_eq!(subject.reason.as_deref(), Some("Destructive; text = \"boo\""));
+    }
+
+    #[test]
+    fn a_form_is_a_dialog_whose_answers_have_their_types() {
+        let params = json!({"mode": "form", "message": "m", "requestedSchema": {"properties": {
+            "name": {"type": "string"}, "port": {"type": "integer"}, "tls": {"type": "boolean"},
+            "tags": {"type": "array", "items": {"enum": ["a", "b"]}}}}});
+        let asked = asked(&id(), &params).unwrap();
+        assert_eq!((asked.kind, asked.questions.len()), (RequestKind::Dialog, 4));
+        let Some(Native::Form(_, types)) = Native::parse(&asked.native) else { panic!() };
+        let given = [("name", "1"), ("port", "1"), ("tls", "true"), ("tags", "a")];
+        let given = given.map(|(id, value)| (id.to_owned(), vec![value.to_owned()]));
+        let filled = |reply| filled(&asked, &types, &reply);
+        assert_eq!(
+            filled(Reply::Answers(BTreeMap::from(given))).unwrap()["content"],
+            json!({"name": "1", "port": 1, "tls": true, "tags": ["a"]})
+        );
+        assert_eq!(filled(Reply::Text("for none of four".to_owned())), None);
+    }
+
+    #[test]
+    fn an_unknown_form_is_refused() {
+        assert!(asked(&id(), &json!({"mode": "hologram"})).is_err());
+        let nested = json!({"requestedSchema": {"properties": {"x": {"type": "object"}}}});
+        assert!(asked(&id(), &nested).is_err());
+    }
+}

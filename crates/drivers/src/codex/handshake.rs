@@ -1,0 +1,142 @@
+//! How a conversation is opened: hello, a look at what the server can do, and the thread.
+
+use provost_core::session::{Approvals, Sandbox, Settings};
+use serde_json::{Map, Value, json};
+
+use super::{capabilities::Version, tools, wire};
+use crate::{Opening, Write};
+
+pub(crate) const HELLO: &str = "p:hello";
+pub(crate) const READY: &str = "p:ready";
+pub(crate) const PROBE: &str = "p:probe";
+pub(crate) const THREAD: &str = "p:thread";
+
+/// A method that no server has: its refusal lists those that it has.
+const NO_METHOD: &str = "provost/probe";
+
+/// What nobody reads: parts of what is told whole afterwards. Old versions say everything twice; of the
+/// second way the noisiest are named.
+const UNHEARD: &[&str] = &[
+    "item/agentMessage/delta",
+    "item/plan/delta",
+    "item/reasoning/summaryTextDelta",
+    "item/reasoning/summaryPartAdded",
+    "item/reasoning/textDelta",
+    "item/commandExecution/outputDelta",
+    "item/fileChange/outputDelta",
+    "item/fileChange/patchUpdated",
+    "item/mcpToolCall/progress",
+    "turn/diff/updated",
+    "codex/event/agent_message_delta",
+    "codex/event/agent_message_content_delta",
+    "codex/event/agent_reasoning_delta",
+    "codex/event/reasoning_content_delta",
+    "codex/event/exec_command_output_delta",
+    "codex/event/turn_diff",
+];
+
+pub(crate) fn hello() -> Write {
+    let params = json!({
+        "clientInfo": {"name": "provost", "title": "Provost", "version": env!("CARGO_PKG_VERSION")},
+        "capabilities": {"experimentalApi": true, "optOutNotificationMethods": UNHEARD},
+    });
+    write(HELLO, wire::request(HELLO, "initialize", params))
+}
+
+pub(crate) fn ready() -> Write {
+    write(READY, wire::note("initialized"))
+}
+
+pub(crate) fn probe() -> Write {
+    write(PROBE, wire::request(PROBE, NO_METHOD, json!({})))
+}
+
+/// Begins the conversation or goes on with it. The settings are given in both cases: a resumed one would
+/// otherwise have what it was left with, which somebody else may have changed.
+pub(crate) fn thread(opening: &Opening) -> Write {
+    let mut params = settings(opening);
+    match &opening.thread {
+        Some(thread) => {
+            params.insert("threadId".to_owned(), json!(thread));
+            params.insert("excludeTurns".to_owned(), json!(true));
+        }
+        // A resumed conversation has its tools already; they are kept with it.
+        None => {
+            params.insert("dynamicTools".to_owned(), tools::specs(&opening.settings));
+        }
+    }
+    write(THREAD, wire::request(THREAD, thread_method(opening), Value::Object(params)))
+}
+
+/// Says what was asked for, to whom it was refused.
+pub(crate) fn refused(version: Version, opening: &Opening, why: &str) -> String {
+    let Settings { model, effort, sandbox: what, approvals: when, .. } = &opening.settings;
+    let named = |name: &str, value: &Option<String>| match value {
+        Some(value) => format!(", {name} {value}"),
+        None => String::new(),
+    };
+    format!(
+        "codex {version} refused {} (sandbox {}, approvals {}{}{}{}): {why}",
+        thread_method(opening),
+        sandbox(*what),
+        approvals(*when),
+        named("model", model),
+        named("effort", effort),
+        named("thread", &opening.thread),
+    )
+}
+
+fn thread_method(opening: &Opening) -> &'static str {
+    match opening.thread {
+        Some(_) => "thread/resume",
+        None => "thread/start",
+    }
+}
+
+fn settings(opening: &Opening) -> Map<String, Value> {
+    let settings = &opening.settings;
+    let mut params = Map::new();
+    let mut set = |key: &str, value: Value| params.insert(key.to_owned(), value);
+    set("cwd", json!(opening.cwd));
+    set("sandbox", json!(sandbox(settings.sandbox)));
+    set("approvalPolicy", json!(approvals(settings.approvals)));
+    set("developerInstructions", json!(tools::instructions(settings)));
+    set("config", config(settings));
+    if let Some(model) = &settings.model {
+        set("model", json!(model));
+    }
+    params
+}
+
+fn config(settings: &Settings) -> Value {
+    let mut config = json!({
+        "sandbox_workspace_write.network_access": settings.network,
+        "features.default_mode_request_user_input": settings.questions,
+        "suppress_unstable_features_warning": true,
+    });
+    if let Some(effort) = &settings.effort {
+        config["model_reasoning_effort"] = json!(effort);
+    }
+    config
+}
+
+/// Every version since the floor spells it so.
+fn sandbox(sandbox: Sandbox) -> &'static str {
+    match sandbox {
+        Sandbox::ReadOnly => "read-only",
+        Sandbox::WorkspaceWrite => "workspace-write",
+        Sandbox::FullAccess => "danger-full-access",
+    }
+}
+
+fn approvals(approvals: Approvals) -> &'static str {
+    match approvals {
+        Approvals::Untrusted => "untrusted",
+        Approvals::OnRequest => "on-request",
+        Approvals::Never => "never",
+    }
+}
+
+fn write(key: &str, line: Vec<u8>) -> Write {
+    Write { key: key.to_owned(), line }
+}

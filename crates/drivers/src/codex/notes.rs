@@ -1,0 +1,125 @@
+//! The server's notifications: those that mean something, with what they carry.
+
+use serde_json::Value;
+
+use super::{
+    items::Item,
+    wire::{Id, Message, text},
+};
+
+/// A notification that means something to a session.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Note {
+    TurnStarted { thread: Option<String>, turn: String },
+    TurnCompleted { thread: Option<String>, turn: String, status: String, error: Value },
+    ItemStarted { place: Place, item: Item },
+    ItemCompleted { place: Place, item: Item },
+    Usage { thread: String, total: Tokens, last: Tokens },
+    RateLimits(Value),
+    Error { thread: Option<String>, error: Value, will_retry: bool },
+    Resolved(Id),
+}
+
+/// The conversation and turn that something belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// A server with one thread may leave out which one it means.
+    pub(crate) thread: Option<String>,
+    pub(crate) turn: String,
+}
+
+/// Tokens of one call or of a whole thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tokens {
+    pub(crate) input: u64,
+    pub(crate) output: u64,
+}
+
+/// What a line of the app-server is to this driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sorted {
+    /// No message of the protocol: output.
+    Output,
+    /// A message that is understood.
+    Known,
+    /// A message that is left alone; it stays in the journal.
+    Left,
+    /// A notification that means something, of a shape that is not known.
+    Odd,
+}
+
+/// Sorts a line of the app-server, for tests and for looking at unknown versions.
+pub fn sort(line: &[u8]) -> Sorted {
+    match Message::read(line) {
+        None => Sorted::Output,
+        Some(Message::Request { .. } | Message::Answer { .. }) => Sorted::Known,
+        Some(Message::Note { method, params, .. }) => match Note::read(&method, &params) {
+            Some(_) => Sorted::Known,
+            None if METHODS.contains(&method.as_str()) => Sorted::Odd,
+            None => Sorted::Left,
+        },
+    }
+}
+
+/// The notifications that [`Note`] stands for.
+pub(crate) const METHODS: &[&str] = &[
+    "turn/started",
+    "turn/completed",
+    "item/started",
+    "item/completed",
+    "thread/tokenUsage/updated",
+    "account/rateLimits/updated",
+    "error",
+    "serverRequest/resolved",
+];
+
+impl Note {
+    pub(crate) fn read(method: &str, params: &Value) -> Option<Note> {
+        let thread = text(params, "threadId").map(str::to_owned);
+        Some(match method {
+            "turn/started" => Note::TurnStarted { thread, turn: turn_id(params)? },
+            "turn/completed" => Note::TurnCompleted {
+                thread,
+                turn: turn_id(params)?,
+                status: text(&params["turn"], "status").unwrap_or_default().to_owned(),
+                error: params["turn"]["error"].clone(),
+            },
+            "item/started" => {
+                Note::ItemStarted { place: Place::of(params), item: Item::read(&params["item"])? }
+            }
+            "item/completed" => {
+                Note::ItemCompleted { place: Place::of(params), item: Item::read(&params["item"])? }
+            }
+            "thread/tokenUsage/updated" => usage(thread?, &params["tokenUsage"])?,
+            "account/rateLimits/updated" => Note::RateLimits(params.get("rateLimits")?.clone()),
+            "error" => Note::Error {
+                thread,
+                error: params.get("error")?.clone(),
+                will_retry: params["willRetry"].as_bool().unwrap_or(false),
+            },
+            "serverRequest/resolved" => Note::Resolved(Id::of(params.get("requestId")?)?),
+            _ => return None,
+        })
+    }
+}
+
+impl Place {
+    pub(crate) fn of(params: &Value) -> Place {
+        Place {
+            thread: text(params, "threadId").map(str::to_owned),
+            turn: text(params, "turnId").unwrap_or_default().to_owned(),
+        }
+    }
+}
+
+fn turn_id(params: &Value) -> Option<String> {
+    text(params.get("turn")?, "id").map(str::to_owned)
+}
+
+fn usage(thread: String, told: &Value) -> Option<Note> {
+    let tokens = |part: &Value| {
+        let input = part["inputTokens"].as_u64()?;
+        Some(Tokens { input, output: part["outputTokens"].as_u64().unwrap_or(0) })
+    };
+    Some(Note::Usage { thread, total: tokens(&told["total"])?, last: tokens(&told["last"])? })
+}

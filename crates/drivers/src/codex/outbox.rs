@@ -1,0 +1,27 @@
+//! What the protocol itself has to write, until the journal shows that it was written.
+
+use crate::Write;
+
+/// So much may wait to be written. It can only pile up while nothing can be written at all.
+const MAX_OWED: usize = 10_000;
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outbox(Vec<Write>);
+
+impl Outbox {
+    /// Owes a line; one that is owed already under its key stays as it is.
+    pub(crate) fn owe(&mut self, key: String, line: Vec<u8>) {
+        let known = self.0.iter().any(|write| write.key == key);
+        if !known && self.0.len() < MAX_OWED {
+            self.0.push(Write { key, line });
+        }
+    }
+
+    pub(crate) fn wrote(&mut self, key: &str) {
+        self.0.retain(|write| write.key != key);
+    }
+
+    pub(crate) fn all(&self) -> Vec<Write> {
+        self.0.clone()
+    }
+}

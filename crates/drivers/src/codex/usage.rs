@@ -1,0 +1,106 @@
+//! Usage: what each model call took.
+//!
+//! The server tells a thread's total and its last call after each call, but it tells the same again
+//! after a failed call, on every rate-limit update of old versions, and once after a thread is resumed:
+//! at once, or by old versions in its first turn. So a call is counted when the total of its thread moved,
+//! in a turn of this launch, and the first total of a resumed thread is what there was before.
+
+use std::collections::BTreeMap;
+
+use provost_core::session::Usage;
+
+use super::notes::Tokens;
+
+/// So many threads are told apart: sub-agents have their own.
+const MAX_THREADS: usize = 1000;
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Meter {
+    threads: BTreeMap<String, Thread>,
+    /// The thread that has a history.
+    resumed: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Thread {
+    total: Option<Tokens>,
+    /// Whether it had a turn in this launch; before that, what is told is history.
+    works: bool,
+}
+
+impl Meter {
+    pub(crate) fn new(resumed: Option<String>) -> Meter {
+        Meter { resumed, ..Meter::default() }
+    }
+
+    pub(crate) fn turn_started(&mut self, thread: &str) {
+        if let Some(thread) = self.thread(thread) {
+            thread.works = true;
+        }
+    }
+
+    /// Gives what the last call took, if it was not counted before.
+    pub(crate) fn told(&mut self, thread: &str, total: Tokens, last: Tokens) -> Option<Usage> {
+        let resumed = self.resumed.as_deref() == Some(thread);
+        let thread = self.thread(thread)?;
+        let before = thread.total.replace(total);
+        let history = before.is_none() && resumed && total != last;
+        let counts = before != Some(total) && thread.works && !history;
+        let took = Usage { input: last.input, output: last.output };
+        (counts && took.total() > 0).then_some(took)
+    }
+
+    fn thread(&mut self, thread: &str) -> Option<&mut Thread> {
+        if !self.threads.contains_key(thread) && self.threads.len() >= MAX_THREADS {
+            return None;
+        }
+        Some(self.threads.entry(thread.to_owned()).or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tokens(input: u64) -> Tokens {
+        Tokens { input, output: 1 }
+    }
+
+    #[test]
+    fn e24_a_call_counts_once_however_often_it_is_told() {
+        let mut meter = Meter::default();
+        meter.turn_started("t");
+        assert_eq!(meter.told("t", tokens(5), tokens(5)), Some(Usage { input: 5, output: 1 }));
+        assert_eq!(meter.told("t", tokens(5), tokens(5)), None);
+        assert_eq!(meter.told("t", tokens(9), tokens(4)), Some(Usage { input: 4, output: 1 }));
+    }
+
+    #[test]
+    fn e24_the_total_of_a_resumed_thread_is_history() {
+        let mut meter = Meter::default();
+        assert_eq!(meter.told("t", tokens(700), tokens(100)), None);
+        meter.turn_started("t");
+        assert_eq!(meter.told("t", tokens(700), tokens(100)), None);
+        assert_eq!(meter.told("t", tokens(703), tokens(3)), Some(Usage { input: 3, output: 1 }));
+    }
+
+    #[test]
+    fn e24_the_first_total_of_a_resumed_thread_is_history_also_in_its_first_turn() {
+        let mut meter = Meter::new(Some("t".to_owned()));
+        meter.turn_started("t");
+        assert_eq!(meter.told("t", tokens(700), tokens(100)), None);
+        assert!(meter.told("t", tokens(800), tokens(100)).is_some());
+        let mut first = Meter::new(Some("t".to_owned()));
+        first.turn_started("t");
+        assert!(first.told("t", tokens(100), tokens(100)).is_some());
+    }
+
+    #[test]
+    fn e24_sub_agents_have_totals_of_their_own() {
+        let mut meter = Meter::default();
+        meter.turn_started("t");
+        meter.turn_started("u");
+        assert!(meter.told("t", tokens(5), tokens(5)).is_some());
+        assert!(meter.told("u", tokens(5), tokens(5)).is_some());
+    }
+}

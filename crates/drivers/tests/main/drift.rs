@@ -1,0 +1,116 @@
+//! Compares what is relied on with what installed versions say of themselves.
+
+use std::{fs, path::Path, process::Command};
+
+use provost_drivers::codex::{NEEDS, Need, Place, Version};
+use serde_json::Value;
+
+use super::live::codex;
+
+#[test]
+fn the_present_version_has_all_that_is_relied_on() {
+    assert_eq!(lacks_of("PROVOST_CODEX_FOR_TESTS"), [""; 0]);
+}
+
+#[test]
+fn the_oldest_version_has_all_that_is_relied_on() {
+    assert_eq!(lacks_of("PROVOST_CODEX_OLD_FOR_TESTS"), [""; 0]);
+}
+
+#[test]
+fn a_need_that_is_not_there_is_found() {
+    let schema: Value = serde_json::from_str(
+        r##"{"oneOf": [{"properties": {"method": {"enum": ["m"]}, "params": {"$ref": "#/definitions/P"}}}],
+            "definitions": {"P": {"properties": {"a": {"anyOf": [{"$ref": "#/definitions/Q"}]}}},
+                            "Q": {"properties": {"b": {"items": {"properties": {"c": {}}}}}}}}"##,
+    )
+    .unwrap();
+    let params = message(&schema, "m").unwrap();
+    assert!(message(&schema, "n").is_none());
+    assert!(has(&schema, params, "a.b[].c"));
+    assert!(!has(&schema, params, "a.b[].d"));
+    assert!(!has(&schema, params, "a.c"));
+}
+
+/// Gives everything that is relied on and missing; an installer that is missing means that nothing is said.
+fn lacks_of(variable: &str) -> Vec<String> {
+    let Some(codex) = codex(variable) else { return Vec::new() };
+    let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let out = home.path().join("schema");
+    let run = |args: &[&str]| {
+        let output =
+            Command::new(&codex).args(args).env("CODEX_HOME", home.path()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let version = version(&run(&["--version"]));
+    let out_text = out.to_str().unwrap();
+    run(&["app-server", "generate-json-schema", "--experimental", "--out", out_text]);
+    let due = NEEDS.iter().filter(|need| need.since.is_none_or(|since| since <= version));
+    due.flat_map(|need| lacks(&out, need)).collect()
+}
+
+fn version(told: &str) -> Version {
+    let number = told.split_whitespace().last().unwrap();
+    let parts: Vec<u32> = number.split('.').map(|part| part.parse().unwrap()).collect();
+    Version(parts[0], parts[1], parts[2])
+}
+
+fn lacks(out: &Path, need: &Need) -> Vec<String> {
+    let file = match need.place {
+        Place::ClientRequest => "ClientRequest.json",
+        Place::ServerRequest => "ServerRequest.json",
+        Place::ServerNotification | Place::Item => "ServerNotification.json",
+    };
+    let schema: Value = serde_json::from_slice(&fs::read(out.join(file)).unwrap()).unwrap();
+    let found = match need.place {
+        Place::Item => item(&schema, need.name),
+        Place::ClientRequest | Place::ServerRequest | Place::ServerNotification => {
+            message(&schema, need.name)
+        }
+    };
+    let Some(found) = found else { return vec![need.name.to_owned()] };
+    let missing = need.fields.iter().filter(|field| !has(&schema, found, field));
+    missing.map(|field| format!("{}: {field}", need.name)).collect()
+}
+
+fn message<'a>(schema: &'a Value, method: &str) -> Option<&'a Value> {
+    let named = |message: &&Value| message["properties"]["method"]["enum"][0] == method;
+    schema["oneOf"].as_array()?.iter().find(named).map(|message| &message["properties"]["params"])
+}
+
+fn item<'a>(schema: &'a Value, kind: &str) -> Option<&'a Value> {
+    let items = schema["definitions"]["ThreadItem"]["oneOf"].as_array()?;
+    items.iter().find(|item| item["properties"]["type"]["enum"][0] == kind)
+}
+
+/// Says whether a schema has a field, by whatever way of putting schemas together.
+fn has(schema: &Value, at: &Value, field: &str) -> bool {
+    let (first, rest) = field.split_once('.').map_or((field, None), |(a, b)| (a, Some(b)));
+    let (name, each) = match first.strip_suffix("[]") {
+        Some(name) => (name, true),
+        None => (first, false),
+    };
+    let inner = |found: &Value| match rest {
+        None => true,
+        Some(rest) => has(schema, found, rest),
+    };
+    forms(schema, at).iter().any(|form| {
+        let Some(found) = form["properties"].get(name) else { return false };
+        match each {
+            false => inner(found),
+            true => forms(schema, found).iter().any(|list| list.get("items").is_some_and(inner)),
+        }
+    })
+}
+
+/// Gives everything that a schema may stand for.
+fn forms<'a>(schema: &'a Value, at: &'a Value) -> Vec<&'a Value> {
+    if let Some(name) = at["$ref"].as_str() {
+        let named = name.rsplit('/').next().unwrap();
+        return forms(schema, &schema["definitions"][named]);
+    }
+    let parts =
+        ["anyOf", "allOf", "oneOf"].into_iter().filter_map(|key| at[key].as_array()).flatten();
+    std::iter::once(at).chain(parts.flat_map(|part| forms(schema, part))).collect()
+}

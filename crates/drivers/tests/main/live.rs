@@ -1,0 +1,197 @@
+//! The handshake with real servers. No model is needed for it.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Write as _},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::mpsc::{Receiver, RecvTimeoutError, channel},
+    thread,
+    time::Duration,
+};
+
+use provost_core::session::{Driver, MessageKind, Settings, Signal, TurnEnd};
+use provost_drivers::{Opening, Protocol, Saying, protocol, say};
+
+/// Longer than any answer of a server takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server that asks nobody: the model is a port on which nothing listens.
+const CONFIG: &str = r#"
+model = "gpt-5.5"
+model_provider = "nobody"
+check_for_update_on_startup = false
+[model_providers.nobody]
+name = "nobody"
+base_url = "http://127.0.0.1:9/v1"
+wire_api = "responses"
+request_max_retries = 0
+stream_max_retries = 0
+[analytics]
+enabled = false
+[otel]
+metrics_exporter = "none"
+[features]
+plugins = false
+shell_snapshot = false
+unbounded_connection_retries = false
+"#;
+
+#[test]
+fn e21_a_real_server_opens_a_thread_and_the_present_version_lacks_nothing() {
+    let Some(codex) = codex("PROVOST_CODEX_FOR_TESTS") else { return };
+    let mut server = Server::start(&codex, Settings { questions: true, ..Settings::default() });
+    let signals = server.until_opened();
+    assert!(matches!(signals.as_slice(), [Signal::Ready { thread: Some(_) }]), "{signals:?}");
+    server.fails_its_turn(&signals);
+}
+
+#[test]
+fn r20_a_real_old_server_opens_a_thread_with_one_warning() {
+    let Some(codex) = codex("PROVOST_CODEX_OLD_FOR_TESTS") else { return };
+    let mut server = Server::start(&codex, Settings { questions: true, ..Settings::default() });
+    let signals = server.until_opened();
+    let [Signal::Warned { text }, Signal::Ready { thread: Some(_) }] = signals.as_slice() else {
+        panic!("{signals:?}")
+    };
+    assert!(text.contains("keyed messages") && text.contains("unix socket"), "{text}");
+    server.fails_its_turn(&signals);
+}
+
+#[test]
+fn a_real_server_refuses_a_thread_that_it_does_not_know() {
+    let Some(codex) = codex("PROVOST_CODEX_FOR_TESTS") else { return };
+    let mut server = Server::start(&codex, Settings::default());
+    let opening = Opening {
+        cwd: server.home.path().display().to_string(),
+        thread: Some("01a1e074-0000-7000-8000-000000000000".to_owned()),
+        ..Opening::default()
+    };
+    server.protocol = protocol(Driver::Codex, opening);
+    let signals = server.until_opened();
+    let [Signal::Refused { reason }] = signals.as_slice() else { panic!("{signals:?}") };
+    assert!(reason.contains("thread/resume") && reason.contains("no rollout"), "{reason}");
+}
+
+/// A server, and the driver that talks with it.
+struct Server {
+    child: Child,
+    input: Option<ChildStdin>,
+    lines: Receiver<Vec<u8>>,
+    protocol: Box<dyn Protocol>,
+    home: tempfile::TempDir,
+}
+
+impl Server {
+    fn start(codex: &Path, settings: Settings) -> Server {
+        let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        fs::write(home.path().join("config.toml"), CONFIG).unwrap();
+        let mut child = Command::new(codex)
+            .arg("app-server")
+            .env("CODEX_HOME", home.path())
+            .current_dir(home.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let cwd = home.path().display().to_string();
+        let protocol = protocol(Driver::Codex, Opening { cwd, settings, thread: None });
+        let input = child.stdin.take();
+        let lines = lines_of(child.stdout.take().unwrap());
+        Server { child, input, lines, protocol, home }
+    }
+
+    /// Writes what is owed and reads until the thread is open or refused.
+    fn until_opened(&mut self) -> Vec<Signal> {
+        let over =
+            |signal: &Signal| matches!(signal, Signal::Ready { .. } | Signal::Refused { .. });
+        self.until(over)
+    }
+
+    fn until(&mut self, over: impl Fn(&Signal) -> bool) -> Vec<Signal> {
+        let mut signals = Vec::new();
+        while !signals.last().is_some_and(&over) {
+            self.write_owed();
+            let line = match self.lines.recv_timeout(PATIENCE) {
+                Ok(line) => line,
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                    panic!("the server said nothing more after {signals:?}")
+                }
+            };
+            signals.extend(self.protocol.read(&line));
+        }
+        signals
+    }
+
+    fn write_owed(&mut self) {
+        for write in self.protocol.owed() {
+            self.write(&write.line);
+            self.protocol.wrote(&write.key);
+        }
+    }
+
+    fn write(&mut self, line: &[u8]) {
+        self.input.as_mut().unwrap().write_all(line).unwrap();
+    }
+
+    /// Says something; there is no model, so the turn fails.
+    fn fails_its_turn(&mut self, opened: &[Signal]) {
+        let Some(Signal::Ready { thread }) = opened.last() else { panic!() };
+        let message = Saying::Message {
+            key: "instruction-1",
+            kind: MessageKind::Instruction,
+            text: "hello",
+            thread: thread.as_deref(),
+            answer: None,
+        };
+        self.write(&say(Driver::Codex, &message).unwrap());
+        let signals = self.until(|signal| matches!(signal, Signal::TurnEnded { .. }));
+        assert!(
+            matches!(signals.first(), Some(Signal::TurnStarted { turn: Some(_) })),
+            "{signals:?}"
+        );
+        let Some(Signal::TurnEnded { end, .. }) = signals.last() else { panic!() };
+        assert!(matches!(end, TurnEnd::Error(_)), "{end:?}");
+    }
+}
+
+impl Drop for Server {
+    /// The end of its input ends a server, behind its launcher too.
+    fn drop(&mut self) {
+        drop(self.input.take());
+        let end = loop {
+            if let Err(end) = self.lines.recv_timeout(PATIENCE) {
+                break end;
+            }
+        };
+        if end == RecvTimeoutError::Timeout {
+            self.child.kill().unwrap();
+        }
+        self.child.wait().unwrap();
+    }
+}
+
+fn lines_of(output: impl std::io::Read + Send + 'static) -> Receiver<Vec<u8>> {
+    let (sender, receiver) = channel();
+    thread::spawn(move || {
+        for line in BufReader::new(output).split(b'\n') {
+            let Ok(line) = line else { return };
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// Gives the Codex that a variable names. Without the tool that installs it, what needs it is not tested.
+#[expect(clippy::disallowed_methods, reason = "the edge at which a test run names its programs")]
+pub(crate) fn codex(variable: &str) -> Option<PathBuf> {
+    let missing = std::env::var("PROVOST_TEST_MISSING").unwrap_or_default();
+    match std::env::var_os(variable) {
+        Some(path) => Some(PathBuf::from(path)),
+        None if missing.split(',').any(|tool| tool == "npm") => None,
+        None => panic!("{variable} names no codex: run the tests with `cargo xtask test`"),
+    }
+}
