@@ -38,6 +38,7 @@
 mod carry;
 mod clean;
 pub mod config;
+mod variables;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -48,6 +49,7 @@ use std::path::{Path, PathBuf};
 use crate::skills::{self, Root, RootKind, Skill};
 
 pub use clean::{Removed, clean};
+pub use variables::{KEYS, named_variables};
 
 /// Variables that would lead Codex out of its home; a launch leaves them out.
 pub const SCRUBBED_VARIABLES: [&str; 1] = ["CODEX_SQLITE_HOME"];

@@ -1,7 +1,7 @@
 //! Variables of the environment as a layer.
 //!
-//! The rule: `PROVOST_`, then the key in upper case with its dots as underscores. Only keys whose value
-//! is one text can be set so. An empty variable counts as unset.
+//! The rule: `PROVOST_`, then the key in upper case with its dots as underscores; only `PROVOST_CODEX` is
+//! shorter. Only keys whose value is one text can be set so. An empty variable counts as unset.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -33,6 +33,10 @@ pub const RESERVED_VARIABLES: &[&str] = &[
 /// A second name for `session.stale_after`, in whole seconds.
 const STALE_ALIAS: &str = "PROVOST_STALE_SECONDS";
 const STALE_KEY: &str = "session.stale_after";
+
+/// The one key whose variable has a shorter name.
+const CODEX_VARIABLE: &str = "PROVOST_CODEX";
+const CODEX_KEY: &str = "agents.codex.path";
 
 /// Something that is probably a mistake but stops nothing; its display is a whole message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -125,7 +129,10 @@ fn source(variable: &str) -> Source {
 }
 
 fn spelled(key: &Key) -> String {
-    format!("{PREFIX}{}", key.name.replace('.', "_").to_uppercase())
+    match key.name {
+        CODEX_KEY => CODEX_VARIABLE.to_owned(),
+        name => format!("{PREFIX}{}", name.replace('.', "_").to_uppercase()),
+    }
 }
 
 fn unknown(variable: &str) -> Warning {

@@ -28,13 +28,18 @@ mod value;
 pub use environment::{RESERVED_VARIABLES, Warning};
 pub use key::{Key, keys};
 pub use load::{Error as LoadError, File, MAX_FILE_BYTES, Paths, load};
+pub use pattern::BUILT_IN;
 pub use problem::{Error, MAX_PROBLEMS, Problem, ProblemKind};
 pub use reference::reference_markdown;
 pub use resolve::{Entry, Flag, FlagValue, Inputs, Resolved, Shadowed, resolve};
 pub use schema::schema;
 pub use source::{Place, Source};
-pub use table::{Agent, Environment, Event, HookDefaults, Session, Ui, Verify, Worktree};
+pub use table::{
+    Agent, ApprovalRules, Budget, Codex, Environment, Event, HookDefaults, Session, Skills, Ui,
+    Verify, Worktree,
+};
 pub use types::{
-    Argv, BranchPrefix, Bytes, Choice, Color, Command, Driver, Hook, NamePatterns, RelativePattern,
-    SAFE_VARIABLES, Variable, Variables,
+    ApprovalRule, Approvals, Argv, BranchPrefix, Bytes, Choice, Color, Command, Driver, FilePath,
+    Hook, Label, NamePatterns, RelativePattern, RulesVersion, SAFE_VARIABLES, Sandbox, Tokens,
+    Variable, Variables,
 };

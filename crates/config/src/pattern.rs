@@ -3,6 +3,9 @@
 use crate::key::{Key, keys};
 use crate::types::{agent_name_fault, variable_name_fault};
 
+/// The agent that needs no configuration. Its keys are its own, not those of agents in general.
+pub const BUILT_IN: &str = "codex";
+
 /// What a path is.
 #[derive(Debug)]
 pub(crate) enum Match {
@@ -27,7 +30,9 @@ pub(crate) fn find(path: &[String]) -> Match {
 /// Whether a key's first segments are the path.
 fn begins(key: &Key, path: &[String]) -> bool {
     let segments: Vec<&str> = key.segments().collect();
-    path.len() <= segments.len()
+    let general = matches!(segments.as_slice(), ["agents", "*", ..]);
+    let own = general && path.get(1).is_some_and(|name| name == BUILT_IN);
+    !own && path.len() <= segments.len()
         && path.iter().zip(segments).all(|(part, segment)| segment == "*" || segment == part)
 }
 
@@ -37,6 +42,17 @@ pub(crate) fn name_fault(path: &[String]) -> Option<String> {
     match parts.as_slice() {
         ["agents", name] => agent_name_fault(name),
         ["agents", _, "env", name] => variable_name_fault(name),
+        _ => None,
+    }
+}
+
+/// Says why a key of agents in general is none of the built-in agent, if the path is such a key.
+pub(crate) fn built_in_fault(path: &[String]) -> Option<String> {
+    let parts: Vec<&str> = path.iter().map(String::as_str).collect();
+    match parts.as_slice() {
+        ["agents", BUILT_IN, "command" | "driver", ..] => Some(format!(
+            "the agent {BUILT_IN:?} is built in; \"agents.{BUILT_IN}.path\" names its program, if it is to be another than the newest found"
+        )),
         _ => None,
     }
 }
@@ -68,6 +84,11 @@ pub(crate) fn candidates(path: &[String]) -> Vec<String> {
 }
 
 fn instantiate(segments: &[&str], path: &[String]) -> Option<String> {
+    if let ["agents", "*", ..] = segments
+        && path.get(1).is_some_and(|name| name == BUILT_IN)
+    {
+        return None;
+    }
     let parts = segments.iter().enumerate().map(|(index, segment)| match *segment {
         "*" => path.get(index).map(String::as_str),
         fixed => Some(fixed),

@@ -45,7 +45,8 @@ fn takes(key: &Key) -> String {
 fn amount_range(key: &Key) -> Option<String> {
     let shape = (key.shape)();
     let amount = if let Shape::OrOff(inner) = &shape { inner } else { &shape };
-    matches!(amount, Shape::Duration | Shape::Size | Shape::Count)
+    let is_amount = matches!(amount, Shape::Duration | Shape::Size | Shape::Count | Shape::Tokens);
+    is_amount
         .then(|| format!("{} to {}", shape.amount(key.limits.min), shape.amount(key.limits.max)))
 }
 
@@ -65,11 +66,16 @@ fn notes() -> String {
         "## Notation\n\n\
          - **duration**: `\"250ms\"`, `\"2s\"`, `\"5m\"`, `\"1h30m\"`, `\"1d\"`, or an integer of seconds.\n\
          - **size**: `\"64MiB\"`, `\"1GB\"`, or an integer of bytes; units B, KB, MB, GB, TB, KiB, MiB, GiB, TiB.\n\
+         - **number of tokens**: `\"2M\"`, `\"500k\"`, or an integer; units k, M, G.\n\
+         - **path**: absolute, `~/…`, or relative to the file that names it; in a variable or a flag, to the current directory.\n\
+         - **rule about approvals**: `\"command: cargo test\"` (its first words), `\"path: docs/\"` (all below it), \
+           `\"network: crates.io\"` (a host; `.crates.io` for all below it).\n\
          - **command**: a string for `sh -c`, or an array of the program and its arguments.\n\
          - **hook**: a command, or `{{ command = …, time_limit = …, output_limit = … }}`.\n\
          - **off**: `false` or `\"off\"`; an empty array for a list. Off hides what a lower layer set.\n\
          - **variable**: `PROVOST_`, then the key in upper case with `_` for each dot; an empty one counts as unset. \
-           `PROVOST_STALE_SECONDS` is a second name for `session.stale_after`, in whole seconds.\n\n\
+           `PROVOST_STALE_SECONDS` is a second name for `session.stale_after`, in whole seconds; `agents.codex.path` \
+           has the short name `PROVOST_CODEX`.\n\n\
          Precedence: flag, environment, project, user, default. Lists and commands replace those of a lower layer; \
          agents and their variables are merged name by name.\n\n\
          No keys: {}.\n\n\

@@ -1,6 +1,7 @@
 //! Five layers become one configuration, and every value remembers where it came from.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -10,11 +11,14 @@ use crate::environment::{self, Warning};
 use crate::key::{Fallback, Key, keys};
 use crate::load::File;
 use crate::node::Node;
-use crate::pattern::{self, Match};
+use crate::pattern::{self, BUILT_IN, Match};
 use crate::problem::{Error, Fault, Problem, ProblemKind};
 use crate::source::Source;
 use crate::suggest;
-use crate::table::{Agent, Environment, Event, HookDefaults, Session, Ui, Verify, Worktree};
+use crate::table::{
+    Agent, ApprovalRules, Budget, Codex, Environment, Event, HookDefaults, Session, Skills, Ui,
+    Verify, Worktree,
+};
 use crate::types::{Choice, Hook, HookSpec};
 use crate::value::{Chosen, Setting};
 
@@ -51,10 +55,15 @@ pub struct Resolved {
     pub session: Session,
     pub verify: Verify,
     pub worktree: Worktree,
+    pub budget: Budget,
+    pub approvals: ApprovalRules,
+    pub skills: Skills,
     pub hook_defaults: HookDefaults,
     /// The hooks that are on, with the limits that apply to them.
     pub hooks: BTreeMap<Event, Hook>,
+    /// The agents that the files name; the built-in one is not among them.
     pub agents: BTreeMap<String, Agent>,
+    pub codex: Codex,
     pub environment: Environment,
     pub ui: Ui,
     /// Where each key's value came from; a key that nothing set has [`Source::Default`].
@@ -96,6 +105,14 @@ impl Resolved {
     /// Every key with its value and source, in the order of the table.
     pub fn explain(&self) -> &[Entry] {
         &self.entries
+    }
+
+    /// The directory of the file that set a key: relative paths in its value begin there.
+    pub fn directory_of(&self, key: &str) -> Option<&Path> {
+        match self.provenance.get(key)? {
+            Source::User(place) | Source::Project(place) => Path::new(&place.file).parent(),
+            Source::Default | Source::Environment { .. } | Source::Flag { .. } => None,
+        }
     }
 }
 
@@ -206,7 +223,7 @@ impl Layers {
     fn first_mentions(&self) -> BTreeMap<String, Source> {
         let mut agents = BTreeMap::new();
         for given in &self.given {
-            if let Some(agent) = agent_of(&given.name) {
+            if let Some(agent) = agent_of(&given.name).filter(|agent| *agent != BUILT_IN) {
                 agents.entry(agent.to_owned()).or_insert_with(|| given.source.clone());
             }
         }
@@ -261,7 +278,8 @@ type Rank = (usize, String, String);
 fn by_key(given: impl Iterator<Item = Given>) -> Vec<(Rank, Vec<Given>)> {
     let mut groups: BTreeMap<(usize, String, usize, String), Vec<Given>> = BTreeMap::new();
     for (index, key) in keys().enumerate().filter(|(_, key)| !key.name.contains('*')) {
-        groups.insert((section_rank(key), String::new(), index, key.name.to_owned()), Vec::new());
+        let agent = agent_of(key.name).unwrap_or_default().to_owned();
+        groups.insert((section_rank(key), agent, index, key.name.to_owned()), Vec::new());
     }
     for given in given {
         let agent = agent_of(&given.name).unwrap_or_default().to_owned();
@@ -305,9 +323,13 @@ fn resolved(chosen: &Chosen, entries: Vec<Entry>, warnings: Vec<Warning>) -> Res
         session: Session::take(chosen, "session"),
         verify: Verify::take(chosen, "verify"),
         worktree: Worktree::take(chosen, "worktree"),
+        budget: Budget::take(chosen, "budget"),
+        approvals: ApprovalRules::take(chosen, "approvals"),
+        skills: Skills::take(chosen, "skills"),
         hooks: hooks(chosen, &hook_defaults),
         hook_defaults,
         agents: agents(chosen, &entries),
+        codex: Codex::take(chosen, "agents.codex"),
         environment: Environment::take(chosen, "environment"),
         ui: Ui::take(chosen, "ui"),
         provenance: entries.iter().map(|entry| (entry.key.clone(), entry.source.clone())).collect(),
@@ -336,8 +358,8 @@ fn with_limits(spec: HookSpec, defaults: &HookDefaults) -> Hook {
 
 fn agents(chosen: &Chosen, entries: &[Entry]) -> BTreeMap<String, Agent> {
     let names: BTreeSet<&str> = entries.iter().filter_map(|entry| agent_of(&entry.key)).collect();
-    names
-        .into_iter()
+    let configured = names.into_iter().filter(|name| *name != BUILT_IN);
+    configured
         .map(|name| (name.to_owned(), Agent::take(chosen, &format!("agents.{name}"))))
         .collect()
 }

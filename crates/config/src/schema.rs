@@ -3,6 +3,7 @@
 use serde_json::{Map, Value as Json, json};
 
 use crate::key::{Fallback, Key, keys};
+use crate::pattern::BUILT_IN;
 use crate::shape::{Limits, Shape};
 use crate::table::{EVENT_KEYS, OUTPUT, SECTIONS, TIME};
 
@@ -55,8 +56,9 @@ fn child<'a>(at: &'a mut Json, name: &str) -> &'a mut Json {
 
 fn describe_sections(root: &mut Json) {
     for (prefix, doc) in SECTIONS {
-        let first = prefix.split('.').next().unwrap_or(prefix);
-        root["properties"][first]["description"] = json!(doc.trim());
+        let named = prefix.strip_suffix(".*").unwrap_or(prefix).split('.');
+        let section = named.fold(&mut *root, |at, name| child(at, name));
+        section["description"] = json!(doc.trim());
     }
     for key in keys().filter(|key| key.fallback == Fallback::Required) {
         let segments: Vec<&str> = key.segments().collect();
@@ -64,9 +66,12 @@ fn describe_sections(root: &mut Json) {
     }
     root["properties"]["hooks"]["properties"]["session"]["description"] =
         json!("Hooks on sessions.");
-    root["properties"]["agents"]["additionalProperties"]["description"] = json!("An agent.");
-    root["properties"]["agents"]["additionalProperties"]["properties"]["env"]["description"] =
-        json!("Variables of the agent's environment.");
+    let agents = &mut root["properties"]["agents"];
+    agents["additionalProperties"]["description"] = json!("An agent.");
+    for agent in ["*", BUILT_IN] {
+        child(child(agents, agent), "env")["description"] =
+            json!("Variables of the agent's environment.");
+    }
 }
 
 /// Required keys may come from another layer, so the schema only notes them.
@@ -94,6 +99,7 @@ fn shape_schema(shape: &Shape, limits: Limits) -> Json {
         Shape::Duration => duration(limits),
         Shape::Size => size(limits),
         Shape::Count => json!({"type": "integer", "minimum": limits.min, "maximum": limits.max}),
+        Shape::Tokens => tokens(limits),
         Shape::Word(words) => json!({"enum": words}),
         Shape::Text(_) => json!({"type": "string"}),
         Shape::Command => json!({"anyOf": [{"type": "string", "minLength": 1}, argv()]}),
@@ -114,6 +120,11 @@ fn duration(limits: Limits) -> Json {
 
 fn size(limits: Limits) -> Json {
     let text = json!({"type": "string", "pattern": r"^[0-9]+(B|[KMGT]i?B)?$"});
+    json!({"anyOf": [text, {"type": "integer", "minimum": limits.min, "maximum": limits.max}]})
+}
+
+fn tokens(limits: Limits) -> Json {
+    let text = json!({"type": "string", "pattern": r"^[0-9]+[kMG]?$"});
     json!({"anyOf": [text, {"type": "integer", "minimum": limits.min, "maximum": limits.max}]})
 }
 

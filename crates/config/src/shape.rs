@@ -1,6 +1,6 @@
 //! What a key takes, told once for messages, for the schema and for the reference.
 
-use crate::types::{bytes, duration};
+use crate::types::{bytes, duration, tokens};
 
 /// The form of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -9,6 +9,7 @@ pub(crate) enum Shape {
     Duration,
     Size,
     Count,
+    Tokens,
     Word(&'static [&'static str]),
     Text(Wording),
     Command,
@@ -50,6 +51,7 @@ impl Shape {
             Self::Duration => "duration".into(),
             Self::Size => "size".into(),
             Self::Count => "integer".into(),
+            Self::Tokens => "number of tokens".into(),
             Self::Word(words) => {
                 words.iter().map(|word| format!("`{word:?}`")).collect::<Vec<_>>().join(", ")
             }
@@ -71,6 +73,7 @@ impl Shape {
             }
             Self::Size => r#"a size such as "64MiB" or "1GB", or whole bytes"#.into(),
             Self::Count => "a whole number".into(),
+            Self::Tokens => r#"a number of tokens such as "2M" or "500k""#.into(),
             Self::Word(words) => one_of(words),
             Self::Text(wording) => format!("a string ({})", wording.one),
             Self::Command => "a command: a string for the shell or an array of strings".into(),
@@ -84,7 +87,7 @@ impl Shape {
     /// Whether one text can hold the value, as in a variable of the environment.
     pub(crate) fn is_scalar(&self) -> bool {
         match self {
-            Self::Switch | Self::Duration | Self::Size | Self::Count => true,
+            Self::Switch | Self::Duration | Self::Size | Self::Count | Self::Tokens => true,
             Self::Word(_) | Self::Text(_) | Self::Command | Self::Hook => true,
             Self::Argv | Self::List(_) => false,
             Self::OrOff(inner) => inner.is_scalar(),
@@ -96,6 +99,7 @@ impl Shape {
         match self {
             Self::Duration => duration::format(std::time::Duration::from_millis(amount)),
             Self::Size => bytes::format(amount),
+            Self::Tokens => tokens::format(amount),
             Self::OrOff(inner) => inner.amount(amount),
             Self::Switch | Self::Count | Self::Word(_) | Self::Text(_) => amount.to_string(),
             Self::Command | Self::Argv | Self::Hook | Self::List(_) => amount.to_string(),
@@ -109,6 +113,7 @@ impl Shape {
                 format!("{}s", self.label())
             }
             Self::Word(_) | Self::Command | Self::Argv | Self::Hook => format!("{}s", self.label()),
+            Self::Tokens => "numbers of tokens".into(),
             Self::List(_) | Self::OrOff(_) => self.label(),
         }
     }

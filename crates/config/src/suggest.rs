@@ -30,6 +30,9 @@ pub(crate) fn among(given: &str, names: &[&'static str]) -> String {
 
 /// Says which key was meant by an unknown path, or what may stand there.
 pub(crate) fn for_path(path: &[String]) -> String {
+    if let Some(why) = pattern::built_in_fault(path) {
+        return why;
+    }
     let candidates = pattern::candidates(path);
     let as_deep = candidates.iter().filter(|name| name.split('.').count() == path.len());
     let meant = nearest(&path.join("."), as_deep.map(String::as_str));
@@ -93,7 +96,7 @@ mod tests {
         assert_eq!(hint("session.setlte"), r#"did you mean "session.settle"?"#);
         assert_eq!(hint("session.time-limit"), r#"did you mean "session.time_limit"?"#);
         assert_eq!(hint("hooks.session.complete"), r#"did you mean "hooks.session.completed"?"#);
-        assert_eq!(hint("agents.codex.comand"), r#"did you mean "agents.codex.command"?"#);
+        assert_eq!(hint("agents.mine.comand"), r#"did you mean "agents.mine.command"?"#);
     }
 
     #[test]
@@ -106,10 +109,10 @@ mod tests {
     fn without_a_near_name_the_possible_ones_are_listed() {
         assert_eq!(
             hint("quux.quux"),
-            r#"expected "session", "verify", "worktree", "hooks", "agents", "environment" or "ui""#
+            r#"expected "session", "verify", "worktree", "budget", "approvals", "skills", "hooks", "agents", "environment" or "ui""#
         );
         assert_eq!(
-            hint("agents.codex.quux"),
+            hint("agents.mine.quux"),
             r#"expected "driver", "command", "env" or "pass_env""#
         );
         assert_eq!(hint("ui.quux"), r#"expected "color""#);

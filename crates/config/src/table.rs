@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::key::{events, options};
 use crate::shape::Limits;
 use crate::types::{
-    Argv, BranchPrefix, Bytes, Choice, Color, Command, Driver, NamePatterns, RelativePattern,
-    Variables, is_safe,
+    ApprovalRule, Approvals, Argv, BranchPrefix, Bytes, Choice, Color, Command, Driver, FilePath,
+    Label, NamePatterns, RelativePattern, RulesVersion, Sandbox, Tokens, Variables, is_safe,
 };
 
 const HOUR: u64 = 3_600_000;
@@ -28,6 +28,12 @@ pub(crate) const OUTPUT: Limits = Limits { min: 1 << 10, max: 1 << 40 };
 /// How often something is tried again by itself.
 const REPEATS: Limits = Limits { min: 0, max: 100 };
 
+/// Budgets: never zero, which would let nothing begin.
+const BUDGET: Limits = Limits { min: 1, max: 1_000_000_000_000 };
+
+/// How many turns a budget can hold.
+const TURNS: Limits = Limits { min: 1, max: 1_000_000 };
+
 options! {
     /// How sessions are supervised.
     "session" => Session {
@@ -43,6 +49,8 @@ options! {
         time_limit: Choice<Duration> = unset in TIME;
         /// How much output of one launch is kept; at the limit the agent is held, and nothing is dropped.
         output_limit: Bytes = "1GiB" in OUTPUT;
+        /// Over how much time sessions are spread that go on after a limit of the account has passed.
+        limit_jitter: Duration = "30s" in WINDOW;
         /// How often work that failed its checks is sent back to the agent.
         rework: u32 = 3 in REPEATS;
         /// Whether exit status 0 counts as the claim that the work is done.
@@ -77,6 +85,32 @@ options! {
         setup: Choice<Command> = unset;
     }
 
+    /// How much a session may use before it stops; `provost limit` raises it.
+    "budget" => Budget {
+        /// How many tokens, input and output together; unset or off means as many as it needs.
+        tokens: Choice<Tokens> = unset in BUDGET;
+        /// How many turns; unset or off means as many as it needs.
+        turns: Choice<u32> = unset in TURNS;
+    }
+
+    /// Which approvals need no person: deny beats ask, ask beats allow, and what no rule names is asked.
+    "approvals" => ApprovalRules {
+        /// The version of the rules' form.
+        version: RulesVersion = 1;
+        /// What is approved without asking, if all of what the agent wants is named here.
+        allow: Vec<ApprovalRule> = [];
+        /// What is always asked, although it is allowed.
+        ask: Vec<ApprovalRule> = [];
+        /// What is denied without asking.
+        deny: Vec<ApprovalRule> = [];
+    }
+
+    /// Skills besides those that an agent finds by itself.
+    "skills" => Skills {
+        /// Directories with further skills, in the order of their precedence.
+        roots: Vec<FilePath> = [];
+    }
+
     /// Commands that run when something happens, with the event as JSON on standard input.
     "hooks" => HookDefaults {
         /// How long a hook may take, unless it says so itself.
@@ -94,6 +128,30 @@ options! {
         /// A variable of the agent's environment; `$NAME` takes the value from the daemon's environment.
         env["*"]: Variables = unset;
         /// Variables that the agent gets from the daemon's environment; a star at the end stands for any rest.
+        pass_env: NamePatterns = [];
+    }
+
+    /// The built-in agent: `--agent codex` needs no configuration.
+    "agents.codex" => Codex {
+        /// The program; unset or off means the newest usable one on `PATH` and in known places.
+        path: Choice<FilePath> = unset;
+        /// The model; unset or off leaves it to Codex and its own configuration.
+        model: Choice<Label> = unset;
+        /// How hard the model thinks, as in low, medium or high; unset or off leaves it to Codex.
+        effort: Choice<Label> = unset;
+        /// What commands may do to the machine.
+        sandbox: Sandbox = "workspace-write";
+        /// Whether commands in the sandbox reach the network.
+        network: bool = false;
+        /// When Codex asks for approval.
+        approvals: Approvals = "on-request";
+        /// Whether Codex may ask people questions.
+        questions: bool = true;
+        /// The user's Codex home, from which each session's own is made; unset means `$CODEX_HOME`, else `~/.codex`; off means none.
+        home: Choice<FilePath> = unset;
+        /// A variable of Codex's environment; `$NAME` takes the value from the daemon's environment.
+        env["*"]: Variables = unset;
+        /// Variables that Codex gets from the daemon's environment; a star at the end stands for any rest.
         pass_env: NamePatterns = [];
     }
 

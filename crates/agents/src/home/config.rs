@@ -131,7 +131,7 @@ pub fn make(request: &Request<'_>) -> Result<Made, Error> {
     Ok(Made { text, changed, keeps_auth_elsewhere })
 }
 
-fn parse(user: &UserConfig) -> Result<Table, Error> {
+pub(super) fn parse(user: &UserConfig) -> Result<Table, Error> {
     user.text.parse::<Table>().map_err(|error| {
         let start = error.span().map_or(0, |span| span.start);
         let before = user.text.as_bytes().iter().take(start);

@@ -6,6 +6,9 @@ mod command;
 pub(crate) mod duration;
 mod names;
 mod paths;
+mod rules;
+mod texts;
+pub(crate) mod tokens;
 mod words;
 
 pub use bytes::Bytes;
@@ -15,4 +18,7 @@ pub use command::{Argv, Command, Hook};
 pub use names::{NamePatterns, SAFE_VARIABLES, Variable, Variables};
 pub(crate) use names::{agent_name_fault, is_safe, variable_name_fault};
 pub use paths::{BranchPrefix, RelativePattern};
-pub use words::{Color, Driver};
+pub use rules::{ApprovalRule, RulesVersion};
+pub use texts::{FilePath, Label};
+pub use tokens::Tokens;
+pub use words::{Approvals, Color, Driver, Sandbox};

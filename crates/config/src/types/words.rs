@@ -50,6 +50,26 @@ words! {
         Jsonl = "jsonl",
     }
 
+    /// What an agent may do to the machine.
+    Sandbox {
+        /// Change nothing.
+        ReadOnly = "read-only",
+        /// Change what lies where it works.
+        WorkspaceWrite = "workspace-write",
+        /// Anything: there is no sandbox.
+        FullAccess = "full-access",
+    }
+
+    /// When an agent asks before it acts.
+    Approvals {
+        /// Before everything that is not known to be harmless.
+        Untrusted = "untrusted",
+        /// When it wants more than its sandbox allows.
+        OnRequest = "on-request",
+        /// Never: what the sandbox forbids stays forbidden.
+        Never = "never",
+    }
+
     /// When output for people is coloured.
     Color {
         /// When it goes to a terminal.

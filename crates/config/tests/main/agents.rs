@@ -7,18 +7,18 @@ use crate::support::layers;
 #[test]
 fn an_agent_is_put_together_from_all_layers() {
     let resolved = layers()
-        .user("[agents.codex]\ncommand = [\"codex\", \"exec\"]\npass_env = [\"SSH_*\"]\nenv = { KEY = \"$TOKEN\", LOG = \"warn\" }")
-        .project("[agents.codex]\ndriver = \"jsonl\"\nenv = { LOG = \"debug\" }")
-        .flag("--set", "agents.codex.env.EXTRA", "off")
+        .user("[agents.helper]\ncommand = [\"codex\", \"exec\"]\npass_env = [\"SSH_*\"]\nenv = { KEY = \"$TOKEN\", LOG = \"warn\" }")
+        .project("[agents.helper]\ndriver = \"jsonl\"\nenv = { LOG = \"debug\" }")
+        .flag("--set", "agents.helper.env.EXTRA", "off")
         .resolve();
-    let codex = &resolved.agents["codex"];
-    assert_eq!(codex.driver, Driver::Jsonl);
-    assert_eq!(codex.command.as_slice(), ["codex", "exec"]);
-    assert!(codex.pass_env.matches("SSH_AUTH_SOCK") && !codex.pass_env.matches("SSH"));
-    assert_eq!(codex.env.get("KEY"), Some(&Variable::Reference("TOKEN".into())));
-    assert_eq!(codex.env.get("LOG"), Some(&Variable::Literal("debug".into())));
-    assert_eq!(codex.env.get("EXTRA"), Some(&Variable::Literal("off".into())));
-    assert_eq!(codex.env.iter().count(), 3);
+    let helper = &resolved.agents["helper"];
+    assert_eq!(helper.driver, Driver::Jsonl);
+    assert_eq!(helper.command.as_slice(), ["codex", "exec"]);
+    assert!(helper.pass_env.matches("SSH_AUTH_SOCK") && !helper.pass_env.matches("SSH"));
+    assert_eq!(helper.env.get("KEY"), Some(&Variable::Reference("TOKEN".into())));
+    assert_eq!(helper.env.get("LOG"), Some(&Variable::Literal("debug".into())));
+    assert_eq!(helper.env.get("EXTRA"), Some(&Variable::Literal("off".into())));
+    assert_eq!(helper.env.iter().count(), 3);
 }
 
 #[test]
@@ -36,10 +36,10 @@ fn agents_with_similar_names_stay_apart() {
 
 #[test]
 fn the_command_may_come_from_another_layer_than_the_rest() {
-    let project = "agents.codex.driver = \"jsonl\"";
+    let project = "agents.helper.driver = \"jsonl\"";
     layers().project(project).error();
-    let resolved = layers().user("agents.codex.command = [\"codex\"]").project(project).resolve();
-    assert_eq!(resolved.agents["codex"].command.program(), "codex");
+    let resolved = layers().user("agents.helper.command = [\"codex\"]").project(project).resolve();
+    assert_eq!(resolved.agents["helper"].command.program(), "codex");
 }
 
 #[test]

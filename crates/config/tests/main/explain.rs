@@ -70,6 +70,7 @@ fn the_listing_follows_the_table() {
     session.stop_grace = "10s"  default
     session.time_limit = false  user (/home/u/provost.toml:1:9)
     session.output_limit = "1GiB"  default
+    session.limit_jitter = "30s"  default
     session.rework = 3  default
     session.exit0_is_done = false  default
     session.no_change_ok = false  default
@@ -82,6 +83,13 @@ fn the_listing_follows_the_table() {
     worktree.branch_prefix = "provost"  default
     worktree.copy = []  default
     worktree.setup = null  default
+    budget.tokens = null  default
+    budget.turns = null  default
+    approvals.version = 1  default
+    approvals.allow = []  default
+    approvals.ask = []  default
+    approvals.deny = []  default
+    skills.roots = []  default
     hooks.time_limit = "30s"  default
     hooks.output_limit = "1MiB"  default
     hooks.session.opened = null  default
@@ -106,6 +114,15 @@ fn the_listing_follows_the_table() {
     agents.b.driver = "command"  default
     agents.b.command = ["y"]  project (provost.toml:3:1)
     agents.b.pass_env = []  default
+    agents.codex.path = null  default
+    agents.codex.model = null  default
+    agents.codex.effort = null  default
+    agents.codex.sandbox = "workspace-write"  default
+    agents.codex.network = false  default
+    agents.codex.approvals = "on-request"  default
+    agents.codex.questions = true  default
+    agents.codex.home = null  default
+    agents.codex.pass_env = []  default
     environment.allow = []  default
     ui.color = "never"  project (provost.toml:1:4)
     "#);

@@ -216,9 +216,10 @@ fn an_option_can_be_unset_off_or_on() {
 
 #[test]
 fn every_key_has_a_provenance_and_a_description() {
-    let resolved = layers().project(r#"agents.a = { command = ["x"], env.K = "v" }"#).resolve();
+    let agents = r#"agents = { a = { command = ["x"], env.K = "v" }, codex.env.K = "v" }"#;
+    let resolved = layers().project(agents).resolve();
     for key in keys() {
-        let name = key.name().replacen('*', "a", 1).replace('*', "K");
+        let name = key.name().replace("agents.*", "agents.a").replace('*', "K");
         assert!(resolved.provenance.contains_key(&name), "{name}");
         assert!(key.description().ends_with('.'), "{name}");
     }

@@ -1,6 +1,8 @@
 //! The configuration from outside: layers, messages, provenance, schema, reference and files.
 
 mod agents;
+mod approvals;
+mod codex;
 mod explain;
 mod files;
 mod hooks;

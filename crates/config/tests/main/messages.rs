@@ -17,7 +17,7 @@ fn an_unknown_key_names_its_place_and_the_nearest_one() {
 
 #[test]
 fn an_unknown_key_without_a_near_one_lists_what_there_is() {
-    assert_snapshot!(problems("[quux]\nx = 1\ny = 2"), @r#"unknown key "quux" at provost.toml:1:2; expected "session", "verify", "worktree", "hooks", "agents", "environment" or "ui""#);
+    assert_snapshot!(problems("[quux]\nx = 1\ny = 2"), @r#"unknown key "quux" at provost.toml:1:2; expected "session", "verify", "worktree", "budget", "approvals", "skills", "hooks", "agents", "environment" or "ui""#);
     assert_snapshot!(problems("[verify]\nquux = 1"), @r#"unknown key "verify.quux" at provost.toml:2:1; expected "checks", "time_limit", "output_limit", "keep" or "protected""#);
 }
 
@@ -106,14 +106,14 @@ fn hooks_and_agents_report_inside_their_tables() {
     wrong type for "hooks.session.failed.output_limit" at provost.toml:4:16; expected a size such as "64MiB" or "1GB", or whole bytes, found a boolean
     "#);
     assert_snapshot!(problems("[hooks]\nsession.failed = \"a\"\n\"session.failed\" = \"b\"\n"), @r#"repeated key "hooks.session.failed" at provost.toml:3:1; it was set in another notation before"#);
-    assert_snapshot!(problems("[agents.codex]\ndriver = \"json\"\n"), @r#"invalid value for "agents.codex.driver" at provost.toml:2:10; expected "command" or "jsonl", found "json"; did you mean "jsonl"?"#);
-    assert_snapshot!(problems("[agents.codex]\ncommand = []\n"), @r#"invalid value for "agents.codex.command" at provost.toml:2:11; it names no program"#);
+    assert_snapshot!(problems("[agents.mine]\ndriver = \"json\"\n"), @r#"invalid value for "agents.mine.driver" at provost.toml:2:10; expected "command" or "jsonl", found "json"; did you mean "jsonl"?"#);
+    assert_snapshot!(problems("[agents.mine]\ncommand = []\n"), @r#"invalid value for "agents.mine.command" at provost.toml:2:11; it names no program"#);
     assert_snapshot!(problems("[agents.\"a b\"]\ncommand = [\"x\"]\n"), @r#"bad name "agents.a b" at provost.toml:1:9; an agent's name has 1 to 64 letters, digits, "-" or "_", and no "-" first"#);
     assert_snapshot!(problems("[agents.a]\ncommand = [\"x\"]\nenv = { \"A=B\" = \"x\", PROVOST_TOKEN = \"y\" }\n"), @r#"
     bad name "agents.a.env.A=B" at provost.toml:3:9; "A=B" is no name of a variable: letters, digits and "_", no digit first
     bad name "agents.a.env.PROVOST_TOKEN" at provost.toml:3:22; variables that begin with PROVOST_ are set by Provost itself
     "#);
-    assert_snapshot!(problems("[agents]\ncodex = \"x\"\n"), @r#"wrong type for "agents.codex" at provost.toml:2:9; expected a table, found a string"#);
+    assert_snapshot!(problems("[agents]\nmine = \"x\"\n"), @r#"wrong type for "agents.mine" at provost.toml:2:8; expected a table, found a string"#);
 }
 
 #[test]

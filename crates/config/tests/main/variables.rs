@@ -27,10 +27,16 @@ fn every_scalar_key_has_one_variable_and_no_other_key_has_it() {
             "verify.keep",
             "verify.protected",
             "worktree.copy",
+            "approvals.allow",
+            "approvals.ask",
+            "approvals.deny",
+            "skills.roots",
             "agents.*.driver",
             "agents.*.command",
             "agents.*.env.*",
             "agents.*.pass_env",
+            "agents.codex.env.*",
+            "agents.codex.pass_env",
             "environment.allow"
         ]
     );

@@ -1,0 +1,121 @@
+//! Short texts that are passed on as they are, and paths to files of the machine.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value as Json, json};
+
+use crate::node::Node;
+use crate::problem::Fault;
+use crate::shape::{Shape, Wording};
+use crate::value::{Value, invalid, text};
+
+/// The longest name that an agent is told.
+const MAX_LABEL: usize = 200;
+
+/// A name that means something to an agent only, such as that of a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Label(String);
+
+/// A path on this machine: absolute, below the user's home (`~/…`), or relative to the file that names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FilePath(String);
+
+impl Label {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FilePath {
+    /// A text that was found to be a path.
+    pub(crate) fn checked(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Writes the path out.
+    pub fn within(&self, base: &Path, home: &Path) -> PathBuf {
+        match self.0.strip_prefix('~') {
+            Some("") => home.to_owned(),
+            Some(rest) if rest.starts_with('/') => home.join(rest.trim_start_matches('/')),
+            Some(_) | None => base.join(&self.0),
+        }
+    }
+}
+
+impl Value for Label {
+    fn shape() -> Shape {
+        Shape::Text(Wording { one: "name", many: "names" })
+    }
+
+    fn read(node: &Node) -> Result<Self, Vec<Fault>> {
+        let text = text::<Self>(node)?;
+        let fits = (1..=MAX_LABEL).contains(&text.len())
+            && !text.contains(|c: char| c.is_control() || c.is_whitespace())
+            && !text.starts_with('-');
+        match fits {
+            true => Ok(Self(text.to_owned())),
+            false => Err(invalid(
+                node,
+                format!("expected 1 to {MAX_LABEL} characters without blanks, and no \"-\" first"),
+            )),
+        }
+    }
+
+    fn show(&self) -> Json {
+        json!(self.0)
+    }
+}
+
+impl Value for FilePath {
+    fn shape() -> Shape {
+        Shape::Text(Wording { one: "path", many: "paths" })
+    }
+
+    fn read(node: &Node) -> Result<Self, Vec<Fault>> {
+        let text = text::<Self>(node)?;
+        if text.is_empty() {
+            return Err(invalid(node, "the path is empty"));
+        }
+        match text.chars().any(char::is_control) {
+            true => Err(invalid(node, "the path contains a control character")),
+            false => Ok(Self(text.to_owned())),
+        }
+    }
+
+    fn show(&self) -> Json {
+        json!(self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_written_out_from_its_file_or_from_the_home() {
+        let within = |text: &str| {
+            let path = FilePath::read(&Node::written(text)).unwrap();
+            path.within(Path::new("/repo"), Path::new("/home/u")).display().to_string()
+        };
+        assert_eq!(within("skills/ours"), "/repo/skills/ours");
+        assert_eq!(within("/opt/codex"), "/opt/codex");
+        assert_eq!(within("~/.codex"), "/home/u/.codex");
+        assert_eq!(within("~"), "/home/u");
+        assert_eq!(within("~other/x"), "/repo/~other/x");
+        assert!(FilePath::read(&Node::written("a\0b")).is_err());
+    }
+
+    #[test]
+    fn a_name_is_one_word() {
+        for name in ["gpt-5.5", "org/model:tag", "xhigh"] {
+            assert!(Label::read(&Node::written(name)).is_ok(), "{name}");
+        }
+        for name in ["", "a b", "-m", "a\nb", &"x".repeat(MAX_LABEL + 1)] {
+            assert!(Label::read(&Node::written(name)).is_err(), "{name:?} was taken");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Numbers of tokens: `"2M"`, `"500k"`, or a whole number.
+
+use serde_json::{Value as Json, json};
+
+use crate::node::{Item, Node};
+use crate::problem::{Fault, quote};
+use crate::shape::Shape;
+use crate::value::{Value, digits, invalid, text};
+
+/// A number of tokens of a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Tokens(u64);
+
+/// The units and how many tokens each is; [`format`] takes the first one that divides a number.
+const UNITS: [(&str, u64); 3] = [("G", 1_000_000_000), ("M", 1_000_000), ("k", 1000)];
+
+impl Tokens {
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl Value for Tokens {
+    fn shape() -> Shape {
+        Shape::Tokens
+    }
+
+    fn read(node: &Node) -> Result<Self, Vec<Fault>> {
+        if let Item::Integer(tokens) = node.item {
+            return u64::try_from(tokens)
+                .map(Self)
+                .map_err(|_| invalid(node, "a number of tokens is not negative"));
+        }
+        let text = text::<Self>(node)?;
+        parse(text)
+            .map(Self)
+            .map_err(|why| invalid(node, format!("{} is no number of tokens: {why}", quote(text))))
+    }
+
+    fn show(&self) -> Json {
+        json!(format(self.0))
+    }
+
+    fn amount(&self) -> Option<u64> {
+        Some(self.0)
+    }
+}
+
+/// Parses digits and at most one unit, without blanks or fractions.
+fn parse(text: &str) -> Result<u64, String> {
+    let number_end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(number_end);
+    if number.is_empty() {
+        return Err("expected digits first".into());
+    }
+    let too_large = || "it is too large".to_owned();
+    let amount = digits(number).ok_or_else(too_large)?;
+    let scale = if unit.is_empty() { 1 } else { scale_of(unit)? };
+    amount.checked_mul(scale).ok_or_else(too_large)
+}
+
+fn scale_of(unit: &str) -> Result<u64, String> {
+    if let Some((_, scale)) = UNITS.iter().find(|(name, _)| *name == unit) {
+        return Ok(*scale);
+    }
+    let meant = UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit));
+    Err(match meant {
+        Some((name, _)) => format!("unknown unit {}, did you mean {name:?}?", quote(unit)),
+        None => format!("unknown unit {}, expected k, M or G", quote(unit)),
+    })
+}
+
+/// Writes a number in the largest unit that gives a whole one.
+pub(crate) fn format(tokens: u64) -> String {
+    let unit = UNITS.iter().find(|(_, scale)| tokens >= *scale && tokens.is_multiple_of(*scale));
+    unit.map_or_else(|| tokens.to_string(), |(name, scale)| format!("{}{name}", tokens / scale))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_strictly() {
+        let ok =
+            [("0", 0), ("17", 17), ("500k", 500_000), ("2M", 2_000_000), ("1G", 1_000_000_000)];
+        for (text, tokens) in ok {
+            assert_eq!(parse(text), Ok(tokens), "{text}");
+        }
+        for text in
+            ["", "M", "-1", "1.5M", "2 M", "2m", "2MM", "99999999999999999999", "99999999999999G"]
+        {
+            assert!(parse(text).is_err(), "{text:?} was taken");
+        }
+        assert_eq!(parse("2m").unwrap_err(), r#"unknown unit "m", did you mean "M"?"#);
+        assert_eq!(parse("2x").unwrap_err(), r#"unknown unit "x", expected k, M or G"#);
+    }
+
+    proptest! {
+        #[test]
+        fn a_written_number_reads_back(tokens in any::<u64>()) {
+            prop_assert_eq!(parse(&format(tokens)), Ok(tokens));
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Rules about approvals.
+
+use insta::assert_snapshot;
+use provost_config::ApprovalRule;
+
+use crate::support::{layers, problems};
+
+#[test]
+fn without_rules_everything_is_asked() {
+    let rules = layers().resolve().approvals;
+    assert_eq!(rules.version.get(), 1);
+    assert!(rules.allow.is_empty() && rules.ask.is_empty() && rules.deny.is_empty());
+}
+
+#[test]
+fn a_list_of_rules_replaces_the_one_below_it() {
+    let resolved = layers()
+        .user("[approvals]\nallow = [\"command: cargo\"]\ndeny = [\"network: .example.org\"]")
+        .project("[approvals]\nversion = 1\nallow = [\"command: cargo test\", \"path: docs/\"]")
+        .resolve();
+    let [ApprovalRule::Command(words), ApprovalRule::Path(path)] = &resolved.approvals.allow[..]
+    else {
+        panic!("{:?}", resolved.approvals.allow)
+    };
+    assert_eq!((words.join("+").as_str(), path.as_str()), ("cargo+test", "docs/"));
+    assert_eq!(resolved.approvals.deny, [ApprovalRule::Network(".example.org".into())]);
+    let entry = resolved.explain().iter().find(|entry| entry.key == "approvals.allow").unwrap();
+    assert_eq!(entry.value, serde_json::json!(["command: cargo test", "path: docs/"]));
+    assert_eq!(entry.shadowed.len(), 2);
+}
+
+#[test]
+fn malformed_rules_are_told_with_their_place() {
+    let text = "[approvals]\nversion = 2\nallow = [\n  \"command: cargo test\",\n  \"cargo test\",\n  \"comand: cargo\",\n  \"command: a | b\",\n  7,\n]\ndeny = [\"path: ../x\", \"network: https://x\", \"command:\"]\nalow = []\n";
+    assert_snapshot!(problems(text), @r#"
+    invalid value for "approvals.version" at provost.toml:2:11; rules of version 2 are not understood; this Provost knows 1
+    invalid value for "approvals.allow" at provost.toml:5:3; "cargo test" is no rule: expected "command: WORDS", "path: PATH" or "network: HOST"
+    invalid value for "approvals.allow" at provost.toml:6:3; unknown subject "comand"; did you mean "command"?
+    invalid value for "approvals.allow" at provost.toml:7:3; "a | b" is more than words: a rule names the first words of a command, without quotes or shell syntax
+    wrong type for "approvals.allow" at provost.toml:8:3; expected a string (rule about approvals), found an integer
+    invalid value for "approvals.deny" at provost.toml:10:9; the path climbs by "..", and such a path matches nothing
+    invalid value for "approvals.deny" at provost.toml:10:23; "https://x" is no host; expected one such as "crates.io", or ".crates.io" for all below it
+    invalid value for "approvals.deny" at provost.toml:10:45; nothing follows "command:"
+    unknown key "approvals.alow" at provost.toml:11:1; did you mean "approvals.allow"?
+    "#);
+}
