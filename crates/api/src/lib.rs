@@ -11,12 +11,13 @@ mod session;
 pub use client::{Client, Reply, StreamReply};
 pub use error::{ApiError, Code, ErrorBody};
 pub use request::{
-    ActorKind, AnswerRequest, CancelRequest, DaemonInfo, EventRow, LimitRequest, OpenRequest,
-    ReportReply, ReportRequest, ResolveRequest, SendRequest,
+    ActorKind, AnswerRequest, CancelRequest, DaemonInfo, Decision, EventRow, LimitRequest,
+    OpenRequest, ReportReply, ReportRequest, ResolveRequest, SendRequest,
 };
 pub use session::{
-    CheckRow, ClaimRow, ExitRow, FactRow, HookRow, LaunchRow, MessageRow, ProgressRow, QuestionRow,
-    RequestRow, ResolutionRow, SessionRow, UsageRow, WhyFact, WhyReply, WorktreeRow,
+    BudgetRow, CheckRow, ClaimRow, ExitRow, FactRow, HookRow, LaunchRow, LimitedRow, MessageRow,
+    ProgressRow, QuestionRow, RequestRow, ResolutionRow, SessionRow, SubjectRow, UsageRow, WhyFact,
+    WhyReply, WorktreeRow,
 };
 
 /// The version of the wire. A daemon and a command line with different ones do not talk.

@@ -1,5 +1,7 @@
 //! What may be asked of the daemon.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -36,18 +38,43 @@ pub struct ResolveRequest {
     pub because: String,
 }
 
-/// Answers a request of the agent.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Answers a request of the agent, by one of `text`, `answers` and `decision`.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct AnswerRequest {
     pub request: String,
     pub revision: u32,
-    pub text: String,
+    /// For the one thing asked, verbatim.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// For several things asked, by the ids of the questions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answers: Option<BTreeMap<String, Vec<String>>>,
+    /// For an approval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<Decision>,
 }
 
-/// Raises a limit.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// What is decided about an approval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    Approve,
+    ApproveForSession,
+    Deny,
+}
+
+/// Raises limits of a session; what is not named stays.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct LimitRequest {
-    pub output: u64,
+    /// Bytes of output that are kept of one launch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<u64>,
+    /// Tokens that the session may use in all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// Turns that the session may take in all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turns: Option<u32>,
 }
 
 /// Testimony about a session, from its agent or from the operator.

@@ -14,6 +14,9 @@ pub struct SessionRow {
     pub agent: String,
     pub driver: String,
     pub argv: Vec<String>,
+    /// The version of the agent's program, where it was found out.
+    #[serde(default)]
+    pub version: Option<String>,
     /// The state of the current attempt, by docs/lifecycle.md.
     pub state: String,
     pub terminal: bool,
@@ -46,6 +49,15 @@ pub struct SessionRow {
     pub late_claims: Vec<ClaimRow>,
     pub progress: Option<ProgressRow>,
     pub usage: UsageRow,
+    /// How many turns the agent began.
+    #[serde(default)]
+    pub turns: u32,
+    /// How much the session may use in all.
+    #[serde(default)]
+    pub budget: BudgetRow,
+    /// The wait for a limit of the agent's account, if there is one.
+    #[serde(default)]
+    pub limited: Option<LimitedRow>,
     pub attempt: u32,
     pub instruction: Option<String>,
     pub launches: Vec<LaunchRow>,
@@ -54,7 +66,7 @@ pub struct SessionRow {
     /// The newest hooks: those that have ended, then those that are owed or running.
     #[serde(default)]
     pub hooks: Vec<HookRow>,
-    /// What was worth a warning when the session was opened.
+    /// What was worth a warning, when the session was opened or of its agent.
     #[serde(default)]
     pub warnings: Vec<String>,
     pub resolution: Option<ResolutionRow>,
@@ -101,7 +113,35 @@ pub struct RequestRow {
     pub blocking: bool,
     pub title: String,
     pub questions: Vec<QuestionRow>,
+    /// What an approval is about.
+    #[serde(default)]
+    pub subject: Option<SubjectRow>,
     pub asked_at: i64,
+}
+
+/// What an approval is about, as far as the agent told.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SubjectRow {
+    pub command: Option<String>,
+    pub cwd: Option<String>,
+    pub reason: Option<String>,
+    pub paths: Vec<String>,
+    pub diff: Option<String>,
+    pub network: Option<String>,
+}
+
+/// How much a session may use in all; null means no limit.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BudgetRow {
+    pub tokens: Option<u64>,
+    pub turns: Option<u32>,
+}
+
+/// A wait for a limit of the agent's account.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LimitedRow {
+    pub until: i64,
+    pub detail: String,
 }
 
 /// One thing asked.

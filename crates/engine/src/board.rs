@@ -218,7 +218,12 @@ impl Turn<'_> {
                     .map_or(0, |launch| launch.stream.heard.mono_ms);
                 Command::Silence { launch, heard_ms: heard(launch).unwrap_or(0).max(recorded) }
             }
-            Due::TimeLimit | Due::StreamSettle | Due::Escalation | Due::Seal => Command::Tick,
+            Due::TimeLimit
+            | Due::StreamSettle
+            | Due::Escalation
+            | Due::Seal
+            | Due::LimitLifted
+            | Due::Handshake => Command::Tick,
         };
         // A rejected silence means that the stream was heard meanwhile: nothing to record.
         drop(self.command(id, &command, "provost"));

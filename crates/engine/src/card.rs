@@ -1,14 +1,15 @@
 //! A session as it is shown: the row of `ls` and `status`, and the facts behind its state.
 
 use provost_api::{
-    CheckRow, ClaimRow, ExitRow, FactRow, LaunchRow, MessageRow, ProgressRow, QuestionRow,
-    RequestRow, ResolutionRow, SessionRow, UsageRow, WhyFact, WorktreeRow,
+    BudgetRow, CheckRow, ClaimRow, ExitRow, FactRow, LaunchRow, LimitedRow, MessageRow,
+    ProgressRow, QuestionRow, RequestRow, ResolutionRow, SessionRow, SubjectRow, UsageRow, WhyFact,
+    WorktreeRow,
 };
 use provost_core::{
     lifecycle::{Cause, ClaimKind, Flag, Rule, Verification},
-    request::{Fate, Request, Waiting},
+    request::{Fate, Request, Subject, Waiting},
     session::{
-        Claim, ClaimSource, End, EndedBy, Fact, FactKind, Launch, LaunchPhase, Message,
+        Claim, ClaimSource, End, EndedBy, Fact, FactKind, Launch, LaunchPhase, Limited, Message,
         MessageFate, MessageKind, Session, StopStep, Work, WorkState,
     },
     verdict::{CheckEnd, Receipt, Refuted},
@@ -42,6 +43,7 @@ pub fn row(session: &Session) -> SessionRow {
         agent: spec.agent.name.clone(),
         driver: spec.agent.driver.word().to_owned(),
         argv: spec.agent.argv.clone(),
+        version: spec.agent.version.clone(),
         state: judged.state.word().to_owned(),
         terminal: judged.is_terminal(),
         sealed: attempt.is_sealed(),
@@ -68,13 +70,19 @@ pub fn row(session: &Session) -> SessionRow {
             source: "agent".to_owned(),
         }),
         usage: UsageRow { input: session.usage.input, output: session.usage.output },
+        turns: session.turns,
+        budget: BudgetRow { tokens: session.budget.tokens, turns: session.budget.turns },
+        limited: session.limited.as_ref().filter(|_| !attempt.is_sealed()).map(limited),
         attempt: attempt.no,
         instruction: attempt.instruction.as_deref().map(clip),
         launches: newest(&session.launches).map(launch).collect(),
         messages: newest(&session.messages).map(message).collect(),
         facts: newest(&session.facts).map(fact).collect(),
         hooks: shown::hooks(session),
-        warnings: newest(&spec.warnings).map(|warning| clip(warning)).collect(),
+        warnings: newest(&spec.warnings)
+            .chain(newest(&session.warnings))
+            .map(|warning| clip(warning))
+            .collect(),
         resolution: attempt.resolutions.last().map(|resolution| ResolutionRow {
             state: resolution.state.word().to_owned(),
             because: clip(&resolution.because),
@@ -283,8 +291,27 @@ fn request(request: &Request) -> RequestRow {
                 secret: question.secret,
             })
             .collect(),
+        subject: request.asked.subject.as_deref().map(subject),
         asked_at: request.at.wall_ms,
     }
+}
+
+fn subject(subject: &Subject) -> SubjectRow {
+    let part = |text: &Option<String>| text.as_deref().map(clip);
+    SubjectRow {
+        command: part(&subject.command),
+        cwd: part(&subject.cwd),
+        reason: part(&subject.reason),
+        paths: subject.paths.iter().take(SHOWN_THINGS).map(|path| clip(path)).collect(),
+        diff: part(&subject.diff),
+        network: part(&subject.network),
+    }
+}
+
+fn limited(limited: &Limited) -> LimitedRow {
+    let wait = limited.until_mono_ms.saturating_sub(limited.since.mono_ms);
+    let until = limited.since.wall_ms.saturating_add(i64::try_from(wait).unwrap_or(i64::MAX));
+    LimitedRow { until, detail: clip(&limited.detail) }
 }
 
 fn claim_row(claim: &Claim) -> ClaimRow {
@@ -327,6 +354,7 @@ fn message(message: &Message) -> MessageRow {
         MessageKind::Rework => "rework",
         MessageKind::ResultWanted => "result_wanted",
         MessageKind::Answer => "answer",
+        MessageKind::Continue => "continue",
     };
     let (fate, reason) = match &message.fate {
         MessageFate::Queued => ("queued", None),

@@ -19,6 +19,8 @@ pub(crate) type Placed = (Signal, Cursor);
 #[derive(Debug, Default)]
 pub(crate) struct Coalesce {
     kinds: BTreeMap<Kind, Held>,
+    /// Whether every use is told at once: a budget has to stop the work within one model call.
+    prompt_usage: bool,
 }
 
 /// The kinds of signals that may be folded.
@@ -39,9 +41,14 @@ struct Held {
 }
 
 impl Coalesce {
+    pub(crate) fn new(prompt_usage: bool) -> Coalesce {
+        Coalesce { prompt_usage, ..Coalesce::default() }
+    }
+
     /// Takes a signal printed at a moment, and gives those to be told now, oldest first.
     pub(crate) fn take(&mut self, signal: Signal, cursor: Cursor, at_ms: u64) -> Vec<Placed> {
-        let Some(kind) = kind(&signal) else {
+        let at_once = self.prompt_usage && matches!(signal, Signal::Usage(_));
+        let Some(kind) = kind(&signal).filter(|_| !at_once) else {
             let mut told = self.flush();
             told.push((signal, cursor));
             return told;
@@ -119,6 +126,8 @@ fn kind(signal: &Signal) -> Option<Kind> {
         Signal::Ready { .. }
         | Signal::TurnStarted { .. }
         | Signal::TurnEnded { .. }
+        | Signal::Refused { .. }
+        | Signal::Warned { .. }
         | Signal::Said(_)
         | Signal::Asked(_)
         | Signal::Withdrawn { .. }
@@ -151,6 +160,16 @@ mod tests {
 
     fn at(offset: u64) -> Cursor {
         Cursor { offset, skip: 0 }
+    }
+
+    #[test]
+    fn with_a_budget_every_use_is_told_at_once() {
+        let usage = |n| Signal::Usage(Usage { input: n, output: 0 });
+        for (prompt, told) in [(true, 1), (false, 0)] {
+            let mut folded = Coalesce::new(prompt);
+            assert_eq!(folded.take(usage(1), Cursor { offset: 1, skip: 0 }, 1_000).len(), 1);
+            assert_eq!(folded.take(usage(2), Cursor { offset: 2, skip: 0 }, 1_001).len(), told);
+        }
     }
 
     #[test]

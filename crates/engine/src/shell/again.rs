@@ -79,6 +79,7 @@ fn plain(spec: &Spec, id: SessionId) -> Value {
     // Names with a star were replaced by what the daemon had then.
     if let Some(Value::Object(agent)) = value.get_mut("agent") {
         agent.remove("pass_env");
+        agent.remove("own_env");
     }
     value
 }

@@ -192,7 +192,9 @@ pub(super) fn report_reply(session: &Session, standing: &str) -> String {
 pub(super) fn refused(why: &Rejected, named: &str) -> ApiError {
     let code = match why {
         Rejected::UnknownLaunch(_) | Rejected::UnknownRequest(_) => Code::NotFound,
-        Rejected::LimitNotRaised { .. } => Code::BadRequest,
+        Rejected::LimitNotRaised { .. } | Rejected::BudgetNotRaised(_) | Rejected::Misfit(..) => {
+            Code::BadRequest
+        }
         Rejected::Nothing
         | Rejected::RequestSettled(..)
         | Rejected::RequestRevision { .. }
@@ -213,7 +215,9 @@ pub(super) fn refused(why: &Rejected, named: &str) -> ApiError {
         | Rejected::NotRunning
         | Rejected::QueueFull(_)
         | Rejected::TakesNoInstruction(_)
-        | Rejected::LimitNotRaised { .. } => format!("provost status {named}"),
+        | Rejected::LimitNotRaised { .. }
+        | Rejected::BudgetNotRaised(_)
+        | Rejected::Misfit(..) => format!("provost status {named}"),
     };
     ApiError::new(code, why.to_string()).next(next)
 }

@@ -1,9 +1,11 @@
 //! The drop box: reports that an agent wrote down because no daemon answered. None is lost, none counts twice.
 //!
-//! One file per report in one directory of the home, written by rename, named by its launch and its key.
+//! One file per report, written by rename, named by its launch and its key. There is one box in the home, and
+//! one for each session whose agent works in a sandbox that lets it write neither there nor to a socket.
 
 use std::{
     fs, io,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
@@ -32,15 +34,19 @@ struct Dropped {
     report: ReportRequest,
 }
 
-/// Puts a report of a launch into the box.
+/// Names the box in the home.
+pub fn of_home(home: &Path) -> PathBuf {
+    Home::new(home).drop_box()
+}
+
+/// Puts a report of a launch into a box.
 pub fn put(
-    home: &Path,
+    directory: &Path,
     launch: LaunchId,
     key: &str,
     report: &ReportRequest,
 ) -> io::Result<PathBuf> {
-    let directory = Home::new(home).drop_box();
-    fs::create_dir_all(&directory)?;
+    fs::create_dir_all(directory)?;
     let path = directory.join(format!("{launch}~{key}.json"));
     let new = directory.join(format!(".{launch}~{key}"));
     fs::write(&new, serde_json::to_vec(report)?)?;
@@ -49,9 +55,17 @@ pub fn put(
     Ok(path)
 }
 
-/// Hands every report in the box to the owner, or those of one launch. What is no report is left alone.
+/// Hands every report in the home's box to the owner, or those of one launch from both of its boxes. What is
+/// no report is left alone.
 pub(crate) async fn empty(world: &World, handle: &Handle, only: Option<LaunchId>) {
-    for dropped in waiting(&world.home.drop_box(), only) {
+    empty_one(world, handle, &world.home.drop_box(), only).await;
+    if let Some(launch) = only {
+        empty_one(world, handle, &world.home.agent_drop_box(launch.session), only).await;
+    }
+}
+
+async fn empty_one(world: &World, handle: &Handle, directory: &Path, only: Option<LaunchId>) {
+    for dropped in waiting(directory, only) {
         if dropped.report.token.as_deref() != Some(world.token(dropped.launch).as_str()) {
             continue;
         }
@@ -59,6 +73,29 @@ pub(crate) async fn empty(world: &World, handle: &Handle, only: Option<LaunchId>
             // A file that stays is recognised by its key the next time.
             fs::remove_file(&dropped.path).ok();
         }
+    }
+}
+
+/// Notices when a session's box changes, so that a box is not read whenever its agent says something.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    settled: Option<i128>,
+}
+
+/// A change so soon after a look could carry the same time: file systems keep it in steps of a few ms.
+const STEP_NS: i128 = 50_000_000;
+
+impl Watch {
+    /// Says whether the box may hold something since it was last looked into, at this moment of the wall clock.
+    pub(crate) fn changed(&mut self, directory: &Path, now_ms: i64) -> bool {
+        let Ok(about) = fs::symlink_metadata(directory) else { return false };
+        let changed = i128::from(about.mtime()) * 1_000_000_000 + i128::from(about.mtime_nsec());
+        if self.settled == Some(changed) {
+            return false;
+        }
+        let old = i128::from(now_ms) * 1_000_000 - changed > STEP_NS;
+        self.settled = old.then_some(changed);
+        true
     }
 }
 

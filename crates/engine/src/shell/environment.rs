@@ -56,6 +56,9 @@ impl DaemonEnvironment {
             ("PROVOST_LAUNCH_NO", number.max(1).to_string()),
         ];
         all.extend(ours.map(|(name, value)| (name.to_owned(), value)));
+        for name in &session.spec.agent.own_env {
+            all.extend(self.get(name).map(|value| (name.clone(), value.to_owned())));
+        }
         all.extend(session.thread.clone().map(|thread| ("PROVOST_THREAD".to_owned(), thread)));
         debug_assert!(launch.session == session.id);
         all.into_iter().collect()

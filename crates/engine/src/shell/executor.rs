@@ -9,11 +9,12 @@ use std::{
 
 use provost_core::{
     ids::{LaunchId, SessionId},
+    request::Reply,
     session::{
         Command, Effect, EffectKey, Identity, LaunchPhase, Message, Session, StopStep, WorkState,
     },
 };
-use provost_drivers::Saying;
+use provost_drivers::{Answer, Saying};
 use provost_git::Git;
 use provost_holder::{
     End, ExitRecord, HoldSpec, Looked, OnLimit, StdinMode, client,
@@ -27,7 +28,7 @@ use tokio::{
 use super::{
     check::{CheckJob, CheckRunner, Slots},
     clock::Clock,
-    drop_box,
+    codex, drop_box,
     environment::{DaemonEnvironment, Place},
     follow::{self, Follower, Link},
     handle::{Handle, Teller},
@@ -194,6 +195,7 @@ impl Context {
         drop(session);
         if let Some(follower) = follower {
             follower.run().await;
+            codex::sweep(&self.world.home, launch);
             self.teller.forget(launch);
             self.world.holders.reap();
         }
@@ -251,7 +253,7 @@ impl Context {
         let dir = self.world.home.launch(launch);
         if held::looked(&dir).await.map_err(|why| chain(&why))? == Looked::Absent {
             room_on_disk(self.world.home.root())?;
-            let spec = self.launch_spec(session, launch);
+            let spec = self.launch_spec(session, launch).await?;
             self.world.holders.start_at(&dir, spec).await.map_err(|why| chain(&why))?;
         }
         loop {
@@ -279,7 +281,7 @@ impl Context {
         }
     }
 
-    fn launch_spec(&self, session: &Session, launch: LaunchId) -> HoldSpec {
+    async fn launch_spec(&self, session: &Session, launch: LaunchId) -> Result<HoldSpec, String> {
         let token = self.world.token(launch);
         let place = Place {
             home: self.world.home.root(),
@@ -288,7 +290,7 @@ impl Context {
             token: &token,
         };
         let agent = &session.spec.agent;
-        HoldSpec {
+        let mut spec = HoldSpec {
             env: self.world.environment.of_launch(session, launch, &place),
             stdin: if agent.listens() { StdinMode::Pipe } else { StdinMode::Null },
             output_limit: session.output_limit,
@@ -296,7 +298,10 @@ impl Context {
             grace_ms: session.spec.bounds.stop_grace_ms,
             settle_ms: session.spec.bounds.drain_ms,
             ..HoldSpec::new(launch.to_string(), agent.argv.clone(), cwd_of(session))
-        }
+        };
+        let (home, session) = (self.world.home.clone(), session.clone());
+        held::blocking(move || codex::equip(&home, &session, launch, &mut spec).map(|()| spec))
+            .await
     }
 
     /// Takes one step of a stop. What comes of it is told by whoever follows the launch.
@@ -320,8 +325,10 @@ impl Context {
         let key = format!("interrupt-{}", session.attempt().no);
         let op = match step {
             StopStep::Interrupt => {
-                let mut protocol = provost_drivers::protocol(session.spec.agent.driver);
-                let data = protocol.say(&Saying::Interrupt { key: &key })?;
+                let turn = session.launch(launch).and_then(|launch| launch.turn());
+                let thread = session.thread.as_deref();
+                let interrupt = Saying::Interrupt { key: &key, thread, turn };
+                let data = provost_drivers::say(session.spec.agent.driver, &interrupt)?;
                 Op::Write { key, data: Data(data), secret: false }
             }
             StopStep::Terminate => Op::Stop { grace_ms: session.spec.bounds.stop_grace_ms },
@@ -350,13 +357,13 @@ impl Context {
         let dir = self.world.home.launch(launch);
         let secret = session.is_secret(message);
         let kept = self.world.secrets.get(session.id, key);
-        let text = match (secret, &kept) {
-            (false, _) => message.text.as_str(),
-            (true, Some(text)) => text,
+        let reply = match (secret, &kept) {
+            (false, _) => message.reply.as_ref(),
+            (true, Some(reply)) => Some(reply),
             (true, None) if follow::was_written(&dir, key).await => return None,
             (true, None) => return lost("the daemon that had the secret ended first".to_owned()),
         };
-        let Some(bytes) = said(session, message, text) else {
+        let Some(bytes) = said(session, launch, message, reply) else {
             return lost(format!("{} cannot be told this", session.spec.agent.name));
         };
         let op = Op::Write { key: key.to_owned(), data: Data(bytes), secret };
@@ -396,17 +403,29 @@ fn identity(found: provost_holder::Identity) -> Identity {
     Identity { pid, start_time: found.start_time, boot_id: found.boot_id }
 }
 
-fn said(session: &Session, message: &Message, text: &str) -> Option<Vec<u8>> {
-    let native = message.request.and_then(|id| session.requests.iter().find(|r| r.id == id));
-    provost_drivers::protocol(session.spec.agent.driver).say(&Saying::Message {
+fn said(
+    session: &Session,
+    launch: LaunchId,
+    message: &Message,
+    reply: Option<&Reply>,
+) -> Option<Vec<u8>> {
+    let request = message.request.and_then(|id| session.requests.iter().find(|r| r.id == id));
+    let answer = request.zip(reply).map(|(request, reply)| Answer {
+        asked: &request.asked,
+        reply,
+        live: request.launch == launch,
+    });
+    let saying = Saying::Message {
         key: &message.key,
         kind: message.kind,
-        text,
-        request: native.map(|request| request.asked.native.as_str()),
-    })
+        text: &message.text,
+        thread: session.thread.as_deref(),
+        answer,
+    };
+    provost_drivers::say(session.spec.agent.driver, &saying)
 }
 
-fn cwd_of(session: &Session) -> &str {
+pub(super) fn cwd_of(session: &Session) -> &str {
     match &session.work {
         WorkState::Ready { cwd, .. } => cwd,
         WorkState::Owed | WorkState::Failed { .. } | WorkState::Removed => &session.spec.cwd,

@@ -1,6 +1,7 @@
 //! Follows a launch: folds each line of its journal once, and tells how its process ended.
 
 use std::{
+    collections::BTreeSet,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -10,11 +11,11 @@ use provost_core::{
     lifecycle::Process,
     session::{self, Command, Cursor, End, EndedBy, Session, Signal},
 };
-use provost_drivers::Protocol;
+use provost_drivers::{Opening, Protocol};
 use provost_holder::{
     self as holder, ExitRecord, Looked,
     journal::{self, Channel, Envelope, Frame, Line, Lines, Note, Opened, Reader},
-    wire::{Limited, Notice},
+    wire::{Data, Limited, Notice, Op},
 };
 
 use super::{
@@ -38,11 +39,16 @@ pub(crate) struct Follower {
     closes: bool,
     lines: Lines,
     resume: journal::Cursor,
+    /// What lies before this was told before.
+    told: Cursor,
+    /// What the protocol owes and was handed to the holder on the present link.
+    handed: BTreeSet<String>,
     reader: Option<Reader>,
     told_exit: bool,
     told_unknown: bool,
     caught_up: bool,
     folded: Coalesce,
+    dropped: drop_box::Watch,
     /// When the frame at hand was printed.
     printed_ms: u64,
 }
@@ -81,21 +87,30 @@ impl Follower {
         let from = recorded.cursor;
         // Said before a restart, it is taken back by the first look that succeeds.
         let told_unknown = recorded.process() == Process::Unknown;
-        let skip = u32::try_from(from.skip).unwrap_or(0);
-        let resume = journal::Cursor { offset: from.offset, skip };
         let driver = session.spec.agent.driver;
+        let protocol = provost_drivers::protocol(driver, Opening::of(session));
+        let resume = match protocol.remembers() {
+            true => journal::Cursor::default(),
+            false => {
+                let skip = u32::try_from(from.skip).unwrap_or(0);
+                journal::Cursor { offset: from.offset, skip }
+            }
+        };
         Some(Follower {
             launch,
             link,
-            protocol: provost_drivers::protocol(driver),
+            protocol,
             closes: driver.has_protocol(),
             lines: Lines::resume(Channel::Stdout, resume),
             resume,
+            told: from,
+            handed: BTreeSet::new(),
             reader: None,
             told_exit: false,
             told_unknown,
             caught_up: false,
-            folded: Coalesce::default(),
+            folded: Coalesce::new(session.budget.tokens.is_some()),
+            dropped: drop_box::Watch::default(),
             printed_ms: 0,
         })
     }
@@ -181,9 +196,14 @@ impl Follower {
             held::pause(LOOK_AGAIN.min(Duration::from_millis(20))).await;
             return Ok(Next::Again);
         };
+        self.handed.clear();
+        self.hand_over(&mut link).await;
         while let Some(notice) = self.hear(&mut link).await {
             match notice {
-                Notice::Journal { .. } => self.drain().await?,
+                Notice::Journal { .. } => {
+                    self.drain().await?;
+                    self.hand_over(&mut link).await;
+                }
                 Notice::Limit { limited: Limited::OutputLimit | Limited::DiskFull } => {
                     self.tell(Command::OutputAtLimit { launch: self.launch }).await;
                 }
@@ -192,6 +212,18 @@ impl Follower {
             }
         }
         Ok(Next::Again)
+    }
+
+    /// Hands to the holder what the protocol owes by itself. The holder writes each key once, and what
+    /// arrived is seen in the journal; what did not is handed over again on the next link.
+    async fn hand_over(&mut self, link: &mut held::Link) {
+        for write in self.protocol.owed() {
+            if self.handed.insert(write.key.clone()) {
+                let op = Op::Write { key: write.key, data: Data(write.line), secret: false };
+                // A link that breaks is noticed by the next notice.
+                link.send(op).await.ok();
+            }
+        }
     }
 
     /// Waits for the next notice, and tells meanwhile what was held back and has become due.
@@ -223,13 +255,25 @@ impl Follower {
         drop_box::empty(&self.link.world, &self.link.handle, Some(self.launch)).await;
     }
 
+    /// Takes reports that an agent wrote down in its sandbox. What it wrote before it said something counts
+    /// before that: a claim made in a turn is known when the turn ends.
+    async fn look_into_the_drop_box(&mut self) {
+        let directory = self.link.world.home.agent_drop_box(self.launch.session);
+        if self.dropped.changed(&directory, self.link.clock.now().wall_ms) {
+            self.empty_the_drop_box().await;
+        }
+    }
+
     /// Folds all whole frames that the journal has by now.
     async fn drain(&mut self) -> Result<(), held::Error> {
         loop {
             let Some(reader) = self.open_journal().await? else { return Ok(()) };
             let next = reader.next().transpose();
             match next.map_err(|why| held::Error::Talk(chain(&why)))? {
-                Some(frame) => self.take(&frame).await,
+                Some(frame) => {
+                    self.look_into_the_drop_box().await;
+                    self.take(&frame).await;
+                }
                 None => return Ok(()),
             }
         }
@@ -267,6 +311,7 @@ impl Follower {
             Channel::Stderr => self.link.teller.heard(self.launch, self.printed_ms),
             Channel::Stdin => {
                 if let Some((Envelope { key, .. }, _)) = Envelope::split(&frame.payload) {
+                    self.protocol.wrote(&key);
                     self.observe(Signal::InputSeen { key }, self.lines.cursor()).await;
                 }
             }
@@ -345,6 +390,9 @@ impl Follower {
 
     async fn observe(&mut self, signal: Signal, after: journal::Cursor) {
         let cursor = Cursor { offset: after.offset, skip: u64::from(after.skip) };
+        if cursor <= self.told && !matches!(signal, Signal::Closed | Signal::InputSeen { .. }) {
+            return;
+        }
         let told = self.folded.take(signal, cursor, self.printed_ms);
         self.tell_observed(told, None).await;
     }

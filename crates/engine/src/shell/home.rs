@@ -49,6 +49,15 @@ impl Home {
         Path::new("checks").join(format!("{session}.{key}"))
     }
 
+    /// What an agent's program keeps for one session: its home, its sockets, its temporary files.
+    pub fn agent(&self, session: SessionId) -> PathBuf {
+        self.agents().join(session.to_string())
+    }
+
+    pub fn agents(&self) -> PathBuf {
+        self.root.join("agents")
+    }
+
     pub fn pool(&self) -> PathBuf {
         self.root.join("pool")
     }
@@ -56,6 +65,11 @@ impl Home {
     /// Where reports wait that were made while no daemon answered.
     pub fn drop_box(&self) -> PathBuf {
         self.root.join("drop")
+    }
+
+    /// The same for a session whose agent may write only to its working directory and its temporary files.
+    pub fn agent_drop_box(&self, session: SessionId) -> PathBuf {
+        self.agent(session).join("tmp/drop")
     }
 
     pub fn scratch(&self) -> PathBuf {
@@ -75,6 +89,7 @@ impl Home {
             self.worktrees(),
             self.log(),
             self.drop_box(),
+            self.agents(),
         ];
         let mut all = vec![self.root.clone(), self.root.join("checks")];
         all.extend(parts);

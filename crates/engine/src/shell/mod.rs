@@ -7,6 +7,7 @@ mod again;
 mod answer;
 mod check;
 mod clock;
+pub mod codex;
 pub mod drop_box;
 mod environment;
 mod executor;

@@ -396,12 +396,12 @@ impl Owner {
 
     /// Keeps a secret answer for its delivery: the record does not have it.
     fn keep_secret(&self, session: &Session, command: &Command) {
-        let Command::Answer { request, text, .. } = command else { return };
+        let Command::Answer { request, reply, .. } = command else { return };
         let answers = |message: &&Message| message.request == Some(*request);
         if let Some(message) = session.messages.iter().rev().find(answers)
             && session.is_secret(message)
         {
-            self.secrets.keep(session.id, &message.key, text);
+            self.secrets.keep(session.id, &message.key, reply);
         }
     }
 

@@ -7,12 +7,12 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use provost_core::ids::SessionId;
+use provost_core::{ids::SessionId, request::Reply};
 
 /// The secrets that wait to be delivered. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Secrets {
-    waiting: Arc<Mutex<BTreeMap<(SessionId, String), String>>>,
+    waiting: Arc<Mutex<BTreeMap<(SessionId, String), Reply>>>,
 }
 
 /// Shows nothing of what is kept.
@@ -23,13 +23,13 @@ impl fmt::Debug for Secrets {
 }
 
 impl Secrets {
-    /// Keeps the text of a message until it is delivered.
-    pub(crate) fn keep(&self, session: SessionId, message: &str, text: &str) {
+    /// Keeps what a message says until it is delivered.
+    pub(crate) fn keep(&self, session: SessionId, message: &str, reply: &Reply) {
         let key = (session, message.to_owned());
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(key, text.to_owned());
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(key, reply.clone());
     }
 
-    pub(crate) fn get(&self, session: SessionId, message: &str) -> Option<String> {
+    pub(crate) fn get(&self, session: SessionId, message: &str) -> Option<Reply> {
         let key = (session, message.to_owned());
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned()
     }

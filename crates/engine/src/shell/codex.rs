@@ -1,0 +1,151 @@
+//! What a launch of Codex needs besides its command: a home of its own, a socket, a place for temporary files.
+
+use std::{
+    fs, io,
+    os::unix::fs::{DirBuilderExt, MetadataExt},
+    path::{Path, PathBuf},
+};
+
+pub use provost_agents::home::SCRUBBED_VARIABLES;
+use provost_agents::home::{self, SessionHome};
+use provost_core::{
+    ids::{LaunchId, SessionId},
+    session::{Approvals, Driver, Sandbox, Session},
+};
+use provost_holder::{HoldSpec, Relay, StdinMode};
+
+use super::{executor::cwd_of, held::chain, home::Home};
+
+/// The first version that listens on a Unix socket so that others can attach.
+pub const LISTENS_SINCE: [u64; 3] = [0, 140, 0];
+
+/// Tells an agent where it may write a report down if its sandbox lets it connect to nothing.
+pub const DROP_VARIABLE: &str = "PROVOST_DROP";
+
+/// Adds to the spec of a launch what Codex needs. Called again for a launch that was begun before, it does
+/// the same once more.
+pub(crate) fn equip(
+    home: &Home,
+    session: &Session,
+    launch: LaunchId,
+    spec: &mut HoldSpec,
+) -> Result<(), String> {
+    let driver = session.spec.agent.driver;
+    if !matches!(driver, Driver::Codex | Driver::CodexExec) {
+        return Ok(());
+    }
+    let place = home.agent(session.id);
+    let temporary = place.join("tmp");
+    let drop_box = home.agent_drop_box(session.id);
+    for directory in [&temporary, &drop_box] {
+        private_directory(directory)
+            .map_err(|why| format!("make {}: {why}", directory.display()))?;
+    }
+    let prepared = prepare(&place, session)?;
+    spec.env.retain(|(name, _)| !SCRUBBED_VARIABLES.contains(&name.as_str()));
+    set(spec, "TMPDIR", &temporary);
+    set(spec, DROP_VARIABLE, &drop_box);
+    for (name, value) in prepared.environment() {
+        set(spec, name, value);
+    }
+    match driver {
+        Driver::CodexExec => spec.argv.extend(exec_arguments(session)),
+        Driver::Codex | Driver::Command | Driver::Jsonl => listen(&place, session, launch, spec),
+    }
+    Ok(())
+}
+
+/// Gives the socket on which a launch listens, for people to attach to.
+pub fn socket(home: &Home, launch: LaunchId) -> PathBuf {
+    home.agent(launch.session).join(format!("l{}.sock", launch.no))
+}
+
+/// Gives what the environment of every Codex of a session has: its own home and place for temporary files.
+pub fn environment(home: &Home, session: SessionId) -> [(&'static str, PathBuf); 2] {
+    let place = home.agent(session);
+    [("CODEX_HOME", place.join("codex")), ("TMPDIR", place.join("tmp"))]
+}
+
+/// Removes what a killed app-server leaves: the link, the socket behind it, and its lock.
+pub(crate) fn sweep(home: &Home, launch: LaunchId) {
+    let link = socket(home, launch);
+    let Ok(real) = fs::read_link(&link) else { return };
+    let owned = fs::symlink_metadata(&real).is_ok_and(|found| found.uid() == own_uid());
+    if owned {
+        fs::remove_file(real.with_extension("lock")).ok();
+        fs::remove_file(&real).ok();
+    }
+    fs::remove_file(link).ok();
+}
+
+fn own_uid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+fn prepare(place: &Path, session: &Session) -> Result<home::Prepared, String> {
+    let carried = &session.spec.agent.carried;
+    let wanted = SessionHome {
+        dir: place.join("codex"),
+        codex_home: carried.agent_home.as_ref().map(PathBuf::from),
+        user_home: PathBuf::from(&carried.user_home),
+        worktree: PathBuf::from(cwd_of(session)),
+        skill_roots: carried.skills.iter().map(PathBuf::from).collect(),
+        settings: Default::default(),
+    };
+    home::prepare(&wanted).map_err(|why| format!("prepare a home for Codex: {}", chain(&why)))
+}
+
+/// On a socket, where people can attach to the thread; older versions speak on their standard streams.
+fn listen(place: &Path, session: &Session, launch: LaunchId, spec: &mut HoldSpec) {
+    spec.argv.push("app-server".to_owned());
+    if !listens(session.spec.agent.version.as_deref()) {
+        return;
+    }
+    let socket = place.join(format!("l{}.sock", launch.no));
+    spec.argv.extend(["--listen".to_owned(), format!("unix://{}", socket.display())]);
+    spec.stdin = StdinMode::Null;
+    spec.relay = Some(Relay { socket });
+}
+
+/// Says whether this version lets people attach.
+pub fn listens(version: Option<&str>) -> bool {
+    let numbers = version.unwrap_or_default().split(['.', '-']);
+    let known: Vec<u64> = numbers.map_while(|number| number.parse().ok()).take(3).collect();
+    known.as_slice() >= LISTENS_SINCE.as_slice()
+}
+
+fn exec_arguments(session: &Session) -> Vec<String> {
+    let settings = &session.spec.agent.settings;
+    let sandbox = match settings.sandbox {
+        Sandbox::ReadOnly => "read-only",
+        Sandbox::WorkspaceWrite => "workspace-write",
+        Sandbox::FullAccess => "danger-full-access",
+    };
+    debug_assert!(settings.approvals == Approvals::Never, "exec never asks");
+    let mut arguments = vec!["exec".to_owned()];
+    let mut add = |words: &[&str]| arguments.extend(words.iter().map(|word| (*word).to_owned()));
+    add(&["--json", "--skip-git-repo-check", "--sandbox", sandbox]);
+    if let Some(model) = &settings.model {
+        add(&["--model", model]);
+    }
+    if let Some(effort) = &settings.effort {
+        add(&["-c", &format!("model_reasoning_effort={effort:?}")]);
+    }
+    if settings.network {
+        add(&["-c", "sandbox_workspace_write.network_access=true"]);
+    }
+    if let Some(thread) = &session.thread {
+        add(&["resume", thread]);
+    }
+    add(&["--", session.attempt().instruction.as_deref().unwrap_or_default()]);
+    arguments
+}
+
+fn set(spec: &mut HoldSpec, name: &str, value: &Path) {
+    spec.env.retain(|(known, _)| known != name);
+    spec.env.push((name.to_owned(), value.display().to_string()));
+}
+
+fn private_directory(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
