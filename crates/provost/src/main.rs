@@ -2,6 +2,7 @@
 
 mod cli;
 mod clock;
+mod codex;
 mod commands;
 mod context;
 mod daemon;

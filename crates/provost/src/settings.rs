@@ -79,8 +79,13 @@ fn project_file(cwd: &Path) -> Option<PathBuf> {
 }
 
 pub(crate) fn project_top(cwd: &Path) -> Option<PathBuf> {
-    let top = cwd.ancestors().find(|dir| dir.join(".git").symlink_metadata().is_ok())?;
+    let top = cwd.ancestors().find(|dir| is_repository(&dir.join(".git")))?;
     Some(top.to_owned())
+}
+
+/// An empty `.git` makes no repository: sandboxes leave such directories behind, in `/tmp` too.
+fn is_repository(git: &Path) -> bool {
+    git.is_file() || git.join("HEAD").symlink_metadata().is_ok()
 }
 
 #[cfg(test)]
@@ -100,6 +105,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(dir.path().join("a/b")).unwrap();
         std::fs::create_dir(dir.path().join(".git")).unwrap();
-        assert_eq!(project_top(&dir.path().join("a/b")).as_deref(), Some(dir.path()));
+        let found = || project_top(&dir.path().join("a/b"));
+        assert_ne!(found().as_deref(), Some(dir.path()), "an empty directory is no repository");
+        std::fs::write(dir.path().join(".git/HEAD"), "").unwrap();
+        assert_eq!(found().as_deref(), Some(dir.path()));
+        std::fs::write(dir.path().join("a/.git"), "gitdir: /x").unwrap();
+        assert_eq!(found(), Some(dir.path().join("a")), "a worktree has a file");
     }
 }

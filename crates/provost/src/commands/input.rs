@@ -41,6 +41,19 @@ pub(crate) fn parse_name(text: &str) -> Result<String, String> {
     }
 }
 
+/// Reads a count such as `1500`, `500k` or `2M`.
+pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
+    let expected = || format!("{text:?} is no count: expected a number, as in 1500, 500k or 2M");
+    let (number, scale) = match text.char_indices().last() {
+        Some((at, 'k')) => (&text[..at], 1_000),
+        Some((at, 'M')) => (&text[..at], 1_000_000),
+        _ => (text, 1),
+    };
+    let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    let number: u64 = digits.then(|| number.parse().ok()).flatten().ok_or_else(expected)?;
+    number.checked_mul(scale).filter(|count| *count > 0).ok_or_else(expected)
+}
+
 /// Reads an age such as `30d`, `12h`, `15m` or `0s` into milliseconds.
 pub(crate) fn parse_age(text: &str) -> Result<u64, String> {
     let expected = || format!("{text:?} is no age: expected a number and d, h, m or s, as in 30d");
@@ -80,6 +93,15 @@ mod tests {
             "1é",
         ] {
             assert!(parse_age(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn counts_may_be_in_thousands_and_millions() {
+        assert_eq!(parse_count("1500"), Ok(1_500));
+        assert_eq!((parse_count("500k"), parse_count("2M")), (Ok(500_000), Ok(2_000_000)));
+        for text in ["", "k", "0", "-1", "1.5M", "2m", "99999999999999999999", "2MM", "1é"] {
+            assert!(parse_count(text).is_err(), "{text}");
         }
     }
 

@@ -125,6 +125,7 @@ mod tests {
         let top = std::fs::canonicalize(dir.path()).unwrap();
         std::fs::create_dir_all(top.join("src")).unwrap();
         std::fs::create_dir(top.join(".git")).unwrap();
+        std::fs::write(top.join(".git/HEAD"), "").unwrap();
         assert_eq!(project(&top.join("src").display().to_string()), top.display().to_string());
         assert_eq!(project("/gone/for/good"), "/gone/for/good");
     }

@@ -1,6 +1,9 @@
 //! One file for each command: its arguments, whose comments are the help, and what it does.
 
 pub(crate) mod answer;
+pub(crate) mod approve;
+mod asking;
+pub(crate) mod attach;
 pub(crate) mod cancel;
 mod change;
 pub(crate) mod completions;
@@ -17,7 +20,9 @@ pub(crate) mod logs;
 pub(crate) mod ls;
 pub(crate) mod report;
 pub(crate) mod resolve;
+pub(crate) mod resume;
 pub(crate) mod send;
+pub(crate) mod skills;
 pub(crate) mod spawn;
 pub(crate) mod status;
 pub(crate) mod stop;

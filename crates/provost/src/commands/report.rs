@@ -1,11 +1,11 @@
 //! `provost report`
 
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Subcommand};
 use provost_api::{ApiError, Code, ReportReply, ReportRequest};
 use provost_core::ids::{BadId, LaunchId};
-use provost_engine::shell::drop_box;
+use provost_engine::shell::{codex, drop_box};
 use serde_json::json;
 
 use super::{change::KeyArgs, input};
@@ -169,7 +169,9 @@ fn drop_it(
     if !home.launch(&id.to_string()).is_dir() {
         return Err(unreachable.into());
     }
-    let path = drop_box::put(&home.path, id, &file_name(key), request).map_err(|why| {
+    let given = context.environment.get(codex::DROP_VARIABLE).map(PathBuf::from);
+    let directory = given.unwrap_or_else(|| drop_box::of_home(&home.path));
+    let path = drop_box::put(&directory, id, &file_name(key), request).map_err(|why| {
         let message = format!("{unreachable}, and the report cannot be written down: {why}");
         ApiError::new(Code::Unreachable, message).next("provost doctor")
     })?;
@@ -178,7 +180,8 @@ fn drop_it(
         let value = json!({"ok": true, "standing": "recorded", "id": id.session.to_string(), "dropped": path});
         context.ui.result(value, &[])?;
     } else {
-        context.ui.line("recorded: no daemon answers; the next one takes it over")?;
+        let told = format!("recorded: no daemon answers here; it will find {}", path.display());
+        context.ui.line(&told)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use provost_agents::home;
 use provost_api::{ApiError, Code, SessionRow};
 use provost_core::{ids::SessionId, session::Command};
 use provost_engine::shell::{Ask, Home, Listing};
@@ -20,7 +21,8 @@ struct Found {
     kept: Vec<Value>,
 }
 
-/// Removes worktrees of sealed sessions that hold nothing unique, and output of sessions closed long ago.
+/// Removes worktrees of sealed sessions that hold nothing unique, and of sessions closed long ago their output
+/// and what the agent's program kept.
 pub(crate) async fn collect(
     daemon: &Daemon,
     apply: bool,
@@ -38,6 +40,7 @@ pub(crate) async fn collect(
             let (home, id) = (daemon.world.home.clone(), row.id.clone());
             let gone = blocking(move || remove_output(&home, &id, apply)).await?;
             found.removed.extend(gone.into_iter().map(|path| entry("output", &path, &row.id)));
+            collect_agent(daemon, &row, apply, &mut found).await?;
         }
     }
     Ok(json!({"ok": true, "applied": apply, "removed": found.removed, "kept": found.kept}))
@@ -84,6 +87,40 @@ async fn collect_worktree(
         }
     }
     Ok(())
+}
+
+/// Removes what the agent's program kept for a session: its conversation, with all secrets in it.
+async fn collect_agent(
+    daemon: &Daemon,
+    row: &SessionRow,
+    apply: bool,
+    found: &mut Found,
+) -> Result<(), ApiError> {
+    let Ok(session) = row.id.parse::<SessionId>() else { return Ok(()) };
+    let place = daemon.world.home.agent(session);
+    let path = place.clone();
+    match blocking(move || remove_agent(&path, apply)).await? {
+        Ok(true) => found.removed.push(entry("agent", &place, &row.id)),
+        Ok(false) => {}
+        Err(reason) => {
+            let mut kept = entry("agent", &place, &row.id);
+            kept["reason"] = reason.into();
+            found.kept.push(kept);
+        }
+    }
+    Ok(())
+}
+
+/// Says whether there was anything. The home goes first, and only one that Provost made.
+fn remove_agent(place: &Path, apply: bool) -> Result<bool, String> {
+    if !place.exists() {
+        return Ok(false);
+    }
+    if apply {
+        home::clean(&place.join("codex")).map_err(|why| why.to_string())?;
+        std::fs::remove_dir_all(place).map_err(|why| why.to_string())?;
+    }
+    Ok(true)
 }
 
 /// Removes a worktree, or says what would be lost.

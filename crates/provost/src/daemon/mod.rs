@@ -3,7 +3,7 @@
 mod gc;
 pub(crate) mod history;
 mod life;
-mod peer;
+pub(crate) mod peer;
 mod routes;
 mod server;
 mod sse;

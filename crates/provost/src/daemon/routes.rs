@@ -9,11 +9,12 @@ use axum::{
     routing::{get, post},
 };
 use provost_api::{
-    AnswerRequest, ApiError, CancelRequest, Code, DaemonInfo, ErrorBody, IDEMPOTENCY_KEY,
+    AnswerRequest, ApiError, CancelRequest, Code, DaemonInfo, Decision, ErrorBody, IDEMPOTENCY_KEY,
     LimitRequest, OpenRequest, PROTOCOL, ReportRequest, ResolveRequest, SendRequest,
 };
 use provost_core::{
     ids::SessionId,
+    request::{Reply, Scope},
     session::{Command, Reporter, Resolve, SendMode, Spec},
 };
 use provost_engine::{
@@ -273,11 +274,31 @@ async fn answer(
     headers: HeaderMap,
     Given(request): Given<AnswerRequest>,
 ) -> Answer {
-    check_text(&request.text, "answer")?;
     let id =
         request.request.parse().map_err(|why: provost_core::ids::BadId| bad(why.to_string()))?;
-    let command = Command::Answer { request: id, revision: request.revision, text: request.text };
+    let revision = request.revision;
+    let command = Command::Answer { request: id, revision, reply: reply(request)? };
     operate(&daemon, &caller, &headers, session, ("answer", command)).await
+}
+
+/// Takes the one way in which a request is answered.
+fn reply(given: AnswerRequest) -> Result<Reply, ApiError> {
+    match (given.text, given.answers, given.decision) {
+        (Some(text), None, None) => {
+            check_text(&text, "answer")?;
+            Ok(Reply::Text(text))
+        }
+        (None, Some(answers), None) => {
+            answers.values().flatten().try_for_each(|text| check_text(text, "answer"))?;
+            Ok(Reply::Answers(answers))
+        }
+        (None, None, Some(decision)) => Ok(match decision {
+            Decision::Approve => Reply::Approve(Scope::Once),
+            Decision::ApproveForSession => Reply::Approve(Scope::Session),
+            Decision::Deny => Reply::Deny,
+        }),
+        _ => Err(bad("an answer has exactly one of text, answers and decision".to_owned())),
+    }
 }
 
 async fn limit(
@@ -287,9 +308,20 @@ async fn limit(
     headers: HeaderMap,
     Given(request): Given<LimitRequest>,
 ) -> Answer {
-    let command = Command::RaiseLimit { bytes: request.output };
+    let LimitRequest { output, tokens, turns } = request;
+    let budget = tokens.is_some() || turns.is_some();
+    let command = match output {
+        Some(_) if budget => {
+            return Err(bad("raise output and budget one after the other".to_owned()).into());
+        }
+        Some(bytes) => Command::RaiseLimit { bytes },
+        None if budget => Command::RaiseBudget { tokens, turns },
+        None => return Err(bad("name a limit: output, tokens or turns".to_owned()).into()),
+    };
     let answer = operate(&daemon, &caller, &headers, session.clone(), ("limit", command)).await?;
-    daemon.raise_limit(session, request.output).await?;
+    if let Some(bytes) = output {
+        daemon.raise_limit(session, bytes).await?;
+    }
     Ok(answer)
 }
 

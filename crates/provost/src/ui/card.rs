@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use provost_api::{CheckRow, HookRow, RequestRow, SessionRow, WhyReply};
+use provost_api::{CheckRow, HookRow, RequestRow, SessionRow, SubjectRow, WhyReply};
 
 use super::{
     Paint, Screen, Tone, ago, ending, reason, session_lines, short, span, spell_times, state_words,
@@ -15,6 +15,9 @@ const TEXT_WIDTH: usize = 400;
 
 /// The columns that a hook's command may take.
 const HOOK_WIDTH: usize = 60;
+
+/// The lines of a change that are shown with the approval it needs.
+const DIFF_LINES: usize = 40;
 
 /// The columns of the labels on a card.
 const LABEL_WIDTH: usize = 10;
@@ -75,6 +78,8 @@ fn by_itself(deadline: &str) -> String {
         "escalation" => "the stop goes one step further",
         "seal" => "the outcome is sealed",
         "silence" => "it counts as stalled if it stays silent",
+        "limit_lifted" => "it goes on, for the account's limit is over then",
+        "handshake" => "it is given up unless it names its conversation",
         _ => return clean(&spell_times(deadline)),
     };
     format!("{what}, in {}", clean(&spell_times(when)))
@@ -111,17 +116,29 @@ pub(crate) fn overview(
     card.lines
 }
 
-/// Gives the command that answers a request. A secret comes by standard input, where nobody else sees it.
+/// Gives the command that settles a request. A secret comes by the prompt or by standard input, where nobody
+/// else sees it.
 pub(crate) fn answer_command(request: &RequestRow) -> String {
+    if request.kind == "approval" {
+        return settle("approve", request);
+    }
     let secret = request.questions.iter().any(|question| question.secret);
-    let text = if secret { "- < FILE" } else { "TEXT" };
+    let way = match (secret, request.questions.len()) {
+        (_, 2..) => "--answers FILE",
+        (true, _) => "--secret",
+        (false, _) => "TEXT",
+    };
+    format!("{} {way}", settle("answer", request))
+}
+
+/// Gives the command that refuses an approval.
+pub(crate) fn deny_command(request: &RequestRow) -> String {
+    settle("deny", request)
+}
+
+fn settle(verb: &str, request: &RequestRow) -> String {
     let (session, no) = request.id.split_once('.').unwrap_or((&request.id, ""));
-    format!(
-        "provost answer {}.{} --revision {} {text}",
-        short(session),
-        clean(no),
-        request.revision
-    )
+    format!("provost {verb} {}.{} --revision {}", short(session), clean(no), request.revision)
 }
 
 struct Card {
@@ -177,7 +194,14 @@ impl Card {
             self.label("progress", &clean(&text));
         }
         if row.usage.input > 0 || row.usage.output > 0 {
-            self.label("tokens", &format!("{} in, {} out", row.usage.input, row.usage.output));
+            let of = row.budget.tokens.map(|tokens| format!(", of {tokens}")).unwrap_or_default();
+            let used = format!("{} in, {} out{of}", row.usage.input, row.usage.output);
+            self.label("tokens", &used);
+        }
+        if let Some(limited) = &row.limited {
+            let wait = u64::try_from(limited.until.saturating_sub(self.now_ms)).unwrap_or(0);
+            let text = format!("goes on by itself in {}: {}", span(wait), limited.detail);
+            self.text("limited", &text);
         }
         if !row.checks.is_empty() {
             self.label("verified", &clean(&row.verification));
@@ -216,7 +240,33 @@ impl Card {
                 self.text("", &format!("one of: {}", question.options.join(" | ")));
             }
         }
+        if let Some(subject) = &request.subject {
+            self.subject(subject);
+        }
         self.command(&answer_command(request));
+        if request.kind == "approval" {
+            self.command(&deny_command(request));
+        }
+    }
+
+    fn subject(&mut self, subject: &SubjectRow) {
+        let parts = [
+            ("command", &subject.command),
+            ("in", &subject.cwd),
+            ("because", &subject.reason),
+            ("network", &subject.network),
+        ];
+        for (label, text) in parts {
+            if let Some(text) = text {
+                self.text("", &format!("{label}: {text}"));
+            }
+        }
+        if !subject.paths.is_empty() {
+            self.text("", &format!("files: {}", subject.paths.join(", ")));
+        }
+        for line in subject.diff.iter().flat_map(|diff| diff.lines()).take(DIFF_LINES) {
+            self.lines.push(format!("  {:LABEL_WIDTH$}{}", "", clip(&clean(line), TEXT_WIDTH)));
+        }
     }
 
     fn place(&mut self, row: &SessionRow) {
@@ -437,7 +487,7 @@ mod tests {
         let mut request = asking().requests.remove(0);
         assert_eq!(answer_command(&request), "provost answer deadbeef.q1 --revision 2 TEXT");
         request.questions[0].secret = true;
-        assert_eq!(answer_command(&request), "provost answer deadbeef.q1 --revision 2 - < FILE");
+        assert_eq!(answer_command(&request), "provost answer deadbeef.q1 --revision 2 --secret");
     }
 
     #[test]

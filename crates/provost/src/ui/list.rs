@@ -157,6 +157,7 @@ pub(crate) mod tests {
             agent: "command".to_owned(),
             driver: "command".to_owned(),
             argv: vec!["make".to_owned(), "all".to_owned()],
+            version: None,
             state: state.to_owned(),
             terminal: false,
             sealed: false,
@@ -179,6 +180,9 @@ pub(crate) mod tests {
             late_claims: Vec::new(),
             progress: None,
             usage: UsageRow::default(),
+            turns: 0,
+            budget: Default::default(),
+            limited: None,
             attempt: 1,
             instruction: None,
             launches: vec![LaunchRow {
@@ -217,6 +221,7 @@ pub(crate) mod tests {
             blocking: true,
             title: "a colour".to_owned(),
             questions: vec![question],
+            subject: None,
             asked_at: 1_000,
         };
         SessionRow { requests: vec![request], ..session("painter", "needs_input") }

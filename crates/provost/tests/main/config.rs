@@ -73,12 +73,15 @@ fn the_schema_is_json() {
 #[test]
 fn an_unknown_agent_is_answered_with_the_nearest() {
     let world = World::new();
-    world.write("user/.config/provost/provost.toml", "[agents.codex]\ncommand = [\"codex\"]\n");
-    let ran = world.run(&["spawn", "--json", "--agent", "codx", "do it"]);
-    assert_eq!(ran.code, 2);
-    assert!(ran.json_error("bad_request").contains("did you mean \"codex\"?"));
-    let far = world.run(&["spawn", "--json", "--agent", "zzz", "do it"]);
-    assert!(far.json_error("bad_request").contains("there are \"codex\""));
+    world.write("user/.config/provost/provost.toml", "[agents.helper]\ncommand = [\"true\"]\n");
+    let message = |agent: &str| {
+        let ran = world.run(&["spawn", "--json", "--agent", agent, "do it"]);
+        assert_eq!(ran.code, 2);
+        ran.json_error("bad_request")
+    };
+    assert!(message("codx").contains("did you mean \"codex\"?"));
+    assert!(message("helpr").contains("did you mean \"helper\"?"));
+    assert!(message("zzz").contains("there are \"codex\", \"helper\""));
     world.assert_untouched();
 }
 

@@ -1,5 +1,6 @@
 //! The command line as its users meet it: usage and refusals, where no daemon is needed, and what is shown.
 
+mod codex;
 mod config;
 mod kit;
 mod refusals;

@@ -26,6 +26,8 @@ fn checks_and_worktrees_need_a_commit() {
     world.git(&["init", "-q"]);
     assert!(refused(&world, &["--worktree"]).contains("none yet"));
     assert!(refused(&world, &["--check", "true"]).contains("none yet"));
+    let told = world.run(&["spawn", "--check", "true", "--", "true"]).err;
+    assert!(told.contains("next: git commit --allow-empty -m first"), "{told}");
 }
 
 #[test]

@@ -162,10 +162,10 @@ fn a_secret_is_asked_for_on_standard_input() {
     let id = spawn(&home, &["--agent", "one", "go"]);
     let row = state(&home, &id, "needs_input");
     let hint = row["next"][0].as_str().unwrap();
-    assert!(hint.ends_with("--revision 1 - < FILE"), "{hint}");
+    assert!(hint.ends_with("--revision 1 --secret"), "{hint}");
     let refused = home.provost(&["answer", &id, "hunter2", "--json"]);
     assert_eq!(refused.json()["error"]["next"][0], hint);
-    let typed = hint.trim_start_matches("provost ").trim_end_matches(" < FILE");
+    let typed = hint.trim_start_matches("provost ");
     let typed: Vec<&str> = typed.split(' ').collect();
     home.provost_with_input(&typed, "hunter2\n").ok();
 }

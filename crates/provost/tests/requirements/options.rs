@@ -1,6 +1,6 @@
 //! Every accepted key and flag does something that can be seen, or is rejected.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt};
 
 use serde_json::{Value, json};
 
@@ -15,6 +15,7 @@ drain = "63ms"
 stop_grace = "64ms"
 time_limit = "65m"
 output_limit = "66MiB"
+limit_jitter = "60ms"
 rework = 7
 exit0_is_done = true
 no_change_ok = true
@@ -28,6 +29,16 @@ enabled = true
 branch_prefix = "agents"
 copy = [".env"]
 setup = "true"
+[budget]
+tokens = "71k"
+turns = 72
+[approvals]
+version = 1
+allow = ["command: make test"]
+ask = ["path: /srv"]
+deny = ["network: .example.org"]
+[skills]
+roots = ["skills"]
 [hooks]
 time_limit = "69s"
 output_limit = "70KiB"
@@ -37,6 +48,18 @@ command = ["true", "one"]
 pass_env = ["LENT_BY_AGENT"]
 [agents.helper.env]
 COLOUR = "blue"
+[agents.codex]
+path = "../../../fake-codex"
+model = "m1"
+effort = "high"
+sandbox = "read-only"
+network = true
+approvals = "untrusted"
+questions = false
+home = "~/codex"
+pass_env = ["LENT_TO_CODEX"]
+[agents.codex.env]
+COLOUR = "green"
 [environment]
 allow = ["LENT_TO_ALL"]
 [ui]
@@ -55,6 +78,7 @@ fn effect(key: &str) -> Option<(&'static str, Value)> {
         "session.stop_grace" => ("/bounds/stop_grace_ms", json!(64)),
         "session.time_limit" => ("/bounds/time_limit_ms", json!(65 * 60_000)),
         "session.output_limit" => ("/bounds/output_limit", json!(66 << 20)),
+        "session.limit_jitter" => ("/bounds/limit_jitter_ms", json!(60)),
         "session.rework" => ("/bounds/rework", json!(7)),
         "session.exit0_is_done" => ("/exit0", json!("is_done")),
         "session.no_change_ok" => ("/empty_diff", json!("accepted")),
@@ -65,6 +89,14 @@ fn effect(key: &str) -> Option<(&'static str, Value)> {
         "worktree.enabled" => ("/work/worktree/copy/0", json!(".env")),
         "worktree.copy" => ("/work/worktree/copy", json!([".env"])),
         "worktree.setup" => ("/setup", json!("true")),
+        "budget.tokens" => ("/budget/tokens", json!(71_000)),
+        "budget.turns" => ("/budget/turns", json!(72)),
+        "approvals.version" => ("/policy/version", json!(1)),
+        "approvals.allow" => {
+            ("/policy/rules/0", rule("allow", json!({"command": ["make", "test"]})))
+        }
+        "approvals.ask" => ("/policy/rules/1", rule("ask", json!({"path": "/srv"}))),
+        "approvals.deny" => ("/policy/rules/2", rule("deny", json!({"network": ".example.org"}))),
         "hooks.time_limit" => ("/hooks/session.opened/time_limit_ms", json!(69_000)),
         "hooks.output_limit" => ("/hooks/session.opened/output_limit", json!(70 << 10)),
         "agents.*.driver" => ("/agent/driver", json!("jsonl")),
@@ -74,6 +106,34 @@ fn effect(key: &str) -> Option<(&'static str, Value)> {
         "environment.allow" => ("/agent/pass_env/1", json!("LENT_TO_ALL")),
         _ => return None,
     })
+}
+
+fn rule(decision: &str, matches: Value) -> Value {
+    json!({"decision": decision, "matches": matches})
+}
+
+/// What shows in a session of Codex that a key did something.
+fn effect_on_codex(key: &str) -> Option<(&'static str, Value)> {
+    Some(match key {
+        "agents.codex.model" => ("/agent/settings/model", json!("m1")),
+        "agents.codex.effort" => ("/agent/settings/effort", json!("high")),
+        "agents.codex.sandbox" => ("/agent/settings/sandbox", json!("read-only")),
+        "agents.codex.network" => ("/agent/settings/network", json!(true)),
+        "agents.codex.approvals" => ("/agent/settings/approvals", json!("untrusted")),
+        "agents.codex.questions" => ("/agent/settings/questions", json!(false)),
+        "agents.codex.env.*" => ("/agent/env/COLOUR", json!("green")),
+        "agents.codex.pass_env" => ("/agent/pass_env/1", json!("LENT_TO_CODEX")),
+        _ => return None,
+    })
+}
+
+/// Writes a program that tells a version as Codex does and cannot do anything else.
+fn fake_codex(stage: &Stage) {
+    let path = stage.home.root().join("fake-codex");
+    let script = "#!/bin/sh\n[ \"$1\" = --version ] && echo 'codex-cli 0.166.0' || exit 1\n";
+    fs::write(&path, script).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir_all(stage.home.root().join("user/codex")).unwrap();
 }
 
 #[test]
@@ -90,6 +150,10 @@ fn e10_every_configuration_key_is_shown_and_has_an_effect() {
     let id = plain(stage.home.command(&["spawn", "--agent", "helper", "--json"]), &repo);
     let id = id.ok().json()["id"].as_str().unwrap().to_owned();
     let spec = stage.spec(&id);
+    fake_codex(&stage);
+    let codex = plain(stage.home.command(&["spawn", "--agent", "codex", "--json", "do it"]), &repo);
+    let codex = codex.ok().json()["id"].as_str().unwrap().to_owned();
+    let codex_spec = stage.spec(&codex);
     for key in keys().filter(|key| !REJECTED.contains(&key.as_str())) {
         assert_shown(&shown, &key);
         if let Some(event) = key.strip_prefix("hooks.session.") {
@@ -97,16 +161,36 @@ fn e10_every_configuration_key_is_shown_and_has_an_effect() {
             assert_eq!(argv, &json!(["sh", "-c", "true"]), "{key}");
         } else if let Some((pointer, expected)) = effect(&key) {
             assert_eq!(spec.pointer(pointer), Some(&expected), "{key} at {pointer} in {spec:#}");
+        } else if let Some((pointer, expected)) = effect_on_codex(&key) {
+            let found = codex_spec.pointer(pointer);
+            assert_eq!(found, Some(&expected), "{key} at {pointer} in {codex_spec:#}");
         } else {
-            otherwise(&stage, &key, &spec);
+            otherwise(&stage, &key, &spec, &codex_spec["agent"]);
         }
     }
+    stage.home.provost(&["cancel", &codex]).ok();
+    stage.sealed(&codex);
     stage.sealed(&id);
 }
 
 /// Keys whose effect is not one value of the session.
-fn otherwise(stage: &Stage, key: &str, spec: &Value) {
+fn otherwise(stage: &Stage, key: &str, spec: &Value, codex: &Value) {
     match key {
+        "agents.codex.path" => {
+            let argv = codex["argv"].as_array().unwrap();
+            assert!(
+                argv.len() == 1 && argv[0].as_str().unwrap().ends_with("fake-codex"),
+                "{codex:#}"
+            );
+            assert_eq!(codex["version"], "0.166.0");
+        }
+        "agents.codex.home" => {
+            assert_eq!(codex["carried"]["agent_home"], json!(stage.file("user/codex")));
+        }
+        "skills.roots" => {
+            let root = stage.file("user/.config/provost/skills");
+            assert_eq!(codex["carried"]["skills"], json!([root]));
+        }
         "worktree.branch_prefix" => {
             let branch = spec["work"]["worktree"]["branch"].as_str().unwrap();
             assert!(branch.starts_with("agents/"), "{branch}");
@@ -209,6 +293,37 @@ fn flags() -> Vec<Flag> {
         flag("--pass-env", &["--pass-env", "LANG", "--", "true"], |spec, _| {
             spec["agent"]["pass_env"] == json!(["LANG"])
         }),
+        flag("--budget", &["--agent", "talks", "--budget", "5k"], |spec, _| {
+            spec["budget"]["tokens"] == 5_000
+        }),
+        flag("--turns", &["--agent", "talks", "--turns", "4"], |spec, _| {
+            spec["budget"]["turns"] == 4
+        }),
+        flag("--once", &["--agent", "codex", "--once", "x"], |spec, _| {
+            spec["agent"]["driver"] == "codex_exec" && spec["exit0"] == "is_done"
+        }),
+        flag(
+            "--codex-path",
+            &["--agent", "codex", "--once", "--codex-path", "../../fake-codex", "x"],
+            |spec, _| spec["agent"]["argv"][0].as_str().unwrap().ends_with("/fake-codex"),
+        ),
+        flag("--model", &["--agent", "codex", "--once", "--model", "m", "x"], |spec, _| {
+            spec["agent"]["settings"]["model"] == "m"
+        }),
+        flag("--effort", &["--agent", "codex", "--once", "--effort", "low", "x"], |spec, _| {
+            spec["agent"]["settings"]["effort"] == "low"
+        }),
+        flag(
+            "--sandbox",
+            &["--agent", "codex", "--once", "--sandbox", "full-access", "x"],
+            |spec, _| spec["agent"]["settings"]["sandbox"] == "full-access",
+        ),
+        flag("--network", &["--agent", "codex", "--once", "--network", "x"], |spec, _| {
+            spec["agent"]["settings"]["network"] == true
+        }),
+        flag("--approvals", &["--agent", "codex", "--approvals", "untrusted", "x"], |spec, _| {
+            spec["agent"]["settings"]["approvals"] == "untrusted"
+        }),
         flag("--stdin", &["--stdin", "--", "true"], |spec, _| spec["agent"]["input"] == "open"),
     ]
 }
@@ -220,7 +335,10 @@ const ELSEWHERE: [&str; 4] = ["--wait", "--key", "--json", "--help"];
 fn e10_every_flag_of_spawn_has_an_effect() {
     let stage = Stage::new();
     let repo = stage.home.repo("work");
-    stage.configure("[verify]\nchecks = []\n[agents.helper]\ncommand = [\"true\"]\n");
+    fake_codex(&stage);
+    stage.configure(
+        "[verify]\nchecks = []\n[agents.helper]\ncommand = [\"true\"]\n[agents.talks]\ndriver = \"jsonl\"\ncommand = [\"true\"]\n[agents.codex]\npath = \"../../../fake-codex\"\n",
+    );
     let mut known: BTreeSet<String> = ELSEWHERE.iter().map(|name| (*name).to_owned()).collect();
     let opened: Vec<_> = flags()
         .into_iter()

@@ -1,7 +1,7 @@
 //! The daemon: whether it runs, which one, and whether it has what agents need.
 
 use provost_api::{ApiError, Code, DaemonInfo, PROTOCOL};
-use provost_config::Resolved;
+use provost_config::{BUILT_IN, Resolved};
 
 use super::history;
 use crate::{daemon, environment::Environment, home::Home, ui::Finding};
@@ -55,10 +55,9 @@ fn running(info: &Result<DaemonInfo, ApiError>) -> Finding {
 
 /// Variables are passed on from the daemon's environment, so they must be there.
 fn passed(config: &Resolved, there: &[String]) -> Finding {
-    let wanted = config
-        .agents
-        .iter()
-        .flat_map(|(agent, keys)| keys.pass_env.iter().map(move |name| (agent, name)));
+    let agents = config.agents.iter().map(|(agent, keys)| (agent.as_str(), &keys.pass_env));
+    let agents = agents.chain([(BUILT_IN, &config.codex.pass_env)]);
+    let wanted = agents.flat_map(|(agent, names)| names.iter().map(move |name| (agent, name)));
     let missing: Vec<String> = wanted
         .filter(|(_, name)| !name.ends_with('*') && !there.iter().any(|have| have == name))
         .map(|(agent, name)| format!("{name} (for {agent})"))

@@ -1,5 +1,6 @@
 //! `provost doctor`
 
+mod codex;
 mod daemon;
 mod history;
 mod home;
@@ -13,6 +14,7 @@ use serde_json::json;
 
 use crate::{
     cli::Outcome,
+    commands::config::unread,
     context::Context,
     settings,
     ui::{self, Finding, Level},
@@ -66,7 +68,16 @@ fn examine(context: &Context) -> Vec<Finding> {
             Finding::fail("config", error.message.clone(), "correct it; provost config schema")
         }
     });
+    findings.extend(ignored(context));
     findings.extend(path::examine(&context.environment, config.as_ref().ok()));
     findings.extend(machine::examine(&context.environment));
+    findings.extend(config.iter().flat_map(|config| codex::examine(context, config)));
     findings
+}
+
+/// A file that looks like a project's and is none.
+fn ignored(context: &Context) -> Option<Finding> {
+    let cwd = context.environment.here().ok()?;
+    let told = unread(&cwd, settings::project_top(&cwd).as_deref())?;
+    Some(Finding::warn("config", told, "git init, or move what it says to your own provost.toml"))
 }

@@ -8,6 +8,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
 use provost_api::{ApiError, Code, SessionRow};
+use provost_core::session::Driver;
 
 use self::{
     show::{Channels, Shown, Style},
@@ -17,8 +18,9 @@ use crate::{cli::Outcome, context::Context, error::Error, follow::Follow, home::
 
 /// Show what a session's processes printed
 ///
-/// What was written to them is shown only as "→ KEY (N bytes)". Control characters are made visible
-/// unless --raw is given. With --json each line is an object {at_ms, channel, text, launch}.
+/// What was written to them is shown only as "→ KEY (N bytes)". Control characters are made visible, and what
+/// Codex says is put into words, unless --raw is given. With --json each line is an object
+/// {at_ms, channel, text, launch}, where the text is the line as it came.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost logs 1a2b3c4d\n  provost logs 1a2b3c4d -f\n  provost logs fixer --check 1\n  provost logs fixer --hook session.failed\n  provost logs fixer --launch 2 --stderr"
@@ -51,7 +53,7 @@ pub(crate) struct LogsArgs {
     /// Only standard error
     #[arg(long)]
     stderr: bool,
-    /// The bytes as they are; they may drive your terminal
+    /// The bytes as they came; they may drive your terminal
     #[arg(long, conflicts_with = "json")]
     raw: bool,
 }
@@ -129,6 +131,7 @@ impl Logs<'_> {
 
     /// Shows the output of a command that is no launch.
     fn output(&mut self, output: &str, label: String) -> Result<(), Error> {
+        self.shown.begin(Driver::Command);
         let mut source = Source::new(&journal_dir(self.home.path.join(output)), label);
         self.drain(&mut source)?;
         self.shown.flush(&self.context.ui)
@@ -197,9 +200,17 @@ impl Logs<'_> {
         Ok(())
     }
 
-    fn source(&self, row: &SessionRow, at: usize) -> Source {
+    /// Begins with a launch.
+    fn source(&mut self, row: &SessionRow, at: usize) -> Source {
+        self.shown.begin(driver(row));
         Source::new(&self.home.launch(&row.launches[at].id), format!("l{}", at + 1))
     }
+}
+
+/// A driver that this program does not know is shown as it is.
+fn driver(row: &SessionRow) -> Driver {
+    let known = Driver::ALL.into_iter().find(|driver| driver.word() == row.driver);
+    known.unwrap_or(Driver::Command)
 }
 
 fn range(row: &SessionRow, only: Option<usize>) -> Result<(usize, usize), ApiError> {

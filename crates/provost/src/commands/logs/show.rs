@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use provost_holder::journal::{Channel, Envelope, Flags, Frame, Note};
+use provost_core::session::Driver;
+use provost_drivers::render;
+use provost_holder::journal::{Channel, Cursor, Envelope, Flags, Frame, Line, Lines, Note};
 use serde_json::json;
 
 use super::source::Source;
@@ -13,6 +15,9 @@ use crate::{
 
 /// A line that is longer is shown in pieces, so that memory stays bounded.
 const MAX_LINE: usize = 256 << 10;
+
+/// How the keys of those writes begin that a protocol needs for itself: nobody asked for them.
+const PROTOCOL_KEY: &str = "p:";
 
 /// Which channels are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +40,14 @@ pub(super) struct Shown {
     channels: Channels,
     style: Style,
     partial: BTreeMap<Channel, Partial>,
+    /// Puts an agent's messages together; none if its output is shown as it is.
+    messages: Option<Messages>,
+}
+
+/// The messages of an agent's protocol, which are shown whole or not at all.
+struct Messages {
+    driver: Driver,
+    lines: Lines,
 }
 
 #[derive(Default)]
@@ -47,7 +60,14 @@ struct Partial {
 
 impl Shown {
     pub(super) fn new(channels: Channels, style: Style) -> Self {
-        Shown { channels, style, partial: BTreeMap::new() }
+        Shown { channels, style, partial: BTreeMap::new(), messages: None }
+    }
+
+    /// Begins with the output of a launch, or of a command that is none. People read what an agent said;
+    /// its protocol is for programs.
+    pub(super) fn begin(&mut self, driver: Driver) {
+        let speaks = matches!(driver, Driver::Codex | Driver::CodexExec);
+        self.messages = (speaks && self.style == Style::People).then(|| Messages::of(driver));
     }
 
     pub(super) fn frame(
@@ -61,7 +81,9 @@ impl Shown {
         }
         match frame.channel {
             Channel::Stdout | Channel::Stderr if self.style == Style::Raw => ui.raw(&frame.payload),
+            Channel::Stdout if self.messages.is_some() => self.said(ui, frame),
             Channel::Stdout | Channel::Stderr => self.output(ui, source, frame),
+            Channel::Stdin if self.messages.is_some() && is_protocol(frame) => Ok(()),
             Channel::Stdin | Channel::Note => match mark(frame) {
                 Some(text) if self.style != Style::Raw => {
                     let (at_ms, label) = (source.at_ms(frame), source.label.clone());
@@ -80,7 +102,8 @@ impl Shown {
                 self.print(ui, channel, partial.at_ms, &partial.label, &text)?;
             }
         }
-        Ok(())
+        let last = self.messages.as_mut().and_then(Messages::finish);
+        last.map_or(Ok(()), |text| ui.lines(&said_lines(ui.paint, &text)))
     }
 
     fn wants(&self, channel: Channel) -> bool {
@@ -108,6 +131,11 @@ impl Shown {
         Ok(())
     }
 
+    fn said(&mut self, ui: &Ui, frame: &Frame) -> Result<(), Error> {
+        let texts = self.messages.as_mut().map(|messages| messages.feed(frame)).unwrap_or_default();
+        texts.iter().try_for_each(|text| ui.lines(&said_lines(ui.paint, text)))
+    }
+
     fn print(
         &self,
         ui: &Ui,
@@ -123,6 +151,33 @@ impl Shown {
             Style::People | Style::Raw => ui.line(&people(ui.paint, channel, text)),
         }
     }
+}
+
+impl Messages {
+    fn of(driver: Driver) -> Self {
+        Messages { driver, lines: Lines::resume(Channel::Stdout, Cursor::default()) }
+    }
+
+    fn feed(&mut self, frame: &Frame) -> Vec<String> {
+        let whole = self.lines.feed(frame);
+        whole.iter().filter_map(|found| shown(self.driver, &found.line)).collect()
+    }
+
+    fn finish(&mut self) -> Option<String> {
+        self.lines.finish().and_then(|found| shown(self.driver, &found.line))
+    }
+}
+
+fn shown(driver: Driver, line: &Line) -> Option<String> {
+    match line {
+        Line::Whole(line) => render(driver, line),
+        Line::Oversized { len } => Some(format!("— a message of {} is not shown —", size(*len))),
+    }
+}
+
+/// Gives what an agent said, line by line.
+fn said_lines(paint: Paint, text: &str) -> Vec<String> {
+    text.lines().map(|line| people(paint, Channel::Stdout, line)).collect()
 }
 
 /// Takes the whole lines out of a buffer, and a piece of a line that has grown too long.
@@ -160,6 +215,11 @@ fn mark(frame: &Frame) -> Option<String> {
         Channel::Note => serde_json::from_slice(&frame.payload).ok().and_then(noted),
         Channel::Stdout | Channel::Stderr => None,
     }
+}
+
+fn is_protocol(frame: &Frame) -> bool {
+    let envelope = Envelope::split(&frame.payload);
+    envelope.is_some_and(|(envelope, _)| envelope.key.starts_with(PROTOCOL_KEY))
 }
 
 fn noted(note: Note) -> Option<String> {
@@ -209,6 +269,69 @@ mod tests {
         assert_eq!(people(Paint::OFF, Channel::Stderr, "x"), "err│ x");
     }
 
+    /// Feeds a journal of these frames to the messages of a driver.
+    fn messages(driver: Driver, frames: &[(Channel, &[u8])]) -> Vec<String> {
+        let dir = tempfile::tempdir().unwrap();
+        let mut writer = Writer::new(File::create(dir.path().join("journal")).unwrap());
+        for (channel, bytes) in frames {
+            writer.append(*channel, 5, bytes).unwrap();
+        }
+        let mut source = Source::new(dir.path(), "l1".to_owned());
+        let mut messages = Messages::of(driver);
+        let mut texts = Vec::new();
+        while let Some(frame) = source.next().unwrap() {
+            texts.extend(messages.feed(&frame));
+        }
+        texts.extend(messages.finish());
+        texts.iter().flat_map(|text| said_lines(Paint::OFF, text)).collect()
+    }
+
+    #[test]
+    fn an_agents_messages_are_read_as_what_they_say() {
+        let said = br#"{"method":"item/completed","params":{"threadId":"t","turnId":"u","item":{"type":"agentMessage","id":"i","text":"one\n\u001b[2Jtwo\tx"}}}"#;
+        let delta = br#"{"method":"item/agentMessage/delta","params":{"threadId":"t","turnId":"u","itemId":"i","delta":"on"}}"#;
+        let (front, back) = said.split_at(40);
+        let lines = messages(
+            Driver::Codex,
+            &[
+                (Channel::Stdout, delta),
+                (Channel::Stdout, b"\n"),
+                (Channel::Stdout, front),
+                (Channel::Stderr, b"in between\n"),
+                (Channel::Stdout, back),
+                (Channel::Stdout, b"\nnot a message"),
+            ],
+        );
+        assert_eq!(lines, ["one", "␛[2Jtwo\tx", "not a message"]);
+    }
+
+    #[test]
+    fn a_message_longer_than_a_shown_line_is_still_one() {
+        let long = "x".repeat(MAX_LINE);
+        let line = format!(
+            r#"{{"type":"item.completed","item":{{"type":"agent_message","text":"hi","more":"{long}"}}}}"#
+        );
+        let pieces: Vec<(Channel, &[u8])> =
+            line.as_bytes().chunks(64 << 10).map(|piece| (Channel::Stdout, piece)).collect();
+        assert_eq!(messages(Driver::CodexExec, &pieces), ["hi"]);
+        let oversized = shown(Driver::Codex, &Line::Oversized { len: 17 << 20 }).unwrap();
+        assert_eq!(oversized, "— a message of 17.0 MiB is not shown —");
+    }
+
+    #[test]
+    fn only_people_are_told_in_other_words() {
+        let rendered = |style, driver| {
+            let mut shown = Shown::new(Channels::All, style);
+            shown.begin(driver);
+            shown.messages.is_some()
+        };
+        assert!(rendered(Style::People, Driver::Codex));
+        assert!(rendered(Style::People, Driver::CodexExec));
+        assert!(!rendered(Style::People, Driver::Jsonl));
+        assert!(!rendered(Style::Json, Driver::Codex));
+        assert!(!rendered(Style::Raw, Driver::Codex));
+    }
+
     #[test]
     fn input_is_shown_by_key_and_size_alone() {
         let dir = tempfile::tempdir().unwrap();
@@ -216,10 +339,14 @@ mod tests {
         let envelope = br#"{"key":"k1","len":7,"secret":false,"kept":true}"#;
         let payload = [envelope.as_slice(), b"\nhunter2"].concat();
         writer.append(Channel::Stdin, 5, &payload).unwrap();
+        let handshake = br#"{"key":"p:hello","len":2,"secret":false,"kept":true}"#;
+        writer.append(Channel::Stdin, 5, &[handshake.as_slice(), b"\n{}"].concat()).unwrap();
         writer.append(Channel::Stdout, 6, b"said").unwrap();
         let mut source = Source::new(dir.path(), "l1".to_owned());
         let frame = source.next().unwrap().unwrap();
         assert_eq!(mark(&frame).unwrap(), "→ k1 (7 bytes)");
+        assert!(!is_protocol(&frame));
+        assert!(is_protocol(&source.next().unwrap().unwrap()));
         assert_eq!(source.next().unwrap().unwrap().payload, b"said");
         assert!(source.next().unwrap().is_none());
     }

@@ -1,6 +1,8 @@
 //! `provost spawn`
 
+mod codex;
 mod place;
+mod policy;
 mod spec;
 mod variables;
 mod wait;
@@ -9,7 +11,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
 use provost_api::{ApiError, Client, DaemonInfo, OpenRequest};
-use provost_core::session::Spec;
+use provost_core::session::{Driver, Spec};
 use serde_json::Value;
 
 use super::change::{KeyArgs, next_commands};
@@ -21,7 +23,7 @@ use crate::{cli::Outcome, clock, context::Context, error::usage, target::Session
 /// a clean checkout: only that makes `succeeded`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost spawn -- make test\n  provost spawn --exit0-is-done --wait -- ./build.sh\n  provost spawn --agent codex 'Fix the failing test' --worktree --check 'cargo test'\n  provost spawn --agent codex - < instruction.md"
+    after_help = "Examples:\n  provost spawn -- make test\n  provost spawn --exit0-is-done --wait -- ./build.sh\n  provost spawn --agent codex 'Fix the failing test' --worktree --check 'cargo test'\n  provost spawn --agent codex - < instruction.md\n  provost spawn --agent codex --once --budget 500k --wait 'Explain the build'"
 )]
 pub(crate) struct SpawnArgs {
     /// What the agent is asked to do; `-` takes it from standard input
@@ -30,9 +32,36 @@ pub(crate) struct SpawnArgs {
     /// The command to run, or further arguments for the agent
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
-    /// An agent from the configuration, `[agents.NAME]`
+    /// `codex`, or an agent from the configuration, `[agents.NAME]`
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
+    /// The Codex to start, instead of the newest that is found
+    #[arg(long, value_name = "PATH")]
+    codex_path: Option<String>,
+    /// Codex: the model
+    #[arg(long)]
+    model: Option<String>,
+    /// Codex: how hard the model thinks, as in low, medium or high
+    #[arg(long)]
+    effort: Option<String>,
+    /// Codex: what commands may do: read-only, workspace-write or full-access
+    #[arg(long, value_name = "MODE")]
+    sandbox: Option<String>,
+    /// Codex: let commands in the sandbox reach the network
+    #[arg(long)]
+    network: bool,
+    /// Codex: when it asks for approval: untrusted, on-request or never
+    #[arg(long, value_name = "WHEN", conflicts_with = "once")]
+    approvals: Option<String>,
+    /// Codex: work once and end, without questions or approvals (`codex exec`)
+    #[arg(long, conflicts_with_all = ["keep", "stdin"])]
+    once: bool,
+    /// How many tokens the session may use, as in 2M or 500k
+    #[arg(long, value_name = "TOKENS")]
+    budget: Option<String>,
+    /// How many turns the session may take
+    #[arg(long, value_name = "N")]
+    turns: Option<String>,
     /// What the session is called; made from the command and the id otherwise
     #[arg(long, value_parser = label)]
     name: Option<String>,
@@ -81,7 +110,8 @@ pub(crate) struct SpawnArgs {
     /// Keep the command's standard input open, for `provost send`; it is at its end otherwise
     #[arg(long)]
     stdin: bool,
-    /// Wait for the outcome: exit 0 if the work is done, 1 if not
+    /// Wait for the outcome: exit 0 if the work is done, 1 if not. A session that needs input ends the
+    /// wait too, with exit 0
     #[arg(long)]
     wait: bool,
     #[command(flatten)]
@@ -95,7 +125,7 @@ pub(crate) fn run(context: &Context, args: &SpawnArgs) -> Outcome {
     let id = clock::mint();
     let mut spec = spec::build(context, args, id)?;
     let client = context.daemon()?;
-    expand(&client, &mut spec)?;
+    expand(context, &client, &mut spec)?;
     let warnings = spec.warnings.clone();
     let spec = serde_json::to_value(&spec)
         .map_err(|why| usage(format!("the session cannot be written down: {why}")))?;
@@ -107,13 +137,28 @@ pub(crate) fn run(context: &Context, args: &SpawnArgs) -> Outcome {
     if args.wait { wait::run(context, &reply) } else { opened(context, reply) }
 }
 
-/// Names with a star stand for what the daemon has when the session is opened.
-fn expand(client: &Client, spec: &mut Spec) -> Result<(), ApiError> {
-    if spec.agent.pass_env.iter().any(|name| name.ends_with('*')) {
-        let daemon: DaemonInfo = client.get("/v1/daemon")?;
-        spec.agent.pass_env = variables::expand(&spec.agent.pass_env, &daemon.environment);
+/// Names with a star stand for what the daemon has when the session is opened. What Codex is passed
+/// unasked, as the key of its model, is worth a warning if the daemon lacks it.
+fn expand(context: &Context, client: &Client, spec: &mut Spec) -> Result<(), ApiError> {
+    let is_codex = matches!(spec.agent.driver, Driver::Codex | Driver::CodexExec);
+    if !is_codex && !spec.agent.pass_env.iter().any(|name| name.ends_with('*')) {
+        return Ok(());
     }
+    let there = client.get::<DaemonInfo>("/v1/daemon")?.environment;
+    if is_codex {
+        let here = context.environment.variables();
+        let wanted = [spec.agent.pass_env.as_slice(), &spec.agent.own_env].concat();
+        let lacking = variables::lacking(&wanted, here, &there);
+        spec.warnings.extend(lacking.iter().map(|name| unpassed(name)));
+    }
+    spec.agent.pass_env = variables::expand(&spec.agent.pass_env, &there);
     Ok(())
+}
+
+fn unpassed(name: &str) -> String {
+    format!(
+        "{name} is set here but not where the daemon was started, so Codex does not get it; after `provost daemon stop` the next command starts one that has it"
+    )
 }
 
 fn opened(context: &Context, reply: Value) -> Outcome {

@@ -120,6 +120,9 @@ fn unusable(why: &project::Error, wanted: bool) -> ApiError {
     if let Some(hint) = why.hint() {
         error.message.push_str(&format!("\n{hint}"));
     }
+    if matches!(why, project::Error::NoCommits(_)) {
+        error = error.next("git commit --allow-empty -m first");
+    }
     if wanted {
         error.message.push_str("\nchecks and worktrees need a git repository with a commit");
         error = error.next("provost spawn --no-worktree --no-check …");

@@ -11,18 +11,22 @@ use provost_config::{self as config, Flag, Resolved};
 use provost_core::{
     ids::SessionId,
     limits::Bounds,
-    session::{Afterwards, Agent, Driver, Exit0, HookEvent, HookSpec, Input, Spec, Work},
+    session::{
+        Afterwards, Agent, Budget, Carried, Driver, Exit0, HookEvent, HookSpec, Input, Settings,
+        Spec, Work,
+    },
     verdict::EmptyDiff,
 };
 use uuid::Uuid;
 
 use super::{
-    SpawnArgs,
+    SpawnArgs, codex,
     place::{self, Wanted},
+    policy,
     variables::Given,
 };
 use crate::{
-    commands::input,
+    commands::{config::unread, input},
     context::Context,
     error::usage,
     settings::{self, flag_list, flag_text},
@@ -39,7 +43,7 @@ pub(super) fn build(context: &Context, args: &SpawnArgs, id: Uuid) -> Result<Spe
     let cwd = directory(context, args)?;
     let config = settings::load(&context.environment, &cwd, flags(args))?;
     refuse_unused(&config)?;
-    let agent = agent(context, args, &config)?;
+    let (agent, agents_warnings) = agent(context, args, &config)?;
     let instruction = instruction(args, &agent)?;
     let short = SessionId(id).short();
     let name = args.name.clone().unwrap_or_else(|| format!("{}-{short}", label(&agent)));
@@ -50,13 +54,18 @@ pub(super) fn build(context: &Context, args: &SpawnArgs, id: Uuid) -> Result<Spe
         Work::Worktree { .. } => config.worktree.setup.on().map(shell_line),
         Work::Plain | Work::InPlace { .. } => None,
     };
-    let warnings = config.warnings.iter().map(ToString::to_string).chain(placed.warnings);
+    let warnings = config.warnings.iter().map(ToString::to_string);
+    let warnings = warnings
+        .chain(unread(&cwd, settings::project_top(&cwd).as_deref()))
+        .chain(agents_warnings)
+        .chain(placed.warnings.iter().cloned())
+        .collect();
+    let policy = policy::build(context, &config, policy::base(&placed, &cwd))?;
     Ok(Spec {
         name,
         role: args.role.clone(),
         project: placed.project,
         cwd: place::text(&cwd)?,
-        agent,
         instruction,
         work: placed.work,
         setup,
@@ -67,11 +76,14 @@ pub(super) fn build(context: &Context, args: &SpawnArgs, id: Uuid) -> Result<Spe
         } else {
             EmptyDiff::Refused
         },
-        exit0: if config.session.exit0_is_done { Exit0::IsDone } else { Exit0::SaysNothing },
+        exit0: exit0(agent.driver, &config),
         afterwards: if args.keep { Afterwards::Park } else { Afterwards::Close },
         bounds: bounds(&config),
+        budget: budget(&config),
+        policy,
         hooks: hooks(&config)?,
-        warnings: warnings.collect(),
+        agent,
+        warnings,
     })
 }
 
@@ -102,6 +114,14 @@ fn flags(args: &SpawnArgs) -> Vec<Flag> {
         text(&args.time_limit, "--time-limit", "session.time_limit"),
         text(&args.stale_after, "--stale-after", "session.stale_after"),
         text(&args.settle, "--settle", "session.settle"),
+        text(&args.codex_path, "--codex-path", "agents.codex.path"),
+        text(&args.model, "--model", "agents.codex.model"),
+        text(&args.effort, "--effort", "agents.codex.effort"),
+        text(&args.sandbox, "--sandbox", "agents.codex.sandbox"),
+        switch(args.network, "--network", "agents.codex.network", "true"),
+        text(&args.approvals, "--approvals", "agents.codex.approvals"),
+        text(&args.budget, "--budget", "budget.tokens"),
+        text(&args.turns, "--turns", "budget.turns"),
         args.no_check.then(|| flag_list("--no-check", "verify.checks", &[])),
         checks,
     ]
@@ -119,7 +139,23 @@ fn refuse_unused(config: &Resolved) -> Result<(), ApiError> {
     }
 }
 
-fn agent(context: &Context, args: &SpawnArgs, config: &Resolved) -> Result<Agent, ApiError> {
+/// Gives the agent, with what is worth a warning about it.
+fn agent(
+    context: &Context,
+    args: &SpawnArgs,
+    config: &Resolved,
+) -> Result<(Agent, Vec<String>), ApiError> {
+    if args.agent.as_deref() == Some(config::BUILT_IN) {
+        return codex::agent(context, args, config);
+    }
+    if let Some(flag) = codex::own_flag(args) {
+        let message = format!("{flag} is for Codex: give it with --agent {}", config::BUILT_IN);
+        return Err(usage(message).next("provost spawn --agent codex INSTRUCTION"));
+    }
+    configured(context, args, config).map(|agent| (agent, Vec::new()))
+}
+
+fn configured(context: &Context, args: &SpawnArgs, config: &Resolved) -> Result<Agent, ApiError> {
     let mut variables = Given::safe(context.environment.variables());
     variables.patterns(&config.environment.allow);
     let (name, driver, mut argv) = match &args.agent {
@@ -136,12 +172,33 @@ fn agent(context: &Context, args: &SpawnArgs, config: &Resolved) -> Result<Agent
             (name.as_str(), driver(agent.driver), agent.command.as_slice().to_vec())
         }
     };
+    refuse_budget(args, driver)?;
     argv.extend(args.command.iter().cloned());
     variables.values(&args.env);
     variables.names(&args.pass_env);
-    let input = input_of(args, driver)?;
-    let pass_env = variables.by_name.into_iter().collect();
-    Ok(Agent { name: name.to_owned(), driver, argv, env: variables.by_value, pass_env, input })
+    Ok(Agent {
+        name: name.to_owned(),
+        driver,
+        argv,
+        env: variables.by_value,
+        pass_env: variables.by_name.into_iter().collect(),
+        own_env: Vec::new(),
+        input: input_of(args, driver)?,
+        settings: Settings::default(),
+        version: None,
+        carried: Carried::default(),
+    })
+}
+
+/// Nobody counts the tokens and turns of a plain command.
+fn refuse_budget(args: &SpawnArgs, driver: Driver) -> Result<(), ApiError> {
+    match driver.has_protocol() || (args.budget.is_none() && args.turns.is_none()) {
+        true => Ok(()),
+        false => Err(usage(
+            "--budget and --turns are for agents: a plain command tells of no tokens and no turns, so it would never stop",
+        )
+        .next("provost spawn --time-limit TIME -- COMMAND")),
+    }
 }
 
 /// An agent with a protocol is spoken to in any case.
@@ -163,16 +220,16 @@ fn driver(driver: config::Driver) -> Driver {
 }
 
 fn unknown(name: &str, config: &Resolved) -> ApiError {
-    let near =
-        |known: &&String| strsim::osa_distance(name, known) <= name.chars().count().max(3) / 3;
-    let nearest =
-        config.agents.keys().filter(near).min_by_key(|known| strsim::osa_distance(name, known));
-    let hint = match nearest {
-        Some(known) => format!("did you mean {known:?}?"),
-        None if config.agents.is_empty() => "the configuration has no agents".to_owned(),
-        None => {
+    let known: Vec<&str> =
+        std::iter::once(config::BUILT_IN).chain(config.agents.keys().map(String::as_str)).collect();
+    let near = |known: &&&str| strsim::osa_distance(name, known) <= name.chars().count().max(3) / 3;
+    let nearest = known.iter().filter(near).min_by_key(|known| strsim::osa_distance(name, known));
+    let hint = match (nearest, known.as_slice()) {
+        (Some(known), _) => format!("did you mean {known:?}?"),
+        (None, [only]) => format!("there is {only:?}, and the configuration has no others"),
+        (None, known) => {
             let known: Vec<_> =
-                config.agents.keys().take(MAX_NAMED).map(|name| format!("{name:?}")).collect();
+                known.iter().take(MAX_NAMED).map(|name| format!("{name:?}")).collect();
             format!("there are {}", known.join(", "))
         }
     };
@@ -181,7 +238,7 @@ fn unknown(name: &str, config: &Resolved) -> ApiError {
 
 fn instruction(args: &SpawnArgs, agent: &Agent) -> Result<Option<String>, ApiError> {
     let Some(given) = &args.instruction else { return Ok(None) };
-    if !agent.listens() {
+    if !agent.listens() && agent.driver != Driver::CodexExec {
         let message = format!(
             "the agent {:?} is run by the driver \"command\", whose standard input is closed; give the instruction as an argument, or add --stdin",
             agent.name
@@ -204,12 +261,30 @@ fn label(agent: &Agent) -> String {
     }
 }
 
+/// The exit status of Codex's server says nothing about the work; that of one-shot work is part of it.
+fn exit0(driver: Driver, config: &Resolved) -> Exit0 {
+    match driver {
+        Driver::Codex => Exit0::SaysNothing,
+        Driver::CodexExec => Exit0::IsDone,
+        Driver::Command | Driver::Jsonl if config.session.exit0_is_done => Exit0::IsDone,
+        Driver::Command | Driver::Jsonl => Exit0::SaysNothing,
+    }
+}
+
+fn budget(config: &Resolved) -> Budget {
+    Budget {
+        tokens: config.budget.tokens.on().map(|tokens| tokens.get()),
+        turns: config.budget.turns.on().copied(),
+    }
+}
+
 fn bounds(config: &Resolved) -> Bounds {
     let (session, verify) = (&config.session, &config.verify);
     Bounds {
         settle_ms: ms(session.settle),
         drain_ms: ms(session.drain),
         stale_ms: ms(session.stale_after),
+        limit_jitter_ms: ms(session.limit_jitter),
         stop_grace_ms: ms(session.stop_grace),
         time_limit_ms: session.time_limit.on().copied().map(ms),
         rework: session.rework,

@@ -70,6 +70,19 @@ impl Given {
         names.iter().for_each(|name| self.name(name));
     }
 
+    /// Takes a variable away, however it was given.
+    pub(super) fn without(&mut self, name: &str) {
+        self.by_value.remove(name);
+        self.by_name.remove(name);
+    }
+
+    /// Changes the path on which programs are found, if it is passed by value.
+    pub(super) fn path(&mut self, change: impl FnOnce(&str) -> String) {
+        if let Some(path) = self.by_value.get_mut("PATH") {
+            *path = change(path);
+        }
+    }
+
     fn name(&mut self, name: &str) {
         self.by_name.insert(name.to_owned());
     }
@@ -85,6 +98,16 @@ pub(super) fn expand(wanted: &[String], there: &[String]) -> Vec<String> {
         }
     }
     names.into_iter().filter(|name| !name.starts_with(OWN)).collect()
+}
+
+/// Names what is set here and wanted, but not there: a daemon passes on only what it was started with.
+pub(super) fn lacking(
+    wanted: &[String],
+    here: &BTreeMap<String, String>,
+    there: &[String],
+) -> Vec<String> {
+    let lacks = |name: &&String| here.contains_key(*name) && !there.contains(name);
+    wanted.iter().filter(lacks).cloned().collect()
 }
 
 /// Reads `NAME=VALUE`.
@@ -152,6 +175,13 @@ mod tests {
         }
         assert!(pattern("OPENAI_*").is_ok());
         assert!(pattern("*").is_err());
+    }
+
+    #[test]
+    fn what_only_the_caller_has_is_lacking() {
+        let here = ["A", "B"].map(|name| (name.to_owned(), "x".to_owned())).into();
+        let wanted = ["A", "B", "C"].map(str::to_owned);
+        assert_eq!(lacking(&wanted, &here, &["B".to_owned()]), ["A"]);
     }
 
     #[test]

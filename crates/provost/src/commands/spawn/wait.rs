@@ -54,7 +54,7 @@ fn show(context: &Context, reply: &Value, row: &SessionRow) -> Outcome {
     if !context.ui.json {
         change::line(context, row)?;
         if row.state == "needs_input" {
-            context.ui.talk("it waits for an answer, and goes on when it has one");
+            context.ui.talk("it waits for a person");
         }
         context.ui.next(&next);
         return Ok(code);

@@ -1,7 +1,7 @@
 //! Every event in the project's words, with what is worth knowing of it.
 
 use provost_core::{
-    request::Fate,
+    request::{Fate, Reply},
     session::{
         ClaimMade, ClaimSource, End, EndedBy, Event, FactKind, HookEnd, LaunchWhy, MessageKind,
         ProcessEnded, RequestOpened, Standing, StopStep, StopWhy, TreeGone, TurnEnd,
@@ -29,6 +29,10 @@ pub(super) fn of(event: &Event) -> String {
         Event::StreamReady(_)
         | Event::TurnStarted(_)
         | Event::TurnEnded(_)
+        | Event::StreamRefused(_)
+        | Event::AgentWarned(_)
+        | Event::LimitLifted(_)
+        | Event::BudgetRaised(_)
         | Event::StreamHeard(_)
         | Event::StreamSilent(_)
         | Event::StreamRetrying(_)
@@ -51,6 +55,7 @@ pub(super) fn of(event: &Event) -> String {
         | Event::FactTold(_)
         | Event::RequestOpened(_)
         | Event::RequestSettled(_)
+        | Event::RequestRuled(_)
         | Event::MessageQueued(_)
         | Event::MessageDelivered(_)
         | Event::MessageLost(_)
@@ -93,6 +98,7 @@ fn beginning(event: &Event) -> String {
                 LaunchWhy::First => "",
                 LaunchWhy::Answer => ", for the answer",
                 LaunchWhy::Instruction => ", for the instruction",
+                LaunchWhy::Crash => ", for the agent died at work",
             };
             format!("launch {} owed{why}", e.launch.no)
         }
@@ -116,7 +122,19 @@ fn stream(event: &Event) -> String {
                 TurnEnd::Ok => format!("{turn} ended"),
                 TurnEnd::Interrupted => format!("{turn} interrupted"),
                 TurnEnd::Error(why) => format!("{turn} ended with an error: {why}"),
+                TurnEnd::Limited { detail, .. } => {
+                    with(format!("{turn} ended by a limit of the account"), Some(detail))
+                }
             }
+        }
+        Event::StreamRefused(e) => format!("agent refused: {}", e.reason),
+        Event::AgentWarned(e) => format!("warning: {}", e.text),
+        Event::LimitLifted(_) => "the account's limit is over, work goes on".to_owned(),
+        Event::BudgetRaised(e) => {
+            let part = |what: &str, to: Option<u64>| to.map(|to| format!("{to} {what}"));
+            let parts = [part("tokens", e.tokens), part("turns", e.turns.map(u64::from))];
+            let parts: Vec<String> = parts.into_iter().flatten().collect();
+            format!("budget raised to {}", parts.join(", "))
         }
         Event::StreamHeard(_) => "heard again".to_owned(),
         Event::StreamSilent(_) => "silent past the window".to_owned(),
@@ -170,6 +188,14 @@ fn speech(event: &Event) -> String {
             format!("{fact} told: {}{}", e.value, standing(e.standing))
         }
         Event::RequestOpened(e) => asked(e),
+        Event::RequestRuled(e) => {
+            let decided = match &e.reply {
+                Reply::Approve(_) => "approved",
+                Reply::Deny => "denied",
+                Reply::Text(_) | Reply::Answers(_) => "answered",
+            };
+            format!("request q{} {decided} by the policy: {}", e.request.no, e.rule)
+        }
         Event::RequestSettled(e) => {
             let fate = match e.fate {
                 Fate::Open => "open",
@@ -283,6 +309,7 @@ fn message(kind: MessageKind) -> &'static str {
         MessageKind::Rework => "rework",
         MessageKind::ResultWanted => "question for the result",
         MessageKind::Answer => "answer",
+        MessageKind::Continue => "continuation",
     }
 }
 

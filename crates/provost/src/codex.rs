@@ -1,0 +1,186 @@
+//! What this machine and the configuration say about Codex: which program, whose home, which skills.
+
+use std::{
+    ffi::OsStr,
+    path::{Path, PathBuf},
+};
+
+use provost_agents::{Explicit, Found, Surroundings, find, find_codex, home, skills};
+use provost_api::{ApiError, Code};
+use provost_config::{Choice, FilePath, Resolved, Source};
+
+use crate::{
+    environment::Environment,
+    error::{chain, usage},
+};
+
+/// The variable that leads Codex to its home.
+pub(crate) const HOME_VARIABLE: &str = "CODEX_HOME";
+
+/// Where programs are looked for if nothing says so.
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// What was configured about Codex, where it is read.
+pub(crate) struct Setup<'a> {
+    environment: &'a Environment,
+    config: &'a Resolved,
+    /// Where relative paths of flags and variables begin.
+    here: PathBuf,
+    pub(crate) user_home: PathBuf,
+}
+
+impl<'a> Setup<'a> {
+    pub(crate) fn new(
+        environment: &'a Environment,
+        config: &'a Resolved,
+    ) -> Result<Self, ApiError> {
+        let user_home = environment.path("HOME").ok_or_else(|| {
+            usage("Codex needs a home directory: HOME is not set").next("export HOME=DIRECTORY")
+        })?;
+        Ok(Setup { environment, config, here: environment.here()?, user_home })
+    }
+
+    /// Gives the program that was named, and where it was.
+    pub(crate) fn explicit(&self) -> Option<Explicit> {
+        const KEY: &str = "agents.codex.path";
+        let path = self.located(KEY, self.config.codex.path.on()?);
+        let source = match self.config.provenance.get(KEY) {
+            Some(Source::Flag { .. }) => find::Source::Flag,
+            Some(Source::Environment { .. }) => find::Source::Environment,
+            Some(Source::Default | Source::User(_) | Source::Project(_)) | None => {
+                find::Source::Config
+            }
+        };
+        Some(Explicit { path, source })
+    }
+
+    /// Finds the Codex to start.
+    pub(crate) fn find(&self) -> Result<Found, ApiError> {
+        find_codex(self.explicit().as_ref(), &self.surroundings()).map_err(|why| {
+            let code = match &why {
+                find::Error::Unusable { .. } => Code::BadRequest,
+                find::Error::NoneUsable { .. } | find::Error::Scratch(_) => Code::Unreachable,
+            };
+            let mut error = chain(code, "cannot", &why).next("provost doctor");
+            error.message = error.message.replacen("cannot: ", "cannot ", 1);
+            error
+        })
+    }
+
+    pub(crate) fn surroundings(&self) -> Surroundings<'_> {
+        let path = self.environment.get("PATH").unwrap_or(DEFAULT_PATH);
+        Surroundings { path: OsStr::new(path), home: &self.user_home }
+    }
+
+    /// Finds the user's Codex home: the configured one, else that of the environment, else the usual one.
+    /// One that was named has to be there.
+    pub(crate) fn codex_home(&self) -> Result<Option<PathBuf>, ApiError> {
+        const KEY: &str = "agents.codex.home";
+        match &self.config.codex.home {
+            Choice::Off => Ok(None),
+            Choice::On(path) => self.named_home(self.located(KEY, path), KEY).map(Some),
+            Choice::Unset => match self.environment.get(HOME_VARIABLE) {
+                Some(path) => self.named_home(self.here.join(path), HOME_VARIABLE).map(Some),
+                None => Ok(Some(self.user_home.join(".codex")).filter(|usual| usual.is_dir())),
+            },
+        }
+    }
+
+    /// Gives the directories with further skills, in the order of their precedence.
+    pub(crate) fn skill_roots(&self) -> Vec<PathBuf> {
+        let roots = self.config.skills.roots.iter();
+        roots.map(|root| self.located("skills.roots", root)).collect()
+    }
+
+    /// Lists every skill for work in a directory, as a session's home would have them.
+    pub(crate) fn skills(&self, directory: &Path) -> Result<Vec<skills::Skill>, ApiError> {
+        let session = home::SessionHome {
+            dir: PathBuf::new(),
+            codex_home: self.codex_home()?,
+            user_home: self.user_home.clone(),
+            worktree: directory.to_owned(),
+            skill_roots: self.skill_roots(),
+            settings: Default::default(),
+        };
+        Ok(skills::list(&home::skill_roots(&session)))
+    }
+
+    fn named_home(&self, path: PathBuf, by: &str) -> Result<PathBuf, ApiError> {
+        match path.is_dir() {
+            true => Ok(path),
+            false => {
+                let message = format!(
+                    "{} is no directory, and {by} names it as Codex's home",
+                    path.display()
+                );
+                Err(usage(message).next("provost config show"))
+            }
+        }
+    }
+
+    /// Writes out a path of a key: relative ones begin at the file that names them.
+    fn located(&self, key: &str, path: &FilePath) -> PathBuf {
+        path.within(self.config.directory_of(key).unwrap_or(&self.here), &self.user_home)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use provost_config::{File, Flag, FlagValue, Inputs, resolve};
+
+    use super::*;
+
+    fn config(text: &str, flag: Option<&str>) -> Resolved {
+        let flags = flag.map(|path| Flag {
+            flag: "--codex-path".into(),
+            key: "agents.codex.path".into(),
+            value: FlagValue::Text(path.into()),
+        });
+        let file = File { name: "/repo/provost.toml".into(), text: text.into() };
+        let inputs =
+            Inputs { project: Some(file), flags: flags.into_iter().collect(), ..Inputs::default() };
+        resolve(&inputs).unwrap()
+    }
+
+    #[test]
+    fn paths_begin_where_they_were_written() {
+        let environment = Environment::of(&[("HOME", "/home/u")]);
+        let text =
+            "skills.roots = [\"skills\", \"~/mine\", \"/all\"]\nagents.codex.path = \"bin/codex\"";
+        let resolved = config(text, None);
+        let setup = Setup::new(&environment, &resolved).unwrap();
+        let roots = ["/repo/skills", "/home/u/mine", "/all"].map(PathBuf::from);
+        assert_eq!(setup.skill_roots(), roots);
+        let explicit = setup.explicit().unwrap();
+        assert_eq!(explicit.path, Path::new("/repo/bin/codex"));
+        assert_eq!(explicit.source, find::Source::Config);
+        let flagged = config(text, Some("x/codex"));
+        let explicit = Setup::new(&environment, &flagged).unwrap().explicit().unwrap();
+        assert_eq!(explicit.path, std::env::current_dir().unwrap().join("x/codex"));
+        assert_eq!(explicit.source, find::Source::Flag);
+    }
+
+    #[test]
+    fn the_home_is_the_named_one_or_the_usual_one_or_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().display().to_string();
+        let home_of = |variables: &[(&str, &str)], text: &str| {
+            let (environment, resolved) = (Environment::of(variables), config(text, None));
+            Setup::new(&environment, &resolved).unwrap().codex_home()
+        };
+        let user = [("HOME", path.as_str())];
+        assert_eq!(home_of(&user, "").unwrap(), None, "there is no usual one yet");
+        std::fs::create_dir_all(dir.path().join(".codex")).unwrap();
+        std::fs::create_dir_all(dir.path().join("other")).unwrap();
+        assert_eq!(home_of(&user, "").unwrap(), Some(dir.path().join(".codex")));
+        let other = dir.path().join("other").display().to_string();
+        let both = [user[0], (HOME_VARIABLE, other.as_str())];
+        assert_eq!(home_of(&both, "").unwrap(), Some(dir.path().join("other")));
+        let set = home_of(&both, "agents.codex.home = \"~/.codex\"").unwrap();
+        assert_eq!(set, Some(dir.path().join(".codex")));
+        assert_eq!(home_of(&both, "agents.codex.home = \"off\"").unwrap(), None);
+        let missing = home_of(&user, "agents.codex.home = \"~/gone\"").unwrap_err();
+        assert!(missing.message.contains("gone is no directory"), "{}", missing.message);
+        assert!(home_of(&[user[0], (HOME_VARIABLE, "/no/such")], "").is_err());
+    }
+}

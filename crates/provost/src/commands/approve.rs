@@ -1,0 +1,97 @@
+//! `provost approve` and `provost deny`
+
+use clap::Args;
+use provost_api::{AnswerRequest, ApiError, Code, Decision, RequestRow, SessionRow};
+
+use super::{
+    answer::{repeat, split},
+    change::{KeyArgs, change},
+    input,
+};
+use crate::{cli::Outcome, context::Context, error::usage, target, ui};
+
+/// Allow what a session's agent asked to do
+///
+/// `provost status` shows what it is: the command, where it would run, why, and the change.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost approve 1a2b3c4d\n  provost approve 1a2b3c4d.q2 --session"
+)]
+pub(crate) struct ApproveArgs {
+    #[command(flatten)]
+    which: Which,
+    /// Allow the same for the rest of the session too
+    #[arg(long)]
+    session: bool,
+}
+
+/// Refuse what a session's agent asked to do; it is told so and goes on
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  provost deny 1a2b3c4d\n  provost deny 1a2b3c4d.q2")]
+pub(crate) struct DenyArgs {
+    #[command(flatten)]
+    which: Which,
+}
+
+/// The approval that is meant
+#[derive(Debug, Args)]
+struct Which {
+    /// The request, or the session if only one of its approvals is open
+    #[arg(value_parser = input::parse_name)]
+    request: String,
+    /// Decide only if the request still has this revision
+    #[arg(long, value_name = "N")]
+    revision: Option<u32>,
+    #[command(flatten)]
+    key: KeyArgs,
+}
+
+pub(crate) fn approve(context: &Context, args: &ApproveArgs) -> Outcome {
+    let decision = if args.session { Decision::ApproveForSession } else { Decision::Approve };
+    decide(context, &args.which, decision)
+}
+
+pub(crate) fn deny(context: &Context, args: &DenyArgs) -> Outcome {
+    decide(context, &args.which, Decision::Deny)
+}
+
+fn decide(context: &Context, which: &Which, decision: Decision) -> Outcome {
+    let (session, no) = split(&which.request);
+    let row = target::find(&context.daemon()?, session)?;
+    let decided = AnswerRequest { decision: Some(decision), ..AnswerRequest::default() };
+    let request = match choose(&row, no) {
+        Err(error) if which.key.is_given() || no.is_some() => {
+            return repeat(context, &row, no, decided, &which.key, error);
+        }
+        chosen => chosen?,
+    };
+    let decided = AnswerRequest {
+        request: request.id.clone(),
+        revision: which.revision.unwrap_or(request.revision),
+        ..decided
+    };
+    change(context, &row.id, "answer", &decided, &which.key)
+}
+
+fn choose(row: &SessionRow, no: Option<u32>) -> Result<&RequestRow, ApiError> {
+    let id = ui::short(&row.id);
+    let meant = |request: &&RequestRow| match no {
+        Some(no) => split(&request.id).1 == Some(no),
+        None => request.kind == "approval",
+    };
+    let open: Vec<&RequestRow> = row.requests.iter().filter(meant).collect();
+    match open.as_slice() {
+        [only] => Ok(only),
+        [] => {
+            let message = format!("session {id} waits for no such approval");
+            let error = ApiError::new(Code::NotFound, message).next(format!("provost status {id}"));
+            Err(row.requests.iter().fold(error, |e, request| e.next(ui::answer_command(request))))
+        }
+        several => {
+            let message = format!("session {id} has {} open approvals; say which", several.len());
+            Err(several
+                .iter()
+                .fold(usage(message), |e, request| e.next(ui::answer_command(request))))
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Answers taken from a person at the terminal, or from a file.
+
+use std::{
+    collections::BTreeMap,
+    io::{BufRead as _, Read as _, Write as _},
+    path::Path,
+};
+
+use provost_api::{ApiError, QuestionRow, RequestRow};
+use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+use serde::Deserialize;
+
+use crate::{error::usage, ui};
+
+/// The largest file of answers that is read.
+const MAX_FILE: u64 = 1 << 20;
+
+/// The form of a file of answers, which is also the one that Codex itself takes.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    answers: BTreeMap<String, Given>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Given {
+    answers: Vec<String>,
+}
+
+/// Reads a file of answers; `-` is standard input.
+pub(super) fn from_file(path: &Path) -> Result<BTreeMap<String, Vec<String>>, ApiError> {
+    let mut text = String::new();
+    let read = match path == Path::new("-") {
+        true => std::io::stdin().take(MAX_FILE + 1).read_to_string(&mut text),
+        false => std::fs::File::open(path)
+            .and_then(|file| file.take(MAX_FILE + 1).read_to_string(&mut text)),
+    };
+    let length =
+        read.map_err(|why| usage(format!("cannot read answers from {}: {why}", path.display())))?;
+    if length as u64 > MAX_FILE {
+        return Err(usage(format!("{} has more than {MAX_FILE} bytes", path.display())));
+    }
+    parse(&text)
+}
+
+fn parse(text: &str) -> Result<BTreeMap<String, Vec<String>>, ApiError> {
+    let file: File = serde_json::from_str(text).map_err(|why| {
+        usage(format!(
+            "these are no answers: {why}; expected {{\"answers\":{{ID:{{\"answers\":[TEXT]}}}}}}"
+        ))
+    })?;
+    Ok(file.answers.into_iter().map(|(id, given)| (id, given.answers)).collect())
+}
+
+/// Asks for the one thing that a request is about.
+pub(super) fn one(request: &RequestRow) -> Result<String, ApiError> {
+    match request.questions.first() {
+        Some(question) => ask(question),
+        None => {
+            show(&ui::clean(&request.title))?;
+            read_line(false)
+        }
+    }
+}
+
+/// Asks for each of several things.
+pub(super) fn each(request: &RequestRow) -> Result<BTreeMap<String, Vec<String>>, ApiError> {
+    let asked = request.questions.iter();
+    asked.map(|question| Ok((question.id.clone(), vec![ask(question)?]))).collect()
+}
+
+fn ask(question: &QuestionRow) -> Result<String, ApiError> {
+    let header =
+        if question.header.is_empty() { String::new() } else { format!("{}: ", question.header) };
+    show(&ui::clean(&format!("{header}{}", question.question)))?;
+    for (at, option) in question.options.iter().enumerate() {
+        show(&format!("  {}) {}", at + 1, ui::clean(option)))?;
+    }
+    let line = read_line(question.secret)?;
+    Ok(chosen(&line, &question.options).to_owned())
+}
+
+/// A number chooses an option; everything else is the answer itself.
+fn chosen<'a>(line: &'a str, options: &'a [String]) -> &'a str {
+    let number = line.trim().parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+    number.and_then(|at| options.get(at)).map_or(line, String::as_str)
+}
+
+fn show(line: &str) -> Result<(), ApiError> {
+    writeln!(std::io::stderr(), "{line}").map_err(|why| usage(format!("cannot ask: {why}")))
+}
+
+fn read_line(secret: bool) -> Result<String, ApiError> {
+    let prompt = if secret { "(not shown) > " } else { "> " };
+    let failed = |why: std::io::Error| usage(format!("cannot ask: {why}"));
+    let mut stderr = std::io::stderr();
+    write!(stderr, "{prompt}").and_then(|()| stderr.flush()).map_err(failed)?;
+    let quiet = secret.then(Quiet::begin).transpose().map_err(failed)?;
+    let mut line = String::new();
+    let read = std::io::stdin().lock().read_line(&mut line).map_err(failed);
+    if quiet.is_some() {
+        drop(quiet);
+        show("")?;
+    }
+    match read? {
+        0 => Err(usage("no answer was given; nothing was sent")),
+        _ => Ok(line.trim_end_matches(['\n', '\r']).to_owned()),
+    }
+}
+
+/// A terminal that does not show what is typed, until this is dropped.
+struct Quiet {
+    before: rustix::termios::Termios,
+}
+
+impl Quiet {
+    fn begin() -> std::io::Result<Quiet> {
+        let before = tcgetattr(std::io::stdin())?;
+        let mut quiet = before.clone();
+        quiet.local_modes.remove(LocalModes::ECHO);
+        tcsetattr(std::io::stdin(), OptionalActions::Flush, &quiet)?;
+        Ok(Quiet { before })
+    }
+}
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        // A terminal that is gone shows nothing anyway.
+        tcsetattr(std::io::stdin(), OptionalActions::Now, &self.before).ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_answers_has_one_form() {
+        let good = parse(r#"{"answers":{"a":{"answers":["1","2"]},"b":{"answers":[]}}}"#).unwrap();
+        assert_eq!(good["a"], ["1", "2"]);
+        assert!(good["b"].is_empty());
+        for bad in [r#"{"a":["1"]}"#, r#"{"answers":{"a":["1"]}}"#, r#"{"answers":{},"x":1}"#, "{"]
+        {
+            let error = parse(bad).unwrap_err();
+            assert!(error.message.contains("expected {\"answers\""), "{}", error.message);
+        }
+    }
+
+    #[test]
+    fn a_number_chooses_an_option_and_other_text_is_itself() {
+        let options = ["red".to_owned(), "blue".to_owned()];
+        assert_eq!(chosen("2", &options), "blue");
+        for text in ["0", "3", "red wine", "-1", ""] {
+            assert_eq!(chosen(text, &options), text);
+        }
+        assert_eq!(chosen("2", &[]), "2");
+    }
+}

@@ -1,0 +1,381 @@
+//! `provost attach`
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{IsTerminal as _, stdin, stdout},
+    os::unix::process::CommandExt as _,
+    path::Path,
+    process::{Command, ExitCode},
+};
+
+use clap::Args;
+use provost_api::{ApiError, Code, SessionRow};
+use provost_core::{
+    ids::{LaunchId, SessionId},
+    session::Driver,
+};
+use provost_engine::shell::{
+    self,
+    codex::{self, SCRUBBED_VARIABLES},
+};
+use provost_holder::{Looked, look};
+use serde_json::json;
+use uuid::Uuid;
+
+use super::input;
+use crate::{
+    cli::Outcome,
+    context::Context,
+    daemon::peer::{Live, Peer},
+    error::{Error, usage},
+    home::Home,
+    target, ui,
+};
+
+/// Open the agent's own screen on its live conversation
+///
+/// Only Codex has one, from version 0.140 on. Provost goes on supervising: what is asked can be answered
+/// here and there, and the first answer counts. To leave the screen ends nothing.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost attach 1a2b3c4d\n  provost attach 1a2b3c4d --print\n  tmux new-window \"$(provost attach 1a2b3c4d --print)\""
+)]
+pub(crate) struct AttachArgs {
+    /// The session: its id, the beginning or end of it, or its name
+    #[arg(value_parser = input::parse_name)]
+    id: String,
+    /// Print the command for a shell instead of running it
+    #[arg(long)]
+    print: bool,
+}
+
+pub(crate) fn run(context: &Context, args: &AttachArgs) -> Outcome {
+    let home = context.trusted_home()?;
+    let row = target::find(&context.daemon()?, &args.id)?;
+    let place = shell::Home::new(&home.path);
+    let attached = attachable(&row)?;
+    refuse_agents(&home, &place, attached.launch)?;
+    listening(&place, &row, attached.launch)?;
+    let screen = NativeScreen::of(&place, &row, &attached);
+    if context.ui.json {
+        context.ui.result(screen.as_json(), &[])?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.print {
+        context.ui.line(&screen.for_shell())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    must_be_terminal(&row)?;
+    Err(screen.run())
+}
+
+/// What there is to attach to.
+#[derive(Debug, PartialEq, Eq)]
+struct Attached {
+    launch: LaunchId,
+    thread: Uuid,
+}
+
+/// Finds the live conversation of a session, or says why there is none to attach to.
+fn attachable(row: &SessionRow) -> Result<Attached, ApiError> {
+    let id = ui::short(&row.id);
+    let refused = |why: &str| ApiError::new(Code::Refused, format!("session {id} {why}"));
+    let logs = format!("provost logs {id} -f");
+    if row.driver == Driver::CodexExec.word() {
+        return Err(refused("runs one instruction to its end and has no screen").next(logs));
+    }
+    if row.driver != Driver::Codex.word() {
+        let why = format!("is no Codex session, and {} has no screen of its own", row.agent);
+        return Err(refused(&why).next(logs));
+    }
+    if !codex::listens(row.version.as_deref()) {
+        return Err(refused(&too_old(row)).next(logs));
+    }
+    let launch = running(row, &id)?;
+    // Codex writes a conversation down with its first turn, and opens none before.
+    let thread = row.thread.as_deref().filter(|_| row.turns > 0);
+    let thread = thread.ok_or_else(|| {
+        refused("has begun no turn yet; try again in a moment").next(format!("provost status {id}"))
+    })?;
+    match Uuid::try_parse(thread) {
+        Ok(thread) => Ok(Attached { launch, thread }),
+        Err(_) => Err(refused("has a conversation whose name is none that Codex gives").next(logs)),
+    }
+}
+
+fn too_old(row: &SessionRow) -> String {
+    let found = match row.version.as_deref() {
+        Some(version) => format!("runs Codex {version}"),
+        None => "runs a Codex of unknown version".to_owned(),
+    };
+    let since = codex::LISTENS_SINCE.map(|number| number.to_string()).join(".");
+    format!("{found}, which nobody can attach to; that needs {since} or newer")
+}
+
+/// Gives the launch that runs.
+fn running(row: &SessionRow, id: &str) -> Result<LaunchId, ApiError> {
+    let refused = |why: &str| ApiError::new(Code::Refused, format!("session {id} {why}"));
+    let status = format!("provost status {id}");
+    let newest = row.launches.last();
+    match newest.map(|launch| (launch.phase.as_str(), launch)) {
+        Some(("running", launch)) => launch.id.parse().map_err(|why| {
+            ApiError::new(Code::Internal, format!("cannot read the launch's id: {why}"))
+        }),
+        None | Some(("owed", _)) if !row.terminal => {
+            Err(refused("is being started; try again in a moment").next(status))
+        }
+        Some(("unobserved", _)) => {
+            Err(refused("has an agent that nobody sees at the moment").next(status))
+        }
+        None | Some(_) => Err(ended(id)),
+    }
+}
+
+fn ended(id: &str) -> ApiError {
+    let message = format!("session {id} has ended; it has to go on before anyone can attach");
+    ApiError::new(Code::Refused, message)
+        .next(format!("provost resume {id}"))
+        .next(format!("provost send {id} TEXT"))
+}
+
+/// Refuses agents: on the screen they could answer and approve for themselves.
+///
+/// Who asks is seen from here as the daemon sees it. A process to which the launch's holder is hidden, as it
+/// is in a PID namespace of its own, cannot show that it is no descendant.
+fn refuse_agents(home: &Home, place: &shell::Home, launch: LaunchId) -> Result<(), ApiError> {
+    let seen = look(&place.launch(launch)).map_err(|why| {
+        ApiError::new(Code::Storage, format!("cannot look at launch {launch}: {why}"))
+    })?;
+    if !matches!(seen, Looked::Alive { .. }) {
+        let message = format!("launch {launch} cannot be seen from here, or has just ended");
+        return Err(ApiError::new(Code::Forbidden, message)
+            .next(format!("provost status {}", launch.session.short())));
+    }
+    Peer::of(std::process::id(), place, &live(&home.launches())?)?.must_be_operator()
+}
+
+/// Lists the launches that have a directory. What else lies there is none of ours.
+fn live(launches: &Path) -> Result<Vec<Live>, ApiError> {
+    let cannot =
+        |why| ApiError::new(Code::Storage, format!("cannot list {}: {why}", launches.display()));
+    let mut found = Vec::new();
+    for entry in fs::read_dir(launches).map_err(cannot)? {
+        let name = entry.map_err(cannot)?.file_name();
+        let launch = name.to_str().and_then(|name| name.parse().ok());
+        found.extend(launch.map(|launch| Live { launch, holder: None }));
+    }
+    Ok(found)
+}
+
+fn must_be_terminal(row: &SessionRow) -> Result<(), ApiError> {
+    if stdin().is_terminal() && stdout().is_terminal() {
+        return Ok(());
+    }
+    let message =
+        "the screen needs a terminal, and this is none; print the command and run it in one";
+    Err(usage(message).next(format!("provost attach {} --print", ui::short(&row.id))))
+}
+
+/// Codex listens a moment after it was started, and no more a moment before it is gone.
+fn listening(place: &shell::Home, row: &SessionRow, launch: LaunchId) -> Result<(), ApiError> {
+    let (id, socket) = (ui::short(&row.id), codex::socket(place, launch));
+    match (socket.exists(), row.terminal) {
+        (true, _) => Ok(()),
+        (false, true) => Err(ended(&id)),
+        (false, false) => {
+            let message = format!("session {id} does not listen on {}", socket.display());
+            Err(ApiError::new(Code::Refused, message).next(format!("provost status {id}")))
+        }
+    }
+}
+
+/// The agent's own program, as it is run to show the conversation.
+#[derive(Debug, PartialEq, Eq)]
+struct NativeScreen {
+    argv: Vec<String>,
+    env: BTreeMap<&'static str, String>,
+}
+
+impl NativeScreen {
+    /// The home is the session's own, so that settings and login are those that the agent has.
+    fn of(place: &shell::Home, row: &SessionRow, attached: &Attached) -> Self {
+        let socket = codex::socket(place, attached.launch);
+        let mut argv = row.argv.clone();
+        argv.extend(["--remote".to_owned(), format!("unix://{}", socket.display())]);
+        argv.extend(["resume".to_owned(), attached.thread.to_string()]);
+        NativeScreen { argv, env: environment(place, attached.launch.session) }
+    }
+
+    fn as_json(&self) -> serde_json::Value {
+        json!({"argv": self.argv, "env": self.env, "unset": SCRUBBED_VARIABLES})
+    }
+
+    /// Gives one line that means the same to every POSIX shell.
+    fn for_shell(&self) -> String {
+        let unset =
+            SCRUBBED_VARIABLES.iter().flat_map(|name| ["-u".to_owned(), (*name).to_owned()]);
+        let set = self.env.iter().map(|(name, value)| format!("{name}={}", quoted(value)));
+        let words = self.argv.iter().map(|word| quoted(word));
+        let all = std::iter::once("env".to_owned()).chain(unset).chain(set).chain(words);
+        all.collect::<Vec<_>>().join(" ")
+    }
+
+    /// Becomes the program; comes back only if that fails.
+    fn run(&self) -> Error {
+        let Some((program, arguments)) = self.argv.split_first() else {
+            return ApiError::new(Code::Internal, "the session has no program").into();
+        };
+        let mut command = Command::new(program);
+        command.args(arguments).envs(&self.env);
+        SCRUBBED_VARIABLES.iter().for_each(|name| {
+            command.env_remove(name);
+        });
+        let why = command.exec();
+        ApiError::new(Code::Refused, format!("cannot run {program}: {why}"))
+            .next("provost doctor")
+            .into()
+    }
+}
+
+fn environment(place: &shell::Home, session: SessionId) -> BTreeMap<&'static str, String> {
+    codex::environment(place, session)
+        .into_iter()
+        .map(|(name, value)| (name, value.display().to_string()))
+        .collect()
+}
+
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,@%+".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Stdio;
+
+    use super::*;
+
+    const THREAD: &str = "01a1e1cd-51fa-72c1-bd3a-4c2216676dd9";
+
+    fn codex_row() -> SessionRow {
+        SessionRow {
+            driver: "codex".to_owned(),
+            agent: "codex".to_owned(),
+            argv: vec!["/opt/it's codex".to_owned(), "-c".to_owned(), "model=\"m\"".to_owned()],
+            version: Some("0.166.0".to_owned()),
+            thread: Some(THREAD.to_owned()),
+            turns: 1,
+            ..ui::test_session("fixer", "working")
+        }
+    }
+
+    fn with_phase(phase: &str) -> SessionRow {
+        let mut row = codex_row();
+        row.launches[0].phase = phase.to_owned();
+        row
+    }
+
+    fn refusal(row: &SessionRow) -> String {
+        let error = attachable(row).unwrap_err();
+        assert_eq!(error.code, Code::Refused);
+        format!("{}; next: {}", error.message, error.next.join(" | "))
+    }
+
+    #[test]
+    fn the_screen_is_opened_on_the_newest_launch_and_its_thread() {
+        let mut row = codex_row();
+        let mut second = row.launches[0].clone();
+        row.launches[0].phase = "ended".to_owned();
+        second.id = second.id.replace(".l1", ".l2");
+        row.launches.push(second);
+        let attached = attachable(&row).unwrap();
+        let screen = NativeScreen::of(&shell::Home::new("/p"), &row, &attached);
+        let agent = "/p/agents/0199aa11-0000-7000-8000-0000deadbeef";
+        let socket = format!("unix://{agent}/l2.sock");
+        let expected =
+            ["/opt/it's codex", "-c", "model=\"m\"", "--remote", &socket, "resume", THREAD];
+        assert_eq!(screen.argv, expected);
+        assert_eq!(screen.env["CODEX_HOME"], format!("{agent}/codex"));
+        assert_eq!(screen.env["TMPDIR"], format!("{agent}/tmp"));
+    }
+
+    #[test]
+    fn the_printed_line_gives_the_shell_the_same_words() {
+        let dir = tempfile::tempdir().unwrap();
+        let awkward = "it's $HOME; `x` \"y\" *";
+        let show = "printf '%s\\n' \"$CODEX_HOME\" \"${CODEX_SQLITE_HOME-unset}\" \"$@\"";
+        let screen = NativeScreen {
+            argv: ["sh", "-c", show, "sh", awkward, ""].map(str::to_owned).to_vec(),
+            env: BTreeMap::from([("CODEX_HOME", awkward.to_owned())]),
+        };
+        let ran = Command::new("sh")
+            .args(["-c", &screen.for_shell()])
+            .env("CODEX_SQLITE_HOME", dir.path())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let expected = format!("{awkward}\nunset\n{awkward}\n\n");
+        assert_eq!(String::from_utf8(ran.stdout).unwrap(), expected);
+    }
+
+    #[test]
+    fn what_is_no_codex_has_no_screen() {
+        let exec = SessionRow { driver: "codex_exec".to_owned(), ..codex_row() };
+        assert!(refusal(&exec).contains("one instruction"), "{}", refusal(&exec));
+        let plain = ui::test_session("x", "working");
+        insta::assert_snapshot!(refusal(&plain), @"session deadbeef is no Codex session, and command has no screen of its own; next: provost logs deadbeef -f");
+    }
+
+    #[test]
+    fn an_old_version_is_named() {
+        let old = SessionRow { version: Some("0.107.0".to_owned()), ..codex_row() };
+        insta::assert_snapshot!(refusal(&old), @"session deadbeef runs Codex 0.107.0, which nobody can attach to; that needs 0.140.0 or newer; next: provost logs deadbeef -f");
+        let unknown = SessionRow { version: None, ..codex_row() };
+        assert!(refusal(&unknown).contains("unknown version"), "{}", refusal(&unknown));
+    }
+
+    #[test]
+    fn what_does_not_run_is_to_be_resumed_or_awaited() {
+        insta::assert_snapshot!(refusal(&with_phase("ended")), @"session deadbeef has ended; it has to go on before anyone can attach; next: provost resume deadbeef | provost send deadbeef TEXT");
+        let cancelled = SessionRow { terminal: true, launches: Vec::new(), ..codex_row() };
+        assert!(refusal(&cancelled).contains("has ended"), "{}", refusal(&cancelled));
+        assert!(refusal(&with_phase("owed")).contains("being started"));
+        assert!(refusal(&with_phase("unobserved")).contains("nobody sees"));
+        let unbegun = SessionRow { turns: 0, ..codex_row() };
+        assert!(refusal(&unbegun).contains("no turn yet"), "{}", refusal(&unbegun));
+    }
+
+    #[test]
+    fn a_socket_that_is_gone_means_an_end_or_a_moment() {
+        let dir = tempfile::tempdir().unwrap();
+        let (place, row) = (shell::Home::new(dir.path()), codex_row());
+        let launch = attachable(&row).unwrap().launch;
+        let told = |row: &SessionRow| listening(&place, row, launch).unwrap_err().message;
+        assert!(told(&row).contains("does not listen on"), "{}", told(&row));
+        let over = SessionRow { terminal: true, ..row };
+        assert!(told(&over).contains("has ended"), "{}", told(&over));
+        let socket = codex::socket(&place, launch);
+        fs::create_dir_all(socket.parent().unwrap()).unwrap();
+        fs::write(socket, "").unwrap();
+        listening(&place, &over, launch).unwrap();
+    }
+
+    #[test]
+    fn a_thread_that_is_no_id_becomes_no_argument() {
+        let row = SessionRow { thread: Some("--last".to_owned()), ..codex_row() };
+        assert!(refusal(&row).contains("none that Codex gives"), "{}", refusal(&row));
+    }
+
+    #[test]
+    fn who_cannot_see_the_launch_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home { path: dir.path().to_owned() };
+        let launch = attachable(&codex_row()).unwrap().launch;
+        let error = refuse_agents(&home, &shell::Home::new(dir.path()), launch).unwrap_err();
+        assert_eq!(error.code, Code::Forbidden);
+    }
+}

@@ -1,0 +1,137 @@
+//! Codex: which ones there are, which is taken and why, and whether its sandbox works.
+
+use std::path::{Path, PathBuf};
+
+use provost_agents::{
+    Candidate, Codex, Preflight, Standing,
+    find::{self, FLOOR},
+    preflight,
+};
+use provost_config::Resolved;
+
+use crate::{codex::Setup, context::Context, ui::Finding};
+
+/// How to get one.
+const GET: &str = "npm install -g @openai/codex";
+
+pub(super) fn examine(context: &Context, config: &Resolved) -> Vec<Finding> {
+    let setup = match Setup::new(&context.environment, config) {
+        Ok(setup) => setup,
+        Err(error) => return vec![Finding::warn("codex", error.message, "export HOME=DIRECTORY")],
+    };
+    let temporary = context.environment.path("TMPDIR").unwrap_or_else(|| PathBuf::from("/tmp"));
+    let (mut findings, chosen) = candidates(&setup);
+    findings.extend(codex_home(&setup));
+    if let Some(codex) = chosen {
+        findings.push(sandbox(&setup, &codex, &temporary));
+        findings.extend(context.home().ok().and_then(|home| reach(&home.path, &temporary)));
+    }
+    findings
+}
+
+/// Tells of every candidate, and gives the one that a session would get. Only a Codex that was named and
+/// cannot be used is a failure: not everybody wants one.
+fn candidates(setup: &Setup<'_>) -> (Vec<Finding>, Option<Codex>) {
+    let around = setup.surroundings();
+    let named = setup.explicit();
+    let seen = match &named {
+        None => find::survey(&around),
+        Some(_) => {
+            provost_agents::find_codex(named.as_ref(), &around).map(|found| found.candidates)
+        }
+    };
+    let seen = match seen {
+        Ok(seen) => seen,
+        Err(why) => {
+            let fix = "correct the path, or leave it out to use the newest Codex found";
+            return (vec![Finding::fail("codex", format!("cannot {why}"), fix)], None);
+        }
+    };
+    let chosen = seen.iter().find(|seen| seen.standing == Standing::Chosen);
+    let chosen = chosen.and_then(|chosen| chosen.codex.clone().ok());
+    let told = match seen.is_empty() {
+        true => vec![Finding::ok("codex", format!("not found; `{GET}` gets it"))],
+        false => seen.iter().map(|candidate| told(candidate, chosen.is_some())).collect(),
+    };
+    (told, chosen)
+}
+
+/// One that is not used is worth a warning only if none is.
+fn told(candidate: &Candidate, some_is_chosen: bool) -> Finding {
+    let path = candidate.path.display();
+    let also: Vec<String> = candidate.also.iter().map(|path| path.display().to_string()).collect();
+    let also = match also.is_empty() {
+        true => String::new(),
+        false => format!(" (also {})", also.join(", ")),
+    };
+    match (&candidate.codex, candidate.standing) {
+        (Ok(codex), Standing::Chosen) => {
+            Finding::ok("codex", format!("{path}{also}: {}, used by --agent codex", codex.version))
+        }
+        (Ok(codex), Standing::NotNewest | Standing::Unusable) => Finding::ok(
+            "codex",
+            format!("{path}{also}: {}, not used: it is not the newest", codex.version),
+        ),
+        (Err(fault), _) if some_is_chosen => {
+            Finding::ok("codex", format!("{path}{also}: not usable: {fault}"))
+        }
+        (Err(fault), _) => Finding::warn(
+            "codex",
+            format!("{path}{also}: not usable: {fault}"),
+            format!("{GET} gets one that is (>= {FLOOR})"),
+        ),
+    }
+}
+
+/// A home that was named has to be there.
+fn codex_home(setup: &Setup<'_>) -> Option<Finding> {
+    let error = setup.codex_home().err()?;
+    Some(Finding::fail("codex home", error.message, "correct it, or leave it out to use ~/.codex"))
+}
+
+/// A Codex whose sandbox does not work says so to its model only.
+fn sandbox(setup: &Setup<'_>, codex: &Codex, temporary: &Path) -> Finding {
+    match preflight(codex, &setup.surroundings(), temporary) {
+        Ok(Preflight::Works) => Finding::ok("sandbox", "commands of Codex run in it"),
+        Ok(Preflight::Broken(broken)) => {
+            let said = match broken.said.is_empty() {
+                true => String::new(),
+                false => format!(": {}", broken.said),
+            };
+            let found = format!("no command of Codex runs in its sandbox{said}");
+            Finding::warn("sandbox", found, broken.reason.advice())
+        }
+        Err(why) => Finding::warn(
+            "sandbox",
+            format!("could not be tried: {why}"),
+            "try `codex sandbox -- true` by hand",
+        ),
+    }
+}
+
+/// What lies among temporary files is within reach of every sandboxed command.
+fn reach(home: &Path, temporary: &Path) -> Option<Finding> {
+    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let within = [temporary, Path::new("/tmp")].iter().any(|dir| real(home).starts_with(real(dir)));
+    within.then(|| {
+        Finding::warn(
+            "codex home",
+            "PROVOST_HOME lies among temporary files: there Codex makes no helper programs, and commands in its sandbox may write",
+            "export PROVOST_HOME=DIRECTORY elsewhere",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ui::Level;
+
+    #[test]
+    fn a_home_among_temporary_files_is_within_reach() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(reach(&dir.path().join("p"), dir.path()).unwrap().level, Level::Warn);
+        assert!(reach(Path::new("/srv/p"), dir.path()).is_none());
+        assert!(reach(Path::new("/tmp/p"), Path::new("/elsewhere")).is_some());
+    }
+}

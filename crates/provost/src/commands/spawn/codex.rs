@@ -1,0 +1,379 @@
+//! The built-in agent: what of the machine, the configuration and the flags a session of Codex is given.
+
+use std::{collections::BTreeSet, ffi::OsString, path::Path};
+
+use provost_agents::{Codex, home};
+use provost_api::{ApiError, Code};
+use provost_config::{self as config, BUILT_IN, Resolved};
+use provost_core::session::{Agent, Approvals, Carried, Driver, Input, Sandbox, Settings};
+
+use super::{SpawnArgs, place::text, variables::Given};
+use crate::{
+    codex::{HOME_VARIABLE, Setup},
+    context::Context,
+    error::{chain, usage},
+};
+
+/// Variables without which a machine behind a proxy reaches no model. They may hold a password, so they
+/// are passed by name.
+const WAY_OUT: [&str; 11] = [
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "CODEX_CA_CERTIFICATE",
+];
+
+/// Builds the agent, with what is worth a warning.
+pub(super) fn agent(
+    context: &Context,
+    args: &SpawnArgs,
+    config: &Resolved,
+) -> Result<(Agent, Vec<String>), ApiError> {
+    refuse(args)?;
+    let setup = Setup::new(&context.environment, config)?;
+    let carried = carried(&setup)?;
+    let mut variables = variables(context, args, config)?;
+    let own_env = own_variables(context, carried.agent_home.as_deref())?;
+    let found = setup.find()?.codex;
+    variables.path(|path| search_path(&found, path));
+    let agent = Agent {
+        name: BUILT_IN.to_owned(),
+        driver: if args.once { Driver::CodexExec } else { Driver::Codex },
+        argv: vec![text(&found.program)?],
+        env: variables.by_value,
+        pass_env: variables.by_name.into_iter().collect(),
+        own_env: own_env.into_iter().collect(),
+        input: Input::Closed,
+        settings: settings(args, config),
+        version: Some(found.version.to_string()),
+        carried,
+    };
+    Ok((agent, absent_roots(&setup)))
+}
+
+/// The first flag that only Codex understands, if one was given.
+pub(super) fn own_flag(args: &SpawnArgs) -> Option<&'static str> {
+    let given = [
+        (args.codex_path.is_some(), "--codex-path"),
+        (args.model.is_some(), "--model"),
+        (args.effort.is_some(), "--effort"),
+        (args.sandbox.is_some(), "--sandbox"),
+        (args.network, "--network"),
+        (args.approvals.is_some(), "--approvals"),
+        (args.once, "--once"),
+    ];
+    given.into_iter().find_map(|(given, flag)| given.then_some(flag))
+}
+
+/// What would have no effect, or another than it says.
+fn refuse(args: &SpawnArgs) -> Result<(), ApiError> {
+    if args.instruction.is_none() {
+        return Err(usage("Codex needs an instruction: say what it is to do")
+            .next("provost spawn --agent codex INSTRUCTION")
+            .next("provost spawn --agent codex - < FILE"));
+    }
+    if !args.command.is_empty() {
+        return Err(usage(
+            "Codex takes no further arguments: its settings are flags of spawn and keys of agents.codex",
+        )
+        .next("provost spawn --help"));
+    }
+    match (args.stdin, args.exit0_is_done && !args.once) {
+        (true, _) => {
+            Err(usage("--stdin is for plain commands: Codex is spoken to by its protocol"))
+        }
+        (_, true) => Err(usage(
+            "--exit0-is-done is for commands that end: the exit status of Codex's server says nothing about the work",
+        )),
+        (false, false) => Ok(()),
+    }
+}
+
+fn carried(setup: &Setup<'_>) -> Result<Carried, ApiError> {
+    let skills = setup.skill_roots().iter().map(|root| text(root)).collect::<Result<_, _>>()?;
+    Ok(Carried {
+        user_home: text(&setup.user_home)?,
+        agent_home: setup.codex_home()?.as_deref().map(text).transpose()?,
+        skills,
+    })
+}
+
+/// What Codex itself needs to reach its model: proxies, and the keys that its configuration names.
+fn own_variables(
+    context: &Context,
+    codex_home: Option<&str>,
+) -> Result<BTreeSet<String>, ApiError> {
+    let set = |name: &&&str| context.environment.get(name).is_some();
+    let usual = WAY_OUT.iter().chain(&home::KEYS).filter(set).map(|name| (*name).to_owned());
+    let named = match codex_home {
+        None => BTreeSet::new(),
+        Some(codex_home) => home::named_variables(Path::new(codex_home))
+            .map_err(|why| chain(Code::BadRequest, "cannot use Codex's configuration", &why))?,
+    };
+    let astray = |name: &String| led_astray().any(|other| other == name);
+    Ok(usual.chain(named).filter(|name| !astray(name)).collect())
+}
+
+/// Variables that would lead Codex out of its session's home.
+fn led_astray() -> impl Iterator<Item = &'static str> {
+    home::SCRUBBED_VARIABLES.into_iter().chain([HOME_VARIABLE])
+}
+
+fn variables(context: &Context, args: &SpawnArgs, config: &Resolved) -> Result<Given, ApiError> {
+    let mut variables = Given::safe(context.environment.variables());
+    variables.patterns(&config.environment.allow);
+    variables.configured(BUILT_IN, &config.codex.env)?;
+    variables.patterns(&config.codex.pass_env);
+    variables.values(&args.env);
+    variables.names(&args.pass_env);
+    refuse_own_home(args, config)?;
+    led_astray().for_each(|name| variables.without(name));
+    Ok(variables)
+}
+
+/// Each session has a Codex home of its own, so setting another would do nothing.
+fn refuse_own_home(args: &SpawnArgs, config: &Resolved) -> Result<(), ApiError> {
+    let by_flag = args.env.iter().map(|(name, _)| name).chain(&args.pass_env);
+    let configured = config.codex.env.iter().map(|(name, _)| name);
+    let mut named =
+        by_flag.map(String::as_str).chain(configured).chain(config.codex.pass_env.iter());
+    match named.any(|name| name == HOME_VARIABLE) {
+        true => Err(usage(format!(
+            "{HOME_VARIABLE} is Provost's to set, for each session has a home of its own; agents.codex.home names yours"
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// Puts before `PATH` what a launcher would, and behind it the program's own directory: a launcher that is
+/// a script may find only there what runs it.
+fn search_path(codex: &Codex, path: &str) -> String {
+    let known: Vec<_> = std::env::split_paths(path).collect();
+    let own = codex.program.parent().map(Path::to_owned).filter(|own| !known.contains(own));
+    let dirs = codex.extra_path.clone().into_iter().chain(known).chain(own);
+    let joined = std::env::join_paths(dirs).map(OsString::into_string);
+    joined.ok().and_then(Result::ok).unwrap_or_else(|| path.to_owned())
+}
+
+/// One-shot work can ask nobody.
+fn settings(args: &SpawnArgs, config: &Resolved) -> Settings {
+    let codex = &config.codex;
+    let label = |choice: &config::Choice<config::Label>| choice.on().map(|l| l.as_str().to_owned());
+    Settings {
+        model: label(&codex.model),
+        effort: label(&codex.effort),
+        sandbox: match codex.sandbox {
+            config::Sandbox::ReadOnly => Sandbox::ReadOnly,
+            config::Sandbox::WorkspaceWrite => Sandbox::WorkspaceWrite,
+            config::Sandbox::FullAccess => Sandbox::FullAccess,
+        },
+        network: codex.network,
+        approvals: match codex.approvals {
+            _ if args.once => Approvals::Never,
+            config::Approvals::Untrusted => Approvals::Untrusted,
+            config::Approvals::OnRequest => Approvals::OnRequest,
+            config::Approvals::Never => Approvals::Never,
+        },
+        questions: codex.questions && !args.once,
+    }
+}
+
+fn absent_roots(setup: &Setup<'_>) -> Vec<String> {
+    let roots = setup.skill_roots();
+    let absent = roots.iter().filter(|root| !root.is_dir());
+    absent.map(|root| format!("skills.roots: {} is no directory", root.display())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
+
+    use clap::Parser;
+    use provost_agents::Version;
+    use provost_core::session::{Exit0, Spec};
+    use tempfile::TempDir;
+
+    use super::{super::spec, *};
+    use crate::{
+        clock,
+        environment::Environment,
+        ui::{Paint, Ui},
+    };
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: SpawnArgs,
+    }
+
+    /// A user with a Codex home and a program that plays Codex.
+    struct Lab {
+        dir: TempDir,
+    }
+
+    impl Lab {
+        fn new() -> Self {
+            let lab = Lab { dir: tempfile::tempdir().unwrap() };
+            fs::create_dir_all(lab.path("home/.codex")).unwrap();
+            fs::create_dir_all(lab.path("work")).unwrap();
+            fs::write(lab.path("codex"), "#!/bin/sh\necho 'codex-cli 0.166.0'\n").unwrap();
+            fs::set_permissions(lab.path("codex"), fs::Permissions::from_mode(0o755)).unwrap();
+            lab
+        }
+
+        fn path(&self, below: &str) -> PathBuf {
+            fs::canonicalize(self.dir.path()).unwrap().join(below)
+        }
+
+        fn text(&self, below: &str) -> String {
+            self.path(below).display().to_string()
+        }
+
+        fn spec(&self, flags: &[&str], variables: &[(&str, &str)]) -> Result<Spec, ApiError> {
+            let (home, codex, work) = (self.text("home"), self.text("codex"), self.text("work"));
+            let mut known = vec![("HOME", home.as_str()), ("PATH", "/usr/bin:/bin")];
+            known.extend([("PROVOST_HOME", "/nowhere"), ("PROVOST_CODEX", codex.as_str())]);
+            known.extend(variables);
+            let ui = Ui { json: true, paint: Paint::OFF, talk_paint: Paint::OFF };
+            let context = Context { environment: Environment::of(&known), ui };
+            let line = ["spawn", "--agent", "codex", "--cwd", &work];
+            let line = Line::try_parse_from(line.iter().chain(flags)).unwrap();
+            spec::build(&context, &line.args, clock::mint())
+        }
+
+        fn refused(&self, flags: &[&str]) -> String {
+            self.spec(flags, &[]).unwrap_err().message
+        }
+    }
+
+    #[test]
+    fn without_any_configuration_codex_gets_what_it_needs() {
+        let lab = Lab::new();
+        let spec = lab.spec(&["do it"], &[("LANG", "C")]).unwrap();
+        let agent = &spec.agent;
+        assert_eq!((agent.name.as_str(), agent.driver), ("codex", Driver::Codex));
+        assert_eq!(agent.argv, [lab.text("codex")]);
+        assert_eq!(agent.version.as_deref(), Some("0.166.0"));
+        assert_eq!(agent.carried.user_home, lab.text("home"));
+        assert_eq!(agent.carried.agent_home, Some(lab.text("home/.codex")));
+        assert!(agent.settings.questions);
+        assert_eq!(agent.settings.approvals, Approvals::OnRequest);
+        assert_eq!(agent.env["LANG"], "C");
+        assert!(agent.env["PATH"].starts_with("/usr/bin:/bin:"), "{}", agent.env["PATH"]);
+        assert_eq!(spec.instruction.as_deref(), Some("do it"));
+        assert_eq!(spec.exit0, Exit0::SaysNothing);
+    }
+
+    #[test]
+    fn flags_reach_the_session() {
+        let flags = [
+            "--model",
+            "m",
+            "--effort",
+            "high",
+            "--sandbox",
+            "read-only",
+            "--network",
+            "--approvals",
+            "untrusted",
+            "--budget",
+            "2M",
+            "--turns",
+            "3",
+            "do it",
+        ];
+        let spec = Lab::new().spec(&flags, &[]).unwrap();
+        let settings = Settings {
+            model: Some("m".into()),
+            effort: Some("high".into()),
+            sandbox: Sandbox::ReadOnly,
+            network: true,
+            approvals: Approvals::Untrusted,
+            questions: true,
+        };
+        assert_eq!(spec.agent.settings, settings);
+        assert_eq!((spec.budget.tokens, spec.budget.turns), (Some(2_000_000), Some(3)));
+    }
+
+    #[test]
+    fn one_shot_work_asks_nobody_and_its_exit_counts() {
+        let spec = Lab::new().spec(&["--once", "do it"], &[]).unwrap();
+        assert_eq!((spec.agent.driver, spec.exit0), (Driver::CodexExec, Exit0::IsDone));
+        assert_eq!(spec.agent.settings.approvals, Approvals::Never);
+        assert!(!spec.agent.settings.questions);
+        assert_eq!(spec.instruction.as_deref(), Some("do it"));
+    }
+
+    #[test]
+    fn keys_go_by_name_and_the_users_home_is_not_passed_on() {
+        let lab = Lab::new();
+        let config = "[model_providers.p]\nenv_key = \"P_KEY\"\n";
+        fs::write(lab.path("home/.codex/config.toml"), config).unwrap();
+        let home = lab.text("home/.codex");
+        let variables = [
+            ("OPENAI_API_KEY", "hunter1"),
+            ("P_KEY", "hunter2"),
+            ("HTTPS_PROXY", "http://u:hunter3@proxy"),
+            ("CODEX_HOME", home.as_str()),
+            ("CODEX_SQLITE_HOME", "/elsewhere"),
+        ];
+        let flags = ["--pass-env", "CODEX_SQLITE_HOME", "do it"];
+        let spec = lab.spec(&flags, &variables).unwrap();
+        assert_eq!(spec.agent.own_env, ["HTTPS_PROXY", "OPENAI_API_KEY", "P_KEY"]);
+        assert_eq!(spec.agent.pass_env, [""; 0], "checks and hooks get none of them");
+        assert_eq!(spec.agent.carried.agent_home.as_deref(), Some(home.as_str()));
+        let written = serde_json::to_string(&spec).unwrap();
+        assert!(!written.contains("hunter"), "{written}");
+        assert!(!spec.agent.env.contains_key("CODEX_HOME"));
+    }
+
+    #[test]
+    fn what_would_do_nothing_is_refused() {
+        let lab = Lab::new();
+        assert!(lab.refused(&[]).contains("needs an instruction"));
+        assert!(lab.refused(&["do it", "--", "--search"]).contains("no further arguments"));
+        assert!(lab.refused(&["--stdin", "do it"]).contains("--stdin"));
+        assert!(lab.refused(&["--exit0-is-done", "do it"]).contains("--exit0-is-done"));
+        assert!(lab.refused(&["--env", "CODEX_HOME=/x", "do it"]).contains("agents.codex.home"));
+        assert!(lab.refused(&["--pass-env", "CODEX_HOME", "do it"]).contains("agents.codex.home"));
+        assert!(lab.refused(&["--sandbox", "none", "do it"]).contains("read-only"));
+        let missing = lab.refused(&["--codex-path", "/no/codex", "do it"]);
+        assert!(missing.contains("--codex-path") && missing.contains("no such file"), "{missing}");
+        fs::write(lab.path("home/.codex/config.toml"), "a = = 1").unwrap();
+        assert!(lab.refused(&["do it"]).contains("config.toml, line 1"));
+    }
+
+    #[test]
+    fn a_root_of_skills_that_is_not_there_is_worth_a_warning() {
+        let lab = Lab::new();
+        fs::create_dir_all(lab.path("home/.config/provost")).unwrap();
+        fs::create_dir_all(lab.path("home/.config/provost/ours")).unwrap();
+        let text = "skills.roots = [\"ours\", \"gone\"]\n";
+        fs::write(lab.path("home/.config/provost/provost.toml"), text).unwrap();
+        let spec = lab.spec(&["do it"], &[]).unwrap();
+        let roots = ["home/.config/provost/ours", "home/.config/provost/gone"];
+        assert_eq!(spec.agent.carried.skills, roots.map(|root| lab.text(root)));
+        assert_eq!(spec.warnings.len(), 1, "{:?}", spec.warnings);
+        assert!(spec.warnings[0].contains("gone is no directory"), "{:?}", spec.warnings);
+    }
+
+    #[test]
+    fn a_launchers_directories_surround_the_path() {
+        let codex = |extra: Option<&str>, program: &str| Codex {
+            program: PathBuf::from(program),
+            version: Version::new(0, 166, 0),
+            extra_path: extra.map(PathBuf::from),
+        };
+        let path = |codex: &Codex| search_path(codex, "/usr/bin:/bin");
+        assert_eq!(path(&codex(None, "/usr/bin/codex")), "/usr/bin:/bin");
+        assert_eq!(path(&codex(None, "/nvm/bin/codex")), "/usr/bin:/bin:/nvm/bin");
+        assert_eq!(path(&codex(Some("/v/path"), "/bin/codex")), "/v/path:/usr/bin:/bin");
+    }
+}

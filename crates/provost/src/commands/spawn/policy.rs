@@ -1,0 +1,100 @@
+//! The project's rules about approvals, as a session keeps them.
+
+use std::path::{Path, PathBuf};
+
+use provost_api::ApiError;
+use provost_config::{ApprovalRule, FilePath, Resolved};
+use provost_core::{
+    policy::{Decision, Matcher, Policy, Rule},
+    session::Work,
+};
+
+use super::place::{self, Placed};
+use crate::context::Context;
+
+/// Gives the directory in which relative paths of rules begin: the top of what is worked on.
+pub(super) fn base<'a>(placed: &'a Placed, cwd: &'a Path) -> &'a Path {
+    match &placed.work {
+        Work::Plain => placed.project.as_deref().map_or(cwd, Path::new),
+        Work::InPlace { top } => Path::new(top),
+        Work::Worktree { path, .. } => Path::new(path),
+    }
+}
+
+/// Writes the rules down. Agents name files by their whole paths, so rules do too.
+pub(super) fn build(context: &Context, config: &Resolved, base: &Path) -> Result<Policy, ApiError> {
+    let home = context.environment.path("HOME").unwrap_or_else(|| PathBuf::from("/"));
+    let approvals = &config.approvals;
+    let lists = [
+        (Decision::Allow, &approvals.allow),
+        (Decision::Ask, &approvals.ask),
+        (Decision::Deny, &approvals.deny),
+    ];
+    let rules = lists
+        .into_iter()
+        .flat_map(|(decision, rules)| rules.iter().map(move |rule| (decision, rule)));
+    let rules = rules.map(|(decision, rule)| {
+        let matches = matcher(rule, base, &home)?;
+        Ok(Rule { decision, matches })
+    });
+    Ok(Policy { version: approvals.version.get(), rules: rules.collect::<Result<_, ApiError>>()? })
+}
+
+fn matcher(rule: &ApprovalRule, base: &Path, home: &Path) -> Result<Matcher, ApiError> {
+    Ok(match rule {
+        ApprovalRule::Command(words) => Matcher::Command(words.clone()),
+        ApprovalRule::Network(host) => Matcher::Network(host.clone()),
+        ApprovalRule::Path(path) => Matcher::Path(place::text(&whole(path, base, home))?),
+    })
+}
+
+/// Writes a path out, without parts that say nothing.
+fn whole(path: &FilePath, base: &Path, home: &Path) -> PathBuf {
+    path.within(base, home).components().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use provost_config::{File, Inputs, resolve};
+
+    use super::*;
+    use crate::{
+        environment::Environment,
+        ui::{Paint, Ui},
+    };
+
+    #[test]
+    fn rules_are_written_out_for_the_place_of_work() {
+        let text = "[approvals]\nallow = [\"command: cargo test\", \"path: docs/\", \"path: .\"]\nask = [\"path: ~/x\"]\ndeny = [\"network: .example.org\", \"path: /etc\"]\n";
+        let file = File { name: "/repo/provost.toml".into(), text: text.into() };
+        let config = resolve(&Inputs { project: Some(file), ..Inputs::default() }).unwrap();
+        let environment = Environment::of(&[("HOME", "/home/u")]);
+        let ui = Ui { json: true, paint: Paint::OFF, talk_paint: Paint::OFF };
+        let work = Work::Worktree {
+            top: "/repo".into(),
+            path: "/trees/one".into(),
+            branch: "b".into(),
+            copy: Vec::new(),
+        };
+        let placed = Placed { project: Some("/repo".into()), work, warnings: Vec::new() };
+        let base = base(&placed, Path::new("/repo/below"));
+        let policy = build(&Context { environment, ui }, &config, base).unwrap();
+        let told: Vec<String> = policy
+            .rules
+            .iter()
+            .map(|rule| format!("{:?} {}", rule.decision, rule.matches))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                "Allow command cargo test",
+                "Allow path /trees/one/docs",
+                "Allow path /trees/one",
+                "Ask path /home/u/x",
+                "Deny network .example.org",
+                "Deny path /etc",
+            ]
+        );
+        assert_eq!(policy.version, 1);
+    }
+}

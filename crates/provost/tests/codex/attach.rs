@@ -1,0 +1,199 @@
+//! People at Codex's own screen, on a conversation that Provost goes on supervising.
+
+use std::{fs, process::Command};
+
+use provost_testkit::harness::eventually;
+use serde_json::json;
+
+use crate::kit::{Stage, Which};
+
+/// Asks twice, behind a gate the second time, then waits behind a door, then is done.
+const ASKS_TWICE: &str = r#"
+[[thread]]
+turn = [
+  { response = [
+    { items = [{ shell = "echo first > first.txt", escalate = true, justification = "May I go first?" }] },
+    { items = [{ hold = "gate" }, { shell = "echo second > second.txt", escalate = true, justification = "And once more?" }] },
+    { items = [{ hold = "door" }, { message = "Both are there." }] },
+  ] },
+  { response = [
+    { items = [{ message = '{"status":"completed","summary":"both are there"}' }] },
+  ] },
+]
+"#;
+
+/// Waits behind a door in its first turn.
+const WAITS: &str = r#"
+[[thread]]
+turn = [
+  { response = [{ items = [{ hold = "door" }, { message = "Here I am." }] }] },
+  { response = [{ items = [{ message = '{"status":"completed","summary":"done"}' }] }] },
+]
+"#;
+
+#[test]
+fn both_sides_may_answer_and_a_closed_screen_ends_nothing() {
+    let Some(stage) = Stage::new(ASKS_TWICE) else { return };
+    forget_newer_models(&stage);
+    let id = stage.spawn(&["Write both files."]);
+    let first = asked(&stage, &id, "q1");
+    let screen = Screen::attach(&stage, &id);
+    screen.approves("May I go first?");
+    stage.model.wait_for_hold("gate");
+    stage.home.wait_state(&id, |row| row["requests"] == json!([]));
+    stage.model.release("gate");
+    asked(&stage, &id, "q2");
+    assert_eq!(stage.repo.read("first.txt"), "first\n", "it was approved on the screen");
+    let late = stage.home.provost(&["approve", &first, "--revision", "1"]);
+    assert_ne!(late.code(), Some(0), "the first answer counts: {late:#?}");
+
+    screen.shows("And once more?");
+    stage.home.provost(&["approve", &format!("{id}.q2")]).ok();
+    stage.model.wait_for_hold("door");
+    screen.shows("Ran echo second");
+    drop(screen);
+
+    stage.model.release("door");
+    let row = stage.sealed(&id);
+    assert_eq!(
+        (&row["state"], &row["claim"]),
+        (&"completed".into(), &"completed".into()),
+        "{row:#}"
+    );
+    assert_eq!(row["launches"].as_array().unwrap().len(), 1, "nothing was started again");
+    assert_eq!(stage.repo.read("second.txt"), "second\n");
+    stage.home.wait_state(&id, |row| row["launches"][0]["phase"] == "ended");
+    let ended = stage.home.provost(&["attach", &id]);
+    assert!(ended.exits(4).stderr.contains("has ended"), "{ended:#?}");
+    assert!(ended.stderr.contains("provost resume"), "{ended:#?}");
+    stage.model.assert_all_as_scripted();
+}
+
+#[test]
+fn r13_an_agent_cannot_attach() {
+    let Some(stage) = Stage::new(WAITS) else { return };
+    let id = stage.spawn(&["Wait."]);
+    stage.model.wait_for_hold("door");
+    stage.home.wait_state(&id, |row| row["turns"] == 1);
+    stage.home.provost(&["attach", &id, "--print"]).ok();
+    let elsewhere = stage.home.provost(&["attach", &id]);
+    assert!(elsewhere.exits(2).stderr.contains("--print"), "not a terminal: {elsewhere:#?}");
+
+    let tries = format!(
+        "$PROVOST_BIN attach {id} --print > told 2>&1; echo $? > code;
+         env -i PROVOST_HOME=$PROVOST_HOME setsid $PROVOST_BIN attach {id} --json; echo $? >> code"
+    );
+    let arguments = ["spawn", "--json", "--exit0-is-done", "--", "sh", "-c", &tries];
+    let agent = stage.home.provost_in(stage.home.root(), &arguments).ok().json();
+    stage.sealed(agent["id"].as_str().unwrap());
+    let found = |name: &str| fs::read_to_string(stage.home.root().join(name)).unwrap();
+    assert_eq!(found("code"), "4\n4\n", "{}", found("told"));
+    assert!(found("told").contains("an agent may only report about itself"), "{}", found("told"));
+    assert!(!found("told").contains("--remote"), "{}", found("told"));
+
+    stage.model.release("door");
+    assert_eq!(stage.sealed(&id)["state"], "completed");
+}
+
+#[test]
+fn an_old_codex_cannot_be_attached_to_and_is_named() {
+    let Some(stage) = Stage::with(Which::Oldest, WAITS) else { return };
+    let id = stage.spawn(&["Wait."]);
+    stage.model.wait_for_hold("door");
+    let refused = stage.home.provost(&["attach", &id]);
+    assert!(refused.exits(4).stderr.contains("0.107.0"), "{refused:#?}");
+    stage.model.release("door");
+    stage.sealed(&id);
+}
+
+#[test]
+fn logs_say_what_codex_said_and_raw_ones_give_its_messages() {
+    let Some(stage) = Stage::new(WAITS) else { return };
+    let id = stage.spawn(&["Wait a moment."]);
+    stage.model.wait_for_hold("door");
+    stage.model.release("door");
+    stage.sealed(&id);
+    let read = stage.home.provost(&["logs", &id, "--stdout"]).ok().stdout.clone();
+    assert!(read.contains("> Wait a moment.\nHere I am.\n── turn completed\n"), "{read}");
+    assert!(!read.contains("\"method\""), "{read}");
+    let raw = stage.home.provost(&["logs", &id, "--stdout", "--raw"]).ok().stdout.clone();
+    assert!(raw.contains("\"method\":\"turn/completed\""), "{raw}");
+    let json = stage.home.provost(&["logs", &id, "--json"]).ok().json_lines();
+    let is_message = |line: &serde_json::Value| {
+        line["text"].as_str().unwrap().contains("\"method\":\"turn/completed\"")
+    };
+    assert!(json.iter().any(is_message), "{json:#?}");
+}
+
+/// Waits for a request and gives its id.
+#[track_caller]
+fn asked(stage: &Stage, id: &str, no: &str) -> String {
+    let request = format!("{id}.{no}");
+    stage.home.wait_state(id, |row| row["requests"][0]["id"] == request.as_str());
+    request
+}
+
+/// Codex offers a newer model at its first start, and the screen waits until that is settled.
+fn forget_newer_models(stage: &Stage) {
+    let file = stage.codex_home().join("config.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    let (head, _) = text.split_once("[notice.model_migrations]").unwrap();
+    let (_, tail) = text.split_once("[sandbox_workspace_write]").unwrap();
+    let seen = "[notice.model_migrations]\n\"gpt-5.5\" = \"gpt-6-sol\"\n[sandbox_workspace_write]";
+    fs::write(&file, format!("{head}{seen}{tail}")).unwrap();
+}
+
+/// A terminal in which `provost attach` runs. Dropping it closes the terminal.
+struct Screen<'a>(&'a Stage);
+
+impl<'a> Screen<'a> {
+    fn attach(stage: &'a Stage, id: &str) -> Self {
+        let screen = Screen(stage);
+        let attach = stage.home.command(&["attach", id]);
+        let words = std::iter::once(attach.get_program()).chain(attach.get_args());
+        let words: Vec<&str> = words.map(|word| word.to_str().unwrap()).collect();
+        let start = ["-f", "/dev/null", "new-session", "-d", "-x", "120", "-y", "40"];
+        screen.tmux(&[&start, words.as_slice()].concat());
+        screen
+    }
+
+    /// Waits until a text is on the screen.
+    #[track_caller]
+    fn shows(&self, text: &str) {
+        eventually(&format!("{text:?} on the screen"), || {
+            let shown = self.tmux(&["capture-pane", "-p"]);
+            if shown.contains(text) { Ok(()) } else { Err(shown) }
+        });
+    }
+
+    /// Approves what is asked for this reason. A key that comes while the screen is made anew is lost, so that
+    /// a person presses it again.
+    #[track_caller]
+    fn approves(&self, reason: &str) {
+        self.shows(reason);
+        eventually(&format!("{reason:?} is settled"), || {
+            let shown = self.tmux(&["capture-pane", "-p"]);
+            if !shown.contains(reason) {
+                return Ok(());
+            }
+            self.tmux(&["send-keys", "y"]);
+            Err(shown)
+        });
+    }
+
+    fn tmux(&self, arguments: &[&str]) -> String {
+        let like = self.0.home.command(&["attach"]);
+        let environment = like.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        let mut tmux = Command::new("tmux");
+        tmux.env_clear().envs(environment).env("TERM", "xterm-256color");
+        tmux.arg("-S").arg(self.0.home.root().join("tmux.sock")).args(arguments);
+        let ran = tmux.current_dir(self.0.home.root()).output().unwrap();
+        String::from_utf8_lossy(&ran.stdout).into_owned()
+    }
+}
+
+impl Drop for Screen<'_> {
+    fn drop(&mut self) {
+        self.tmux(&["kill-server"]);
+    }
+}

@@ -1,0 +1,71 @@
+//! Which Codex is found, with the real one among others that are none.
+
+use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+
+use serde_json::{Value, json};
+
+use crate::kit::Stage;
+
+const DONE: &str = r#"
+[[thread]]
+turn = [{ response = [
+  { items = [{ tool = "provost_report", args = { status = "completed", summary = "done" } }] },
+  { items = [{ message = "Done." }] },
+] }]
+"#;
+
+/// A program that says this when it is asked for its version.
+fn pretend(path: &Path, says: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, format!("#!/bin/sh\n{says}\n")).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Puts an older Codex, a broken one and something else before the real one on the `PATH`.
+fn crowd(stage: &mut Stage) -> String {
+    let real = provost_testkit::model::codex().unwrap();
+    let root = stage.home.root().to_owned();
+    pretend(&root.join("older/codex"), "echo codex-cli 0.120.0");
+    pretend(&root.join("broken/codex"), "exit 3");
+    pretend(&root.join("other/codex"), "echo something else 9.9.9");
+    let dirs = ["older", "broken", "other"].map(|dir| root.join(dir).display().to_string());
+    let real = real.parent().unwrap().display().to_string();
+    let path = format!("{}:{real}:/usr/local/bin:/usr/bin:/bin", dirs.join(":"));
+    stage.home.set_env("PATH", &path).set_env("PROVOST_CODEX", "");
+    real
+}
+
+#[test]
+fn r05_the_newest_usable_codex_is_taken_wherever_it_stands_on_the_path() {
+    let Some(mut stage) = Stage::new(DONE) else { return };
+    let real = crowd(&mut stage);
+    let id = stage.spawn(&["Find it."]);
+    let row = stage.sealed(&id);
+    assert_eq!(row["state"], "completed", "{row:#}");
+    assert!(row["argv"][0].as_str().unwrap().starts_with(&real), "{row:#}");
+    let doctor = stage.home.provost(&["doctor", "--json"]).json();
+    let found: Vec<String> = doctor["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|finding| finding["what"] == "codex")
+        .map(|finding| finding["found"].as_str().unwrap().to_owned())
+        .collect();
+    let about = |part: &str| found.iter().any(|told| told.contains(part));
+    let told = ["older/codex", "not the newest", "broken/codex", "other/codex", &real, "used by"];
+    for part in told {
+        assert!(about(part), "{part}: {found:#?}");
+    }
+}
+
+#[test]
+fn r05_a_named_codex_that_is_none_is_an_error_although_there_is_a_good_one() {
+    let Some(mut stage) = Stage::new(DONE) else { return };
+    crowd(&mut stage);
+    let other = stage.home.root().join("other/codex").display().to_string();
+    let refused = stage.try_spawn(&["--codex-path", &other, "Find it."]);
+    let error: Value = refused.exits(2).json();
+    assert_eq!(error["ok"], json!(false), "{error:#}");
+    assert!(error.to_string().contains("--codex-path"), "{error:#}");
+    assert!(stage.model.requests().is_empty());
+}

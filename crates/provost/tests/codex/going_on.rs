@@ -1,0 +1,273 @@
+//! Work that goes on although something died, and ends that are not mistaken for others.
+
+use std::fs;
+
+use provost_testkit::harness::eventually;
+use serde_json::{Value, json};
+
+use crate::kit::{Stage, Which};
+
+/// Waits behind a door in its first turn, then claims to be done.
+const WAITS: &str = r#"
+[[thread]]
+turn = [
+  { response = [{ items = [{ hold = "door" }, { message = "Here I am." }] }] },
+  { response = [{ items = [{ message = '{"status":"completed","summary":"done"}' }] }] },
+]
+"#;
+
+/// Waits behind a door, is asked again after its death, and is done.
+const DIES_ONCE: &str = r#"
+[[thread]]
+turn = [
+  { response = [{ items = [{ hold = "door" }, { message = "never said" }] }] },
+  { response = [
+    { items = [{ tool = "provost_report", args = { status = "completed", summary = "went on" } }] },
+    { items = [{ message = "Went on." }] },
+  ] },
+]
+"#;
+
+/// Waits behind a door whenever it is asked.
+const DIES_ALWAYS: &str = r#"
+[[thread]]
+turn = [{ repeat = "forever", response = [{ items = [{ hold = "door" }, { message = "never said" }] }] }]
+"#;
+
+#[test]
+fn a_turn_goes_on_while_the_daemon_is_dead_and_nothing_is_sent_twice() {
+    for which in [Which::Pinned, Which::Oldest] {
+        let Some(stage) = Stage::with(which, WAITS) else { return };
+        let id = stage.spawn(&["Wait for the door."]);
+        stage.model.wait_for_hold("door");
+        stage.home.daemon().kill();
+        stage.model.release("door");
+        let row = stage.sealed(&id);
+        assert_eq!(
+            (&row["state"], &row["claim"]),
+            (&json!("completed"), &json!("completed")),
+            "{which:?}: {row:#}"
+        );
+        assert_eq!(row["launches"].as_array().unwrap().len(), 1, "{which:?}");
+        assert_eq!(stage.turns_asked("Wait for the door."), 1, "{which:?}");
+        assert_eq!(row["turns"], 2);
+        stage.model.assert_all_as_scripted();
+    }
+}
+
+#[test]
+fn a_crash_between_sending_and_recording_repeats_nothing() {
+    for (place, nth) in [("commit.before", 4), ("commit.before", 6), ("commit.after", 5)] {
+        let Some(mut stage) = Stage::new(WAITS) else { return };
+        stage.home.set_env("PROVOST_FAILPOINT", format!("{place}:{nth}"));
+        let key = ["--key", "once", "Wait for the door."];
+        let first = stage.try_spawn(&key);
+        eventually("the daemon died", || stage.home.daemon().pid().is_none().then_some(()));
+        stage.home.set_env("PROVOST_FAILPOINT", "");
+        let again = stage.try_spawn(&key);
+        let id = again.ok().json()["id"].as_str().unwrap().to_owned();
+        stage.model.wait_for_hold("door");
+        stage.model.release("door");
+        let row = stage.sealed(&id);
+        assert_eq!(row["state"], "completed", "{place}:{nth}: {row:#} {first:#?}");
+        assert_eq!(stage.turns_asked("Wait for the door."), 1, "{place}:{nth}");
+        assert_eq!(row["launches"].as_array().unwrap().len(), 1, "{place}:{nth}");
+        stage.model.assert_all_as_scripted();
+    }
+}
+
+#[test]
+fn e22_a_killed_codex_goes_on_in_the_same_thread_with_the_same_sandbox_and_model() {
+    for which in [Which::Pinned, Which::Oldest] {
+        let Some(stage) = Stage::with(which, DIES_ONCE) else { return };
+        let id = stage.spawn(&["--sandbox", "read-only", "Wait for the door."]);
+        stage.model.wait_for_hold("door");
+        let thread = stage.home.wait_state(&id, |row| row["thread"].is_string())["thread"].clone();
+        stage.kill_codex(&id, 1);
+        let row = stage.sealed(&id);
+        assert_eq!(
+            (&row["state"], &row["claim_text"]),
+            (&json!("completed"), &json!("went on")),
+            "{which:?}: {row:#}"
+        );
+        assert_eq!(row["thread"], thread);
+        assert_eq!(row["launches"].as_array().unwrap().len(), 2);
+        let requests = stage.model.requests();
+        let (before, after) = (&requests[0].request, &requests[1].request);
+        assert_eq!((before.thread(), before.model()), (after.thread(), after.model()));
+        let told = after.prompt();
+        assert!(
+            told.contains("killed by signal 9") && told.contains("Wait for the door."),
+            "{told}"
+        );
+        let sandboxed = |body: &Value| body.to_string().contains("read-only");
+        assert!(sandboxed(&before.body) && sandboxed(&after.body), "{which:?}");
+    }
+}
+
+#[test]
+fn e16_a_codex_that_always_dies_is_started_three_times_and_then_failed() {
+    let Some(stage) = Stage::new(DIES_ALWAYS) else { return };
+    let mut waiting =
+        stage.home.command(&["spawn", "--json", "--agent", "codex", "--wait", "Wait."]);
+    waiting.current_dir(stage.repo.path()).stdout(std::process::Stdio::null());
+    let mut waiting = waiting.spawn().unwrap();
+    for launch in 1..=3 {
+        eventually("it is asked", || (stage.model.requests().len() == launch).then_some(()));
+        let id = stage.home.provost(&["ls", "--json"]).ok().json()["sessions"][0]["id"].clone();
+        stage.kill_codex(id.as_str().unwrap(), launch);
+    }
+    assert_eq!(waiting.wait().unwrap().code(), Some(1), "whoever waits is told at once");
+    let id =
+        stage.home.provost(&["ls", "--all", "--json"]).ok().json()["sessions"][0]["id"].clone();
+    let row = stage.sealed(id.as_str().unwrap());
+    assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("crash")), "{row:#}");
+    assert_eq!(row["launches"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn e16_the_death_of_codex_voids_its_open_approval_at_once() {
+    let scenario = r#"
+        [[thread]]
+        turn = [
+          { response = [{ items = [{ shell = "echo x > x.txt", escalate = true, justification = "May I?" }] }] },
+          { response = [{ items = [{ tool = "provost_report", args = { status = "failed", summary = "gave up" } }] },
+                        { items = [{ message = "I gave up." }] }] },
+        ]"#;
+    let Some(stage) = Stage::new(scenario) else { return };
+    let id = stage.spawn(&["Write x."]);
+    stage.wait(&id, "needs_input");
+    stage.kill_codex(&id, 1);
+    let row = stage.sealed(&id);
+    assert_eq!(
+        (&row["state"], &row["claim_text"]),
+        (&json!("failed"), &json!("gave up")),
+        "{row:#}"
+    );
+    assert_eq!(row["requests"], json!([]), "{row:#}");
+    let settled = stage.events_of(&id, "request.settled");
+    assert_eq!(settled.len(), 1, "one record that it is void: {settled:#?}");
+    assert_eq!(settled[0]["data"]["fate"], "void");
+    let late = stage.home.provost(&["approve", &format!("{id}.q1")]);
+    assert!(late.exits(4).stderr.contains("no longer open"), "{late:#?}");
+    assert!(!stage.repo.path().join("x.txt").exists());
+}
+
+#[test]
+fn r09_a_turn_that_completed_and_says_failed_is_failed() {
+    for which in [Which::Pinned, Which::Oldest] {
+        let scenario = r#"
+            [[thread]]
+            turn = [
+              { response = [{ items = [{ message = "All is well, everything succeeded." }] }] },
+              { response = [{ items = [{ message = '{"status":"failed","summary":"it cannot be done"}' }] }] },
+            ]"#;
+        let Some(stage) = Stage::with(which, scenario) else { return };
+        let id = stage.spawn(&["Do the impossible."]);
+        let row = stage.sealed(&id);
+        assert_eq!(
+            (&row["state"], &row["claim"], &row["claim_text"]),
+            (&json!("failed"), &json!("failed"), &json!("it cannot be done")),
+            "{which:?}: {row:#}"
+        );
+    }
+}
+
+#[test]
+fn r09_a_turn_that_failed_is_failed_with_its_reason() {
+    for which in [Which::Pinned, Which::Oldest] {
+        let scenario = r#"
+            [[thread]]
+            turn = [{ response = [{ http = { status = 400, body = "no such thing" } }] }]"#;
+        let Some(stage) = Stage::with(which, scenario) else { return };
+        let id = stage.spawn(&["Try."]);
+        let row = stage.sealed(&id);
+        assert_eq!(
+            (&row["state"], &row["claim_source"]),
+            (&json!("failed"), &json!("turn_error")),
+            "{which:?}: {row:#}"
+        );
+        assert!(row["claim_text"].as_str().unwrap().contains("no such thing"), "{row:#}");
+    }
+}
+
+#[test]
+fn a_model_that_cannot_be_reached_is_retried_then_stalled_and_never_completed() {
+    let Some(mut stage) = Stage::new("[[thread]]\nturn = []\n") else { return };
+    let file = stage.codex_home().join("config.toml");
+    let nowhere = format!("http://127.0.0.1:{}/v1", free_port());
+    let text = fs::read_to_string(&file).unwrap().replace(&stage.model.url(), &nowhere);
+    let text = text.replace("unbounded_connection_retries = false\n", "");
+    fs::write(&file, text).unwrap();
+    stage.home.set_end_wait(std::time::Duration::from_secs(20));
+    let id = stage.spawn(&["--stale-after", "1s", "Reach out."]);
+    let row = stage.home.wait_state(&id, |row| flags(row).contains(&"retrying".to_owned()));
+    assert_eq!(row["state"], "working", "{row:#}");
+    let row = stage.wait(&id, "stalled");
+    assert_eq!((&row["sealed"], &row["claim"]), (&json!(false), &json!("none")), "{row:#}");
+    stage.home.provost(&["cancel", &id]).ok();
+    assert_eq!(stage.sealed(&id)["state"], "cancelled");
+}
+
+#[test]
+fn stop_ends_the_turn_and_what_runs_in_the_background() {
+    let scenario = r#"
+        [[thread]]
+        turn = [{ response = [
+          { items = [{ shell = "echo $$ > pid; exec sleep 600", yield_time_ms = 250 }] },
+          { items = [{ hold = "door" }, { message = "never said" }] },
+        ] }]"#;
+    let Some(stage) = Stage::new(scenario) else { return };
+    let id = stage.spawn(&["Sleep."]);
+    stage.model.wait_for_hold("door");
+    let sleeps = || stage.home.leftovers().iter().any(|left| left.contains("sleep"));
+    assert!(sleeps(), "{:#?}", stage.home.leftovers());
+    stage.home.provost(&["stop", &id]).ok();
+    let row = stage.home.wait_state(&id, |row| row["process"] != "alive");
+    assert_ne!(row["state"], "completed", "{row:#}");
+    eventually("nothing sleeps any more", || (!sleeps()).then_some(()));
+}
+
+#[test]
+fn the_turn_of_a_sub_agent_does_not_end_the_sessions_turn() {
+    let scenario = r#"
+        [[thread]]
+        when = { prompt = "Delegate" }
+        turn = [{ response = [
+          { items = [{ spawn = "CHILD task", name = "helper" }] },
+          { items = [{ wait_agents = true }] },
+          { items = [{ hold = "door" }, { tool = "provost_report", args = { status = "completed", summary = "both" } }] },
+          { items = [{ message = "Both are done." }] },
+        ] }]
+        [[thread]]
+        when = { subagent = true }
+        turn = [{ response = [{ items = [{ message = "The child is done." }], usage = { input = 7, output = 1 } }] }]"#;
+    let Some(stage) = Stage::new(scenario) else { return };
+    let id = stage.spawn(&["Delegate it."]);
+    stage.model.wait_for_hold("door");
+    let row = stage.status(&id);
+    assert_eq!(
+        (&row["state"], &row["turns"]),
+        (&json!("working"), &json!(1)),
+        "the child's turn is over, the session's is not: {row:#}"
+    );
+    assert!(stage.events_of(&id, "turn.ended").is_empty());
+    stage.model.release("door");
+    let row = stage.sealed(&id);
+    assert_eq!(
+        (&row["state"], &row["claim_text"]),
+        (&json!("completed"), &json!("both")),
+        "{row:#}"
+    );
+    stage.model.assert_all_as_scripted();
+}
+
+fn flags(row: &Value) -> Vec<String> {
+    let list = row["flags"].as_array().into_iter().flatten();
+    list.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// A port at which nobody listens.
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}

@@ -1,0 +1,93 @@
+//! Budgets that stop, and limits of the account that are waited for.
+
+use serde_json::json;
+
+use crate::kit::{Stage, Which};
+
+/// Works in small steps of 1000 tokens each, for ever.
+const SPENDS: &str = r#"
+[[thread]]
+turn = [{ repeat = "forever", response = [
+  { repeat = "forever", items = [{ shell = "true" }], usage = { input = 900, output = 100 } },
+] }]
+"#;
+
+#[test]
+fn a08_a_token_budget_stops_within_one_call_and_can_be_raised() {
+    for which in [Which::Pinned, Which::Oldest] {
+        let Some(stage) = Stage::with(which, SPENDS) else { return };
+        let id = stage.spawn(&["--budget", "2500", "Spend."]);
+        let row = stage.sealed(&id);
+        assert_eq!(
+            (&row["state"], &row["cause"]),
+            (&json!("failed"), &json!("budget")),
+            "{which:?}: {row:#}"
+        );
+        let calls = stage.model.requests().len();
+        assert!((3..=4).contains(&calls), "{which:?}: {calls} calls of 1000 tokens");
+        stage.home.daemon().kill();
+        stage.home.provost(&["resume", &id, "Go on."]).ok();
+        let row = stage.home.wait_state(&id, |row| row["attempt"] == 2 && row["sealed"] == true);
+        assert_eq!(row["cause"], "budget", "used up is used up, after a restart too: {row:#}");
+        assert_eq!(stage.model.requests().len(), calls, "{which:?}: no call begins");
+        stage.home.provost(&["limit", &id, "--tokens", "6000"]).ok();
+        stage.home.provost(&["resume", &id, "Go on."]).ok();
+        let row = stage.home.wait_state(&id, |row| row["attempt"] == 3 && row["sealed"] == true);
+        assert_eq!(row["cause"], "budget", "{row:#}");
+        let requests = stage.model.requests();
+        assert!((6..=8).contains(&requests.len()), "{which:?}: {} calls", requests.len());
+        let threads = requests.iter().map(|made| made.request.thread().to_owned());
+        assert_eq!(threads.collect::<std::collections::BTreeSet<_>>().len(), 1, "one thread");
+    }
+}
+
+#[test]
+fn a08_a_turn_budget_stops_before_the_next_turn() {
+    let scenario = r#"
+        [[thread]]
+        turn = [{ response = [{ items = [{ message = "I say no more." }] }] }]"#;
+    let Some(stage) = Stage::new(scenario) else { return };
+    let id = stage.spawn(&["--turns", "1", "Say something."]);
+    let row = stage.sealed(&id);
+    assert_eq!((&row["state"], &row["turns"]), (&json!("failed"), &json!(1)), "{row:#}");
+    assert_eq!(row["cause"], "budget", "{row:#}");
+    assert_eq!(stage.model.requests().len(), 1, "its result would have been another turn");
+}
+
+/// The account is used up, and so it is again for as often as it is asked before its time.
+fn limited(resets_in_s: u64) -> String {
+    format!(
+        r#"
+        [[thread]]
+        turn = [
+          {{ response = [{{ usage_limit = {{ resets_in_s = {resets_in_s} }} }}] }},
+          {{ response = [
+            {{ items = [{{ tool = "provost_report", args = {{ status = "completed", summary = "later" }} }}] }},
+            {{ items = [{{ message = "Done." }}] }},
+          ] }},
+        ]"#
+    )
+}
+
+#[test]
+fn a09_a_usage_limit_is_waited_for_over_the_death_of_the_daemon() {
+    for which in [Which::Pinned, Which::Oldest] {
+        let Some(stage) = Stage::with(which, &limited(3)) else { return };
+        stage.configure("[session]\nlimit_jitter = \"0s\"\n");
+        let id = stage.spawn(&["Work."]);
+        let row = stage.home.wait_state(&id, |row| row["limited"].is_object());
+        assert!(row["flags"].as_array().unwrap().contains(&json!("limited")), "{row:#}");
+        assert_eq!((&row["state"], &row["claim"]), (&json!("working"), &json!("none")), "{row:#}");
+        stage.home.daemon().kill();
+        let row = stage.sealed(&id);
+        assert_eq!(
+            (&row["state"], &row["claim_text"]),
+            (&json!("completed"), &json!("later")),
+            "{which:?}: {row:#}"
+        );
+        assert_eq!(row["launches"].as_array().unwrap().len(), 1);
+        let told = stage.model.requests().last().unwrap().request.prompts().join("\n");
+        assert!(told.contains("The limit has passed"), "{told}");
+        stage.model.assert_all_as_scripted();
+    }
+}

@@ -1,0 +1,19 @@
+//! The real binary with the real Codex, which asks a scripted model on loopback.
+//!
+//! Each test is named after the requirement that it holds. `docs/codex-tests.md` lists which of them also
+//! run on the oldest Codex that is supported, and where a stand-in is used.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails, in its helpers too")]
+
+mod attach;
+mod carried;
+mod finding;
+mod going_on;
+mod kit;
+mod limits;
+mod once;
+mod questions;
+mod requests;
+mod secrets;
+mod tools;
+mod work;

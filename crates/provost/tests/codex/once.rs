@@ -1,0 +1,134 @@
+//! One-shot work by `codex exec`, and many sessions at once.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::kit::{Stage, Which};
+
+const ANSWERS: &str = r#"
+[[thread]]
+turn = [{ response = [
+  { items = [{ shell = "echo once > once.txt" }], usage = { input = 100, output = 10 } },
+  { items = [{ message = "Written." }], usage = { input = 100, output = 10 } },
+] }]
+"#;
+
+#[test]
+fn once_is_done_by_a_completed_turn_and_exit_0() {
+    for which in [Which::Pinned, Which::Oldest] {
+        let Some(stage) = Stage::with(which, ANSWERS) else { return };
+        let id =
+            stage.spawn(&["--once", "--worktree", "--check", "grep -q once once.txt", "Write it."]);
+        let row = stage.sealed(&id);
+        assert_eq!(row["state"], "succeeded", "{which:?}: {row:#}");
+        assert_eq!((&row["turns"], &row["usage"]["input"]), (&json!(1), &json!(200)), "{row:#}");
+        assert!(row["thread"].is_string(), "{row:#}");
+        stage.model.assert_all_as_scripted();
+    }
+}
+
+#[test]
+fn once_a_failed_turn_is_failed() {
+    for which in [Which::Pinned, Which::Oldest] {
+        let scenario = r#"
+            [[thread]]
+            turn = [{ response = [{ http = { status = 400, body = "no such thing" } }] }]"#;
+        let Some(stage) = Stage::with(which, scenario) else { return };
+        let id = stage.spawn(&["--once", "Try."]);
+        let row = stage.sealed(&id);
+        assert_eq!(row["state"], "failed", "{which:?}: {row:#}");
+        assert!(
+            row["claim_text"].as_str().unwrap_or_default().contains("no such thing"),
+            "{row:#}"
+        );
+    }
+}
+
+#[test]
+fn once_a_killed_turn_is_never_completed_and_is_gone_on_with_in_the_same_thread() {
+    for which in [Which::Pinned, Which::Oldest] {
+        let scenario = r#"
+            [[thread]]
+            turn = [
+              { response = [{ items = [{ hold = "door" }, { message = "never said" }] }] },
+              { response = [{ items = [{ message = "Went on." }] }] },
+            ]"#;
+        let Some(stage) = Stage::with(which, scenario) else { return };
+        let id = stage.spawn(&["--once", "Wait."]);
+        stage.model.wait_for_hold("door");
+        stage.home.wait_state(&id, |row| row["thread"].is_string() && row["turns"] == 1);
+        stage.home.provost(&["stop", &id]).ok();
+        let row = stage.home.wait_state(&id, |row| row["process"] != "alive");
+        assert_ne!(row["claim"], "completed", "{which:?}: {row:#}");
+        let row = stage.sealed(&id);
+        assert!(row["state"] != "completed" && row["state"] != "succeeded", "{which:?}: {row:#}");
+        stage.home.provost(&["resume", &id, "Go on."]).ok();
+        let row = stage.home.wait_state(&id, |row| row["attempt"] == 2 && row["sealed"] == true);
+        assert_eq!(row["state"], "completed", "{which:?}: {row:#}");
+        let requests = stage.model.requests();
+        assert_eq!(requests[0].request.thread(), requests[1].request.thread(), "{which:?}");
+        assert!(requests[1].request.prompt().contains("Go on."));
+    }
+}
+
+#[test]
+fn twenty_sessions_at_once_end_right() {
+    let scenario = r#"
+        [[thread]]
+        repeat = "forever"
+        turn = [{ response = [
+          { items = [{ tool = "provost_report", args = { status = "completed", summary = "done" } }] },
+          { items = [{ message = "Done." }] },
+        ] }]"#;
+    let Some(stage) = Stage::new(scenario) else { return };
+    let ids: Vec<String> =
+        (0..20).map(|no| stage.spawn(&["--keep", &format!("Number {no}.")])).collect();
+    for id in &ids {
+        stage.home.wait_state(id, |row| row["claim"] == "completed" && row["activity"] == "idle");
+    }
+    report(&stage, &ids);
+    for id in &ids {
+        stage.home.provost(&["stop", id]).ok();
+    }
+    for (no, id) in ids.iter().enumerate() {
+        let row = stage.sealed(id);
+        assert_eq!(row["state"], "completed", "{row:#}");
+        assert_eq!(stage.turns_asked(&format!("Number {no}.")), 1);
+    }
+    stage.model.assert_nothing_unexpected();
+}
+
+/// Prints what the daemon and the holders took.
+#[expect(clippy::print_stdout, reason = "what was measured is the test's result")]
+fn report(stage: &Stage, ids: &[String]) {
+    let daemon = stage.home.daemon().pid().unwrap();
+    let (memory, time) = took(daemon);
+    let each = u64::try_from(ids.len()).unwrap();
+    println!("daemon: {memory} KiB, {time} ms of CPU, {} ms per session", time / each);
+    let holders = ids.iter().filter_map(|id| {
+        let dir = stage.home.path().join("launches").join(format!("{id}.l1"));
+        match provost_holder::look(&dir) {
+            Ok(provost_holder::Looked::Alive { held }) => Some(took(held.holder.pid)),
+            _ => None,
+        }
+    });
+    let holders: Vec<(u64, u64)> = holders.collect();
+    assert_eq!(holders.len(), ids.len(), "every process is kept");
+    let memory: u64 = holders.iter().map(|(memory, _)| memory).sum();
+    let time: u64 = holders.iter().map(|(_, time)| time).sum();
+    println!("holders: {} KiB and {} ms of CPU each", memory / each, time / each);
+    assert!(memory / each < 16 << 10, "a holder is small: {} KiB", memory / each);
+}
+
+/// Resident KiB and milliseconds of CPU of a process.
+fn took(pid: u32) -> (u64, u64) {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    let memory = line.split_whitespace().next().unwrap().parse().unwrap();
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let after = stat.rsplit_once(')').unwrap().1;
+    let fields: Vec<&str> = after.split_whitespace().collect();
+    let ticks: u64 = fields[11..13].iter().map(|field| field.parse::<u64>().unwrap()).sum();
+    (memory, ticks * 10)
+}

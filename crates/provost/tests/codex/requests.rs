@@ -1,0 +1,246 @@
+//! Approvals: shown whole, decided by a person or by the project's rules, and never by the agent.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use provost_testkit::model::Scenario;
+use serde_json::{Value, json};
+
+use crate::kit::{Stage, Which};
+
+const ONE_COMMAND: &str = r#"
+    { items = [{ shell = "echo hello >> ../../outside.txt", escalate = true, justification = "May I write beside it?" }] },
+    { items = [{ message = "Gone on." }] },"#;
+
+/// One turn of these responses, then the structured result.
+pub(crate) fn turn_of(responses: &str) -> String {
+    let result = r#"{ message = '{"status":"completed","summary":"done"}' }"#;
+    format!(
+        "[[thread]]\nturn = [\n  {{ response = [\n{responses}\n  ] }},\n  {{ response = [{{ items = [{result}] }}] }},\n]\n"
+    )
+}
+
+/// Waits for a request that is open and gives it.
+#[track_caller]
+pub(crate) fn open(stage: &Stage, id: &str, no: u32) -> Value {
+    let name = format!("{id}.q{no}");
+    let row = stage.home.wait_state(id, |row| find(row, &name).is_some());
+    find(&row, &name).unwrap().clone()
+}
+
+fn find<'a>(row: &'a Value, name: &str) -> Option<&'a Value> {
+    row["requests"].as_array()?.iter().find(|request| request["id"] == name)
+}
+
+/// How many tool calls had an outcome with this in it, as the model was told.
+pub(crate) fn told(stage: &Stage, part: &str) -> usize {
+    let requests = stage.model.requests();
+    let last = requests.iter().map(|recorded| recorded.request.outputs()).max_by_key(Vec::len);
+    last.unwrap_or_default().iter().filter(|(_, output)| output.contains(part)).count()
+}
+
+/// Every file below the root of the test's home.
+pub(crate) fn files(stage: &Stage) -> Vec<PathBuf> {
+    let (mut found, mut dirs) = (Vec::new(), vec![stage.home.root().to_owned()]);
+    while let Some(dir) = dirs.pop() {
+        for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => dirs.push(entry.path()),
+                Ok(kind) if kind.is_file() => found.push(entry.path()),
+                Ok(_) | Err(_) => {}
+            }
+        }
+    }
+    found
+}
+
+/// Codex keeps what it was allowed for ever in a file; Provost must never make it do so.
+#[track_caller]
+fn assert_no_rules(stage: &Stage) {
+    let found = files(stage).into_iter().find(|path| path.ends_with("rules/default.rules"));
+    assert_eq!(found, None);
+}
+
+/// A directory outside of the repository, in which the sandbox allows nothing.
+fn around(stage: &Stage) -> &Path {
+    stage.home.root()
+}
+
+fn outside(stage: &Stage) -> String {
+    fs::read_to_string(around(stage).join("outside.txt")).unwrap_or_default()
+}
+
+#[test]
+fn a_command_is_shown_whole_and_runs_when_it_was_approved() {
+    for which in [Which::Pinned, Which::Oldest] {
+        let Some(stage) = Stage::with(which, &turn_of(ONE_COMMAND)) else { return };
+        let id = stage.spawn(&["Write it."]);
+        let asked = open(&stage, &id, 1);
+        let subject = &asked["subject"];
+        let command = subject["command"].as_str().unwrap();
+        assert!(command.contains("echo hello >> ../../outside.txt"), "{which:?}: {asked:#}");
+        assert_eq!(subject["cwd"], stage.repo.path().to_str().unwrap(), "{asked:#}");
+        assert_eq!(subject["reason"], "May I write beside it?", "{asked:#}");
+        assert_eq!(stage.status(&id)["state"], "needs_input");
+        let shown = stage.home.provost(&["status", &id]).ok().stdout.clone();
+        let parts = [
+            "echo hello >> ../../outside.txt",
+            "May I write beside it?",
+            "provost approve",
+            "provost deny",
+        ];
+        for part in parts {
+            assert!(shown.contains(part), "{part} is not in {shown}");
+        }
+        assert_eq!(outside(&stage), "", "nobody has allowed it yet");
+        stage.home.provost(&["approve", &id]).ok();
+        let row = stage.sealed(&id);
+        assert_eq!(row["state"], "completed", "{row:#}");
+        assert_eq!(outside(&stage), "hello\n", "{which:?}");
+        assert_eq!(stage.events_of(&id, "request.settled").len(), 1);
+        stage.model.assert_all_as_scripted();
+    }
+}
+
+#[test]
+fn a_denied_command_is_told_to_the_model_and_cannot_be_approved_later() {
+    for which in [Which::Pinned, Which::Oldest] {
+        let Some(stage) = Stage::with(which, &turn_of(ONE_COMMAND)) else { return };
+        let id = stage.spawn(&["Write it."]);
+        let asked = open(&stage, &id, 1);
+        let request = asked["id"].as_str().unwrap();
+        stage.home.provost(&["deny", request]).ok();
+        let row = stage.sealed(&id);
+        assert_eq!(row["state"], "completed", "the turn goes on: {row:#}");
+        assert_eq!(told(&stage, "rejected"), 1, "{which:?}: {:#?}", stage.model.requests().last());
+        let late = stage.home.provost(&["approve", request]);
+        assert_ne!(late.code(), Some(0), "{late:#?}");
+        assert_eq!(outside(&stage), "");
+        stage.model.assert_all_as_scripted();
+    }
+}
+
+#[test]
+fn what_is_approved_for_the_session_is_not_asked_again_and_no_rule_is_written() {
+    let twice = r#"
+    { items = [{ shell = "echo more >> ../../outside.txt", escalate = true, justification = "May I?", prefix_rule = ["echo"] }] },
+    { items = [{ shell = "echo more >> ../../outside.txt", escalate = true, justification = "Once more?", prefix_rule = ["echo"] }] },
+    { items = [{ message = "Twice." }] },"#;
+    for which in [Which::Pinned, Which::Oldest] {
+        let Some(stage) = Stage::with(which, &turn_of(twice)) else { return };
+        let id = stage.spawn(&["Write it."]);
+        open(&stage, &id, 1);
+        stage.home.provost(&["approve", &id, "--session"]).ok();
+        let row = stage.sealed(&id);
+        assert_eq!(row["state"], "completed", "{which:?}: {row:#}");
+        assert_eq!(outside(&stage), "more\nmore\n");
+        assert_eq!(stage.events_of(&id, "request.opened").len(), 1, "the second was not asked");
+        assert_no_rules(&stage);
+        stage.model.assert_all_as_scripted();
+    }
+}
+
+#[test]
+fn a_change_outside_of_the_roots_is_shown_as_a_diff() {
+    let patch = r#"
+    { items = [{ patch = "*** Begin Patch\n*** Add File: ../../added.txt\n+a new line\n*** End Patch" }] },
+    { items = [{ message = "Added." }] },"#;
+    let Some(stage) = Stage::new(&turn_of(patch)) else { return };
+    let place = around(&stage).join("added.txt");
+    let id = stage.spawn(&["Add it."]);
+    let asked = open(&stage, &id, 1);
+    assert_eq!(asked["subject"]["paths"], json!([place.to_str().unwrap()]), "{asked:#}");
+    assert!(asked["subject"]["diff"].as_str().unwrap().contains("a new line"), "{asked:#}");
+    let shown = stage.home.provost(&["status", &id]).ok().stdout.clone();
+    assert!(shown.contains("a new line"), "{shown}");
+    assert!(!place.exists(), "nobody has allowed it yet");
+    stage.home.provost(&["approve", &id]).ok();
+    assert_eq!(stage.sealed(&id)["state"], "completed");
+    assert_eq!(fs::read_to_string(place).unwrap(), "a new line\n");
+    stage.model.assert_all_as_scripted();
+}
+
+#[test]
+fn the_projects_rules_decide_each_of_several_approvals() {
+    let three = r#"
+    { items = [{ shell = "touch ../../allowed.txt", escalate = true, justification = "One?" }] },
+    { items = [{ shell = "rm -rf ../../denied.txt", escalate = true, justification = "Two?" }] },
+    { items = [{ shell = "touch ../../allowed.txt; touch ../../more.txt", escalate = true, justification = "Three?" }] },
+    { items = [{ message = "Asked." }] },"#;
+    for which in [Which::Pinned, Which::Oldest] {
+        let Some(stage) = Stage::with(which, &turn_of(three)) else { return };
+        let root = around(&stage);
+        fs::write(root.join("denied.txt"), "kept").unwrap();
+        stage.configure(
+            "[approvals]\nversion = 1\nallow = [\"command: touch ../../allowed.txt\"]\ndeny = [\"command: rm\"]\n",
+        );
+        let id = stage.spawn(&["Try three things."]);
+        open(&stage, &id, 3);
+        assert!(root.join("allowed.txt").exists(), "{which:?}: the first was allowed");
+        assert!(root.join("denied.txt").exists(), "the second was denied");
+        let ruled = stage.events_of(&id, "request.ruled");
+        assert_eq!(ruled.len(), 2, "{ruled:#?}");
+        stage.home.provost(&["deny", &id]).ok();
+        assert_eq!(stage.sealed(&id)["state"], "completed");
+        assert!(!root.join("more.txt").exists(), "shell syntax is no word of a rule");
+        assert_no_rules(&stage);
+        stage.model.assert_all_as_scripted();
+    }
+}
+
+#[test]
+fn a_daemon_killed_in_a_pending_approval_has_the_command_run_once() {
+    for which in [Which::Pinned, Which::Oldest] {
+        let Some(stage) = Stage::with(which, &turn_of(ONE_COMMAND)) else { return };
+        let id = stage.spawn(&["Write it."]);
+        let asked = open(&stage, &id, 1);
+        stage.home.daemon().kill();
+        assert_eq!(open(&stage, &id, 1), asked, "the same, under the same revision");
+        stage.home.provost(&["approve", &id]).ok();
+        let row = stage.sealed(&id);
+        assert_eq!(row["state"], "completed", "{which:?}: {row:#}");
+        assert_eq!(outside(&stage), "hello\n", "it ran once");
+        assert_eq!(row["launches"].as_array().unwrap().len(), 1);
+        stage.model.assert_all_as_scripted();
+    }
+}
+
+#[test]
+fn r10_an_approval_ends_with_the_session_and_a_later_one_is_refused() {
+    let Some(stage) = Stage::new(&turn_of(ONE_COMMAND)) else { return };
+    let id = stage.spawn(&["Write it."]);
+    let asked = open(&stage, &id, 1);
+    stage.home.provost(&["cancel", &id]).ok();
+    let row = stage.sealed(&id);
+    assert_eq!(row["requests"], json!([]), "{row:#}");
+    let late = stage.home.provost(&["approve", asked["id"].as_str().unwrap()]);
+    assert!(late.exits(4).stderr.contains("is no longer open"), "{late:#?}");
+    assert_eq!(outside(&stage), "");
+}
+
+#[test]
+fn r13_an_agent_can_neither_approve_nor_answer() {
+    let tries = r#"
+    { items = [{ shell = "$PROVOST_BIN approve SESSION > told 2>&1; echo $? > code; env -i PROVOST_HOME=$PROVOST_HOME setsid -w $PROVOST_BIN approve SESSION.q1 >> told 2>&1; echo $? >> code; $PROVOST_BIN answer SESSION yes >> told 2>&1; echo $? >> code" }] },
+    { items = [{ message = "Tried." }] },"#;
+    for sandbox in ["workspace-write", "full-access"] {
+        let Some(stage) = Stage::new(&turn_of(ONE_COMMAND)) else { return };
+        let asking = stage.spawn(&["Ask."]);
+        let asked = open(&stage, &asking, 1);
+        stage.model.add(Scenario::parse(&turn_of(&tries.replace("SESSION", &asking))).unwrap());
+        let id = stage.spawn(&["--sandbox", sandbox, "Try it."]);
+        assert_eq!(stage.sealed(&id)["state"], "completed");
+        let (codes, said) = (stage.repo.read("code"), stage.repo.read("told"));
+        let all_refused = codes.lines().count() == 3 && codes.lines().all(|code| code != "0");
+        assert!(all_refused, "{sandbox}: {codes} {said}");
+        if sandbox == "full-access" {
+            assert_eq!(said.matches("an agent may only report about itself").count(), 2, "{said}");
+        }
+        assert_eq!(open(&stage, &asking, 1), asked, "{sandbox}: nothing was settled");
+        assert_eq!(outside(&stage), "");
+        stage.home.provost(&["cancel", &asking]).ok();
+        stage.sealed(&asking);
+    }
+}

@@ -1,0 +1,103 @@
+//! The agent's ways to say how its work stands, each used from inside Codex and its real sandbox.
+
+use provost_testkit::harness::provost_bin;
+use serde_json::json;
+
+use crate::kit::{Stage, Which};
+
+#[test]
+fn tools_claim_tell_progress_and_ask() {
+    for which in [Which::Pinned, Which::Oldest] {
+        let scenario = r#"
+            [[thread]]
+            turn = [{ response = [
+              { items = [{ tool = "provost_progress", args = { done = 1, total = 2 } }] },
+              { items = [{ tool = "provost_ask", args = { question = "Which colour?", options = ["red", "blue"] } }] },
+              { items = [{ tool = "provost_fact", args = { kind = "artifact", value = "out/{{last_output}}" } }] },
+              { items = [{ tool = "provost_report", args = { status = "completed", summary = "painted" } }] },
+              { items = [{ message = "Painted." }] },
+            ] }]"#;
+        let Some(stage) = Stage::with(which, scenario) else { return };
+        let id = stage.spawn(&["Paint."]);
+        let row = stage.wait(&id, "needs_input");
+        let progress = (&row["progress"]["done"], &row["progress"]["total"]);
+        assert_eq!(progress, (&json!(1), &json!(2)), "{which:?}: {row:#}");
+        assert_eq!(row["requests"][0]["kind"], "question");
+        stage.home.provost(&["answer", &id, "a deep blue"]).ok();
+        let row = stage.sealed(&id);
+        assert_eq!(
+            (&row["state"], &row["claim"], &row["claim_text"]),
+            (&json!("completed"), &json!("completed"), &json!("painted")),
+            "{which:?}: {row:#}"
+        );
+        assert!(row["facts"][0]["value"].as_str().unwrap().contains("a deep blue"), "{row:#}");
+        assert!(stage.events_of(&id, "result.asked").is_empty(), "it has claimed already");
+        stage.model.assert_all_as_scripted();
+    }
+}
+
+#[test]
+fn a_malformed_call_is_told_what_was_expected_and_claims_nothing() {
+    let scenario = r#"
+        [[thread]]
+        turn = [
+          { response = [
+            { items = [{ tool = "provost_report", args = { status = "succeeded", summary = "x" } }] },
+            { items = [{ message = "Well." }] },
+          ] },
+          { response = [{ items = [{ message = '{"status":"failed","summary":"no"}' }] }] },
+        ]"#;
+    let Some(stage) = Stage::new(scenario) else { return };
+    let id = stage.spawn(&["Claim."]);
+    assert_eq!(stage.sealed(&id)["claim"], "failed");
+    let told = stage.model.requests()[1].request.last_output();
+    assert!(told.contains("provost_report expects"), "{told}");
+}
+
+#[test]
+fn a_report_by_a_command_in_the_sandbox_counts_before_the_turn_ends() {
+    for which in [Which::Pinned, Which::Oldest] {
+        let report =
+            format!("{} report completed --message 'by hand' --json", provost_bin().display());
+        let scenario = format!(
+            r#"
+            [[thread]]
+            turn = [{{ response = [
+              {{ items = [{{ shell = {report:?} }}] }},
+              {{ items = [{{ message = "Reported." }}] }},
+            ] }}]"#
+        );
+        let Some(stage) = Stage::with(which, &scenario) else { return };
+        let id = stage.spawn(&["Report."]);
+        let row = stage.sealed(&id);
+        let told = stage.model.requests().last().unwrap().request.last_output();
+        assert_eq!(
+            (&row["state"], &row["claim_text"]),
+            (&json!("completed"), &json!("by hand")),
+            "{which:?}: {row:#}\n{told}"
+        );
+        assert!(told.contains("\"dropped\""), "the socket cannot be reached from there: {told}");
+        assert!(stage.events_of(&id, "result.asked").is_empty());
+        stage.model.assert_all_as_scripted();
+    }
+}
+
+#[test]
+fn a_report_with_a_forged_token_is_not_taken() {
+    let report = format!("PROVOST_TOKEN=forged {} report completed", provost_bin().display());
+    let scenario = format!(
+        r#"
+        [[thread]]
+        turn = [
+          {{ response = [
+            {{ items = [{{ shell = {report:?} }}] }},
+            {{ items = [{{ message = "Reported." }}] }},
+          ] }},
+          {{ response = [{{ items = [{{ message = '{{"status":"failed","summary":"no"}}' }}] }}] }},
+        ]"#
+    );
+    let Some(stage) = Stage::new(&scenario) else { return };
+    let id = stage.spawn(&["Report."]);
+    assert_eq!(stage.sealed(&id)["state"], "failed");
+    stage.model.assert_all_as_scripted();
+}

@@ -1,0 +1,38 @@
+//! Work that is done, claimed and checked.
+
+use crate::kit::{Stage, Which};
+
+/// Edits a file by a shell command, then claims to be done by the structured result.
+const EDITS: &str = r#"
+[[thread]]
+turn = [
+  { response = [
+    { items = [{ shell = "echo hello > greeting.txt" }], usage = { input = 100, output = 10 } },
+    { items = [{ message = "I wrote the file." }], usage = { input = 120, output = 20 } },
+  ] },
+  { response = [
+    { items = [{ message = '{"status":"completed","summary":"wrote greeting.txt"}' }], usage = { input = 130, output = 5 } },
+  ] },
+]
+"#;
+
+#[test]
+fn r16_work_by_shell_commands_counts_and_the_result_is_asked_for_once() {
+    for which in [Which::Pinned, Which::Oldest] {
+        let Some(stage) = Stage::with(which, EDITS) else { return };
+        let id = stage.spawn(&[
+            "--worktree",
+            "--check",
+            "grep -q hello greeting.txt",
+            "Write hello into greeting.txt.",
+        ]);
+        let row = stage.sealed(&id);
+        assert_eq!(row["state"], "succeeded", "{which:?}: {row:#}");
+        assert_eq!(row["claim"], "completed");
+        assert_eq!(stage.events_of(&id, "result.asked").len(), 1);
+        assert_eq!(row["usage"]["input"], 350, "e24: what each call used, not the thread's total");
+        assert_eq!(row["turns"], 2);
+        assert!(row["thread"].is_string(), "e21");
+        stage.model.assert_all_as_scripted();
+    }
+}

@@ -1,0 +1,189 @@
+//! Codex before anything is started: which one is found, what the doctor says, which skills there are.
+
+use std::{fs, os::unix::fs::PermissionsExt};
+
+use serde_json::Value;
+
+use crate::kit::World;
+
+#[expect(clippy::unwrap_used, reason = "a test that cannot go on fails, in its helpers too")]
+impl World {
+    /// A program that plays Codex: it tells its version, and its sandbox works or does not.
+    fn play_codex(&self, below: &str, version: &str, sandbox: &str) -> String {
+        let path = self.path(below);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let script = format!(
+            "#!/bin/sh\ncase $1 in --version) echo 'codex-cli {version}';; sandbox) {sandbox};; esac\n"
+        );
+        fs::write(&path, script).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path.display().to_string()
+    }
+
+    fn skill(&self, below: &str, name: &str) {
+        fs::create_dir_all(self.path(below)).unwrap();
+        let text = format!("---\nname: {name}\ndescription: what {name} does\n---\nbody\n");
+        fs::write(self.path(below).join("SKILL.md"), text).unwrap();
+    }
+
+    /// What the doctor found about one thing.
+    fn found(&self, what: &str, variables: &[(&str, &str)]) -> Vec<(String, String)> {
+        let value = self.run_with(&["doctor", "--json"], variables).json();
+        let findings = value["findings"].as_array().unwrap().iter();
+        let told = |finding: &Value| {
+            let part = |name: &str| finding[name].as_str().unwrap_or_default().to_owned();
+            (part("level"), format!("{} → {}", part("found"), part("fix")))
+        };
+        findings.filter(|finding| finding["what"] == what).map(told).collect()
+    }
+}
+
+#[test]
+fn r05_a_codex_that_was_named_and_is_none_is_an_error_wherever_it_was_named() {
+    let world = World::new();
+    let none = world.play_codex("bin/none", "", "exit 0");
+    let spawn = ["spawn", "--json", "--agent", "codex", "do it"];
+    let flagged = [&spawn[..], &["--codex-path", &none]].concat();
+    let by_flag = world.run_with(&flagged, &[("PROVOST_CODEX", "/no/such/codex")]);
+    assert_eq!(by_flag.code, 2, "{by_flag:?}");
+    let told = by_flag.json_error("bad_request");
+    assert!(told.contains("given by --codex-path") && told.contains("no Codex"), "{told}");
+    world.write("user/.config/provost/provost.toml", "agents.codex.path = \"below/codex\"\n");
+    let told = world.run(&spawn).json_error("bad_request");
+    let place = world.path("user/.config/provost/below/codex").display().to_string();
+    assert!(told.contains("given by agents.codex.path") && told.contains(&place), "{told}");
+    let by_variable = world.run_with(&spawn, &[("PROVOST_CODEX", "/no/such/codex")]);
+    let told = by_variable.json_error("bad_request");
+    assert!(told.contains("given by PROVOST_CODEX") && told.contains("/no/such"), "{told}");
+    world.assert_untouched();
+}
+
+#[test]
+fn r05_the_doctor_lists_every_codex_with_its_reason() {
+    let world = World::new();
+    world.play_codex("old/codex", "0.63.0", "exit 0");
+    world.play_codex("usable/codex", "97.0.0", "exit 0");
+    let newest = world.play_codex("user/.local/bin/codex", "98.0.0", "exit 0");
+    let dirs = ["old", "usable"].map(|dir| world.path(dir).display().to_string());
+    let path = format!("{}:/usr/bin:/bin", dirs.join(":"));
+    let found = world.found("codex", &[("PATH", &path)]);
+    let about = |part: &str| {
+        let mut found = found.iter().filter(|(_, told)| told.contains(part));
+        found.next().unwrap_or_else(|| panic!("{part} is not in {found:?}")).clone()
+    };
+    assert!(about(&newest).1.contains("98.0.0, used by --agent codex"));
+    assert!(about("usable/codex").1.contains("97.0.0, not used: it is not the newest"));
+    let (level, old) = about("old/codex");
+    assert!(level == "ok" && old.contains("older than 0.107.0"), "{level} {old}");
+    assert_eq!(world.found("sandbox", &[("PATH", &path)])[0].0, "ok");
+}
+
+#[test]
+fn the_doctor_says_how_to_get_a_codex_and_why_one_that_is_named_does_not_do() {
+    let world = World::new();
+    let old = world.play_codex("old/codex", "0.63.0", "exit 0");
+    let named = world.found("codex", &[("PROVOST_CODEX", &old)]);
+    assert_eq!(named.len(), 1, "{named:?}");
+    assert!(named[0].0 == "fail" && named[0].1.contains("PROVOST_CODEX"), "{named:?}");
+    let ran = world.run_with(&["doctor", "--json"], &[("PROVOST_CODEX", &old)]);
+    assert_eq!(ran.code, 1);
+    let home = world.path("gone").display().to_string();
+    let found = world.found("codex home", &[("CODEX_HOME", &home)]);
+    assert!(found[0].0 == "fail" && found[0].1.contains("CODEX_HOME"), "{found:?}");
+}
+
+#[test]
+fn the_doctor_tries_the_sandbox_and_looks_where_the_home_lies() {
+    let world = World::new();
+    let complaint = "echo 'bubblewrap is unavailable: no system bwrap' >&2; exit 101";
+    let broken = world.play_codex("bin/codex", "98.0.0", complaint);
+    let found = world.found("sandbox", &[("PROVOST_CODEX", &broken)]);
+    assert_eq!(found[0].0, "warn", "{found:?}");
+    assert!(found[0].1.contains("no system bwrap") && found[0].1.contains("install bubblewrap"));
+    let home = world.home().display().to_string();
+    let temporary = world.path("").display().to_string();
+    let within = [("PROVOST_CODEX", broken.as_str()), ("TMPDIR", &temporary)];
+    let found = world.found("codex home", &within);
+    assert!(found[0].0 == "warn" && found[0].1.contains("temporary files"), "{home}: {found:?}");
+}
+
+#[test]
+fn r08_every_skill_is_listed_as_used_or_as_skipped_with_its_reason() {
+    let world = World::new();
+    world.git(&["init", "-q"]);
+    world.skill("work/.agents/skills/review", "review");
+    world.skill("user/.codex/skills/deploy", "deploy");
+    world.skill("work/skills/extra", "extra");
+    world.skill("work/skills/twin", "review");
+    fs::create_dir_all(world.path("work/skills/broken")).unwrap();
+    world.write("work/skills/broken/SKILL.md", "no front matter\n");
+    world.write("work/provost.toml", "skills.roots = [\"skills\", \"gone\"]\n");
+    let value = world.run(&["skills", "list", "--json"]).json();
+    let skills = value["skills"].as_array().unwrap();
+    let named = |part: &str| {
+        let mut found =
+            skills.iter().filter(|skill| skill["path"].as_str().unwrap().ends_with(part));
+        found.next().unwrap_or_else(|| panic!("{part} is not in {value:#}"))
+    };
+    assert_eq!(
+        (&named("review")["used"], &named("review")["delivery"]),
+        (&true.into(), &"native".into())
+    );
+    assert_eq!(named("deploy")["root"]["kind"], "codex_home");
+    assert_eq!(
+        (&named("extra")["delivery"], &named("extra")["root"]["kind"]),
+        (&"linked".into(), &"extra".into())
+    );
+    for (part, reason) in
+        [("twin", "same name"), ("broken", "front matter"), ("gone", "no such directory")]
+    {
+        let skill = named(part);
+        assert_eq!(skill["used"], false, "{skill}");
+        assert!(skill["reason"].as_str().unwrap().contains(reason), "{skill}");
+    }
+    let used = skills.iter().filter(|skill| skill["used"] == true).count();
+    let skipped = skills.iter().filter(|skill| skill["reason"].is_string()).count();
+    assert_eq!(
+        (value["used"].as_u64(), value["skipped"].as_u64()),
+        (Some(used as u64), Some(skipped as u64))
+    );
+    assert_eq!(value["listed"].as_u64(), Some((used + skipped) as u64));
+    let people = world.run(&["skills", "list"]);
+    assert!(
+        people.out.contains("skipped: ") && people.err.contains(&format!("{used} used")),
+        "{people:?}"
+    );
+    let elsewhere = world.run(&["skills", "list", "--cwd", "/", "--json"]).json();
+    assert!(!elsewhere.to_string().contains("extra\""), "{elsewhere}");
+    world.assert_untouched();
+}
+
+#[test]
+fn the_doctor_says_which_variables_codex_would_lack() {
+    let world = World::new();
+    let text = "agents.codex.pass_env = [\"AZURE_KEY\"]\n";
+    world.write("user/.config/provost/provost.toml", text);
+    let lacking = world.found("pass_env", &[]);
+    assert!(
+        lacking[0].0 == "warn" && lacking[0].1.contains("AZURE_KEY (for codex)"),
+        "{lacking:?}"
+    );
+    assert_eq!(world.found("pass_env", &[("AZURE_KEY", "x")])[0].0, "ok");
+}
+
+#[test]
+fn a_file_that_is_not_read_is_told_by_the_doctor() {
+    let world = World::new();
+    world.write("work/provost.toml", "[session]\nsettle = \"9s\"\n");
+    let found = world.found("config", &[]);
+    assert!(
+        found.iter().any(|(level, told)| level == "warn" && told.contains("is not read")),
+        "{found:?}"
+    );
+    fs::create_dir(world.path("work/.git")).unwrap();
+    let found = world.found("config", &[]);
+    assert!(
+        found.iter().any(|(level, _)| level == "warn"),
+        "an empty .git is no repository: {found:?}"
+    );
+}
