@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::{process::step, workspace::Workspace};
+use crate::{process::step, tools, workspace::Workspace};
 
 /// Runs the named measurements, or all.
 pub(crate) fn run(workspace: &Workspace, names: &[&str]) -> Result<()> {
@@ -12,5 +12,7 @@ pub(crate) fn run(workspace: &Workspace, names: &[&str]) -> Result<()> {
     let programs = workspace.programs("release");
     let bench = programs.provost.with_file_name("provost-bench");
     let mut run = workspace.command(bench);
-    step("measurements", run.args(names).env("PROVOST_BIN", &programs.provost))
+    run.args(names).env("PROVOST_BIN", &programs.provost);
+    run.envs(tools::provide_codex(workspace)?.map(|codex| ("PROVOST_CODEX", codex)));
+    step("measurements", &mut run)
 }

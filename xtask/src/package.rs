@@ -12,6 +12,7 @@ use crate::{
     demo,
     process::{capture, step},
     say::say,
+    tools,
     workspace::{Programs, Workspace},
 };
 
@@ -41,7 +42,8 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let archive = pack(workspace, &workspace.programs("release"))?;
     let installed = install(workspace, &archive)?;
     check_without_failpoints(&installed)?;
-    demo::run(&installed.programs, &installed.root.join("pv-demo"))?;
+    let codex = tools::pinned_codex(workspace);
+    demo::run(&installed.programs, codex.as_deref(), &installed.root.join("pv-demo"))?;
     fs::remove_dir_all(&installed.root)?;
     let size = fs::metadata(&archive)?.len();
     say(&format!("{} ({:.1} MB)", archive.display(), size as f64 / 1e6));

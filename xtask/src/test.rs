@@ -148,7 +148,8 @@ impl Suite<'_> {
 
     /// The demo checks itself; here it is one more test.
     fn demo(&self) -> Outcome {
-        match demo::run(&self.programs, &self.room.path.join("pv-demo")) {
+        let codex = tools::pinned_codex(self.workspace);
+        match demo::run(&self.programs, codex.as_deref(), &self.room.path.join("pv-demo")) {
             Ok(()) => Outcome { tally: Tally { passed: 1, failed: 0 }, trouble: None },
             Err(error) => Outcome {
                 tally: Tally { passed: 0, failed: 1 },
@@ -163,7 +164,10 @@ impl Suite<'_> {
         fs::create_dir_all(&out)?;
         let mut cargo = self.prepared(self.workspace.cargo());
         cargo
-            .args(["mutants", "--package", "provost-core", "--test-tool", "nextest", "--output"])
+            .args(["mutants", "--package", "provost-core", "--test-tool", "nextest"])
+            // Building is most of the work: without debug information and unit tests it is half of it.
+            .env("CARGO_PROFILE_DEV_DEBUG", "false")
+            .args(["--no-shuffle", "--jobs", "2", "--cargo-arg=--test=main", "--output"])
             .arg(&out);
         for files in MUTATED {
             cargo.args(["--file", files]);

@@ -84,6 +84,22 @@ pub(crate) fn codex_programs(workspace: &Workspace) -> Vec<(&'static str, PathBu
     CODEX.iter().filter_map(installed).collect()
 }
 
+/// The pinned Codex, if it is installed.
+pub(crate) fn pinned_codex(workspace: &Workspace) -> Option<PathBuf> {
+    let (version, _) = CODEX.first()?;
+    installed_codex(&codex_prefix(workspace, version), version)
+}
+
+/// The pinned Codex, installed if it is not there; none if it cannot be had.
+pub(crate) fn provide_codex(workspace: &Workspace) -> Result<Option<PathBuf>> {
+    if let (None, Some((version, _)), true) =
+        (pinned_codex(workspace), CODEX.first(), NPM.is_there(workspace))
+    {
+        install_codex_version(workspace, version)?;
+    }
+    Ok(pinned_codex(workspace))
+}
+
 /// A program that has to be there.
 #[derive(Clone, Copy)]
 struct Tool {
@@ -216,16 +232,22 @@ fn install_codex(workspace: &Workspace) -> Result<Vec<Tool>> {
     for (version, _) in CODEX {
         let prefix = codex_prefix(workspace, version);
         if installed_codex(&prefix, version).is_none() {
-            let mut npm = workspace.command("npm");
-            npm.args(["install", "--no-save", "--no-audit", "--no-fund", "--prefix"]).arg(&prefix);
-            npm.arg(format!("{CODEX_PACKAGE}@{version}"));
-            ran(&format!("install Codex {version}"), &mut npm)?;
+            install_codex_version(workspace, version)?;
         }
         if installed_codex(&prefix, version).is_none() {
             missing.push(Tool::new(NPM.name, &[], Install::Codex { version }));
         }
     }
     Ok(missing)
+}
+
+/// Tries to install; whether that helped is seen by looking again.
+fn install_codex_version(workspace: &Workspace, version: &str) -> Result<()> {
+    let mut npm = workspace.command("npm");
+    npm.args(["install", "--no-save", "--no-audit", "--no-fund", "--prefix"]);
+    npm.arg(codex_prefix(workspace, version)).arg(format!("{CODEX_PACKAGE}@{version}"));
+    ran(&format!("install Codex {version}"), &mut npm)?;
+    Ok(())
 }
 
 fn codex_prefix(workspace: &Workspace, version: &str) -> PathBuf {

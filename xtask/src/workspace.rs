@@ -71,8 +71,7 @@ impl Workspace {
     /// The project's own tools first, then what the machine has.
     pub(crate) fn search_path(&self) -> OsString {
         let inherited = variable("PATH").unwrap_or_default();
-        let own = [self.tools().join("npm/node_modules/.bin"), self.tools().join("bin")];
-        let all = own.into_iter().chain(env::split_paths(&inherited));
+        let all = [self.tools().join("bin")].into_iter().chain(env::split_paths(&inherited));
         env::join_paths(all).unwrap_or(inherited)
     }
 

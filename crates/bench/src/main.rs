@@ -3,6 +3,7 @@
 //! `cargo xtask bench [NAME…]` builds the release binary and runs this with `PROVOST_BIN` set.
 
 mod append;
+mod codex;
 mod daemon;
 mod exit;
 mod fill;
@@ -21,13 +22,14 @@ use crate::table::Table;
 type Bench = fn(&mut Table) -> Result<()>;
 
 /// All benchmarks, in the order in which they run.
-const ALL: [(&str, Bench); 6] = [
+const ALL: [(&str, Bench); 7] = [
     ("append", append::run),
     ("replay", replay::run),
     ("listing", listing::run),
     ("memory", memory::run),
     ("exit", exit::run),
     ("wakeups", wakeups::run),
+    ("codex", codex::run),
 ];
 
 fn main() -> Result<()> {

@@ -1,7 +1,9 @@
 //! `cargo xtask demo`: six sessions of the real program live and end side by side, the daemon is killed in
-//! the middle, and every ending is told as it was. The demo checks itself.
+//! the middle, and every ending is told as it was. Then real Codex works through a question, an approval
+//! and another crash. The demo checks itself.
 
 mod cast;
+mod codex;
 mod stage;
 
 use std::path::Path;
@@ -16,6 +18,7 @@ use self::{
 use crate::{
     process::{Watch, step},
     say::say,
+    tools,
     workspace::{Programs, Workspace},
 };
 
@@ -32,14 +35,23 @@ pub(crate) fn build_and_run(workspace: &Workspace) -> Result<()> {
         "--bins",
     ]);
     step("build", &mut cargo)?;
-    run(&workspace.programs("debug"), &workspace.target.join("demo").join("pv-demo"))
+    let codex = tools::provide_codex(workspace)?;
+    let root = workspace.target.join("demo").join("pv-demo");
+    run(&workspace.programs("debug"), codex.as_deref(), &root)
 }
 
-/// Runs the demo with these programs in this directory, which it makes and removes.
-pub(crate) fn run(programs: &Programs, root: &Path) -> Result<()> {
+/// Runs the demo with these programs in this directory, which it makes and removes. Without Codex the
+/// part that needs it is left out.
+pub(crate) fn run(programs: &Programs, codex: Option<&Path>, root: &Path) -> Result<()> {
     let watch = Watch::start();
-    let stage = Stage::set_up(programs, root)?;
-    let sessions = play(&stage)?;
+    let stage = Stage::set_up(programs, codex, root)?;
+    let mut sessions = play(&stage)?;
+    if codex.is_some() {
+        codex::play(&stage)?;
+        sessions += 1;
+    } else {
+        tell("Codex is not here and could not be installed, so its part of the demo is left out.");
+    }
     stage.clear()?;
     say(&format!(
         "\nAll {} endings are what they have to be, and nothing was left behind ({:.1} s).",

@@ -30,13 +30,15 @@ const GIT_CONFIG: &str = "[user]\n\tname = Sample Person\n\temail = person@examp
 /// Where the demo plays. Dropping it ends whatever still runs.
 pub(super) struct Stage {
     programs: Programs,
+    codex: Option<PathBuf>,
     root: PathBuf,
 }
 
 impl Stage {
     /// Makes the directories, the repository and its configuration.
-    pub(super) fn set_up(programs: &Programs, root: &Path) -> Result<Self> {
-        let stage = Self { programs: programs.clone(), root: root.to_owned() };
+    pub(super) fn set_up(programs: &Programs, codex: Option<&Path>, root: &Path) -> Result<Self> {
+        let codex = codex.map(Path::to_owned);
+        let stage = Self { programs: programs.clone(), codex, root: root.to_owned() };
         if root.exists() {
             // What is left of a demo that was interrupted.
             stage.end();
@@ -84,14 +86,21 @@ impl Stage {
         fs::write(self.root.join(gate.file()), "").context("cannot open a gate")
     }
 
-    /// Runs a command of the program and shows what it prints.
-    pub(super) fn show(&self, args: &[&str]) -> Result<()> {
-        say(&format!("  $ provost {}", args.join(" ")));
-        let text = capture(self.provost().args(args))?;
-        for line in text.lines() {
-            say(&format!("    {line}"));
-        }
-        Ok(())
+    /// Runs a command of the program, shows it as typed with what it prints, and gives the latter.
+    pub(super) fn show(&self, args: &[&str]) -> Result<String> {
+        shown("provost", self.provost(), args)
+    }
+
+    /// The same for git, in the repository.
+    pub(super) fn show_git(&self, args: &[&str]) -> Result<String> {
+        shown("git", self.prepared("git"), args)
+    }
+
+    /// What the person's own checkout holds.
+    pub(super) fn checkout(&self) -> Result<String> {
+        let names = fs::read_dir(self.repository())?.map(|entry| Ok(entry?.file_name()));
+        let names: Vec<std::ffi::OsString> = names.collect::<std::io::Result<_>>()?;
+        Ok(names.iter().map(|name| name.to_string_lossy()).collect::<Vec<_>>().join(" "))
     }
 
     /// Runs a command of the program for its JSON.
@@ -115,6 +124,23 @@ impl Stage {
             }
             pause();
         }
+    }
+
+    /// Waits until the row of one session is accepted, and gives it.
+    pub(super) fn wait_for(
+        &self,
+        what: &str,
+        id: &str,
+        accept: impl Fn(&Value) -> bool,
+    ) -> Result<Value> {
+        let is = |row: &&Value| row["id"].as_str().is_some_and(|whole| whole.ends_with(id));
+        let rows = self.wait(what, |rows| rows.iter().find(is).is_some_and(&accept))?;
+        rows.iter().find(is).cloned().context("the session is gone")
+    }
+
+    /// The person's own home.
+    pub(super) fn user(&self) -> PathBuf {
+        self.root.join("user")
     }
 
     pub(super) fn daemon_pid(&self) -> Result<i32> {
@@ -207,7 +233,7 @@ impl Stage {
 
     /// A program in the sample repository that knows nothing of the person's own home.
     fn prepared(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
-        let user = self.root.join("user");
+        let user = self.user();
         let mut command = Command::new(program);
         command
             .current_dir(self.repository())
@@ -221,6 +247,8 @@ impl Stage {
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .env("LANG", "C.UTF-8")
             .env("COLUMNS", "110");
+        // Only the Codex that was asked for: what else the machine has is of no concern.
+        command.envs(self.codex.as_ref().map(|codex| ("PROVOST_CODEX", codex)));
         command
     }
 
@@ -249,6 +277,21 @@ impl Drop for Stage {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+fn shown(name: &str, mut command: Command, args: &[&str]) -> Result<String> {
+    let typed: Vec<String> = args.iter().map(|argument| quoted(argument)).collect();
+    say(&format!("  $ {name} {}", typed.join(" ")));
+    let text = capture(command.args(args))?;
+    for line in text.lines() {
+        say(&format!("    {line}"));
+    }
+    Ok(text)
+}
+
+/// An argument as it is typed.
+fn quoted(argument: &str) -> String {
+    if argument.contains([' ', '&', '%']) { format!("'{argument}'") } else { argument.to_owned() }
 }
 
 fn text(path: &Path) -> String {
