@@ -24,7 +24,12 @@ const SOURCE: &str = "registry+https://github.com/rust-lang/crates.io-index";
 const MACHINE_DIRS: &[&str] =
     &[concat!("/", "work/"), concat!("/", "root/"), concat!("/", "home/")];
 /// What only looks like it: the home of nobody in examples, and a JSON pointer into a session's spec.
-const NO_MACHINE_DIRS: &[&str] = &[concat!("/", "home/u/"), concat!("/", "work/worktree/")];
+const NO_MACHINE_DIRS: &[&str] = &[
+    concat!("/", "home/u/"),
+    concat!("/", "work/worktree/"),
+    concat!("/", "home/u\""),
+    concat!("/", "root/helper"),
+];
 /// Where packages are fetched from is the machine's matter.
 const REGISTRY_HOSTS: &[&str] = &[
     concat!("arti", "factory"),

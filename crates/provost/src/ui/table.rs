@@ -129,7 +129,7 @@ mod tests {
             plain("deadbeef"),
             plain("a name that is longer than any"),
             plain("failed (verification)"),
-            plain("/home/somebody/work/provost.toml:2"),
+            plain("/home/u/body/work/provost.toml:2"),
         ]);
         insta::assert_snapshot!(table.lines(Paint::OFF, Screen::of(70)).join("\n"), @"
         ID        NAME                STATE                  FILE
