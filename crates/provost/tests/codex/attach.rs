@@ -81,15 +81,18 @@ fn r13_an_agent_cannot_attach() {
 
     let tries = format!(
         "$PROVOST_BIN attach {id} --print > told 2>&1; echo $? > code;
-         env -i PROVOST_HOME=$PROVOST_HOME setsid $PROVOST_BIN attach {id} --json; echo $? >> code"
+         env -i PROVOST_HOME=$PROVOST_HOME setsid $PROVOST_BIN attach {id} --json; echo $? >> code;
+         unshare --user --map-root-user --pid --fork --mount-proc $PROVOST_BIN attach {id} --print > hidden 2>&1;
+         echo $? >> code"
     );
     let arguments = ["spawn", "--json", "--exit0-is-done", "--", "sh", "-c", &tries];
     let agent = stage.home.provost_in(stage.home.root(), &arguments).ok().json();
     stage.sealed(agent["id"].as_str().unwrap());
     let found = |name: &str| fs::read_to_string(stage.home.root().join(name)).unwrap();
-    assert_eq!(found("code"), "4\n4\n", "{}", found("told"));
+    assert_eq!(found("code"), "4\n4\n4\n", "{}{}", found("told"), found("hidden"));
     assert!(found("told").contains("an agent may only report about itself"), "{}", found("told"));
     assert!(!found("told").contains("--remote"), "{}", found("told"));
+    assert!(found("hidden").contains("cannot be seen from here"), "{}", found("hidden"));
 
     stage.model.release("door");
     assert_eq!(stage.sealed(&id)["state"], "completed");
@@ -166,8 +169,8 @@ impl<'a> Screen<'a> {
         });
     }
 
-    /// Approves what is asked for this reason. A key that comes while the screen is made anew is lost, so that
-    /// a person presses it again.
+    /// Approves what is asked for this reason. Codex may lose a key that comes as soon as it has painted the
+    /// prompt, so the key is pressed again, as a person would.
     #[track_caller]
     fn approves(&self, reason: &str) {
         self.shows(reason);
