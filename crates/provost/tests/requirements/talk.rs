@@ -63,7 +63,7 @@ fn a_question_is_needs_input_and_its_answer_is_delivered_once() {
     stage
         .home
         .provost(&["answer", request["id"].as_str().unwrap(), "PostgreSQL", "--json"])
-        .exits(3);
+        .exits(4);
     let row = stage.sealed(&id);
     assert_eq!((&row["state"], &row["requests"]), (&json!("completed"), &json!([])));
     let got = fs::read_to_string(stage.file("ANSWER.json")).unwrap();
