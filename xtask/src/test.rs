@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// How many seeds the simulator plays.
-const SEEDS: &str = "10000";
+const SEEDS: &str = "30000";
 const DEEP_SEEDS: &str = "200000";
 /// The rules that no mutant may survive in.
 const MUTATED: &[&str] = &["crates/core/src/lifecycle/**/*.rs", "crates/core/src/session/**/*.rs"];
@@ -114,7 +114,7 @@ impl Suite<'_> {
         self.counted("tests", &mut nextest)
     }
 
-    /// The simulator's seeds, in a release build, where ten thousand take seconds.
+    /// The simulator's seeds, in a release build, where ten thousand take twenty seconds.
     fn simulator(&self) -> Result<Outcome> {
         if !self.has_simulator() {
             say("── simulator: not there yet");

@@ -1,4 +1,4 @@
-//! Ten thousand seeds: no law is broken, everything reachable is visited, and crashes change no ending.
+//! Thirty thousand seeds: no law is broken, everything reachable is visited, and crashes change no ending.
 
 use std::{collections::BTreeSet, thread};
 
@@ -9,7 +9,7 @@ use provost_core::{
 use provost_sim::{Cell, Coverage, Faults, simulate};
 
 /// How many seeds one run of the suite tells; a debug build, which is slow, only shows that they run.
-const SEEDS: u64 = if cfg!(debug_assertions) { 300 } else { 10_000 };
+const SEEDS: u64 = if cfg!(debug_assertions) { 300 } else { 30_000 };
 
 /// More are told if asked for, never fewer.
 #[expect(clippy::disallowed_methods, reason = "a test's setting, read where it is used")]
@@ -23,16 +23,10 @@ const STORIES: u64 = if cfg!(debug_assertions) { 100 } else { 2_000 };
 
 const WORKERS: u64 = 2;
 
-/// Cells that can be reached but are not within these seeds. No cell is unreachable: each of these needs a
-/// verdict on a living agent, a claim that changes within the settle window, and then an end that is read
-/// before the stream's own end, which lies right behind it in the journal.
-const RARE: [Cell; 5] = [
-    ["none", "exit0", "active", "failed"],
-    ["none", "exitN", "idle", "failed"],
-    ["working", "exitN", "idle", "passed"],
-    ["needs_input", "exit0", "stale", "failed"],
-    ["completed", "exit0", "active", "failed"],
-];
+/// The cell that can be reached but is not within these seeds. It needs a verdict on a living agent, a claim
+/// that changes within the settle window, and then an end that is read before the stream's own end, which
+/// lies right behind it in the journal.
+const RARE: [Cell; 1] = [["working", "exit0", "stale", "failed"]];
 
 #[test]
 fn ten_thousand_seeds() {
