@@ -1,11 +1,14 @@
 //! People at Codex's own screen, on a conversation that Provost goes on supervising.
 
-use std::{fs, process::Command};
+use std::fs;
 
 use provost_testkit::harness::eventually;
 use serde_json::json;
 
-use crate::kit::{Stage, Which};
+use crate::{
+    kit::{Stage, Which},
+    screen::Screen,
+};
 
 /// Asks twice, behind a gate the second time, then waits behind a door, then is done.
 const ASKS_TWICE: &str = r#"
@@ -37,8 +40,8 @@ fn both_sides_may_answer_and_a_closed_screen_ends_nothing() {
     forget_newer_models(&stage);
     let id = stage.spawn(&["Write both files."]);
     let first = asked(&stage, &id, "q1");
-    let screen = Screen::attach(&stage, &id);
-    screen.approves("May I go first?");
+    let screen = Screen::begin(&stage, &["attach", &id]);
+    approves(&screen, "May I go first?");
     stage.model.wait_for_hold("gate");
     stage.home.wait_state(&id, |row| row["requests"] == json!([]));
     stage.model.release("gate");
@@ -146,57 +149,17 @@ fn forget_newer_models(stage: &Stage) {
     fs::write(&file, format!("{head}{seen}{tail}")).unwrap();
 }
 
-/// A terminal in which `provost attach` runs. Dropping it closes the terminal.
-struct Screen<'a>(&'a Stage);
-
-impl<'a> Screen<'a> {
-    fn attach(stage: &'a Stage, id: &str) -> Self {
-        let screen = Screen(stage);
-        let attach = stage.home.command(&["attach", id]);
-        let words = std::iter::once(attach.get_program()).chain(attach.get_args());
-        let words: Vec<&str> = words.map(|word| word.to_str().unwrap()).collect();
-        let start = ["-f", "/dev/null", "new-session", "-d", "-x", "120", "-y", "40"];
-        screen.tmux(&[&start, words.as_slice()].concat());
-        screen
-    }
-
-    /// Waits until a text is on the screen.
-    #[track_caller]
-    fn shows(&self, text: &str) {
-        eventually(&format!("{text:?} on the screen"), || {
-            let shown = self.tmux(&["capture-pane", "-p"]);
-            if shown.contains(text) { Ok(()) } else { Err(shown) }
-        });
-    }
-
-    /// Approves what is asked for this reason. Codex may lose a key that comes as soon as it has painted the
-    /// prompt, so the key is pressed again, as a person would.
-    #[track_caller]
-    fn approves(&self, reason: &str) {
-        self.shows(reason);
-        eventually(&format!("{reason:?} is settled"), || {
-            let shown = self.tmux(&["capture-pane", "-p"]);
-            if !shown.contains(reason) {
-                return Ok(());
-            }
-            self.tmux(&["send-keys", "y"]);
-            Err(shown)
-        });
-    }
-
-    fn tmux(&self, arguments: &[&str]) -> String {
-        let like = self.0.home.command(&["attach"]);
-        let environment = like.get_envs().filter_map(|(name, value)| Some((name, value?)));
-        let mut tmux = Command::new("tmux");
-        tmux.env_clear().envs(environment).env("TERM", "xterm-256color");
-        tmux.arg("-S").arg(self.0.home.root().join("tmux.sock")).args(arguments);
-        let ran = tmux.current_dir(self.0.home.root()).output().unwrap();
-        String::from_utf8_lossy(&ran.stdout).into_owned()
-    }
-}
-
-impl Drop for Screen<'_> {
-    fn drop(&mut self) {
-        self.tmux(&["kill-server"]);
-    }
+/// Approves what is asked for this reason. Codex may lose a key that comes as soon as it has painted the
+/// prompt, so the key is pressed again, as a person would.
+#[track_caller]
+fn approves(screen: &Screen<'_>, reason: &str) {
+    screen.shows(reason);
+    eventually(&format!("{reason:?} is settled"), || {
+        let shown = screen.tmux(&["capture-pane", "-p"]);
+        if !shown.contains(reason) {
+            return Ok(());
+        }
+        screen.tmux(&["send-keys", "y"]);
+        Err(shown)
+    });
 }

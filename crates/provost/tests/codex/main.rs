@@ -14,6 +14,7 @@ mod limits;
 mod once;
 mod questions;
 mod requests;
+mod screen;
 mod secrets;
 mod tools;
 mod work;

@@ -3,14 +3,12 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::Command,
 };
-
-use provost_testkit::harness::eventually;
 
 use crate::{
     kit::Stage,
     requests::{files, open, turn_of},
+    screen::Screen,
 };
 
 const CANARY: &str = "c4n4ry-s3cr3t-9f27";
@@ -120,14 +118,14 @@ fn at_a_terminal_options_are_numbered_and_a_secret_is_not_shown() {
     let Some(stage) = Stage::new(&turn_of(COLOUR_AND_TOKEN)) else { return };
     let id = stage.spawn(&["Paint it."]);
     open(&stage, &id, 1);
-    let screen = Screen::begin(&stage, &["answer", &id]);
+    let screen = Screen::begin_and_stay(&stage, &["answer", &id]);
     screen.shows("Which colour?");
     screen.shows("1) Red");
     screen.shows("2) Blue");
-    screen.types("2");
+    types(&screen, "2");
     screen.shows("Which token?");
     screen.shows("(not shown)");
-    screen.types(CANARY);
+    types(&screen, CANARY);
     assert_eq!(stage.sealed(&id)["state"], "completed");
     let seen = screen.tmux(&["capture-pane", "-p", "-S", "-"]);
     assert!(seen.contains("Which token?") && !seen.contains(CANARY), "{seen}");
@@ -139,48 +137,7 @@ fn at_a_terminal_options_are_numbered_and_a_secret_is_not_shown() {
     stage.model.assert_all_as_scripted();
 }
 
-/// A terminal in which a command runs. Dropping it closes the terminal.
-struct Screen<'a>(&'a Stage);
-
-impl<'a> Screen<'a> {
-    fn begin(stage: &'a Stage, arguments: &[&str]) -> Self {
-        let screen = Screen(stage);
-        let command = stage.home.command(arguments);
-        let words = std::iter::once(command.get_program()).chain(command.get_args());
-        let words: Vec<&str> = words.map(|word| word.to_str().unwrap()).collect();
-        // The screen stays when the command has ended, so that all of it can be read.
-        let start = ["-f", "/dev/null", "new-session", "-d", "-x", "120", "-y", "40"];
-        let line = format!("{}; cat", words.join(" "));
-        screen.tmux(&[&start[..], &[line.as_str()]].concat());
-        screen
-    }
-
-    #[track_caller]
-    fn shows(&self, text: &str) {
-        eventually(&format!("{text:?} on the screen"), || {
-            let shown = self.tmux(&["capture-pane", "-p"]);
-            if shown.contains(text) { Ok(()) } else { Err(shown) }
-        });
-    }
-
-    fn types(&self, text: &str) {
-        self.tmux(&["send-keys", "-l", text]);
-        self.tmux(&["send-keys", "Enter"]);
-    }
-
-    fn tmux(&self, arguments: &[&str]) -> String {
-        let like = self.0.home.command(&["answer"]);
-        let environment = like.get_envs().filter_map(|(name, value)| Some((name, value?)));
-        let mut tmux = Command::new("tmux");
-        tmux.env_clear().envs(environment).env("TERM", "xterm-256color");
-        tmux.arg("-S").arg(self.0.home.root().join("tmux.sock")).args(arguments);
-        let ran = tmux.current_dir(self.0.home.root()).output().unwrap();
-        String::from_utf8_lossy(&ran.stdout).into_owned()
-    }
-}
-
-impl Drop for Screen<'_> {
-    fn drop(&mut self) {
-        self.tmux(&["kill-server"]);
-    }
+fn types(screen: &Screen<'_>, text: &str) {
+    screen.tmux(&["send-keys", "-l", text]);
+    screen.tmux(&["send-keys", "Enter"]);
 }

@@ -1,0 +1,62 @@
+//! A terminal that a person looks at, in tmux.
+
+use std::process::Command;
+
+use provost_testkit::harness::eventually;
+
+use crate::kit::Stage;
+
+/// A terminal in which a command of provost runs. Dropping it closes the terminal.
+pub(crate) struct Screen<'a>(&'a Stage);
+
+impl<'a> Screen<'a> {
+    /// Runs a command until it ends or is left.
+    pub(crate) fn begin(stage: &'a Stage, arguments: &[&str]) -> Self {
+        let words = words(stage, arguments);
+        Self::run(stage, &words.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    /// The same, on a screen that stays when the command has ended, so that all of it can be read.
+    pub(crate) fn begin_and_stay(stage: &'a Stage, arguments: &[&str]) -> Self {
+        let line = format!("{}; cat", words(stage, arguments).join(" "));
+        Self::run(stage, &[&line])
+    }
+
+    fn run(stage: &'a Stage, words: &[&str]) -> Self {
+        let screen = Screen(stage);
+        let start = ["-f", "/dev/null", "new-session", "-d", "-x", "120", "-y", "40"];
+        screen.tmux(&[&start, words].concat());
+        screen
+    }
+
+    /// Waits until a text is on the screen.
+    #[track_caller]
+    pub(crate) fn shows(&self, text: &str) {
+        eventually(&format!("{text:?} on the screen"), || {
+            let shown = self.tmux(&["capture-pane", "-p"]);
+            if shown.contains(text) { Ok(()) } else { Err(shown) }
+        });
+    }
+
+    pub(crate) fn tmux(&self, arguments: &[&str]) -> String {
+        let like = self.0.home.command(&["status"]);
+        let environment = like.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        let mut tmux = Command::new("tmux");
+        tmux.env_clear().envs(environment).env("TERM", "xterm-256color");
+        tmux.arg("-S").arg(self.0.home.root().join("tmux.sock")).args(arguments);
+        let ran = tmux.current_dir(self.0.home.root()).output().unwrap();
+        String::from_utf8_lossy(&ran.stdout).into_owned()
+    }
+}
+
+impl Drop for Screen<'_> {
+    fn drop(&mut self) {
+        self.tmux(&["kill-server"]);
+    }
+}
+
+fn words(stage: &Stage, arguments: &[&str]) -> Vec<String> {
+    let command = stage.home.command(arguments);
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_str().unwrap().to_owned()).collect()
+}
