@@ -37,7 +37,6 @@ turn = [
 #[test]
 fn both_sides_may_answer_and_a_closed_screen_ends_nothing() {
     let Some(stage) = Stage::new(ASKS_TWICE) else { return };
-    forget_newer_models(&stage);
     let id = stage.spawn(&["Write both files."]);
     let first = asked(&stage, &id, "q1");
     let screen = Screen::begin(&stage, &["attach", &id]);
@@ -137,16 +136,6 @@ fn asked(stage: &Stage, id: &str, no: &str) -> String {
     let request = format!("{id}.{no}");
     stage.home.wait_state(id, |row| row["requests"][0]["id"] == request.as_str());
     request
-}
-
-/// Codex offers a newer model at its first start, and the screen waits until that is settled.
-fn forget_newer_models(stage: &Stage) {
-    let file = stage.codex_home().join("config.toml");
-    let text = fs::read_to_string(&file).unwrap();
-    let (head, _) = text.split_once("[notice.model_migrations]").unwrap();
-    let (_, tail) = text.split_once("[sandbox_workspace_write]").unwrap();
-    let seen = "[notice.model_migrations]\n\"gpt-5.5\" = \"gpt-6-sol\"\n[sandbox_workspace_write]";
-    fs::write(&file, format!("{head}{seen}{tail}")).unwrap();
 }
 
 /// Approves what is asked for this reason. Codex may lose a key that comes as soon as it has painted the

@@ -1,11 +1,16 @@
 //! Work that goes on although something died, and ends that are not mistaken for others.
 
-use std::fs;
+use std::{collections::BTreeMap, fs};
 
 use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
 
-use crate::kit::{Stage, Which};
+use crate::{
+    journal::Journal,
+    kit::{Stage, USUAL_SETTLE, Which},
+    once::assert_strayed,
+    requests::rollout,
+};
 
 /// Waits behind a door in its first turn, then claims to be done.
 const WAITS: &str = r#"
@@ -16,12 +21,13 @@ turn = [
 ]
 "#;
 
-/// Waits behind a door, is asked again after its death, and is done.
+/// Waits behind a door, is asked again after its death, tries to write, and is done.
 const DIES_ONCE: &str = r#"
 [[thread]]
 turn = [
   { response = [{ items = [{ hold = "door" }, { message = "never said" }] }] },
   { response = [
+    { items = [{ shell = "touch tried.txt" }] },
     { items = [{ tool = "provost_report", args = { status = "completed", summary = "went on" } }] },
     { items = [{ message = "Went on." }] },
   ] },
@@ -55,34 +61,70 @@ fn a_turn_goes_on_while_the_daemon_is_dead_and_nothing_is_sent_twice() {
     }
 }
 
+/// The daemon aborts itself at one commit after the other. What was sent is in the holder's journal, what was
+/// recorded is in the ledger: in at least one of these crashes the first is so and the second is not.
 #[test]
 fn a_crash_between_sending_and_recording_repeats_nothing() {
-    for (place, nth) in [("commit.before", 4), ("commit.before", 6), ("commit.after", 5)] {
+    let mut between = Vec::new();
+    for nth in 3..=7 {
         let Some(mut stage) = Stage::new(WAITS) else { return };
-        stage.home.set_env("PROVOST_FAILPOINT", format!("{place}:{nth}"));
+        stage.home.set_env("PROVOST_FAILPOINT", format!("commit.before:{nth}"));
         let key = ["--key", "once", "Wait for the door."];
         let first = stage.try_spawn(&key);
-        eventually("the daemon died", || stage.home.daemon().pid().is_none().then_some(()));
+        let is_dead = || stage.daemon().pid().is_none();
+        // The last of these commits may come after the model was asked.
+        eventually("it died or works", || {
+            (is_dead() || stage.model.open_streams() > 0).then_some(())
+        });
+        if is_dead() && sent_and_not_recorded(&stage) {
+            between.push(nth);
+        }
         stage.home.set_env("PROVOST_FAILPOINT", "");
-        let again = stage.try_spawn(&key);
-        let id = again.ok().json()["id"].as_str().unwrap().to_owned();
+        let again = eventually("it is asked for again", || {
+            let again = stage.try_spawn(&key);
+            if again.code() == Some(0) { Ok(again) } else { Err(again) }
+        });
+        let id = again.json()["id"].as_str().unwrap().to_owned();
         stage.model.wait_for_hold("door");
         stage.model.release("door");
         let row = stage.sealed(&id);
-        assert_eq!(row["state"], "completed", "{place}:{nth}: {row:#} {first:#?}");
-        assert_eq!(stage.turns_asked("Wait for the door."), 1, "{place}:{nth}");
-        assert_eq!(row["launches"].as_array().unwrap().len(), 1, "{place}:{nth}");
+        assert_eq!(row["state"], "completed", "{nth}: {row:#} {first:#?}");
+        assert_eq!(stage.turns_asked("Wait for the door."), 1, "{nth}");
+        assert_eq!(row["launches"].as_array().unwrap().len(), 1, "{nth}");
+        let sent = Journal::of(&stage, &id, 1).keys_with("Wait for the door.").len();
+        assert_eq!(sent, 1, "{nth}: it was written to the agent once");
+        assert_eq!(stage.events_of(&id, "message.delivered").len(), 2, "{nth}: and its result");
         stage.model.assert_all_as_scripted();
     }
+    assert!(!between.is_empty(), "no crash fell between sending and recording");
 }
 
+/// Says whether the instruction has reached the agent, and the ledger has no word of it. No daemon is asked.
+fn sent_and_not_recorded(stage: &Stage) -> bool {
+    let records = stage.provost(&["ledger", "export"]).ok().json_lines();
+    let of_kind = |kind: &str| {
+        let all = records.iter().map(|line| &line["record"]);
+        all.filter(|record| record["kind"] == kind).cloned().collect::<Vec<_>>()
+    };
+    let Some(opened) = of_kind("session.opened").pop() else { return false };
+    let id = opened["stream"].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
+    let journal = Journal::of(stage, &id, 1);
+    !journal.keys_with("Wait for the door.").is_empty() && of_kind("message.delivered").is_empty()
+}
+
+/// While it is dead, the user's configuration becomes one that would allow everything to another model.
 #[test]
 fn e22_a_killed_codex_goes_on_in_the_same_thread_with_the_same_sandbox_and_model() {
     for which in [Which::Pinned, Which::Oldest] {
         let Some(stage) = Stage::with(which, DIES_ONCE) else { return };
-        let id = stage.spawn(&["--sandbox", "read-only", "Wait for the door."]);
+        let model = which.model();
+        let strict = ["--sandbox", "read-only", "--approvals", "never"];
+        let mind = ["--model", model, "--effort", "low"];
+        let task = ["Wait for the door."];
+        let id = stage.spawn(&[&strict[..], &mind, &USUAL_SETTLE, &task].concat());
         stage.model.wait_for_hold("door");
-        let thread = stage.home.wait_state(&id, |row| row["thread"].is_string())["thread"].clone();
+        let thread = stage.wait_state(&id, |row| row["thread"].is_string())["thread"].clone();
+        loosen(&stage);
         stage.kill_codex(&id, 1);
         let row = stage.sealed(&id);
         assert_eq!(
@@ -95,21 +137,79 @@ fn e22_a_killed_codex_goes_on_in_the_same_thread_with_the_same_sandbox_and_model
         let requests = stage.model.requests();
         let (before, after) = (&requests[0].request, &requests[1].request);
         assert_eq!((before.thread(), before.model()), (after.thread(), after.model()));
+        assert_eq!(before.model(), model);
+        assert_eq!(before.body["reasoning"]["effort"], "low");
+        assert_eq!(before.body["reasoning"], after.body["reasoning"], "{which:?}");
         let told = after.prompt();
         assert!(
             told.contains("killed by signal 9") && told.contains("Wait for the door."),
             "{told}"
         );
-        let sandboxed = |body: &Value| body.to_string().contains("read-only");
-        assert!(sandboxed(&before.body) && sandboxed(&after.body), "{which:?}");
+        let turns = turn_settings(&stage, &id);
+        assert_eq!(turns.len(), 2, "{turns:#?}");
+        assert_eq!(turns[0], turns[1], "{which:?}");
+        assert_eq!(turns[0]["sandbox_policy"]["type"], "read-only", "{which:?}: {turns:#?}");
+        assert_eq!(turns[0]["approval_policy"], "never", "{which:?}");
+        assert_eq!(turns[0]["cwd"], stage.repo.path().to_str().unwrap(), "{which:?}");
+        let tried = requests[2].request.last_output();
+        assert!(
+            tried.contains("Read-only file system") || tried.contains("Permission denied"),
+            "{which:?}: {tried}"
+        );
+        assert!(!stage.repo.path().join("tried.txt").exists(), "{which:?}");
+        stage.model.assert_all_as_scripted();
     }
+}
+
+/// Makes the user's configuration one that allows everything, to another model.
+fn loosen(stage: &Stage) {
+    stage.configure_codex("gpt-5.1", "");
+    let file = stage.codex_home().join("config.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    let loose = "sandbox_mode = \"danger-full-access\"\napproval_policy = \"on-request\"\nmodel_reasoning_effort = \"high\"\n";
+    fs::write(&file, format!("{loose}{text}")).unwrap();
+}
+
+/// The settings of each turn, as Codex wrote them down with the conversation.
+fn turn_settings(stage: &Stage, id: &str) -> Vec<Value> {
+    let kept = ["cwd", "approval_policy", "sandbox_policy", "model", "effort"];
+    let settings = |line: &str| {
+        let line: Value = serde_json::from_str(line).unwrap();
+        let told = &line["payload"];
+        (line["type"] == "turn_context").then(|| kept.map(|key| (key, told[key].clone())).into())
+    };
+    let text = fs::read_to_string(rollout(stage, id)).unwrap();
+    text.lines()
+        .filter_map(|line| settings(line).map(|all: BTreeMap<&str, Value>| json!(all)))
+        .collect()
+}
+
+/// The oldest Codex speaks on pipes, so that a script can change what it says.
+#[test]
+fn another_thread_than_the_resumed_one_is_not_taken_for_it() {
+    let scenario = r#"
+        [[thread]]
+        turn = [{ response = [{ items = [{ hold = "door" }, { message = "never said" }] }] }]"#;
+    let Some(mut stage) = Stage::with(Which::Oldest, scenario) else { return };
+    let mark = stage.root().join("begun");
+    let script = r#"[ "$1" = app-server ] || exec "$REAL" "$@"
+[ -e MARK ] || { touch MARK; exec "$REAL" "$@"; }
+"$REAL" "$@" | sed -u -E '/"thread":\{/s/("id":")[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"/\1nobody"/'"#;
+    stage.stand_in(&script.replace("MARK", mark.to_str().unwrap()));
+    let id = stage.spawn(&[&USUAL_SETTLE[..], &["Wait."]].concat());
+    stage.model.wait_for_hold("door");
+    stage.wait_state(&id, |row| row["turns"] == 1);
+    stage.kill_codex(&id, 1);
+    let row = stage.sealed(&id);
+    assert_strayed(&stage, &id, &row);
+    stage.model.assert_all_as_scripted();
 }
 
 #[test]
 fn e16_a_codex_that_always_dies_is_started_three_times_and_then_failed() {
     let Some(stage) = Stage::new(DIES_ALWAYS) else { return };
-    let mut waiting =
-        stage.home.command(&["spawn", "--json", "--agent", "codex", "--wait", "Wait."]);
+    let task = ["spawn", "--json", "--agent", "codex", "--wait", "Wait."];
+    let mut waiting = stage.command(&[&task[..], &USUAL_SETTLE].concat());
     waiting.current_dir(stage.repo.path()).stdout(std::process::Stdio::null());
     let mut waiting = waiting.spawn().unwrap();
     for launch in 1..=3 {
@@ -135,7 +235,7 @@ fn e16_the_death_of_codex_voids_its_open_approval_at_once() {
                         { items = [{ message = "I gave up." }] }] },
         ]"#;
     let Some(stage) = Stage::new(scenario) else { return };
-    let id = stage.spawn(&["Write x."]);
+    let id = stage.spawn(&[&USUAL_SETTLE[..], &["Write x."]].concat());
     stage.wait(&id, "needs_input");
     stage.kill_codex(&id, 1);
     let row = stage.sealed(&id);

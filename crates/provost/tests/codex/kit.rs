@@ -1,6 +1,8 @@
 //! A stage for Codex: a home of the user with its configuration, a repository, and a scripted model.
 
-use std::{collections::BTreeSet, fs, path::PathBuf};
+use std::{
+    collections::BTreeSet, fs, ops::Deref, os::unix::fs::PermissionsExt as _, path::PathBuf,
+};
 
 use provost_holder::{Looked, look};
 use provost_testkit::{
@@ -8,7 +10,10 @@ use provost_testkit::{
     model::{MODEL, ModelServer, OLD_MODEL, codex, codex_config, old_codex},
 };
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+
+/// The window after an end as users have it. That of the harness is so short that an end may be sealed before
+/// all of a killed process is seen to be gone, and then nothing goes on after it.
+pub(crate) const USUAL_SETTLE: [&str; 2] = ["--settle", "2s"];
 
 /// Everything that a session with Codex needs.
 pub(crate) struct Stage {
@@ -17,11 +22,30 @@ pub(crate) struct Stage {
     pub(crate) repo: Repo,
 }
 
+/// A stage is its home, with what Codex needs beside it.
+impl Deref for Stage {
+    type Target = Home;
+
+    fn deref(&self) -> &Home {
+        &self.home
+    }
+}
+
 /// Which Codex is driven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Which {
     Pinned,
     Oldest,
+}
+
+impl Which {
+    /// A model for which this Codex has a tool for each thing.
+    pub(crate) fn model(self) -> &'static str {
+        match self {
+            Which::Pinned => MODEL,
+            Which::Oldest => OLD_MODEL,
+        }
+    }
 }
 
 impl Stage {
@@ -33,16 +57,16 @@ impl Stage {
 
     #[track_caller]
     pub(crate) fn with(which: Which, scenario: &str) -> Option<Stage> {
-        let (program, name) = match which {
-            Which::Pinned => (codex()?, MODEL),
-            Which::Oldest => (old_codex()?, OLD_MODEL),
+        let program = match which {
+            Which::Pinned => codex()?,
+            Which::Oldest => old_codex()?,
         };
         let model = ModelServer::play(scenario);
         let mut home = Home::new();
         home.set_env("PROVOST_CODEX", program);
         let repo = home.repo("work");
         let stage = Stage { home, model, repo };
-        stage.configure_codex(name, "");
+        stage.configure_codex(which.model(), "");
         Some(stage)
     }
 
@@ -60,13 +84,6 @@ impl Stage {
         fs::write(self.codex_home().join("config.toml"), text).unwrap();
     }
 
-    /// Writes the user's configuration of Provost.
-    pub(crate) fn configure(&self, toml: &str) {
-        let dir = self.home.root().join("user/.config/provost");
-        fs::create_dir_all(&dir).unwrap();
-        fs::write(dir.join("provost.toml"), toml).unwrap();
-    }
-
     /// Starts a session in the repository and gives its id.
     #[track_caller]
     pub(crate) fn spawn(&self, arguments: &[&str]) -> String {
@@ -79,40 +96,34 @@ impl Stage {
         self.home.provost_in(self.repo.path(), &all)
     }
 
-    #[track_caller]
-    pub(crate) fn status(&self, id: &str) -> Value {
-        self.home.provost(&["status", id, "--json"]).ok().json()
-    }
-
-    /// Waits for the sealed outcome.
-    #[track_caller]
-    pub(crate) fn sealed(&self, id: &str) -> Value {
-        self.home.wait_state(id, |row| row["sealed"] == true)
-    }
-
-    #[track_caller]
-    pub(crate) fn wait(&self, id: &str, state: &str) -> Value {
-        self.home.wait_state(id, |row| row["state"] == state)
-    }
-
-    /// The events of one kind, oldest first.
-    #[track_caller]
-    pub(crate) fn events_of(&self, id: &str, kind: &str) -> Vec<Value> {
-        let list = self.home.provost(&["events", id, "--json", "--limit", "10000"]).ok().json();
-        let all = list["events"].as_array().unwrap().clone();
-        all.into_iter().filter(|event| event["kind"] == kind).collect()
+    /// Puts a script in the place of Codex; it finds the real one in `$REAL`.
+    pub(crate) fn stand_in(&mut self, script: &str) {
+        let like = self.home.command(&["status"]);
+        let mut variables = like.get_envs();
+        let (_, real) = variables.find(|(name, _)| *name == "PROVOST_CODEX").unwrap();
+        let real = real.unwrap().to_str().unwrap();
+        let path = self.home.root().join("codex-stand-in");
+        fs::write(&path, format!("#!/bin/sh\nREAL={real:?}\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        self.home.set_env("PROVOST_CODEX", path);
     }
 
     /// Kills the process of a launch and nothing else.
     #[track_caller]
     pub(crate) fn kill_codex(&self, id: &str, launch: usize) {
+        self.signal_codex(id, launch, Signal::KILL);
+    }
+
+    /// Sends a signal to the process of a launch and to nothing else.
+    #[track_caller]
+    pub(crate) fn signal_codex(&self, id: &str, launch: usize, signal: Signal) {
         let dir = self.home.path().join("launches").join(format!("{id}.l{launch}"));
         let held = eventually("the holder lives", || match look(&dir) {
             Ok(Looked::Alive { held }) => Ok(held),
             other => Err(format!("{other:?}")),
         });
         let pid = i32::try_from(held.child.pid).ok().and_then(Pid::from_raw).unwrap();
-        kill_process(pid, Signal::KILL).unwrap();
+        kill_process(pid, signal).unwrap();
     }
 
     /// How many of the model's turns began with a message that has this in it.

@@ -91,3 +91,25 @@ fn a09_a_usage_limit_is_waited_for_over_the_death_of_the_daemon() {
         stage.model.assert_all_as_scripted();
     }
 }
+
+#[test]
+fn a09_a_limit_that_does_not_pass_is_waited_for_ten_times_and_not_once_more() {
+    let scenario = r#"
+        [[thread]]
+        turn = [{ repeat = "forever", response = [{ usage_limit = { resets_in_s = 1 } }] }]"#;
+    let Some(stage) = Stage::new(scenario) else { return };
+    stage.configure("[session]\nlimit_jitter = \"0s\"\n");
+    let id = stage.spawn(&["Work."]);
+    let row = stage.sealed(&id);
+    assert_eq!(
+        (&row["state"], &row["cause"]),
+        (&json!("failed"), &json!("agent_error")),
+        "{row:#}"
+    );
+    let requests = stage.model.requests();
+    assert_eq!(requests.len(), 11, "the first, and one after each wait");
+    let waited =
+        requests[1..].iter().all(|made| made.request.prompt().contains("The limit has passed"));
+    assert!(waited, "{:#?}", requests.iter().map(|made| made.request.prompt()).collect::<Vec<_>>());
+    assert_eq!(row["launches"].as_array().unwrap().len(), 1, "it stayed the same process");
+}

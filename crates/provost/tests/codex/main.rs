@@ -9,6 +9,7 @@ mod attach;
 mod carried;
 mod finding;
 mod going_on;
+mod journal;
 mod kit;
 mod limits;
 mod once;

@@ -1,8 +1,9 @@
 //! One-shot work by `codex exec`, and many sessions at once.
 
-use std::fs;
+use std::{fs, process::Stdio};
 
-use serde_json::json;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
 
 use crate::kit::{Stage, Which};
 
@@ -70,6 +71,119 @@ fn once_a_killed_turn_is_never_completed_and_is_gone_on_with_in_the_same_thread(
         assert_eq!(requests[0].request.thread(), requests[1].request.thread(), "{which:?}");
         assert!(requests[1].request.prompt().contains("Go on."));
     }
+}
+
+/// Waits behind a door in its first turn, is asked again after its death, and is done.
+const DIES_ONCE: &str = r#"
+[[thread]]
+turn = [
+  { response = [{ items = [{ hold = "door" }, { message = "never said" }] }] },
+  { response = [{ items = [{ message = "Went on." }] }] },
+]
+"#;
+
+#[test]
+fn once_a_codex_that_was_ended_by_a_signal_is_not_done_whatever_its_exit_status() {
+    for which in [Which::Pinned, Which::Oldest] {
+        for signal in [Signal::INT, Signal::TERM, Signal::KILL] {
+            let Some(stage) = Stage::with(which, DIES_ONCE) else { return };
+            let id = stage.spawn(&["--once", "Wait."]);
+            stage.model.wait_for_hold("door");
+            stage.wait_state(&id, |row| row["thread"].is_string() && row["turns"] == 1);
+            stage.signal_codex(&id, 1, signal);
+            let row = stage.sealed(&id);
+            // After an interrupt the oldest one ends with 0, as if all were well.
+            let expected = match (which, signal) {
+                (Which::Oldest, Signal::INT) => (json!("ended_unclaimed"), json!("exit0")),
+                _ => (json!("failed"), json!("exitN")),
+            };
+            let ended = (row["state"].clone(), row["process"].clone());
+            assert_eq!(ended, expected, "{which:?} {signal:?}: {row:#}");
+            assert_eq!(row["claim"], "none", "{which:?} {signal:?}: {row:#}");
+            assert_eq!(stage.model.requests().len(), 1, "nothing was begun again by itself");
+            stage.provost(&["resume", &id, "Go on."]).ok();
+            let row = stage.wait_state(&id, |row| row["attempt"] == 2 && row["sealed"] == true);
+            assert_eq!(row["state"], "completed", "{which:?} {signal:?}: {row:#}");
+            let requests = stage.model.requests();
+            assert_eq!(requests[0].request.thread(), requests[1].request.thread());
+            stage.model.assert_all_as_scripted();
+        }
+    }
+}
+
+#[test]
+fn once_a_daemon_that_dies_neither_ends_nor_repeats_the_turn() {
+    for which in [Which::Pinned, Which::Oldest] {
+        let scenario = r#"
+            [[thread]]
+            turn = [{ response = [{ items = [{ hold = "door" }, { message = "Done." }] }] }]"#;
+        let Some(stage) = Stage::with(which, scenario) else { return };
+        let id = stage.spawn(&["--once", "Wait."]);
+        stage.model.wait_for_hold("door");
+        stage.daemon().kill();
+        stage.model.release("door");
+        let row = stage.sealed(&id);
+        assert_eq!(row["state"], "completed", "{which:?}: {row:#}");
+        assert_eq!(row["launches"].as_array().unwrap().len(), 1, "{which:?}");
+        assert_eq!(stage.turns_asked("Wait."), 1, "{which:?}");
+        stage.model.assert_all_as_scripted();
+    }
+}
+
+#[test]
+fn once_whoever_waits_may_be_interrupted_and_the_work_goes_on() {
+    let scenario = r#"
+        [[thread]]
+        turn = [{ response = [{ items = [{ hold = "door" }, { message = "Done." }] }] }]"#;
+    let Some(stage) = Stage::new(scenario) else { return };
+    let mut waiting =
+        stage.command(&["spawn", "--json", "--agent", "codex", "--once", "--wait", "Wait."]);
+    waiting.current_dir(stage.repo.path()).stdout(Stdio::null());
+    let mut waiting = waiting.spawn().unwrap();
+    stage.model.wait_for_hold("door");
+    let pid = i32::try_from(waiting.id()).ok().and_then(Pid::from_raw).unwrap();
+    kill_process(pid, Signal::INT).unwrap();
+    let status = waiting.wait().unwrap();
+    assert!(!status.success(), "it does not know how the work ends: {status}");
+    let id = stage.provost(&["ls", "--json"]).ok().json()["sessions"][0]["id"].clone();
+    stage.model.release("door");
+    let row = stage.sealed(id.as_str().unwrap());
+    assert_eq!(row["state"], "completed", "{row:#}");
+    assert_eq!(row["launches"].as_array().unwrap().len(), 1);
+    stage.model.assert_all_as_scripted();
+}
+
+/// Asked for a name that it does not know, `codex exec resume` begins a new conversation and ends well.
+#[test]
+fn once_another_thread_than_the_resumed_one_is_not_taken_for_it() {
+    let scenario = r#"
+        [[thread]]
+        repeat = "forever"
+        turn = [{ response = [{ items = [{ message = "Who are you?" }] }] }]"#;
+    let Some(mut stage) = Stage::new(scenario) else { return };
+    stage.stand_in(
+        r#"previous=; for word do shift; [ "$previous" = resume ] && word=nobody; set -- "$@" "$word"; previous=$word; done
+exec "$REAL" "$@""#,
+    );
+    let id = stage.spawn(&["--once", "Begin."]);
+    let row = stage.sealed(&id);
+    assert_eq!(row["state"], "completed", "{row:#}");
+    stage.provost(&["resume", &id, "Go on."]).ok();
+    let row = stage.wait_state(&id, |row| row["attempt"] == 2 && row["sealed"] == true);
+    assert_strayed(&stage, &id, &row);
+}
+
+/// Demands that a conversation other than the session's was refused and claimed nothing.
+#[track_caller]
+pub(crate) fn assert_strayed(stage: &Stage, id: &str, row: &Value) {
+    let outcome = (&row["state"], &row["cause"], &row["claim"]);
+    assert_eq!(outcome, (&json!("failed"), &json!("launch"), &json!("none")), "{row:#}");
+    let refused = stage.events_of(id, "stream.refused");
+    assert_eq!(refused.len(), 1, "{refused:#?}");
+    let thread = row["thread"].as_str().unwrap();
+    assert!(refused[0]["data"]["reason"].as_str().unwrap().contains(thread), "{refused:#?}");
+    let kept = stage.events_of(id, "stream.ready");
+    assert!(kept.iter().all(|ready| ready["data"]["thread"] == thread), "{kept:#?}");
 }
 
 #[test]

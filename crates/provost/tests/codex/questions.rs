@@ -2,11 +2,15 @@
 
 use std::process::Command;
 
-use provost_testkit::{harness::eventually, model::CODE_MODE_MODEL};
+use provost_testkit::{
+    harness::eventually,
+    model::{CODE_MODE_MODEL, MODEL},
+};
 use serde_json::{Value, json};
 
 use crate::{
-    kit::{Stage, Which},
+    journal::Journal,
+    kit::{Stage, USUAL_SETTLE, Which},
     requests::{open, told, turn_of},
 };
 
@@ -146,33 +150,135 @@ fn r10_a_question_withdrawn_by_an_interrupt_is_not_answered_later() {
 fn e17_parallel_questions_have_separate_slots() {
     let both = r#"
     { items = [
+      { tool = "provost_ask", args = { question = "Which colour?", options = ["red", "blue"] } },
+      { tool = "provost_ask", args = { question = "Which size?", options = ["S", "L"] } },
+    ] },
+    { items = [{ message = "Thank you." }] },"#;
+    let Some(stage) = Stage::new(&turn_of(both)) else { return };
+    let id = stage.spawn(&["Paint it."]);
+    let row = stage.wait_state(&id, |row| row["requests"].as_array().unwrap().len() == 2);
+    let slot = |question: &str| {
+        let all = row["requests"].as_array().unwrap().iter();
+        let found = all.filter(|asked| asked["questions"][0]["question"] == question);
+        let found: Vec<&Value> = found.collect();
+        assert_eq!((found.len(), &found[0]["revision"]), (1, &json!(1)), "{row:#}");
+        found[0]["id"].as_str().unwrap().to_owned()
+    };
+    let (colour, size) = (slot("Which colour?"), slot("Which size?"));
+    assert_ne!(colour, size);
+
+    let either = stage.provost(&["answer", &id, "blue"]);
+    let named = either.exits(2).stderr.clone();
+    assert!(named.contains(".q1") && named.contains(".q2"), "several are open: {named}");
+    let other = stage.provost(&["answer", &size, "--revision", "7", "L"]);
+    assert_ne!(other.code(), Some(0), "an answer is for one revision: {other:#?}");
+    assert_eq!(stage.events_of(&id, "request.settled").len(), 0, "nothing was settled");
+
+    stage.provost(&["answer", &size, "--revision", "1", "L"]).ok();
+    let left = stage.wait_state(&id, |row| row["requests"].as_array().unwrap().len() == 1);
+    assert_eq!(left["requests"][0]["id"], colour.as_str(), "{left:#}");
+    let again = stage.provost(&["answer", &size, "M"]);
+    assert_ne!(again.code(), Some(0), "the other question never takes it: {again:#?}");
+    stage.provost(&["answer", &colour, "--revision", "1", "blue"]).ok();
+    assert_eq!(stage.sealed(&id)["state"], "completed");
+    let outputs = stage.model.requests()[1].request.outputs();
+    let given = |no: usize| outputs[no].1.as_str();
+    assert_eq!(outputs.len(), 2, "{outputs:?}");
+    assert!(given(0).contains("blue") && !given(0).contains('L'), "the first call: {outputs:?}");
+    assert!(given(1).contains('L') && !given(1).contains("blue"), "the second call: {outputs:?}");
+    stage.model.assert_all_as_scripted();
+}
+
+#[test]
+fn e17_questions_one_after_the_other_never_take_each_others_answers() {
+    let both = r#"
+    { items = [
       { ask = [{ id = "colour", header = "Colour", question = "Which colour?", options = [{ label = "Red", description = "warm" }, { label = "Blue", description = "cold" }] }] },
       { ask = [{ id = "size", header = "Size", question = "Which size?", options = [{ label = "S", description = "small" }, { label = "L", description = "large" }] }] },
     ] },
     { items = [{ message = "Thank you." }] },"#;
     let Some(stage) = Stage::new(&turn_of(both)) else { return };
     let id = stage.spawn(&["Paint it."]);
-    let first = open(&stage, &id, 1);
-    let name = |asked: &Value| asked["questions"][0]["id"].as_str().unwrap().to_owned();
-    let is_colour = name(&first) == "colour";
-    let wrong =
-        stage.home.provost(&["answer", first["id"].as_str().unwrap(), "--revision", "7", "Blue"]);
-    assert_ne!(wrong.code(), Some(0), "an answer is for one revision: {wrong:#?}");
-    stage
-        .home
-        .provost(&["answer", first["id"].as_str().unwrap(), if is_colour { "Blue" } else { "L" }])
-        .ok();
-    let second = open(&stage, &id, 2);
-    assert_ne!(name(&first), name(&second));
-    let again = stage.home.provost(&["answer", first["id"].as_str().unwrap(), "Red"]);
-    assert_ne!(again.code(), Some(0), "the next question never takes it: {again:#?}");
-    stage
-        .home
-        .provost(&["answer", second["id"].as_str().unwrap(), if is_colour { "L" } else { "Blue" }])
-        .ok();
+    // Codex asks one of them at a time, in an order of its own.
+    for no in [1, 2] {
+        let asked = open(&stage, &id, no);
+        let is_colour = asked["questions"][0]["id"] == "colour";
+        let request = asked["id"].as_str().unwrap();
+        stage.provost(&["answer", request, if is_colour { "Blue" } else { "L" }]).ok();
+        let again = stage.provost(&["answer", request, "Red"]);
+        assert_ne!(again.code(), Some(0), "the next question never takes it: {again:#?}");
+    }
     assert_eq!(stage.sealed(&id)["state"], "completed");
     assert_eq!(told(&stage, r#"{"answers":{"colour":{"answers":["Blue"]}}}"#), 1);
     assert_eq!(told(&stage, r#"{"answers":{"size":{"answers":["L"]}}}"#), 1);
+    stage.model.assert_all_as_scripted();
+}
+
+#[test]
+fn e14_a_request_that_is_not_known_is_answered_with_an_error() {
+    let Some(stage) = Stage::new("[[thread]]\nturn = []\n") else { return };
+    // With this, Codex asks its client for the time before it asks the model.
+    let clock = "[features.current_time_reminder]\nenabled = true\nclock_source = \"external\"\n";
+    stage.configure_codex(MODEL, clock);
+    let id = stage.spawn(&["What time is it?"]);
+    let row = stage.sealed(&id);
+    let asked = Journal::of(&stage, &id, 1).said;
+    let asked: Vec<&Value> =
+        asked.iter().filter(|said| said["method"] == "currentTime/read").collect();
+    assert_eq!(asked.len(), 1, "it was asked");
+    assert_eq!(
+        Journal::of(&stage, &id, 1).keys_with("currentTime/read is not known").len(),
+        1,
+        "and answered once"
+    );
+    assert_eq!((&row["state"], &row["claim_source"]), (&json!("failed"), &json!("turn_error")));
+    assert!(row["claim_text"].as_str().unwrap().contains("currentTime/read"), "{row:#}");
+}
+
+#[test]
+fn e15_questions_that_cannot_be_shown_are_rejected_and_the_agent_goes_on() {
+    let choices =
+        r#"options = [{ label = "A", description = "one" }, { label = "B", description = "two" }]"#;
+    let large = "x".repeat(300 << 10);
+    let asks = format!(
+        r#"
+    {{ items = [{{ ask = [{{ id = "large", header = "L", question = "{large}", {choices} }}] }}] }},
+    {{ items = [{{ ask = [{{ id = "same", header = "1", question = "One?", {choices} }}, {{ id = "same", header = "2", question = "Two?", {choices} }}] }}] }},
+    {{ items = [{{ message = "Gone on." }}] }},"#
+    );
+    let Some(stage) = Stage::new(&turn_of(&asks)) else { return };
+    let id = stage.spawn(&["Ask too much."]);
+    let row = stage.sealed(&id);
+    assert_eq!(row["state"], "completed", "{row:#}");
+    assert_eq!(stage.events_of(&id, "request.opened").len(), 0, "nobody was asked");
+    let journal = Journal::of(&stage, &id, 1);
+    let asked = journal.said.iter().filter(|said| said["method"] == "item/tool/requestUserInput");
+    assert_eq!(asked.count(), 2);
+    for why in ["larger than", "two questions have the same id"] {
+        assert_eq!(journal.keys_with(why).len(), 1, "{why}");
+    }
+    assert_eq!(told(&stage, r#"{"answers":{}}"#), 2, "the model knows that it has no answer");
+    stage.model.assert_all_as_scripted();
+}
+
+#[test]
+fn r20_the_oldest_codex_asks_too_and_one_warning_names_what_it_lacks() {
+    let Some(stage) = Stage::with(Which::Oldest, &turn_of(TWO)) else { return };
+    let id = stage.spawn(&["Paint it."]);
+    open(&stage, &id, 1);
+    let tools = stage.model.requests()[0].request.tools();
+    assert!(!tools.iter().any(|tool| tool == "request_user_input_async"), "{tools:?}");
+    let answers = json!({"answers": {"colour": {"answers": ["Blue"]}, "size": {"answers": ["L"]}}});
+    stage.provost_with_input(&["answer", &id, "--answers", "-"], &answers.to_string()).ok();
+    assert_eq!(stage.sealed(&id)["state"], "completed");
+    assert_eq!(told(&stage, r#""size":{"answers":["L"]}"#), 1);
+    assert_eq!(told(&stage, r#""colour":{"answers":["Blue"]}"#), 1);
+    let warned = stage.events_of(&id, "agent.warned");
+    assert_eq!(warned.len(), 1, "{warned:#?}");
+    let warning = warned[0]["data"]["text"].as_str().unwrap();
+    for lacks in ["codex 0.107.0 lacks", "MCP servers", "unix socket", "keyed messages"] {
+        assert!(warning.contains(lacks), "{lacks} is not in {warning}");
+    }
     stage.model.assert_all_as_scripted();
 }
 
@@ -192,31 +298,74 @@ fn a_daemon_killed_in_a_pending_question_has_it_answered_once() {
     stage.model.assert_all_as_scripted();
 }
 
+/// Two that may work for an hour: one asks, and one works on.
+const ASKS_AND_WORKS: &str = r#"
+[[thread]]
+when = { prompt = "Paint" }
+turn = [
+  { response = [
+    { items = [{ ask = [{ id = "colour", header = "Colour", question = "Which colour?", options = [{ label = "Red", description = "warm" }, { label = "Blue", description = "cold" }] }] }] },
+  ] },
+  { response = [{ items = [{ message = "Thank you." }] }] },
+  { response = [{ items = [{ message = '{"status":"completed","summary":"done"}' }] }] },
+]
+[[thread]]
+when = { prompt = "Work" }
+turn = [{ response = [{ items = [{ hold = "door" }, { message = "never said" }] }] }]
+"#;
+
 #[test]
-fn a04_a_question_survives_the_agent_and_the_daemon_and_its_answer_resumes_the_thread_once() {
-    let asks = turn_of(COLOUR).replacen(r#"    { items = [{ message = "Thank you." }] },"#, "", 1);
-    let asks = asks.replacen(
-        "  { response = [{ items",
-        "  { response = [{ items = [{ message = \"Thank you.\" }] }] },\n  { response = [{ items",
-        1,
-    );
-    let Some(stage) = Stage::new(&asks) else { return };
-    let id = stage.spawn(&["Paint it."]);
-    open(&stage, &id, 1);
+fn a04_a_question_survives_a_day_the_agent_and_the_daemon_and_its_answer_resumes_the_thread_once() {
+    let Some(stage) = Stage::new(ASKS_AND_WORKS) else { return };
+    let works = stage.spawn(&["--time-limit", "1h", "Work on."]);
+    stage.model.wait_for_hold("door");
+    let paint = ["--time-limit", "1h", "Paint it."];
+    let id = stage.spawn(&[&USUAL_SETTLE[..], &paint].concat());
+    let asked = open(&stage, &id, 1);
     let thread = stage.status(&id)["thread"].clone();
     kill_agent(&stage, &id);
-    stage.home.wait_state(&id, |row| row["launches"].as_array().unwrap().len() == 2);
-    stage.home.daemon().kill();
-    open(&stage, &id, 1);
+    eventually("it has its conversation again", || {
+        (stage.events_of(&id, "stream.ready").len() == 2).then_some(())
+    });
+    stage.daemon().kill();
+    a_day_later(&stage, &["status", &id]);
+
+    let row = stage.sealed(&works);
+    assert_eq!(
+        (&row["state"], &row["cause"]),
+        (&json!("failed"), &json!("timeout")),
+        "the day did pass, for one that did not wait for anybody: {row:#}"
+    );
+    let still = open(&stage, &id, 1);
+    assert_eq!(
+        (&still["revision"], &still["questions"]),
+        (&asked["revision"], &asked["questions"])
+    );
     assert_eq!(stage.status(&id)["state"], "needs_input");
-    stage.home.provost(&["answer", &id, "Blue"]).ok();
+    stage.provost(&["answer", &id, "Blue"]).ok();
     let row = stage.sealed(&id);
     assert_eq!(row["state"], "completed", "{row:#}");
     assert_eq!(row["thread"], thread, "the same conversation");
     assert_eq!(row["launches"].as_array().unwrap().len(), 2, "{row:#}");
     let said = stage.model.requests().pop().unwrap().request.prompts();
     assert_eq!(said.iter().filter(|said| said.contains("Blue")).count(), 1, "{said:#?}");
-    stage.model.assert_all_as_scripted();
+    stage.model.assert_nothing_unexpected();
+}
+
+/// Lets a command start the daemon a day ahead of this one's: the kernel gives it another monotonic clock, by
+/// which all limits are measured.
+#[track_caller]
+fn a_day_later(stage: &Stage, arguments: &[&str]) {
+    let like = stage.command(arguments);
+    let mut later = Command::new("unshare");
+    if !rustix::process::geteuid().is_root() {
+        later.args(["--user", "--map-current-user"]);
+    }
+    later.args(["--time", "--monotonic", "86400", "--fork"]);
+    later.arg(like.get_program()).args(like.get_args()).current_dir(stage.root()).env_clear();
+    later.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let ran = later.output().unwrap();
+    assert!(ran.status.success(), "{ran:?}");
 }
 
 /// Kills the agent's process, which is the holder's child.

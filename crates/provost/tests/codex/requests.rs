@@ -56,6 +56,19 @@ pub(crate) fn files(stage: &Stage) -> Vec<PathBuf> {
     found
 }
 
+/// The file in which Codex keeps a session's conversation, in the home that Provost gave it.
+#[track_caller]
+pub(crate) fn rollout(stage: &Stage, id: &str) -> PathBuf {
+    let store = stage.path().join("agents").join(id);
+    let is_rollout = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        path.starts_with(&store) && name.starts_with("rollout-") && name.ends_with(".jsonl")
+    };
+    let found: Vec<PathBuf> = files(stage).into_iter().filter(is_rollout).collect();
+    let [only] = found.as_slice() else { panic!("one conversation, but {found:?}") };
+    only.clone()
+}
+
 /// Codex keeps what it was allowed for ever in a file; Provost must never make it do so.
 #[track_caller]
 fn assert_no_rules(stage: &Stage) {

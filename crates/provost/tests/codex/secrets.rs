@@ -1,20 +1,31 @@
 //! Secret answers: they reach the agent, and of Provost's own things they are in none.
 
 use std::{
+    collections::BTreeSet,
     fs,
-    path::{Path, PathBuf},
+    path::PathBuf,
+    process::{Command, Stdio},
+    sync::mpsc::{self, RecvTimeoutError, Sender},
+    thread::{self, JoinHandle},
+    time::Duration,
 };
+
+use provost_testkit::harness::eventually;
 
 use crate::{
     kit::Stage,
-    requests::{files, open, turn_of},
+    requests::{files, open, rollout, turn_of},
     screen::Screen,
 };
+
+/// How long nobody looks at the processes between two looks.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
 const CANARY: &str = "c4n4ry-s3cr3t-9f27";
 
 const TOKEN: &str = r#"
     { items = [{ ask = [{ id = "token", header = "Token", question = "Which token?", secret = true, options = [{ label = "None", description = "go on without" }, { label = "Later", description = "ask again" }] }] }] },
+    { items = [{ shell = "cat /proc/self/environ > environment" }] },
     { items = [{ hold = "door" }, { message = "Thank you." }] },"#;
 
 const COLOUR_AND_TOKEN: &str = r#"
@@ -27,58 +38,105 @@ const COLOUR_AND_TOKEN: &str = r#"
 #[test]
 fn r06_a_secret_answer_is_in_no_file_argument_environment_or_output_of_provost() {
     let Some(stage) = Stage::new(&turn_of(TOKEN)) else { return };
-    let payloads = stage.home.root().join("payloads");
-    let hook = format!("cat >> {}", payloads.display());
+    let canary = &format!("{CANARY}-{}", stage.root().file_name().unwrap().to_str().unwrap());
+    assert_search_finds(canary);
+    let watch = Watch::begin(canary);
+    let payloads = stage.root().join("payloads");
+    let hook = format!("cat - /proc/self/environ /proc/self/cmdline >> {}", payloads.display());
     stage.configure(&format!(
         "[hooks]\nsession.needs_input = {hook:?}\nsession.completed = {hook:?}\n"
     ));
     let id = stage.spawn(&["Log in."]);
     let asked = open(&stage, &id, 1);
     assert_eq!(asked["questions"][0]["secret"], true, "{asked:#}");
-    let shown = stage.home.provost(&["answer", &id, CANARY]);
+    let shown = stage.provost(&["answer", &id, "0th3r-s3cr3t"]);
     assert!(shown.exits(2).stderr.contains("secret"), "an argument can be seen: {shown:#?}");
-    assert!(!shown.stderr.contains(CANARY), "{shown:#?}");
+    assert!(!shown.stderr.contains("0th3r-s3cr3t"), "{shown:#?}");
 
-    let given = stage.home.provost_with_input(&["answer", &id, "--secret"], &format!("{CANARY}\n"));
+    let given = stage.provost_with_input(&["answer", &id, "--secret"], &format!("{canary}\n"));
     given.ok();
     stage.model.wait_for_hold("door");
     let outputs = stage.model.requests().pop().unwrap().request.outputs();
-    let heard = outputs.iter().filter(|(_, text)| text.contains(CANARY)).count();
+    let heard = outputs.iter().filter(|(_, text)| text.contains(canary)).count();
     assert_eq!(heard, 1, "it reached the agent: {outputs:?}");
-    assert_eq!(processes_with(CANARY, stage.home.root()), Vec::<String>::new());
-    assert_hidden(&stage, &id);
+    assert!(stage.repo.read("environment").contains("PROVOST_SESSION="), "a command ran since");
+    assert_hidden(&stage, &id, canary);
     stage.model.release("door");
     assert_eq!(stage.sealed(&id)["state"], "completed");
-    assert!(!given.stdout.contains(CANARY) && !given.stderr.contains(CANARY), "{given:#?}");
-    assert_hidden(&stage, &id);
+    assert!(!given.stdout.contains(canary) && !given.stderr.contains(canary), "{given:#?}");
+    assert_hidden(&stage, &id, canary);
     let payloads = fs::read_to_string(payloads).unwrap();
     assert!(payloads.contains("\"secret\":true"), "the hook did run: {payloads}");
 
-    stage.home.provost(&["daemon", "stop"]).ok();
-    assert_hidden(&stage, &id);
-    assert!(
-        !hits(&stage).is_empty(),
-        "Codex keeps it in its own store, so this search can find it"
-    );
-    stage.home.provost(&["gc", "--apply", "--older-than", "0s"]).ok();
-    assert_eq!(hits(&stage), Vec::<PathBuf>::new(), "what was put away holds no secret");
+    stage.provost(&["daemon", "stop"]).ok();
+    assert_hidden(&stage, &id, canary);
+    assert_eq!(hits(&stage, canary), [rollout(&stage, &id)], "as it is documented");
+    stage.provost(&["gc", "--apply", "--older-than", "0s"]).ok();
+    assert_eq!(hits(&stage, canary), Vec::<PathBuf>::new(), "what was put away holds no secret");
+    assert!(!stage.path().join("agents").join(&id).exists(), "all of Codex's store is gone");
+    let (looks, seen) = watch.end();
+    assert!(looks > 10, "{looks} looks at all processes");
+    assert_eq!(seen, BTreeSet::new());
+}
+
+/// A process that has the secret is found, by its arguments and by its environment.
+#[track_caller]
+fn assert_search_finds(secret: &str) {
+    let in_arguments = ["-c", "read nothing", secret];
+    for (arguments, variable) in [(&in_arguments[..], ""), (&in_arguments[..2], secret)] {
+        let mut shown = Command::new("sh");
+        shown.args(arguments).env("SHOWN", variable).stdin(Stdio::piped());
+        let mut shown = shown.spawn().unwrap();
+        eventually("it is found", || processes_with(secret).pop());
+        // Its input ends, and so it does.
+        shown.wait().unwrap();
+        assert_eq!(processes_with(secret), Vec::<String>::new());
+    }
+}
+
+/// Looks at the arguments and the environment of every process of the machine, again and again.
+struct Watch {
+    end: Sender<()>,
+    looking: JoinHandle<(usize, BTreeSet<String>)>,
+}
+
+impl Watch {
+    fn begin(secret: &str) -> Watch {
+        let (end, ended) = mpsc::channel();
+        let secret = secret.to_owned();
+        let looking = thread::spawn(move || {
+            let (mut looks, mut seen) = (0, BTreeSet::new());
+            while ended.recv_timeout(BETWEEN_LOOKS) == Err(RecvTimeoutError::Timeout) {
+                seen.extend(processes_with(&secret));
+                looks += 1;
+            }
+            (looks, seen)
+        });
+        Watch { end, looking }
+    }
+
+    /// Gives how often it looked and what it saw.
+    fn end(self) -> (usize, BTreeSet<String>) {
+        drop(self.end);
+        self.looking.join().unwrap()
+    }
 }
 
 /// Files with the secret in them.
-fn hits(stage: &Stage) -> Vec<PathBuf> {
+fn hits(stage: &Stage, secret: &str) -> Vec<PathBuf> {
     let has = |path: &PathBuf| {
         let bytes = fs::read(path).unwrap_or_default();
-        bytes.windows(CANARY.len()).any(|part| part == CANARY.as_bytes())
+        bytes.windows(secret.len()).any(|part| part == secret.as_bytes())
     };
     files(stage).into_iter().filter(has).collect()
 }
 
-/// Demands that only Codex's own store has the secret, and that no command shows it.
+/// Demands that only Codex's own record of the conversation has the secret, and that no command shows it.
 #[track_caller]
-fn assert_hidden(stage: &Stage, id: &str) {
-    let store = stage.home.path().join("agents").join(id);
+fn assert_hidden(stage: &Stage, id: &str, secret: &str) {
+    let store = stage.path().join("agents").join(id).join("codex/sessions");
     let elsewhere: Vec<PathBuf> =
-        hits(stage).into_iter().filter(|path| !path.starts_with(&store)).collect();
+        hits(stage, secret).into_iter().filter(|path| !path.starts_with(&store)).collect();
     assert_eq!(elsewhere, Vec::<PathBuf>::new());
     for arguments in [
         &["status", id][..],
@@ -91,26 +149,20 @@ fn assert_hidden(stage: &Stage, id: &str) {
         &["ls", "--all"],
         &["ls", "--all", "--json"],
     ] {
-        let told = stage.home.provost(arguments);
-        assert!(!told.stdout.contains(CANARY) && !told.stderr.contains(CANARY), "{told:#?}");
+        let told = stage.provost(arguments);
+        assert!(!told.stdout.contains(secret) && !told.stderr.contains(secret), "{told:#?}");
     }
 }
 
-/// Processes of this home that show a text in their arguments or environment.
-fn processes_with(text: &str, root: &Path) -> Vec<String> {
-    let ours = root.to_str().unwrap();
-    let mut found = Vec::new();
-    for entry in fs::read_dir("/proc").unwrap().flatten() {
-        let read = |name: &str| {
-            String::from_utf8_lossy(&fs::read(entry.path().join(name)).unwrap_or_default())
-                .into_owned()
-        };
-        let seen = read("cmdline") + &read("environ");
-        if seen.contains(ours) && seen.contains(text) {
-            found.push(seen);
-        }
-    }
-    found
+/// Processes that show a text in their arguments or their environment, whosever they are.
+fn processes_with(text: &str) -> Vec<String> {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let shown = processes.map(|process| {
+        let read = |name: &str| fs::read(process.path().join(name)).unwrap_or_default();
+        let all = [read("cmdline"), read("environ")].concat();
+        String::from_utf8_lossy(&all).into_owned()
+    });
+    shown.filter(|shown| shown.contains(text)).collect()
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A stage for the scripted agent: a home, a configuration, and short ways to ask what is true.
 
-use std::{fs, path::Path, process::Command};
+use std::{fs, ops::Deref, path::Path, process::Command};
 
 use provost_testkit::harness::{Home, Output, eventually, scripted_agent_bin};
 use serde_json::Value;
@@ -11,6 +11,15 @@ pub(crate) const TALKER: &str = "talker";
 /// A home with what every test asks of it.
 pub(crate) struct Stage {
     pub(crate) home: Home,
+}
+
+/// A stage is its home, with what the scripted agent needs beside it.
+impl Deref for Stage {
+    type Target = Home;
+
+    fn deref(&self) -> &Home {
+        &self.home
+    }
 }
 
 /// What a launch proves itself with.
@@ -27,13 +36,6 @@ impl Stage {
     /// The path of a file beside the home.
     pub(crate) fn file(&self, name: &str) -> String {
         text(&self.home.root().join(name))
-    }
-
-    /// Writes the user's configuration.
-    pub(crate) fn configure(&self, toml: &str) {
-        let dir = self.home.root().join("user/.config/provost");
-        fs::create_dir_all(&dir).unwrap();
-        fs::write(dir.join("provost.toml"), toml).unwrap();
     }
 
     /// Makes a scenario that speaks JSON lines the agent [`TALKER`]; `more` is further configuration.
@@ -75,40 +77,11 @@ impl Stage {
         spawned.ok().json()["id"].as_str().unwrap().to_owned()
     }
 
-    #[track_caller]
-    pub(crate) fn status(&self, id: &str) -> Value {
-        self.home.provost(&["status", id, "--json"]).ok().json()
-    }
-
-    /// Waits for the sealed outcome.
-    #[track_caller]
-    pub(crate) fn sealed(&self, id: &str) -> Value {
-        self.home.wait_state(id, |row| row["sealed"] == true)
-    }
-
-    #[track_caller]
-    pub(crate) fn wait(&self, id: &str, state: &str) -> Value {
-        self.home.wait_state(id, |row| row["state"] == state)
-    }
-
     /// The rows of `ls --all`.
     #[track_caller]
     pub(crate) fn rows(&self) -> Vec<Value> {
         let list = self.home.provost(&["ls", "--all", "--json"]).ok().json();
         list["sessions"].as_array().unwrap().clone()
-    }
-
-    /// The events of a session, oldest first.
-    #[track_caller]
-    pub(crate) fn events(&self, id: &str) -> Vec<Value> {
-        let list = self.home.provost(&["events", id, "--json", "--limit", "10000"]).ok().json();
-        list["events"].as_array().unwrap().clone()
-    }
-
-    /// The events of one kind.
-    #[track_caller]
-    pub(crate) fn events_of(&self, id: &str, kind: &str) -> Vec<Value> {
-        self.events(id).into_iter().filter(|event| event["kind"] == kind).collect()
     }
 
     /// What a session was opened with.

@@ -90,6 +90,13 @@ impl Home {
         self
     }
 
+    /// Writes the user's configuration of Provost.
+    pub fn configure(&self, toml: &str) {
+        let dir = self.root().join("user/.config/provost");
+        fs::create_dir_all(&dir).expect("the configuration's directory can be made");
+        fs::write(dir.join("provost.toml"), toml).expect("the configuration can be written");
+    }
+
     /// A new repository with one commit.
     pub fn repo(&self, name: &str) -> Repo {
         Repo::at(&self.root().join("repos").join(name))
@@ -154,6 +161,37 @@ impl Home {
                 _ => Err(output),
             }
         })
+    }
+
+    /// What `provost status ID --json` gives now.
+    #[track_caller]
+    pub fn status(&self, id: &str) -> Value {
+        self.provost(&["status", id, "--json"]).ok().json()
+    }
+
+    /// Waits until the session is in this state.
+    #[track_caller]
+    pub fn wait(&self, id: &str, state: &str) -> Value {
+        self.wait_state(id, |row| row["state"] == state)
+    }
+
+    /// Waits for the sealed outcome.
+    #[track_caller]
+    pub fn sealed(&self, id: &str) -> Value {
+        self.wait_state(id, |row| row["sealed"] == true)
+    }
+
+    /// The events of a session, oldest first.
+    #[track_caller]
+    pub fn events(&self, id: &str) -> Vec<Value> {
+        let list = self.provost(&["events", id, "--json", "--limit", "10000"]).ok().json();
+        list["events"].as_array().expect("a list of events").clone()
+    }
+
+    /// The events of one kind.
+    #[track_caller]
+    pub fn events_of(&self, id: &str, kind: &str) -> Vec<Value> {
+        self.events(id).into_iter().filter(|event| event["kind"] == kind).collect()
     }
 
     /// The home's daemon.

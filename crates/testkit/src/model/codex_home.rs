@@ -15,6 +15,8 @@ pub const MODEL: &str = "gpt-5.5";
 pub const OLD_MODEL: &str = "gpt-5.2-codex";
 /// A model that Codex gives one tool, which runs scripts; it has the newer ways to ask and to delegate.
 pub const CODE_MODE_MODEL: &str = "gpt-6.1-sol";
+/// What Codex's screen offers instead of [`MODEL`], and waits until somebody has seen it.
+const NEWER_MODEL: &str = "gpt-6-sol";
 
 /// The pinned Codex, unless this run may do without: then the test is to return at once.
 ///
@@ -50,7 +52,7 @@ fn named(variable: &str) -> Option<PathBuf> {
 }
 
 /// A `config.toml` that leads to the model at this address and to nowhere else: no update check, no
-/// analytics, no plugins, no daemon, no login shell for each thread, and no retries.
+/// analytics, no plugins, no daemon, no login shell for each thread, no retries, and no offer of a newer model.
 pub fn codex_config(model: &str, url: &str) -> String {
     format!(
         r#"model = "{model}"
@@ -79,7 +81,7 @@ daemon_auto_start = false
 unbounded_connection_retries = false
 
 [notice.model_migrations]
-"{MODEL}" = "{CODE_MODE_MODEL}"
+"{MODEL}" = "{NEWER_MODEL}"
 "#
     )
 }

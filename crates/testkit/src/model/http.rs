@@ -74,6 +74,30 @@ pub(super) fn write_head(
     to.flush()
 }
 
+/// Gives what a part of a path stands for, `%20` being a space; none if it stands for no text.
+pub(super) fn decoded(part: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(part.len());
+    let mut rest = part.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        rest = after;
+        bytes.push(match first {
+            b'%' => {
+                let (digits, after) = rest.split_at_checked(2)?;
+                rest = after;
+                hex(digits)?
+            }
+            byte => *byte,
+        });
+    }
+    String::from_utf8(bytes).ok()
+}
+
+fn hex(digits: &[u8]) -> Option<u8> {
+    let value = |digit: &u8| char::from(*digit).to_digit(16);
+    let number = digits.iter().try_fold(0, |number, digit| Some(number * 16 + value(digit)?))?;
+    u8::try_from(number).ok()
+}
+
 fn head(buffer: &[u8]) -> Result<Option<(Message, usize)>, Error> {
     let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut request = httparse::Request::new(&mut headers);
@@ -181,6 +205,16 @@ mod tests {
             refused("POST / HTTP/1.1\r\ncontent-length: x\r\n\r\n"),
             Error::Length.to_string()
         );
+    }
+
+    #[test]
+    fn a_part_of_a_path_is_decoded_or_refused() {
+        let read = |part| decoded(part);
+        assert_eq!(read("the%20front%2Fdoor").as_deref(), Some("the front/door"));
+        assert_eq!(read("t%C3%BCr").as_deref(), Some("t\u{fc}r"));
+        for wrong in ["%", "%2", "%zz", "%+1", "%FF"] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
     }
 
     #[test]

@@ -25,6 +25,9 @@ const LOOK: Duration = Duration::from_millis(20);
 /// How long a client may take to send its request or to take a piece of its answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// The path that releases the hold whose name follows.
+const RELEASE: &str = "/control/release/";
+
 /// A scripted model that answers on loopback until it is dropped.
 #[derive(Debug)]
 pub struct ModelServer {
@@ -361,11 +364,18 @@ fn route(stream: &mut TcpStream, shared: &Shared, message: Message) -> Option<Pl
         }
         ("GET", "/control/state") => Some(json_answer(&shared.lock().to_json())),
         ("GET", "/control/requests") => Some(json_answer(&requests_json(&shared.lock().requests))),
-        ("POST", _) if path.starts_with("/control/release/") => {
-            shared.release(path.trim_start_matches("/control/release/"));
-            Some(json_answer(&json!({})))
-        }
+        ("POST", _) if path.starts_with(RELEASE) => Some(released(shared, &message, path)),
         _ => Some(shared.stray(&message, "no such path")),
+    }
+}
+
+fn released(shared: &Shared, message: &Message, path: &str) -> Plain {
+    match path.strip_prefix(RELEASE).and_then(http::decoded) {
+        Some(name) => {
+            shared.release(&name);
+            json_answer(&json!({}))
+        }
+        None => shared.stray(message, "the name of the hold is not encoded well"),
     }
 }
 

@@ -12,7 +12,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_scripted-model");
 
 const SCENARIO: &str = r#"
 [[thread]]
-turn = [{ response = [{ items = [{ hold = "door" }, { message = "open" }] }] }]
+turn = [{ response = [{ items = [{ hold = "front door" }, { message = "open" }] }] }]
 "#;
 
 /// The program on a scenario; it ends with its stdin.
@@ -73,8 +73,8 @@ fn the_program_serves_its_scenario_and_is_controlled_over_http() {
     let program = Program::start(dir.path(), SCENARIO);
     assert_eq!(program.state()["left_over"], json!(["thread 1: taken 0 of 1 times"]));
     let mut stream = program.send("POST", "/v1/responses", r#"{"model":"m","input":[]}"#);
-    eventually("the hold", || (program.state()["held"] == json!(["door"])).then_some(()));
-    program.ask("POST", "/control/release/door", "");
+    eventually("the hold", || (program.state()["held"] == json!(["front door"])).then_some(()));
+    program.ask("POST", "/control/release/front%20door", "");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     assert!(
