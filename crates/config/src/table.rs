@@ -101,7 +101,7 @@ options! {
         allow: Vec<ApprovalRule> = [];
         /// What is always asked, although it is allowed.
         ask: Vec<ApprovalRule> = [];
-        /// What is denied without asking.
+        /// What is denied without asking. The lists of all layers add up: a project takes away nothing that the user denies.
         deny: Vec<ApprovalRule> = [];
     }
 
