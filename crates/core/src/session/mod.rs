@@ -19,7 +19,8 @@ mod state;
 
 pub use attempt::{Attempt, Claim, ClaimSource, Clock, Resolution, Sealed, Standing, Verifying};
 pub use command::{
-    Command, FactKind, Rejected, Reporter, Resolve, SendMode, Signal, Testimony, standing_of,
+    Command, FactKind, Rejected, Reporter, Resolve, SendMode, Signal, Testimony, UsedUp,
+    standing_of,
 };
 pub use effect::{Due, Effect, EffectKey};
 pub use event::{

@@ -1,7 +1,7 @@
 //! What goes on by itself, and what is bounded: crashes, limits of the account, budgets, handshakes.
 
 use provost_core::{
-    lifecycle::{Cause, Flag, State},
+    lifecycle::{Cause, ClaimKind, Flag, State},
     request::{Asked, Fate, Reply, RequestKind, Waiting},
     session::{
         Budget, Command, Driver, Effect, End, Event, LaunchWhy, MessageKind, Rejected, SendMode,
@@ -189,12 +189,7 @@ fn a_budget_counts_deltas_stops_when_it_is_reached_and_can_be_raised() {
     let raise = |tokens| Command::RaiseBudget { tokens: Some(tokens), turns: None };
     assert!(matches!(bench.try_tell(raise(100)), Err(Rejected::BudgetNotRaised(_))));
     bench.tell(raise(200));
-    let send = Command::Send {
-        key: "k".to_owned(),
-        text: "go on".to_owned(),
-        mode: provost_core::session::SendMode::Continue,
-    };
-    bench.tell(send);
+    bench.tell(send("k", SendMode::Continue));
     bench.start();
     begin(&mut bench);
     assert_eq!(bench.state(), State::Working, "what was used before still counts, and is not all");
@@ -229,6 +224,13 @@ fn exit_0_of_a_one_shot_agent_counts_only_with_a_turn_that_ended_well() {
         if let Some(end) = end.clone() {
             let usage = Some(Usage { input: 3, output: 4 });
             bench.signal(Signal::TurnEnded { turn: None, end, usage });
+    for mode in [SendMode::Continue, SendMode::Supersede] {
+        let Err(Rejected::BudgetUsedUp(used_up)) = bench.try_tell(send("early", mode)) else {
+            panic!("an attempt would end as it begins")
+        };
+        let told = (used_up.detail.as_str(), used_up.raise);
+        assert_eq!(told, ("100 of 100 tokens are used", "--tokens N"));
+    }
             assert_eq!(bench.session.usage, Usage { input: 3, output: 4 });
         }
         bench.end(End::Exit(0)).settle();
@@ -254,6 +256,33 @@ fn an_approval_that_the_policy_settles_is_settled_once_and_needs_no_person() {
     let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<String>>();
     let rule = |decision, text: &str| Rule { decision, matches: Matcher::Command(words(text)) };
     spec.policy.rules = vec![rule(Decision::Allow, "cargo test"), rule(Decision::Deny, "rm -rf")];
+#[test]
+fn a_used_up_budget_takes_no_new_instruction_and_says_which_to_raise() {
+    for (tokens, turns, raise) in [
+        (Some(5), Some(1), Some("--tokens N --turns N")),
+        (Some(5), None, Some("--tokens N")),
+        (None, Some(1), Some("--turns N")),
+        (Some(6), Some(2), None),
+    ] {
+        let mut spec = codex();
+        spec.budget = Budget { tokens, turns };
+        let mut bench = working(spec);
+        bench.claim(ClaimKind::Completed);
+        let usage = Some(Usage { input: 4, output: 1 });
+        bench.signal(Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage });
+        let steered = bench.decide(&send("steer", SendMode::Continue));
+        assert!(steered.is_ok(), "what is said to the open attempt is decided by its own budget");
+        bench.settle();
+        assert_eq!(bench.state(), State::Completed, "the claim came within the budget");
+        let told = match bench.decide(&send("next", SendMode::Continue)) {
+            Err(Rejected::BudgetUsedUp(used_up)) => Some(used_up.raise),
+            Err(other) => panic!("{other}"),
+            Ok(_) => None,
+        };
+        assert_eq!(told, raise);
+    }
+}
+
     for (command, reply) in [
         ("cargo test -p core", Some(Reply::Approve(provost_core::request::Scope::Once))),
         ("bash -lc 'cargo test && rm -rf /'", Some(Reply::Deny)),
