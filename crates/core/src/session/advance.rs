@@ -192,8 +192,7 @@ impl Session {
     }
 
     fn limit_deadline(&self) -> Option<(u64, Due)> {
-        let limited = self.limited.as_ref().filter(|_| !self.attempt().is_decided())?;
-        Some((limited.until_mono_ms, Due::LimitLifted))
+        Some((self.wait()?.until_mono_ms, Due::LimitLifted))
     }
 
     fn lift_the_limit(&self, now: Moment) -> Option<Event> {

@@ -26,7 +26,7 @@ pub use effect::{Due, Effect, EffectKey};
 pub use event::{
     AgentWarned, AttemptCancelled, AttemptOpened, AttemptResolved, AttemptSealed, AttemptStopped,
     AttemptSuperseded, BudgetRaised, CheckFinished, ClaimMade, DecodeError, Event, FactTold,
-    HookFinished, LaunchFailed, LaunchOwed, LaunchStarted, LimitLifted, LimitRaised,
+    HookFinished, LaunchFailed, LaunchOwed, LaunchStarted, LimitLifted, LimitRaised, LimitSlot,
     MessageDelivered, MessageLost, MessageQueued, OutputAtLimit, OutputLost, OutputOversized,
     ProcessEnded, ProcessSeen, ProcessUnknown, ProcessUnobserved, ProgressTold, RequestOpened,
     RequestRuled, RequestSettled, ResultAsked, ReworkSent, SessionOpened, SetupFinished,

@@ -164,10 +164,51 @@ fn a_limit_is_waited_for_n_times_and_not_once_more() {
 }
 
 #[test]
+fn a09_a_slot_moves_the_end_of_the_wait_and_is_nothing_without_one() {
+    let mut bench = working(codex());
+    let slot = |bench: &mut Bench, at_ms| {
+        let now = bench.now;
+        bench.session.evolve(now, &provost_core::session::LimitSlot { at_ms }.into());
+    };
+    slot(&mut bench, 7);
+    assert_eq!((bench.session.limited.clone(), bench.session.released_ms), (None, None));
+    bench.signal(over(TurnEnd::Limited { until_ms: None, detail: String::new() }));
+    assert_eq!(bench.session.wait(), bench.session.limited.as_ref());
+    let at = bench.now.mono_ms + 40_000_000;
+    slot(&mut bench, at);
+    bench.pass(39_999_999);
+    assert!(bench.session.wait().is_some());
+    bench.pass(1);
+    assert_eq!((bench.session.wait(), bench.session.released_ms), (None, Some(at)));
+}
+
+#[test]
+fn a09_the_jitter_is_the_accounts_and_without_one_the_sessions_own() {
+    let until = |account: Option<&str>, spread| {
+        let mut spec = codex();
+        spec.agent.carried.account = account.map(str::to_owned);
+        spec.bounds.limit_jitter_ms = spread;
+        let mut bench = working(spec);
+        bench.signal(over(TurnEnd::Limited { until_ms: Some(0), detail: String::new() }));
+        let told = bench.now.mono_ms;
+        // A wait of nothing is over at once.
+        bench.session.wait().map_or(0, |wait| wait.until_mono_ms - told)
+    };
+    // FNV-1a of these texts, which is the same for ever.
+    assert_eq!(until(Some("a"), 10_000), 0xaf63_dc4c_8601_ec8c_u64 % 10_000);
+    assert_eq!(until(Some("foobar"), 10_000), 0x8594_4171_f739_67e8_u64 % 10_000);
+    assert_eq!(until(Some("foobar"), 0), 0);
+    let own = working(codex()).session.id.jitter_ms(10_000);
+    assert_eq!(until(None, 10_000), own);
+}
+
+#[test]
 fn a_limit_ends_nothing_for_a_cancelled_session() {
     let mut bench = working(codex());
     bench.signal(over(TurnEnd::Limited { until_ms: None, detail: String::new() }));
-    bench.tell(Command::Cancel { because: "enough".to_owned() }).pass(10 * 3_600_000);
+    bench.tell(Command::Cancel { because: "enough".to_owned() });
+    assert_eq!(bench.session.wait(), None);
+    bench.pass(10 * 3_600_000);
     assert!(bench.session.messages.iter().all(|m| m.kind != MessageKind::Continue));
 }
 
@@ -188,6 +229,13 @@ fn a_budget_counts_deltas_stops_when_it_is_reached_and_can_be_raised() {
     assert!(bench.sealed());
     let raise = |tokens| Command::RaiseBudget { tokens: Some(tokens), turns: None };
     assert!(matches!(bench.try_tell(raise(100)), Err(Rejected::BudgetNotRaised(_))));
+    for mode in [SendMode::Continue, SendMode::Supersede] {
+        let Err(Rejected::BudgetUsedUp(used_up)) = bench.try_tell(send("early", mode)) else {
+            panic!("an attempt would end as it begins")
+        };
+        let told = (used_up.detail.as_str(), used_up.raise);
+        assert_eq!(told, ("100 of 100 tokens are used", "--tokens N"));
+    }
     bench.tell(raise(200));
     bench.tell(send("k", SendMode::Continue));
     bench.start();
@@ -208,54 +256,6 @@ fn no_turn_is_begun_beyond_the_budget_of_turns() {
     assert_eq!(bench.session.judgement().cause, Some(Cause::Budget));
 }
 
-#[test]
-fn exit_0_of_a_one_shot_agent_counts_only_with_a_turn_that_ended_well() {
-    for (end, state) in [
-        (Some(TurnEnd::Ok), State::Completed),
-        (None, State::EndedUnclaimed),
-        (Some(TurnEnd::Interrupted), State::EndedUnclaimed),
-        (Some(TurnEnd::Error("no".to_owned())), State::Failed),
-    ] {
-        let mut spec = spec();
-        spec.agent.driver = Driver::CodexExec;
-        spec.exit0 = provost_core::session::Exit0::IsDone;
-        let mut bench = Bench::running(spec);
-        bench.signal(Signal::TurnStarted { turn: None });
-        if let Some(end) = end.clone() {
-            let usage = Some(Usage { input: 3, output: 4 });
-            bench.signal(Signal::TurnEnded { turn: None, end, usage });
-    for mode in [SendMode::Continue, SendMode::Supersede] {
-        let Err(Rejected::BudgetUsedUp(used_up)) = bench.try_tell(send("early", mode)) else {
-            panic!("an attempt would end as it begins")
-        };
-        let told = (used_up.detail.as_str(), used_up.raise);
-        assert_eq!(told, ("100 of 100 tokens are used", "--tokens N"));
-    }
-            assert_eq!(bench.session.usage, Usage { input: 3, output: 4 });
-        }
-        bench.end(End::Exit(0)).settle();
-        assert_eq!(bench.state(), state, "{end:?}");
-    }
-}
-
-#[test]
-fn a_warning_is_kept_once() {
-    let mut bench = working(codex());
-    let warned = Signal::Warned { text: "no questions".to_owned() };
-    bench.signal(warned.clone());
-    let cursor = provost_core::session::Cursor { offset: 1_000_000, skip: 0 };
-    let again = Command::Observed { launch: bench.launch(), signal: warned, cursor };
-    assert_eq!(bench.try_tell(again), Err(Rejected::Nothing));
-    assert_eq!(bench.session.warnings, ["no questions"]);
-}
-
-#[test]
-fn an_approval_that_the_policy_settles_is_settled_once_and_needs_no_person() {
-    use provost_core::policy::{Decision, Matcher, Rule};
-    let mut spec = codex();
-    let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<String>>();
-    let rule = |decision, text: &str| Rule { decision, matches: Matcher::Command(words(text)) };
-    spec.policy.rules = vec![rule(Decision::Allow, "cargo test"), rule(Decision::Deny, "rm -rf")];
 #[test]
 fn a_used_up_budget_takes_no_new_instruction_and_says_which_to_raise() {
     for (tokens, turns, raise) in [
@@ -283,6 +283,47 @@ fn a_used_up_budget_takes_no_new_instruction_and_says_which_to_raise() {
     }
 }
 
+#[test]
+fn exit_0_of_a_one_shot_agent_counts_only_with_a_turn_that_ended_well() {
+    for (end, state) in [
+        (Some(TurnEnd::Ok), State::Completed),
+        (None, State::EndedUnclaimed),
+        (Some(TurnEnd::Interrupted), State::EndedUnclaimed),
+        (Some(TurnEnd::Error("no".to_owned())), State::Failed),
+    ] {
+        let mut spec = spec();
+        spec.agent.driver = Driver::CodexExec;
+        spec.exit0 = provost_core::session::Exit0::IsDone;
+        let mut bench = Bench::running(spec);
+        bench.signal(Signal::TurnStarted { turn: None });
+        if let Some(end) = end.clone() {
+            let usage = Some(Usage { input: 3, output: 4 });
+            bench.signal(Signal::TurnEnded { turn: None, end, usage });
+            assert_eq!(bench.session.usage, Usage { input: 3, output: 4 });
+        }
+        bench.end(End::Exit(0)).settle();
+        assert_eq!(bench.state(), state, "{end:?}");
+    }
+}
+
+#[test]
+fn a_warning_is_kept_once() {
+    let mut bench = working(codex());
+    let warned = Signal::Warned { text: "no questions".to_owned() };
+    bench.signal(warned.clone());
+    let cursor = provost_core::session::Cursor { offset: 1_000_000, skip: 0 };
+    let again = Command::Observed { launch: bench.launch(), signal: warned, cursor };
+    assert_eq!(bench.try_tell(again), Err(Rejected::Nothing));
+    assert_eq!(bench.session.warnings, ["no questions"]);
+}
+
+#[test]
+fn an_approval_that_the_policy_settles_is_settled_once_and_needs_no_person() {
+    use provost_core::policy::{Decision, Matcher, Rule};
+    let mut spec = codex();
+    let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<String>>();
+    let rule = |decision, text: &str| Rule { decision, matches: Matcher::Command(words(text)) };
+    spec.policy.rules = vec![rule(Decision::Allow, "cargo test"), rule(Decision::Deny, "rm -rf")];
     for (command, reply) in [
         ("cargo test -p core", Some(Reply::Approve(provost_core::request::Scope::Once))),
         ("bash -lc 'cargo test && rm -rf /'", Some(Reply::Deny)),

@@ -75,7 +75,7 @@ fn limited(resets_in_s: u64) -> String {
 fn a09_a_usage_limit_is_waited_for_over_the_death_of_the_daemon() {
     for which in [Which::Pinned, Which::Oldest] {
         let Some(stage) = Stage::with(which, &limited(3)) else { return };
-        stage.configure("[session]\nlimit_jitter = \"0s\"\n");
+        stage.configure("[session]\nlimit_jitter = \"0s\"\nlimit_spacing = \"2s\"\n");
         let id = stage.spawn(&["Work."]);
         let row = stage.home.wait_state(&id, |row| row["limited"].is_object());
         assert!(row["flags"].as_array().unwrap().contains(&json!("limited")), "{row:#}");
@@ -92,4 +92,23 @@ fn a09_a_usage_limit_is_waited_for_over_the_death_of_the_daemon() {
         assert!(told.contains("The limit has passed"), "{told}");
         stage.model.assert_all_as_scripted();
     }
+}
+
+#[test]
+fn a09_sessions_of_one_account_go_on_one_after_the_other() {
+    let Some(stage) = Stage::new(&[limited(3), limited(3)].concat()) else { return };
+    stage.configure("[session]\nlimit_jitter = \"0s\"\nlimit_spacing = \"4s\"\n");
+    let ids = ["One.", "Two."].map(|text| stage.spawn(&["--in-place", text]));
+    let until = ids.each_ref().map(|id| {
+        stage.home.wait_state(id, |row| row["limited"].is_object())["limited"]["until"].clone()
+    });
+    stage.home.daemon().kill();
+    ids.iter().for_each(|id| assert_eq!(stage.sealed(id)["state"], "completed", "{until:?}"));
+    let mut went_on = ids.each_ref().map(|id| {
+        let lifted = stage.events_of(id, "limit.lifted");
+        assert_eq!(lifted.len(), 1, "{lifted:?}");
+        lifted[0]["at"].as_i64().unwrap()
+    });
+    went_on.sort();
+    assert!(went_on[1] - went_on[0] >= 4_000, "{went_on:?}, as told {until:?}");
 }
