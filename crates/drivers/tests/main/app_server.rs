@@ -320,6 +320,25 @@ fn a_message_for_an_open_turn_begins_no_other_one() {
     let turn = Some("turn-1".to_owned());
     let ended = Signal::TurnEnded { turn, end: TurnEnd::Ok, usage: None };
     assert_eq!(talk.turn_ends("completed"), Some(ended));
+#[test]
+fn a_question_that_takes_only_its_options_says_so() {
+    let mut talk = Talk::opened();
+    talk.turn_starts();
+    let options = json!([{"label": "Blue", "description": ""}]);
+    let question = |id: &str, other: Value, options: &Value| json!({"id": id, "question": "Which?", "isOther": other, "options": options});
+    let questions = json!([
+        question("free", json!(true), &options),
+        question("closed", json!(false), &options),
+        question("untold", Value::Null, &options),
+        question("nothing", json!(false), &json!([])),
+        question("null", json!(false), &Value::Null),
+    ]);
+    let params = json!({"itemId": "i", "questions": questions});
+    let asked = talk.asked(json!(7), "item/tool/requestUserInput", params);
+    let closed = asked.questions.iter().filter(|question| question.only_options);
+    assert_eq!(closed.map(|question| question.id.as_str()).collect::<Vec<_>>(), ["closed"]);
+}
+
 }
 
 #[test]
