@@ -268,7 +268,13 @@ impl AppServer {
         match note {
             Note::TurnStarted { thread, turn } => self.turn_started(thread.as_deref(), turn),
             Note::TurnCompleted { thread, turn, status, error } => {
-                let end = ends::turn_end(&status, &error, &self.limits, at_ms);
+                let end = ends::turn_end(
+                    &status,
+                    &error,
+                    &self.limits,
+                    at_ms,
+                    self.opening.zone.as_ref(),
+                );
                 self.turn_ended(thread.as_deref(), turn, end)
             }
             Note::ItemStarted { place, item } => {

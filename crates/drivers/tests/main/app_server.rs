@@ -27,7 +27,7 @@ fn e22_the_settings_are_given_to_a_new_and_to_a_resumed_thread() {
             ..Settings::default()
         };
         let thread = thread.map(str::to_owned);
-        let mut talk = Talk::new(Opening { cwd: "/repo".to_owned(), settings, thread });
+        let mut talk = Talk::new(Opening { cwd: "/repo".to_owned(), settings, thread, zone: None });
         talk.shake("0.166.0", METHODS);
         talk.write()
     };

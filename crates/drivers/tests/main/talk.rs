@@ -98,7 +98,7 @@ impl Talk {
 
 pub(crate) fn opening() -> Opening {
     let settings = Settings { questions: true, ..Settings::default() };
-    Opening { cwd: "/repo".to_owned(), settings, thread: None }
+    Opening { cwd: "/repo".to_owned(), settings, ..Opening::default() }
 }
 
 /// Gives what is said, which has to be one line.
