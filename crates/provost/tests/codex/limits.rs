@@ -27,7 +27,7 @@ fn a08_a_token_budget_stops_within_one_call_and_can_be_raised() {
         assert!((3..=4).contains(&calls), "{which:?}: {calls} calls of 1000 tokens");
         stage.home.daemon().kill();
         let refused = stage.home.provost(&["resume", &id, "Go on.", "--json"]).exits(4).json();
-        let next = refused["next"][0].as_str().unwrap();
+        let next = refused["error"]["next"][0].as_str().unwrap();
         assert!(next.starts_with("provost limit") && next.ends_with("--tokens N"), "{refused:#}");
         let row = stage.sealed(&id);
         assert_eq!(row["attempt"], 1, "used up is used up, after a restart too: {row:#}");
@@ -98,7 +98,7 @@ fn a09_a_usage_limit_is_waited_for_over_the_death_of_the_daemon() {
 fn a09_sessions_of_one_account_go_on_one_after_the_other() {
     let Some(stage) = Stage::new(&[limited(3), limited(3)].concat()) else { return };
     stage.configure("[session]\nlimit_jitter = \"0s\"\nlimit_spacing = \"4s\"\n");
-    let ids = ["One.", "Two."].map(|text| stage.spawn(&["--in-place", text]));
+    let ids = ["One.", "Two."].map(|text| stage.spawn(&[text]));
     let until = ids.each_ref().map(|id| {
         stage.home.wait_state(id, |row| row["limited"].is_object())["limited"]["until"].clone()
     });
