@@ -35,6 +35,7 @@
 //! carried (trust, rules) and touches nothing else (rollouts, databases).
 //! [`clean`] is called when the session is put away.
 
+mod account;
 mod carry;
 mod clean;
 pub mod config;
@@ -48,6 +49,7 @@ use std::path::{Path, PathBuf};
 
 use crate::skills::{self, Root, RootKind, Skill};
 
+pub use account::account;
 pub use clean::{Removed, clean};
 pub use variables::{KEYS, named_variables};
 

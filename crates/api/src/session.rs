@@ -151,6 +151,9 @@ pub struct QuestionRow {
     pub header: String,
     pub question: String,
     pub options: Vec<String>,
+    /// Whether nothing but the options is taken.
+    #[serde(default)]
+    pub only_options: bool,
     pub secret: bool,
 }
 

@@ -10,7 +10,7 @@ use crate::document;
 use crate::environment::{self, Warning};
 use crate::key::{Fallback, Key, keys};
 use crate::load::File;
-use crate::node::Node;
+use crate::node::{Item, Node};
 use crate::pattern::{self, BUILT_IN, Match};
 use crate::problem::{Error, Fault, Problem, ProblemKind};
 use crate::source::Source;
@@ -81,23 +81,31 @@ pub struct Entry {
     pub source: Source,
     /// Highest layer first.
     pub shadowed: Vec<Shadowed>,
+    /// What each layer gives of a list that adds up, if several do; highest layer first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub added: Vec<Shadowed>,
 }
 
-/// A value that a higher layer hides.
+/// A value that a higher layer hides, or a part of one that adds up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Shadowed {
     pub source: Source,
     pub value: Json,
 }
 
+/// Lists that add up over the layers, instead of one replacing the other: what one layer forbids, no other
+/// allows again.
+const ADD_UP: [&str; 1] = ["approvals.deny"];
+
 /// Puts the layers together, or reports all problems of all of them.
 pub fn resolve(inputs: &Inputs) -> Result<Resolved, Error> {
     let layers = Layers::read(inputs);
     Error::of(layers.problems)?;
-    let keys = by_key(layers.defaults.into_iter().chain(layers.given));
+    let mut keys = by_key(layers.defaults.into_iter().chain(layers.given));
+    let mut sums = add_up(&mut keys);
     let chosen = choose(&keys);
     let entries: Vec<Entry> =
-        keys.into_iter().map(|(place, given)| entry(place.2, given)).collect();
+        keys.into_iter().map(|((_, _, key), given)| entry(key, given, &mut sums)).collect();
     Ok(resolved(&chosen, entries, layers.warnings))
 }
 
@@ -300,6 +308,41 @@ fn section_rank(key: &Key) -> usize {
     keys().position(|other| other.segments().next() == section).unwrap_or_default()
 }
 
+/// Puts the sum of a list that adds up into its highest layer, and gives its parts.
+fn add_up(groups: &mut [(Rank, Vec<Given>)]) -> BTreeMap<String, Vec<Shadowed>> {
+    let adds_up = |name: &str| ADD_UP.contains(&name);
+    let groups = groups.iter_mut().filter(|((_, _, name), _)| adds_up(name));
+    groups.map(|((_, _, name), given)| (name.clone(), sum(given))).collect()
+}
+
+fn sum(given: &mut Vec<Given>) -> Vec<Shadowed> {
+    let says_something = |given: &Given| given.shown.as_array().is_some_and(|all| !all.is_empty());
+    if !given.iter().any(says_something) {
+        return Vec::new();
+    }
+    given.retain(says_something);
+    let parts: Vec<Shadowed> = given
+        .iter()
+        .rev()
+        .map(|given| Shadowed { source: given.source.clone(), value: given.shown.clone() })
+        .collect();
+    let (mut nodes, mut shown) = (Vec::new(), Vec::new());
+    for one in given.iter() {
+        let Item::List(listed) = &one.node.item else { continue };
+        for (node, text) in listed.iter().zip(one.shown.as_array().into_iter().flatten()) {
+            if !shown.contains(text) {
+                nodes.push(node.clone());
+                shown.push(text.clone());
+            }
+        }
+    }
+    if let Some(highest) = given.last_mut() {
+        highest.node = Node { span: 0..0, item: Item::List(nodes) };
+        highest.shown = Json::Array(shown);
+    }
+    parts
+}
+
 fn choose(groups: &[(Rank, Vec<Given>)]) -> Chosen {
     let mut chosen = Chosen::default();
     for given in groups.iter().filter_map(|(_, given)| given.last()) {
@@ -308,13 +351,18 @@ fn choose(groups: &[(Rank, Vec<Given>)]) -> Chosen {
     chosen
 }
 
-fn entry(key: String, mut given: Vec<Given>) -> Entry {
+fn entry(key: String, mut given: Vec<Given>, sums: &mut BTreeMap<String, Vec<Shadowed>>) -> Entry {
     let winner = given.pop().map(|given| (given.shown, given.source));
     let (value, source) = winner.unwrap_or((Json::Null, Source::Default));
+    if let Some(parts) = sums.remove(&key) {
+        // A sum of one part is that part.
+        let added = if parts.len() > 1 { parts } else { Vec::new() };
+        return Entry { key, value, source, shadowed: Vec::new(), added };
+    }
     let hidden = given.into_iter().rev();
     let shadowed =
         hidden.map(|given| Shadowed { source: given.source, value: given.shown }).collect();
-    Entry { key, value, source, shadowed }
+    Entry { key, value, source, shadowed, added: Vec::new() }
 }
 
 fn resolved(chosen: &Chosen, entries: Vec<Entry>, warnings: Vec<Warning>) -> Resolved {

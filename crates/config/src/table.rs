@@ -51,6 +51,8 @@ options! {
         output_limit: Bytes = "1GiB" in OUTPUT;
         /// Over how much time sessions are spread that go on after a limit of the account has passed.
         limit_jitter: Duration = "30s" in WINDOW;
+        /// How far apart the sessions of one account go on after its limit has passed.
+        limit_spacing: Duration = "10s" in WINDOW;
         /// How often work that failed its checks is sent back to the agent.
         rework: u32 = 3 in REPEATS;
         /// Whether exit status 0 counts as the claim that the work is done.
@@ -101,7 +103,7 @@ options! {
         allow: Vec<ApprovalRule> = [];
         /// What is always asked, although it is allowed.
         ask: Vec<ApprovalRule> = [];
-        /// What is denied without asking.
+        /// What is denied without asking. The lists of all layers add up: a project takes away nothing that the user denies.
         deny: Vec<ApprovalRule> = [];
     }
 

@@ -21,10 +21,11 @@ pub enum Bug {
     ConfirmationSkipped,
     LostTreeForgotten,
     SnapshotConfirmsItself,
+    SlotIgnored,
 }
 
 impl Bug {
-    pub const ALL: [Bug; 14] = [
+    pub const ALL: [Bug; 15] = [
         Bug::SealIgnoresOwedCheck,
         Bug::LateClaimApplied,
         Bug::EvidenceOfAnotherTree,
@@ -39,6 +40,7 @@ impl Bug {
         Bug::ConfirmationSkipped,
         Bug::LostTreeForgotten,
         Bug::SnapshotConfirmsItself,
+        Bug::SlotIgnored,
     ];
 }
 

@@ -31,6 +31,12 @@ impl fmt::Display for SessionId {
     }
 }
 
+/// Gives a time below `spread` that is always the same for one text (FNV-1a).
+pub(crate) fn jitter_of(text: &str, spread: u64) -> u64 {
+    let mix = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, mix) % spread.max(1)
+}
+
 /// The reason a text is no id.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("\"{0}\" is no id: expected {1}")]

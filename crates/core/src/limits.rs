@@ -42,6 +42,8 @@ pub struct Bounds {
     pub limit_wait_ms: u64,
     /// Over how much time such waits are spread, so that not all sessions go on at once.
     pub limit_jitter_ms: u64,
+    /// How far apart the sessions of one account go on after such a wait, and how long one is at least.
+    pub limit_spacing_ms: u64,
     /// How long an agent may take until it names its conversation.
     pub handshake_ms: u64,
     /// How many times a tree that moved during verification is taken again.
@@ -69,6 +71,7 @@ impl Default for Bounds {
             limit_waits: 10,
             limit_wait_ms: 15 * 60 * 1_000,
             limit_jitter_ms: 30_000,
+            limit_spacing_ms: 10_000,
             handshake_ms: 60_000,
             snapshots: 3,
             check_time_ms: 30 * 60 * 1_000,

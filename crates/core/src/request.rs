@@ -46,6 +46,9 @@ pub struct Question {
     pub question: String,
     #[serde(default)]
     pub options: Vec<Choice>,
+    /// Whether nothing but the options is taken. Who does not say so takes any text.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub only_options: bool,
     #[serde(default)]
     pub secret: bool,
 }
@@ -120,6 +123,8 @@ pub enum Misfit {
     Ids { expected: Vec<String>, missing: Vec<String>, unknown: Vec<String> },
     #[error("the answer for {0} is empty")]
     Empty(String),
+    #[error("the answer for {id} must be one of these: {}", .options.join(" | "))]
+    NotOffered { id: String, options: Vec<String> },
 }
 
 fn told(missing: &[String], unknown: &[String]) -> String {
@@ -159,24 +164,29 @@ impl Asked {
         self.questions.iter().any(|question| question.secret)
     }
 
-    /// Says whether a reply fits: ids answered are ids asked.
+    /// Says whether a reply fits: ids answered are ids asked, and what is not offered is not given to who
+    /// takes nothing else. A dialog can be declined; a question cannot.
     pub fn check(&self, reply: &Reply) -> Result<(), Misfit> {
         match (self.kind, reply) {
             (RequestKind::Approval, Reply::Approve(_) | Reply::Deny) => Ok(()),
             (RequestKind::Approval, Reply::Text(_) | Reply::Answers(_)) => {
                 Err(Misfit::WantsDecision)
             }
+            (RequestKind::Dialog, Reply::Deny) => Ok(()),
             (RequestKind::Question | RequestKind::Dialog, Reply::Approve(_) | Reply::Deny) => {
                 Err(Misfit::WantsAnswer)
             }
-            (RequestKind::Question | RequestKind::Dialog, Reply::Text(_)) => {
-                match self.questions.len() {
-                    0 | 1 => Ok(()),
+            (RequestKind::Question | RequestKind::Dialog, Reply::Text(text)) => {
+                match self.questions.as_slice() {
+                    [] => Ok(()),
+                    [only] => only.takes(std::slice::from_ref(text)),
                     _ => Err(Misfit::WantsAnswers(self.ids())),
                 }
             }
             (RequestKind::Question | RequestKind::Dialog, Reply::Answers(answers)) => {
-                self.check_ids(answers)
+                self.check_ids(answers)?;
+                let given = |question: &Question| answers.get(&question.id).map_or(&[][..], |a| a);
+                self.questions.iter().try_for_each(|question| question.takes(given(question)))
             }
         }
     }
@@ -199,6 +209,19 @@ impl Asked {
 
     fn ids(&self) -> Vec<String> {
         self.questions.iter().map(|question| question.id.clone()).collect()
+    }
+}
+
+impl Question {
+    fn takes(&self, given: &[String]) -> Result<(), Misfit> {
+        let offered = |text: &String| self.options.iter().any(|option| option.label == *text);
+        match !self.only_options || given.iter().all(offered) {
+            true => Ok(()),
+            false => {
+                let options = self.options.iter().map(|option| option.label.clone()).collect();
+                Err(Misfit::NotOffered { id: self.id.clone(), options })
+            }
+        }
     }
 }
 

@@ -51,6 +51,8 @@ pub struct Opening {
     pub settings: Settings,
     /// The conversation that is gone on with.
     pub thread: Option<String>,
+    /// The zone of the agent's clock, in which it tells times of day.
+    pub zone: Option<jiff::tz::TimeZone>,
 }
 
 impl Opening {
@@ -64,6 +66,7 @@ impl Opening {
             settings: session.spec.agent.settings.clone(),
             // A conversation without a turn was written down nowhere, so there is nothing to go on with.
             thread: session.thread.clone().filter(|_| session.turns > 0),
+            zone: None,
         }
     }
 }

@@ -8,12 +8,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use provost_core::{
     ids::{LaunchId, SessionId},
     lifecycle::State,
-    session::{Command, Due, Effect, EffectKey, Event, Rejected, Session, SessionOpened, Spec},
+    session::{
+        Command, Due, Effect, EffectKey, Event, LimitSlot, Rejected, Session, SessionOpened, Spec,
+    },
     time::Moment,
 };
 use provost_ledger::{Batch, Committed, Idempotency, StreamWrite};
 
-use crate::{card, stream};
+use crate::{
+    account::{Queue, Slot},
+    card, stream,
+};
 
 /// More follow-up events than this in one decision mean a rule that does not come to rest.
 const MAX_FOLLOW_UPS: usize = 1024;
@@ -199,12 +204,35 @@ impl Turn<'_> {
             Ok(events) => events,
             Err(why) => return Some(Err(why)),
         };
+        let waited = session.wait().cloned();
         let draft = self.draft(id)?;
         for event in &events {
             draft.add(now, event.clone(), actor);
         }
+        let told = draft.session.wait().cloned();
+        if told.is_some() && told != waited {
+            self.set_slots(id, |queue| queue.told());
+        }
+        let draft = self.draft(id)?;
+        let released = draft.session.released_ms;
         draft.follow_up(now, reached, actor);
-        Some(Ok((&draft.session, events)))
+        if draft.session.released_ms != released {
+            self.set_slots(id, |queue| queue.went_on());
+        }
+        Some(Ok((&self.draft(id)?.session, events)))
+    }
+
+    /// Moves the slots that change because of what happened to a session that waits with others.
+    fn set_slots(&mut self, id: SessionId, changed: impl Fn(&Queue<'_>) -> Vec<Slot>) {
+        let all = self.board.sessions.keys().filter_map(|id| self.session(*id));
+        let queue = self.session(id).and_then(|subject| Queue::of(subject, all, self.now));
+        let slots = queue.map(|queue| changed(&queue)).unwrap_or_default();
+        let now = self.now;
+        for (id, at_ms) in slots {
+            if let Some(draft) = self.draft(id) {
+                draft.add(now, LimitSlot { at_ms }.into(), "provost");
+            }
+        }
     }
 
     /// Lets time work on a session. `heard` tells when a launch's stream was heard last.

@@ -288,6 +288,7 @@ fn request(request: &Request) -> RequestRow {
                     .take(SHOWN_THINGS)
                     .map(|one| clip(&one.label))
                     .collect(),
+                only_options: question.only_options,
                 secret: question.secret,
             })
             .collect(),

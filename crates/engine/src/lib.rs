@@ -3,6 +3,7 @@
 //! [`board`] is sans-IO: it takes inputs and a moment, gives a batch for the ledger, and folds what was
 //! committed. [`shell`] is the thin part that moves values between the board, the ledger and the world.
 
+mod account;
 pub mod board;
 mod card;
 mod coalesce;

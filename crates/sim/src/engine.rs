@@ -19,7 +19,7 @@ use provost_ledger::{Committed, Ledger, MemLedger, ReadLedger};
 use crate::{
     coverage::Coverage,
     follow::Follower,
-    laws::{Broken, Watch},
+    laws::{Broken, Turns, Watch},
 };
 
 pub(crate) type Key = (SessionId, EffectKey);
@@ -85,6 +85,7 @@ pub(crate) struct Engine {
     /// What was committed last, for the simulation to act on.
     pub(crate) fresh: Vec<(SessionId, Event)>,
     shadows: BTreeMap<SessionId, Shadow>,
+    turns: Turns,
 }
 
 impl Engine {
@@ -325,6 +326,7 @@ impl Engine {
         shadow.session.evolve(at, event);
         shadow.version = version;
         self.coverage.visit(event, &shadow.session);
+        self.turns.event(&before, at, event)?;
         shadow.watch.event(&before, at, event, &shadow.session)
     }
 

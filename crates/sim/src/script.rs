@@ -12,8 +12,8 @@ use provost_core::{
     policy::{Decision, Matcher, Policy, Rule},
     request::{Asked, RequestKind, Subject, Waiting},
     session::{
-        Afterwards, Agent, Budget, Driver, End, Exit0, FactKind, HookEvent, HookSpec, Input,
-        Progress, Resolve, SendMode, Signal, Spec, Testimony, TurnEnd, Usage, Work,
+        Afterwards, Agent, Budget, Carried, Driver, End, Exit0, FactKind, HookEvent, HookSpec,
+        Input, Progress, Resolve, SendMode, Signal, Spec, Testimony, TurnEnd, Usage, Work,
     },
     verdict::EmptyDiff,
 };
@@ -84,6 +84,7 @@ pub(crate) fn spec(seed: u64, no: u64, faults: &Faults) -> Spec {
     let input = rng.pick(&[Input::Closed, Input::Open]);
     let checks = rng.pick(&[vec![], vec!["fast"], vec!["fast"], vec!["fast", "slow"]]);
     let name = format!("s{no}");
+    let account = (driver == Driver::Codex).then(|| "everybody's".to_owned());
     Spec {
         role: None,
         project: None,
@@ -98,7 +99,7 @@ pub(crate) fn spec(seed: u64, no: u64, faults: &Faults) -> Spec {
             input,
             settings: Default::default(),
             version: None,
-            carried: Default::default(),
+            carried: Carried { account, ..Carried::default() },
         },
         name,
         instruction: rng.percent(90).then(|| "do it".to_owned()),

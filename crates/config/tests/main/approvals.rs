@@ -30,6 +30,34 @@ fn a_list_of_rules_replaces_the_one_below_it() {
 }
 
 #[test]
+fn what_the_user_denies_no_project_takes_away() {
+    let show = |layers: crate::support::Layers| {
+        let resolved = layers.resolve();
+        let denied: Vec<String> = resolved.approvals.deny.iter().map(ToString::to_string).collect();
+        let entry = resolved.explain().iter().find(|entry| entry.key == "approvals.deny").unwrap();
+        assert_eq!(entry.value, serde_json::json!(denied));
+        assert_eq!(resolved.provenance["approvals.deny"], entry.source);
+        assert!(entry.shadowed.is_empty(), "nothing of it is hidden");
+        let parts = entry.added.iter().map(|part| format!("\n  {} {}", part.source, part.value));
+        format!("{} {}{}", entry.source, entry.value, parts.collect::<String>())
+    };
+    let user = "[approvals]\nallow = []\ndeny = [\"command: rm\", \"path: /etc\"]";
+    let deny = |list: &str| format!("[approvals]\ndeny = {list}");
+    assert_snapshot!(show(layers()), @"default []");
+    assert_snapshot!(show(layers().user(user)), @r#"user (/home/u/provost.toml:3:1) ["command: rm","path: /etc"]"#);
+    assert_snapshot!(
+        show(layers().user(user).project(&deny("[]"))),
+        @r#"user (/home/u/provost.toml:3:1) ["command: rm","path: /etc"]"#
+    );
+    assert_snapshot!(show(layers().user(user).project(&deny("[\"command: curl\", \"command: rm\"]"))), @r#"
+    project (provost.toml:2:1) ["command: rm","path: /etc","command: curl"]
+      project (provost.toml:2:1) ["command: curl","command: rm"]
+      user (/home/u/provost.toml:3:1) ["command: rm","path: /etc"]
+    "#);
+    assert_snapshot!(show(layers().project(&deny("[\"path: .git\"]"))), @r#"project (provost.toml:2:1) ["path: .git"]"#);
+}
+
+#[test]
 fn malformed_rules_are_told_with_their_place() {
     let text = "[approvals]\nversion = 2\nallow = [\n  \"command: cargo test\",\n  \"cargo test\",\n  \"comand: cargo\",\n  \"command: a | b\",\n  7,\n]\ndeny = [\"path: ../x\", \"network: https://x\", \"command:\"]\nalow = []\n";
     assert_snapshot!(problems(text), @r#"

@@ -71,6 +71,7 @@ fn the_listing_follows_the_table() {
     session.time_limit = false  user (/home/u/provost.toml:1:9)
     session.output_limit = "1GiB"  default
     session.limit_jitter = "30s"  default
+    session.limit_spacing = "10s"  default
     session.rework = 3  default
     session.exit0_is_done = false  default
     session.no_change_ok = false  default

@@ -2,6 +2,7 @@
 
 use super::{
     attempt::{ClaimSource, Sealed, Standing},
+    command::UsedUp,
     effect::Due,
     event::*,
     launch::{End, EndedBy, Launch, LaunchPhase, LaunchWhy, StopStep, StopWhy, TurnState},
@@ -124,18 +125,27 @@ impl Session {
 
     /// No model call starts once the budget is known to be used up.
     fn run_out_of_budget(&self) -> Option<Event> {
-        let over = |limit: Option<u64>, used: u64| limit.filter(|limit| used >= *limit);
-        let detail = match (
-            over(self.budget.tokens, self.usage.total()),
-            over(self.budget.turns.map(u64::from), self.turns_ended()),
-        ) {
-            (Some(limit), _) => format!("{} of {limit} tokens are used", self.usage.total()),
-            (None, Some(limit)) => format!("{} of {limit} turns are used", self.turns),
-            (None, None) => return None,
-        };
+        let detail = self.used_up()?.detail;
         let claimed = matches!(self.claim(), ClaimKind::Completed | ClaimKind::Failed);
         let undecided = !self.attempt().is_decided() && !claimed;
         undecided.then(|| AttemptStopped { cause: StopCause::Budget, detail }.into())
+    }
+
+    /// Says what of the budget is used up, if anything is.
+    pub(super) fn used_up(&self) -> Option<UsedUp> {
+        let over = |limit: Option<u64>, used: u64| limit.filter(|limit| used >= *limit);
+        let tokens = over(self.budget.tokens, self.usage.total());
+        let turns = over(self.budget.turns.map(u64::from), self.turns_ended());
+        let raise = match (tokens, turns) {
+            (Some(_), Some(_)) => "--tokens N --turns N",
+            (Some(_), None) => "--tokens N",
+            (None, Some(_)) => "--turns N",
+            (None, None) => return None,
+        };
+        let tokens = tokens.map(|limit| format!("{} of {limit} tokens", self.usage.total()));
+        let turns = turns.map(|limit| format!("{} of {limit} turns", self.turns));
+        let used: Vec<String> = tokens.into_iter().chain(turns).collect();
+        Some(UsedUp { detail: format!("{} are used", used.join(" and ")), raise })
     }
 
     /// Counts the turns that are over: the one that is open was begun within the budget.
@@ -182,8 +192,7 @@ impl Session {
     }
 
     fn limit_deadline(&self) -> Option<(u64, Due)> {
-        let limited = self.limited.as_ref().filter(|_| !self.attempt().is_decided())?;
-        Some((limited.until_mono_ms, Due::LimitLifted))
+        Some((self.wait()?.until_mono_ms, Due::LimitLifted))
     }
 
     fn lift_the_limit(&self, now: Moment) -> Option<Event> {

@@ -216,6 +216,14 @@ pub enum Command {
     },
 }
 
+/// What of a session's budget is used up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsedUp {
+    pub detail: String,
+    /// The flags of `provost limit` that raise it.
+    pub raise: &'static str,
+}
+
 /// Why nothing came of a command. Late and repeated observations are normal traffic, not failures.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejected {
@@ -246,6 +254,8 @@ pub enum Rejected {
     LimitNotRaised { now: u64 },
     #[error("the budget is {0} already; give more")]
     BudgetNotRaised(String),
+    #[error("the session's budget is used up: {}", .0.detail)]
+    BudgetUsedUp(UsedUp),
 }
 
 /// Gives how a recorded report stands, for the reporter.

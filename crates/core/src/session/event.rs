@@ -105,6 +105,8 @@ events! {
     /// The agent will not work as it was asked to.
     StreamRefused = "stream.refused", 1 { launch: LaunchId, reason: String, cursor: Cursor }
     AgentWarned = "agent.warned", 1 { launch: LaunchId, text: String, cursor: Cursor }
+    /// The sessions of one account go on one after the other, and this is when it is this one's turn.
+    LimitSlot = "limit.slot", 1 { at_ms: u64 }
     /// The wait for the account's limit is over.
     LimitLifted = "limit.lifted", 1 {}
     /// Something was heard after silence, or within it: the window begins anew at `heard_ms`.

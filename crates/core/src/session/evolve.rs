@@ -13,7 +13,7 @@ use super::{
     },
 };
 use crate::{
-    ids::{LaunchId, RequestId, SessionId},
+    ids::{LaunchId, RequestId, SessionId, jitter_of},
     lifecycle::{ClaimKind, State},
     limits::MAX_HOOKS_KEPT,
     request::{Fate, Reply, Request, RequestKind},
@@ -44,6 +44,7 @@ impl Session {
             turns: 0,
             budget: spec.budget,
             limited: None,
+            released_ms: None,
             warnings: Vec::new(),
             facts: Vec::new(),
             output_limit,
@@ -109,6 +110,7 @@ impl Session {
             | Event::TurnEnded(_)
             | Event::StreamRefused(_)
             | Event::AgentWarned(_)
+            | Event::LimitSlot(_)
             | Event::LimitLifted(_)
             | Event::BudgetRaised(_)
             | Event::StreamHeard(_)
@@ -212,7 +214,13 @@ impl Session {
                 self.heard(e.launch, at, e.cursor);
                 self.warnings.push(e.text.clone());
             }
+            Event::LimitSlot(e) => {
+                if let (Some(limited), false) = (&mut self.limited, bug!(SlotIgnored)) {
+                    limited.until_mono_ms = e.at_ms;
+                }
+            }
             Event::LimitLifted(_) => {
+                self.released_ms = Some(at.mono_ms);
                 let detail = self.limited.take().map(|limited| limited.detail).unwrap_or_default();
                 let text = format!("{}\n\n{detail}", crate::prompt::LIMIT_LIFTED);
                 let (no, waits) = (self.attempt().no, self.attempt().limit_waits);
@@ -460,7 +468,10 @@ impl Session {
             Some(until) => until.saturating_sub(u64::try_from(at.wall_ms).unwrap_or(0)),
             None => bounds.limit_wait_ms,
         };
-        let jitter = self.id.jitter_ms(bounds.limit_jitter_ms);
+        let jitter = match &self.spec.agent.carried.account {
+            Some(account) => jitter_of(account, bounds.limit_jitter_ms),
+            None => self.id.jitter_ms(bounds.limit_jitter_ms),
+        };
         let until_mono_ms = at.mono_ms.saturating_add(wait).saturating_add(jitter);
         self.attempt_mut().limit_waits += 1;
         self.limited = Some(Limited { detail: detail.to_owned(), since: at, until_mono_ms });

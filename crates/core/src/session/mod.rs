@@ -19,13 +19,14 @@ mod state;
 
 pub use attempt::{Attempt, Claim, ClaimSource, Clock, Resolution, Sealed, Standing, Verifying};
 pub use command::{
-    Command, FactKind, Rejected, Reporter, Resolve, SendMode, Signal, Testimony, standing_of,
+    Command, FactKind, Rejected, Reporter, Resolve, SendMode, Signal, Testimony, UsedUp,
+    standing_of,
 };
 pub use effect::{Due, Effect, EffectKey};
 pub use event::{
     AgentWarned, AttemptCancelled, AttemptOpened, AttemptResolved, AttemptSealed, AttemptStopped,
     AttemptSuperseded, BudgetRaised, CheckFinished, ClaimMade, DecodeError, Event, FactTold,
-    HookFinished, LaunchFailed, LaunchOwed, LaunchStarted, LimitLifted, LimitRaised,
+    HookFinished, LaunchFailed, LaunchOwed, LaunchStarted, LimitLifted, LimitRaised, LimitSlot,
     MessageDelivered, MessageLost, MessageQueued, OutputAtLimit, OutputLost, OutputOversized,
     ProcessEnded, ProcessSeen, ProcessUnknown, ProcessUnobserved, ProgressTold, RequestOpened,
     RequestRuled, RequestSettled, ResultAsked, ReworkSent, SessionOpened, SetupFinished,

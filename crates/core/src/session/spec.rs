@@ -147,6 +147,9 @@ pub struct Carried {
     pub agent_home: Option<String>,
     /// Directories with further skills, in the order of their precedence.
     pub skills: Vec<String>,
+    /// Whose limits the agent works under: sessions with the same text share them. None means its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
 }
 
 impl Agent {

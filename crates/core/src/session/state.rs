@@ -159,6 +159,9 @@ pub struct Session {
     pub budget: Budget,
     #[serde(default)]
     pub limited: Option<Limited>,
+    /// When it went on last after such a wait, on the clock that windows are measured by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub released_ms: Option<u64>,
     /// What the agent lacks, as its driver told.
     #[serde(default)]
     pub warnings: Vec<String>,
@@ -196,6 +199,12 @@ impl Session {
 
     pub fn open_requests(&self) -> impl Iterator<Item = &Request> {
         self.requests.iter().filter(|request| request.is_open())
+    }
+
+    /// Gives the wait for the account's limit, if it is to be ended by time.
+    pub fn wait(&self) -> Option<&Limited> {
+        let attempt = self.attempt();
+        self.limited.as_ref().filter(|_| !attempt.is_decided() && !attempt.is_sealed())
     }
 
     /// Gives the tree in which the session's work began.

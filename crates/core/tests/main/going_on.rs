@@ -1,7 +1,7 @@
 //! What goes on by itself, and what is bounded: crashes, limits of the account, budgets, handshakes.
 
 use provost_core::{
-    lifecycle::{Cause, Flag, State},
+    lifecycle::{Cause, ClaimKind, Flag, State},
     request::{Asked, Fate, Reply, RequestKind, Waiting},
     session::{
         Budget, Command, Driver, Effect, End, Event, LaunchWhy, MessageKind, Rejected, SendMode,
@@ -164,10 +164,51 @@ fn a_limit_is_waited_for_n_times_and_not_once_more() {
 }
 
 #[test]
+fn a09_a_slot_moves_the_end_of_the_wait_and_is_nothing_without_one() {
+    let mut bench = working(codex());
+    let slot = |bench: &mut Bench, at_ms| {
+        let now = bench.now;
+        bench.session.evolve(now, &provost_core::session::LimitSlot { at_ms }.into());
+    };
+    slot(&mut bench, 7);
+    assert_eq!((bench.session.limited.clone(), bench.session.released_ms), (None, None));
+    bench.signal(over(TurnEnd::Limited { until_ms: None, detail: String::new() }));
+    assert_eq!(bench.session.wait(), bench.session.limited.as_ref());
+    let at = bench.now.mono_ms + 40_000_000;
+    slot(&mut bench, at);
+    bench.pass(39_999_999);
+    assert!(bench.session.wait().is_some());
+    bench.pass(1);
+    assert_eq!((bench.session.wait(), bench.session.released_ms), (None, Some(at)));
+}
+
+#[test]
+fn a09_the_jitter_is_the_accounts_and_without_one_the_sessions_own() {
+    let until = |account: Option<&str>, spread| {
+        let mut spec = codex();
+        spec.agent.carried.account = account.map(str::to_owned);
+        spec.bounds.limit_jitter_ms = spread;
+        let mut bench = working(spec);
+        bench.signal(over(TurnEnd::Limited { until_ms: Some(0), detail: String::new() }));
+        let told = bench.now.mono_ms;
+        // A wait of nothing is over at once.
+        bench.session.wait().map_or(0, |wait| wait.until_mono_ms - told)
+    };
+    // FNV-1a of these texts, which is the same for ever.
+    assert_eq!(until(Some("a"), 10_000), 0xaf63_dc4c_8601_ec8c_u64 % 10_000);
+    assert_eq!(until(Some("foobar"), 10_000), 0x8594_4171_f739_67e8_u64 % 10_000);
+    assert_eq!(until(Some("foobar"), 0), 0);
+    let own = working(codex()).session.id.jitter_ms(10_000);
+    assert_eq!(until(None, 10_000), own);
+}
+
+#[test]
 fn a_limit_ends_nothing_for_a_cancelled_session() {
     let mut bench = working(codex());
     bench.signal(over(TurnEnd::Limited { until_ms: None, detail: String::new() }));
-    bench.tell(Command::Cancel { because: "enough".to_owned() }).pass(10 * 3_600_000);
+    bench.tell(Command::Cancel { because: "enough".to_owned() });
+    assert_eq!(bench.session.wait(), None);
+    bench.pass(10 * 3_600_000);
     assert!(bench.session.messages.iter().all(|m| m.kind != MessageKind::Continue));
 }
 
@@ -188,13 +229,15 @@ fn a_budget_counts_deltas_stops_when_it_is_reached_and_can_be_raised() {
     assert!(bench.sealed());
     let raise = |tokens| Command::RaiseBudget { tokens: Some(tokens), turns: None };
     assert!(matches!(bench.try_tell(raise(100)), Err(Rejected::BudgetNotRaised(_))));
+    for mode in [SendMode::Continue, SendMode::Supersede] {
+        let Err(Rejected::BudgetUsedUp(used_up)) = bench.try_tell(send("early", mode)) else {
+            panic!("an attempt would end as it begins")
+        };
+        let told = (used_up.detail.as_str(), used_up.raise);
+        assert_eq!(told, ("100 of 100 tokens are used", "--tokens N"));
+    }
     bench.tell(raise(200));
-    let send = Command::Send {
-        key: "k".to_owned(),
-        text: "go on".to_owned(),
-        mode: provost_core::session::SendMode::Continue,
-    };
-    bench.tell(send);
+    bench.tell(send("k", SendMode::Continue));
     bench.start();
     begin(&mut bench);
     assert_eq!(bench.state(), State::Working, "what was used before still counts, and is not all");
@@ -211,6 +254,33 @@ fn no_turn_is_begun_beyond_the_budget_of_turns() {
     assert_eq!(bench.state(), State::Working, "the one that was begun is within");
     bench.signal(over(TurnEnd::Ok));
     assert_eq!(bench.session.judgement().cause, Some(Cause::Budget));
+}
+
+#[test]
+fn a_used_up_budget_takes_no_new_instruction_and_says_which_to_raise() {
+    for (tokens, turns, raise) in [
+        (Some(5), Some(1), Some("--tokens N --turns N")),
+        (Some(5), None, Some("--tokens N")),
+        (None, Some(1), Some("--turns N")),
+        (Some(6), Some(2), None),
+    ] {
+        let mut spec = codex();
+        spec.budget = Budget { tokens, turns };
+        let mut bench = working(spec);
+        bench.claim(ClaimKind::Completed);
+        let usage = Some(Usage { input: 4, output: 1 });
+        bench.signal(Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage });
+        let steered = bench.decide(&send("steer", SendMode::Continue));
+        assert!(steered.is_ok(), "what is said to the open attempt is decided by its own budget");
+        bench.settle();
+        assert_eq!(bench.state(), State::Completed, "the claim came within the budget");
+        let told = match bench.decide(&send("next", SendMode::Continue)) {
+            Err(Rejected::BudgetUsedUp(used_up)) => Some(used_up.raise),
+            Err(other) => panic!("{other}"),
+            Ok(_) => None,
+        };
+        assert_eq!(told, raise);
+    }
 }
 
 #[test]

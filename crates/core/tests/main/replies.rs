@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use provost_core::request::{Asked, Misfit, Question, Reply, RequestKind, Scope, Waiting};
+use provost_core::request::{Asked, Choice, Misfit, Question, Reply, RequestKind, Scope, Waiting};
 
 fn asked(kind: RequestKind, ids: &[&str]) -> Asked {
     let question = |id: &&str| Question {
@@ -10,6 +10,7 @@ fn asked(kind: RequestKind, ids: &[&str]) -> Asked {
         header: String::new(),
         question: String::new(),
         options: Vec::new(),
+        only_options: false,
         secret: false,
     };
     Asked {
@@ -60,4 +61,33 @@ fn approvals_are_decided_and_questions_are_answered() {
         assert_eq!(question.check(&reply), Err(Misfit::WantsAnswer));
     }
     assert_eq!(approval.check(&Reply::Text("yes".to_owned())), Err(Misfit::WantsDecision));
+}
+
+#[test]
+fn a_dialog_can_be_declined_and_not_approved() {
+    let dialog = asked(RequestKind::Dialog, &["a"]);
+    assert_eq!(dialog.check(&Reply::Deny), Ok(()));
+    assert_eq!(dialog.check(&Reply::Approve(Scope::Once)), Err(Misfit::WantsAnswer));
+}
+
+#[test]
+fn what_is_not_offered_is_refused_only_where_nothing_else_is_taken() {
+    let text = |text: &str| Reply::Text(text.to_owned());
+    let mut one = asked(RequestKind::Question, &["a"]);
+    let choice = |label: &str| Choice { label: label.to_owned(), description: String::new() };
+    one.questions[0].options = vec![choice("red"), choice("blue")];
+    assert_eq!(one.check(&text("green")), Ok(()), "who does not say so takes any text");
+    one.questions[0].only_options = true;
+    assert_eq!(one.check(&text("blue")), Ok(()));
+    let refused = one.check(&text("green")).unwrap_err();
+    assert_eq!(refused.to_string(), "the answer for a must be one of these: red | blue");
+    assert_eq!(one.check(&answers(&[("a", &["red", "blue"])])), Ok(()));
+    assert_eq!(one.check(&answers(&[("a", &["red", "green"])])), Err(refused));
+    assert!(matches!(one.check(&answers(&[])), Err(Misfit::Ids { .. })));
+    let stored = serde_json::to_value(&one.questions[0]).unwrap();
+    assert_eq!(stored["only_options"], true);
+    let old = serde_json::json!({"id": "a", "options": [{"label": "red"}]});
+    let old: Question = serde_json::from_value(old).unwrap();
+    assert!(!old.only_options, "as it was kept before");
+    assert_eq!(serde_json::to_value(old).unwrap().get("only_options"), None);
 }

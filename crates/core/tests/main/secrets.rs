@@ -9,8 +9,14 @@ use crate::kit::{Bench, spec};
 
 fn asked(secret: bool) -> Asked {
     let (id, text) = ("k".to_owned(), String::new());
-    let question =
-        Question { id, header: text.clone(), question: text, options: Vec::new(), secret };
+    let question = Question {
+        id,
+        header: text.clone(),
+        question: text,
+        options: Vec::new(),
+        only_options: false,
+        secret,
+    };
     Asked {
         native: "q".to_owned(),
         kind: RequestKind::Question,

@@ -31,7 +31,7 @@ use super::{
 };
 use crate::{Opening, Protocol, Write};
 
-/// The method by which the server ends what an interrupt left running.
+/// The method by which the server ends what a turn left running.
 const CLEAN: &str = "thread/backgroundTerminals/clean";
 
 /// So many turns that were asked for a result are remembered; the last ones matter.
@@ -51,6 +51,8 @@ pub(crate) struct AppServer {
     root: Option<String>,
     /// The open turn of that thread.
     turn: Option<String>,
+    /// The end of a turn, until what the turn left running is ended too.
+    cleaning: Option<Cleaning>,
     /// The turns that were asked for a result.
     results: VecDeque<String>,
     items: OpenItems,
@@ -60,6 +62,14 @@ pub(crate) struct AppServer {
     outbox: Outbox,
     /// What a line showed besides its own signal, told with the next ones that show nothing.
     late: VecDeque<Signal>,
+}
+
+/// A turn that is over for the agent, and not yet for whoever looks at its work.
+#[derive(Debug)]
+struct Cleaning {
+    /// The id of the request whose answer ends it.
+    key: String,
+    ended: Signal,
 }
 
 /// How far the handshake has come.
@@ -81,6 +91,7 @@ impl AppServer {
             version: Version(0, 0, 0),
             record: None,
             turn: None,
+            cleaning: None,
             results: VecDeque::new(),
             items: OpenItems::default(),
             requests: Requests::default(),
@@ -210,8 +221,11 @@ impl AppServer {
     /// Takes the answer to something that was said to the agent.
     fn said(&mut self, id: &str, outcome: Outcome) -> Option<Signal> {
         if let Some(key) = id.strip_prefix(INTERRUPT) {
-            self.clean(key);
+            self.clean(key, None);
             return None;
+        }
+        if self.cleaning.as_ref().is_some_and(|cleaning| cleaning.key == id) {
+            return self.cleaned();
         }
         let is_result = id.starts_with(RESULT);
         if !is_result && !id.starts_with(MESSAGE) {
@@ -246,15 +260,20 @@ impl AppServer {
         }
     }
 
-    /// An interrupt leaves the running command behind. It is ended whether there was a turn to interrupt
-    /// or not.
-    fn clean(&mut self, key: &str) {
+    /// A turn's end and an interrupt leave running commands behind. They are ended, whether there was a turn
+    /// to interrupt or not. Gives the id of the request, if the server knows it.
+    fn clean(&mut self, name: &str, thread: Option<&str>) -> Option<String> {
         let able = self.record.as_ref().is_some_and(|record| record.has_method(CLEAN));
-        if let (true, Some(root)) = (able, &self.root) {
-            let key = format!("p:clean-{key}");
-            let line = wire::request(&key, CLEAN, json!({"threadId": root}));
-            self.outbox.owe(key, line);
-        }
+        let thread = thread.or(self.root.as_deref()).filter(|_| able)?;
+        let key = format!("p:clean-{name}");
+        let line = wire::request(&key, CLEAN, json!({"threadId": thread}));
+        self.outbox.owe(key.clone(), line);
+        Some(key)
+    }
+
+    /// Tells the end that was held back.
+    fn cleaned(&mut self) -> Option<Signal> {
+        self.cleaning.take().map(|cleaning| cleaning.ended)
     }
 
     fn owe(&mut self, write: Write) {
@@ -268,7 +287,13 @@ impl AppServer {
         match note {
             Note::TurnStarted { thread, turn } => self.turn_started(thread.as_deref(), turn),
             Note::TurnCompleted { thread, turn, status, error } => {
-                let end = ends::turn_end(&status, &error, &self.limits, at_ms);
+                let end = ends::turn_end(
+                    &status,
+                    &error,
+                    &self.limits,
+                    at_ms,
+                    self.opening.zone.as_ref(),
+                );
                 self.turn_ended(thread.as_deref(), turn, end)
             }
             Note::ItemStarted { place, item } => {
@@ -303,18 +328,36 @@ impl AppServer {
             return None;
         }
         self.turn = Some(turn.clone());
-        Some(Signal::TurnStarted { turn: Some(turn) })
+        let started = Signal::TurnStarted { turn: Some(turn) };
+        // A server that begins the next turn has not answered and need not: the ended one is told first.
+        match self.cleaned() {
+            None => Some(started),
+            ended => {
+                self.late.push_front(started);
+                ended
+            }
+        }
     }
 
     /// For the same reason what ends is what began; a review, too, begins under another name than it ends.
     fn turn_ended(&mut self, thread: Option<&str>, turn: String, end: TurnEnd) -> Option<Signal> {
         self.close_turn(&turn);
         if !self.is_root(thread) {
+            self.clean(&wire::hashed_key("turn-", &turn), thread);
             return None;
         }
         let begun = self.turn.take().unwrap_or(turn);
         self.close_turn(&begun);
-        Some(Signal::TurnEnded { turn: Some(begun), end, usage: None })
+        let key = self.clean(&wire::hashed_key("turn-", &begun), None);
+        let ended = Signal::TurnEnded { turn: Some(begun), end, usage: None };
+        match key {
+            None => Some(ended),
+            Some(key) => {
+                let earlier = self.cleaned();
+                self.cleaning = Some(Cleaning { key, ended });
+                earlier
+            }
+        }
     }
 
     /// Nothing of an ended turn waits any more. Not every version tells that of each request.

@@ -50,7 +50,7 @@ pub const CAPABILITIES: &[Capability] = &[
     degrade(
         "cleaning of background terminals",
         Found::Method("thread/backgroundTerminals/clean"),
-        "a command that an interrupt leaves running ends only with the process",
+        "a command that a turn or an interrupt leaves running ends only with the process",
     ),
     degrade(
         "requests of MCP servers",

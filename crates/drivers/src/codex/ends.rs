@@ -2,10 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use jiff::tz::TimeZone;
 use provost_core::session::TurnEnd;
 use serde_json::Value;
 
-use super::wire::{bounded, text};
+use super::{
+    resets,
+    wire::{bounded, text},
+};
 
 /// So much of an error's text is kept.
 const MAX_DETAIL: usize = 4 << 10;
@@ -48,18 +52,22 @@ fn window(told: &Value) -> Option<Window> {
     Some(Window { used_percent: told["usedPercent"].as_f64()?, resets_at_ms })
 }
 
-/// Gives how a turn ended, from its status and error.
+/// Gives how a turn ended, from its status and error. What was told in numbers about a limit counts before
+/// what its words say.
 pub(crate) fn turn_end(
     status: &str,
     error: &Value,
     limits: &Limits,
     now_ms: Option<u64>,
+    zone: Option<&TimeZone>,
 ) -> TurnEnd {
     match status {
         "completed" => TurnEnd::Ok,
         "interrupted" => TurnEnd::Interrupted,
         "failed" if is_limit(&error["codexErrorInfo"]) => {
-            TurnEnd::Limited { until_ms: limits.until(now_ms), detail: told(error) }
+            let detail = told(error);
+            let in_words = || resets::until(&detail, now_ms?, zone);
+            TurnEnd::Limited { until_ms: limits.until(now_ms).or_else(in_words), detail }
         }
         "failed" => TurnEnd::Error(told(error)),
         other => {
@@ -95,7 +103,7 @@ mod tests {
     use super::*;
 
     fn end(status: &str, error: &Value) -> TurnEnd {
-        turn_end(status, error, &Limits::default(), None)
+        turn_end(status, error, &Limits::default(), None, None)
     }
 
     #[test]
@@ -116,11 +124,25 @@ mod tests {
             "primary": {"usedPercent": 100, "resetsAt": 20}, "secondary": {"usedPercent": 40, "resetsAt": 90}}));
         limits.told(&json!({"limitId": "codex", "primary": null, "secondary": null}));
         let error = json!({"message": "later", "codexErrorInfo": "usageLimitExceeded"});
-        let end = |now| turn_end("failed", &error, &limits, now);
+        let end = |now| turn_end("failed", &error, &limits, now, None);
         let limited = |until_ms| TurnEnd::Limited { until_ms, detail: "later".to_owned() };
         assert_eq!(end(Some(19_000)), limited(Some(20_000)));
         assert_eq!(end(None), limited(Some(20_000)));
         assert_eq!(end(Some(20_000)), limited(None));
+    }
+
+    #[test]
+    fn a09_words_tell_until_when_if_numbers_do_not() {
+        let error = json!({"message": "Try again in 5s.", "codexErrorInfo": "usageLimitExceeded"});
+        let until = |limits: &Limits, now| match turn_end("failed", &error, limits, now, None) {
+            TurnEnd::Limited { until_ms, .. } => until_ms,
+            other => panic!("{other:?}"),
+        };
+        let mut limits = Limits::default();
+        assert_eq!(until(&limits, Some(1_000)), Some(6_000));
+        assert_eq!(until(&limits, None), None, "five seconds from when?");
+        limits.told(&json!({"primary": {"usedPercent": 100, "resetsAt": 20}}));
+        assert_eq!(until(&limits, Some(1_000)), Some(20_000));
     }
 
     #[test]

@@ -25,6 +25,9 @@ pub(crate) fn asked(id: &Id, params: &Value) -> Result<Asked, String> {
 
 /// Gives the answer to a form, each field with its type.
 pub(crate) fn filled(asked: &Asked, types: &Value, reply: &Reply) -> Option<Value> {
+    if *reply == Reply::Deny {
+        return Some(json!({"action": "decline"}));
+    }
     let given = given(asked, reply)?;
     let content = given.iter().map(|(field, values)| {
         let kind = text(types, field).unwrap_or("string");
@@ -101,6 +104,8 @@ fn question(name: &str, field: &Value) -> Question {
         id: name.to_owned(),
         header: text(field, "title").unwrap_or(name).to_owned(),
         question: text(field, "description").unwrap_or_default().to_owned(),
+        // A field with a list of values has no others.
+        only_options: !options.is_empty(),
         options,
         secret: false,
     }
@@ -170,6 +175,9 @@ mod tests {
             json!({"name": "1", "port": 1, "tls": true, "tags": ["a"]})
         );
         assert_eq!(filled(Reply::Text("for none of four".to_owned())), None);
+        assert_eq!(filled(Reply::Deny), Some(json!({"action": "decline"})));
+        let closed: Vec<bool> = asked.questions.iter().map(|q| q.only_options).collect();
+        assert_eq!(closed, [false, false, true, true], "name, port, tags, tls");
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod notes;
 mod outbox;
 mod pending;
 mod requests;
+mod resets;
 mod result;
 mod say;
 mod shown;

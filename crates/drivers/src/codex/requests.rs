@@ -63,6 +63,7 @@ pub(crate) fn asked_by_tool(
         header: String::new(),
         question,
         options,
+        only_options: false,
         secret: false,
     };
     fitting(wait(Native::Tool(id.clone()), RequestKind::Question, vec![question]))
@@ -75,6 +76,7 @@ pub(crate) fn asked_beside(item: &str, asked: &[Beside]) -> Option<Asked> {
         header: String::new(),
         question: beside.title.clone(),
         options: beside.options.iter().map(|label| choice(label, "")).collect(),
+        only_options: false,
         secret: false,
     };
     let questions = asked.iter().take(MAX_QUESTIONS).enumerate().map(question).collect();
@@ -161,11 +163,14 @@ fn question(told: &Value) -> Option<Question> {
     let options = list(told, "options").iter().filter_map(|option| {
         Some(choice(text(option, "label")?, text(option, "description").unwrap_or_default()))
     });
+    let options: Vec<Choice> = options.collect();
     Some(Question {
         id: text(told, "id").filter(|id| !id.is_empty())?.to_owned(),
         header: text(told, "header").unwrap_or_default().to_owned(),
         question: text(told, "question")?.to_owned(),
-        options: options.collect(),
+        // Without anything to choose from, free text is all that there is.
+        only_options: told["isOther"] == false && !options.is_empty(),
+        options,
         secret: told["isSecret"].as_bool().unwrap_or(false),
     })
 }

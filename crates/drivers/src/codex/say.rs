@@ -130,6 +130,9 @@ fn in_words(asked: &Asked, reply: &Reply) -> String {
             asked.title
         ),
         (_, Reply::Approve(_)) => format!("You asked: {}. The answer is yes.", asked.title),
+        (RequestKind::Dialog, Reply::Deny) => {
+            format!("You asked: {}\nNobody will answer that: do without it.", asked.title)
+        }
         (_, Reply::Deny) => {
             format!("You asked for approval to {}. It was denied: do without it.", asked.title)
         }

@@ -50,15 +50,20 @@ impl Id {
         if self.0.is_number() && text.len() <= MAX_KEY {
             return format!("{prefix}{text}");
         }
-        let mut hasher = DefaultHasher::new();
-        text.hash(&mut hasher);
-        format!("{prefix}x{:016x}", hasher.finish())
+        hashed_key(prefix, &text)
     }
 
     /// Gives the id if it is one of ours: those are strings.
     pub(crate) fn ours(&self) -> Option<&str> {
         self.0.as_str()
     }
+}
+
+/// Gives a key for what concerns something that the server named, however long or odd that name is.
+pub(crate) fn hashed_key(prefix: &str, name: &str) -> String {
+    let mut hasher = DefaultHasher::new();
+    name.hash(&mut hasher);
+    format!("{prefix}x{:016x}", hasher.finish())
 }
 
 impl Message {

@@ -27,7 +27,7 @@ fn e22_the_settings_are_given_to_a_new_and_to_a_resumed_thread() {
             ..Settings::default()
         };
         let thread = thread.map(str::to_owned);
-        let mut talk = Talk::new(Opening { cwd: "/repo".to_owned(), settings, thread });
+        let mut talk = Talk::new(Opening { cwd: "/repo".to_owned(), settings, thread, zone: None });
         talk.shake("0.166.0", METHODS);
         talk.write()
     };
@@ -189,12 +189,50 @@ fn an_interrupt_is_followed_by_the_cleaning_of_background_terminals() {
 }
 
 #[test]
+fn a_turn_is_over_when_what_it_left_running_is_ended() {
+    let mut talk = Talk::opened();
+    let completes = |talk: &mut Talk, thread: &str, turn: &str| {
+        let turn = json!({"id": turn, "status": "completed", "error": null});
+        talk.note("turn/completed", json!({"threadId": thread, "turn": turn}))
+    };
+    talk.turn_starts();
+    assert_eq!(completes(&mut talk, "sub-agent", "turn-9"), None);
+    assert_eq!(completes(&mut talk, THREAD, "turn-1"), None);
+    let cleans = talk.writes();
+    let threads: Vec<&Value> = cleans.iter().map(|(_, line)| &line["params"]["threadId"]).collect();
+    assert_eq!(threads, ["sub-agent", THREAD], "sub-agents leave things running, too");
+    let answer = |at: usize| json!({"id": cleans[at].0, "error": {"message": "no such thread"}});
+    assert_eq!(talk.hears(answer(0)), None);
+    let turn = Some("turn-1".to_owned());
+    let ended = Some(Signal::TurnEnded { turn, end: TurnEnd::Ok, usage: None });
+    assert_eq!(talk.hears(answer(1)), ended, "whether there was anything to end or not");
+    assert_eq!(talk.hears(answer(1)), None, "once");
+}
+
+#[test]
+fn a_turn_that_begins_before_the_cleaning_is_answered_comes_after_the_one_before() {
+    let mut talk = Talk::opened();
+    talk.turn_starts();
+    let turn = json!({"id": "turn-1", "status": "completed", "error": null});
+    assert_eq!(talk.note("turn/completed", json!({"threadId": THREAD, "turn": turn})), None);
+    let next = json!({"threadId": THREAD, "turn": {"id": "turn-2"}});
+    let ended = talk.note("turn/started", next);
+    assert!(matches!(ended, Some(Signal::TurnEnded { .. })), "{ended:?}");
+    let begun = talk.cleans();
+    assert_eq!(begun, Some(Signal::TurnStarted { turn: Some("turn-2".to_owned()) }));
+}
+
+#[test]
 fn a_server_that_cannot_clean_is_not_told_to() {
     let mut talk = Talk::new(opening());
     talk.shake("0.166.0", &METHODS.replace("/clean", "/x"));
     talk.hears(json!({"id": "p:thread", "result": {"thread": {"id": THREAD}}}));
     talk.writes();
     talk.hears(json!({"id": "i:interrupt-1", "result": {}}));
+    talk.turn_starts();
+    let turn = json!({"id": "turn-1", "status": "completed", "error": null});
+    let ended = talk.note("turn/completed", json!({"threadId": THREAD, "turn": turn}));
+    assert!(matches!(ended, Some(Signal::TurnEnded { .. })), "its turn ends at once");
     assert_eq!(talk.writes(), []);
 }
 
@@ -283,6 +321,25 @@ fn e13_a_question_makes_the_agent_wait_also_where_it_is_said_not_to_block() {
 }
 
 #[test]
+fn a_question_that_takes_only_its_options_says_so() {
+    let mut talk = Talk::opened();
+    talk.turn_starts();
+    let options = json!([{"label": "Blue", "description": ""}]);
+    let question = |id: &str, other: Value, options: &Value| json!({"id": id, "question": "Which?", "isOther": other, "options": options});
+    let questions = json!([
+        question("free", json!(true), &options),
+        question("closed", json!(false), &options),
+        question("untold", Value::Null, &options),
+        question("nothing", json!(false), &json!([])),
+        question("null", json!(false), &Value::Null),
+    ]);
+    let params = json!({"itemId": "i", "questions": questions});
+    let asked = talk.asked(json!(7), "item/tool/requestUserInput", params);
+    let closed = asked.questions.iter().filter(|question| question.only_options);
+    assert_eq!(closed.map(|question| question.id.as_str()).collect::<Vec<_>>(), ["closed"]);
+}
+
+#[test]
 fn r10_a_request_that_is_over_is_withdrawn() {
     let mut talk = Talk::opened();
     talk.turn_starts();
@@ -295,7 +352,7 @@ fn r10_a_request_that_is_over_is_withdrawn() {
 }
 
 #[test]
-fn r10_the_requests_of_an_ended_turn_are_withdrawn_one_by_one_after_it() {
+fn r10_the_requests_of_an_ended_turn_are_withdrawn_one_by_one() {
     let mut talk = Talk::opened();
     talk.turn_starts();
     let native = |talk: &mut Talk, id: u64| {
@@ -303,9 +360,10 @@ fn r10_the_requests_of_an_ended_turn_are_withdrawn_one_by_one_after_it() {
         talk.asked(json!(id), "item/commandExecution/requestApproval", params).native
     };
     let (first, second) = (native(&mut talk, 1), native(&mut talk, 2));
-    assert!(matches!(talk.turn_ends("interrupted"), Some(Signal::TurnEnded { .. })));
-    let resolved = talk.note("serverRequest/resolved", json!({"requestId": 1}));
-    assert_eq!(resolved, Some(Signal::Withdrawn { native: first }));
+    let turn = json!({"id": "turn-1", "status": "interrupted", "error": null});
+    let completed = talk.note("turn/completed", json!({"threadId": THREAD, "turn": turn}));
+    assert_eq!(completed, Some(Signal::Withdrawn { native: first }));
+    assert!(matches!(talk.cleans(), Some(Signal::TurnEnded { .. })));
     let cleaned = talk.hears(json!({"id": "p:clean-1", "result": {}}));
     assert_eq!(cleaned, Some(Signal::Withdrawn { native: second }));
     assert_eq!(talk.hears(json!({"id": "p:clean-1", "result": {}})), None);

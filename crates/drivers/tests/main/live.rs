@@ -96,7 +96,7 @@ impl Server {
             .spawn()
             .unwrap();
         let cwd = home.path().display().to_string();
-        let protocol = protocol(Driver::Codex, Opening { cwd, settings, thread: None });
+        let protocol = protocol(Driver::Codex, Opening { cwd, settings, ..Opening::default() });
         let input = child.stdin.take();
         let lines = lines_of(child.stdout.take().unwrap());
         Server { child, input, lines, protocol, home }

@@ -75,7 +75,19 @@ impl Talk {
 
     pub(crate) fn turn_ends(&mut self, status: &str) -> Option<Signal> {
         let turn = json!({"id": "turn-1", "status": status, "error": null});
-        self.note("turn/completed", json!({"threadId": THREAD, "turn": turn}))
+        let told = self.note("turn/completed", json!({"threadId": THREAD, "turn": turn}));
+        let early = matches!(told, Some(Signal::TurnEnded { .. }));
+        assert!(!early, "what it left running is ended first");
+        self.cleans()
+    }
+
+    /// Lets the server do the cleaning that it was asked for.
+    pub(crate) fn cleans(&mut self) -> Option<Signal> {
+        let owed = self.protocol.owed().into_iter();
+        let clean = owed.rev().find(|write| write.key.starts_with("p:clean-"))?;
+        assert_eq!(line(&clean.line)["method"], "thread/backgroundTerminals/clean");
+        self.protocol.wrote(&clean.key);
+        self.hears(json!({"id": clean.key, "result": {}}))
     }
 
     /// Gives what the protocol owes, and writes it.
@@ -98,7 +110,7 @@ impl Talk {
 
 pub(crate) fn opening() -> Opening {
     let settings = Settings { questions: true, ..Settings::default() };
-    Opening { cwd: "/repo".to_owned(), settings, thread: None }
+    Opening { cwd: "/repo".to_owned(), settings, ..Opening::default() }
 }
 
 /// Gives what is said, which has to be one line.

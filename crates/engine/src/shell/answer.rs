@@ -202,10 +202,12 @@ pub(super) fn refused(why: &Rejected, named: &str) -> ApiError {
         | Rejected::Cancelled
         | Rejected::NotRunning
         | Rejected::QueueFull(_)
+        | Rejected::BudgetUsedUp(_)
         | Rejected::TakesNoInstruction(_) => Code::Refused,
     };
     let next = match why {
         Rejected::Sealed(_) => format!("provost resolve {named} --as accepted --because TEXT"),
+        Rejected::BudgetUsedUp(used_up) => format!("provost limit {named} {}", used_up.raise),
         Rejected::Nothing
         | Rejected::UnknownLaunch(_)
         | Rejected::UnknownRequest(_)

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use jiff::tz::TimeZone;
 use provost_core::{
     ids::LaunchId,
     lifecycle::Process,
@@ -75,6 +76,14 @@ pub(crate) async fn was_written(dir: &Path, key: &str) -> bool {
     .await
 }
 
+/// Gives the zone in which the agent tells times of day: its own, or the machine's.
+fn zone(session: &Session) -> Option<TimeZone> {
+    match session.spec.agent.env.get("TZ") {
+        Some(name) => TimeZone::get(name).ok(),
+        None => TimeZone::try_system().ok(),
+    }
+}
+
 /// Whether there is anything left to follow.
 enum Next {
     Again,
@@ -88,7 +97,10 @@ impl Follower {
         // Said before a restart, it is taken back by the first look that succeeds.
         let told_unknown = recorded.process() == Process::Unknown;
         let driver = session.spec.agent.driver;
-        let protocol = provost_drivers::protocol(driver, Opening::of(session));
+        let protocol = provost_drivers::protocol(
+            driver,
+            Opening { zone: zone(session), ..Opening::of(session) },
+        );
         let resume = match protocol.remembers() {
             true => journal::Cursor::default(),
             false => {

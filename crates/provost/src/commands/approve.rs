@@ -25,7 +25,7 @@ pub(crate) struct ApproveArgs {
     session: bool,
 }
 
-/// Refuse what a session's agent asked to do; it is told so and goes on
+/// Refuse what a session's agent asked to do, or decline its dialog; it is told so and goes on
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  provost deny 1a2b3c4d\n  provost deny 1a2b3c4d.q2")]
 pub(crate) struct DenyArgs {
@@ -33,10 +33,10 @@ pub(crate) struct DenyArgs {
     which: Which,
 }
 
-/// The approval that is meant
+/// The request that is meant
 #[derive(Debug, Args)]
 struct Which {
-    /// The request, or the session if only one of its approvals is open
+    /// The request, or the session if only one of its requests can be decided so
     #[arg(value_parser = input::parse_name)]
     request: String,
     /// Decide only if the request still has this revision
@@ -59,7 +59,7 @@ fn decide(context: &Context, which: &Which, decision: Decision) -> Outcome {
     let (session, no) = split(&which.request);
     let row = target::find(&context.daemon()?, session)?;
     let decided = AnswerRequest { decision: Some(decision), ..AnswerRequest::default() };
-    let request = match choose(&row, no) {
+    let request = match choose(&row, no, decision) {
         Err(error) if which.key.is_given() || no.is_some() => {
             return repeat(context, &row, no, decided, &which.key, error);
         }
@@ -73,22 +73,26 @@ fn decide(context: &Context, which: &Which, decision: Decision) -> Outcome {
     change(context, &row.id, "answer", &decided, &which.key)
 }
 
-fn choose(row: &SessionRow, no: Option<u32>) -> Result<&RequestRow, ApiError> {
+fn choose(row: &SessionRow, no: Option<u32>, decision: Decision) -> Result<&RequestRow, ApiError> {
     let id = ui::short(&row.id);
+    let denies = decision == Decision::Deny;
     let meant = |request: &&RequestRow| match no {
         Some(no) => split(&request.id).1 == Some(no),
-        None => request.kind == "approval",
+        None => request.kind == "approval" || (denies && ui::can_be_denied(request)),
     };
     let open: Vec<&RequestRow> = row.requests.iter().filter(meant).collect();
     match open.as_slice() {
         [only] => Ok(only),
         [] => {
-            let message = format!("session {id} waits for no such approval");
+            let message = format!("session {id} waits for no such decision");
             let error = ApiError::new(Code::NotFound, message).next(format!("provost status {id}"));
             Err(row.requests.iter().fold(error, |e, request| e.next(ui::answer_command(request))))
         }
         several => {
-            let message = format!("session {id} has {} open approvals; say which", several.len());
+            let message = format!(
+                "session {id} has {} requests that can be decided so; say which",
+                several.len()
+            );
             Err(several
                 .iter()
                 .fold(usage(message), |e, request| e.next(ui::answer_command(request))))

@@ -77,6 +77,9 @@ fn ask(question: &QuestionRow) -> Result<String, ApiError> {
     for (at, option) in question.options.iter().enumerate() {
         show(&format!("  {}) {}", at + 1, ui::clean(option)))?;
     }
+    if !question.options.is_empty() && !question.only_options {
+        show("  or your own words")?;
+    }
     let line = read_line(question.secret)?;
     Ok(chosen(&line, &question.options).to_owned())
 }

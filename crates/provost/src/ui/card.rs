@@ -131,7 +131,12 @@ pub(crate) fn answer_command(request: &RequestRow) -> String {
     format!("{} {way}", settle("answer", request))
 }
 
-/// Gives the command that refuses an approval.
+/// Says whether a request can be refused as well: a question can only be answered.
+pub(crate) fn can_be_denied(request: &RequestRow) -> bool {
+    matches!(request.kind.as_str(), "approval" | "dialog")
+}
+
+/// Gives the command that refuses an approval or declines a dialog.
 pub(crate) fn deny_command(request: &RequestRow) -> String {
     settle("deny", request)
 }
@@ -237,14 +242,15 @@ impl Card {
         for question in &request.questions {
             self.text("", &question.question);
             if !question.options.is_empty() {
-                self.text("", &format!("one of: {}", question.options.join(" | ")));
+                let free = if question.only_options { "" } else { ", or your own words" };
+                self.text("", &format!("one of: {}{free}", question.options.join(" | ")));
             }
         }
         if let Some(subject) = &request.subject {
             self.subject(subject);
         }
         self.command(&answer_command(request));
-        if request.kind == "approval" {
+        if can_be_denied(request) {
             self.command(&deny_command(request));
         }
     }
@@ -413,7 +419,7 @@ mod tests {
           activity  active
           waits     question: a colour, 1m ago
                     Which␛[31m colour?
-                    one of: red | blue
+                    one of: red | blue, or your own words
                     provost answer deadbeef.q1 --revision 2 TEXT
           in        /src/app
         ");
@@ -431,7 +437,7 @@ mod tests {
 
           waits     question: a colour, 1m ago
                     Which␛[31m colour?
-                    one of: red | blue
+                    one of: red | blue, or your own words
                     provost answer deadbeef.q1 --revision 2 TEXT
         ");
         assert_eq!(overview(Paint::OFF, Screen::ENDLESS, 0, &[]), ["no sessions yet"]);

@@ -1,4 +1,4 @@
-//! The configuration as a table: key, value, source, and what is hidden.
+//! The configuration as a table: key, value, source, and what is hidden or added.
 
 use provost_config::Entry;
 use serde_json::Value;
@@ -11,23 +11,27 @@ use super::{
 /// The columns that a value may take.
 const VALUE_WIDTH: usize = 60;
 
-/// Shows every key with its value and source; hidden values follow, dim.
+/// Shows every key with its value and source; the parts of a sum and hidden values follow, dim.
 pub(crate) fn config_table(paint: Paint, screen: Screen, entries: &[Entry]) -> Vec<String> {
     let mut table = Table::new(&[("KEY", Fit::Whole), ("VALUE", Fit::Start), ("SOURCE", Fit::End)]);
     for entry in entries {
-        let source = entry.source.to_string();
+        let source = match entry.added.len() {
+            0 => entry.source.to_string(),
+            layers => format!("{layers} layers"),
+        };
         let tone = if source == "default" { Tone::Dim } else { Tone::Plain };
         table.row([
             (Tone::Bold, clean(&entry.key)),
             (Tone::Plain, value(&entry.value)),
             (tone, clean(&source)),
         ]);
-        for hidden in &entry.shadowed {
-            let source = format!("hidden: {}", hidden.source);
+        let parts = entry.added.iter().map(|part| ("part", part));
+        let below = parts.chain(entry.shadowed.iter().map(|hidden| ("hidden", hidden)));
+        for (word, other) in below {
             table.row([
                 (Tone::Dim, String::new()),
-                (Tone::Dim, value(&hidden.value)),
-                (Tone::Dim, clean(&source)),
+                (Tone::Dim, value(&other.value)),
+                (Tone::Dim, clean(&format!("{word}: {}", other.source))),
             ]);
         }
     }

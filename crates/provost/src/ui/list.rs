@@ -212,6 +212,7 @@ pub(crate) mod tests {
             header: "Colour".to_owned(),
             question: "Which\u{1b}[31m colour?".to_owned(),
             options: vec!["red".to_owned(), "blue".to_owned()],
+            only_options: false,
             secret: false,
         };
         let request = RequestRow {

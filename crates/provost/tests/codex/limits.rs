@@ -26,13 +26,15 @@ fn a08_a_token_budget_stops_within_one_call_and_can_be_raised() {
         let calls = stage.model.requests().len();
         assert!((3..=4).contains(&calls), "{which:?}: {calls} calls of 1000 tokens");
         stage.home.daemon().kill();
-        stage.home.provost(&["resume", &id, "Go on."]).ok();
-        let row = stage.home.wait_state(&id, |row| row["attempt"] == 2 && row["sealed"] == true);
-        assert_eq!(row["cause"], "budget", "used up is used up, after a restart too: {row:#}");
+        let refused = stage.home.provost(&["resume", &id, "Go on.", "--json"]).exits(4).json();
+        let next = refused["error"]["next"][0].as_str().unwrap();
+        assert!(next.starts_with("provost limit") && next.ends_with("--tokens N"), "{refused:#}");
+        let row = stage.sealed(&id);
+        assert_eq!(row["attempt"], 1, "used up is used up, after a restart too: {row:#}");
         assert_eq!(stage.model.requests().len(), calls, "{which:?}: no call begins");
         stage.home.provost(&["limit", &id, "--tokens", "6000"]).ok();
         stage.home.provost(&["resume", &id, "Go on."]).ok();
-        let row = stage.home.wait_state(&id, |row| row["attempt"] == 3 && row["sealed"] == true);
+        let row = stage.home.wait_state(&id, |row| row["attempt"] == 2 && row["sealed"] == true);
         assert_eq!(row["cause"], "budget", "{row:#}");
         let requests = stage.model.requests();
         assert!((6..=8).contains(&requests.len()), "{which:?}: {} calls", requests.len());
@@ -73,7 +75,7 @@ fn limited(resets_in_s: u64) -> String {
 fn a09_a_usage_limit_is_waited_for_over_the_death_of_the_daemon() {
     for which in [Which::Pinned, Which::Oldest] {
         let Some(stage) = Stage::with(which, &limited(3)) else { return };
-        stage.configure("[session]\nlimit_jitter = \"0s\"\n");
+        stage.configure("[session]\nlimit_jitter = \"0s\"\nlimit_spacing = \"2s\"\n");
         let id = stage.spawn(&["Work."]);
         let row = stage.home.wait_state(&id, |row| row["limited"].is_object());
         assert!(row["flags"].as_array().unwrap().contains(&json!("limited")), "{row:#}");
@@ -112,4 +114,23 @@ fn a09_a_limit_that_does_not_pass_is_waited_for_ten_times_and_not_once_more() {
         requests[1..].iter().all(|made| made.request.prompt().contains("The limit has passed"));
     assert!(waited, "{:#?}", requests.iter().map(|made| made.request.prompt()).collect::<Vec<_>>());
     assert_eq!(row["launches"].as_array().unwrap().len(), 1, "it stayed the same process");
+}
+
+#[test]
+fn a09_sessions_of_one_account_go_on_one_after_the_other() {
+    let Some(stage) = Stage::new(&[limited(3), limited(3)].concat()) else { return };
+    stage.configure("[session]\nlimit_jitter = \"0s\"\nlimit_spacing = \"4s\"\n");
+    let ids = ["One.", "Two."].map(|text| stage.spawn(&[text]));
+    let until = ids.each_ref().map(|id| {
+        stage.home.wait_state(id, |row| row["limited"].is_object())["limited"]["until"].clone()
+    });
+    stage.home.daemon().kill();
+    ids.iter().for_each(|id| assert_eq!(stage.sealed(id)["state"], "completed", "{until:?}"));
+    let mut went_on = ids.each_ref().map(|id| {
+        let lifted = stage.events_of(id, "limit.lifted");
+        assert_eq!(lifted.len(), 1, "{lifted:?}");
+        lifted[0]["at"].as_i64().unwrap()
+    });
+    went_on.sort();
+    assert!(went_on[1] - went_on[0] >= 4_000, "{went_on:?}, as told {until:?}");
 }

@@ -36,3 +36,22 @@ fn r16_work_by_shell_commands_counts_and_the_result_is_asked_for_once() {
         stage.model.assert_all_as_scripted();
     }
 }
+
+/// Leaves a command running that changes the work again and again.
+const RESTLESS: &str = r#"
+[[thread]]
+turn = [{ response = [
+  { items = [{ shell = "while :; do date +%s%N > noise.txt; sleep 0.02; done", yield_time_ms = 300 }] },
+  { items = [{ tool = "provost_report", args = { status = "completed", summary = "it never ends" } }] },
+  { items = [{ message = "Done." }] },
+] }]
+"#;
+
+#[test]
+fn what_a_turn_leaves_running_is_ended_before_its_work_is_looked_at() {
+    let Some(stage) = Stage::new(RESTLESS) else { return };
+    let id = stage.spawn(&["--worktree", "--check", "test -s noise.txt", "Make noise."]);
+    let row = stage.sealed(&id);
+    assert_eq!(row["state"], "succeeded", "{row:#}");
+    assert_eq!(stage.events_of(&id, "snapshot.taken").len(), 2, "the tree never moved");
+}

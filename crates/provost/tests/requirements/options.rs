@@ -16,6 +16,7 @@ stop_grace = "64ms"
 time_limit = "65m"
 output_limit = "66MiB"
 limit_jitter = "60ms"
+limit_spacing = "70ms"
 rework = 7
 exit0_is_done = true
 no_change_ok = true
@@ -79,6 +80,7 @@ fn effect(key: &str) -> Option<(&'static str, Value)> {
         "session.time_limit" => ("/bounds/time_limit_ms", json!(65 * 60_000)),
         "session.output_limit" => ("/bounds/output_limit", json!(66 << 20)),
         "session.limit_jitter" => ("/bounds/limit_jitter_ms", json!(60)),
+        "session.limit_spacing" => ("/bounds/limit_spacing_ms", json!(70)),
         "session.rework" => ("/bounds/rework", json!(7)),
         "session.exit0_is_done" => ("/exit0", json!("is_done")),
         "session.no_change_ok" => ("/empty_diff", json!("accepted")),

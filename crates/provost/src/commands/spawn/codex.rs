@@ -98,11 +98,18 @@ fn refuse(args: &SpawnArgs) -> Result<(), ApiError> {
 
 fn carried(setup: &Setup<'_>) -> Result<Carried, ApiError> {
     let skills = setup.skill_roots().iter().map(|root| text(root)).collect::<Result<_, _>>()?;
+    let codex_home = setup.codex_home()?;
+    let account = home::account(codex_home.as_deref(), &setup.user_home).map_err(unusable)?;
     Ok(Carried {
         user_home: text(&setup.user_home)?,
-        agent_home: setup.codex_home()?.as_deref().map(text).transpose()?,
+        agent_home: codex_home.as_deref().map(text).transpose()?,
         skills,
+        account: Some(account),
     })
+}
+
+fn unusable(why: home::Error) -> ApiError {
+    chain(Code::BadRequest, "cannot use Codex's configuration", &why)
 }
 
 /// What Codex itself needs to reach its model: proxies, and the keys that its configuration names.
@@ -114,8 +121,7 @@ fn own_variables(
     let usual = WAY_OUT.iter().chain(&home::KEYS).filter(set).map(|name| (*name).to_owned());
     let named = match codex_home {
         None => BTreeSet::new(),
-        Some(codex_home) => home::named_variables(Path::new(codex_home))
-            .map_err(|why| chain(Code::BadRequest, "cannot use Codex's configuration", &why))?,
+        Some(codex_home) => home::named_variables(Path::new(codex_home)).map_err(unusable)?,
     };
     let astray = |name: &String| led_astray().any(|other| other == name);
     Ok(usual.chain(named).filter(|name| !astray(name)).collect())
@@ -263,6 +269,8 @@ mod tests {
         assert_eq!(agent.version.as_deref(), Some("0.166.0"));
         assert_eq!(agent.carried.user_home, lab.text("home"));
         assert_eq!(agent.carried.agent_home, Some(lab.text("home/.codex")));
+        let account = format!("openai {}", lab.text("home/.codex"));
+        assert_eq!(agent.carried.account, Some(account));
         assert!(agent.settings.questions);
         assert_eq!(agent.settings.approvals, Approvals::OnRequest);
         assert_eq!(agent.env["LANG"], "C");

@@ -285,6 +285,7 @@ fn bounds(config: &Resolved) -> Bounds {
         drain_ms: ms(session.drain),
         stale_ms: ms(session.stale_after),
         limit_jitter_ms: ms(session.limit_jitter),
+        limit_spacing_ms: ms(session.limit_spacing),
         stop_grace_ms: ms(session.stop_grace),
         time_limit_ms: session.time_limit.on().copied().map(ms),
         rework: session.rework,

@@ -31,6 +31,7 @@ pub(super) fn of(event: &Event) -> String {
         | Event::TurnEnded(_)
         | Event::StreamRefused(_)
         | Event::AgentWarned(_)
+        | Event::LimitSlot(_)
         | Event::LimitLifted(_)
         | Event::BudgetRaised(_)
         | Event::StreamHeard(_)
@@ -129,6 +130,7 @@ fn stream(event: &Event) -> String {
         }
         Event::StreamRefused(e) => format!("agent refused: {}", e.reason),
         Event::AgentWarned(e) => format!("warning: {}", e.text),
+        Event::LimitSlot(_) => "waits for its turn among the sessions of its account".to_owned(),
         Event::LimitLifted(_) => "the account's limit is over, work goes on".to_owned(),
         Event::BudgetRaised(e) => {
             let part = |what: &str, to: Option<u64>| to.map(|to| format!("{to} {what}"));

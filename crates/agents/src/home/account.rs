@@ -1,0 +1,61 @@
+//! Which account a session works under: sessions of one account share its limits.
+
+use std::path::Path;
+
+use toml::Value;
+
+use super::config::{self, UserConfig};
+use super::{Error, carry};
+
+/// The provider that Codex has if its `config.toml` names none.
+const USUAL_PROVIDER: &str = "openai";
+
+/// Names the account: the model provider, and where the login really lies. That is `auth.json`, links
+/// followed; else the Codex home that keys are named in; else the user's home. What the login says is not
+/// looked at, for a refreshed token is the same account's.
+pub fn account(codex_home: Option<&Path>, user_home: &Path) -> Result<String, Error> {
+    let login = codex_home.map(|home| home.join("auth.json"));
+    let places = [login.as_deref(), codex_home, Some(user_home)];
+    let place = places.into_iter().flatten().find_map(|place| place.canonicalize().ok());
+    let place = place.unwrap_or_else(|| user_home.to_owned());
+    Ok(format!("{} {}", provider(codex_home)?, place.display()))
+}
+
+fn provider(codex_home: Option<&Path>) -> Result<String, Error> {
+    let usual = || Ok(USUAL_PROVIDER.to_owned());
+    let Some(path) = codex_home.map(|home| home.join("config.toml")) else { return usual() };
+    let Some(text) = carry::read_text(&path)? else { return usual() };
+    let table = config::parse(&UserConfig { path, text })?;
+    match table.get("model_provider").and_then(Value::as_str) {
+        Some(provider) => Ok(provider.to_owned()),
+        None => usual(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::symlink};
+
+    use super::*;
+
+    #[test]
+    fn a09_an_account_is_a_login_at_a_provider() {
+        let dir = tempfile::tempdir().unwrap();
+        let (one, two) = (dir.path().join("one"), dir.path().join("two"));
+        fs::create_dir(&one).unwrap();
+        fs::create_dir(&two).unwrap();
+        let of = |home: &Path| account(Some(home), dir.path()).unwrap();
+        assert_ne!(of(&one), of(&two), "without a login the homes tell them apart");
+        fs::write(one.join("auth.json"), "{}").unwrap();
+        symlink(one.join("auth.json"), two.join("auth.json")).unwrap();
+        assert_eq!(of(&one), of(&two), "one login, however it is reached");
+        assert!(of(&one).starts_with("openai /"), "{}", of(&one));
+        fs::write(one.join("auth.json"), "{\"refreshed\": true}").unwrap();
+        assert_eq!(of(&one), of(&two));
+        fs::write(two.join("config.toml"), "model_provider = \"p\"\n").unwrap();
+        assert_ne!(of(&one), of(&two), "another provider has other limits");
+        assert_ne!(account(None, dir.path()).unwrap(), of(&one));
+        fs::write(two.join("config.toml"), "a = = 1").unwrap();
+        assert!(account(Some(&two), dir.path()).is_err());
+    }
+}

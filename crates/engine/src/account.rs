@@ -1,0 +1,308 @@
+//! Whose turn it is among the sessions that wait for the limit of one account.
+//!
+//! A limit is the account's, so its sessions go on one after the other: the first at the reset and the
+//! account's jitter, each further one a spacing after the one before. What one of them finds out counts for
+//! those that waited before it went on: told of the limit again, it moves them behind the new reset. Nothing
+//! is kept besides the slots in the sessions' own events, so a restart changes nothing:
+//!
+//! - a slot is never nearer than the spacing, so it keeps its distance from all that went on before;
+//! - when one goes on, late or not, slots within the spacing after it are moved in the same commit.
+
+use std::collections::BTreeSet;
+
+use provost_core::{
+    ids::SessionId,
+    session::{Limited, Session},
+    time::Moment,
+};
+
+/// A session's turn to go on.
+pub(crate) type Slot = (SessionId, u64);
+
+/// What the sessions of one account know of each other.
+pub(crate) struct Queue<'s> {
+    now: Moment,
+    /// The one that something happened to.
+    subject: &'s Session,
+    others: Vec<&'s Session>,
+    spacing_ms: u64,
+}
+
+impl<'s> Queue<'s> {
+    /// Looks at the waiting sessions of the subject's account; none if it shares its limits with nobody.
+    pub(crate) fn of(
+        subject: &'s Session,
+        all: impl Iterator<Item = &'s Session>,
+        now: Moment,
+    ) -> Option<Queue<'s>> {
+        let account = account(subject)?;
+        let waits = |session: &&Session| {
+            session.id != subject.id
+                && session.wait().is_some()
+                && self::account(session) == Some(account)
+        };
+        let others: Vec<&Session> = all.filter(waits).collect();
+        let spacings = others.iter().chain([&subject]).map(|s| s.spec.bounds.limit_spacing_ms);
+        let spacing_ms = spacings.max().unwrap_or_default();
+        Some(Queue { now, subject, others, spacing_ms })
+    }
+
+    /// Gives the slots that change because the subject was told of the limit: its own comes last.
+    pub(crate) fn told(&self) -> Vec<Slot> {
+        let Some(wait) = self.subject.wait() else { return Vec::new() };
+        let from = wait.until_mono_ms.max(self.now.deadline(self.spacing_ms));
+        let outdated = |other: &Limited| {
+            let found_out = self.subject.released_ms > Some(other.since.mono_ms);
+            found_out && other.until_mono_ms < from
+        };
+        self.moved(from, outdated, Some(self.subject.id))
+    }
+
+    /// Gives the slots that change because the subject goes on now.
+    pub(crate) fn went_on(&self) -> Vec<Slot> {
+        let from = self.now.deadline(self.spacing_ms);
+        self.moved(from, |other| other.until_mono_ms < from, None)
+    }
+
+    /// Gives all that are to be moved, in their order, the earliest slots that are free from a moment on.
+    fn moved(
+        &self,
+        from: u64,
+        to_move: impl Fn(&Limited) -> bool,
+        last: Option<SessionId>,
+    ) -> Vec<Slot> {
+        let waits = self.others.iter().filter_map(|other| Some((other.id, other.wait()?)));
+        let (moving, staying): (Vec<_>, Vec<_>) = waits.partition(|(_, wait)| to_move(wait));
+        let mut taken: BTreeSet<u64> =
+            staying.into_iter().map(|(_, wait)| wait.until_mono_ms).collect();
+        let mut moving: Vec<(u64, SessionId)> =
+            moving.into_iter().map(|(id, wait)| (wait.until_mono_ms, id)).collect();
+        moving.sort();
+        let in_order = moving.into_iter().map(|(_, id)| id).chain(last);
+        in_order
+            .map(|id| {
+                let at = free(&taken, from, self.spacing_ms);
+                taken.insert(at);
+                (id, at)
+            })
+            .collect()
+    }
+}
+
+fn account(session: &Session) -> Option<&str> {
+    session.spec.agent.carried.account.as_deref()
+}
+
+/// Gives the first moment from `from` on that keeps its distance from all that are taken.
+fn free(taken: &BTreeSet<u64>, from: u64, spacing_ms: u64) -> u64 {
+    taken.iter().fold(from, |at, taken| match taken.abs_diff(at) < spacing_ms {
+        true => taken.saturating_add(spacing_ms),
+        false => at,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use provost_core::{
+        ids::LaunchId,
+        session::{Command, Cursor, Driver, Identity, Signal, Spec, TurnEnd},
+    };
+    use provost_ledger::{Ledger, MemLedger, ReadLedger};
+
+    use super::*;
+    use crate::{board::Board, stream};
+
+    const RESET: u64 = 3_600_000;
+
+    /// A board with its ledger, in which only what is told happens.
+    #[derive(Default)]
+    struct Lab {
+        board: Board,
+        ledger: MemLedger,
+        now: u64,
+        cursor: u64,
+    }
+
+    impl Lab {
+        fn now(&self) -> Moment {
+            Moment { wall_ms: self.now as i64, mono_ms: self.now }
+        }
+
+        /// Opens sessions at work under an account.
+        fn with(accounts: &[Option<&str>]) -> (Lab, Vec<SessionId>) {
+            let mut lab = Lab { now: 1_000, ..Lab::default() };
+            let ids = accounts.iter().enumerate().map(|(no, account)| lab.open(no, *account));
+            let ids = ids.collect();
+            (lab, ids)
+        }
+
+        fn open(&mut self, no: usize, account: Option<&str>) -> SessionId {
+            let id = SessionId(serde_json::from_str(&format!("\"{:032x}\"", no + 1)).unwrap());
+            let mut turn = self.board.begin(self.now());
+            turn.open(id, spec(account), "test");
+            let (batch, staged) = turn.stage().unwrap();
+            let committed = self.ledger.append(batch).unwrap();
+            self.board.commit(staged, &committed);
+            let who = || Identity { pid: 1, start_time: 1, boot_id: "b".to_owned() };
+            self.tell(id, Command::WorkPrepared { cwd: "/".to_owned(), base: None });
+            let launch = LaunchId { session: id, no: 1 };
+            self.tell(id, Command::LaunchStarted { launch, holder: who(), child: who() });
+            self.signal(id, Signal::Ready { thread: Some("t".to_owned()) });
+            id
+        }
+
+        fn signal(&mut self, id: SessionId, signal: Signal) {
+            self.cursor += 1;
+            let launch = LaunchId { session: id, no: 1 };
+            let cursor = Cursor { offset: self.cursor, skip: 0 };
+            self.tell(id, Command::Observed { launch, signal, cursor });
+        }
+
+        fn limit(&mut self, id: SessionId, until_ms: Option<u64>) {
+            let end = TurnEnd::Limited { until_ms, detail: "used up".to_owned() };
+            self.signal(id, Signal::TurnEnded { turn: None, end, usage: None });
+        }
+
+        fn tell(&mut self, id: SessionId, command: Command) {
+            let mut turn = self.board.begin(self.now());
+            turn.command(id, &command, "test").unwrap().unwrap();
+            if let Some((batch, staged)) = turn.stage() {
+                let committed = self.ledger.append(batch).unwrap();
+                self.board.commit(staged, &committed);
+            }
+        }
+
+        /// Lets time come, as the owner does, and gives who went on.
+        fn at(&mut self, now: u64) -> Vec<SessionId> {
+            self.now = now;
+            let waited = self.waiting();
+            let mut turn = self.board.begin(self.now());
+            for id in self.board.due(self.now()) {
+                turn.due(id, |_| Some(now));
+            }
+            if let Some((batch, staged)) = turn.stage() {
+                let committed = self.ledger.append(batch).unwrap();
+                self.board.commit(staged, &committed);
+            }
+            let waits = self.waiting();
+            waited.into_iter().filter(|id| !waits.contains(id)).collect()
+        }
+
+        fn waiting(&self) -> Vec<SessionId> {
+            self.board.sessions().filter(|s| s.wait().is_some()).map(|s| s.id).collect()
+        }
+
+        fn slot(&self, id: SessionId) -> u64 {
+            self.board.session(id).unwrap().wait().unwrap().until_mono_ms
+        }
+
+        /// Keeps nothing but the ledger.
+        fn restart(&mut self) {
+            self.board = Board::default();
+            for state in self.ledger.open_streams().unwrap() {
+                let name = state.head.stream;
+                let records = self.ledger.read_stream(&name, 0).unwrap();
+                let session = stream::fold(&name, None, &records).unwrap();
+                self.board.load(session, records.len() as u64);
+            }
+        }
+    }
+
+    fn spec(account: Option<&str>) -> Spec {
+        let mut spec: Spec = serde_json::from_value(serde_json::json!({
+            "name": "s", "role": null, "project": null, "cwd": "/",
+            "agent": {"name": "codex", "driver": "codex", "argv": ["codex"], "env": {}, "pass_env": []},
+            "instruction": "do it", "work": "plain", "setup": null, "checks": [], "keep": [],
+            "empty_diff": "refused", "exit0": "says_nothing", "afterwards": "close", "bounds": {}, "hooks": {},
+        }))
+        .unwrap();
+        assert_eq!((spec.agent.driver, &spec.agent.carried.account), (Driver::Codex, &None));
+        spec.agent.carried.account = account.map(str::to_owned);
+        spec.bounds.limit_jitter_ms = 0;
+        spec.bounds.stale_ms = 100 * RESET;
+        spec
+    }
+
+    fn spacing() -> u64 {
+        spec(None).bounds.limit_spacing_ms
+    }
+
+    #[test]
+    fn a09_sessions_of_one_account_go_on_one_after_the_other_over_restarts() {
+        let (mut lab, ids) = Lab::with(&[Some("a"); 3]);
+        for id in ids.iter().rev() {
+            lab.limit(*id, Some(RESET));
+            lab.now += 1;
+        }
+        let slots = [2, 1, 0].map(|at| lab.slot(ids[at]));
+        assert_eq!(slots, [RESET, RESET + spacing(), RESET + 2 * spacing()]);
+        lab.restart();
+        assert_eq!(slots, [2, 1, 0].map(|at| lab.slot(ids[at])));
+        assert_eq!(lab.at(RESET - 1), []);
+        assert_eq!(lab.at(RESET), [ids[2]]);
+        assert_eq!(lab.at(RESET + spacing() - 1), []);
+        assert_eq!(lab.at(RESET + spacing()), [ids[1]]);
+        assert_eq!(lab.at(RESET + 2 * spacing()), [ids[0]]);
+    }
+
+    #[test]
+    fn a09_whoever_is_told_of_the_limit_again_moves_the_others_behind_the_new_reset() {
+        let (mut lab, ids) = Lab::with(&[Some("a"); 4]);
+        ids[..3].iter().for_each(|id| lab.limit(*id, Some(RESET)));
+        assert_eq!(lab.at(RESET), [ids[0]]);
+        lab.limit(ids[0], Some(2 * RESET));
+        let slots = [1, 2, 0].map(|at| lab.slot(ids[at]));
+        assert_eq!(slots, [2 * RESET, 2 * RESET + spacing(), 2 * RESET + 2 * spacing()]);
+        assert_eq!(lab.board.session(ids[1]).unwrap().attempt().limit_waits, 1, "it probed once");
+        lab.limit(ids[3], Some(RESET));
+        let soon = RESET + spacing();
+        assert_eq!(lab.slot(ids[3]), soon, "what is free before them is used");
+        assert_eq!(lab.slot(ids[1]), 2 * RESET, "whoever knew nothing of the others moves nobody");
+        assert_eq!(lab.at(soon), [ids[3]]);
+        lab.limit(ids[3], None);
+        let default = soon + spec(None).bounds.limit_wait_ms;
+        assert_eq!(lab.slot(ids[3]), default, "nobody's turn comes before that");
+        assert_eq!(lab.slot(ids[1]), 2 * RESET);
+    }
+
+    #[test]
+    fn a09_turns_that_nobody_saw_come_do_not_come_all_at_once() {
+        let (mut lab, ids) = Lab::with(&[Some("a"); 3]);
+        ids.iter().for_each(|id| lab.limit(*id, Some(RESET)));
+        lab.restart();
+        let late = 10 * RESET;
+        assert_eq!(lab.at(late), [ids[0]]);
+        assert_eq!(lab.at(late + spacing() - 1), []);
+        assert_eq!(lab.at(late + spacing()), [ids[1]]);
+        assert_eq!(lab.at(late + 2 * spacing()), [ids[2]]);
+    }
+
+    #[test]
+    fn a09_a_wait_is_never_shorter_than_the_spacing() {
+        let (mut lab, ids) = Lab::with(&[Some("a"), Some("a"), None]);
+        lab.limit(ids[0], Some(0));
+        assert_eq!(lab.slot(ids[0]), lab.now + spacing(), "not even if the reset is past");
+        let first = lab.slot(ids[0]);
+        assert_eq!(lab.at(first), [ids[0]]);
+        lab.limit(ids[1], Some(0));
+        assert_eq!(lab.slot(ids[1]), first + spacing());
+        lab.limit(ids[2], Some(0));
+        assert_eq!(lab.waiting(), [ids[1]], "one without an account waits for nobody");
+    }
+
+    #[test]
+    fn a09_accounts_do_not_wait_for_each_other() {
+        let (mut lab, ids) = Lab::with(&[Some("a"), Some("b"), None]);
+        ids.iter().for_each(|id| lab.limit(*id, Some(RESET)));
+        assert_eq!(lab.at(RESET), ids);
+    }
+
+    #[test]
+    fn a09_one_that_was_cancelled_keeps_nobody_waiting() {
+        let (mut lab, ids) = Lab::with(&[Some("a"); 2]);
+        lab.limit(ids[0], Some(RESET));
+        lab.tell(ids[0], Command::Cancel { because: "enough".to_owned() });
+        lab.limit(ids[1], Some(RESET));
+        assert_eq!(lab.slot(ids[1]), RESET);
+    }
+}
