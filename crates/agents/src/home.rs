@@ -76,8 +76,23 @@ pub struct SessionHome {
     pub worktree: PathBuf,
     /// Directories with further skills, in the order of their precedence.
     pub skill_roots: Vec<PathBuf>,
+    /// The MCP server that gives the agent the supervisor's tools, if it gets them so.
+    pub tools: Option<ToolServer>,
     /// Settings that win over all others.
     pub settings: toml::Table,
+}
+
+/// An MCP server that Codex starts for the session.
+#[derive(Debug, Clone)]
+pub struct ToolServer {
+    /// Replaces whatever the user has under this name.
+    pub name: String,
+    pub command: PathBuf,
+    pub arguments: Vec<String>,
+    /// The variables that Codex is to pass on to it.
+    pub variables: Vec<String>,
+    /// What the agent is told about it, after the user's own developer instructions.
+    pub instructions: String,
 }
 
 /// A home that is ready, and what came into it.
@@ -195,6 +210,7 @@ impl Prepared {
             user: source.as_ref(),
             worktree: &session.worktree,
             auth_is_a_file: auth == Auth::File,
+            tools: session.tools.as_ref(),
             settings: &session.settings,
         })?;
         carry::write(&session.dir.join("config.toml"), made.text.as_bytes())?;

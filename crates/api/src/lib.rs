@@ -12,7 +12,7 @@ pub use client::{Client, Reply, StreamReply};
 pub use error::{ApiError, Code, ErrorBody};
 pub use request::{
     ActorKind, AnswerRequest, CancelRequest, DaemonInfo, Decision, EventRow, LimitRequest,
-    OpenRequest, ReportReply, ReportRequest, ResolveRequest, SendRequest,
+    OpenRequest, ProgressReport, ReportReply, ReportRequest, ResolveRequest, SendRequest,
 };
 pub use session::{
     BudgetRow, CheckRow, ClaimRow, ExitRow, FactRow, HookRow, LaunchRow, LimitedRow, MessageRow,

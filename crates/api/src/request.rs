@@ -77,8 +77,8 @@ pub struct LimitRequest {
     pub turns: Option<u32>,
 }
 
-/// Testimony about a session, from its agent or from the operator.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Testimony about a session, from its agent or from the operator: a claim, a fact with its value, or progress.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ReportRequest {
     /// The launch that speaks; without it the operator speaks about `session`.
     #[serde(default)]
@@ -97,6 +97,17 @@ pub struct ReportRequest {
     pub fact: Option<String>,
     #[serde(default)]
     pub value: Option<String>,
+    /// How far the work is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<ProgressReport>,
+}
+
+/// How far the work is, in steps of the agent's own choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProgressReport {
+    pub done: u64,
+    /// Not less than `done`.
+    pub total: u64,
 }
 
 /// What became of a report.

@@ -7,7 +7,9 @@
 pub mod codex;
 mod command;
 mod jsonl;
+pub mod mcp;
 mod render;
+mod tools;
 
 use provost_core::{
     request::{Asked, Reply},

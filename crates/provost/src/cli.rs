@@ -8,10 +8,13 @@ use std::{
 
 use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
 
+use provost_engine::shell::codex::TOOLS_COMMAND;
+
 use crate::{
     commands::{
-        answer, approve, attach, cancel, completions, config, daemon, doctor, events, exit_codes,
-        gc, ledger, limit, logs, ls, report, resolve, resume, send, skills, spawn, status, stop,
+        agent_tools, answer, approve, attach, cancel, completions, config, daemon, doctor, events,
+        exit_codes, gc, ledger, limit, logs, ls, report, resolve, resume, send, skills, spawn,
+        status, stop,
     },
     context::Context,
     error::{Error, usage},
@@ -66,6 +69,8 @@ enum Command {
     Ledger(ledger::LedgerArgs),
     Daemon(daemon::DaemonArgs),
     Completions(completions::CompletionsArgs),
+    #[command(hide = true, name = TOOLS_COMMAND)]
+    AgentTools(agent_tools::AgentToolsArgs),
     #[command(hide = true)]
     ExitCodes(exit_codes::ExitCodesArgs),
 }
@@ -121,6 +126,7 @@ fn dispatch(context: &Context, command: Command) -> Outcome {
         Command::Ledger(args) => ledger::run(context, &args),
         Command::Daemon(args) => daemon::run(context, &args),
         Command::Completions(args) => completions::run(context, &args),
+        Command::AgentTools(args) => agent_tools::run(context, &args),
         Command::ExitCodes(args) => exit_codes::run(context, &args),
     }
 }

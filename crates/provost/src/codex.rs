@@ -100,6 +100,7 @@ impl<'a> Setup<'a> {
             user_home: self.user_home.clone(),
             worktree: directory.to_owned(),
             skill_roots: self.skill_roots(),
+            tools: None,
             settings: Default::default(),
         };
         Ok(skills::list(&home::skill_roots(&session)))

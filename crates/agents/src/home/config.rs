@@ -10,11 +10,15 @@
 //! 3. [`FORCED`] and [`DROPPED`]: what a supervised session cannot do with,
 //!    also in the user's profiles;
 //! 4. trust for the worktree, without which Codex would write it there;
-//! 5. the session's own settings.
+//! 5. the server of the supervisor's tools, where they come by one, in place of the user's of that name,
+//!    and what is told about it after the user's developer instructions;
+//! 6. the session's own settings.
 
 use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
+
+use super::ToolServer;
 
 /// Defaults that keep a machine quiet.
 pub const QUIET: [(&str, Setting); 3] = [
@@ -57,6 +61,12 @@ const PATHS: [&str; 15] = [
 /// The key that says where Codex keeps credentials.
 const AUTH_STORE: &str = "cli_auth_credentials_store";
 
+/// What Codex tells the model besides its own.
+const INSTRUCTIONS: &str = "developer_instructions";
+
+/// So many seconds the server of the tools may take to start; on a busy machine it takes some.
+const TOOLS_START_S: i64 = 60;
+
 const HEADER: &str =
     "# Made by Provost for one session, anew at each launch: changes here are lost.\n\n";
 
@@ -81,6 +91,7 @@ pub struct Request<'a> {
     pub worktree: &'a Path,
     /// Whether `auth.json` was carried.
     pub auth_is_a_file: bool,
+    pub tools: Option<&'a ToolServer>,
     pub settings: &'a Table,
 }
 
@@ -101,7 +112,7 @@ pub enum Error {
     Malformed { path: PathBuf, line: usize, why: String },
     #[error("set `{key}`: `{at}` is not a table in the user's config.toml")]
     NotATable { key: String, at: String },
-    #[error("use the worktree {}: its path is not UTF-8", .path.display())]
+    #[error("use {}: its path is not UTF-8", .path.display())]
     NotText { path: PathBuf },
     #[error("write the session's config.toml")]
     Write(#[from] toml::ser::Error),
@@ -126,6 +137,9 @@ pub fn make(request: &Request<'_>) -> Result<Made, Error> {
         set(&mut table, AUTH_STORE, "file".into())?;
     }
     trust(&mut table, request.worktree)?;
+    if let Some(tools) = request.tools {
+        add_tools(&mut table, tools, &mut changed)?;
+    }
     merge(&mut table, request.settings);
     let text = format!("{HEADER}{}", toml::to_string(&table)?);
     Ok(Made { text, changed, keeps_auth_elsewhere })
@@ -176,6 +190,32 @@ fn trust(table: &mut Table, worktree: &Path) -> Result<(), Error> {
     let projects = child(table, "projects", "projects")?;
     let project = child(projects, name, "projects")?;
     project.insert("trust_level".into(), "trusted".into());
+    Ok(())
+}
+
+fn add_tools(
+    table: &mut Table,
+    tools: &ToolServer,
+    changed: &mut Vec<(String, &'static str)>,
+) -> Result<(), Error> {
+    let not_text = || Error::NotText { path: tools.command.clone() };
+    let command = tools.command.to_str().ok_or_else(not_text)?;
+    let server = Table::from_iter([
+        ("command".to_owned(), Value::from(command)),
+        ("args".to_owned(), tools.arguments.clone().into()),
+        ("env_vars".to_owned(), tools.variables.clone().into()),
+        // Nobody approves that an agent tells its supervisor something.
+        ("default_tools_approval_mode".to_owned(), "approve".into()),
+        ("startup_timeout_sec".to_owned(), TOOLS_START_S.into()),
+    ]);
+    let servers = child(table, "mcp_servers", "mcp_servers")?;
+    if servers.insert(tools.name.clone(), server.into()).is_some() {
+        let key = format!("mcp_servers.{}", tools.name);
+        changed.push((key, "the supervisor's tools have this name"));
+    }
+    let users = table.get(INSTRUCTIONS).and_then(Value::as_str);
+    let told = users.map_or_else(String::new, |users| format!("{users}\n\n"));
+    table.insert(INSTRUCTIONS.into(), format!("{told}{}", tools.instructions).into());
     Ok(())
 }
 
@@ -289,6 +329,7 @@ mod tests {
             user: Some(&user),
             worktree: Path::new("/w/tree"),
             auth_is_a_file: false,
+            tools: None,
             settings: &settings.parse().unwrap(),
         })?;
         Ok((made.text.parse().unwrap(), made))
@@ -314,6 +355,39 @@ mod tests {
         .parse()
         .unwrap();
         assert_eq!(table(""), expected);
+    }
+
+    #[test]
+    fn the_server_of_the_tools_replaces_its_namesake_and_tells_after_the_user() {
+        let text = "developer_instructions = \"Mine.\"\n[mcp_servers.p]\nurl = \"http://x\"\n\
+                    [mcp_servers.q]\ncommand = \"q\"\n";
+        let user = UserConfig { path: "/home/u/.codex/config.toml".into(), text: text.into() };
+        let tools = ToolServer {
+            name: "p".to_owned(),
+            command: "/bin/provost".into(),
+            arguments: vec!["serve".to_owned()],
+            variables: vec!["TOKEN".to_owned()],
+            instructions: "Ours.".to_owned(),
+        };
+        let request = Request {
+            user: Some(&user),
+            worktree: Path::new("/w"),
+            auth_is_a_file: false,
+            tools: Some(&tools),
+            settings: &Table::new(),
+        };
+        let made = make(&request).unwrap();
+        let table: Table = made.text.parse().unwrap();
+        assert_eq!(at(&table, "developer_instructions"), Some(&"Mine.\n\nOurs.".into()));
+        assert_eq!(at(&table, "mcp_servers.p.command"), Some(&"/bin/provost".into()));
+        assert_eq!(at(&table, "mcp_servers.p.env_vars"), Some(&vec!["TOKEN"].into()));
+        assert_eq!(at(&table, "mcp_servers.p.url"), None);
+        assert_eq!(at(&table, "mcp_servers.q.command"), Some(&"q".into()));
+        assert_eq!(made.changed[0].0, "mcp_servers.p");
+        let made = make(&Request { user: None, ..request }).unwrap();
+        let table: Table = made.text.parse().unwrap();
+        assert_eq!(at(&table, "developer_instructions"), Some(&"Ours.".into()));
+        assert!(made.changed.is_empty());
     }
 
     #[test]
@@ -394,6 +468,7 @@ mod tests {
             user: Some(&user),
             worktree: Path::new("/w"),
             auth_is_a_file: true,
+            tools: None,
             settings: &settings,
         };
         let made = make(&request).unwrap();

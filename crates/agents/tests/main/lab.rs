@@ -68,6 +68,7 @@ impl Lab {
             user_home: self.path("home"),
             worktree: self.path("worktree"),
             skill_roots: Vec::new(),
+            tools: None,
             settings: toml::Table::new(),
         }
     }

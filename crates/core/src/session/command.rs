@@ -77,8 +77,16 @@ pub enum Reporter {
 /// What is said about the work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Testimony {
-    Claim { kind: ClaimKind, text: Option<String> },
-    Fact { kind: FactKind, value: String },
+    Claim {
+        kind: ClaimKind,
+        text: Option<String>,
+    },
+    Fact {
+        kind: FactKind,
+        value: String,
+    },
+    /// How far the work is, said beside the stream.
+    Progress(Progress),
 }
 
 /// How a text is meant for the agent.
@@ -264,6 +272,7 @@ pub fn standing_of(events: &[super::Event]) -> Option<Standing> {
     events.iter().find_map(|event| match event {
         super::Event::ClaimMade(claim) => Some(claim.standing),
         super::Event::FactTold(fact) => Some(fact.standing),
+        super::Event::ProgressTold(_) => Some(Standing::Applied),
         _ => None,
     })
 }

@@ -5,7 +5,7 @@ use super::{
     command::{Command, Rejected, Reporter, Resolve, SendMode, Signal, Testimony},
     event::*,
     launch::{Cursor, Launch, LaunchPhase, LaunchWhy, Sight, StopStep, StopWhy},
-    state::{Budget, MessageFate, MessageKind, Session, SetupState, WorkState},
+    state::{Budget, MessageFate, MessageKind, Progress, Session, SetupState, WorkState},
 };
 use crate::{
     ids::{LaunchId, RequestId},
@@ -250,7 +250,24 @@ impl Session {
             Testimony::Fact { kind, value } => {
                 one(FactTold { launch, fact: kind, value, standing, cursor })
             }
+            Testimony::Progress(progress) => self.progressed(launch, progress, cursor),
         }
+    }
+
+    /// Records how far the work is. What an older launch says of it means nothing any more.
+    fn progressed(
+        &self,
+        launch: Option<LaunchId>,
+        progress: Progress,
+        cursor: Option<Cursor>,
+    ) -> Decision {
+        let teller = self.current_launch().ok_or(Rejected::NotRunning)?;
+        if launch.is_some_and(|launch| launch != teller.id) {
+            return Err(Rejected::Nothing);
+        }
+        // Said beside the stream, it stands where the stream was read to.
+        let cursor = cursor.unwrap_or(teller.cursor);
+        one(ProgressTold { launch: teller.id, progress, cursor })
     }
 
     fn standing(&self, launch: Option<LaunchId>, testimony: &Testimony) -> Standing {
@@ -260,7 +277,7 @@ impl Session {
         }
         let sealed = self.attempt().is_sealed() && !bug!(LateClaimApplied);
         match testimony {
-            Testimony::Fact { .. } => Standing::Applied,
+            Testimony::Fact { .. } | Testimony::Progress(_) => Standing::Applied,
             Testimony::Claim { kind: ClaimKind::None | ClaimKind::Working, .. } => {
                 match sealed || self.has_ended() {
                     true => Standing::Recorded,

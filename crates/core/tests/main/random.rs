@@ -144,8 +144,9 @@ fn random_signal(session: &Session, rng: &mut Rng) -> Signal {
 }
 
 fn testimony(rng: &mut Rng) -> Testimony {
-    match rng.below(6) {
-        0 => Testimony::Fact { kind: FactKind::Branch, value: "b".to_owned() },
+    match rng.below(7) {
+        0 => Testimony::Progress(Progress { done: 1, total: 2 }),
+        1 => Testimony::Fact { kind: FactKind::Branch, value: "b".to_owned() },
         _ => Testimony::Claim { kind: rng.pick(&ClaimKind::ALL), text: None },
     }
 }

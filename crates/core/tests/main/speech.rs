@@ -6,8 +6,8 @@ use provost_core::{
     limits::MAX_OPEN_REQUESTS,
     request::{Asked, Fate, Reply, Waiting},
     session::{
-        ClaimSource, Command, Cursor, End, EndedBy, FactKind, MessageKind, Rejected, Reporter,
-        Signal, Standing, Testimony, standing_of,
+        ClaimSource, Command, Cursor, End, EndedBy, FactKind, MessageKind, Progress, Rejected,
+        Reporter, Signal, Standing, Testimony, standing_of,
     },
 };
 
@@ -76,6 +76,26 @@ fn what_an_older_launch_says_is_recorded_and_changes_nothing() {
     assert!(bench.session.attempt().claim.is_none() && bench.session.facts.is_empty());
     bench.tell(tells(Reporter::Launch(bench.launch())));
     assert_eq!(bench.session.facts[0].value, "topic");
+}
+
+#[test]
+fn progress_told_beside_the_stream_leaves_the_place_in_the_stream_alone() {
+    let mut bench = Bench::resumed();
+    let (old, launch) = (bench.session.launches[0].id, bench.launch());
+    let tells = |from, done| Command::Report {
+        from,
+        testimony: Testimony::Progress(Progress { done, total: 3 }),
+    };
+    let before = bench.session.launch(launch).unwrap().cursor;
+    assert_eq!(standing(&bench, &tells(Reporter::Launch(launch), 1)), Standing::Applied);
+    bench.tell(tells(Reporter::Launch(launch), 1));
+    assert_eq!(bench.session.progress, Some(Progress { done: 1, total: 3 }));
+    assert_eq!(bench.session.launch(launch).unwrap().cursor, before);
+    assert_eq!(bench.decide(&tells(Reporter::Launch(old), 0)), Err(Rejected::Nothing));
+    bench.tell(tells(Reporter::Operator, 2));
+    assert_eq!(bench.session.progress, Some(Progress { done: 2, total: 3 }));
+    let none = Bench::new(spec());
+    assert!(none.decide(&tells(Reporter::Operator, 1)).is_err(), "nothing runs");
 }
 
 #[test]

@@ -25,11 +25,14 @@ use super::{
     pending::{MAX_WAITING, Pending, Requests},
     requests, result,
     say::{INTERRUPT, MESSAGE, RESULT},
-    tools::{self, Called},
+    tools,
     usage::Meter,
     wire::{self, Id, Message, Outcome, text},
 };
-use crate::{Opening, Protocol, Write};
+use crate::{
+    Opening, Protocol, Write,
+    tools::{Called, NOT_THE_MAIN_AGENT, NOTED, call},
+};
 
 /// The method by which the server ends what a turn left running.
 const CLEAN: &str = "thread/backgroundTerminals/clean";
@@ -414,14 +417,14 @@ impl AppServer {
 
     fn called(&mut self, id: &Id, params: &Value) -> Option<Signal> {
         let tool = text(params, "tool").unwrap_or_default();
-        let called = tools::call(tool, &params["arguments"]);
+        let called = call(tool, &params["arguments"]);
         let from_root = self.is_root(text(params, "threadId"));
         let signal = match called {
             Ok(Called::Asked { question, options }) => {
                 let asked = requests::asked_by_tool(id, question, options);
                 self.ask(id, "item/tool/call", params, asked)
             }
-            Ok(_) if !from_root => Err("only the main agent reports to the supervisor".to_owned()),
+            Ok(_) if !from_root => Err(NOT_THE_MAIN_AGENT.to_owned()),
             Ok(Called::Said(testimony)) => Ok(Signal::Said(testimony)),
             Ok(Called::Progress(progress)) => Ok(Signal::Progress(progress)),
             Err(expected) => Err(expected),
@@ -429,7 +432,7 @@ impl AppServer {
         match signal {
             Ok(signal @ Signal::Asked(_)) => Some(signal),
             Ok(signal) => {
-                self.reply(id, "Noted.", true);
+                self.reply(id, NOTED, true);
                 Some(signal)
             }
             Err(why) => {

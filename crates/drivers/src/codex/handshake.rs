@@ -4,7 +4,7 @@ use provost_core::session::{Approvals, Sandbox, Settings};
 use serde_json::{Map, Value, json};
 
 use super::{capabilities::Version, tools, wire};
-use crate::{Opening, Write};
+use crate::{Opening, Write, tools::instructions};
 
 pub(crate) const HELLO: &str = "p:hello";
 pub(crate) const READY: &str = "p:ready";
@@ -100,7 +100,7 @@ fn settings(opening: &Opening) -> Map<String, Value> {
     set("cwd", json!(opening.cwd));
     set("sandbox", json!(sandbox(settings.sandbox)));
     set("approvalPolicy", json!(approvals(settings.approvals)));
-    set("developerInstructions", json!(tools::instructions(settings)));
+    set("developerInstructions", json!(instructions(settings)));
     set("config", config(settings));
     if let Some(model) = &settings.model {
         set("model", json!(model));

@@ -14,12 +14,12 @@ mod outbox;
 mod pending;
 mod requests;
 mod resets;
-mod result;
+pub(crate) mod result;
 mod say;
 mod shown;
 mod tools;
 mod usage;
-mod wire;
+pub(crate) mod wire;
 
 pub(crate) use app_server::AppServer;
 pub use capabilities::{CAPABILITIES, Capability, FLOOR, Found, Version, Without};

@@ -7,12 +7,13 @@ use std::{
 };
 
 pub use provost_agents::home::SCRUBBED_VARIABLES;
-use provost_agents::home::{self, SessionHome};
+use provost_agents::home::{self, SessionHome, ToolServer};
 use provost_core::{
     ids::{LaunchId, SessionId},
     session::{Approvals, Driver, Sandbox, Session},
 };
-use provost_holder::{HoldSpec, Relay, StdinMode};
+use provost_drivers::mcp;
+use provost_holder::{HoldSpec, Relay, StdinMode, spec::MARK};
 
 use super::{executor::cwd_of, held::chain, home::Home};
 
@@ -22,10 +23,17 @@ pub const LISTENS_SINCE: [u64; 3] = [0, 140, 0];
 /// Tells an agent where it may write a report down if its sandbox lets it connect to nothing.
 pub const DROP_VARIABLE: &str = "PROVOST_DROP";
 
+/// The subcommand that is the MCP server of a launch's tools.
+pub const TOOLS_COMMAND: &str = "agent-tools";
+
+/// What that server has to know. Codex passes on only what is named, and the token is written nowhere.
+const TOOLS_VARIABLES: [&str; 4] = ["PROVOST_HOME", MARK, "PROVOST_TOKEN", DROP_VARIABLE];
+
 /// Adds to the spec of a launch what Codex needs. Called again for a launch that was begun before, it does
 /// the same once more.
 pub(crate) fn equip(
     home: &Home,
+    program: &Path,
     session: &Session,
     launch: LaunchId,
     spec: &mut HoldSpec,
@@ -41,7 +49,7 @@ pub(crate) fn equip(
         private_directory(directory)
             .map_err(|why| format!("make {}: {why}", directory.display()))?;
     }
-    let prepared = prepare(&place, session)?;
+    let prepared = prepare(&place, session, program)?;
     spec.env.retain(|(name, _)| !SCRUBBED_VARIABLES.contains(&name.as_str()));
     set(spec, "TMPDIR", &temporary);
     set(spec, DROP_VARIABLE, &drop_box);
@@ -82,7 +90,7 @@ fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-fn prepare(place: &Path, session: &Session) -> Result<home::Prepared, String> {
+fn prepare(place: &Path, session: &Session, program: &Path) -> Result<home::Prepared, String> {
     let carried = &session.spec.agent.carried;
     let wanted = SessionHome {
         dir: place.join("codex"),
@@ -90,9 +98,25 @@ fn prepare(place: &Path, session: &Session) -> Result<home::Prepared, String> {
         user_home: PathBuf::from(&carried.user_home),
         worktree: PathBuf::from(cwd_of(session)),
         skill_roots: carried.skills.iter().map(PathBuf::from).collect(),
+        tools: tools(session.spec.agent.driver, program),
         settings: Default::default(),
     };
     home::prepare(&wanted).map_err(|why| format!("prepare a home for Codex: {}", chain(&why)))
+}
+
+/// One-shot work takes tools by an MCP server only. The app-server has been given them at the beginning of
+/// a thread since before the oldest version that is worked with.
+fn tools(driver: Driver, program: &Path) -> Option<ToolServer> {
+    match driver {
+        Driver::CodexExec => Some(ToolServer {
+            name: mcp::NAME.to_owned(),
+            command: program.to_owned(),
+            arguments: vec![TOOLS_COMMAND.to_owned()],
+            variables: TOOLS_VARIABLES.map(str::to_owned).to_vec(),
+            instructions: mcp::instructions(),
+        }),
+        Driver::Codex | Driver::Command | Driver::Jsonl => None,
+    }
 }
 
 /// On a socket, where people can attach to the thread; older versions speak on their standard streams.

@@ -299,9 +299,11 @@ impl Context {
             settle_ms: session.spec.bounds.drain_ms,
             ..HoldSpec::new(launch.to_string(), agent.argv.clone(), cwd_of(session))
         };
-        let (home, session) = (self.world.home.clone(), session.clone());
-        held::blocking(move || codex::equip(&home, &session, launch, &mut spec).map(|()| spec))
-            .await
+        let (world, session) = (self.world.clone(), session.clone());
+        held::blocking(move || {
+            codex::equip(&world.home, &world.program, &session, launch, &mut spec).map(|()| spec)
+        })
+        .await
     }
 
     /// Takes one step of a stop. What comes of it is told by whoever follows the launch.

@@ -366,6 +366,10 @@ impl Owner {
                 let command = Command::Report { from: *from, testimony: testimony.clone() };
                 match turn.command(id, &command, actor) {
                     None => Err(self.unloaded(id)),
+                    Some(Err(Rejected::Nothing)) => turn
+                        .session(id)
+                        .map(|session| report_reply(session, "recorded"))
+                        .ok_or_else(|| self.missing(&id.to_string())),
                     Some(Err(why)) => Err(refused(&why, &id.to_string())),
                     Some(Ok((session, events))) => {
                         let standing = standing_of(&events).map_or("recorded", |s| s.word());

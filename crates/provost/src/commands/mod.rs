@@ -1,5 +1,6 @@
 //! One file for each command: its arguments, whose comments are the help, and what it does.
 
+pub(crate) mod agent_tools;
 pub(crate) mod answer;
 pub(crate) mod approve;
 mod asking;
@@ -26,3 +27,4 @@ pub(crate) mod skills;
 pub(crate) mod spawn;
 pub(crate) mod status;
 pub(crate) mod stop;
+mod telling;

@@ -1,15 +1,18 @@
 //! `provost report`
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{path::Path, process::ExitCode};
 
 use clap::{Args, Subcommand};
-use provost_api::{ApiError, Code, ReportReply, ReportRequest};
-use provost_core::ids::{BadId, LaunchId};
-use provost_engine::shell::{codex, drop_box};
+use provost_api::{ApiError, ReportReply, ReportRequest};
+use provost_core::ids::LaunchId;
 use serde_json::json;
 
-use super::{change::KeyArgs, input};
-use crate::{cli::Outcome, context::Context, daemon, error::usage, ui};
+use super::{
+    change::KeyArgs,
+    input,
+    telling::{self, Told},
+};
+use crate::{cli::Outcome, context::Context, error::usage, ui};
 
 /// Say how a session's work stands; agents say it about themselves
 ///
@@ -94,16 +97,16 @@ pub(crate) fn run(context: &Context, args: &ReportArgs) -> Outcome {
     if request.launch.is_none() {
         return show(context, &context.daemon()?.post("/v1/reports", &request, &key)?);
     }
-    match tell(context, &request, &key) {
-        Err(error) if error.code == Code::Unreachable => drop_it(context, &request, &key, error),
-        told => show(context, &told?),
+    match telling::tell(context, &request, &key)? {
+        Told::Heard(reply) => show(context, &reply),
+        Told::Dropped { launch, path } => show_dropped(context, launch, &path),
     }
 }
 
 fn request(what: &What) -> Result<(&AboutArgs, ReportRequest), ApiError> {
     let claim = |args: &ClaimArgs, word: &str| -> Result<ReportRequest, ApiError> {
         let text = args.message.as_deref().map(input::text).transpose()?;
-        Ok(ReportRequest { claim: Some(word.to_owned()), text, ..nothing() })
+        Ok(ReportRequest { claim: Some(word.to_owned()), text, ..ReportRequest::default() })
     };
     Ok(match what {
         What::Working(args) => (&args.about, claim(args, "working")?),
@@ -119,19 +122,7 @@ fn fact(value: &FactValue) -> Result<ReportRequest, ApiError> {
     let given = given.into_iter().find_map(|(word, value)| Some((word, value.as_deref()?)));
     let (word, value) = given.ok_or_else(|| usage("a fact is a branch, a pr or an artifact"))?;
     let value = Some(input::text(value)?);
-    Ok(ReportRequest { fact: Some(word.to_owned()), value, ..nothing() })
-}
-
-fn nothing() -> ReportRequest {
-    ReportRequest {
-        launch: None,
-        token: None,
-        session: None,
-        claim: None,
-        text: None,
-        fact: None,
-        value: None,
-    }
+    Ok(ReportRequest { fact: Some(word.to_owned()), value, ..ReportRequest::default() })
 }
 
 /// Says who speaks: the operator if a session is named, else the launch that this process belongs to.
@@ -140,8 +131,7 @@ fn sign(context: &Context, about: &AboutArgs, request: &mut ReportRequest) -> Re
         request.session.clone_from(&about.session);
         return Ok(());
     }
-    let variable = |name: &str| context.environment.get(name).map(str::to_owned);
-    (request.launch, request.token) = (variable("PROVOST_LAUNCH"), variable("PROVOST_TOKEN"));
+    telling::sign(context, request);
     match request.launch.is_some() && request.token.is_some() {
         true => Ok(()),
         false => Err(usage("nobody knows who speaks: PROVOST_LAUNCH and PROVOST_TOKEN are set only for agents that Provost started")
@@ -149,47 +139,17 @@ fn sign(context: &Context, about: &AboutArgs, request: &mut ReportRequest) -> Re
     }
 }
 
-/// A daemon that an agent starts would be its descendant and end with it, so an agent starts none.
-fn tell(context: &Context, request: &ReportRequest, key: &str) -> Result<ReportReply, ApiError> {
-    daemon::connect_only(&context.trusted_home()?)?.post("/v1/reports", request, key)
-}
-
-/// Writes the report down where the next daemon finds it, as nobody answers or the agent's sandbox lets
-/// it connect to nothing.
-fn drop_it(
-    context: &Context,
-    request: &ReportRequest,
-    key: &str,
-    unreachable: ApiError,
-) -> Outcome {
-    let launch = request.launch.as_deref().unwrap_or_default();
-    let id: LaunchId =
-        launch.parse().map_err(|why: BadId| usage(format!("PROVOST_LAUNCH: {why}")))?;
-    let home = context.trusted_home()?;
-    if !home.launch(&id.to_string()).is_dir() {
-        return Err(unreachable.into());
-    }
-    let given = context.environment.get(codex::DROP_VARIABLE).map(PathBuf::from);
-    let directory = given.unwrap_or_else(|| drop_box::of_home(&home.path));
-    let path = drop_box::put(&directory, id, &file_name(key), request).map_err(|why| {
-        let message = format!("{unreachable}, and the report cannot be written down: {why}");
-        ApiError::new(Code::Unreachable, message).next("provost doctor")
-    })?;
+fn show_dropped(context: &Context, launch: LaunchId, path: &Path) -> Outcome {
+    let path = path.display().to_string();
     if context.ui.json {
-        let path = path.display().to_string();
-        let value = json!({"ok": true, "standing": "recorded", "id": id.session.to_string(), "dropped": path});
+        let id = launch.session.to_string();
+        let value = json!({"ok": true, "standing": "recorded", "id": id, "dropped": path});
         context.ui.result(value, &[])?;
     } else {
-        let told = format!("recorded: no daemon answers here; it will find {}", path.display());
+        let told = format!("recorded: no daemon answers here; it will find {path}");
         context.ui.line(&told)?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// A key is any visible text; a file's name is not.
-fn file_name(key: &str) -> String {
-    let plain = key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-    if plain { key.to_owned() } else { blake3::hash(key.as_bytes()).to_hex().to_string() }
 }
 
 fn show(context: &Context, reply: &ReportReply) -> Outcome {
@@ -203,15 +163,4 @@ fn show(context: &Context, reply: &ReportReply) -> Outcome {
     context.ui.line(&format!("{standing}: session {} is {state}{sealed}", ui::short(&reply.id)))?;
     context.ui.next(&reply.next);
     Ok(ExitCode::SUCCESS)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_key_leads_out_of_the_drop_box() {
-        assert_eq!(file_name("a-1"), "a-1");
-        assert!(file_name("../../x").bytes().all(|byte| byte.is_ascii_hexdigit()));
-    }
 }

@@ -3,6 +3,7 @@
 use std::{
     io::{Read, Write},
     os::unix::net::UnixStream,
+    process::Stdio,
 };
 
 use serde_json::{Value, json};
@@ -184,4 +185,54 @@ fn post(stage: &Stage, path: &str, body: &str) -> (u16, String) {
     socket.read_to_string(&mut reply).unwrap();
     let status = reply.split_whitespace().nth(1).unwrap().parse().unwrap();
     (status, reply)
+}
+
+/// Runs the MCP server of a launch's tools over these messages, and gives its answers.
+fn tools_as(stage: &Stage, who: &Credentials, messages: &[String]) -> Vec<Value> {
+    let mut command = stage.home.command(&["agent-tools"]);
+    command.env("PROVOST_LAUNCH", &who.launch).env("PROVOST_TOKEN", &who.token);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let input = messages.join("\n") + "\n";
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    assert!(ended.status.success() && ended.stderr.is_empty(), "{ended:?}");
+    let text = String::from_utf8(ended.stdout).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn a_call_of_a_tool_counts_once_for_each_id_of_each_process() {
+    let stage = Stage::new();
+    let id = stage.play(&format!("{CREDENTIALS}\n{HANGS}"), &[]);
+    let who = stage.credentials(1);
+    let arguments = json!({"kind": "branch", "value": "topic"});
+    let params = json!({"name": "provost_fact", "arguments": arguments});
+    let call = |id: Value| {
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}).to_string()
+    };
+    let told = |stage: &Stage| stage.status(&id)["facts"].as_array().unwrap().len();
+    let messages = [
+        json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {}}).to_string(),
+        json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string(),
+        call(json!(1)),
+        call(json!(1)),
+        call(json!("1")),
+        "no JSON".to_owned(),
+        "x".repeat(2 << 20),
+        json!({"jsonrpc": "2.0", "id": 9, "method": "ping"}).to_string(),
+    ];
+    let answers = tools_as(&stage, &who, &messages);
+    let ids: Vec<&Value> = answers.iter().map(|answer| &answer["id"]).collect();
+    assert_eq!(json!(ids), json!([0, 1, 1, "1", null, null, 9]), "{answers:#?}");
+    assert_eq!(answers[2]["result"]["content"][0]["text"], "Noted.", "{answers:#?}");
+    assert_eq!(answers[1]["result"], answers[2]["result"]);
+    assert_eq!(told(&stage), 2, "two ids");
+    tools_as(&stage, &who, &[call(json!(1))]);
+    assert_eq!(told(&stage), 3, "another process begins its ids anew");
+    let forged = Credentials { token: "forged".to_owned(), ..stage.credentials(1) };
+    let refused = &tools_as(&stage, &forged, &[call(json!(1))])[0]["result"];
+    assert_eq!(refused["isError"], true, "{refused}");
+    assert!(refused.to_string().contains("token"), "{refused}");
+    assert_eq!(told(&stage), 3);
 }

@@ -1,0 +1,186 @@
+//! One-shot work reports by the MCP server that Codex itself starts, beside its real sandbox.
+
+use std::fs;
+
+use provost_testkit::harness::eventually;
+use serde_json::json;
+
+use crate::kit::{Stage, Which};
+
+/// How a version calls a tool of the server: newer ones have a namespace for each.
+fn tool(which: Which, name: &str, args: &str) -> String {
+    match which {
+        Which::Pinned => {
+            format!(r#"{{ tool = "{name}", namespace = "mcp__provost", args = {args} }}"#)
+        }
+        Which::Oldest => format!(r#"{{ tool = "mcp__provost__{name}", args = {args} }}"#),
+    }
+}
+
+/// A thread with one turn, in which the model answers these one after the other.
+fn turn(items: &[String]) -> String {
+    let responses: Vec<String> =
+        items.iter().map(|item| format!("{{ items = [{item}] }}")).collect();
+    format!("[[thread]]\nturn = [{{ response = [{}] }}]\n", responses.join(", "))
+}
+
+fn message(text: &str) -> String {
+    format!("{{ message = {text:?} }}")
+}
+
+fn report(which: Which, status: &str, summary: &str) -> String {
+    let args = format!("{{ status = {status:?}, summary = {summary:?} }}");
+    tool(which, "provost_report", &args)
+}
+
+#[test]
+fn once_claims_done_and_tells_progress_and_facts_through_mcp() {
+    for which in [Which::Pinned, Which::Oldest] {
+        let scenario = turn(&[
+            "{ shell = \"echo once > once.txt\" }".to_owned(),
+            tool(which, "provost_progress", "{ done = 1, total = 2 }"),
+            tool(which, "provost_fact", "{ kind = \"artifact\", value = \"once.txt\" }"),
+            report(which, "completed", "written"),
+            message("Written."),
+        ]);
+        let Some(stage) = Stage::with(which, &scenario) else { return };
+        let id =
+            stage.spawn(&["--once", "--worktree", "--check", "grep -q once once.txt", "Write it."]);
+        let row = stage.sealed(&id);
+        assert_eq!(
+            (&row["state"], &row["claim"], &row["claim_text"]),
+            (&json!("succeeded"), &json!("completed"), &json!("written")),
+            "{which:?}: {row:#}"
+        );
+        let progress = (&row["progress"]["done"], &row["progress"]["total"]);
+        assert_eq!(progress, (&json!(1), &json!(2)), "{which:?}: {row:#}");
+        assert_eq!(row["facts"][0]["value"], "once.txt", "{which:?}: {row:#}");
+        let made = stage.events_of(&id, "claim.made");
+        let by_agent = made.iter().filter(|event| event.to_string().contains("written")).count();
+        assert_eq!(by_agent, 1, "{which:?}: {made:#?}");
+        let requests = stage.model.requests();
+        let told = requests[0].request.body.to_string();
+        assert!(told.contains("call provost_report"), "{which:?}: {told}");
+        let answers = requests.last().unwrap().request.outputs();
+        let noted = answers.iter().filter(|(_, text)| text.contains("Noted.")).count();
+        assert_eq!(noted, 3, "{which:?}: {answers:?}");
+        assert_no_token_in_files(&stage, &id);
+        assert_nothing_was_dropped(&stage, &id);
+        stage.model.assert_all_as_scripted();
+    }
+}
+
+/// Codex passes the token on from its own environment.
+fn assert_no_token_in_files(stage: &Stage, id: &str) {
+    let config = stage.home.path().join("agents").join(id).join("codex/config.toml");
+    let text = fs::read_to_string(config).unwrap();
+    assert!(text.contains("[mcp_servers.provost]") && text.contains("\"PROVOST_TOKEN\""), "{text}");
+    let is_token = |word: &str| word.len() == 64 && word.bytes().all(|b| b.is_ascii_hexdigit());
+    assert!(!text.split(|c: char| !c.is_alphanumeric()).any(is_token), "{text}");
+}
+
+/// The server reached the daemon: the drop box is as it was before Codex had its configuration.
+fn assert_nothing_was_dropped(stage: &Stage, id: &str) {
+    let place = stage.home.path().join("agents").join(id);
+    let changed = |path: &str| fs::metadata(place.join(path)).unwrap().modified().unwrap();
+    assert!(changed("tmp/drop") <= changed("codex/config.toml"));
+}
+
+#[test]
+fn once_failed_through_mcp_is_failed_though_codex_exits_with_0() {
+    for which in [Which::Pinned, Which::Oldest] {
+        let scenario = turn(&[report(which, "failed", "it is not there"), message("Sorry.")]);
+        let Some(stage) = Stage::with(which, &scenario) else { return };
+        let id = stage.spawn(&["--once", "Find it."]);
+        let row = stage.sealed(&id);
+        assert_eq!(
+            (&row["state"], &row["claim_text"]),
+            (&json!("failed"), &json!("it is not there")),
+            "{which:?}: {row:#}"
+        );
+    }
+}
+
+#[test]
+fn a_malformed_call_through_mcp_is_told_what_was_expected_and_claims_nothing() {
+    for which in [Which::Pinned, Which::Oldest] {
+        let wrong = report(which, "succeeded", "never claimed");
+        let scenario = turn(&[wrong, message("Well.")]);
+        let Some(stage) = Stage::with(which, &scenario) else { return };
+        let id = stage.spawn(&["--once", "Claim."]);
+        stage.sealed(&id);
+        let told = stage.model.requests()[1].request.last_output();
+        assert!(told.contains("provost_report expects"), "{which:?}: {told}");
+        let claims = json!(stage.events_of(&id, "claim.made")).to_string();
+        assert!(!claims.contains("never claimed"), "{which:?}: {claims}");
+    }
+}
+
+#[test]
+fn a_call_while_the_daemon_is_dead_counts_once_when_it_is_back() {
+    for which in [Which::Pinned, Which::Oldest] {
+        let fact = tool(which, "provost_fact", "{ kind = \"branch\", value = \"later\" }");
+        let scenario = turn(&[
+            format!("{{ hold = \"door\" }}, {fact}"),
+            report(which, "completed", "meanwhile"),
+            message("Done."),
+        ]);
+        let Some(stage) = Stage::with(which, &scenario) else { return };
+        let id = stage.spawn(&["--once", "Wait."]);
+        stage.model.wait_for_hold("door");
+        stage.home.daemon().kill();
+        stage.model.release("door");
+        eventually("the turn is over", || (stage.model.requests().len() == 3).then_some(()));
+        let row = stage.sealed(&id);
+        assert_eq!(
+            (&row["state"], &row["claim_text"]),
+            (&json!("completed"), &json!("meanwhile")),
+            "{which:?}: {row:#}"
+        );
+        assert_eq!(stage.events_of(&id, "fact.told").len(), 1, "{which:?}");
+        let told = stage.model.requests()[2].request.last_output();
+        assert!(told.contains("Noted."), "{which:?}: {told}");
+    }
+}
+
+#[test]
+fn a_resumed_thread_reports_through_mcp_and_its_sub_agent_does_not() {
+    let of_child = report(Which::Pinned, "failed", "of a child");
+    let of_main = report(Which::Pinned, "completed", "of the main agent");
+    let scenario = format!(
+        r#"
+        [[thread]]
+        when = {{ prompt = "Begin" }}
+        turn = [
+          {{ response = [{{ items = [{{ message = "Begun." }}] }}] }},
+          {{ response = [
+            {{ items = [{{ spawn = "CHILD task", name = "helper" }}] }},
+            {{ items = [{{ wait_agents = true }}] }},
+            {{ items = [{of_main}] }},
+            {{ items = [{{ message = "Both are done." }}] }},
+          ] }},
+        ]
+        [[thread]]
+        when = {{ subagent = true }}
+        turn = [{{ response = [
+          {{ items = [{of_child}] }},
+          {{ items = [{{ message = "The child is done." }}] }},
+        ] }}]"#
+    );
+    let Some(stage) = Stage::new(&scenario) else { return };
+    let id = stage.spawn(&["--once", "Begin."]);
+    stage.sealed(&id);
+    stage.home.provost(&["resume", &id, "Delegate it."]).ok();
+    let row = stage.home.wait_state(&id, |row| row["attempt"] == 2 && row["sealed"] == true);
+    assert_eq!(
+        (&row["state"], &row["claim_text"]),
+        (&json!("completed"), &json!("of the main agent")),
+        "{row:#}"
+    );
+    let requests = stage.model.requests();
+    let children = requests.iter().filter(|made| made.request.is_subagent());
+    let told: Vec<String> = children.map(|made| made.request.last_output()).collect();
+    assert!(told.iter().any(|told| told.contains("only the main agent reports")), "{told:?}");
+    let claims = json!(stage.events_of(&id, "claim.made")).to_string();
+    assert!(!claims.contains("of a child"), "{claims}");
+}
