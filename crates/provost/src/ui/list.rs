@@ -24,6 +24,10 @@ const HEAD: [(&str, Fit); 7] = [
     ("NOTE", Fit::Start),
 ];
 
+/// What a narrow terminal leaves out, the first to go first: an id finds everything else, and a state says
+/// whether to look.
+const SPARE: &[&str] = &["AGENT", "CHECKS", "AGE", "NOTE", "NAME"];
+
 /// The digits of an id that people see and type.
 const SHORT: usize = 8;
 
@@ -42,7 +46,7 @@ pub(crate) fn session_lines(
 ) -> Vec<String> {
     rows.sort_by_key(|row| (rank(row), std::cmp::Reverse(row.since)));
     let at_most = |width: usize| screen.columns().unwrap_or(width);
-    let mut table = Table::new(&HEAD);
+    let mut table = Table::new(&HEAD).sparing(SPARE);
     for row in &rows {
         let (tone, state) = state_words(row);
         table.row([
@@ -295,6 +299,26 @@ pub(crate) mod tests {
         ");
         let wide = session_lines(Paint::OFF, Screen::of(200), 61_000, rows).join("\n");
         assert!(wide.contains(long), "a wide terminal shows it all: {wide}");
+    }
+
+    #[test]
+    fn a_narrow_list_leaves_out_columns_before_it_breaks_a_line() {
+        let long = "the whole long story of what was changed, and why";
+        let told = SessionRow { claim_text: Some(long.to_owned()), ..session("told", "working") };
+        let rows = vec![failed(), told, session("a-name-that-somebody-thought-about", "idle")];
+        insta::assert_snapshot!(session_lines(Paint::OFF, Screen::of(60), 61_000, rows.clone()).join("\n"), @"
+        ID        NAME       STATE                  AGE  NOTE
+        deadbeef  fixer      failed (verification)  1m   late clai…
+        deadbeef  told       working                1m   the whole…
+        deadbeef  a-name-t…  idle                   1m
+        ");
+        // An id and the longest state with its cause take less than this.
+        for columns in 40..=200 {
+            let lines = session_lines(Paint::OFF, Screen::of(columns), 61_000, rows.clone());
+            let fits = lines.iter().all(|line| super::super::text::width(line) <= columns);
+            assert!(fits, "{columns}: {lines:#?}");
+            assert!(lines[1].contains("deadbeef") && lines[1].contains("failed (verification)"));
+        }
     }
 
     #[test]
