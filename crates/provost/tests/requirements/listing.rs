@@ -30,14 +30,30 @@ fn ls_filters_by_role_state_and_project_and_bounds_what_it_shows() {
     assert_eq!(names(&stage, &["--project", &text(repo.path())]), set(&["one"]));
     assert_eq!(names(&stage, &["--role", "builder", "--state", "working"]), set(&["three"]));
     assert_eq!(names(&stage, &["--all"]), set(&["one", "two", "three"]));
-    let few = stage.home.provost(&["ls", "--limit", "1", "--json"]).ok().json();
-    assert!(
-        few["sessions"].as_array().unwrap().iter().any(|row| row["name"] == "three"),
-        "the live ones are always there: {few}"
-    );
-    assert_eq!(few["more"], true);
     stage.home.provost(&["ls", "--state", "wroking"]).exits(2);
     stage.home.provost(&["ls", "--all", "--limit", "3"]).exits(2);
+}
+
+#[test]
+fn ls_with_a_limit_shows_no_more_and_says_that_there_is_more() {
+    let stage = Stage::new();
+    let closed = stage.spawn_in(stage.home.root(), &["--name", "closed", "--", "true"]);
+    stage.sealed(&closed);
+    stage.home.wait_state(&closed, |row| row["activity"] == "exited");
+    for name in ["older", "newer"] {
+        stage.play(HANGS, &["--name", name]);
+    }
+    let listed = |limit: &str| {
+        let list = stage.home.provost(&["ls", "--limit", limit, "--json"]).ok().json();
+        let rows = list["sessions"].as_array().unwrap().iter();
+        let names: Vec<_> = rows.map(|row| row["name"].as_str().unwrap().to_owned()).collect();
+        (names.join(" "), list["more"] == true)
+    };
+    assert_eq!(listed("1"), ("newer".to_owned(), true));
+    assert_eq!(listed("2"), ("newer older".to_owned(), true));
+    assert_eq!(listed("3"), ("newer older closed".to_owned(), false));
+    let table = stage.home.provost(&["ls", "--limit", "2"]).ok().stdout.clone();
+    assert_eq!(table.lines().count(), 3, "a head and two rows: {table}");
 }
 
 #[test]
