@@ -125,6 +125,26 @@ fn the_ledger_travels_by_export_import_and_backup() {
     assert_eq!(third.rows(), rows);
 }
 
+#[test]
+fn an_export_is_taken_from_a_pipe_and_told_in_words() {
+    let stage = Stage::new();
+    let id = stage.play("[[step]]\nreport = \"completed\"\n", &[]);
+    stage.home.wait_state(&id, |row| row["sealed"] == true && row["activity"] == "exited");
+    let export = stage.home.provost(&["ledger", "export"]);
+    let talk: Vec<&str> = export.ok().stderr.lines().collect();
+    assert!(talk[0].starts_with("exported 1 streams, "), "{talk:?}");
+    assert_eq!(talk[1], "next: PROVOST_HOME=EMPTY_DIRECTORY provost ledger import FILE");
+    let other = Stage::new();
+    let export = &export.stdout;
+    other.home.provost_with_input(&["ledger", "import", "-"], export).ok();
+    assert_eq!(other.rows(), stage.rows());
+    let third = Stage::new();
+    third
+        .home
+        .provost_with_input(&["ledger", "import", "-", "--json"], &export[..export.len() / 2])
+        .exits(2);
+}
+
 fn exported(stage: &Stage) -> Vec<Value> {
     let lines = stage.home.provost(&["ledger", "export"]).ok().json_lines();
     lines.into_iter().filter(|line| line.get("record").is_some()).collect()
@@ -146,6 +166,7 @@ fn archived_sessions_are_still_listed_and_sound() {
         .ok()
         .json();
     assert_eq!(done["streams"], 1, "{done}");
+    assert_eq!(planned["records"], done["records"], "what was told is what was done");
     assert_eq!(stage.status(&id), before);
     assert_eq!(stage.rows().len(), 2);
     stage.home.provost(&["ledger", "verify"]).ok();
