@@ -189,6 +189,7 @@ pub(crate) mod tests {
             limited: None,
             attempt: 1,
             instruction: None,
+            setup: None,
             launches: vec![LaunchRow {
                 id: "0199aa11-0000-7000-8000-0000deadbeef.l1".to_owned(),
                 phase: "running".to_owned(),

@@ -14,6 +14,7 @@ use self::{
     show::{Channels, Shown, Style},
     source::Source,
 };
+use super::change::setup_failed;
 use crate::{cli::Outcome, context::Context, error::Error, follow::Follow, home::Home, target, ui};
 
 /// Show what a session's processes printed
@@ -23,7 +24,7 @@ use crate::{cli::Outcome, context::Context, error::Error, follow::Follow, home::
 /// {at_ms, channel, text, launch}, where the text is the line as it came.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost logs 1a2b3c4d\n  provost logs 1a2b3c4d -f\n  provost logs fixer --check 1\n  provost logs fixer --hook session.failed\n  provost logs fixer --launch 2 --stderr"
+    after_help = "Examples:\n  provost logs 1a2b3c4d\n  provost logs 1a2b3c4d -f\n  provost logs fixer --check 1\n  provost logs fixer --setup\n  provost logs fixer --hook session.failed\n  provost logs fixer --launch 2 --stderr"
 )]
 pub(crate) struct LogsArgs {
     /// The session: its id, the beginning or end of it, or its name
@@ -34,6 +35,9 @@ pub(crate) struct LogsArgs {
     /// The output of the N-th check instead
     #[arg(long, value_name = "N", conflicts_with_all = ["follow", "launch"])]
     check: Option<usize>,
+    /// The output of the command that prepares the worktree instead
+    #[arg(long, conflicts_with_all = ["follow", "launch", "check"])]
+    setup: bool,
     /// The output of a hook instead: the N-th of those in `status --json`, the newest for an event, or the
     /// newest that failed
     #[arg(
@@ -41,7 +45,7 @@ pub(crate) struct LogsArgs {
         value_name = "N|EVENT",
         num_args = 0..=1,
         default_missing_value = "",
-        conflicts_with_all = ["follow", "launch", "check"]
+        conflicts_with_all = ["follow", "launch", "check", "setup"]
     )]
     hook: Option<String>,
     /// Only the N-th launch
@@ -63,11 +67,12 @@ pub(crate) fn run(context: &Context, args: &LogsArgs) -> Outcome {
     let client = context.daemon()?;
     let row = target::find(&client, &args.id)?;
     let mut logs = Logs { context, home, shown: Shown::new(channels(args), style(context, args)) };
-    match (&args.hook, args.check, args.follow) {
-        (Some(which), _, _) => logs.hook(&row, which)?,
-        (None, Some(no), _) => logs.check(&row, no)?,
-        (None, None, false) => logs.launches(&row, args.launch)?,
-        (None, None, true) => logs.follow(&row, args.launch)?,
+    match (&args.hook, args.check, args.setup, args.follow) {
+        (Some(which), _, _, _) => logs.hook(&row, which)?,
+        (None, Some(no), _, _) => logs.check(&row, no)?,
+        (None, None, true, _) => logs.setup(&row)?,
+        (None, None, false, false) => logs.launches(&row, args.launch)?,
+        (None, None, false, true) => logs.follow(&row, args.launch)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -111,6 +116,25 @@ impl Logs<'_> {
         self.output(output, format!("check{no}"))
     }
 
+    fn setup(&mut self, row: &SessionRow) -> Result<(), Error> {
+        let id = ui::short(&row.id);
+        let setup = row.setup.as_ref().ok_or_else(|| {
+            let message = format!("session {id} has no setup command");
+            ApiError::new(Code::NotFound, message).next("provost config show")
+        })?;
+        if setup.result == "not_run" || !is_below(&setup.output) {
+            let message = format!("the setup command of session {id} was not run");
+            return Err(ApiError::new(Code::Refused, message)
+                .next(format!("provost status {id}"))
+                .into());
+        }
+        self.output(&setup.output, "setup".to_owned())?;
+        let ended = setup.detail.clone();
+        let ended = ended.unwrap_or_else(|| format!("setup `{}`: {}", setup.command, setup.result));
+        self.context.ui.talk(&ui::clean(&ended));
+        Ok(())
+    }
+
     fn hook(&mut self, row: &SessionRow, which: &str) -> Result<(), Error> {
         let (at, hook) = hook::find(row, which)?;
         let id = ui::short(&row.id);
@@ -145,12 +169,14 @@ impl Logs<'_> {
             self.shown.flush(&self.context.ui)?;
         }
         if row.launches.is_empty() {
-            self.context.ui.talk("nothing was started yet");
+            let yet = if row.terminal { "" } else { " yet" };
+            self.context.ui.talk(&format!("nothing was started{yet}"));
         }
         let id = ui::short(&row.id);
         let follow = (!row.terminal).then(|| format!("provost logs {id} -f"));
+        let setup = setup_failed(row).then(|| format!("provost logs {id} --setup"));
         self.context.ui.next(
-            &[Some(format!("provost status {id}")), follow]
+            &[setup, Some(format!("provost status {id}")), follow]
                 .into_iter()
                 .flatten()
                 .collect::<Vec<_>>(),
