@@ -94,6 +94,41 @@ fn a_setup_that_failed_is_told_in_words_and_shown_with_its_output() {
 }
 
 #[test]
+fn output_that_is_gone_is_told_and_is_not_silence() {
+    let stage = Stage::new();
+    let repo = stage.home.repo("work");
+    let run = |check: &str| {
+        let flags = ["--no-change-ok", "--exit0-is-done", "--check", check, "--", "echo", "said"];
+        let id = stage.spawn_in(repo.path(), &flags);
+        stage.home.wait_state(&id, |row| row["sealed"] == true && row["activity"] == "exited");
+        id
+    };
+    let id = run("echo checked");
+    let whats = [&[][..], &["--check", "1"], &["-f"], &["--launch", "1"]];
+    for what in whats {
+        let there = stage.home.provost(&[&["logs", &id], what].concat());
+        assert!(!there.ok().stdout.is_empty(), "{there:?}");
+    }
+    let export = stage.file("export.jsonl");
+    stage.home.provost(&["ledger", "export", "--to", &export]).ok();
+    stage.home.provost(&["gc", "--older-than", "0s", "--apply"]).ok();
+    let elsewhere = Stage::new();
+    elsewhere.home.provost(&["ledger", "import", &export]).ok();
+    for home in [&stage.home, &elsewhere.home] {
+        for what in whats {
+            let gone = home.provost(&[&["logs", &id], what].concat());
+            assert_eq!(gone.exits(3).stdout, "", "{gone:?}");
+            assert!(gone.stderr.contains("is gone: `provost gc` removed it"), "{gone:?}");
+        }
+        let error = home.provost(&["logs", &id, "--json"]).exits(3).json();
+        assert_eq!(error["error"]["code"], "not_found", "{error}");
+    }
+    let silent = stage.spawn_in(stage.home.root(), &["--", "true"]);
+    stage.sealed(&silent);
+    assert_eq!(stage.home.provost(&["logs", &silent]).ok().stdout, "", "silence is no error");
+}
+
+#[test]
 fn a_stop_under_way_is_seen() {
     let stage = Stage::new();
     // It takes its time to end: only KILL after the whole grace ends it.

@@ -66,7 +66,8 @@ pub(crate) fn run(context: &Context, args: &LogsArgs) -> Outcome {
     let home = context.trusted_home()?;
     let client = context.daemon()?;
     let row = target::find(&client, &args.id)?;
-    let mut logs = Logs { context, home, shown: Shown::new(channels(args), style(context, args)) };
+    let shown = Shown::new(channels(args), style(context, args));
+    let mut logs = Logs { context, home, shown, missing: Vec::new() };
     match (&args.hook, args.check, args.setup, args.follow) {
         (Some(which), _, _, _) => logs.hook(&row, which)?,
         (None, Some(no), _, _) => logs.check(&row, no)?,
@@ -74,6 +75,7 @@ pub(crate) fn run(context: &Context, args: &LogsArgs) -> Outcome {
         (None, None, false, false) => logs.launches(&row, args.launch)?,
         (None, None, false, true) => logs.follow(&row, args.launch)?,
     }
+    logs.all_was_there(&row)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -97,6 +99,8 @@ struct Logs<'a> {
     context: &'a Context,
     home: Home,
     shown: Shown,
+    /// What ran and has no journal any more.
+    missing: Vec<String>,
 }
 
 impl Logs<'_> {
@@ -113,7 +117,7 @@ impl Logs<'_> {
                     format!("check {no} of session {id} has no output yet: it is {}", check.result);
                 ApiError::new(Code::Refused, message).next(format!("provost status {id}"))
             })?;
-        self.output(output, format!("check{no}"))
+        self.output(output, &format!("check {no}"))
     }
 
     fn setup(&mut self, row: &SessionRow) -> Result<(), Error> {
@@ -128,7 +132,14 @@ impl Logs<'_> {
                 .next(format!("provost status {id}"))
                 .into());
         }
-        self.output(&setup.output, "setup".to_owned())?;
+        let there = self.held(&setup.output, "setup").is_there();
+        if !there && setup.result == "owed" {
+            let message = format!("the setup command of session {id} has not begun yet");
+            return Err(ApiError::new(Code::Refused, message)
+                .next(format!("provost status {id}"))
+                .into());
+        }
+        self.output(&setup.output, "setup")?;
         let ended = setup.detail.clone();
         let ended = ended.unwrap_or_else(|| format!("setup `{}`: {}", setup.command, setup.result));
         self.context.ui.talk(&ui::clean(&ended));
@@ -142,7 +153,7 @@ impl Logs<'_> {
             let message = format!("the hook {} of session {id} has not ended yet", hook.event);
             ApiError::new(Code::Refused, message).next(format!("provost status {id}"))
         })?;
-        self.output(output, format!("hook{}", at + 1))?;
+        self.output(output, &format!("hook {}", at + 1))?;
         let ended = hook.detail.as_deref().unwrap_or(&hook.result);
         self.context.ui.talk(&format!(
             "{} `{}`: {}",
@@ -154,11 +165,32 @@ impl Logs<'_> {
     }
 
     /// Shows the output of a command that is no launch.
-    fn output(&mut self, output: &str, label: String) -> Result<(), Error> {
+    fn output(&mut self, output: &str, what: &str) -> Result<(), Error> {
         self.shown.begin(Driver::Command);
-        let mut source = Source::new(&journal_dir(self.home.path.join(output)), label);
+        let mut source = self.held(output, what);
+        if !source.is_there() {
+            self.missing.push(what.to_owned());
+        }
         self.drain(&mut source)?;
         self.shown.flush(&self.context.ui)
+    }
+
+    fn held(&self, output: &str, what: &str) -> Source {
+        Source::new(&journal_dir(self.home.path.join(output)), what.replace(' ', ""))
+    }
+
+    /// A session outlives its output. Nothing at all would look like a command that printed nothing.
+    fn all_was_there(&self, row: &SessionRow) -> Result<(), ApiError> {
+        if self.missing.is_empty() {
+            return Ok(());
+        }
+        let (id, what) = (ui::short(&row.id), self.missing.join(", "));
+        let message = format!(
+            "the output of {what} of session {id} is gone: `provost gc` removed it, or it is in the home that the session was imported from"
+        );
+        Err(ApiError::new(Code::NotFound, message)
+            .next(format!("provost status {id}"))
+            .next(format!("provost events {id}")))
     }
 
     fn launches(&mut self, row: &SessionRow, only: Option<usize>) -> Result<(), Error> {
@@ -167,6 +199,9 @@ impl Logs<'_> {
             let mut source = self.source(row, at);
             self.drain(&mut source)?;
             self.shown.flush(&self.context.ui)?;
+        }
+        if !self.missing.is_empty() {
+            return Ok(());
         }
         if row.launches.is_empty() {
             let yet = if row.terminal { "" } else { " yet" };
@@ -229,7 +264,11 @@ impl Logs<'_> {
     /// Begins with a launch.
     fn source(&mut self, row: &SessionRow, at: usize) -> Source {
         self.shown.begin(driver(row));
-        Source::new(&self.home.launch(&row.launches[at].id), format!("l{}", at + 1))
+        let source = Source::new(&self.home.launch(&row.launches[at].id), format!("l{}", at + 1));
+        if has_run(row, at) && !source.is_there() {
+            self.missing.push(format!("launch {}", at + 1));
+        }
+        source
     }
 }
 
@@ -255,6 +294,12 @@ fn range(row: &SessionRow, only: Option<usize>) -> Result<(usize, usize), ApiErr
 /// A launch that is only owed has no journal yet.
 fn begun(row: &SessionRow, at: usize) -> bool {
     row.launches.get(at).is_some_and(|launch| launch.phase != "owed")
+}
+
+/// A holder makes the journal before the command runs, so that one which ran has one until it is removed.
+fn has_run(row: &SessionRow, at: usize) -> bool {
+    let phase = row.launches.get(at).map(|launch| launch.phase.as_str());
+    matches!(phase, Some("running" | "ended" | "unobserved"))
 }
 
 /// The output may be named by its directory or by the journal in it.
