@@ -73,6 +73,30 @@ pub(crate) fn state_words(row: &SessionRow) -> (Tone, String) {
     (tone(&row.state), if stopping { format!("{words}, stopping") } else { words })
 }
 
+/// Says in one line how a session came out, and how its process ended.
+pub(crate) fn outcome(paint: Paint, row: &SessionRow) -> String {
+    let (tone, words) = state_words(row);
+    let exit = row.exit.as_ref().map(|exit| format!(", {}", ending(exit))).unwrap_or_default();
+    format!("{} {} {}{exit}", short(&row.id), clean(&row.name), paint.paint(tone, &words))
+}
+
+/// Says in one line what a session that somebody waits for is at.
+pub(crate) fn under_way(paint: Paint, row: &SessionRow) -> String {
+    let (tone, words) = state_words(row);
+    let setup = row.setup.as_ref().filter(|setup| setup.result == "owed" && !row.terminal);
+    let check = row.checks.iter().position(|check| check.result == "owed");
+    let at = match (setup, check) {
+        (Some(setup), _) => format!(": setup `{}`", clip(&clean(&setup.command), NOTE_WIDTH)),
+        (None, Some(at)) if row.state == "verifying" => {
+            let command = clip(&clean(&row.checks[at].command), NOTE_WIDTH);
+            format!(": check {} of {} `{command}`", at + 1, row.checks.len())
+        }
+        (None, _) if row.terminal && !row.sealed => ", settling".to_owned(),
+        (None, _) => String::new(),
+    };
+    format!("{} {} {}{at}", short(&row.id), clean(&row.name), paint.paint(tone, &words))
+}
+
 /// Gives the reason for a state. One that Provost gives itself names spans of time, which people read in words.
 pub(crate) fn reason(row: &SessionRow) -> Option<String> {
     let own = row.cause.as_deref() == Some("timeout") && row.resolution.is_none();
@@ -332,6 +356,33 @@ pub(crate) mod tests {
             ..session("x", "failed")
         };
         assert_eq!(note(&crashed), "exit 3");
+    }
+
+    #[test]
+    fn a_wait_is_told_what_is_done_and_how_it_came_out() {
+        let exit = ExitRow { code: Some(4), signal: None, by: "itself".to_owned() };
+        let crashed = SessionRow {
+            cause: Some("crash".to_owned()),
+            exit: Some(exit),
+            terminal: true,
+            ..session("vis2", "failed")
+        };
+        assert_eq!(outcome(Paint::OFF, &crashed), "deadbeef vis2 failed (crash), exit 4");
+        assert_eq!(under_way(Paint::OFF, &crashed), "deadbeef vis2 failed (crash), settling");
+        let mut verifying = SessionRow { terminal: false, ..failed() };
+        (verifying.state, verifying.cause) = ("verifying".to_owned(), None);
+        let owed = CheckRow { result: "owed".to_owned(), ..verifying.checks[0].clone() };
+        verifying.checks.push(owed);
+        let words = "deadbeef fixer verifying: check 2 of 2 `cargo test`";
+        assert_eq!(under_way(Paint::OFF, &verifying), words);
+        let setup = provost_api::SetupRow {
+            command: "make\tdeps".to_owned(),
+            result: "owed".to_owned(),
+            detail: None,
+            output: "checks/x".to_owned(),
+        };
+        let starting = SessionRow { setup: Some(setup), ..session("x", "starting") };
+        assert_eq!(under_way(Paint::OFF, &starting), "deadbeef x starting: setup `make␉deps`");
     }
 
     #[test]

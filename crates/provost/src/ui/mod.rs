@@ -24,7 +24,7 @@ pub(crate) use doctor::{Finding, Level, finding_lines};
 pub(crate) use event::EventLines;
 #[cfg(test)]
 pub(crate) use list::tests::{asking as test_asking, session as test_session};
-pub(crate) use list::{ending, reason, session_lines, short, state_words};
+pub(crate) use list::{ending, outcome, reason, session_lines, short, state_words, under_way};
 pub(crate) use paint::{Paint, Tone, Wish};
 pub(crate) use screen::{Screen, together};
 pub(crate) use table::{Fit, Table};

@@ -14,7 +14,7 @@ use self::{
     show::{Channels, Shown, Style},
     source::Source,
 };
-use super::change::setup_failed;
+use super::change::{next_commands, setup_failed};
 use crate::{cli::Outcome, context::Context, error::Error, follow::Follow, home::Home, target, ui};
 
 /// Show what a session's processes printed
@@ -29,7 +29,7 @@ use crate::{cli::Outcome, context::Context, error::Error, follow::Follow, home::
 pub(crate) struct LogsArgs {
     /// The session: its id, the beginning or end of it, or its name
     id: String,
-    /// Wait for more, across launches, until the session's outcome is sealed
+    /// Wait for more, across launches, until the session's outcome is sealed, and say how it came out
     #[arg(short, long)]
     follow: bool,
     /// The output of the N-th check instead
@@ -234,10 +234,21 @@ impl Logs<'_> {
                 }
             }
             if row.sealed && at >= row.launches.len() {
+                self.came_out(&row);
                 return Ok(());
             }
             events.next()?;
             row = target::find(&self.context.daemon()?, &row.id)?;
+        }
+    }
+
+    /// Says how a session came out whose output was followed to its end. Programs read that elsewhere.
+    fn came_out(&self, row: &SessionRow) {
+        let (ui, shown) = (&self.context.ui, format!("provost logs {}", ui::short(&row.id)));
+        if !ui.json {
+            ui.talk(&ui::outcome(ui.talk_paint, row));
+            let next = next_commands(row).into_iter().filter(|command| *command != shown);
+            ui.next(&next.collect::<Vec<_>>());
         }
     }
 
