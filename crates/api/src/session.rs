@@ -60,6 +60,9 @@ pub struct SessionRow {
     pub limited: Option<LimitedRow>,
     pub attempt: u32,
     pub instruction: Option<String>,
+    /// The command that prepares the worktree; left out where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<SetupRow>,
     pub launches: Vec<LaunchRow>,
     pub messages: Vec<MessageRow>,
     pub facts: Vec<FactRow>,
@@ -179,6 +182,18 @@ pub struct ProgressRow {
 pub struct UsageRow {
     pub input: u64,
     pub output: u64,
+}
+
+/// The command that prepares a session's worktree before anything is started in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SetupRow {
+    pub command: String,
+    /// `owed` until it has ended, then `ok` or `failed`; `not_run` where it no longer will be.
+    pub result: String,
+    /// Why it failed.
+    pub detail: Option<String>,
+    /// Where its output is kept, relative to Provost's home.
+    pub output: String,
 }
 
 /// One process under one holder.

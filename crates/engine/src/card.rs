@@ -75,6 +75,7 @@ pub fn row(session: &Session) -> SessionRow {
         limited: session.limited.as_ref().filter(|_| !attempt.is_sealed()).map(limited),
         attempt: attempt.no,
         instruction: attempt.instruction.as_deref().map(clip),
+        setup: shown::setup(session),
         launches: newest(&session.launches).map(launch).collect(),
         messages: newest(&session.messages).map(message).collect(),
         facts: newest(&session.facts).map(fact).collect(),

@@ -1,7 +1,7 @@
-//! Pieces of a session's row that tell more than the facts of the table do: what never ran, and hooks.
+//! Pieces of a session's row that tell more than the facts of the table do: what never ran, the setup, and hooks.
 
-use provost_api::HookRow;
-use provost_core::session::{Effect, HookEnd, HookKey, LaunchPhase, Session};
+use provost_api::{HookRow, SetupRow};
+use provost_core::session::{Effect, HookEnd, HookKey, LaunchPhase, Session, SetupState};
 
 use crate::shell::Home;
 
@@ -33,6 +33,21 @@ pub(crate) fn hooks(session: &Session) -> Vec<HookRow> {
         }
     });
     ended.chain(session.hooks.iter().map(|hook| owed(session, hook.key))).collect()
+}
+
+/// Shows the command that prepares the worktree, if there is one.
+pub(crate) fn setup(session: &Session) -> Option<SetupRow> {
+    let command = session.spec.setup.clone()?;
+    let (result, detail) = match &session.setup {
+        SetupState::NotNeeded => return None,
+        SetupState::Owed if session.attempt().is_decided() => ("not_run", None),
+        SetupState::Owed => ("owed", None),
+        SetupState::Done => ("ok", None),
+        SetupState::Failed { reason } => ("failed", Some(reason.clone())),
+    };
+    let output = Home::new("").held_name(session.id, &Effect::RunSetup.key());
+    let output = output.display().to_string();
+    Some(SetupRow { command, result: result.to_owned(), detail, output })
 }
 
 /// Says whether the current attempt has no process and will have none.

@@ -1,7 +1,7 @@
 //! The records that a holder leaves in its launch directory. They are append-only formats: fields are
 //! added, never changed, and none of them holds the environment.
 
-use std::path::PathBuf;
+use std::{fmt, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -69,6 +69,24 @@ pub enum EndedBy {
     HolderFault,
 }
 
+impl fmt::Display for ExitRecord {
+    /// Says in words how the command ended, and why, if that was not its own doing.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let why = match self.ended_by {
+            EndedBy::Itself => "",
+            EndedBy::Stop => ", it was stopped",
+            EndedBy::TimeLimit => ", ended at its time limit",
+            EndedBy::OutputLimit => ", ended at its output limit",
+            EndedBy::HolderFault => ", its start could not be recorded",
+        };
+        match &self.end {
+            End::Exited { code } => write!(f, "exit {code}{why}"),
+            End::Signalled { signal } => write!(f, "signal {signal}{why}"),
+            End::NotStarted { error } => write!(f, "it could not be started: {error}"),
+        }
+    }
+}
+
 /// `gone.json`: the whole process tree ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gone {
@@ -80,4 +98,22 @@ pub struct Gone {
     pub verified: bool,
     /// The end of the journal for ever.
     pub journal_end: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_is_said_in_words() {
+        let said = |end, ended_by| {
+            let (version, wall_ms, mono_ms, journal_end) = (RECORD_VERSION, 0, 0, 0);
+            ExitRecord { version, end, ended_by, wall_ms, mono_ms, journal_end }.to_string()
+        };
+        assert_eq!(said(End::Exited { code: 3 }, EndedBy::Itself), "exit 3");
+        let limit = said(End::Signalled { signal: 15 }, EndedBy::TimeLimit);
+        assert_eq!(limit, "signal 15, ended at its time limit");
+        let missing = End::NotStarted { error: "no such file".to_owned() };
+        assert_eq!(said(missing, EndedBy::Itself), "it could not be started: no such file");
+    }
 }

@@ -7,6 +7,7 @@ use std::{
 };
 
 use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
+use serde_json::json;
 
 use provost_engine::shell::codex::TOOLS_COMMAND;
 
@@ -95,10 +96,12 @@ pub(crate) fn command() -> clap::Command {
 
 fn run(cli: Cli) -> ExitCode {
     let context = Context::new(cli.json);
-    match dispatch(&context, cli.command) {
-        Ok(code) => code,
-        Err(error) => ExitCode::from(context.ui.fail(&error)),
-    }
+    let outcome = dispatch(&context, cli.command);
+    finish(&context, outcome)
+}
+
+fn finish(context: &Context, outcome: Outcome) -> ExitCode {
+    outcome.unwrap_or_else(|error| ExitCode::from(context.ui.fail(&error)))
 }
 
 fn dispatch(context: &Context, command: Command) -> Outcome {
@@ -133,16 +136,63 @@ fn dispatch(context: &Context, command: Command) -> Outcome {
 
 /// Answers what could not be parsed: help that was asked for is no error.
 fn not_parsed(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
-    let asked_for = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-    if !asked_for && wants_json(arguments) {
-        let text = error.render().to_string();
-        let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end().to_owned();
-        let error = usage(text).next("provost --help");
-        return ExitCode::from(Context::new(true).ui.fail(&error.into()));
+    if wants_json(arguments) {
+        return not_parsed_json(error, arguments);
     }
     // Whether or not it could be shown, the exit code says the same.
     drop(ui::parser_says(error));
-    ExitCode::from(if asked_for { 0 } else { 2 })
+    ExitCode::from(if asked_for(error) { 0 } else { 2 })
+}
+
+/// The same for programs. `help` itself takes no option, so it is asked again without.
+fn not_parsed_json(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
+    let context = Context::new(true);
+    let plain: Vec<_> = arguments.iter().filter(|argument| *argument != "--json").collect();
+    if plain.get(1..) == Some(&[&OsString::from("help"), &OsString::from("exit-codes")]) {
+        return finish(&context, exit_codes::run(&context, &exit_codes::ExitCodesArgs {}));
+    }
+    match Cli::try_parse_from(&plain) {
+        Err(help) if asked_for(&help) => {
+            let text = help.render().to_string();
+            let said = json!({"ok": true, "help": text.trim_end()});
+            finish(&context, context.ui.result(said, &[]).map(|()| ExitCode::SUCCESS))
+        }
+        Ok(_) | Err(_) => {
+            let text = error.render().to_string();
+            let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end().to_owned();
+            finish(&context, Err(usage(text).next("provost --help").into()))
+        }
+    }
+}
+
+fn asked_for(error: &clap::Error) -> bool {
+    matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion)
+}
+
+/// Says whether a command that is shown as a hint is one that this program takes. Words in capitals stand for
+/// what the reader puts there; what is no command of this program is not judged.
+pub(crate) fn takes(hint: &str) -> bool {
+    let words: Vec<&str> = hint
+        .split_whitespace()
+        .skip_while(|word| word.contains('=') && !word.starts_with('-'))
+        .take_while(|word| !matches!(*word, "<" | ">" | "|" | "…"))
+        .collect();
+    if words.first() != Some(&"provost") {
+        return true;
+    }
+    let unfinished = hint.ends_with('…');
+    match Cli::try_parse_from(&words) {
+        Ok(_) => true,
+        Err(error) => match error.kind() {
+            ErrorKind::DisplayHelp
+            | ErrorKind::DisplayVersion
+            | ErrorKind::ValueValidation
+            | ErrorKind::InvalidValue => true,
+            ErrorKind::MissingRequiredArgument
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => unfinished,
+            _ => false,
+        },
+    }
 }
 
 fn wants_json(arguments: &[OsString]) -> bool {
@@ -169,6 +219,29 @@ mod tests {
             }
         }
         walk(&Cli::command(), "provost");
+    }
+
+    #[test]
+    fn a_hint_is_a_command_that_is_taken() {
+        for good in [
+            "provost ls --all",
+            "provost ledger archive --older-than AGE --apply",
+            "PROVOST_HOME=EMPTY_DIRECTORY provost ledger import FILE",
+            "provost spawn --agent codex - < FILE",
+            "provost spawn --no-worktree --no-check …",
+            "provost help",
+            "git commit --allow-empty -m first",
+        ] {
+            assert!(takes(good), "{good}");
+        }
+        for bad in [
+            "provost ledger import FILE  (487 records)",
+            "provost ledger archive",
+            "provost lst",
+            "provost ls --everything",
+        ] {
+            assert!(!takes(bad), "{bad}");
+        }
     }
 
     #[test]

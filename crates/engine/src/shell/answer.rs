@@ -7,7 +7,7 @@ use provost_core::{
     ids::SessionId,
     session::{Rejected, Reporter, Session},
 };
-use provost_ledger::{AppendError, Ledger, ReadLedger};
+use provost_ledger::{AppendError, Archived, Ledger, ReadLedger, StreamId};
 use serde_json::{Value, json};
 
 use super::{
@@ -95,21 +95,27 @@ impl Owner {
         Ok(text)
     }
 
+    /// Moves closed streams into the archive, or counts what would be moved.
     fn archive(&mut self, before: i64, apply: bool) -> Result<String, ApiError> {
         let streams = self.ledger.archivable(before, 10_000).map_err(|why| unread(&why))?;
-        if streams.is_empty() || !apply {
-            let count = streams.len();
-            return Ok(
-                json!({"ok": true, "streams": count, "records": 0, "file": null}).to_string()
-            );
+        let archived = match apply && !streams.is_empty() {
+            true => self
+                .ledger
+                .archive(&streams)
+                .map_err(|why| ApiError::new(Code::Storage, why.to_string()))?,
+            false => self.archivable(&streams).map_err(|why| unread(&why))?,
+        };
+        let Archived { streams, records, file } = archived;
+        Ok(json!({"ok": true, "streams": streams, "records": records, "file": file}).to_string())
+    }
+
+    /// Counts what an archiving of these streams would move.
+    fn archivable(&self, streams: &[StreamId]) -> Result<Archived, provost_ledger::Error> {
+        let mut records = 0;
+        for stream in streams {
+            records += self.ledger.stream(stream)?.map_or(0, |state| state.head.version);
         }
-        match self.ledger.archive(&streams) {
-            Ok(done) => Ok(json!({
-                "ok": true, "streams": done.streams, "records": done.records, "file": done.file,
-            })
-            .to_string()),
-            Err(why) => Err(ApiError::new(Code::Storage, why.to_string())),
-        }
+        Ok(Archived { streams: streams.len(), records, file: None })
     }
 
     /// Finds the session that a change is about; opening one is about none yet.

@@ -229,7 +229,7 @@ impl Context {
             Ok(Finished::Ended {
                 exit: ExitRecord { end: End::Exited { code: 0 }, .. }, ..
             }) => None,
-            Ok(Finished::Ended { exit, .. }) => Some(format!("{:?}", exit.end)),
+            Ok(Finished::Ended { exit, .. }) => Some(exit.to_string()),
             Ok(Finished::Uncertain(why)) => Some(why),
             Err(why) => Some(chain(&why)),
         };
@@ -437,7 +437,7 @@ pub(super) fn cwd_of(session: &Session) -> &str {
 fn not_started(exit: &ExitRecord) -> String {
     match &exit.end {
         End::NotStarted { error } => error.clone(),
-        other @ (End::Exited { .. } | End::Signalled { .. }) => format!("{other:?}"),
+        End::Exited { .. } | End::Signalled { .. } => exit.to_string(),
     }
 }
 

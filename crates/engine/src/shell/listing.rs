@@ -11,8 +11,36 @@ pub struct Listing {
     pub role: Option<String>,
     pub state: Option<String>,
     pub project: Option<String>,
-    /// How many closed sessions are shown besides the live ones.
-    pub limit: usize,
+    pub extent: Extent,
+}
+
+/// How many sessions are shown. The live ones come first, each half newest first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Extent {
+    #[default]
+    All,
+    /// At most so many, whatever they are.
+    AtMost(usize),
+    /// All live ones, and so many others at most.
+    LiveAnd(usize),
+}
+
+impl Extent {
+    /// Says whether one more is shown after so many.
+    fn has_room(self, open: bool, shown: &Shown) -> bool {
+        match self {
+            Extent::All => true,
+            Extent::AtMost(most) => shown.open + shown.closed < most,
+            Extent::LiveAnd(most) => open || shown.closed < most,
+        }
+    }
+}
+
+/// How many sessions were shown.
+#[derive(Debug, Default)]
+struct Shown {
+    open: usize,
+    closed: usize,
 }
 
 /// The fields of a card that a listing may ask for.
@@ -55,7 +83,7 @@ impl Listing {
         ledger: &dyn ReadLedger,
         mut show: impl FnMut(&str) -> ControlFlow<()>,
     ) -> Result<bool, Error> {
-        let (mut closed, mut more) = (0, false);
+        let (mut shown, mut more) = (Shown::default(), false);
         let mut after: Option<Cursor> = None;
         loop {
             let query = CardQuery { kind: "session", show: Show::OpenFirst, after, limit: 500 };
@@ -64,11 +92,14 @@ impl Listing {
                 let Some(text) = card.card.as_deref().filter(|text| self.takes(text)) else {
                     return ControlFlow::Continue(());
                 };
-                if !card.open && closed == self.limit {
+                if !self.extent.has_room(card.open, &shown) {
                     (more, stop) = (true, true);
                     return ControlFlow::Break(());
                 }
-                closed += usize::from(!card.open);
+                match card.open {
+                    true => shown.open += 1,
+                    false => shown.closed += 1,
+                }
                 match show(text) {
                     ControlFlow::Continue(()) => ControlFlow::Continue(()),
                     ControlFlow::Break(()) => {
@@ -87,8 +118,7 @@ impl Listing {
 /// Finds the sessions that a person may mean: by name, or by the beginning or end of the id.
 pub(crate) fn find(ledger: &dyn ReadLedger, text: &str) -> Result<Vec<(String, String)>, Error> {
     let mut found = Vec::new();
-    let wide = Listing { limit: usize::MAX, ..Listing::default() };
-    wide.visit(ledger, |card| {
+    Listing::default().visit(ledger, |card| {
         if let Ok(card) = serde_json::from_str::<Card<'_>>(card) {
             let long = text.len() >= 4;
             let plain = card.id.replace('-', "");

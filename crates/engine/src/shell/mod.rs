@@ -28,6 +28,6 @@ pub use executor::{Executor, World};
 pub use handle::{Ask, Handle, Published, Teller, Told, event_row};
 pub use held::{Holders, chain};
 pub use home::Home;
-pub use listing::Listing;
+pub use listing::{Extent, Listing};
 pub use owner::{Opened, Owner, StartError};
 pub use secrets::Secrets;

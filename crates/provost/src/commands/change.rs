@@ -100,6 +100,7 @@ fn after_the_end(row: &SessionRow, id: &str) -> Vec<String> {
     let failed_check =
         row.checks.iter().position(|check| check.result != "passed" && check.output.is_some());
     let logs = match failed_check {
+        _ if setup_failed(row) => format!("provost logs {id} --setup"),
         Some(at) => format!("provost logs {id} --check {}", at + 1),
         None => format!("provost logs {id}"),
     };
@@ -107,6 +108,11 @@ fn after_the_end(row: &SessionRow, id: &str) -> Vec<String> {
         "succeeded" | "completed" | "accepted" => vec![logs],
         _ => vec![logs, format!("provost status {id} --why"), accept(id)],
     }
+}
+
+/// Nothing was started in a worktree that could not be prepared, so only the setup has anything to show.
+pub(super) fn setup_failed(row: &SessionRow) -> bool {
+    row.setup.as_ref().is_some_and(|setup| setup.result == "failed")
 }
 
 fn lives(row: &SessionRow) -> bool {

@@ -16,6 +16,7 @@ use crate::{cli::Outcome, context::Context};
 /// 4  refused in this state
 /// 5  timed out
 /// 6  the daemon, an agent or the storage could not be reached
+/// 130  Ctrl-C ended a wait; the session goes on
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
@@ -24,7 +25,7 @@ use crate::{cli::Outcome, context::Context};
 pub(crate) struct ExitCodesArgs {}
 
 /// The codes with their meanings, as the help above has them.
-const CODES: [(u8, &str); 7] = [
+const CODES: [(u8, &str); 8] = [
     (0, "the asked-for thing holds; waiting for an answer is not a failure"),
     (1, "it does not hold: failed, disputed, checks failed"),
     (2, "bad usage"),
@@ -32,6 +33,7 @@ const CODES: [(u8, &str); 7] = [
     (4, "refused in this state"),
     (5, "timed out"),
     (6, "the daemon, an agent or the storage could not be reached"),
+    (130, "Ctrl-C ended a wait; the session goes on"),
 ];
 
 pub(crate) fn run(context: &Context, _args: &ExitCodesArgs) -> Outcome {

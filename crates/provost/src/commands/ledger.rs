@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{BufReader, Write},
+    io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -10,7 +10,9 @@ use std::{
 use clap::{Args, Subcommand};
 use provost_api::{ApiError, Code};
 use provost_engine::stream;
-use provost_ledger::{Durability, ImportError, OpenError, OpenOptions, SqliteLedger, SqliteReader};
+use provost_ledger::{
+    Durability, Exported, ImportError, OpenError, OpenOptions, SqliteLedger, SqliteReader,
+};
 use serde_json::{Value, json};
 
 use super::{change::KeyArgs, input};
@@ -43,7 +45,7 @@ enum What {
     Export(ExportArgs),
     /// Take over an export into an empty home, while no daemon runs
     #[command(
-        after_help = "Examples:\n  provost ledger import ledger.jsonl\n  PROVOST_HOME=/new/home provost ledger import ledger.jsonl"
+        after_help = "Examples:\n  provost ledger import ledger.jsonl\n  PROVOST_HOME=/new/home provost ledger import ledger.jsonl\n  provost ledger export | PROVOST_HOME=/new/home provost ledger import -"
     )]
     Import(ImportArgs),
     /// Copy the ledger as it is now into a new directory
@@ -68,7 +70,7 @@ struct ExportArgs {
 
 #[derive(Debug, Args)]
 struct ImportArgs {
-    /// The export
+    /// The export; `-` takes it from standard input
     file: PathBuf,
 }
 
@@ -89,6 +91,9 @@ struct ArchiveArgs {
     #[command(flatten)]
     key: KeyArgs,
 }
+
+/// What takes over an export: only an empty home does.
+const IMPORT: &str = "PROVOST_HOME=EMPTY_DIRECTORY provost ledger import FILE";
 
 pub(crate) fn run(context: &Context, args: &LedgerArgs) -> Outcome {
     match &args.what {
@@ -147,7 +152,8 @@ fn export(context: &Context, args: &ExportArgs) -> Outcome {
         let mut out = std::io::stdout().lock();
         let exported = provost_ledger::export(&reader, &mut out).map_err(export_error)?;
         out.flush().map_err(Error::output)?;
-        context.ui.next(&[format!("provost ledger import FILE  ({} records)", exported.records)]);
+        context.ui.talk(&exported_words(&exported));
+        context.ui.next(&[IMPORT.to_owned()]);
         return Ok(ExitCode::SUCCESS);
     };
     let mut file = File::create_new(path)
@@ -158,8 +164,11 @@ fn export(context: &Context, args: &ExportArgs) -> Outcome {
         "ok": true, "file": path.display().to_string(), "streams": exported.streams,
         "records": exported.records, "replies": exported.replies,
     });
-    let text = format!("exported {} streams, {} records", exported.streams, exported.records);
-    done(context, value, &text, &["provost ledger import FILE"])
+    done(context, value, &exported_words(&exported), &[IMPORT])
+}
+
+fn exported_words(exported: &Exported) -> String {
+    format!("exported {} streams, {} records", exported.streams, exported.records)
 }
 
 fn export_error(why: provost_ledger::ExportError) -> Error {
@@ -170,14 +179,7 @@ fn export_error(why: provost_ledger::ExportError) -> Error {
 }
 
 fn import(context: &Context, file: &Path) -> Outcome {
-    let input = File::open(file).map_err(|why| {
-        let code = if why.kind() == std::io::ErrorKind::NotFound {
-            Code::NotFound
-        } else {
-            Code::BadRequest
-        };
-        ApiError::new(code, format!("cannot open {}: {why}", file.display()))
-    })?;
+    let mut input = opened(file)?;
     let home = context.home()?;
     home.prepare()?;
     let options = OpenOptions {
@@ -188,7 +190,7 @@ fn import(context: &Context, file: &Path) -> Outcome {
     let mut ledger =
         SqliteLedger::open(&home.ledger(), &options).map_err(|why| open_error(&why))?;
     let imported = ledger
-        .import(&mut BufReader::new(input), &stream::is_known, &mut stream::refold)
+        .import(&mut input, &stream::is_known, &mut stream::refold)
         .map_err(|why| import_error(&why))?;
     let value = json!({
         "ok": true, "streams": imported.streams, "records": imported.records, "replies": imported.replies,
@@ -197,14 +199,29 @@ fn import(context: &Context, file: &Path) -> Outcome {
     done(context, value, &text, &["provost ledger verify", "provost ls"])
 }
 
+/// Opens an export, which `-` says is on standard input.
+fn opened(file: &Path) -> Result<Box<dyn BufRead>, ApiError> {
+    if file == Path::new("-") {
+        return Ok(Box::new(std::io::stdin().lock()));
+    }
+    let input = File::open(file).map_err(|why| {
+        let code = if why.kind() == std::io::ErrorKind::NotFound {
+            Code::NotFound
+        } else {
+            Code::BadRequest
+        };
+        ApiError::new(code, format!("cannot open {}: {why}", file.display()))
+    })?;
+    Ok(Box::new(BufReader::new(input)))
+}
+
 fn import_error(why: &ImportError) -> ApiError {
     let code = match why {
         ImportError::NotEmpty => Code::Refused,
         ImportError::Line(_) | ImportError::Fold { .. } => Code::BadRequest,
         ImportError::Storage(_) => Code::Storage,
     };
-    chain(code, "nothing was imported", why)
-        .next("PROVOST_HOME=EMPTY_DIRECTORY provost ledger import FILE")
+    chain(code, "nothing was imported", why).next(IMPORT)
 }
 
 fn backup(context: &Context, to: &Path) -> Outcome {

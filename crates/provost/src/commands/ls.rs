@@ -33,9 +33,9 @@ pub(crate) struct LsArgs {
     /// All sessions that were ever recorded
     #[arg(long, conflicts_with = "limit")]
     all: bool,
-    /// At most so many
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    limit: u32,
+    /// At most so many, the live ones first; without this all live ones and 50 others
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    limit: Option<u32>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -77,11 +77,10 @@ pub(crate) fn run(context: &Context, args: &LsArgs) -> Outcome {
 }
 
 fn path(args: &LsArgs) -> String {
-    let limit = (!args.all).then(|| args.limit.to_string());
     target::query(
         "/v1/sessions",
         &[
-            ("limit", limit),
+            ("limit", args.limit.map(|limit| limit.to_string())),
             ("all", args.all.then(|| "1".to_owned())),
             ("role", args.role.clone()),
             ("state", args.state.clone()),

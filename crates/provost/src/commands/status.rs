@@ -73,7 +73,7 @@ fn why(context: &Context, client: &Client, id: &str) -> Result<(), Error> {
 }
 
 fn overview(context: &Context, client: &Client) -> Result<(), Error> {
-    let reply: ListReply = client.get("/v1/sessions?limit=50")?;
+    let reply: ListReply = client.get("/v1/sessions")?;
     let rows = &reply.sessions;
     let next = overview_next(rows);
     if context.ui.json {

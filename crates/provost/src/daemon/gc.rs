@@ -50,14 +50,14 @@ fn sealed(ledger: &Path) -> Result<Vec<SessionRow>, ApiError> {
     let told = |why: String| ApiError::new(Code::Storage, why).next("provost ledger verify");
     let reader = SqliteReader::open(ledger).map_err(|why| told(why.to_string()))?;
     let mut rows = Vec::new();
-    let all = Listing { limit: usize::MAX, ..Listing::default() };
-    all.visit(&reader, |card| {
-        // A card that cannot be read is not cleaned up after.
-        let row = serde_json::from_str::<SessionRow>(card).ok();
-        rows.extend(row.filter(|row| row.sealed && row.process != "alive"));
-        std::ops::ControlFlow::Continue(())
-    })
-    .map_err(|why| told(why.to_string()))?;
+    Listing::default()
+        .visit(&reader, |card| {
+            // A card that cannot be read is not cleaned up after.
+            let row = serde_json::from_str::<SessionRow>(card).ok();
+            rows.extend(row.filter(|row| row.sealed && row.process != "alive"));
+            std::ops::ControlFlow::Continue(())
+        })
+        .map_err(|why| told(why.to_string()))?;
     Ok(rows)
 }
 

@@ -19,7 +19,7 @@ use provost_core::{
 };
 use provost_engine::{
     report::{self, check_text},
-    shell::{Ask, Listing},
+    shell::{Ask, Extent, Listing},
 };
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::json;
@@ -151,14 +151,19 @@ struct ListQuery {
     all: Option<u8>,
 }
 
+/// How many sessions are listed besides the live ones, unless told otherwise.
+const LISTED: usize = 50;
+
 async fn list(State(daemon): State<Daemon>, Wanted(query): Wanted<ListQuery>) -> Answer {
-    let listing = Listing {
-        role: query.role,
-        state: query.state,
-        project: query.project,
-        limit: query.limit.unwrap_or(50),
+    let all = query.all == Some(1);
+    let extent = match query.limit {
+        _ if all => Extent::All,
+        Some(most) => Extent::AtMost(most),
+        None => Extent::LiveAnd(LISTED),
     };
-    if query.all == Some(1) {
+    let ListQuery { role, state, project, .. } = query;
+    let listing = Listing { role, state, project, extent };
+    if all {
         return Ok(raw(daemon.stream_all(listing)));
     }
     let text = daemon.handle.ask(Ask::List(listing), "operator", None).await?;

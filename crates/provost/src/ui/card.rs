@@ -31,6 +31,7 @@ pub(crate) fn card(paint: Paint, screen: Screen, now_ms: i64, row: &SessionRow) 
     card.head(row);
     card.state(row);
     card.facts(row);
+    card.setup(row);
     row.checks.iter().enumerate().for_each(|(at, check)| card.check(at + 1, check));
     row.requests.iter().for_each(|request| card.request(request));
     card.place(row);
@@ -211,6 +212,17 @@ impl Card {
         if !row.checks.is_empty() {
             self.label("verified", &clean(&row.verification));
         }
+    }
+
+    /// Shows a setup that failed or has not ended, with the command that shows what it printed.
+    fn setup(&mut self, row: &SessionRow) {
+        let Some(setup) = row.setup.as_ref().filter(|setup| setup.result != "ok") else { return };
+        let tone = if setup.result == "failed" { Tone::Bad } else { Tone::Dim };
+        let result = self.paint.paint(tone, &words(&setup.result));
+        let command = clip(&clean(&setup.command), HOOK_WIDTH);
+        let see = self.paint.paint(Tone::Dim, &format!("provost logs {} --setup", short(&row.id)));
+        let see = if setup.result == "not_run" { String::new() } else { format!(" · {see}") };
+        self.label("setup", &format!("{result} `{command}`{see}"));
     }
 
     fn check(&mut self, no: usize, check: &CheckRow) {

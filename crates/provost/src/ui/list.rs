@@ -24,6 +24,10 @@ const HEAD: [(&str, Fit); 7] = [
     ("NOTE", Fit::Start),
 ];
 
+/// What a narrow terminal leaves out, the first to go first: an id finds everything else, and a state says
+/// whether to look.
+const SPARE: &[&str] = &["AGENT", "CHECKS", "AGE", "NOTE", "NAME"];
+
 /// The digits of an id that people see and type.
 const SHORT: usize = 8;
 
@@ -42,7 +46,7 @@ pub(crate) fn session_lines(
 ) -> Vec<String> {
     rows.sort_by_key(|row| (rank(row), std::cmp::Reverse(row.since)));
     let at_most = |width: usize| screen.columns().unwrap_or(width);
-    let mut table = Table::new(&HEAD);
+    let mut table = Table::new(&HEAD).sparing(SPARE);
     for row in &rows {
         let (tone, state) = state_words(row);
         table.row([
@@ -67,6 +71,30 @@ pub(crate) fn state_words(row: &SessionRow) -> (Tone, String) {
     };
     let stopping = !row.terminal && row.flags.iter().any(|flag| flag == "stopping");
     (tone(&row.state), if stopping { format!("{words}, stopping") } else { words })
+}
+
+/// Says in one line how a session came out, and how its process ended.
+pub(crate) fn outcome(paint: Paint, row: &SessionRow) -> String {
+    let (tone, words) = state_words(row);
+    let exit = row.exit.as_ref().map(|exit| format!(", {}", ending(exit))).unwrap_or_default();
+    format!("{} {} {}{exit}", short(&row.id), clean(&row.name), paint.paint(tone, &words))
+}
+
+/// Says in one line what a session that somebody waits for is at.
+pub(crate) fn under_way(paint: Paint, row: &SessionRow) -> String {
+    let (tone, words) = state_words(row);
+    let setup = row.setup.as_ref().filter(|setup| setup.result == "owed" && !row.terminal);
+    let check = row.checks.iter().position(|check| check.result == "owed");
+    let at = match (setup, check) {
+        (Some(setup), _) => format!(": setup `{}`", clip(&clean(&setup.command), NOTE_WIDTH)),
+        (None, Some(at)) if row.state == "verifying" => {
+            let command = clip(&clean(&row.checks[at].command), NOTE_WIDTH);
+            format!(": check {} of {} `{command}`", at + 1, row.checks.len())
+        }
+        (None, _) if row.terminal && !row.sealed => ", settling".to_owned(),
+        (None, _) => String::new(),
+    };
+    format!("{} {} {}{at}", short(&row.id), clean(&row.name), paint.paint(tone, &words))
 }
 
 /// Gives the reason for a state. One that Provost gives itself names spans of time, which people read in words.
@@ -185,6 +213,7 @@ pub(crate) mod tests {
             limited: None,
             attempt: 1,
             instruction: None,
+            setup: None,
             launches: vec![LaunchRow {
                 id: "0199aa11-0000-7000-8000-0000deadbeef.l1".to_owned(),
                 phase: "running".to_owned(),
@@ -299,6 +328,26 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_narrow_list_leaves_out_columns_before_it_breaks_a_line() {
+        let long = "the whole long story of what was changed, and why";
+        let told = SessionRow { claim_text: Some(long.to_owned()), ..session("told", "working") };
+        let rows = vec![failed(), told, session("a-name-that-somebody-thought-about", "idle")];
+        insta::assert_snapshot!(session_lines(Paint::OFF, Screen::of(60), 61_000, rows.clone()).join("\n"), @"
+        ID        NAME       STATE                  AGE  NOTE
+        deadbeef  fixer      failed (verification)  1m   late clai…
+        deadbeef  told       working                1m   the whole…
+        deadbeef  a-name-t…  idle                   1m
+        ");
+        // An id and the longest state with its cause take less than this.
+        for columns in 40..=200 {
+            let lines = session_lines(Paint::OFF, Screen::of(columns), 61_000, rows.clone());
+            let fits = lines.iter().all(|line| super::super::text::width(line) <= columns);
+            assert!(fits, "{columns}: {lines:#?}");
+            assert!(lines[1].contains("deadbeef") && lines[1].contains("failed (verification)"));
+        }
+    }
+
+    #[test]
     fn a_crash_says_how() {
         let exit = ExitRow { code: Some(3), signal: None, by: "itself".to_owned() };
         let crashed = SessionRow {
@@ -308,6 +357,33 @@ pub(crate) mod tests {
             ..session("x", "failed")
         };
         assert_eq!(note(&crashed), "exit 3");
+    }
+
+    #[test]
+    fn a_wait_is_told_what_is_done_and_how_it_came_out() {
+        let exit = ExitRow { code: Some(4), signal: None, by: "itself".to_owned() };
+        let crashed = SessionRow {
+            cause: Some("crash".to_owned()),
+            exit: Some(exit),
+            terminal: true,
+            ..session("vis2", "failed")
+        };
+        assert_eq!(outcome(Paint::OFF, &crashed), "deadbeef vis2 failed (crash), exit 4");
+        assert_eq!(under_way(Paint::OFF, &crashed), "deadbeef vis2 failed (crash), settling");
+        let mut verifying = SessionRow { terminal: false, ..failed() };
+        (verifying.state, verifying.cause) = ("verifying".to_owned(), None);
+        let owed = CheckRow { result: "owed".to_owned(), ..verifying.checks[0].clone() };
+        verifying.checks.push(owed);
+        let words = "deadbeef fixer verifying: check 2 of 2 `cargo test`";
+        assert_eq!(under_way(Paint::OFF, &verifying), words);
+        let setup = provost_api::SetupRow {
+            command: "make\tdeps".to_owned(),
+            result: "owed".to_owned(),
+            detail: None,
+            output: "checks/x".to_owned(),
+        };
+        let starting = SessionRow { setup: Some(setup), ..session("x", "starting") };
+        assert_eq!(under_way(Paint::OFF, &starting), "deadbeef x starting: setup `make␉deps`");
     }
 
     #[test]

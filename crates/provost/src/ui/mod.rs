@@ -24,7 +24,7 @@ pub(crate) use doctor::{Finding, Level, finding_lines};
 pub(crate) use event::EventLines;
 #[cfg(test)]
 pub(crate) use list::tests::{asking as test_asking, session as test_session};
-pub(crate) use list::{ending, reason, session_lines, short, state_words};
+pub(crate) use list::{ending, outcome, reason, session_lines, short, state_words, under_way};
 pub(crate) use paint::{Paint, Tone, Wish};
 pub(crate) use screen::{Screen, together};
 pub(crate) use table::{Fit, Table};
@@ -77,6 +77,7 @@ impl Ui {
 
     /// Prints the one result object of a command, with the commands that make sense next.
     pub(crate) fn result(&self, mut value: Value, next: &[String]) -> Result<(), Error> {
+        lead_somewhere(next);
         if let Value::Object(fields) = &mut value {
             fields.entry("ok").or_insert(json!(true));
             fields.entry("next").or_insert(json!(next));
@@ -91,6 +92,7 @@ impl Ui {
 
     /// Names the commands that make sense next, to a person.
     pub(crate) fn next(&self, commands: &[String]) {
+        lead_somewhere(commands);
         if !self.json && !commands.is_empty() {
             let lines = next_lines(Screen::talk(), commands);
             self.talk(&self.talk_paint.paint(Tone::Dim, &lines.join("\n")));
@@ -120,6 +122,7 @@ impl Ui {
     }
 
     fn fail_api(&self, error: &ApiError) -> u8 {
+        lead_somewhere(&error.next);
         if self.json {
             let body = ErrorBody::from(error.clone());
             // The exit code still tells, if the output cannot be written.
@@ -129,6 +132,12 @@ impl Ui {
         }
         error.code.exit_code()
     }
+}
+
+/// Fails every test in which a hint is shown that is no command: such a hint leads nowhere.
+fn lead_somewhere(next: &[String]) {
+    let stray = || next.iter().find(|command| !crate::cli::takes(command));
+    debug_assert!(stray().is_none(), "a hint is no command: {:?}", stray());
 }
 
 /// Shows what the parser of arguments found wrong, or the help that was asked for.

@@ -3,7 +3,7 @@
 use super::{
     paint::{Paint, Tone},
     screen::Screen,
-    text::{clip, clip_start, width},
+    text::{self, clip, clip_start, width},
 };
 
 /// The columns between two cells.
@@ -27,12 +27,19 @@ pub(crate) enum Fit {
 #[derive(Debug)]
 pub(crate) struct Table {
     head: Vec<(&'static str, Fit)>,
+    /// The columns that may be left out, the first to go first.
+    spare: &'static [&'static str],
     rows: Vec<Vec<(Tone, String)>>,
 }
 
 impl Table {
     pub(crate) fn new(head: &[(&'static str, Fit)]) -> Self {
-        Table { head: head.to_vec(), rows: Vec::new() }
+        Table { head: head.to_vec(), spare: &[], rows: Vec::new() }
+    }
+
+    /// Names the columns that a terminal may be too narrow for, the first to go first.
+    pub(crate) fn sparing(self, titles: &'static [&'static str]) -> Self {
+        Table { spare: titles, ..self }
     }
 
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = (Tone, String)>) {
@@ -40,60 +47,91 @@ impl Table {
     }
 
     pub(crate) fn lines(&self, paint: Paint, screen: Screen) -> Vec<String> {
-        let head = self.head.iter().map(|(title, _)| (Tone::Dim, (*title).to_owned())).collect();
-        let mut widths = self.widths();
-        if let Some(columns) = screen.columns() {
-            self.narrow(&mut widths, columns);
-        }
+        let head: Vec<_> =
+            self.head.iter().map(|(title, _)| (Tone::Dim, (*title).to_owned())).collect();
+        let columns = self.columns(screen);
         let rows = std::iter::once(&head).chain(&self.rows);
-        rows.map(|row| line(&self.cut(row, &widths), &widths, paint)).collect()
+        rows.map(|row| line(row, &columns, paint)).collect()
     }
 
-    fn widths(&self) -> Vec<usize> {
-        let column = |at: usize| {
-            let cells = self.rows.iter().filter_map(|row| row.get(at)).map(|(_, text)| width(text));
-            cells.max().unwrap_or(0).max(width(self.head[at].0))
+    /// Gives the columns that are shown, no wider than the screen as far as they can be shortened or spared.
+    fn columns(&self, screen: Screen) -> Vec<Column> {
+        let mut columns: Vec<Column> = (0..self.head.len()).map(|at| self.column(at)).collect();
+        let Some(room) = screen.columns() else { return columns };
+        for title in self.spare {
+            if least(&columns) <= room {
+                break;
+            }
+            columns.retain(|column| self.head[column.at].0 != *title);
+        }
+        narrow(&mut columns, room);
+        columns
+    }
+
+    fn column(&self, at: usize) -> Column {
+        let (title, fit) = self.head[at];
+        let cells = self.rows.iter().filter_map(|row| row.get(at)).map(|(_, text)| width(text));
+        let width = cells.max().unwrap_or(0).max(text::width(title));
+        let least = match fit {
+            Fit::Whole => width,
+            Fit::Start | Fit::End => width.min(MIN_WIDTH.max(text::width(title))),
         };
-        (0..self.head.len()).map(column).collect()
+        Column { at, fit, width, least }
     }
+}
 
-    /// Takes from the widest column that may be shortened, until all fit or nothing is left to take.
-    fn narrow(&self, widths: &mut [usize], columns: usize) {
-        let gaps = GAP * self.head.len().saturating_sub(1);
-        while widths.iter().sum::<usize>() + gaps > columns {
-            let free = |at: &usize| self.head[*at].1 != Fit::Whole && widths[*at] > self.least(*at);
-            let widest = (0..widths.len()).filter(free).max_by_key(|at| widths[*at]);
-            let Some(widest) = widest else { return };
-            widths[widest] -= 1;
+/// A column as it is shown.
+#[derive(Debug)]
+struct Column {
+    /// Its place in the head and in the rows.
+    at: usize,
+    fit: Fit,
+    width: usize,
+    /// The width that it may be shortened to.
+    least: usize,
+}
+
+impl Column {
+    fn cut(&self, text: &str) -> String {
+        match self.fit {
+            Fit::Whole => text.to_owned(),
+            Fit::Start => clip(text, self.width),
+            Fit::End => clip_start(text, self.width),
         }
     }
+}
 
-    fn least(&self, at: usize) -> usize {
-        MIN_WIDTH.max(width(self.head[at].0))
-    }
+/// Gives the width that columns take when all are shortened as far as they may be.
+fn least(columns: &[Column]) -> usize {
+    columns.iter().map(|column| column.least).sum::<usize>() + gaps(columns)
+}
 
-    fn cut(&self, row: &[(Tone, String)], widths: &[usize]) -> Vec<(Tone, String)> {
-        let cut = |(at, (tone, text)): (usize, &(Tone, String))| {
-            let text = match self.head[at].1 {
-                Fit::Whole => text.clone(),
-                Fit::Start => clip(text, widths[at]),
-                Fit::End => clip_start(text, widths[at]),
-            };
-            (*tone, text)
-        };
-        row.iter().take(widths.len()).enumerate().map(cut).collect()
+fn gaps(columns: &[Column]) -> usize {
+    GAP * columns.len().saturating_sub(1)
+}
+
+/// Takes from the widest column that may be shortened, until all fit or nothing is left to take.
+fn narrow(columns: &mut [Column], room: usize) {
+    let room = room.saturating_sub(gaps(columns));
+    while columns.iter().map(|column| column.width).sum::<usize>() > room {
+        let free = columns.iter_mut().filter(|column| column.width > column.least);
+        let Some(widest) = free.max_by_key(|column| column.width) else { return };
+        widest.width -= 1;
     }
 }
 
 /// The last cell is not padded, so that no line ends in blanks.
-fn line(row: &[(Tone, String)], widths: &[usize], paint: Paint) -> String {
-    let last = row.iter().rposition(|(_, text)| !text.is_empty()).unwrap_or(0);
+fn line(row: &[(Tone, String)], columns: &[Column], paint: Paint) -> String {
+    let shown: Vec<_> =
+        columns.iter().filter_map(|column| Some((column, row.get(column.at)?))).collect();
+    let last = shown.iter().rposition(|(_, (_, text))| !text.is_empty()).unwrap_or(0);
     let mut line = String::new();
-    for (at, (tone, text)) in row.iter().enumerate().take(last + 1) {
-        line.push_str(&paint.paint(*tone, text));
-        if at < last {
-            let room = widths.get(at).copied().unwrap_or(0) + GAP;
-            line.push_str(&" ".repeat(room.saturating_sub(width(text))));
+    for (no, (column, (tone, text))) in shown.into_iter().enumerate().take(last + 1) {
+        let text = column.cut(text);
+        line.push_str(&paint.paint(*tone, &text));
+        if no < last {
+            let room = column.width + GAP;
+            line.push_str(&" ".repeat(room.saturating_sub(width(&text))));
         }
     }
     line
@@ -138,5 +176,18 @@ mod tests {
         let narrow = table.lines(Paint::OFF, Screen::of(10));
         assert!(narrow[1].starts_with("deadbeef  a name …"), "{narrow:?}");
         assert!(narrow[1].contains("failed (verification)"), "{narrow:?}");
+    }
+
+    #[test]
+    fn what_cannot_be_shortened_enough_is_left_out_in_order() {
+        let head =
+            [("ID", Fit::Whole), ("NAME", Fit::Start), ("AGE", Fit::Whole), ("NOTE", Fit::Start)];
+        let mut table = Table::new(&head).sparing(&["AGE", "NAME"]);
+        table.row([plain("deadbeef"), plain("a-longer-name"), plain("1m"), plain("what was said")]);
+        let shown = |columns| table.lines(Paint::OFF, Screen::of(columns))[1].clone();
+        assert_eq!(shown(80), "deadbeef  a-longer-name  1m   what was said");
+        assert_eq!(shown(33), "deadbeef  a-longe…  1m   what wa…", "all are short before one goes");
+        assert_eq!(shown(32), "deadbeef  a-longer…  what was s…");
+        assert_eq!(shown(20), "deadbeef  what was …");
     }
 }

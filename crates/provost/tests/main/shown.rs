@@ -106,6 +106,10 @@ fn a_terminal_bounds_what_is_listed_and_told() {
         "{list:#?}"
     );
     assert!(list.iter().any(|line| line.contains('…')), "{list:#?}");
+    let narrow = on_terminal(&home, 60, "ls");
+    let rows = narrow.iter().take_while(|line| !line.starts_with("next:"));
+    assert_fits(&rows.cloned().collect::<Vec<_>>(), 60);
+    assert!(narrow[1].contains(short) && narrow[1].contains("completed"), "{narrow:#?}");
     let wide = on_terminal(&home, 250, "ls").join("\n");
     assert!(wide.contains(STORY) && wide.contains(name), "{wide}");
     for arguments in ["status NAME", "status NAME --why", "events NAME", "status"] {

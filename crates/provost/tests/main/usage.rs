@@ -1,5 +1,7 @@
 //! Help, completions, and what happens to a command that was typed wrong.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
+
 use crate::kit::World;
 
 const COMMANDS: &[&[&str]] = &[
@@ -63,7 +65,29 @@ fn the_exit_codes_have_a_topic() {
             command.out
         );
     }
-    assert_eq!(world.run(&["exit-codes", "--json"]).json()["exit_codes"][2]["code"], 2);
+    for arguments in [
+        &["exit-codes", "--json"][..],
+        &["help", "exit-codes", "--json"],
+        &["--json", "help", "exit-codes"],
+    ] {
+        let ran = world.run(arguments);
+        assert_eq!((ran.code, &ran.json()["exit_codes"][2]["code"]), (0, &2.into()), "{ran:?}");
+    }
+}
+
+#[test]
+fn help_is_an_object_for_programs() {
+    let world = World::new();
+    for arguments in [&["help", "ls", "--json"][..], &["ls", "--help", "--json"]] {
+        let ran = world.run(arguments);
+        let said = ran.json();
+        assert_eq!((ran.code, &said["ok"]), (0, &true.into()), "{ran:?}");
+        assert!(said["help"].as_str().unwrap().contains("Usage: provost ls"), "{ran:?}");
+    }
+    let wrong = world.run(&["help", "nothing", "--json"]);
+    assert_eq!(wrong.code, 2, "{wrong:?}");
+    wrong.json_error("bad_request");
+    world.assert_untouched();
 }
 
 #[test]

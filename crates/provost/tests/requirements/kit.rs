@@ -151,8 +151,19 @@ pub(crate) fn lives(pid: u32) -> bool {
 /// Kills a process that this test's home started.
 #[track_caller]
 pub(crate) fn kill(pid: u32) {
+    signal(pid, rustix::process::Signal::KILL);
+}
+
+/// Does to a process of this test what Ctrl-C does.
+#[track_caller]
+pub(crate) fn interrupt(pid: u32) {
+    signal(pid, rustix::process::Signal::INT);
+}
+
+#[track_caller]
+fn signal(pid: u32, signal: rustix::process::Signal) {
     let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    rustix::process::kill_process(pid, signal).unwrap();
 }
 
 fn newest_pid(row: &Value) -> Option<u64> {

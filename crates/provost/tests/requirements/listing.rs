@@ -30,14 +30,30 @@ fn ls_filters_by_role_state_and_project_and_bounds_what_it_shows() {
     assert_eq!(names(&stage, &["--project", &text(repo.path())]), set(&["one"]));
     assert_eq!(names(&stage, &["--role", "builder", "--state", "working"]), set(&["three"]));
     assert_eq!(names(&stage, &["--all"]), set(&["one", "two", "three"]));
-    let few = stage.home.provost(&["ls", "--limit", "1", "--json"]).ok().json();
-    assert!(
-        few["sessions"].as_array().unwrap().iter().any(|row| row["name"] == "three"),
-        "the live ones are always there: {few}"
-    );
-    assert_eq!(few["more"], true);
     stage.home.provost(&["ls", "--state", "wroking"]).exits(2);
     stage.home.provost(&["ls", "--all", "--limit", "3"]).exits(2);
+}
+
+#[test]
+fn ls_with_a_limit_shows_no_more_and_says_that_there_is_more() {
+    let stage = Stage::new();
+    let closed = stage.spawn_in(stage.home.root(), &["--name", "closed", "--", "true"]);
+    stage.sealed(&closed);
+    stage.home.wait_state(&closed, |row| row["activity"] == "exited");
+    for name in ["older", "newer"] {
+        stage.play(HANGS, &["--name", name]);
+    }
+    let listed = |limit: &str| {
+        let list = stage.home.provost(&["ls", "--limit", limit, "--json"]).ok().json();
+        let rows = list["sessions"].as_array().unwrap().iter();
+        let names: Vec<_> = rows.map(|row| row["name"].as_str().unwrap().to_owned()).collect();
+        (names.join(" "), list["more"] == true)
+    };
+    assert_eq!(listed("1"), ("newer".to_owned(), true));
+    assert_eq!(listed("2"), ("newer older".to_owned(), true));
+    assert_eq!(listed("3"), ("newer older closed".to_owned(), false));
+    let table = stage.home.provost(&["ls", "--limit", "2"]).ok().stdout.clone();
+    assert_eq!(table.lines().count(), 3, "a head and two rows: {table}");
 }
 
 #[test]
@@ -109,6 +125,26 @@ fn the_ledger_travels_by_export_import_and_backup() {
     assert_eq!(third.rows(), rows);
 }
 
+#[test]
+fn an_export_is_taken_from_a_pipe_and_told_in_words() {
+    let stage = Stage::new();
+    let id = stage.play("[[step]]\nreport = \"completed\"\n", &[]);
+    stage.home.wait_state(&id, |row| row["sealed"] == true && row["activity"] == "exited");
+    let export = stage.home.provost(&["ledger", "export"]);
+    let talk: Vec<&str> = export.ok().stderr.lines().collect();
+    assert!(talk[0].starts_with("exported 1 streams, "), "{talk:?}");
+    assert_eq!(talk[1], "next: PROVOST_HOME=EMPTY_DIRECTORY provost ledger import FILE");
+    let other = Stage::new();
+    let export = &export.stdout;
+    other.home.provost_with_input(&["ledger", "import", "-"], export).ok();
+    assert_eq!(other.rows(), stage.rows());
+    let third = Stage::new();
+    third
+        .home
+        .provost_with_input(&["ledger", "import", "-", "--json"], &export[..export.len() / 2])
+        .exits(2);
+}
+
 fn exported(stage: &Stage) -> Vec<Value> {
     let lines = stage.home.provost(&["ledger", "export"]).ok().json_lines();
     lines.into_iter().filter(|line| line.get("record").is_some()).collect()
@@ -130,6 +166,7 @@ fn archived_sessions_are_still_listed_and_sound() {
         .ok()
         .json();
     assert_eq!(done["streams"], 1, "{done}");
+    assert_eq!(planned["records"], done["records"], "what was told is what was done");
     assert_eq!(stage.status(&id), before);
     assert_eq!(stage.rows().len(), 2);
     stage.home.provost(&["ledger", "verify"]).ok();

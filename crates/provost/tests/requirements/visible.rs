@@ -65,6 +65,70 @@ fn a_program_that_is_not_there_never_ran() {
 }
 
 #[test]
+fn a_setup_that_failed_is_told_in_words_and_shown_with_its_output() {
+    let stage = Stage::new();
+    let repo = stage.home.repo("work");
+    stage.configure("[worktree]\nenabled = true\nsetup = \"echo no such thing >&2; exit 3\"\n");
+    let id = stage.spawn_in(repo.path(), &["--", "true"]);
+    let row = stage.sealed(&id);
+    let reason = "the setup command `echo no such thing >&2; exit 3` failed: exit 3";
+    assert_eq!(row["reason"], reason, "{row:#}");
+    assert_eq!(
+        (&row["setup"]["result"], &row["setup"]["detail"]),
+        (&"failed".into(), &reason.into())
+    );
+    let (short, next) = (&id[id.len() - 8..], row["next"].to_string());
+    let hint = format!("provost logs {short} --setup");
+    assert!(next.contains(&hint), "{next}");
+    for shown in
+        [stage.home.provost(&["status", &id]).stdout, stage.home.provost(&["logs", &id]).stderr]
+    {
+        assert!(shown.contains(&hint), "{shown}");
+        assert!(!shown.contains("yet"), "nothing more will come: {shown}");
+    }
+    let printed = stage.home.provost(&["logs", &id, "--setup"]);
+    assert_eq!(printed.ok().stdout, "err│ no such thing\n");
+    assert_eq!(printed.stderr, format!("{reason}\n"));
+    let none = stage.spawn_in(stage.home.root(), &["--", "true"]);
+    stage.home.provost(&["logs", &none, "--setup"]).exits(3);
+}
+
+#[test]
+fn output_that_is_gone_is_told_and_is_not_silence() {
+    let stage = Stage::new();
+    let repo = stage.home.repo("work");
+    let run = |check: &str| {
+        let flags = ["--no-change-ok", "--exit0-is-done", "--check", check, "--", "echo", "said"];
+        let id = stage.spawn_in(repo.path(), &flags);
+        stage.home.wait_state(&id, |row| row["sealed"] == true && row["activity"] == "exited");
+        id
+    };
+    let id = run("echo checked");
+    let whats = [&[][..], &["--check", "1"], &["-f"], &["--launch", "1"]];
+    for what in whats {
+        let there = stage.home.provost(&[&["logs", &id], what].concat());
+        assert!(!there.ok().stdout.is_empty(), "{there:?}");
+    }
+    let export = stage.file("export.jsonl");
+    stage.home.provost(&["ledger", "export", "--to", &export]).ok();
+    stage.home.provost(&["gc", "--older-than", "0s", "--apply"]).ok();
+    let elsewhere = Stage::new();
+    elsewhere.home.provost(&["ledger", "import", &export]).ok();
+    for home in [&stage.home, &elsewhere.home] {
+        for what in whats {
+            let gone = home.provost(&[&["logs", &id], what].concat());
+            assert_eq!(gone.exits(3).stdout, "", "{gone:?}");
+            assert!(gone.stderr.contains("is gone: `provost gc` removed it"), "{gone:?}");
+        }
+        let error = home.provost(&["logs", &id, "--json"]).exits(3).json();
+        assert_eq!(error["error"]["code"], "not_found", "{error}");
+    }
+    let silent = stage.spawn_in(stage.home.root(), &["--", "true"]);
+    stage.sealed(&silent);
+    assert_eq!(stage.home.provost(&["logs", &silent]).ok().stdout, "", "silence is no error");
+}
+
+#[test]
 fn a_stop_under_way_is_seen() {
     let stage = Stage::new();
     // It takes its time to end: only KILL after the whole grace ends it.

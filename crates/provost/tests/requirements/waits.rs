@@ -1,11 +1,14 @@
 //! The death of a process ends every wait at once, with its own reason.
 
-use std::process::Stdio;
+use std::{
+    io::{BufRead, BufReader},
+    process::Stdio,
+};
 
 use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
 
-use crate::kit::{HANGS, Stage, kill, text};
+use crate::kit::{HANGS, Stage, interrupt, kill, text};
 
 /// An agent that prints a line and then lives until it is ended.
 fn says_and_hangs() -> String {
@@ -78,6 +81,74 @@ fn e16_each_end_has_its_own_reason_in_the_wait() {
         (&missing["session"]["state"], &missing["session"]["cause"]),
         (&json!("failed"), &json!("launch"))
     );
+}
+
+#[test]
+fn a_wait_tells_what_it_waits_for_on_standard_error() {
+    let stage = Stage::new();
+    let repo = stage.home.repo("work");
+    let until = |name: &str| format!("until test -f {}; do sleep 0.02; done", stage.file(name));
+    let (first, second) = (until("1"), format!("{}; exit 4", until("2")));
+    let agent = format!("{}; touch made; provost report completed", until("0"));
+    let arguments = ["spawn", "--name", "w", "--worktree", "--check", &first, "--check", &second];
+    let mut waiting =
+        stage.home.command(&[&arguments[..], &["--wait", "--", "sh", "-c", &agent]].concat());
+    waiting.current_dir(repo.path()).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut waiting = waiting.stderr(Stdio::piped()).spawn().unwrap();
+    let mut told = BufReader::new(waiting.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let steps =
+        ["w working", "w verifying: check 1 of 2 `until", "w verifying: check 2 of 2 `until"];
+    for (no, step) in steps.into_iter().enumerate() {
+        assert!(told.any(|line| line.contains(step)), "{step:?} is not told");
+        std::fs::write(stage.file(&no.to_string()), "").unwrap();
+    }
+    let again = told.filter(|line| steps.iter().any(|step| line.contains(step))).count();
+    assert_eq!(again, 0, "each is told once");
+    let output = waiting.wait_with_output().unwrap();
+    let out = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{out}");
+    let lines: Vec<&str> = out.lines().collect();
+    let short = &lines[0][lines[0].len() - 8..];
+    assert_eq!(lines[1..], [format!("{short} w failed (verification)")]);
+    let json = stage.home.provost(&["spawn", "--exit0-is-done", "--wait", "--json", "--", "true"]);
+    assert_eq!(json.ok().stderr.lines().count(), 1, "only the id: {json:?}");
+}
+
+#[test]
+fn logs_that_are_followed_to_the_end_say_how_it_came_out() {
+    let stage = Stage::new();
+    let id = stage.play("[[step]]\nsay = \"here\"\n[[step]]\nexit = 4\n", &["--name", "vis2"]);
+    let followed = stage.home.provost(&["logs", &id, "-f"]);
+    assert_eq!(followed.ok().stdout, "here\n");
+    let outcome = format!("{} vis2 failed (crash), exit 4", &id[id.len() - 8..]);
+    assert_eq!(followed.stderr.lines().next(), Some(outcome.as_str()), "{followed:?}");
+    let json = stage.home.provost(&["logs", &id, "-f", "--json"]);
+    assert_eq!(json.ok().stderr, "");
+}
+
+#[test]
+fn ctrl_c_ends_the_wait_with_a_word_and_not_the_session() {
+    let stage = Stage::new();
+    let agent = text(&provost_testkit::harness::scripted_agent_bin());
+    let scenario = text(&stage.home.scenario("hang", &says_and_hangs()));
+    let mut waiting =
+        stage.home.command(&["spawn", "--name", "left", "--wait", "--", &agent, &scenario]);
+    waiting.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut waiting = waiting.spawn().unwrap();
+    // With its first line the command hears the signal.
+    let mut out = BufReader::new(waiting.stdout.take().unwrap());
+    let mut id = String::new();
+    out.read_line(&mut id).unwrap();
+    let pid = stage.pid("left");
+    interrupt(waiting.id());
+    let output = waiting.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    let short = &id.trim()[id.trim().len() - 8..];
+    assert!(said.contains(&format!("session {short} goes on")), "{said}");
+    assert!(said.contains(&format!("provost logs {short} -f")), "{said}");
+    assert!(crate::kit::lives(pid));
+    assert_eq!(stage.status("left")["process"], "alive");
 }
 
 #[test]

@@ -14,6 +14,7 @@ use self::{
     show::{Channels, Shown, Style},
     source::Source,
 };
+use super::change::{next_commands, setup_failed};
 use crate::{cli::Outcome, context::Context, error::Error, follow::Follow, home::Home, target, ui};
 
 /// Show what a session's processes printed
@@ -23,17 +24,20 @@ use crate::{cli::Outcome, context::Context, error::Error, follow::Follow, home::
 /// {at_ms, channel, text, launch}, where the text is the line as it came.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost logs 1a2b3c4d\n  provost logs 1a2b3c4d -f\n  provost logs fixer --check 1\n  provost logs fixer --hook session.failed\n  provost logs fixer --launch 2 --stderr"
+    after_help = "Examples:\n  provost logs 1a2b3c4d\n  provost logs 1a2b3c4d -f\n  provost logs fixer --check 1\n  provost logs fixer --setup\n  provost logs fixer --hook session.failed\n  provost logs fixer --launch 2 --stderr"
 )]
 pub(crate) struct LogsArgs {
     /// The session: its id, the beginning or end of it, or its name
     id: String,
-    /// Wait for more, across launches, until the session's outcome is sealed
+    /// Wait for more, across launches, until the session's outcome is sealed, and say how it came out
     #[arg(short, long)]
     follow: bool,
     /// The output of the N-th check instead
     #[arg(long, value_name = "N", conflicts_with_all = ["follow", "launch"])]
     check: Option<usize>,
+    /// The output of the command that prepares the worktree instead
+    #[arg(long, conflicts_with_all = ["follow", "launch", "check"])]
+    setup: bool,
     /// The output of a hook instead: the N-th of those in `status --json`, the newest for an event, or the
     /// newest that failed
     #[arg(
@@ -41,7 +45,7 @@ pub(crate) struct LogsArgs {
         value_name = "N|EVENT",
         num_args = 0..=1,
         default_missing_value = "",
-        conflicts_with_all = ["follow", "launch", "check"]
+        conflicts_with_all = ["follow", "launch", "check", "setup"]
     )]
     hook: Option<String>,
     /// Only the N-th launch
@@ -62,13 +66,16 @@ pub(crate) fn run(context: &Context, args: &LogsArgs) -> Outcome {
     let home = context.trusted_home()?;
     let client = context.daemon()?;
     let row = target::find(&client, &args.id)?;
-    let mut logs = Logs { context, home, shown: Shown::new(channels(args), style(context, args)) };
-    match (&args.hook, args.check, args.follow) {
-        (Some(which), _, _) => logs.hook(&row, which)?,
-        (None, Some(no), _) => logs.check(&row, no)?,
-        (None, None, false) => logs.launches(&row, args.launch)?,
-        (None, None, true) => logs.follow(&row, args.launch)?,
+    let shown = Shown::new(channels(args), style(context, args));
+    let mut logs = Logs { context, home, shown, missing: Vec::new() };
+    match (&args.hook, args.check, args.setup, args.follow) {
+        (Some(which), _, _, _) => logs.hook(&row, which)?,
+        (None, Some(no), _, _) => logs.check(&row, no)?,
+        (None, None, true, _) => logs.setup(&row)?,
+        (None, None, false, false) => logs.launches(&row, args.launch)?,
+        (None, None, false, true) => logs.follow(&row, args.launch)?,
     }
+    logs.all_was_there(&row)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -92,6 +99,8 @@ struct Logs<'a> {
     context: &'a Context,
     home: Home,
     shown: Shown,
+    /// What ran and has no journal any more.
+    missing: Vec<String>,
 }
 
 impl Logs<'_> {
@@ -108,7 +117,33 @@ impl Logs<'_> {
                     format!("check {no} of session {id} has no output yet: it is {}", check.result);
                 ApiError::new(Code::Refused, message).next(format!("provost status {id}"))
             })?;
-        self.output(output, format!("check{no}"))
+        self.output(output, &format!("check {no}"))
+    }
+
+    fn setup(&mut self, row: &SessionRow) -> Result<(), Error> {
+        let id = ui::short(&row.id);
+        let setup = row.setup.as_ref().ok_or_else(|| {
+            let message = format!("session {id} has no setup command");
+            ApiError::new(Code::NotFound, message).next("provost config show")
+        })?;
+        if setup.result == "not_run" || !is_below(&setup.output) {
+            let message = format!("the setup command of session {id} was not run");
+            return Err(ApiError::new(Code::Refused, message)
+                .next(format!("provost status {id}"))
+                .into());
+        }
+        let there = self.held(&setup.output, "setup").is_there();
+        if !there && setup.result == "owed" {
+            let message = format!("the setup command of session {id} has not begun yet");
+            return Err(ApiError::new(Code::Refused, message)
+                .next(format!("provost status {id}"))
+                .into());
+        }
+        self.output(&setup.output, "setup")?;
+        let ended = setup.detail.clone();
+        let ended = ended.unwrap_or_else(|| format!("setup `{}`: {}", setup.command, setup.result));
+        self.context.ui.talk(&ui::clean(&ended));
+        Ok(())
     }
 
     fn hook(&mut self, row: &SessionRow, which: &str) -> Result<(), Error> {
@@ -118,7 +153,7 @@ impl Logs<'_> {
             let message = format!("the hook {} of session {id} has not ended yet", hook.event);
             ApiError::new(Code::Refused, message).next(format!("provost status {id}"))
         })?;
-        self.output(output, format!("hook{}", at + 1))?;
+        self.output(output, &format!("hook {}", at + 1))?;
         let ended = hook.detail.as_deref().unwrap_or(&hook.result);
         self.context.ui.talk(&format!(
             "{} `{}`: {}",
@@ -130,11 +165,32 @@ impl Logs<'_> {
     }
 
     /// Shows the output of a command that is no launch.
-    fn output(&mut self, output: &str, label: String) -> Result<(), Error> {
+    fn output(&mut self, output: &str, what: &str) -> Result<(), Error> {
         self.shown.begin(Driver::Command);
-        let mut source = Source::new(&journal_dir(self.home.path.join(output)), label);
+        let mut source = self.held(output, what);
+        if !source.is_there() {
+            self.missing.push(what.to_owned());
+        }
         self.drain(&mut source)?;
         self.shown.flush(&self.context.ui)
+    }
+
+    fn held(&self, output: &str, what: &str) -> Source {
+        Source::new(&journal_dir(self.home.path.join(output)), what.replace(' ', ""))
+    }
+
+    /// A session outlives its output. Nothing at all would look like a command that printed nothing.
+    fn all_was_there(&self, row: &SessionRow) -> Result<(), ApiError> {
+        if self.missing.is_empty() {
+            return Ok(());
+        }
+        let (id, what) = (ui::short(&row.id), self.missing.join(", "));
+        let message = format!(
+            "the output of {what} of session {id} is gone: `provost gc` removed it, or it is in the home that the session was imported from"
+        );
+        Err(ApiError::new(Code::NotFound, message)
+            .next(format!("provost status {id}"))
+            .next(format!("provost events {id}")))
     }
 
     fn launches(&mut self, row: &SessionRow, only: Option<usize>) -> Result<(), Error> {
@@ -144,13 +200,18 @@ impl Logs<'_> {
             self.drain(&mut source)?;
             self.shown.flush(&self.context.ui)?;
         }
+        if !self.missing.is_empty() {
+            return Ok(());
+        }
         if row.launches.is_empty() {
-            self.context.ui.talk("nothing was started yet");
+            let yet = if row.terminal { "" } else { " yet" };
+            self.context.ui.talk(&format!("nothing was started{yet}"));
         }
         let id = ui::short(&row.id);
         let follow = (!row.terminal).then(|| format!("provost logs {id} -f"));
+        let setup = setup_failed(row).then(|| format!("provost logs {id} --setup"));
         self.context.ui.next(
-            &[Some(format!("provost status {id}")), follow]
+            &[setup, Some(format!("provost status {id}")), follow]
                 .into_iter()
                 .flatten()
                 .collect::<Vec<_>>(),
@@ -173,10 +234,21 @@ impl Logs<'_> {
                 }
             }
             if row.sealed && at >= row.launches.len() {
+                self.came_out(&row);
                 return Ok(());
             }
             events.next()?;
             row = target::find(&self.context.daemon()?, &row.id)?;
+        }
+    }
+
+    /// Says how a session came out whose output was followed to its end. Programs read that elsewhere.
+    fn came_out(&self, row: &SessionRow) {
+        let (ui, shown) = (&self.context.ui, format!("provost logs {}", ui::short(&row.id)));
+        if !ui.json {
+            ui.talk(&ui::outcome(ui.talk_paint, row));
+            let next = next_commands(row).into_iter().filter(|command| *command != shown);
+            ui.next(&next.collect::<Vec<_>>());
         }
     }
 
@@ -203,7 +275,11 @@ impl Logs<'_> {
     /// Begins with a launch.
     fn source(&mut self, row: &SessionRow, at: usize) -> Source {
         self.shown.begin(driver(row));
-        Source::new(&self.home.launch(&row.launches[at].id), format!("l{}", at + 1))
+        let source = Source::new(&self.home.launch(&row.launches[at].id), format!("l{}", at + 1));
+        if has_run(row, at) && !source.is_there() {
+            self.missing.push(format!("launch {}", at + 1));
+        }
+        source
     }
 }
 
@@ -229,6 +305,12 @@ fn range(row: &SessionRow, only: Option<usize>) -> Result<(usize, usize), ApiErr
 /// A launch that is only owed has no journal yet.
 fn begun(row: &SessionRow, at: usize) -> bool {
     row.launches.get(at).is_some_and(|launch| launch.phase != "owed")
+}
+
+/// A holder makes the journal before the command runs, so that one which ran has one until it is removed.
+fn has_run(row: &SessionRow, at: usize) -> bool {
+    let phase = row.launches.get(at).map(|launch| launch.phase.as_str());
+    matches!(phase, Some("running" | "ended" | "unobserved"))
 }
 
 /// The output may be named by its directory or by the journal in it.

@@ -12,6 +12,9 @@ use provost_holder::{
 
 use crate::error::chain;
 
+/// The journal's name in the directory of its launch.
+const JOURNAL: &str = "journal";
+
 /// One launch's journal, read from its beginning.
 pub(super) struct Source {
     dir: PathBuf,
@@ -36,10 +39,15 @@ impl Source {
         Source { dir: dir.to_owned(), label, reader: None, started: None }
     }
 
+    /// Says whether there is a journal: an empty one is that of a command which printed nothing.
+    pub(super) fn is_there(&self) -> bool {
+        self.reader.is_some() || self.dir.join(JOURNAL).exists()
+    }
+
     /// Gives the next frame; `None` if there is none yet, and also if there is no journal (yet).
     pub(super) fn next(&mut self) -> Result<Option<Frame>, ApiError> {
         if self.reader.is_none() {
-            self.reader = open(&self.dir.join("journal"))?;
+            self.reader = open(&self.dir.join(JOURNAL))?;
         }
         let frame = self.reader.as_mut().and_then(Iterator::next).transpose();
         frame.map_err(|why| chain(Code::Storage, "cannot read the output", &why))

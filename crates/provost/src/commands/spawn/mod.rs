@@ -111,7 +111,7 @@ pub(crate) struct SpawnArgs {
     #[arg(long)]
     stdin: bool,
     /// Wait for the outcome: exit 0 if the work is done, 1 if not. A session that needs input ends the
-    /// wait too, with exit 0
+    /// wait too, with exit 0. Ctrl-C ends only the wait, with exit 130
     #[arg(long)]
     wait: bool,
     #[command(flatten)]

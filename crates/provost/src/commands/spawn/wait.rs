@@ -1,9 +1,13 @@
 //! Waiting for an outcome.
 
-use std::process::ExitCode;
+use std::{io, process::ExitCode};
 
 use provost_api::{ApiError, Code, SessionRow};
 use serde_json::{Value, json};
+use tokio::{
+    runtime::Builder,
+    signal::unix::{SignalKind, signal},
+};
 
 use super::{id_of, warn};
 use crate::{
@@ -11,12 +15,18 @@ use crate::{
     commands::change::{self, next_commands},
     context::Context,
     follow::Follow,
-    target, ui,
+    target,
+    ui::{self, Ui},
 };
+
+/// The exit code of a wait that Ctrl-C ended, as shells have it for that signal.
+const INTERRUPTED: i32 = 130;
 
 /// Waits until a session's outcome is sealed or a person is needed, and exits as it ended.
 pub(super) fn run(context: &Context, reply: &Value) -> Outcome {
     let id = id_of(reply).to_owned();
+    // Whoever cannot hear Ctrl-C is ended by it all the same, only without a word.
+    drop(part_on_interrupt(&context.ui, &id));
     // The handle comes first; as JSON there is only one result object, so it is talk then.
     match context.ui.json {
         true => context.ui.talk(&id),
@@ -32,11 +42,50 @@ fn until_settled(context: &Context, id: &str) -> Result<SessionRow, ApiError> {
     let client = context.daemon()?;
     events.open(&client)?;
     let mut row = target::find(&client, id)?;
+    let mut told = String::new();
     while !is_settled(&row) {
+        tell(context, &row, &mut told);
         events.next()?;
         row = target::find(&context.daemon()?, id)?;
     }
     Ok(row)
+}
+
+/// Says what the session is at, where that has changed. Programs read the result.
+fn tell(context: &Context, row: &SessionRow, told: &mut String) {
+    let words = ui::under_way(context.ui.talk_paint, row);
+    if !context.ui.json && words != *told {
+        context.ui.talk(&words);
+        *told = words;
+    }
+}
+
+/// Ctrl-C ends the wait and not the session: says so, and how to look.
+fn part_on_interrupt(ui: &Ui, id: &str) -> io::Result<()> {
+    let runtime = Builder::new_current_thread().enable_io().build()?;
+    // From here on the signal is heard, before the id is shown.
+    let mut interrupt = {
+        let _entered = runtime.enter();
+        signal(SignalKind::interrupt())?
+    };
+    let (ui, id) = (ui.clone(), ui::short(id));
+    std::thread::Builder::new().name("interrupt".to_owned()).spawn(move || {
+        if runtime.block_on(interrupt.recv()).is_some() {
+            part(&ui, &id);
+        }
+    })?;
+    Ok(())
+}
+
+#[expect(clippy::disallowed_methods, reason = "the thread that waits cannot be woken")]
+fn part(ui: &Ui, id: &str) -> ! {
+    ui.talk(&format!("\nno longer waiting; session {id} goes on"));
+    ui.next(&[
+        format!("provost status {id}"),
+        format!("provost logs {id} -f"),
+        format!("provost stop {id}"),
+    ]);
+    std::process::exit(INTERRUPTED)
 }
 
 fn is_settled(row: &SessionRow) -> bool {
