@@ -16,8 +16,8 @@ pub use request::{
 };
 pub use session::{
     BudgetRow, CheckRow, ClaimRow, ExitRow, FactRow, HookRow, LaunchRow, LimitedRow, MessageRow,
-    ProgressRow, QuestionRow, RequestRow, ResolutionRow, SessionRow, SubjectRow, UsageRow, WhyFact,
-    WhyReply, WorktreeRow,
+    ProgressRow, QuestionRow, RequestRow, ResolutionRow, SessionRow, SetupRow, SubjectRow,
+    UsageRow, WhyFact, WhyReply, WorktreeRow,
 };
 
 /// The version of the wire. A daemon and a command line with different ones do not talk.

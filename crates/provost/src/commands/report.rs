@@ -135,7 +135,7 @@ fn sign(context: &Context, about: &AboutArgs, request: &mut ReportRequest) -> Re
     match request.launch.is_some() && request.token.is_some() {
         true => Ok(()),
         false => Err(usage("nobody knows who speaks: PROVOST_LAUNCH and PROVOST_TOKEN are set only for agents that Provost started")
-            .next("provost report STATUS --session ID")),
+            .next("provost report completed --session ID")),
     }
 }
 

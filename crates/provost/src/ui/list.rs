@@ -333,10 +333,10 @@ pub(crate) mod tests {
         let told = SessionRow { claim_text: Some(long.to_owned()), ..session("told", "working") };
         let rows = vec![failed(), told, session("a-name-that-somebody-thought-about", "idle")];
         insta::assert_snapshot!(session_lines(Paint::OFF, Screen::of(60), 61_000, rows.clone()).join("\n"), @"
-        ID        NAME       STATE                  AGE  NOTE
-        deadbeef  fixer      failed (verification)  1m   late clai…
-        deadbeef  told       working                1m   the whole…
-        deadbeef  a-name-t…  idle                   1m
+        ID        NAME        STATE                  AGE  NOTE
+        deadbeef  fixer       failed (verification)  1m   late clai…
+        deadbeef  told        working                1m   the whole…
+        deadbeef  a-name-th…  idle                   1m
         ");
         // An id and the longest state with its cause take less than this.
         for columns in 40..=200 {

@@ -187,7 +187,7 @@ mod tests {
         let shown = |columns| table.lines(Paint::OFF, Screen::of(columns))[1].clone();
         assert_eq!(shown(80), "deadbeef  a-longer-name  1m   what was said");
         assert_eq!(shown(33), "deadbeef  a-longe…  1m   what wa…", "all are short before one goes");
-        assert_eq!(shown(32), "deadbeef  a-longer…  what was s…");
+        assert_eq!(shown(32), "deadbeef  a-longer-…  what was …");
         assert_eq!(shown(20), "deadbeef  what was …");
     }
 }

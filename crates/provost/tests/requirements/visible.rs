@@ -89,7 +89,7 @@ fn a_setup_that_failed_is_told_in_words_and_shown_with_its_output() {
     let printed = stage.home.provost(&["logs", &id, "--setup"]);
     assert_eq!(printed.ok().stdout, "err│ no such thing\n");
     assert_eq!(printed.stderr, format!("{reason}\n"));
-    let none = stage.spawn_in(stage.home.root(), &["--", "true"]);
+    let none = stage.spawn_in(stage.home.root(), &["--no-worktree", "--", "true"]);
     stage.home.provost(&["logs", &none, "--setup"]).exits(3);
 }
 

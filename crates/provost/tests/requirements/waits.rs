@@ -87,6 +87,8 @@ fn e16_each_end_has_its_own_reason_in_the_wait() {
 fn a_wait_tells_what_it_waits_for_on_standard_error() {
     let stage = Stage::new();
     let repo = stage.home.repo("work");
+    // What is not told is not waited for without end.
+    stage.configure("session.time_limit = \"60s\"\nverify.time_limit = \"60s\"\n");
     let until = |name: &str| format!("until test -f {}; do sleep 0.02; done", stage.file(name));
     let (first, second) = (until("1"), format!("{}; exit 4", until("2")));
     let agent = format!("{}; touch made; provost report completed", until("0"));
