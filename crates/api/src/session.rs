@@ -120,6 +120,50 @@ pub struct RequestRow {
     #[serde(default)]
     pub subject: Option<SubjectRow>,
     pub asked_at: i64,
+    /// Commands that settle it: to answer or approve it, and to deny it where that can be.
+    #[serde(default)]
+    pub commands: Vec<String>,
+}
+
+impl RequestRow {
+    /// Gives the command that answers or approves it.
+    pub fn answer_command(&self) -> String {
+        if self.kind == "approval" {
+            return self.settle("approve");
+        }
+        let secret = self.questions.iter().any(|question| question.secret);
+        let way = match (secret, self.questions.len()) {
+            (_, 2..) => "--answers FILE",
+            (true, _) => "--secret",
+            (false, _) => "TEXT",
+        };
+        format!("{} {way}", self.settle("answer"))
+    }
+
+    /// Says whether it can be refused as well: a question can only be answered.
+    pub fn can_be_denied(&self) -> bool {
+        matches!(self.kind.as_str(), "approval" | "dialog")
+    }
+
+    /// Gives the command that refuses an approval or declines a dialog.
+    pub fn deny_command(&self) -> String {
+        self.settle("deny")
+    }
+
+    /// Gives what a file of answers looks like, with a gap for each answer.
+    pub fn answers_form(&self) -> String {
+        let gap = |question: &QuestionRow| {
+            (question.id.clone(), serde_json::json!({"answers": ["\u{2026}"]}))
+        };
+        let each: serde_json::Map<_, _> = self.questions.iter().map(gap).collect();
+        serde_json::json!({"answers": each}).to_string()
+    }
+
+    fn settle(&self, verb: &str) -> String {
+        let (session, no) = self.id.split_once('.').unwrap_or((&self.id, ""));
+        let short = session.get(session.len().saturating_sub(8)..).unwrap_or(session);
+        format!("provost {verb} {short}.{no} --revision {}", self.revision)
+    }
 }
 
 /// What an approval is about, as far as the agent told.
@@ -154,6 +198,9 @@ pub struct QuestionRow {
     pub header: String,
     pub question: String,
     pub options: Vec<String>,
+    /// What each option means, in the same order, where the agent told.
+    #[serde(default)]
+    pub descriptions: Vec<String>,
     /// Whether nothing but the options is taken.
     #[serde(default)]
     pub only_options: bool,

@@ -268,6 +268,13 @@ fn ending(end: &CheckEnd) -> String {
 }
 
 fn request(request: &Request) -> RequestRow {
+    let row = request_row(request);
+    let deny = row.can_be_denied().then(|| row.deny_command());
+    let commands = [Some(row.answer_command()), deny].into_iter().flatten().collect();
+    RequestRow { commands, ..row }
+}
+
+fn request_row(request: &Request) -> RequestRow {
     RequestRow {
         id: request.id.to_string(),
         revision: request.revision,
@@ -289,12 +296,19 @@ fn request(request: &Request) -> RequestRow {
                     .take(SHOWN_THINGS)
                     .map(|one| clip(&one.label))
                     .collect(),
+                descriptions: question
+                    .options
+                    .iter()
+                    .take(SHOWN_THINGS)
+                    .map(|one| clip(&one.description))
+                    .collect(),
                 only_options: question.only_options,
                 secret: question.secret,
             })
             .collect(),
         subject: request.asked.subject.as_deref().map(subject),
         asked_at: request.at.wall_ms,
+        commands: Vec::new(),
     }
 }
 

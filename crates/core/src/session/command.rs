@@ -254,7 +254,7 @@ pub enum Rejected {
     Cancelled,
     #[error("no process of this session is running")]
     NotRunning,
-    #[error("{0} takes no instructions: it is a plain command")]
+    #[error("{0} takes no further instructions: it works once, or is a plain command")]
     TakesNoInstruction(String),
     #[error("{0} messages wait for the agent already; it has to take some first")]
     QueueFull(usize),

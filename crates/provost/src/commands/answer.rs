@@ -76,7 +76,7 @@ fn given(args: &AnswerArgs, request: Option<&RequestRow>) -> Result<AnswerReques
         (None, None, _) if args.secret => Ok(text(input::text("-")?)),
         (None, None, _) => {
             let error = usage("there is no answer: give a text, or ask from a terminal");
-            Err(request.into_iter().fold(error, |e, request| e.next(ui::answer_command(request))))
+            Err(request.into_iter().fold(error, |e, request| e.next(request.answer_command())))
         }
     }
 }
@@ -86,15 +86,15 @@ fn refuse_what_is_no_answer(args: &AnswerArgs, request: &RequestRow) -> Result<(
     if request.kind == "approval" {
         let message = "it asks for an approval: approve or deny it";
         return Err(usage(message)
-            .next(ui::answer_command(request))
-            .next(ui::deny_command(request)));
+            .next(request.answer_command())
+            .next(request.deny_command()));
     }
     let secret = request.questions.iter().any(|question| question.secret);
     let shown = args.text.as_deref().is_some_and(|text| text != "-");
     match secret && shown {
         true => {
             let message = "the question is secret, and arguments can be seen by others: give the answer on standard input or at the prompt";
-            Err(usage(message).next(ui::answer_command(request)))
+            Err(usage(message).next(request.answer_command()))
         }
         false => Ok(()),
     }
@@ -143,7 +143,7 @@ fn choose(row: &SessionRow, no: Option<u32>) -> Result<&RequestRow, ApiError> {
                 usage(format!("session {id} has {} open requests; say which", several.len()));
             Err(several
                 .iter()
-                .fold(error, |error, request| error.next(ui::answer_command(request))))
+                .fold(error, |error, request| error.next(request.answer_command())))
         }
     }
 }

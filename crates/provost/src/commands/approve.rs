@@ -78,15 +78,15 @@ fn choose(row: &SessionRow, no: Option<u32>, decision: Decision) -> Result<&Requ
     let denies = decision == Decision::Deny;
     let meant = |request: &&RequestRow| match no {
         Some(no) => split(&request.id).1 == Some(no),
-        None => request.kind == "approval" || (denies && ui::can_be_denied(request)),
+        None => request.kind == "approval" || (denies && request.can_be_denied()),
     };
     let open: Vec<&RequestRow> = row.requests.iter().filter(meant).collect();
     match open.as_slice() {
         [only] => Ok(only),
         [] => {
             let message = format!("session {id} waits for no such decision");
-            let error = ApiError::new(Code::NotFound, message).next(format!("provost status {id}"));
-            Err(row.requests.iter().fold(error, |e, request| e.next(ui::answer_command(request))))
+            let error = ApiError::new(Code::Refused, message).next(format!("provost status {id}"));
+            Err(row.requests.iter().fold(error, |e, request| e.next(request.answer_command())))
         }
         several => {
             let message = format!(
@@ -95,7 +95,7 @@ fn choose(row: &SessionRow, no: Option<u32>, decision: Decision) -> Result<&Requ
             );
             Err(several
                 .iter()
-                .fold(usage(message), |e, request| e.next(ui::answer_command(request))))
+                .fold(usage(message), |e, request| e.next(request.answer_command())))
         }
     }
 }

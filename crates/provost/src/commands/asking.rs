@@ -75,19 +75,35 @@ fn ask(question: &QuestionRow) -> Result<String, ApiError> {
         if question.header.is_empty() { String::new() } else { format!("{}: ", question.header) };
     show(&ui::clean(&format!("{header}{}", question.question)))?;
     for (at, option) in question.options.iter().enumerate() {
-        show(&format!("  {}) {}", at + 1, ui::clean(option)))?;
+        let meaning = question.descriptions.get(at).filter(|text| !text.is_empty());
+        let meaning = meaning.map_or(String::new(), |text| format!(": {text}"));
+        // A secret is typed whole: a number in its place could be the secret itself.
+        let label = if question.secret { "-".to_owned() } else { format!("{})", at + 1) };
+        show(&format!("  {label} {}", ui::clean(&format!("{option}{meaning}"))))?;
     }
     if !question.options.is_empty() && !question.only_options {
         show("  or your own words")?;
     }
-    let line = read_line(question.secret)?;
-    Ok(chosen(&line, &question.options).to_owned())
+    if question.secret {
+        return read_line(true);
+    }
+    loop {
+        let line = read_line(false)?;
+        match chosen(&line, &question.options) {
+            Some(answer) => return Ok(answer.to_owned()),
+            None => show(&format!("there are {} options; again:", question.options.len()))?,
+        }
+    }
 }
 
-/// A number chooses an option; everything else is the answer itself.
-fn chosen<'a>(line: &'a str, options: &'a [String]) -> &'a str {
-    let number = line.trim().parse::<usize>().ok().and_then(|number| number.checked_sub(1));
-    number.and_then(|at| options.get(at)).map_or(line, String::as_str)
+/// A number chooses an option; everything else is the answer itself. None for a number that no option has.
+fn chosen<'a>(line: &'a str, options: &'a [String]) -> Option<&'a str> {
+    match line.trim().parse::<usize>() {
+        Ok(number) if !options.is_empty() => {
+            number.checked_sub(1).and_then(|at| options.get(at)).map(String::as_str)
+        }
+        Ok(_) | Err(_) => Some(line),
+    }
 }
 
 fn show(line: &str) -> Result<(), ApiError> {
@@ -153,10 +169,13 @@ mod tests {
     #[test]
     fn a_number_chooses_an_option_and_other_text_is_itself() {
         let options = ["red".to_owned(), "blue".to_owned()];
-        assert_eq!(chosen("2", &options), "blue");
-        for text in ["0", "3", "red wine", "-1", ""] {
-            assert_eq!(chosen(text, &options), text);
+        assert_eq!(chosen("2", &options), Some("blue"));
+        for text in ["red wine", "-1", ""] {
+            assert_eq!(chosen(text, &options), Some(text));
         }
-        assert_eq!(chosen("2", &[]), "2");
+        for slip in ["0", "3"] {
+            assert_eq!(chosen(slip, &options), None, "it is asked again");
+        }
+        assert_eq!(chosen("2", &[]), Some("2"));
     }
 }

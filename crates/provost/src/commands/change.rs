@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use provost_api::SessionRow;
+use provost_api::{RequestRow, SessionRow};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -69,7 +69,7 @@ pub(crate) fn next_commands(row: &SessionRow) -> Vec<String> {
     let id = ui::short(&row.id);
     // What was asked stays open until the end is sealed, but nobody waits for the answer then.
     let asked = row.requests.first().filter(|_| !row.terminal);
-    let mut next: Vec<String> = asked.map(ui::answer_command).into_iter().collect();
+    let mut next: Vec<String> = asked.map(RequestRow::answer_command).into_iter().collect();
     if row.flags.iter().any(|flag| flag == "output_limit") {
         next.push(format!("provost limit {id} --output SIZE"));
     }
@@ -106,8 +106,21 @@ fn after_the_end(row: &SessionRow, id: &str) -> Vec<String> {
     };
     match row.state.as_str() {
         "succeeded" | "completed" | "accepted" => vec![logs],
-        _ => vec![logs, format!("provost status {id} --why"), accept(id)],
+        _ => [vec![logs], go_on(row, id), vec![format!("provost status {id} --why"), accept(id)]]
+            .concat(),
     }
+}
+
+/// Gives the commands with which a conversation that ended too early is gone on with.
+fn go_on(row: &SessionRow, id: &str) -> Vec<String> {
+    let conversation = row.driver.starts_with("codex") && row.thread.is_some();
+    let used_up = row.cause.as_deref() == Some("budget");
+    let more = match (row.budget.tokens, row.budget.turns) {
+        (Some(_), _) => "--tokens MORE",
+        (None, _) => "--turns MORE",
+    };
+    let raise = used_up.then(|| format!("provost limit {id} {more}"));
+    raise.into_iter().chain(conversation.then(|| format!("provost resume {id}"))).collect()
 }
 
 /// Nothing was started in a worktree that could not be prepared, so only the setup has anything to show.

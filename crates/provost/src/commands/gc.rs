@@ -27,6 +27,17 @@ pub(crate) struct GcArgs {
     key: KeyArgs,
 }
 
+/// Sessions are kept for this long unless told otherwise.
+const USUAL_AGE_MS: u64 = 30 * 24 * 3_600 * 1_000;
+
+/// Gives the command that removes what was listed.
+fn apply(older_than: u64) -> String {
+    match older_than {
+        USUAL_AGE_MS => "provost gc --apply".to_owned(),
+        age => format!("provost gc --apply --older-than {}s", age / 1_000),
+    }
+}
+
 #[derive(Debug, Deserialize, Serialize)]
 struct Item {
     what: String,
@@ -42,7 +53,7 @@ pub(crate) fn run(context: &Context, args: &GcArgs) -> Outcome {
     let reply: Value = context.daemon()?.post("/v1/gc", &body, &args.key.get(context))?;
     let removed = items(&reply, "removed");
     let next = match (args.apply, removed.is_empty()) {
-        (false, false) => vec!["provost gc --apply".to_owned()],
+        (false, false) => vec![apply(args.older_than)],
         (true, _) | (false, true) => vec!["provost ls --all".to_owned()],
     };
     if context.ui.json {

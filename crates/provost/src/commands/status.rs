@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, process::ExitCode};
 
 use clap::Args;
-use provost_api::{Client, SessionRow, WhyReply};
+use provost_api::{Client, RequestRow, SessionRow, WhyReply};
 use serde_json::{Value, json};
 
 use super::{change::next_commands, input, ls::ListReply};
@@ -97,5 +97,5 @@ fn overview_next(rows: &[SessionRow]) -> Vec<String> {
         (None, false) => &["provost status ID", "provost ls", "provost events -f"],
     };
     let next = next.iter().map(|command| (*command).to_owned());
-    asked.map(ui::answer_command).into_iter().chain(next).collect()
+    asked.map(RequestRow::answer_command).into_iter().chain(next).collect()
 }

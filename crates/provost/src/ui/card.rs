@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use provost_api::{CheckRow, HookRow, RequestRow, SessionRow, SubjectRow, WhyReply};
+use provost_api::{CheckRow, HookRow, QuestionRow, RequestRow, SessionRow, SubjectRow, WhyReply};
 
 use super::{
     Paint, Screen, Tone, ago, ending, reason, session_lines, short, span, spell_times, state_words,
@@ -118,35 +118,6 @@ pub(crate) fn overview(
 }
 
 /// Gives the command that settles a request. A secret comes by the prompt or by standard input, where nobody
-/// else sees it.
-pub(crate) fn answer_command(request: &RequestRow) -> String {
-    if request.kind == "approval" {
-        return settle("approve", request);
-    }
-    let secret = request.questions.iter().any(|question| question.secret);
-    let way = match (secret, request.questions.len()) {
-        (_, 2..) => "--answers FILE",
-        (true, _) => "--secret",
-        (false, _) => "TEXT",
-    };
-    format!("{} {way}", settle("answer", request))
-}
-
-/// Says whether a request can be refused as well: a question can only be answered.
-pub(crate) fn can_be_denied(request: &RequestRow) -> bool {
-    matches!(request.kind.as_str(), "approval" | "dialog")
-}
-
-/// Gives the command that refuses an approval or declines a dialog.
-pub(crate) fn deny_command(request: &RequestRow) -> String {
-    settle("deny", request)
-}
-
-fn settle(verb: &str, request: &RequestRow) -> String {
-    let (session, no) = request.id.split_once('.').unwrap_or((&request.id, ""));
-    format!("provost {verb} {}.{} --revision {}", short(session), clean(no), request.revision)
-}
-
 struct Card {
     paint: Paint,
     screen: Screen,
@@ -252,18 +223,43 @@ impl Card {
         let title = self.paint.paint(Tone::Warn, &clip(&title, TEXT_WIDTH));
         self.label("waits", &format!("{title}{waits}, {since}"));
         for question in &request.questions {
-            self.text("", &question.question);
-            if !question.options.is_empty() {
-                let free = if question.only_options { "" } else { ", or your own words" };
-                self.text("", &format!("one of: {}{free}", question.options.join(" | ")));
-            }
+            self.question(question, request.questions.len() > 1);
         }
         if let Some(subject) = &request.subject {
             self.subject(subject);
         }
-        self.command(&answer_command(request));
-        if can_be_denied(request) {
-            self.command(&deny_command(request));
+        self.command(&request.answer_command());
+        if request.questions.len() > 1 {
+            self.text("", &format!("FILE has {}", request.answers_form()));
+        }
+        if request.can_be_denied() {
+            self.command(&request.deny_command());
+        }
+    }
+
+    /// Where several things are asked, each is answered under its id.
+    fn question(&mut self, question: &QuestionRow, several: bool) {
+        let id = if several { format!("{} · ", question.id) } else { String::new() };
+        let header = match question.header.as_str() {
+            "" => String::new(),
+            header => format!("{header}: "),
+        };
+        let secret = if question.secret { " (the answer is a secret)" } else { "" };
+        self.text("", &format!("{id}{header}{}{secret}", question.question));
+        let described = question.descriptions.iter().any(|text| !text.is_empty());
+        let free = !question.options.is_empty() && !question.only_options;
+        if described {
+            for (at, option) in question.options.iter().enumerate() {
+                let meaning = question.descriptions.get(at).filter(|text| !text.is_empty());
+                let meaning = meaning.map_or(String::new(), |text| format!(": {text}"));
+                self.text("", &format!("- {option}{meaning}"));
+            }
+            if free {
+                self.text("", "- or your own words");
+            }
+        } else if !question.options.is_empty() {
+            let free = if free { ", or your own words" } else { "" };
+            self.text("", &format!("one of: {}{free}", question.options.join(" | ")));
         }
     }
 
@@ -503,9 +499,9 @@ mod tests {
     #[test]
     fn a_secret_is_not_asked_for_as_an_argument() {
         let mut request = asking().requests.remove(0);
-        assert_eq!(answer_command(&request), "provost answer deadbeef.q1 --revision 2 TEXT");
+        assert_eq!(request.answer_command(), "provost answer deadbeef.q1 --revision 2 TEXT");
         request.questions[0].secret = true;
-        assert_eq!(answer_command(&request), "provost answer deadbeef.q1 --revision 2 --secret");
+        assert_eq!(request.answer_command(), "provost answer deadbeef.q1 --revision 2 --secret");
     }
 
     #[test]

@@ -156,6 +156,9 @@ fn note(row: &SessionRow) -> String {
     if let Some(request) = row.requests.first() {
         return clean(&format!("{}: {}", request.kind, request.title));
     }
+    if let Some(limited) = &row.limited {
+        return clean(&format!("limited: {}", limited.detail));
+    }
     if held_back(row) {
         return format!("output limit reached: provost limit {} --output SIZE", short(&row.id));
     }
@@ -241,6 +244,7 @@ pub(crate) mod tests {
             header: "Colour".to_owned(),
             question: "Which\u{1b}[31m colour?".to_owned(),
             options: vec!["red".to_owned(), "blue".to_owned()],
+            descriptions: Vec::new(),
             only_options: false,
             secret: false,
         };
@@ -253,6 +257,7 @@ pub(crate) mod tests {
             questions: vec![question],
             subject: None,
             asked_at: 1_000,
+            commands: Vec::new(),
         };
         SessionRow { requests: vec![request], ..session("painter", "needs_input") }
     }

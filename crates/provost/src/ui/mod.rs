@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 pub(crate) use age::{age, ago, size, span, spell_times};
-pub(crate) use card::{answer_command, can_be_denied, card, deny_command, overview, why};
+pub(crate) use card::{card, overview, why};
 pub(crate) use config::config_table;
 pub(crate) use doctor::{Finding, Level, finding_lines};
 pub(crate) use event::EventLines;

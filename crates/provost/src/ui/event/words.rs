@@ -1,7 +1,7 @@
 //! Every event in the project's words, with what is worth knowing of it.
 
 use provost_core::{
-    request::{Fate, Reply},
+    request::{Fate, Reply, Scope},
     session::{
         ClaimMade, ClaimSource, End, EndedBy, Event, FactKind, HookEnd, LaunchWhy, MessageKind,
         ProcessEnded, RequestOpened, Standing, StopStep, StopWhy, TreeGone, TurnEnd,
@@ -209,7 +209,13 @@ fn speech(event: &Event) -> String {
         }
         Event::MessageQueued(e) => {
             let said = Some(e.text.as_str()).filter(|text| !text.is_empty());
-            with(format!("{} for the agent", message(e.kind)), said)
+            let decided = match &e.reply {
+                Some(Reply::Approve(Scope::Once)) => " (approved)",
+                Some(Reply::Approve(Scope::Session)) => " (approved for the session)",
+                Some(Reply::Deny) => " (denied)",
+                Some(Reply::Text(_) | Reply::Answers(_)) | None => "",
+            };
+            with(format!("{} for the agent{decided}", message(e.kind)), said)
         }
         Event::MessageDelivered(e) => format!("{} delivered", e.key),
         Event::MessageLost(e) => format!("{} not delivered: {}", e.key, e.reason),
