@@ -25,6 +25,14 @@ const TWO: &str = r#"
     ] }] },
     { items = [{ message = "Thank you." }] },"#;
 
+/// Nothing of the ids is in the words.
+const HARD_TO_GUESS: &str = r#"
+    { items = [{ ask = [
+      { id = "k1", header = "Shade", question = "Which one?", options = [{ label = "Red", description = "warm" }, { label = "Blue", description = "cold" }] },
+      { id = "k2", header = "Word", question = "Which word?", secret = true, options = [{ label = "None", description = "go on without" }, { label = "Later", description = "ask again" }] },
+    ] }] },
+    { items = [{ message = "Thank you." }] },"#;
+
 #[test]
 fn r07_status_shows_a_question_with_a_command_that_answers_it() {
     let Some(stage) = Stage::new(&turn_of(COLOUR)) else { return };
@@ -47,6 +55,32 @@ fn r07_status_shows_a_question_with_a_command_that_answers_it() {
     assert_eq!(told(&stage, r#"{"answers":{"colour":{"answers":["Blue"]}}}"#), 1);
     let late = stage.home.provost(&["answer", asked["id"].as_str().unwrap(), "Red"]);
     assert_ne!(late.code(), Some(0), "{late:#?}");
+    stage.model.assert_all_as_scripted();
+}
+
+#[test]
+fn r07_several_questions_are_shown_with_their_ids_and_the_form_of_their_answers() {
+    let Some(stage) = Stage::new(&turn_of(HARD_TO_GUESS)) else { return };
+    let hooked = stage.root().join("hooked");
+    stage.configure(&format!(
+        "[hooks]\nsession.needs_input = {:?}\n",
+        format!("cat > {}", hooked.display())
+    ));
+    let id = stage.spawn(&["Paint it."]);
+    let asked = open(&stage, &id, 1);
+    let shown = stage.home.provost(&["status", &id]).ok().stdout.clone();
+    for part in ["k1 · ", "Shade: Which one?", "warm", "k2 · ", "(the answer is a secret)"] {
+        assert!(shown.contains(part), "{part} is not in {shown}");
+    }
+    let form = command_in(&shown, "{\"answers\"").replacen('…', "Red", 1).replacen('…', "XL", 1);
+    let answer = asked["commands"][0].as_str().unwrap().replace("FILE", "-");
+    let words: Vec<&str> = answer.split_whitespace().skip(1).collect();
+    let payload = eventually("the hook has run", || {
+        std::fs::read_to_string(&hooked).ok().filter(|text| text.ends_with('}'))
+    });
+    assert!(payload.contains(asked["commands"][0].as_str().unwrap()), "{payload}");
+    stage.home.provost_with_input(&words, &form).ok();
+    assert_eq!(stage.sealed(&id)["state"], "completed");
     stage.model.assert_all_as_scripted();
 }
 
