@@ -120,6 +120,30 @@ fn a_read_only_home_is_a_clear_error_and_reading_needs_no_writing() {
 }
 
 #[test]
+fn the_doctor_tells_of_a_home_that_cannot_be_made() {
+    let mut home = quick_home();
+    let parent = home.root().join("place");
+    fs::create_dir(&parent).expect("a directory can be made");
+    home.set_env("PROVOST_HOME", parent.join("new/home"));
+    let about = |output: provost_testkit::Output| {
+        let findings = output.json()["findings"].as_array().expect("a list").clone();
+        findings.into_iter().find(|found| found["what"] == "home").expect("it is looked at")
+    };
+    let found = about(home.provost(&["doctor", "--json"]));
+    assert_eq!(found["level"], "ok", "{found}");
+    let script = format!(
+        "mount --bind {dir} {dir} && mount -o remount,ro,bind {dir} && \"$0\" \"$@\"",
+        dir = parent.display()
+    );
+    let found = about(inside(&home, &script, &["doctor", "--json"]));
+    assert_eq!(found["level"], "fail", "{found}");
+    assert!(found["found"].to_string().contains("Read-only"), "{found}");
+    fs::write(parent.join("new"), "").expect("a file can be written");
+    let found = about(home.provost(&["doctor", "--json"]));
+    assert_eq!(found["level"], "fail", "{found}");
+}
+
+#[test]
 fn a_home_with_a_long_path_works_like_any_other() {
     let mut home = quick_home();
     let long = home.root().join("home").join("x".repeat(100)).join("y".repeat(120));
