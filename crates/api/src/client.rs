@@ -4,9 +4,11 @@
 //! an error and never a shorter answer.
 
 use std::{
+    fmt,
     io::{self, BufRead, BufReader, Read, Write},
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -20,10 +22,40 @@ const MAX_HEAD: usize = 64 << 10;
 /// How long a reply that is no stream may take.
 const REPLY_TIME: Duration = Duration::from_secs(120);
 
+/// How often in a row a daemon that left without an answer is brought back for one request.
+const MAX_REVIVALS: u32 = 5;
+
 /// Talks with the daemon behind one socket.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Client {
     socket: PathBuf,
+    revive: Option<Revive>,
+}
+
+/// Brings back a daemon that left, or says why it must not be asked again.
+type Revive = Arc<dyn Fn(Lost) -> Result<(), ApiError> + Send + Sync>;
+
+/// How a daemon was lost before it answered. It can be asked again: what was asked for under a key happens once.
+#[derive(Clone, Debug)]
+pub enum Lost {
+    /// Nobody listens.
+    Absent,
+    /// This process took the connection and closed it without a word.
+    Silent { pid: u32, error: ApiError },
+}
+
+/// Why a request has no reply.
+enum Failed {
+    Lost(Lost, ApiError),
+    Broken(ApiError),
+}
+
+impl From<Failed> for ApiError {
+    fn from(failed: Failed) -> ApiError {
+        match failed {
+            Failed::Lost(_, error) | Failed::Broken(error) => error,
+        }
+    }
 }
 
 /// A whole reply.
@@ -41,9 +73,25 @@ pub struct StreamReply {
 
 type ReplyBody = Body<BufReader<UnixStream>>;
 
+impl fmt::Debug for Client {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Client").field("socket", &self.socket).finish_non_exhaustive()
+    }
+}
+
 impl Client {
     pub fn new(socket: impl Into<PathBuf>) -> Self {
-        Client { socket: socket.into() }
+        Client { socket: socket.into(), revive: None }
+    }
+
+    /// Has the daemon brought back in this way, and asked again, when it leaves before it answers.
+    #[must_use]
+    pub fn reviving(
+        mut self,
+        revive: impl Fn(Lost) -> Result<(), ApiError> + Send + Sync + 'static,
+    ) -> Self {
+        self.revive = Some(Arc::new(revive));
+        self
     }
 
     /// Asks for something and reads the JSON answer.
@@ -72,9 +120,12 @@ impl Client {
         body: Option<&[u8]>,
         key: Option<&str>,
     ) -> Result<Reply, ApiError> {
-        let stream = self.send(method, path, body, key, &[])?;
-        stream.set_read_timeout(Some(REPLY_TIME)).map_err(|why| self.broken(&why))?;
-        let (status, mut reader) = read_head(stream).map_err(|why| self.broken(&why))?;
+        let (status, mut reader) = self.heard(|| {
+            let (stream, pid) = self.send(method, path, body, key, &[])?;
+            let timed = stream.set_read_timeout(Some(REPLY_TIME));
+            timed.map_err(|why| Failed::Broken(self.broken(&why)))?;
+            read_head(stream).map_err(|why| self.cut_off(pid, &why))
+        })?;
         let mut body = Vec::new();
         reader.read_to_end(&mut body).map_err(|why| self.broken(&why))?;
         Ok(Reply { status, body })
@@ -83,14 +134,27 @@ impl Client {
     /// Opens a stream of lines; `last_event_id` resumes an event stream exactly.
     pub fn stream(&self, path: &str, last_event_id: Option<u64>) -> Result<StreamReply, ApiError> {
         let header = last_event_id.map(|id| ("last-event-id", id.to_string()));
-        let stream = self.send("GET", path, None, None, header.as_slice())?;
-        let (status, mut reader) = read_head(stream).map_err(|why| self.broken(&why))?;
+        let (status, mut reader) = self.heard(|| {
+            let (stream, pid) = self.send("GET", path, None, None, header.as_slice())?;
+            read_head(stream).map_err(|why| self.cut_off(pid, &why))
+        })?;
         if status == 200 {
             return Ok(StreamReply { reader: BufReader::new(reader) });
         }
         let mut body = Vec::new();
         reader.read_to_end(&mut body).map_err(|why| self.broken(&why))?;
         Err(Reply { status, body }.error())
+    }
+
+    /// Asks until somebody answers, as far as a daemon can be brought back.
+    fn heard<T>(&self, ask: impl Fn() -> Result<T, Failed>) -> Result<T, ApiError> {
+        for _ in 0..MAX_REVIVALS {
+            match (ask(), &self.revive) {
+                (Err(Failed::Lost(lost, _)), Some(revive)) => revive(lost)?,
+                (asked, _) => return Ok(asked?),
+            }
+        }
+        Ok(ask()?)
     }
 
     fn send(
@@ -100,8 +164,10 @@ impl Client {
         body: Option<&[u8]>,
         key: Option<&str>,
         headers: &[(&str, String)],
-    ) -> Result<UnixStream, ApiError> {
-        let mut stream = connect(&self.socket).map_err(|why| self.unreachable(&why))?;
+    ) -> Result<(UnixStream, Option<u32>), Failed> {
+        let absent = |why: io::Error| Failed::Lost(Lost::Absent, self.unreachable(&why));
+        let mut stream = connect(&self.socket).map_err(absent)?;
+        let pid = server(&stream);
         let mut head =
             format!("{method} {path} HTTP/1.1\r\nhost: provost\r\nconnection: close\r\n");
         if let Some(key) = key {
@@ -118,8 +184,23 @@ impl Client {
         // At once: a server that answers before it has read everything must not cut the request in two.
         let mut request = head.into_bytes();
         request.extend_from_slice(body.unwrap_or_default());
-        stream.write_all(&request).map_err(|why| self.broken(&why))?;
-        Ok(stream)
+        stream.write_all(&request).map_err(|why| self.cut_off(pid, &why))?;
+        Ok((stream, pid))
+    }
+
+    /// A connection that a leaving daemon had not taken up yet is closed without a word.
+    fn cut_off(&self, pid: Option<u32>, why: &io::Error) -> Failed {
+        let error = self.broken(why);
+        let closed = matches!(
+            why.kind(),
+            io::ErrorKind::ConnectionReset
+                | io::ErrorKind::BrokenPipe
+                | io::ErrorKind::UnexpectedEof
+        );
+        match pid {
+            Some(pid) if closed => Failed::Lost(Lost::Silent { pid, error: error.clone() }, error),
+            _ => Failed::Broken(error),
+        }
     }
 
     fn unreachable(&self, why: &io::Error) -> ApiError {
@@ -141,6 +222,12 @@ fn connect(socket: &Path) -> io::Result<UnixStream> {
     let dir = std::fs::File::open(dir)?;
     let fd = std::os::fd::AsRawFd::as_raw_fd(&dir);
     UnixStream::connect(Path::new(&format!("/proc/self/fd/{fd}")).join(name))
+}
+
+/// The process that listens at the other end, as the kernel tells.
+fn server(stream: &UnixStream) -> Option<u32> {
+    let found = rustix::net::sockopt::socket_peercred(stream).ok()?;
+    u32::try_from(found.pid.as_raw_nonzero().get()).ok()
 }
 
 fn read_head(stream: UnixStream) -> io::Result<(u16, ReplyBody)> {

@@ -8,7 +8,7 @@ mod error;
 mod request;
 mod session;
 
-pub use client::{Client, Reply, StreamReply};
+pub use client::{Client, Lost, Reply, StreamReply};
 pub use error::{ApiError, Code, ErrorBody};
 pub use request::{
     ActorKind, AnswerRequest, CancelRequest, DaemonInfo, Decision, EventRow, LimitRequest,

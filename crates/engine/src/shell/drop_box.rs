@@ -2,6 +2,9 @@
 //!
 //! One file per report, written by rename, named by its launch and its key. There is one box in the home, and
 //! one for each session whose agent works in a sandbox that lets it write neither there nor to a socket.
+//!
+//! Nothing proves who wrote a file: a token can be read by every process of the user. So what comes out of a box
+//! is recorded as such, and a session that has a box of its own is not spoken for through the home's.
 
 use std::{
     fs, io,
@@ -66,6 +69,9 @@ pub(crate) async fn empty(world: &World, handle: &Handle, only: Option<LaunchId>
 
 async fn empty_one(world: &World, handle: &Handle, directory: &Path, only: Option<LaunchId>) {
     for dropped in waiting(directory, only) {
+        if !is_its_box(&world.home, directory, dropped.launch) {
+            continue;
+        }
         if dropped.report.token.as_deref() != Some(world.token(dropped.launch).as_str()) {
             continue;
         }
@@ -74,6 +80,12 @@ async fn empty_one(world: &World, handle: &Handle, directory: &Path, only: Optio
             fs::remove_file(&dropped.path).ok();
         }
     }
+}
+
+/// The box of a session that has one is out of reach of other agents' sandboxes; the home's may not be.
+fn is_its_box(home: &Home, directory: &Path, launch: LaunchId) -> bool {
+    let own = home.agent_drop_box(launch.session);
+    directory == own || !own.exists()
 }
 
 /// Notices when a session's box changes, so that a box is not read whenever its agent says something.
@@ -101,8 +113,9 @@ impl Watch {
 
 /// Records a report under its key, so that it counts once however often it is taken.
 async fn take(handle: &Handle, dropped: &Dropped) -> bool {
-    let actor = format!("launch/{}", dropped.launch);
-    let key = format!("{actor}/report/{}", dropped.key);
+    let actor = format!("drop/{}", dropped.launch);
+    // The key that the daemon would have given it over the socket, where the same report may have arrived.
+    let key = format!("launch/{}/report/{}", dropped.launch, dropped.key);
     match report::testimony(&dropped.report) {
         // What cannot be read is as good as taken: it says nothing.
         Err(_) => true,

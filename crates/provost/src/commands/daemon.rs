@@ -4,14 +4,28 @@ use std::{process::ExitCode, time::Duration};
 
 use clap::{Args, Subcommand};
 use provost_api::{ApiError, Code, DaemonInfo, ErrorBody};
-use provost_holder::Identity;
+use provost_holder::{Identity, spec::MARK};
 use serde_json::{Value, json};
 
 use super::change::KeyArgs;
-use crate::{cli::Outcome, clock, context::Context, daemon, ui};
+use crate::{
+    cli::Outcome,
+    clock,
+    context::Context,
+    daemon::{
+        self,
+        keeper::{Keeper, unheard},
+    },
+    home::Home,
+    ui,
+};
 
 /// How often it is looked whether a daemon that was told to leave is gone.
 const STOP_TRIES: u32 = 1_000;
+
+/// How often a daemon that has the ledger and does not answer is asked before it is ended by a signal. The one that
+/// was asked first may have left meanwhile, and the next be starting.
+const ASKING_TRIES: u32 = 2;
 
 /// How long it is waited between two looks.
 const STOP_PAUSE: Duration = Duration::from_millis(10);
@@ -81,20 +95,48 @@ fn be(context: &Context, args: &RunArgs) -> Outcome {
     }
 }
 
-/// A daemon that does not run is as stopped as was asked for.
+/// A daemon that does not run is as stopped as was asked for. One that is on its way in or out is waited for;
+/// one that cannot be asked is told by a signal.
 fn stop(context: &Context, args: &StopArgs) -> Outcome {
-    let client = match daemon::connect_only(&context.trusted_home()?) {
-        Ok(client) => client,
-        Err(error) if error.code == Code::Unreachable => {
-            return stopped(context, json!({"ok": true, "running": false}), "no daemon runs");
+    let home = context.trusted_home()?;
+    let mut unheard_of = None;
+    for _ in 0..ASKING_TRIES {
+        match ask_to_leave(context, &home, args) {
+            Err(error) if error.code == Code::Unreachable => match Keeper::of(&home)? {
+                Keeper::Daemon(daemon) => unheard_of = Some(daemon),
+                Keeper::Nobody | Keeper::Other => {
+                    let reply = json!({"ok": true, "running": false});
+                    return stopped(context, reply, "no daemon runs");
+                }
+            },
+            asked => return stopped(context, asked?, "the daemon left"),
         }
-        Err(error) => return Err(error.into()),
-    };
+    }
+    let daemon = unheard_of.expect("every try found a daemon");
+    dismiss(context, &home, &daemon)
+}
+
+fn ask_to_leave(context: &Context, home: &Home, args: &StopArgs) -> Result<Value, ApiError> {
+    let client = daemon::connect_only(home)?;
     let info: DaemonInfo = client.get("/v1/daemon")?;
     let process = Identity::of(info.pid).ok().flatten();
     let reply: Value = client.post("/v1/daemon/stop", &json!({}), &args.key.get(context))?;
     wait_for_the_end(info.pid, process.as_ref())?;
-    stopped(context, reply, "the daemon left")
+    Ok(reply)
+}
+
+/// Ends a daemon that does not answer. What runs inside a launch may not, as it may not ask it either.
+fn dismiss(context: &Context, home: &Home, daemon: &Identity) -> Outcome {
+    if context.environment.get(MARK).is_some() {
+        return Err(unheard(home, daemon).into());
+    }
+    let told = Keeper::dismiss(daemon);
+    let told = told.map_err(|why| {
+        let message = format!("the daemon (pid {}) cannot be told to leave: {why}", daemon.pid);
+        ApiError::new(Code::Unreachable, message).next("provost doctor")
+    })?;
+    wait_for_the_end(daemon.pid, Some(daemon))?;
+    stopped(context, json!({"ok": true, "running": told}), "the daemon left; it did not answer")
 }
 
 fn stopped(context: &Context, reply: Value, text: &str) -> Outcome {

@@ -3,16 +3,13 @@
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
     io::{self, Read, Write},
-    os::unix::{
-        fs::{DirBuilderExt, OpenOptionsExt},
-        net::UnixStream,
-    },
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::Path,
 };
 
 use provost_api::{ApiError, Code};
 use provost_engine::{
-    shell::{self, DaemonEnvironment, Holders, Owner, World},
+    shell::{self, DaemonEnvironment, Holders, Opened, Owner, World},
     stream,
 };
 use provost_git::Git;
@@ -21,8 +18,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{
+    door::Door,
     history::{self, What},
-    server::{self, Daemon},
+    server::Daemon,
 };
 use crate::home::Home;
 
@@ -56,7 +54,6 @@ pub(crate) fn run(home: &Home, detached: bool) -> Result<(), ApiError> {
 /// Serves until it is told to stop, as the one owner of the ledger.
 fn live(places: &shell::Home, ledger: SqliteLedger, detached: bool) -> Result<(), ApiError> {
     sweep(&places.scratch());
-    let listener = take_socket(&places.socket()).map_err(|why| failed("take its socket", &why))?;
     let world = world(places)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -66,37 +63,46 @@ fn live(places: &shell::Home, ledger: SqliteLedger, detached: bool) -> Result<()
         .enable_all()
         .build()
         .map_err(|why| failed("start its runtime", &why))?;
-    let served = runtime.block_on(serve(ledger, world, listener, detached));
+    let served = runtime.block_on(serve(ledger, world, detached));
     // Holders and what they hold go on; blocking work that is still under way is found again by the next daemon.
     runtime.shutdown_background();
-    remove_socket(&places.socket());
     served
 }
 
-async fn serve(
-    ledger: SqliteLedger,
-    world: World,
-    listener: std::os::unix::net::UnixListener,
+async fn serve(ledger: SqliteLedger, world: World, detached: bool) -> Result<(), ApiError> {
+    let Opened { handle, owner, mut executor } =
+        Owner::start(ledger, world.clone()).map_err(|why| {
+            ApiError::new(Code::Storage, why.to_string()).next("provost ledger verify")
+        })?;
+    let attended = attend(Daemon::new(handle.clone(), world), &mut executor, detached).await;
+    // The door is shut by now. Only after that the lock may go: the next daemon's door has the same name.
+    handle.stop().await;
+    let joined = tokio::task::spawn_blocking(move || owner.join()).await;
+    match joined {
+        Ok(Ok(())) => attended,
+        _ => Err(ApiError::new(Code::Internal, "the owner of the ledger panicked; see the log")),
+    }
+}
+
+/// Opens the door, serves until it is told to stop, and shuts the door.
+async fn attend(
+    daemon: Daemon,
+    mut executor: impl Future<Output = ()> + Unpin,
     detached: bool,
 ) -> Result<(), ApiError> {
-    let listener = tokio::net::UnixListener::from_std(listener)
-        .map_err(|why| failed("listen on its socket", &why))?;
-    let opened = Owner::start(ledger, world.clone()).map_err(|why| {
-        ApiError::new(Code::Storage, why.to_string()).next("provost ledger verify")
-    })?;
-    let daemon = Daemon::new(opened.handle.clone(), world);
+    let door =
+        Door::open(&daemon.world.home.socket()).map_err(|why| failed("take its socket", &why))?;
     let stop = daemon.stop.clone();
     let mut terminate =
         signal(SignalKind::terminate()).map_err(|why| failed("hear signals", &why))?;
     let mut interrupt =
         signal(SignalKind::interrupt()).map_err(|why| failed("hear signals", &why))?;
     announce(detached);
-    let mut executor = opened.executor;
-    let serving = daemon.serve(listener);
+    let serving = daemon.serve(door);
     tokio::pin!(serving);
     let patience = patience(stop.clone());
     tokio::pin!(patience);
-    let result = loop {
+    loop {
         tokio::select! {
             result = &mut serving => break result.map_err(|why| failed("serve its socket", &why)),
             () = &mut executor => break Ok(()),
@@ -104,12 +110,6 @@ async fn serve(
             _ = interrupt.recv() => stop.cancel(),
             () = &mut patience => break Ok(()),
         }
-    };
-    opened.handle.stop().await;
-    let joined = tokio::task::spawn_blocking(move || opened.owner.join()).await;
-    match joined {
-        Ok(Ok(())) => result,
-        _ => Err(ApiError::new(Code::Internal, "the owner of the ledger panicked; see the log")),
     }
 }
 
@@ -238,25 +238,6 @@ fn sweep(scratch: &Path) {
         // What cannot be removed is in nobody's way.
         fs::remove_file(entry.path()).ok();
     }
-}
-
-/// Takes the socket. The lock on the ledger is held, so nobody else can be serving it.
-fn take_socket(socket: &Path) -> io::Result<std::os::unix::net::UnixListener> {
-    match server::bind(socket) {
-        Err(why) if why.kind() == io::ErrorKind::AddrInUse => {
-            if UnixStream::connect(socket).is_ok() {
-                return Err(io::Error::other("something else answers on it"));
-            }
-            fs::remove_file(socket)?;
-            server::bind(socket)
-        }
-        bound => bound,
-    }
-}
-
-fn remove_socket(socket: &Path) {
-    // A stale socket is taken over by the next daemon.
-    drop(fs::remove_file(socket));
 }
 
 fn failed(what: &str, why: &dyn std::fmt::Display) -> ApiError {

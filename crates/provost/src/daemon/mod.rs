@@ -1,7 +1,9 @@
 //! The daemon: one per user and home, started by the first command that needs it.
 
+mod door;
 mod gc;
 pub(crate) mod history;
+pub(crate) mod keeper;
 mod life;
 pub(crate) mod peer;
 mod routes;

@@ -1,7 +1,6 @@
 //! The server on the socket: checks its peers and owns the tasks that serve them.
 
 use std::{
-    os::unix::fs::PermissionsExt,
     path::Path,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -16,10 +15,11 @@ use provost_api::{ApiError, Code};
 use provost_core::ids::{LaunchId, SessionId};
 use provost_engine::shell::{Ask, Handle, Listing, World};
 use provost_ledger::SqliteReader;
-use tokio::{net::UnixListener, task::JoinSet};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    door::Door,
     peer::{Live, Peer},
     routes::{self, Refusal},
 };
@@ -40,8 +40,8 @@ pub(crate) struct PeerCredentials {
     pid: Option<u32>,
 }
 
-impl Connected<IncomingStream<'_, UnixListener>> for PeerCredentials {
-    fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Self {
+impl Connected<IncomingStream<'_, Door>> for PeerCredentials {
+    fn connect_info(stream: IncomingStream<'_, Door>) -> Self {
         let found = stream.io().peer_cred().ok();
         let pid = found.and_then(|found| u32::try_from(found.pid()?).ok());
         PeerCredentials { uid: found.map(|found| found.uid()), pid }
@@ -77,10 +77,10 @@ impl Daemon {
     }
 
     /// Serves the socket until the daemon is asked to stop.
-    pub(crate) async fn serve(self, listener: UnixListener) -> std::io::Result<()> {
+    pub(crate) async fn serve(self, door: Door) -> std::io::Result<()> {
         let (stop, tasks) = (self.stop.clone().cancelled_owned(), Arc::clone(&self.tasks));
         let service = routes::router(self).into_make_service_with_connect_info::<PeerCredentials>();
-        let result = axum::serve(listener, service).with_graceful_shutdown(stop).await;
+        let result = axum::serve(door, service).with_graceful_shutdown(stop).await;
         tasks.lock().unwrap_or_else(PoisonError::into_inner).abort_all();
         result
     }
@@ -171,21 +171,6 @@ fn write_all(
     visited.map_err(|why| failed(why.to_string()))?;
     chunk.push_str("],\"more\":false}");
     sender.blocking_send(Ok(chunk.into())).map_err(drop)
-}
-
-/// Binds the socket through its directory, for its path may be longer than an address.
-pub(crate) fn bind(socket: &Path) -> std::io::Result<std::os::unix::net::UnixListener> {
-    let (dir, name) = (socket.parent(), socket.file_name());
-    let (Some(dir), Some(name)) = (dir, name) else {
-        return Err(std::io::Error::other("the socket has no directory"));
-    };
-    let handle = std::fs::File::open(dir)?;
-    let fd = std::os::fd::AsRawFd::as_raw_fd(&handle);
-    let short = Path::new(&format!("/proc/self/fd/{fd}")).join(name);
-    let listener = std::os::unix::net::UnixListener::bind(short)?;
-    std::fs::set_permissions(socket, std::fs::Permissions::from_mode(0o600))?;
-    listener.set_nonblocking(true)?;
-    Ok(listener)
 }
 
 /// Mints an id: the one place of the daemon that does.

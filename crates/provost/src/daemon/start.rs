@@ -3,48 +3,143 @@
 use std::{
     fs::OpenOptions,
     io::{self, BufRead, BufReader, Read},
-    os::unix::{fs::OpenOptionsExt, process::CommandExt},
+    os::unix::{fs::OpenOptionsExt, net::UnixStream, process::CommandExt},
     process::{Command, Stdio},
+    time::Duration,
 };
 
-use provost_api::{ApiError, Client, Code, DaemonInfo, PROTOCOL};
+use provost_api::{ApiError, Client, Code, DaemonInfo, Lost, PROTOCOL};
+use provost_holder::Identity;
 use rustix::fs::{FlockOperation, flock};
 use serde_json::json;
 
-use super::life::READY;
-use crate::home::Home;
+use super::{
+    history::{self, What},
+    keeper::{Keeper, unheard},
+    life::READY,
+};
+use crate::{clock, home::Home};
+
+/// How often it is looked whether a daemon that does not answer yet, or no more, has made up its mind.
+const WAKING_TRIES: u32 = 1_000;
+
+/// How long it is waited between two looks.
+const WAKING_PAUSE: Duration = Duration::from_millis(10);
+
+/// How often a daemon that has the ledger and does not answer is asked again: it may just be starting, or be
+/// making its socket again.
+const HEARING_TRIES: u32 = 200;
 
 /// Talks with a daemon that runs, and never starts one.
 pub(crate) fn connect_only(home: &Home) -> Result<Client, ApiError> {
     home.trust()?;
     let client = Client::new(home.socket());
-    let _info: DaemonInfo = client.get("/v1/daemon")?;
-    Ok(client)
+    for _ in 0..HEARING_TRIES {
+        match client.get::<DaemonInfo>("/v1/daemon") {
+            Ok(_) => return Ok(client),
+            Err(error) if error.code != Code::Unreachable => return Err(error),
+            Err(error) if is_forbidden(home) => return Err(error),
+            Err(error) => match Keeper::of(home) {
+                Ok(Keeper::Daemon(_)) => clock::pause(WAKING_PAUSE),
+                Ok(Keeper::Nobody | Keeper::Other) | Err(_) => return Err(error),
+            },
+        }
+    }
+    let error = client.get::<DaemonInfo>("/v1/daemon").err();
+    match (error, Keeper::of(home)) {
+        (None, _) => Ok(client),
+        (Some(_), Ok(Keeper::Daemon(daemon))) => Err(unheard(home, &daemon)),
+        (Some(error), _) => Err(error),
+    }
 }
 
-/// Talks with the daemon; starts one if none runs, and replaces one that is older than this program.
+/// A sandbox that lets its agent connect to nothing will not change its mind.
+fn is_forbidden(home: &Home) -> bool {
+    let denied = |why: io::Error| why.kind() == io::ErrorKind::PermissionDenied;
+    UnixStream::connect(home.socket()).err().is_some_and(denied)
+}
+
+/// Talks with the daemon; starts one if none runs, and replaces one that is older than this program. One that
+/// leaves while it is talked with is followed by the next, and asked again.
 pub(crate) fn ensure(home: &Home) -> Result<Client, ApiError> {
     if is_inside_a_launch() {
         // A daemon started here would be a descendant of the launch's holder, and end with it.
         return connect_only(home);
     }
     home.prepare()?;
+    let info = wake(home)?;
+    let again = home.clone();
+    usable(Client::new(home.socket()).reviving(move |lost| revive(&again, lost)), &info)
+}
+
+/// Has another daemon take over from one that left in order. One that died over a request is not asked the
+/// same again.
+fn revive(home: &Home, lost: Lost) -> Result<(), ApiError> {
+    match lost {
+        Lost::Silent { pid, error } if !left_in_order(home, pid) => Err(error),
+        Lost::Silent { .. } | Lost::Absent => wake(home).map(drop),
+    }
+}
+
+/// A daemon writes down its end before its process is gone.
+fn left_in_order(home: &Home, pid: u32) -> bool {
+    for _ in 0..WAKING_TRIES {
+        let alive = Identity::of(pid)
+            .is_ok_and(|found| found.is_some_and(|process| process.is_alive().unwrap_or(false)));
+        let entries = history::read(&home.log_dir());
+        let last = entries.iter().rev().find(|entry| entry.pid == pid).map(|entry| entry.what);
+        if last == Some(What::Stopped) || !alive {
+            return last == Some(What::Stopped);
+        }
+        clock::pause(WAKING_PAUSE);
+    }
+    false
+}
+
+/// Has a daemon answer that is not older than this program.
+fn wake(home: &Home) -> Result<DaemonInfo, ApiError> {
     let client = Client::new(home.socket());
-    if let Ok(info) = client.get::<DaemonInfo>("/v1/daemon")
-        && !is_older(&info)
-    {
-        return usable(client, &info);
+    match client.get::<DaemonInfo>("/v1/daemon") {
+        Ok(info) if !is_older(&info) => return Ok(info),
+        Ok(_) | Err(_) => {}
     }
     // One at a time: whoever waited here finds the daemon that the first one started.
-    let _lock = lock(home)?;
-    match client.get::<DaemonInfo>("/v1/daemon") {
-        Ok(info) if !is_older(&info) => return usable(client, &info),
-        Ok(_) => replace(home, &client)?,
-        Err(_) => {}
+    let _turn = lock(home)?;
+    let mut last = None;
+    for _ in 0..WAKING_TRIES {
+        match client.get::<DaemonInfo>("/v1/daemon") {
+            Ok(info) if !is_older(&info) => return Ok(info),
+            Ok(_) => replace(home, &client)?,
+            Err(_) => {}
+        }
+        match wake_once(home)? {
+            Woken::Started => {}
+            Woken::Wait(error) => {
+                last = Some(error);
+                clock::pause(WAKING_PAUSE);
+            }
+        }
     }
-    start(home)?;
-    let info = client.get::<DaemonInfo>("/v1/daemon")?;
-    usable(client, &info)
+    Err(last.unwrap_or_else(|| cannot("start the daemon", &"it leaves again and again")))
+}
+
+/// What came of one try to have a daemon.
+enum Woken {
+    Started,
+    /// One has the ledger and does not answer: it is on its way in or out, or has lost its socket for a moment.
+    Wait(ApiError),
+}
+
+fn wake_once(home: &Home) -> Result<Woken, ApiError> {
+    if let Keeper::Daemon(daemon) = Keeper::of(home)? {
+        return Ok(Woken::Wait(unheard(home, &daemon)));
+    }
+    match (start(home), Keeper::of(home)?) {
+        (Ok(()), _) => Ok(Woken::Started),
+        // Another one was quicker.
+        (Err(error), Keeper::Daemon(_)) if error.code == Code::Refused => Ok(Woken::Wait(error)),
+        (Err(error), _) => Err(error),
+    }
 }
 
 #[expect(clippy::disallowed_methods, reason = "the mark of a launch, looked at where it matters")]
@@ -78,8 +173,12 @@ fn numbers(version: &str) -> Vec<u64> {
 /// Asks an older daemon to finish its commit and let go. What it supervises goes on under its holders.
 fn replace(home: &Home, client: &Client) -> Result<(), ApiError> {
     let key = super::server::new_session_id().to_string();
-    let _stopped: serde_json::Value = client.post("/v1/daemon/stop", &json!({}), &key)?;
-    wait_for_the_lock(home)
+    match client.post::<serde_json::Value>("/v1/daemon/stop", &json!({}), &key) {
+        Ok(_) => wait_for_the_lock(home),
+        // It left by itself.
+        Err(error) if error.code == Code::Unreachable => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Waits until the old daemon has let go of the ledger.

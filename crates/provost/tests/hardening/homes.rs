@@ -1,11 +1,12 @@
 //! Homes that cannot be used, or not as usual.
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixListener;
 use std::process::Command;
 
 use provost_testkit::{Home, eventually};
+use rustix::fs::{CWD, RenameFlags};
 
 use crate::kit::{quick_home, refused, sealed, spawn, verified};
 
@@ -21,6 +22,55 @@ fn a_stale_socket_is_taken_over() {
     // One that nobody of ours made: bound, and its listener gone.
     drop(UnixListener::bind(home.path().join("daemon.sock")).expect("a socket can be made"));
     assert_eq!(sealed(&home, &id)["state"], "ended_unclaimed");
+}
+
+#[test]
+fn a_daemon_whose_socket_is_taken_away_is_found_again() {
+    let home = quick_home();
+    let id = spawn(&home, &["--", "sh", "-c", "rm -f $PROVOST_SOCKET"]);
+    assert_eq!(sealed(&home, &id)["state"], "ended_unclaimed");
+    let pid = home.daemon().pid().expect("it answers");
+    let socket = home.path().join("daemon.sock");
+    for _ in 0..20 {
+        fs::remove_file(&socket).expect("the socket is there again");
+        home.provost(&["ls"]).ok();
+        // One that another put there is not the daemon's.
+        let other = home.root().join("other.sock");
+        let listener = UnixListener::bind(&other).expect("a socket can be made");
+        let planted = fs::symlink_metadata(&other).expect("it is there").ino();
+        fs::rename(&other, &socket).expect("it can be put there");
+        eventually("its own socket is back", || {
+            let found = fs::symlink_metadata(&socket).ok()?.ino();
+            (found != planted).then_some(())
+        });
+        drop(listener);
+        assert_eq!(home.daemon().pid(), Some(pid), "the same daemon serves on");
+    }
+}
+
+#[test]
+fn a_daemon_that_cannot_be_reached_is_not_taken_for_none() {
+    let home = quick_home();
+    home.provost(&["ls"]).ok();
+    let pid = home.daemon().pid().expect("it answers").to_string();
+    let socket = home.path().join("daemon.sock");
+    let aside = home.root().join("aside");
+    fs::create_dir(&aside).expect("a directory can be made");
+    // Nobody removes what is no socket.
+    rustix::fs::renameat_with(CWD, &aside, CWD, &socket, RenameFlags::EXCHANGE)
+        .expect("the two can be exchanged");
+    let unheard = ["does not answer", &pid];
+    refused(&home.provost(&["daemon", "status", "--json"]), 6, "unreachable", &unheard);
+    let doctor = home.provost(&["doctor", "--json"]).exits(1).json();
+    let findings = doctor["findings"].as_array().expect("a list").clone();
+    let about = findings.iter().find(|found| found["what"] == "daemon").expect("it is looked at");
+    assert_eq!(about["level"], "fail", "{about}");
+    assert!(about["found"].to_string().contains(&pid), "{about}");
+    let stopped = home.provost(&["daemon", "stop", "--json"]).ok().json();
+    assert_eq!(stopped["running"], true, "it was there, and left: {stopped}");
+    fs::remove_dir(&socket).expect("the directory is still there");
+    home.provost(&["ls"]).ok();
+    assert_ne!(home.daemon().pid().expect("the next answers").to_string(), pid);
 }
 
 #[test]
@@ -67,6 +117,30 @@ fn a_read_only_home_is_a_clear_error_and_reading_needs_no_writing() {
     assert_eq!(output.json()["ok"], output.code() == Some(0), "{output:#?}");
     verified(&home);
     assert_eq!(sealed(&home, &id)["state"], "ended_unclaimed", "nothing is lost");
+}
+
+#[test]
+fn the_doctor_tells_of_a_home_that_cannot_be_made() {
+    let mut home = quick_home();
+    let parent = home.root().join("place");
+    fs::create_dir(&parent).expect("a directory can be made");
+    home.set_env("PROVOST_HOME", parent.join("new/home"));
+    let about = |output: provost_testkit::Output| {
+        let findings = output.json()["findings"].as_array().expect("a list").clone();
+        findings.into_iter().find(|found| found["what"] == "home").expect("it is looked at")
+    };
+    let found = about(home.provost(&["doctor", "--json"]));
+    assert_eq!(found["level"], "ok", "{found}");
+    let script = format!(
+        "mount --bind {dir} {dir} && mount -o remount,ro,bind {dir} && \"$0\" \"$@\"",
+        dir = parent.display()
+    );
+    let found = about(inside(&home, &script, &["doctor", "--json"]));
+    assert_eq!(found["level"], "fail", "{found}");
+    assert!(found["found"].to_string().contains("Read-only"), "{found}");
+    fs::write(parent.join("new"), "").expect("a file can be written");
+    let found = about(home.provost(&["doctor", "--json"]));
+    assert_eq!(found["level"], "fail", "{found}");
 }
 
 #[test]

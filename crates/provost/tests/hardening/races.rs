@@ -12,6 +12,9 @@ use crate::kit::{quick_home, refused, sealed, spawn, verified};
 /// How many commands race to start the daemon.
 const RACERS: usize = 50;
 
+/// How often the daemon is stopped while commands come.
+const STOPS: usize = 25;
+
 /// How many sessions are spawned at once, and by how many clients.
 const SESSIONS: usize = 1_000;
 const CLIENTS: usize = 20;
@@ -68,6 +71,24 @@ fn fifty_commands_that_race_start_one_daemon() {
 }
 
 #[test]
+fn a_daemon_that_leaves_while_others_ask_is_followed_by_the_next() {
+    let home = quick_home();
+    for round in 0..STOPS {
+        // They come at all moments of a daemon's life: when it starts, when it is told, and when it is gone.
+        let asked = [&["daemon", "stop"][..], &["ls"], &["ls"], &["ls"]];
+        let racers = asked.map(|args| start_talking(&home, args));
+        for racer in racers {
+            let output = racer.wait_with_output().expect("provost ends");
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(output.status.success(), "round {round}: {said}");
+        }
+        home.provost(&["ls"]).ok();
+        assert!(home.path().join("daemon.sock").exists(), "round {round}");
+    }
+    eventually("one daemon", || (daemons_of(&home).len() == 1).then_some(()));
+}
+
+#[test]
 fn a_thousand_sessions_at_once_all_end_right() {
     let home = quick_home();
     home.provost(&["ls"]).ok();
@@ -95,6 +116,12 @@ fn a_thousand_sessions_at_once_all_end_right() {
 fn start(home: &Home, args: &[&str]) -> Child {
     let mut command: Command = home.command(args);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command.spawn().expect("provost can be started")
+}
+
+fn start_talking(home: &Home, args: &[&str]) -> Child {
+    let mut command: Command = home.command(args);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     command.spawn().expect("provost can be started")
 }
 

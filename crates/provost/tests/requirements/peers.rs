@@ -49,6 +49,103 @@ fn an_agent_may_do_nothing_for_its_operator() {
     assert_eq!(stage.rows().len(), 2);
 }
 
+/// What only the operator may do, tried by a script that runs where Provost runs something. The first line
+/// says that looking is allowed.
+fn tries(stage: &Stage, other: &str) -> (String, usize) {
+    let home = format!("PROVOST_HOME={}", stage.home.path().display());
+    let bin = stage.home.command::<&str>(&[]).get_program().to_str().unwrap().to_owned();
+    let asked = [
+        format!("resolve {other} --as accepted --because mine"),
+        "spawn -- true".to_owned(),
+        format!("send {other} hello"),
+        format!("cancel {other}"),
+        format!("report completed --session {other}"),
+        "gc --apply".to_owned(),
+        "daemon stop".to_owned(),
+    ];
+    let codes = stage.file("codes");
+    let said = stage.file("said");
+    let mut script = format!("{home} {bin} ls >/dev/null 2>>{said}; echo look $? >> {codes}\n");
+    for one in &asked {
+        for before in ["", "env -i", "setsid -w env -i"] {
+            let line = format!("{before} env {home} {bin} {one} >>{said} 2>&1");
+            script.push_str(&format!("{line}; echo $? >> {codes}\n"));
+        }
+    }
+    fs::write(stage.file("tries.sh"), script).unwrap();
+    (format!("sh {}", stage.file("tries.sh")), asked.len() * 3)
+}
+
+#[track_caller]
+fn all_refused(stage: &Stage, tries: usize, other: &str) {
+    let codes = eventually("every try was made", || {
+        let codes = fs::read_to_string(stage.file("codes")).unwrap_or_default();
+        (codes.lines().count() == tries + 1).then_some(codes)
+    });
+    let said = fs::read_to_string(stage.file("said")).unwrap();
+    let (look, others) = codes.split_once('\n').unwrap();
+    assert_eq!(look, "look 0", "{said}");
+    assert!(others.lines().all(|code| code == "4"), "{codes}\n{said}");
+    let row = stage.status(other);
+    assert_eq!((&row["state"], &row["claim"]), (&json!("working"), &json!("none")));
+    assert_eq!(stage.rows().len(), 2);
+}
+
+#[test]
+fn what_a_check_runs_is_not_the_operator() {
+    let stage = Stage::new();
+    let other = stage.play(HANGS, &[]);
+    let (check, count) = tries(&stage, &other);
+    let repo = stage.home.repo("work");
+    let work = "[[step]]\nwrite = { path = \"b.txt\", content = \"b\" }\n[[step]]\nreport = \"completed\"\n";
+    let id = stage.play_in(repo.path(), work, &["--worktree", "--check", &check]);
+    assert_eq!(stage.sealed(&id)["state"], "succeeded");
+    all_refused(&stage, count, &other);
+}
+
+#[test]
+fn what_a_hook_or_a_setup_runs_is_not_the_operator() {
+    for (at, key) in [("hooks", "session.completed"), ("worktree", "setup")] {
+        let stage = Stage::new();
+        let other = stage.play(HANGS, &[]);
+        let (command, count) = tries(&stage, &other);
+        stage.configure(&format!("[{at}]\n{key} = {command:?}\n"));
+        let repo = stage.home.repo("work");
+        let id = stage.play_in(repo.path(), "[[step]]\nreport = \"completed\"\n", &["--worktree"]);
+        stage.sealed(&id);
+        all_refused(&stage, count, &other);
+    }
+}
+
+#[test]
+fn an_agent_that_kills_its_holder_does_not_become_the_operator() {
+    let stage = Stage::new();
+    let other = stage.play(HANGS, &[]);
+    let bin = stage.home.command::<&str>(&[]).get_program().to_str().unwrap().to_owned();
+    let home = format!("PROVOST_HOME={}", stage.home.path().display());
+    let asks = format!("{home} {bin} cancel {other} >> {} 2>&1", stage.file("said"));
+    let codes = stage.file("codes");
+    // First with its mark, then with neither mark nor parent. It survives TERM, so that there is time.
+    let script = format!(
+        "trap '' TERM HUP\nwhile ! test -e {go}; do sleep 0.02; done\nkill -9 $1\n{asks}; echo $? >> {codes}\n(env -i sh -c '{asks}; echo $? >> {codes}' &)\nsleep 60\nsleep 60\n",
+        go = stage.file("go"),
+    );
+    fs::write(stage.file("orphan.sh"), script).unwrap();
+    let start = format!("setsid sh {} $PPID & sleep 60", stage.file("orphan.sh"));
+    let id = stage.spawn_in(stage.home.root(), &["--", "sh", "-c", &start]);
+    stage.home.wait_state(&id, |row| row["launches"][0]["phase"] == "running");
+    fs::write(stage.file("go"), "").unwrap();
+    let row = stage.sealed(&id);
+    assert!(row["flags"].to_string().contains("exit_code_unobserved"), "{row}");
+    let codes = fs::read_to_string(stage.file("codes")).unwrap();
+    let said = fs::read_to_string(stage.file("said")).unwrap();
+    assert_eq!(codes, "4\n4\n", "{said}");
+    assert!(said.contains("only report") && said.contains("try again"), "{said}");
+    assert_eq!(stage.status(&other)["state"], "working");
+    // The operator is older than that launch, or asks when it is gone.
+    stage.home.provost(&["cancel", &other]).ok();
+}
+
 #[test]
 fn an_agent_reports_for_itself_without_a_token() {
     let stage = Stage::new();

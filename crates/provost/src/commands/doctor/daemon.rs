@@ -4,7 +4,12 @@ use provost_api::{ApiError, Code, DaemonInfo, PROTOCOL};
 use provost_config::{BUILT_IN, Resolved};
 
 use super::history;
-use crate::{daemon, environment::Environment, home::Home, ui::Finding};
+use crate::{
+    daemon::{self, keeper::Keeper},
+    environment::Environment,
+    home::Home,
+    ui::Finding,
+};
 
 pub(super) fn examine(
     home: &Home,
@@ -12,7 +17,7 @@ pub(super) fn examine(
     environment: &Environment,
 ) -> Vec<Finding> {
     let info = daemon::connect_only(home).and_then(|client| client.get::<DaemonInfo>("/v1/daemon"));
-    let mut findings = vec![running(&info)];
+    let mut findings = vec![running(home, &info)];
     findings.extend(history::examine(home, info.as_ref().ok().map(|info| info.pid)));
     let there = match &info {
         Ok(info) => info.environment.clone(),
@@ -22,7 +27,7 @@ pub(super) fn examine(
     findings
 }
 
-fn running(info: &Result<DaemonInfo, ApiError>) -> Finding {
+fn running(home: &Home, info: &Result<DaemonInfo, ApiError>) -> Finding {
     match info {
         Ok(info) if info.protocol != PROTOCOL => Finding::fail(
             "daemon",
@@ -46,9 +51,20 @@ fn running(info: &Result<DaemonInfo, ApiError>) -> Finding {
                 ),
             ),
         },
-        Err(error) if error.code == Code::Unreachable => {
-            Finding::ok("daemon", "does not run; the first command that needs it starts it")
-        }
+        Err(error) if error.code == Code::Unreachable => match Keeper::of(home) {
+            Ok(Keeper::Nobody) => {
+                Finding::ok("daemon", "does not run; the first command that needs it starts it")
+            }
+            Ok(Keeper::Other) => Finding::warn(
+                "daemon",
+                "does not run, and something else has the ledger",
+                "wait for the other command; provost daemon status",
+            ),
+            Ok(Keeper::Daemon(_)) => {
+                Finding::fail("daemon", error.message.clone(), "provost daemon stop")
+            }
+            Err(why) => Finding::fail("daemon", why.message, "check the home"),
+        },
         Err(error) => Finding::fail("daemon", error.message.clone(), "provost daemon stop"),
     }
 }

@@ -4,6 +4,7 @@ use std::{os::unix::fs::MetadataExt, path::Path};
 
 use provost_engine::stream;
 use provost_ledger::{OpenError, ReadLedger, SqliteReader};
+use rustix::fs::Access;
 
 use crate::{
     home::Home,
@@ -24,7 +25,7 @@ const MAX_SOCKET_PATH: usize = 107;
 
 pub(super) fn examine(home: &Home) -> Vec<Finding> {
     let mut findings = vec![ownership(home)];
-    let there = home.path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
+    let there = nearest(home);
     findings.push(room(there));
     findings.push(storage(home, there));
     findings.push(socket(home));
@@ -35,9 +36,7 @@ pub(super) fn examine(home: &Home) -> Vec<Finding> {
 fn ownership(home: &Home) -> Finding {
     let path = home.path.display().to_string();
     let found = match home.look() {
-        Ok(None) => {
-            return Finding::ok("home", format!("{path} will be made by the first command"));
-        }
+        Ok(None) => return to_be_made(home),
         Ok(Some(found)) => found,
         Err(error) => {
             return Finding::fail("home", error.message, "check the directories above it");
@@ -55,6 +54,32 @@ fn ownership(home: &Home) -> Finding {
             format!("chmod 700 {path}"),
         ),
     }
+}
+
+/// A home that is not there yet needs a parent in which it can be made.
+fn to_be_made(home: &Home) -> Finding {
+    let path = home.path.display().to_string();
+    let there = nearest(home);
+    match rustix::fs::access(there, Access::WRITE_OK | Access::EXEC_OK) {
+        Ok(()) if there.is_dir() => {
+            Finding::ok("home", format!("{path} will be made by the first command"))
+        }
+        Ok(()) => Finding::fail(
+            "home",
+            format!("{path} cannot be made: {} is not a directory", there.display()),
+            "export PROVOST_HOME=DIRECTORY",
+        ),
+        Err(why) => Finding::fail(
+            "home",
+            format!("{path} cannot be made in {}: {why}", there.display()),
+            "export PROVOST_HOME=DIRECTORY where you may write",
+        ),
+    }
+}
+
+/// The home, or the nearest directory above it that is there.
+fn nearest(home: &Home) -> &Path {
+    home.path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"))
 }
 
 fn room(there: &Path) -> Finding {

@@ -49,6 +49,9 @@ exit = 0
         (&"completed".into(), &"nobody listened".into())
     );
     assert_eq!(claims(&home), 1);
+    let made = records(&home).into_iter().find(|record| record["kind"] == "claim.made");
+    let actor = text(&made.expect("a claim")["actor"]);
+    assert_eq!(actor, format!("drop/{id}.l1"), "nobody saw who wrote it down");
     home.daemon().kill();
     sealed(&home, &id);
     assert_eq!(claims(&home), 1, "it counts once, after another start too");
@@ -110,6 +113,38 @@ fn what_lies_in_the_drop_box_and_is_no_report_is_left_alone() {
     std::fs::write(home.root().join("end"), "").expect("the sign can be given");
     assert_eq!(sealed(&home, &id)["state"], "ended_unclaimed", "nobody claimed anything");
     assert_eq!(claims(&home), 0);
+}
+
+#[test]
+fn a_session_with_a_box_of_its_own_is_not_spoken_for_through_the_homes() {
+    let home = quick_home();
+    let id = report_without_daemon(
+        &home,
+        "[[step]]\ntouch = \"{{root}}/ready\"\n[[step]]\nwait_file = \"{{root}}/end\"\n[[step]]\nexit = 0\n",
+    );
+    // As for an agent in a sandbox; another that is in none has read its token.
+    std::fs::create_dir_all(home.path().join(format!("agents/{id}/tmp/drop")))
+        .expect("a box can be made");
+    let row = home.wait_state(&id, |row| row["launches"][0]["pid"].is_u64());
+    let environ = std::fs::read(format!("/proc/{}/environ", row["launches"][0]["pid"]))
+        .expect("the agent's environment can be read");
+    let environ = String::from_utf8_lossy(&environ).into_owned();
+    let token = environ.split('\0').find_map(|entry| entry.strip_prefix("PROVOST_TOKEN="));
+    let report = serde_json::json!({
+        "launch": format!("{id}.l1"), "token": token.expect("a token"), "claim": "completed",
+    });
+    let forged = home.path().join(format!("drop/{id}.l1~k.json"));
+    std::fs::write(&forged, report.to_string()).expect("a file can be written");
+    home.daemon().kill();
+    std::fs::write(home.root().join("end"), "").expect("the sign can be given");
+    assert_eq!(sealed(&home, &id)["state"], "ended_unclaimed", "it claimed nothing itself");
+    assert_eq!(claims(&home), 0);
+    std::fs::remove_dir_all(home.path().join("agents").join(&id)).expect("it can be removed");
+    home.daemon().kill();
+    eventually("without a box of its own it is spoken for", || {
+        home.provost(&["ls"]).ok();
+        (claims(&home) == 1).then_some(())
+    });
 }
 
 fn claims(home: &Home) -> usize {

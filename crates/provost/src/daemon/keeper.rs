@@ -1,0 +1,119 @@
+//! Who has the home's ledger: asked of the lock itself, so that a daemon that cannot be reached is not taken for none.
+
+use std::{
+    fs::{self, File, Metadata},
+    io::{self, Read},
+    os::unix::fs::MetadataExt,
+    path::Path,
+};
+
+use provost_api::{ApiError, Code};
+use provost_holder::Identity;
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::Errno,
+    process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal},
+};
+
+use crate::home::Home;
+
+/// Who may write to the ledger now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Keeper {
+    Nobody,
+    Daemon(Identity),
+    /// A command that works on the ledger by itself, or a process that is on its way out.
+    Other,
+}
+
+impl Keeper {
+    /// Looks at the lock. To be asked while a daemon may be starting: it tries again if it meets this look.
+    pub(crate) fn of(home: &Home) -> Result<Keeper, ApiError> {
+        let path = home.ledger().join("ledger.lock");
+        look(&path).map_err(|why| {
+            let message = format!("cannot look at the ledger's lock {}: {why}", path.display());
+            ApiError::new(Code::Storage, message).next("provost doctor")
+        })
+    }
+
+    /// Tells a daemon that keeps the ledger to leave in order. Says whether there was one.
+    pub(crate) fn dismiss(daemon: &Identity) -> io::Result<bool> {
+        let raw = i32::try_from(daemon.pid).ok().and_then(Pid::from_raw);
+        let raw = raw.ok_or(io::ErrorKind::InvalidInput)?;
+        let process = match pidfd_open(raw, PidfdFlags::empty()) {
+            Err(Errno::SRCH) => return Ok(false),
+            opened => opened?,
+        };
+        // Looked at after the handle was opened, so that a reused pid is not hit.
+        if !daemon.is_alive()? {
+            return Ok(false);
+        }
+        match pidfd_send_signal(&process, Signal::TERM) {
+            Err(Errno::SRCH) => Ok(false),
+            sent => Ok(sent.map(|()| true)?),
+        }
+    }
+}
+
+/// Says in words that a daemon lives behind a socket that does not answer.
+pub(crate) fn unheard(home: &Home, daemon: &Identity) -> ApiError {
+    let message = format!(
+        "the daemon runs (process {}), but does not answer at {}",
+        daemon.pid,
+        home.socket().display()
+    );
+    ApiError::new(Code::Unreachable, message).next("provost daemon stop")
+}
+
+fn look(path: &Path) -> io::Result<Keeper> {
+    let mut file = match File::open(path) {
+        Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(Keeper::Nobody),
+        opened => opened?,
+    };
+    match flock(&file, FlockOperation::NonBlockingLockShared) {
+        Ok(()) => {
+            flock(&file, FlockOperation::Unlock)?;
+            return Ok(Keeper::Nobody);
+        }
+        Err(Errno::WOULDBLOCK) => {}
+        Err(why) => return Err(why.into()),
+    }
+    let mut written = String::new();
+    file.by_ref().take(32).read_to_string(&mut written)?;
+    let pid = written.trim().parse().ok();
+    let daemon = pid.and_then(|pid| daemon(pid, &file.metadata().ok()?));
+    Ok(daemon.map_or(Keeper::Other, Keeper::Daemon))
+}
+
+/// Gives the process if it is a daemon that has the lock open: what the file says may be old, or anybody's.
+fn daemon(pid: u32, lock: &Metadata) -> Option<Identity> {
+    let process = Identity::of(pid).ok().flatten()?;
+    let command = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let words: Vec<&[u8]> = command.split(|byte| *byte == 0).collect();
+    let serves = words.windows(2).any(|pair| pair == [b"daemon".as_slice(), b"run".as_slice()]);
+    let mut open = fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten();
+    let has_it = open.any(|fd| {
+        fs::metadata(fd.path())
+            .is_ok_and(|found| (found.dev(), found.ino()) == (lock.dev(), lock.ino()))
+    });
+    (serves && has_it && process.is_alive().unwrap_or(false)).then_some(process)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_somebody_else_holds_is_no_daemons() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("ledger.lock");
+        assert_eq!(look(&path).unwrap(), Keeper::Nobody, "there is no ledger");
+        fs::write(&path, format!("{}\n", std::process::id())).unwrap();
+        assert_eq!(look(&path).unwrap(), Keeper::Nobody);
+        let held = File::open(&path).unwrap();
+        flock(&held, FlockOperation::LockExclusive).unwrap();
+        assert_eq!(look(&path).unwrap(), Keeper::Other, "this test is no daemon");
+        drop(held);
+        assert_eq!(look(&path).unwrap(), Keeper::Nobody);
+    }
+}
