@@ -74,6 +74,36 @@ fn a_daemon_that_cannot_be_reached_is_not_taken_for_none() {
 }
 
 #[test]
+fn nothing_that_is_started_has_the_callers_descriptors() {
+    let home = quick_home();
+    let lock = home.root().join("lock");
+    let spawn = home.command(&["spawn", "--json", "--", "sleep", "600"]);
+    let mut shell = Command::new("bash");
+    shell.args(["-c", "exec 9>$0 19>$0; flock -n 9; \"$@\""]).arg(&lock).arg(spawn.get_program());
+    shell.args(spawn.get_args()).current_dir(home.root()).env_clear();
+    shell.envs(spawn.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = shell.output().expect("bash can be run");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let said: serde_json::Value = serde_json::from_str(&said).expect("one JSON value");
+    let id = said["id"].as_str().expect("an id").to_owned();
+    let row = home.wait_state(&id, |row| row["launches"][0]["pid"].is_u64());
+    let agent = u32::try_from(row["launches"][0]["pid"].as_u64().expect("a pid")).expect("small");
+    let holder = provost_holder::identity::ancestors(agent).expect("it lives")[0].pid;
+    for pid in [home.daemon().pid().expect("it answers"), holder, agent] {
+        let open = fs::read_dir(format!("/proc/{pid}/fd")).expect("it lives").flatten();
+        let has_it = open.filter_map(|fd| fs::read_link(fd.path()).ok()).any(|to| to == lock);
+        assert!(
+            !has_it,
+            "{}",
+            fs::read_to_string(format!("/proc/{pid}/cmdline")).expect("it lives")
+        );
+    }
+    let free = Command::new("flock").arg("-n").arg(&lock).arg("true").status();
+    assert!(free.expect("flock can be run").success(), "the caller's lock went with it");
+    home.provost(&["stop", &id]).ok();
+}
+
+#[test]
 fn a_file_in_the_place_of_the_socket_is_a_clear_error_or_replaced() {
     let home = quick_home();
     fs::write(home.path().join("daemon.sock"), "mine").expect("a file can be written");
