@@ -17,6 +17,7 @@
 
 pub mod command;
 pub mod inspect;
+pub mod keep;
 pub mod names;
 pub mod pool;
 pub mod project;
@@ -25,9 +26,11 @@ pub mod snapshot;
 pub mod submodules;
 pub mod worktree;
 
+mod dropped;
 mod escape;
 mod guard;
 mod index;
+mod nested;
 mod ongoing;
 mod process;
 mod registry;

@@ -14,6 +14,7 @@ use crate::command::{self, Exit, Git, STDERR_LINES};
 use crate::escape::{last_lines, printable, printable_line};
 use crate::index::Staging;
 use crate::inspect::{Head, head_of};
+use crate::keep::{self, keep_commit};
 use crate::names::{KeepRef, Oid, RefName, RepoPath};
 use crate::ongoing::{Ongoing, ongoing};
 use crate::project::Project;
@@ -22,9 +23,6 @@ use crate::worktree::Worktree;
 
 /// How often a snapshot starts again because HEAD moved meanwhile.
 const MAX_TRIES: usize = 3;
-
-/// How many keep refs of one name may stand side by side.
-const MAX_KEPT: usize = 1000;
 
 /// What a commit says.
 #[derive(Debug, Clone, Default)]
@@ -70,8 +68,8 @@ pub enum Place {
 pub enum Error {
     #[error("commit what is in the worktree: its HEAD moved {MAX_TRIES} times meanwhile")]
     Moving,
-    #[error("keep the snapshot: there are {MAX_KEPT} refs like {keep}")]
-    TooManyKept { keep: KeepRef },
+    #[error(transparent)]
+    Keep(#[from] keep::Error),
     #[error("write the trailer {key:?}: only letters, digits and `-` are allowed")]
     BadTrailer { key: String },
     #[error(transparent)]
@@ -250,34 +248,6 @@ fn place_of(
             Ok(Place::OtherBranch { name: name.clone(), kept: keep_commit(repo, keep, commit)? })
         }
         None => Ok(Place::Detached { kept: keep_commit(repo, keep, commit)? }),
-    }
-}
-
-/// Points a keep ref at the commit. One that holds something else, which the
-/// commit does not contain, is left alone and a numbered one is used.
-fn keep_commit(repo: &Repo<'_>, keep: &KeepRef, commit: &Oid) -> Result<KeepRef, Error> {
-    for count in 1..=MAX_KEPT {
-        let name = keep.numbered(count);
-        let before = repo.ref_commit(name.as_str())?;
-        if before.as_ref().is_some_and(|old| old != commit)
-            && !contains(repo, commit, before.as_ref())?
-        {
-            continue;
-        }
-        let old = before.as_ref().map_or("", Oid::as_str);
-        repo.write(["update-ref", name.as_str(), commit.as_str(), old]).run()?;
-        return Ok(name);
-    }
-    Err(Error::TooManyKept { keep: keep.clone() })
-}
-
-fn contains(repo: &Repo<'_>, commit: &Oid, old: Option<&Oid>) -> Result<bool, command::Error> {
-    let Some(old) = old else { return Ok(true) };
-    let answer = repo.read(["merge-base", "--is-ancestor", old.as_str(), commit.as_str()]).ask()?;
-    match answer.exit {
-        Exit::Code(0) => Ok(true),
-        Exit::Code(1) => Ok(false),
-        Exit::Code(_) | Exit::Signal(_) => Err(answer.failure()),
     }
 }
 
