@@ -136,6 +136,17 @@ fn evidence_for_an_earlier_attempt_is_nothing() {
 }
 
 #[test]
+fn what_was_sealed_is_not_proved_again_when_its_place_of_work_goes() {
+    let mut bench = Bench::running(checked());
+    bench.claim(ClaimKind::Completed).end(End::Exit(0)).verify("old", CheckEnd::Exit(0)).settle();
+    assert!(bench.session.attempt().is_sealed() && bench.has(Flag::EmptyDiff));
+    bench.tell(Command::WorkRemoved);
+    let proof =
+        |effect: &Effect| matches!(effect, Effect::TakeSnapshot { .. } | Effect::RunCheck { .. });
+    assert!(!bench.session.effects().iter().any(proof), "{:?}", bench.session.effects());
+}
+
+#[test]
 fn evidence_after_a_decision_is_nothing() {
     let mut bench = done();
     bench.snapshot("new").tell(Command::Cancel { because: "no".to_owned() });

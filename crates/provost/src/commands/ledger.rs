@@ -10,7 +10,9 @@ use std::{
 use clap::{Args, Subcommand};
 use provost_api::{ApiError, Code};
 use provost_engine::stream;
-use provost_ledger::{Durability, ImportError, OpenError, OpenOptions, SqliteLedger, SqliteReader};
+use provost_ledger::{
+    Durability, ImportError, Open, OpenError, OpenOptions, SqliteLedger, SqliteReader,
+};
 use serde_json::{Value, json};
 
 use super::{change::KeyArgs, input};
@@ -41,9 +43,12 @@ enum What {
         after_help = "Examples:\n  provost ledger export > ledger.jsonl\n  provost ledger export --to ledger.jsonl"
     )]
     Export(ExportArgs),
-    /// Take over an export into an empty home, while no daemon runs
+    /// Take an export into an empty home, while no daemon runs
+    ///
+    /// Sessions that are open in the export of another home are closed in this one: their processes are not here, and
+    /// what they owe is done there. With --take-over they go on here; do that only if the other home is no more.
     #[command(
-        after_help = "Examples:\n  provost ledger import ledger.jsonl\n  PROVOST_HOME=/new/home provost ledger import ledger.jsonl"
+        after_help = "Examples:\n  provost ledger import ledger.jsonl\n  PROVOST_HOME=/new/home provost ledger import ledger.jsonl\n  provost ledger import ledger.jsonl --take-over"
     )]
     Import(ImportArgs),
     /// Copy the ledger as it is now into a new directory
@@ -70,6 +75,9 @@ struct ExportArgs {
 struct ImportArgs {
     /// The export
     file: PathBuf,
+    /// Let the sessions of another home go on in this one, which then does what they owe
+    #[arg(long)]
+    take_over: bool,
 }
 
 #[derive(Debug, Args)]
@@ -94,7 +102,7 @@ pub(crate) fn run(context: &Context, args: &LedgerArgs) -> Outcome {
     match &args.what {
         What::Verify => verify(context),
         What::Export(args) => export(context, args),
-        What::Import(args) => import(context, &args.file),
+        What::Import(args) => import(context, args),
         What::Backup(args) => backup(context, &args.directory),
         What::Archive(args) => archive(context, args),
         What::Path => {
@@ -142,17 +150,19 @@ fn verify(context: &Context) -> Outcome {
 
 /// With --json and no file the export itself is the data, for it is JSON lines already.
 fn export(context: &Context, args: &ExportArgs) -> Outcome {
-    let reader = reader(context)?;
+    let (reader, home) = (reader(context)?, context.trusted_home()?.id());
     let Some(path) = &args.to else {
         let mut out = std::io::stdout().lock();
-        let exported = provost_ledger::export(&reader, &mut out).map_err(export_error)?;
+        let exported =
+            provost_ledger::export(&reader, home.as_deref(), &mut out).map_err(export_error)?;
         out.flush().map_err(Error::output)?;
         context.ui.next(&[format!("provost ledger import FILE  ({} records)", exported.records)]);
         return Ok(ExitCode::SUCCESS);
     };
     let mut file = File::create_new(path)
         .map_err(|why| usage(format!("cannot make {}: {why}", path.display())))?;
-    let exported = provost_ledger::export(&reader, &mut file).map_err(export_error)?;
+    let exported =
+        provost_ledger::export(&reader, home.as_deref(), &mut file).map_err(export_error)?;
     file.sync_all().map_err(|why| chain(Code::Storage, "cannot write the export", &why))?;
     let value = json!({
         "ok": true, "file": path.display().to_string(), "streams": exported.streams,
@@ -169,7 +179,8 @@ fn export_error(why: provost_ledger::ExportError) -> Error {
     }
 }
 
-fn import(context: &Context, file: &Path) -> Outcome {
+fn import(context: &Context, args: &ImportArgs) -> Outcome {
+    let file = &args.file;
     let input = File::open(file).map_err(|why| {
         let code = if why.kind() == std::io::ErrorKind::NotFound {
             Code::NotFound
@@ -187,13 +198,24 @@ fn import(context: &Context, file: &Path) -> Outcome {
     };
     let mut ledger =
         SqliteLedger::open(&home.ledger(), &options).map_err(|why| open_error(&why))?;
+    let id = home.id();
+    let open = match args.take_over {
+        true => Open::GoOn,
+        false => Open::OnlyOf { home: id.as_deref(), close: &mut stream::close_elsewhere },
+    };
     let imported = ledger
-        .import(&mut BufReader::new(input), &stream::is_known, &mut stream::refold)
+        .import(&mut BufReader::new(input), &stream::is_known, &mut stream::refold, open)
         .map_err(|why| import_error(&why))?;
     let value = json!({
         "ok": true, "streams": imported.streams, "records": imported.records, "replies": imported.replies,
+        "closed": imported.closed,
     });
-    let text = format!("imported {} streams, {} records", imported.streams, imported.records);
+    let closed = match imported.closed {
+        0 => String::new(),
+        closed => format!(", {closed} open sessions of another home closed"),
+    };
+    let text =
+        format!("imported {} streams, {} records{closed}", imported.streams, imported.records);
     done(context, value, &text, &["provost ledger verify", "provost ls"])
 }
 

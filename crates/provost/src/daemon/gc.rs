@@ -72,7 +72,12 @@ async fn collect_worktree(
     let (git, top) = (daemon.world.git.clone(), row.project.clone().unwrap_or_default());
     let path = PathBuf::from(&worktree.path);
     let (place, branch) = (path.clone(), worktree.branch.clone());
-    let result = blocking(move || remove(&git, &top, &place, &branch, apply)).await?;
+    let own = daemon.world.home.worktrees();
+    let result = blocking(move || match is_below(&place, &own) {
+        true => remove(&git, &top, &place, &branch, apply),
+        false => Err("it belongs to another home".to_owned()),
+    })
+    .await?;
     match result {
         Err(reason) => {
             let mut kept = entry("worktree", &path, &row.id);
@@ -126,6 +131,13 @@ fn remove_agent(place: &Path, apply: bool) -> Result<bool, String> {
         std::fs::remove_dir_all(place).map_err(|why| why.to_string())?;
     }
     Ok(true)
+}
+
+/// Says whether a path lies below a directory, with all links above its last part resolved. A record may have been
+/// imported, and what lies in another home is that one's to clean up.
+fn is_below(path: &Path, directory: &Path) -> bool {
+    let resolved = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    path.parent().is_some_and(|parent| resolved(parent).starts_with(resolved(directory)))
 }
 
 /// What goes, or went, with a worktree.
