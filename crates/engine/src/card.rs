@@ -82,6 +82,7 @@ pub fn row(session: &Session) -> SessionRow {
         warnings: newest(&spec.warnings)
             .chain(newest(&session.warnings))
             .map(|warning| clip(warning))
+            .chain(caveats(session))
             .collect(),
         resolution: attempt.resolutions.last().map(|resolution| ResolutionRow {
             state: resolution.state.word().to_owned(),
@@ -413,6 +414,15 @@ fn clip(text: &str) -> String {
 /// The newest of many, in their order.
 fn newest<T>(all: &[T]) -> std::slice::Iter<'_, T> {
     all[all.len().saturating_sub(SHOWN_THINGS)..].iter()
+}
+
+/// Says in words what has to be known about the verified commit.
+fn caveats(session: &Session) -> Vec<String> {
+    let caveats = &session.attempt().verifying.caveats;
+    let strayed = caveats.kept_at.as_ref().map(|kept_at| {
+        format!("the session's branch does not show the verified commit, which is at {kept_at}")
+    });
+    strayed.into_iter().collect()
 }
 
 fn worktree(session: &Session) -> Option<WorktreeRow> {

@@ -1,7 +1,8 @@
 //! Commits of what lies in a checkout, made without losing or moving anything.
 //!
 //! In a worktree of Provost's own the commit goes onto HEAD, and if the agent
-//! has left its branch, a keep ref holds it too. While the agent is in the
+//! has left its branch, a keep ref holds it too and the branch is brought up to
+//! it where that loses nothing. While the agent is in the
 //! middle of a merge or the like, and always in a user's own checkout, the
 //! commit is made beside: only a keep ref comes to be, and HEAD, branch,
 //! index and files stay as they are.
@@ -18,6 +19,7 @@ use crate::keep::{self, keep_commit};
 use crate::names::{KeepRef, Oid, RefName, RepoPath};
 use crate::ongoing::{Ongoing, ongoing};
 use crate::project::Project;
+use crate::registry;
 use crate::repo::{Repo, answer_oid};
 use crate::worktree::Worktree;
 
@@ -42,6 +44,8 @@ pub struct Snapshot {
     /// Whether there was anything to commit; if not, `commit` is HEAD.
     pub changed: bool,
     pub place: Place,
+    /// The ref to find the commit at, if the worktree's own branch does not show it.
+    pub strayed: Option<KeepRef>,
     /// Repositories inside the checkout, which are not in the commit.
     pub left_out: Vec<RepoPath>,
     /// Why the worktree's index does not show the commit yet. It says nothing
@@ -87,14 +91,18 @@ pub fn snapshot_worktree(
     let message = message.render()?;
     for _ in 0..MAX_TRIES {
         if let Some(operation) = ongoing(&repo)? {
-            return Beside { repo: &repo, ongoing: Some(operation), reveal: true }
-                .snapshot(&message, keep);
+            let beside = Beside { repo: &repo, ongoing: Some(operation), reveal: true };
+            let taken = beside.snapshot(&message, keep)?;
+            let strayed = strayed(git, worktree, &taken.place, &taken.commit)?;
+            return Ok(Snapshot { strayed, ..taken });
         }
         let head = head_of(&repo)?;
         let staged = Staged::new(&repo, head.commit(), true)?;
         let Some(taken) = commit_on_head(&repo, &head, &staged, &message)? else { continue };
         let place = place_of(&repo, worktree, &head, &taken.commit, keep)?;
-        return Ok(taken.into_snapshot(staged, place, sync_index(&repo)?));
+        let strayed = strayed(git, worktree, &place, &taken.commit)?;
+        let stale = sync_index(&repo)?;
+        return Ok(Snapshot { strayed, ..taken.into_snapshot(staged, place, stale) });
     }
     Err(Error::Moving)
 }
@@ -207,7 +215,8 @@ impl Taken {
     fn into_snapshot(self, staged: Staged, place: Place, stale_index: Option<String>) -> Snapshot {
         let Self { commit, parent } = self;
         let Staged { tree, changed, left_out } = staged;
-        Snapshot { commit, tree, parent, changed, place, left_out, stale_index }
+        let strayed = None;
+        Snapshot { commit, tree, parent, changed, place, strayed, left_out, stale_index }
     }
 }
 
@@ -249,6 +258,48 @@ fn place_of(
         }
         None => Ok(Place::Detached { kept: keep_commit(repo, keep, commit)? }),
     }
+}
+
+/// Returns where the commit is kept if the worktree's own branch does not show
+/// it, after an attempt to bring the branch up to it.
+fn strayed(
+    git: &Git,
+    worktree: &Worktree,
+    place: &Place,
+    commit: &Oid,
+) -> Result<Option<KeepRef>, Error> {
+    let (kept, going_on) = match place {
+        Place::Branch => return Ok(None),
+        Place::OtherBranch { kept, .. } | Place::Detached { kept } => (kept, false),
+        // What goes on may be about the branch: it is not moved meanwhile.
+        Place::Beside { kept, .. } => (kept, true),
+    };
+    let shared = worktree.shared(git)?;
+    let branch = worktree.branch.full();
+    let tip = shared.ref_commit(&branch)?;
+    let shown = tip.as_ref() == Some(commit)
+        || !going_on && advance(&shared, &branch, tip.as_ref(), commit)?;
+    Ok((!shown).then(|| kept.clone()))
+}
+
+/// Moves a branch forward to the commit; false if it would lose a commit that
+/// it has, or if a checkout is on it.
+fn advance(
+    shared: &Repo<'_>,
+    branch: &str,
+    tip: Option<&Oid>,
+    commit: &Oid,
+) -> Result<bool, Error> {
+    let behind = tip.map_or(Ok(true), |tip| keep::contains(shared, commit, tip))?;
+    let on_it = |entry: &registry::Entry| entry.branch.as_deref() == Some(branch);
+    if !behind || registry::entries(shared)?.iter().any(on_it) {
+        return Ok(false);
+    }
+    let options = ["update-ref", "-m", "provost: snapshot"];
+    let values = [branch, commit.as_str(), tip.map_or("", Oid::as_str)];
+    // Whoever moves it in the same instant has the say.
+    let moved = shared.write(options.into_iter().chain(values)).ask()?;
+    Ok(moved.exit == Exit::Code(0))
 }
 
 /// Lets the worktree's own index show what was committed. A lock that a
