@@ -20,6 +20,9 @@ pub struct Snapshot {
 pub struct Caveats {
     /// The ref to find the commit at, if the session's branch does not show it.
     pub kept_at: Option<String>,
+    /// What lies in the place of work and is not in the commit, though nothing ignores it. The first
+    /// [`MAX_LEFT_OUT`](crate::limits::MAX_LEFT_OUT) of them.
+    pub left_out: Vec<String>,
 }
 
 impl Caveats {

@@ -422,7 +422,11 @@ fn caveats(session: &Session) -> Vec<String> {
     let strayed = caveats.kept_at.as_ref().map(|kept_at| {
         format!("the session's branch does not show the verified commit, which is at {kept_at}")
     });
-    strayed.into_iter().collect()
+    let left_out = (!caveats.left_out.is_empty()).then(|| {
+        let paths = caveats.left_out.join(", ");
+        format!("not in the verified tree, though nothing ignores it: what lies in {paths}")
+    });
+    strayed.into_iter().chain(left_out).map(|warning| clip(&warning)).collect()
 }
 
 fn worktree(session: &Session) -> Option<WorktreeRow> {

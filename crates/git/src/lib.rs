@@ -13,7 +13,8 @@
 //! stored as it is. Nothing is fetched, so a partial clone must hold the
 //! objects that a checkout needs. For the same reason a submodule that the
 //! project has not initialised is empty in checkouts that Provost makes, and
-//! what an agent leaves uncommitted inside of one is in no snapshot.
+//! what an agent leaves uncommitted inside of one is in no snapshot, which says
+//! so ([`Snapshot::left_out`]).
 
 pub mod command;
 pub mod inspect;

@@ -218,9 +218,7 @@ fn checkout_risks(repo: &Repo<'_>) -> Result<Vec<Risk>, Error> {
         ongoing(repo)?.map(|operation| Risk::Ongoing { operation }).into_iter().collect();
     let staging = Staging::of(repo)?;
     staging.reveal()?;
-    let status = ["status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames"];
-    let answer =
-        staging.repo().read(status.into_iter().chain(["--ignore-submodules=dirty"])).run()?;
+    let answer = staging.status()?;
     let (mut changed, mut untracked) = (Paths::default(), Paths::default());
     for item in answer.items() {
         let [state @ .., b' ', _] = &item[..item.len().min(4)] else {

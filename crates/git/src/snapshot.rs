@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::command::{self, Exit, Git, STDERR_LINES};
 use crate::escape::{last_lines, printable, printable_line};
-use crate::index::Staging;
+use crate::index::{Staging, dirty_submodules};
 use crate::inspect::{Head, head_of};
 use crate::keep::{self, keep_commit};
 use crate::names::{KeepRef, Oid, RefName, RepoPath};
@@ -46,7 +46,8 @@ pub struct Snapshot {
     pub place: Place,
     /// The ref to find the commit at, if the worktree's own branch does not show it.
     pub strayed: Option<KeepRef>,
-    /// Repositories inside the checkout, which are not in the commit.
+    /// What lies in the checkout and is not in the commit: repositories that
+    /// are no submodules, and submodules with changes that they have not committed.
     pub left_out: Vec<RepoPath>,
     /// Why the worktree's index does not show the commit yet. It says nothing
     /// about the commit, which is complete.
@@ -179,7 +180,8 @@ impl Staged {
         if reveal {
             staging.reveal()?;
         }
-        let left_out = staging.add_all()?;
+        let mut left_out = staging.add_all()?;
+        left_out.extend(dirty_submodules(repo)?);
         let tree = staging.write_tree()?;
         let before =
             head.map(|commit| repo.resolve(format!("{commit}^{{tree}}"))).transpose()?.flatten();

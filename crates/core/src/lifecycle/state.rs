@@ -112,6 +112,7 @@ words!(
         Limited = "limited",
         Stopping = "stopping",
         OffBranch = "off_branch",
+        LeftOut = "left_out",
     }
 );
 

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use provost_core::{
     ids::{CommitId, TreeId},
+    limits::MAX_LEFT_OUT,
     session::{Session, Work},
     verdict::{Caveats, Snapshot},
 };
@@ -113,7 +114,8 @@ fn loose(
 fn told(taken: &provost_git::Snapshot) -> (Snapshot, Caveats) {
     let (commit, tree) = (CommitId(taken.commit.to_string()), TreeId(taken.tree.to_string()));
     let kept_at = taken.strayed.as_ref().map(ToString::to_string);
-    (Snapshot { commit, tree }, Caveats { kept_at })
+    let left_out = taken.left_out.iter().take(MAX_LEFT_OUT).map(ToString::to_string).collect();
+    (Snapshot { commit, tree }, Caveats { kept_at, left_out })
 }
 
 fn keep_ref(session: &Session, name: &str) -> Result<KeepRef, Failure> {

@@ -114,6 +114,30 @@ fn work_that_is_not_on_the_branch_shown_is_flagged_with_its_ref() {
 }
 
 #[test]
+fn work_that_is_not_in_the_verified_tree_is_named() {
+    let stage = Stage::new();
+    let repo = stage.home.repo("work");
+    let inner = stage.home.repo("inner");
+    let add = ["-c", "protocol.file.allow=always", "submodule", "--quiet", "add"];
+    repo.git(&[&add[..], &[inner.path().to_str().unwrap(), "sub"]].concat());
+    repo.commit("Submodule");
+    let row = checked(
+        &stage,
+        &repo,
+        "echo b > b.txt; echo more >> sub/README.md; git init -q nested; echo x > nested/x",
+    );
+    assert!(has_flag(&row, "left_out"), "{row:#}");
+    let warning = row["warnings"][0].as_str().unwrap();
+    for path in ["nested/", "sub"] {
+        assert!(warning.contains(path), "{path} is not in {warning:?}");
+    }
+    let shown = stage.home.provost(&["status", row["id"].as_str().unwrap()]).ok().stdout.clone();
+    assert!(shown.contains("left out") && shown.contains("nested/"), "{shown}");
+    let clean = checked(&stage, &repo, "echo b > b.txt");
+    assert!(!has_flag(&clean, "left_out"), "{clean:#}");
+}
+
+#[test]
 fn refuted_work_goes_back_to_a_living_agent_and_can_still_succeed() {
     let stage = Stage::new();
     let repo = stage.home.repo("work");
