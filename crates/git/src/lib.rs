@@ -47,4 +47,4 @@ pub use project::Project;
 pub use removal::{BranchFate, Removal, Risk, removal_risk, remove_worktree};
 pub use snapshot::{Message, Place, Snapshot, snapshot_loose, snapshot_worktree};
 pub use submodules::absent_submodules;
-pub use worktree::{Worktree, unique_branch, worktree_add, worktree_find};
+pub use worktree::{Replaced, Worktree, unique_branch, worktree_add, worktree_find};

@@ -21,7 +21,7 @@ use crate::ongoing::{Ongoing, ongoing};
 use crate::registry::{self, Entry};
 use crate::repo::Repo;
 use crate::submodules::MAX_DEPTH;
-use crate::worktree::{LOCK_REASON, Worktree};
+use crate::worktree::{LOCK_REASON, Replaced, Worktree};
 
 /// How many paths a risk names; it counts the others.
 pub const MAX_NAMED: usize = 20;
@@ -66,6 +66,9 @@ pub enum Risk {
     LockedByOther { reason: String },
     /// A submodule with changes or commits of its own.
     Submodule { path: RepoPath, why: String },
+    /// What lies in its place is not, or not only, the worktree: git would not
+    /// remove it, and nobody could say what it holds.
+    Replaced { by: Replaced },
     /// Another worktree has the branch that would be deleted.
     BranchInUse { by: PathBuf },
 }
@@ -112,15 +115,24 @@ pub fn removal_risk(git: &Git, worktree: &Worktree, fate: BranchFate) -> Result<
     let mut removal = Removal::default();
     removal.risks.extend(foreign_lock(&entry));
     if worktree.path.symlink_metadata().is_ok() {
-        let repo = worktree.repo(git)?;
-        removal.risks.extend(checkout_risks(&repo)?);
-        removal.risks.extend(submodule_risks(&repo, MAX_DEPTH)?);
-        removal.ignored_files = count_ignored(&repo)?;
+        match worktree.replaced()? {
+            Some(by) => removal.risks.push(Risk::Replaced { by }),
+            None => removal.look_inside(&worktree.repo(git)?)?,
+        }
     }
     removal.risks.extend(survey.branch_risks(Some(&entry))?);
     removal.risks.extend(survey.stashes()?);
     removal.dropped_commits = Dropped::of(git, &shared, worktree, fate)?.count;
     Ok(removal)
+}
+
+impl Removal {
+    fn look_inside(&mut self, repo: &Repo<'_>) -> Result<(), Error> {
+        self.risks.extend(checkout_risks(repo)?);
+        self.risks.extend(submodule_risks(repo, MAX_DEPTH)?);
+        self.ignored_files = count_ignored(repo)?;
+        Ok(())
+    }
 }
 
 /// Removes the worktree, and its branch if so asked, unless something would
@@ -350,6 +362,7 @@ impl fmt::Display for Risk {
                 write!(f, "a lock that Provost did not set ({reason})")
             }
             Self::Submodule { path, why } => write!(f, "the submodule {path}: {why}"),
+            Self::Replaced { by } => by.fmt(f),
             Self::BranchInUse { by } => {
                 write!(f, "its branch is in use at {}", printable_line(by.as_os_str().as_bytes()))
             }

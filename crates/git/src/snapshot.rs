@@ -21,7 +21,7 @@ use crate::ongoing::{Ongoing, ongoing};
 use crate::project::Project;
 use crate::registry;
 use crate::repo::{Repo, answer_oid};
-use crate::worktree::Worktree;
+use crate::worktree::{Replaced, Worktree};
 
 /// How often a snapshot starts again because HEAD moved meanwhile.
 const MAX_TRIES: usize = 3;
@@ -73,6 +73,8 @@ pub enum Place {
 pub enum Error {
     #[error("commit what is in the worktree: its HEAD moved {MAX_TRIES} times meanwhile")]
     Moving,
+    #[error("commit what is in the worktree: {0}")]
+    Replaced(Replaced),
     #[error(transparent)]
     Keep(#[from] keep::Error),
     #[error("write the trailer {key:?}: only letters, digits and `-` are allowed")]
@@ -88,6 +90,11 @@ pub fn snapshot_worktree(
     message: &Message,
     keep: &KeepRef,
 ) -> Result<Snapshot, Error> {
+    // Through a link, files of somebody else's would be committed. A `.git` that
+    // is gone or another one misleads nobody: the project knows the right one.
+    if let Some(by @ Replaced::Top) = worktree.replaced()? {
+        return Err(Error::Replaced(by));
+    }
     let repo = worktree.repo(git)?;
     let message = message.render()?;
     for _ in 0..MAX_TRIES {

@@ -1,10 +1,12 @@
 //! What stands against the removal of a worktree, and removal itself.
 
 use std::fs;
+use std::process::Command;
 
 use provost_git::removal::{Error, Removed};
 use provost_git::{
-    BranchFate, Ongoing, Removal, Risk, Worktree, removal_risk, remove_worktree, snapshot_worktree,
+    BranchFate, Ongoing, Removal, Replaced, Risk, Worktree, removal_risk, remove_worktree,
+    snapshot_worktree,
 };
 
 use crate::lab::{Lab, commit_all, keep, os, says, write};
@@ -280,6 +282,34 @@ fn commits_that_a_submodule_dropped_stand_against_it() {
     lab.user(&inner, &["reset", "-q", "--hard", "HEAD~1"]);
     assert_eq!(shown(&lab, &worktree), ["the submodule sub: 1 commits on no remote"]);
     refused(&lab, &worktree, BranchFate::Keep);
+}
+
+#[test]
+fn what_stands_in_the_place_of_a_worktree_is_not_removed() {
+    for (replace, by) in [
+        ("rm .git", Replaced::NoGit),
+        ("rm .git && git init -q", Replaced::OtherGit),
+        ("mv .git ../moved && ln -s ../moved .git", Replaced::OtherGit),
+        ("echo gitdir: /nowhere > .git", Replaced::OtherGit),
+        ("mv ../w1 ../away && ln -s away ../w1", Replaced::Top),
+        ("mv ../w1 ../away && touch ../w1", Replaced::Top),
+    ] {
+        let lab = Lab::new();
+        let worktree = lab.worktree();
+        let done =
+            Command::new("sh").args(["-c", replace]).current_dir(&worktree.path).status().unwrap();
+        assert!(done.success(), "{replace}");
+        assert_eq!(risk(&lab, &worktree).risks, [Risk::Replaced { by }], "{replace}");
+        refused(&lab, &worktree, BranchFate::Keep);
+    }
+}
+
+#[test]
+fn a_worktree_whose_git_file_is_relative_is_the_one_that_was_made() {
+    let lab = Lab::new();
+    let worktree = lab.worktree();
+    write(&worktree.path.join(".git"), "gitdir: ../../project/.git/worktrees/w1\n");
+    assert!(risk(&lab, &worktree).risks.is_empty());
 }
 
 #[test]

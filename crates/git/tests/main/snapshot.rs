@@ -106,6 +106,18 @@ fn a_keep_ref_never_lets_go_of_another_commit() {
 }
 
 #[test]
+fn nothing_is_committed_through_a_link() {
+    let lab = Lab::new();
+    let worktree = lab.worktree();
+    write(&lab.path("private/secret"), "secret");
+    fs::rename(&worktree.path, lab.path("trees/away")).unwrap();
+    symlink(lab.path("private"), &worktree.path).unwrap();
+    let why = snapshot_worktree(&lab.git, &worktree, &says("x"), &keep("k")).unwrap_err();
+    assert!(why.to_string().contains("something else stands in its place"), "{why}");
+    assert_eq!(lab.rev("provost/t1"), lab.rev("main"));
+}
+
+#[test]
 fn a_branch_that_somebody_looks_at_is_not_moved() {
     let lab = Lab::new();
     let worktree = lab.worktree();

@@ -154,6 +154,43 @@ fn a05_gc_keeps_by_a_ref_what_the_agent_dropped() {
     assert_eq!(repo.git(&["show", &format!("{kept}^:lost.txt")]), "x");
 }
 
+#[test]
+fn a05_gc_promises_only_what_it_does() {
+    let stage = Stage::new();
+    let repo = stage.home.repo("work");
+    let lines = [
+        "rm .git",
+        "rm .git && git init -q",
+        "mv .git .. && ln -s ../.git .git",
+        "d=$PWD && mkdir ../away && cd .. && mv $d away/ && ln -s away/$(basename $d) $d",
+    ];
+    let ids: Vec<String> = lines.iter().map(|line| played(&stage, &repo, line)).collect();
+    ids.iter().for_each(|id| drop(stage.sealed(id)));
+    let listed = stage.home.provost(&["gc", "--json"]).ok().json();
+    assert_eq!(listed["removed"].as_array().unwrap().len(), 0, "{listed:#}");
+    assert_eq!(listed["kept"].as_array().unwrap().len(), lines.len(), "{listed:#}");
+    let applied = stage.home.provost(&["gc", "--apply", "--json"]).ok().json();
+    assert_eq!((&applied["removed"], &applied["kept"]), (&listed["removed"], &listed["kept"]));
+}
+
+#[test]
+fn a05_nothing_outside_of_the_worktree_is_committed_through_a_link() {
+    let stage = Stage::new();
+    let repo = stage.home.repo("work");
+    let private = stage.home.root().join("private");
+    fs::create_dir(&private).unwrap();
+    fs::write(private.join("secret"), "secret").unwrap();
+    let line = format!("d=$PWD && cd .. && mv $d away && ln -s {} $d", private.display());
+    let flags = ["--worktree", "--exit0-is-done", "--no-change-ok", "--check", "true"];
+    let id = stage.spawn_in(repo.path(), &[&flags[..], &["--", "sh", "-ec", &line]].concat());
+    let row = stage.sealed(&id);
+    assert_ne!(row["state"], "succeeded", "{row:#}");
+    assert!(row["reason"].as_str().unwrap().contains("stands in its place"), "{row:#}");
+    let branch = row["worktree"]["branch"].as_str().unwrap();
+    assert_eq!(repo.git(&["rev-parse", branch]), repo.head());
+    assert_eq!(repo.git(&["log", "--all", "--format=%H", "--", "secret"]), "");
+}
+
 /// A session in a worktree whose agent runs this line and claims to be done.
 fn played(stage: &Stage, repo: &Repo, line: &str) -> String {
     let steps =
