@@ -83,6 +83,7 @@ pub fn row(session: &Session) -> SessionRow {
         warnings: newest(&spec.warnings)
             .chain(newest(&session.warnings))
             .map(|warning| clip(warning))
+            .chain(caveats(session))
             .collect(),
         resolution: attempt.resolutions.last().map(|resolution| ResolutionRow {
             state: resolution.state.word().to_owned(),
@@ -429,6 +430,19 @@ fn clip(text: &str) -> String {
 /// The newest of many, in their order.
 fn newest<T>(all: &[T]) -> std::slice::Iter<'_, T> {
     all[all.len().saturating_sub(SHOWN_THINGS)..].iter()
+}
+
+/// Says in words what has to be known about the verified commit.
+fn caveats(session: &Session) -> Vec<String> {
+    let caveats = &session.attempt().verifying.caveats;
+    let strayed = caveats.kept_at.as_ref().map(|kept_at| {
+        format!("the session's branch does not show the verified commit, which is at {kept_at}")
+    });
+    let left_out = (!caveats.left_out.is_empty()).then(|| {
+        let paths = caveats.left_out.join(", ");
+        format!("not in the verified tree, though nothing ignores it: what lies in {paths}")
+    });
+    strayed.into_iter().chain(left_out).map(|warning| clip(&warning)).collect()
 }
 
 fn worktree(session: &Session) -> Option<WorktreeRow> {

@@ -411,7 +411,12 @@ impl Sim {
         let names = [10, crate::world::session_no(session.id), u64::from(no)];
         match !self.faults.calm && Rng::named(self.seed, &names).percent(2) {
             true => Command::SnapshotFailed { attempt, no, reason: "index.lock".to_owned() },
-            false => Command::SnapshotTaken { attempt, no, snapshot: self.world.look(session.id) },
+            false => Command::SnapshotTaken {
+                attempt,
+                no,
+                snapshot: self.world.look(session.id),
+                caveats: Default::default(),
+            },
         }
     }
 

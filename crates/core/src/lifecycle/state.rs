@@ -111,6 +111,8 @@ words!(
         LateClaim = "late_claim",
         Limited = "limited",
         Stopping = "stopping",
+        OffBranch = "off_branch",
+        LeftOut = "left_out",
     }
 );
 

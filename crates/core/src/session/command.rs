@@ -12,7 +12,7 @@ use crate::{
     ids::{LaunchId, RequestId},
     lifecycle::ClaimKind,
     request::{Asked, Misfit, Reply},
-    verdict::{Receipt, Snapshot},
+    verdict::{Caveats, Receipt, Snapshot},
 };
 
 /// What a fact is about.
@@ -167,6 +167,7 @@ pub enum Command {
         attempt: u32,
         no: u32,
         snapshot: Snapshot,
+        caveats: Caveats,
     },
     SnapshotFailed {
         attempt: u32,

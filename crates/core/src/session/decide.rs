@@ -161,8 +161,9 @@ impl Session {
         // under its key, it would not be told again.
         let open = !self.attempt().is_sealed() && !self.attempt().is_decided();
         match command.clone() {
-            Command::SnapshotTaken { attempt, no, snapshot } => {
-                if_new(open && self.lacks_snapshot(attempt, no), SnapshotTaken { snapshot })
+            Command::SnapshotTaken { attempt, no, snapshot, caveats } => {
+                let wanted = open && self.lacks_snapshot(attempt, no);
+                if_new(wanted, SnapshotTaken { snapshot, caveats })
             }
             Command::SnapshotFailed { attempt, no, reason } => {
                 if_new(open && self.lacks_snapshot(attempt, no), SnapshotFailed { reason })

@@ -114,7 +114,11 @@ impl Session {
     }
 
     fn proof(&self) -> Option<Effect> {
-        (self.wants_verdict() && self.is_quiet()).then(|| self.next_step_of_proof()).flatten()
+        // What was sealed is not proved again, though its place of work, and with it where it began, is gone.
+        let open = !self.attempt().is_sealed();
+        (open && self.wants_verdict() && self.is_quiet())
+            .then(|| self.next_step_of_proof())
+            .flatten()
     }
 
     /// The next step towards a verdict: commit the work, run the checks one by one, look at the tree again.

@@ -17,7 +17,7 @@ use crate::{
     ids::{LaunchId, RequestId},
     lifecycle::{Cause, ClaimKind, State, StopCause},
     request::{Asked, Fate, Reply},
-    verdict::{Receipt, Snapshot},
+    verdict::{Caveats, Receipt, Snapshot},
 };
 
 /// Why a stored event cannot be read.
@@ -162,7 +162,11 @@ events! {
     /// Refuted work goes back to the agent: its claim no longer stands.
     ReworkSent = "rework.sent", 1 { key: String, text: String }
 
-    SnapshotTaken = "snapshot.taken", 1 { snapshot: Snapshot }
+    SnapshotTaken = "snapshot.taken", 1 {
+        snapshot: Snapshot,
+        #[serde(default, skip_serializing_if = "Caveats::is_empty")]
+        caveats: Caveats,
+    }
     SnapshotFailed = "snapshot.failed", 1 { reason: String }
     CheckFinished = "check.finished", 1 { receipt: Receipt }
 

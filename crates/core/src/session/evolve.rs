@@ -536,6 +536,7 @@ impl Session {
     fn take_snapshot(&mut self, e: &SnapshotTaken) {
         let verifying = &mut self.attempt_mut().verifying;
         verifying.taken += 1;
+        verifying.caveats = e.caveats.clone();
         let same = verifying.snapshot.as_ref().map(|snapshot| snapshot.tree == e.snapshot.tree);
         match same {
             Some(true) => verifying.confirmed = true,

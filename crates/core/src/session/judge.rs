@@ -159,6 +159,9 @@ impl Session {
         let mut notes = Vec::new();
         let mut note = |holds: bool, flag| notes.extend(holds.then_some(flag));
         note(!self.attempt().late_claims.is_empty(), Flag::LateClaim);
+        let caveats = &self.attempt().verifying.caveats;
+        note(caveats.kept_at.is_some(), Flag::OffBranch);
+        note(!caveats.left_out.is_empty(), Flag::LeftOut);
         note(self.limited.is_some() && !self.attempt().is_sealed(), Flag::Limited);
         if let Some(launch) = self.current_launch() {
             let gone = launch.gone;

@@ -9,6 +9,7 @@ mod attempt;
 mod command;
 mod decide;
 mod effect;
+mod elsewhere;
 mod event;
 mod evolve;
 mod hook;

@@ -161,7 +161,10 @@ fn about_proof(session: &Session, rng: &mut Rng) -> Command {
     };
     match rng.below(10) {
         0 => Command::SnapshotFailed { attempt, no, reason: "full".to_owned() },
-        1..=4 => Command::SnapshotTaken { attempt, no, snapshot: snapshot(&tree) },
+        1..=4 => {
+            let caveats = Default::default();
+            Command::SnapshotTaken { attempt, no, snapshot: snapshot(&tree), caveats }
+        }
         5 => match session.hooks.first() {
             Some(hook) => Command::HookFinished { key: hook.key, end: HookEnd::Exit(0) },
             None => Command::Tick,

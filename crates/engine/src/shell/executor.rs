@@ -387,7 +387,7 @@ impl Context {
     async fn snapshot(&self, session: &Session, attempt: u32, no: u32) -> Command {
         let (git, session) = (self.world.git.clone(), session.clone());
         match held::blocking(move || work::snapshot(&git, &session, no)).await {
-            Ok(snapshot) => Command::SnapshotTaken { attempt, no, snapshot },
+            Ok((snapshot, caveats)) => Command::SnapshotTaken { attempt, no, snapshot, caveats },
             Err(reason) => Command::SnapshotFailed { attempt, no, reason },
         }
     }

@@ -14,6 +14,7 @@ mod layers;
 mod limits;
 mod listing;
 mod liveness;
+mod moving;
 mod options;
 mod peers;
 mod reads;
