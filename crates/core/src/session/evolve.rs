@@ -7,7 +7,9 @@ use super::{
     decide::answer_to,
     event::{Event, HookFinished, RequestOpened, SessionOpened, SnapshotTaken, TurnEnded},
     hook::{HookEnded, HookEvent, HookKey, HookOwed},
-    launch::{Cursor, Gone, Launch, LaunchPhase, LaunchWhy, Sight, Stop, TurnEnd, TurnState},
+    launch::{
+        Cursor, Gone, Launch, LaunchPhase, LaunchWhy, Sight, Stop, StopStep, TurnEnd, TurnState,
+    },
     state::{
         Fact, Limited, Message, MessageFate, MessageKind, Session, SetupState, Usage, WorkState,
     },
@@ -154,6 +156,11 @@ impl Session {
                 if let Some(launch) = self.launch_mut(e.launch) {
                     launch.stream.heard = at;
                     launch.holder = Some(e.holder.clone());
+                    // Given up unseen, it is seen now, and can be ended.
+                    if let Some(stop) = launch.stop.as_mut().filter(|s| s.step == StopStep::GivenUp)
+                    {
+                        (stop.step, stop.since) = (StopStep::Kill, at);
+                    }
                 }
                 if self.launches.len() == 1 {
                     self.owe_hook(HookEvent::Started, at);

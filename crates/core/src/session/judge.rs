@@ -168,7 +168,8 @@ impl Session {
             note(launch.oversized, Flag::OversizedOutput);
             note(launch.stream.retrying && launch.may_live(), Flag::Retrying);
             note(gone.is_some_and(|gone| gone.leftovers > 0), Flag::Leftovers);
-            note(gone.is_some_and(|gone| !gone.verified), Flag::NotVerifiedGone);
+            let unverified = gone.is_some_and(|gone| !gone.verified);
+            note(unverified || launch.is_given_up(), Flag::NotVerifiedGone);
         }
         notes
     }

@@ -130,12 +130,12 @@ pub enum LaunchPhase {
         by: EndedBy,
         at: Moment,
     },
-    /// It ended, or was ended, and nobody saw how.
+    /// It ended, or was ended, and nobody saw how. Told only when no process of it was left.
     Unobserved {
         why: String,
         at: Moment,
     },
-    /// It never ran.
+    /// It never ran. Told only when no process of it was left.
     Failed {
         reason: String,
     },
@@ -294,6 +294,11 @@ impl Launch {
     /// Says whether a stop is under way that has neither ended the process nor been given up.
     pub fn is_being_ended(&self) -> bool {
         self.may_live() && self.stop.is_some_and(|stop| stop.step != StopStep::GivenUp)
+    }
+
+    /// Says whether Provost gave up ending the process, which may live.
+    pub fn is_given_up(&self) -> bool {
+        self.may_live() && self.stop.is_some_and(|stop| stop.step == StopStep::GivenUp)
     }
 
     /// Says whether neither the process nor any of its descendants can change the work any more.

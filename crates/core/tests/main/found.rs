@@ -24,16 +24,27 @@ fn a_snapshot_told_twice_does_not_confirm_itself() {
 }
 
 #[test]
-fn a_launch_stopped_before_it_began_is_called_off_and_not_given_up() {
+fn a_launch_given_up_before_it_was_seen_to_run_is_killed_when_it_is() {
     let mut bench = Bench::new(spec());
     bench.tell(Command::WorkPrepared { cwd: "/work".to_owned(), base: None });
-    bench.tell(Command::Cancel { because: "no".to_owned() }).pass(1_000_000);
-    let owed = bench.session.effects();
+    bench.tell(Command::Cancel { because: "no".to_owned() });
+    bench.pass(10_000).pass(10_000).pass(10_000);
+    assert_eq!(bench.step(), Some(StopStep::GivenUp));
+    bench.pass(5_000).start();
     let launch = bench.launch();
-    assert!(owed.contains(&Effect::StopLaunch(launch, StopStep::Interrupt)), "{owed:?}");
-    bench.start();
-    bench.pass(10_000);
-    assert_eq!(bench.session.launches[0].stop.unwrap().step, StopStep::Kill, "it is ended");
+    assert!(bench.owes(&Effect::StopLaunch(launch, StopStep::Kill)), "it is ended");
+    bench.pass(9_999);
+    assert_eq!(bench.step(), Some(StopStep::Kill), "it has its time");
+    bench.pass(1);
+    assert_eq!(bench.step(), Some(StopStep::GivenUp));
+}
+
+#[test]
+fn a_launch_that_is_seen_to_run_late_is_stopped_as_far_as_the_stop_had_come() {
+    let mut bench = Bench::new(spec());
+    bench.tell(Command::WorkPrepared { cwd: "/work".to_owned(), base: None });
+    bench.tell(Command::Cancel { because: "no".to_owned() }).pass(10_000).start();
+    assert_eq!(bench.step(), Some(StopStep::Terminate));
 }
 
 #[test]
@@ -97,7 +108,7 @@ fn a_message_with_a_known_key_is_not_queued_again() {
 }
 
 #[test]
-fn an_instruction_after_the_place_of_work_was_removed_fails_and_does_not_hang() {
+fn an_instruction_after_the_place_of_work_was_removed_is_refused_and_never_hangs() {
     let mut bench = Bench::running(spec());
     assert_eq!(bench.try_tell(Command::WorkRemoved), Err(Rejected::Nothing), "it is in use");
     bench.claim(ClaimKind::Completed).end(End::Exit(0)).settle().tell(Command::WorkRemoved);

@@ -5,7 +5,7 @@ use provost_core::{
     lifecycle::{Activity, Cause, ClaimKind, Flag, Process, State},
     session::{
         Command, Effect, End, EndedBy, Identity, LaunchPhase, LaunchWhy, Rejected, SendMode,
-        Session, SetupState, Signal, Spec,
+        Session, SetupState, Signal, Spec, StopStep, Work,
     },
 };
 

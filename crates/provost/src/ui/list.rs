@@ -106,8 +106,15 @@ fn rank(row: &SessionRow) -> u8 {
     }
 }
 
-fn held_back(row: &SessionRow) -> bool {
-    row.flags.iter().any(|flag| flag == "output_limit")
+fn is_flagged(row: &SessionRow, wanted: &str) -> bool {
+    row.flags.iter().any(|flag| flag == wanted)
+}
+
+/// Gives the process that Provost gave up ending, as far as it is known.
+fn given_up(row: &SessionRow) -> Option<String> {
+    let launch = row.launches.last().filter(|launch| launch.lives())?;
+    let pid = launch.pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string());
+    (launch.stop.as_deref() == Some("given_up")).then_some(pid)
 }
 
 fn checks(row: &SessionRow) -> (Tone, String) {
@@ -128,7 +135,10 @@ fn note(row: &SessionRow) -> String {
     if let Some(request) = row.requests.first() {
         return clean(&format!("{}: {}", request.kind, request.title));
     }
-    if held_back(row) {
+    if let Some(pid) = given_up(row) {
+        return format!("could not be ended, still alive: pid {pid}");
+    }
+    if is_flagged(row, "output_limit") {
         return format!("output limit reached: provost limit {} --output SIZE", short(&row.id));
     }
     if let Some(late) = row.late_claims.last().filter(|_| row.resolution.is_none()) {
