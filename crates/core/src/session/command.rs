@@ -236,6 +236,8 @@ pub enum Rejected {
     Sealed(&'static str),
     #[error("the session was cancelled")]
     Cancelled,
+    #[error("its place of work was removed{}", kept_on(.0))]
+    PlaceGone(Option<String>),
     #[error("no process of this session is running")]
     NotRunning,
     #[error("{0} takes no instructions: it is a plain command")]
@@ -246,6 +248,13 @@ pub enum Rejected {
     LimitNotRaised { now: u64 },
     #[error("the budget is {0} already; give more")]
     BudgetNotRaised(String),
+}
+
+fn kept_on(branch: &Option<String>) -> String {
+    branch
+        .as_ref()
+        .map(|branch| format!("; its work is on the branch {branch}"))
+        .unwrap_or_default()
 }
 
 /// Gives how a recorded report stands, for the reporter.

@@ -372,6 +372,9 @@ impl Session {
         let agent = &self.spec.agent;
         let alive = self.launches.last().is_some_and(Launch::may_live);
         let instructs = mode == SendMode::Supersede || sealed;
+        if self.work == WorkState::Removed {
+            return Err(Rejected::PlaceGone(self.spec.work.branch().map(str::to_owned)));
+        }
         // Work that is done at once takes nothing while it runs, but its conversation can be gone on with.
         if agent.driver == super::Driver::CodexExec && sealed && !alive && self.thread.is_some() {
             let instruction = Some(text.to_owned());

@@ -4,8 +4,8 @@ use provost_core::{
     lifecycle::{ClaimKind, State},
     request::{Fate, Reply},
     session::{
-        Afterwards, Command, Cursor, Driver, Effect, End, EndedBy, LaunchPhase, MessageFate,
-        Rejected, SendMode, Signal, StopStep, TurnEnd,
+        Afterwards, AttemptOpened, Command, Cursor, Driver, Effect, End, EndedBy, LaunchPhase,
+        MessageFate, Rejected, SendMode, Signal, StopStep, TurnEnd,
     },
     verdict::CheckEnd,
 };
@@ -112,7 +112,12 @@ fn an_instruction_after_the_place_of_work_was_removed_is_refused_and_never_hangs
     let mut bench = Bench::running(spec());
     assert_eq!(bench.try_tell(Command::WorkRemoved), Err(Rejected::Nothing), "it is in use");
     bench.claim(ClaimKind::Completed).end(End::Exit(0)).settle().tell(Command::WorkRemoved);
-    bench.tell(send("more")).settle();
+    assert_eq!(bench.try_tell(send("more")), Err(Rejected::PlaceGone(None)));
+    assert_eq!(bench.state(), State::Completed);
+    // A ledger of before may have it all the same.
+    let opened = AttemptOpened { no: 2, instruction: Some("more".to_owned()) };
+    bench.session.evolve(bench.now, &opened.into());
+    bench.pass(0).settle();
     assert_eq!(bench.state(), State::Failed);
 }
 

@@ -201,12 +201,15 @@ pub(super) fn refused(why: &Rejected, named: &str) -> ApiError {
         | Rejected::Sealed(_)
         | Rejected::Cancelled
         | Rejected::NotRunning
+        | Rejected::PlaceGone(_)
         | Rejected::QueueFull(_)
         | Rejected::TakesNoInstruction(_) => Code::Refused,
     };
     let next = match why {
         Rejected::Sealed(_) => format!("provost resolve {named} --as accepted --because TEXT"),
+        Rejected::PlaceGone(Some(branch)) => format!("git switch {branch} && provost spawn"),
         Rejected::Nothing
+        | Rejected::PlaceGone(None)
         | Rejected::UnknownLaunch(_)
         | Rejected::UnknownRequest(_)
         | Rejected::RequestSettled(..)
