@@ -91,7 +91,7 @@ pub fn row(session: &Session) -> SessionRow {
         reason: reason(session, judged.cause),
         worktree: worktree(session),
         opened_at: session.opened.wall_ms,
-        since: attempt.since.wall_ms,
+        since: attempt.resolutions.last().map_or(attempt.since, |one| one.at).wall_ms,
         sealed_at: attempt.sealed.as_ref().map(|sealed| sealed.at.wall_ms),
     }
 }
