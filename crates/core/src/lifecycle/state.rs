@@ -111,6 +111,7 @@ words!(
         LateClaim = "late_claim",
         Limited = "limited",
         Stopping = "stopping",
+        NoRoom = "no_room",
     }
 );
 

@@ -129,6 +129,14 @@ pub enum Command {
     OutputAtLimit {
         launch: LaunchId,
     },
+    /// The disk of this directory takes no more.
+    OutputNoRoom {
+        launch: LaunchId,
+        dir: String,
+    },
+    OutputFlows {
+        launch: LaunchId,
+    },
     OutputLost {
         launch: LaunchId,
         cursor: Cursor,

@@ -72,6 +72,14 @@ impl Session {
                 let launch = self.known(*launch)?;
                 if_new(!launch.at_limit, OutputAtLimit { launch: launch.id })
             }
+            Command::OutputNoRoom { launch, dir } => {
+                let known = self.known(*launch)?;
+                let new = known.no_room.is_none();
+                if_new(new, OutputNoRoom { launch: *launch, dir: dir.clone() })
+            }
+            Command::OutputFlows { launch } => {
+                if_new(self.known(*launch)?.no_room.is_some(), OutputFlows { launch: *launch })
+            }
             Command::OutputLost { launch, cursor } => {
                 let launch = self.known(*launch)?;
                 let (launch, new) = (launch.id, !launch.output_lost);

@@ -120,6 +120,8 @@ impl Session {
             | Event::StreamSettled(_)
             | Event::OutputOversized(_)
             | Event::OutputAtLimit(_)
+            | Event::OutputNoRoom(_)
+            | Event::OutputFlows(_)
             | Event::OutputLost(_)
             | Event::LimitRaised(_)
             | Event::ProgressTold(_)
@@ -259,6 +261,10 @@ impl Session {
                 self.on_launch(e.launch, |launch| launch.oversized = true);
             }
             Event::OutputAtLimit(e) => self.on_launch(e.launch, |launch| launch.at_limit = true),
+            Event::OutputNoRoom(e) => {
+                self.on_launch(e.launch, |launch| launch.no_room = Some(e.dir.clone()));
+            }
+            Event::OutputFlows(e) => self.on_launch(e.launch, |launch| launch.no_room = None),
             Event::OutputLost(e) => self.on_launch(e.launch, |launch| {
                 launch.output_lost = true;
                 launch.cursor = e.cursor;

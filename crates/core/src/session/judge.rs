@@ -164,6 +164,7 @@ impl Session {
             let gone = launch.gone;
             note(launch.is_being_ended(), Flag::Stopping);
             note(launch.at_limit && launch.may_live(), Flag::OutputLimit);
+            note(launch.no_room.is_some() && launch.may_live(), Flag::NoRoom);
             note(launch.output_lost, Flag::OutputLost);
             note(launch.oversized, Flag::OversizedOutput);
             note(launch.stream.retrying && launch.may_live(), Flag::Retrying);

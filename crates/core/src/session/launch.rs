@@ -205,6 +205,9 @@ pub struct Launch {
     pub gone: Option<Gone>,
     pub cursor: Cursor,
     pub at_limit: bool,
+    /// The directory whose disk takes no more of its output.
+    #[serde(default)]
+    pub no_room: Option<String>,
     pub output_lost: bool,
     pub oversized: bool,
 }
@@ -234,6 +237,7 @@ impl Launch {
             gone: None,
             cursor: Cursor::default(),
             at_limit: false,
+            no_room: None,
             output_lost: false,
             oversized: false,
         }

@@ -61,6 +61,7 @@ pub(crate) struct Follower {
     told_exit: bool,
     told_unknown: bool,
     caught_up: bool,
+    no_room: bool,
     folded: Coalesce,
     dropped: drop_box::Watch,
     /// When the frame at hand was printed.
@@ -126,6 +127,7 @@ impl Follower {
             told_exit: false,
             told_unknown,
             caught_up: false,
+            no_room: recorded.no_room.is_some(),
             folded: Coalesce::new(session.budget.tokens.is_some()),
             dropped: drop_box::Watch::default(),
             printed_ms: 0,
@@ -265,11 +267,19 @@ impl Follower {
         while let Some(notice) = self.hear(&mut link).await {
             match notice {
                 Notice::Journal { .. } => {
+                    if std::mem::take(&mut self.no_room) {
+                        self.tell(Command::OutputFlows { launch: self.launch }).await;
+                    }
                     self.drain().await?;
                     self.hand_over(&mut link).await;
                 }
                 Notice::Limit { limited: Limited::OutputLimit } => {
                     self.tell(Command::OutputAtLimit { launch: self.launch }).await;
+                }
+                Notice::Limit { limited: Limited::DiskFull } => {
+                    self.no_room = true;
+                    let dir = self.link.world.home.root().display().to_string();
+                    self.tell(Command::OutputNoRoom { launch: self.launch, dir }).await;
                 }
                 Notice::Exited => self.hear_of_the_exit().await?,
                 Notice::Gone => break,

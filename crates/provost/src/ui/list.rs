@@ -100,7 +100,12 @@ fn rank(row: &SessionRow) -> u8 {
     match row.state.as_str() {
         "needs_input" => 0,
         "failed" | "disputed" | "ended_unclaimed" | "stalled" | "lost" => 1,
-        _ if held_back(row) => 1,
+        _ if ["output_limit", "no_room", "not_verified_gone"]
+            .iter()
+            .any(|f| is_flagged(row, f)) =>
+        {
+            1
+        }
         _ if !row.terminal => 2,
         _ => 3,
     }
@@ -305,6 +310,28 @@ pub(crate) mod tests {
         ");
         let wide = session_lines(Paint::OFF, Screen::of(200), 61_000, rows).join("\n");
         assert!(wide.contains(long), "a wide terminal shows it all: {wide}");
+    }
+
+    #[test]
+    fn a_process_that_could_not_be_ended_is_said_first() {
+        let mut row = SessionRow { terminal: true, sealed: true, ..session("x", "cancelled") };
+        row.flags = vec!["not_verified_gone".to_owned()];
+        row.launches[0].stop = Some("given_up".to_owned());
+        assert_eq!(note(&row), "could not be ended, still alive: pid 42");
+        assert_eq!(rank(&row), 1, "somebody has to look");
+        row.launches[0].phase = "ended".to_owned();
+        assert_eq!(note(&row), "");
+    }
+
+    #[test]
+    fn a_full_disk_is_not_helped_by_another_limit() {
+        let full = "the disk of /h is full: free some room, and it goes on by itself";
+        let row = SessionRow {
+            flags: vec!["no_room".to_owned()],
+            reason: Some(full.to_owned()),
+            ..session("x", "working")
+        };
+        assert_eq!((note(&row), rank(&row)), (full.to_owned(), 1));
     }
 
     #[test]
