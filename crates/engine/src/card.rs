@@ -93,7 +93,7 @@ pub fn row(session: &Session) -> SessionRow {
         reason: reason(session, judged.cause),
         worktree: worktree(session),
         opened_at: session.opened.wall_ms,
-        since: attempt.since.wall_ms,
+        since: attempt.resolutions.last().map_or(attempt.since, |one| one.at).wall_ms,
         sealed_at: attempt.sealed.as_ref().map(|sealed| sealed.at.wall_ms),
     }
 }
@@ -399,7 +399,14 @@ fn reason(session: &Session, cause: Option<Cause>) -> Option<String> {
     let asked = awaits_result(session).then(|| RESULT_ASKED.to_owned());
     // A crash is a reason of its own, whatever the checks found besides.
     let refuted = || refuted(session).filter(|_| cause != Some(Cause::Crash));
-    decided.or_else(refuted).or(asked).as_deref().map(clip)
+    decided.or_else(refuted).or_else(|| no_room(session)).or(asked).as_deref().map(clip)
+}
+
+/// Says what holds the agent back that only room on a disk can help.
+fn no_room(session: &Session) -> Option<String> {
+    let launch = session.current_launch().filter(|launch| launch.may_live())?;
+    let dir = launch.no_room.as_deref()?;
+    Some(format!("the disk of {dir} is full: free some room, and it goes on by itself"))
 }
 
 /// Says in words what refuted the work.

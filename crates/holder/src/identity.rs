@@ -117,6 +117,11 @@ impl ProcStat {
         }
     }
 
+    /// Whether it waits for a signal to go on.
+    pub(crate) fn is_stopped(&self) -> bool {
+        matches!(self.state, 'T' | 't')
+    }
+
     pub(crate) fn identity(&self, boot_id: &str) -> Identity {
         Identity { pid: self.pid, start_time: self.start_time, boot_id: boot_id.to_owned() }
     }

@@ -58,6 +58,10 @@ impl Follower {
             self.blind_until = self.blind_until.filter(|_| !seen);
             return seen.then_some(Command::ProcessSeen { launch });
         }
+        if holder.lapse.is_some() && holder.life == HolderLife::Here {
+            // Neither a silent holder nor a directory that is gone says that anything ended.
+            return None;
+        }
         if self.read > holder.journal.len() {
             return Some(self.lose(holder));
         }

@@ -21,7 +21,7 @@ use crate::{
     laws::Broken,
     rng::Rng,
     script::{self, Deed},
-    world::{HolderLife, World, snapshot},
+    world::{HolderLife, Lapse, World, snapshot},
 };
 
 /// A simulation that takes more steps than this does not end.
@@ -221,7 +221,10 @@ impl Sim {
         actors.extend(waiting.map(|holder| Actor::Reporter(holder.launch)));
         for (key, task) in &self.engine.tasks {
             match task {
-                Task::Follow(follower) if follower.can_tell(&self.world) => {
+                Task::Follow(follower)
+                    if follower.can_tell(&self.world)
+                        || self.world.is_to_be_ended(follower.launch()) =>
+                {
                     actors.push(Actor::Follower(key.clone()));
                 }
                 Task::Other(effect) if self.can_go_on(key, effect) => {
@@ -254,7 +257,8 @@ impl Sim {
             Effect::RunCheck { .. } | Effect::RunHook(_) | Effect::RunSetup => {
                 self.world.ran.get(key).is_none_or(|ran| ran.done_ms <= self.world.now_ms)
             }
-            Effect::PrepareWork | Effect::StartLaunch(_) | Effect::TakeSnapshot { .. } => true,
+            Effect::StartLaunch(launch) => !self.world.is_stuck(*launch),
+            Effect::PrepareWork | Effect::TakeSnapshot { .. } => true,
             Effect::Follow(_) => false,
         }
     }
@@ -262,7 +266,10 @@ impl Sim {
     fn can_stop(&self, session: &Session, launch: LaunchId, step: StopStep) -> bool {
         let owed = session.launch(launch).is_some_and(|l| l.phase == LaunchPhase::Owed);
         let key = stop_key(launch, step);
-        owed || !self.world.ran.contains_key(&(session.id, key))
+        if owed {
+            return !self.world.is_stuck(launch);
+        }
+        !self.world.ran.contains_key(&(session.id, key))
     }
 
     fn let_act(&mut self, actor: Actor) -> Result<(), Broken> {
@@ -296,6 +303,9 @@ impl Sim {
         let until = self.world.now_ms + self.rng.below(3_000);
         let Some(Task::Follow(follower)) = self.engine.tasks.get_mut(key) else { return };
         let launch = follower.launch();
+        if self.world.is_to_be_ended(launch) {
+            self.world.end_by_force(launch);
+        }
         let command = match blind && follower.blind_until.is_none() {
             true => {
                 follower.blind_until = Some(until);
@@ -382,6 +392,11 @@ impl Sim {
     }
 
     fn start(&mut self, launch: LaunchId) -> Command {
+        if self.world.holders.get(&launch).is_some_and(|holder| holder.lapse.is_some()) {
+            self.world.end_by_force(launch);
+            let why = "its holder did not answer".to_owned();
+            return Command::ProcessUnobserved { launch, why };
+        }
         match self.world.start(launch) {
             Ok(child) => Command::LaunchStarted { launch, holder: child.clone(), child },
             Err(reason) => Command::LaunchFailed { launch, reason },
@@ -655,6 +670,14 @@ impl Sim {
             let launch = self.rng.pick(&launches);
             self.world.kill_holder(launch);
             self.engine.note(|| format!("— the holder of {launch} is killed"));
+        }
+        if self.rng.permille(2) && !self.world.holders.is_empty() {
+            self.deaths += 1;
+            let launches: Vec<LaunchId> = self.world.holders.keys().copied().collect();
+            let (launch, lapse) =
+                (self.rng.pick(&launches), self.rng.pick(&[Lapse::Stopped, Lapse::Vanished]));
+            self.world.lapse(launch, lapse);
+            self.engine.note(|| format!("— {launch} lapses: {lapse:?}"));
         }
         if self.rng.permille(1) {
             self.deaths += 1;

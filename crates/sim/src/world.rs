@@ -36,11 +36,21 @@ pub(crate) enum HolderLife {
     OtherBoot,
 }
 
+/// What keeps a living holder from telling what becomes of its launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lapse {
+    /// It was stopped: it neither reads nor answers.
+    Stopped,
+    /// The directory of its launch was removed.
+    Vanished,
+}
+
 /// One launch as it really is.
 #[derive(Clone, Debug)]
 pub(crate) struct Holder {
     pub(crate) launch: LaunchId,
     pub(crate) life: HolderLife,
+    pub(crate) lapse: Option<Lapse>,
     pub(crate) journal: Vec<Entry>,
     pub(crate) heard_ms: u64,
     pub(crate) exit: Option<(End, EndedBy)>,
@@ -133,7 +143,7 @@ impl World {
     pub(crate) fn write(&mut self, launch: LaunchId, key: &str) -> bool {
         let (seed, faults) = (self.seed, self.faults);
         let Some(holder) = self.holders.get_mut(&launch) else { return false };
-        if holder.exit.is_some() || holder.life != HolderLife::Here {
+        if !holder.is_running() || holder.lapse.is_some() {
             return false;
         }
         if holder.inputs.insert(key.to_owned()) {
@@ -149,6 +159,13 @@ impl World {
         let now = self.now_ms;
         let Some(holder) = self.holders.get_mut(&launch) else { return };
         if holder.exit.is_some() || holder.life != HolderLife::Here {
+            return;
+        }
+        if holder.lapse.is_some() {
+            // Whoever does not answer is ended, at last, without being asked.
+            if step == StopStep::Kill {
+                self.end_by_force(launch);
+            }
             return;
         }
         match step {
@@ -235,6 +252,43 @@ impl World {
         }
     }
 
+    /// The holder is stopped, or the directory of its launch is removed.
+    pub(crate) fn lapse(&mut self, launch: LaunchId, lapse: Lapse) {
+        let living = |holder: &&mut Holder| holder.life == HolderLife::Here && !holder.gone;
+        if let Some(holder) = self.holders.get_mut(&launch).filter(living) {
+            holder.lapse = Some(lapse);
+        }
+    }
+
+    /// Ends a launch that cannot be asked, and says whether nothing of it is left.
+    pub(crate) fn end_by_force(&mut self, launch: LaunchId) -> bool {
+        let Some(holder) = self.holders.get_mut(&launch) else { return true };
+        if holder.temper.can_be_killed && holder.life == HolderLife::Here {
+            holder.life = HolderLife::Died;
+            holder.report = None;
+        }
+        holder.life != HolderLife::Here
+    }
+
+    /// Says whether a launch has vanished and can be ended for it.
+    pub(crate) fn is_to_be_ended(&self, launch: LaunchId) -> bool {
+        self.holders.get(&launch).is_some_and(|holder| {
+            holder.lapse == Some(Lapse::Vanished)
+                && holder.life == HolderLife::Here
+                && !holder.gone
+                && holder.temper.can_be_killed
+        })
+    }
+
+    /// Says whether a launch can neither be spoken with nor ended.
+    pub(crate) fn is_stuck(&self, launch: LaunchId) -> bool {
+        self.holders.get(&launch).is_some_and(|holder| {
+            holder.lapse.is_some()
+                && holder.life == HolderLife::Here
+                && !holder.temper.can_be_killed
+        })
+    }
+
     /// The machine loses power: every process ends, and a journal may lose its end.
     pub(crate) fn reboot(&mut self, rng: &mut Rng) {
         self.boot += 1;
@@ -266,6 +320,7 @@ impl Holder {
         Holder {
             launch,
             life: HolderLife::Here,
+            lapse: None,
             journal: Vec::new(),
             heard_ms: now,
             exit: None,
@@ -293,7 +348,8 @@ impl Holder {
             None => self.exit.is_some(),
         };
         let free = self.report.is_none() && !self.reporting && !self.at_limit && !self.gone;
-        self.life == HolderLife::Here && free && something && self.wake_ms <= now
+        let told = self.lapse.is_none();
+        self.life == HolderLife::Here && told && free && something && self.wake_ms <= now
     }
 
     fn print(&mut self, signal: Signal, now: u64) {

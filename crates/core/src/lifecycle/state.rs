@@ -113,6 +113,7 @@ words!(
         Stopping = "stopping",
         OffBranch = "off_branch",
         LeftOut = "left_out",
+        NoRoom = "no_room",
     }
 );
 

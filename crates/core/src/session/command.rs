@@ -137,6 +137,14 @@ pub enum Command {
     OutputAtLimit {
         launch: LaunchId,
     },
+    /// The disk of this directory takes no more.
+    OutputNoRoom {
+        launch: LaunchId,
+        dir: String,
+    },
+    OutputFlows {
+        launch: LaunchId,
+    },
     OutputLost {
         launch: LaunchId,
         cursor: Cursor,
@@ -253,6 +261,8 @@ pub enum Rejected {
     Sealed(&'static str),
     #[error("the session was cancelled")]
     Cancelled,
+    #[error("its place of work was removed{}", kept_on(.0))]
+    PlaceGone(Option<String>),
     #[error("no process of this session is running")]
     NotRunning,
     #[error("{0} takes no further instructions: it works once, or is a plain command")]
@@ -265,6 +275,13 @@ pub enum Rejected {
     BudgetNotRaised(String),
     #[error("the session's budget is used up: {}", .0.detail)]
     BudgetUsedUp(UsedUp),
+}
+
+fn kept_on(branch: &Option<String>) -> String {
+    branch
+        .as_ref()
+        .map(|branch| format!("; its work is on the branch {branch}"))
+        .unwrap_or_default()
 }
 
 /// Gives how a recorded report stands, for the reporter.

@@ -72,6 +72,14 @@ impl Session {
                 let launch = self.known(*launch)?;
                 if_new(!launch.at_limit, OutputAtLimit { launch: launch.id })
             }
+            Command::OutputNoRoom { launch, dir } => {
+                let known = self.known(*launch)?;
+                let new = known.no_room.is_none();
+                if_new(new, OutputNoRoom { launch: *launch, dir: dir.clone() })
+            }
+            Command::OutputFlows { launch } => {
+                if_new(self.known(*launch)?.no_room.is_some(), OutputFlows { launch: *launch })
+            }
             Command::OutputLost { launch, cursor } => {
                 let launch = self.known(*launch)?;
                 let (launch, new) = (launch.id, !launch.output_lost);
@@ -390,6 +398,9 @@ impl Session {
         let agent = &self.spec.agent;
         let alive = self.launches.last().is_some_and(Launch::may_live);
         let instructs = mode == SendMode::Supersede || sealed;
+        if self.work == WorkState::Removed {
+            return Err(Rejected::PlaceGone(self.spec.work.branch().map(str::to_owned)));
+        }
         if let Some(used_up) = self.used_up().filter(|_| instructs) {
             return Err(Rejected::BudgetUsedUp(used_up));
         }

@@ -151,7 +151,9 @@ impl Session {
 fn launch_effect(launch: &Launch) -> Option<Effect> {
     match (&launch.phase, launch.stop) {
         (LaunchPhase::Owed, None) => Some(Effect::StartLaunch(launch.id)),
-        (LaunchPhase::Owed | LaunchPhase::Running { .. }, Some(stop)) => {
+        // Nobody follows it, so that whoever ends it is the only one to tell what became of it.
+        (LaunchPhase::Owed, Some(stop)) => Some(Effect::StopLaunch(launch.id, stop.step)),
+        (LaunchPhase::Running { .. }, Some(stop)) => {
             (stop.step != StopStep::GivenUp).then_some(Effect::StopLaunch(launch.id, stop.step))
         }
         (LaunchPhase::Running { .. }, None) => None,

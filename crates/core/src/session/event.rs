@@ -119,6 +119,10 @@ events! {
     /// A line too long to be read was kept and passed over.
     OutputOversized = "output.oversized", 1 { launch: LaunchId, bytes: u64, cursor: Cursor }
     OutputAtLimit = "output.at_limit", 1 { launch: LaunchId }
+    /// The disk of this directory takes no more output, so that the agent is held back.
+    OutputNoRoom = "output.no_room", 1 { launch: LaunchId, dir: String }
+    /// There is room again.
+    OutputFlows = "output.flows", 1 { launch: LaunchId }
     /// The journal ends before the place that was already folded (power loss).
     OutputLost = "output.lost", 1 { launch: LaunchId, cursor: Cursor }
     LimitRaised = "output.limit_raised", 1 { bytes: u64 }

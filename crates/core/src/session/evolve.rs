@@ -7,7 +7,9 @@ use super::{
     decide::answer_to,
     event::{Event, HookFinished, RequestOpened, SessionOpened, SnapshotTaken, TurnEnded},
     hook::{HookEnded, HookEvent, HookKey, HookOwed},
-    launch::{Cursor, Gone, Launch, LaunchPhase, LaunchWhy, Sight, Stop, TurnEnd, TurnState},
+    launch::{
+        Cursor, Gone, Launch, LaunchPhase, LaunchWhy, Sight, Stop, StopStep, TurnEnd, TurnState,
+    },
     state::{
         Fact, Limited, Message, MessageFate, MessageKind, Session, SetupState, Usage, WorkState,
     },
@@ -120,6 +122,8 @@ impl Session {
             | Event::StreamSettled(_)
             | Event::OutputOversized(_)
             | Event::OutputAtLimit(_)
+            | Event::OutputNoRoom(_)
+            | Event::OutputFlows(_)
             | Event::OutputLost(_)
             | Event::LimitRaised(_)
             | Event::ProgressTold(_)
@@ -156,6 +160,11 @@ impl Session {
                 if let Some(launch) = self.launch_mut(e.launch) {
                     launch.stream.heard = at;
                     launch.holder = Some(e.holder.clone());
+                    // Given up unseen, it is seen now, and can be ended.
+                    if let Some(stop) = launch.stop.as_mut().filter(|s| s.step == StopStep::GivenUp)
+                    {
+                        (stop.step, stop.since) = (StopStep::Kill, at);
+                    }
                 }
                 if self.launches.len() == 1 {
                     self.owe_hook(HookEvent::Started, at);
@@ -260,6 +269,10 @@ impl Session {
                 self.on_launch(e.launch, |launch| launch.oversized = true);
             }
             Event::OutputAtLimit(e) => self.on_launch(e.launch, |launch| launch.at_limit = true),
+            Event::OutputNoRoom(e) => {
+                self.on_launch(e.launch, |launch| launch.no_room = Some(e.dir.clone()));
+            }
+            Event::OutputFlows(e) => self.on_launch(e.launch, |launch| launch.no_room = None),
             Event::OutputLost(e) => self.on_launch(e.launch, |launch| {
                 launch.output_lost = true;
                 launch.cursor = e.cursor;

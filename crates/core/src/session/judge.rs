@@ -167,11 +167,13 @@ impl Session {
             let gone = launch.gone;
             note(launch.is_being_ended(), Flag::Stopping);
             note(launch.at_limit && launch.may_live(), Flag::OutputLimit);
+            note(launch.no_room.is_some() && launch.may_live(), Flag::NoRoom);
             note(launch.output_lost, Flag::OutputLost);
             note(launch.oversized, Flag::OversizedOutput);
             note(launch.stream.retrying && launch.may_live(), Flag::Retrying);
             note(gone.is_some_and(|gone| gone.leftovers > 0), Flag::Leftovers);
-            note(gone.is_some_and(|gone| !gone.verified), Flag::NotVerifiedGone);
+            let unverified = gone.is_some_and(|gone| !gone.verified);
+            note(unverified || launch.is_given_up(), Flag::NotVerifiedGone);
         }
         notes
     }

@@ -130,12 +130,12 @@ pub enum LaunchPhase {
         by: EndedBy,
         at: Moment,
     },
-    /// It ended, or was ended, and nobody saw how.
+    /// It ended, or was ended, and nobody saw how. Told only when no process of it was left.
     Unobserved {
         why: String,
         at: Moment,
     },
-    /// It never ran.
+    /// It never ran. Told only when no process of it was left.
     Failed {
         reason: String,
     },
@@ -205,6 +205,9 @@ pub struct Launch {
     pub gone: Option<Gone>,
     pub cursor: Cursor,
     pub at_limit: bool,
+    /// The directory whose disk takes no more of its output.
+    #[serde(default)]
+    pub no_room: Option<String>,
     pub output_lost: bool,
     pub oversized: bool,
 }
@@ -234,6 +237,7 @@ impl Launch {
             gone: None,
             cursor: Cursor::default(),
             at_limit: false,
+            no_room: None,
             output_lost: false,
             oversized: false,
         }
@@ -294,6 +298,11 @@ impl Launch {
     /// Says whether a stop is under way that has neither ended the process nor been given up.
     pub fn is_being_ended(&self) -> bool {
         self.may_live() && self.stop.is_some_and(|stop| stop.step != StopStep::GivenUp)
+    }
+
+    /// Says whether Provost gave up ending the process, which may live.
+    pub fn is_given_up(&self) -> bool {
+        self.may_live() && self.stop.is_some_and(|stop| stop.step == StopStep::GivenUp)
     }
 
     /// Says whether neither the process nor any of its descendants can change the work any more.

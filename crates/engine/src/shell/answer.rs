@@ -207,6 +207,7 @@ pub(super) fn refused(why: &Rejected, named: &str) -> ApiError {
         | Rejected::Sealed(_)
         | Rejected::Cancelled
         | Rejected::NotRunning
+        | Rejected::PlaceGone(_)
         | Rejected::QueueFull(_)
         | Rejected::BudgetUsedUp(_)
         | Rejected::TakesNoInstruction(_) => Code::Refused,
@@ -214,7 +215,9 @@ pub(super) fn refused(why: &Rejected, named: &str) -> ApiError {
     let next = match why {
         Rejected::Sealed(_) => format!("provost resolve {named} --as accepted --because TEXT"),
         Rejected::BudgetUsedUp(used_up) => format!("provost limit {named} {}", used_up.raise),
+        Rejected::PlaceGone(Some(branch)) => format!("git switch {branch} && provost spawn"),
         Rejected::Nothing
+        | Rejected::PlaceGone(None)
         | Rejected::UnknownLaunch(_)
         | Rejected::UnknownRequest(_)
         | Rejected::RequestSettled(..)

@@ -10,12 +10,13 @@ use jiff::tz::TimeZone;
 use provost_core::{
     ids::LaunchId,
     lifecycle::Process,
-    session::{self, Command, Cursor, End, EndedBy, Session, Signal},
+    session::{self, Command, Cursor, End, EndedBy, Launch, LaunchPhase, Session, Signal},
 };
 use provost_drivers::{Opening, Protocol};
 use provost_holder::{
     self as holder, ExitRecord, Looked,
     journal::{self, Channel, Envelope, Frame, Line, Lines, Note, Opened, Reader},
+    tree::Traces,
     wire::{Data, Limited, Notice, Op},
 };
 
@@ -24,17 +25,30 @@ use super::{
     drop_box,
     executor::World,
     handle::{Handle, Teller},
-    held::{self, chain},
+    held::{self, NoneLeft, SURVIVOR_GRACE, chain},
 };
 use crate::coalesce::{Coalesce, Placed};
 
 /// How long to wait before a launch that could not be looked at is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
+/// How long to wait before a holder that is leaving, as it seems, is spoken with again.
+const LINK_AGAIN: Duration = Duration::from_millis(20);
+
+/// After so many tries in vain it is not leaving, but cannot be spoken with.
+const FAILED_LINKS: u32 = 50;
+
+/// So many looks may fail one after the other before a launch without a holder is taken for broken.
+const FAILED_LOOKS: u32 = 10;
+
 /// Follows one launch until its whole tree is gone.
 pub(crate) struct Follower {
     launch: LaunchId,
     link: Link,
+    /// What the record knows of its processes, whatever the directory says.
+    traces: Traces,
+    failed_looks: u32,
+    failed_links: u32,
     protocol: Box<dyn Protocol>,
     /// Whether the end of its output is the end of its stream.
     closes: bool,
@@ -48,6 +62,7 @@ pub(crate) struct Follower {
     told_exit: bool,
     told_unknown: bool,
     caught_up: bool,
+    no_room: bool,
     folded: Coalesce,
     dropped: drop_box::Watch,
     /// When the frame at hand was printed.
@@ -110,6 +125,9 @@ impl Follower {
         };
         Some(Follower {
             launch,
+            traces: traces(recorded, &link.dir),
+            failed_looks: 0,
+            failed_links: 0,
             link,
             protocol,
             closes: driver.has_protocol(),
@@ -121,6 +139,7 @@ impl Follower {
             told_exit: false,
             told_unknown,
             caught_up: false,
+            no_room: recorded.no_room.is_some(),
             folded: Coalesce::new(session.budget.tokens.is_some()),
             dropped: drop_box::Watch::default(),
             printed_ms: 0,
@@ -146,18 +165,20 @@ impl Follower {
     }
 
     async fn step(&mut self) -> Result<Next, held::Error> {
-        let found = held::looked(&self.link.dir).await?;
-        if std::mem::take(&mut self.told_unknown) {
-            self.tell(Command::ProcessSeen { launch: self.launch }).await;
-        }
+        let found = match self.look().await? {
+            Ok(found) => found,
+            Err(why) => return self.end_broken(&why).await,
+        };
         match found {
-            Looked::Absent => self.unobserved("its directory is gone").await,
-            Looked::Starting { .. } => {
-                held::pause(LOOK_AGAIN).await;
-                Ok(Next::Again)
+            // It ran: the directory of a launch that was recorded is neither made nor filled again.
+            Looked::Absent | Looked::Starting { .. } => {
+                self.end_broken("its launch directory was removed or emptied").await
+            }
+            Looked::Ended { .. } if self.child_lives() => {
+                self.end_broken("its launch directory told of an end that was none").await
             }
             Looked::Ended { held, exit, gone: None } if held::has_left(held.as_ref()) => {
-                let ended = held::end_survivors(&held::mark(&self.link.dir)).await?;
+                let ended = held::end_survivors(&self.traces).await?;
                 let leftovers = u32::try_from(ended.found).unwrap_or(u32::MAX);
                 self.finish(&exit, leftovers, ended.verified()).await
             }
@@ -171,14 +192,56 @@ impl Follower {
             }
             Looked::HolderDied { .. } => {
                 self.drain().await?;
-                held::end_survivors(&held::mark(&self.link.dir)).await?;
-                self.unobserved("its holder was killed").await
+                let none_left = held::none_left(&self.traces, SURVIVOR_GRACE).await?;
+                self.unobserved("its holder was killed", &none_left).await
             }
             Looked::OtherBoot { .. } => {
                 self.drain().await?;
-                self.unobserved("the machine was started anew").await
+                let none_left = held::none_left(&self.traces, SURVIVOR_GRACE).await?;
+                self.unobserved("the machine was started anew", &none_left).await
             }
         }
+    }
+
+    /// Looks at the directory. What cannot be looked at is looked at again, unless its holder is known to be
+    /// dead and it has been so for long: then nobody will mend it.
+    async fn look(&mut self) -> Result<Result<Looked, String>, held::Error> {
+        match held::looked(&self.link.dir).await {
+            Ok(found) => {
+                self.failed_looks = 0;
+                let lost = self.reader.is_none() && !self.has_journal();
+                Ok(if lost { Err("its journal was removed".to_owned()) } else { Ok(found) })
+            }
+            Err(why) => {
+                self.failed_looks += 1;
+                let dead = |holder: &holder::Identity| matches!(holder.is_alive(), Ok(false));
+                let dead = self.traces.holder.as_ref().is_some_and(dead);
+                match dead && self.failed_looks >= FAILED_LOOKS {
+                    true => Ok(Err(chain(&why))),
+                    false => Err(why),
+                }
+            }
+        }
+    }
+
+    /// Ends a launch that its directory no longer tells the truth about. Its journal is read as far as it can be.
+    async fn end_broken(&mut self, why: &str) -> Result<Next, held::Error> {
+        let none_left = held::none_left(&self.traces, SURVIVOR_GRACE).await?;
+        if self.reader.is_some() {
+            self.drain().await?;
+        }
+        self.unobserved(why, &none_left).await
+    }
+
+    /// Says whether the journal is there. One that cannot be looked at is.
+    fn has_journal(&self) -> bool {
+        let found = std::fs::symlink_metadata(self.link.dir.join(journal::JOURNAL_FILE));
+        !matches!(found, Err(why) if why.kind() == std::io::ErrorKind::NotFound)
+    }
+
+    /// Says whether the launch's own process is there, whatever its directory says.
+    fn child_lives(&self) -> bool {
+        self.traces.child.as_ref().is_some_and(|child| matches!(child.is_alive(), Ok(true)))
     }
 
     /// Tells the rest of a launch whose tree is gone.
@@ -205,19 +268,30 @@ impl Follower {
     /// Listens to a living holder until it leaves.
     async fn listen(&mut self) -> Result<Next, held::Error> {
         let Ok(mut link) = held::Link::follow(&self.link.dir).await else {
-            held::pause(LOOK_AGAIN.min(Duration::from_millis(20))).await;
+            self.failed_links = self.failed_links.saturating_add(1);
+            let leaving = self.failed_links < FAILED_LINKS;
+            held::pause(if leaving { LINK_AGAIN } else { LOOK_AGAIN }).await;
             return Ok(Next::Again);
         };
+        self.failed_links = 0;
         self.handed.clear();
         self.hand_over(&mut link).await;
         while let Some(notice) = self.hear(&mut link).await {
             match notice {
                 Notice::Journal { .. } => {
+                    if std::mem::take(&mut self.no_room) {
+                        self.tell(Command::OutputFlows { launch: self.launch }).await;
+                    }
                     self.drain().await?;
                     self.hand_over(&mut link).await;
                 }
-                Notice::Limit { limited: Limited::OutputLimit | Limited::DiskFull } => {
+                Notice::Limit { limited: Limited::OutputLimit } => {
                     self.tell(Command::OutputAtLimit { launch: self.launch }).await;
+                }
+                Notice::Limit { limited: Limited::DiskFull } => {
+                    self.no_room = true;
+                    let dir = self.link.world.home.root().display().to_string();
+                    self.tell(Command::OutputNoRoom { launch: self.launch, dir }).await;
                 }
                 Notice::Exited => self.hear_of_the_exit().await?,
                 Notice::Gone => break,
@@ -255,7 +329,9 @@ impl Follower {
     }
 
     async fn hear_of_the_exit(&mut self) -> Result<(), held::Error> {
-        if let Looked::Ended { exit, .. } = held::looked(&self.link.dir).await? {
+        if let Looked::Ended { exit, .. } = held::looked(&self.link.dir).await?
+            && !self.child_lives()
+        {
             self.drain().await?;
             self.tell_exit(&exit).await;
         }
@@ -281,13 +357,22 @@ impl Follower {
         loop {
             let Some(reader) = self.open_journal().await? else { return Ok(()) };
             let next = reader.next().transpose();
-            match next.map_err(|why| held::Error::Talk(chain(&why)))? {
+            let next = next.map_err(|why| held::Error::Talk(chain(&why)))?;
+            self.see().await;
+            match next {
                 Some(frame) => {
                     self.look_into_the_drop_box().await;
                     self.take(&frame).await;
                 }
                 None => return Ok(()),
             }
+        }
+    }
+
+    /// Takes back that the launch could not be looked at: it was, and its journal was read.
+    async fn see(&mut self) {
+        if std::mem::take(&mut self.told_unknown) {
+            self.tell(Command::ProcessSeen { launch: self.launch }).await;
         }
     }
 
@@ -394,7 +479,8 @@ impl Follower {
         self.tell(command).await;
     }
 
-    async fn unobserved(&mut self, why: &str) -> Result<Next, held::Error> {
+    /// Tells an end that nobody saw. It takes the proof that it is one.
+    async fn unobserved(&mut self, why: &str, _: &NoneLeft) -> Result<Next, held::Error> {
         let launch = self.launch;
         self.tell(Command::ProcessUnobserved { launch, why: why.to_owned() }).await;
         Ok(Next::Done)
@@ -426,4 +512,16 @@ impl Follower {
             self.link.teller.tell_all(launch.session, commands).await;
         }
     }
+}
+
+/// Gives what the record knows of a launch's processes.
+pub(crate) fn traces(launch: &Launch, dir: &Path) -> Traces {
+    let child = match &launch.phase {
+        LaunchPhase::Running { child, .. } => Some(child),
+        LaunchPhase::Owed
+        | LaunchPhase::Ended { .. }
+        | LaunchPhase::Unobserved { .. }
+        | LaunchPhase::Failed { .. } => None,
+    };
+    held::traces(dir, launch.holder.as_ref(), child)
 }

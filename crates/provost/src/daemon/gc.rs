@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use provost_agents::home;
-use provost_api::{ApiError, Code, SessionRow};
+use provost_api::{ApiError, Code, LaunchRow, SessionRow};
 use provost_core::{ids::SessionId, session::Command};
 use provost_engine::shell::{Ask, Home, Listing};
 use provost_git::{
@@ -55,7 +55,10 @@ fn sealed(ledger: &Path) -> Result<Vec<SessionRow>, ApiError> {
         .visit(&reader, |card| {
             // A card that cannot be read is not cleaned up after.
             let row = serde_json::from_str::<SessionRow>(card).ok();
-            rows.extend(row.filter(|row| row.sealed && row.process != "alive"));
+            let over = |row: &SessionRow| {
+                row.sealed && row.process != "alive" && !row.launches.iter().any(LaunchRow::lives)
+            };
+            rows.extend(row.filter(over));
             std::ops::ControlFlow::Continue(())
         })
         .map_err(|why| told(why.to_string()))?;

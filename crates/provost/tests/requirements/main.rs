@@ -10,6 +10,7 @@ mod endings;
 mod hooks;
 mod keys;
 mod kit;
+mod lapses;
 mod layers;
 mod limits;
 mod listing;

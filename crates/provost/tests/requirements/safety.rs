@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 use provost_testkit::harness::Repo;
 use serde_json::Value;
 
-use crate::kit::Stage;
+use crate::kit::{Stage, TALKER};
 
 /// Leaves work of every sort: committed, changed, staged, new, ignored, binary.
 const DIRTIES: &str = r#"
@@ -106,6 +106,27 @@ fn a05_gc_removes_a_clean_worktree_and_keeps_its_branch() {
     assert_eq!(stage.status(&id)["worktree"]["removed"], true);
     assert_eq!(repo.git(&["rev-parse", branch]), commit);
     assert_eq!(repo.git(&["show", &format!("{branch}:a.txt")]), "a");
+}
+
+#[test]
+fn a_session_whose_worktree_was_collected_stays_what_it_was() {
+    let stage = Stage::new();
+    let repo = stage.home.repo("work");
+    let steps = "[[step]]\nwrite = { path = \"a.txt\", content = \"a\" }\n[[step]]\ngit_commit = \"Add a\"\n[[step]]\nreport = \"completed\"\n";
+    stage.configure_talker(steps, "");
+    let id = stage.spawn_in(repo.path(), &["--worktree", "--agent", TALKER, "Add a"]);
+    let before = stage.sealed(&id);
+    assert_eq!(before["state"], "completed", "{before}");
+    let branch = before["worktree"]["branch"].as_str().unwrap();
+    stage.home.wait_state(&id, |row| row["process"] != "alive");
+    stage.home.provost(&["gc", "--apply"]).ok();
+    for arguments in [vec!["resume", &id], vec!["send", &id, "more"]] {
+        let refused = stage.home.provost(&arguments);
+        assert_eq!(refused.code(), Some(4), "{refused:#?}");
+        assert!(refused.stderr.contains(branch), "{refused:#?}");
+    }
+    let row = stage.status(&id);
+    assert_eq!((&row["state"], &row["attempt"]), (&before["state"], &before["attempt"]), "{row}");
 }
 
 #[test]

@@ -41,6 +41,8 @@ pub(super) fn of(event: &Event) -> String {
         | Event::StreamSettled(_)
         | Event::OutputOversized(_)
         | Event::OutputAtLimit(_)
+        | Event::OutputNoRoom(_)
+        | Event::OutputFlows(_)
         | Event::OutputLost(_)
         | Event::LimitRaised(_)
         | Event::ProgressTold(_)
@@ -145,6 +147,8 @@ fn stream(event: &Event) -> String {
         Event::StreamSettled(_) => "process lives on behind its closed output".to_owned(),
         Event::OutputOversized(e) => format!("line of {} kept unread", size(e.bytes)),
         Event::OutputAtLimit(_) => "output limit reached, agent held back".to_owned(),
+        Event::OutputNoRoom(e) => format!("no room on the disk of {}, agent held back", e.dir),
+        Event::OutputFlows(_) => "room on the disk again".to_owned(),
         Event::OutputLost(_) => "some output was lost".to_owned(),
         Event::LimitRaised(e) => format!("output limit raised to {}", size(e.bytes)),
         Event::ProgressTold(e) => format!("progress {}/{}", e.progress.done, e.progress.total),
