@@ -33,10 +33,6 @@ impl<'a> Staging<'a> {
         Ok(Self { repo: repo.with_index(&copy), _directory: directory })
     }
 
-    pub(crate) fn repo(&self) -> &Repo<'a> {
-        &self.repo
-    }
-
     /// Makes changes visible that index flags hide: "assume unchanged"
     /// everywhere, and "skip" where the file is there all the same.
     pub(crate) fn reveal(&self) -> Result<(), Error> {
