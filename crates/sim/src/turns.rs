@@ -15,7 +15,12 @@ pub(crate) struct Turns(BTreeMap<String, u64>);
 
 impl Turns {
     /// Judges one event of any session: never do two of one account go on within the spacing.
-    pub(crate) fn event(&mut self, before: &Session, at: Moment, event: &Event) -> Result<(), Broken> {
+    pub(crate) fn event(
+        &mut self,
+        before: &Session,
+        at: Moment,
+        event: &Event,
+    ) -> Result<(), Broken> {
         let (Event::LimitLifted(_), Some(account)) = (event, &before.spec.agent.carried.account)
         else {
             return Ok(());
