@@ -170,6 +170,17 @@ impl Session {
 
     /// An agent that died at work goes on in a new process, a bounded number of times.
     fn go_on_after_a_crash(&self) -> Option<Event> {
+        self.died_at_work().filter(|launch| launch.is_gone() && !launch.is_followed())?;
+        // What only the dead process could have used is void; a question can still be answered, and then is.
+        let approval = self.open_requests().find(|r| r.asked.kind == RequestKind::Approval);
+        Some(match approval {
+            Some(r) => RequestSettled { request: r.id, fate: Fate::Void, cursor: None }.into(),
+            None => LaunchOwed { launch: self.next_launch(), why: LaunchWhy::Crash }.into(),
+        })
+    }
+
+    /// Gives the launch that died at work, if its conversation goes on in another as soon as it is gone.
+    fn died_at_work(&self) -> Option<&Launch> {
         let launch = self.current_launch()?;
         let crashed = match &launch.phase {
             LaunchPhase::Ended { end, by, .. } => *by == EndedBy::Itself && *end != End::Exit(0),
@@ -179,16 +190,8 @@ impl Session {
         let at_work = !matches!(self.claim(), ClaimKind::Completed | ClaimKind::Failed);
         let resumable = self.spec.agent.driver.resumes() && self.thread.is_some();
         let bounded = self.attempt().resumes < self.spec.bounds.resumes;
-        let over = launch.is_gone() && !launch.is_followed() && launch.stop.is_none();
-        if !crashed || !at_work || !resumable || !bounded || !over || self.attempt().is_decided() {
-            return None;
-        }
-        // What only the dead process could have used is void; a question can still be answered, and then is.
-        let approval = self.open_requests().find(|r| r.asked.kind == RequestKind::Approval);
-        Some(match approval {
-            Some(r) => RequestSettled { request: r.id, fate: Fate::Void, cursor: None }.into(),
-            None => LaunchOwed { launch: self.next_launch(), why: LaunchWhy::Crash }.into(),
-        })
+        let undecided = launch.stop.is_none() && !self.attempt().is_decided();
+        (crashed && at_work && resumable && bounded && undecided).then_some(launch)
     }
 
     fn limit_deadline(&self) -> Option<(u64, Due)> {
@@ -367,7 +370,9 @@ impl Session {
     }
 
     fn seal_deadline(&self) -> Option<(u64, Due)> {
-        if !self.attempt().shown.is_terminal() || self.is_stopping_for_it() {
+        // Whoever goes on has not ended: however long its tree takes to go, no window ends before that.
+        let goes_on = self.died_at_work().is_some();
+        if !self.attempt().shown.is_terminal() || self.is_stopping_for_it() || goes_on {
             return None;
         }
         let judged = self.judge_facts();

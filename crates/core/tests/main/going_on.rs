@@ -4,7 +4,7 @@ use provost_core::{
     lifecycle::{Cause, ClaimKind, Flag, State},
     request::{Asked, Fate, Reply, RequestKind, Waiting},
     session::{
-        Budget, Command, Driver, Effect, End, Event, LaunchWhy, MessageKind, Rejected, SendMode,
+        Budget, Command, Driver, Effect, End, EndedBy, Event, LaunchWhy, MessageKind, Rejected, SendMode,
         Signal, Spec, TurnEnd, Usage,
     },
 };
@@ -94,6 +94,18 @@ fn an_agent_that_died_at_work_goes_on_n_times_and_not_once_more() {
     bench.end(End::Signal(9)).settle();
     assert_eq!(bench.session.launches.len(), 3);
     assert_eq!(bench.state(), State::Failed);
+}
+
+#[test]
+fn an_agent_that_died_at_work_is_not_sealed_while_its_tree_is_going() {
+    let mut bench = working(codex());
+    bench.exit(End::Signal(9), EndedBy::Itself);
+    assert_eq!(bench.session.deadline(), None, "only what is observed ends the wait");
+    bench.pass(3_600_000);
+    assert!(!bench.sealed());
+    let launch = bench.launch();
+    bench.signal(Signal::Closed).tell(Command::TreeGone { launch, leftovers: 1, verified: true });
+    assert_eq!(bench.session.launches[1].why, LaunchWhy::Crash);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     journal::Journal,
-    kit::{Stage, USUAL_SETTLE, Which},
+    kit::{Stage, Which},
     once::assert_strayed,
     requests::rollout,
 };
@@ -121,7 +121,7 @@ fn e22_a_killed_codex_goes_on_in_the_same_thread_with_the_same_sandbox_and_model
         let strict = ["--sandbox", "read-only", "--approvals", "never"];
         let mind = ["--model", model, "--effort", "low"];
         let task = ["Wait for the door."];
-        let id = stage.spawn(&[&strict[..], &mind, &USUAL_SETTLE, &task].concat());
+        let id = stage.spawn(&[&strict[..], &mind, &task].concat());
         stage.model.wait_for_hold("door");
         let thread = stage.wait_state(&id, |row| row["thread"].is_string())["thread"].clone();
         loosen(&stage);
@@ -196,7 +196,7 @@ fn another_thread_than_the_resumed_one_is_not_taken_for_it() {
 [ -e MARK ] || { touch MARK; exec "$REAL" "$@"; }
 "$REAL" "$@" | sed -u -E '/"thread":\{/s/("id":")[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"/\1nobody"/'"#;
     stage.stand_in(&script.replace("MARK", mark.to_str().unwrap()));
-    let id = stage.spawn(&[&USUAL_SETTLE[..], &["Wait."]].concat());
+    let id = stage.spawn(&["Wait."]);
     stage.model.wait_for_hold("door");
     stage.wait_state(&id, |row| row["turns"] == 1);
     stage.kill_codex(&id, 1);
@@ -209,7 +209,7 @@ fn another_thread_than_the_resumed_one_is_not_taken_for_it() {
 fn e16_a_codex_that_always_dies_is_started_three_times_and_then_failed() {
     let Some(stage) = Stage::new(DIES_ALWAYS) else { return };
     let task = ["spawn", "--json", "--agent", "codex", "--wait", "Wait."];
-    let mut waiting = stage.command(&[&task[..], &USUAL_SETTLE].concat());
+    let mut waiting = stage.command(&task);
     waiting.current_dir(stage.repo.path()).stdout(std::process::Stdio::null());
     let mut waiting = waiting.spawn().unwrap();
     for launch in 1..=3 {
@@ -235,7 +235,7 @@ fn e16_the_death_of_codex_voids_its_open_approval_at_once() {
                         { items = [{ message = "I gave up." }] }] },
         ]"#;
     let Some(stage) = Stage::new(scenario) else { return };
-    let id = stage.spawn(&[&USUAL_SETTLE[..], &["Write x."]].concat());
+    let id = stage.spawn(&["Write x."]);
     stage.wait(&id, "needs_input");
     stage.kill_codex(&id, 1);
     let row = stage.sealed(&id);

@@ -11,10 +11,6 @@ use provost_testkit::{
 };
 use rustix::process::{Pid, Signal, kill_process};
 
-/// The window after an end as users have it. That of the harness is so short that an end may be sealed before
-/// all of a killed process is seen to be gone, and then nothing goes on after it.
-pub(crate) const USUAL_SETTLE: [&str; 2] = ["--settle", "2s"];
-
 /// Everything that a session with Codex needs.
 pub(crate) struct Stage {
     pub(crate) home: Home,

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{
     journal::Journal,
-    kit::{Stage, USUAL_SETTLE, Which},
+    kit::{Stage, Which},
     requests::{open, told, turn_of},
 };
 
@@ -354,7 +354,7 @@ fn a04_a_question_survives_a_day_the_agent_and_the_daemon_and_its_answer_resumes
     let works = stage.spawn(&["--time-limit", "1h", "Work on."]);
     stage.model.wait_for_hold("door");
     let paint = ["--time-limit", "1h", "Paint it."];
-    let id = stage.spawn(&[&USUAL_SETTLE[..], &paint].concat());
+    let id = stage.spawn(&paint);
     let asked = open(&stage, &id, 1);
     let thread = stage.status(&id)["thread"].clone();
     kill_agent(&stage, &id);
