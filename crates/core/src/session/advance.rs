@@ -204,12 +204,20 @@ impl Session {
     }
 
     fn handshake_deadline(&self) -> Option<(u64, Due)> {
+        let launch = self.shaking_hands()?;
+        // A handshake takes two: no time counts in which nobody was there to answer the agent.
+        let since = launch.followed.unwrap_or(launch.owed_at);
+        Some((since.deadline(self.spec.bounds.handshake_ms), Due::Handshake))
+    }
+
+    /// Gives the launch that runs and has yet to name its conversation.
+    pub(super) fn shaking_hands(&self) -> Option<&Launch> {
         let launch = self.current_launch().filter(|_| self.spec.agent.driver.shakes_hands())?;
         let waiting = matches!(launch.phase, LaunchPhase::Running { .. })
             && !launch.stream.ready
             && launch.stop.is_none()
             && !self.attempt().is_decided();
-        waiting.then(|| (launch.owed_at.deadline(self.spec.bounds.handshake_ms), Due::Handshake))
+        waiting.then_some(launch)
     }
 
     fn give_up_the_handshake(&self, now: Moment) -> Option<Event> {

@@ -129,6 +129,10 @@ pub enum Command {
         launch: LaunchId,
         reason: String,
     },
+    /// A daemon that has just started follows a launch that ran before it.
+    LaunchFollowed {
+        launch: LaunchId,
+    },
     Observed {
         launch: LaunchId,
         signal: Signal,

@@ -62,6 +62,7 @@ impl Session {
             | Command::SetupFinished { .. } => self.decide_work(command),
             Command::LaunchStarted { .. }
             | Command::LaunchFailed { .. }
+            | Command::LaunchFollowed { .. }
             | Command::ProcessEnded { .. }
             | Command::ProcessUnknown { .. }
             | Command::ProcessSeen { .. }
@@ -129,6 +130,10 @@ impl Session {
             Command::LaunchFailed { launch, reason } => {
                 let owed = self.known(launch)?.phase == LaunchPhase::Owed;
                 if_new(owed, LaunchFailed { launch, reason })
+            }
+            Command::LaunchFollowed { launch } => {
+                let waits = self.shaking_hands().is_some_and(|waiting| waiting.id == launch);
+                if_new(waits, LaunchFollowed { launch })
             }
             Command::ProcessEnded { launch, end, by } => {
                 if_new(self.known(launch)?.may_live(), ProcessEnded { launch, end, by })

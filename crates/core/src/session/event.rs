@@ -93,6 +93,8 @@ events! {
     LaunchOwed = "launch.owed", 1 { launch: LaunchId, why: LaunchWhy }
     LaunchStarted = "launch.started", 1 { launch: LaunchId, holder: Identity, child: Identity }
     LaunchFailed = "launch.failed", 1 { launch: LaunchId, reason: String }
+    /// A new daemon goes on with a handshake: the time without one is not the agent's.
+    LaunchFollowed = "launch.followed", 1 { launch: LaunchId }
 
     StreamReady = "stream.ready", 1 { launch: LaunchId, thread: Option<String>, cursor: Cursor }
     TurnStarted = "turn.started", 1 { launch: LaunchId, turn: Option<String>, cursor: Cursor }

@@ -98,6 +98,7 @@ impl Session {
             }
             Event::LaunchStarted(_)
             | Event::LaunchFailed(_)
+            | Event::LaunchFollowed(_)
             | Event::ProcessEnded(_)
             | Event::ProcessUnknown(_)
             | Event::ProcessSeen(_)
@@ -155,6 +156,7 @@ impl Session {
                 self.set_phase(e.launch, phase);
                 if let Some(launch) = self.launch_mut(e.launch) {
                     launch.stream.heard = at;
+                    launch.followed = Some(at);
                     launch.holder = Some(e.holder.clone());
                 }
                 if self.launches.len() == 1 {
@@ -163,6 +165,9 @@ impl Session {
             }
             Event::LaunchFailed(e) => {
                 self.set_phase(e.launch, LaunchPhase::Failed { reason: e.reason.clone() });
+            }
+            Event::LaunchFollowed(e) => {
+                self.on_launch(e.launch, |launch| launch.followed = Some(at));
             }
             Event::ProcessEnded(e) => {
                 self.set_phase(e.launch, LaunchPhase::Ended { end: e.end, by: e.by, at });

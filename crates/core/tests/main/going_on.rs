@@ -4,8 +4,8 @@ use provost_core::{
     lifecycle::{Cause, ClaimKind, Flag, State},
     request::{Asked, Fate, Reply, RequestKind, Waiting},
     session::{
-        Budget, Command, Driver, Effect, End, EndedBy, Event, LaunchWhy, MessageKind, Rejected, SendMode,
-        Signal, Spec, TurnEnd, Usage,
+        Budget, Command, Driver, Effect, End, EndedBy, Event, LaunchWhy, MessageKind, Rejected,
+        SendMode, Signal, Spec, TurnEnd, Usage,
     },
 };
 
@@ -67,6 +67,25 @@ fn an_agent_that_never_names_its_conversation_fails_the_launch() {
     bench.pass(1);
     let judged = bench.session.judgement();
     assert_eq!((judged.state, judged.cause), (State::Failed, Some(Cause::Launch)));
+}
+
+#[test]
+fn a_handshake_has_its_whole_time_while_somebody_is_there_to_shake_hands() {
+    let mut bench = Bench::new(codex());
+    bench.tell(Command::WorkPrepared { cwd: "/work".to_owned(), base: None });
+    bench.pass(3_600_000).start();
+    assert_eq!(bench.state(), State::Working, "it began when it ran, not when it was owed");
+    bench.now.mono_ms += 3_600_000;
+    let launch = bench.launch();
+    bench.tell(Command::LaunchFollowed { launch });
+    bench.pass(59_999);
+    assert_eq!(bench.state(), State::Working, "a new daemon has as much time as the first");
+    let waiting = bench.session.clone();
+    bench.pass(1);
+    assert_eq!(bench.cause(), Some(Cause::Launch));
+    bench.session = waiting;
+    bench.signal(Signal::Ready { thread: None });
+    assert_eq!(bench.try_tell(Command::LaunchFollowed { launch }), Err(Rejected::Nothing));
 }
 
 #[test]

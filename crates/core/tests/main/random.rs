@@ -73,8 +73,9 @@ fn about_work(rng: &mut Rng) -> Command {
 fn about_process(session: &Session, rng: &mut Rng) -> Command {
     let launch = some_launch(session, rng);
     let why = "why".to_owned();
-    match rng.below(10) {
+    match rng.below(11) {
         0 => Command::LaunchFailed { launch, reason: why },
+        10 => Command::LaunchFollowed { launch },
         1 => Command::ProcessUnknown { launch, why },
         2 => Command::ProcessSeen { launch },
         3 => Command::ProcessUnobserved { launch, why },

@@ -133,11 +133,12 @@ impl Owner {
             catching_up: CatchingUp::default(),
         };
         let changes = owner.restore()?;
-        owner.catching_up = CatchingUp {
-            launches: changes.start.iter().filter_map(|(_, effect)| followed(effect)).collect(),
-            from: last,
-            until: clock.now().mono_ms + CATCH_UP_MS,
-        };
+        let launches: BTreeSet<LaunchId> =
+            changes.start.iter().filter_map(|(_, effect)| followed(effect)).collect();
+        // Told with the first batch, before time may judge: what waits for us waits from now on.
+        owner.backlog = launches.iter().map(|launch| followed_again(*launch)).collect();
+        owner.catching_up =
+            CatchingUp { launches, from: last, until: clock.now().mono_ms + CATCH_UP_MS };
         let thread = thread::Builder::new().name("owner".to_owned()).spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
             let runtime = runtime.expect("a runtime with a clock and nothing else can be made");
@@ -467,6 +468,10 @@ fn reply(changes: Vec<Asked>, replies: Vec<Answer>) {
     for (one, answer) in changes.into_iter().zip(replies) {
         drop(one.reply.send(answer));
     }
+}
+
+fn followed_again(launch: LaunchId) -> Told {
+    Told { session: launch.session, commands: vec![Command::LaunchFollowed { launch }] }
 }
 
 /// Gives the launch that an effect follows.

@@ -99,6 +99,31 @@ fn a_crash_between_sending_and_recording_repeats_nothing() {
     assert!(!between.is_empty(), "no crash fell between sending and recording");
 }
 
+/// A handshake takes two, so the day without a daemon is not the agent's.
+#[test]
+fn e16_a_handshake_that_was_left_alone_for_a_day_goes_on() {
+    let Some(mut stage) = Stage::new(WAITS) else { return };
+    let door = stage.root().join("may-start");
+    let script = r#"[ "$1" = app-server ] || exec "$REAL" "$@"
+while [ ! -e DOOR ]; do sleep 0.05; done
+exec "$REAL" "$@""#;
+    stage.stand_in(&script.replace("DOOR", door.to_str().unwrap()));
+    let id = stage.spawn(&["Wait for the door."]);
+    eventually("it runs", || (!stage.events_of(&id, "launch.started").is_empty()).then_some(()));
+    stage.daemon().kill();
+    stage.a_day_later(&["status", &id]);
+    eventually("it is followed", || {
+        (!stage.events_of(&id, "launch.followed").is_empty()).then_some(())
+    });
+    fs::write(&door, "").unwrap();
+    stage.model.wait_for_hold("door");
+    stage.model.release("door");
+    let row = stage.sealed(&id);
+    assert_eq!(row["state"], "completed", "{row:#}");
+    assert_eq!(row["launches"].as_array().unwrap().len(), 1, "{row:#}");
+    stage.model.assert_all_as_scripted();
+}
+
 /// Says whether the instruction has reached the agent, and the ledger has no word of it. No daemon is asked.
 fn sent_and_not_recorded(stage: &Stage) -> bool {
     let records = stage.provost(&["ledger", "export"]).ok().json_lines();

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeSet, fs, ops::Deref, os::unix::fs::PermissionsExt as _, path::PathBuf,
+    process::Command,
 };
 
 use provost_holder::{Looked, look};
@@ -90,6 +91,22 @@ impl Stage {
     pub(crate) fn try_spawn(&self, arguments: &[&str]) -> Output {
         let all = [&["spawn", "--json", "--agent", "codex"], arguments].concat();
         self.home.provost_in(self.repo.path(), &all)
+    }
+
+    /// Lets a command start the daemon a day ahead of this one's: the kernel gives it another monotonic clock, by
+    /// which all limits are measured.
+    #[track_caller]
+    pub(crate) fn a_day_later(&self, arguments: &[&str]) {
+        let like = self.command(arguments);
+        let mut later = Command::new("unshare");
+        if !rustix::process::geteuid().is_root() {
+            later.args(["--user", "--map-current-user"]);
+        }
+        later.args(["--time", "--monotonic", "86400", "--fork"]);
+        later.arg(like.get_program()).args(like.get_args()).current_dir(self.root()).env_clear();
+        later.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let ran = later.output().unwrap();
+        assert!(ran.status.success(), "{ran:?}");
     }
 
     /// Puts a script in the place of Codex; it finds the real one in `$REAL`.

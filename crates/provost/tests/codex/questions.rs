@@ -362,7 +362,7 @@ fn a04_a_question_survives_a_day_the_agent_and_the_daemon_and_its_answer_resumes
         (stage.events_of(&id, "stream.ready").len() == 2).then_some(())
     });
     stage.daemon().kill();
-    a_day_later(&stage, &["status", &id]);
+    stage.a_day_later(&["status", &id]);
 
     let row = stage.sealed(&works);
     assert_eq!(
@@ -384,22 +384,6 @@ fn a04_a_question_survives_a_day_the_agent_and_the_daemon_and_its_answer_resumes
     let said = stage.model.requests().pop().unwrap().request.prompts();
     assert_eq!(said.iter().filter(|said| said.contains("Blue")).count(), 1, "{said:#?}");
     stage.model.assert_nothing_unexpected();
-}
-
-/// Lets a command start the daemon a day ahead of this one's: the kernel gives it another monotonic clock, by
-/// which all limits are measured.
-#[track_caller]
-fn a_day_later(stage: &Stage, arguments: &[&str]) {
-    let like = stage.command(arguments);
-    let mut later = Command::new("unshare");
-    if !rustix::process::geteuid().is_root() {
-        later.args(["--user", "--map-current-user"]);
-    }
-    later.args(["--time", "--monotonic", "86400", "--fork"]);
-    later.arg(like.get_program()).args(like.get_args()).current_dir(stage.root()).env_clear();
-    later.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let ran = later.output().unwrap();
-    assert!(ran.status.success(), "{ran:?}");
 }
 
 /// Kills the agent's process, which is the holder's child.

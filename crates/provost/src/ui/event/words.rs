@@ -25,7 +25,8 @@ pub(super) fn of(event: &Event) -> String {
         | Event::SetupFinished(_)
         | Event::LaunchOwed(_)
         | Event::LaunchStarted(_)
-        | Event::LaunchFailed(_) => beginning(event),
+        | Event::LaunchFailed(_)
+        | Event::LaunchFollowed(_) => beginning(event),
         Event::StreamReady(_)
         | Event::TurnStarted(_)
         | Event::TurnEnded(_)
@@ -105,6 +106,9 @@ fn beginning(event: &Event) -> String {
         }
         Event::LaunchStarted(e) => format!("launch {} started, pid {}", e.launch.no, e.child.pid),
         Event::LaunchFailed(e) => format!("launch {} could not start: {}", e.launch.no, e.reason),
+        Event::LaunchFollowed(e) => {
+            format!("launch {} is followed again, by a new daemon", e.launch.no)
+        }
         _ => unreachable!("of() sends only beginnings here"),
     }
 }
