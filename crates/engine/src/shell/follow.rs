@@ -15,7 +15,7 @@ use provost_core::{
 use provost_drivers::{Opening, Protocol};
 use provost_holder::{
     self as holder, ExitRecord, Looked,
-    journal::{self, Channel, Envelope, Frame, Line, Lines, Note, Opened, Reader},
+    journal::{self, Channel, Envelope, Frame, Line, Lines, Note, Opened, Reader, RelayNote},
     wire::{Data, Limited, Notice, Op},
 };
 
@@ -328,6 +328,7 @@ impl Follower {
                 }
             }
             Channel::Note => {
+                self.note_failed(frame).await;
                 let note = serde_json::from_slice::<Note>(&frame.payload);
                 match note {
                     Ok(Note::StdoutClosed) => self.note_closed(frame.after).await,
@@ -338,6 +339,15 @@ impl Follower {
                     | Err(_) => {}
                 }
             }
+        }
+    }
+
+    /// An agent that runs and cannot be connected to will not work, which is more than a stream without a word.
+    async fn note_failed(&mut self, frame: &Frame) {
+        let note = serde_json::from_slice::<RelayNote>(&frame.payload);
+        if let Ok(RelayNote::RelayFailed { why }) = note {
+            let after = journal::Cursor { offset: frame.after, skip: 0 };
+            self.observe(Signal::Refused { reason: why }, after).await;
         }
     }
 

@@ -1,8 +1,8 @@
 //! Work that goes on although something died, and ends that are not mistaken for others.
 
-use std::{collections::BTreeMap, fs};
+use std::{collections::BTreeMap, fs, time::Duration};
 
-use provost_testkit::harness::eventually;
+use provost_testkit::harness::{eventually, eventually_within};
 use serde_json::{Value, json};
 
 use crate::{
@@ -97,6 +97,20 @@ fn a_crash_between_sending_and_recording_repeats_nothing() {
         stage.model.assert_all_as_scripted();
     }
     assert!(!between.is_empty(), "no crash fell between sending and recording");
+}
+
+/// It lives, and never comes to listen: the holder waits for it for its own half a minute.
+#[test]
+fn r09_a_codex_that_never_finishes_its_start_fails_the_launch_and_says_why() {
+    let Some(mut stage) = Stage::new("[[thread]]\nturn = []\n") else { return };
+    stage.stand_in(r#"[ "$1" = app-server ] || exec "$REAL" "$@"; exec sleep 600"#);
+    let id = stage.spawn(&["Start."]);
+    let stopped = || stage.events_of(&id, "attempt.stopped").pop();
+    let told = eventually_within(Duration::from_secs(90), "it is given up", stopped);
+    let detail = told["data"]["detail"].as_str().unwrap();
+    assert!(detail.contains("did not listen within 30 s"), "{detail}");
+    let row = stage.sealed(&id);
+    assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("launch")), "{row:#}");
 }
 
 /// A handshake takes two, so the day without a daemon is not the agent's.
