@@ -11,7 +11,7 @@ use super::{
 use crate::{
     lifecycle::{Activity, ClaimKind, Flag, Process, State, StopCause, Verification},
     policy::Ruling,
-    request::{Fate, Reply, RequestKind, Scope},
+    request::{Fate, Reply, Scope},
     time::Moment,
     verdict::{CheckEnd, Refuted},
 };
@@ -168,18 +168,15 @@ impl Session {
         })
     }
 
-    /// An agent that died at work goes on in a new process, a bounded number of times.
+    /// An agent that died at work goes on in a new process, once all of the former one is gone.
     fn go_on_after_a_crash(&self) -> Option<Event> {
         self.died_at_work().filter(|launch| launch.is_gone() && !launch.is_followed())?;
         // What only the dead process could have used is void; a question can still be answered, and then is.
-        let approval = self.open_requests().find(|r| r.asked.kind == RequestKind::Approval);
-        Some(match approval {
-            Some(r) => RequestSettled { request: r.id, fate: Fate::Void, cursor: None }.into(),
-            None => LaunchOwed { launch: self.next_launch(), why: LaunchWhy::Crash }.into(),
-        })
+        let owed = || LaunchOwed { launch: self.next_launch(), why: LaunchWhy::Crash }.into();
+        Some(self.void_approvals().next().unwrap_or_else(owed))
     }
 
-    /// Gives the launch that died at work, if its conversation goes on in another as soon as it is gone.
+    /// Gives the launch that died at work, if it may go on: that is done a bounded number of times.
     fn died_at_work(&self) -> Option<&Launch> {
         let launch = self.current_launch()?;
         let crashed = match &launch.phase {

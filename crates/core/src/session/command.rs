@@ -250,6 +250,8 @@ pub enum Rejected {
     RequestSettled(RequestId, &'static str),
     #[error("request {id} is at revision {now}; the answer was for revision {given}")]
     RequestRevision { id: RequestId, now: u32, given: u32 },
+    #[error("request {0} can be answered in a moment: the session is being stopped")]
+    BeingStopped(RequestId),
     #[error("request {0} was given something else than it asked for: {1}")]
     Misfit(RequestId, Misfit),
     #[error("the session has ended as {0}")]

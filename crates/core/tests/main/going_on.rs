@@ -4,8 +4,8 @@ use provost_core::{
     lifecycle::{Cause, ClaimKind, Flag, State},
     request::{Asked, Fate, Reply, RequestKind, Waiting},
     session::{
-        Budget, Command, Driver, Effect, End, EndedBy, Event, LaunchWhy, MessageKind, Rejected,
-        SendMode, Signal, Spec, TurnEnd, Usage,
+        Budget, Command, Cursor, Driver, Effect, End, EndedBy, Event, LaunchWhy, MessageKind,
+        Rejected, SendMode, Signal, Spec, TurnEnd, Usage,
     },
 };
 
@@ -159,6 +159,42 @@ fn a_question_outlives_the_process_that_asked_and_an_approval_does_not() {
         let told = bench.session.messages.iter().any(|m| m.kind == MessageKind::Continue);
         assert_eq!(told, kind == RequestKind::Approval, "who waits for an answer is told nothing");
     }
+}
+
+#[test]
+fn what_is_asked_of_a_stopped_session_is_a_question_to_answer_or_an_approval_that_is_void() {
+    let withdrawn = || Signal::Withdrawn { native: "q".to_owned() };
+    let answer = |bench: &Bench, reply| Command::Answer {
+        request: bench.session.requests[0].id,
+        revision: 1,
+        reply,
+    };
+    let mut bench = working(codex());
+    bench.signal(Signal::Asked(asked(RequestKind::Approval))).tell(Command::Stop);
+    let late = answer(&bench, Reply::Approve(provost_core::request::Scope::Once));
+    let why = bench.try_tell(late).expect_err("nobody could use it").to_string();
+    assert!(why.ends_with("no longer open: the session was stopped"), "{why}");
+    let mut bench = working(codex());
+    bench.signal(Signal::Asked(asked(RequestKind::Question))).tell(Command::Stop);
+    let again = Command::Observed {
+        launch: bench.launch(),
+        signal: withdrawn(),
+        cursor: Cursor { offset: 1_000_000, skip: 0 },
+    };
+    assert_eq!(bench.try_tell(again), Err(Rejected::Nothing), "it had to, since it ends");
+    let said = answer(&bench, Reply::Text("blue".to_owned()));
+    let request = bench.session.requests[0].id;
+    assert_eq!(bench.try_tell(said.clone()), Err(Rejected::BeingStopped(request)));
+    bench.signal(over(TurnEnd::Interrupted)).end_by(End::Signal(15), EndedBy::Provost).settle();
+    assert_eq!((bench.state(), bench.sealed()), (State::NeedsInput, false));
+    bench.tell(said);
+    assert_eq!(bench.session.launches[1].why, LaunchWhy::Answer);
+    let mut bench = working(codex());
+    bench.signal(Signal::Asked(asked(RequestKind::Question)));
+    bench.tell(Command::Cancel { because: String::new() }).signal(withdrawn());
+    assert_eq!(bench.session.requests[0].fate, Fate::Void, "the agent did not withdraw it");
+    let why = bench.try_tell(answer(&bench, Reply::Deny)).expect_err("it is over").to_string();
+    assert!(why.ends_with("the session was cancelled"), "{why}");
 }
 
 #[test]

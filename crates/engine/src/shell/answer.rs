@@ -203,6 +203,7 @@ pub(super) fn refused(why: &Rejected, named: &str) -> ApiError {
         }
         Rejected::Nothing
         | Rejected::RequestSettled(..)
+        | Rejected::BeingStopped(_)
         | Rejected::RequestRevision { .. }
         | Rejected::Sealed(_)
         | Rejected::Cancelled
@@ -218,6 +219,7 @@ pub(super) fn refused(why: &Rejected, named: &str) -> ApiError {
         | Rejected::UnknownLaunch(_)
         | Rejected::UnknownRequest(_)
         | Rejected::RequestSettled(..)
+        | Rejected::BeingStopped(_)
         | Rejected::RequestRevision { .. }
         | Rejected::Cancelled
         | Rejected::NotRunning

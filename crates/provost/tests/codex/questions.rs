@@ -386,6 +386,42 @@ fn a04_a_question_survives_a_day_the_agent_and_the_daemon_and_its_answer_resumes
     stage.model.assert_nothing_unexpected();
 }
 
+#[test]
+fn a04_a_stopped_session_keeps_its_question_and_the_answer_resumes_it() {
+    let Some(stage) = Stage::new(ASKS_AND_WORKS) else { return };
+    let id = stage.spawn(&["Paint it."]);
+    let asked = open(&stage, &id, 1);
+    stage.provost(&["stop", &id]).ok();
+    let row = stage.wait_state(&id, |row| row["process"] != "alive");
+    assert_eq!(row["state"], "needs_input", "{row:#}");
+    assert_eq!(open(&stage, &id, 1)["questions"], asked["questions"]);
+    stage.provost(&["answer", &id, "Blue"]).ok();
+    let row = stage.sealed(&id);
+    assert_eq!(row["state"], "completed", "{row:#}");
+    assert_eq!(row["launches"].as_array().unwrap().len(), 2, "{row:#}");
+    let settled = stage.events_of(&id, "request.settled");
+    assert_eq!(settled.len(), 1, "{settled:#?}");
+    assert_eq!(settled[0]["data"]["fate"], "answered");
+    stage.model.assert_nothing_unexpected();
+}
+
+#[test]
+fn a04_stop_voids_an_open_approval_and_says_so_to_whoever_comes_late() {
+    let asks = r#"
+    { items = [{ shell = "echo x > x.txt", escalate = true, justification = "May I?" }] },"#;
+    let Some(stage) = Stage::new(&turn_of(asks)) else { return };
+    let id = stage.spawn(&["Write x."]);
+    open(&stage, &id, 1);
+    let said = stage.provost(&["stop", &id]);
+    assert!(!said.ok().stderr.contains("provost approve"), "{said:#?}");
+    let late = stage.provost(&["approve", &format!("{id}.q1")]);
+    assert!(late.exits(4).stderr.contains("the session was stopped"), "{late:#?}");
+    stage.wait_state(&id, |row| row["process"] != "alive");
+    let settled = stage.events_of(&id, "request.settled");
+    assert_eq!(settled.len(), 1, "{settled:#?}");
+    assert_eq!(settled[0]["data"]["fate"], "void");
+}
+
 /// Kills the agent's process, which is the holder's child.
 fn kill_agent(stage: &Stage, id: &str) {
     let row = stage.status(id);
