@@ -6,12 +6,12 @@ use super::{
     effect::Due,
     event::*,
     launch::{End, EndedBy, Launch, LaunchPhase, LaunchWhy, StopStep, StopWhy, TurnState},
-    state::{MessageFate, Session, SetupState, WorkState},
+    state::{Message, MessageFate, Session, SetupState, WorkState},
 };
 use crate::{
     lifecycle::{Activity, ClaimKind, Flag, Process, State, StopCause, Verification},
     policy::Ruling,
-    request::{Fate, Reply, Scope},
+    request::{Fate, Reply, RequestKind, Scope},
     time::Moment,
     verdict::{CheckEnd, Refuted},
 };
@@ -172,8 +172,20 @@ impl Session {
     fn go_on_after_a_crash(&self) -> Option<Event> {
         self.died_at_work().filter(|launch| launch.is_gone() && !launch.is_followed())?;
         // What only the dead process could have used is void; a question can still be answered, and then is.
+        let void = self.void_approvals().next().or_else(|| self.lose_an_approval());
         let owed = || LaunchOwed { launch: self.next_launch(), why: LaunchWhy::Crash }.into();
-        Some(self.void_approvals().next().unwrap_or_else(owed))
+        Some(void.unwrap_or_else(owed))
+    }
+
+    /// A word on an approval that never arrived is for nobody else than the process that had asked.
+    fn lose_an_approval(&self) -> Option<Event> {
+        let approves = |message: &&Message| {
+            let request = self.requests.iter().find(|r| Some(r.id) == message.request);
+            message.fate == MessageFate::Queued
+                && request.is_some_and(|r| r.asked.kind == RequestKind::Approval)
+        };
+        let key = self.messages.iter().find(approves)?.key.clone();
+        Some(MessageLost { key, reason: "the process that asked has ended".to_owned() }.into())
     }
 
     /// Gives the launch that died at work, if it may go on: that is done a bounded number of times.

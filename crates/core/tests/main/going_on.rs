@@ -162,6 +162,24 @@ fn a_question_outlives_the_process_that_asked_and_an_approval_does_not() {
 }
 
 #[test]
+fn an_approval_that_did_not_arrive_in_time_is_lost_and_an_answer_is_not() {
+    for (kind, reply) in [
+        (RequestKind::Approval, Reply::Approve(provost_core::request::Scope::Once)),
+        (RequestKind::Question, Reply::Text("blue".to_owned())),
+    ] {
+        let mut bench = working(codex());
+        bench.signal(Signal::Asked(asked(kind)));
+        let request = bench.session.requests[0].id;
+        bench.tell(Command::Answer { request, revision: 1, reply }).end(End::Signal(9));
+        bench.start();
+        let lost: Vec<&Event> = bench.log.iter().map(|(_, event)| event).collect();
+        let lost = lost.iter().any(|event| matches!(event, Event::MessageLost(_)));
+        assert_eq!(lost, kind == RequestKind::Approval, "nobody else may use an approval");
+        assert_eq!(bench.session.launches.len(), 2);
+    }
+}
+
+#[test]
 fn what_is_asked_of_a_stopped_session_is_a_question_to_answer_or_an_approval_that_is_void() {
     let withdrawn = || Signal::Withdrawn { native: "q".to_owned() };
     let answer = |bench: &Bench, reply| Command::Answer {

@@ -264,16 +264,35 @@ fn e16_a_codex_that_always_dies_is_started_three_times_and_then_failed() {
     assert_eq!(row["launches"].as_array().unwrap().len(), 3);
 }
 
+/// Asks for an approval, and gives up when it is started anew.
+const ASKS_AND_GIVES_UP: &str = r#"
+[[thread]]
+turn = [
+  { response = [{ items = [{ shell = "echo x > x.txt", escalate = true, justification = "May I?" }] }] },
+  { response = [{ items = [{ tool = "provost_report", args = { status = "failed", summary = "gave up" } }] },
+                { items = [{ message = "I gave up." }] }] },
+]
+"#;
+
+#[test]
+fn e16_an_approval_whose_asker_died_with_the_daemon_is_refused_as_void() {
+    let Some(stage) = Stage::new(ASKS_AND_GIVES_UP) else { return };
+    let id = stage.spawn(&["Write x."]);
+    stage.wait(&id, "needs_input");
+    stage.daemon().kill();
+    stage.kill_holder(&id, 1);
+    let late = stage.provost(&["approve", &format!("{id}.q1")]);
+    assert!(late.exits(4).stderr.contains("the process that asked has ended"), "{late:#?}");
+    let row = stage.sealed(&id);
+    assert_eq!((&row["claim_text"], &row["requests"]), (&json!("gave up"), &json!([])), "{row:#}");
+    let settled = stage.events_of(&id, "request.settled");
+    assert_eq!((settled.len(), &settled[0]["data"]["fate"]), (1, &json!("void")), "{settled:#?}");
+    assert!(!stage.repo.path().join("x.txt").exists());
+}
+
 #[test]
 fn e16_the_death_of_codex_voids_its_open_approval_at_once() {
-    let scenario = r#"
-        [[thread]]
-        turn = [
-          { response = [{ items = [{ shell = "echo x > x.txt", escalate = true, justification = "May I?" }] }] },
-          { response = [{ items = [{ tool = "provost_report", args = { status = "failed", summary = "gave up" } }] },
-                        { items = [{ message = "I gave up." }] }] },
-        ]"#;
-    let Some(stage) = Stage::new(scenario) else { return };
+    let Some(stage) = Stage::new(ASKS_AND_GIVES_UP) else { return };
     let id = stage.spawn(&["Write x."]);
     stage.wait(&id, "needs_input");
     stage.kill_codex(&id, 1);

@@ -5,7 +5,7 @@ use std::{
     process::Command,
 };
 
-use provost_holder::{Looked, look};
+use provost_holder::{Held, Looked, look};
 use provost_testkit::{
     harness::{Home, Output, Repo, eventually},
     model::{MODEL, ModelServer, OLD_MODEL, codex, codex_config, old_codex},
@@ -130,13 +130,22 @@ impl Stage {
     /// Sends a signal to the process of a launch and to nothing else.
     #[track_caller]
     pub(crate) fn signal_codex(&self, id: &str, launch: usize, signal: Signal) {
+        send(self.held(id, launch).child.pid, signal);
+    }
+
+    /// Kills the holder of a launch, and nothing else.
+    #[track_caller]
+    pub(crate) fn kill_holder(&self, id: &str, launch: usize) {
+        send(self.held(id, launch).holder.pid, Signal::KILL);
+    }
+
+    #[track_caller]
+    fn held(&self, id: &str, launch: usize) -> Held {
         let dir = self.home.path().join("launches").join(format!("{id}.l{launch}"));
-        let held = eventually("the holder lives", || match look(&dir) {
+        eventually("the holder lives", || match look(&dir) {
             Ok(Looked::Alive { held }) => Ok(held),
             other => Err(format!("{other:?}")),
-        });
-        let pid = i32::try_from(held.child.pid).ok().and_then(Pid::from_raw).unwrap();
-        kill_process(pid, signal).unwrap();
+        })
     }
 
     /// How many of the model's turns began with a message that has this in it.
@@ -145,4 +154,9 @@ impl Stage {
         let asked = requests.iter().filter(|made| made.request.prompt().contains(part));
         asked.map(|made| made.request.turn().map(str::to_owned)).collect::<BTreeSet<_>>().len()
     }
+}
+
+fn send<N: TryInto<i32>>(pid: N, signal: Signal) {
+    let pid = pid.try_into().ok().and_then(Pid::from_raw).unwrap();
+    kill_process(pid, signal).unwrap();
 }
