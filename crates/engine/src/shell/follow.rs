@@ -10,7 +10,7 @@ use jiff::tz::TimeZone;
 use provost_core::{
     ids::LaunchId,
     lifecycle::Process,
-    session::{self, Command, Cursor, End, EndedBy, Session, Signal},
+    session::{self, Command, Cursor, End, EndedBy, Session, Signal, WorkState},
 };
 use provost_drivers::{Opening, Protocol};
 use provost_holder::{
@@ -25,6 +25,7 @@ use super::{
     executor::World,
     handle::{Handle, Teller},
     held::{self, chain},
+    real_path,
 };
 use crate::coalesce::{Coalesce, Placed};
 
@@ -35,6 +36,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(500);
 pub(crate) struct Follower {
     launch: LaunchId,
     link: Link,
+    /// Where the agent works, and its relative paths begin.
+    cwd: PathBuf,
     protocol: Box<dyn Protocol>,
     /// Whether the end of its output is the end of its stream.
     closes: bool,
@@ -84,6 +87,15 @@ fn zone(session: &Session) -> Option<TimeZone> {
     }
 }
 
+fn cwd(session: &Session) -> PathBuf {
+    match &session.work {
+        WorkState::Ready { cwd, .. } => cwd.into(),
+        WorkState::Owed | WorkState::Failed { .. } | WorkState::Removed => {
+            PathBuf::from(&session.spec.cwd)
+        }
+    }
+}
+
 /// Whether there is anything left to follow.
 enum Next {
     Again,
@@ -111,6 +123,7 @@ impl Follower {
         Some(Follower {
             launch,
             link,
+            cwd: cwd(session),
             protocol,
             closes: driver.has_protocol(),
             lines: Lines::resume(Channel::Stdout, resume),
@@ -415,6 +428,7 @@ impl Follower {
         if cursor <= self.told && !matches!(signal, Signal::Closed | Signal::InputSeen { .. }) {
             return;
         }
+        let signal = real_path::added(signal, &self.cwd).await;
         let told = self.folded.take(signal, cursor, self.printed_ms);
         self.tell_observed(told, None).await;
     }
