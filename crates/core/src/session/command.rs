@@ -260,8 +260,14 @@ pub enum Rejected {
     Cancelled,
     #[error("no process of this session is running")]
     NotRunning,
-    #[error("{0} takes no further instructions: it works once, or is a plain command")]
+    #[error("{0} takes no further instructions: it is a plain command")]
     TakesNoInstruction(String),
+    #[error(
+        "{0} was started with --once and takes nothing while it works: send it when it has ended"
+    )]
+    WorksOnce(String),
+    #[error("{0} was started with --once and named no conversation to go on with")]
+    WorkedOnce(String),
     #[error("{0} messages wait for the agent already; it has to take some first")]
     QueueFull(usize),
     #[error("the limit is {now} bytes already; give more")]

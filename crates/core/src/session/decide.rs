@@ -423,6 +423,10 @@ impl Session {
             let instruction = Some(text.to_owned());
             return one(AttemptOpened { no: self.attempt().no + 1, instruction });
         }
+        if agent.driver == super::Driver::CodexExec {
+            let refused = if sealed && !alive { Rejected::WorkedOnce } else { Rejected::WorksOnce };
+            return Err(refused(agent.name.clone()));
+        }
         if !agent.listens() || (instructs && !agent.driver.has_protocol()) {
             return Err(Rejected::TakesNoInstruction(agent.name.clone()));
         }

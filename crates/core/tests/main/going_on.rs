@@ -439,8 +439,14 @@ fn work_done_at_once_is_gone_on_with_in_its_conversation_once_it_has_ended() {
     let mut bench = Bench::running(spec);
     let say = || send("again", SendMode::Continue);
     bench.signal(Signal::Ready { thread: Some("t".to_owned()) });
-    assert!(bench.decide(&say()).is_err(), "it takes nothing while it runs");
+    for mode in [SendMode::Continue, SendMode::Supersede] {
+        let early = bench.decide(&send("early", mode));
+        assert_eq!(early, Err(Rejected::WorksOnce("test".to_owned())), "not while it runs");
+    }
     bench.end(End::Exit(0)).settle();
+    let mut nameless = Bench::running(bench.session.spec.clone());
+    nameless.end(End::Exit(0)).settle();
+    assert_eq!(nameless.try_tell(say()), Err(Rejected::WorkedOnce("test".to_owned())));
     bench.tell(say());
     assert_eq!((bench.session.attempts.len(), bench.session.launches.len()), (2, 2));
 }

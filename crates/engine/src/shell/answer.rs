@@ -210,6 +210,8 @@ pub(super) fn refused(why: &Rejected, named: &str) -> ApiError {
         | Rejected::NotRunning
         | Rejected::QueueFull(_)
         | Rejected::BudgetUsedUp(_)
+        | Rejected::WorksOnce(_)
+        | Rejected::WorkedOnce(_)
         | Rejected::TakesNoInstruction(_) => Code::Refused,
     };
     let next = match why {
@@ -224,6 +226,8 @@ pub(super) fn refused(why: &Rejected, named: &str) -> ApiError {
         | Rejected::Cancelled
         | Rejected::NotRunning
         | Rejected::QueueFull(_)
+        | Rejected::WorksOnce(_)
+        | Rejected::WorkedOnce(_)
         | Rejected::TakesNoInstruction(_)
         | Rejected::LimitNotRaised { .. }
         | Rejected::BudgetNotRaised(_)
