@@ -11,7 +11,7 @@ use super::{
 use crate::{
     lifecycle::{Activity, ClaimKind, Flag, Process, State, StopCause, Verification},
     policy::Ruling,
-    request::{Fate, Reply, RequestKind, Scope},
+    request::{Fate, Reply, Request, RequestKind, Scope},
     time::Moment,
     verdict::{CheckEnd, Refuted},
 };
@@ -31,6 +31,7 @@ impl Session {
             .or_else(|| self.owe_launch())
             .or_else(|| self.rule_by_policy())
             .or_else(|| self.go_on_after_a_crash())
+            .or_else(|| self.expire(now))
             .or_else(|| self.lift_the_limit(now))
             .or_else(|| self.give_up_the_handshake(now))
             .or_else(|| self.run_out_of_time(now))
@@ -53,6 +54,7 @@ impl Session {
             self.silence_deadline(),
             self.limit_deadline(),
             self.handshake_deadline(),
+            self.expiry_deadline(),
         ];
         open.into_iter()
             .filter(|_| !sealed)
@@ -201,6 +203,24 @@ impl Session {
         let bounded = self.attempt().resumes < self.spec.bounds.resumes;
         let undecided = launch.stop.is_none() && !self.attempt().is_decided();
         (crashed && at_work && resumable && bounded && undecided).then_some(launch)
+    }
+
+    /// Gives the approval that has waited longest, if such waits are bounded.
+    fn oldest_approval(&self) -> Option<(u64, &Request)> {
+        let patience = self.spec.bounds.approval_ms.filter(|_| !self.attempt().is_decided())?;
+        let approvals = self.open_requests().filter(|r| r.asked.kind == RequestKind::Approval);
+        approvals.map(|r| (r.at.deadline(patience), r)).min_by_key(|(at, _)| *at)
+    }
+
+    fn expiry_deadline(&self) -> Option<(u64, Due)> {
+        self.oldest_approval().map(|(at, _)| (at, Due::Expiry))
+    }
+
+    /// Nobody decided in time, and the rules say what that means.
+    fn expire(&self, now: Moment) -> Option<Event> {
+        let (_, request) = self.oldest_approval().filter(|(at, _)| now.mono_ms >= *at)?;
+        let rule = "expired: nobody decided in time".to_owned();
+        Some(RequestRuled { request: request.id, reply: Reply::Deny, rule }.into())
     }
 
     fn limit_deadline(&self) -> Option<(u64, Due)> {

@@ -433,6 +433,27 @@ fn an_approval_that_the_policy_settles_is_settled_once_and_needs_no_person() {
 }
 
 #[test]
+fn an_approval_expires_only_if_that_was_asked_for_and_a_question_never() {
+    for (kind, approval_ms, expires) in [
+        (RequestKind::Approval, Some(60_000), true),
+        (RequestKind::Approval, None, false),
+        (RequestKind::Question, Some(60_000), false),
+    ] {
+        let mut spec = codex();
+        spec.bounds.approval_ms = approval_ms;
+        let mut bench = working(spec);
+        bench.signal(Signal::Asked(asked(kind))).pass(59_999);
+        assert_eq!(bench.session.requests[0].fate, Fate::Open);
+        bench.pass(1);
+        let denied = bench.session.messages.last().and_then(|message| message.reply.clone());
+        assert_eq!(denied, expires.then_some(Reply::Deny), "{kind:?} {approval_ms:?}");
+        let fate = if expires { Fate::Answered } else { Fate::Open };
+        assert_eq!(bench.session.requests[0].fate, fate);
+        bench.tell(Command::Cancel { because: String::new() }).pass(60_000);
+    }
+}
+
+#[test]
 fn work_done_at_once_is_gone_on_with_in_its_conversation_once_it_has_ended() {
     let mut spec = codex();
     spec.agent.driver = Driver::CodexExec;
