@@ -732,6 +732,7 @@ impl Sim {
             },
             Deed::CollectGarbage => match session.is_closed() {
                 true if session.work != WorkState::Removed => Command::WorkRemoved,
+                true if !session.store_removed => Command::StoreRemoved,
                 true | false => return,
             },
         };

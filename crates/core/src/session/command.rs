@@ -117,6 +117,8 @@ pub enum Command {
         reason: String,
     },
     WorkRemoved,
+    /// What the agent's own program kept is about to be removed.
+    StoreRemoved,
     SetupFinished {
         failure: Option<String>,
     },
@@ -260,6 +262,8 @@ pub enum Rejected {
     Cancelled,
     #[error("no process of this session is running")]
     NotRunning,
+    #[error("it can no longer be resumed: its conversation was removed by gc")]
+    ConversationGone,
     #[error("{0} takes no further instructions: it is a plain command")]
     TakesNoInstruction(String),
     #[error(

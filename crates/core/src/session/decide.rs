@@ -59,6 +59,7 @@ impl Session {
             Command::WorkPrepared { .. }
             | Command::WorkFailed { .. }
             | Command::WorkRemoved
+            | Command::StoreRemoved
             | Command::SetupFinished { .. } => self.decide_work(command),
             Command::LaunchStarted { .. }
             | Command::LaunchFailed { .. }
@@ -111,6 +112,9 @@ impl Session {
             Command::WorkRemoved => {
                 let stands = self.work != WorkState::Removed;
                 if_new(stands && self.attempt().is_sealed(), WorkRemoved {})
+            }
+            Command::StoreRemoved => {
+                if_new(!self.store_removed && self.attempt().is_sealed(), StoreRemoved {})
             }
             Command::SetupFinished { failure } => {
                 if_new(self.setup == SetupState::Owed, SetupFinished { failure })
@@ -415,6 +419,9 @@ impl Session {
         let agent = &self.spec.agent;
         let alive = self.launches.last().is_some_and(Launch::may_live);
         let instructs = mode == SendMode::Supersede || sealed;
+        if self.store_removed && self.thread.is_some() {
+            return Err(Rejected::ConversationGone);
+        }
         if let Some(used_up) = self.used_up().filter(|_| instructs) {
             return Err(Rejected::BudgetUsedUp(used_up));
         }

@@ -88,6 +88,8 @@ events! {
     WorkPrepared = "work.prepared", 1 { cwd: String, base: Option<Snapshot> }
     WorkFailed = "work.failed", 1 { reason: String }
     WorkRemoved = "work.removed", 1 {}
+    /// What the agent's own program kept is removed, its conversation with it. Recorded before it is done.
+    StoreRemoved = "store.removed", 1 {}
     SetupFinished = "setup.finished", 1 { failure: Option<String> }
 
     LaunchOwed = "launch.owed", 1 { launch: LaunchId, why: LaunchWhy }

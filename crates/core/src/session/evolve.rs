@@ -47,6 +47,7 @@ impl Session {
             released_ms: None,
             warnings: Vec::new(),
             facts: Vec::new(),
+            store_removed: false,
             output_limit,
             spec,
         };
@@ -84,6 +85,7 @@ impl Session {
             }
             Event::WorkFailed(e) => self.work = WorkState::Failed { reason: e.reason.clone() },
             Event::WorkRemoved(_) => self.work = WorkState::Removed,
+            Event::StoreRemoved(_) => self.store_removed = true,
             Event::SetupFinished(e) => {
                 self.setup = match &e.failure {
                     None => SetupState::Done,

@@ -31,9 +31,9 @@ pub use event::{
     OutputLost, OutputOversized, ProcessEnded, ProcessSeen, ProcessUnknown, ProcessUnobserved,
     ProgressTold, RequestOpened, RequestRuled, RequestSettled, ResultAsked, ReworkSent,
     SessionOpened, SetupFinished, SnapshotFailed, SnapshotTaken, StopAsked, StopEscalated,
-    StreamClosed, StreamHeard, StreamReady, StreamRefused, StreamRetrying, StreamSettled,
-    StreamSilent, TreeGone, TurnEnded, TurnStarted, UsageTold, WorkFailed, WorkPrepared,
-    WorkRemoved,
+    StoreRemoved, StreamClosed, StreamHeard, StreamReady, StreamRefused, StreamRetrying,
+    StreamSettled, StreamSilent, TreeGone, TurnEnded, TurnStarted, UsageTold, WorkFailed,
+    WorkPrepared, WorkRemoved,
 };
 pub use hook::{HookEnd, HookEnded, HookEvent, HookKey, HookOwed};
 pub use launch::{

@@ -454,6 +454,18 @@ fn an_approval_expires_only_if_that_was_asked_for_and_a_question_never() {
 }
 
 #[test]
+fn a_conversation_that_was_removed_is_not_gone_on_with() {
+    let mut bench = working(codex());
+    assert_eq!(bench.try_tell(Command::StoreRemoved), Err(Rejected::Nothing), "it is in use");
+    bench.claim(ClaimKind::Completed).signal(over(TurnEnd::Ok)).settle();
+    bench.end_by(End::Signal(15), EndedBy::Provost).tell(Command::StoreRemoved);
+    assert_eq!(bench.try_tell(Command::StoreRemoved), Err(Rejected::Nothing), "once");
+    let gone = Err(Rejected::ConversationGone);
+    assert_eq!(bench.try_tell(send("again", SendMode::Continue)), gone);
+    assert_eq!((bench.state(), bench.session.attempts.len()), (State::Completed, 1));
+}
+
+#[test]
 fn work_done_at_once_is_gone_on_with_in_its_conversation_once_it_has_ended() {
     let mut spec = codex();
     spec.agent.driver = Driver::CodexExec;

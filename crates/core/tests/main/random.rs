@@ -61,8 +61,9 @@ pub(crate) fn random_command(session: &Session, rng: &mut Rng) -> Command {
 
 fn about_work(rng: &mut Rng) -> Command {
     let reason = "no room".to_owned();
-    match rng.below(8) {
+    match rng.below(9) {
         0 => Command::WorkFailed { reason },
+        8 => Command::StoreRemoved,
         1 => Command::WorkRemoved,
         2 => Command::SetupFinished { failure: Some(reason) },
         3 | 4 => Command::SetupFinished { failure: None },

@@ -210,6 +210,7 @@ pub(super) fn refused(why: &Rejected, named: &str) -> ApiError {
         | Rejected::NotRunning
         | Rejected::QueueFull(_)
         | Rejected::BudgetUsedUp(_)
+        | Rejected::ConversationGone
         | Rejected::WorksOnce(_)
         | Rejected::WorkedOnce(_)
         | Rejected::TakesNoInstruction(_) => Code::Refused,
@@ -226,6 +227,7 @@ pub(super) fn refused(why: &Rejected, named: &str) -> ApiError {
         | Rejected::Cancelled
         | Rejected::NotRunning
         | Rejected::QueueFull(_)
+        | Rejected::ConversationGone
         | Rejected::WorksOnce(_)
         | Rejected::WorkedOnce(_)
         | Rejected::TakesNoInstruction(_)

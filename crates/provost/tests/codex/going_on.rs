@@ -113,6 +113,24 @@ fn r09_a_codex_that_never_finishes_its_start_fails_the_launch_and_says_why() {
     assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("launch")), "{row:#}");
 }
 
+#[test]
+fn a_session_whose_conversation_gc_removed_is_not_resumed_and_stays_as_it_ended() {
+    let Some(stage) = Stage::new(WAITS) else { return };
+    let id = stage.spawn(&["Wait for the door."]);
+    stage.model.wait_for_hold("door");
+    stage.model.release("door");
+    assert_eq!(stage.sealed(&id)["state"], "completed");
+    stage.wait_state(&id, |row| row["process"] != "alive");
+    let said = stage.provost(&["gc", "--apply", "--older-than", "0s"]).ok().stdout.clone();
+    assert!(said.contains("can no longer be resumed"), "{said}");
+    for arguments in [&["resume", &id][..], &["send", &id, "Go on."]] {
+        let refused = stage.provost(arguments);
+        assert!(refused.exits(4).stderr.contains("can no longer be resumed"), "{refused:#?}");
+    }
+    let row = stage.status(&id);
+    assert_eq!((&row["state"], &row["attempt"]), (&json!("completed"), &json!(1)), "{row:#}");
+}
+
 /// A handshake takes two, so the day without a daemon is not the agent's.
 #[test]
 fn e16_a_handshake_that_was_left_alone_for_a_day_goes_on() {

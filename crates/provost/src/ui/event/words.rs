@@ -22,6 +22,7 @@ pub(super) fn of(event: &Event) -> String {
         | Event::WorkPrepared(_)
         | Event::WorkFailed(_)
         | Event::WorkRemoved(_)
+        | Event::StoreRemoved(_)
         | Event::SetupFinished(_)
         | Event::LaunchOwed(_)
         | Event::LaunchStarted(_)
@@ -91,6 +92,7 @@ fn beginning(event: &Event) -> String {
         }
         Event::WorkFailed(e) => format!("place of work could not be made: {}", e.reason),
         Event::WorkRemoved(_) => "worktree removed".to_owned(),
+        Event::StoreRemoved(_) => "conversation removed, it can no longer be resumed".to_owned(),
         Event::SetupFinished(e) => match &e.failure {
             None => "setup done".to_owned(),
             Some(why) => format!("setup failed: {why}"),
