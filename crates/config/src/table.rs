@@ -105,6 +105,8 @@ options! {
         ask: Vec<ApprovalRule> = [];
         /// What is denied without asking. The lists of all layers add up: a project takes away nothing that the user denies.
         deny: Vec<ApprovalRule> = [];
+        /// How long an approval may wait for a person before it is denied; unset or off means for ever.
+        expire_after: Choice<Duration> = unset in TIME;
     }
 
     /// Skills besides those that an agent finds by itself.

@@ -35,6 +35,9 @@ pub struct Bounds {
     pub kill_grace_ms: u64,
     /// How long an attempt may take, waiting for people not counted; none means no limit.
     pub time_limit_ms: Option<u64>,
+    /// How long an approval may be open before it is denied; none means that it waits for a person.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval_ms: Option<u64>,
     /// How many times refuted work goes back to a living agent.
     pub rework: u32,
     /// How many times the conversation of an agent that died at work is gone on with.
@@ -69,6 +72,7 @@ impl Default for Bounds {
             stop_grace_ms: 10_000,
             kill_grace_ms: 10_000,
             time_limit_ms: None,
+            approval_ms: None,
             rework: 3,
             resumes: 2,
             limit_waits: 10,

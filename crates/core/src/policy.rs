@@ -91,6 +91,7 @@ impl Policy {
         let allowed = |part: Subject| {
             self.rules.iter().any(|rule| rule.decision == Decision::Allow && rule.applies(&part))
         };
+        let unknown = String::new();
         let command = subject
             .command
             .iter()
@@ -98,7 +99,12 @@ impl Policy {
         let paths = subject
             .paths
             .iter()
-            .map(|path| Subject { paths: vec![path.clone()], ..Subject::default() });
+            .zip(subject.real_paths.iter().chain(std::iter::repeat(&unknown)))
+            .map(|(path, real)| Subject {
+                paths: vec![path.clone()],
+                real_paths: vec![real.clone()],
+                ..Subject::default()
+            });
         let network = subject
             .network
             .iter()
@@ -118,7 +124,15 @@ impl Rule {
                 let command = subject.command.as_deref().unwrap_or_default();
                 parts(command).iter().any(|part| begins_with(part, words))
             }
-            (Matcher::Path(below), _) => subject.paths.iter().any(|path| is_below(path, below)),
+            // A name may be a link: what is allowed is both named and found there.
+            (Matcher::Path(below), Decision::Allow) => {
+                let mut places = subject.paths.iter().zip(&subject.real_paths);
+                places.any(|(path, real)| is_below(path, below) && is_below(real, below))
+            }
+            (Matcher::Path(below), Decision::Ask | Decision::Deny) => {
+                let mut places = subject.paths.iter().chain(&subject.real_paths);
+                places.any(|path| is_below(path, below))
+            }
             (Matcher::Network(host), _) => {
                 subject.network.as_deref().is_some_and(|asked| is_host(asked, host))
             }

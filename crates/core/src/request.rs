@@ -62,6 +62,9 @@ pub struct Subject {
     pub reason: Option<String>,
     /// The files that would be changed.
     pub paths: Vec<String>,
+    /// Where each of them leads, links followed; empty where nobody could say.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub real_paths: Vec<String>,
     pub diff: Option<String>,
     /// The host that would be spoken with.
     pub network: Option<String>,

@@ -251,7 +251,8 @@ impl Turn<'_> {
             | Due::Escalation
             | Due::Seal
             | Due::LimitLifted
-            | Due::Handshake => Command::Tick,
+            | Due::Handshake
+            | Due::Expiry => Command::Tick,
         };
         // A rejected silence means that the stream was heard meanwhile: nothing to record.
         drop(self.command(id, &command, "provost"));

@@ -204,7 +204,7 @@ fn a_server_that_refuses_or_never_comes_has_a_closed_output() {
     wait_for_errors(&refusing, "lives");
     until("the refusal is noted", || notes(&refusing).0 == [Note::StdoutClosed]);
     let why = "the server does not upgrade: it answers with \"HTTP/1.1 403 Forbidden\"".into();
-    assert_eq!(notes(&refusing).1, [RelayNote::RelayClosed { why }]);
+    assert_eq!(notes(&refusing).1, [RelayNote::RelayFailed { why }]);
     let stage = Stage::new();
     let fifo = stage.fifo();
     let mut absent = stage.start(&format!("await:{fifo}"));

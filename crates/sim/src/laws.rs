@@ -510,6 +510,7 @@ fn launch_of(event: &Event) -> Option<LaunchId> {
         Event::RequestOpened(e) => Some(e.launch),
         Event::ProcessEnded(e) => Some(e.launch),
         Event::ProcessUnknown(e) => Some(e.launch),
+        Event::LaunchFollowed(e) => Some(e.launch),
         Event::ProcessSeen(e) => Some(e.launch),
         Event::ProcessUnobserved(e) => Some(e.launch),
         Event::TreeGone(e) => Some(e.launch),

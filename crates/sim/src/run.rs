@@ -608,6 +608,11 @@ impl Sim {
     fn observe_first(&mut self) -> Result<(), Broken> {
         let follows: Vec<Key> = self.engine.tasks.iter().filter_map(followed).collect();
         for key in follows {
+            if let Some(Task::Follow(follower)) = self.engine.tasks.get(&key) {
+                let launch = follower.launch();
+                let input = Input::Told(launch.session, Command::LaunchFollowed { launch });
+                self.engine.work(self.now(), &[input], CrashPoint::Nowhere)?;
+            }
             while let Some(Task::Follow(follower)) = self.engine.tasks.get_mut(&key) {
                 let launch = follower.launch();
                 let command = follower.next(&self.world);
@@ -756,6 +761,7 @@ impl Sim {
             },
             Deed::CollectGarbage => match session.is_closed() {
                 true if session.work != WorkState::Removed => Command::WorkRemoved,
+                true if !session.store_removed => Command::StoreRemoved,
                 true | false => return,
             },
         };

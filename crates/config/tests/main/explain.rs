@@ -90,6 +90,7 @@ fn the_listing_follows_the_table() {
     approvals.allow = []  default
     approvals.ask = []  default
     approvals.deny = []  default
+    approvals.expire_after = null  default
     skills.roots = []  default
     hooks.time_limit = "30s"  default
     hooks.output_limit = "1MiB"  default

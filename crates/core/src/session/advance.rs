@@ -6,12 +6,12 @@ use super::{
     effect::Due,
     event::*,
     launch::{End, EndedBy, Launch, LaunchPhase, LaunchWhy, StopStep, StopWhy, TurnState},
-    state::{MessageFate, Session, SetupState, WorkState},
+    state::{Message, MessageFate, Session, SetupState, WorkState},
 };
 use crate::{
     lifecycle::{Activity, ClaimKind, Flag, Process, State, StopCause, Verification},
     policy::Ruling,
-    request::{Fate, Reply, RequestKind, Scope},
+    request::{Fate, Reply, Request, RequestKind, Scope},
     time::Moment,
     verdict::{CheckEnd, Refuted},
 };
@@ -31,6 +31,7 @@ impl Session {
             .or_else(|| self.owe_launch())
             .or_else(|| self.rule_by_policy())
             .or_else(|| self.go_on_after_a_crash())
+            .or_else(|| self.expire(now))
             .or_else(|| self.lift_the_limit(now))
             .or_else(|| self.give_up_the_handshake(now))
             .or_else(|| self.run_out_of_time(now))
@@ -53,6 +54,7 @@ impl Session {
             self.silence_deadline(),
             self.limit_deadline(),
             self.handshake_deadline(),
+            self.expiry_deadline(),
         ];
         open.into_iter()
             .filter(|_| !sealed)
@@ -168,8 +170,28 @@ impl Session {
         })
     }
 
-    /// An agent that died at work goes on in a new process, a bounded number of times.
+    /// An agent that died at work goes on in a new process, once all of the former one is gone.
     fn go_on_after_a_crash(&self) -> Option<Event> {
+        self.died_at_work().filter(|launch| launch.is_gone() && !launch.is_followed())?;
+        // What only the dead process could have used is void; a question can still be answered, and then is.
+        let void = self.void_approvals().next().or_else(|| self.lose_an_approval());
+        let owed = || LaunchOwed { launch: self.next_launch(), why: LaunchWhy::Crash }.into();
+        Some(void.unwrap_or_else(owed))
+    }
+
+    /// A word on an approval that never arrived is for nobody else than the process that had asked.
+    fn lose_an_approval(&self) -> Option<Event> {
+        let approves = |message: &&Message| {
+            let request = self.requests.iter().find(|r| Some(r.id) == message.request);
+            message.fate == MessageFate::Queued
+                && request.is_some_and(|r| r.asked.kind == RequestKind::Approval)
+        };
+        let key = self.messages.iter().find(approves)?.key.clone();
+        Some(MessageLost { key, reason: "the process that asked has ended".to_owned() }.into())
+    }
+
+    /// Gives the launch that died at work, if it may go on: that is done a bounded number of times.
+    fn died_at_work(&self) -> Option<&Launch> {
         let launch = self.current_launch()?;
         let crashed = match &launch.phase {
             LaunchPhase::Ended { end, by, .. } => *by == EndedBy::Itself && *end != End::Exit(0),
@@ -179,16 +201,26 @@ impl Session {
         let at_work = !matches!(self.claim(), ClaimKind::Completed | ClaimKind::Failed);
         let resumable = self.spec.agent.driver.resumes() && self.thread.is_some();
         let bounded = self.attempt().resumes < self.spec.bounds.resumes;
-        let over = launch.is_gone() && !launch.is_followed() && launch.stop.is_none();
-        if !crashed || !at_work || !resumable || !bounded || !over || self.attempt().is_decided() {
-            return None;
-        }
-        // What only the dead process could have used is void; a question can still be answered, and then is.
-        let approval = self.open_requests().find(|r| r.asked.kind == RequestKind::Approval);
-        Some(match approval {
-            Some(r) => RequestSettled { request: r.id, fate: Fate::Void, cursor: None }.into(),
-            None => LaunchOwed { launch: self.next_launch(), why: LaunchWhy::Crash }.into(),
-        })
+        let undecided = launch.stop.is_none() && !self.attempt().is_decided();
+        (crashed && at_work && resumable && bounded && undecided).then_some(launch)
+    }
+
+    /// Gives the approval that has waited longest, if such waits are bounded.
+    fn oldest_approval(&self) -> Option<(u64, &Request)> {
+        let patience = self.spec.bounds.approval_ms.filter(|_| !self.attempt().is_decided())?;
+        let approvals = self.open_requests().filter(|r| r.asked.kind == RequestKind::Approval);
+        approvals.map(|r| (r.at.deadline(patience), r)).min_by_key(|(at, _)| *at)
+    }
+
+    fn expiry_deadline(&self) -> Option<(u64, Due)> {
+        self.oldest_approval().map(|(at, _)| (at, Due::Expiry))
+    }
+
+    /// Nobody decided in time, and the rules say what that means.
+    fn expire(&self, now: Moment) -> Option<Event> {
+        let (_, request) = self.oldest_approval().filter(|(at, _)| now.mono_ms >= *at)?;
+        let rule = "expired: nobody decided in time".to_owned();
+        Some(RequestRuled { request: request.id, reply: Reply::Deny, rule }.into())
     }
 
     fn limit_deadline(&self) -> Option<(u64, Due)> {
@@ -201,12 +233,20 @@ impl Session {
     }
 
     fn handshake_deadline(&self) -> Option<(u64, Due)> {
+        let launch = self.shaking_hands()?;
+        // A handshake takes two: no time counts in which nobody was there to answer the agent.
+        let since = launch.followed.unwrap_or(launch.owed_at);
+        Some((since.deadline(self.spec.bounds.handshake_ms), Due::Handshake))
+    }
+
+    /// Gives the launch that runs and has yet to name its conversation.
+    pub(super) fn shaking_hands(&self) -> Option<&Launch> {
         let launch = self.current_launch().filter(|_| self.spec.agent.driver.shakes_hands())?;
         let waiting = matches!(launch.phase, LaunchPhase::Running { .. })
             && !launch.stream.ready
             && launch.stop.is_none()
             && !self.attempt().is_decided();
-        waiting.then(|| (launch.owed_at.deadline(self.spec.bounds.handshake_ms), Due::Handshake))
+        waiting.then_some(launch)
     }
 
     fn give_up_the_handshake(&self, now: Moment) -> Option<Event> {
@@ -368,7 +408,9 @@ impl Session {
     }
 
     fn seal_deadline(&self) -> Option<(u64, Due)> {
-        if !self.attempt().shown.is_terminal() || self.is_stopping_for_it() {
+        // Whoever goes on has not ended: however long its tree takes to go, no window ends before that.
+        let goes_on = self.died_at_work().is_some();
+        if !self.attempt().shown.is_terminal() || self.is_stopping_for_it() || goes_on {
             return None;
         }
         let judged = self.judge_facts();

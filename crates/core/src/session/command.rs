@@ -117,6 +117,8 @@ pub enum Command {
         reason: String,
     },
     WorkRemoved,
+    /// What the agent's own program kept is about to be removed.
+    StoreRemoved,
     SetupFinished {
         failure: Option<String>,
     },
@@ -128,6 +130,10 @@ pub enum Command {
     LaunchFailed {
         launch: LaunchId,
         reason: String,
+    },
+    /// A daemon that has just started follows a launch that ran before it.
+    LaunchFollowed {
+        launch: LaunchId,
     },
     Observed {
         launch: LaunchId,
@@ -255,6 +261,8 @@ pub enum Rejected {
     RequestSettled(RequestId, &'static str),
     #[error("request {id} is at revision {now}; the answer was for revision {given}")]
     RequestRevision { id: RequestId, now: u32, given: u32 },
+    #[error("request {0} can be answered in a moment: the session is being stopped")]
+    BeingStopped(RequestId),
     #[error("request {0} was given something else than it asked for: {1}")]
     Misfit(RequestId, Misfit),
     #[error("the session has ended as {0}")]
@@ -265,8 +273,16 @@ pub enum Rejected {
     PlaceGone(Option<String>),
     #[error("no process of this session is running")]
     NotRunning,
-    #[error("{0} takes no further instructions: it works once, or is a plain command")]
+    #[error("it can no longer be resumed: its conversation was removed by gc")]
+    ConversationGone,
+    #[error("{0} takes no further instructions: it is a plain command")]
     TakesNoInstruction(String),
+    #[error(
+        "{0} was started with --once and takes nothing while it works: send it when it has ended"
+    )]
+    WorksOnce(String),
+    #[error("{0} was started with --once and named no conversation to go on with")]
+    WorkedOnce(String),
     #[error("{0} messages wait for the agent already; it has to take some first")]
     QueueFull(usize),
     #[error("the limit is {now} bytes already; give more")]

@@ -11,7 +11,7 @@ use crate::{
     ids::{LaunchId, RequestId},
     lifecycle::{ClaimKind, State},
     limits::{MAX_OPEN_REQUESTS, MAX_QUEUED, MAX_WARNINGS},
-    request::{Asked, Fate, Reply, Request},
+    request::{Asked, Fate, Reply, Request, RequestKind},
     time::Moment,
 };
 
@@ -59,9 +59,11 @@ impl Session {
             Command::WorkPrepared { .. }
             | Command::WorkFailed { .. }
             | Command::WorkRemoved
+            | Command::StoreRemoved
             | Command::SetupFinished { .. } => self.decide_work(command),
             Command::LaunchStarted { .. }
             | Command::LaunchFailed { .. }
+            | Command::LaunchFollowed { .. }
             | Command::ProcessEnded { .. }
             | Command::ProcessUnknown { .. }
             | Command::ProcessSeen { .. }
@@ -119,6 +121,9 @@ impl Session {
                 let stands = self.work != WorkState::Removed;
                 if_new(stands && self.attempt().is_sealed(), WorkRemoved {})
             }
+            Command::StoreRemoved => {
+                if_new(!self.store_removed && self.attempt().is_sealed(), StoreRemoved {})
+            }
             Command::SetupFinished { failure } => {
                 if_new(self.setup == SetupState::Owed, SetupFinished { failure })
             }
@@ -137,6 +142,10 @@ impl Session {
             Command::LaunchFailed { launch, reason } => {
                 let owed = self.known(launch)?.phase == LaunchPhase::Owed;
                 if_new(owed, LaunchFailed { launch, reason })
+            }
+            Command::LaunchFollowed { launch } => {
+                let waits = self.shaking_hands().is_some_and(|waiting| waiting.id == launch);
+                if_new(waits, LaunchFollowed { launch })
             }
             Command::ProcessEnded { launch, end, by } => {
                 if_new(self.known(launch)?.may_live(), ProcessEnded { launch, end, by })
@@ -321,13 +330,30 @@ impl Session {
         let open = self
             .open_requests()
             .find(|request| request.launch == launch && request.asked.native == native);
-        match open {
-            None => Err(Rejected::Nothing),
-            Some(request) => one(RequestSettled {
-                request: request.id,
-                fate: Fate::Withdrawn,
-                cursor: Some(cursor),
-            }),
+        let Some(request) = open else { return Err(Rejected::Nothing) };
+        // An agent that is being ended withdraws what it asked since it has to. A question can still be
+        // answered, and then goes on in another process, unless there is nothing to go on with.
+        let ending = self.known(launch)?.stop.is_some();
+        let outlives = request.asked.kind != RequestKind::Approval && !self.attempt().is_decided();
+        let fate = match (ending, outlives) {
+            (false, _) => Fate::Withdrawn,
+            (true, false) => Fate::Void,
+            (true, true) => return Err(Rejected::Nothing),
+        };
+        one(RequestSettled { request: request.id, fate, cursor: Some(cursor) })
+    }
+
+    /// Says why nobody needs an answer any more.
+    fn why_void(&self, request: &Request) -> &'static str {
+        let asker = self.launch(request.launch);
+        let stopped = |launch: &Launch| launch.stop.is_some_and(|s| s.why == StopWhy::Operator);
+        match (&self.attempt().cancelled, asker) {
+            (Some(_), _) => "the session was cancelled",
+            (None, Some(asker)) if stopped(asker) => "the session was stopped",
+            (None, Some(asker)) if asker.has_ended() && !self.attempt().is_sealed() => {
+                "the process that asked has ended"
+            }
+            (None, _) => "the session ended",
         }
     }
 
@@ -338,7 +364,7 @@ impl Session {
             Fate::Open => {}
             Fate::Answered => return Err(Rejected::RequestSettled(id, "it was answered")),
             Fate::Withdrawn => return Err(Rejected::RequestSettled(id, "the agent withdrew it")),
-            Fate::Void => return Err(Rejected::RequestSettled(id, "the session ended")),
+            Fate::Void => return Err(Rejected::RequestSettled(id, self.why_void(request))),
         }
         if self.attempt().is_decided() {
             return Err(Rejected::RequestSettled(id, "the session was ended"));
@@ -347,6 +373,10 @@ impl Session {
             return Err(Rejected::RequestRevision { id, now: request.revision, given: revision });
         }
         request.asked.check(reply).map_err(|misfit| Rejected::Misfit(id, misfit))?;
+        // It would reach neither the process that ends nor one that follows it.
+        if self.current_launch().is_some_and(Launch::is_being_ended) {
+            return Err(Rejected::BeingStopped(id));
+        }
         let mut events = vec![
             RequestSettled { request: id, fate: Fate::Answered, cursor: None }.into(),
             answer_to(request, reply).into(),
@@ -401,6 +431,9 @@ impl Session {
         if self.work == WorkState::Removed {
             return Err(Rejected::PlaceGone(self.spec.work.branch().map(str::to_owned)));
         }
+        if self.store_removed && self.thread.is_some() {
+            return Err(Rejected::ConversationGone);
+        }
         if let Some(used_up) = self.used_up().filter(|_| instructs) {
             return Err(Rejected::BudgetUsedUp(used_up));
         }
@@ -408,6 +441,10 @@ impl Session {
         if agent.driver == super::Driver::CodexExec && sealed && !alive && self.thread.is_some() {
             let instruction = Some(text.to_owned());
             return one(AttemptOpened { no: self.attempt().no + 1, instruction });
+        }
+        if agent.driver == super::Driver::CodexExec {
+            let refused = if sealed && !alive { Rejected::WorkedOnce } else { Rejected::WorksOnce };
+            return Err(refused(agent.name.clone()));
         }
         if !agent.listens() || (instructs && !agent.driver.has_protocol()) {
             return Err(Rejected::TakesNoInstruction(agent.name.clone()));
@@ -456,8 +493,17 @@ impl Session {
         let launch = self.launches.last().filter(|l| l.may_live()).ok_or(Rejected::NotRunning)?;
         match launch.stop {
             Some(_) => Err(Rejected::Nothing),
-            None => one(self.stop_launch(launch.id, StopWhy::Operator)),
+            None => {
+                let stop = self.stop_launch(launch.id, StopWhy::Operator).into();
+                Ok(std::iter::once(stop).chain(self.void_approvals()).collect())
+            }
         }
+    }
+
+    /// What only a process that ends could have used is void.
+    pub(super) fn void_approvals(&self) -> impl Iterator<Item = Event> {
+        let approvals = self.open_requests().filter(|r| r.asked.kind == RequestKind::Approval);
+        approvals.map(|r| RequestSettled { request: r.id, fate: Fate::Void, cursor: None }.into())
     }
 
     pub(super) fn stop_launch(&self, launch: LaunchId, why: StopWhy) -> StopAsked {

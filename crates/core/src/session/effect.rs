@@ -47,6 +47,7 @@ pub enum Due {
     Silence(LaunchId),
     LimitLifted,
     Handshake,
+    Expiry,
 }
 
 impl Due {
@@ -59,6 +60,7 @@ impl Due {
             Due::Silence(_) => "silence",
             Due::LimitLifted => "limit_lifted",
             Due::Handshake => "handshake",
+            Due::Expiry => "expiry",
         }
     }
 }

@@ -88,11 +88,15 @@ events! {
     WorkPrepared = "work.prepared", 1 { cwd: String, base: Option<Snapshot> }
     WorkFailed = "work.failed", 1 { reason: String }
     WorkRemoved = "work.removed", 1 {}
+    /// What the agent's own program kept is removed, its conversation with it. Recorded before it is done.
+    StoreRemoved = "store.removed", 1 {}
     SetupFinished = "setup.finished", 1 { failure: Option<String> }
 
     LaunchOwed = "launch.owed", 1 { launch: LaunchId, why: LaunchWhy }
     LaunchStarted = "launch.started", 1 { launch: LaunchId, holder: Identity, child: Identity }
     LaunchFailed = "launch.failed", 1 { launch: LaunchId, reason: String }
+    /// A new daemon goes on with a handshake: the time without one is not the agent's.
+    LaunchFollowed = "launch.followed", 1 { launch: LaunchId }
 
     StreamReady = "stream.ready", 1 { launch: LaunchId, thread: Option<String>, cursor: Cursor }
     TurnStarted = "turn.started", 1 { launch: LaunchId, turn: Option<String>, cursor: Cursor }

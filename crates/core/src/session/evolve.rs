@@ -49,6 +49,7 @@ impl Session {
             released_ms: None,
             warnings: Vec::new(),
             facts: Vec::new(),
+            store_removed: false,
             output_limit,
             spec,
         };
@@ -86,6 +87,7 @@ impl Session {
             }
             Event::WorkFailed(e) => self.work = WorkState::Failed { reason: e.reason.clone() },
             Event::WorkRemoved(_) => self.work = WorkState::Removed,
+            Event::StoreRemoved(_) => self.store_removed = true,
             Event::SetupFinished(e) => {
                 self.setup = match &e.failure {
                     None => SetupState::Done,
@@ -100,6 +102,7 @@ impl Session {
             }
             Event::LaunchStarted(_)
             | Event::LaunchFailed(_)
+            | Event::LaunchFollowed(_)
             | Event::ProcessEnded(_)
             | Event::ProcessUnknown(_)
             | Event::ProcessSeen(_)
@@ -159,6 +162,7 @@ impl Session {
                 self.set_phase(e.launch, phase);
                 if let Some(launch) = self.launch_mut(e.launch) {
                     launch.stream.heard = at;
+                    launch.followed = Some(at);
                     launch.holder = Some(e.holder.clone());
                     // Given up unseen, it is seen now, and can be ended.
                     if let Some(stop) = launch.stop.as_mut().filter(|s| s.step == StopStep::GivenUp)
@@ -172,6 +176,9 @@ impl Session {
             }
             Event::LaunchFailed(e) => {
                 self.set_phase(e.launch, LaunchPhase::Failed { reason: e.reason.clone() });
+            }
+            Event::LaunchFollowed(e) => {
+                self.on_launch(e.launch, |launch| launch.followed = Some(at));
             }
             Event::ProcessEnded(e) => {
                 self.set_phase(e.launch, LaunchPhase::Ended { end: e.end, by: e.by, at });

@@ -197,6 +197,9 @@ pub struct Launch {
     /// The attempt that this launch serves now.
     pub attempt: u32,
     pub owed_at: Moment,
+    /// Since when it was seen to run, or the daemon that follows it runs, if it is not known to be ready.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub followed: Option<Moment>,
     /// Known once it was seen to run, and for ever after.
     pub holder: Option<Identity>,
     pub phase: LaunchPhase,
@@ -220,6 +223,7 @@ impl Launch {
             why,
             attempt,
             owed_at: at,
+            followed: None,
             holder: None,
             phase: LaunchPhase::Owed,
             stream: Stream {

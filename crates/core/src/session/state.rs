@@ -166,6 +166,9 @@ pub struct Session {
     #[serde(default)]
     pub warnings: Vec<String>,
     pub facts: Vec<Fact>,
+    /// Whether what the agent's own program kept is gone.
+    #[serde(default)]
+    pub store_removed: bool,
     pub output_limit: u64,
 }
 

@@ -4,8 +4,8 @@ use provost_core::{
     lifecycle::{Cause, ClaimKind, Flag, State},
     request::{Asked, Fate, Reply, RequestKind, Waiting},
     session::{
-        Budget, Command, Driver, Effect, End, Event, LaunchWhy, MessageKind, Rejected, SendMode,
-        Signal, Spec, TurnEnd, Usage,
+        Budget, Command, Cursor, Driver, Effect, End, EndedBy, Event, LaunchWhy, MessageKind,
+        Rejected, SendMode, Signal, Spec, TurnEnd, Usage,
     },
 };
 
@@ -70,6 +70,25 @@ fn an_agent_that_never_names_its_conversation_fails_the_launch() {
 }
 
 #[test]
+fn a_handshake_has_its_whole_time_while_somebody_is_there_to_shake_hands() {
+    let mut bench = Bench::new(codex());
+    bench.tell(Command::WorkPrepared { cwd: "/work".to_owned(), base: None });
+    bench.pass(3_600_000).start();
+    assert_eq!(bench.state(), State::Working, "it began when it ran, not when it was owed");
+    bench.now.mono_ms += 3_600_000;
+    let launch = bench.launch();
+    bench.tell(Command::LaunchFollowed { launch });
+    bench.pass(59_999);
+    assert_eq!(bench.state(), State::Working, "a new daemon has as much time as the first");
+    let waiting = bench.session.clone();
+    bench.pass(1);
+    assert_eq!(bench.cause(), Some(Cause::Launch));
+    bench.session = waiting;
+    bench.signal(Signal::Ready { thread: None });
+    assert_eq!(bench.try_tell(Command::LaunchFollowed { launch }), Err(Rejected::Nothing));
+}
+
+#[test]
 fn an_agent_that_refuses_fails_the_launch_with_its_reason() {
     let mut bench = Bench::running(codex());
     bench.signal(Signal::Refused { reason: "too old".to_owned() });
@@ -94,6 +113,18 @@ fn an_agent_that_died_at_work_goes_on_n_times_and_not_once_more() {
     bench.end(End::Signal(9)).settle();
     assert_eq!(bench.session.launches.len(), 3);
     assert_eq!(bench.state(), State::Failed);
+}
+
+#[test]
+fn an_agent_that_died_at_work_is_not_sealed_while_its_tree_is_going() {
+    let mut bench = working(codex());
+    bench.exit(End::Signal(9), EndedBy::Itself);
+    assert_eq!(bench.session.deadline(), None, "only what is observed ends the wait");
+    bench.pass(3_600_000);
+    assert!(!bench.sealed());
+    let launch = bench.launch();
+    bench.signal(Signal::Closed).tell(Command::TreeGone { launch, leftovers: 1, verified: true });
+    assert_eq!(bench.session.launches[1].why, LaunchWhy::Crash);
 }
 
 #[test]
@@ -128,6 +159,60 @@ fn a_question_outlives_the_process_that_asked_and_an_approval_does_not() {
         let told = bench.session.messages.iter().any(|m| m.kind == MessageKind::Continue);
         assert_eq!(told, kind == RequestKind::Approval, "who waits for an answer is told nothing");
     }
+}
+
+#[test]
+fn an_approval_that_did_not_arrive_in_time_is_lost_and_an_answer_is_not() {
+    for (kind, reply) in [
+        (RequestKind::Approval, Reply::Approve(provost_core::request::Scope::Once)),
+        (RequestKind::Question, Reply::Text("blue".to_owned())),
+    ] {
+        let mut bench = working(codex());
+        bench.signal(Signal::Asked(asked(kind)));
+        let request = bench.session.requests[0].id;
+        bench.tell(Command::Answer { request, revision: 1, reply }).end(End::Signal(9));
+        bench.start();
+        let lost: Vec<&Event> = bench.log.iter().map(|(_, event)| event).collect();
+        let lost = lost.iter().any(|event| matches!(event, Event::MessageLost(_)));
+        assert_eq!(lost, kind == RequestKind::Approval, "nobody else may use an approval");
+        assert_eq!(bench.session.launches.len(), 2);
+    }
+}
+
+#[test]
+fn what_is_asked_of_a_stopped_session_is_a_question_to_answer_or_an_approval_that_is_void() {
+    let withdrawn = || Signal::Withdrawn { native: "q".to_owned() };
+    let answer = |bench: &Bench, reply| Command::Answer {
+        request: bench.session.requests[0].id,
+        revision: 1,
+        reply,
+    };
+    let mut bench = working(codex());
+    bench.signal(Signal::Asked(asked(RequestKind::Approval))).tell(Command::Stop);
+    let late = answer(&bench, Reply::Approve(provost_core::request::Scope::Once));
+    let why = bench.try_tell(late).expect_err("nobody could use it").to_string();
+    assert!(why.ends_with("no longer open: the session was stopped"), "{why}");
+    let mut bench = working(codex());
+    bench.signal(Signal::Asked(asked(RequestKind::Question))).tell(Command::Stop);
+    let again = Command::Observed {
+        launch: bench.launch(),
+        signal: withdrawn(),
+        cursor: Cursor { offset: 1_000_000, skip: 0 },
+    };
+    assert_eq!(bench.try_tell(again), Err(Rejected::Nothing), "it had to, since it ends");
+    let said = answer(&bench, Reply::Text("blue".to_owned()));
+    let request = bench.session.requests[0].id;
+    assert_eq!(bench.try_tell(said.clone()), Err(Rejected::BeingStopped(request)));
+    bench.signal(over(TurnEnd::Interrupted)).end_by(End::Signal(15), EndedBy::Provost).settle();
+    assert_eq!((bench.state(), bench.sealed()), (State::NeedsInput, false));
+    bench.tell(said);
+    assert_eq!(bench.session.launches[1].why, LaunchWhy::Answer);
+    let mut bench = working(codex());
+    bench.signal(Signal::Asked(asked(RequestKind::Question)));
+    bench.tell(Command::Cancel { because: String::new() }).signal(withdrawn());
+    assert_eq!(bench.session.requests[0].fate, Fate::Void, "the agent did not withdraw it");
+    let why = bench.try_tell(answer(&bench, Reply::Deny)).expect_err("it is over").to_string();
+    assert!(why.ends_with("the session was cancelled"), "{why}");
 }
 
 #[test]
@@ -348,14 +433,53 @@ fn an_approval_that_the_policy_settles_is_settled_once_and_needs_no_person() {
 }
 
 #[test]
+fn an_approval_expires_only_if_that_was_asked_for_and_a_question_never() {
+    for (kind, approval_ms, expires) in [
+        (RequestKind::Approval, Some(60_000), true),
+        (RequestKind::Approval, None, false),
+        (RequestKind::Question, Some(60_000), false),
+    ] {
+        let mut spec = codex();
+        spec.bounds.approval_ms = approval_ms;
+        let mut bench = working(spec);
+        bench.signal(Signal::Asked(asked(kind))).pass(59_999);
+        assert_eq!(bench.session.requests[0].fate, Fate::Open);
+        bench.pass(1);
+        let denied = bench.session.messages.last().and_then(|message| message.reply.clone());
+        assert_eq!(denied, expires.then_some(Reply::Deny), "{kind:?} {approval_ms:?}");
+        let fate = if expires { Fate::Answered } else { Fate::Open };
+        assert_eq!(bench.session.requests[0].fate, fate);
+        bench.tell(Command::Cancel { because: String::new() }).pass(60_000);
+    }
+}
+
+#[test]
+fn a_conversation_that_was_removed_is_not_gone_on_with() {
+    let mut bench = working(codex());
+    assert_eq!(bench.try_tell(Command::StoreRemoved), Err(Rejected::Nothing), "it is in use");
+    bench.claim(ClaimKind::Completed).signal(over(TurnEnd::Ok)).settle();
+    bench.end_by(End::Signal(15), EndedBy::Provost).tell(Command::StoreRemoved);
+    assert_eq!(bench.try_tell(Command::StoreRemoved), Err(Rejected::Nothing), "once");
+    let gone = Err(Rejected::ConversationGone);
+    assert_eq!(bench.try_tell(send("again", SendMode::Continue)), gone);
+    assert_eq!((bench.state(), bench.session.attempts.len()), (State::Completed, 1));
+}
+
+#[test]
 fn work_done_at_once_is_gone_on_with_in_its_conversation_once_it_has_ended() {
     let mut spec = codex();
     spec.agent.driver = Driver::CodexExec;
     let mut bench = Bench::running(spec);
     let say = || send("again", SendMode::Continue);
     bench.signal(Signal::Ready { thread: Some("t".to_owned()) });
-    assert!(bench.decide(&say()).is_err(), "it takes nothing while it runs");
+    for mode in [SendMode::Continue, SendMode::Supersede] {
+        let early = bench.decide(&send("early", mode));
+        assert_eq!(early, Err(Rejected::WorksOnce("test".to_owned())), "not while it runs");
+    }
     bench.end(End::Exit(0)).settle();
+    let mut nameless = Bench::running(bench.session.spec.clone());
+    nameless.end(End::Exit(0)).settle();
+    assert_eq!(nameless.try_tell(say()), Err(Rejected::WorkedOnce("test".to_owned())));
     bench.tell(say());
     assert_eq!((bench.session.attempts.len(), bench.session.launches.len()), (2, 2));
 }

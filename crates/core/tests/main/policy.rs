@@ -84,15 +84,32 @@ fn a_question_is_stronger_than_a_permission_and_a_refusal_stronger_than_both() {
 #[test]
 fn a_permission_for_one_file_is_none_for_another() {
     let policy = policy(&[(Decision::Allow, Matcher::Path("/srv/docs".to_owned()))]);
-    let files = |paths: &[&str]| Subject {
-        paths: paths.iter().map(|path| (*path).to_owned()).collect(),
-        ..Subject::default()
-    };
+    let files = |paths: &[&str]| leading(paths, paths);
     assert!(matches!(policy.rule(&files(&["/srv/docs/a", "/srv/docs"])), Ruling::Allow(_)));
     for paths in [&["/srv/docs/a", "/etc/passwd"][..], &["/srv/docs2/a"], &["/srv/docs/../x"], &[]]
     {
         assert_eq!(policy.rule(&files(paths)), Ruling::Ask, "{paths:?}");
     }
+}
+
+/// Files by their names and by where these lead.
+fn leading(paths: &[&str], real: &[&str]) -> Subject {
+    let owned = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect();
+    Subject { paths: owned(paths), real_paths: owned(real), ..Subject::default() }
+}
+
+#[test]
+fn a_path_is_allowed_by_its_name_and_its_place_and_refused_by_either() {
+    let rule = |decision| policy(&[(decision, Matcher::Path("/srv/docs".to_owned()))]);
+    let (inside, outside) = ("/srv/docs/a", "/etc/passwd");
+    for (path, real) in [(inside, outside), (outside, inside)] {
+        let subject = leading(&[path], &[real]);
+        assert_eq!(rule(Decision::Allow).rule(&subject), Ruling::Ask, "{path} → {real}");
+        assert!(matches!(rule(Decision::Deny).rule(&subject), Ruling::Deny(_)), "{path} → {real}");
+    }
+    assert_eq!(rule(Decision::Allow).rule(&leading(&[inside], &[])), Ruling::Ask, "unknown");
+    let two = leading(&[inside, "/srv/docs/b"], &[inside, outside]);
+    assert_eq!(rule(Decision::Allow).rule(&two), Ruling::Ask, "one of two leads elsewhere");
 }
 
 #[test]

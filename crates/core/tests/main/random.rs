@@ -61,8 +61,9 @@ pub(crate) fn random_command(session: &Session, rng: &mut Rng) -> Command {
 
 fn about_work(rng: &mut Rng) -> Command {
     let reason = "no room".to_owned();
-    match rng.below(8) {
+    match rng.below(9) {
         0 => Command::WorkFailed { reason },
+        8 => Command::StoreRemoved,
         1 => Command::WorkRemoved,
         2 => Command::SetupFinished { failure: Some(reason) },
         3 | 4 => Command::SetupFinished { failure: None },
@@ -73,8 +74,9 @@ fn about_work(rng: &mut Rng) -> Command {
 fn about_process(session: &Session, rng: &mut Rng) -> Command {
     let launch = some_launch(session, rng);
     let why = "why".to_owned();
-    match rng.below(10) {
+    match rng.below(11) {
         0 => Command::LaunchFailed { launch, reason: why },
+        10 => Command::LaunchFollowed { launch },
         1 => Command::ProcessUnknown { launch, why },
         2 => Command::ProcessSeen { launch },
         3 => Command::ProcessUnobserved { launch, why },

@@ -203,6 +203,7 @@ pub(super) fn refused(why: &Rejected, named: &str) -> ApiError {
         }
         Rejected::Nothing
         | Rejected::RequestSettled(..)
+        | Rejected::BeingStopped(_)
         | Rejected::RequestRevision { .. }
         | Rejected::Sealed(_)
         | Rejected::Cancelled
@@ -210,6 +211,9 @@ pub(super) fn refused(why: &Rejected, named: &str) -> ApiError {
         | Rejected::PlaceGone(_)
         | Rejected::QueueFull(_)
         | Rejected::BudgetUsedUp(_)
+        | Rejected::ConversationGone
+        | Rejected::WorksOnce(_)
+        | Rejected::WorkedOnce(_)
         | Rejected::TakesNoInstruction(_) => Code::Refused,
     };
     let next = match why {
@@ -221,10 +225,14 @@ pub(super) fn refused(why: &Rejected, named: &str) -> ApiError {
         | Rejected::UnknownLaunch(_)
         | Rejected::UnknownRequest(_)
         | Rejected::RequestSettled(..)
+        | Rejected::BeingStopped(_)
         | Rejected::RequestRevision { .. }
         | Rejected::Cancelled
         | Rejected::NotRunning
         | Rejected::QueueFull(_)
+        | Rejected::ConversationGone
+        | Rejected::WorksOnce(_)
+        | Rejected::WorkedOnce(_)
         | Rejected::TakesNoInstruction(_)
         | Rejected::LimitNotRaised { .. }
         | Rejected::BudgetNotRaised(_)

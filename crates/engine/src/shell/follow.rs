@@ -10,12 +10,14 @@ use jiff::tz::TimeZone;
 use provost_core::{
     ids::LaunchId,
     lifecycle::Process,
-    session::{self, Command, Cursor, End, EndedBy, Launch, LaunchPhase, Session, Signal},
+    session::{
+        self, Command, Cursor, End, EndedBy, Launch, LaunchPhase, Session, Signal, WorkState,
+    },
 };
 use provost_drivers::{Opening, Protocol};
 use provost_holder::{
     self as holder, ExitRecord, Looked,
-    journal::{self, Channel, Envelope, Frame, Line, Lines, Note, Opened, Reader},
+    journal::{self, Channel, Envelope, Frame, Line, Lines, Note, Opened, Reader, RelayNote},
     tree::Traces,
     wire::{Data, Limited, Notice, Op},
 };
@@ -26,6 +28,7 @@ use super::{
     executor::World,
     handle::{Handle, Teller},
     held::{self, NoneLeft, SURVIVOR_GRACE, chain},
+    real_path,
 };
 use crate::coalesce::{Coalesce, Placed};
 
@@ -49,6 +52,8 @@ pub(crate) struct Follower {
     traces: Traces,
     failed_looks: u32,
     failed_links: u32,
+    /// Where the agent works, and its relative paths begin.
+    cwd: PathBuf,
     protocol: Box<dyn Protocol>,
     /// Whether the end of its output is the end of its stream.
     closes: bool,
@@ -99,6 +104,15 @@ fn zone(session: &Session) -> Option<TimeZone> {
     }
 }
 
+fn cwd(session: &Session) -> PathBuf {
+    match &session.work {
+        WorkState::Ready { cwd, .. } => cwd.into(),
+        WorkState::Owed | WorkState::Failed { .. } | WorkState::Removed => {
+            PathBuf::from(&session.spec.cwd)
+        }
+    }
+}
+
 /// Whether there is anything left to follow.
 enum Next {
     Again,
@@ -129,6 +143,7 @@ impl Follower {
             failed_looks: 0,
             failed_links: 0,
             link,
+            cwd: cwd(session),
             protocol,
             closes: driver.has_protocol(),
             lines: Lines::resume(Channel::Stdout, resume),
@@ -413,6 +428,7 @@ impl Follower {
                 }
             }
             Channel::Note => {
+                self.note_failed(frame).await;
                 let note = serde_json::from_slice::<Note>(&frame.payload);
                 match note {
                     Ok(Note::StdoutClosed) => self.note_closed(frame.after).await,
@@ -423,6 +439,15 @@ impl Follower {
                     | Err(_) => {}
                 }
             }
+        }
+    }
+
+    /// An agent that runs and cannot be connected to will not work, which is more than a stream without a word.
+    async fn note_failed(&mut self, frame: &Frame) {
+        let note = serde_json::from_slice::<RelayNote>(&frame.payload);
+        if let Ok(RelayNote::RelayFailed { why }) = note {
+            let after = journal::Cursor { offset: frame.after, skip: 0 };
+            self.observe(Signal::Refused { reason: why }, after).await;
         }
     }
 
@@ -491,6 +516,7 @@ impl Follower {
         if cursor <= self.told && !matches!(signal, Signal::Closed | Signal::InputSeen { .. }) {
             return;
         }
+        let signal = real_path::added(signal, &self.cwd).await;
         let told = self.folded.take(signal, cursor, self.printed_ms);
         self.tell_observed(told, None).await;
     }

@@ -19,6 +19,7 @@ mod home;
 mod hook;
 mod listing;
 mod owner;
+mod real_path;
 mod secrets;
 mod work;
 

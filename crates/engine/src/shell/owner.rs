@@ -49,6 +49,9 @@ const WRITE_AGAIN: Duration = Duration::from_secs(1);
 /// How long a new daemon waits at the most until every launch was looked at, before time works again.
 const CATCH_UP_MS: u64 = 2_000;
 
+/// How much longer an answer waits at the most until its asker was looked at: a dead one's remains are ended first.
+const ANSWER_LATER_MS: u64 = 8_000;
+
 /// Why the engine cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -72,6 +75,8 @@ pub struct Owner {
     pub(super) unreadable: BTreeMap<String, String>,
     secrets: Secrets,
     catching_up: CatchingUp,
+    /// Answers for whoever was not looked at yet: it may be dead, and then nobody can use them.
+    early: Vec<Asked>,
 }
 
 /// Launches that were not looked at yet since the daemon started. Until then no deadline counts: what
@@ -87,6 +92,23 @@ struct CatchingUp {
 impl CatchingUp {
     fn is_over(&self, now: Moment) -> bool {
         self.launches.is_empty() || now.mono_ms >= self.until
+    }
+
+    /// Gives the moment from which answers are taken whoever was not looked at.
+    fn answers_from(&self) -> u64 {
+        self.until.saturating_add(ANSWER_LATER_MS)
+    }
+
+    /// Says whether this is an answer, and its asker was not looked at yet.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "nothing but an answer needs its asker")]
+    fn is_early(&self, ask: &Ask, now: Moment) -> bool {
+        match ask {
+            Ask::Do { command: Command::Answer { request, .. }, .. } => {
+                let of_it = |launch: &LaunchId| launch.session == request.session;
+                now.mono_ms < self.answers_from() && self.launches.iter().any(of_it)
+            }
+            _ => false,
+        }
     }
 
     /// Gives the moment up to which deadlines count.
@@ -131,13 +153,15 @@ impl Owner {
             unreadable: BTreeMap::new(),
             secrets,
             catching_up: CatchingUp::default(),
+            early: Vec::new(),
         };
         let changes = owner.restore()?;
-        owner.catching_up = CatchingUp {
-            launches: changes.start.iter().filter_map(|(_, effect)| followed(effect)).collect(),
-            from: last,
-            until: clock.now().mono_ms + CATCH_UP_MS,
-        };
+        let launches: BTreeSet<LaunchId> =
+            changes.start.iter().filter_map(|(_, effect)| followed(effect)).collect();
+        // Told with the first batch, before time may judge: what waits for us waits from now on.
+        owner.backlog = launches.iter().map(|launch| followed_again(*launch)).collect();
+        owner.catching_up =
+            CatchingUp { launches, from: last, until: clock.now().mono_ms + CATCH_UP_MS };
         let thread = thread::Builder::new().name("owner".to_owned()).spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
             let runtime = runtime.expect("a runtime with a clock and nothing else can be made");
@@ -179,7 +203,8 @@ impl Owner {
         loop {
             let Some(inputs) = self.receive().await else { return };
             let mut stop = None;
-            let (mut asked, mut told) = (Vec::new(), std::mem::take(&mut self.backlog));
+            let mut asked = std::mem::take(&mut self.early);
+            let mut told = std::mem::take(&mut self.backlog);
             for input in inputs {
                 match input {
                     Input::Asked(one) => asked.push(*one),
@@ -188,6 +213,10 @@ impl Owner {
                     Input::Stop(done) => stop = Some(done),
                 }
             }
+            let now = self.clock.now();
+            let is_early = |one: &Asked| self.catching_up.is_early(&one.ask, now);
+            let (early, asked) = asked.into_iter().partition(is_early);
+            self.early = early;
             self.work(asked, told).await;
             if let Some(done) = stop {
                 // Whoever asked may have given up waiting; the owner stops all the same.
@@ -215,6 +244,10 @@ impl Owner {
             let at = catching_up.map_or(at, |until| at.max(until));
             Duration::from_millis(at.saturating_sub(now.mono_ms))
         });
+        let kept = (!self.early.is_empty()).then(|| {
+            Duration::from_millis(self.catching_up.answers_from().saturating_sub(now.mono_ms))
+        });
+        let due = [due, kept].into_iter().flatten().min();
         let again = (!self.backlog.is_empty()).then_some(WRITE_AGAIN);
         match (due, again) {
             // While the ledger cannot be written, time changes nothing either.
@@ -467,6 +500,10 @@ fn reply(changes: Vec<Asked>, replies: Vec<Answer>) {
     for (one, answer) in changes.into_iter().zip(replies) {
         drop(one.reply.send(answer));
     }
+}
+
+fn followed_again(launch: LaunchId) -> Told {
+    Told { session: launch.session, commands: vec![Command::LaunchFollowed { launch }] }
 }
 
 /// Gives the launch that an effect follows.

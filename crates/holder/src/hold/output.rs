@@ -79,13 +79,13 @@ impl Output {
     /// There is no connection, or no longer one.
     pub(super) fn hang_up(
         &mut self,
-        why: String,
+        note: &RelayNote,
         journal: &mut Writer,
         now: u64,
     ) -> io::Result<()> {
         self.out = None;
         // The disk keeps the order: if the second is on it, so is the first.
-        journal.relay_note(now, &RelayNote::RelayClosed { why }).ok();
+        journal.relay_note(now, note).ok();
         journal.note(now, Note::StdoutClosed)
     }
 
@@ -212,7 +212,7 @@ impl Output {
             kept = journal.relay_note(now, &RelayNote::RelayBinary { len });
         }
         match heard.over {
-            Some(why) => self.hang_up(why, journal, now),
+            Some(why) => self.hang_up(&RelayNote::RelayClosed { why }, journal, now),
             None => kept,
         }
     }
@@ -229,7 +229,9 @@ impl Output {
             return journal.note(now, Note::StderrClosed);
         }
         match self.out.take() {
-            Some(Stream::Relay { .. }) => self.hang_up(why, journal, now),
+            Some(Stream::Relay { .. }) => {
+                self.hang_up(&RelayNote::RelayClosed { why }, journal, now)
+            }
             Some(Stream::Pipe(_) | Stream::Awaited) | None => journal.note(now, Note::StdoutClosed),
         }
     }

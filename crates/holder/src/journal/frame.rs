@@ -94,7 +94,9 @@ pub enum RelayNote {
     RelayOpen,
     /// A message that is not text was passed over. Only the first is noted.
     RelayBinary { len: u64 },
-    /// The connection is over, or never came to be. [`Note::StdoutClosed`] follows.
+    /// The command runs and cannot be connected to, which is given up. [`Note::StdoutClosed`] follows.
+    RelayFailed { why: String },
+    /// The connection is over, or the command ended before there was one. [`Note::StdoutClosed`] follows.
     RelayClosed { why: String },
 }
 

@@ -111,9 +111,16 @@ async fn collect_agent(
 ) -> Result<(), ApiError> {
     let Ok(session) = row.id.parse::<SessionId>() else { return Ok(()) };
     let place = daemon.world.home.agent(session);
+    if apply && place.exists() && !give_up_conversation(daemon, row).await? {
+        return Ok(());
+    }
     let path = place.clone();
     match blocking(move || remove_agent(&path, apply)).await? {
-        Ok(true) => found.removed.push(entry("agent", &place, &row.id)),
+        Ok(true) => {
+            let mut removed = entry("agent", &place, &row.id);
+            removed["reason"] = "the session can no longer be resumed".into();
+            found.removed.push(removed);
+        }
         Ok(false) => {}
         Err(reason) => {
             let mut kept = entry("agent", &place, &row.id);
@@ -122,6 +129,15 @@ async fn collect_agent(
         }
     }
     Ok(())
+}
+
+/// Records that the session can no longer be resumed, before that is so. Says whether it is: one that was
+/// resumed meanwhile needs its conversation.
+async fn give_up_conversation(daemon: &Daemon, row: &SessionRow) -> Result<bool, ApiError> {
+    let ask = Ask::Do { session: row.id.clone(), command: Command::StoreRemoved };
+    let reply = daemon.handle.ask(ask, "operator", None).await?;
+    let reply: Value = serde_json::from_str(&reply).unwrap_or_default();
+    Ok(reply["session"]["sealed"] == true)
 }
 
 /// Says whether there was anything. The home goes first, and only one that Provost made.

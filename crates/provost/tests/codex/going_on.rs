@@ -1,13 +1,13 @@
 //! Work that goes on although something died, and ends that are not mistaken for others.
 
-use std::{collections::BTreeMap, fs};
+use std::{collections::BTreeMap, fs, time::Duration};
 
-use provost_testkit::harness::eventually;
+use provost_testkit::harness::{eventually, eventually_within};
 use serde_json::{Value, json};
 
 use crate::{
     journal::Journal,
-    kit::{Stage, USUAL_SETTLE, Which},
+    kit::{Stage, Which},
     once::assert_strayed,
     requests::rollout,
 };
@@ -99,6 +99,63 @@ fn a_crash_between_sending_and_recording_repeats_nothing() {
     assert!(!between.is_empty(), "no crash fell between sending and recording");
 }
 
+/// It lives, and never comes to listen: the holder waits for it for its own half a minute.
+#[test]
+fn r09_a_codex_that_never_finishes_its_start_fails_the_launch_and_says_why() {
+    let Some(mut stage) = Stage::new("[[thread]]\nturn = []\n") else { return };
+    stage.stand_in(r#"[ "$1" = app-server ] || exec "$REAL" "$@"; exec sleep 600"#);
+    let id = stage.spawn(&["Start."]);
+    let stopped = || stage.events_of(&id, "attempt.stopped").pop();
+    let told = eventually_within(Duration::from_secs(90), "it is given up", stopped);
+    let detail = told["data"]["detail"].as_str().unwrap();
+    assert!(detail.contains("did not listen within 30 s"), "{detail}");
+    let row = stage.sealed(&id);
+    assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("launch")), "{row:#}");
+}
+
+#[test]
+fn a_session_whose_conversation_gc_removed_is_not_resumed_and_stays_as_it_ended() {
+    let Some(stage) = Stage::new(WAITS) else { return };
+    let id = stage.spawn(&["Wait for the door."]);
+    stage.model.wait_for_hold("door");
+    stage.model.release("door");
+    assert_eq!(stage.sealed(&id)["state"], "completed");
+    stage.wait_state(&id, |row| row["process"] != "alive");
+    let said = stage.provost(&["gc", "--apply", "--older-than", "0s"]).ok().stdout.clone();
+    assert!(said.contains("can no longer be resumed"), "{said}");
+    for arguments in [&["resume", &id][..], &["send", &id, "Go on."]] {
+        let refused = stage.provost(arguments);
+        assert!(refused.exits(4).stderr.contains("can no longer be resumed"), "{refused:#?}");
+    }
+    let row = stage.status(&id);
+    assert_eq!((&row["state"], &row["attempt"]), (&json!("completed"), &json!(1)), "{row:#}");
+}
+
+/// A handshake takes two, so the day without a daemon is not the agent's.
+#[test]
+fn e16_a_handshake_that_was_left_alone_for_a_day_goes_on() {
+    let Some(mut stage) = Stage::new(WAITS) else { return };
+    let door = stage.root().join("may-start");
+    let script = r#"[ "$1" = app-server ] || exec "$REAL" "$@"
+while [ ! -e DOOR ]; do sleep 0.05; done
+exec "$REAL" "$@""#;
+    stage.stand_in(&script.replace("DOOR", door.to_str().unwrap()));
+    let id = stage.spawn(&["Wait for the door."]);
+    eventually("it runs", || (!stage.events_of(&id, "launch.started").is_empty()).then_some(()));
+    stage.daemon().kill();
+    stage.a_day_later(&["status", &id]);
+    eventually("it is followed", || {
+        (!stage.events_of(&id, "launch.followed").is_empty()).then_some(())
+    });
+    fs::write(&door, "").unwrap();
+    stage.model.wait_for_hold("door");
+    stage.model.release("door");
+    let row = stage.sealed(&id);
+    assert_eq!(row["state"], "completed", "{row:#}");
+    assert_eq!(row["launches"].as_array().unwrap().len(), 1, "{row:#}");
+    stage.model.assert_all_as_scripted();
+}
+
 /// Says whether the instruction has reached the agent, and the ledger has no word of it. No daemon is asked.
 fn sent_and_not_recorded(stage: &Stage) -> bool {
     let records = stage.provost(&["ledger", "export"]).ok().json_lines();
@@ -121,7 +178,7 @@ fn e22_a_killed_codex_goes_on_in_the_same_thread_with_the_same_sandbox_and_model
         let strict = ["--sandbox", "read-only", "--approvals", "never"];
         let mind = ["--model", model, "--effort", "low"];
         let task = ["Wait for the door."];
-        let id = stage.spawn(&[&strict[..], &mind, &USUAL_SETTLE, &task].concat());
+        let id = stage.spawn(&[&strict[..], &mind, &task].concat());
         stage.model.wait_for_hold("door");
         let thread = stage.wait_state(&id, |row| row["thread"].is_string())["thread"].clone();
         loosen(&stage);
@@ -196,7 +253,7 @@ fn another_thread_than_the_resumed_one_is_not_taken_for_it() {
 [ -e MARK ] || { touch MARK; exec "$REAL" "$@"; }
 "$REAL" "$@" | sed -u -E '/"thread":\{/s/("id":")[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"/\1nobody"/'"#;
     stage.stand_in(&script.replace("MARK", mark.to_str().unwrap()));
-    let id = stage.spawn(&[&USUAL_SETTLE[..], &["Wait."]].concat());
+    let id = stage.spawn(&["Wait."]);
     stage.model.wait_for_hold("door");
     stage.wait_state(&id, |row| row["turns"] == 1);
     stage.kill_codex(&id, 1);
@@ -209,7 +266,7 @@ fn another_thread_than_the_resumed_one_is_not_taken_for_it() {
 fn e16_a_codex_that_always_dies_is_started_three_times_and_then_failed() {
     let Some(stage) = Stage::new(DIES_ALWAYS) else { return };
     let task = ["spawn", "--json", "--agent", "codex", "--wait", "Wait."];
-    let mut waiting = stage.command(&[&task[..], &USUAL_SETTLE].concat());
+    let mut waiting = stage.command(&task);
     waiting.current_dir(stage.repo.path()).stdout(std::process::Stdio::null());
     let mut waiting = waiting.spawn().unwrap();
     for launch in 1..=3 {
@@ -225,17 +282,36 @@ fn e16_a_codex_that_always_dies_is_started_three_times_and_then_failed() {
     assert_eq!(row["launches"].as_array().unwrap().len(), 3);
 }
 
+/// Asks for an approval, and gives up when it is started anew.
+const ASKS_AND_GIVES_UP: &str = r#"
+[[thread]]
+turn = [
+  { response = [{ items = [{ shell = "echo x > x.txt", escalate = true, justification = "May I?" }] }] },
+  { response = [{ items = [{ tool = "provost_report", args = { status = "failed", summary = "gave up" } }] },
+                { items = [{ message = "I gave up." }] }] },
+]
+"#;
+
+#[test]
+fn e16_an_approval_whose_asker_died_with_the_daemon_is_refused_as_void() {
+    let Some(stage) = Stage::new(ASKS_AND_GIVES_UP) else { return };
+    let id = stage.spawn(&["Write x."]);
+    stage.wait(&id, "needs_input");
+    stage.daemon().kill();
+    stage.kill_holder(&id, 1);
+    let late = stage.provost(&["approve", &format!("{id}.q1")]);
+    assert!(late.exits(4).stderr.contains("the process that asked has ended"), "{late:#?}");
+    let row = stage.sealed(&id);
+    assert_eq!((&row["claim_text"], &row["requests"]), (&json!("gave up"), &json!([])), "{row:#}");
+    let settled = stage.events_of(&id, "request.settled");
+    assert_eq!((settled.len(), &settled[0]["data"]["fate"]), (1, &json!("void")), "{settled:#?}");
+    assert!(!stage.repo.path().join("x.txt").exists());
+}
+
 #[test]
 fn e16_the_death_of_codex_voids_its_open_approval_at_once() {
-    let scenario = r#"
-        [[thread]]
-        turn = [
-          { response = [{ items = [{ shell = "echo x > x.txt", escalate = true, justification = "May I?" }] }] },
-          { response = [{ items = [{ tool = "provost_report", args = { status = "failed", summary = "gave up" } }] },
-                        { items = [{ message = "I gave up." }] }] },
-        ]"#;
-    let Some(stage) = Stage::new(scenario) else { return };
-    let id = stage.spawn(&[&USUAL_SETTLE[..], &["Write x."]].concat());
+    let Some(stage) = Stage::new(ASKS_AND_GIVES_UP) else { return };
+    let id = stage.spawn(&["Write x."]);
     stage.wait(&id, "needs_input");
     stage.kill_codex(&id, 1);
     let row = stage.sealed(&id);

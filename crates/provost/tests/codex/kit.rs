@@ -2,18 +2,15 @@
 
 use std::{
     collections::BTreeSet, fs, ops::Deref, os::unix::fs::PermissionsExt as _, path::PathBuf,
+    process::Command,
 };
 
-use provost_holder::{Looked, look};
+use provost_holder::{Held, Looked, look};
 use provost_testkit::{
     harness::{Home, Output, Repo, eventually},
     model::{MODEL, ModelServer, OLD_MODEL, codex, codex_config, old_codex},
 };
 use rustix::process::{Pid, Signal, kill_process};
-
-/// The window after an end as users have it. That of the harness is so short that an end may be sealed before
-/// all of a killed process is seen to be gone, and then nothing goes on after it.
-pub(crate) const USUAL_SETTLE: [&str; 2] = ["--settle", "2s"];
 
 /// Everything that a session with Codex needs.
 pub(crate) struct Stage {
@@ -96,6 +93,22 @@ impl Stage {
         self.home.provost_in(self.repo.path(), &all)
     }
 
+    /// Lets a command start the daemon a day ahead of this one's: the kernel gives it another monotonic clock, by
+    /// which all limits are measured.
+    #[track_caller]
+    pub(crate) fn a_day_later(&self, arguments: &[&str]) {
+        let like = self.command(arguments);
+        let mut later = Command::new("unshare");
+        if !rustix::process::geteuid().is_root() {
+            later.args(["--user", "--map-current-user"]);
+        }
+        later.args(["--time", "--monotonic", "86400", "--fork"]);
+        later.arg(like.get_program()).args(like.get_args()).current_dir(self.root()).env_clear();
+        later.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let ran = later.output().unwrap();
+        assert!(ran.status.success(), "{ran:?}");
+    }
+
     /// Puts a script in the place of Codex; it finds the real one in `$REAL`.
     pub(crate) fn stand_in(&mut self, script: &str) {
         let like = self.home.command(&["status"]);
@@ -117,13 +130,22 @@ impl Stage {
     /// Sends a signal to the process of a launch and to nothing else.
     #[track_caller]
     pub(crate) fn signal_codex(&self, id: &str, launch: usize, signal: Signal) {
+        send(self.held(id, launch).child.pid, signal);
+    }
+
+    /// Kills the holder of a launch, and nothing else.
+    #[track_caller]
+    pub(crate) fn kill_holder(&self, id: &str, launch: usize) {
+        send(self.held(id, launch).holder.pid, Signal::KILL);
+    }
+
+    #[track_caller]
+    fn held(&self, id: &str, launch: usize) -> Held {
         let dir = self.home.path().join("launches").join(format!("{id}.l{launch}"));
-        let held = eventually("the holder lives", || match look(&dir) {
+        eventually("the holder lives", || match look(&dir) {
             Ok(Looked::Alive { held }) => Ok(held),
             other => Err(format!("{other:?}")),
-        });
-        let pid = i32::try_from(held.child.pid).ok().and_then(Pid::from_raw).unwrap();
-        kill_process(pid, signal).unwrap();
+        })
     }
 
     /// How many of the model's turns began with a message that has this in it.
@@ -132,4 +154,9 @@ impl Stage {
         let asked = requests.iter().filter(|made| made.request.prompt().contains(part));
         asked.map(|made| made.request.turn().map(str::to_owned)).collect::<BTreeSet<_>>().len()
     }
+}
+
+fn send<N: TryInto<i32>>(pid: N, signal: Signal) {
+    let pid = pid.try_into().ok().and_then(Pid::from_raw).unwrap();
+    kill_process(pid, signal).unwrap();
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{
     journal::Journal,
-    kit::{Stage, USUAL_SETTLE, Which},
+    kit::{Stage, Which},
     requests::{open, told, turn_of},
 };
 
@@ -354,7 +354,7 @@ fn a04_a_question_survives_a_day_the_agent_and_the_daemon_and_its_answer_resumes
     let works = stage.spawn(&["--time-limit", "1h", "Work on."]);
     stage.model.wait_for_hold("door");
     let paint = ["--time-limit", "1h", "Paint it."];
-    let id = stage.spawn(&[&USUAL_SETTLE[..], &paint].concat());
+    let id = stage.spawn(&paint);
     let asked = open(&stage, &id, 1);
     let thread = stage.status(&id)["thread"].clone();
     kill_agent(&stage, &id);
@@ -362,7 +362,7 @@ fn a04_a_question_survives_a_day_the_agent_and_the_daemon_and_its_answer_resumes
         (stage.events_of(&id, "stream.ready").len() == 2).then_some(())
     });
     stage.daemon().kill();
-    a_day_later(&stage, &["status", &id]);
+    stage.a_day_later(&["status", &id]);
 
     let row = stage.sealed(&works);
     assert_eq!(
@@ -386,20 +386,40 @@ fn a04_a_question_survives_a_day_the_agent_and_the_daemon_and_its_answer_resumes
     stage.model.assert_nothing_unexpected();
 }
 
-/// Lets a command start the daemon a day ahead of this one's: the kernel gives it another monotonic clock, by
-/// which all limits are measured.
-#[track_caller]
-fn a_day_later(stage: &Stage, arguments: &[&str]) {
-    let like = stage.command(arguments);
-    let mut later = Command::new("unshare");
-    if !rustix::process::geteuid().is_root() {
-        later.args(["--user", "--map-current-user"]);
-    }
-    later.args(["--time", "--monotonic", "86400", "--fork"]);
-    later.arg(like.get_program()).args(like.get_args()).current_dir(stage.root()).env_clear();
-    later.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let ran = later.output().unwrap();
-    assert!(ran.status.success(), "{ran:?}");
+#[test]
+fn a04_a_stopped_session_keeps_its_question_and_the_answer_resumes_it() {
+    let Some(stage) = Stage::new(ASKS_AND_WORKS) else { return };
+    let id = stage.spawn(&["Paint it."]);
+    let asked = open(&stage, &id, 1);
+    stage.provost(&["stop", &id]).ok();
+    let row = stage.wait_state(&id, |row| row["process"] != "alive");
+    assert_eq!(row["state"], "needs_input", "{row:#}");
+    assert_eq!(open(&stage, &id, 1)["questions"], asked["questions"]);
+    stage.provost(&["answer", &id, "Blue"]).ok();
+    let row = stage.sealed(&id);
+    assert_eq!(row["state"], "completed", "{row:#}");
+    assert_eq!(row["launches"].as_array().unwrap().len(), 2, "{row:#}");
+    let settled = stage.events_of(&id, "request.settled");
+    assert_eq!(settled.len(), 1, "{settled:#?}");
+    assert_eq!(settled[0]["data"]["fate"], "answered");
+    stage.model.assert_nothing_unexpected();
+}
+
+#[test]
+fn a04_stop_voids_an_open_approval_and_says_so_to_whoever_comes_late() {
+    let asks = r#"
+    { items = [{ shell = "echo x > x.txt", escalate = true, justification = "May I?" }] },"#;
+    let Some(stage) = Stage::new(&turn_of(asks)) else { return };
+    let id = stage.spawn(&["Write x."]);
+    open(&stage, &id, 1);
+    let said = stage.provost(&["stop", &id]);
+    assert!(!said.ok().stderr.contains("provost approve"), "{said:#?}");
+    let late = stage.provost(&["approve", &format!("{id}.q1")]);
+    assert!(late.exits(4).stderr.contains("the session was stopped"), "{late:#?}");
+    stage.wait_state(&id, |row| row["process"] != "alive");
+    let settled = stage.events_of(&id, "request.settled");
+    assert_eq!(settled.len(), 1, "{settled:#?}");
+    assert_eq!(settled[0]["data"]["fate"], "void");
 }
 
 /// Kills the agent's process, which is the holder's child.

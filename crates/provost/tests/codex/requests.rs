@@ -176,6 +176,41 @@ fn a_change_outside_of_the_roots_is_shown_as_a_diff() {
 }
 
 #[test]
+fn r13_a_rule_that_allows_a_path_does_not_allow_where_a_link_in_it_leads() {
+    let patch = r#"
+    { items = [{ patch = "*** Begin Patch\n*** Add File: link/added.txt\n+a new line\n*** End Patch" }] },
+    { items = [{ message = "Asked." }] },"#;
+    let Some(stage) = Stage::new(&turn_of(patch)) else { return };
+    let root = around(&stage);
+    std::os::unix::fs::symlink(&root, stage.repo.path().join("link")).unwrap();
+    stage.configure("[approvals]\nversion = 1\nallow = [\"path: link/\"]\n");
+    let id = stage.spawn(&["Write it."]);
+    open(&stage, &id, 1);
+    assert!(stage.events_of(&id, "request.ruled").is_empty());
+    stage.home.provost(&["deny", &id]).ok();
+    assert_eq!(stage.sealed(&id)["state"], "completed");
+    assert!(!root.join("added.txt").exists());
+}
+
+#[test]
+fn an_approval_expires_if_that_was_asked_for_and_the_agent_is_told() {
+    let asks = r#"
+    { items = [{ shell = "touch ../../late.txt", escalate = true, justification = "May I?" }] },
+    { items = [{ message = "Asked." }] },"#;
+    let Some(stage) = Stage::new(&turn_of(asks)) else { return };
+    stage.configure("[approvals]\nversion = 1\nexpire_after = \"1s\"\n");
+    let id = stage.spawn(&["Try it."]);
+    assert_eq!(stage.sealed(&id)["state"], "completed", "the agent goes on without it");
+    let ruled = stage.events_of(&id, "request.ruled");
+    assert_eq!(ruled.len(), 1, "{ruled:#?}");
+    assert!(ruled[0]["data"]["rule"].as_str().unwrap().starts_with("expired"), "{ruled:#?}");
+    let late = stage.provost(&["approve", &format!("{id}.q1")]);
+    assert!(late.exits(4).stderr.contains("no longer open"), "{late:#?}");
+    assert!(!around(&stage).join("late.txt").exists());
+    stage.model.assert_all_as_scripted();
+}
+
+#[test]
 fn the_projects_rules_decide_each_of_several_approvals() {
     let three = r#"
     { items = [{ shell = "touch ../../allowed.txt", escalate = true, justification = "One?" }] },

@@ -38,6 +38,7 @@ version = 1
 allow = ["command: make test"]
 ask = ["path: /srv"]
 deny = ["network: .example.org"]
+expire_after = "73m"
 [skills]
 roots = ["skills"]
 [hooks]
@@ -99,6 +100,7 @@ fn effect(key: &str) -> Option<(&'static str, Value)> {
         }
         "approvals.ask" => ("/policy/rules/1", rule("ask", json!({"path": "/srv"}))),
         "approvals.deny" => ("/policy/rules/2", rule("deny", json!({"network": ".example.org"}))),
+        "approvals.expire_after" => ("/bounds/approval_ms", json!(73 * 60_000)),
         "hooks.time_limit" => ("/hooks/session.opened/time_limit_ms", json!(69_000)),
         "hooks.output_limit" => ("/hooks/session.opened/output_limit", json!(70 << 10)),
         "agents.*.driver" => ("/agent/driver", json!("jsonl")),

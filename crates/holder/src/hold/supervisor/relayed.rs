@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use super::super::relay::{Receiver, Sender, Step};
 use super::Supervisor;
 use crate::clock::mono_ms;
+use crate::journal::RelayNote;
 
 impl Supervisor {
     /// What is due about the connection, whatever woke the holder.
@@ -24,14 +25,14 @@ impl Supervisor {
     /// Goes on towards a connection.
     pub(super) fn arrive(&mut self) {
         let step = self.arriving.as_mut().map(|arriving| arriving.step(mono_ms()));
-        self.arrive_by(step.unwrap_or(Step::Ongoing));
+        self.arrive_by(step.unwrap_or(Step::Ongoing), |why| RelayNote::RelayFailed { why });
     }
 
     /// The command ended: either the connection stands or it never will.
     pub(super) fn finish_arriving(&mut self) {
         if let Some(arriving) = &mut self.arriving {
             let step = arriving.finish();
-            self.arrive_by(step);
+            self.arrive_by(step, |why| RelayNote::RelayClosed { why });
         }
     }
 
@@ -41,14 +42,16 @@ impl Supervisor {
         self.refuse_writes(unread);
     }
 
-    fn arrive_by(&mut self, step: Step) {
+    fn arrive_by(&mut self, step: Step, failed: fn(String) -> RelayNote) {
         match step {
             Step::Ongoing => {}
             Step::Arrived(stream) => match stream.try_clone() {
                 Ok(second) => self.attach(stream, second),
-                Err(error) => self.give_up(format!("the connection cannot be used: {error}")),
+                Err(error) => {
+                    self.give_up(&failed(format!("the connection cannot be used: {error}")))
+                }
             },
-            Step::Failed(why) => self.give_up(why),
+            Step::Failed(why) => self.give_up(&failed(why)),
         }
     }
 
@@ -61,9 +64,9 @@ impl Supervisor {
         self.write_input();
     }
 
-    fn give_up(&mut self, why: String) {
+    fn give_up(&mut self, note: &RelayNote) {
         self.arriving = None;
-        if self.output.hang_up(why, &mut self.journal, mono_ms()).is_err() {
+        if self.output.hang_up(note, &mut self.journal, mono_ms()).is_err() {
             self.disk_refused();
         }
         self.refuse_all_writes();

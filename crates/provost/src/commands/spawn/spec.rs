@@ -288,6 +288,7 @@ fn bounds(config: &Resolved) -> Bounds {
         limit_spacing_ms: ms(session.limit_spacing),
         stop_grace_ms: ms(session.stop_grace),
         time_limit_ms: session.time_limit.on().copied().map(ms),
+        approval_ms: config.approvals.expire_after.on().copied().map(ms),
         rework: session.rework,
         check_time_ms: ms(verify.time_limit),
         check_output: verify.output_limit.get(),

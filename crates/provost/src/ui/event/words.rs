@@ -22,10 +22,12 @@ pub(super) fn of(event: &Event) -> String {
         | Event::WorkPrepared(_)
         | Event::WorkFailed(_)
         | Event::WorkRemoved(_)
+        | Event::StoreRemoved(_)
         | Event::SetupFinished(_)
         | Event::LaunchOwed(_)
         | Event::LaunchStarted(_)
-        | Event::LaunchFailed(_) => beginning(event),
+        | Event::LaunchFailed(_)
+        | Event::LaunchFollowed(_) => beginning(event),
         Event::StreamReady(_)
         | Event::TurnStarted(_)
         | Event::TurnEnded(_)
@@ -92,6 +94,7 @@ fn beginning(event: &Event) -> String {
         }
         Event::WorkFailed(e) => format!("place of work could not be made: {}", e.reason),
         Event::WorkRemoved(_) => "worktree removed".to_owned(),
+        Event::StoreRemoved(_) => "conversation removed, it can no longer be resumed".to_owned(),
         Event::SetupFinished(e) => match &e.failure {
             None => "setup done".to_owned(),
             Some(why) => format!("setup failed: {why}"),
@@ -107,6 +110,9 @@ fn beginning(event: &Event) -> String {
         }
         Event::LaunchStarted(e) => format!("launch {} started, pid {}", e.launch.no, e.child.pid),
         Event::LaunchFailed(e) => format!("launch {} could not start: {}", e.launch.no, e.reason),
+        Event::LaunchFollowed(e) => {
+            format!("launch {} is followed again, by a new daemon", e.launch.no)
+        }
         _ => unreachable!("of() sends only beginnings here"),
     }
 }

@@ -1,0 +1,73 @@
+//! Where the paths of an approval lead: rules compare both what a file is called and where it is.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use provost_core::{request::Subject, session::Signal};
+
+use super::held;
+
+/// How many links without a target are followed one after the other.
+const MAX_LINKS: usize = 40;
+
+/// Adds to what is asked for where its paths lead. Anything else stays as it is.
+pub(super) async fn added(mut signal: Signal, cwd: &Path) -> Signal {
+    if let Signal::Asked(asked) = &mut signal
+        && let Some(subject) = asked.subject.as_deref_mut().filter(|s| !s.paths.is_empty())
+    {
+        let (paths, cwd) = (subject.paths.clone(), begin(subject, cwd));
+        subject.real_paths =
+            held::blocking(move || paths.iter().map(|path| told(&cwd.join(path))).collect()).await;
+    }
+    signal
+}
+
+fn begin(subject: &Subject, cwd: &Path) -> PathBuf {
+    subject.cwd.as_deref().map_or_else(|| cwd.to_owned(), |own| cwd.join(own))
+}
+
+/// Gives the place as text; nothing, which no rule allows, where it is not known or is no text.
+fn told(path: &Path) -> String {
+    let place = real(path, MAX_LINKS).and_then(|place| place.into_os_string().into_string().ok());
+    place.unwrap_or_default()
+}
+
+/// Follows the links of all that exists of a path; the rest is added as it is.
+fn real(path: &Path, links: usize) -> Option<PathBuf> {
+    if let Ok(place) = fs::canonicalize(path) {
+        return Some(place);
+    }
+    let parent = path.parent()?;
+    match fs::read_link(path) {
+        // What does not exist yet is made where the link leads.
+        Ok(target) => real(&parent.join(target), links.checked_sub(1)?),
+        Err(_) => Some(real(parent, links)?.join(path.file_name()?)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn links_are_followed_also_to_what_does_not_exist() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = fs::canonicalize(dir.path()).unwrap();
+        fs::create_dir(top.join("in")).unwrap();
+        symlink("..", top.join("in/out")).unwrap();
+        symlink(top.join("later"), top.join("in/dangling")).unwrap();
+        symlink("round", top.join("in/round")).unwrap();
+        let leads = |path: &str| told(&top.join(path));
+        let place = |path: &str| top.join(path).to_str().unwrap().to_owned();
+        assert_eq!(leads("in/new/file"), place("in/new/file"));
+        assert_eq!(leads("in/out/x"), place("x"));
+        assert_eq!(leads("in/dangling"), place("later"));
+        assert_eq!(leads("in/dangling/below"), place("later/below"));
+        assert_eq!(leads("in/round"), "", "it leads nowhere");
+        assert_eq!(leads("none/../in"), "", "what climbs out of nothing is not known");
+    }
+}
