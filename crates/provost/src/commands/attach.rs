@@ -179,7 +179,7 @@ fn must_be_terminal(row: &SessionRow) -> Result<(), ApiError> {
 
 /// Codex listens a moment after it was started, and no more a moment before it is gone.
 fn listening(place: &shell::Home, row: &SessionRow, launch: LaunchId) -> Result<(), ApiError> {
-    let (id, socket) = (ui::short(&row.id), codex::socket(place, launch));
+    let (id, socket) = (ui::short(&row.id), codex::door(place, launch));
     match (socket.exists(), row.terminal) {
         (true, _) => Ok(()),
         (false, true) => Err(ended(&id)),
@@ -200,7 +200,7 @@ struct NativeScreen {
 impl NativeScreen {
     /// The home is the session's own, so that settings and login are those that the agent has.
     fn of(place: &shell::Home, row: &SessionRow, attached: &Attached) -> Self {
-        let socket = codex::socket(place, attached.launch);
+        let socket = codex::door(place, attached.launch);
         let mut argv = row.argv.clone();
         argv.extend(["--remote".to_owned(), format!("unix://{}", socket.display())]);
         argv.extend(["resume".to_owned(), attached.thread.to_string()]);
@@ -295,7 +295,7 @@ mod tests {
         let attached = attachable(&row).unwrap();
         let screen = NativeScreen::of(&shell::Home::new("/p"), &row, &attached);
         let agent = "/p/agents/0199aa11-0000-7000-8000-0000deadbeef";
-        let socket = format!("unix://{agent}/l2.sock");
+        let socket = format!("unix://{agent}/a2.sock");
         let expected =
             ["/opt/it's codex", "-c", "model=\"m\"", "--remote", &socket, "resume", THREAD];
         assert_eq!(screen.argv, expected);
@@ -358,7 +358,7 @@ mod tests {
         assert!(told(&row).contains("does not listen on"), "{}", told(&row));
         let over = SessionRow { terminal: true, ..row };
         assert!(told(&over).contains("has ended"), "{}", told(&over));
-        let socket = codex::socket(&place, launch);
+        let socket = codex::door(&place, launch);
         fs::create_dir_all(socket.parent().unwrap()).unwrap();
         fs::write(socket, "").unwrap();
         listening(&place, &over, launch).unwrap();

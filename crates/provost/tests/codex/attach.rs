@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use provost_testkit::harness::eventually;
+use provost_testkit::{harness::eventually, model::codex};
 use serde_json::json;
 
 use crate::{
@@ -98,6 +98,49 @@ fn r13_an_agent_cannot_attach() {
 
     stage.model.release("door");
     assert_eq!(stage.sealed(&id)["state"], "completed");
+}
+
+/// Codex hears everyone whom it is connected with, so nobody may come to it but through its holder, who lets no
+/// agent pass: not by the path that Codex chose, not by the holder's own.
+#[test]
+fn r13_an_agent_reaches_no_app_server_and_approves_nothing() {
+    let Some(stage) = Stage::new(ASKS_TWICE) else { return };
+    let id = stage.spawn(&["Write both files."]);
+    let request = asked(&stage, &id, "q1");
+    let row = stage.home.wait_state(&id, |row| row["turns"] == 1);
+    let thread = row["thread"].as_str().unwrap();
+
+    // It does what the operator does: opens Codex's own screen on each socket and says yes.
+    let store = stage.path().join("agents").join(&id);
+    let tries = format!(
+        r#"cd {root}; n=0
+        for socket in {store}/*.sock $(readlink {store}/l1.sock); do
+            n=$((n + 1)); export CODEX_HOME={store}/codex TERM=xterm-256color
+            tmux -S t$n.sock -f /dev/null new-session -d -x 120 -y 40 \
+                "{codex} --remote unix://$socket resume {thread}; echo over; cat"
+            for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
+                sleep 0.5; tmux -S t$n.sock capture-pane -p > tried.$n; tmux -S t$n.sock send-keys y
+                grep -q '^over' tried.$n && break
+            done
+            tmux -S t$n.sock kill-server
+        done"#,
+        root = stage.home.root().display(),
+        codex = codex().unwrap().display(),
+        store = store.display(),
+    );
+    let arguments = ["spawn", "--json", "--exit0-is-done", "--", "sh", "-c", &tries];
+    let agent = stage.home.provost_in(stage.home.root(), &arguments).ok().json();
+    stage.sealed(agent["id"].as_str().unwrap());
+    let tried = fs::read_to_string(stage.home.root().join("tried.1")).unwrap();
+    let row = stage.home.status(&id);
+    assert_eq!(row["requests"][0]["id"], request.as_str(), "{tried}\n{row:#}");
+    assert!(!stage.repo.path().join("first.txt").exists(), "{tried}");
+    assert!(tried.contains("over") && tried.contains("unix://"), "it did not get in: {tried}");
+
+    stage.home.provost(&["deny", &request]).ok();
+    stage.model.wait_for_hold("gate");
+    stage.home.provost(&["cancel", &id]).ok();
+    stage.sealed(&id);
 }
 
 #[test]

@@ -1,8 +1,8 @@
-//! A command that listens: its connection comes to stand, is kept, and ends.
+//! A command that listens: its connection comes to stand, is kept, and ends. Others speak with it through a door.
 
 use std::os::unix::net::UnixStream;
 
-use super::super::relay::{Receiver, Sender, Step};
+use super::super::relay::{Receiver, Sender, Server, Step, Visits};
 use super::Supervisor;
 use crate::clock::mono_ms;
 use crate::journal::RelayNote;
@@ -36,6 +36,19 @@ impl Supervisor {
         }
     }
 
+    /// Lets somebody in who wants to speak with the command. One that left meanwhile is gone.
+    pub(super) fn let_in(&mut self) {
+        if let Some(visits) = &mut self.visits {
+            visits.accept().ok();
+        }
+    }
+
+    pub(super) fn carry(&mut self, number: u64) {
+        if let Some(visits) = &mut self.visits {
+            visits.carry(number);
+        }
+    }
+
     /// Gives up the input and whoever waits for it.
     pub(super) fn refuse_all_writes(&mut self) {
         let unread = self.input.abandon();
@@ -45,8 +58,11 @@ impl Supervisor {
     fn arrive_by(&mut self, step: Step, failed: fn(String) -> RelayNote) {
         match step {
             Step::Ongoing => {}
-            Step::Arrived(stream) => match stream.try_clone() {
-                Ok(second) => self.attach(stream, second),
+            Step::Arrived(stream, server) => match stream.try_clone() {
+                Ok(second) => {
+                    self.attach(stream, second);
+                    self.open_door(server);
+                }
                 Err(error) => {
                     self.give_up(&failed(format!("the connection cannot be used: {error}")))
                 }
@@ -62,6 +78,12 @@ impl Supervisor {
             self.disk_refused();
         }
         self.write_input();
+    }
+
+    /// Without a door, or if it does not open, nobody comes to the server any more: its socket has no name.
+    fn open_door(&mut self, server: Server) {
+        let door = self.rules.door.as_ref();
+        self.visits = door.and_then(|door| Visits::open(door, server).ok());
     }
 
     fn give_up(&mut self, note: &RelayNote) {
