@@ -159,7 +159,7 @@ impl Watch {
         let launch: LaunchId =
             session["launches"][0]["id"].as_str().context("a launch")?.parse()?;
         let home = shell::Home::new(scene.daemon.path());
-        let mut socket = Socket::connect(&shell::codex::socket(&home, launch))?;
+        let mut socket = Socket::connect(&shell::codex::door(&home, launch))?;
         let information = json!({"clientInfo": {"name": "bench", "version": "0"}, "capabilities": {"experimentalApi": true}});
         socket.call(1, "initialize", information)?;
         socket.write(&json!({"method": "initialized"}))?;
