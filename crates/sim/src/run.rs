@@ -253,7 +253,7 @@ impl Sim {
             Effect::StopLaunch(launch, step) => self.can_stop(session, *launch, *step),
             Effect::Deliver { launch, message } => {
                 let holder = self.world.holders.get(launch);
-                holder.is_some_and(|h| h.is_running() && !h.inputs.contains(message))
+                holder.is_some_and(|h| h.is_listening() && !h.inputs.contains(message))
             }
             Effect::RunCheck { .. } | Effect::RunHook(_) | Effect::RunSetup => {
                 self.world.ran.get(key).is_none_or(|ran| ran.done_ms <= self.world.now_ms)

@@ -17,6 +17,9 @@ use crate::{
 /// An agent says no more than this in one launch, so that every story ends.
 const MAX_LINES: usize = 200;
 
+/// How long a disk stays full.
+const FULL_MS: u64 = 2_000;
+
 /// Grandchildren do no more than this after their parent ended.
 const MAX_AFTERLIFE: usize = 3;
 
@@ -56,6 +59,8 @@ pub(crate) struct Holder {
     pub(crate) exit: Option<(End, EndedBy)>,
     pub(crate) gone: bool,
     pub(crate) at_limit: bool,
+    /// The disk takes no more before this moment.
+    pub(crate) full_until: Option<u64>,
     pub(crate) inputs: BTreeSet<String>,
     pub(crate) temper: Temper,
     pub(crate) report: Option<Testimony>,
@@ -143,7 +148,7 @@ impl World {
     pub(crate) fn write(&mut self, launch: LaunchId, key: &str) -> bool {
         let (seed, faults) = (self.seed, self.faults);
         let Some(holder) = self.holders.get_mut(&launch) else { return false };
-        if !holder.is_running() || holder.lapse.is_some() {
+        if !holder.is_listening() {
             return false;
         }
         if holder.inputs.insert(key.to_owned()) {
@@ -239,7 +244,11 @@ impl World {
             Act::Sleep(ms) => holder.wake_ms = now + ms,
             Act::AwaitAnswer => holder.acts.push_front(Act::AwaitAnswer),
             Act::CloseStream => holder.close(),
-            Act::Flood => holder.at_limit = true,
+            // Half of the floods meet the end of the disk before that of the limit.
+            Act::Flood if holder.journal.len() % 2 == 0 => holder.at_limit = true,
+            Act::Flood => {
+                (holder.full_until, holder.wake_ms) = (Some(now + FULL_MS), now + FULL_MS);
+            }
             Act::Exit(end) => holder.end_by_itself(end),
         }
     }
@@ -263,29 +272,30 @@ impl World {
     /// Ends a launch that cannot be asked, and says whether nothing of it is left.
     pub(crate) fn end_by_force(&mut self, launch: LaunchId) -> bool {
         let Some(holder) = self.holders.get_mut(&launch) else { return true };
-        if holder.temper.can_be_killed && holder.life == HolderLife::Here {
+        if holder.can_be_ended() && holder.life == HolderLife::Here {
             holder.life = HolderLife::Died;
             holder.report = None;
         }
         holder.life != HolderLife::Here
     }
 
-    /// Says whether a launch has vanished and can be ended for it.
+    /// Says whether a launch is ended by whoever follows it: it has vanished, or its leader ended and its
+    /// holder does not say that the rest is gone.
     pub(crate) fn is_to_be_ended(&self, launch: LaunchId) -> bool {
         self.holders.get(&launch).is_some_and(|holder| {
-            holder.lapse == Some(Lapse::Vanished)
-                && holder.life == HolderLife::Here
-                && !holder.gone
-                && holder.temper.can_be_killed
+            let lapsed = match holder.lapse {
+                Some(Lapse::Vanished) => true,
+                Some(Lapse::Stopped) => holder.exit.is_some(),
+                None => false,
+            };
+            lapsed && holder.life == HolderLife::Here && !holder.gone && holder.can_be_ended()
         })
     }
 
     /// Says whether a launch can neither be spoken with nor ended.
     pub(crate) fn is_stuck(&self, launch: LaunchId) -> bool {
         self.holders.get(&launch).is_some_and(|holder| {
-            holder.lapse.is_some()
-                && holder.life == HolderLife::Here
-                && !holder.temper.can_be_killed
+            holder.lapse.is_some() && holder.life == HolderLife::Here && !holder.can_be_ended()
         })
     }
 
@@ -326,6 +336,7 @@ impl Holder {
             exit: None,
             gone: false,
             at_limit: false,
+            full_until: None,
             inputs: BTreeSet::new(),
             temper,
             report: None,
@@ -338,6 +349,17 @@ impl Holder {
 
     pub(crate) fn is_running(&self) -> bool {
         self.life == HolderLife::Here && self.exit.is_none()
+    }
+
+    /// Says whether it can be written to.
+    pub(crate) fn is_listening(&self) -> bool {
+        self.is_running() && self.lapse.is_none()
+    }
+
+    /// Says whether whoever follows it can bring it to an end: what is left of a tree whose leader ended is
+    /// told as it is found.
+    fn can_be_ended(&self) -> bool {
+        self.temper.can_be_killed || self.exit.is_some()
     }
 
     /// An agent without anything to do listens, unless it has ended: then its tree goes.

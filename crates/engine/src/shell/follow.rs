@@ -18,7 +18,7 @@ use provost_drivers::{Opening, Protocol};
 use provost_holder::{
     self as holder, ExitRecord, Looked,
     journal::{self, Channel, Envelope, Frame, Line, Lines, Note, Opened, Reader, RelayNote},
-    tree::Traces,
+    tree::{self, Traces},
     wire::{Data, Limited, Notice, Op},
 };
 
@@ -41,6 +41,9 @@ const LINK_AGAIN: Duration = Duration::from_millis(20);
 /// After so many tries in vain it is not leaving, but cannot be spoken with.
 const FAILED_LINKS: u32 = 50;
 
+/// How long a holder may take, beyond its windows, to tell of an end before it is asked whether it lives.
+const ENDING: Duration = Duration::from_secs(1);
+
 /// So many looks may fail one after the other before a launch without a holder is taken for broken.
 const FAILED_LOOKS: u32 = 10;
 
@@ -50,6 +53,8 @@ pub(crate) struct Follower {
     link: Link,
     /// What the record knows of its processes, whatever the directory says.
     traces: Traces,
+    /// Why its directory is not believed any more, whatever it says later.
+    broken: Option<String>,
     failed_looks: u32,
     failed_links: u32,
     /// Where the agent works, and its relative paths begin.
@@ -65,6 +70,12 @@ pub(crate) struct Follower {
     handed: BTreeSet<String>,
     reader: Option<Reader>,
     told_exit: bool,
+    /// Its leader has ended, as its holder says.
+    exited: bool,
+    /// That was told.
+    told_end: bool,
+    /// How long its holder may then take to end the rest.
+    ending: Duration,
     told_unknown: bool,
     caught_up: bool,
     no_room: bool,
@@ -113,6 +124,15 @@ fn cwd(session: &Session) -> PathBuf {
     }
 }
 
+/// What came of listening to a holder.
+enum Heard {
+    Notice(Notice),
+    /// The holder has left, or is dead.
+    Farewell,
+    /// It lives, and says nothing though it should.
+    Nothing,
+}
+
 /// Whether there is anything left to follow.
 enum Next {
     Again,
@@ -130,6 +150,8 @@ impl Follower {
             driver,
             Opening { zone: zone(session), ..Opening::of(session) },
         );
+        let (driver, bounds) = (session.spec.agent.driver, &session.spec.bounds);
+        let protocol = provost_drivers::protocol(driver, Opening::of(session));
         let resume = match protocol.remembers() {
             true => journal::Cursor::default(),
             false => {
@@ -140,6 +162,7 @@ impl Follower {
         Some(Follower {
             launch,
             traces: traces(recorded, &link.dir),
+            broken: None,
             failed_looks: 0,
             failed_links: 0,
             link,
@@ -152,6 +175,10 @@ impl Follower {
             handed: BTreeSet::new(),
             reader: None,
             told_exit: false,
+            exited: recorded.has_ended(),
+            told_end: recorded.has_ended(),
+            ending: Duration::from_millis(bounds.drain_ms.saturating_add(bounds.stop_grace_ms))
+                .saturating_add(ENDING),
             told_unknown,
             caught_up: false,
             no_room: recorded.no_room.is_some(),
@@ -180,6 +207,9 @@ impl Follower {
     }
 
     async fn step(&mut self) -> Result<Next, held::Error> {
+        if let Some(why) = self.broken.take() {
+            return self.end_broken(&why).await;
+        }
         let found = match self.look().await? {
             Ok(found) => found,
             Err(why) => return self.end_broken(&why).await,
@@ -198,6 +228,7 @@ impl Follower {
                 self.finish(&exit, leftovers, ended.verified()).await
             }
             Looked::Alive { .. } | Looked::Ended { gone: None, .. } => {
+                self.exited |= matches!(found, Looked::Ended { .. });
                 self.drain().await?;
                 self.catch_up().await;
                 self.listen().await
@@ -241,11 +272,37 @@ impl Follower {
 
     /// Ends a launch that its directory no longer tells the truth about. Its journal is read as far as it can be.
     async fn end_broken(&mut self, why: &str) -> Result<Next, held::Error> {
+        self.broken = Some(why.to_owned());
+        if self.told_end {
+            return self.end_the_rest().await;
+        }
+        self.end_unseen(why).await
+    }
+
+    /// Ends a launch of which nobody will say how it ended.
+    async fn end_unseen(&mut self, why: &str) -> Result<Next, held::Error> {
         let none_left = held::none_left(&self.traces, SURVIVOR_GRACE).await?;
         if self.reader.is_some() {
             self.drain().await?;
         }
         self.unobserved(why, &none_left).await
+    }
+
+    /// Ends what is left of a launch whose leader has ended and whose holder does not end the rest.
+    async fn end_the_rest(&mut self) -> Result<Next, held::Error> {
+        let ended = held::end_survivors(&self.traces).await?;
+        let (leftovers, verified) =
+            (u32::try_from(ended.found).unwrap_or(u32::MAX), ended.verified());
+        let found = held::looked(&self.link.dir).await.ok().filter(|_| self.has_journal());
+        if let Some(Looked::Ended { exit, .. }) = found {
+            return self.finish(&exit, leftovers, verified).await;
+        }
+        if !self.told_end {
+            return self.end_unseen("its holder did not say how it ended").await;
+        }
+        self.close().await;
+        self.tell(Command::TreeGone { launch: self.launch, leftovers, verified }).await;
+        Ok(Next::Done)
     }
 
     /// Says whether the journal is there. One that cannot be looked at is.
@@ -254,9 +311,9 @@ impl Follower {
         !matches!(found, Err(why) if why.kind() == std::io::ErrorKind::NotFound)
     }
 
-    /// Says whether the launch's own process is there, whatever its directory says.
+    /// Says whether the launch's own process may be there, whatever its directory says.
     fn child_lives(&self) -> bool {
-        self.traces.child.as_ref().is_some_and(|child| matches!(child.is_alive(), Ok(true)))
+        self.traces.child.as_ref().is_some_and(|child| !matches!(child.is_alive(), Ok(false)))
     }
 
     /// Tells the rest of a launch whose tree is gone.
@@ -291,7 +348,12 @@ impl Follower {
         self.failed_links = 0;
         self.handed.clear();
         self.hand_over(&mut link).await;
-        while let Some(notice) = self.hear(&mut link).await {
+        loop {
+            let notice = match self.hear_in_time(&mut link).await {
+                Heard::Notice(notice) => notice,
+                Heard::Farewell => break,
+                Heard::Nothing => return self.end_the_rest().await,
+            };
             match notice {
                 Notice::Journal { .. } => {
                     if std::mem::take(&mut self.no_room) {
@@ -313,6 +375,27 @@ impl Follower {
             }
         }
         Ok(Next::Again)
+    }
+
+    /// Waits for the next notice, once the leader has ended not longer than its holder needs to end the rest.
+    /// One that takes longer and answers has its reasons, such as a full disk.
+    async fn hear_in_time(&mut self, link: &mut held::Link) -> Heard {
+        let heard = |notice: Option<Notice>| notice.map_or(Heard::Farewell, Heard::Notice);
+        if !self.exited {
+            return heard(self.hear(link).await);
+        }
+        loop {
+            if let Ok(notice) = tokio::time::timeout(self.ending, self.hear(link)).await {
+                return heard(notice);
+            }
+            if let Some(holder) = &self.traces.holder {
+                // One that cannot be woken does not answer.
+                tree::wake(holder).ok();
+            }
+            if held::request(&self.link.dir, Op::Ping).await.is_err() {
+                return Heard::Nothing;
+            }
+        }
     }
 
     /// Hands to the holder what the protocol owes by itself. The holder writes each key once, and what
@@ -349,6 +432,7 @@ impl Follower {
         {
             self.drain().await?;
             self.tell_exit(&exit).await;
+            self.exited = true;
         }
         Ok(())
     }
@@ -481,6 +565,7 @@ impl Follower {
         if std::mem::replace(&mut self.told_exit, true) {
             return;
         }
+        self.told_end = true;
         self.empty_the_drop_box().await;
         let by = match exit.ended_by {
             holder::EndedBy::Itself => EndedBy::Itself,

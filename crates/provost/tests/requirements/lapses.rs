@@ -15,7 +15,7 @@ const QUICK: &str = "[session]\nstop_grace = \"1s\"\n";
 
 /// Says who it is, and removes the directory of its launch.
 const REMOVES: &str =
-    "echo $$ > pid.new; rm -rf \"$PROVOST_HOME/launches/$PROVOST_LAUNCH\"; mv pid.new pid;";
+    "echo $$ > pid.new; mv pid.new pid; rm -rf \"$PROVOST_HOME/launches/$PROVOST_LAUNCH\";";
 
 /// Lives until it is killed, whatever else it is told.
 const STAYS: &str = "trap '' TERM; while :; do sleep 1; done";
@@ -28,7 +28,7 @@ const STOPS: &str =
 fn a_launch_without_its_directory_is_not_over_before_its_processes_are() {
     let stage = Stage::new();
     let id = shell(&stage, &[], &format!("{REMOVES} {STAYS}"));
-    let agent = pid(&stage);
+    let agent = removed(&stage, &id);
     // The next daemon has the record only.
     stage.home.daemon().kill();
     let row = stage.home.wait_state(&id, |row| {
@@ -45,7 +45,7 @@ fn a_launch_without_its_directory_can_be_cancelled() {
     let stage = Stage::new();
     stage.configure(QUICK);
     let id = shell(&stage, &[], &format!("{REMOVES} {STAYS}"));
-    let agent = pid(&stage);
+    let agent = removed(&stage, &id);
     // Unless the start was not yet recorded when the directory went: then it is ended for that.
     let cancelled = stage.home.provost(&["cancel", &id]);
     let row = stage.sealed(&id);
@@ -61,7 +61,7 @@ fn an_agent_without_its_directory_does_not_become_the_operator() {
     let stage = Stage::new();
     let resolve = "$PROVOST_BIN resolve $PROVOST_SESSION --as accepted --because mine";
     let id = shell(&stage, &[], &format!("{REMOVES} while :; do {resolve}; sleep 0.1; done"));
-    let agent = pid(&stage);
+    let agent = removed(&stage, &id);
     stage.home.daemon().kill();
     let row = stage.sealed(&id);
     assert!(!lives(agent), "sealed while {agent} runs: {row}");
@@ -120,6 +120,23 @@ fn an_agent_that_keeps_its_holder_stopped_can_be_cancelled() {
 }
 
 #[test]
+fn a_grandchild_that_stops_the_holder_does_not_hold_up_the_outcome() {
+    let stage = Stage::new();
+    stage.configure(&format!("{QUICK}drain = \"3s\"\n"));
+    let repo = stage.home.repo("work");
+    let ended =
+        "until [ -e \"$PROVOST_HOME/launches/$PROVOST_LAUNCH/exit.json\" ]; do sleep 0.1; done";
+    let left = format!("(trap '' TERM; {ended}; sleep 0.3; while :; do kill -STOP $PPID; done) &");
+    let script = format!("echo a > a.txt; {left} exit 0");
+    let options = ["--worktree", "--exit0-is-done", "--check", "true"];
+    let arguments = [&options[..], &["--", "sh", "-c", &script]].concat();
+    let id = stage.spawn_in(repo.path(), &arguments);
+    let row = stage.sealed(&id);
+    assert_eq!(row["state"], "succeeded", "{row}");
+    assert!(flags(&row).contains(&json!("leftovers")), "{row}");
+}
+
+#[test]
 fn a_check_that_stops_its_holder_does_not_outlive_a_cancel() {
     let stage = Stage::new();
     stage.configure(QUICK);
@@ -144,6 +161,13 @@ fn shell(stage: &Stage, options: &[&str], script: &str) -> String {
 /// The process that said who it is.
 fn pid(stage: &Stage) -> u32 {
     eventually("the agent says who it is", || number(&stage.home.root().join("pid")))
+}
+
+/// The process that removed its launch directory, once it has. A file that its holder was just writing may stay.
+fn removed(stage: &Stage, id: &str) -> u32 {
+    let (agent, journal) = (pid(stage), launch_dir(stage, id).join("journal"));
+    eventually("the journal is gone", || (!journal.exists()).then_some(()));
+    agent
 }
 
 fn number(path: &Path) -> Option<u32> {
