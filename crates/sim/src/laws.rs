@@ -528,7 +528,7 @@ fn cursor_of(event: &Event) -> Option<(LaunchId, Cursor)> {
         Event::TurnEnded(e) => Some((e.launch, e.cursor)),
         Event::StreamRetrying(e) => Some((e.launch, e.cursor)),
         Event::OutputOversized(e) => Some((e.launch, e.cursor)),
-        Event::ProgressTold(e) => Some((e.launch, e.cursor)),
+        Event::ProgressTold(e) => Some((e.launch, e.cursor?)),
         Event::UsageTold(e) => Some((e.launch, e.cursor)),
         Event::RequestOpened(e) => Some((e.launch, e.cursor)),
         Event::ClaimMade(e) => Some((e.launch?, e.cursor?)),

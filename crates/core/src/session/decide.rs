@@ -226,7 +226,9 @@ impl Session {
             }
             Signal::Asked(asked) => one(self.asked(id, asked, cursor)),
             Signal::Withdrawn { native } => self.withdraw(id, &native, cursor),
-            Signal::Progress(progress) => one(ProgressTold { launch: id, progress, cursor }),
+            Signal::Progress(progress) => {
+                one(ProgressTold { launch: id, progress, cursor: Some(cursor) })
+            }
             Signal::Usage(usage) => one(UsageTold { launch: id, usage, cursor }),
             Signal::Retrying { detail } => one(StreamRetrying { launch: id, detail, cursor }),
             Signal::Oversized { bytes } => one(OutputOversized { launch: id, bytes, cursor }),
@@ -283,8 +285,6 @@ impl Session {
         if launch.is_some_and(|launch| launch != teller.id) {
             return Err(Rejected::Nothing);
         }
-        // Said beside the stream, it stands where the stream was read to.
-        let cursor = cursor.unwrap_or(teller.cursor);
         one(ProgressTold { launch: teller.id, progress, cursor })
     }
 

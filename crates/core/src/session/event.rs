@@ -131,7 +131,8 @@ events! {
     OutputLost = "output.lost", 1 { launch: LaunchId, cursor: Cursor }
     LimitRaised = "output.limit_raised", 1 { bytes: u64 }
     BudgetRaised = "budget.raised", 1 { tokens: Option<u64>, turns: Option<u32> }
-    ProgressTold = "progress.told", 1 { launch: LaunchId, progress: Progress, cursor: Cursor }
+    /// What is said beside the stream has no place in it.
+    ProgressTold = "progress.told", 1 { launch: LaunchId, progress: Progress, cursor: Option<Cursor> }
     UsageTold = "usage.told", 1 { launch: LaunchId, usage: Usage, cursor: Cursor }
 
     ProcessEnded = "process.ended", 1 { launch: LaunchId, end: End, by: EndedBy }

@@ -291,7 +291,7 @@ impl Session {
                 }
             }
             Event::ProgressTold(e) => {
-                self.heard(e.launch, at, e.cursor);
+                self.heard(e.launch, at, e.cursor.unwrap_or_default());
                 self.progress = Some(e.progress);
             }
             Event::UsageTold(e) => {

@@ -246,5 +246,5 @@ fn an_answer_to_nothing_open_is_refused_with_the_reason() {
     bench.tell(cancel);
     assert_eq!(bench.try_tell(answer(open, 1)), settled(open, "the session was ended"));
     bench.end_by(End::Exit(0), EndedBy::Provost).settle();
-    assert_eq!(bench.try_tell(answer(open, 1)), settled(open, "the session ended"));
+    assert_eq!(bench.try_tell(answer(open, 1)), settled(open, "the session was cancelled"));
 }
