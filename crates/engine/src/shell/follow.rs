@@ -145,13 +145,9 @@ impl Follower {
         let from = recorded.cursor;
         // Said before a restart, it is taken back by the first look that succeeds.
         let told_unknown = recorded.process() == Process::Unknown;
-        let driver = session.spec.agent.driver;
-        let protocol = provost_drivers::protocol(
-            driver,
-            Opening { zone: zone(session), ..Opening::of(session) },
-        );
         let (driver, bounds) = (session.spec.agent.driver, &session.spec.bounds);
-        let protocol = provost_drivers::protocol(driver, Opening::of(session));
+        let opening = Opening { zone: zone(session), ..Opening::of(session) };
+        let protocol = provost_drivers::protocol(driver, opening);
         let resume = match protocol.remembers() {
             true => journal::Cursor::default(),
             false => {
