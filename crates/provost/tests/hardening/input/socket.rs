@@ -27,8 +27,8 @@ fn a_malformed_report_is_refused_with_what_was_expected_and_records_nothing() {
         ("not json".to_owned(), "expected"),
         ("{".to_owned(), "expected"),
         ("[1]".to_owned(), "expected"),
-        ("{}".to_owned(), "either a claim or a fact"),
-        (format!("{{{session}}}"), "either a claim or a fact"),
+        ("{}".to_owned(), "a claim, a fact with its value, or progress"),
+        (format!("{{{session}}}"), "a claim, a fact with its value, or progress"),
         (format!("{{{session},\"claim\":7}}"), "expected a string"),
         (
             format!("{{{session},\"claim\":\"done\"}}"),
