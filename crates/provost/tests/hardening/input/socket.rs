@@ -41,7 +41,7 @@ fn a_malformed_report_is_refused_with_what_was_expected_and_records_nothing() {
         ),
         (
             format!("{{{session},\"claim\":\"completed\",\"fact\":\"pr\",\"value\":\"x\"}}"),
-            "either",
+            "a claim, a fact with its value, or progress",
         ),
         ("{\"claim\":\"completed\"}".to_owned(), "session"),
         ("{\"launch\":\"nonsense\",\"token\":\"t\",\"claim\":\"completed\"}".to_owned(), "launch"),
