@@ -533,6 +533,7 @@ fn launch_of(event: &Event) -> Option<LaunchId> {
         Event::ProcessEnded(e) => Some(e.launch),
         Event::ProcessUnknown(e) => Some(e.launch),
         Event::ProcessSeen(e) => Some(e.launch),
+        Event::PeopleAttached(e) => Some(e.launch),
         Event::ProcessUnobserved(e) => Some(e.launch),
         Event::TreeGone(e) => Some(e.launch),
         Event::ClaimMade(e) => e.launch,

@@ -207,6 +207,8 @@ pub struct Launch {
     pub at_limit: bool,
     pub output_lost: bool,
     pub oversized: bool,
+    /// How many people are at the agent's own screen.
+    pub people: u32,
 }
 
 impl Launch {
@@ -236,7 +238,14 @@ impl Launch {
             at_limit: false,
             output_lost: false,
             oversized: false,
+            people: 0,
         }
+    }
+
+    /// Says whether the process is left to whoever is at its screen: it is not asked for a result and not closed
+    /// under a person. What an operator decided is done all the same.
+    pub(super) fn is_attended(&self) -> bool {
+        self.may_live() && self.people > 0
     }
 
     /// The process fact of the table. A launch that is only owed counts as alive: nothing has ended.

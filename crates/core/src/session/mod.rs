@@ -28,11 +28,11 @@ pub use event::{
     AttemptSuperseded, BudgetRaised, CheckFinished, ClaimMade, DecodeError, Event, FactTold,
     HookFinished, LaunchFailed, LaunchOwed, LaunchStarted, LimitLifted, LimitRaised, LimitSlot,
     MessageDelivered, MessageLost, MessageQueued, OutputAtLimit, OutputLost, OutputOversized,
-    ProcessEnded, ProcessSeen, ProcessUnknown, ProcessUnobserved, ProgressTold, RequestOpened,
-    RequestRuled, RequestSettled, ResultAsked, ReworkSent, SessionOpened, SetupFinished,
-    SnapshotFailed, SnapshotTaken, StopAsked, StopEscalated, StreamClosed, StreamHeard,
-    StreamReady, StreamRefused, StreamRetrying, StreamSettled, StreamSilent, TreeGone, TurnEnded,
-    TurnStarted, UsageTold, WorkFailed, WorkPrepared, WorkRemoved,
+    PeopleAttached, ProcessEnded, ProcessSeen, ProcessUnknown, ProcessUnobserved, ProgressTold,
+    RequestOpened, RequestRuled, RequestSettled, ResultAsked, ReworkSent, SessionOpened,
+    SetupFinished, SnapshotFailed, SnapshotTaken, StopAsked, StopEscalated, StreamClosed,
+    StreamHeard, StreamReady, StreamRefused, StreamRetrying, StreamSettled, StreamSilent, TreeGone,
+    TurnEnded, TurnStarted, UsageTold, WorkFailed, WorkPrepared, WorkRemoved,
 };
 pub use hook::{HookEnd, HookEnded, HookEvent, HookKey, HookOwed};
 pub use launch::{

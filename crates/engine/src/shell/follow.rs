@@ -219,6 +219,9 @@ impl Follower {
                 Notice::Limit { limited: Limited::OutputLimit | Limited::DiskFull } => {
                     self.tell(Command::OutputAtLimit { launch: self.launch }).await;
                 }
+                Notice::Visits { people } => {
+                    self.tell(Command::PeopleAttached { launch: self.launch, people }).await;
+                }
                 Notice::Exited => self.hear_of_the_exit().await?,
                 Notice::Gone => break,
             }

@@ -158,7 +158,12 @@ impl Holders {
             tokio::select! {
                 notice = link.notice() => match notice {
                     Some(Notice::Gone) | None => break,
-                    Some(Notice::Journal { .. } | Notice::Limit { .. } | Notice::Exited) => {}
+                    Some(
+                        Notice::Journal { .. }
+                        | Notice::Limit { .. }
+                        | Notice::Visits { .. }
+                        | Notice::Exited,
+                    ) => {}
                 },
                 changed = cancel.changed(), if !asked => {
                     if changed.is_err() || *cancel.borrow() {
