@@ -9,6 +9,7 @@ use std::{
 };
 
 use clap::Args;
+use provost_agents::models::offers;
 use provost_api::{ApiError, Code, SessionRow};
 use provost_core::{
     ids::{LaunchId, SessionId},
@@ -69,7 +70,8 @@ pub(crate) fn run(context: &Context, args: &AttachArgs) -> Outcome {
     let attached = attachable(&row)?;
     refuse_agents(&home, &place, attached.launch)?;
     listening(&place, &row, attached.launch)?;
-    let screen = NativeScreen::of(&place, &row, &attached);
+    let mut screen = NativeScreen::of(&place, &row, &attached);
+    screen.keep_the_model();
     if context.ui.json {
         context.ui.result(screen.as_json(), &[])?;
         return Ok(ExitCode::SUCCESS);
@@ -233,6 +235,21 @@ impl NativeScreen {
         all.collect::<Vec<_>>().join(" ")
     }
 
+    /// Has Codex not offer a newer model first thing: a mere Enter would change the session's, unrecorded.
+    fn keep_the_model(&mut self) {
+        let environment = self.env.iter().map(|(name, value)| (name.into(), value.into()));
+        let program_end = self.argv.iter().position(|word| word == REMOTE).unwrap_or(1);
+        let path = env_path().map(|path| ("PATH".into(), path));
+        let offers = offers(&self.argv[..program_end], environment.chain(path).collect());
+        if offers.is_empty() {
+            return;
+        }
+        let known = offers.iter().map(|(old, new)| format!("{old:?}={new:?}"));
+        let known = known.collect::<Vec<_>>().join(",");
+        let words = ["-c".to_owned(), format!("notice.model_migrations={{{known}}}")];
+        self.argv.splice(program_end..program_end, words);
+    }
+
     /// Runs the program until it is left, or until there is nothing more to show.
     fn run(&self, place: &shell::Home, launch: LaunchId) -> Outcome {
         let Some((program, arguments)) = self.argv.split_first() else {
@@ -288,6 +305,14 @@ fn pause(pid: u32) {
 
 fn code_of(status: ExitStatus) -> ExitCode {
     status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the program may be a script that needs its interpreter"
+)]
+fn env_path() -> Option<std::ffi::OsString> {
+    std::env::var_os("PATH")
 }
 
 fn environment(place: &shell::Home, session: SessionId) -> BTreeMap<&'static str, String> {

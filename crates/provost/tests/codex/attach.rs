@@ -4,7 +4,7 @@ use std::fs;
 
 use provost_testkit::{
     harness::eventually,
-    model::codex,
+    model::{MODEL, codex},
 };
 use serde_json::json;
 
@@ -115,6 +115,25 @@ fn a_screen_is_left_with_the_reason_when_the_agent_ends_under_it() {
     screen.shows("esc to interrupt");
     stage.home.provost(&["cancel", &id]).ok();
     screen.shows("has ended");
+    stage.sealed(&id);
+}
+
+/// Codex offers a newer model first thing, and a mere Enter would take it, for good and unrecorded.
+#[test]
+fn e22_no_other_model_is_offered_to_who_attaches() {
+    let Some(stage) = Stage::new(ASKS_TWICE) else { return };
+    let config = stage.codex_home().join("config.toml");
+    let text = fs::read_to_string(&config).unwrap();
+    let untold = text.lines().filter(|line| !line.starts_with(&format!("{MODEL:?} =")));
+    fs::write(&config, untold.collect::<Vec<_>>().join("\n")).unwrap();
+    let id = stage.spawn(&["Write both files."]);
+    asked(&stage, &id, "q1");
+    let screen = Screen::begin(&stage, &["attach", &id]);
+    screen.shows("May I go first?");
+    let shown = screen.tmux(&["capture-pane", "-p", "-S", "-"]);
+    assert!(!shown.contains("Try new model"), "{shown}");
+    drop(screen);
+    stage.home.provost(&["cancel", &id]).ok();
     stage.sealed(&id);
 }
 
