@@ -273,7 +273,7 @@ impl NativeScreen {
                     tcsetattr(stdin(), OptionalActions::Flush, &before).ok();
                 }
                 stdout().write_all(LEAVE_SCREEN).and_then(|()| stdout().flush()).ok();
-                Err(ended(&launch.session.short().to_string()).into())
+                Err(ended(&launch.session.short()).into())
             }
         }
     }
