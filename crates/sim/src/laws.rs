@@ -512,6 +512,7 @@ fn launch_of(event: &Event) -> Option<LaunchId> {
         Event::ProcessUnknown(e) => Some(e.launch),
         Event::LaunchFollowed(e) => Some(e.launch),
         Event::ProcessSeen(e) => Some(e.launch),
+        Event::PeopleAttached(e) => Some(e.launch),
         Event::ProcessUnobserved(e) => Some(e.launch),
         Event::TreeGone(e) => Some(e.launch),
         Event::ClaimMade(e) => e.launch,

@@ -82,8 +82,9 @@ impl Session {
         }
         let launch =
             self.launches.last().filter(|launch| launch.may_live() && launch.stop.is_none())?;
-        let close =
-            self.spec.afterwards == super::spec::Afterwards::Close || self.attempt().is_decided();
+        let unattended =
+            super::spec::Afterwards::Close == self.spec.afterwards && !launch.is_attended();
+        let close = unattended || self.attempt().is_decided();
         close.then(|| self.stop_launch(launch.id, StopWhy::Finished).into())
     }
 
@@ -323,9 +324,11 @@ impl Session {
         self.attempt().shown == State::Idle && self.process() == Process::Alive
     }
 
-    /// An idle agent that claimed nothing is asked once for its result; idle again, or deaf, it is closed.
+    /// An idle agent that claimed nothing is asked once for its result; idle again, or deaf, it is closed. One
+    /// with a person at its screen is that person's: whoever interrupts a turn there goes on there.
     fn ask_for_a_result(&self) -> Option<Event> {
-        let launch = self.current_launch().filter(|launch| launch.stop.is_none())?;
+        let free = |launch: &&Launch| launch.stop.is_none() && !launch.is_attended();
+        let launch = self.current_launch().filter(free)?;
         let asked = self.attempt().result_asked.is_some();
         let deaf = launch.stream.turn == TurnState::Open { turn: None }
             && self.attempt().shown == State::Stalled;

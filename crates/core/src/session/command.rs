@@ -167,6 +167,11 @@ pub enum Command {
     ProcessSeen {
         launch: LaunchId,
     },
+    /// So many people are at the agent's own screen now.
+    PeopleAttached {
+        launch: LaunchId,
+        people: u32,
+    },
     ProcessUnobserved {
         launch: LaunchId,
         why: String,

@@ -67,6 +67,7 @@ impl Session {
             | Command::ProcessEnded { .. }
             | Command::ProcessUnknown { .. }
             | Command::ProcessSeen { .. }
+            | Command::PeopleAttached { .. }
             | Command::ProcessUnobserved { .. }
             | Command::TreeGone { .. } => self.decide_process(command),
             Command::Observed { launch, signal, cursor } => self.observe(*launch, signal, *cursor),
@@ -161,6 +162,10 @@ impl Session {
             Command::ProcessSeen { launch } => {
                 let unknown = self.sight(launch)? == Some(Sight::Unknown);
                 if_new(unknown, ProcessSeen { launch })
+            }
+            Command::PeopleAttached { launch, people } => {
+                let new = self.known(launch)?.people != people;
+                if_new(new, PeopleAttached { launch, people })
             }
             Command::TreeGone { launch, leftovers, verified } => {
                 let known = self.known(launch)?;

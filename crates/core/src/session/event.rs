@@ -139,6 +139,8 @@ events! {
     /// The process can't be looked at; that is no end.
     ProcessUnknown = "process.unknown", 1 { launch: LaunchId, why: String }
     ProcessSeen = "process.seen", 1 { launch: LaunchId }
+    /// So many people are at the agent's own screen now.
+    PeopleAttached = "people.attached", 1 { launch: LaunchId, people: u32 }
     /// The process has ended, or was ended, and nobody saw with which code.
     ProcessUnobserved = "process.unobserved", 1 { launch: LaunchId, why: String }
     TreeGone = "tree.gone", 1 { launch: LaunchId, leftovers: u32, verified: bool }

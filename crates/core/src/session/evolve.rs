@@ -106,6 +106,7 @@ impl Session {
             | Event::ProcessEnded(_)
             | Event::ProcessUnknown(_)
             | Event::ProcessSeen(_)
+            | Event::PeopleAttached(_)
             | Event::ProcessUnobserved(_)
             | Event::TreeGone(_)
             | Event::StopAsked(_)
@@ -188,6 +189,9 @@ impl Session {
             }
             Event::ProcessUnknown(e) => self.set_sight(e.launch, Sight::Unknown),
             Event::ProcessSeen(e) => self.set_sight(e.launch, Sight::Seen),
+            Event::PeopleAttached(e) => {
+                self.on_launch(e.launch, |launch| launch.people = e.people);
+            }
             Event::TreeGone(e) => {
                 let gone = Gone { leftovers: e.leftovers, verified: e.verified };
                 self.on_launch(e.launch, |launch| launch.gone = Some(gone));

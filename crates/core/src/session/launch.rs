@@ -213,6 +213,8 @@ pub struct Launch {
     pub no_room: Option<String>,
     pub output_lost: bool,
     pub oversized: bool,
+    /// How many people are at the agent's own screen.
+    pub people: u32,
 }
 
 impl Launch {
@@ -244,7 +246,14 @@ impl Launch {
             no_room: None,
             output_lost: false,
             oversized: false,
+            people: 0,
         }
+    }
+
+    /// Says whether the process is left to whoever is at its screen: it is not asked for a result and not closed
+    /// under a person. What an operator decided is done all the same.
+    pub(super) fn is_attended(&self) -> bool {
+        self.may_live() && self.people > 0
     }
 
     /// The process fact of the table. A launch that is only owed counts as alive: nothing has ended.

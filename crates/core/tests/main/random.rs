@@ -74,7 +74,8 @@ fn about_work(rng: &mut Rng) -> Command {
 fn about_process(session: &Session, rng: &mut Rng) -> Command {
     let launch = some_launch(session, rng);
     let why = "why".to_owned();
-    match rng.below(11) {
+    match rng.below(12) {
+        11 => Command::PeopleAttached { launch, people: rng.below(3) as u32 },
         0 => Command::LaunchFailed { launch, reason: why },
         10 => Command::LaunchFollowed { launch },
         1 => Command::ProcessUnknown { launch, why },

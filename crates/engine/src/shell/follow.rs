@@ -366,6 +366,9 @@ impl Follower {
                     let dir = self.link.world.home.root().display().to_string();
                     self.tell(Command::OutputNoRoom { launch: self.launch, dir }).await;
                 }
+                Notice::Visits { people } => {
+                    self.tell(Command::PeopleAttached { launch: self.launch, people }).await;
+                }
                 Notice::Exited => self.hear_of_the_exit().await?,
                 Notice::Gone => break,
             }

@@ -62,6 +62,8 @@ pub(super) struct Supervisor {
     reap_at: u64,
     /// The journal's end as the clients were told it.
     told_end: u64,
+    /// How many visitors the clients were told of.
+    told_people: u32,
 }
 
 /// What the spec said for later.
@@ -136,6 +138,7 @@ impl Supervisor {
             retry_at: None,
             reap_at: now,
             told_end: 0,
+            told_people: 0,
         }
     }
 

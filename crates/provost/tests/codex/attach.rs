@@ -2,7 +2,10 @@
 
 use std::fs;
 
-use provost_testkit::{harness::eventually, model::codex};
+use provost_testkit::{
+    harness::eventually,
+    model::{MODEL, codex},
+};
 use serde_json::json;
 
 use crate::{
@@ -69,6 +72,69 @@ fn both_sides_may_answer_and_a_closed_screen_ends_nothing() {
     assert!(ended.exits(4).stderr.contains("has ended"), "{ended:#?}");
     assert!(ended.stderr.contains("provost resume"), "{ended:#?}");
     stage.model.assert_all_as_scripted();
+}
+
+/// Whoever interrupts a turn on the screen wants to go on there: nothing is asked of the agent and nothing is closed
+/// until the person has left.
+#[test]
+fn an_agent_with_a_person_at_its_screen_is_left_to_the_person() {
+    let Some(stage) = Stage::new(WAITS) else { return };
+    let id = stage.spawn(&["Wait."]);
+    stage.model.wait_for_hold("door");
+    stage.home.wait_state(&id, |row| row["turns"] == 1);
+    let screen = Screen::begin(&stage, &["attach", &id]);
+    screen.shows("esc to interrupt");
+    eventually("the turn is interrupted", || {
+        screen.tmux(&["send-keys", "Escape"]);
+        let row = stage.home.status(&id);
+        if row["state"] == "idle" { Ok(()) } else { Err(row) }
+    });
+    stage.model.release("door");
+    assert_eq!(stage.home.events_of(&id, "result.asked"), Vec::<serde_json::Value>::new());
+    drop(screen);
+
+    let row = stage.sealed(&id);
+    assert_eq!(row["state"], "completed", "{row:#}");
+    let kinds: Vec<String> =
+        stage.events(&id).iter().map(|event| event["kind"].as_str().unwrap().to_owned()).collect();
+    let told: Vec<&str> = kinds
+        .iter()
+        .map(String::as_str)
+        .filter(|kind| ["people.attached", "result.asked"].contains(kind))
+        .collect();
+    assert_eq!(told, ["people.attached", "people.attached", "result.asked"], "{kinds:?}");
+}
+
+#[test]
+fn a_screen_is_left_with_the_reason_when_the_agent_ends_under_it() {
+    let Some(stage) = Stage::new(WAITS) else { return };
+    let id = stage.spawn(&["Wait."]);
+    stage.model.wait_for_hold("door");
+    stage.home.wait_state(&id, |row| row["turns"] == 1);
+    let screen = Screen::begin_and_stay(&stage, &["attach", &id]);
+    screen.shows("esc to interrupt");
+    stage.home.provost(&["cancel", &id]).ok();
+    screen.shows("has ended");
+    stage.sealed(&id);
+}
+
+/// Codex offers a newer model first thing, and a mere Enter would take it, for good and unrecorded.
+#[test]
+fn e22_no_other_model_is_offered_to_who_attaches() {
+    let Some(stage) = Stage::new(ASKS_TWICE) else { return };
+    let config = stage.codex_home().join("config.toml");
+    let text = fs::read_to_string(&config).unwrap();
+    let untold = text.lines().filter(|line| !line.starts_with(&format!("{MODEL:?} =")));
+    fs::write(&config, untold.collect::<Vec<_>>().join("\n")).unwrap();
+    let id = stage.spawn(&["Write both files."]);
+    asked(&stage, &id, "q1");
+    let screen = Screen::begin(&stage, &["attach", &id]);
+    screen.shows("May I go first?");
+    let shown = screen.tmux(&["capture-pane", "-p", "-S", "-"]);
+    assert!(!shown.contains("Try new model"), "{shown}");
+    drop(screen);
+    stage.home.provost(&["cancel", &id]).ok();
+    stage.sealed(&id);
 }
 
 #[test]

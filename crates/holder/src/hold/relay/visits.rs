@@ -80,6 +80,11 @@ impl Visits {
         })
     }
 
+    /// How many are inside.
+    pub(in crate::hold) fn count(&self) -> u32 {
+        u32::try_from(self.inside.len()).unwrap_or(u32::MAX)
+    }
+
     /// Lets the next one in, or tells it that it may not pass.
     pub(in crate::hold) fn accept(&mut self) -> io::Result<()> {
         let (mut person, _) = self.listener.accept()?;

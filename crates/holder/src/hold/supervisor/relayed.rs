@@ -6,6 +6,7 @@ use super::super::relay::{Receiver, Sender, Server, Step, Visits};
 use super::Supervisor;
 use crate::clock::mono_ms;
 use crate::journal::RelayNote;
+use crate::wire::Notice;
 
 impl Supervisor {
     /// What is due about the connection, whatever woke the holder.
@@ -41,12 +42,27 @@ impl Supervisor {
         if let Some(visits) = &mut self.visits {
             visits.accept().ok();
         }
+        self.tell_visits();
     }
 
     pub(super) fn carry(&mut self, number: u64) {
         if let Some(visits) = &mut self.visits {
             visits.carry(number);
         }
+        self.tell_visits();
+    }
+
+    /// Tells how many speak with the command, if that has changed.
+    fn tell_visits(&mut self) {
+        let people = self.people();
+        if std::mem::replace(&mut self.told_people, people) != people {
+            self.clients.tell_all(Notice::Visits { people });
+        }
+    }
+
+    /// How many speak with the command themselves.
+    pub(super) fn people(&self) -> u32 {
+        self.visits.as_ref().map_or(0, Visits::count)
     }
 
     /// Gives up the input and whoever waits for it.

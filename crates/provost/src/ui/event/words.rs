@@ -52,6 +52,7 @@ pub(super) fn of(event: &Event) -> String {
         Event::ProcessEnded(_)
         | Event::ProcessUnknown(_)
         | Event::ProcessSeen(_)
+        | Event::PeopleAttached(_)
         | Event::ProcessUnobserved(_)
         | Event::TreeGone(_)
         | Event::StopAsked(_)
@@ -169,6 +170,11 @@ fn process(event: &Event) -> String {
         Event::ProcessEnded(e) => ended(e),
         Event::ProcessUnknown(e) => format!("process cannot be looked at: {}", e.why),
         Event::ProcessSeen(_) => "process is seen again".to_owned(),
+        Event::PeopleAttached(e) => match e.people {
+            0 => "nobody is attached any more".to_owned(),
+            1 => "somebody is attached".to_owned(),
+            people => format!("{people} are attached"),
+        },
         Event::ProcessUnobserved(e) => format!("process ended, nobody saw how: {}", e.why),
         Event::TreeGone(e) => gone(e),
         Event::StopAsked(e) => {
