@@ -288,9 +288,7 @@ impl Link {
 
     /// Waits until the holder has nothing more to say.
     async fn gone(&mut self) {
-        while let Some(Notice::Journal { .. } | Notice::Limit { .. } | Notice::Exited) =
-            self.notice().await
-        {}
+        while !matches!(self.notice().await, None | Some(Notice::Gone)) {}
     }
 
     /// Waits for the next notice; none when the holder is gone.
