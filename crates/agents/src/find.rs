@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use crate::launcher::{self, Native};
 use crate::places;
-use crate::process::{End, Finished, Run};
+use crate::process::{End, Finished, OUTPUT_LIMIT, Run};
 use crate::text::shown;
 use crate::version::Version;
 
@@ -292,6 +292,7 @@ impl Asker<'_> {
             directory: self.scratch.to_owned(),
             environment: environment(self.around, program, self.scratch),
             limit: VERSION_LIMIT,
+            output_limit: OUTPUT_LIMIT,
         };
         let finished = run.finish();
         let failed = |error: io::Error| Fault::Failed { how: error.to_string(), said: "".into() };

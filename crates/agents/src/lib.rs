@@ -6,6 +6,7 @@
 
 pub mod find;
 pub mod home;
+pub mod models;
 pub mod preflight;
 pub mod skills;
 pub mod version;

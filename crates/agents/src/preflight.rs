@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::find::{Codex, Surroundings, environment};
-use crate::process::{End, Finished, Run};
+use crate::process::{End, Finished, OUTPUT_LIMIT, Run};
 use crate::text::shown;
 
 /// How long the sandbox may take to run `true`.
@@ -66,6 +66,7 @@ pub fn preflight(
             directory: home.clone(),
             environment: variables.clone(),
             limit: SANDBOX_LIMIT,
+            output_limit: OUTPUT_LIMIT,
         };
         run.finish()
     };

@@ -19,8 +19,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-/// How much of each of its streams a program may write before it is ended.
-const OUTPUT_LIMIT: usize = 64 * 1024;
+/// How much of each of its streams a program may usually write before it is ended.
+pub(crate) const OUTPUT_LIMIT: usize = 64 * 1024;
 
 /// One program to be run.
 #[derive(Debug)]
@@ -30,6 +30,8 @@ pub(crate) struct Run {
     pub(crate) directory: PathBuf,
     pub(crate) environment: Vec<(OsString, OsString)>,
     pub(crate) limit: Duration,
+    /// How much of each of its streams it may write before it is ended.
+    pub(crate) output_limit: usize,
 }
 
 /// How a program ended.
@@ -53,7 +55,7 @@ impl Run {
     /// Runs the program until it ends or passes a limit; then its group is gone.
     pub(crate) fn finish(&self) -> io::Result<Finished> {
         let deadline = now() + self.limit;
-        let mut running = Running::start(&mut self.command())?;
+        let mut running = Running::start(&mut self.command(), self.output_limit)?;
         let stop = running.collect(deadline);
         let status = running.end()?;
         let end = match stop? {
@@ -98,16 +100,18 @@ struct Running {
     watcher: Option<JoinHandle<()>>,
     stdout: Stream,
     stderr: Stream,
+    output_limit: usize,
 }
 
 impl Running {
-    fn start(command: &mut Command) -> io::Result<Self> {
+    fn start(command: &mut Command, output_limit: usize) -> io::Result<Self> {
         let (exited, on_exit) = io::pipe()?;
         let mut child = command.spawn()?;
         let group = Pid::from_child(&child);
         let stdout = Stream::new(child.stdout.take().map(OwnedFd::from));
         let stderr = Stream::new(child.stderr.take().map(OwnedFd::from));
-        let mut running = Self { child, group, exited, watcher: None, stdout, stderr };
+        let mut running =
+            Self { child, group, exited, watcher: None, stdout, stderr, output_limit };
         match thread::Builder::new().spawn(move || watch_exit(group, on_exit)) {
             Ok(watcher) => running.watcher = Some(watcher),
             Err(error) => {
@@ -152,7 +156,7 @@ impl Running {
     }
 
     fn is_full(&self) -> bool {
-        [&self.stdout, &self.stderr].iter().any(|stream| stream.bytes.len() > OUTPUT_LIMIT)
+        [&self.stdout, &self.stderr].iter().any(|stream| stream.bytes.len() > self.output_limit)
     }
 
     fn take(&mut self, ready: Ready) -> io::Result<()> {

@@ -256,6 +256,13 @@ pub struct LaunchRow {
     pub leftovers: Option<u32>,
 }
 
+impl LaunchRow {
+    /// Says whether its process may be running.
+    pub fn lives(&self) -> bool {
+        matches!(self.phase.as_str(), "owed" | "running")
+    }
+}
+
 /// Something said to the agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MessageRow {

@@ -22,29 +22,39 @@ use crate::table::Table;
 type Bench = fn(&mut Table) -> Result<()>;
 
 /// All benchmarks, in the order in which they run.
-const ALL: [(&str, Bench); 7] = [
+///
+/// A name also stands for all that begin with it: `codex` for `codex-turn` and the others.
+const ALL: [(&str, Bench); 9] = [
     ("append", append::run),
     ("replay", replay::run),
     ("listing", listing::run),
     ("memory", memory::run),
     ("exit", exit::run),
     ("wakeups", wakeups::run),
-    ("codex", codex::run),
+    ("codex-turn", codex::turn),
+    ("codex-delay", codex::delay),
+    ("codex-many", codex::many),
 ];
 
 fn main() -> Result<()> {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
-    if let Some(unknown) = wanted.iter().find(|name| ALL.iter().all(|(known, _)| known != *name)) {
+    if let Some(unknown) =
+        wanted.iter().find(|name| !ALL.iter().any(|(known, _)| is_meant(known, name)))
+    {
         let names: Vec<&str> = ALL.iter().map(|(name, _)| *name).collect();
         bail!("there is no benchmark {unknown:?}; there are {}", names.join(", "));
     }
     let mut table = Table::default();
     for (name, bench) in ALL {
-        if wanted.is_empty() || wanted.iter().any(|wanted| wanted == name) {
+        if wanted.is_empty() || wanted.iter().any(|wanted| is_meant(name, wanted)) {
             table.say(&format!("running {name} …"));
             bench(&mut table)?;
         }
     }
     table.print();
     Ok(())
+}
+
+fn is_meant(name: &str, wanted: &str) -> bool {
+    name.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }

@@ -11,6 +11,9 @@ pub const MAX_QUEUED: usize = 100;
 /// How many different warnings of an agent are kept.
 pub const MAX_WARNINGS: usize = 20;
 
+/// How many things are named that a snapshot leaves out.
+pub const MAX_LEFT_OUT: usize = 20;
+
 /// How many hooks that have ended a session remembers; all of them are in its events.
 pub const MAX_HOOKS_KEPT: usize = 50;
 

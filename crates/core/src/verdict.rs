@@ -14,6 +14,23 @@ pub struct Snapshot {
     pub tree: TreeId,
 }
 
+/// What a snapshot does not show, or not where one would look for it. It is no part of the verdict, and is told.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Caveats {
+    /// The ref to find the commit at, if the session's branch does not show it.
+    pub kept_at: Option<String>,
+    /// What lies in the place of work and is not in the commit, though nothing ignores it. The first
+    /// [`MAX_LEFT_OUT`](crate::limits::MAX_LEFT_OUT) of them.
+    pub left_out: Vec<String>,
+}
+
+impl Caveats {
+    pub fn is_empty(&self) -> bool {
+        *self == Caveats::default()
+    }
+}
+
 /// How a check's process ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

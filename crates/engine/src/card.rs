@@ -83,6 +83,7 @@ pub fn row(session: &Session) -> SessionRow {
         warnings: newest(&spec.warnings)
             .chain(newest(&session.warnings))
             .map(|warning| clip(warning))
+            .chain(caveats(session))
             .collect(),
         resolution: attempt.resolutions.last().map(|resolution| ResolutionRow {
             state: resolution.state.word().to_owned(),
@@ -92,7 +93,7 @@ pub fn row(session: &Session) -> SessionRow {
         reason: reason(session, judged.cause),
         worktree: worktree(session),
         opened_at: session.opened.wall_ms,
-        since: attempt.since.wall_ms,
+        since: attempt.resolutions.last().map_or(attempt.since, |one| one.at).wall_ms,
         sealed_at: attempt.sealed.as_ref().map(|sealed| sealed.at.wall_ms),
     }
 }
@@ -398,7 +399,14 @@ fn reason(session: &Session, cause: Option<Cause>) -> Option<String> {
     let asked = awaits_result(session).then(|| RESULT_ASKED.to_owned());
     // A crash is a reason of its own, whatever the checks found besides.
     let refuted = || refuted(session).filter(|_| cause != Some(Cause::Crash));
-    decided.or_else(refuted).or(asked).as_deref().map(clip)
+    decided.or_else(refuted).or_else(|| no_room(session)).or(asked).as_deref().map(clip)
+}
+
+/// Says what holds the agent back that only room on a disk can help.
+fn no_room(session: &Session) -> Option<String> {
+    let launch = session.current_launch().filter(|launch| launch.may_live())?;
+    let dir = launch.no_room.as_deref()?;
+    Some(format!("the disk of {dir} is full: free some room, and it goes on by itself"))
 }
 
 /// Says in words what refuted the work.
@@ -429,6 +437,19 @@ fn clip(text: &str) -> String {
 /// The newest of many, in their order.
 fn newest<T>(all: &[T]) -> std::slice::Iter<'_, T> {
     all[all.len().saturating_sub(SHOWN_THINGS)..].iter()
+}
+
+/// Says in words what has to be known about the verified commit.
+fn caveats(session: &Session) -> Vec<String> {
+    let caveats = &session.attempt().verifying.caveats;
+    let strayed = caveats.kept_at.as_ref().map(|kept_at| {
+        format!("the session's branch does not show the verified commit, which is at {kept_at}")
+    });
+    let left_out = (!caveats.left_out.is_empty()).then(|| {
+        let paths = caveats.left_out.join(", ");
+        format!("not in the verified tree, though nothing ignores it: what lies in {paths}")
+    });
+    strayed.into_iter().chain(left_out).map(|warning| clip(&warning)).collect()
 }
 
 fn worktree(session: &Session) -> Option<WorktreeRow> {

@@ -7,7 +7,7 @@ use provost_core::{
 };
 use provost_ledger::{Folded, NewEvent, Owed, Recorded, Snapshot, StoredSnapshot, StreamId};
 
-use crate::card;
+use crate::{card, shell::Clock};
 
 /// The kind of stream that a session has.
 pub const SESSION: &str = "session";
@@ -108,6 +108,22 @@ pub fn owed(session: &Session) -> Vec<Owed> {
         due_mono_ms: Some(at),
     }));
     owed
+}
+
+/// Gives what closes the copy of a session that belongs to another home, for `ledger import`; nothing for one that is
+/// closed already.
+pub fn close_elsewhere(
+    stream: &StreamId,
+    records: &[Recorded],
+) -> Result<Vec<(provost_ledger::Moment, NewEvent)>, String> {
+    let session = fold(stream, None, records).map_err(|why| why.to_string())?;
+    if session.is_closed() {
+        return Ok(Vec::new());
+    }
+    let last = records.iter().map(|record| record.at.mono_ms).max().unwrap_or(0);
+    let now = Clock::after(last.saturating_add(1)).now();
+    let events = session.close_elsewhere(now);
+    Ok(events.iter().map(|event| (to_ledger(now), new_event(event, "import"))).collect())
 }
 
 /// Refolds a whole stream, for `ledger verify` and `import`.

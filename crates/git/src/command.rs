@@ -13,6 +13,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::escape::{last_lines, printable, printable_line};
@@ -30,6 +31,9 @@ pub(crate) const STDERR_LINES: usize = 12;
 
 /// How many characters of a command line an [`Error`] carries.
 const COMMAND_CHARS: usize = 400;
+
+/// Held by whatever call looks at or changes the registrations of worktrees.
+static WORKTREES: Mutex<()> = Mutex::new(());
 
 /// The git program and the little of the environment that it is given.
 #[derive(Debug, Clone)]
@@ -165,6 +169,10 @@ impl Call<'_> {
     /// Runs git; an exit code other than 0 is an answer too.
     pub(crate) fn ask(self) -> Result<Answer, Error> {
         let command = self.line();
+        // Git reads every registration of a worktree, and fails on one that another call is just making.
+        let _alone = self
+            .touches_worktrees()
+            .then(|| WORKTREES.lock().unwrap_or_else(PoisonError::into_inner));
         let limits = Limits { time: self.git.time_limit, stdout: OUTPUT_LIMIT };
         let finished = self
             .prepare()
@@ -186,6 +194,10 @@ impl Call<'_> {
     pub(crate) fn run(self) -> Result<Answer, Error> {
         let answer = self.ask()?;
         if answer.exit == Exit::Code(0) { Ok(answer) } else { Err(answer.failure()) }
+    }
+
+    fn touches_worktrees(&self) -> bool {
+        self.args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "worktree")
     }
 
     fn prepare(&self) -> io::Result<Command> {

@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use crate::command::Error;
+use crate::command::{Answer, Error};
 use crate::names::{Oid, RepoPath};
 use crate::repo::{Repo, answer_oid};
+use crate::submodules::MAX_DEPTH;
 
 /// A checkout seen through a copy of its index; the copy goes with the value.
 pub(crate) struct Staging<'a> {
@@ -32,10 +33,6 @@ impl<'a> Staging<'a> {
         Ok(Self { repo: repo.with_index(&copy), _directory: directory })
     }
 
-    pub(crate) fn repo(&self) -> &Repo<'a> {
-        &self.repo
-    }
-
     /// Makes changes visible that index flags hide: "assume unchanged"
     /// everywhere, and "skip" where the file is there all the same.
     pub(crate) fn reveal(&self) -> Result<(), Error> {
@@ -44,6 +41,13 @@ impl<'a> Staging<'a> {
             |path: &&RepoPath| self.repo.top().join(path.as_path()).symlink_metadata().is_ok();
         self.update("--no-assume-unchanged", flagged.assumed.iter())?;
         self.update("--no-skip-worktree", flagged.skipped.iter().filter(present))
+    }
+
+    /// Asks for all that differs from HEAD or is untracked: two letters, a blank
+    /// and a path each. Only a repository is listed as a directory.
+    pub(crate) fn status(&self) -> Result<Answer, Error> {
+        let args = ["status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames"];
+        self.repo.read(args.into_iter().chain(["--ignore-submodules=dirty"])).run()
     }
 
     /// Stages everything but ignored files and embedded repositories, and
@@ -136,6 +140,35 @@ pub(crate) fn populated_submodules(repo: &Repo<'_>) -> Result<Vec<RepoPath>, Err
     // A link in conflict has an entry for each side.
     links.dedup();
     Ok(links)
+}
+
+/// Returns the submodules in which something lies that no commit of theirs has.
+pub(crate) fn dirty_submodules(repo: &Repo<'_>) -> Result<Vec<RepoPath>, Error> {
+    let mut dirty = Vec::new();
+    for path in populated_submodules(repo)? {
+        if is_dirty(repo, &path, MAX_DEPTH)? {
+            dirty.push(path);
+        }
+    }
+    Ok(dirty)
+}
+
+/// Tells whether a submodule, or one of its own, is dirty. What cannot be
+/// looked into may be.
+fn is_dirty(repo: &Repo<'_>, path: &RepoPath, depth: usize) -> Result<bool, Error> {
+    let inner = Repo::open_at(repo.git(), &repo.top().join(path.as_path()))?;
+    let Some(inner) = inner.filter(|_| depth > 0) else { return Ok(true) };
+    let staging = Staging::of(&inner)?;
+    staging.reveal()?;
+    if !staging.status()?.stdout.is_empty() {
+        return Ok(true);
+    }
+    for path in populated_submodules(&inner)? {
+        if is_dirty(&inner, &path, depth - 1)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Returns untracked repositories inside the checkout, with a trailing slash.

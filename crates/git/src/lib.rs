@@ -13,10 +13,12 @@
 //! stored as it is. Nothing is fetched, so a partial clone must hold the
 //! objects that a checkout needs. For the same reason a submodule that the
 //! project has not initialised is empty in checkouts that Provost makes, and
-//! what an agent leaves uncommitted inside of one is in no snapshot.
+//! what an agent leaves uncommitted inside of one is in no snapshot, which says
+//! so ([`Snapshot::left_out`]).
 
 pub mod command;
 pub mod inspect;
+pub mod keep;
 pub mod names;
 pub mod pool;
 pub mod project;
@@ -25,9 +27,11 @@ pub mod snapshot;
 pub mod submodules;
 pub mod worktree;
 
+mod dropped;
 mod escape;
 mod guard;
 mod index;
+mod nested;
 mod ongoing;
 mod process;
 mod registry;
@@ -43,4 +47,4 @@ pub use project::Project;
 pub use removal::{BranchFate, Removal, Risk, removal_risk, remove_worktree};
 pub use snapshot::{Message, Place, Snapshot, snapshot_loose, snapshot_worktree};
 pub use submodules::absent_submodules;
-pub use worktree::{Worktree, unique_branch, worktree_add, worktree_find};
+pub use worktree::{Replaced, Worktree, unique_branch, worktree_add, worktree_find};

@@ -95,6 +95,11 @@ impl KeepRef {
         Ok(Self(format!("{KEEP_PREFIX}{id}")))
     }
 
+    /// Names the ref that keeps what the worktree on a branch had dropped.
+    pub(crate) fn dropped_by(branch: &BranchName) -> Self {
+        Self(format!("{KEEP_PREFIX}{}-dropped", branch.0.replace('/', "-")))
+    }
+
     pub fn as_str(&self) -> &str {
         &self.0
     }

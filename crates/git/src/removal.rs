@@ -1,6 +1,7 @@
 //! Removal of a worktree, refused while it would lose anything.
 //!
 //! There is no way to force it: whoever wants to lose work can do so with git.
+//! Commits that only the worktree's own log remembers are kept by a ref first.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -10,14 +11,17 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use crate::command::{self, Git};
+use crate::dropped::Dropped;
 use crate::escape::printable_line;
 use crate::index::{Staging, populated_submodules};
-use crate::names::{BranchName, Oid, RepoPath};
+use crate::keep;
+use crate::names::{BranchName, KeepRef, Oid, RepoPath};
+use crate::nested;
 use crate::ongoing::{Ongoing, ongoing};
 use crate::registry::{self, Entry};
 use crate::repo::Repo;
 use crate::submodules::MAX_DEPTH;
-use crate::worktree::{LOCK_REASON, Worktree};
+use crate::worktree::{LOCK_REASON, Replaced, Worktree};
 
 /// How many paths a risk names; it counts the others.
 pub const MAX_NAMED: usize = 20;
@@ -38,6 +42,8 @@ pub struct Removal {
     /// Ignored files that go with it; a directory that is ignored as a whole
     /// counts once.
     pub ignored_files: usize,
+    /// Commits that only the worktree's own log remembers; a ref will keep them.
+    pub dropped_commits: u64,
 }
 
 /// Something that would be lost.
@@ -60,6 +66,9 @@ pub enum Risk {
     LockedByOther { reason: String },
     /// A submodule with changes or commits of its own.
     Submodule { path: RepoPath, why: String },
+    /// What lies in its place is not, or not only, the worktree: git would not
+    /// remove it, and nobody could say what it holds.
+    Replaced { by: Replaced },
     /// Another worktree has the branch that would be deleted.
     BranchInUse { by: PathBuf },
 }
@@ -78,6 +87,10 @@ pub struct Removed {
     pub worktree: bool,
     /// The branch that was deleted.
     pub branch: Option<BranchName>,
+    /// Ignored files that went with it.
+    pub ignored_files: usize,
+    /// The ref that now keeps what the worktree's log alone had remembered.
+    pub kept: Option<KeepRef>,
 }
 
 /// Why a worktree was not removed.
@@ -85,6 +98,8 @@ pub struct Removed {
 pub enum Error {
     #[error("remove the worktree at {} without loss: {}", printable_line(.path.as_os_str().as_bytes()), join(&.removal.risks))]
     WouldLose { path: PathBuf, removal: Removal },
+    #[error(transparent)]
+    Keep(#[from] keep::Error),
     #[error(transparent)]
     Git(#[from] command::Error),
 }
@@ -94,20 +109,30 @@ pub fn removal_risk(git: &Git, worktree: &Worktree, fate: BranchFate) -> Result<
     let shared = worktree.shared(git)?;
     let Some(entry) = registry::entry_at(&shared, &worktree.path)? else {
         let risks = Survey { shared: &shared, worktree, fate }.branch_risks(None)?;
-        return Ok(Removal { risks, ignored_files: 0 });
+        return Ok(Removal { risks, ..Removal::default() });
     };
     let survey = Survey { shared: &shared, worktree, fate };
     let mut removal = Removal::default();
     removal.risks.extend(foreign_lock(&entry));
     if worktree.path.symlink_metadata().is_ok() {
-        let repo = worktree.repo(git)?;
-        removal.risks.extend(checkout_risks(&repo)?);
-        removal.risks.extend(submodule_risks(&repo, MAX_DEPTH)?);
-        removal.ignored_files = count_ignored(&repo)?;
+        match worktree.replaced()? {
+            Some(by) => removal.risks.push(Risk::Replaced { by }),
+            None => removal.look_inside(&worktree.repo(git)?)?,
+        }
     }
     removal.risks.extend(survey.branch_risks(Some(&entry))?);
     removal.risks.extend(survey.stashes()?);
+    removal.dropped_commits = Dropped::of(git, &shared, worktree, fate)?.count;
     Ok(removal)
+}
+
+impl Removal {
+    fn look_inside(&mut self, repo: &Repo<'_>) -> Result<(), Error> {
+        self.risks.extend(checkout_risks(repo)?);
+        self.risks.extend(submodule_risks(repo, MAX_DEPTH)?);
+        self.ignored_files = count_ignored(repo)?;
+        Ok(())
+    }
 }
 
 /// Removes the worktree, and its branch if so asked, unless something would
@@ -120,14 +145,17 @@ pub fn remove_worktree(git: &Git, worktree: &Worktree, fate: BranchFate) -> Resu
         return Err(Error::WouldLose { path: worktree.path.clone(), removal });
     }
     let entry = registry::entry_at(&shared, &worktree.path)?;
+    let mut kept = None;
     if let Some(entry) = &entry {
+        kept = Dropped::of(git, &shared, worktree, fate)?.keep(&shared, worktree)?;
         remove_registered(git, &shared, worktree, entry)?;
     }
     let branch = match (fate, tip) {
         (BranchFate::Delete, Some(tip)) => Some(delete_branch(&shared, &worktree.branch, &tip)?),
         (BranchFate::Delete, None) | (BranchFate::Keep, _) => None,
     };
-    Ok(Removed { worktree: entry.is_some(), branch })
+    let ignored_files = removal.ignored_files;
+    Ok(Removed { worktree: entry.is_some(), branch, ignored_files, kept })
 }
 
 /// The questions that concern refs, which all worktrees share.
@@ -202,24 +230,24 @@ fn checkout_risks(repo: &Repo<'_>) -> Result<Vec<Risk>, Error> {
         ongoing(repo)?.map(|operation| Risk::Ongoing { operation }).into_iter().collect();
     let staging = Staging::of(repo)?;
     staging.reveal()?;
-    let status = ["status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames"];
-    let answer =
-        staging.repo().read(status.into_iter().chain(["--ignore-submodules=dirty"])).run()?;
-    let (mut changed, mut untracked, mut embedded) =
-        (Paths::default(), Paths::default(), Paths::default());
+    let answer = staging.status()?;
+    let (mut changed, mut untracked) = (Paths::default(), Paths::default());
     for item in answer.items() {
         let [state @ .., b' ', _] = &item[..item.len().min(4)] else {
             return Err(answer.unexpected().into());
         };
         let path = &item[3..];
         match (state, path.ends_with(b"/")) {
-            (b"??", true) => embedded.add(path),
+            // A repository, which is found below.
+            (b"??", true) => {}
             (b"??", false) => untracked.add(path),
             _ => changed.add(path),
         }
     }
     risks.extend(changed.some().map(|paths| Risk::UncommittedChanges { paths }));
     risks.extend(untracked.some().map(|paths| Risk::UntrackedFiles { paths }));
+    let mut embedded = Paths::default();
+    nested::repositories(repo)?.iter().for_each(|path| embedded.add(path.as_bytes()));
     risks.extend(embedded.some().map(|paths| Risk::EmbeddedRepositories { paths }));
     Ok(risks)
 }
@@ -246,7 +274,7 @@ fn reasons_to_keep(repo: &Repo<'_>, depth: usize) -> Result<Vec<String>, Error> 
     let mut risks = checkout_risks(repo)?;
     risks.extend(submodule_risks(repo, depth - 1)?);
     let mut reasons: Vec<String> = risks.iter().map(Risk::to_string).collect();
-    let mut args = vec!["rev-list", "--count", "--glob=refs/*"];
+    let mut args = vec!["rev-list", "--count", "--glob=refs/*", "--reflog"];
     args.extend(repo.resolve("HEAD^{commit}")?.is_some().then_some("HEAD"));
     args.extend(["--not", "--remotes"]);
     let unpushed = repo.read(args).run()?;
@@ -334,6 +362,7 @@ impl fmt::Display for Risk {
                 write!(f, "a lock that Provost did not set ({reason})")
             }
             Self::Submodule { path, why } => write!(f, "the submodule {path}: {why}"),
+            Self::Replaced { by } => by.fmt(f),
             Self::BranchInUse { by } => {
                 write!(f, "its branch is in use at {}", printable_line(by.as_os_str().as_bytes()))
             }

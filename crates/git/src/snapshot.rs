@@ -1,7 +1,8 @@
 //! Commits of what lies in a checkout, made without losing or moving anything.
 //!
 //! In a worktree of Provost's own the commit goes onto HEAD, and if the agent
-//! has left its branch, a keep ref holds it too. While the agent is in the
+//! has left its branch, a keep ref holds it too and the branch is brought up to
+//! it where that loses nothing. While the agent is in the
 //! middle of a merge or the like, and always in a user's own checkout, the
 //! commit is made beside: only a keep ref comes to be, and HEAD, branch,
 //! index and files stay as they are.
@@ -12,19 +13,18 @@ use serde::Serialize;
 
 use crate::command::{self, Exit, Git, STDERR_LINES};
 use crate::escape::{last_lines, printable, printable_line};
-use crate::index::Staging;
+use crate::index::{Staging, dirty_submodules};
 use crate::inspect::{Head, head_of};
+use crate::keep::{self, keep_commit};
 use crate::names::{KeepRef, Oid, RefName, RepoPath};
 use crate::ongoing::{Ongoing, ongoing};
 use crate::project::Project;
+use crate::registry;
 use crate::repo::{Repo, answer_oid};
-use crate::worktree::Worktree;
+use crate::worktree::{Replaced, Worktree};
 
 /// How often a snapshot starts again because HEAD moved meanwhile.
 const MAX_TRIES: usize = 3;
-
-/// How many keep refs of one name may stand side by side.
-const MAX_KEPT: usize = 1000;
 
 /// What a commit says.
 #[derive(Debug, Clone, Default)]
@@ -44,7 +44,10 @@ pub struct Snapshot {
     /// Whether there was anything to commit; if not, `commit` is HEAD.
     pub changed: bool,
     pub place: Place,
-    /// Repositories inside the checkout, which are not in the commit.
+    /// The ref to find the commit at, if the worktree's own branch does not show it.
+    pub strayed: Option<KeepRef>,
+    /// What lies in the checkout and is not in the commit: repositories that
+    /// are no submodules, and submodules with changes that they have not committed.
     pub left_out: Vec<RepoPath>,
     /// Why the worktree's index does not show the commit yet. It says nothing
     /// about the commit, which is complete.
@@ -70,8 +73,10 @@ pub enum Place {
 pub enum Error {
     #[error("commit what is in the worktree: its HEAD moved {MAX_TRIES} times meanwhile")]
     Moving,
-    #[error("keep the snapshot: there are {MAX_KEPT} refs like {keep}")]
-    TooManyKept { keep: KeepRef },
+    #[error("commit what is in the worktree: {0}")]
+    Replaced(Replaced),
+    #[error(transparent)]
+    Keep(#[from] keep::Error),
     #[error("write the trailer {key:?}: only letters, digits and `-` are allowed")]
     BadTrailer { key: String },
     #[error(transparent)]
@@ -85,18 +90,27 @@ pub fn snapshot_worktree(
     message: &Message,
     keep: &KeepRef,
 ) -> Result<Snapshot, Error> {
+    // Through a link, files of somebody else's would be committed. A `.git` that
+    // is gone or another one misleads nobody: the project knows the right one.
+    if let Some(by @ Replaced::Top) = worktree.replaced()? {
+        return Err(Error::Replaced(by));
+    }
     let repo = worktree.repo(git)?;
     let message = message.render()?;
     for _ in 0..MAX_TRIES {
         if let Some(operation) = ongoing(&repo)? {
-            return Beside { repo: &repo, ongoing: Some(operation), reveal: true }
-                .snapshot(&message, keep);
+            let beside = Beside { repo: &repo, ongoing: Some(operation), reveal: true };
+            let taken = beside.snapshot(&message, keep)?;
+            let strayed = strayed(git, worktree, &taken.place, &taken.commit)?;
+            return Ok(Snapshot { strayed, ..taken });
         }
         let head = head_of(&repo)?;
         let staged = Staged::new(&repo, head.commit(), true)?;
         let Some(taken) = commit_on_head(&repo, &head, &staged, &message)? else { continue };
         let place = place_of(&repo, worktree, &head, &taken.commit, keep)?;
-        return Ok(taken.into_snapshot(staged, place, sync_index(&repo)?));
+        let strayed = strayed(git, worktree, &place, &taken.commit)?;
+        let stale = sync_index(&repo)?;
+        return Ok(Snapshot { strayed, ..taken.into_snapshot(staged, place, stale) });
     }
     Err(Error::Moving)
 }
@@ -173,7 +187,8 @@ impl Staged {
         if reveal {
             staging.reveal()?;
         }
-        let left_out = staging.add_all()?;
+        let mut left_out = staging.add_all()?;
+        left_out.extend(dirty_submodules(repo)?);
         let tree = staging.write_tree()?;
         let before =
             head.map(|commit| repo.resolve(format!("{commit}^{{tree}}"))).transpose()?.flatten();
@@ -209,7 +224,8 @@ impl Taken {
     fn into_snapshot(self, staged: Staged, place: Place, stale_index: Option<String>) -> Snapshot {
         let Self { commit, parent } = self;
         let Staged { tree, changed, left_out } = staged;
-        Snapshot { commit, tree, parent, changed, place, left_out, stale_index }
+        let strayed = None;
+        Snapshot { commit, tree, parent, changed, place, strayed, left_out, stale_index }
     }
 }
 
@@ -253,32 +269,46 @@ fn place_of(
     }
 }
 
-/// Points a keep ref at the commit. One that holds something else, which the
-/// commit does not contain, is left alone and a numbered one is used.
-fn keep_commit(repo: &Repo<'_>, keep: &KeepRef, commit: &Oid) -> Result<KeepRef, Error> {
-    for count in 1..=MAX_KEPT {
-        let name = keep.numbered(count);
-        let before = repo.ref_commit(name.as_str())?;
-        if before.as_ref().is_some_and(|old| old != commit)
-            && !contains(repo, commit, before.as_ref())?
-        {
-            continue;
-        }
-        let old = before.as_ref().map_or("", Oid::as_str);
-        repo.write(["update-ref", name.as_str(), commit.as_str(), old]).run()?;
-        return Ok(name);
-    }
-    Err(Error::TooManyKept { keep: keep.clone() })
+/// Returns where the commit is kept if the worktree's own branch does not show
+/// it, after an attempt to bring the branch up to it.
+fn strayed(
+    git: &Git,
+    worktree: &Worktree,
+    place: &Place,
+    commit: &Oid,
+) -> Result<Option<KeepRef>, Error> {
+    let (kept, going_on) = match place {
+        Place::Branch => return Ok(None),
+        Place::OtherBranch { kept, .. } | Place::Detached { kept } => (kept, false),
+        // What goes on may be about the branch: it is not moved meanwhile.
+        Place::Beside { kept, .. } => (kept, true),
+    };
+    let shared = worktree.shared(git)?;
+    let branch = worktree.branch.full();
+    let tip = shared.ref_commit(&branch)?;
+    let shown = tip.as_ref() == Some(commit)
+        || !going_on && advance(&shared, &branch, tip.as_ref(), commit)?;
+    Ok((!shown).then(|| kept.clone()))
 }
 
-fn contains(repo: &Repo<'_>, commit: &Oid, old: Option<&Oid>) -> Result<bool, command::Error> {
-    let Some(old) = old else { return Ok(true) };
-    let answer = repo.read(["merge-base", "--is-ancestor", old.as_str(), commit.as_str()]).ask()?;
-    match answer.exit {
-        Exit::Code(0) => Ok(true),
-        Exit::Code(1) => Ok(false),
-        Exit::Code(_) | Exit::Signal(_) => Err(answer.failure()),
+/// Moves a branch forward to the commit; false if it would lose a commit that
+/// it has, or if a checkout is on it.
+fn advance(
+    shared: &Repo<'_>,
+    branch: &str,
+    tip: Option<&Oid>,
+    commit: &Oid,
+) -> Result<bool, Error> {
+    let behind = tip.map_or(Ok(true), |tip| keep::contains(shared, commit, tip))?;
+    let on_it = |entry: &registry::Entry| entry.branch.as_deref() == Some(branch);
+    if !behind || registry::entries(shared)?.iter().any(on_it) {
+        return Ok(false);
     }
+    let options = ["update-ref", "-m", "provost: snapshot"];
+    let values = [branch, commit.as_str(), tip.map_or("", Oid::as_str)];
+    // Whoever moves it in the same instant has the say.
+    let moved = shared.write(options.into_iter().chain(values)).ask()?;
+    Ok(moved.exit == Exit::Code(0))
 }
 
 /// Lets the worktree's own index show what was committed. A lock that a

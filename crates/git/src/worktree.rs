@@ -7,10 +7,13 @@
 //! finished; anything else is never overwritten.
 
 use std::ffi::OsStr;
+use std::fmt;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+
+use serde::Serialize;
 
 use crate::command::{self, Exit, Git};
 use crate::escape::printable_line;
@@ -42,6 +45,18 @@ pub struct Worktree {
     pub git_dir: PathBuf,
     /// The git directory that it shares with its project.
     pub common_dir: PathBuf,
+}
+
+/// What became of a worktree's directory, if that is no longer the one that was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Replaced {
+    /// A link, or a file: what lies there is not of the worktree.
+    Top,
+    /// Its `.git` is gone.
+    NoGit,
+    /// Its `.git` is a directory, a link, or leads to another repository.
+    OtherGit,
 }
 
 /// Why there is no worktree.
@@ -127,6 +142,35 @@ pub fn unique_branch(
 }
 
 impl Worktree {
+    /// Tells whether something else stands in the place of the worktree. There
+    /// has to be something.
+    pub(crate) fn replaced(&self) -> Result<Option<Replaced>, command::Error> {
+        let about = fs::symlink_metadata(&self.path).map_err(command::Error::file(&self.path))?;
+        if !about.is_dir() {
+            return Ok(Some(Replaced::Top));
+        }
+        let file = self.path.join(".git");
+        match fs::symlink_metadata(&file) {
+            Ok(about) if about.is_file() => {}
+            Ok(_) => return Ok(Some(Replaced::OtherGit)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(Some(Replaced::NoGit));
+            }
+            Err(error) => return Err(command::Error::file(&file)(error)),
+        }
+        let text = fs::read(&file).map_err(command::Error::file(&file))?;
+        Ok((!self.is_named_by(&text)).then_some(Replaced::OtherGit))
+    }
+
+    /// Tells whether the text of a `.git` file (absolute, or relative to where
+    /// it lies) names the git directory that the project keeps.
+    fn is_named_by(&self, text: &[u8]) -> bool {
+        let named = text.strip_prefix(b"gitdir: ").map(|path| path.trim_ascii_end());
+        let named = named.map(|path| self.path.join(OsStr::from_bytes(path)));
+        let same = |named: PathBuf| named.canonicalize().ok() == self.git_dir.canonicalize().ok();
+        named.is_some_and(|named| named.is_dir() && same(named))
+    }
+
     /// Opens the worktree through the git directory that the project keeps.
     pub(crate) fn repo<'a>(&self, git: &'a Git) -> Result<Repo<'a>, command::Error> {
         Repo::open(git, &self.git_dir, &self.path)
@@ -156,6 +200,16 @@ impl Error {
             Self::Project(error) => error.hint(),
             Self::Git(_) => None,
         }
+    }
+}
+
+impl fmt::Display for Replaced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Top => "something else stands in its place",
+            Self::NoGit => "its .git is gone (`git worktree repair` brings it back)",
+            Self::OtherGit => "its .git was replaced (move it away, then `git worktree repair`)",
+        })
     }
 }
 

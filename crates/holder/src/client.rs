@@ -3,18 +3,28 @@
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+
+use crate::clock::{mono_ms, timespec};
 use crate::hold::{ANSWER_ALREADY, ANSWER_OK, ANSWER_TAKEN_BACK};
+use crate::identity::ProcStat;
 use crate::launch_dir::LaunchDir;
 use crate::spec::HoldSpec;
 use crate::wire::{Fault, MAX_REQUEST, Message, Notice, Op, Reply, Request};
 
 /// The longest answer of a starting holder.
-const MAX_ANSWER: u64 = 64 << 10;
+const MAX_ANSWER: usize = 64 << 10;
+/// How long the answer is waited for.
+const ANSWER_PATIENCE_MS: u64 = 10_000;
+/// After this time it is looked whether the command has stopped its holder before it could answer.
+const ANSWER_LOOK_MS: u64 = 500;
 
 /// A holder that has taken the launch; `held.json` or `exit.json` is there.
 #[derive(Debug)]
@@ -39,6 +49,9 @@ pub enum Error {
     /// Whether the command was started is to be looked up in the directory.
     #[error("hear from the holder, which ended with {0}")]
     Died(ExitStatus),
+    /// Whether the command was started is to be looked up in the directory, now and later.
+    #[error("hear from the holder in time")]
+    Silent { holder: Child },
     #[error("speak with the holder")]
     Io(#[from] io::Error),
     #[error("understand the holder")]
@@ -60,6 +73,9 @@ pub fn start(program: &[OsString], dir: &Path, spec: &HoldSpec) -> Result<Starte
         Ok(text) if text.starts_with(ANSWER_TAKEN_BACK) => {
             let reason = text[ANSWER_TAKEN_BACK.len()..].to_owned();
             return Err(Error::TakenBack { reason, holder });
+        }
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+            return Err(Error::Silent { holder });
         }
         Ok(_) | Err(_) => {}
     }
@@ -186,7 +202,28 @@ fn converse(holder: &mut Child, spec: &[u8]) -> io::Result<String> {
         other => other?,
     }
     drop(input);
-    let mut answer = Vec::new();
-    output.take(MAX_ANSWER).read_to_end(&mut answer)?;
+    let answer = read_in_time(output, holder.id(), mono_ms() + ANSWER_PATIENCE_MS)?;
     Ok(String::from_utf8_lossy(&answer).trim_end().to_owned())
+}
+
+/// Reads to the end, and fails with the kind `TimedOut` if that does not come in time or whoever writes is
+/// stopped.
+fn read_in_time(mut from: impl Read + AsFd, pid: u32, until: u64) -> io::Result<Vec<u8>> {
+    let (mut all, mut part) = (Vec::new(), [0; 4096]);
+    let stopped = || matches!(ProcStat::read(pid), Ok(Some(stat)) if stat.is_stopped());
+    while all.len() < MAX_ANSWER {
+        let look = timespec(ANSWER_LOOK_MS);
+        match poll(&mut [PollFd::new(&from, PollFlags::IN)], Some(&look)) {
+            Ok(0) if mono_ms() >= until || stopped() => return Err(io::ErrorKind::TimedOut.into()),
+            Ok(0) => continue,
+            Ok(_) => {}
+            Err(Errno::INTR) => continue,
+            Err(error) => return Err(error.into()),
+        }
+        match from.read(&mut part)? {
+            0 => break,
+            count => all.extend_from_slice(&part[..count]),
+        }
+    }
+    Ok(all)
 }

@@ -52,11 +52,13 @@ pub fn boot_id() -> io::Result<String> {
 }
 
 /// The ancestors of a process, its parent first, as far as they may be seen: where the process table is
-/// hidden, those of other users end the list.
+/// hidden, those of other users end the list. A process that is no more has none to show, which is an error:
+/// otherwise whoever connects and leaves would descend from nobody.
 pub fn ancestors(pid: u32) -> io::Result<Vec<Identity>> {
     let boot = boot_id()?;
     let mut found = Vec::new();
-    let mut next = ProcStat::read(pid)?.map_or(0, |stat| stat.ppid);
+    let gone = || io::Error::new(io::ErrorKind::NotFound, format!("process {pid} is no more"));
+    let mut next = ProcStat::read(pid)?.ok_or_else(gone)?.ppid;
     while next != 0 && found.len() < MAX_ANCESTORS {
         let Some(stat) = ProcStat::read_visible(next)? else { break };
         found.push(stat.identity(&boot));
@@ -115,6 +117,11 @@ impl ProcStat {
             'X' | 'x' => false,
             _ => true,
         }
+    }
+
+    /// Whether it waits for a signal to go on.
+    pub(crate) fn is_stopped(&self) -> bool {
+        matches!(self.state, 'T' | 't')
     }
 
     pub(crate) fn identity(&self, boot_id: &str) -> Identity {
@@ -178,6 +185,13 @@ mod tests {
         assert!(own().is_alive().expect("looks"));
         assert!(!Identity { boot_id: "other".into(), ..own() }.is_alive().expect("looks"));
         assert!(!Identity { start_time: 1, ..own() }.is_alive().expect("looks"));
+    }
+
+    #[test]
+    fn who_is_no_more_descends_from_nobody_that_can_be_told() {
+        let mut child = std::process::Command::new("true").spawn().expect("starts");
+        child.wait().expect("ends");
+        assert_eq!(ancestors(child.id()).expect_err("it left").kind(), io::ErrorKind::NotFound);
     }
 
     #[test]

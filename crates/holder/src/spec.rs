@@ -47,11 +47,27 @@ pub struct HoldSpec {
 /// standard output and input, one line per message. What the command writes to its standard output and its
 /// standard error is all journalled as the latter. Input that clients write goes to the server; the command's
 /// own standard input gets what the spec says and nothing else.
+///
+/// Once the holder is connected it takes the socket away from its path, so that nobody else comes to the server
+/// but through the [`Door`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Relay {
     /// Absolute, in a directory that is there, and not there itself; the path may be longer than a socket's
     /// address, its last part may not.
     pub socket: PathBuf,
+    /// How others come to the server, if they may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub door: Option<Door>,
+}
+
+/// A socket of the holder's own, on which people are let through to the server. Nobody passes who is held, or was
+/// started by who is: the server takes answers and approvals from everyone whom it hears.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Door {
+    /// As [`Relay::socket`].
+    pub socket: PathBuf,
+    /// The directories that have the directories of holders in them.
+    pub held: Vec<PathBuf>,
 }
 
 /// What the command finds on its standard input.
@@ -135,11 +151,13 @@ impl HoldSpec {
         if !self.cwd.is_absolute() {
             return Err(Error::RelativeCwd(self.cwd.clone()));
         }
-        match &self.relay {
-            Some(Relay { socket }) if !socket.is_absolute() => {
-                Err(Error::RelativeSocket(socket.clone()))
-            }
-            Some(_) | None => Ok(()),
+        let relay = self.relay.iter();
+        let mut sockets = relay.flat_map(|Relay { socket, door }| {
+            std::iter::once(socket).chain(door.iter().map(|door| &door.socket))
+        });
+        match sockets.find(|socket| !socket.is_absolute()) {
+            Some(socket) => Err(Error::RelativeSocket(socket.clone())),
+            None => Ok(()),
         }
     }
 }
@@ -179,7 +197,7 @@ mod tests {
             Err(Error::RelativeCwd(_))
         ));
         let relay = |socket: &str| HoldSpec {
-            relay: Some(Relay { socket: socket.into() }),
+            relay: Some(Relay { socket: socket.into(), door: None }),
             ..good.clone()
         };
         assert!(matches!(check(&relay("here.sock")), Err(Error::RelativeSocket(_))));

@@ -3,10 +3,12 @@
 //! Individual processes are signalled through pidfds after a comparison of start times, so that a reused
 //! pid is never hit.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
@@ -38,41 +40,125 @@ impl Ended {
     }
 }
 
+/// By what the processes of a launch are known when neither its directory nor its holder tells of them.
+#[derive(Debug, Clone, Default)]
+pub struct Traces {
+    /// The mark in the environment, which a process may have cleaned.
+    pub mark: String,
+    /// How the command line of its holder ends, where nobody recorded who that is.
+    pub holder_line: Vec<OsString>,
+    pub holder: Option<Identity>,
+    pub child: Option<Identity>,
+}
+
+impl Traces {
+    pub fn of(mark: &str) -> Self {
+        Self { mark: mark.to_owned(), ..Self::default() }
+    }
+}
+
 /// The living processes of a launch whose holder is no more: those that carry its mark, and their
 /// descendants. A process that cleaned its environment and left its parent is not found.
 pub fn survivors(mark: &str) -> io::Result<Vec<Identity>> {
-    let table = ProcStat::all()?;
-    let boot = boot_id()?;
-    let wanted = format!("{MARK}={mark}");
-    let mut found = BTreeMap::new();
-    for stat in table.values().filter(|stat| stat.is_living()) {
-        if is_marked(stat.pid, &wanted)? {
-            found.insert(stat.pid, stat);
-            found.extend(below(&table, stat.pid).map(|stat| (stat.pid, stat)));
-        }
-    }
-    found.remove(&std::process::id());
-    Ok(found.values().filter(|stat| stat.is_living()).map(|stat| stat.identity(&boot)).collect())
+    left(&Traces::of(mark))
+}
+
+/// The living processes of a launch, but for its holder.
+pub fn left(traces: &Traces) -> io::Result<Vec<Identity>> {
+    Ok(Found::look(traces)?.others)
 }
 
 /// Ends the survivors of a launch: TERM, grace, KILL, until none is found any more.
 pub fn end_survivors(mark: &str, grace: Duration) -> io::Result<Ended> {
-    let mut remaining = survivors(mark)?;
-    let mut seen: std::collections::BTreeSet<Identity> = remaining.iter().cloned().collect();
+    end_all(&Traces::of(mark), grace)
+}
+
+/// Ends all that is left of a launch, its holder included, until none is found any more. The holder goes
+/// last: while it is there, no descendant leaves the tree.
+pub fn end_all(traces: &Traces, grace: Duration) -> io::Result<Ended> {
+    let mut found = Found::look(traces)?;
+    let mut seen: BTreeSet<Identity> = found.others.iter().cloned().collect();
     let grace_end = mono_ms() + u64::try_from(grace.as_millis()).unwrap_or(u64::MAX / 2);
-    signal_each(&remaining, Signal::TERM);
+    // What a holder wrote down of an end that it was not asked for would not be true.
+    signal_each(&found.holders, Signal::STOP);
+    signal_each(&found.others, Signal::TERM);
     // A stopped process takes no TERM before it goes on.
-    signal_each(&remaining, Signal::CONT);
-    wait_for(&remaining, grace_end);
+    signal_each(&found.others, Signal::CONT);
+    wait_for(&found.others, grace_end);
     let give_up = mono_ms() + KILL_PATIENCE_MS;
     loop {
-        remaining = survivors(mark)?;
-        seen.extend(remaining.iter().cloned());
-        if remaining.is_empty() || mono_ms() >= give_up {
+        found = Found::look(traces)?;
+        seen.extend(found.others.iter().cloned());
+        let last = if found.others.is_empty() { &found.holders } else { &found.others };
+        if last.is_empty() || mono_ms() >= give_up {
+            let remaining = found.others.into_iter().chain(found.holders).collect();
             return Ok(Ended { found: seen.len(), remaining });
         }
-        signal_each(&remaining, Signal::KILL);
-        wait_for(&remaining, mono_ms() + KILL_ROUND_MS);
+        signal_each(last, Signal::KILL);
+        wait_for(last, mono_ms() + KILL_ROUND_MS);
+    }
+}
+
+/// Lets a process go on that was stopped. One that runs does not notice.
+pub fn wake(process: &Identity) -> io::Result<()> {
+    signal(process.pid, process.start_time, Signal::CONT).map(drop)
+}
+
+/// What one look at the process table found of a launch.
+#[derive(Debug)]
+struct Found {
+    holders: Vec<Identity>,
+    others: Vec<Identity>,
+}
+
+impl Found {
+    fn look(traces: &Traces) -> io::Result<Found> {
+        let (table, boot) = (ProcStat::all()?, boot_id()?);
+        let (mut holders, mut others) = (BTreeSet::new(), BTreeSet::new());
+        for stat in table.values().filter(|stat| stat.is_living()) {
+            match traces.role(stat, &boot)? {
+                Some(Role::Holder) => holders.insert(stat.pid),
+                Some(Role::Other) => others.insert(stat.pid),
+                None => continue,
+            };
+            others.extend(below(&table, stat.pid).map(|stat| stat.pid));
+        }
+        others.remove(&std::process::id());
+        let identities = |pids: BTreeSet<u32>| {
+            let stats = pids.into_iter().filter_map(|pid| table.get(&pid));
+            stats.filter(|stat| stat.is_living()).map(|stat| stat.identity(&boot)).collect()
+        };
+        let others = others.difference(&holders).copied().collect();
+        Ok(Found { holders: identities(holders), others: identities(others) })
+    }
+}
+
+enum Role {
+    Holder,
+    Other,
+}
+
+impl Traces {
+    fn role(&self, stat: &ProcStat, boot: &str) -> io::Result<Option<Role>> {
+        let is = |known: &Option<Identity>| {
+            known.as_ref().is_some_and(|known| *known == stat.identity(boot))
+        };
+        if is(&self.holder) || self.has_holder_line(stat.pid)? {
+            return Ok(Some(Role::Holder));
+        }
+        let wanted = format!("{MARK}={}", self.mark);
+        let other = is(&self.child) || is_marked(stat.pid, &wanted)?;
+        Ok(other.then_some(Role::Other))
+    }
+
+    fn has_holder_line(&self, pid: u32) -> io::Result<bool> {
+        if self.holder_line.is_empty() {
+            return Ok(false);
+        }
+        let line = read_own(pid, "cmdline")?;
+        let words: Vec<&[u8]> = line.strip_suffix(b"\0").unwrap_or(&line).split(is_nul).collect();
+        let wanted: Vec<&[u8]> = self.holder_line.iter().map(|word| word.as_bytes()).collect();
+        Ok(words.len() > wanted.len() && words.ends_with(&wanted))
     }
 }
 
@@ -128,6 +214,10 @@ fn below(table: &BTreeMap<u32, ProcStat>, root: u32) -> impl Iterator<Item = &Pr
     for stat in table.values() {
         children.entry(stat.ppid).or_default().push(stat.pid);
     }
+    // Whoever searches may itself be below, and what it started is not part of the tree.
+    if root != std::process::id() {
+        children.remove(&std::process::id());
+    }
     let mut found = children.remove(&root).unwrap_or_default();
     let mut at = 0;
     while at < found.len() {
@@ -137,16 +227,23 @@ fn below(table: &BTreeMap<u32, ProcStat>, root: u32) -> impl Iterator<Item = &Pr
     found.into_iter().filter_map(|pid| table.get(&pid))
 }
 
-/// Processes of other users are not ours to find. One of our own that cannot be read has made itself
-/// undumpable, and is passed over as well.
 fn is_marked(pid: u32, wanted: &str) -> io::Result<bool> {
-    let path = format!("/proc/{pid}/environ");
+    Ok(read_own(pid, "environ")?.split(is_nul).any(|entry| entry == wanted.as_bytes()))
+}
+
+fn is_nul(byte: &u8) -> bool {
+    *byte == 0
+}
+
+/// Reads a file of a process. Processes of other users are not ours to find. One of our own that cannot be
+/// read has made itself undumpable, and is passed over as well.
+fn read_own(pid: u32, name: &str) -> io::Result<Vec<u8>> {
+    let path = format!("/proc/{pid}/{name}");
     let own = fs::metadata(&path).map(|found| found.uid() == geteuid().as_raw());
     match own.and_then(|own| if own { fs::read(&path) } else { Ok(Vec::new()) }) {
-        Ok(environ) => Ok(environ.split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes())),
         Err(error) if is_gone(&error) || error.kind() == io::ErrorKind::PermissionDenied => {
-            Ok(false)
+            Ok(Vec::new())
         }
-        Err(error) => Err(error),
+        other => other,
     }
 }

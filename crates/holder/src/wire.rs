@@ -131,6 +131,10 @@ pub enum Notice {
     Limit {
         limited: Limited,
     },
+    /// So many people speak with the command themselves now.
+    Visits {
+        people: u32,
+    },
     /// `exit.json` is there.
     Exited,
     /// `gone.json` is there.

@@ -3,11 +3,13 @@
 use std::fs;
 use std::time::Duration;
 
+use provost_holder::client::{Error, Started};
 use provost_holder::journal::Channel;
+use provost_holder::tree::Traces;
 use provost_holder::wire::{Op, Sent};
-use provost_holder::{End, EndedBy, HoldSpec, Identity, Looked, look, tree};
+use provost_holder::{End, EndedBy, HoldSpec, Identity, Looked, look, start, tree};
 
-use crate::kit::{Launch, sh, until};
+use crate::kit::{Launch, program, sh, until};
 
 #[test]
 fn the_time_limit_ends_the_command() {
@@ -146,6 +148,56 @@ fn the_survivors_of_a_killed_holder_are_found_and_ended() {
 }
 
 #[test]
+fn a_launch_is_ended_by_its_traces_though_its_directory_is_gone_and_its_holder_stopped() {
+    let script =
+        "trap '' TERM; env -i setsid sh -c 'sleep 1000' & echo ready; exec env -i sleep 1000";
+    let bystander = Launch::start(sh("sleep 1000"));
+    for known in [true, false] {
+        let mut launch = Launch::start(sh(script));
+        launch.wait_for_output("ready");
+        let held = launch.held();
+        stop(launch.holder_pid());
+        fs::remove_dir_all(&launch.dir).unwrap();
+        // Nobody of them has the mark any more: they are known by their holder, and that by the record or
+        // by its command line.
+        until("all have cleaned their environment", || {
+            tree::survivors(&launch.key).unwrap().is_empty()
+        });
+        let line = vec![launch.dir.clone().into_os_string()];
+        let traces = match known {
+            true => Traces { holder: Some(held.holder.clone()), ..Traces::of(&launch.key) },
+            false => Traces { holder_line: line, ..Traces::of(&launch.key) },
+        };
+        let ended = tree::end_all(&traces, Duration::ZERO).unwrap();
+        assert!(ended.verified() && ended.found >= 2, "{ended:?}");
+        assert_all_gone(&[held.holder, held.child]);
+        launch.wait_for_holder();
+    }
+    assert!(bystander.held().child.is_alive().unwrap());
+}
+
+#[test]
+fn a_stopped_holder_is_woken() {
+    let launch = Launch::start(sh("sleep 1000"));
+    stop(launch.holder_pid());
+    tree::wake(&launch.held().holder).unwrap();
+    launch.link().request(Op::Ping).unwrap();
+}
+
+#[test]
+fn a_start_does_not_wait_for_a_holder_that_its_command_stopped() {
+    let temp = tempfile::tempdir().unwrap();
+    let (dir, key) = (temp.path().join("launch"), format!("test-{}", temp.path().display()));
+    let spec = HoldSpec { key: key.clone(), ..sh("while :; do kill -STOP $PPID; done") };
+    match start(&program(), &dir, &spec) {
+        Err(Error::Silent { holder }) | Ok(Started { holder }) => {
+            drop(Launch::adopt(temp, dir, key, holder));
+        }
+        Err(other) => panic!("{other}"),
+    }
+}
+
+#[test]
 fn ending_survivors_that_are_not_there_finds_none() {
     let ended = tree::end_survivors("nobody has this mark", Duration::from_secs(30)).unwrap();
     assert_eq!((ended.found, ended.verified()), (0, true));
@@ -159,6 +211,16 @@ fn tree_of(launch: &Launch, count: usize) -> Vec<Identity> {
         tree.len() >= count
     });
     tree
+}
+
+/// Stops a process, and waits until it is.
+fn stop(pid: u32) {
+    let raw = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    rustix::process::kill_process(raw, rustix::process::Signal::STOP).unwrap();
+    until("it is stopped", || {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
+    });
 }
 
 fn assert_all_gone(tree: &[Identity]) {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use provost_holder::client::Error;
 use provost_holder::journal::{Channel, Cursor, Envelope, Line, Lines, Note, RelayNote};
 use provost_holder::wire::{Data, FaultCode, Limited, Op};
-use provost_holder::{End, EndedBy, HoldSpec, Looked, OnLimit, Relay, StdinMode, look};
+use provost_holder::{Door, End, EndedBy, HoldSpec, Looked, OnLimit, Relay, StdinMode, look};
 
 use crate::kit::{
     Launch, command, pause, proc_value, sh, state, until, wait_limited, write, write_op,
@@ -398,9 +398,65 @@ fn an_idle_connection_costs_no_wake_ups_and_little_memory() {
     pause(Duration::from_secs(2));
     println!("wake-ups in 2 s: {}", switches() - before);
     assert_eq!(switches(), before);
-    let dirty = proc_value(launch.holder_pid(), "smaps_rollup", "Private_Dirty");
+    let dirty = proc_value(launch.holder_pid(), "status", "RssAnon");
     println!("private: {dirty} kB dirty");
     assert!(dirty <= MAX_PRIVATE_KB, "{dirty} kB");
+}
+
+#[test]
+fn nobody_else_finds_the_server_once_it_is_connected_to() {
+    let launch = serve("listen accept text:up park");
+    launch.wait_for_output("up\n");
+    assert!(!launch.path("s.sock").exists(), "its name was taken away");
+}
+
+#[test]
+fn a_server_with_a_second_name_is_not_spoken_with() {
+    let stage = Stage::new();
+    let (socket, fifo) = (stage.socket(), stage.fifo());
+    let spec = stage.spec(&["listen", &format!("await:{fifo}"), "park"]);
+    // Bound elsewhere first, so that the second name is there before the holder finds the first.
+    let other = format!("{socket}.other");
+    let mut spec = HoldSpec { relay: None, ..spec };
+    spec.argv[1] = other.clone();
+    let mut launch = stage.hold_relayed(spec);
+    until("it listens", || Path::new(&other).exists());
+    fs::hard_link(&other, &socket).unwrap();
+    until("it is given up", || {
+        let (_, relay) = notes(&launch);
+        relay.iter().any(|note| {
+            matches!(note, RelayNote::RelayClosed { why } if why.contains("has another name"))
+        })
+    });
+    launch.link().request(Op::Stop { grace_ms: 0 }).unwrap();
+    launch.wait();
+}
+
+#[test]
+fn people_come_through_the_door_and_who_is_held_does_not() {
+    let stage = Stage::new();
+    let door = stage.temp.path().join("a.sock");
+    let held = stage.temp.path().to_owned();
+    let spec = stage.spec(&["listen", "accept", "text:up", "accept", "echo:1", "park"]);
+    let relay = spec.relay.clone().map(|relay| Relay {
+        door: Some(Door { socket: door.clone(), held: vec![held.clone()] }),
+        ..relay
+    });
+    fs::create_dir(held.join("some-check")).unwrap();
+    let mut launch = stage.hold(HoldSpec { relay, ..spec });
+    launch.wait_for_output("up\n");
+    until("the door is open", || door.exists());
+
+    let tries = |mark: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_websocket-for-tests"));
+        command.arg(&door).arg("visit").env("PROVOST_LAUNCH", mark);
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    assert_eq!(tries("some-check"), "HTTP/1.1 403 Forbidden\n");
+    assert!(tries("of-another-home").starts_with("HTTP/1.1 101"));
+    launch.link().request(Op::Stop { grace_ms: 0 }).unwrap();
+    launch.wait();
+    assert!(!door.exists(), "the door goes with the holder");
 }
 
 /// A temporary directory for a launch and a server's socket.
@@ -453,7 +509,7 @@ fn serve(steps: &str) -> Launch {
 }
 
 fn relayed(spec: HoldSpec, socket: &Path) -> HoldSpec {
-    HoldSpec { relay: Some(Relay { socket: socket.into() }), ..spec }
+    HoldSpec { relay: Some(Relay { socket: socket.into(), door: None }), ..spec }
 }
 
 fn text(launch: &Launch, channel: Channel) -> String {

@@ -42,7 +42,7 @@ fn codex_is_spoken_with_over_one_connection_that_needs_no_client() {
     let switches = || proc_value(launch.holder_pid(), "status", "voluntary_ctxt_switches");
     let before = switches();
     pause(Duration::from_secs(2));
-    let dirty = proc_value(launch.holder_pid(), "smaps_rollup", "Private_Dirty");
+    let dirty = proc_value(launch.holder_pid(), "status", "RssAnon");
     println!("wake-ups in 2 s: {}; private: {dirty} kB dirty", switches() - before);
 
     // Only the connection that was initialized may ask this.
@@ -88,7 +88,7 @@ fn app_server(codex: &std::path::Path) -> Launch {
     let dirs = [("HOME", "home"), ("CODEX_HOME", "home"), ("TMPDIR", "tmp")];
     spec.env.extend(dirs.map(|(name, dir)| (name.into(), path(dir).display().to_string())));
     let (cwd, dir) = (path("tmp"), path("launch"));
-    Launch::start_at(temp, dir, HoldSpec { relay: Some(Relay { socket }), cwd, ..spec })
+    Launch::start_at(temp, dir, HoldSpec { relay: Some(Relay { socket, door: None }), cwd, ..spec })
 }
 
 /// Waits for the answer to a request.

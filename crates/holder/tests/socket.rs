@@ -107,7 +107,9 @@ fn a_follower_hears_of_growth_the_exit_and_the_end_in_this_order() {
         .iter()
         .map(|notice| match notice {
             Notice::Journal { end } => *end,
-            Notice::Limit { .. } | Notice::Exited | Notice::Gone => panic!("{heard:?}"),
+            Notice::Limit { .. } | Notice::Visits { .. } | Notice::Exited | Notice::Gone => {
+                panic!("{heard:?}")
+            }
         })
         .collect();
     assert!(ends.is_sorted() && ends.last() == Some(&launch.frames().last().unwrap().after));

@@ -31,10 +31,14 @@ pub enum Error {
     Read(#[from] crate::Error),
 }
 
-/// Exports the ledger as it is at one moment.
-pub fn export(ledger: &dyn ReadLedger, out: &mut dyn Write) -> Result<Exported, Error> {
+/// Exports the ledger of a home as it is at one moment. The home's id lets an import know its own.
+pub fn export(
+    ledger: &dyn ReadLedger,
+    home: Option<&str>,
+    out: &mut dyn Write,
+) -> Result<Exported, Error> {
     let mut result = Ok(End::default());
-    ledger.frozen(&mut |ledger| result = Export::new(ledger, out).run())?;
+    ledger.frozen(&mut |ledger| result = Export::new(ledger, out).run(home))?;
     result.map(|end| Exported { streams: end.streams, records: end.records, replies: end.replies })
 }
 
@@ -49,11 +53,12 @@ impl<'a> Export<'a> {
         Self { ledger, lines: LineWriter::new(BufWriter::new(out)), end: End::default() }
     }
 
-    fn run(mut self) -> Result<End, Error> {
+    fn run(mut self, home: Option<&str>) -> Result<End, Error> {
         self.lines.write(&Header {
             format: FORMAT.to_owned(),
             version: FORMAT_VERSION,
             last_seq: self.ledger.last_seq()?,
+            home: home.map(str::to_owned),
         })?;
         self.streams()?;
         self.replies()?;

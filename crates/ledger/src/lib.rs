@@ -22,9 +22,9 @@ pub use export::{Error as ExportError, Exported, export};
 pub use lines::{Error as LineError, FORMAT_VERSION, MAX_LINE_BYTES};
 pub use mem::MemLedger;
 pub use port::{
-    AppendError, ArchiveError, Archived, CardQuery, CardRef, Committed, Cursor, Fold, Folded,
-    Known, Ledger, Moment, ReadLedger, Recorded, RecordedRef, Show, StoredSnapshot, StreamHead,
-    StreamState, Visit,
+    AppendError, ArchiveError, Archived, CardQuery, CardRef, Close, Committed, Cursor, Fold,
+    Folded, Known, Ledger, Moment, Open, ReadLedger, Recorded, RecordedRef, Show, StoredSnapshot,
+    StreamHead, StreamState, Visit,
 };
 pub use sqlite::{
     BackupError, Difference, Durability, ImportError, Imported, OpenError, OpenOptions, Point,

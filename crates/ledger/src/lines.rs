@@ -44,6 +44,9 @@ pub(crate) struct Header {
     pub(crate) format: String,
     pub(crate) version: u32,
     pub(crate) last_seq: u64,
+    /// The home that it was exported from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) home: Option<String>,
 }
 
 /// Any line after the first.

@@ -135,6 +135,18 @@ pub type Known<'a> = &'a dyn Fn(&str, u16) -> bool;
 /// Folds the whole of a stream; the error says why it cannot.
 pub type Fold<'a> = &'a mut dyn FnMut(&StreamId, &[Recorded]) -> Result<Folded, String>;
 
+/// Gives the events that end a stream which belongs to another home; the error says why it cannot.
+pub type Close<'a> =
+    &'a mut dyn FnMut(&StreamId, &[Recorded]) -> Result<Vec<(Moment, crate::NewEvent)>, String>;
+
+/// What is to become of streams that are still open in an export.
+pub enum Open<'a> {
+    /// They go on here: the home that they were exported from is no more.
+    GoOn,
+    /// They go on if they were exported from this home; those of another are closed here.
+    OnlyOf { home: Option<&'a str>, close: Close<'a> },
+}
+
 /// What an archiving did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Archived {

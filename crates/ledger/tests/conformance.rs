@@ -414,7 +414,7 @@ fn an_export_has_every_stream(ledger: &mut impl Ledger) {
     add(ledger, "session/b", &["x"]);
     ledger.archive(&[id("session/a")]).unwrap();
     let mut out = Vec::new();
-    let exported = export(ledger, &mut out).unwrap();
+    let exported = export(ledger, None, &mut out).unwrap();
     assert_eq!((exported.streams, exported.records, exported.replies), (2, 3, 0));
     assert_eq!(String::from_utf8(out).unwrap().lines().count(), 5);
 }
@@ -430,12 +430,12 @@ fn both_export_the_same_bytes() {
     let mem = bytes(&mut |out| {
         let mut ledger = MemLedger::new();
         some_sessions(&mut ledger);
-        export(&ledger, out).unwrap();
+        export(&ledger, None, out).unwrap();
     });
     let sqlite = bytes(&mut |out| {
         let mut ledger = open_fast(dir.path());
         some_sessions(&mut ledger);
-        export(&ledger, out).unwrap();
+        export(&ledger, None, out).unwrap();
     });
     assert_eq!(String::from_utf8(mem).unwrap(), String::from_utf8(sqlite).unwrap());
 }

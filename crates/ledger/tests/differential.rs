@@ -137,7 +137,7 @@ fn picture(ledger: &dyn ReadLedger) -> String {
     }
     let states: Vec<_> = (0..STREAMS).map(|s| ledger.stream(&name(s)).unwrap()).collect();
     let mut text = Vec::new();
-    export(ledger, &mut text).unwrap();
+    export(ledger, None, &mut text).unwrap();
     format!(
         "{cards:#?} {states:#?} {:#?} {:#?} {:#?} {:#?} {}",
         ledger.open_streams().unwrap(),

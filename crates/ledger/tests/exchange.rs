@@ -3,18 +3,20 @@
 use std::io::{BufReader, Read};
 
 use provost_ledger::{
-    ImportError, Ledger, LineError, MAX_LINE_BYTES, ReadLedger, SqliteLedger, SqliteReader, export,
-    verify,
+    ImportError, Ledger, LineError, MAX_LINE_BYTES, Open, ReadLedger, SqliteLedger, SqliteReader,
+    export, verify,
 };
 
-use crate::common::{add, all_records, batch, event_with, fold, id, open_fast, reply, told, write};
+use crate::common::{
+    add, all_records, batch, event, event_with, fold, id, open_fast, reply, told, write,
+};
 
 #[test]
 fn an_import_exports_the_same() {
     let (dir, text) = exported();
     let other = tempfile::tempdir().unwrap();
     let mut ledger = open_fast(other.path());
-    let counts = ledger.import(&mut text.as_bytes(), &|_, _| true, &mut fold).unwrap();
+    let counts = ledger.import(&mut text.as_bytes(), &|_, _| true, &mut fold, Open::GoOn).unwrap();
     assert_eq!((counts.streams, counts.records, counts.replies), (3, 7, 2));
     assert_eq!(export_of(&ledger), text);
     let original = open_fast(dir.path());
@@ -26,6 +28,37 @@ fn an_import_exports_the_same() {
     drop(ledger);
     let report = verify(&SqliteReader::open(other.path()).unwrap(), &mut fold).unwrap();
     assert!(report.is_clean(), "{report:?}");
+}
+
+#[test]
+fn open_streams_of_another_home_are_closed_and_those_of_the_own_go_on() {
+    let (dir, _) = exported();
+    let original = open_fast(dir.path());
+    let mut text = Vec::new();
+    export(&original, Some("one"), &mut text).unwrap();
+    let (open, last) =
+        (original.open_streams().unwrap().len() as u64, original.last_seq().unwrap());
+    assert!(open > 0);
+    for (home, closed) in [(Some("one"), 0), (Some("two"), open), (None, open)] {
+        let other = tempfile::tempdir().unwrap();
+        let mut ledger = open_fast(other.path());
+        let mut close = |stream: &_, records: &[_]| {
+            let folded = fold(stream, records)?;
+            let paid = folded.owed.iter().map(|owed| format!("pay:{}", owed.key));
+            let ends = paid.chain(folded.open.then(|| "close".to_owned()));
+            Ok(ends.map(|kind| (records[0].at, event(&kind))).collect())
+        };
+        let only = Open::OnlyOf { home, close: &mut close };
+        let counts = ledger.import(&mut &text[..], &|_, _| true, &mut fold, only).unwrap();
+        assert_eq!((counts.closed, counts.records), (closed, 7), "{home:?}");
+        assert_eq!(ledger.open_streams().unwrap().len() as u64, open - closed, "{home:?}");
+        let added = if closed == 0 { 0 } else { closed + 2 };
+        assert_eq!(ledger.last_seq().unwrap(), last + added, "two were owed: {home:?}");
+        assert_eq!(ledger.due(u64::MAX).unwrap().is_empty(), closed > 0, "{home:?}");
+        drop(ledger);
+        let report = verify(&SqliteReader::open(other.path()).unwrap(), &mut fold).unwrap();
+        assert!(report.is_clean(), "{report:?}");
+    }
 }
 
 #[test]
@@ -93,7 +126,9 @@ fn other_texts_and_endless_lines_are_refused() {
     }
     let mut endless = BufReader::new(std::io::repeat(b'x').take(100 * MAX_LINE_BYTES as u64));
     let dir = tempfile::tempdir().unwrap();
-    let error = open_fast(dir.path()).import(&mut endless, &|_, _| true, &mut fold).unwrap_err();
+    let error = open_fast(dir.path())
+        .import(&mut endless, &|_, _| true, &mut fold, Open::GoOn)
+        .unwrap_err();
     assert!(matches!(error, ImportError::Line(LineError::TooLong { line: 1 })), "{error:?}");
 }
 
@@ -103,14 +138,15 @@ fn unknown_kinds_and_refusing_folds_leave_it_empty() {
     let dir = tempfile::tempdir().unwrap();
     let mut ledger = open_fast(dir.path());
     let known = &|kind: &str, _| kind != "close";
-    let error = ledger.import(&mut text.as_bytes(), known, &mut fold).unwrap_err();
+    let error = ledger.import(&mut text.as_bytes(), known, &mut fold, Open::GoOn).unwrap_err();
     assert!(told(&error).contains("line 4: this program does not know `close`"), "{error}");
     let mut no = |_: &_, _: &[_]| Err("no".to_owned());
-    let error = ledger.import(&mut text.as_bytes(), &|_, _| true, &mut no).unwrap_err();
+    let error = ledger.import(&mut text.as_bytes(), &|_, _| true, &mut no, Open::GoOn).unwrap_err();
     assert!(matches!(error, ImportError::Fold { .. }), "{error:?}");
     assert_eq!((ledger.last_seq().unwrap(), all_records(&ledger).len()), (0, 0));
-    ledger.import(&mut text.as_bytes(), &|_, _| true, &mut fold).unwrap();
-    let again = ledger.import(&mut text.as_bytes(), &|_, _| true, &mut fold).unwrap_err();
+    ledger.import(&mut text.as_bytes(), &|_, _| true, &mut fold, Open::GoOn).unwrap();
+    let again =
+        ledger.import(&mut text.as_bytes(), &|_, _| true, &mut fold, Open::GoOn).unwrap_err();
     assert!(matches!(again, ImportError::NotEmpty), "{again:?}");
 }
 
@@ -133,7 +169,7 @@ fn exported() -> (tempfile::TempDir, String) {
 
 fn export_of(ledger: &SqliteLedger) -> String {
     let mut out = Vec::new();
-    export(ledger, &mut out).unwrap();
+    export(ledger, None, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -142,7 +178,7 @@ fn refused(bytes: &[u8]) -> ImportError {
     let dir = tempfile::tempdir().unwrap();
     let mut ledger = open_fast(dir.path());
     let mut input = bytes;
-    let result = ledger.import(&mut input, &|_, _| true, &mut fold);
+    let result = ledger.import(&mut input, &|_, _| true, &mut fold, Open::GoOn);
     let error = result.expect_err("a bad file was imported");
     assert!(matches!(error, ImportError::Line(_)), "{error:?}");
     assert_eq!((ledger.last_seq().unwrap(), ledger.open_streams().unwrap().len()), (0, 0));

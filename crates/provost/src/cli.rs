@@ -180,19 +180,14 @@ pub(crate) fn takes(hint: &str) -> bool {
     if words.first() != Some(&"provost") {
         return true;
     }
-    let unfinished = hint.ends_with('…');
-    match Cli::try_parse_from(&words) {
-        Ok(_) => true,
-        Err(error) => match error.kind() {
-            ErrorKind::DisplayHelp
-            | ErrorKind::DisplayVersion
-            | ErrorKind::ValueValidation
-            | ErrorKind::InvalidValue => true,
-            ErrorKind::MissingRequiredArgument
-            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => unfinished,
-            _ => false,
-        },
-    }
+    let stand_ins = [ErrorKind::ValueValidation, ErrorKind::InvalidValue];
+    let to_be_said =
+        [ErrorKind::MissingRequiredArgument, ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand];
+    Cli::try_parse_from(&words).err().is_none_or(|error| {
+        asked_for(&error)
+            || stand_ins.contains(&error.kind())
+            || (hint.ends_with('…') && to_be_said.contains(&error.kind()))
+    })
 }
 
 fn wants_json(arguments: &[OsString]) -> bool {

@@ -15,6 +15,9 @@ use crate::{environment::Environment, error::usage};
 /// The bits of a mode that let others change what is in a directory.
 const OTHERS_MAY_WRITE: u32 = 0o022;
 
+/// How many digits a home's id has.
+const ID_DIGITS: usize = 32;
+
 /// The directory that holds ledger, journals, sockets and worktrees of one user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Home {
@@ -53,6 +56,14 @@ impl Home {
 
     pub(crate) fn launch(&self, id: &str) -> PathBuf {
         self.launches().join(id)
+    }
+
+    /// The home's name for itself, by which an export knows where it came from. It is derived from the key that the
+    /// daemon made, so a home has none before its first daemon, and keeps it when it is moved.
+    pub(crate) fn id(&self) -> Option<String> {
+        let key = fs::read(self.path.join("key")).ok()?;
+        let derived = blake3::derive_key("provost home id 1", &key);
+        Some(blake3::Hash::from(derived).to_hex()[..ID_DIGITS].to_owned())
     }
 
     pub(crate) fn worktrees(&self) -> PathBuf {

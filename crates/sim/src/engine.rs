@@ -19,7 +19,8 @@ use provost_ledger::{Committed, Ledger, MemLedger, ReadLedger};
 use crate::{
     coverage::Coverage,
     follow::Follower,
-    laws::{Broken, Turns, Watch},
+    laws::{Broken, Watch},
+    turns::Turns,
 };
 
 pub(crate) type Key = (SessionId, EffectKey);

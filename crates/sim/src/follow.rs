@@ -16,6 +16,7 @@ pub(crate) struct Follower {
     told_exit: bool,
     told_closed: bool,
     told_limit: bool,
+    told_full: bool,
     /// The process cannot be looked at before this moment.
     pub(crate) blind_until: Option<u64>,
     pub(crate) done: bool,
@@ -30,6 +31,7 @@ impl Follower {
             told_exit: false,
             told_closed: false,
             told_limit: false,
+            told_full: launch.no_room.is_some(),
             blind_until: (launch.may_live() && launch.process() == Process::Unknown).then_some(0),
             done: false,
         }
@@ -58,6 +60,10 @@ impl Follower {
             self.blind_until = self.blind_until.filter(|_| !seen);
             return seen.then_some(Command::ProcessSeen { launch });
         }
+        if holder.lapse.is_some() && holder.life == HolderLife::Here {
+            // Neither a silent holder nor a directory that is gone says that anything ended.
+            return None;
+        }
         if self.read > holder.journal.len() {
             return Some(self.lose(holder));
         }
@@ -67,7 +73,7 @@ impl Follower {
         match holder.life {
             HolderLife::Died => Some(self.unobserved("its holder was killed")),
             HolderLife::OtherBoot => Some(self.unobserved("the machine was started anew")),
-            HolderLife::Here => self.watch(holder),
+            HolderLife::Here => self.watch(holder, world),
         }
     }
 
@@ -86,12 +92,21 @@ impl Follower {
         Some(Command::Observed { launch: self.launch, signal, cursor })
     }
 
-    fn watch(&mut self, holder: &Holder) -> Option<Command> {
+    fn watch(&mut self, holder: &Holder, world: &World) -> Option<Command> {
         let launch = self.launch;
         if holder.at_limit && !std::mem::replace(&mut self.told_limit, true) {
             return Some(Command::OutputAtLimit { launch });
         }
         self.told_limit &= holder.at_limit;
+        let full = holder.full_until.is_some_and(|until| until > world.now_ms);
+        if full != self.told_full {
+            self.told_full = full;
+            let dir = "/home".to_owned();
+            return Some(match full {
+                true => Command::OutputNoRoom { launch, dir },
+                false => Command::OutputFlows { launch },
+            });
+        }
         let (end, by) = holder.exit?;
         if !std::mem::replace(&mut self.told_exit, true) {
             return Some(Command::ProcessEnded { launch, end, by });

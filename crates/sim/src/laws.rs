@@ -31,32 +31,10 @@ pub struct Watch {
     last_ms: u64,
 }
 
-/// When a session of each account went on last after a limit, over all sessions and crashes.
-#[derive(Debug, Default)]
-pub struct Turns(BTreeMap<String, u64>);
-
 macro_rules! law {
     ($holds:expr, $($words:tt)+) => {
         if !$holds { return Err(format!($($words)+)); }
     };
-}
-
-impl Turns {
-    /// Judges one event of any session: never do two of one account go on within the spacing.
-    pub fn event(&mut self, before: &Session, at: Moment, event: &Event) -> Result<(), Broken> {
-        let (Event::LimitLifted(_), Some(account)) = (event, &before.spec.agent.carried.account)
-        else {
-            return Ok(());
-        };
-        let spacing = before.spec.bounds.limit_spacing_ms;
-        let last = self.0.insert(account.clone(), at.mono_ms);
-        law!(
-            last.is_none_or(|last| at.mono_ms >= last + spacing),
-            "two sessions of one account went on at {last:?} and {}",
-            at.mono_ms
-        );
-        Ok(())
-    }
 }
 
 impl Watch {
@@ -534,6 +512,7 @@ fn launch_of(event: &Event) -> Option<LaunchId> {
         Event::ProcessUnknown(e) => Some(e.launch),
         Event::LaunchFollowed(e) => Some(e.launch),
         Event::ProcessSeen(e) => Some(e.launch),
+        Event::PeopleAttached(e) => Some(e.launch),
         Event::ProcessUnobserved(e) => Some(e.launch),
         Event::TreeGone(e) => Some(e.launch),
         Event::ClaimMade(e) => e.launch,

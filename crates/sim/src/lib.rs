@@ -10,6 +10,7 @@ pub mod laws;
 pub mod rng;
 mod run;
 mod script;
+mod turns;
 mod world;
 
 pub use coverage::{Cell, Coverage};

@@ -1,5 +1,7 @@
 //! One simulation: who acts next, where the engine dies, and what must be true at the end.
 
+mod ending;
+
 use std::collections::VecDeque;
 
 use provost_core::{
@@ -7,8 +9,8 @@ use provost_core::{
     lifecycle::State,
     request::{Reply, RequestKind},
     session::{
-        Afterwards, Command, Effect, Event, HookEnd, LaunchPhase, Reporter, SendMode, Session,
-        StopStep, Testimony, WorkState,
+        Command, Effect, Event, HookEnd, LaunchPhase, Reporter, SendMode, Session, StopStep,
+        Testimony, WorkState,
     },
     time::Moment,
     verdict::{CheckEnd, Receipt},
@@ -16,12 +18,11 @@ use provost_core::{
 
 use crate::{
     coverage::Coverage,
-    engine::{CrashPoint, Engine, Input, Key, Source, Task, Went, is_open_to},
-    follow::Follower,
+    engine::{CrashPoint, Engine, Input, Key, Source, Task, Went},
     laws::Broken,
     rng::Rng,
     script::{self, Deed},
-    world::{HolderLife, World, snapshot},
+    world::{Lapse, World, snapshot},
 };
 
 /// A simulation that takes more steps than this does not end.
@@ -221,7 +222,10 @@ impl Sim {
         actors.extend(waiting.map(|holder| Actor::Reporter(holder.launch)));
         for (key, task) in &self.engine.tasks {
             match task {
-                Task::Follow(follower) if follower.can_tell(&self.world) => {
+                Task::Follow(follower)
+                    if follower.can_tell(&self.world)
+                        || self.world.is_to_be_ended(follower.launch()) =>
+                {
                     actors.push(Actor::Follower(key.clone()));
                 }
                 Task::Other(effect) if self.can_go_on(key, effect) => {
@@ -249,12 +253,13 @@ impl Sim {
             Effect::StopLaunch(launch, step) => self.can_stop(session, *launch, *step),
             Effect::Deliver { launch, message } => {
                 let holder = self.world.holders.get(launch);
-                holder.is_some_and(|h| h.is_running() && !h.inputs.contains(message))
+                holder.is_some_and(|h| h.is_listening() && !h.inputs.contains(message))
             }
             Effect::RunCheck { .. } | Effect::RunHook(_) | Effect::RunSetup => {
                 self.world.ran.get(key).is_none_or(|ran| ran.done_ms <= self.world.now_ms)
             }
-            Effect::PrepareWork | Effect::StartLaunch(_) | Effect::TakeSnapshot { .. } => true,
+            Effect::StartLaunch(launch) => !self.world.is_stuck(*launch),
+            Effect::PrepareWork | Effect::TakeSnapshot { .. } => true,
             Effect::Follow(_) => false,
         }
     }
@@ -262,7 +267,10 @@ impl Sim {
     fn can_stop(&self, session: &Session, launch: LaunchId, step: StopStep) -> bool {
         let owed = session.launch(launch).is_some_and(|l| l.phase == LaunchPhase::Owed);
         let key = stop_key(launch, step);
-        owed || !self.world.ran.contains_key(&(session.id, key))
+        if owed {
+            return !self.world.is_stuck(launch);
+        }
+        !self.world.ran.contains_key(&(session.id, key))
     }
 
     fn let_act(&mut self, actor: Actor) -> Result<(), Broken> {
@@ -296,6 +304,9 @@ impl Sim {
         let until = self.world.now_ms + self.rng.below(3_000);
         let Some(Task::Follow(follower)) = self.engine.tasks.get_mut(key) else { return };
         let launch = follower.launch();
+        if self.world.is_to_be_ended(launch) {
+            self.world.end_by_force(launch);
+        }
         let command = match blind && follower.blind_until.is_none() {
             true => {
                 follower.blind_until = Some(until);
@@ -382,6 +393,11 @@ impl Sim {
     }
 
     fn start(&mut self, launch: LaunchId) -> Command {
+        if self.world.holders.get(&launch).is_some_and(|holder| holder.lapse.is_some()) {
+            self.world.end_by_force(launch);
+            let why = "its holder did not answer".to_owned();
+            return Command::ProcessUnobserved { launch, why };
+        }
         match self.world.start(launch) {
             Ok(child) => Command::LaunchStarted { launch, holder: child.clone(), child },
             Err(reason) => Command::LaunchFailed { launch, reason },
@@ -411,7 +427,12 @@ impl Sim {
         let names = [10, crate::world::session_no(session.id), u64::from(no)];
         match !self.faults.calm && Rng::named(self.seed, &names).percent(2) {
             true => Command::SnapshotFailed { attempt, no, reason: "index.lock".to_owned() },
-            false => Command::SnapshotTaken { attempt, no, snapshot: self.world.look(session.id) },
+            false => Command::SnapshotTaken {
+                attempt,
+                no,
+                snapshot: self.world.look(session.id),
+                caveats: Default::default(),
+            },
         }
     }
 
@@ -656,6 +677,14 @@ impl Sim {
             self.world.kill_holder(launch);
             self.engine.note(|| format!("— the holder of {launch} is killed"));
         }
+        if self.rng.permille(2) && !self.world.holders.is_empty() {
+            self.deaths += 1;
+            let launches: Vec<LaunchId> = self.world.holders.keys().copied().collect();
+            let (launch, lapse) =
+                (self.rng.pick(&launches), self.rng.pick(&[Lapse::Stopped, Lapse::Vanished]));
+            self.world.lapse(launch, lapse);
+            self.engine.note(|| format!("— {launch} lapses: {lapse:?}"));
+        }
         if self.rng.permille(1) {
             self.deaths += 1;
             self.engine.crash();
@@ -741,106 +770,6 @@ impl Sim {
 
     fn send_key(&self) -> String {
         format!("send-{}", self.asks + 1)
-    }
-
-    /// When nothing moves any more, whoever is not done waits for a person or for a silent agent.
-    fn everyone_waits_for_someone(&self) -> Result<(), Broken> {
-        self.engine.verify()?;
-        for session in self.engine.shadows() {
-            let state = session.judgement().state;
-            let limited = session.current_launch().is_some_and(|launch| launch.at_limit);
-            let waits = match state {
-                State::NeedsInput | State::Stalled | State::Lost => true,
-                // A launch whose agent neither speaks nor ends, and nobody set it a limit.
-                State::Working | State::WrappingUp => limited || self.is_mute(session),
-                State::Idle
-                | State::Rework
-                | State::Verifying
-                | State::Succeeded
-                | State::Completed
-                | State::Accepted
-                | State::Failed
-                | State::EndedUnclaimed
-                | State::Disputed
-                | State::Cancelled
-                | State::Superseded => session.attempt().is_sealed(),
-            };
-            if !waits {
-                return Err(format!("{} stays {} for ever", session.spec.name, state.word()));
-            }
-        }
-        Ok(())
-    }
-
-    fn is_mute(&self, session: &Session) -> bool {
-        let Some(launch) = session.current_launch() else { return false };
-        let silent = launch.stream.silent || session.deadline().is_none();
-        let follower = Follower::new(launch);
-        silent && launch.may_live() && !follower.can_tell(&self.world)
-    }
-
-    fn cancel_the_rest(&mut self) {
-        let now = self.now();
-        let cancel = Command::Cancel { because: "the story ends".to_owned() };
-        let open: Vec<SessionId> = self
-            .engine
-            .shadows()
-            .filter(|session| !session.attempt().is_sealed())
-            .filter(|session| is_open_to(session, &cancel, now))
-            .map(|session| session.id)
-            .collect();
-        if !self.faults.calm {
-            open.into_iter().for_each(|id| self.ask(id, cancel.clone()));
-        }
-    }
-
-    fn everything_has_ended(&self) -> Result<(), Broken> {
-        self.engine.verify()?;
-        for session in self.engine.shadows().filter(|session| session.attempt().is_sealed()) {
-            self.processes_are_known(session)?;
-            self.hooks_ran(session)?;
-        }
-        let open = self.engine.shadows().find(|session| !session.attempt().is_sealed());
-        match open {
-            Some(session) if !self.faults.calm => {
-                Err(format!("{} was cancelled and is not sealed", session.spec.name))
-            }
-            Some(_) | None => Ok(()),
-        }
-    }
-
-    /// No process runs that nobody knows of; one that was to end has ended, or is known not to have.
-    fn processes_are_known(&self, session: &Session) -> Result<(), Broken> {
-        let ours = self.world.holders.values().filter(|h| h.launch.session == session.id);
-        for holder in ours.filter(|holder| holder.life == HolderLife::Here && !holder.gone) {
-            let Some(launch) = session.launch(holder.launch) else {
-                return Err(format!("{} runs and is not recorded", holder.launch));
-            };
-            let parked = session.spec.afterwards == Afterwards::Park
-                && !session.attempt().is_decided()
-                && launch.stop.is_none();
-            let given_up = launch.stop.is_some_and(|stop| stop.step == StopStep::GivenUp);
-            if !launch.may_live() || !(parked || given_up) {
-                return Err(format!("{} runs and nobody ends it", holder.launch));
-            }
-        }
-        Ok(())
-    }
-
-    /// Every hook that was owed ran, once under its key.
-    fn hooks_ran(&self, session: &Session) -> Result<(), Broken> {
-        if let Some(hook) = session.hooks.first() {
-            return Err(format!("the hook {} is still owed", hook.key.event));
-        }
-        for (event, count) in &session.hooks_fired {
-            let key = |no| format!("h{no}-{event}");
-            let missing =
-                (1..=*count).find(|no| !self.world.ran.contains_key(&(session.id, key(*no))));
-            if let Some(no) = missing {
-                return Err(format!("the hook {event} never ran for occasion {no}"));
-            }
-        }
-        Ok(())
     }
 
     fn now(&self) -> Moment {

@@ -84,7 +84,7 @@ pub(crate) fn spec(seed: u64, no: u64, faults: &Faults) -> Spec {
     let input = rng.pick(&[Input::Closed, Input::Open]);
     let checks = rng.pick(&[vec![], vec!["fast"], vec!["fast"], vec!["fast", "slow"]]);
     let name = format!("s{no}");
-    let account = (driver == Driver::Codex).then(|| "everybody's".to_owned());
+    let account = driver.has_protocol().then(|| "everybody's".to_owned());
     Spec {
         role: None,
         project: None,
@@ -152,6 +152,8 @@ fn bounds(rng: &mut Rng, faults: &Faults) -> Bounds {
         stop_grace_ms: 1_000,
         kill_grace_ms: 1_000,
         time_limit_ms: limited.filter(|_| !faults.calm),
+        // Longer than most stories, so that sessions of one account get into each other's way.
+        limit_spacing_ms: 60_000,
         rework: rng.below(3) as u32,
         snapshots: rng.below(3) as u32,
         ..Bounds::default()
@@ -221,13 +223,16 @@ pub(crate) fn reaction(
 
 /// What agents of a newer kind do besides.
 fn trouble(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
-    let limited = TurnEnd::Limited { until_ms: None, detail: "used up".to_owned() };
+    let limited = |until_ms| {
+        let end = TurnEnd::Limited { until_ms, detail: "used up".to_owned() };
+        vec![Act::Line(Signal::TurnEnded { turn: None, end, usage: None })]
+    };
     match rng.below(8) {
         0 => vec![Act::Line(Signal::Warned { text: format!("lacks {}", rng.below(3)) })],
         1 if !faults.calm => vec![Act::Line(Signal::Refused { reason: "too old".to_owned() })],
-        1..=3 if !faults.calm => {
-            vec![Act::Line(Signal::TurnEnded { turn: None, end: limited, usage: None })]
-        }
+        // A reset that is past is over at once, but for the account's other sessions.
+        2 if !faults.calm => limited(Some(0)),
+        1 | 3 if !faults.calm => limited(None),
         _ => {
             let subject = Subject {
                 command: Some(rng.pick(&["ls", "rm", "cc"]).to_owned()),

@@ -17,6 +17,9 @@ use crate::{
 /// An agent says no more than this in one launch, so that every story ends.
 const MAX_LINES: usize = 200;
 
+/// How long a disk stays full.
+const FULL_MS: u64 = 2_000;
+
 /// Grandchildren do no more than this after their parent ended.
 const MAX_AFTERLIFE: usize = 3;
 
@@ -36,16 +39,28 @@ pub(crate) enum HolderLife {
     OtherBoot,
 }
 
+/// What keeps a living holder from telling what becomes of its launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lapse {
+    /// It was stopped: it neither reads nor answers.
+    Stopped,
+    /// The directory of its launch was removed.
+    Vanished,
+}
+
 /// One launch as it really is.
 #[derive(Clone, Debug)]
 pub(crate) struct Holder {
     pub(crate) launch: LaunchId,
     pub(crate) life: HolderLife,
+    pub(crate) lapse: Option<Lapse>,
     pub(crate) journal: Vec<Entry>,
     pub(crate) heard_ms: u64,
     pub(crate) exit: Option<(End, EndedBy)>,
     pub(crate) gone: bool,
     pub(crate) at_limit: bool,
+    /// The disk takes no more before this moment.
+    pub(crate) full_until: Option<u64>,
     pub(crate) inputs: BTreeSet<String>,
     pub(crate) temper: Temper,
     pub(crate) report: Option<Testimony>,
@@ -133,7 +148,7 @@ impl World {
     pub(crate) fn write(&mut self, launch: LaunchId, key: &str) -> bool {
         let (seed, faults) = (self.seed, self.faults);
         let Some(holder) = self.holders.get_mut(&launch) else { return false };
-        if holder.exit.is_some() || holder.life != HolderLife::Here {
+        if !holder.is_listening() {
             return false;
         }
         if holder.inputs.insert(key.to_owned()) {
@@ -149,6 +164,13 @@ impl World {
         let now = self.now_ms;
         let Some(holder) = self.holders.get_mut(&launch) else { return };
         if holder.exit.is_some() || holder.life != HolderLife::Here {
+            return;
+        }
+        if holder.lapse.is_some() {
+            // Whoever does not answer is ended, at last, without being asked.
+            if step == StopStep::Kill {
+                self.end_by_force(launch);
+            }
             return;
         }
         match step {
@@ -222,7 +244,11 @@ impl World {
             Act::Sleep(ms) => holder.wake_ms = now + ms,
             Act::AwaitAnswer => holder.acts.push_front(Act::AwaitAnswer),
             Act::CloseStream => holder.close(),
-            Act::Flood => holder.at_limit = true,
+            // Half of the floods meet the end of the disk before that of the limit.
+            Act::Flood if holder.journal.len() % 2 == 0 => holder.at_limit = true,
+            Act::Flood => {
+                (holder.full_until, holder.wake_ms) = (Some(now + FULL_MS), now + FULL_MS);
+            }
             Act::Exit(end) => holder.end_by_itself(end),
         }
     }
@@ -233,6 +259,44 @@ impl World {
             holder.life = HolderLife::Died;
             holder.report = None;
         }
+    }
+
+    /// The holder is stopped, or the directory of its launch is removed.
+    pub(crate) fn lapse(&mut self, launch: LaunchId, lapse: Lapse) {
+        let living = |holder: &&mut Holder| holder.life == HolderLife::Here && !holder.gone;
+        if let Some(holder) = self.holders.get_mut(&launch).filter(living) {
+            holder.lapse = Some(lapse);
+        }
+    }
+
+    /// Ends a launch that cannot be asked, and says whether nothing of it is left.
+    pub(crate) fn end_by_force(&mut self, launch: LaunchId) -> bool {
+        let Some(holder) = self.holders.get_mut(&launch) else { return true };
+        if holder.can_be_ended() && holder.life == HolderLife::Here {
+            holder.life = HolderLife::Died;
+            holder.report = None;
+        }
+        holder.life != HolderLife::Here
+    }
+
+    /// Says whether a launch is ended by whoever follows it: it has vanished, or its leader ended and its
+    /// holder does not say that the rest is gone.
+    pub(crate) fn is_to_be_ended(&self, launch: LaunchId) -> bool {
+        self.holders.get(&launch).is_some_and(|holder| {
+            let lapsed = match holder.lapse {
+                Some(Lapse::Vanished) => true,
+                Some(Lapse::Stopped) => holder.exit.is_some(),
+                None => false,
+            };
+            lapsed && holder.life == HolderLife::Here && !holder.gone && holder.can_be_ended()
+        })
+    }
+
+    /// Says whether a launch can neither be spoken with nor ended.
+    pub(crate) fn is_stuck(&self, launch: LaunchId) -> bool {
+        self.holders.get(&launch).is_some_and(|holder| {
+            holder.lapse.is_some() && holder.life == HolderLife::Here && !holder.can_be_ended()
+        })
     }
 
     /// The machine loses power: every process ends, and a journal may lose its end.
@@ -266,11 +330,13 @@ impl Holder {
         Holder {
             launch,
             life: HolderLife::Here,
+            lapse: None,
             journal: Vec::new(),
             heard_ms: now,
             exit: None,
             gone: false,
             at_limit: false,
+            full_until: None,
             inputs: BTreeSet::new(),
             temper,
             report: None,
@@ -285,6 +351,17 @@ impl Holder {
         self.life == HolderLife::Here && self.exit.is_none()
     }
 
+    /// Says whether it can be written to.
+    pub(crate) fn is_listening(&self) -> bool {
+        self.is_running() && self.lapse.is_none()
+    }
+
+    /// Says whether whoever follows it can bring it to an end: what is left of a tree whose leader ended is
+    /// told as it is found.
+    fn can_be_ended(&self) -> bool {
+        self.temper.can_be_killed || self.exit.is_some()
+    }
+
     /// An agent without anything to do listens, unless it has ended: then its tree goes.
     fn can_act(&self, now: u64) -> bool {
         let something = match self.acts.front() {
@@ -293,7 +370,8 @@ impl Holder {
             None => self.exit.is_some(),
         };
         let free = self.report.is_none() && !self.reporting && !self.at_limit && !self.gone;
-        self.life == HolderLife::Here && free && something && self.wake_ms <= now
+        let told = self.lapse.is_none();
+        self.life == HolderLife::Here && told && free && something && self.wake_ms <= now
     }
 
     fn print(&mut self, signal: Signal, now: u64) {

@@ -111,6 +111,9 @@ words!(
         LateClaim = "late_claim",
         Limited = "limited",
         Stopping = "stopping",
+        OffBranch = "off_branch",
+        LeftOut = "left_out",
+        NoRoom = "no_room",
     }
 );
 

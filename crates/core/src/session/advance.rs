@@ -82,8 +82,9 @@ impl Session {
         }
         let launch =
             self.launches.last().filter(|launch| launch.may_live() && launch.stop.is_none())?;
-        let close =
-            self.spec.afterwards == super::spec::Afterwards::Close || self.attempt().is_decided();
+        let unattended =
+            super::spec::Afterwards::Close == self.spec.afterwards && !launch.is_attended();
+        let close = unattended || self.attempt().is_decided();
         close.then(|| self.stop_launch(launch.id, StopWhy::Finished).into())
     }
 
@@ -257,10 +258,7 @@ impl Session {
 
     /// Says whether a process lives on that Provost gave up ending: nothing is started beside it.
     fn is_haunted(&self) -> bool {
-        let given_up = |launch: &Launch| {
-            launch.may_live() && launch.stop.is_some_and(|stop| stop.step == StopStep::GivenUp)
-        };
-        self.launches.iter().any(given_up)
+        self.launches.iter().any(Launch::is_given_up)
     }
 
     fn time_limit(&self) -> Option<(u64, Due)> {
@@ -326,9 +324,11 @@ impl Session {
         self.attempt().shown == State::Idle && self.process() == Process::Alive
     }
 
-    /// An idle agent that claimed nothing is asked once for its result; idle again, or deaf, it is closed.
+    /// An idle agent that claimed nothing is asked once for its result; idle again, or deaf, it is closed. One
+    /// with a person at its screen is that person's: whoever interrupts a turn there goes on there.
     fn ask_for_a_result(&self) -> Option<Event> {
-        let launch = self.current_launch().filter(|launch| launch.stop.is_none())?;
+        let free = |launch: &&Launch| launch.stop.is_none() && !launch.is_attended();
+        let launch = self.current_launch().filter(free)?;
         let asked = self.attempt().result_asked.is_some();
         let deaf = launch.stream.turn == TurnState::Open { turn: None }
             && self.attempt().shown == State::Stalled;
@@ -385,9 +385,13 @@ impl Session {
         receipt.map_or(String::new(), |receipt| format!(" It printed last:\n{}", receipt.tail))
     }
 
+    /// Gives the launch that is being ended. One that is only owed may run without anybody knowing.
+    fn being_ended(&self) -> Option<&Launch> {
+        self.launches.last().filter(|launch| launch.is_being_ended())
+    }
+
     fn escalation_deadline(&self) -> Option<(u64, Due)> {
-        // A launch that is only owed is called off: there is nothing to escalate.
-        let stop = self.running()?.stop?;
+        let stop = self.being_ended()?.stop?;
         let grace = match stop.step {
             StopStep::Interrupt | StopStep::Terminate => self.spec.bounds.stop_grace_ms,
             StopStep::Kill => self.spec.bounds.kill_grace_ms,
@@ -398,7 +402,7 @@ impl Session {
 
     fn escalate(&self, now: Moment) -> Option<Event> {
         let (at, _) = self.escalation_deadline()?;
-        let launch = self.running()?;
+        let launch = self.being_ended()?;
         let step = launch.stop?.step.next()?;
         // An agent whose turn is over has nothing left to interrupt.
         let quiet =
@@ -429,8 +433,8 @@ impl Session {
             return false;
         };
         let resolved = !self.attempt().resolutions.is_empty();
-        let given_up = launch.stop.is_some_and(|stop| stop.step == StopStep::GivenUp);
-        !resolved && (self.attempt().is_decided() || launch.stream.settled) && !given_up
+        let wanted = self.attempt().is_decided() || launch.stream.settled;
+        !resolved && wanted && !launch.is_given_up()
     }
 
     fn seal_if_due(&self, now: Moment) -> Option<Event> {

@@ -6,7 +6,7 @@ use crate::{
     ids::{LaunchId, TreeId},
     lifecycle::{Cause, ClaimKind, Judgement, State, StopCause},
     time::Moment,
-    verdict::{Receipt, Snapshot},
+    verdict::{Caveats, Receipt, Snapshot},
 };
 
 /// Who made a claim.
@@ -82,6 +82,9 @@ pub struct Sealed {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verifying {
     pub snapshot: Option<Snapshot>,
+    /// What has to be told of the newest snapshot.
+    #[serde(default, skip_serializing_if = "Caveats::is_empty")]
+    pub caveats: Caveats,
     pub receipts: Vec<Receipt>,
     /// The tree was the same when it was taken again after the checks.
     pub confirmed: bool,

@@ -12,7 +12,7 @@ use crate::{
     ids::{LaunchId, RequestId},
     lifecycle::ClaimKind,
     request::{Asked, Misfit, Reply},
-    verdict::{Receipt, Snapshot},
+    verdict::{Caveats, Receipt, Snapshot},
 };
 
 /// What a fact is about.
@@ -143,6 +143,14 @@ pub enum Command {
     OutputAtLimit {
         launch: LaunchId,
     },
+    /// The disk of this directory takes no more.
+    OutputNoRoom {
+        launch: LaunchId,
+        dir: String,
+    },
+    OutputFlows {
+        launch: LaunchId,
+    },
     OutputLost {
         launch: LaunchId,
         cursor: Cursor,
@@ -159,6 +167,11 @@ pub enum Command {
     ProcessSeen {
         launch: LaunchId,
     },
+    /// So many people are at the agent's own screen now.
+    PeopleAttached {
+        launch: LaunchId,
+        people: u32,
+    },
     ProcessUnobserved {
         launch: LaunchId,
         why: String,
@@ -173,6 +186,7 @@ pub enum Command {
         attempt: u32,
         no: u32,
         snapshot: Snapshot,
+        caveats: Caveats,
     },
     SnapshotFailed {
         attempt: u32,
@@ -260,6 +274,8 @@ pub enum Rejected {
     Sealed(&'static str),
     #[error("the session was cancelled")]
     Cancelled,
+    #[error("its place of work was removed{}", kept_on(.0))]
+    PlaceGone(Option<String>),
     #[error("no process of this session is running")]
     NotRunning,
     #[error("it can no longer be resumed: its conversation was removed by gc")]
@@ -280,6 +296,13 @@ pub enum Rejected {
     BudgetNotRaised(String),
     #[error("the session's budget is used up: {}", .0.detail)]
     BudgetUsedUp(UsedUp),
+}
+
+fn kept_on(branch: &Option<String>) -> String {
+    branch
+        .as_ref()
+        .map(|branch| format!("; its work is on the branch {branch}"))
+        .unwrap_or_default()
 }
 
 /// Gives how a recorded report stands, for the reporter.

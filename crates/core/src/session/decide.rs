@@ -67,12 +67,21 @@ impl Session {
             | Command::ProcessEnded { .. }
             | Command::ProcessUnknown { .. }
             | Command::ProcessSeen { .. }
+            | Command::PeopleAttached { .. }
             | Command::ProcessUnobserved { .. }
             | Command::TreeGone { .. } => self.decide_process(command),
             Command::Observed { launch, signal, cursor } => self.observe(*launch, signal, *cursor),
             Command::OutputAtLimit { launch } => {
                 let launch = self.known(*launch)?;
                 if_new(!launch.at_limit, OutputAtLimit { launch: launch.id })
+            }
+            Command::OutputNoRoom { launch, dir } => {
+                let known = self.known(*launch)?;
+                let new = known.no_room.is_none();
+                if_new(new, OutputNoRoom { launch: *launch, dir: dir.clone() })
+            }
+            Command::OutputFlows { launch } => {
+                if_new(self.known(*launch)?.no_room.is_some(), OutputFlows { launch: *launch })
             }
             Command::OutputLost { launch, cursor } => {
                 let launch = self.known(*launch)?;
@@ -154,6 +163,10 @@ impl Session {
                 let unknown = self.sight(launch)? == Some(Sight::Unknown);
                 if_new(unknown, ProcessSeen { launch })
             }
+            Command::PeopleAttached { launch, people } => {
+                let new = self.known(launch)?.people != people;
+                if_new(new, PeopleAttached { launch, people })
+            }
             Command::TreeGone { launch, leftovers, verified } => {
                 let known = self.known(launch)?;
                 let new = known.has_ended() && known.gone.is_none();
@@ -170,8 +183,9 @@ impl Session {
         // under its key, it would not be told again.
         let open = !self.attempt().is_sealed() && !self.attempt().is_decided();
         match command.clone() {
-            Command::SnapshotTaken { attempt, no, snapshot } => {
-                if_new(open && self.lacks_snapshot(attempt, no), SnapshotTaken { snapshot })
+            Command::SnapshotTaken { attempt, no, snapshot, caveats } => {
+                let wanted = open && self.lacks_snapshot(attempt, no);
+                if_new(wanted, SnapshotTaken { snapshot, caveats })
             }
             Command::SnapshotFailed { attempt, no, reason } => {
                 if_new(open && self.lacks_snapshot(attempt, no), SnapshotFailed { reason })
@@ -419,6 +433,9 @@ impl Session {
         let agent = &self.spec.agent;
         let alive = self.launches.last().is_some_and(Launch::may_live);
         let instructs = mode == SendMode::Supersede || sealed;
+        if self.work == WorkState::Removed {
+            return Err(Rejected::PlaceGone(self.spec.work.branch().map(str::to_owned)));
+        }
         if self.store_removed && self.thread.is_some() {
             return Err(Rejected::ConversationGone);
         }

@@ -116,7 +116,11 @@ impl Session {
     }
 
     fn proof(&self) -> Option<Effect> {
-        (self.wants_verdict() && self.is_quiet()).then(|| self.next_step_of_proof()).flatten()
+        // What was sealed is not proved again, though its place of work, and with it where it began, is gone.
+        let open = !self.attempt().is_sealed();
+        (open && self.wants_verdict() && self.is_quiet())
+            .then(|| self.next_step_of_proof())
+            .flatten()
     }
 
     /// The next step towards a verdict: commit the work, run the checks one by one, look at the tree again.
@@ -149,7 +153,9 @@ impl Session {
 fn launch_effect(launch: &Launch) -> Option<Effect> {
     match (&launch.phase, launch.stop) {
         (LaunchPhase::Owed, None) => Some(Effect::StartLaunch(launch.id)),
-        (LaunchPhase::Owed | LaunchPhase::Running { .. }, Some(stop)) => {
+        // Nobody follows it, so that whoever ends it is the only one to tell what became of it.
+        (LaunchPhase::Owed, Some(stop)) => Some(Effect::StopLaunch(launch.id, stop.step)),
+        (LaunchPhase::Running { .. }, Some(stop)) => {
             (stop.step != StopStep::GivenUp).then_some(Effect::StopLaunch(launch.id, stop.step))
         }
         (LaunchPhase::Running { .. }, None) => None,

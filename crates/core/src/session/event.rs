@@ -17,7 +17,7 @@ use crate::{
     ids::{LaunchId, RequestId},
     lifecycle::{Cause, ClaimKind, State, StopCause},
     request::{Asked, Fate, Reply},
-    verdict::{Receipt, Snapshot},
+    verdict::{Caveats, Receipt, Snapshot},
 };
 
 /// Why a stored event cannot be read.
@@ -123,6 +123,10 @@ events! {
     /// A line too long to be read was kept and passed over.
     OutputOversized = "output.oversized", 1 { launch: LaunchId, bytes: u64, cursor: Cursor }
     OutputAtLimit = "output.at_limit", 1 { launch: LaunchId }
+    /// The disk of this directory takes no more output, so that the agent is held back.
+    OutputNoRoom = "output.no_room", 1 { launch: LaunchId, dir: String }
+    /// There is room again.
+    OutputFlows = "output.flows", 1 { launch: LaunchId }
     /// The journal ends before the place that was already folded (power loss).
     OutputLost = "output.lost", 1 { launch: LaunchId, cursor: Cursor }
     LimitRaised = "output.limit_raised", 1 { bytes: u64 }
@@ -135,6 +139,8 @@ events! {
     /// The process can't be looked at; that is no end.
     ProcessUnknown = "process.unknown", 1 { launch: LaunchId, why: String }
     ProcessSeen = "process.seen", 1 { launch: LaunchId }
+    /// So many people are at the agent's own screen now.
+    PeopleAttached = "people.attached", 1 { launch: LaunchId, people: u32 }
     /// The process has ended, or was ended, and nobody saw with which code.
     ProcessUnobserved = "process.unobserved", 1 { launch: LaunchId, why: String }
     TreeGone = "tree.gone", 1 { launch: LaunchId, leftovers: u32, verified: bool }
@@ -167,7 +173,11 @@ events! {
     /// Refuted work goes back to the agent: its claim no longer stands.
     ReworkSent = "rework.sent", 1 { key: String, text: String }
 
-    SnapshotTaken = "snapshot.taken", 1 { snapshot: Snapshot }
+    SnapshotTaken = "snapshot.taken", 1 {
+        snapshot: Snapshot,
+        #[serde(default, skip_serializing_if = "Caveats::is_empty")]
+        caveats: Caveats,
+    }
     SnapshotFailed = "snapshot.failed", 1 { reason: String }
     CheckFinished = "check.finished", 1 { receipt: Receipt }
 

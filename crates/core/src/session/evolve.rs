@@ -7,7 +7,9 @@ use super::{
     decide::answer_to,
     event::{Event, HookFinished, RequestOpened, SessionOpened, SnapshotTaken, TurnEnded},
     hook::{HookEnded, HookEvent, HookKey, HookOwed},
-    launch::{Cursor, Gone, Launch, LaunchPhase, LaunchWhy, Sight, Stop, TurnEnd, TurnState},
+    launch::{
+        Cursor, Gone, Launch, LaunchPhase, LaunchWhy, Sight, Stop, StopStep, TurnEnd, TurnState,
+    },
     state::{
         Fact, Limited, Message, MessageFate, MessageKind, Session, SetupState, Usage, WorkState,
     },
@@ -104,6 +106,7 @@ impl Session {
             | Event::ProcessEnded(_)
             | Event::ProcessUnknown(_)
             | Event::ProcessSeen(_)
+            | Event::PeopleAttached(_)
             | Event::ProcessUnobserved(_)
             | Event::TreeGone(_)
             | Event::StopAsked(_)
@@ -123,6 +126,8 @@ impl Session {
             | Event::StreamSettled(_)
             | Event::OutputOversized(_)
             | Event::OutputAtLimit(_)
+            | Event::OutputNoRoom(_)
+            | Event::OutputFlows(_)
             | Event::OutputLost(_)
             | Event::LimitRaised(_)
             | Event::ProgressTold(_)
@@ -160,6 +165,11 @@ impl Session {
                     launch.stream.heard = at;
                     launch.followed = Some(at);
                     launch.holder = Some(e.holder.clone());
+                    // Given up unseen, it is seen now, and can be ended.
+                    if let Some(stop) = launch.stop.as_mut().filter(|s| s.step == StopStep::GivenUp)
+                    {
+                        (stop.step, stop.since) = (StopStep::Kill, at);
+                    }
                 }
                 if self.launches.len() == 1 {
                     self.owe_hook(HookEvent::Started, at);
@@ -179,6 +189,9 @@ impl Session {
             }
             Event::ProcessUnknown(e) => self.set_sight(e.launch, Sight::Unknown),
             Event::ProcessSeen(e) => self.set_sight(e.launch, Sight::Seen),
+            Event::PeopleAttached(e) => {
+                self.on_launch(e.launch, |launch| launch.people = e.people);
+            }
             Event::TreeGone(e) => {
                 let gone = Gone { leftovers: e.leftovers, verified: e.verified };
                 self.on_launch(e.launch, |launch| launch.gone = Some(gone));
@@ -267,6 +280,10 @@ impl Session {
                 self.on_launch(e.launch, |launch| launch.oversized = true);
             }
             Event::OutputAtLimit(e) => self.on_launch(e.launch, |launch| launch.at_limit = true),
+            Event::OutputNoRoom(e) => {
+                self.on_launch(e.launch, |launch| launch.no_room = Some(e.dir.clone()));
+            }
+            Event::OutputFlows(e) => self.on_launch(e.launch, |launch| launch.no_room = None),
             Event::OutputLost(e) => self.on_launch(e.launch, |launch| {
                 launch.output_lost = true;
                 launch.cursor = e.cursor;
@@ -543,6 +560,7 @@ impl Session {
     fn take_snapshot(&mut self, e: &SnapshotTaken) {
         let verifying = &mut self.attempt_mut().verifying;
         verifying.taken += 1;
+        verifying.caveats = e.caveats.clone();
         let same = verifying.snapshot.as_ref().map(|snapshot| snapshot.tree == e.snapshot.tree);
         match same {
             Some(true) => verifying.confirmed = true,

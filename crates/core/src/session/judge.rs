@@ -159,16 +159,21 @@ impl Session {
         let mut notes = Vec::new();
         let mut note = |holds: bool, flag| notes.extend(holds.then_some(flag));
         note(!self.attempt().late_claims.is_empty(), Flag::LateClaim);
+        let caveats = &self.attempt().verifying.caveats;
+        note(caveats.kept_at.is_some(), Flag::OffBranch);
+        note(!caveats.left_out.is_empty(), Flag::LeftOut);
         note(self.limited.is_some() && !self.attempt().is_sealed(), Flag::Limited);
         if let Some(launch) = self.current_launch() {
             let gone = launch.gone;
             note(launch.is_being_ended(), Flag::Stopping);
             note(launch.at_limit && launch.may_live(), Flag::OutputLimit);
+            note(launch.no_room.is_some() && launch.may_live(), Flag::NoRoom);
             note(launch.output_lost, Flag::OutputLost);
             note(launch.oversized, Flag::OversizedOutput);
             note(launch.stream.retrying && launch.may_live(), Flag::Retrying);
             note(gone.is_some_and(|gone| gone.leftovers > 0), Flag::Leftovers);
-            note(gone.is_some_and(|gone| !gone.verified), Flag::NotVerifiedGone);
+            let unverified = gone.is_some_and(|gone| !gone.verified);
+            note(unverified || launch.is_given_up(), Flag::NotVerifiedGone);
         }
         notes
     }

@@ -130,12 +130,12 @@ pub enum LaunchPhase {
         by: EndedBy,
         at: Moment,
     },
-    /// It ended, or was ended, and nobody saw how.
+    /// It ended, or was ended, and nobody saw how. Told only when no process of it was left.
     Unobserved {
         why: String,
         at: Moment,
     },
-    /// It never ran.
+    /// It never ran. Told only when no process of it was left.
     Failed {
         reason: String,
     },
@@ -208,8 +208,13 @@ pub struct Launch {
     pub gone: Option<Gone>,
     pub cursor: Cursor,
     pub at_limit: bool,
+    /// The directory whose disk takes no more of its output.
+    #[serde(default)]
+    pub no_room: Option<String>,
     pub output_lost: bool,
     pub oversized: bool,
+    /// How many people are at the agent's own screen.
+    pub people: u32,
 }
 
 impl Launch {
@@ -238,9 +243,17 @@ impl Launch {
             gone: None,
             cursor: Cursor::default(),
             at_limit: false,
+            no_room: None,
             output_lost: false,
             oversized: false,
+            people: 0,
         }
+    }
+
+    /// Says whether the process is left to whoever is at its screen: it is not asked for a result and not closed
+    /// under a person. What an operator decided is done all the same.
+    pub(super) fn is_attended(&self) -> bool {
+        self.may_live() && self.people > 0
     }
 
     /// The process fact of the table. A launch that is only owed counts as alive: nothing has ended.
@@ -298,6 +311,11 @@ impl Launch {
     /// Says whether a stop is under way that has neither ended the process nor been given up.
     pub fn is_being_ended(&self) -> bool {
         self.may_live() && self.stop.is_some_and(|stop| stop.step != StopStep::GivenUp)
+    }
+
+    /// Says whether Provost gave up ending the process, which may live.
+    pub fn is_given_up(&self) -> bool {
+        self.may_live() && self.stop.is_some_and(|stop| stop.step == StopStep::GivenUp)
     }
 
     /// Says whether neither the process nor any of its descendants can change the work any more.

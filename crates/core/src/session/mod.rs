@@ -9,6 +9,7 @@ mod attempt;
 mod command;
 mod decide;
 mod effect;
+mod elsewhere;
 mod event;
 mod evolve;
 mod hook;
@@ -28,12 +29,12 @@ pub use event::{
     AttemptSuperseded, BudgetRaised, CheckFinished, ClaimMade, DecodeError, Event, FactTold,
     HookFinished, LaunchFailed, LaunchFollowed, LaunchOwed, LaunchStarted, LimitLifted,
     LimitRaised, LimitSlot, MessageDelivered, MessageLost, MessageQueued, OutputAtLimit,
-    OutputLost, OutputOversized, ProcessEnded, ProcessSeen, ProcessUnknown, ProcessUnobserved,
-    ProgressTold, RequestOpened, RequestRuled, RequestSettled, ResultAsked, ReworkSent,
-    SessionOpened, SetupFinished, SnapshotFailed, SnapshotTaken, StopAsked, StopEscalated,
-    StoreRemoved, StreamClosed, StreamHeard, StreamReady, StreamRefused, StreamRetrying,
-    StreamSettled, StreamSilent, TreeGone, TurnEnded, TurnStarted, UsageTold, WorkFailed,
-    WorkPrepared, WorkRemoved,
+    OutputFlows, OutputLost, OutputNoRoom, OutputOversized, PeopleAttached, ProcessEnded,
+    ProcessSeen, ProcessUnknown, ProcessUnobserved, ProgressTold, RequestOpened, RequestRuled,
+    RequestSettled, ResultAsked, ReworkSent, SessionOpened, SetupFinished, SnapshotFailed,
+    SnapshotTaken, StopAsked, StopEscalated, StoreRemoved, StreamClosed, StreamHeard, StreamReady,
+    StreamRefused, StreamRetrying, StreamSettled, StreamSilent, TreeGone, TurnEnded, TurnStarted,
+    UsageTold, WorkFailed, WorkPrepared, WorkRemoved,
 };
 pub use hook::{HookEnd, HookEnded, HookEvent, HookKey, HookOwed};
 pub use launch::{

@@ -171,6 +171,16 @@ pub enum Work {
     Worktree { top: String, path: String, branch: String, copy: Vec<String> },
 }
 
+impl Work {
+    /// Gives the branch that holds the work, also when its place is gone.
+    pub fn branch(&self) -> Option<&str> {
+        match self {
+            Work::Worktree { branch, .. } => Some(branch),
+            Work::Plain | Work::InPlace { .. } => None,
+        }
+    }
+}
+
 /// What exit 0 of a process that claimed nothing means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -325,6 +325,32 @@ fn an_agent_that_cannot_be_looked_at_is_not_asked_for_its_result() {
 }
 
 #[test]
+fn an_agent_with_people_at_its_screen_is_neither_asked_nor_closed_until_they_left() {
+    let mut bench = Bench::running(spec());
+    let launch = bench.launch();
+    let people = |people| Command::PeopleAttached { launch, people };
+    bench.tell(people(1)).signal(OVER);
+    assert_eq!(bench.state(), State::Idle);
+    assert!(bench.session.attempt().result_asked.is_none());
+    assert_eq!(bench.try_tell(people(1)), Err(Rejected::Nothing));
+    bench.tell(people(0));
+    assert!(bench.session.attempt().result_asked.is_some());
+
+    bench.tell(people(2)).claim(ClaimKind::Completed).signal(OVER).settle();
+    assert!(bench.session.attempt().is_sealed());
+    assert_eq!(bench.step(), None, "its process goes on under them");
+    bench.tell(people(0));
+    assert_eq!(bench.session.launches[0].stop.unwrap().why, StopWhy::Finished);
+}
+
+#[test]
+fn people_at_its_screen_keep_no_agent_from_being_stopped() {
+    let mut bench = Bench::running(spec());
+    bench.tell(Command::PeopleAttached { launch: bench.launch(), people: 1 }).tell(cancel());
+    assert!(bench.step().is_some());
+}
+
+#[test]
 fn work_that_went_back_makes_the_agent_be_asked_for_its_result_again() {
     let mut bench = Bench::running(checked());
     bench.signal(OVER).claim(ClaimKind::Completed).signal(OVER);

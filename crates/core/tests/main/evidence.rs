@@ -6,7 +6,7 @@ use provost_core::{
         Afterwards, Command, Driver, Effect, End, EndedBy, MessageKind, Rejected, SendMode,
         Session, Signal, StopWhy,
     },
-    verdict::{CheckEnd, EmptyDiff, Receipt},
+    verdict::{Caveats, CheckEnd, EmptyDiff, Receipt},
 };
 
 use crate::kit::{Bench, OVER, checked, receipt, send, snapshot, spec};
@@ -126,13 +126,52 @@ fn evidence_for_an_earlier_attempt_is_nothing() {
     let mut bench = done();
     bench.snapshot("new").tell(send("next", SendMode::Supersede));
     bench.claim(ClaimKind::Completed).signal(OVER);
-    let early = Command::SnapshotTaken { attempt: 1, no: 1, snapshot: snapshot("new") };
+    let early = Command::SnapshotTaken {
+        attempt: 1,
+        no: 1,
+        snapshot: snapshot("new"),
+        caveats: Default::default(),
+    };
     assert_eq!(bench.try_tell(early), Err(Rejected::Nothing));
     bench.snapshot("new");
     let receipt = receipt("new", "check", CheckEnd::Exit(0));
     let early = Command::CheckFinished { attempt: 1, receipt };
     assert_eq!(bench.try_tell(early), Err(Rejected::Nothing));
     bench.check("new", CheckEnd::Exit(0));
+}
+
+#[test]
+fn what_was_sealed_is_not_proved_again_when_its_place_of_work_goes() {
+    let mut bench = Bench::running(checked());
+    bench.claim(ClaimKind::Completed).end(End::Exit(0)).verify("old", CheckEnd::Exit(0)).settle();
+    assert!(bench.session.attempt().is_sealed() && bench.has(Flag::EmptyDiff));
+    bench.tell(Command::WorkRemoved);
+    let proof =
+        |effect: &Effect| matches!(effect, Effect::TakeSnapshot { .. } | Effect::RunCheck { .. });
+    assert!(!bench.session.effects().iter().any(proof), "{:?}", bench.session.effects());
+}
+
+#[test]
+fn what_a_snapshot_lacks_is_flagged_until_the_next_snapshot() {
+    let mut bench = done();
+    let caveats = Caveats { kept_at: Some("refs/x".to_owned()), left_out: vec!["sub".to_owned()] };
+    let taken = |no, caveats: &Caveats| Command::SnapshotTaken {
+        attempt: 1,
+        no,
+        snapshot: snapshot("new"),
+        caveats: caveats.clone(),
+    };
+    bench.tell(taken(1, &caveats)).check("new", CheckEnd::Exit(0)).tell(taken(2, &caveats));
+    assert_eq!(bench.state(), State::Succeeded);
+    assert!(bench.has(Flag::OffBranch) && bench.has(Flag::LeftOut));
+    bench.pass(50);
+    assert!(bench.session.attempt().is_sealed() && bench.has(Flag::OffBranch));
+    let mut bench = done();
+    bench.tell(taken(1, &caveats)).check("new", CheckEnd::Exit(0)).snapshot("new");
+    assert!(
+        !bench.has(Flag::OffBranch) && !bench.has(Flag::LeftOut),
+        "it was brought up meanwhile"
+    );
 }
 
 #[test]

@@ -4,8 +4,8 @@ use provost_core::{
     lifecycle::{ClaimKind, State},
     request::{Fate, Reply},
     session::{
-        Afterwards, Command, Cursor, Driver, Effect, End, EndedBy, LaunchPhase, MessageFate,
-        Rejected, SendMode, Signal, StopStep, TurnEnd,
+        Afterwards, AttemptOpened, Command, Cursor, Driver, Effect, End, EndedBy, LaunchPhase,
+        MessageFate, Rejected, SendMode, Signal, StopStep, TurnEnd,
     },
     verdict::CheckEnd,
 };
@@ -24,16 +24,27 @@ fn a_snapshot_told_twice_does_not_confirm_itself() {
 }
 
 #[test]
-fn a_launch_stopped_before_it_began_is_called_off_and_not_given_up() {
+fn a_launch_given_up_before_it_was_seen_to_run_is_killed_when_it_is() {
     let mut bench = Bench::new(spec());
     bench.tell(Command::WorkPrepared { cwd: "/work".to_owned(), base: None });
-    bench.tell(Command::Cancel { because: "no".to_owned() }).pass(1_000_000);
-    let owed = bench.session.effects();
+    bench.tell(Command::Cancel { because: "no".to_owned() });
+    bench.pass(10_000).pass(10_000).pass(10_000);
+    assert_eq!(bench.step(), Some(StopStep::GivenUp));
+    bench.pass(5_000).start();
     let launch = bench.launch();
-    assert!(owed.contains(&Effect::StopLaunch(launch, StopStep::Interrupt)), "{owed:?}");
-    bench.start();
-    bench.pass(10_000);
-    assert_eq!(bench.session.launches[0].stop.unwrap().step, StopStep::Kill, "it is ended");
+    assert!(bench.owes(&Effect::StopLaunch(launch, StopStep::Kill)), "it is ended");
+    bench.pass(9_999);
+    assert_eq!(bench.step(), Some(StopStep::Kill), "it has its time");
+    bench.pass(1);
+    assert_eq!(bench.step(), Some(StopStep::GivenUp));
+}
+
+#[test]
+fn a_launch_that_is_seen_to_run_late_is_stopped_as_far_as_the_stop_had_come() {
+    let mut bench = Bench::new(spec());
+    bench.tell(Command::WorkPrepared { cwd: "/work".to_owned(), base: None });
+    bench.tell(Command::Cancel { because: "no".to_owned() }).pass(10_000).start();
+    assert_eq!(bench.step(), Some(StopStep::Terminate));
 }
 
 #[test]
@@ -97,11 +108,16 @@ fn a_message_with_a_known_key_is_not_queued_again() {
 }
 
 #[test]
-fn an_instruction_after_the_place_of_work_was_removed_fails_and_does_not_hang() {
+fn an_instruction_after_the_place_of_work_was_removed_is_refused_and_never_hangs() {
     let mut bench = Bench::running(spec());
     assert_eq!(bench.try_tell(Command::WorkRemoved), Err(Rejected::Nothing), "it is in use");
     bench.claim(ClaimKind::Completed).end(End::Exit(0)).settle().tell(Command::WorkRemoved);
-    bench.tell(send("more")).settle();
+    assert_eq!(bench.try_tell(send("more")), Err(Rejected::PlaceGone(None)));
+    assert_eq!(bench.state(), State::Completed);
+    // A ledger of before may have it all the same.
+    let opened = AttemptOpened { no: 2, instruction: Some("more".to_owned()) };
+    bench.session.evolve(bench.now, &opened.into());
+    bench.pass(0).settle();
     assert_eq!(bench.state(), State::Failed);
 }
 

@@ -257,7 +257,8 @@ impl Bench {
     pub(crate) fn snapshot_taken(&self, tree: &str) -> Command {
         let attempt = self.session.attempt();
         let no = attempt.verifying.taken + 1;
-        Command::SnapshotTaken { attempt: attempt.no, no, snapshot: snapshot(tree) }
+        let caveats = Default::default();
+        Command::SnapshotTaken { attempt: attempt.no, no, snapshot: snapshot(tree), caveats }
     }
 
     /// Tells how the only check ended on a tree.

@@ -5,7 +5,7 @@ use provost_core::{
     lifecycle::{Activity, Cause, ClaimKind, Flag, Process, State},
     session::{
         Command, Effect, End, EndedBy, Identity, LaunchPhase, LaunchWhy, Rejected, SendMode,
-        Session, SetupState, Signal, Spec,
+        Session, SetupState, Signal, Spec, StopStep, Work,
     },
 };
 
@@ -61,6 +61,60 @@ fn a_place_of_work_is_removed_once_and_after_the_seal() {
     let mut bench = Bench::running(spec());
     bench.claim(ClaimKind::Completed).end(End::Exit(0)).settle().tell(Command::WorkRemoved);
     assert_eq!(bench.try_tell(Command::WorkRemoved), Err(Rejected::Nothing));
+}
+
+#[test]
+fn nothing_more_is_said_to_a_session_whose_place_of_work_was_removed() {
+    let branch = "provost/kept".to_owned();
+    let work = Work::Worktree {
+        top: "/work".to_owned(),
+        path: "/tree".to_owned(),
+        branch: branch.clone(),
+        copy: Vec::new(),
+    };
+    for (work, kept) in [(work, Some(branch)), (Work::InPlace { top: "/work".to_owned() }, None)] {
+        let mut bench = Bench::running(Spec { work, ..spec() });
+        bench.claim(ClaimKind::Completed).end(End::Exit(0)).settle().tell(Command::WorkRemoved);
+        let before = bench.session.clone();
+        for mode in [SendMode::Continue, SendMode::Supersede] {
+            let refused = bench.try_tell(send("more", mode));
+            assert_eq!(refused, Err(Rejected::PlaceGone(kept.clone())));
+        }
+        assert_eq!(bench.session, before, "a good session stays what it was");
+    }
+}
+
+#[test]
+fn a_refusal_names_the_branch_that_holds_the_work() {
+    let told = |branch: Option<&str>| Rejected::PlaceGone(branch.map(str::to_owned)).to_string();
+    assert_eq!(told(None), "its place of work was removed");
+    let named = "its place of work was removed; its work is on the branch b";
+    assert_eq!(told(Some("b")), named);
+}
+
+#[test]
+fn a_start_that_nobody_hears_of_is_ended_step_by_step_and_not_forgotten() {
+    let mut bench = Bench::new(spec());
+    bench.tell(prepared());
+    let launch = bench.launch();
+    bench.tell(Command::Cancel { because: why() });
+    for step in [StopStep::Interrupt, StopStep::Terminate, StopStep::Kill] {
+        assert_eq!((bench.step(), bench.sealed()), (Some(step), false));
+        assert!(bench.owes(&Effect::StopLaunch(launch, step)));
+        bench.pass(9_999);
+        assert_eq!(bench.step(), Some(step), "its grace is not over");
+        bench.pass(1);
+    }
+    bench.settle();
+    assert_eq!((bench.step(), bench.state()), (Some(StopStep::GivenUp), State::Cancelled));
+    assert!(bench.sealed() && bench.has(Flag::NotVerifiedGone));
+    // It may run: somebody goes on ending it, and says when that is done.
+    assert!(bench.owes(&Effect::StopLaunch(launch, StopStep::GivenUp)));
+    assert!(!bench.session.is_closed());
+    bench.tell(Command::ProcessUnobserved { launch, why: why() });
+    assert!(!bench.owes(&Effect::StopLaunch(launch, StopStep::GivenUp)));
+    assert!(!bench.has(Flag::NotVerifiedGone), "nothing of it is left");
+    assert_eq!(bench.state(), State::Cancelled);
 }
 
 #[test]

@@ -131,6 +131,39 @@ proptest! {
     }
 
     #[test]
+    fn a_session_of_another_home_owes_nothing_once_it_is_closed(
+        seed in any::<u64>(),
+        steps in proptest::collection::vec((0u64..400, any::<u64>()), 0..40),
+    ) {
+        let mut lab = Lab::open(&mut Rng::new(seed));
+        let prepared = Command::WorkPrepared { cwd: "/work".to_owned(), base: Some(snapshot("t0")) };
+        if seed % 4 > 0 {
+            lab.tell(&prepared).unwrap();
+        }
+        for (ms, choice) in steps {
+            lab.pass(ms);
+            lab.tell(&random_command(&lab.session, &mut Rng::new(choice))).ok();
+        }
+        let (before, at) = (lab.session.clone(), Moment { mono_ms: lab.now.mono_ms + 1, ..lab.now });
+        for event in before.close_elsewhere(at) {
+            lab.session.evolve(at, &event);
+        }
+        prop_assert!(lab.session.is_closed(), "{}", lab.told());
+        prop_assert_eq!(lab.session.effects(), vec![]);
+        prop_assert_eq!(lab.session.deadline(), None);
+        prop_assert_eq!(lab.session.advance(Moment { mono_ms: u64::MAX, ..at }), None);
+        prop_assert_eq!(lab.session.close_elsewhere(at), vec![]);
+        prop_assert!(!lab.session.launches.iter().any(|launch| launch.may_live()));
+        match &before.attempt().sealed {
+            Some(sealed) => prop_assert_eq!(lab.session.attempt().sealed.as_ref(), Some(sealed)),
+            None => {
+                let state = lab.session.state();
+                prop_assert!(state != State::Succeeded && state != State::Completed, "{:?}", state);
+            }
+        }
+    }
+
+    #[test]
     fn only_now_tells_decide_the_time(seed in any::<u64>(), wall in any::<i32>(), choice in any::<u64>()) {
         let lab = Lab::open(&mut Rng::new(seed));
         let command = random_command(&lab.session, &mut Rng::new(choice));

@@ -74,7 +74,8 @@ fn about_work(rng: &mut Rng) -> Command {
 fn about_process(session: &Session, rng: &mut Rng) -> Command {
     let launch = some_launch(session, rng);
     let why = "why".to_owned();
-    match rng.below(11) {
+    match rng.below(12) {
+        11 => Command::PeopleAttached { launch, people: rng.below(3) as u32 },
         0 => Command::LaunchFailed { launch, reason: why },
         10 => Command::LaunchFollowed { launch },
         1 => Command::ProcessUnknown { launch, why },
@@ -163,7 +164,10 @@ fn about_proof(session: &Session, rng: &mut Rng) -> Command {
     };
     match rng.below(10) {
         0 => Command::SnapshotFailed { attempt, no, reason: "full".to_owned() },
-        1..=4 => Command::SnapshotTaken { attempt, no, snapshot: snapshot(&tree) },
+        1..=4 => {
+            let caveats = Default::default();
+            Command::SnapshotTaken { attempt, no, snapshot: snapshot(&tree), caveats }
+        }
         5 => match session.hooks.first() {
             Some(hook) => Command::HookFinished { key: hook.key, end: HookEnd::Exit(0) },
             None => Command::Tick,

@@ -3,7 +3,7 @@
 use provost_core::{
     lifecycle::Flag,
     limits::MAX_HOOKS_KEPT,
-    session::{Command, End, EndedBy, HookEnd, HookEvent, HookKey, Spec, StopStep},
+    session::{Command, Effect, End, EndedBy, HookEnd, HookEvent, HookKey, Spec, StopStep},
 };
 
 use crate::kit::{Bench, spec};
@@ -31,6 +31,23 @@ fn a_stop_that_was_given_up_is_no_longer_under_way() {
     assert!(launch.is_being_ended());
     launch.stop.as_mut().expect("a stop was asked for").step = StopStep::GivenUp;
     assert!(!launch.is_being_ended());
+}
+
+#[test]
+fn a_process_that_could_not_be_ended_is_flagged_until_it_has() {
+    let mut bench = Bench::running(spec());
+    bench.tell(Command::Cancel { because: "no".to_owned() });
+    let flagged = |bench: &Bench| bench.session.judgement().has(Flag::NotVerifiedGone);
+    for step in [StopStep::Interrupt, StopStep::Terminate, StopStep::Kill] {
+        assert_eq!((bench.step(), flagged(&bench)), (Some(step), false));
+        bench.pass(10_000);
+    }
+    bench.settle();
+    assert!(bench.sealed() && flagged(&bench));
+    let launch = bench.launch();
+    assert!(!bench.owes(&Effect::StopLaunch(launch, StopStep::GivenUp)), "its follower sees it");
+    bench.end_by(End::Signal(9), EndedBy::Provost);
+    assert!(!flagged(&bench), "it is gone after all");
 }
 
 #[test]

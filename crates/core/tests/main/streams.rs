@@ -95,6 +95,25 @@ fn an_agent_at_its_output_limit_waits_until_the_limit_is_raised() {
 }
 
 #[test]
+fn an_agent_without_room_on_the_disk_waits_until_there_is_some() {
+    let mut bench = Bench::running(spec());
+    let launch = bench.launch();
+    let (full, flows) = (
+        Command::OutputNoRoom { launch, dir: "/home".to_owned() },
+        Command::OutputFlows { launch },
+    );
+    assert_eq!(bench.try_tell(flows.clone()), Err(Rejected::Nothing));
+    bench.tell(full.clone());
+    assert!(bench.has(Flag::NoRoom) && !bench.has(Flag::OutputLimit));
+    assert_eq!(bench.session.launches[0].no_room.as_deref(), Some("/home"));
+    assert_eq!(bench.try_tell(full.clone()), Err(Rejected::Nothing));
+    bench.tell(flows);
+    assert!(!bench.has(Flag::NoRoom));
+    bench.tell(full).exit(End::Exit(0), EndedBy::Itself);
+    assert!(!bench.has(Flag::NoRoom), "nobody waits any more");
+}
+
+#[test]
 fn output_that_was_lost_is_flagged_and_reading_goes_on_from_there() {
     let mut bench = Bench::running(spec());
     bench.tell(observed(&bench, OVER, 500));

@@ -136,7 +136,7 @@ mod tests {
         let error = json!({"message": "Try again in 5s.", "codexErrorInfo": "usageLimitExceeded"});
         let until = |limits: &Limits, now| match turn_end("failed", &error, limits, now, None) {
             TurnEnd::Limited { until_ms, .. } => until_ms,
-            other => panic!("{other:?}"),
+            other @ (TurnEnd::Ok | TurnEnd::Interrupted | TurnEnd::Error(_)) => panic!("{other:?}"),
         };
         let mut limits = Limits::default();
         assert_eq!(until(&limits, Some(1_000)), Some(6_000));

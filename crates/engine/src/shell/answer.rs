@@ -195,7 +195,11 @@ pub(super) fn report_reply(session: &Session, standing: &str) -> String {
     .to_string()
 }
 
-pub(super) fn refused(why: &Rejected, named: &str) -> ApiError {
+/// Says why a change is refused. The hints name the session by its id: a name, as somebody typed it, may be
+/// several words to a shell.
+pub(super) fn refused(why: &Rejected, session: SessionId) -> ApiError {
+    let id = session.to_string();
+    let named = &id[id.len() - SHORT..];
     let code = match why {
         Rejected::UnknownLaunch(_) | Rejected::UnknownRequest(_) => Code::NotFound,
         Rejected::LimitNotRaised { .. } | Rejected::BudgetNotRaised(_) | Rejected::Misfit(..) => {
@@ -208,6 +212,7 @@ pub(super) fn refused(why: &Rejected, named: &str) -> ApiError {
         | Rejected::Sealed(_)
         | Rejected::Cancelled
         | Rejected::NotRunning
+        | Rejected::PlaceGone(_)
         | Rejected::QueueFull(_)
         | Rejected::BudgetUsedUp(_)
         | Rejected::ConversationGone
@@ -218,7 +223,9 @@ pub(super) fn refused(why: &Rejected, named: &str) -> ApiError {
     let next = match why {
         Rejected::Sealed(_) => format!("provost resolve {named} --as accepted --because TEXT"),
         Rejected::BudgetUsedUp(used_up) => format!("provost limit {named} {}", used_up.raise),
+        Rejected::PlaceGone(Some(branch)) => format!("git switch {branch} && provost spawn"),
         Rejected::Nothing
+        | Rejected::PlaceGone(None)
         | Rejected::UnknownLaunch(_)
         | Rejected::UnknownRequest(_)
         | Rejected::RequestSettled(..)
@@ -237,6 +244,9 @@ pub(super) fn refused(why: &Rejected, named: &str) -> ApiError {
     };
     ApiError::new(code, why.to_string()).next(next)
 }
+
+/// The last digits of an id, which are the random ones, that people see and type.
+const SHORT: usize = 8;
 
 /// What was asked is more than the ledger takes of one thing.
 pub(super) fn unrecordable(why: &AppendError) -> ApiError {

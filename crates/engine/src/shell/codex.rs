@@ -13,7 +13,7 @@ use provost_core::{
     session::{Approvals, Driver, Sandbox, Session},
 };
 use provost_drivers::mcp;
-use provost_holder::{HoldSpec, Relay, StdinMode, spec::MARK};
+use provost_holder::{Door, HoldSpec, Relay, StdinMode, spec::MARK};
 
 use super::{executor::cwd_of, held::chain, home::Home};
 
@@ -58,13 +58,18 @@ pub(crate) fn equip(
     }
     match driver {
         Driver::CodexExec => spec.argv.extend(exec_arguments(session)),
-        Driver::Codex | Driver::Command | Driver::Jsonl => listen(&place, session, launch, spec),
+        Driver::Codex | Driver::Command | Driver::Jsonl => listen(home, session, launch, spec),
     }
     Ok(())
 }
 
-/// Gives the socket on which a launch listens, for people to attach to.
-pub fn socket(home: &Home, launch: LaunchId) -> PathBuf {
+/// Gives the socket on which a launch's holder lets people through to Codex.
+pub fn door(home: &Home, launch: LaunchId) -> PathBuf {
+    home.agent(launch.session).join(format!("a{}.sock", launch.no))
+}
+
+/// Gives the path on which Codex begins to listen. Its holder takes the socket away from there.
+fn socket(home: &Home, launch: LaunchId) -> PathBuf {
     home.agent(launch.session).join(format!("l{}.sock", launch.no))
 }
 
@@ -74,14 +79,15 @@ pub fn environment(home: &Home, session: SessionId) -> [(&'static str, PathBuf);
     [("CODEX_HOME", place.join("codex")), ("TMPDIR", place.join("tmp"))]
 }
 
-/// Removes what a killed app-server leaves: the link, the socket behind it, and its lock.
+/// Removes what a killed app-server leaves: the link, the socket behind it, and its lock; and its holder's socket.
 pub(crate) fn sweep(home: &Home, launch: LaunchId) {
+    fs::remove_file(door(home, launch)).ok();
     let link = socket(home, launch);
     let Ok(real) = fs::read_link(&link) else { return };
-    let owned = fs::symlink_metadata(&real).is_ok_and(|found| found.uid() == own_uid());
-    if owned {
-        fs::remove_file(real.with_extension("lock")).ok();
-        fs::remove_file(&real).ok();
+    for left in [real.with_extension("lock"), real] {
+        if fs::symlink_metadata(&left).is_ok_and(|found| found.uid() == own_uid()) {
+            fs::remove_file(left).ok();
+        }
     }
     fs::remove_file(link).ok();
 }
@@ -120,15 +126,16 @@ fn tools(driver: Driver, program: &Path) -> Option<ToolServer> {
 }
 
 /// On a socket, where people can attach to the thread; older versions speak on their standard streams.
-fn listen(place: &Path, session: &Session, launch: LaunchId, spec: &mut HoldSpec) {
+fn listen(home: &Home, session: &Session, launch: LaunchId, spec: &mut HoldSpec) {
     spec.argv.push("app-server".to_owned());
     if !listens(session.spec.agent.version.as_deref()) {
         return;
     }
-    let socket = place.join(format!("l{}.sock", launch.no));
+    let socket = socket(home, launch);
     spec.argv.extend(["--listen".to_owned(), format!("unix://{}", socket.display())]);
     spec.stdin = StdinMode::Null;
-    spec.relay = Some(Relay { socket });
+    let door = Door { socket: door(home, launch), held: vec![home.launches(), home.checks()] };
+    spec.relay = Some(Relay { socket, door: Some(door) });
 }
 
 /// Says whether this version lets people attach.

@@ -18,6 +18,7 @@ use provost_drivers::{Answer, Saying};
 use provost_git::Git;
 use provost_holder::{
     End, ExitRecord, HoldSpec, Looked, OnLimit, StdinMode, client,
+    tree::{self, Traces},
     wire::{Data, FaultCode, Op},
 };
 use tokio::{
@@ -32,7 +33,7 @@ use super::{
     environment::{DaemonEnvironment, Place},
     follow::{self, Follower, Link},
     handle::{Handle, Teller},
-    held::{self, Finished, Holders, chain},
+    held::{self, Finished, Holders, NoneLeft, SURVIVOR_GRACE, chain},
     home::Home,
     hook::HookJob,
     secrets::Secrets,
@@ -44,6 +45,12 @@ const FREE_DISK: u64 = 16 << 20;
 
 /// How long to wait before a holder that could not be spoken with is tried again.
 const TRY_AGAIN: Duration = Duration::from_millis(100);
+
+/// How long a holder may take to say that it kills its tree.
+const KILL_ANSWER: Duration = Duration::from_secs(2);
+
+/// How long a holder that said so has before it is asked again.
+const KILL_AGAIN: Duration = Duration::from_millis(500);
 
 /// What the engine works with outside of itself.
 #[derive(Clone, Debug)]
@@ -90,6 +97,8 @@ struct Context {
     handle: Handle,
     clock: Clock,
     checks: CheckRunner,
+    /// What was owed before this moment was owed to an earlier daemon.
+    since_ms: u64,
 }
 
 impl Executor {
@@ -101,7 +110,8 @@ impl Executor {
             environment: world.environment.clone(),
             slots: Slots::default(),
         };
-        let context = Context { world, teller, handle, clock, checks };
+        let since_ms = clock.now().mono_ms;
+        let context = Context { world, teller, handle, clock, checks, since_ms };
         Executor { context, running: BTreeMap::new(), tasks: JoinSet::new() }
     }
 
@@ -240,7 +250,16 @@ impl Context {
     async fn launch(&self, session: &Session, launch: LaunchId) -> Command {
         match self.launched(session, launch).await {
             Ok((holder, child)) => Command::LaunchStarted { launch, holder, child },
-            Err(reason) => Command::LaunchFailed { launch, reason },
+            Err(reason) => {
+                let traces = self.world.holders.traces(&self.world.home.launch(launch));
+                loop {
+                    // What did not start as it should has not ended before nothing of it lives.
+                    match held::none_left(&traces, SURVIVOR_GRACE).await {
+                        Ok(none_left) => return not_launched(launch, reason, &none_left),
+                        Err(_) => held::pause(TRY_AGAIN).await,
+                    }
+                }
+            }
         }
     }
 
@@ -251,33 +270,44 @@ impl Context {
         launch: LaunchId,
     ) -> Result<(Identity, Identity), String> {
         let dir = self.world.home.launch(launch);
-        if held::looked(&dir).await.map_err(|why| chain(&why))? == Looked::Absent {
+        if matches!(held::looked(&dir).await, Ok(Looked::Absent)) {
+            self.nothing_runs(session, launch, &dir).await?;
             room_on_disk(self.world.home.root())?;
             let spec = self.launch_spec(session, launch).await?;
             self.world.holders.start_at(&dir, spec).await.map_err(|why| chain(&why))?;
         }
-        loop {
-            let found = held::looked(&dir).await.map_err(|why| chain(&why))?;
-            let held = match found {
-                Looked::Absent => return Err("its directory is gone".to_owned()),
-                Looked::Starting { age_ms, holder: None } if age_ms > held::STARTING_LIMIT_MS => {
-                    return Err("its holder never appeared".to_owned());
-                }
-                Looked::Starting { .. } => {
-                    held::pause(Duration::from_millis(10)).await;
-                    continue;
-                }
-                Looked::Ended { held: None, exit, .. } => return Err(not_started(&exit)),
-                Looked::HolderDied { held: None, .. } | Looked::OtherBoot { held: None, .. } => {
-                    held::end_survivors(&held::mark(&dir)).await.map_err(|why| chain(&why))?;
-                    return Err("its holder died before the agent ran".to_owned());
-                }
-                Looked::Alive { held }
-                | Looked::Ended { held: Some(held), .. }
-                | Looked::HolderDied { held: Some(held), .. }
-                | Looked::OtherBoot { held: Some(held), .. } => held,
-            };
-            return Ok((identity(held.holder), identity(held.child)));
+        let held = match held::begun(&dir).await.map_err(|why| chain(&why))? {
+            Looked::Absent => return Err("its launch directory was removed".to_owned()),
+            Looked::Starting { holder, .. } => return Err(held::stuck(holder.is_some())),
+            Looked::Ended { held: None, exit, .. } => return Err(not_started(&exit)),
+            Looked::HolderDied { held: None, .. } | Looked::OtherBoot { held: None, .. } => {
+                return Err("its holder died before it said that the agent runs".to_owned());
+            }
+            Looked::Alive { held }
+            | Looked::Ended { held: Some(held), .. }
+            | Looked::HolderDied { held: Some(held), .. }
+            | Looked::OtherBoot { held: Some(held), .. } => held,
+        };
+        Ok((identity(held.holder), identity(held.child)))
+    }
+
+    /// Makes sure that a launch without a directory was not started by an earlier daemon: its agent may have
+    /// removed the directory, and must not run twice.
+    async fn nothing_runs(
+        &self,
+        session: &Session,
+        launch: LaunchId,
+        dir: &Path,
+    ) -> Result<(), String> {
+        let owed = session.launch(launch).map_or(0, |launch| launch.owed_at.mono_ms);
+        if owed > self.since_ms {
+            return Ok(());
+        }
+        let traces = self.world.holders.traces(dir);
+        let left = held::blocking(move || tree::left(&traces)).await;
+        match left.map_err(|why| why.to_string())?.is_empty() {
+            true => Ok(()),
+            false => Err("it was started before, and its launch directory was removed".to_owned()),
         }
     }
 
@@ -312,34 +342,91 @@ impl Context {
         session: &Session,
         launch: LaunchId,
         step: StopStep,
-        cancel: watch::Receiver<bool>,
+        mut cancel: watch::Receiver<bool>,
     ) -> Option<Command> {
         let dir = self.world.home.launch(launch);
         let owed = session.launch(launch).is_some_and(|l| l.phase == LaunchPhase::Owed);
+        let by_force = matches!(step, StopStep::Kill | StopStep::GivenUp);
+        if owed && (forbid_the_start(&dir) || by_force) {
+            return self.call_off(launch, &dir, cancel).await;
+        }
         if owed {
-            if let Some(failed) = forbid_the_start(launch, &dir) {
-                return Some(failed);
-            }
             // A start was under way: it is seen to its end, and then stopped like any other.
-            let started = self.launch(session, launch).await;
+            let started = tokio::select! {
+                started = self.launch(session, launch) => started,
+                () = held::cancelled(&mut cancel) => return None,
+            };
             self.teller.tell(session.id, started).await;
         }
+        if by_force {
+            self.kill(session, launch, &dir, cancel).await;
+            return None;
+        }
         let key = format!("interrupt-{}", session.attempt().no);
-        let op = match step {
-            StopStep::Interrupt => {
-                let turn = session.launch(launch).and_then(|launch| launch.turn());
-                let thread = session.thread.as_deref();
-                let interrupt = Saying::Interrupt { key: &key, thread, turn };
-                let data = provost_drivers::say(session.spec.agent.driver, &interrupt)?;
-                Op::Write { key, data: Data(data), secret: false }
-            }
-            StopStep::Terminate => Op::Stop { grace_ms: session.spec.bounds.stop_grace_ms },
-            StopStep::Kill | StopStep::GivenUp => Op::Stop { grace_ms: 0 },
+        let op = if step == StopStep::Interrupt {
+            let turn = session.launch(launch).and_then(|launch| launch.turn());
+            let thread = session.thread.as_deref();
+            let interrupt = Saying::Interrupt { key: &key, thread, turn };
+            let data = provost_drivers::say(session.spec.agent.driver, &interrupt)?;
+            Op::Write { key, data: Data(data), secret: false }
+        } else {
+            Op::Stop { grace_ms: session.spec.bounds.stop_grace_ms }
         };
+        let traces = recorded(session, launch, &dir);
         while !*cancel.borrow() {
+            // The agent may have stopped its holder, which then takes no request.
+            if let Some(holder) = &traces.holder {
+                tree::wake(holder).ok();
+            }
             match held::request(&dir, op.clone()).await {
                 Ok(()) | Err(client::Error::Fault(_)) => return None,
                 // The holder is leaving, or dead: then whoever follows the launch ends the survivors.
+                Err(_) => held::pause(TRY_AGAIN).await,
+            }
+        }
+        None
+    }
+
+    /// Has the holder kill its tree for as long as it answers. One that does not is ended with its tree.
+    async fn kill(
+        &self,
+        session: &Session,
+        launch: LaunchId,
+        dir: &Path,
+        cancel: watch::Receiver<bool>,
+    ) {
+        let op = Op::Stop { grace_ms: 0 };
+        let traces = recorded(session, launch, dir);
+        while held::request_within(dir, op.clone(), KILL_ANSWER).await.is_ok() {
+            held::pause(KILL_AGAIN).await;
+            if *cancel.borrow() {
+                return;
+            }
+        }
+        let has_left = matches!(
+            held::looked(dir).await,
+            Ok(Looked::Ended { gone: Some(_), .. } | Looked::HolderDied { .. })
+        );
+        if !has_left {
+            // What remains is found, and tried again, by whoever follows the launch.
+            held::none_left(&traces, Duration::ZERO).await.ok();
+        }
+    }
+
+    /// Calls off a launch that is not known to run. Should it run all the same, it is ended.
+    async fn call_off(
+        &self,
+        launch: LaunchId,
+        dir: &Path,
+        cancel: watch::Receiver<bool>,
+    ) -> Option<Command> {
+        let traces = self.world.holders.traces(dir);
+        while !*cancel.borrow() {
+            match held::none_left(&traces, Duration::ZERO).await {
+                Ok(none_left) => {
+                    let reason = "it was stopped before it started".to_owned();
+                    return Some(not_launched(launch, reason, &none_left));
+                }
                 Err(_) => held::pause(TRY_AGAIN).await,
             }
         }
@@ -387,17 +474,27 @@ impl Context {
     async fn snapshot(&self, session: &Session, attempt: u32, no: u32) -> Command {
         let (git, session) = (self.world.git.clone(), session.clone());
         match held::blocking(move || work::snapshot(&git, &session, no)).await {
-            Ok(snapshot) => Command::SnapshotTaken { attempt, no, snapshot },
+            Ok((snapshot, caveats)) => Command::SnapshotTaken { attempt, no, snapshot, caveats },
             Err(reason) => Command::SnapshotFailed { attempt, no, reason },
         }
     }
 }
 
 /// Takes the directory of a launch that has not started, so that no start under way can have it any more.
-fn forbid_the_start(launch: LaunchId, dir: &Path) -> Option<Command> {
-    std::fs::create_dir(dir).ok()?;
-    let reason = "it was stopped before it started".to_owned();
-    Some(Command::LaunchFailed { launch, reason })
+fn forbid_the_start(dir: &Path) -> bool {
+    std::fs::create_dir(dir).is_ok()
+}
+
+/// Says what came of a launch of which nothing is left, and which was never recorded as running.
+fn not_launched(launch: LaunchId, reason: String, none_left: &NoneLeft) -> Command {
+    match none_left.ran() {
+        true => Command::ProcessUnobserved { launch, why: reason },
+        false => Command::LaunchFailed { launch, reason },
+    }
+}
+
+fn recorded(session: &Session, launch: LaunchId, dir: &Path) -> Traces {
+    session.launch(launch).map_or_else(|| Traces::of(&held::mark(dir)), |l| follow::traces(l, dir))
 }
 
 fn identity(found: provost_holder::Identity) -> Identity {

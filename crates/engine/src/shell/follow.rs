@@ -10,12 +10,15 @@ use jiff::tz::TimeZone;
 use provost_core::{
     ids::LaunchId,
     lifecycle::Process,
-    session::{self, Command, Cursor, End, EndedBy, Session, Signal, WorkState},
+    session::{
+        self, Command, Cursor, End, EndedBy, Launch, LaunchPhase, Session, Signal, WorkState,
+    },
 };
 use provost_drivers::{Opening, Protocol};
 use provost_holder::{
     self as holder, ExitRecord, Looked,
     journal::{self, Channel, Envelope, Frame, Line, Lines, Note, Opened, Reader, RelayNote},
+    tree::{self, Traces},
     wire::{Data, Limited, Notice, Op},
 };
 
@@ -24,7 +27,7 @@ use super::{
     drop_box,
     executor::World,
     handle::{Handle, Teller},
-    held::{self, chain},
+    held::{self, NoneLeft, SURVIVOR_GRACE, chain},
     real_path,
 };
 use crate::coalesce::{Coalesce, Placed};
@@ -32,10 +35,28 @@ use crate::coalesce::{Coalesce, Placed};
 /// How long to wait before a launch that could not be looked at is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
+/// How long to wait before a holder that is leaving, as it seems, is spoken with again.
+const LINK_AGAIN: Duration = Duration::from_millis(20);
+
+/// After so many tries in vain it is not leaving, but cannot be spoken with.
+const FAILED_LINKS: u32 = 50;
+
+/// How long a holder may take, beyond its windows, to tell of an end before it is asked whether it lives.
+const ENDING: Duration = Duration::from_secs(1);
+
+/// So many looks may fail one after the other before a launch without a holder is taken for broken.
+const FAILED_LOOKS: u32 = 10;
+
 /// Follows one launch until its whole tree is gone.
 pub(crate) struct Follower {
     launch: LaunchId,
     link: Link,
+    /// What the record knows of its processes, whatever the directory says.
+    traces: Traces,
+    /// Why its directory is not believed any more, whatever it says later.
+    broken: Option<String>,
+    failed_looks: u32,
+    failed_links: u32,
     /// Where the agent works, and its relative paths begin.
     cwd: PathBuf,
     protocol: Box<dyn Protocol>,
@@ -49,8 +70,15 @@ pub(crate) struct Follower {
     handed: BTreeSet<String>,
     reader: Option<Reader>,
     told_exit: bool,
+    /// Its leader has ended, as its holder says.
+    exited: bool,
+    /// That was told.
+    told_end: bool,
+    /// How long its holder may then take to end the rest.
+    ending: Duration,
     told_unknown: bool,
     caught_up: bool,
+    no_room: bool,
     folded: Coalesce,
     dropped: drop_box::Watch,
     /// When the frame at hand was printed.
@@ -96,6 +124,15 @@ fn cwd(session: &Session) -> PathBuf {
     }
 }
 
+/// What came of listening to a holder.
+enum Heard {
+    Notice(Notice),
+    /// The holder has left, or is dead.
+    Farewell,
+    /// It lives, and says nothing though it should.
+    Nothing,
+}
+
 /// Whether there is anything left to follow.
 enum Next {
     Again,
@@ -108,11 +145,9 @@ impl Follower {
         let from = recorded.cursor;
         // Said before a restart, it is taken back by the first look that succeeds.
         let told_unknown = recorded.process() == Process::Unknown;
-        let driver = session.spec.agent.driver;
-        let protocol = provost_drivers::protocol(
-            driver,
-            Opening { zone: zone(session), ..Opening::of(session) },
-        );
+        let (driver, bounds) = (session.spec.agent.driver, &session.spec.bounds);
+        let opening = Opening { zone: zone(session), ..Opening::of(session) };
+        let protocol = provost_drivers::protocol(driver, opening);
         let resume = match protocol.remembers() {
             true => journal::Cursor::default(),
             false => {
@@ -122,6 +157,10 @@ impl Follower {
         };
         Some(Follower {
             launch,
+            traces: traces(recorded, &link.dir),
+            broken: None,
+            failed_looks: 0,
+            failed_links: 0,
             link,
             cwd: cwd(session),
             protocol,
@@ -132,8 +171,13 @@ impl Follower {
             handed: BTreeSet::new(),
             reader: None,
             told_exit: false,
+            exited: recorded.has_ended(),
+            told_end: recorded.has_ended(),
+            ending: Duration::from_millis(bounds.drain_ms.saturating_add(bounds.stop_grace_ms))
+                .saturating_add(ENDING),
             told_unknown,
             caught_up: false,
+            no_room: recorded.no_room.is_some(),
             folded: Coalesce::new(session.budget.tokens.is_some()),
             dropped: drop_box::Watch::default(),
             printed_ms: 0,
@@ -159,22 +203,28 @@ impl Follower {
     }
 
     async fn step(&mut self) -> Result<Next, held::Error> {
-        let found = held::looked(&self.link.dir).await?;
-        if std::mem::take(&mut self.told_unknown) {
-            self.tell(Command::ProcessSeen { launch: self.launch }).await;
+        if let Some(why) = self.broken.take() {
+            return self.end_broken(&why).await;
         }
+        let found = match self.look().await? {
+            Ok(found) => found,
+            Err(why) => return self.end_broken(&why).await,
+        };
         match found {
-            Looked::Absent => self.unobserved("its directory is gone").await,
-            Looked::Starting { .. } => {
-                held::pause(LOOK_AGAIN).await;
-                Ok(Next::Again)
+            // It ran: the directory of a launch that was recorded is neither made nor filled again.
+            Looked::Absent | Looked::Starting { .. } => {
+                self.end_broken("its launch directory was removed or emptied").await
+            }
+            Looked::Ended { .. } if self.child_lives() => {
+                self.end_broken("its launch directory told of an end that was none").await
             }
             Looked::Ended { held, exit, gone: None } if held::has_left(held.as_ref()) => {
-                let ended = held::end_survivors(&held::mark(&self.link.dir)).await?;
+                let ended = held::end_survivors(&self.traces).await?;
                 let leftovers = u32::try_from(ended.found).unwrap_or(u32::MAX);
                 self.finish(&exit, leftovers, ended.verified()).await
             }
             Looked::Alive { .. } | Looked::Ended { gone: None, .. } => {
+                self.exited |= matches!(found, Looked::Ended { .. });
                 self.drain().await?;
                 self.catch_up().await;
                 self.listen().await
@@ -184,14 +234,82 @@ impl Follower {
             }
             Looked::HolderDied { .. } => {
                 self.drain().await?;
-                held::end_survivors(&held::mark(&self.link.dir)).await?;
-                self.unobserved("its holder was killed").await
+                let none_left = held::none_left(&self.traces, SURVIVOR_GRACE).await?;
+                self.unobserved("its holder was killed", &none_left).await
             }
             Looked::OtherBoot { .. } => {
                 self.drain().await?;
-                self.unobserved("the machine was started anew").await
+                let none_left = held::none_left(&self.traces, SURVIVOR_GRACE).await?;
+                self.unobserved("the machine was started anew", &none_left).await
             }
         }
+    }
+
+    /// Looks at the directory. What cannot be looked at is looked at again, unless its holder is known to be
+    /// dead and it has been so for long: then nobody will mend it.
+    async fn look(&mut self) -> Result<Result<Looked, String>, held::Error> {
+        match held::looked(&self.link.dir).await {
+            Ok(found) => {
+                self.failed_looks = 0;
+                let lost = self.reader.is_none() && !self.has_journal();
+                Ok(if lost { Err("its journal was removed".to_owned()) } else { Ok(found) })
+            }
+            Err(why) => {
+                self.failed_looks += 1;
+                let dead = |holder: &holder::Identity| matches!(holder.is_alive(), Ok(false));
+                let dead = self.traces.holder.as_ref().is_some_and(dead);
+                match dead && self.failed_looks >= FAILED_LOOKS {
+                    true => Ok(Err(chain(&why))),
+                    false => Err(why),
+                }
+            }
+        }
+    }
+
+    /// Ends a launch that its directory no longer tells the truth about. Its journal is read as far as it can be.
+    async fn end_broken(&mut self, why: &str) -> Result<Next, held::Error> {
+        self.broken = Some(why.to_owned());
+        if self.told_end {
+            return self.end_the_rest().await;
+        }
+        self.end_unseen(why).await
+    }
+
+    /// Ends a launch of which nobody will say how it ended.
+    async fn end_unseen(&mut self, why: &str) -> Result<Next, held::Error> {
+        let none_left = held::none_left(&self.traces, SURVIVOR_GRACE).await?;
+        if self.reader.is_some() {
+            self.drain().await?;
+        }
+        self.unobserved(why, &none_left).await
+    }
+
+    /// Ends what is left of a launch whose leader has ended and whose holder does not end the rest.
+    async fn end_the_rest(&mut self) -> Result<Next, held::Error> {
+        let ended = held::end_survivors(&self.traces).await?;
+        let (leftovers, verified) =
+            (u32::try_from(ended.found).unwrap_or(u32::MAX), ended.verified());
+        let found = held::looked(&self.link.dir).await.ok().filter(|_| self.has_journal());
+        if let Some(Looked::Ended { exit, .. }) = found {
+            return self.finish(&exit, leftovers, verified).await;
+        }
+        if !self.told_end {
+            return self.end_unseen("its holder did not say how it ended").await;
+        }
+        self.close().await;
+        self.tell(Command::TreeGone { launch: self.launch, leftovers, verified }).await;
+        Ok(Next::Done)
+    }
+
+    /// Says whether the journal is there. One that cannot be looked at is.
+    fn has_journal(&self) -> bool {
+        let found = std::fs::symlink_metadata(self.link.dir.join(journal::JOURNAL_FILE));
+        !matches!(found, Err(why) if why.kind() == std::io::ErrorKind::NotFound)
+    }
+
+    /// Says whether the launch's own process may be there, whatever its directory says.
+    fn child_lives(&self) -> bool {
+        self.traces.child.as_ref().is_some_and(|child| !matches!(child.is_alive(), Ok(false)))
     }
 
     /// Tells the rest of a launch whose tree is gone.
@@ -218,25 +336,65 @@ impl Follower {
     /// Listens to a living holder until it leaves.
     async fn listen(&mut self) -> Result<Next, held::Error> {
         let Ok(mut link) = held::Link::follow(&self.link.dir).await else {
-            held::pause(LOOK_AGAIN.min(Duration::from_millis(20))).await;
+            self.failed_links = self.failed_links.saturating_add(1);
+            let leaving = self.failed_links < FAILED_LINKS;
+            held::pause(if leaving { LINK_AGAIN } else { LOOK_AGAIN }).await;
             return Ok(Next::Again);
         };
+        self.failed_links = 0;
         self.handed.clear();
         self.hand_over(&mut link).await;
-        while let Some(notice) = self.hear(&mut link).await {
+        loop {
+            let notice = match self.hear_in_time(&mut link).await {
+                Heard::Notice(notice) => notice,
+                Heard::Farewell => break,
+                Heard::Nothing => return self.end_the_rest().await,
+            };
             match notice {
                 Notice::Journal { .. } => {
+                    if std::mem::take(&mut self.no_room) {
+                        self.tell(Command::OutputFlows { launch: self.launch }).await;
+                    }
                     self.drain().await?;
                     self.hand_over(&mut link).await;
                 }
-                Notice::Limit { limited: Limited::OutputLimit | Limited::DiskFull } => {
+                Notice::Limit { limited: Limited::OutputLimit } => {
                     self.tell(Command::OutputAtLimit { launch: self.launch }).await;
+                }
+                Notice::Limit { limited: Limited::DiskFull } => {
+                    self.no_room = true;
+                    let dir = self.link.world.home.root().display().to_string();
+                    self.tell(Command::OutputNoRoom { launch: self.launch, dir }).await;
+                }
+                Notice::Visits { people } => {
+                    self.tell(Command::PeopleAttached { launch: self.launch, people }).await;
                 }
                 Notice::Exited => self.hear_of_the_exit().await?,
                 Notice::Gone => break,
             }
         }
         Ok(Next::Again)
+    }
+
+    /// Waits for the next notice, once the leader has ended not longer than its holder needs to end the rest.
+    /// One that takes longer and answers has its reasons, such as a full disk.
+    async fn hear_in_time(&mut self, link: &mut held::Link) -> Heard {
+        let heard = |notice: Option<Notice>| notice.map_or(Heard::Farewell, Heard::Notice);
+        if !self.exited {
+            return heard(self.hear(link).await);
+        }
+        loop {
+            if let Ok(notice) = tokio::time::timeout(self.ending, self.hear(link)).await {
+                return heard(notice);
+            }
+            if let Some(holder) = &self.traces.holder {
+                // One that cannot be woken does not answer.
+                tree::wake(holder).ok();
+            }
+            if held::request(&self.link.dir, Op::Ping).await.is_err() {
+                return Heard::Nothing;
+            }
+        }
     }
 
     /// Hands to the holder what the protocol owes by itself. The holder writes each key once, and what
@@ -268,9 +426,12 @@ impl Follower {
     }
 
     async fn hear_of_the_exit(&mut self) -> Result<(), held::Error> {
-        if let Looked::Ended { exit, .. } = held::looked(&self.link.dir).await? {
+        if let Looked::Ended { exit, .. } = held::looked(&self.link.dir).await?
+            && !self.child_lives()
+        {
             self.drain().await?;
             self.tell_exit(&exit).await;
+            self.exited = true;
         }
         Ok(())
     }
@@ -294,13 +455,22 @@ impl Follower {
         loop {
             let Some(reader) = self.open_journal().await? else { return Ok(()) };
             let next = reader.next().transpose();
-            match next.map_err(|why| held::Error::Talk(chain(&why)))? {
+            let next = next.map_err(|why| held::Error::Talk(chain(&why)))?;
+            self.see().await;
+            match next {
                 Some(frame) => {
                     self.look_into_the_drop_box().await;
                     self.take(&frame).await;
                 }
                 None => return Ok(()),
             }
+        }
+    }
+
+    /// Takes back that the launch could not be looked at: it was, and its journal was read.
+    async fn see(&mut self) {
+        if std::mem::take(&mut self.told_unknown) {
+            self.tell(Command::ProcessSeen { launch: self.launch }).await;
         }
     }
 
@@ -394,6 +564,7 @@ impl Follower {
         if std::mem::replace(&mut self.told_exit, true) {
             return;
         }
+        self.told_end = true;
         self.empty_the_drop_box().await;
         let by = match exit.ended_by {
             holder::EndedBy::Itself => EndedBy::Itself,
@@ -417,7 +588,8 @@ impl Follower {
         self.tell(command).await;
     }
 
-    async fn unobserved(&mut self, why: &str) -> Result<Next, held::Error> {
+    /// Tells an end that nobody saw. It takes the proof that it is one.
+    async fn unobserved(&mut self, why: &str, _: &NoneLeft) -> Result<Next, held::Error> {
         let launch = self.launch;
         self.tell(Command::ProcessUnobserved { launch, why: why.to_owned() }).await;
         Ok(Next::Done)
@@ -450,4 +622,16 @@ impl Follower {
             self.link.teller.tell_all(launch.session, commands).await;
         }
     }
+}
+
+/// Gives what the record knows of a launch's processes.
+pub(crate) fn traces(launch: &Launch, dir: &Path) -> Traces {
+    let child = match &launch.phase {
+        LaunchPhase::Running { child, .. } => Some(child),
+        LaunchPhase::Owed
+        | LaunchPhase::Ended { .. }
+        | LaunchPhase::Unobserved { .. }
+        | LaunchPhase::Failed { .. } => None,
+    };
+    held::traces(dir, launch.holder.as_ref(), child)
 }

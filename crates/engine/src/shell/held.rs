@@ -1,20 +1,24 @@
 //! Runs an outside command under a holder to its end, exactly once per directory.
 //!
 //! Absent → start; alive → wait; ended → take the record. Only the death of the holder or the machine
-//! leaves it uncertain whether the command did its work.
+//! leaves it uncertain whether the command did its work. A directory that is gone and a holder that does not
+//! answer are no end: such a command is ended, and [`NoneLeft`] is the proof that it was.
 
 use std::{
     ffi::OsString,
     fs, io,
     os::fd::AsRawFd,
     path::{Path, PathBuf},
+    pin::{Pin, pin},
     process::Child,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
+use provost_core::session;
 use provost_holder::{
     ExitRecord, Gone, Held, HoldSpec, Looked, client, launch_dir, look,
+    tree::{self, Traces},
     wire::{Message, Notice, Op, Request},
 };
 use tokio::{
@@ -29,11 +33,23 @@ const STARTS_AT_ONCE: usize = 8;
 /// How often a holder that is just starting is looked at again.
 const STARTING_LOOK: Duration = Duration::from_millis(20);
 
-/// How long a holder without a name may take to appear before its launch counts as lost.
-pub(crate) const STARTING_LIMIT_MS: u64 = 10_000;
+/// How long a holder may take to say that its command runs, before its launch counts as broken.
+const STARTING_LIMIT_MS: u64 = 10_000;
+
+/// So many looks take as long as that, at the least.
+const STARTING_LOOKS: u64 = STARTING_LIMIT_MS / STARTING_LOOK.as_millis() as u64;
+
+/// After so many looks a holder that is starting is woken: its command may have stopped it.
+const WAKING_LOOKS: u64 = STARTING_LOOKS / 10;
 
 /// How long survivors of a dead holder have between TERM and KILL.
 pub(crate) const SURVIVOR_GRACE: Duration = Duration::from_secs(2);
+
+/// How long a holder may take for an answer.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// How long a holder may take beyond the time that it needs to end its command, before it counts as stuck.
+const OVERDUE: Duration = Duration::from_secs(15);
 
 /// Starts holders and reaps them.
 #[derive(Clone, Debug)]
@@ -63,6 +79,32 @@ pub enum Error {
     Look { path: PathBuf, source: launch_dir::Error },
     #[error("could not speak with its holder: {0}")]
     Talk(String),
+    #[error("{0} of its processes could not be ended")]
+    Remain(usize),
+}
+
+/// Proof that no process of a launch lives: the process table was searched. Without it nothing may be told
+/// that counts as an end.
+#[derive(Debug)]
+pub(crate) struct NoneLeft {
+    ended: usize,
+}
+
+impl NoneLeft {
+    /// Says whether there was anything to end, besides a holder.
+    pub(crate) fn ran(&self) -> bool {
+        self.ended > 0
+    }
+}
+
+/// Ends all that is left of a launch. It is an error if some of it is still there.
+pub(crate) async fn none_left(traces: &Traces, grace: Duration) -> Result<NoneLeft, Error> {
+    let traces = traces.clone();
+    let ended = blocking(move || tree::end_all(&traces, grace)).await.map_err(talk)?;
+    match ended.verified() {
+        true => Ok(NoneLeft { ended: ended.found }),
+        false => Err(Error::Remain(ended.remaining.len())),
+    }
 }
 
 impl Holders {
@@ -91,8 +133,22 @@ impl Holders {
                 Ok(())
             }
             Err(client::Error::Already) => Ok(()),
-            Err(why) => Err(Error::Start(chain(&why))),
+            Err(why) => {
+                let told = Error::Start(chain(&why));
+                if let client::Error::Silent { holder } | client::Error::TakenBack { holder, .. } =
+                    why
+                {
+                    self.keep(holder);
+                }
+                Err(told)
+            }
         }
+    }
+
+    /// Gives what a launch is known by, of which nobody recorded more than that it was to be started.
+    pub(crate) fn traces(&self, dir: &Path) -> Traces {
+        let line = self.program.iter().skip(1).cloned().chain([dir.as_os_str().to_owned()]);
+        Traces { holder_line: line.collect(), ..Traces::of(&mark(dir)) }
     }
 
     /// Starts a launch that is not there. A holder that died on its way left its directory, which tells
@@ -111,62 +167,81 @@ impl Holders {
         spec: impl FnOnce() -> HoldSpec,
         cancel: &mut tokio::sync::watch::Receiver<bool>,
     ) -> Result<Finished, Error> {
+        let spec = spec();
+        let ending = Duration::from_millis(spec.grace_ms) + OVERDUE;
+        let limit = spec.time_limit_ms.map(|ms| Duration::from_millis(ms).saturating_add(ending));
         if let Looked::Absent = looked(dir).await? {
-            self.start_at(dir, spec()).await?;
+            self.start_at(dir, spec).await?;
         }
+        let overdue = pin!(async move {
+            match limit {
+                Some(limit) => pause(limit).await,
+                None => std::future::pending().await,
+            }
+        });
+        let why = match self.finish(dir, cancel, overdue).await {
+            Ok(finished) => return Ok(finished),
+            Err(why) => why,
+        };
+        Ok(Finished::Uncertain(match none_left(&self.traces(dir), SURVIVOR_GRACE).await {
+            Ok(_) => why,
+            Err(more) => format!("{why}; {more}"),
+        }))
+    }
+
+    /// Waits for the end of what was started, or says why that will not come.
+    async fn finish(
+        &self,
+        dir: &Path,
+        cancel: &mut tokio::sync::watch::Receiver<bool>,
+        mut overdue: Pin<&mut impl Future<Output = ()>>,
+    ) -> Result<Finished, String> {
         loop {
-            match looked(dir).await? {
-                Looked::Absent => {
-                    return Ok(Finished::Uncertain("its directory is gone".to_owned()));
-                }
-                Looked::Starting { age_ms, holder: None } if age_ms > STARTING_LIMIT_MS => {
-                    return Ok(Finished::Uncertain("its holder never appeared".to_owned()));
-                }
-                Looked::Starting { .. } => pause(STARTING_LOOK).await,
+            match begun(dir).await.map_err(|why| chain(&why))? {
+                Looked::Absent => return Err("its directory is gone".to_owned()),
+                Looked::Starting { holder, .. } => return Err(stuck(holder.is_some())),
                 Looked::Ended { held, exit, gone: None } if has_left(held.as_ref()) => {
-                    end_survivors(&mark(dir)).await?;
+                    let ended = none_left(&self.traces(dir), SURVIVOR_GRACE).await;
+                    ended.map_err(|why| chain(&why))?;
                     return Ok(Finished::Ended { exit, gone: None });
                 }
                 Looked::Alive { .. } | Looked::Ended { gone: None, .. } => {
-                    self.wait(dir, cancel).await?;
+                    self.wait(dir, cancel, overdue.as_mut()).await?;
                 }
                 Looked::Ended { exit, gone, .. } => return Ok(Finished::Ended { exit, gone }),
-                Looked::HolderDied { .. } => {
-                    end_survivors(&mark(dir)).await?;
-                    return Ok(Finished::Uncertain("its holder was killed".to_owned()));
-                }
+                Looked::HolderDied { .. } => return Err("its holder was killed".to_owned()),
                 Looked::OtherBoot { .. } => {
-                    return Ok(Finished::Uncertain("the machine was started anew".to_owned()));
+                    return Err("the machine was started anew".to_owned());
                 }
             }
         }
     }
 
-    /// Waits until the holder has nothing more to say, or asks it to end the command.
+    /// Waits until the holder has nothing more to say, or asks it to end the command. It is an error if the
+    /// holder does neither in time.
     async fn wait(
         &self,
         dir: &Path,
         cancel: &mut tokio::sync::watch::Receiver<bool>,
-    ) -> Result<(), Error> {
+        mut overdue: Pin<&mut impl Future<Output = ()>>,
+    ) -> Result<(), String> {
+        let unanswered = || Err("its holder did not answer".to_owned());
         let Ok(mut link) = Link::follow(dir).await else {
             // The holder is leaving, or is dead: the next look tells which.
-            pause(STARTING_LOOK).await;
-            return Ok(());
+            return tokio::select! {
+                () = pause(STARTING_LOOK) => Ok(()),
+                () = &mut overdue => unanswered(),
+            };
         };
-        let mut asked = false;
-        loop {
-            tokio::select! {
-                notice = link.notice() => match notice {
-                    Some(Notice::Gone) | None => break,
-                    Some(Notice::Journal { .. } | Notice::Limit { .. } | Notice::Exited) => {}
-                },
-                changed = cancel.changed(), if !asked => {
-                    if changed.is_err() || *cancel.borrow() {
-                        asked = true;
-                        link.send(Op::Stop { grace_ms: 1_000 }).await.map_err(talk)?;
-                    }
+        tokio::select! {
+            () = link.gone() => {}
+            () = cancelled(cancel) => {
+                link.send(Op::Stop { grace_ms: 1_000 }).await.map_err(|why| why.to_string())?;
+                if tokio::time::timeout(OVERDUE, link.gone()).await.is_err() {
+                    return unanswered();
                 }
             }
+            () = &mut overdue => return unanswered(),
         }
         self.reap();
         Ok(())
@@ -211,6 +286,13 @@ impl Link {
         self.writer.write_all(&line).await
     }
 
+    /// Waits until the holder has nothing more to say.
+    async fn gone(&mut self) {
+        while let Some(Notice::Journal { .. } | Notice::Limit { .. } | Notice::Exited) =
+            self.notice().await
+        {}
+    }
+
     /// Waits for the next notice; none when the holder is gone.
     pub(crate) async fn notice(&mut self) -> Option<Notice> {
         loop {
@@ -226,10 +308,19 @@ impl Link {
 
 /// Asks a living holder for one thing and waits for its answer.
 pub(crate) async fn request(dir: &Path, op: Op) -> Result<(), client::Error> {
+    request_within(dir, op, ANSWER).await
+}
+
+/// Asks a holder that may be stuck.
+pub(crate) async fn request_within(
+    dir: &Path,
+    op: Op,
+    time: Duration,
+) -> Result<(), client::Error> {
     let dir = dir.to_owned();
     blocking(move || {
         let mut link = client::Link::connect(&dir)?;
-        link.set_timeout(Duration::from_secs(10))?;
+        link.set_timeout(time)?;
         link.request(op).map(drop)
     })
     .await
@@ -242,10 +333,68 @@ pub(crate) async fn looked(dir: &Path) -> Result<Looked, Error> {
     found.map_err(|source| Error::Look { path: dir.to_owned(), source })
 }
 
-/// Ends every process that carries a launch's mark.
-pub(crate) async fn end_survivors(mark: &str) -> Result<provost_holder::tree::Ended, Error> {
-    let mark = mark.to_owned();
-    blocking(move || provost_holder::tree::end_survivors(&mark, SURVIVOR_GRACE)).await.map_err(talk)
+/// Looks at a launch that was started until its holder says what came of that, but not for ever: what is
+/// starting still, or could not be looked at all that time, will say nothing more by itself.
+pub(crate) async fn begun(dir: &Path) -> Result<Looked, Error> {
+    let mut looks = 0;
+    loop {
+        let found = looked(dir).await;
+        let age_ms = match &found {
+            Ok(Looked::Starting { age_ms, holder: None }) => *age_ms,
+            Ok(Looked::Starting { holder: Some(holder), .. }) => {
+                if looks >= WAKING_LOOKS {
+                    // One that cannot be woken counts as stuck in the end.
+                    tree::wake(holder).ok();
+                }
+                0
+            }
+            Err(_) => 0,
+            Ok(_) => return found,
+        };
+        if looks >= STARTING_LOOKS || age_ms > STARTING_LIMIT_MS {
+            return found;
+        }
+        looks += 1;
+        pause(STARTING_LOOK).await;
+    }
+}
+
+/// Says in words what is wrong with a holder that is starting for too long.
+pub(crate) fn stuck(taken: bool) -> String {
+    match taken {
+        true => "its holder stopped answering while it started",
+        false => "its holder never appeared",
+    }
+    .to_owned()
+}
+
+/// Waits until something is no longer wanted.
+pub(crate) async fn cancelled(cancel: &mut tokio::sync::watch::Receiver<bool>) {
+    // Whoever can no longer say so does not want it either.
+    cancel.wait_for(|cancelled| *cancelled).await.ok();
+}
+
+/// Gives what a launch is known by that was recorded as running.
+pub(crate) fn traces(
+    dir: &Path,
+    holder: Option<&session::Identity>,
+    child: Option<&session::Identity>,
+) -> Traces {
+    Traces { holder: holder.map(theirs), child: child.map(theirs), ..Traces::of(&mark(dir)) }
+}
+
+fn theirs(found: &session::Identity) -> provost_holder::Identity {
+    provost_holder::Identity {
+        pid: found.pid.unsigned_abs(),
+        start_time: found.start_time,
+        boot_id: found.boot_id.clone(),
+    }
+}
+
+/// Ends what is left of a launch whose holder is dead, and says what became of that.
+pub(crate) async fn end_survivors(traces: &Traces) -> Result<tree::Ended, Error> {
+    let traces = traces.clone();
+    blocking(move || tree::end_all(&traces, SURVIVOR_GRACE)).await.map_err(talk)
 }
 
 /// Says whether the holder died after it recorded the end, so that nobody is left to end the rest of the tree.

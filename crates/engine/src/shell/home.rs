@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 
 use provost_core::ids::{LaunchId, SessionId};
 
+/// The directory of checks, hooks and setups.
+const CHECKS: &str = "checks";
+
 /// Provost's home directory.
 #[derive(Clone, Debug)]
 pub struct Home {
@@ -39,6 +42,11 @@ impl Home {
         self.launches().join(launch.to_string())
     }
 
+    /// Where checks, hooks and setups have their holders' directories.
+    pub fn checks(&self) -> PathBuf {
+        self.root.join(CHECKS)
+    }
+
     /// The directory of an outside command that is no launch: a check, a hook, a setup.
     pub fn held(&self, session: SessionId, key: &str) -> PathBuf {
         self.root.join(self.held_name(session, key))
@@ -46,7 +54,7 @@ impl Home {
 
     /// The same, relative to the home.
     pub fn held_name(&self, session: SessionId, key: &str) -> PathBuf {
-        Path::new("checks").join(format!("{session}.{key}"))
+        Path::new(CHECKS).join(format!("{session}.{key}"))
     }
 
     /// What an agent's program keeps for one session: its home, its sockets, its temporary files.
@@ -91,7 +99,7 @@ impl Home {
             self.drop_box(),
             self.agents(),
         ];
-        let mut all = vec![self.root.clone(), self.root.join("checks")];
+        let mut all = vec![self.root.clone(), self.checks()];
         all.extend(parts);
         all
     }

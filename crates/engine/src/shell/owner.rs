@@ -377,7 +377,7 @@ impl Owner {
                 match turn.command(id, command, actor) {
                     None => Err(self.unloaded(id)),
                     Some(Err(Rejected::Nothing)) => self.row_of(turn, id, session),
-                    Some(Err(why)) => Err(refused(&why, session)),
+                    Some(Err(why)) => Err(refused(&why, id)),
                     Some(Ok((session, _))) => {
                         self.keep_secret(session, command);
                         Ok(session_reply(session))
@@ -403,7 +403,7 @@ impl Owner {
                         .session(id)
                         .map(|session| report_reply(session, "recorded"))
                         .ok_or_else(|| self.missing(&id.to_string())),
-                    Some(Err(why)) => Err(refused(&why, &id.to_string())),
+                    Some(Err(why)) => Err(refused(&why, id)),
                     Some(Ok((session, events))) => {
                         let standing = standing_of(&events).map_or("recorded", |s| s.word());
                         Ok(report_reply(session, standing))

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use provost_core::{
     ids::{CommitId, TreeId},
+    limits::MAX_LEFT_OUT,
     session::{Session, Work},
-    verdict::Snapshot,
+    verdict::{Caveats, Snapshot},
 };
 use provost_git::{
     BranchName, Git, KeepRef, Message, Project, snapshot_loose, snapshot_worktree, worktree_add,
@@ -29,7 +30,7 @@ pub(crate) fn prepare(git: &Git, session: &Session) -> Result<Prepared, String> 
             false => Err(format!("the directory {} is not there", spec.cwd)),
         },
         Work::InPlace { top } => {
-            let base = loose(git, session, top, "base").map_err(|why| chain(&*why))?;
+            let (base, _) = loose(git, session, top, "base").map_err(|why| chain(&*why))?;
             Ok(Prepared { cwd: spec.cwd.clone(), base: Some(base) })
         }
         Work::Worktree { top, path, branch, copy } => {
@@ -42,7 +43,11 @@ pub(crate) fn prepare(git: &Git, session: &Session) -> Result<Prepared, String> 
 }
 
 /// Commits what is in the place of work, without touching anything of the user's.
-pub(crate) fn snapshot(git: &Git, session: &Session, no: u32) -> Result<Snapshot, String> {
+pub(crate) fn snapshot(
+    git: &Git,
+    session: &Session,
+    no: u32,
+) -> Result<(Snapshot, Caveats), String> {
     let taken = match &session.spec.work {
         Work::Plain => return Err("the work is in no git repository".to_owned()),
         Work::InPlace { top } => {
@@ -85,27 +90,32 @@ fn committed(
     top: &str,
     path: &str,
     branch: &str,
-) -> Result<Snapshot, Failure> {
+) -> Result<(Snapshot, Caveats), Failure> {
     let project = Project::find(git, Path::new(top))?;
     let branch = BranchName::new(branch)?;
     let found = worktree_find(git, &project, Path::new(path), &branch)?;
     let worktree = found.ok_or_else(|| format!("the worktree {path} is gone"))?;
     let keep = keep_ref(session, "moved")?;
-    let taken = snapshot_worktree(git, &worktree, &message(session), &keep)?;
-    Ok(Snapshot {
-        commit: CommitId(taken.commit.to_string()),
-        tree: TreeId(taken.tree.to_string()),
-    })
+    Ok(told(&snapshot_worktree(git, &worktree, &message(session), &keep)?))
 }
 
-fn loose(git: &Git, session: &Session, top: &str, name: &str) -> Result<Snapshot, Failure> {
+fn loose(
+    git: &Git,
+    session: &Session,
+    top: &str,
+    name: &str,
+) -> Result<(Snapshot, Caveats), Failure> {
     let project = Project::find(git, Path::new(top))?;
     let keep = keep_ref(session, name)?;
-    let taken = snapshot_loose(git, &project, &keep, &message(session))?;
-    Ok(Snapshot {
-        commit: CommitId(taken.commit.to_string()),
-        tree: TreeId(taken.tree.to_string()),
-    })
+    Ok(told(&snapshot_loose(git, &project, &keep, &message(session))?))
+}
+
+/// Gives the snapshot, and what has to be told of it.
+fn told(taken: &provost_git::Snapshot) -> (Snapshot, Caveats) {
+    let (commit, tree) = (CommitId(taken.commit.to_string()), TreeId(taken.tree.to_string()));
+    let kept_at = taken.strayed.as_ref().map(ToString::to_string);
+    let left_out = taken.left_out.iter().take(MAX_LEFT_OUT).map(ToString::to_string).collect();
+    (Snapshot { commit, tree }, Caveats { kept_at, left_out })
 }
 
 fn keep_ref(session: &Session, name: &str) -> Result<KeepRef, Failure> {

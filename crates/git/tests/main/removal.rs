@@ -1,10 +1,12 @@
 //! What stands against the removal of a worktree, and removal itself.
 
 use std::fs;
+use std::process::Command;
 
 use provost_git::removal::{Error, Removed};
 use provost_git::{
-    BranchFate, Ongoing, Removal, Risk, Worktree, removal_risk, remove_worktree, snapshot_worktree,
+    BranchFate, Ongoing, Removal, Replaced, Risk, Worktree, removal_risk, remove_worktree,
+    snapshot_worktree,
 };
 
 use crate::lab::{Lab, commit_all, keep, os, says, write};
@@ -16,13 +18,16 @@ fn a_worktree_without_work_goes_and_its_branch_stays() {
     write(&worktree.path.join("x.log"), "ignored");
     write(&worktree.path.join("target/a"), "ignored");
     write(&worktree.path.join("target/b"), "ignored");
-    assert_eq!(risk(&lab, &worktree), Removal { risks: Vec::new(), ignored_files: 2 });
+    let found = Removal { risks: Vec::new(), ignored_files: 2, dropped_commits: 0 };
+    assert_eq!(risk(&lab, &worktree), found);
     let removed = remove_worktree(&lab.git, &worktree, BranchFate::Keep).unwrap();
-    assert_eq!(removed, Removed { worktree: true, branch: None });
+    let done = Removed { worktree: true, branch: None, ignored_files: 2, kept: None };
+    assert_eq!(removed, done);
     assert!(!worktree.path.exists() && !worktree.git_dir.exists());
     assert_eq!(lab.rev("provost/t1"), lab.rev("main"));
     let again = remove_worktree(&lab.git, &worktree, BranchFate::Delete).unwrap();
-    assert_eq!(again, Removed { worktree: false, branch: Some(worktree.branch) });
+    let branch = Some(worktree.branch);
+    assert_eq!(again, Removed { worktree: false, branch, ignored_files: 0, kept: None });
     assert_eq!(lab.try_user(&lab.top(), &["rev-parse", "--verify", "provost/t1"]).0, None);
 }
 
@@ -193,6 +198,121 @@ fn a_repository_inside_stands_against_it() {
 }
 
 #[test]
+fn a_repository_in_an_ignored_directory_stands_against_it() {
+    let lab = Lab::new();
+    let worktree = lab.worktree();
+    let inner = worktree.path.join("target/deep/inner");
+    write(&inner.join("file"), "x");
+    lab.user(&inner, &["init", "-q"]);
+    let commit = commit_all(&lab, &inner, "only here");
+    assert_eq!(shown(&lab, &worktree), ["repositories inside it (target/deep/inner/)"]);
+    refused(&lab, &worktree, BranchFate::Keep);
+    assert_eq!(lab.user(&inner, &["rev-parse", "HEAD"]), commit.as_str());
+}
+
+#[test]
+fn a_bare_repository_in_an_ignored_directory_stands_against_it() {
+    let lab = Lab::new();
+    let worktree = lab.worktree();
+    write(&worktree.path.join("target/x"), "x");
+    lab.user(&worktree.path.join("target"), &["init", "-q", "--bare", "store"]);
+    assert_eq!(shown(&lab, &worktree), ["repositories inside it (target/store/)"]);
+    refused(&lab, &worktree, BranchFate::Keep);
+}
+
+#[test]
+fn a_repository_around_tracked_files_stands_against_it() {
+    let lab = Lab::new();
+    lab.write("src/lib.rs", "// mine\n");
+    lab.commit_all("source");
+    let worktree = lab.worktree();
+    lab.user(&worktree.path.join("src"), &["init", "-q"]);
+    commit_all(&lab, &worktree.path.join("src"), "only here");
+    assert_eq!(shown(&lab, &worktree), ["repositories inside it (src/)"]);
+    refused(&lab, &worktree, BranchFate::Keep);
+}
+
+#[test]
+fn commits_that_were_dropped_are_kept_by_a_ref() {
+    let lab = Lab::new();
+    let worktree = lab.worktree();
+    let commit = |text: &str| {
+        write(&worktree.path.join("a.txt"), text);
+        commit_all(&lab, &worktree.path, text)
+    };
+    let first = commit("reset");
+    lab.user(&worktree.path, &["reset", "-q", "--hard", "HEAD~1"]);
+    lab.user(&worktree.path, &["checkout", "-q", "--detach"]);
+    let (below, second) = (commit("below"), commit("detached"));
+    lab.user(&worktree.path, &["checkout", "-q", "provost/t1"]);
+    let found = Removal { risks: Vec::new(), ignored_files: 0, dropped_commits: 3 };
+    assert_eq!(risk(&lab, &worktree), found);
+    let kept = remove_worktree(&lab.git, &worktree, BranchFate::Keep).unwrap().kept.unwrap();
+    assert_eq!(kept.as_str(), "refs/provost/keep/provost-t1-dropped");
+    assert!(!worktree.path.exists() && !worktree.git_dir.exists());
+    for lost in [first, below, second] {
+        let ask = ["merge-base", "--is-ancestor", lost.as_str(), kept.as_str()];
+        lab.user(&lab.top(), &ask);
+    }
+    assert_eq!(lab.user(&lab.top(), &["show", &format!("{kept}^1:a.txt")]).lines().count(), 1);
+}
+
+#[test]
+fn a_lost_directory_drops_nothing_that_its_log_remembers() {
+    let lab = Lab::new();
+    let worktree = lab.worktree();
+    write(&worktree.path.join("a.txt"), "dropped\n");
+    let dropped = commit_all(&lab, &worktree.path, "dropped");
+    // HEAD without a commit: git itself shows no log then.
+    lab.user(&worktree.path, &["reset", "-q", "--hard", "HEAD~1"]);
+    lab.user(&worktree.path, &["symbolic-ref", "HEAD", "refs/heads/unborn"]);
+    fs::remove_dir_all(&worktree.path).unwrap();
+    let kept = remove_worktree(&lab.git, &worktree, BranchFate::Keep).unwrap().kept.unwrap();
+    lab.user(&lab.top(), &["merge-base", "--is-ancestor", dropped.as_str(), kept.as_str()]);
+}
+
+#[test]
+fn commits_that_a_submodule_dropped_stand_against_it() {
+    let lab = Lab::new();
+    lab.add_submodule();
+    let worktree = lab.worktree();
+    let inner = worktree.path.join("sub");
+    write(&inner.join("inner.txt"), "changed\n");
+    commit_all(&lab, &inner, "dropped");
+    lab.user(&inner, &["reset", "-q", "--hard", "HEAD~1"]);
+    assert_eq!(shown(&lab, &worktree), ["the submodule sub: 1 commits on no remote"]);
+    refused(&lab, &worktree, BranchFate::Keep);
+}
+
+#[test]
+fn what_stands_in_the_place_of_a_worktree_is_not_removed() {
+    for (replace, by) in [
+        ("rm .git", Replaced::NoGit),
+        ("rm .git && git init -q", Replaced::OtherGit),
+        ("mv .git ../moved && ln -s ../moved .git", Replaced::OtherGit),
+        ("echo gitdir: /nowhere > .git", Replaced::OtherGit),
+        ("mv ../w1 ../away && ln -s away ../w1", Replaced::Top),
+        ("mv ../w1 ../away && touch ../w1", Replaced::Top),
+    ] {
+        let lab = Lab::new();
+        let worktree = lab.worktree();
+        let done =
+            Command::new("sh").args(["-c", replace]).current_dir(&worktree.path).status().unwrap();
+        assert!(done.success(), "{replace}");
+        assert_eq!(risk(&lab, &worktree).risks, [Risk::Replaced { by }], "{replace}");
+        refused(&lab, &worktree, BranchFate::Keep);
+    }
+}
+
+#[test]
+fn a_worktree_whose_git_file_is_relative_is_the_one_that_was_made() {
+    let lab = Lab::new();
+    let worktree = lab.worktree();
+    write(&worktree.path.join(".git"), "gitdir: ../../project/.git/worktrees/w1\n");
+    assert!(risk(&lab, &worktree).risks.is_empty());
+}
+
+#[test]
 fn a_branch_in_use_elsewhere_is_not_deleted() {
     let lab = Lab::new();
     let worktree = lab.worktree();
@@ -219,6 +339,10 @@ fn many_files_are_counted_and_some_named() {
 
 fn risk(lab: &Lab, worktree: &Worktree) -> Removal {
     removal_risk(&lab.git, worktree, BranchFate::Keep).unwrap()
+}
+
+fn shown(lab: &Lab, worktree: &Worktree) -> Vec<String> {
+    risk(lab, worktree).risks.iter().map(ToString::to_string).collect()
 }
 
 /// Tries to remove the worktree, which must be refused and change nothing.

@@ -83,7 +83,7 @@ fn a_detached_head_is_committed_on_and_kept() {
     assert_eq!(dirty.place, Place::Detached { kept: keep("k") });
     assert_eq!(lab.rev("refs/provost/keep/k"), dirty.commit);
     assert_eq!(lab.user(&worktree.path, &["rev-parse", "HEAD"]), dirty.commit.as_str());
-    assert_eq!(lab.rev("provost/t1"), lab.rev("main"));
+    assert_eq!((lab.rev("provost/t1"), dirty.strayed), (dirty.commit, None));
 }
 
 #[test]
@@ -93,12 +93,52 @@ fn a_keep_ref_never_lets_go_of_another_commit() {
     lab.user(&worktree.path, &["checkout", "-q", "--detach"]);
     write(&worktree.path.join("a.txt"), "one way\n");
     let first = take(&lab, &worktree);
+    assert_eq!(first.strayed, None);
     lab.user(&worktree.path, &["reset", "-q", "--hard", "main"]);
     write(&worktree.path.join("a.txt"), "another way\n");
     let second = take(&lab, &worktree);
     assert_eq!(second.place, Place::Detached { kept: keep("k-2") });
     assert_eq!(lab.rev("refs/provost/keep/k"), first.commit);
     assert_eq!(lab.rev("refs/provost/keep/k-2"), second.commit);
+    // The branch stays with the first: moved, it would lose it.
+    assert_eq!(lab.rev("provost/t1"), first.commit);
+    assert_eq!(second.strayed, Some(keep("k-2")));
+}
+
+#[test]
+fn nothing_is_committed_through_a_link() {
+    let lab = Lab::new();
+    let worktree = lab.worktree();
+    write(&lab.path("private/secret"), "secret");
+    fs::rename(&worktree.path, lab.path("trees/away")).unwrap();
+    symlink(lab.path("private"), &worktree.path).unwrap();
+    let why = snapshot_worktree(&lab.git, &worktree, &says("x"), &keep("k")).unwrap_err();
+    assert!(why.to_string().contains("something else stands in its place"), "{why}");
+    assert_eq!(lab.rev("provost/t1"), lab.rev("main"));
+}
+
+#[test]
+fn a_branch_that_somebody_looks_at_is_not_moved() {
+    let lab = Lab::new();
+    let worktree = lab.worktree();
+    lab.user(&worktree.path, &["checkout", "-q", "--detach"]);
+    lab.user(&lab.top(), &["checkout", "-q", "provost/t1"]);
+    write(&worktree.path.join("a.txt"), "two\n");
+    let snapshot = take(&lab, &worktree);
+    assert_eq!(snapshot.strayed, Some(keep("k")));
+    assert_eq!(lab.rev("provost/t1"), lab.rev("main"));
+    assert_eq!(lab.user(&lab.top(), &["status", "--porcelain"]), "");
+}
+
+#[test]
+fn a_branch_that_the_agent_deleted_is_made_again() {
+    let lab = Lab::new();
+    let worktree = lab.worktree();
+    lab.user(&worktree.path, &["checkout", "-q", "--detach"]);
+    lab.user(&worktree.path, &["branch", "-q", "-D", "provost/t1"]);
+    write(&worktree.path.join("a.txt"), "two\n");
+    let snapshot = take(&lab, &worktree);
+    assert_eq!((lab.rev("provost/t1"), snapshot.strayed), (snapshot.commit, None));
 }
 
 #[test]
@@ -113,7 +153,7 @@ fn another_branch_is_committed_on_and_kept() {
     assert_eq!(kept, &keep("k"));
     assert_eq!(lab.rev("agents-idea"), snapshot.commit);
     assert_eq!(lab.rev("refs/provost/keep/k"), snapshot.commit);
-    assert_eq!(lab.rev("provost/t1"), lab.rev("main"));
+    assert_eq!((lab.rev("provost/t1"), snapshot.strayed), (snapshot.commit, None));
 }
 
 #[test]

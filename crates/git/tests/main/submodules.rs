@@ -98,6 +98,25 @@ fn work_committed_in_a_submodule_is_checked_and_not_lost() {
 }
 
 #[test]
+fn changes_in_a_submodule_are_named_as_left_out() {
+    let lab = Lab::new();
+    lab.add_submodule();
+    let worktree = lab.worktree();
+    let left_out = || {
+        let taken = snapshot_worktree(&lab.git, &worktree, &says("x"), &keep("s1")).unwrap();
+        taken.left_out.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert!(left_out().is_empty());
+    write(&worktree.path.join("sub/new.txt"), "new\n");
+    assert_eq!(left_out(), ["sub"]);
+    commit_all(&lab, &worktree.path.join("sub"), "new");
+    assert!(left_out().is_empty(), "its commit is recorded");
+    write(&worktree.path.join("sub/inner.txt"), "better\n");
+    lab.user(&worktree.path.join("sub"), &["update-index", "--assume-unchanged", "inner.txt"]);
+    assert_eq!(left_out(), ["sub"]);
+}
+
+#[test]
 fn what_a_crash_left_of_a_submodule_is_made_anew() {
     let lab = Lab::new();
     lab.add_submodule();

@@ -38,6 +38,23 @@ fn any_commit_can_be_the_base() {
 }
 
 #[test]
+fn many_are_made_at_once_in_one_repository() {
+    let lab = Lab::new();
+    let (project, head) = (lab.project(), lab.rev("HEAD"));
+    std::thread::scope(|scope| {
+        for no in 0..16 {
+            let (lab, project, head) = (&lab, &project, &head);
+            scope.spawn(move || {
+                let (path, name) = (lab.path(&format!("w{no}")), format!("provost/w{no}"));
+                worktree_add(&lab.git, project, &path, &branch(&name), head.as_str()).unwrap();
+            });
+        }
+    });
+    let list = lab.user(&lab.top(), &["worktree", "list"]);
+    assert_eq!(list.lines().count(), 17, "{list}");
+}
+
+#[test]
 fn the_same_call_again_takes_what_is_there_with_its_work() {
     let lab = Lab::new();
     let worktree = lab.worktree();

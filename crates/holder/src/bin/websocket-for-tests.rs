@@ -41,6 +41,7 @@ impl Server {
             }
             "accept" => self.accept(),
             "refuse" => self.refuse(),
+            "visit" => self.visit(),
             "text" => self.send(0x81, value.as_bytes()),
             "part" => self.send(0x01, value.as_bytes()),
             "middle" => self.send(0x00, value.as_bytes()),
@@ -78,6 +79,16 @@ impl Server {
              sec-websocket-accept: {accept}\r\n\r\n"
         );
         self.peer()?.get_mut().write_all(answer.as_bytes())
+    }
+
+    /// Asks another server, as a client, and says how its answer begins.
+    fn visit(&self) -> io::Result<()> {
+        let mut server = UnixStream::connect(&self.socket)?;
+        server.write_all(b"GET / HTTP/1.1\r\nSec-WebSocket-Key: a\r\n\r\n")?;
+        let mut answer = [0; 100];
+        let read = server.read(&mut answer)?;
+        let answer = String::from_utf8_lossy(&answer[..read]);
+        writeln!(io::stdout(), "{}", answer.lines().next().unwrap_or_default())
     }
 
     fn refuse(&mut self) -> io::Result<()> {

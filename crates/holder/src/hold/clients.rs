@@ -42,6 +42,7 @@ struct Client {
 struct Owed {
     journal: Option<u64>,
     limited: Option<Limited>,
+    people: Option<u32>,
     exited: bool,
     gone: bool,
 }
@@ -201,6 +202,7 @@ impl Client {
         match notice {
             Notice::Journal { end } => owed.journal = Some(end),
             Notice::Limit { limited } => owed.limited = Some(limited),
+            Notice::Visits { people } => owed.people = Some(people),
             Notice::Exited => owed.exited = true,
             Notice::Gone => owed.gone = true,
         }
@@ -218,9 +220,10 @@ impl Client {
         let Some(owed) = self.owed.as_mut().map(std::mem::take) else { return false };
         let journal = owed.journal.map(|end| Notice::Journal { end });
         let limit = owed.limited.map(|limited| Notice::Limit { limited });
+        let visits = owed.people.map(|people| Notice::Visits { people });
         let exited = owed.exited.then_some(Notice::Exited);
         let gone = owed.gone.then_some(Notice::Gone);
-        for notice in [journal, limit, exited, gone].into_iter().flatten() {
+        for notice in [journal, limit, visits, exited, gone].into_iter().flatten() {
             self.queue(&notice);
         }
         !self.unsent.is_empty()

@@ -197,7 +197,7 @@ fn start(spec: &HoldSpec) -> Result<Begun, String> {
 }
 
 fn arriving(spec: &HoldSpec) -> Result<Option<Arriving>, String> {
-    let Some(Relay { socket }) = &spec.relay else { return Ok(None) };
+    let Some(Relay { socket, .. }) = &spec.relay else { return Ok(None) };
     let failed = |error| format!("cannot wait for the socket {socket:?}: {error}");
     Arriving::prepare(socket, mono_ms()).map(Some).map_err(failed)
 }

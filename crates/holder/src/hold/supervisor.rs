@@ -20,14 +20,14 @@ use super::ending::{Ending, Order, Terms};
 use super::input::{Input, Item};
 use super::leader::Leader;
 use super::output::{Output, Read1};
-use super::relay::Arriving;
+use super::relay::{Arriving, Visits};
 use super::set_up::{Begun, Place};
 use crate::clock::{mono_ms, timespec};
 use crate::identity::Identity;
 use crate::journal::{Channel, Note, Writer};
 use crate::launch_dir::LaunchDir;
 use crate::record::EndedBy;
-use crate::spec::{HoldSpec, OnLimit, StdinMode};
+use crate::spec::{Door, HoldSpec, OnLimit, StdinMode};
 use crate::wire::{FaultCode, Limited, Notice, Reply};
 
 /// A disk that took no more is tried again after this time.
@@ -50,6 +50,8 @@ pub(super) struct Supervisor {
     stdin: Input,
     /// The connection to a command that listens, until it stands or is given up.
     arriving: Option<Arriving>,
+    /// Those who speak with it themselves, once it can be spoken with.
+    visits: Option<Visits>,
     output: Output,
     leader: Leader,
     rules: Rules,
@@ -60,6 +62,8 @@ pub(super) struct Supervisor {
     reap_at: u64,
     /// The journal's end as the clients were told it.
     told_end: u64,
+    /// How many visitors the clients were told of.
+    told_people: u32,
 }
 
 /// What the spec said for later.
@@ -71,6 +75,8 @@ struct Rules {
     journal_stdin: bool,
     /// Whether the command listens.
     is_relayed: bool,
+    /// Where others come to it.
+    door: Option<Door>,
 }
 
 enum Phase {
@@ -97,6 +103,8 @@ enum Source {
     Input,
     Stdin,
     Arriving,
+    Door,
+    Visit(u64),
     Client(u64),
 }
 
@@ -121,6 +129,7 @@ impl Supervisor {
             input,
             stdin,
             arriving,
+            visits: None,
             output: Output::new(streams, spec.output_limit),
             leader: Leader::new(&child),
             rules: Rules::new(spec, now),
@@ -129,6 +138,7 @@ impl Supervisor {
             retry_at: None,
             reap_at: now,
             told_end: 0,
+            told_people: 0,
         }
     }
 
@@ -208,6 +218,12 @@ impl Supervisor {
         all.extend(
             arriving.map(|(fd, flags)| (Source::Arriving, PollFd::from_borrowed_fd(fd, flags))),
         );
+        if let Some(visits) = &self.visits {
+            all.push((Source::Door, watch(visits.listener(), PollFlags::IN)));
+            all.extend(visits.sockets().map(|(number, fd, flags)| {
+                (Source::Visit(number), PollFd::from_borrowed_fd(fd, flags))
+            }));
+        }
         let sockets = self.clients.sockets();
         all.extend(
             sockets.map(|(number, socket, flags)| (Source::Client(number), watch(socket, flags))),
@@ -259,6 +275,8 @@ impl Supervisor {
             Source::Input => self.write_input(),
             Source::Stdin => self.write_stdin(),
             Source::Arriving => self.arrive(),
+            Source::Door => self.let_in(),
+            Source::Visit(number) => self.carry(number),
             Source::Client(number) => {
                 for received in self.clients.receive(number) {
                     self.answer(received);
@@ -347,6 +365,7 @@ impl Rules {
             settle_ms: spec.settle_ms,
             journal_stdin: spec.journal_stdin,
             is_relayed: spec.relay.is_some(),
+            door: spec.relay.as_ref().and_then(|relay| relay.door.clone()),
         }
     }
 }

@@ -10,7 +10,9 @@ use super::rows::{self, StreamRow};
 use crate::batch::json_fault;
 use crate::export::FORMAT;
 use crate::lines::{End, Error as LineError, FORMAT_VERSION, Header, Line, LineReader};
-use crate::{Fold, Folded, Known, MAX_EVENT_BYTES, ReadLedger, Recorded, StreamId};
+use crate::{
+    Close, Fold, Folded, Known, MAX_EVENT_BYTES, NewEvent, Open, ReadLedger, Recorded, StreamId,
+};
 
 /// How much was imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +20,8 @@ pub struct Imported {
     pub streams: u64,
     pub records: u64,
     pub replies: u64,
+    /// How many streams of another home were closed.
+    pub closed: u64,
 }
 
 /// Why nothing was imported.
@@ -40,6 +44,7 @@ impl SqliteLedger {
         input: &mut dyn BufRead,
         known: Known<'_>,
         fold: Fold<'_>,
+        open: Open<'_>,
     ) -> Result<Imported, Error> {
         self.heads.forget();
         let db = &self.reader.db;
@@ -50,19 +55,31 @@ impl SqliteLedger {
             lines: LineReader::new(input),
             known,
             fold,
+            close: None,
+            closed: 0,
             stream: Vec::new(),
+            last_seq: 0,
             counts: End::default(),
         };
-        let last_seq = import.header()?;
-        import.body(last_seq)?;
-        let counts = import.counts;
+        let header = import.header()?;
+        import.last_seq = header.last_seq;
+        import.close = match open {
+            Open::GoOn => None,
+            Open::OnlyOf { home, close } => {
+                let own = home.is_some() && header.home.as_deref() == home;
+                (!own).then_some(close)
+            }
+        };
+        import.body(header.last_seq)?;
+        let (counts, closed, last_seq) = (import.counts, import.closed, import.last_seq);
         db.run(|conn| finish(conn, last_seq, &self.software))?;
         tx.commit().map_err(|e| db.error(e))?;
         self.last_seq = last_seq;
         for (kind, v, _) in db.run(rows::kinds)? {
             self.kinds.insert(kind, v);
         }
-        Ok(Imported { streams: counts.streams, records: counts.records, replies: counts.replies })
+        let End { streams, records, replies } = counts;
+        Ok(Imported { streams, records, replies, closed })
     }
 
     /// Makes the caches of all streams anew from their events; names the streams that could not be folded.
@@ -96,13 +113,18 @@ struct Import<'a> {
     lines: LineReader<&'a mut dyn BufRead>,
     known: Known<'a>,
     fold: Fold<'a>,
+    /// Closes streams that belong to another home.
+    close: Option<Close<'a>>,
+    closed: u64,
+    /// The last number in use; those of closings come after all that were exported.
+    last_seq: u64,
     /// The stream that is being read, as far as it was.
     stream: Vec<Recorded>,
     counts: End,
 }
 
 impl Import<'_> {
-    fn header(&mut self) -> Result<u64, LineError> {
+    fn header(&mut self) -> Result<Header, LineError> {
         let text = self.lines.next_text()?;
         let header: Header = serde_json::from_str(text.unwrap_or_default())
             .map_err(|_| self.lines.fault("not the header of an export"))?;
@@ -117,7 +139,7 @@ impl Import<'_> {
             return Err(self.lines.fault(what));
         }
         match i64::try_from(header.last_seq) {
-            Ok(_) => Ok(header.last_seq),
+            Ok(_) => Ok(header),
             Err(_) => Err(self.lines.fault("the last number is too large")),
         }
     }
@@ -183,7 +205,8 @@ impl Import<'_> {
 
     /// Folds the stream that was read and keeps what it amounts to.
     fn end_stream(&mut self) -> Result<(), Error> {
-        let records = std::mem::take(&mut self.stream);
+        let mut records = std::mem::take(&mut self.stream);
+        self.close_stream(&mut records)?;
         let (Some(first), Some(last)) = (records.first(), records.last()) else {
             return Ok(());
         };
@@ -205,6 +228,24 @@ impl Import<'_> {
             put_caches(conn, stream, last.version, &folded)
         })?;
         self.counts.streams += 1;
+        Ok(())
+    }
+
+    /// Adds what ends a stream that belongs to another home.
+    fn close_stream(&mut self, records: &mut Vec<Recorded>) -> Result<(), Error> {
+        let (Some(close), Some(last)) = (&mut self.close, records.last()) else { return Ok(()) };
+        let (stream, version) = (last.stream.clone(), last.version);
+        let events =
+            close(&stream, records).map_err(|why| Error::Fold { stream: stream.clone(), why })?;
+        self.closed += u64::from(!events.is_empty());
+        for ((at, event), version) in events.into_iter().zip(version + 1..) {
+            self.last_seq += 1;
+            let NewEvent { kind, v, actor, data } = event;
+            let (seq, stream) = (self.last_seq, stream.clone());
+            let record = Recorded { seq, stream, version, kind, v, at, actor, data };
+            self.insert(|conn| rows::insert_record(conn, record.as_ref()))?;
+            records.push(record);
+        }
         Ok(())
     }
 

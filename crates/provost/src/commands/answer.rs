@@ -85,9 +85,7 @@ fn given(args: &AnswerArgs, request: Option<&RequestRow>) -> Result<AnswerReques
 fn refuse_what_is_no_answer(args: &AnswerArgs, request: &RequestRow) -> Result<(), ApiError> {
     if request.kind == "approval" {
         let message = "it asks for an approval: approve or deny it";
-        return Err(usage(message)
-            .next(request.answer_command())
-            .next(request.deny_command()));
+        return Err(usage(message).next(request.answer_command()).next(request.deny_command()));
     }
     let secret = request.questions.iter().any(|question| question.secret);
     let shown = args.text.as_deref().is_some_and(|text| text != "-");
@@ -141,9 +139,7 @@ fn choose(row: &SessionRow, no: Option<u32>) -> Result<&RequestRow, ApiError> {
         (None, several) => {
             let error =
                 usage(format!("session {id} has {} open requests; say which", several.len()));
-            Err(several
-                .iter()
-                .fold(error, |error, request| error.next(request.answer_command())))
+            Err(several.iter().fold(error, |error, request| error.next(request.answer_command())))
         }
     }
 }

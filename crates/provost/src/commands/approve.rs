@@ -93,9 +93,7 @@ fn choose(row: &SessionRow, no: Option<u32>, decision: Decision) -> Result<&Requ
                 "session {id} has {} requests that can be decided so; say which",
                 several.len()
             );
-            Err(several
-                .iter()
-                .fold(usage(message), |e, request| e.next(request.answer_command())))
+            Err(several.iter().fold(usage(message), |e, request| e.next(request.answer_command())))
         }
     }
 }

@@ -3,13 +3,13 @@
 use std::{
     collections::BTreeMap,
     fs,
-    io::{IsTerminal as _, stdin, stdout},
-    os::unix::process::CommandExt as _,
+    io::{IsTerminal as _, Write as _, stdin, stdout},
     path::Path,
-    process::{Command, ExitCode},
+    process::{Child, Command, ExitCode, ExitStatus},
 };
 
 use clap::Args;
+use provost_agents::models::offers;
 use provost_api::{ApiError, Code, SessionRow};
 use provost_core::{
     ids::{LaunchId, SessionId},
@@ -20,6 +20,11 @@ use provost_engine::shell::{
     codex::{self, SCRUBBED_VARIABLES},
 };
 use provost_holder::{Looked, look};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{Pid, PidfdFlags, pidfd_open},
+    termios::{OptionalActions, tcgetattr, tcsetattr},
+};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -28,15 +33,23 @@ use crate::{
     cli::Outcome,
     context::Context,
     daemon::peer::{Live, Peer},
-    error::{Error, usage},
+    error::usage,
     home::Home,
     target, ui,
 };
 
+/// The option by which Codex shows what another of its processes does.
+const REMOTE: &str = "--remote";
+/// How often it is looked whether the agent's process still runs.
+const LOOK_AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 300_000_000 };
+/// Leaves the other screen, shows the cursor, and ends what a program may have asked of the terminal.
+const LEAVE_SCREEN: &[u8] = b"\x1b[?1049l\x1b[?25h\x1b[?2004l\x1b[?1004l\x1b[<u\r";
+
 /// Open the agent's own screen on its live conversation
 ///
 /// Only Codex has one, from version 0.140 on. Provost goes on supervising: what is asked can be answered
-/// here and there, and the first answer counts. To leave the screen ends nothing.
+/// here and there, and the first answer counts. While somebody is attached the agent is not asked for its result
+/// and not closed. To leave the screen ends nothing.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost attach 1a2b3c4d\n  provost attach 1a2b3c4d --print\n  tmux new-window \"$(provost attach 1a2b3c4d --print)\""
@@ -57,7 +70,8 @@ pub(crate) fn run(context: &Context, args: &AttachArgs) -> Outcome {
     let attached = attachable(&row)?;
     refuse_agents(&home, &place, attached.launch)?;
     listening(&place, &row, attached.launch)?;
-    let screen = NativeScreen::of(&place, &row, &attached);
+    let mut screen = NativeScreen::of(&place, &row, &attached);
+    screen.keep_the_model();
     if context.ui.json {
         context.ui.result(screen.as_json(), &[])?;
         return Ok(ExitCode::SUCCESS);
@@ -67,7 +81,7 @@ pub(crate) fn run(context: &Context, args: &AttachArgs) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     must_be_terminal(&row)?;
-    Err(screen.run())
+    screen.run(&place, attached.launch)
 }
 
 /// What there is to attach to.
@@ -179,7 +193,7 @@ fn must_be_terminal(row: &SessionRow) -> Result<(), ApiError> {
 
 /// Codex listens a moment after it was started, and no more a moment before it is gone.
 fn listening(place: &shell::Home, row: &SessionRow, launch: LaunchId) -> Result<(), ApiError> {
-    let (id, socket) = (ui::short(&row.id), codex::socket(place, launch));
+    let (id, socket) = (ui::short(&row.id), codex::door(place, launch));
     match (socket.exists(), row.terminal) {
         (true, _) => Ok(()),
         (false, true) => Err(ended(&id)),
@@ -200,9 +214,9 @@ struct NativeScreen {
 impl NativeScreen {
     /// The home is the session's own, so that settings and login are those that the agent has.
     fn of(place: &shell::Home, row: &SessionRow, attached: &Attached) -> Self {
-        let socket = codex::socket(place, attached.launch);
+        let socket = codex::door(place, attached.launch);
         let mut argv = row.argv.clone();
-        argv.extend(["--remote".to_owned(), format!("unix://{}", socket.display())]);
+        argv.extend([REMOTE.to_owned(), format!("unix://{}", socket.display())]);
         argv.extend(["resume".to_owned(), attached.thread.to_string()]);
         NativeScreen { argv, env: environment(place, attached.launch.session) }
     }
@@ -221,21 +235,84 @@ impl NativeScreen {
         all.collect::<Vec<_>>().join(" ")
     }
 
-    /// Becomes the program; comes back only if that fails.
-    fn run(&self) -> Error {
+    /// Has Codex not offer a newer model first thing: a mere Enter would change the session's, unrecorded.
+    fn keep_the_model(&mut self) {
+        let environment = self.env.iter().map(|(name, value)| (name.into(), value.into()));
+        let program_end = self.argv.iter().position(|word| word == REMOTE).unwrap_or(1);
+        let path = env_path().map(|path| ("PATH".into(), path));
+        let offers = offers(&self.argv[..program_end], environment.chain(path).collect());
+        if offers.is_empty() {
+            return;
+        }
+        let known = offers.iter().map(|(old, new)| format!("{old:?}={new:?}"));
+        let known = known.collect::<Vec<_>>().join(",");
+        let words = ["-c".to_owned(), format!("notice.model_migrations={{{known}}}")];
+        self.argv.splice(program_end..program_end, words);
+    }
+
+    /// Runs the program until it is left, or until there is nothing more to show.
+    fn run(&self, place: &shell::Home, launch: LaunchId) -> Outcome {
         let Some((program, arguments)) = self.argv.split_first() else {
-            return ApiError::new(Code::Internal, "the session has no program").into();
+            return Err(ApiError::new(Code::Internal, "the session has no program").into());
         };
         let mut command = Command::new(program);
         command.args(arguments).envs(&self.env);
         SCRUBBED_VARIABLES.iter().for_each(|name| {
             command.env_remove(name);
         });
-        let why = command.exec();
-        ApiError::new(Code::Refused, format!("cannot run {program}: {why}"))
-            .next("provost doctor")
-            .into()
+        let before = tcgetattr(stdin()).ok();
+        let cannot = |why| {
+            ApiError::new(Code::Refused, format!("cannot run {program}: {why}"))
+                .next("provost doctor")
+        };
+        let mut child = command.spawn().map_err(cannot)?;
+        match watched(&mut child, &place.launch(launch)).map_err(cannot)? {
+            Some(left) => Ok(code_of(left)),
+            None => {
+                if let Some(before) = before {
+                    tcsetattr(stdin(), OptionalActions::Flush, &before).ok();
+                }
+                stdout().write_all(LEAVE_SCREEN).and_then(|()| stdout().flush()).ok();
+                Err(ended(&launch.session.short()).into())
+            }
+        }
     }
+}
+
+/// Waits for the screen to be left; none means that the agent's process ended under it, and so the screen was ended.
+fn watched(child: &mut Child, launch: &Path) -> std::io::Result<Option<ExitStatus>> {
+    loop {
+        if let Some(left) = child.try_wait()? {
+            return Ok(Some(left));
+        }
+        if !matches!(look(launch), Ok(Looked::Alive { .. } | Looked::Starting { .. }) | Err(_)) {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        pause(child.id());
+    }
+}
+
+/// Waits a little, or until the process has ended.
+fn pause(pid: u32) {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let Some(handle) = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) else {
+        return;
+    };
+    poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&LOOK_AGAIN)).ok();
+}
+
+fn code_of(status: ExitStatus) -> ExitCode {
+    status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the program may be a script that needs its interpreter"
+)]
+fn env_path() -> Option<std::ffi::OsString> {
+    std::env::var_os("PATH")
 }
 
 fn environment(place: &shell::Home, session: SessionId) -> BTreeMap<&'static str, String> {
@@ -295,7 +372,7 @@ mod tests {
         let attached = attachable(&row).unwrap();
         let screen = NativeScreen::of(&shell::Home::new("/p"), &row, &attached);
         let agent = "/p/agents/0199aa11-0000-7000-8000-0000deadbeef";
-        let socket = format!("unix://{agent}/l2.sock");
+        let socket = format!("unix://{agent}/a2.sock");
         let expected =
             ["/opt/it's codex", "-c", "model=\"m\"", "--remote", &socket, "resume", THREAD];
         assert_eq!(screen.argv, expected);
@@ -358,7 +435,7 @@ mod tests {
         assert!(told(&row).contains("does not listen on"), "{}", told(&row));
         let over = SessionRow { terminal: true, ..row };
         assert!(told(&over).contains("has ended"), "{}", told(&over));
-        let socket = codex::socket(&place, launch);
+        let socket = codex::door(&place, launch);
         fs::create_dir_all(socket.parent().unwrap()).unwrap();
         fs::write(socket, "").unwrap();
         listening(&place, &over, launch).unwrap();

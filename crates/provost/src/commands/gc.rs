@@ -11,7 +11,8 @@ use crate::{cli::Outcome, context::Context, error::Error, ui};
 
 /// Show or remove what closed sessions no longer need
 ///
-/// Nothing with uncommitted or unreachable work is ever removed; what is kept is listed with the reason.
+/// Nothing with uncommitted or unreachable work is ever removed; what is kept is listed with the reason. Commits that
+/// an agent dropped are kept by a ref.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost gc\n  provost gc --apply\n  provost gc --apply --older-than 7d"
@@ -46,6 +47,25 @@ struct Item {
     session: Option<String>,
     #[serde(default)]
     reason: Option<String>,
+    #[serde(default)]
+    ignored_files: u64,
+    #[serde(default)]
+    dropped_commits: u64,
+    #[serde(default)]
+    kept_ref: Option<String>,
+}
+
+impl Item {
+    /// Says what goes with it, or went.
+    fn besides(&self) -> String {
+        let ignored = (self.ignored_files > 0)
+            .then(|| format!("{} ignored files or directories go with it", self.ignored_files));
+        let place = self.kept_ref.as_deref().unwrap_or("a ref of its own");
+        let dropped = (self.dropped_commits > 0)
+            .then(|| format!("{} dropped commits are kept at {place}", self.dropped_commits));
+        let told: Vec<String> = ignored.into_iter().chain(dropped).collect();
+        if told.is_empty() { String::new() } else { format!(" ({})", told.join("; ")) }
+    }
 }
 
 pub(crate) fn run(context: &Context, args: &GcArgs) -> Outcome {
@@ -82,11 +102,12 @@ fn show(context: &Context, verb: &str, items: &[Item]) -> Result<(), Error> {
         let session = item.session.as_deref().map(|id| format!(" of {}", ui::short(id)));
         let reason = item.reason.as_deref().map(|reason| format!(": {}", ui::clean(reason)));
         format!(
-            "{verb} {}{} {}{}",
+            "{verb} {}{} {}{}{}",
             ui::clean(&item.what),
             session.unwrap_or_default(),
             ui::clean(&item.path),
-            reason.unwrap_or_default()
+            reason.unwrap_or_default(),
+            ui::clean(&item.besides())
         )
     };
     context.ui.lines(&items.iter().map(line).collect::<Vec<_>>())

@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 use provost_api::{ApiError, Code};
 use provost_engine::stream;
 use provost_ledger::{
-    Durability, Exported, ImportError, OpenError, OpenOptions, SqliteLedger, SqliteReader,
+    Durability, Exported, ImportError, Open, OpenError, OpenOptions, SqliteLedger, SqliteReader,
 };
 use serde_json::{Value, json};
 
@@ -43,9 +43,12 @@ enum What {
         after_help = "Examples:\n  provost ledger export > ledger.jsonl\n  provost ledger export --to ledger.jsonl"
     )]
     Export(ExportArgs),
-    /// Take over an export into an empty home, while no daemon runs
+    /// Take an export into an empty home, while no daemon runs
+    ///
+    /// Sessions that are open in the export of another home are closed in this one: their processes are not here, and
+    /// what they owe is done there. With --take-over they go on here; do that only if the other home is no more.
     #[command(
-        after_help = "Examples:\n  provost ledger import ledger.jsonl\n  PROVOST_HOME=/new/home provost ledger import ledger.jsonl\n  provost ledger export | PROVOST_HOME=/new/home provost ledger import -"
+        after_help = "Examples:\n  provost ledger import ledger.jsonl\n  PROVOST_HOME=/new/home provost ledger import ledger.jsonl\n  provost ledger export | PROVOST_HOME=/new/home provost ledger import -\n  provost ledger import ledger.jsonl --take-over"
     )]
     Import(ImportArgs),
     /// Copy the ledger as it is now into a new directory
@@ -72,6 +75,9 @@ struct ExportArgs {
 struct ImportArgs {
     /// The export; `-` takes it from standard input
     file: PathBuf,
+    /// Let the sessions of another home go on in this one, which then does what they owe
+    #[arg(long)]
+    take_over: bool,
 }
 
 #[derive(Debug, Args)]
@@ -99,7 +105,7 @@ pub(crate) fn run(context: &Context, args: &LedgerArgs) -> Outcome {
     match &args.what {
         What::Verify => verify(context),
         What::Export(args) => export(context, args),
-        What::Import(args) => import(context, &args.file),
+        What::Import(args) => import(context, args),
         What::Backup(args) => backup(context, &args.directory),
         What::Archive(args) => archive(context, args),
         What::Path => {
@@ -147,10 +153,11 @@ fn verify(context: &Context) -> Outcome {
 
 /// With --json and no file the export itself is the data, for it is JSON lines already.
 fn export(context: &Context, args: &ExportArgs) -> Outcome {
-    let reader = reader(context)?;
+    let (reader, home) = (reader(context)?, context.trusted_home()?.id());
     let Some(path) = &args.to else {
         let mut out = std::io::stdout().lock();
-        let exported = provost_ledger::export(&reader, &mut out).map_err(export_error)?;
+        let exported =
+            provost_ledger::export(&reader, home.as_deref(), &mut out).map_err(export_error)?;
         out.flush().map_err(Error::output)?;
         context.ui.talk(&exported_words(&exported));
         context.ui.next(&[IMPORT.to_owned()]);
@@ -158,7 +165,8 @@ fn export(context: &Context, args: &ExportArgs) -> Outcome {
     };
     let mut file = File::create_new(path)
         .map_err(|why| usage(format!("cannot make {}: {why}", path.display())))?;
-    let exported = provost_ledger::export(&reader, &mut file).map_err(export_error)?;
+    let exported =
+        provost_ledger::export(&reader, home.as_deref(), &mut file).map_err(export_error)?;
     file.sync_all().map_err(|why| chain(Code::Storage, "cannot write the export", &why))?;
     let value = json!({
         "ok": true, "file": path.display().to_string(), "streams": exported.streams,
@@ -178,8 +186,8 @@ fn export_error(why: provost_ledger::ExportError) -> Error {
     }
 }
 
-fn import(context: &Context, file: &Path) -> Outcome {
-    let mut input = opened(file)?;
+fn import(context: &Context, args: &ImportArgs) -> Outcome {
+    let mut input = opened(&args.file)?;
     let home = context.home()?;
     home.prepare()?;
     let options = OpenOptions {
@@ -189,13 +197,24 @@ fn import(context: &Context, file: &Path) -> Outcome {
     };
     let mut ledger =
         SqliteLedger::open(&home.ledger(), &options).map_err(|why| open_error(&why))?;
+    let id = home.id();
+    let open = match args.take_over {
+        true => Open::GoOn,
+        false => Open::OnlyOf { home: id.as_deref(), close: &mut stream::close_elsewhere },
+    };
     let imported = ledger
-        .import(&mut input, &stream::is_known, &mut stream::refold)
+        .import(&mut input, &stream::is_known, &mut stream::refold, open)
         .map_err(|why| import_error(&why))?;
     let value = json!({
         "ok": true, "streams": imported.streams, "records": imported.records, "replies": imported.replies,
+        "closed": imported.closed,
     });
-    let text = format!("imported {} streams, {} records", imported.streams, imported.records);
+    let closed = match imported.closed {
+        0 => String::new(),
+        closed => format!(", {closed} open sessions of another home closed"),
+    };
+    let text =
+        format!("imported {} streams, {} records{closed}", imported.streams, imported.records);
     done(context, value, &text, &["provost ledger verify", "provost ls"])
 }
 

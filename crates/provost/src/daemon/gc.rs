@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use provost_agents::home;
-use provost_api::{ApiError, Code, SessionRow};
+use provost_api::{ApiError, Code, LaunchRow, SessionRow};
 use provost_core::{ids::SessionId, session::Command};
 use provost_engine::shell::{Ask, Home, Listing};
 use provost_git::{
-    BranchFate, BranchName, Git, Project, removal_risk, remove_worktree, worktree_find,
+    BranchFate, BranchName, Git, KeepRef, Project, Removal, removal_risk, remove_worktree,
+    worktree_find,
 };
 use provost_ledger::SqliteReader;
 use serde_json::{Value, json};
@@ -54,7 +55,10 @@ fn sealed(ledger: &Path) -> Result<Vec<SessionRow>, ApiError> {
         .visit(&reader, |card| {
             // A card that cannot be read is not cleaned up after.
             let row = serde_json::from_str::<SessionRow>(card).ok();
-            rows.extend(row.filter(|row| row.sealed && row.process != "alive"));
+            let over = |row: &SessionRow| {
+                row.sealed && row.process != "alive" && !row.launches.iter().any(LaunchRow::lives)
+            };
+            rows.extend(row.filter(over));
             std::ops::ControlFlow::Continue(())
         })
         .map_err(|why| told(why.to_string()))?;
@@ -71,15 +75,24 @@ async fn collect_worktree(
     let (git, top) = (daemon.world.git.clone(), row.project.clone().unwrap_or_default());
     let path = PathBuf::from(&worktree.path);
     let (place, branch) = (path.clone(), worktree.branch.clone());
-    let result = blocking(move || remove(&git, &top, &place, &branch, apply)).await?;
+    let own = daemon.world.home.worktrees();
+    let result = blocking(move || match is_below(&place, &own) {
+        true => remove(&git, &top, &place, &branch, apply),
+        false => Err("it belongs to another home".to_owned()),
+    })
+    .await?;
     match result {
         Err(reason) => {
             let mut kept = entry("worktree", &path, &row.id);
             kept["reason"] = reason.into();
             found.kept.push(kept);
         }
-        Ok(()) => {
-            found.removed.push(entry("worktree", &path, &row.id));
+        Ok(gone) => {
+            let mut removed = entry("worktree", &path, &row.id);
+            removed["ignored_files"] = gone.ignored_files.into();
+            removed["dropped_commits"] = gone.dropped_commits.into();
+            removed["kept_ref"] = gone.kept.map(|kept| kept.to_string()).into();
+            found.removed.push(removed);
             if apply {
                 let ask = Ask::Do { session: row.id.clone(), command: Command::WorkRemoved };
                 daemon.handle.ask(ask, "operator", None).await?;
@@ -139,30 +152,47 @@ fn remove_agent(place: &Path, apply: bool) -> Result<bool, String> {
     Ok(true)
 }
 
-/// Removes a worktree, or says what would be lost.
-fn remove(git: &Git, top: &str, path: &Path, branch: &str, apply: bool) -> Result<(), String> {
+/// Says whether a path lies below a directory, with all links above its last part resolved. A record may have been
+/// imported, and what lies in another home is that one's to clean up.
+fn is_below(path: &Path, directory: &Path) -> bool {
+    let resolved = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    path.parent().is_some_and(|parent| resolved(parent).starts_with(resolved(directory)))
+}
+
+/// What goes, or went, with a worktree.
+#[derive(Default)]
+struct Gone {
+    ignored_files: usize,
+    /// Commits that only the worktree's log remembered, and the ref that keeps them now.
+    dropped_commits: u64,
+    kept: Option<KeepRef>,
+}
+
+/// Removes a worktree, or says what would be lost. Both ways look at the same: what is only listed as removable
+/// would be removed.
+fn remove(git: &Git, top: &str, path: &Path, branch: &str, apply: bool) -> Result<Gone, String> {
     let told = |why: &dyn std::fmt::Display| why.to_string();
     let project = Project::find(git, Path::new(top)).map_err(|why| told(&why))?;
     let branch = BranchName::new(branch).map_err(|why| told(&why))?;
     let Some(worktree) = worktree_find(git, &project, path, &branch).map_err(|why| told(&why))?
     else {
-        return if path.exists() {
-            Err("it is no worktree of its project any more".to_owned())
-        } else {
-            Ok(())
+        return match path.symlink_metadata() {
+            Ok(_) => Err("it is no worktree of its project any more".to_owned()),
+            Err(_) => Ok(Gone::default()),
         };
     };
     // The branch stays: it holds the work.
+    let fate = BranchFate::Keep;
+    let Removal { risks, ignored_files, dropped_commits } =
+        removal_risk(git, &worktree, fate).map_err(|why| told(&why))?;
+    if !risks.is_empty() {
+        return Err(risks.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "));
+    }
+    let mut gone = Gone { ignored_files, dropped_commits, kept: None };
     if apply {
-        return remove_worktree(git, &worktree, BranchFate::Keep)
-            .map(drop)
-            .map_err(|why| told(&why));
+        gone.kept = remove_worktree(git, &worktree, fate).map_err(|why| told(&why))?.kept;
     }
-    let risk = removal_risk(git, &worktree, BranchFate::Keep).map_err(|why| told(&why))?;
-    match risk.risks.is_empty() {
-        true => Ok(()),
-        false => Err(risk.risks.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")),
-    }
+    Ok(gone)
 }
 
 /// Removes the journals of a session's launches and checks.

@@ -3,17 +3,15 @@
 //! The operator is who none of this is said of: by its ancestors, by the mark in its environment, and while a
 //! launch has lost its holder, by an ancestor that is older than that launch.
 
-use std::{
-    ffi::OsStr,
-    fs,
-    os::unix::ffi::OsStrExt,
-    path::{Path, PathBuf},
-};
+use std::path::Path;
 
 use provost_api::{ApiError, Code};
 use provost_core::ids::LaunchId;
 use provost_engine::shell::{Home, World};
-use provost_holder::{Identity, Looked, identity, launch_dir, look, spec::MARK};
+use provost_holder::{
+    Identity, Looked, identity, launch_dir, look,
+    origin::{held_directory, mark, same_place},
+};
 use serde::Deserialize;
 
 /// Who asks.
@@ -145,9 +143,6 @@ impl Origin {
     }
 }
 
-/// The directory of checks, hooks and setups in the home.
-const HELD: &str = "checks";
-
 /// Gives the holder of a launch that is not yet recorded as running: its agent may be quicker than the ledger.
 fn starting(dir: &Path) -> Result<Option<Identity>, launch_dir::Error> {
     Ok(match look(dir)? {
@@ -169,43 +164,21 @@ fn has_lost_its_holder(dir: &Path, holder: &Identity) -> Result<bool, Untold> {
 /// Says what a holder's directory is for, if it is one of this home.
 fn purpose_of(home: &Home, dir: &Path) -> Option<Purpose> {
     let (parent, key) = (dir.parent()?, dir.file_name()?.to_str()?);
-    let is = |place: &Path| parent == place || same_place(parent, place);
+    let is = |place: &Path| same_place(parent, place);
     if is(&home.launches()) {
         return key.parse().ok().map(Purpose::Launch);
     }
-    is(&home.root().join(HELD)).then(|| Purpose::Held(key.to_owned()))
+    is(&home.checks()).then(|| Purpose::Held(key.to_owned()))
 }
 
 /// Says what a mark is for, if it was given in this home.
 fn marked(home: &Home, live: &[Live], key: &str) -> Option<Purpose> {
-    if home.root().join(HELD).join(key).exists() {
+    if home.checks().join(key).exists() {
         return Some(Purpose::Held(key.to_owned()));
     }
     let launch: LaunchId = key.parse().ok()?;
     let known = home.launch(launch).exists() || live.iter().any(|one| one.launch == launch);
     known.then_some(Purpose::Launch(launch))
-}
-
-fn same_place(one: &Path, other: &Path) -> bool {
-    matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
-}
-
-/// The directory that a process holds, if it is a holder by its command line.
-fn held_directory(pid: u32) -> Option<PathBuf> {
-    let command = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-    let mut words = command.split(|byte| *byte == 0).skip(1);
-    let (word, dir) = (words.next()?, words.next()?);
-    (word == b"hold").then(|| Path::new(OsStr::from_bytes(dir)).to_owned())
-}
-
-/// The mark in the environment that a process was started with, if it may be seen and can name a directory.
-fn mark(pid: u32) -> Option<String> {
-    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
-    let mark = environment
-        .split(|byte| *byte == 0)
-        .find_map(|entry| entry.strip_prefix(MARK.as_bytes())?.strip_prefix(b"="));
-    let mark = String::from_utf8(mark?.to_owned()).ok()?;
-    (!mark.is_empty() && !mark.contains('/') && !mark.starts_with('.')).then_some(mark)
 }
 
 /// Checks a report's launch and token against who really asks.

@@ -358,8 +358,12 @@ fn process(row: &SessionRow) -> String {
     let lives = row.exit.as_ref().map_or_else(|| words(&row.process), ending);
     let pid = launch.and_then(|launch| launch.pid).filter(|_| row.exit.is_none());
     let pid = pid.map(|pid| format!(", pid {pid}")).unwrap_or_default();
-    let stop = launch.and_then(|launch| launch.stop.as_deref()).filter(|_| row.exit.is_none());
-    let stop = stop.map(|step| format!(", being stopped ({})", words(step))).unwrap_or_default();
+    let stop = launch.filter(|launch| launch.lives()).and_then(|launch| launch.stop.as_deref());
+    let stop = match stop {
+        None => String::new(),
+        Some("given_up") => ", could not be ended, still alive".to_owned(),
+        Some(step) => format!(", being stopped ({})", words(step)),
+    };
     let launches = row.launches.len();
     let count = if launches > 1 { format!(", launch {launches}") } else { String::new() };
     format!("{lives}{pid}{stop}{count}")
@@ -512,6 +516,19 @@ mod tests {
         let mut row = session("x", "working");
         row.launches[0].stop = Some("terminate".to_owned());
         assert_eq!(process(&row), "alive, pid 42, being stopped (terminate)");
+        row.launches[0].stop = Some("given_up".to_owned());
+        assert_eq!(process(&row), "alive, pid 42, could not be ended, still alive");
+    }
+
+    #[test]
+    fn what_is_gone_is_not_being_stopped() {
+        let mut row = SessionRow { process: "not_started".to_owned(), ..session("x", "accepted") };
+        row.launches[0].pid = None;
+        row.launches[0].stop = Some("terminate".to_owned());
+        for phase in ["ended", "unobserved", "failed"] {
+            row.launches[0].phase = phase.to_owned();
+            assert_eq!(process(&row), "not started");
+        }
     }
 
     #[test]

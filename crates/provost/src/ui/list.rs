@@ -128,14 +128,26 @@ fn rank(row: &SessionRow) -> u8 {
     match row.state.as_str() {
         "needs_input" => 0,
         "failed" | "disputed" | "ended_unclaimed" | "stalled" | "lost" => 1,
-        _ if held_back(row) => 1,
+        _ if ["output_limit", "no_room", "not_verified_gone"]
+            .iter()
+            .any(|f| is_flagged(row, f)) =>
+        {
+            1
+        }
         _ if !row.terminal => 2,
         _ => 3,
     }
 }
 
-fn held_back(row: &SessionRow) -> bool {
-    row.flags.iter().any(|flag| flag == "output_limit")
+fn is_flagged(row: &SessionRow, wanted: &str) -> bool {
+    row.flags.iter().any(|flag| flag == wanted)
+}
+
+/// Gives the process that Provost gave up ending, as far as it is known.
+fn given_up(row: &SessionRow) -> Option<String> {
+    let launch = row.launches.last().filter(|launch| launch.lives())?;
+    let pid = launch.pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string());
+    (launch.stop.as_deref() == Some("given_up")).then_some(pid)
 }
 
 fn checks(row: &SessionRow) -> (Tone, String) {
@@ -156,10 +168,13 @@ fn note(row: &SessionRow) -> String {
     if let Some(request) = row.requests.first() {
         return clean(&format!("{}: {}", request.kind, request.title));
     }
+    if let Some(pid) = given_up(row) {
+        return format!("could not be ended, still alive: pid {pid}");
+    }
     if let Some(limited) = &row.limited {
         return clean(&format!("limited: {}", limited.detail));
     }
-    if held_back(row) {
+    if is_flagged(row, "output_limit") {
         return format!("output limit reached: provost limit {} --output SIZE", short(&row.id));
     }
     if let Some(late) = row.late_claims.last().filter(|_| row.resolution.is_none()) {
@@ -350,6 +365,28 @@ pub(crate) mod tests {
             assert!(fits, "{columns}: {lines:#?}");
             assert!(lines[1].contains("deadbeef") && lines[1].contains("failed (verification)"));
         }
+    }
+
+    #[test]
+    fn a_process_that_could_not_be_ended_is_said_first() {
+        let mut row = SessionRow { terminal: true, sealed: true, ..session("x", "cancelled") };
+        row.flags = vec!["not_verified_gone".to_owned()];
+        row.launches[0].stop = Some("given_up".to_owned());
+        assert_eq!(note(&row), "could not be ended, still alive: pid 42");
+        assert_eq!(rank(&row), 1, "somebody has to look");
+        row.launches[0].phase = "ended".to_owned();
+        assert_eq!(note(&row), "");
+    }
+
+    #[test]
+    fn a_full_disk_is_not_helped_by_another_limit() {
+        let full = "the disk of /h is full: free some room, and it goes on by itself";
+        let row = SessionRow {
+            flags: vec!["no_room".to_owned()],
+            reason: Some(full.to_owned()),
+            ..session("x", "working")
+        };
+        assert_eq!((note(&row), rank(&row)), (full.to_owned(), 1));
     }
 
     #[test]

@@ -2,7 +2,10 @@
 
 use std::fs;
 
-use provost_testkit::harness::eventually;
+use provost_testkit::{
+    harness::eventually,
+    model::{MODEL, codex},
+};
 use serde_json::json;
 
 use crate::{
@@ -71,6 +74,69 @@ fn both_sides_may_answer_and_a_closed_screen_ends_nothing() {
     stage.model.assert_all_as_scripted();
 }
 
+/// Whoever interrupts a turn on the screen wants to go on there: nothing is asked of the agent and nothing is closed
+/// until the person has left.
+#[test]
+fn an_agent_with_a_person_at_its_screen_is_left_to_the_person() {
+    let Some(stage) = Stage::new(WAITS) else { return };
+    let id = stage.spawn(&["Wait."]);
+    stage.model.wait_for_hold("door");
+    stage.home.wait_state(&id, |row| row["turns"] == 1);
+    let screen = Screen::begin(&stage, &["attach", &id]);
+    screen.shows("esc to interrupt");
+    eventually("the turn is interrupted", || {
+        screen.tmux(&["send-keys", "Escape"]);
+        let row = stage.home.status(&id);
+        if row["state"] == "idle" { Ok(()) } else { Err(row) }
+    });
+    stage.model.release("door");
+    assert_eq!(stage.home.events_of(&id, "result.asked"), Vec::<serde_json::Value>::new());
+    drop(screen);
+
+    let row = stage.sealed(&id);
+    assert_eq!(row["state"], "completed", "{row:#}");
+    let kinds: Vec<String> =
+        stage.events(&id).iter().map(|event| event["kind"].as_str().unwrap().to_owned()).collect();
+    let told: Vec<&str> = kinds
+        .iter()
+        .map(String::as_str)
+        .filter(|kind| ["people.attached", "result.asked"].contains(kind))
+        .collect();
+    assert_eq!(told, ["people.attached", "people.attached", "result.asked"], "{kinds:?}");
+}
+
+#[test]
+fn a_screen_is_left_with_the_reason_when_the_agent_ends_under_it() {
+    let Some(stage) = Stage::new(WAITS) else { return };
+    let id = stage.spawn(&["Wait."]);
+    stage.model.wait_for_hold("door");
+    stage.home.wait_state(&id, |row| row["turns"] == 1);
+    let screen = Screen::begin_and_stay(&stage, &["attach", &id]);
+    screen.shows("esc to interrupt");
+    stage.home.provost(&["cancel", &id]).ok();
+    screen.shows("has ended");
+    stage.sealed(&id);
+}
+
+/// Codex offers a newer model first thing, and a mere Enter would take it, for good and unrecorded.
+#[test]
+fn e22_no_other_model_is_offered_to_who_attaches() {
+    let Some(stage) = Stage::new(ASKS_TWICE) else { return };
+    let config = stage.codex_home().join("config.toml");
+    let text = fs::read_to_string(&config).unwrap();
+    let untold = text.lines().filter(|line| !line.starts_with(&format!("{MODEL:?} =")));
+    fs::write(&config, untold.collect::<Vec<_>>().join("\n")).unwrap();
+    let id = stage.spawn(&["Write both files."]);
+    asked(&stage, &id, "q1");
+    let screen = Screen::begin(&stage, &["attach", &id]);
+    screen.shows("May I go first?");
+    let shown = screen.tmux(&["capture-pane", "-p", "-S", "-"]);
+    assert!(!shown.contains("Try new model"), "{shown}");
+    drop(screen);
+    stage.home.provost(&["cancel", &id]).ok();
+    stage.sealed(&id);
+}
+
 #[test]
 fn r13_an_agent_cannot_attach() {
     let Some(stage) = Stage::new(WAITS) else { return };
@@ -98,6 +164,49 @@ fn r13_an_agent_cannot_attach() {
 
     stage.model.release("door");
     assert_eq!(stage.sealed(&id)["state"], "completed");
+}
+
+/// Codex hears everyone whom it is connected with, so nobody may come to it but through its holder, who lets no
+/// agent pass: not by the path that Codex chose, not by the holder's own.
+#[test]
+fn r13_an_agent_reaches_no_app_server_and_approves_nothing() {
+    let Some(stage) = Stage::new(ASKS_TWICE) else { return };
+    let id = stage.spawn(&["Write both files."]);
+    let request = asked(&stage, &id, "q1");
+    let row = stage.home.wait_state(&id, |row| row["turns"] == 1);
+    let thread = row["thread"].as_str().unwrap();
+
+    // It does what the operator does: opens Codex's own screen on each socket and says yes.
+    let store = stage.path().join("agents").join(&id);
+    let tries = format!(
+        r#"cd {root}; n=0
+        for socket in {store}/*.sock $(readlink {store}/l1.sock); do
+            n=$((n + 1)); export CODEX_HOME={store}/codex TERM=xterm-256color
+            tmux -S t$n.sock -f /dev/null new-session -d -x 120 -y 40 \
+                "{codex} --remote unix://$socket resume {thread}; echo over; cat"
+            for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
+                sleep 0.5; tmux -S t$n.sock capture-pane -p > tried.$n; tmux -S t$n.sock send-keys y
+                grep -q '^over' tried.$n && break
+            done
+            tmux -S t$n.sock kill-server
+        done"#,
+        root = stage.home.root().display(),
+        codex = codex().unwrap().display(),
+        store = store.display(),
+    );
+    let arguments = ["spawn", "--json", "--exit0-is-done", "--", "sh", "-c", &tries];
+    let agent = stage.home.provost_in(stage.home.root(), &arguments).ok().json();
+    stage.sealed(agent["id"].as_str().unwrap());
+    let tried = fs::read_to_string(stage.home.root().join("tried.1")).unwrap();
+    let row = stage.home.status(&id);
+    assert_eq!(row["requests"][0]["id"], request.as_str(), "{tried}\n{row:#}");
+    assert!(!stage.repo.path().join("first.txt").exists(), "{tried}");
+    assert!(tried.contains("over") && tried.contains("unix://"), "it did not get in: {tried}");
+
+    stage.home.provost(&["deny", &request]).ok();
+    stage.model.wait_for_hold("gate");
+    stage.home.provost(&["cancel", &id]).ok();
+    stage.sealed(&id);
 }
 
 #[test]

@@ -133,12 +133,10 @@ impl Stage {
         send(self.held(id, launch).child.pid, signal);
     }
 
-    /// Kills the holder of a launch together with its process.
+    /// Kills the holder of a launch, and nothing else.
     #[track_caller]
-    pub(crate) fn kill_holder_and_codex(&self, id: &str, launch: usize) {
-        let held = self.held(id, launch);
-        send(held.holder.pid, Signal::KILL);
-        send(held.child.pid, Signal::KILL);
+    pub(crate) fn kill_holder(&self, id: &str, launch: usize) {
+        send(self.held(id, launch).holder.pid, Signal::KILL);
     }
 
     #[track_caller]

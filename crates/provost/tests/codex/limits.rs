@@ -100,7 +100,7 @@ fn a09_a_limit_that_does_not_pass_is_waited_for_ten_times_and_not_once_more() {
         [[thread]]
         turn = [{ repeat = "forever", response = [{ usage_limit = { resets_in_s = 1 } }] }]"#;
     let Some(stage) = Stage::new(scenario) else { return };
-    stage.configure("[session]\nlimit_jitter = \"0s\"\n");
+    stage.configure("[session]\nlimit_jitter = \"0s\"\nlimit_spacing = \"0s\"\n");
     let id = stage.spawn(&["Work."]);
     let row = stage.sealed(&id);
     assert_eq!(

@@ -182,7 +182,7 @@ fn r13_a_rule_that_allows_a_path_does_not_allow_where_a_link_in_it_leads() {
     { items = [{ message = "Asked." }] },"#;
     let Some(stage) = Stage::new(&turn_of(patch)) else { return };
     let root = around(&stage);
-    std::os::unix::fs::symlink(&root, stage.repo.path().join("link")).unwrap();
+    std::os::unix::fs::symlink(root, stage.repo.path().join("link")).unwrap();
     stage.configure("[approvals]\nversion = 1\nallow = [\"path: link/\"]\n");
     let id = stage.spawn(&["Write it."]);
     open(&stage, &id, 1);

@@ -45,6 +45,13 @@ fn a_full_disk_holds_the_agent_and_loses_nothing() {
         if row["sealed"] == true { Ok(row) } else { Err(row.to_string()) }
     });
     assert_eq!((&row["state"], &row["exit"]["code"]), (&"completed".into(), &0.into()), "{row}");
+    // The limit that was reached is the disk's: no other helps, and it is over.
+    let events = disk.provost(&["events", &id, "--json", "--limit", "1000"]).ok().json();
+    let events = events["events"].as_array().cloned().unwrap_or_default();
+    let count = |kind: &str| events.iter().filter(|event| event["kind"] == kind).count();
+    assert_eq!(count("output.at_limit"), 0, "{events:#?}");
+    assert!(count("output.no_room") > 0, "{events:#?}");
+    assert_eq!(count("output.no_room"), count("output.flows"), "{events:#?}");
     let logs = disk.provost(&["logs", &id, "--raw"]);
     assert_eq!(logs.ok().raw_stdout.len() as u64, OUTPUT, "nothing that it printed is lost");
     disk.provost(&["ledger", "verify", "--json"]).ok();

@@ -1,7 +1,5 @@
 //! Help, completions, and what happens to a command that was typed wrong.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
-
 use crate::kit::World;
 
 const COMMANDS: &[&[&str]] = &[

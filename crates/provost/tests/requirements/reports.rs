@@ -170,7 +170,22 @@ fn a03_the_operator_reports_without_a_token_also_after_exit() {
         "read it",
         "--json",
     ]);
-    assert_eq!(resolved.ok().json()["session"]["state"], "accepted");
+    let row = resolved.ok().json()["session"].clone();
+    assert_eq!(row["state"], "accepted");
+    assert_eq!(row["since"], row["resolution"]["at"], "it is accepted since it was resolved");
+}
+
+#[test]
+fn a_session_that_was_resolved_before_it_ran_is_not_shown_as_being_stopped() {
+    let stage = Stage::new();
+    let id = stage.spawn_in(stage.home.root(), &["--", "sleep", "340"]);
+    stage.home.provost(&["resolve", &id, "--as", "accepted", "--because", "seen"]).ok();
+    stage.home.wait_state(&id, |row| {
+        let phase = row["launches"][0]["phase"].as_str();
+        phase.is_none_or(|phase| !matches!(phase, "owed" | "running"))
+    });
+    let shown = stage.home.provost(&["status", &id]).ok().stdout.clone();
+    assert!(!shown.contains("being stopped"), "{shown}");
 }
 
 /// Posts a body to the daemon's socket as any program could.

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 use provost_testkit::harness::Repo;
 use serde_json::Value;
 
-use crate::kit::Stage;
+use crate::kit::{Stage, TALKER};
 
 /// Leaves work of every sort: committed, changed, staged, new, ignored, binary.
 const DIRTIES: &str = r#"
@@ -106,6 +106,121 @@ fn a05_gc_removes_a_clean_worktree_and_keeps_its_branch() {
     assert_eq!(stage.status(&id)["worktree"]["removed"], true);
     assert_eq!(repo.git(&["rev-parse", branch]), commit);
     assert_eq!(repo.git(&["show", &format!("{branch}:a.txt")]), "a");
+}
+
+#[test]
+fn a_session_whose_worktree_was_collected_stays_what_it_was() {
+    let stage = Stage::new();
+    let repo = stage.home.repo("work");
+    let steps = "[[step]]\nwrite = { path = \"a.txt\", content = \"a\" }\n[[step]]\ngit_commit = \"Add a\"\n[[step]]\nreport = \"completed\"\n";
+    stage.configure_talker(steps, "");
+    let id = stage.spawn_in(repo.path(), &["--worktree", "--agent", TALKER, "Add a"]);
+    let before = stage.sealed(&id);
+    assert_eq!(before["state"], "completed", "{before}");
+    let branch = before["worktree"]["branch"].as_str().unwrap();
+    stage.home.wait_state(&id, |row| row["process"] != "alive");
+    stage.home.provost(&["gc", "--apply"]).ok();
+    for arguments in [vec!["resume", &id], vec!["send", &id, "more"]] {
+        let refused = stage.home.provost(&arguments);
+        assert_eq!(refused.code(), Some(4), "{refused:#?}");
+        assert!(refused.stderr.contains(branch), "{refused:#?}");
+    }
+    let row = stage.status(&id);
+    assert_eq!((&row["state"], &row["attempt"]), (&before["state"], &before["attempt"]), "{row}");
+}
+
+#[test]
+fn a05_gc_keeps_a_repository_in_an_ignored_directory() {
+    let stage = Stage::new();
+    let repo = stage.home.repo("work");
+    repo.write(".gitignore", "vendor/\n");
+    repo.commit("Ignore");
+    let id = played(
+        &stage,
+        &repo,
+        "mkdir -p vendor/x && cd vendor/x && git init -q && echo only > here && git add here \
+         && git -c user.name=A -c user.email=a@example.invalid commit -q -m only",
+    );
+    let path = worktree_of(&stage.sealed(&id));
+    for apply in [&["gc", "--json"][..], &["gc", "--apply", "--json"]] {
+        let found = stage.home.provost(apply).ok().json();
+        let reason = found["kept"][0]["reason"].as_str().unwrap();
+        assert!(reason.contains("vendor/x"), "{found}");
+        assert_eq!(found["removed"].as_array().unwrap().len(), 0, "{found}");
+    }
+    assert_eq!(fs::read_to_string(Path::new(&path).join("vendor/x/here")).unwrap(), "only\n");
+}
+
+#[test]
+fn a05_gc_keeps_by_a_ref_what_the_agent_dropped() {
+    let stage = Stage::new();
+    let repo = stage.home.repo("work");
+    repo.write(".gitignore", "*.ignored\n");
+    repo.commit("Ignore");
+    let id = played(
+        &stage,
+        &repo,
+        "git checkout -q --detach && echo x > lost.txt && touch a.ignored && git add lost.txt \
+         && git -c user.name=A -c user.email=a@example.invalid commit -q -m lost \
+         && git reset -q --hard HEAD~1",
+    );
+    let path = worktree_of(&stage.sealed(&id));
+    let listed = stage.home.provost(&["gc"]).ok().stdout.clone();
+    for part in ["1 ignored files", "1 dropped commits are kept"] {
+        assert!(listed.contains(part), "{part:?} is not in {listed:?}");
+    }
+    let gone = stage.home.provost(&["gc", "--apply", "--json"]).ok().json();
+    assert!(!Path::new(&path).exists(), "{gone}");
+    let kept = gone["removed"][0]["kept_ref"].as_str().unwrap();
+    assert_eq!(repo.git(&["show", &format!("{kept}^:lost.txt")]), "x");
+}
+
+#[test]
+fn a05_gc_promises_only_what_it_does() {
+    let stage = Stage::new();
+    let repo = stage.home.repo("work");
+    let lines = [
+        "rm .git",
+        "rm .git && git init -q",
+        "mv .git .. && ln -s ../.git .git",
+        "d=$PWD && mkdir ../away && cd .. && mv $d away/ && ln -s away/$(basename $d) $d",
+    ];
+    let ids: Vec<String> = lines.iter().map(|line| played(&stage, &repo, line)).collect();
+    ids.iter().for_each(|id| drop(stage.sealed(id)));
+    let listed = stage.home.provost(&["gc", "--json"]).ok().json();
+    assert_eq!(listed["removed"].as_array().unwrap().len(), 0, "{listed:#}");
+    assert_eq!(listed["kept"].as_array().unwrap().len(), lines.len(), "{listed:#}");
+    let applied = stage.home.provost(&["gc", "--apply", "--json"]).ok().json();
+    assert_eq!((&applied["removed"], &applied["kept"]), (&listed["removed"], &listed["kept"]));
+}
+
+#[test]
+fn a05_nothing_outside_of_the_worktree_is_committed_through_a_link() {
+    let stage = Stage::new();
+    let repo = stage.home.repo("work");
+    let private = stage.home.root().join("private");
+    fs::create_dir(&private).unwrap();
+    fs::write(private.join("secret"), "secret").unwrap();
+    let line = format!("d=$PWD && cd .. && mv $d away && ln -s {} $d", private.display());
+    let flags = ["--worktree", "--exit0-is-done", "--no-change-ok", "--check", "true"];
+    let id = stage.spawn_in(repo.path(), &[&flags[..], &["--", "sh", "-ec", &line]].concat());
+    let row = stage.sealed(&id);
+    assert_ne!(row["state"], "succeeded", "{row:#}");
+    assert!(row["reason"].as_str().unwrap().contains("stands in its place"), "{row:#}");
+    let branch = row["worktree"]["branch"].as_str().unwrap();
+    assert_eq!(repo.git(&["rev-parse", branch]), repo.head());
+    assert_eq!(repo.git(&["log", "--all", "--format=%H", "--", "secret"]), "");
+}
+
+/// A session in a worktree whose agent runs this line and claims to be done.
+fn played(stage: &Stage, repo: &Repo, line: &str) -> String {
+    let steps =
+        format!("[[step]]\nrun = [\"sh\", \"-c\", {line:?}]\n[[step]]\nreport = \"completed\"\n");
+    stage.play_in(repo.path(), &steps, &["--worktree"])
+}
+
+fn worktree_of(row: &Value) -> String {
+    row["worktree"]["path"].as_str().unwrap().to_owned()
 }
 
 /// Every file below a directory with its content, but for git's own.

@@ -68,6 +68,75 @@ fn work_that_passes_its_checks_is_succeeded_with_receipts_for_its_tree() {
     assert!(repo.is_clean() && !repo.path().join("b.txt").exists());
 }
 
+/// A session whose agent runs this line and is checked.
+fn checked(stage: &Stage, repo: &Repo, line: &str) -> Value {
+    let flags = ["--worktree", "--exit0-is-done", "--check", "test -e b.txt"];
+    let id = stage.spawn_in(repo.path(), &[&flags[..], &["--", "sh", "-ec", line]].concat());
+    let row = stage.sealed(&id);
+    assert_eq!(row["state"], "succeeded", "{row:#}");
+    row
+}
+
+fn has_flag(row: &Value, flag: &str) -> bool {
+    row["flags"].as_array().unwrap().iter().any(|one| one == flag)
+}
+
+#[test]
+fn the_branch_shown_holds_the_work_though_the_agent_left_it() {
+    let stage = Stage::new();
+    let repo = stage.home.repo("work");
+    for leave in ["git checkout -q --detach", "git checkout -q -b other"] {
+        let row = checked(&stage, &repo, &format!("{leave}; echo b > b.txt"));
+        let branch = row["worktree"]["branch"].as_str().unwrap();
+        assert_eq!(repo.git(&["rev-parse", branch]), row["commit"].as_str().unwrap(), "{leave}");
+        assert_eq!((has_flag(&row, "off_branch"), &row["warnings"]), (false, &json!([])));
+    }
+}
+
+#[test]
+fn work_that_is_not_on_the_branch_shown_is_flagged_with_its_ref() {
+    let stage = Stage::new();
+    let repo = stage.home.repo("work");
+    let commit = "git -c user.name=A -c user.email=a@example.invalid commit -q --allow-empty -m x";
+    let row = checked(
+        &stage,
+        &repo,
+        &format!("{commit}; git checkout -q --detach HEAD~1; echo b > b.txt"),
+    );
+    assert!(has_flag(&row, "off_branch"), "{row:#}");
+    let warning = row["warnings"][0].as_str().unwrap();
+    let kept = warning.split_whitespace().last().unwrap();
+    assert_eq!(repo.git(&["rev-parse", kept]), row["commit"].as_str().unwrap(), "{warning}");
+    let branch = row["worktree"]["branch"].as_str().unwrap();
+    assert_ne!(repo.git(&["rev-parse", branch]), row["commit"].as_str().unwrap());
+    let shown = stage.home.provost(&["status", row["id"].as_str().unwrap()]).ok().stdout.clone();
+    assert!(shown.contains(kept), "{shown}");
+}
+
+#[test]
+fn work_that_is_not_in_the_verified_tree_is_named() {
+    let stage = Stage::new();
+    let repo = stage.home.repo("work");
+    let inner = stage.home.repo("inner");
+    let add = ["-c", "protocol.file.allow=always", "submodule", "--quiet", "add"];
+    repo.git(&[&add[..], &[inner.path().to_str().unwrap(), "sub"]].concat());
+    repo.commit("Submodule");
+    let row = checked(
+        &stage,
+        &repo,
+        "echo b > b.txt; echo more >> sub/README.md; git init -q nested; echo x > nested/x",
+    );
+    assert!(has_flag(&row, "left_out"), "{row:#}");
+    let warning = row["warnings"][0].as_str().unwrap();
+    for path in ["nested/", "sub"] {
+        assert!(warning.contains(path), "{path} is not in {warning:?}");
+    }
+    let shown = stage.home.provost(&["status", row["id"].as_str().unwrap()]).ok().stdout.clone();
+    assert!(shown.contains("left out") && shown.contains("nested/"), "{shown}");
+    let clean = checked(&stage, &repo, "echo b > b.txt");
+    assert!(!has_flag(&clean, "left_out"), "{clean:#}");
+}
+
 #[test]
 fn refuted_work_goes_back_to_a_living_agent_and_can_still_succeed() {
     let stage = Stage::new();

@@ -129,6 +129,17 @@ fn output_that_is_gone_is_told_and_is_not_silence() {
 }
 
 #[test]
+fn a_hint_holds_for_a_session_whose_name_has_blanks() {
+    let stage = Stage::new();
+    let id = stage.spawn_in(stage.home.root(), &["--name", "fix the login", "--", "true"]);
+    stage.sealed(&id);
+    let refused = stage.home.provost(&["send", "fix the login", "go on", "--json"]);
+    let hint = refused.exits(4).json()["error"]["next"][0].as_str().unwrap().to_owned();
+    let words: Vec<&str> = hint.split(' ').skip(1).collect();
+    assert!(stage.home.provost(&words).ok().stdout.contains("fix the login"), "{hint}");
+}
+
+#[test]
 fn a_stop_under_way_is_seen() {
     let stage = Stage::new();
     // It takes its time to end: only KILL after the whole grace ends it.

@@ -297,8 +297,18 @@ fn proof(session: &Session) -> Vec<Command> {
         warm: false,
     };
     vec![
-        Command::SnapshotTaken { attempt, no, snapshot: snapshot("t1") },
-        Command::SnapshotTaken { attempt, no, snapshot: snapshot("t2") },
+        Command::SnapshotTaken {
+            attempt,
+            no,
+            snapshot: snapshot("t1"),
+            caveats: Default::default(),
+        },
+        Command::SnapshotTaken {
+            attempt,
+            no,
+            snapshot: snapshot("t2"),
+            caveats: Default::default(),
+        },
         Command::CheckFinished { attempt, receipt: receipt(CheckEnd::Exit(0)) },
         Command::CheckFinished { attempt, receipt: receipt(CheckEnd::Exit(1)) },
     ]

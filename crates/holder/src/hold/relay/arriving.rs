@@ -10,11 +10,10 @@ use std::path::{Path, PathBuf};
 use rustix::event::PollFlags;
 use rustix::fs::{AtFlags, Mode, OFlags, inotify};
 use rustix::io::Errno;
-use rustix::net::sockopt::socket_peercred;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
-use rustix::process::geteuid;
+use rustix::net::SocketAddrUnix;
 use rustix::rand::{GetRandomFlags, getrandom};
 
+use super::server::Server;
 use super::upgrade::Upgrade;
 
 /// How long after its start a command may take to listen and to consent to the upgrade.
@@ -36,14 +35,21 @@ pub(in crate::hold) struct Arriving {
     pause: u64,
     /// Why it did not succeed so far.
     trouble: String,
-    upgrading: Option<(UnixStream, Upgrade)>,
+    upgrading: Option<Upgrading>,
+}
+
+/// A connection whose handshake is not over.
+struct Upgrading {
+    server: Server,
+    stream: UnixStream,
+    upgrade: Upgrade,
 }
 
 /// Where it stands.
 #[derive(Debug)]
 pub(in crate::hold) enum Step {
     Ongoing,
-    Arrived(UnixStream),
+    Arrived(UnixStream, Server),
     /// It will not come to be; the text says why.
     Failed(String),
 }
@@ -72,7 +78,7 @@ impl Arriving {
 
     /// What to wait for, if anything.
     pub(in crate::hold) fn handle(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
-        let stream = self.upgrading.as_ref().map(|(stream, _)| stream.as_fd());
+        let stream = self.upgrading.as_ref().map(|upgrading| upgrading.stream.as_fd());
         stream.or(self.watch.as_ref().map(AsFd::as_fd)).map(|fd| (fd, PollFlags::IN))
     }
 
@@ -86,13 +92,16 @@ impl Arriving {
         self.forget_events();
         if self.upgrading.is_none() {
             match self.connect() {
-                Ok(upgrading) => (self.upgrading, self.try_at) = (Some(upgrading), None),
+                Ok((server, stream)) => match shake_hands(server, stream) {
+                    Ok(upgrading) => (self.upgrading, self.try_at) = (Some(upgrading), None),
+                    Err(error) => return Step::Failed(format!("the server is not ours: {error}")),
+                },
                 Err(error) => self.try_later(error, now),
             }
         }
         match self.upgrade() {
             Step::Ongoing if now >= self.give_up_at => Step::Failed(self.in_vain()),
-            step @ (Step::Ongoing | Step::Arrived(_) | Step::Failed(_)) => step,
+            step @ (Step::Ongoing | Step::Arrived(..) | Step::Failed(_)) => step,
         }
     }
 
@@ -100,34 +109,26 @@ impl Arriving {
     pub(in crate::hold) fn finish(&mut self) -> Step {
         match self.upgrade() {
             Step::Ongoing => Step::Failed("the command ended before it was connected to".into()),
-            step @ (Step::Arrived(_) | Step::Failed(_)) => step,
+            step @ (Step::Arrived(..) | Step::Failed(_)) => step,
         }
     }
 
     fn upgrade(&mut self) -> Step {
-        let Some((mut stream, mut upgrade)) = self.upgrading.take() else { return Step::Ongoing };
-        match upgrade.read(&mut stream) {
-            Ok(true) => Step::Arrived(stream),
+        let Some(mut upgrading) = self.upgrading.take() else { return Step::Ongoing };
+        match upgrading.upgrade.read(&mut upgrading.stream) {
+            Ok(true) => Step::Arrived(upgrading.stream, upgrading.server),
             Ok(false) => {
-                self.upgrading = Some((stream, upgrade));
+                self.upgrading = Some(upgrading);
                 Step::Ongoing
             }
             Err(error) => Step::Failed(format!("the server does not upgrade: {error}")),
         }
     }
 
-    fn connect(&self) -> io::Result<(UnixStream, Upgrade)> {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        connect(&socket, &self.address()?)?;
-        if socket_peercred(&socket)?.uid != geteuid() {
-            return Err(io::Error::other("the server is another user's"));
-        }
-        let mut stream = UnixStream::from(socket);
-        let upgrade = Upgrade::new(random()?);
-        // A fresh socket takes a request as a whole.
-        stream.write_all(upgrade.request().as_bytes())?;
-        Ok((stream, upgrade))
+    fn connect(&self) -> io::Result<(Server, UnixStream)> {
+        let server = Server::find(&self.dir, &self.name)?;
+        let stream = server.connect()?;
+        Ok((server, stream))
     }
 
     fn address(&self) -> io::Result<SocketAddrUnix> {
@@ -168,6 +169,15 @@ impl Arriving {
             && rustix::io::read(watch, &mut events).is_ok_and(|read| read > 0)
         {}
     }
+}
+
+/// Takes the server for ourselves and begins to speak with it.
+fn shake_hands(server: Server, mut stream: UnixStream) -> io::Result<Upgrading> {
+    server.take_away()?;
+    let upgrade = Upgrade::new(random()?);
+    // A fresh socket takes a request as a whole.
+    stream.write_all(upgrade.request().as_bytes())?;
+    Ok(Upgrading { server, stream, upgrade })
 }
 
 /// Random bytes: keys and masks have no secret to keep here, but the protocol wants them so.

@@ -1,11 +1,12 @@
-//! A command that listens: its connection comes to stand, is kept, and ends.
+//! A command that listens: its connection comes to stand, is kept, and ends. Others speak with it through a door.
 
 use std::os::unix::net::UnixStream;
 
-use super::super::relay::{Receiver, Sender, Step};
+use super::super::relay::{Receiver, Sender, Server, Step, Visits};
 use super::Supervisor;
 use crate::clock::mono_ms;
 use crate::journal::RelayNote;
+use crate::wire::Notice;
 
 impl Supervisor {
     /// What is due about the connection, whatever woke the holder.
@@ -36,6 +37,34 @@ impl Supervisor {
         }
     }
 
+    /// Lets somebody in who wants to speak with the command. One that left meanwhile is gone.
+    pub(super) fn let_in(&mut self) {
+        if let Some(visits) = &mut self.visits {
+            visits.accept().ok();
+        }
+        self.tell_visits();
+    }
+
+    pub(super) fn carry(&mut self, number: u64) {
+        if let Some(visits) = &mut self.visits {
+            visits.carry(number);
+        }
+        self.tell_visits();
+    }
+
+    /// Tells how many speak with the command, if that has changed.
+    fn tell_visits(&mut self) {
+        let people = self.people();
+        if std::mem::replace(&mut self.told_people, people) != people {
+            self.clients.tell_all(Notice::Visits { people });
+        }
+    }
+
+    /// How many speak with the command themselves.
+    pub(super) fn people(&self) -> u32 {
+        self.visits.as_ref().map_or(0, Visits::count)
+    }
+
     /// Gives up the input and whoever waits for it.
     pub(super) fn refuse_all_writes(&mut self) {
         let unread = self.input.abandon();
@@ -45,8 +74,11 @@ impl Supervisor {
     fn arrive_by(&mut self, step: Step, failed: fn(String) -> RelayNote) {
         match step {
             Step::Ongoing => {}
-            Step::Arrived(stream) => match stream.try_clone() {
-                Ok(second) => self.attach(stream, second),
+            Step::Arrived(stream, server) => match stream.try_clone() {
+                Ok(second) => {
+                    self.attach(stream, second);
+                    self.open_door(server);
+                }
                 Err(error) => {
                     self.give_up(&failed(format!("the connection cannot be used: {error}")))
                 }
@@ -62,6 +94,12 @@ impl Supervisor {
             self.disk_refused();
         }
         self.write_input();
+    }
+
+    /// Without a door, or if it does not open, nobody comes to the server any more: its socket has no name.
+    fn open_door(&mut self, server: Server) {
+        let door = self.rules.door.as_ref();
+        self.visits = door.and_then(|door| Visits::open(door, server).ok());
     }
 
     fn give_up(&mut self, note: &RelayNote) {

@@ -76,6 +76,9 @@ impl Supervisor {
     fn follow(&mut self, client: u64) {
         self.clients.follow(client);
         self.clients.tell(client, Notice::Journal { end: self.journal.end() });
+        if self.rules.door.is_some() {
+            self.clients.tell(client, Notice::Visits { people: self.people() });
+        }
         if let Some(limited) = self.limited() {
             self.clients.tell(client, Notice::Limit { limited });
         }

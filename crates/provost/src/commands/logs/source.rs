@@ -79,7 +79,12 @@ impl Waiting {
     pub(super) fn wait(&mut self) -> bool {
         let notice = self.0.as_mut().and_then(|link| link.notice().ok());
         match notice {
-            Some(Notice::Journal { .. } | Notice::Limit { .. } | Notice::Exited) => true,
+            Some(
+                Notice::Journal { .. }
+                | Notice::Limit { .. }
+                | Notice::Visits { .. }
+                | Notice::Exited,
+            ) => true,
             Some(Notice::Gone) | None => false,
         }
     }

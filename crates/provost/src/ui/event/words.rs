@@ -43,6 +43,8 @@ pub(super) fn of(event: &Event) -> String {
         | Event::StreamSettled(_)
         | Event::OutputOversized(_)
         | Event::OutputAtLimit(_)
+        | Event::OutputNoRoom(_)
+        | Event::OutputFlows(_)
         | Event::OutputLost(_)
         | Event::LimitRaised(_)
         | Event::ProgressTold(_)
@@ -50,6 +52,7 @@ pub(super) fn of(event: &Event) -> String {
         Event::ProcessEnded(_)
         | Event::ProcessUnknown(_)
         | Event::ProcessSeen(_)
+        | Event::PeopleAttached(_)
         | Event::ProcessUnobserved(_)
         | Event::TreeGone(_)
         | Event::StopAsked(_)
@@ -151,6 +154,8 @@ fn stream(event: &Event) -> String {
         Event::StreamSettled(_) => "process lives on behind its closed output".to_owned(),
         Event::OutputOversized(e) => format!("line of {} kept unread", size(e.bytes)),
         Event::OutputAtLimit(_) => "output limit reached, agent held back".to_owned(),
+        Event::OutputNoRoom(e) => format!("no room on the disk of {}, agent held back", e.dir),
+        Event::OutputFlows(_) => "room on the disk again".to_owned(),
         Event::OutputLost(_) => "some output was lost".to_owned(),
         Event::LimitRaised(e) => format!("output limit raised to {}", size(e.bytes)),
         Event::ProgressTold(e) => format!("progress {}/{}", e.progress.done, e.progress.total),
@@ -165,6 +170,11 @@ fn process(event: &Event) -> String {
         Event::ProcessEnded(e) => ended(e),
         Event::ProcessUnknown(e) => format!("process cannot be looked at: {}", e.why),
         Event::ProcessSeen(_) => "process is seen again".to_owned(),
+        Event::PeopleAttached(e) => match e.people {
+            0 => "nobody is attached any more".to_owned(),
+            1 => "somebody is attached".to_owned(),
+            people => format!("{people} are attached"),
+        },
         Event::ProcessUnobserved(e) => format!("process ended, nobody saw how: {}", e.why),
         Event::TreeGone(e) => gone(e),
         Event::StopAsked(e) => {

@@ -27,8 +27,8 @@ fn a_malformed_report_is_refused_with_what_was_expected_and_records_nothing() {
         ("not json".to_owned(), "expected"),
         ("{".to_owned(), "expected"),
         ("[1]".to_owned(), "expected"),
-        ("{}".to_owned(), "either a claim or a fact"),
-        (format!("{{{session}}}"), "either a claim or a fact"),
+        ("{}".to_owned(), "a claim, a fact with its value, or progress"),
+        (format!("{{{session}}}"), "a claim, a fact with its value, or progress"),
         (format!("{{{session},\"claim\":7}}"), "expected a string"),
         (
             format!("{{{session},\"claim\":\"done\"}}"),
@@ -41,7 +41,7 @@ fn a_malformed_report_is_refused_with_what_was_expected_and_records_nothing() {
         ),
         (
             format!("{{{session},\"claim\":\"completed\",\"fact\":\"pr\",\"value\":\"x\"}}"),
-            "either",
+            "a claim, a fact with its value, or progress",
         ),
         ("{\"claim\":\"completed\"}".to_owned(), "session"),
         ("{\"launch\":\"nonsense\",\"token\":\"t\",\"claim\":\"completed\"}".to_owned(), "launch"),

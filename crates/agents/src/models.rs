@@ -1,0 +1,58 @@
+//! Which newer models a Codex would offer on its screen in the place of those that it works with.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use serde_json::Value;
+
+use crate::process::{End, Run};
+
+/// How long Codex may take to list its models, which it has with it.
+const LIMIT: Duration = Duration::from_secs(10);
+/// How long the list may be; it has the models' instructions in it.
+const OUTPUT_LIMIT: usize = 16 << 20;
+
+/// Gives each model for which Codex offers another, with that other. A Codex that does not tell offers none that
+/// we know of.
+pub fn offers(argv: &[String], environment: Vec<(OsString, OsString)>) -> BTreeMap<String, String> {
+    let Some((program, args)) = argv.split_first() else { return BTreeMap::new() };
+    let list = ["debug", "models"].map(str::to_owned);
+    let run = Run {
+        program: PathBuf::from(program),
+        args: args.iter().chain(&list).map(OsString::from).collect(),
+        directory: Path::new("/").to_owned(),
+        environment,
+        limit: LIMIT,
+        output_limit: OUTPUT_LIMIT,
+    };
+    match run.finish() {
+        Ok(finished) if matches!(finished.end, End::Code(0)) => read(&finished.stdout),
+        Ok(_) | Err(_) => BTreeMap::new(),
+    }
+}
+
+fn read(told: &[u8]) -> BTreeMap<String, String> {
+    let told: Value = serde_json::from_slice(told).unwrap_or_default();
+    let models = told["models"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let offer = |model: &Value| {
+        Some((model["slug"].as_str()?.to_owned(), model["upgrade"]["model"].as_str()?.to_owned()))
+    };
+    models.iter().filter_map(offer).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offers_are_read_and_anything_else_is_none() {
+        let told = br#"{"models":[{"slug":"old","upgrade":{"model":"new"}},{"slug":"new","upgrade":null},7]}"#;
+        assert_eq!(read(told), BTreeMap::from([("old".to_owned(), "new".to_owned())]));
+        assert_eq!(read(b"no models"), BTreeMap::new());
+        assert_eq!(offers(&["/nowhere".to_owned()], Vec::new()), BTreeMap::new());
+    }
+}

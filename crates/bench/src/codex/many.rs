@@ -1,0 +1,102 @@
+//! Twenty sessions of Codex at once, with worktrees and checks: all end right, and what the daemon and the
+//! holders take for each.
+
+use std::{fs, path::Path};
+
+use anyhow::{Context, Result, ensure};
+
+use super::scene::Scene;
+use crate::{
+    daemon::private_kib,
+    table::{Goal, Table},
+    timing::{Sample, now},
+};
+
+/// How many sessions run at once.
+const SESSIONS: usize = 20;
+/// A tick of the processor's clock, as Linux tells it to programs.
+const TICK_MS: f64 = 10.0;
+/// One turn with a command, and a second one that tells the result.
+const SCENARIO: &str = r#"
+[[thread]]
+repeat = "forever"
+turn = [
+  { response = [
+    { items = [{ shell = "echo hello > greeting.txt" }] },
+    { items = [{ message = "Written." }] },
+  ] },
+  { response = [{ items = [{ json = { status = "completed", summary = "written" } }] }] },
+]
+"#;
+
+pub(crate) fn run(table: &mut Table, codex: &Path) -> Result<()> {
+    let scene = Scene::new(codex, SCENARIO)?;
+    let before = Used::of(scene.daemon.pid()?)?;
+    let mut happenings = scene.happenings()?;
+    let started = now();
+    for _ in 0..SESSIONS {
+        scene.spawn(&["--worktree", "--keep", "--check", "grep -q hello greeting.txt"])?;
+    }
+    happenings.wait_for("attempt.sealed", SESSIONS)?;
+    let seconds = started.elapsed().as_secs_f64();
+    scene.all_are("succeeded", SESSIONS)?;
+    let daemon = Used::of(scene.daemon.pid()?)?;
+    let (mut memory, mut processor) = (Sample::default(), Sample::default());
+    let holders = scene.daemon.holders()?;
+    ensure!(holders.len() == SESSIONS, "{} holders are left", holders.len());
+    for pid in holders {
+        let holder = Used::of(pid)?;
+        memory.add(holder.private_kib / 1024.0);
+        processor.add(holder.processor_ms);
+    }
+    let each = SESSIONS as f64;
+    let mut row = |what: &str, value: f64, unit: &str, from: &str| {
+        table.row(&format!("20 sessions of Codex: {what}"), value, unit, Goal::None, from);
+    };
+    row(
+        "daemon's processor time for each",
+        (daemon.processor_ms - before.processor_ms) / each,
+        " ms",
+        &format!(
+            "{SESSIONS} at once with worktree and check, all succeeded, {seconds:.1} s together"
+        ),
+    );
+    row(
+        "daemon's private memory for each",
+        (daemon.private_kib - before.private_kib) / each,
+        " KB",
+        &format!("{:.0} to {:.0} KB, agents kept", before.private_kib, daemon.private_kib),
+    );
+    row("a holder's processor time", processor.median(), " ms", &processor.spread(" ms"));
+    row("a holder's private memory", memory.median(), " MB", &memory.spread(" MB"));
+    Ok(())
+}
+
+/// What a process took so far.
+struct Used {
+    private_kib: f64,
+    processor_ms: f64,
+}
+
+impl Used {
+    fn of(pid: u32) -> Result<Used> {
+        let (dirty, _) = private_kib(pid)?;
+        Ok(Used { private_kib: dirty, processor_ms: processor_ms(pid)? })
+    }
+}
+
+/// The kernel tells in hundredths of a second what a process took with all the threads that it ever had, and
+/// exactly what its present ones took: the former counts for much, the latter for little.
+fn processor_ms(pid: u32) -> Result<f64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let (_, rest) = stat.rsplit_once(')').context("a stat line")?;
+    // After the name: the state is field 3, user and system time are fields 14 and 15.
+    let ticks =
+        rest.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<f64>().ok());
+    let mut nanoseconds = 0.0;
+    for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
+        let told = fs::read_to_string(thread?.path().join("schedstat"))?;
+        nanoseconds += told.split(' ').next().context("a figure")?.parse::<f64>()?;
+    }
+    Ok(f64::max(ticks.sum::<f64>() * TICK_MS, nanoseconds / 1e6))
+}

@@ -1,0 +1,147 @@
+//! What a measurement with Codex takes place in: a scripted model, a repository, a home that leads to both,
+//! and a daemon.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, ensure};
+use provost_api::StreamReply;
+use provost_testkit::model::{MODEL, ModelServer, Scenario, codex_config};
+use serde_json::Value;
+
+use crate::{daemon::Daemon, timing::now};
+
+/// How long what is waited for may take.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// A daemon whose sessions lead to a scripted model.
+pub(crate) struct Scene<'a> {
+    pub(crate) codex: &'a Path,
+    pub(crate) daemon: Daemon,
+    place: tempfile::TempDir,
+    model: ModelServer,
+}
+
+impl Scene<'_> {
+    pub(crate) fn new<'a>(codex: &'a Path, scenario: &str) -> Result<Scene<'a>> {
+        let scene = Scene {
+            codex,
+            daemon: Daemon::home()?,
+            place: tempfile::Builder::new().prefix("pbc").tempdir()?,
+            model: ModelServer::bind(Scenario::parse(scenario)?, 0)?,
+        };
+        scene.begin_repository()?;
+        scene.configure(&scene.user())?;
+        scene.daemon.start()?;
+        Ok(scene)
+    }
+
+    pub(crate) fn repository(&self) -> PathBuf {
+        self.place.path().join("repository")
+    }
+
+    fn user(&self) -> PathBuf {
+        self.place.path().join("user")
+    }
+
+    fn begin_repository(&self) -> Result<()> {
+        fs::create_dir(self.repository())?;
+        for args in
+            [&["init", "--quiet"][..], &["commit", "--quiet", "--allow-empty", "-m", "Begin"]]
+        {
+            let mut git = Command::new("git");
+            git.args(["-c", "user.name=bench", "-c", "user.email=bench@example.invalid"]);
+            let status = git.args(args).current_dir(self.repository()).status()?;
+            ensure!(status.success(), "git {args:?}");
+        }
+        Ok(())
+    }
+
+    /// Makes a home of Codex that nothing has used yet.
+    pub(crate) fn fresh_home(&self, name: &str) -> Result<PathBuf> {
+        let home = self.place.path().join(name);
+        self.configure(&home)?;
+        Ok(home)
+    }
+
+    /// Writes a configuration of Codex that leads to the model.
+    fn configure(&self, home: &Path) -> Result<()> {
+        fs::create_dir_all(home)?;
+        fs::write(home.join("config.toml"), codex_config(MODEL, &self.model.url()))?;
+        Ok(())
+    }
+
+    /// The program with the daemon's home, in the repository.
+    pub(crate) fn provost(&self, args: &[&str]) -> Result<Command> {
+        let mut command = self.daemon.command(args)?;
+        command.current_dir(self.repository()).env("PROVOST_CODEX", self.codex);
+        command.env("CODEX_HOME", self.user());
+        Ok(command)
+    }
+
+    /// Runs the program and gives the object that it prints.
+    pub(crate) fn told(&self, args: &[&str]) -> Result<Value> {
+        let output = self.provost(args)?.output()?;
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "provost {args:?}: {complaint}");
+        serde_json::from_slice(&output.stdout).context("no object")
+    }
+
+    /// Starts a session and gives its id.
+    pub(crate) fn spawn(&self, more: &[&str]) -> Result<String> {
+        let args = ["spawn", "--json", "--agent", "codex", "--sandbox", "full-access"];
+        let told = self.told(&[&args[..], more, &["Write hello."]].concat())?;
+        told["id"].as_str().map(str::to_owned).with_context(|| format!("no session: {told}"))
+    }
+
+    /// Begins to follow what happens from now on. To ask again and again would take what is measured.
+    pub(crate) fn happenings(&self) -> Result<Happenings> {
+        let last: Value = self.daemon.client().get("/v1/events?limit=100000")?;
+        let last = last["last"].as_u64().context("a sequence number")?;
+        let stream = self.daemon.client().stream("/v1/events?follow=1", Some(last))?;
+        Ok(Happenings { stream, since: now() })
+    }
+
+    /// Makes sure that there are so many sessions, all in this state.
+    pub(crate) fn all_are(&self, state: &str, count: usize) -> Result<()> {
+        let all: Value = self.daemon.client().get("/v1/sessions")?;
+        let rows = all["sessions"].as_array().context("rows")?;
+        let states: Vec<&str> = rows.iter().filter_map(|row| row["state"].as_str()).collect();
+        let right = states.len() == count && states.iter().all(|found| *found == state);
+        ensure!(right, "{count} {state} sessions were expected: {states:?}");
+        Ok(())
+    }
+}
+
+/// The daemon's stream of events.
+pub(crate) struct Happenings {
+    stream: StreamReply,
+    since: Instant,
+}
+
+impl Happenings {
+    /// Waits for the next event and gives its kind.
+    pub(crate) fn next(&mut self) -> Result<String> {
+        loop {
+            let line = self.stream.line()?.context("the daemon left")?;
+            // On a quiet stream, too, a line comes now and then.
+            ensure!(self.since.elapsed() < PATIENCE, "what was waited for does not happen");
+            if let Some(kind) = line.strip_prefix("event: ") {
+                return Ok(kind.to_owned());
+            }
+        }
+    }
+
+    /// Waits until an event of this kind has happened so many times.
+    pub(crate) fn wait_for(&mut self, kind: &str, times: usize) -> Result<()> {
+        let mut left = times;
+        while left > 0 {
+            left -= usize::from(self.next()? == kind);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,145 @@
+//! Commits that only a worktree's own records know: what its HEAD was on
+//! before a `reset --hard`, an `--amend` or a rebase, and refs of its own.
+//!
+//! These records go with the worktree, so a keep ref takes their place first.
+
+use std::collections::{BTreeSet, HashSet};
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use crate::command::{self, Exit, Git};
+use crate::keep::{self, keep_commit};
+use crate::names::{KeepRef, Oid};
+use crate::removal::BranchFate;
+use crate::repo::{Repo, answer_oid};
+use crate::worktree::Worktree;
+
+/// How many parents a commit that holds dropped ones is given; more are held
+/// by a chain of such commits.
+const MAX_PARENTS: usize = 100;
+
+/// Commits that no ref reaches.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Dropped {
+    pub(crate) count: u64,
+    /// Those that are no ancestor of another.
+    tips: Vec<Oid>,
+}
+
+impl Dropped {
+    /// Finds what no ref would reach once the worktree were gone.
+    pub(crate) fn of(
+        git: &Git,
+        shared: &Repo<'_>,
+        worktree: &Worktree,
+        fate: BranchFate,
+    ) -> Result<Self, command::Error> {
+        let mut known = own_commits(git, worktree)?;
+        if fate == BranchFate::Delete {
+            known.extend(logged(&worktree.common_dir, &worktree.branch.full())?);
+        }
+        unreached(shared, existing(shared, &known)?)
+    }
+
+    /// Makes one keep ref that reaches all of them.
+    pub(crate) fn keep(
+        &self,
+        shared: &Repo<'_>,
+        worktree: &Worktree,
+    ) -> Result<Option<KeepRef>, keep::Error> {
+        let mut holder: Option<Oid> = None;
+        let empty = match self.tips.is_empty() {
+            true => return Ok(None),
+            false => answer_oid(&shared.write(["mktree"]).run()?)?,
+        };
+        for some in self.tips.chunks(MAX_PARENTS) {
+            let parents = holder.iter().chain(some).flat_map(|tip| ["-p", tip.as_str()]);
+            let args = ["commit-tree", empty.as_str(), "-F", "-"].into_iter().chain(parents);
+            let message = format!("what the worktree of {} had dropped\n", worktree.branch);
+            holder = Some(answer_oid(&shared.write(args).input(message.into_bytes()).run()?)?);
+        }
+        let Some(holder) = holder else { return Ok(None) };
+        keep_commit(shared, &KeepRef::dropped_by(&worktree.branch), &holder).map(Some)
+    }
+}
+
+/// Returns the commits that the worktree's HEAD was on and those of its own refs.
+fn own_commits(git: &Git, worktree: &Worktree) -> Result<BTreeSet<Oid>, command::Error> {
+    // The files may be gone, and are not asked about.
+    let repo = Repo::open(git, &worktree.git_dir, &worktree.common_dir)?;
+    let mut known = logged(&worktree.git_dir, "HEAD")?;
+    if known.is_empty() {
+        known.extend(told_by_git(&repo)?);
+    }
+    known.extend(repo.resolve("ORIG_HEAD^{commit}")?);
+    let own = ["refs/worktree/", "refs/bisect/", "refs/rewritten/"];
+    let args = ["for-each-ref", "--format=%(objectname)"].into_iter().chain(own);
+    known.extend(hashes(&repo.read(args).run()?.stdout));
+    Ok(known)
+}
+
+/// Reads a log as git's usual store of refs keeps it: the hashes before and
+/// after begin each line. Git itself would not show it while HEAD is unborn.
+fn logged(git_dir: &Path, name: &str) -> Result<BTreeSet<Oid>, command::Error> {
+    let path = git_dir.join("logs").join(name);
+    match fs::read(&path) {
+        Ok(text) => Ok(text.split(|byte| *byte == b'\n').flat_map(hashes_of_line).collect()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(BTreeSet::new()),
+        Err(error) => Err(command::Error::file(&path)(error)),
+    }
+}
+
+/// Asks git for the log of HEAD, where another store of refs keeps it.
+fn told_by_git(repo: &Repo<'_>) -> Result<Vec<Oid>, command::Error> {
+    let answer = repo.read(["log", "-g", "--format=%H", "HEAD", "--"]).ask()?;
+    match answer.exit {
+        Exit::Code(0) => Ok(hashes(&answer.stdout)),
+        Exit::Code(_) => Ok(Vec::new()),
+        Exit::Signal(_) => Err(answer.failure()),
+    }
+}
+
+/// Leaves out what is no commit, or was pruned.
+fn existing(shared: &Repo<'_>, known: &BTreeSet<Oid>) -> Result<Vec<u8>, command::Error> {
+    if known.is_empty() {
+        return Ok(Vec::new());
+    }
+    let answer = shared.read(["cat-file", "--batch-check"]).input(lines(known)).run()?;
+    let is_commit = |line: &&[u8]| line.split(|byte| *byte == b' ').nth(1) == Some(b"commit");
+    let found = answer.stdout.split(|byte| *byte == b'\n').filter(is_commit);
+    Ok(lines(&found.flat_map(|line| hashes_of_line(line).next()).collect()))
+}
+
+fn unreached(shared: &Repo<'_>, known: Vec<u8>) -> Result<Dropped, command::Error> {
+    if known.is_empty() {
+        return Ok(Dropped::default());
+    }
+    let args = ["rev-list", "--parents", "--stdin", "--not", "--glob=refs/*"];
+    let answer = shared.read(args).input(known).run()?;
+    let (mut found, mut parents) = (Vec::new(), HashSet::new());
+    for line in answer.stdout.split(|byte| *byte == b'\n') {
+        let mut words = line.split(|byte| *byte == b' ').filter_map(hash);
+        found.extend(words.next());
+        parents.extend(words);
+    }
+    let count = found.len() as u64;
+    Ok(Dropped { count, tips: found.into_iter().filter(|oid| !parents.contains(oid)).collect() })
+}
+
+fn lines(known: &BTreeSet<Oid>) -> Vec<u8> {
+    known.iter().flat_map(|oid| [oid.as_str(), "\n"]).collect::<String>().into_bytes()
+}
+
+fn hashes(text: &[u8]) -> Vec<Oid> {
+    text.split(|byte| *byte == b'\n').filter_map(hash).collect()
+}
+
+/// Returns the hashes before the first word of a line that is none.
+fn hashes_of_line(line: &[u8]) -> impl Iterator<Item = Oid> {
+    line.split(|byte| *byte == b' ').map_while(hash)
+}
+
+fn hash(word: &[u8]) -> Option<Oid> {
+    std::str::from_utf8(word).ok().and_then(|text| Oid::new(text).ok())
+}

@@ -1,0 +1,45 @@
+//! Keep refs: what Provost holds of an agent's work that no branch shows.
+
+use crate::command::{self, Exit};
+use crate::names::{KeepRef, Oid};
+use crate::repo::Repo;
+
+/// How many keep refs of one name may stand side by side.
+const MAX_KEPT: usize = 1000;
+
+/// Why a commit is not kept.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("keep a commit: there are {MAX_KEPT} refs like {keep}")]
+    TooMany { keep: KeepRef },
+    #[error(transparent)]
+    Git(#[from] command::Error),
+}
+
+/// Points a keep ref at the commit. One that holds something else, which the
+/// commit does not contain, is left alone and a numbered one is used.
+pub(crate) fn keep_commit(repo: &Repo<'_>, keep: &KeepRef, commit: &Oid) -> Result<KeepRef, Error> {
+    for count in 1..=MAX_KEPT {
+        let name = keep.numbered(count);
+        let before = repo.ref_commit(name.as_str())?;
+        if let Some(old) = &before
+            && !contains(repo, commit, old)?
+        {
+            continue;
+        }
+        let old = before.as_ref().map_or("", Oid::as_str);
+        repo.write(["update-ref", name.as_str(), commit.as_str(), old]).run()?;
+        return Ok(name);
+    }
+    Err(Error::TooMany { keep: keep.clone() })
+}
+
+/// Tells whether `old` is the commit or one of its ancestors.
+pub(crate) fn contains(repo: &Repo<'_>, commit: &Oid, old: &Oid) -> Result<bool, command::Error> {
+    let answer = repo.read(["merge-base", "--is-ancestor", old.as_str(), commit.as_str()]).ask()?;
+    match answer.exit {
+        Exit::Code(0) => Ok(true),
+        Exit::Code(1) => Ok(false),
+        Exit::Code(_) | Exit::Signal(_) => Err(answer.failure()),
+    }
+}

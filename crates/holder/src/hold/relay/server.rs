@@ -1,0 +1,56 @@
+//! The server's socket: found by its path, then taken away from it, and kept by a descriptor.
+//!
+//! A socket without a name is one that nobody else can connect to, and the server hears whoever connects.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::net::sockopt::socket_peercred;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use rustix::process::{DumpableBehavior, geteuid, set_dumpable_behavior};
+
+/// A socket that is connected to by descriptor, whatever becomes of its name.
+#[derive(Debug)]
+pub(in crate::hold) struct Server {
+    handle: OwnedFd,
+}
+
+impl Server {
+    /// Finds what has this name, or what a link of this name leads to.
+    pub(super) fn find(dir: &OwnedFd, name: &OsStr) -> io::Result<Self> {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        Ok(Self { handle: rustix::fs::openat(dir, name.as_bytes(), flags, Mode::empty())? })
+    }
+
+    /// Connects without waiting; the server must be our own user's.
+    pub(super) fn connect(&self) -> io::Result<UnixStream> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        connect(&socket, &SocketAddrUnix::new(self.path())?)?;
+        if socket_peercred(&socket)?.uid != geteuid() {
+            return Err(io::Error::other("the server is another user's"));
+        }
+        Ok(socket.into())
+    }
+
+    /// Takes the socket's name away. One that has another name stays open to others, which is an error. From now
+    /// on this process is closed to others of its user, who would else reach the socket by our descriptor.
+    pub(super) fn take_away(&self) -> io::Result<()> {
+        set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+        fs::remove_file(fs::read_link(self.path())?)?;
+        match rustix::fs::fstat(&self.handle)?.st_nlink {
+            0 => Ok(()),
+            _ => Err(io::Error::other("the socket has another name")),
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        format!("/proc/self/fd/{}", self.handle.as_raw_fd()).into()
+    }
+}

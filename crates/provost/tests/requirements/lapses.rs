@@ -1,0 +1,183 @@
+//! Launches whose directory vanishes and holders that live and do not answer: neither is an end.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use provost_testkit::harness::eventually;
+use serde_json::{Value, json};
+
+use crate::kit::{HANGS, Stage, lives};
+
+/// Makes a stop quick, so that every step of it is taken.
+const QUICK: &str = "[session]\nstop_grace = \"1s\"\n";
+
+/// Says who it is, and removes the directory of its launch.
+const REMOVES: &str =
+    "echo $$ > pid.new; mv pid.new pid; rm -rf \"$PROVOST_HOME/launches/$PROVOST_LAUNCH\";";
+
+/// Lives until it is killed, whatever else it is told.
+const STAYS: &str = "trap '' TERM; while :; do sleep 1; done";
+
+/// Says who it is, and stops its holder as often as that goes on.
+const STOPS: &str =
+    "trap '' TERM; echo $$ > pid.new; mv pid.new pid; while :; do kill -STOP $PPID; done";
+
+#[test]
+fn a_launch_without_its_directory_is_not_over_before_its_processes_are() {
+    let stage = Stage::new();
+    let id = shell(&stage, &[], &format!("{REMOVES} {STAYS}"));
+    let agent = removed(&stage, &id);
+    // The next daemon has the record only.
+    stage.home.daemon().kill();
+    let row = stage.home.wait_state(&id, |row| {
+        assert!(row["sealed"] == false || !lives(agent), "sealed while {agent} runs: {row}");
+        row["sealed"] == true
+    });
+    assert_eq!((&row["state"], &row["process"]), (&json!("ended_unclaimed"), &json!("unknown")));
+    assert!(flags(&row).contains(&json!("exit_code_unobserved")), "{row}");
+    assert_eq!(row["launches"].as_array().unwrap().len(), 1, "nothing was started twice");
+}
+
+#[test]
+fn a_launch_without_its_directory_can_be_cancelled() {
+    let stage = Stage::new();
+    stage.configure(QUICK);
+    let id = shell(&stage, &[], &format!("{REMOVES} {STAYS}"));
+    let agent = removed(&stage, &id);
+    // Unless the start was not yet recorded when the directory went: then it is ended for that.
+    let cancelled = stage.home.provost(&["cancel", &id]);
+    let row = stage.sealed(&id);
+    assert!(!lives(agent), "sealed while {agent} runs: {row}");
+    if cancelled.code() == Some(0) {
+        assert_eq!(row["state"], "cancelled", "{row}");
+    }
+    assert!(!flags(&row).contains(&json!("not_verified_gone")), "{row}");
+}
+
+#[test]
+fn an_agent_without_its_directory_does_not_become_the_operator() {
+    let stage = Stage::new();
+    let resolve = "$PROVOST_BIN resolve $PROVOST_SESSION --as accepted --because mine";
+    let id = shell(&stage, &[], &format!("{REMOVES} while :; do {resolve}; sleep 0.1; done"));
+    let agent = removed(&stage, &id);
+    stage.home.daemon().kill();
+    let row = stage.sealed(&id);
+    assert!(!lives(agent), "sealed while {agent} runs: {row}");
+    assert_eq!((&row["state"], &row["resolution"]), (&json!("ended_unclaimed"), &Value::Null));
+}
+
+#[test]
+fn a_directory_that_was_emptied_or_tells_a_lie_is_no_end() {
+    let stage = Stage::new();
+    let exit = r#"{"version":1,"end":{"exited":{"code":0}},"ended_by":"itself","wall_ms":1,"mono_ms":1,"journal_end":0}"#;
+    let gone = r#"{"version":1,"leftovers":0,"verified":true,"journal_end":0}"#;
+    for lie in [true, false] {
+        let id = stage.play(HANGS, &[]);
+        let (agent, dir) = (stage.pid(&id), launch_dir(&stage, &id));
+        if lie {
+            fs::write(dir.join("exit.json"), exit).unwrap();
+            fs::write(dir.join("gone.json"), gone).unwrap();
+        } else {
+            fs::remove_file(dir.join("held.json")).unwrap();
+            fs::remove_file(dir.join("holder.json")).unwrap();
+        }
+        stage.home.daemon().kill();
+        let row = stage.sealed(&id);
+        assert!(!lives(agent), "sealed while {agent} runs: {row}");
+        assert_eq!(row["process"], "unknown", "{row}");
+    }
+}
+
+#[test]
+fn an_agent_that_stopped_its_holder_once_is_ended_at_its_time_limit() {
+    let stage = Stage::new();
+    stage.configure(QUICK);
+    let script = "echo $$ > pid.new; mv pid.new pid; kill -STOP $PPID; while :; do sleep 1; done";
+    let id = shell(&stage, &["--time-limit", "1s"], script);
+    let row = stage.sealed(&id);
+    assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("timeout")), "{row}");
+    assert!(!lives(pid(&stage)), "{row}");
+}
+
+#[test]
+fn an_agent_that_keeps_its_holder_stopped_can_be_cancelled() {
+    let stage = Stage::new();
+    stage.configure(QUICK);
+    let id = shell(&stage, &[], STOPS);
+    let agent = pid(&stage);
+    let cancelled = stage.home.provost(&["cancel", &id]);
+    let row = stage.sealed(&id);
+    assert!(!lives(agent), "sealed while {agent} runs: {row}");
+    assert!(!flags(&row).contains(&json!("not_verified_gone")), "{row}");
+    if cancelled.code() == Some(0) {
+        assert_eq!(row["state"], "cancelled", "{row}");
+    }
+    // Others start as ever.
+    let next = shell(&stage, &["--exit0-is-done"], "true");
+    assert_eq!(stage.sealed(&next)["state"], "completed");
+}
+
+#[test]
+fn a_grandchild_that_stops_the_holder_does_not_hold_up_the_outcome() {
+    let stage = Stage::new();
+    stage.configure(&format!("{QUICK}drain = \"3s\"\n"));
+    let repo = stage.home.repo("work");
+    let ended =
+        "until [ -e \"$PROVOST_HOME/launches/$PROVOST_LAUNCH/exit.json\" ]; do sleep 0.1; done";
+    let left = format!("(trap '' TERM; {ended}; sleep 0.3; while :; do kill -STOP $PPID; done) &");
+    let script = format!("echo a > a.txt; {left} exit 0");
+    let options = ["--worktree", "--exit0-is-done", "--check", "true"];
+    let arguments = [&options[..], &["--", "sh", "-c", &script]].concat();
+    let id = stage.spawn_in(repo.path(), &arguments);
+    let row = stage.sealed(&id);
+    assert_eq!(row["state"], "succeeded", "{row}");
+    assert!(flags(&row).contains(&json!("leftovers")), "{row}");
+}
+
+#[test]
+fn a_check_that_stops_its_holder_does_not_outlive_a_cancel() {
+    let stage = Stage::new();
+    stage.configure(QUICK);
+    let repo = stage.home.repo("work");
+    let outside = stage.file("check.pid");
+    let check = format!("echo $$ > {outside}; trap '' TERM; while :; do kill -STOP $PPID; done");
+    let steps = "[[step]]\nwrite = { path = \"a.txt\", content = \"a\" }\n[[step]]\nreport = \"completed\"\n";
+    let id = stage.play_in(repo.path(), steps, &["--worktree", "--check", &check]);
+    let check = eventually("the check runs", || number(Path::new(&outside)));
+    stage.home.provost(&["cancel", &id]).ok();
+    let row = stage.sealed(&id);
+    assert_eq!(row["state"], "cancelled", "{row}");
+    eventually("the check is ended", || (!lives(check)).then_some(()));
+}
+
+/// Starts a shell script as a session, in the home's root.
+#[track_caller]
+fn shell(stage: &Stage, options: &[&str], script: &str) -> String {
+    stage.spawn_in(stage.home.root(), &[options, &["--", "sh", "-c", script]].concat())
+}
+
+/// The process that said who it is.
+fn pid(stage: &Stage) -> u32 {
+    eventually("the agent says who it is", || number(&stage.home.root().join("pid")))
+}
+
+/// The process that removed its launch directory, once it has. A file that its holder was just writing may stay.
+fn removed(stage: &Stage, id: &str) -> u32 {
+    let (agent, journal) = (pid(stage), launch_dir(stage, id).join("journal"));
+    eventually("the journal is gone", || (!journal.exists()).then_some(()));
+    agent
+}
+
+fn number(path: &Path) -> Option<u32> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+fn launch_dir(stage: &Stage, id: &str) -> PathBuf {
+    stage.home.path().join("launches").join(format!("{id}.l1"))
+}
+
+fn flags(row: &Value) -> Vec<Value> {
+    row["flags"].as_array().cloned().unwrap_or_default()
+}

@@ -1,0 +1,76 @@
+//! A ledger that is exported and imported: nothing happens twice.
+
+use std::{fs, path::Path};
+
+use serde_json::json;
+
+use crate::kit::{Stage, lives};
+
+/// A session that lives, in a worktree, with a hook that leaves a line.
+fn living(stage: &Stage) -> String {
+    let (started, hooked) = (stage.file("started"), stage.file("hooked"));
+    stage.configure(&format!("[hooks]\nsession.started = \"echo x >> {hooked}\"\n"));
+    let repo = stage.home.repo("work");
+    let line = format!("echo x >> {started}; exec sleep 300");
+    let id = stage.spawn_in(repo.path(), &["--worktree", "--", "sh", "-c", &line]);
+    stage.home.wait_state(&id, |row| {
+        row["launches"][0]["phase"] == "running" && row["hooks"][0]["result"] == "ok"
+    });
+    id
+}
+
+fn exported(stage: &Stage) -> String {
+    let file = stage.file("export.jsonl");
+    stage.home.provost(&["ledger", "export", "--to", &file]).ok();
+    file
+}
+
+#[test]
+fn an_export_of_a_living_home_runs_nothing_in_another() {
+    let (here, there) = (Stage::new(), Stage::new());
+    let id = living(&here);
+    let pid = here.pid(&id);
+    let imported =
+        there.home.provost(&["ledger", "import", &exported(&here), "--json"]).ok().json();
+    assert_eq!(imported["closed"], 1, "{imported}");
+    // The clean-up asks the daemon, which therefore runs and owes whatever it owes.
+    let collected = there.home.provost(&["gc", "--apply", "--older-than", "0s", "--json"]);
+    let collected = collected.ok().json();
+    assert_eq!(collected["removed"], json!([]), "{collected}");
+    assert_eq!(collected["kept"][0]["reason"], "it belongs to another home");
+    let copy = there.status(&id);
+    assert_eq!((&copy["state"], &copy["sealed"]), (&json!("cancelled"), &json!(true)), "{copy:#}");
+    assert!(copy["reason"].as_str().unwrap().contains("another home"), "{copy:#}");
+    assert_eq!(copy["launches"][0]["phase"], "unobserved", "nobody here saw an end");
+    there.home.provost(&["ledger", "verify"]).ok();
+    let row = here.status(&id);
+    assert_eq!((&row["state"], &row["process"]), (&json!("working"), &json!("alive")), "{row:#}");
+    assert!(lives(pid) && Path::new(row["worktree"]["path"].as_str().unwrap()).exists());
+    for once in ["started", "hooked"] {
+        assert_eq!(fs::read_to_string(here.file(once)).unwrap(), "x\n", "{once}");
+    }
+}
+
+#[test]
+fn an_export_that_comes_back_to_its_home_goes_on() {
+    let stage = Stage::new();
+    let id = living(&stage);
+    let file = exported(&stage);
+    stage.home.provost(&["daemon", "stop"]).ok();
+    fs::rename(stage.home.path().join("ledger"), stage.home.root().join("lost")).unwrap();
+    let imported = stage.home.provost(&["ledger", "import", &file, "--json"]).ok().json();
+    assert_eq!(imported["closed"], 0, "{imported}");
+    stage.home.provost(&["ls"]).ok();
+    stage.home.provost(&["cancel", &id]).ok();
+    assert_eq!(stage.sealed(&id)["exit"]["by"], "provost", "its process is still known");
+    assert_eq!(fs::read_to_string(stage.file("started")).unwrap(), "x\n");
+}
+
+#[test]
+fn sessions_of_another_home_go_on_only_if_told_so() {
+    let (here, there) = (Stage::new(), Stage::new());
+    living(&here);
+    let take = ["ledger", "import", &exported(&here), "--take-over", "--json"];
+    // No daemon is started there: two homes must not work on one session, which is why it has to be said.
+    assert_eq!(there.home.provost(&take).ok().json()["closed"], 0);
+}

@@ -1,0 +1,112 @@
+//! What must be true when nothing moves any more, and at the very end.
+
+use provost_core::{
+    ids::SessionId,
+    lifecycle::State,
+    session::{Afterwards, Command, Session, StopStep},
+};
+
+use super::Sim;
+use crate::{engine::is_open_to, follow::Follower, laws::Broken, world::HolderLife};
+
+impl Sim {
+    /// When nothing moves any more, whoever is not done waits for a person or for a silent agent.
+    pub(super) fn everyone_waits_for_someone(&self) -> Result<(), Broken> {
+        self.engine.verify()?;
+        for session in self.engine.shadows() {
+            let state = session.judgement().state;
+            let limited = session.current_launch().is_some_and(|launch| launch.at_limit);
+            let waits = match state {
+                State::NeedsInput | State::Stalled | State::Lost => true,
+                // A launch whose agent neither speaks nor ends, and nobody set it a limit.
+                State::Working | State::WrappingUp => limited || self.is_mute(session),
+                State::Idle
+                | State::Rework
+                | State::Verifying
+                | State::Succeeded
+                | State::Completed
+                | State::Accepted
+                | State::Failed
+                | State::EndedUnclaimed
+                | State::Disputed
+                | State::Cancelled
+                | State::Superseded => session.attempt().is_sealed(),
+            };
+            if !waits {
+                return Err(format!("{} stays {} for ever", session.spec.name, state.word()));
+            }
+        }
+        Ok(())
+    }
+
+    fn is_mute(&self, session: &Session) -> bool {
+        let Some(launch) = session.current_launch() else { return false };
+        let silent = launch.stream.silent || session.deadline().is_none();
+        let follower = Follower::new(launch);
+        silent && launch.may_live() && !follower.can_tell(&self.world)
+    }
+
+    pub(super) fn cancel_the_rest(&mut self) {
+        let now = self.now();
+        let cancel = Command::Cancel { because: "the story ends".to_owned() };
+        let open: Vec<SessionId> = self
+            .engine
+            .shadows()
+            .filter(|session| !session.attempt().is_sealed())
+            .filter(|session| is_open_to(session, &cancel, now))
+            .map(|session| session.id)
+            .collect();
+        if !self.faults.calm {
+            open.into_iter().for_each(|id| self.ask(id, cancel.clone()));
+        }
+    }
+
+    pub(super) fn everything_has_ended(&self) -> Result<(), Broken> {
+        self.engine.verify()?;
+        for session in self.engine.shadows().filter(|session| session.attempt().is_sealed()) {
+            self.processes_are_known(session)?;
+            self.hooks_ran(session)?;
+        }
+        let open = self.engine.shadows().find(|session| !session.attempt().is_sealed());
+        match open {
+            Some(session) if !self.faults.calm => {
+                Err(format!("{} was cancelled and is not sealed", session.spec.name))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// No process runs that nobody knows of; one that was to end has ended, or is known not to have.
+    fn processes_are_known(&self, session: &Session) -> Result<(), Broken> {
+        let ours = self.world.holders.values().filter(|h| h.launch.session == session.id);
+        for holder in ours.filter(|holder| holder.life == HolderLife::Here && !holder.gone) {
+            let Some(launch) = session.launch(holder.launch) else {
+                return Err(format!("{} runs and is not recorded", holder.launch));
+            };
+            let parked = session.spec.afterwards == Afterwards::Park
+                && !session.attempt().is_decided()
+                && launch.stop.is_none();
+            let given_up = launch.stop.is_some_and(|stop| stop.step == StopStep::GivenUp);
+            if !launch.may_live() || !(parked || given_up) {
+                return Err(format!("{} runs and nobody ends it", holder.launch));
+            }
+        }
+        Ok(())
+    }
+
+    /// Every hook that was owed ran, once under its key.
+    fn hooks_ran(&self, session: &Session) -> Result<(), Broken> {
+        if let Some(hook) = session.hooks.first() {
+            return Err(format!("the hook {} is still owed", hook.key.event));
+        }
+        for (event, count) in &session.hooks_fired {
+            let key = |no| format!("h{no}-{event}");
+            let missing =
+                (1..=*count).find(|no| !self.world.ran.contains_key(&(session.id, key(*no))));
+            if let Some(no) = missing {
+                return Err(format!("the hook {event} never ran for occasion {no}"));
+            }
+        }
+        Ok(())
+    }
+}
