@@ -355,7 +355,8 @@ impl Session {
         match (&self.attempt().cancelled, asker) {
             (Some(_), _) => "the session was cancelled",
             (None, Some(asker)) if stopped(asker) => "the session was stopped",
-            (None, Some(asker)) if asker.has_ended() && !self.attempt().is_sealed() => {
+            // Another has followed it, whatever has become of that since.
+            (None, Some(asker)) if self.launches.last() != Some(asker) => {
                 "the process that asked has ended"
             }
             (None, _) => "the session ended",

@@ -156,6 +156,12 @@ fn a_question_outlives_the_process_that_asked_and_an_approval_does_not() {
         bench.start();
         bench.signal(Signal::Ready { thread: Some("t".to_owned()) });
         assert_eq!((bench.state(), bench.session.requests[0].fate), (state, fate));
+        if kind == RequestKind::Approval {
+            let (request, reply) = (bench.session.requests[0].id, Reply::Deny);
+            let late = bench.try_tell(Command::Answer { request, revision: 1, reply });
+            let why = "the process that asked has ended";
+            assert_eq!(late, Err(Rejected::RequestSettled(request, why)));
+        }
         let told = bench.session.messages.iter().any(|m| m.kind == MessageKind::Continue);
         assert_eq!(told, kind == RequestKind::Approval, "who waits for an answer is told nothing");
     }
