@@ -321,9 +321,19 @@ impl Session {
             None => Err(Rejected::Nothing),
             Some(request) => one(RequestSettled {
                 request: request.id,
-                fate: Fate::Withdrawn,
+                fate: self.taken_back(launch),
                 cursor: Some(cursor),
             }),
+        }
+    }
+
+    /// Says what became of a request that an agent no longer has open. While people are at its screen they settled
+    /// it there, unless we are ending the process and so made it give up.
+    fn taken_back(&self, launch: LaunchId) -> Fate {
+        let by_person = |launch: &Launch| launch.is_attended() && launch.stop.is_none();
+        match self.launch(launch).is_some_and(by_person) {
+            true => Fate::AnsweredElsewhere,
+            false => Fate::Withdrawn,
         }
     }
 
@@ -334,6 +344,9 @@ impl Session {
             Fate::Open => {}
             Fate::Answered => return Err(Rejected::RequestSettled(id, "it was answered")),
             Fate::Withdrawn => return Err(Rejected::RequestSettled(id, "the agent withdrew it")),
+            Fate::AnsweredElsewhere => {
+                return Err(Rejected::RequestSettled(id, "it was answered on the agent's screen"));
+            }
             Fate::Void => return Err(Rejected::RequestSettled(id, "the session ended")),
         }
         if self.attempt().is_decided() {
