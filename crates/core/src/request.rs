@@ -157,6 +157,8 @@ pub enum Fate {
     Open,
     Answered,
     Withdrawn,
+    /// It was settled on the agent's own screen, by a person there.
+    AnsweredElsewhere,
     /// The asker ended, or the attempt was sealed, before anyone answered.
     Void,
 }

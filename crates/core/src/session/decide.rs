@@ -341,7 +341,7 @@ impl Session {
         let ending = self.known(launch)?.stop.is_some();
         let outlives = request.asked.kind != RequestKind::Approval && !self.attempt().is_decided();
         let fate = match (ending, outlives) {
-            (false, _) => Fate::Withdrawn,
+            (false, _) => self.taken_back(launch),
             (true, false) => Fate::Void,
             (true, true) => return Err(Rejected::Nothing),
         };
@@ -363,6 +363,16 @@ impl Session {
         }
     }
 
+    /// Says what became of a request that an agent no longer has open. While people are at its screen they settled
+    /// it there, unless we are ending the process and so made it give up.
+    fn taken_back(&self, launch: LaunchId) -> Fate {
+        let by_person = |launch: &Launch| launch.is_attended() && launch.stop.is_none();
+        match self.launch(launch).is_some_and(by_person) {
+            true => Fate::AnsweredElsewhere,
+            false => Fate::Withdrawn,
+        }
+    }
+
     fn answer(&self, id: RequestId, revision: u32, reply: &Reply) -> Decision {
         let request =
             self.requests.iter().find(|r| r.id == id).ok_or(Rejected::UnknownRequest(id))?;
@@ -370,6 +380,9 @@ impl Session {
             Fate::Open => {}
             Fate::Answered => return Err(Rejected::RequestSettled(id, "it was answered")),
             Fate::Withdrawn => return Err(Rejected::RequestSettled(id, "the agent withdrew it")),
+            Fate::AnsweredElsewhere => {
+                return Err(Rejected::RequestSettled(id, "it was answered on the agent's screen"));
+            }
             Fate::Void => return Err(Rejected::RequestSettled(id, self.why_void(request))),
         }
         if self.attempt().is_decided() {

@@ -2,6 +2,7 @@
 
 use provost_core::{
     lifecycle::{Cause, ClaimKind, Flag, State},
+    request::Fate,
     session::{
         Afterwards, ClaimSource, Command, Driver, Due, Effect, End, EndedBy, Exit0, HookEnd,
         MessageKind, Rejected, Resolve, Signal, Spec, StopStep, StopWhy, TurnEnd,
@@ -341,6 +342,20 @@ fn an_agent_with_people_at_its_screen_is_neither_asked_nor_closed_until_they_lef
     assert_eq!(bench.step(), None, "its process goes on under them");
     bench.tell(people(0));
     assert_eq!(bench.session.launches[0].stop.unwrap().why, StopWhy::Finished);
+}
+
+#[test]
+fn what_people_at_the_screen_settle_is_answered_there_and_not_withdrawn() {
+    for (people, fate) in [(0, Fate::Withdrawn), (1, Fate::AnsweredElsewhere)] {
+        let mut bench = Bench::running(spec());
+        let launch = bench.launch();
+        bench
+            .signal(Signal::Asked(question("q")))
+            .try_tell(Command::PeopleAttached { launch, people })
+            .ok();
+        bench.signal(Signal::Withdrawn { native: "q".to_owned() });
+        assert_eq!(bench.session.requests[0].fate, fate);
+    }
 }
 
 #[test]

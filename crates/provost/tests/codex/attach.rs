@@ -51,6 +51,7 @@ fn both_sides_may_answer_and_a_closed_screen_ends_nothing() {
     assert_eq!(stage.repo.read("first.txt"), "first\n", "it was approved on the screen");
     let late = stage.home.provost(&["approve", &first, "--revision", "1"]);
     assert_ne!(late.code(), Some(0), "the first answer counts: {late:#?}");
+    assert!(late.stderr.contains("answered on the agent's screen"), "{late:#?}");
 
     screen.shows("And once more?");
     stage.home.provost(&["approve", &format!("{id}.q2")]).ok();

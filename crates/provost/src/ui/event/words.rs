@@ -219,6 +219,7 @@ fn speech(event: &Event) -> String {
                 Fate::Open => "open",
                 Fate::Answered => "answered",
                 Fate::Withdrawn => "withdrawn",
+                Fate::AnsweredElsewhere => "answered on the agent's screen",
                 Fate::Void => "void, the session ended",
             };
             format!("q{} {fate}", e.request.no)
