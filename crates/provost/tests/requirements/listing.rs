@@ -107,7 +107,10 @@ fn the_ledger_travels_by_export_import_and_backup() {
     let stage = Stage::new();
     for step in ["report = \"completed\"", "exit = 1"] {
         let id = stage.play(&format!("[[step]]\n{step}\n"), &[]);
-        stage.home.wait_state(&id, |row| row["sealed"] == true && row["activity"] == "exited");
+        // Open is what its tree is not known to be gone of: that would be closed in another home.
+        stage.home.wait_state(&id, |row| {
+            row["sealed"] == true && row["launches"][0]["leftovers"].is_number()
+        });
     }
     let rows = stage.rows();
     let (file, backup) = (stage.file("all.jsonl"), stage.file("backup"));
