@@ -425,7 +425,7 @@ fn a_server_with_a_second_name_is_not_spoken_with() {
     until("it is given up", || {
         let (_, relay) = notes(&launch);
         relay.iter().any(|note| {
-            matches!(note, RelayNote::RelayClosed { why } if why.contains("has another name"))
+            matches!(note, RelayNote::RelayFailed { why } if why.contains("has another name"))
         })
     });
     launch.link().request(Op::Stop { grace_ms: 0 }).unwrap();

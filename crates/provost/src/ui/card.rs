@@ -430,7 +430,7 @@ mod tests {
           process   alive, pid 42
           activity  active
           waits     question: a colour, 1m ago
-                    Which␛[31m colour?
+                    Colour: Which␛[31m colour?
                     one of: red | blue, or your own words
                     provost answer deadbeef.q1 --revision 2 TEXT
           in        /src/app
@@ -448,7 +448,7 @@ mod tests {
         deadbeef  x        working      command  -       1m
 
           waits     question: a colour, 1m ago
-                    Which␛[31m colour?
+                    Colour: Which␛[31m colour?
                     one of: red | blue, or your own words
                     provost answer deadbeef.q1 --revision 2 TEXT
         ");
