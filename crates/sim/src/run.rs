@@ -759,6 +759,13 @@ impl Sim {
                 from: Reporter::Operator,
                 testimony: Testimony::Claim { kind, text: None },
             },
+            Deed::Visit => match session.current_launch() {
+                Some(launch) => {
+                    let (launch, people) = (launch.id, u32::from(launch.people == 0));
+                    Command::PeopleAttached { launch, people }
+                }
+                None => return,
+            },
             Deed::CollectGarbage => match session.is_closed() {
                 true if session.work != WorkState::Removed => Command::WorkRemoved,
                 true if !session.store_removed => Command::StoreRemoved,

@@ -67,6 +67,8 @@ pub(crate) enum Deed {
     RaiseBudget,
     Report(ClaimKind),
     CollectGarbage,
+    /// Comes to the agent's screen, or leaves it.
+    Visit,
 }
 
 pub(crate) fn session_id(seed: u64, no: u64) -> SessionId {
@@ -214,19 +216,24 @@ pub(crate) fn reaction(
     let said = key.bytes().fold(7u64, |sum, byte| sum.wrapping_mul(31) ^ u64::from(byte));
     let mut acts = turn(&mut Rng::named(seed, &[4, session, u64::from(launch), said]), faults);
     let mut rng = Rng::named(seed, &[7, session, u64::from(launch), said]);
-    if rng.percent(20) {
+    // In some stories the account is used up, which every session of it meets.
+    let used_up = seed % 8 == 3 && !faults.calm;
+    if rng.percent(if used_up { 70 } else { 20 }) {
         let at = rng.index(acts.len().max(1)).min(acts.len());
-        acts.splice(at..at, trouble(&mut rng, faults));
+        let more = if used_up { limited(Some(0)) } else { trouble(&mut rng, faults) };
+        acts.splice(at..at, more);
     }
     acts
 }
 
+/// A turn that ends since the account is used up.
+fn limited(until_ms: Option<u64>) -> Vec<Act> {
+    let end = TurnEnd::Limited { until_ms, detail: "used up".to_owned() };
+    vec![Act::Line(Signal::TurnEnded { turn: None, end, usage: None })]
+}
+
 /// What agents of a newer kind do besides.
 fn trouble(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
-    let limited = |until_ms| {
-        let end = TurnEnd::Limited { until_ms, detail: "used up".to_owned() };
-        vec![Act::Line(Signal::TurnEnded { turn: None, end, usage: None })]
-    };
     match rng.below(8) {
         0 => vec![Act::Line(Signal::Warned { text: format!("lacks {}", rng.below(3)) })],
         1 if !faults.calm => vec![Act::Line(Signal::Refused { reason: "too old".to_owned() })],
@@ -465,6 +472,7 @@ fn deed(rng: &mut Rng) -> Deed {
         7..=10 => Deed::Send(SendMode::Continue),
         11 => Deed::Send(SendMode::Supersede),
         12..=15 => Deed::AnswerOpen,
+        16 if rng.clone().percent(50) => Deed::Visit,
         16 => Deed::AnswerForged,
         17 if rng.clone().percent(50) => Deed::RaiseBudget,
         17 => Deed::RaiseLimit,

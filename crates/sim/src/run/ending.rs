@@ -16,8 +16,11 @@ impl Sim {
         for session in self.engine.shadows() {
             let state = session.judgement().state;
             let limited = session.current_launch().is_some_and(|launch| launch.at_limit);
+            let visited = session.current_launch().is_some_and(|launch| launch.people > 0);
             let waits = match state {
                 State::NeedsInput | State::Stalled | State::Lost => true,
+                // Whoever is at its screen will say what comes next.
+                State::Idle if visited => true,
                 // A launch whose agent neither speaks nor ends, and nobody set it a limit.
                 State::Working | State::WrappingUp => limited || self.is_mute(session),
                 State::Idle
@@ -87,7 +90,9 @@ impl Sim {
                 && !session.attempt().is_decided()
                 && launch.stop.is_none();
             let given_up = launch.stop.is_some_and(|stop| stop.step == StopStep::GivenUp);
-            if !launch.may_live() || !(parked || given_up) {
+            // It is left to whoever is at its screen.
+            let visited = launch.people > 0 && !session.attempt().is_decided();
+            if !launch.may_live() || !(parked || given_up || visited) {
                 return Err(format!("{} runs and nobody ends it", holder.launch));
             }
         }
