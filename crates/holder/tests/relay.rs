@@ -233,6 +233,8 @@ fn a_key_is_sent_once_whoever_asks() {
     drop(gone);
     let mut link = launch.link();
     let same = link.send(write_op("k1", b"one\n")).unwrap();
+    // Both are waiting before there is a connection.
+    state(&mut link);
     fs::write(&fifo, "").unwrap();
     assert!(!link.reply(same).unwrap().already);
     launch.wait_for_output("got one\n");

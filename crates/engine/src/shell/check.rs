@@ -93,7 +93,8 @@ impl CheckRunner {
                 Ok((Finished::Ended { exit, .. }, warm)) => {
                     return self.receipt(&job, &key, &exit, warm).await;
                 }
-                Ok((Finished::Uncertain(_), _)) if retry < RETRIES => {}
+                // What nobody wants any more is not begun again.
+                Ok((Finished::Uncertain(_), _)) if retry < RETRIES && !*cancel.borrow() => {}
                 Ok((Finished::Uncertain(why), _)) => return unfinished(&job, why),
                 Err(why) => return unfinished(&job, why),
             }
