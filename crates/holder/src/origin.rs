@@ -52,19 +52,22 @@ fn is_in(dir: &Path, places: &[PathBuf]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
     use std::process::{Child, Command, Stdio};
 
     use super::*;
 
-    /// A shell that waits for the end of its input.
+    /// A shell that waits for the end of its input. It has begun: until then its environment cannot be seen.
     fn shell(mark: Option<&str>) -> Child {
         let mut command = Command::new("sh");
-        command.args(["-c", "read line"]).stdin(Stdio::piped());
+        command.args(["-c", "echo; read line"]).stdin(Stdio::piped()).stdout(Stdio::piped());
         match mark {
             Some(mark) => command.env(MARK, mark),
             None => command.env_remove(MARK),
         };
-        command.spawn().unwrap()
+        let mut child = command.spawn().unwrap();
+        child.stdout.take().unwrap().read_exact(&mut [0]).unwrap();
+        child
     }
 
     fn told(mut child: Child, places: &[PathBuf]) -> bool {
