@@ -2,11 +2,12 @@
 
 use serde_json::{Value as Json, json};
 
+use super::units;
 use crate::node::{Item, Node};
 use crate::problem::{Fault, quote};
 use crate::shape::Shape;
 use crate::suggest::nearest;
-use crate::value::{Value, digits, invalid, text};
+use crate::value::{Value, invalid, text};
 
 /// A number of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,19 +62,9 @@ impl Value for Bytes {
     }
 }
 
-/// Parses digits and one unit, without blanks or fractions.
 fn parse(text: &str) -> Result<u64, String> {
-    let number_end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(number_end);
-    if number.is_empty() {
-        return Err("expected digits first".into());
-    }
-    let amount = digits(number).ok_or(TOO_LARGE)?;
-    let scale = if unit.is_empty() { 1 } else { scale_of(unit)? };
-    amount.checked_mul(scale).ok_or_else(|| TOO_LARGE.into())
+    units::parse(text, scale_of)
 }
-
-const TOO_LARGE: &str = "it is too large";
 
 fn scale_of(unit: &str) -> Result<u64, String> {
     let found = UNITS.iter().find(|(name, _)| *name == unit);
@@ -95,8 +86,7 @@ fn unknown_unit(unit: &str) -> String {
 
 /// Writes a size in the largest unit that gives a whole number.
 pub(crate) fn format(bytes: u64) -> String {
-    let unit = UNITS.iter().find(|(_, scale)| bytes >= *scale && bytes.is_multiple_of(*scale));
-    unit.map_or_else(|| format!("{bytes}B"), |(name, scale)| format!("{}{name}", bytes / scale))
+    units::format(bytes, &UNITS, "B")
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod paths;
 mod rules;
 mod texts;
 pub(crate) mod tokens;
+mod units;
 mod words;
 
 pub use bytes::Bytes;

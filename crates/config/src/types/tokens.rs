@@ -2,10 +2,11 @@
 
 use serde_json::{Value as Json, json};
 
+use super::units;
 use crate::node::{Item, Node};
 use crate::problem::{Fault, quote};
 use crate::shape::Shape;
-use crate::value::{Value, digits, invalid, text};
+use crate::value::{Value, invalid, text};
 
 /// A number of tokens of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,17 +47,8 @@ impl Value for Tokens {
     }
 }
 
-/// Parses digits and at most one unit, without blanks or fractions.
 fn parse(text: &str) -> Result<u64, String> {
-    let number_end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(number_end);
-    if number.is_empty() {
-        return Err("expected digits first".into());
-    }
-    let too_large = || "it is too large".to_owned();
-    let amount = digits(number).ok_or_else(too_large)?;
-    let scale = if unit.is_empty() { 1 } else { scale_of(unit)? };
-    amount.checked_mul(scale).ok_or_else(too_large)
+    units::parse(text, scale_of)
 }
 
 fn scale_of(unit: &str) -> Result<u64, String> {
@@ -72,8 +64,7 @@ fn scale_of(unit: &str) -> Result<u64, String> {
 
 /// Writes a number in the largest unit that gives a whole one.
 pub(crate) fn format(tokens: u64) -> String {
-    let unit = UNITS.iter().find(|(_, scale)| tokens >= *scale && tokens.is_multiple_of(*scale));
-    unit.map_or_else(|| tokens.to_string(), |(name, scale)| format!("{}{name}", tokens / scale))
+    units::format(tokens, &UNITS, "")
 }
 
 #[cfg(test)]

@@ -1,0 +1,27 @@
+//! Amounts with a unit behind their digits, as sizes and numbers of tokens have.
+
+use crate::value::digits;
+
+const TOO_LARGE: &str = "it is too large";
+
+/// Parses digits and at most one unit, without blanks or fractions. `scale_of` says what a unit stands for.
+pub(super) fn parse(
+    text: &str,
+    scale_of: impl Fn(&str) -> Result<u64, String>,
+) -> Result<u64, String> {
+    let number_end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(number_end);
+    if number.is_empty() {
+        return Err("expected digits first".into());
+    }
+    let amount = digits(number).ok_or(TOO_LARGE)?;
+    let scale = if unit.is_empty() { 1 } else { scale_of(unit)? };
+    amount.checked_mul(scale).ok_or_else(|| TOO_LARGE.into())
+}
+
+/// Writes an amount in the first of these units that gives a whole number, or without one.
+pub(super) fn format(amount: u64, units: &[(&str, u64)], without: &str) -> String {
+    let unit = units.iter().find(|(_, scale)| amount >= *scale && amount.is_multiple_of(*scale));
+    let (name, scale) = unit.copied().unwrap_or((without, 1));
+    format!("{}{name}", amount / scale)
+}
