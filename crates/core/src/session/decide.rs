@@ -338,10 +338,12 @@ impl Session {
         let Some(request) = open else { return Err(Rejected::Nothing) };
         // An agent that is being ended withdraws what it asked since it has to. A question can still be
         // answered, and then goes on in another process, unless there is nothing to go on with.
-        let ending = self.known(launch)?.stop.is_some();
+        let asker = self.known(launch)?;
         let outlives = request.asked.kind != RequestKind::Approval && !self.attempt().is_decided();
-        let fate = match (ending, outlives) {
-            (false, _) => self.taken_back(launch),
+        let fate = match (asker.stop.is_some(), outlives) {
+            // While people are at its screen they settled it there.
+            (false, _) if asker.is_attended() => Fate::AnsweredElsewhere,
+            (false, _) => Fate::Withdrawn,
             (true, false) => Fate::Void,
             (true, true) => return Err(Rejected::Nothing),
         };
@@ -360,16 +362,6 @@ impl Session {
                 "the process that asked has ended"
             }
             (None, _) => "the session ended",
-        }
-    }
-
-    /// Says what became of a request that an agent no longer has open. While people are at its screen they settled
-    /// it there, unless we are ending the process and so made it give up.
-    fn taken_back(&self, launch: LaunchId) -> Fate {
-        let by_person = |launch: &Launch| launch.is_attended() && launch.stop.is_none();
-        match self.launch(launch).is_some_and(by_person) {
-            true => Fate::AnsweredElsewhere,
-            false => Fate::Withdrawn,
         }
     }
 
