@@ -9,6 +9,7 @@ use provost_testkit::{
 use serde_json::json;
 
 use crate::{
+    going_on::WAITS,
     kit::{Stage, Which},
     screen::Screen,
 };
@@ -25,15 +26,6 @@ turn = [
   { response = [
     { items = [{ message = '{"status":"completed","summary":"both are there"}' }] },
   ] },
-]
-"#;
-
-/// Waits behind a door in its first turn.
-const WAITS: &str = r#"
-[[thread]]
-turn = [
-  { response = [{ items = [{ hold = "door" }, { message = "Here I am." }] }] },
-  { response = [{ items = [{ message = '{"status":"completed","summary":"done"}' }] }] },
 ]
 "#;
 

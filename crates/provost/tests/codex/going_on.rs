@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Waits behind a door in its first turn, then claims to be done.
-const WAITS: &str = r#"
+pub(crate) const WAITS: &str = r#"
 [[thread]]
 turn = [
   { response = [{ items = [{ hold = "door" }, { message = "Here I am." }] }] },
