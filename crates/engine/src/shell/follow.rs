@@ -44,6 +44,9 @@ const FAILED_LINKS: u32 = 50;
 /// How long a holder may take, beyond its windows, to tell of an end before it is asked whether it lives.
 const ENDING: Duration = Duration::from_secs(1);
 
+/// How long a holder that told of the end of its tree may take to leave.
+const HOLDER_LEAVES: Duration = Duration::from_secs(5);
+
 /// So many looks may fail one after the other before a launch without a holder is taken for broken.
 const FAILED_LOOKS: u32 = 10;
 
@@ -229,9 +232,10 @@ impl Follower {
                 self.catch_up().await;
                 self.listen().await
             }
-            Looked::Ended { exit, gone: Some(gone), .. } => {
-                self.finish(&exit, gone.leftovers, gone.verified).await
-            }
+            Looked::Ended { exit, gone: Some(gone), .. } => match self.holder_left().await {
+                true => self.finish(&exit, gone.leftovers, gone.verified).await,
+                false => self.end_broken("its holder stayed after the end that was told").await,
+            },
             Looked::HolderDied { .. } => {
                 self.drain().await?;
                 let none_left = held::none_left(&self.traces, SURVIVOR_GRACE).await?;
@@ -310,6 +314,18 @@ impl Follower {
     /// Says whether the launch's own process may be there, whatever its directory says.
     fn child_lives(&self) -> bool {
         self.traces.child.as_ref().is_some_and(|child| !matches!(child.is_alive(), Ok(false)))
+    }
+
+    /// Waits until the launch's holder has left, as it does at once after it told of the end. One that stays
+    /// did not tell it: a holder that is kept stopped may be spoken for by a forged record.
+    async fn holder_left(&self) -> bool {
+        let Some(holder) = &self.traces.holder else { return true };
+        let left = async {
+            while !matches!(holder.is_alive(), Ok(false)) {
+                held::pause(LINK_AGAIN).await;
+            }
+        };
+        tokio::time::timeout(HOLDER_LEAVES, left).await.is_ok()
     }
 
     /// Tells the rest of a launch whose tree is gone.

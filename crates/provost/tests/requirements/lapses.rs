@@ -6,9 +6,10 @@ use std::{
 };
 
 use provost_testkit::harness::eventually;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::kit::{HANGS, Stage, lives};
+use crate::kit::{HANGS, Stage, lives, signal};
 
 /// Makes a stop quick, so that every step of it is taken.
 const QUICK: &str = "[session]\nstop_grace = \"1s\"\n";
@@ -71,14 +72,11 @@ fn an_agent_without_its_directory_does_not_become_the_operator() {
 #[test]
 fn a_directory_that_was_emptied_or_tells_a_lie_is_no_end() {
     let stage = Stage::new();
-    let exit = r#"{"version":1,"end":{"exited":{"code":0}},"ended_by":"itself","wall_ms":1,"mono_ms":1,"journal_end":0}"#;
-    let gone = r#"{"version":1,"leftovers":0,"verified":true,"journal_end":0}"#;
     for lie in [true, false] {
         let id = stage.play(HANGS, &[]);
         let (agent, dir) = (stage.pid(&id), launch_dir(&stage, &id));
         if lie {
-            fs::write(dir.join("exit.json"), exit).unwrap();
-            fs::write(dir.join("gone.json"), gone).unwrap();
+            forge_the_end(&dir);
         } else {
             fs::remove_file(dir.join("held.json")).unwrap();
             fs::remove_file(dir.join("holder.json")).unwrap();
@@ -88,6 +86,22 @@ fn a_directory_that_was_emptied_or_tells_a_lie_is_no_end() {
         assert!(!lives(agent), "sealed while {agent} runs: {row}");
         assert_eq!(row["process"], "unknown", "{row}");
     }
+}
+
+#[test]
+fn a_forged_end_beside_a_holder_that_is_kept_stopped_is_not_believed() {
+    let stage = Stage::new();
+    let id = stage.play(HANGS, &[]);
+    let (agent, dir) = (stage.pid(&id), launch_dir(&stage, &id));
+    let holder = holder(&dir);
+    // As a daemon leaves it that is killed while it ends such a launch.
+    stage.home.daemon().kill();
+    signal(holder, Signal::STOP);
+    signal(agent, Signal::KILL);
+    forge_the_end(&dir);
+    let row = stage.sealed(&id);
+    assert_eq!((&row["state"], &row["process"]), (&json!("ended_unclaimed"), &json!("unknown")));
+    assert!(!lives(agent) && !lives(holder), "sealed while {agent} or {holder} runs: {row}");
 }
 
 #[test]
@@ -172,6 +186,20 @@ fn removed(stage: &Stage, id: &str) -> u32 {
 
 fn number(path: &Path) -> Option<u32> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// Writes into a launch's directory that it ended well and left nothing behind.
+fn forge_the_end(dir: &Path) {
+    let exit = r#"{"version":1,"end":{"exited":{"code":0}},"ended_by":"itself","wall_ms":1,"mono_ms":1,"journal_end":0}"#;
+    let gone = r#"{"version":1,"leftovers":0,"verified":true,"journal_end":0}"#;
+    fs::write(dir.join("exit.json"), exit).unwrap();
+    fs::write(dir.join("gone.json"), gone).unwrap();
+}
+
+/// Gives the process id of a launch's holder.
+fn holder(dir: &Path) -> u32 {
+    let taken: Value = serde_json::from_slice(&fs::read(dir.join("holder.json")).unwrap()).unwrap();
+    u32::try_from(taken["holder"]["pid"].as_u64().unwrap()).unwrap()
 }
 
 fn launch_dir(stage: &Stage, id: &str) -> PathBuf {
