@@ -4,7 +4,8 @@
 //! Usable is what answers `--version` in time, with exit code 0, as a
 //! `codex-cli` that is not older than [`FLOOR`]. Each candidate is asked with
 //! an environment of `PATH` and `HOME` and an empty scratch `CODEX_HOME`, as
-//! even this question makes Codex write into its home.
+//! even this question makes Codex write into its home. With a memory a file
+//! that has answered before is not asked again.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -16,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+use crate::known::Known;
 use crate::launcher::{self, Native};
 use crate::places;
 use crate::process::{End, Finished, OUTPUT_LIMIT, Run};
@@ -41,6 +43,8 @@ const ANSWER: &str = "codex-cli ";
 pub struct Surroundings<'a> {
     pub path: &'a OsStr,
     pub home: &'a Path,
+    /// The file that remembers answers. Without one every candidate is asked.
+    pub memory: Option<&'a Path>,
 }
 
 /// A Codex that was named, and where.
@@ -286,6 +290,20 @@ impl Asker<'_> {
 
     fn version(self, program: &Path) -> Result<Version, Fault> {
         check_executable(program)?;
+        let known = self.around.memory.and_then(|memory| Known::of(memory, program));
+        let before = known.as_ref().and_then(Known::version);
+        if let Some(version) = before.filter(|version| *version >= FLOOR) {
+            return Ok(version);
+        }
+        let version = self.told(program)?;
+        if let Some(known) = known {
+            // What could not be remembered is asked again, and nothing else comes of it.
+            known.keep(&version).ok();
+        }
+        Ok(version)
+    }
+
+    fn told(self, program: &Path) -> Result<Version, Fault> {
         let run = Run {
             program: program.to_owned(),
             args: vec!["--version".into()],
@@ -437,6 +455,30 @@ mod tests {
         let equal =
             [("a", Some("0.166.0-alpha.1")), ("b", Some("0.166.0")), ("c", Some("0.166.0"))];
         assert_eq!(standings(&equal), [NotNewest, Chosen, NotNewest]);
+    }
+
+    #[test]
+    fn who_has_answered_is_not_asked_again_until_it_changes() {
+        let dir = tempfile::tempdir().unwrap();
+        let (memory, path) = (dir.path().join("memory"), dir.path().join("codex"));
+        // The system cannot run it, so an answer can only be remembered.
+        fs::write(&path, b"\x7fELF").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+        let version = |memory| {
+            let around = Surroundings { path: OsStr::new("/bin"), home: dir.path(), memory };
+            let explicit = Explicit { path: path.clone(), source: Source::Flag };
+            find_codex(Some(&explicit), &around).map(|found| found.codex.version).ok()
+        };
+        assert_eq!(version(Some(&memory)), None);
+        let known = || Known::of(&memory, &path).unwrap();
+        known().keep(&FLOOR).unwrap();
+        assert_eq!(version(Some(&memory)), Some(FLOOR));
+        assert_eq!(version(None), None, "without a memory it is asked");
+        known().keep(&Version::new(0, 106, 0)).unwrap();
+        assert_eq!(version(Some(&memory)), None, "what is too old now is asked");
+        known().keep(&FLOOR).unwrap();
+        fs::write(&path, b"\x7fELF.").unwrap();
+        assert_eq!(version(Some(&memory)), None, "what changed is asked");
     }
 
     #[test]

@@ -287,7 +287,8 @@ enum Auth {
 fn mark(dir: &Path) -> Result<(), Error> {
     let names = carry::names(dir)?;
     if names.is_empty() {
-        return carry::write(&dir.join(MARK), MARK_TEXT.as_bytes());
+        // What Codex leaves beside it may survive a power loss, and is left alone without it.
+        return carry::write_for_good(&dir.join(MARK), MARK_TEXT.as_bytes());
     }
     check_mark(dir, &names)
 }

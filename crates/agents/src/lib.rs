@@ -11,6 +11,7 @@ pub mod preflight;
 pub mod skills;
 pub mod version;
 
+mod known;
 mod launcher;
 mod places;
 mod process;

@@ -24,8 +24,11 @@ pub trait Protocol: Send + Sync {
     /// Reads one line of the agent's output. Lines that are no protocol are output and mean nothing.
     fn read(&mut self, line: &[u8]) -> Option<Signal>;
 
-    /// Sees that something was written to the agent.
-    fn wrote(&mut self, _key: &str) {}
+    /// Sees that something was written to the agent, and says whether the protocol owed it by itself: then it is
+    /// no message of the session.
+    fn wrote(&mut self, _key: &str) -> bool {
+        false
+    }
 
     /// Gives what the protocol itself has to write now, whatever the session wants: the handshake, and
     /// refusals of what nobody can answer. Each is written once, by its key.

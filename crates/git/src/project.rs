@@ -4,10 +4,17 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::command::{self, Answer, Exit, Git};
+use crate::command::{self, Exit, Git};
 use crate::escape::printable_line;
 use crate::inspect::{self, Head};
 use crate::repo::Repo;
+
+/// What is asked of every place: whether there are files, and then paths.
+const KIND: [&str; 4] =
+    ["rev-parse", "--is-bare-repository", "--is-inside-work-tree", "--path-format=absolute"];
+const TOP: &str = "--show-toplevel";
+const GIT_DIR: &str = "--absolute-git-dir";
+const COMMON_DIR: &str = "--git-common-dir";
 
 /// A git repository with files, found from a directory inside it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,14 +51,14 @@ pub enum Error {
 impl Project {
     /// Finds the project that a directory lies in.
     pub fn find(git: &Git, cwd: &Path) -> Result<Self, Error> {
-        let cwd = std::fs::canonicalize(cwd)
-            .map_err(|source| Error::NoDirectory { path: cwd.to_owned(), source })?;
-        let kind = ask(git, &cwd, &["--is-bare-repository", "--is-inside-work-tree"])?;
-        match kind.stdout.as_slice() {
-            b"false\ntrue\n" => Self::read(git, &cwd),
-            b"true\nfalse\n" => Err(Error::Bare(cwd)),
-            _ => Err(Error::InsideGitDir(cwd)),
-        }
+        let [top, git_dir, common_dir] = places(git, &real(cwd)?)?;
+        let head = inspect::head_of(&Repo::open(git, &git_dir, &top)?)?;
+        Ok(Self { top, git_dir, common_dir, head })
+    }
+
+    /// Finds the top of the checkout that a directory lies in, and looks at nothing else of it.
+    pub fn top_of(git: &Git, cwd: &Path) -> Result<PathBuf, Error> {
+        ask(git, &real(cwd)?, &[TOP]).map(|top| path(&top))
     }
 
     /// Tells whether the checkout is a linked worktree of another one.
@@ -72,18 +79,6 @@ impl Project {
     /// Opens what all worktrees share; no checkout is in reach.
     pub(crate) fn shared<'a>(&self, git: &'a Git) -> Result<Repo<'a>, command::Error> {
         Repo::open(git, &self.common_dir, &self.common_dir)
-    }
-
-    fn read(git: &Git, cwd: &Path) -> Result<Self, Error> {
-        // One call for each path: a path may itself hold a line feed.
-        let path = |what| {
-            ask(git, cwd, &["--path-format=absolute", what])
-                .map(|found| PathBuf::from(found.line()))
-        };
-        let (top, git_dir) = (path("--show-toplevel")?, path("--absolute-git-dir")?);
-        let common_dir = path("--git-common-dir")?;
-        let head = inspect::head_of(&Repo::open(git, &git_dir, &top)?)?;
-        Ok(Self { top, git_dir, common_dir, head })
     }
 }
 
@@ -108,12 +103,42 @@ impl Error {
     }
 }
 
-/// Asks before anything is known of the place, so git has to discover it.
-fn ask(git: &Git, cwd: &Path, what: &[&str]) -> Result<Answer, Error> {
-    let args = ["rev-parse"].iter().chain(what).map(OsStr::new);
+fn real(cwd: &Path) -> Result<PathBuf, Error> {
+    std::fs::canonicalize(cwd).map_err(|source| Error::NoDirectory { path: cwd.to_owned(), source })
+}
+
+fn path(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(bytes))
+}
+
+/// Asks for all paths at once. One that holds a line feed makes more lines than paths: then each is asked
+/// for alone.
+fn places(git: &Git, cwd: &Path) -> Result<[PathBuf; 3], Error> {
+    let told = ask(git, cwd, &[TOP, GIT_DIR, COMMON_DIR])?;
+    let lines: Vec<&[u8]> = told.split(|byte| *byte == b'\n').collect();
+    if let [top, git_dir, common_dir] = lines[..] {
+        return Ok([path(top), path(git_dir), path(common_dir)]);
+    }
+    let alone = |what| ask(git, cwd, &[what]).map(|told| path(&told));
+    Ok([alone(TOP)?, alone(GIT_DIR)?, alone(COMMON_DIR)?])
+}
+
+/// Asks before anything is known of the place, so git has to discover it. Gives the answers without the last
+/// line feed.
+fn ask(git: &Git, cwd: &Path, what: &[&str]) -> Result<Vec<u8>, Error> {
+    let args = KIND.iter().chain(what).map(OsStr::new);
     let answer = git.call(cwd).args(args).variable("GIT_OPTIONAL_LOCKS", "0").ask()?;
+    // Where there are no files git says so and then fails on the paths.
+    let told = answer.stdout.as_slice();
+    if told.starts_with(b"true\nfalse\n") {
+        return Err(Error::Bare(cwd.to_owned()));
+    }
+    if told.starts_with(b"false\nfalse\n") || told.starts_with(b"true\ntrue\n") {
+        return Err(Error::InsideGitDir(cwd.to_owned()));
+    }
     if answer.exit == Exit::Code(0) {
-        return Ok(answer);
+        let paths = told.strip_prefix(b"false\ntrue\n").and_then(|t| t.strip_suffix(b"\n"));
+        return paths.map(<[u8]>::to_vec).ok_or_else(|| answer.unexpected().into());
     }
     if answer.complains_of("dubious ownership") {
         return Err(Error::ForeignOwner(cwd.to_owned()));

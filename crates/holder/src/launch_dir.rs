@@ -98,7 +98,7 @@ impl LaunchDir {
     /// Makes the directory. `AlreadyExists` means that the launch was taken before.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         DirBuilder::new().mode(0o700).create(path)?;
-        let opened = Self::sync_name(path).and_then(|()| Self::open(path));
+        let opened = Self::open(path);
         if opened.is_err() {
             // Nothing was started, so the launch is free again.
             fs::remove_dir(path).ok();
@@ -106,8 +106,9 @@ impl LaunchDir {
         opened
     }
 
-    /// The name must survive a power loss before anything is started on the strength of it.
-    fn sync_name(path: &Path) -> io::Result<()> {
+    /// The name must survive a power loss before anything is started on the strength of it. Once what is in the
+    /// directory was synced this is cheap: the file system wrote both down together.
+    pub(crate) fn sync_name(path: &Path) -> io::Result<()> {
         path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
     }
 

@@ -54,9 +54,11 @@ impl<'a> Setup<'a> {
         Some(Explicit { path, source })
     }
 
-    /// Finds the Codex to start.
-    pub(crate) fn find(&self) -> Result<Found, ApiError> {
-        find_codex(self.explicit().as_ref(), &self.surroundings()).map_err(|why| {
+    /// Finds the Codex to start. Whoever has told its version before is not asked again, if there is a file that
+    /// remembers it.
+    pub(crate) fn find(&self, memory: Option<&Path>) -> Result<Found, ApiError> {
+        let around = Surroundings { memory, ..self.surroundings() };
+        find_codex(self.explicit().as_ref(), &around).map_err(|why| {
             let code = match &why {
                 find::Error::Unusable { .. } => Code::BadRequest,
                 find::Error::NoneUsable { .. } | find::Error::Scratch(_) => Code::Unreachable,
@@ -69,7 +71,7 @@ impl<'a> Setup<'a> {
 
     pub(crate) fn surroundings(&self) -> Surroundings<'_> {
         let path = self.environment.get("PATH").unwrap_or(DEFAULT_PATH);
-        Surroundings { path: OsStr::new(path), home: &self.user_home }
+        Surroundings { path: OsStr::new(path), home: &self.user_home, memory: None }
     }
 
     /// Finds the user's Codex home: the configured one, else that of the environment, else the usual one.

@@ -70,6 +70,11 @@ impl Home {
         self.path.join("worktrees")
     }
 
+    /// Which versions programs by the name of Codex have told. It may go at any time.
+    pub(crate) fn known_codex(&self) -> PathBuf {
+        self.path.join("known-codex.json")
+    }
+
     pub(crate) fn log_dir(&self) -> PathBuf {
         self.path.join("log")
     }

@@ -100,8 +100,18 @@ pub(super) fn read_text(path: &Path) -> Result<Option<String>, Error> {
     text.map_err(|_| unfit(path, "it is not UTF-8".into()))
 }
 
-/// Puts a file in place, whatever is there.
+/// Puts a file in place, whatever is there. A power loss may take it back, and the launch for which it was made:
+/// the next one makes it anew.
 pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    place(path, bytes, |_| Ok(()))
+}
+
+/// Puts a file in place that has to survive a power loss.
+pub(super) fn write_for_good(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    place(path, bytes, File::sync_all)
+}
+
+fn place(path: &Path, bytes: &[u8], sync: fn(&File) -> io::Result<()>) -> Result<(), Error> {
     clear_directory(path)?;
     at(path, |path| {
         let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
@@ -110,7 +120,7 @@ pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
             .permissions(Permissions::from_mode(PRIVATE_FILE))
             .tempfile_in(directory)?;
         file.write_all(bytes)?;
-        file.as_file().sync_all()?;
+        sync(file.as_file())?;
         file.persist(path).map_err(|error| error.error)?;
         Ok(())
     })

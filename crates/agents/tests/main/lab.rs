@@ -82,7 +82,7 @@ impl Lab {
 }
 
 pub(crate) fn around<'a>(path: &'a str, home: &'a Path) -> Surroundings<'a> {
-    Surroundings { path: path.as_ref(), home }
+    Surroundings { path: path.as_ref(), home, memory: None }
 }
 
 /// All that could show a change to a tree: kinds, contents, modes, times.

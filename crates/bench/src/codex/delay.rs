@@ -1,8 +1,9 @@
 //! How much later than a bare reader of the app-server's socket a follower of Provost's events knows what
 //! Codex told.
 //!
-//! The bare reader is a second client of the same socket that resumed the same thread, so the server sends it
-//! what it sends Provost. All three readers are threads of this process and read one clock.
+//! The bare reader is a second client of the same server that resumed the same thread, so the server sends it
+//! what it sends Provost. It comes in by the only way that there is, the holder's door, and so counts as a person
+//! at the agent's screen. All three readers are threads of this process and read one clock.
 
 use std::{
     collections::BTreeMap,
@@ -29,14 +30,18 @@ use crate::{
     timing::{Sample, now, time},
 };
 
-/// How many instructions are sent, each of which takes two turns.
-const INSTRUCTIONS: usize = 40;
+/// How many instructions are sent, each of which takes a turn.
+const INSTRUCTIONS: usize = 60;
 /// How long an instruction may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// A turn of work, in which a command has to be approved, and one that tells the result.
+/// A turn in which a command has to be approved. The result is reported in it: an agent with a person at its screen
+/// is not asked for one afterwards.
 const ATTEMPT: &str = r#"
-  { response = [{ items = [{ shell = "true" }] }, { items = [{ message = "Done." }] }] },
-  { response = [{ items = [{ json = { status = "completed", summary = "done" } }] }] },
+  { response = [
+    { items = [{ shell = "true" }] },
+    { items = [{ tool = "provost_report", args = { status = "completed", summary = "done" } }] },
+    { items = [{ message = "Done." }] },
+  ] },
 "#;
 /// The rule by which Provost approves it without a person.
 const RULES: &str = "[approvals]\nversion = 1\nallow = [\"command: true\"]\n";
@@ -221,20 +226,15 @@ fn last_event(scene: &Scene<'_>) -> Result<u64> {
 /// Gives the kind of event that Provost makes of a message of the app-server.
 fn told_by_codex(text: &str) -> Option<String> {
     let message: Value = serde_json::from_str(text).ok()?;
-    let item = &message["params"]["item"];
     let kind = match message["method"].as_str()? {
         "turn/started" => "turn.started",
         "turn/completed" => "turn.ended",
         "thread/tokenUsage/updated" => "usage.told",
         "item/commandExecution/requestApproval" => "request.opened",
-        "item/completed" if item["text"].as_str().is_some_and(is_result) => "claim.made",
+        "item/tool/call" => "claim.made",
         _ => return None,
     };
     Some(kind.to_owned())
-}
-
-fn is_result(text: &str) -> bool {
-    text.starts_with('{')
 }
 
 fn told_by_stream(line: &str) -> Option<String> {

@@ -118,8 +118,8 @@ impl Protocol for AppServer {
         self.heard(message).or_else(|| self.late.pop_front())
     }
 
-    fn wrote(&mut self, key: &str) {
-        self.outbox.wrote(key);
+    fn wrote(&mut self, key: &str) -> bool {
+        self.outbox.wrote(key)
     }
 
     fn owed(&self) -> Vec<Write> {

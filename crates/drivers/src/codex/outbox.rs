@@ -17,8 +17,11 @@ impl Outbox {
         }
     }
 
-    pub(crate) fn wrote(&mut self, key: &str) {
+    /// Forgets what was written, and says whether it was owed.
+    pub(crate) fn wrote(&mut self, key: &str) -> bool {
+        let owed = self.0.len();
         self.0.retain(|write| write.key != key);
+        self.0.len() < owed
     }
 
     pub(crate) fn all(&self) -> Vec<Write> {

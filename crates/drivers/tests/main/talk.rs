@@ -86,7 +86,7 @@ impl Talk {
         let owed = self.protocol.owed().into_iter();
         let clean = owed.rev().find(|write| write.key.starts_with("p:clean-"))?;
         assert_eq!(line(&clean.line)["method"], "thread/backgroundTerminals/clean");
-        self.protocol.wrote(&clean.key);
+        assert!(self.protocol.wrote(&clean.key), "it is no message of the session");
         self.hears(json!({"id": clean.key, "result": {}}))
     }
 
@@ -94,7 +94,8 @@ impl Talk {
     pub(crate) fn writes(&mut self) -> Vec<(String, Value)> {
         let owed = self.protocol.owed();
         for write in &owed {
-            self.protocol.wrote(&write.key);
+            assert!(self.protocol.wrote(&write.key), "it was owed");
+            assert!(!self.protocol.wrote(&write.key), "it is owed once");
         }
         owed.into_iter().map(|write| (write.key, line(&write.line))).collect()
     }

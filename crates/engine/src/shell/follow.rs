@@ -521,8 +521,11 @@ impl Follower {
             }
             Channel::Stderr => self.link.teller.heard(self.launch, self.printed_ms),
             Channel::Stdin => {
-                if let Some((Envelope { key, .. }, _)) = Envelope::split(&frame.payload) {
-                    self.protocol.wrote(&key);
+                // What the protocol wrote by itself is told to nobody, so that nothing that is held back is
+                // recorded on its account: a turn's end would wait for that.
+                if let Some((Envelope { key, .. }, _)) = Envelope::split(&frame.payload)
+                    && !self.protocol.wrote(&key)
+                {
                     self.observe(Signal::InputSeen { key }, self.lines.cursor()).await;
                 }
             }

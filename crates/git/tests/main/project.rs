@@ -20,6 +20,7 @@ fn a_repository_is_found_from_below() {
     assert_eq!(name.to_string(), "refs/heads/main");
     assert_eq!(project.commit().unwrap(), commit);
     assert_eq!(*commit, lab.rev("HEAD"));
+    assert_eq!(Project::top_of(&lab.git, &lab.top().join("deep")).unwrap(), lab.top());
 }
 
 #[test]
@@ -29,6 +30,8 @@ fn a_linked_worktree_knows_its_repository() {
     lab.user(&lab.top(), &["worktree", "add", "-q", "--detach", linked.to_str().unwrap()]);
     let project = Project::find(&lab.git, &linked).unwrap();
     assert!(project.is_linked());
+    assert_eq!(project.git_dir, lab.top().join(".git/worktrees").join("linked-worktree"));
+    assert_eq!(Project::top_of(&lab.git, &linked).unwrap(), linked);
     assert_eq!(project.top, linked);
     assert_eq!(project.common_dir, lab.top().join(".git"));
     assert_eq!(project.head, Head::Detached { commit: lab.rev("HEAD") });
@@ -51,7 +54,11 @@ fn places_without_files_to_work_on_are_told_apart() {
     let lab = Lab::new();
     let bare = lab.path("bare");
     lab.user(&lab.path("home"), &["init", "-q", "--bare", bare.to_str().unwrap()]);
-    let error = |path: &std::path::Path| Project::find(&lab.git, path).unwrap_err();
+    let error = |path: &std::path::Path| {
+        let (whole, top) = (Project::find(&lab.git, path), Project::top_of(&lab.git, path));
+        assert_eq!(whole.as_ref().unwrap_err().to_string(), top.unwrap_err().to_string());
+        whole.unwrap_err()
+    };
     assert!(matches!(error(&bare), Error::Bare(_)));
     assert!(matches!(error(&lab.path("home")), Error::NotARepository(_)));
     assert!(matches!(error(&lab.top().join(".git")), Error::InsideGitDir(_)));

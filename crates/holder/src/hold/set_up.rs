@@ -124,7 +124,7 @@ fn take(path: &Path, spec: &HoldSpec) -> Result<Place, Error> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(Error::Already),
         other => other.map_err(|error| Error::Create(path.to_owned(), error))?,
     };
-    match prepare(&dir, spec) {
+    match prepare(&dir, path, spec) {
         Ok((holder, journal, listener)) => Ok(Place { dir, holder, journal, listener }),
         Err(error) => {
             // Should this fail too, the directory shows a holder that died before it started anything.
@@ -134,7 +134,11 @@ fn take(path: &Path, spec: &HoldSpec) -> Result<Place, Error> {
     }
 }
 
-fn prepare(dir: &LaunchDir, spec: &HoldSpec) -> io::Result<(Identity, Writer, UnixListener)> {
+fn prepare(
+    dir: &LaunchDir,
+    path: &Path,
+    spec: &HoldSpec,
+) -> io::Result<(Identity, Writer, UnixListener)> {
     refuse_ignored_children()?;
     own_session()?;
     set_child_subreaper(Some(getpid()))?;
@@ -143,6 +147,7 @@ fn prepare(dir: &LaunchDir, spec: &HoldSpec) -> io::Result<(Identity, Writer, Un
     let holder = Identity::own()?;
     let taken = Taken { version: RECORD_VERSION, key: spec.key.clone(), holder: holder.clone() };
     dir.write_record(HOLDER_FILE, &taken)?;
+    LaunchDir::sync_name(path)?;
     let journal = Writer::new(dir.create_journal()?);
     let listener = UnixListener::bind(dir.socket_path())?;
     fs::set_permissions(dir.socket_path(), Permissions::from_mode(0o600))?;

@@ -41,7 +41,9 @@ pub(super) fn agent(
     let carried = carried(&setup)?;
     let mut variables = variables(context, args, config)?;
     let own_env = own_variables(context, carried.agent_home.as_deref())?;
-    let found = setup.find()?.codex;
+    // A home that is not there yet, or not to be trusted, remembers nothing.
+    let memory = context.trusted_home().ok().map(|home| home.known_codex());
+    let found = setup.find(memory.as_deref())?.codex;
     variables.path(|path| search_path(&found, path));
     let agent = Agent {
         name: BUILT_IN.to_owned(),

@@ -37,14 +37,12 @@ pub(super) struct Placed {
 /// Finds the place, or says why there is none, before anything is started.
 pub(super) fn find(context: &Context, wanted: &Wanted<'_>) -> Result<Placed, ApiError> {
     let own = wanted.config.worktree.enabled == Some(true);
-    let checked = !wanted.config.verify.checks.is_empty();
-    let Some((git, project)) = repository(context, wanted.cwd, own || checked)? else {
-        return Ok(Placed { project: None, work: Work::Plain, warnings: Vec::new() });
-    };
-    let top = text(&project.top)?;
-    if !own && !checked {
-        return Ok(Placed { project: Some(top), work: Work::Plain, warnings: Vec::new() });
+    if !own && wanted.config.verify.checks.is_empty() {
+        return plain(context, wanted.cwd);
     }
+    let found = repository(context, wanted.cwd);
+    let (git, project) = found.map_err(|why| unusable(&why, !is_no_place(&why)))?;
+    let top = text(&project.top)?;
     project.commit().map_err(|why| unusable(&why, own))?;
     let warnings = absent(&git, &project)?;
     let work =
@@ -74,27 +72,36 @@ pub(super) fn slug(about: &str) -> String {
     slug.trim_end_matches('-').to_owned()
 }
 
-/// Finds the repository. Without a need for one, a directory outside of any is fine; one that git does
-/// not trust never is, for its configuration would be obeyed.
-fn repository(
-    context: &Context,
-    cwd: &Path,
-    needed: bool,
-) -> Result<Option<(Git, Project)>, ApiError> {
-    if !needed && settings::project_top(cwd).is_none() {
-        return Ok(None);
-    }
+/// A place that is used as it is. It need not be in a repository, but one that git does not trust is refused:
+/// its configuration would be obeyed.
+fn plain(context: &Context, cwd: &Path) -> Result<Placed, ApiError> {
+    let found = match settings::project_top(cwd) {
+        None => None,
+        Some(_) => match git(context).and_then(|git| Project::top_of(&git, cwd)) {
+            Ok(top) => Some(top),
+            Err(why) if is_no_place(&why) => return Err(unusable(&why, false)),
+            Err(_) => None,
+        },
+    };
+    let project = found.as_deref().map(text).transpose()?;
+    Ok(Placed { project, work: Work::Plain, warnings: Vec::new() })
+}
+
+/// Says whether nothing can be started there, whatever is wanted.
+fn is_no_place(why: &project::Error) -> bool {
+    matches!(why, project::Error::ForeignOwner(_) | project::Error::NoDirectory { .. })
+}
+
+fn repository(context: &Context, cwd: &Path) -> Result<(Git, Project), project::Error> {
+    let git = git(context)?;
+    let project = Project::find(&git, cwd)?;
+    Ok((git, project))
+}
+
+fn git(context: &Context) -> Result<Git, project::Error> {
     let path = context.environment.get("PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin");
     let home = context.environment.path("HOME").unwrap_or_else(|| PathBuf::from("/"));
-    let found = Git::find(path.as_ref(), &home).map_err(project::Error::from);
-    match found.and_then(|git| Project::find(&git, cwd).map(|project| (git, project))) {
-        Ok(found) => Ok(Some(found)),
-        Err(why @ (project::Error::ForeignOwner(_) | project::Error::NoDirectory { .. })) => {
-            Err(unusable(&why, false))
-        }
-        Err(why) if needed => Err(unusable(&why, true)),
-        Err(_) => Ok(None),
-    }
+    Ok(Git::find(path.as_ref(), &home)?)
 }
 
 /// Warns of submodules that are not on this machine. One that is here without the wanted commit could not be

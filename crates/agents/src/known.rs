@@ -1,0 +1,174 @@
+//! Versions that programs told before: to ask one takes longer than all else that a start looks up.
+//!
+//! An answer counts for the very file that gave it, with its inode, its size and the moments of its last
+//! changes. It is kept of native programs by the name of Codex alone: what a script answers, or what a
+//! version manager has put in its place, depends on other files too.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use crate::version::Version;
+
+/// How the name of a program begins whose answer is kept.
+const NAME: &str = "codex";
+
+/// How native programs begin: ELF, and Mach-O for one processor or for several.
+const NATIVE: [[u8; 4]; 3] = [*b"\x7fELF", [0xcf, 0xfa, 0xed, 0xfe], [0xca, 0xfe, 0xba, 0xbe]];
+
+/// So many programs are remembered; with more all others are forgotten.
+const MAX_KNOWN: usize = 32;
+
+/// As much is read of the memory; it is never that long.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// By its real path: what a program is known by, and its version.
+type Memory = BTreeMap<String, (String, String)>;
+
+/// One program, and the file in which its version may be.
+#[derive(Debug)]
+pub(crate) struct Known<'a> {
+    memory: &'a Path,
+    program: String,
+    stamp: String,
+}
+
+impl<'a> Known<'a> {
+    /// Looks at a program. There is nothing to know of one whose answer may change while it does not.
+    pub(crate) fn of(memory: &'a Path, program: &Path) -> Option<Self> {
+        let program = fs::canonicalize(program).ok()?;
+        let is_named = program.file_name()?.to_str()?.starts_with(NAME);
+        let stamp = (is_named && is_native(&program).ok()?).then(|| stamp(&program).ok())??;
+        Some(Self { memory, program: program.to_str()?.to_owned(), stamp })
+    }
+
+    /// Gives what this file told before.
+    pub(crate) fn version(&self) -> Option<Version> {
+        let (stamp, version) = read(self.memory).remove(&self.program)?;
+        (stamp == self.stamp).then(|| version.parse().ok())?
+    }
+
+    /// Keeps what the program has told, unless another has taken its place meanwhile.
+    pub(crate) fn keep(&self, version: &Version) -> io::Result<()> {
+        if stamp(Path::new(&self.program))? != self.stamp {
+            return Ok(());
+        }
+        let mut memory = read(self.memory);
+        if memory.len() >= MAX_KNOWN {
+            memory.clear();
+        }
+        memory.insert(self.program.clone(), (self.stamp.clone(), version.to_string()));
+        write(self.memory, &memory)
+    }
+}
+
+/// What is no memory of ours remembers nothing.
+fn read(path: &Path) -> Memory {
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(MAX_BYTES).read_to_string(&mut text));
+    read.ok().and_then(|_| serde_json::from_str(&text).ok()).unwrap_or_default()
+}
+
+fn write(path: &Path, memory: &Memory) -> io::Result<()> {
+    let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut file = tempfile::Builder::new().prefix(".known-").tempfile_in(directory)?;
+    file.write_all(&serde_json::to_vec(memory)?)?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+fn is_native(program: &Path) -> io::Result<bool> {
+    let mut start = [0; 4];
+    File::open(program)?.read_exact(&mut start)?;
+    Ok(NATIVE.contains(&start))
+}
+
+/// Whatever changes a file or puts another in its place changes this.
+fn stamp(program: &Path) -> io::Result<String> {
+    let seen = fs::metadata(program)?;
+    let (changed, status) = ((seen.mtime(), seen.mtime_nsec()), (seen.ctime(), seen.ctime_nsec()));
+    Ok(format!("{}:{}:{}:{changed:?}:{status:?}", seen.dev(), seen.ino(), seen.size()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    const TOLD: Version = Version::new(0, 166, 0);
+
+    struct Lab(tempfile::TempDir);
+
+    impl Lab {
+        fn new() -> Lab {
+            Lab(tempfile::tempdir().unwrap())
+        }
+
+        fn file(&self, name: &str, content: &[u8]) -> std::path::PathBuf {
+            let path = self.0.path().join(name);
+            fs::write(&path, content).unwrap();
+            path
+        }
+
+        fn known(&self, program: &Path) -> Option<Version> {
+            Known::of(&self.0.path().join("memory"), program)?.version()
+        }
+
+        fn keep(&self, program: &Path) {
+            Known::of(&self.0.path().join("memory"), program).unwrap().keep(&TOLD).unwrap();
+        }
+    }
+
+    #[test]
+    fn an_answer_counts_until_the_file_changes() {
+        let lab = Lab::new();
+        let (one, two) = (lab.file("codex", b"\x7fELF one"), lab.file("codex-2", b"\x7fELF two"));
+        assert_eq!(lab.known(&one), None);
+        lab.keep(&one);
+        assert_eq!((lab.known(&one), lab.known(&two)), (Some(TOLD), None));
+        let link = lab.0.path().join("link");
+        symlink(&one, &link).unwrap();
+        assert_eq!(lab.known(&link), Some(TOLD), "a link is another name of the same file");
+        fs::rename(&two, &one).unwrap();
+        assert_eq!(lab.known(&one), None, "another file has taken its place");
+        lab.keep(&one);
+        fs::write(&one, b"\x7fELF longer").unwrap();
+        assert_eq!(lab.known(&one), None);
+    }
+
+    #[test]
+    fn what_took_its_place_while_it_was_asked_is_not_remembered() {
+        let lab = Lab::new();
+        let (one, two) = (lab.file("codex", b"\x7fELF one"), lab.file("codex-2", b"\x7fELF two"));
+        let memory = lab.0.path().join("memory");
+        let asked = Known::of(&memory, &one).unwrap();
+        fs::rename(&two, &one).unwrap();
+        asked.keep(&TOLD).unwrap();
+        assert_eq!(lab.known(&one), None);
+    }
+
+    #[test]
+    fn what_a_script_or_a_shim_says_is_not_remembered() {
+        let lab = Lab::new();
+        let (script, shim) = (lab.file("codex", b"#!/bin/sh"), lab.file("shims", b"\x7fELF"));
+        let link = lab.0.path().join("codex-link");
+        symlink(&shim, &link).unwrap();
+        for other in [&script, &shim, &link, &lab.0.path().join("none")] {
+            assert!(Known::of(&lab.0.path().join("memory"), other).is_none(), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_memory_that_is_none_is_written_anew_and_does_not_grow_for_ever() {
+        let lab = Lab::new();
+        lab.file("memory", b"{ what");
+        for n in 0..=MAX_KNOWN {
+            lab.keep(&lab.file(&format!("codex-{n}"), b"\x7fELF"));
+        }
+        let memory = read(&lab.0.path().join("memory"));
+        assert_eq!(memory.len(), 1, "the last one: {memory:?}");
+    }
+}
