@@ -29,6 +29,7 @@ pub struct SessionRow {
     /// What the agent said last: none, working, needs_input, completed, failed.
     pub claim: String,
     pub claimed_at: Option<i64>,
+    /// Who said so: agent, drop_box (as the agent's; nobody saw who wrote it down), operator, policy, turn_error.
     pub claim_source: Option<String>,
     pub claim_text: Option<String>,
     /// What the kernel saw: alive, exit0, exitN, unknown; not_started if it never ran and never will.

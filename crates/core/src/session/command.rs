@@ -76,6 +76,8 @@ pub enum Reporter {
 
 /// What is said about the work.
 #[derive(Clone, Debug, PartialEq, Eq)]
+    /// Whoever wrote it down for the launch; nobody saw who that was.
+    Dropped(LaunchId),
 pub enum Testimony {
     Claim {
         kind: ClaimKind,

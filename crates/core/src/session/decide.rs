@@ -260,12 +260,13 @@ impl Session {
     /// Records testimony. It is never refused for the state that the session is in.
     fn report(&self, from: Reporter, testimony: &Testimony, cursor: Option<Cursor>) -> Decision {
         let launch = match from {
-            Reporter::Launch(launch) => Some(self.known(launch)?.id),
+            Reporter::Launch(launch) | Reporter::Dropped(launch) => Some(self.known(launch)?.id),
             Reporter::Operator => None,
         };
         let source = match from {
             Reporter::Launch(_) => ClaimSource::Agent,
             Reporter::Operator => ClaimSource::Operator,
+            Reporter::Dropped(_) => ClaimSource::DropBox,
         };
         let standing = self.standing(launch, testimony);
         match testimony.clone() {

@@ -386,8 +386,8 @@ impl Owner {
             }
             Ask::Report { session, from, testimony } => {
                 let id = match (session, from) {
-                    (None, Reporter::Launch(launch)) => launch.session,
-                    (Some(session), Reporter::Launch(launch)) => {
+                    (None, Reporter::Launch(launch) | Reporter::Dropped(launch)) => launch.session,
+                    (Some(session), Reporter::Launch(launch) | Reporter::Dropped(launch)) => {
                         self.own_session(session, launch)?
                     }
                     (Some(session), Reporter::Operator) => self.resolve(session)?,

@@ -309,6 +309,7 @@ fn claimed(e: &ClaimMade) -> String {
 }
 
 fn asked(e: &RequestOpened) -> String {
+        ClaimSource::DropBox => format!("agent claims {kind}, by the drop box"),
     let (kind, no) = (e.asked.kind.word(), e.request.no);
     let first = e.asked.questions.first().map(|question| question.question.as_str());
     let title = Some(e.asked.title.as_str()).filter(|title| !title.is_empty()).or(first);
