@@ -59,6 +59,9 @@ pub struct SessionRow {
     /// The wait for a limit of the agent's account, if there is one.
     #[serde(default)]
     pub limited: Option<LimitedRow>,
+    /// What the agent says of its tries to reach its model; left out while it does not try again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retrying: Option<String>,
     pub attempt: u32,
     pub instruction: Option<String>,
     /// The command that prepares the worktree; left out where there is none.

@@ -73,6 +73,7 @@ pub fn row(session: &Session) -> SessionRow {
         turns: session.turns,
         budget: BudgetRow { tokens: session.budget.tokens, turns: session.budget.turns },
         limited: session.limited.as_ref().filter(|_| !attempt.is_sealed()).map(limited),
+        retrying: session.retrying().filter(|_| !attempt.is_sealed()).map(clip),
         attempt: attempt.no,
         instruction: attempt.instruction.as_deref().map(clip),
         setup: shown::setup(session),

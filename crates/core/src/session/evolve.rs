@@ -266,6 +266,7 @@ impl Session {
                 self.on_launch(e.launch, |launch| {
                     launch.stream.retrying = true;
                     launch.cursor = launch.cursor.max(e.cursor);
+                    launch.stream.retrying_why = Some(e.detail.clone());
                 });
             }
             Event::StreamClosed(e) => self.on_launch(e.launch, |launch| {
@@ -667,6 +668,7 @@ impl Session {
 
     fn advance_cursor(&mut self, launch: Option<LaunchId>, cursor: Option<Cursor>, at: Moment) {
         if let (Some(launch), Some(cursor)) = (launch, cursor) {
+            launch.stream.retrying_why = None;
             self.heard(launch, at, cursor);
         }
     }

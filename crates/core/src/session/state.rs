@@ -219,6 +219,12 @@ impl Session {
     }
 
     /// Says whether nothing is owed, running or expected any more: the stream may be put away.
+    /// Gives what the agent says of its tries to reach its model, while it tries.
+    pub fn retrying(&self) -> Option<&str> {
+        let launch = self.current_launch().filter(|launch| launch.may_live())?;
+        launch.stream.retrying_why.as_deref().filter(|_| launch.stream.retrying)
+    }
+
     pub fn is_closed(&self) -> bool {
         // Every launch that may live, or may still be heard of, is owed something.
         self.attempt().is_sealed() && self.effects().is_empty()
