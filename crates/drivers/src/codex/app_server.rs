@@ -25,6 +25,7 @@ use super::{
     pending::{MAX_WAITING, Pending, Requests},
     requests, result,
     say::{INTERRUPT, MESSAGE, RESULT},
+    settings::Settings,
     tools,
     usage::Meter,
     wire::{self, Id, Message, Outcome, text},
@@ -62,6 +63,8 @@ pub(crate) struct AppServer {
     requests: Requests,
     meter: Meter,
     limits: Limits,
+    /// What the session's own thread is set to, as far as the server told.
+    settings: Option<Settings>,
     outbox: Outbox,
     /// What a line showed besides its own signal, told with the next ones that show nothing.
     late: VecDeque<Signal>,
@@ -100,6 +103,7 @@ impl AppServer {
             requests: Requests::default(),
             meter: Meter::new(opening.thread.clone()),
             limits: Limits::default(),
+            settings: None,
             outbox: Outbox::default(),
             late: VecDeque::new(),
             opening,
@@ -195,6 +199,7 @@ impl AppServer {
 
     fn opened(&mut self, outcome: Outcome) -> Option<Signal> {
         let opened = outcome.and_then(|told| {
+            self.settings = Some(Settings::opened(&told));
             let thread = text(&told["thread"], "id").map(str::to_owned);
             thread.ok_or_else(|| "the answer names no thread".to_owned())
         });
@@ -318,7 +323,18 @@ impl AppServer {
             Note::Resolved(id) => {
                 self.requests.resolved(&id).map(|native| Signal::Withdrawn { native })
             }
+            Note::Settings { thread, settings } => {
+                let ours = self.is_root(thread.as_deref());
+                ours.then(|| self.set(Settings::updated(&settings))).flatten()
+            }
         }
+    }
+
+    /// A change that somebody made at the screen would be seen nowhere else.
+    fn set(&mut self, new: Settings) -> Option<Signal> {
+        let before = self.settings.replace(new.clone());
+        let text = before.and_then(|before| before.changes(&new))?;
+        Some(Signal::Warned { text })
     }
 
     /// One thread has one turn at a time. Old versions give a message for an open turn the name of another

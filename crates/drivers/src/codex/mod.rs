@@ -16,6 +16,7 @@ mod requests;
 mod resets;
 pub(crate) mod result;
 mod say;
+mod settings;
 mod shown;
 mod tools;
 mod usage;

@@ -89,6 +89,19 @@ pub const NEEDS: &[Need] = &[
     ),
     tells("error", &["threadId", "willRetry", "error.message", "error.additionalDetails"]),
     tells("serverRequest/resolved", &["requestId"]),
+    since(
+        Version(0, 140, 0),
+        tells(
+            "thread/settings/updated",
+            &[
+                "threadId",
+                "threadSettings.model",
+                "threadSettings.effort",
+                "threadSettings.approvalPolicy",
+                "threadSettings.sandboxPolicy",
+            ],
+        ),
+    ),
     wants(
         "item/commandExecution/requestApproval",
         &[
