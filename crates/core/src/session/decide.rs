@@ -231,6 +231,7 @@ impl Session {
             }
             Signal::Asked(asked) => one(self.asked(id, asked, cursor)),
             Signal::Withdrawn { native } => self.withdraw(id, &native, cursor),
+            Signal::CameOut { native, done } => self.came_out(id, &native, done, cursor),
             Signal::Progress(progress) => {
                 one(ProgressTold { launch: id, progress, cursor: Some(cursor) })
             }
@@ -265,8 +266,8 @@ impl Session {
         };
         let source = match from {
             Reporter::Launch(_) => ClaimSource::Agent,
-            Reporter::Operator => ClaimSource::Operator,
             Reporter::Dropped(_) => ClaimSource::DropBox,
+            Reporter::Operator => ClaimSource::Operator,
         };
         let standing = self.standing(launch, testimony);
         match testimony.clone() {
@@ -349,6 +350,16 @@ impl Session {
             (true, true) => return Err(Rejected::Nothing),
         };
         one(RequestSettled { request: request.id, fate, cursor: Some(cursor) })
+    }
+
+    /// Compares what became of an approval with what was answered. Whoever else could answer, on the agent's own
+    /// screen, may have been first.
+    fn came_out(&self, launch: LaunchId, native: &str, done: bool, cursor: Cursor) -> Decision {
+        let about = |request: &&Request| request.launch == launch && request.asked.native == native;
+        let request = self.requests.iter().find(about).ok_or(Rejected::Nothing)?;
+        let allowed = request.allowed.ok_or(Rejected::Nothing)?;
+        let new = allowed != done && request.otherwise.is_none();
+        if_new(new, RequestContradicted { request: request.id, done, cursor })
     }
 
     /// Says why nobody needs an answer any more.

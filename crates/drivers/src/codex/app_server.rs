@@ -390,6 +390,9 @@ impl AppServer {
     fn item_completed(&mut self, place: &Place, item: Item) -> Option<Signal> {
         self.items.close(item.id());
         let withdrawn = self.requests.item_completed(item.id());
+        let withdrawn = withdrawn.map(|native| Signal::Withdrawn { native });
+        let approval = self.requests.came_out(item.id()).zip(item.done());
+        let came_out = approval.map(|(native, done)| Signal::CameOut { native, done });
         match item {
             Item::AgentMessage { id, asked, .. } if !asked.is_empty() => {
                 requests::asked_beside(&id, &asked).map(Signal::Asked)
@@ -400,7 +403,13 @@ impl AppServer {
             Item::AgentMessage { .. }
             | Item::Command { .. }
             | Item::FileChange { .. }
-            | Item::Other { .. } => withdrawn.map(|native| Signal::Withdrawn { native }),
+            | Item::Other { .. } => match withdrawn {
+                None => came_out,
+                withdrawn => {
+                    self.late.extend(came_out);
+                    withdrawn
+                }
+            },
         }
     }
 
@@ -478,6 +487,7 @@ impl AppServer {
             native: asked.native.clone(),
             turn: Place::of(params).turn,
             item: item.map(str::to_owned),
+            decides: requests::decides(method, params),
             asked: fingerprint(method, params),
         });
         Ok(Signal::Asked(asked))
