@@ -39,6 +39,7 @@ mod account;
 mod carry;
 mod clean;
 pub mod config;
+mod login;
 mod variables;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,6 +52,7 @@ use crate::skills::{self, Root, RootKind, Skill};
 
 pub use account::account;
 pub use clean::{Removed, clean};
+pub use login::{Login, Missing, login};
 pub use variables::{KEYS, named_variables};
 
 /// Variables that would lead Codex out of its home; a launch leaves them out.

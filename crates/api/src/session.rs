@@ -29,6 +29,7 @@ pub struct SessionRow {
     /// What the agent said last: none, working, needs_input, completed, failed.
     pub claim: String,
     pub claimed_at: Option<i64>,
+    /// Who said so: agent, drop_box (as the agent's; nobody saw who wrote it down), operator, policy, turn_error.
     pub claim_source: Option<String>,
     pub claim_text: Option<String>,
     /// What the kernel saw: alive, exit0, exitN, unknown; not_started if it never ran and never will.
@@ -58,6 +59,9 @@ pub struct SessionRow {
     /// The wait for a limit of the agent's account, if there is one.
     #[serde(default)]
     pub limited: Option<LimitedRow>,
+    /// What the agent says of its tries to reach its model; left out while it does not try again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retrying: Option<String>,
     pub attempt: u32,
     pub instruction: Option<String>,
     /// The command that prepares the worktree; left out where there is none.

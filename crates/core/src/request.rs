@@ -113,6 +113,17 @@ pub enum Reply {
     Deny,
 }
 
+impl Reply {
+    /// Says whether it allows what was asked for; an answer to a question decides nothing.
+    pub fn allows(&self) -> Option<bool> {
+        match self {
+            Reply::Approve(_) => Some(true),
+            Reply::Deny => Some(false),
+            Reply::Text(_) | Reply::Answers(_) => None,
+        }
+    }
+}
+
 /// Why a reply does not fit what was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Misfit {
@@ -148,6 +159,12 @@ pub struct Request {
     pub revision: u32,
     pub at: Moment,
     pub fate: Fate,
+    /// Whether an approval was given, once it was answered here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed: Option<bool>,
+    /// Whether what it is about was done, where that is not what was answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub otherwise: Option<bool>,
 }
 
 /// How a request stands. Every request leaves `Open` exactly once.

@@ -7,6 +7,7 @@
 pub mod codex;
 mod command;
 mod jsonl;
+mod masks;
 pub mod mcp;
 mod render;
 mod tools;
@@ -17,6 +18,7 @@ use provost_core::{
 };
 
 pub use jsonl::MAX_MESSAGE;
+pub use masks::{MIN_SECRET, masks};
 pub use render::render;
 
 /// Listens to one launch of an agent.

@@ -73,6 +73,7 @@ pub fn row(session: &Session) -> SessionRow {
         turns: session.turns,
         budget: BudgetRow { tokens: session.budget.tokens, turns: session.budget.turns },
         limited: session.limited.as_ref().filter(|_| !attempt.is_sealed()).map(limited),
+        retrying: session.retrying().filter(|_| !attempt.is_sealed()).map(clip),
         attempt: attempt.no,
         instruction: attempt.instruction.as_deref().map(clip),
         setup: shown::setup(session),
@@ -84,6 +85,7 @@ pub fn row(session: &Session) -> SessionRow {
             .chain(newest(&session.warnings))
             .map(|warning| clip(warning))
             .chain(caveats(session))
+            .chain(contradicted(session))
             .collect(),
         resolution: attempt.resolutions.last().map(|resolution| ResolutionRow {
             state: resolution.state.word().to_owned(),
@@ -450,6 +452,22 @@ fn caveats(session: &Session) -> Vec<String> {
         format!("not in the verified tree, though nothing ignores it: what lies in {paths}")
     });
     strayed.into_iter().chain(left_out).map(|warning| clip(&warning)).collect()
+}
+
+/// Says in words which approvals came to another end than was answered.
+fn contradicted(session: &Session) -> Vec<String> {
+    let told = session.contradicted().take(SHOWN_THINGS).map(|request| {
+        let (no, title) = (request.id.no, &request.asked.title);
+        match request.otherwise {
+            Some(true) => format!(
+                "q{no} was denied here and done all the same, so another answer came first: {title}"
+            ),
+            Some(false) | None => format!(
+                "q{no} was approved here and declined all the same, so another answer came first: {title}"
+            ),
+        }
+    });
+    told.map(|warning| clip(&warning)).collect()
 }
 
 fn worktree(session: &Session) -> Option<WorktreeRow> {

@@ -131,6 +131,7 @@ fn kind(signal: &Signal) -> Option<Kind> {
         | Signal::Said(_)
         | Signal::Asked(_)
         | Signal::Withdrawn { .. }
+        | Signal::CameOut { .. }
         | Signal::Oversized { .. }
         | Signal::InputSeen { .. }
         | Signal::Closed => None,

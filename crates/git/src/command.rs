@@ -52,6 +52,8 @@ pub enum Error {
     NotFound { path: OsString },
     #[error("start `{command}`")]
     Start { command: String, source: io::Error },
+    #[error("work in {}: the directory is gone", printable_line(.path.as_os_str().as_bytes()))]
+    NoDirectory { path: PathBuf },
     #[error("run `{command}`: {exit}\n{stderr}")]
     Failed { command: String, exit: Exit, stderr: String },
     #[error("run `{command}`: no end after {limit:?}")]
@@ -166,6 +168,14 @@ impl Call<'_> {
         self
     }
 
+    /// A directory that is gone reads like a program that is missing.
+    fn not_started(&self, command: String, source: io::Error) -> Error {
+        match source.kind() == io::ErrorKind::NotFound && !self.directory.is_dir() {
+            true => Error::NoDirectory { path: self.directory.clone() },
+            false => Error::Start { command, source },
+        }
+    }
+
     /// Runs git; an exit code other than 0 is an answer too.
     pub(crate) fn ask(self) -> Result<Answer, Error> {
         let command = self.line();
@@ -177,7 +187,7 @@ impl Call<'_> {
         let finished = self
             .prepare()
             .and_then(|mut prepared| process::run(&mut prepared, limits))
-            .map_err(|source| Error::Start { command: command.clone(), source })?;
+            .map_err(|source| self.not_started(command.clone(), source))?;
         match finished.end {
             End::TimedOut => Err(Error::TimedOut { command, limit: limits.time }),
             End::TooMuchOutput => Err(Error::TooMuchOutput { command, limit: limits.stdout }),

@@ -13,6 +13,8 @@ use crate::Identity;
 pub const WIRE_VERSION: u32 = 1;
 /// A longer line of a request closes the connection.
 pub const MAX_REQUEST: usize = 4 << 20;
+/// The longest form of a secret that is masked.
+pub const MAX_FORM: usize = 4 << 10;
 
 /// One request: `{"v":1,"id":7,"op":{"stop":{"grace_ms":500}}}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +33,11 @@ pub enum Op {
         key: String,
         data: Data,
         secret: bool,
+    },
+    /// Has these hidden wherever they stand in the command's output from now on. They are kept in memory only. A
+    /// holder that is older than this refuses it.
+    Mask {
+        forms: Vec<Data>,
     },
     /// Closes the command's input once all that was queued is written.
     CloseStdin,
@@ -243,6 +250,10 @@ mod tests {
             r#"{"v":1,"id":7,"op":{"stop":{"grace_ms":5}}}"#
         );
         assert_eq!(request(Op::Limit { bytes: 5 }), r#"{"v":1,"id":7,"op":{"limit":{"bytes":5}}}"#);
+        assert_eq!(
+            request(Op::Mask { forms: vec![Data(b"hi\n".to_vec())] }),
+            r#"{"v":1,"id":7,"op":{"mask":{"forms":["aGkK"]}}}"#
+        );
         assert_eq!(request(Op::Follow), r#"{"v":1,"id":7,"op":"follow"}"#);
         assert_eq!(request(Op::Ping), r#"{"v":1,"id":7,"op":"ping"}"#);
     }

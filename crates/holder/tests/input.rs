@@ -44,6 +44,33 @@ fn secret_input_is_an_envelope_and_nothing_else() {
 }
 
 #[test]
+fn what_is_masked_is_in_neither_stream_though_the_command_says_it_in_pieces() {
+    let script = "read secret; printf 'it is canary-'; read go; printf '1234, yes\\n'; \
+                  echo $secret >&2; printf 'canary-12'";
+    let mut launch = Launch::start(with_pipe(sh(script)));
+    let mut link = launch.link();
+    link.request(Op::Mask { forms: vec![Data(b"canary-1234".to_vec())] }).unwrap();
+    write(&mut link, "s", b"canary-1234\n").unwrap();
+    launch.wait_for_output("it is ");
+    write(&mut link, "go", b"go\n").unwrap();
+    launch.wait();
+    assert_eq!(launch.output(Channel::Stdout), b"it is ***********, yes\n*********");
+    assert_eq!(launch.output(Channel::Stderr), b"***********\n");
+}
+
+#[test]
+fn a_form_that_cannot_be_masked_is_refused_and_the_others_are_masked() {
+    let mut launch = Launch::start(with_pipe(sh("read word; echo $word")));
+    let mut link = launch.link();
+    let forms = [&b"short"[..], b"canary-1234"].map(|form| Data(form.to_vec())).to_vec();
+    let Err(Error::Fault(fault)) = link.request(Op::Mask { forms }) else { panic!("taken") };
+    assert_eq!(fault.code, FaultCode::BadRequest);
+    write(&mut link, "k", b"short canary-1234\n").unwrap();
+    launch.wait();
+    assert_eq!(launch.output(Channel::Stdout), b"short ***********\n");
+}
+
+#[test]
 fn the_text_of_a_spec_is_written_whole_and_then_closed() {
     let text: String = (0..300_000).map(|number| format!("{number},")).collect();
     let mut launch =

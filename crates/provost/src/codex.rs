@@ -5,7 +5,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use provost_agents::{Explicit, Found, Surroundings, find, find_codex, home, skills};
+use provost_agents::{
+    Explicit, Found, Surroundings, find, find_codex,
+    home::{self, Login, Missing},
+    skills,
+};
 use provost_api::{ApiError, Code};
 use provost_config::{Choice, FilePath, Resolved, Source};
 
@@ -27,6 +31,13 @@ pub(crate) struct Setup<'a> {
     /// Where relative paths of flags and variables begin.
     here: PathBuf,
     pub(crate) user_home: PathBuf,
+}
+
+/// What a session would miss to log in.
+#[derive(Debug)]
+pub(crate) struct NoLogin {
+    pub(crate) found: String,
+    pub(crate) fix: String,
 }
 
 impl<'a> Setup<'a> {
@@ -88,6 +99,55 @@ impl<'a> Setup<'a> {
         }
     }
 
+    /// Says what a session would miss to log in, and what to do about that; `given` are variables that are passed on
+    /// besides those of the configuration and the usual ones.
+    pub(crate) fn lacks_login(
+        &self,
+        given: &dyn Fn(&str) -> bool,
+    ) -> Result<Option<NoLogin>, ApiError> {
+        let codex_home = self.codex_home()?;
+        let codex = &self.config.codex;
+        let configured = |name: &str| codex.env.get(name).is_some() || codex.pass_env.matches(name);
+        let is_set =
+            |name: &str| self.environment.get(name).is_some() || configured(name) || given(name);
+        let login = home::login(codex_home.as_deref(), is_set).map_err(unusable)?;
+        let Login::Missing(missing) = login else { return Ok(None) };
+        Ok(Some(self.no_login(missing, codex_home)))
+    }
+
+    fn no_login(&self, missing: Missing, codex_home: Option<PathBuf>) -> NoLogin {
+        let usual = self.user_home.join(".codex");
+        let place = codex_home.unwrap_or_else(|| usual.clone());
+        let log_in = match place == usual {
+            true => "codex login".to_owned(),
+            false => format!("{HOME_VARIABLE}={} codex login", place.display()),
+        };
+        let keys = home::KEYS.join(" nor ");
+        match (missing, &self.config.codex.home) {
+            (Missing::InKeyring, _) => NoLogin {
+                found: "the login of Codex is in a keyring, to which only your own home leads"
+                    .to_owned(),
+                fix: format!(
+                    "set cli_auth_credentials_store = \"file\" in {}, then: {log_in}",
+                    place.join("config.toml").display()
+                ),
+            },
+            (Missing::NoLogin, Choice::Off) => NoLogin {
+                found: format!(
+                    "Codex has no login: agents.codex.home is off, and neither {keys} is set"
+                ),
+                fix: format!("export {}=KEY", home::KEYS[1]),
+            },
+            (Missing::NoLogin, Choice::On(_) | Choice::Unset) => NoLogin {
+                found: format!(
+                    "Codex has no login: there is no {}, and neither {keys} is set",
+                    place.join("auth.json").display()
+                ),
+                fix: log_in,
+            },
+        }
+    }
+
     /// Gives the directories with further skills, in the order of their precedence.
     pub(crate) fn skill_roots(&self) -> Vec<PathBuf> {
         let roots = self.config.skills.roots.iter();
@@ -125,6 +185,11 @@ impl<'a> Setup<'a> {
     fn located(&self, key: &str, path: &FilePath) -> PathBuf {
         path.within(self.config.directory_of(key).unwrap_or(&self.here), &self.user_home)
     }
+}
+
+/// Tells that the user's configuration of Codex cannot be read.
+pub(crate) fn unusable(why: home::Error) -> ApiError {
+    chain(Code::BadRequest, "cannot use Codex's configuration", &why)
 }
 
 #[cfg(test)]
@@ -185,5 +250,29 @@ mod tests {
         let missing = home_of(&user, "agents.codex.home = \"~/gone\"").unwrap_err();
         assert!(missing.message.contains("gone is no directory"), "{}", missing.message);
         assert!(home_of(&[user[0], (HOME_VARIABLE, "/no/such")], "").is_err());
+    }
+
+    #[test]
+    fn a_missing_login_is_told_with_the_command_that_helps() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, other) = (dir.path().display().to_string(), dir.path().join("other"));
+        std::fs::create_dir_all(&other).unwrap();
+        let other = other.display().to_string();
+        let user = [("HOME", path.as_str())];
+        let lacks = |variables: &[(&str, &str)], text: &str| {
+            let (environment, resolved) = (Environment::of(variables), config(text, None));
+            Setup::new(&environment, &resolved).unwrap().lacks_login(&|_| false).unwrap()
+        };
+        let missing = lacks(&user, "").unwrap();
+        assert!(missing.found.contains(".codex/auth.json"), "{missing:?}");
+        assert_eq!(missing.fix, "codex login");
+        let elsewhere = lacks(&[user[0], (HOME_VARIABLE, &other)], "").unwrap();
+        assert_eq!(elsewhere.fix, format!("CODEX_HOME={other} codex login"));
+        let off = lacks(&user, "agents.codex.home = \"off\"").unwrap();
+        assert_eq!(off.fix, "export OPENAI_API_KEY=KEY");
+        assert!(lacks(&[user[0], ("OPENAI_API_KEY", "k")], "").is_none());
+        assert!(lacks(&user, "agents.codex.pass_env = [\"CODEX_API_KEY\"]").is_none());
+        std::fs::write(format!("{other}/auth.json"), "{}").unwrap();
+        assert!(lacks(&[user[0], (HOME_VARIABLE, &other)], "").is_none());
     }
 }

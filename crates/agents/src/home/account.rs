@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use toml::Value;
+use toml::{Table, Value};
 
 use super::config::{self, UserConfig};
 use super::{Error, carry};
 
 /// The provider that Codex has if its `config.toml` names none.
-const USUAL_PROVIDER: &str = "openai";
+pub(super) const USUAL_PROVIDER: &str = "openai";
 
 /// Names the account: the model provider, and where the login really lies. That is `auth.json`, links
 /// followed; else the Codex home that keys are named in; else the user's home. What the login says is not
@@ -22,14 +22,27 @@ pub fn account(codex_home: Option<&Path>, user_home: &Path) -> Result<String, Er
 }
 
 fn provider(codex_home: Option<&Path>) -> Result<String, Error> {
-    let usual = || Ok(USUAL_PROVIDER.to_owned());
-    let Some(path) = codex_home.map(|home| home.join("config.toml")) else { return usual() };
-    let Some(text) = carry::read_text(&path)? else { return usual() };
-    let table = config::parse(&UserConfig { path, text })?;
-    match table.get("model_provider").and_then(Value::as_str) {
-        Some(provider) => Ok(provider.to_owned()),
-        None => usual(),
+    users(codex_home).map(|table| provider_in(&table).to_owned())
+}
+
+/// The user's `config.toml`; an empty one if there is none.
+pub(super) fn users(codex_home: Option<&Path>) -> Result<Table, Error> {
+    let Some(path) = codex_home.map(|home| home.join("config.toml")) else {
+        return Ok(Table::new());
+    };
+    match carry::read_text(&path)? {
+        Some(text) => Ok(config::parse(&UserConfig { path, text })?),
+        None => Ok(Table::new()),
     }
+}
+
+/// The provider that models are asked from; a profile's counts before the others'.
+pub(super) fn provider_in(table: &Table) -> &str {
+    let profile = table.get("profile").and_then(Value::as_str);
+    let profile = profile.and_then(|name| table.get("profiles")?.get(name)?.as_table());
+    let named = |table: &'_ Table| table.get("model_provider").is_some();
+    let table = profile.filter(|profile| named(profile)).unwrap_or(table);
+    table.get("model_provider").and_then(Value::as_str).unwrap_or(USUAL_PROVIDER)
 }
 
 #[cfg(test)]
@@ -54,6 +67,10 @@ mod tests {
         assert_eq!(of(&one), of(&two));
         fs::write(two.join("config.toml"), "model_provider = \"p\"\n").unwrap();
         assert_ne!(of(&one), of(&two), "another provider has other limits");
+        let text =
+            "model_provider = \"q\"\nprofile = \"x\"\n[profiles.x]\nmodel_provider = \"p\"\n";
+        fs::write(two.join("config.toml"), text).unwrap();
+        assert!(of(&two).starts_with("p /"), "{}", of(&two));
         assert_ne!(account(None, dir.path()).unwrap(), of(&one));
         fs::write(two.join("config.toml"), "a = = 1").unwrap();
         assert!(account(Some(&two), dir.path()).is_err());

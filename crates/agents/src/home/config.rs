@@ -219,7 +219,7 @@ fn add_tools(
     Ok(())
 }
 
-fn keeps_auth_elsewhere(table: &Table) -> bool {
+pub(super) fn keeps_auth_elsewhere(table: &Table) -> bool {
     let store = table.get(AUTH_STORE).and_then(Value::as_str);
     store.is_some_and(|store| store != "file")
 }

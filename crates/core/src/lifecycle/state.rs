@@ -114,6 +114,7 @@ words!(
         OffBranch = "off_branch",
         LeftOut = "left_out",
         NoRoom = "no_room",
+        SettledOtherwise = "settled_otherwise",
     }
 );
 

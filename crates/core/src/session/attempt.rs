@@ -14,6 +14,8 @@ use crate::{
 #[serde(rename_all = "snake_case")]
 pub enum ClaimSource {
     Agent,
+    /// It was found in a drop box, as the agent's.
+    DropBox,
     Operator,
     /// The launch's policy turned exit 0 into `completed`.
     Policy,
@@ -25,6 +27,7 @@ impl ClaimSource {
     pub fn word(self) -> &'static str {
         match self {
             ClaimSource::Agent => "agent",
+            ClaimSource::DropBox => "drop_box",
             ClaimSource::Operator => "operator",
             ClaimSource::Policy => "policy",
             ClaimSource::TurnError => "turn_error",

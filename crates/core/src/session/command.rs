@@ -52,6 +52,11 @@ pub enum Signal {
     Withdrawn {
         native: String,
     },
+    /// What became of something that the agent had asked approval for: whether it was done.
+    CameOut {
+        native: String,
+        done: bool,
+    },
     Progress(Progress),
     Usage(Usage),
     Retrying {
@@ -71,6 +76,8 @@ pub enum Signal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reporter {
     Launch(LaunchId),
+    /// Whoever wrote it down for the launch; nobody saw who that was.
+    Dropped(LaunchId),
     Operator,
 }
 

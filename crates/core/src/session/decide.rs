@@ -231,6 +231,7 @@ impl Session {
             }
             Signal::Asked(asked) => one(self.asked(id, asked, cursor)),
             Signal::Withdrawn { native } => self.withdraw(id, &native, cursor),
+            Signal::CameOut { native, done } => self.came_out(id, &native, done, cursor),
             Signal::Progress(progress) => {
                 one(ProgressTold { launch: id, progress, cursor: Some(cursor) })
             }
@@ -260,11 +261,12 @@ impl Session {
     /// Records testimony. It is never refused for the state that the session is in.
     fn report(&self, from: Reporter, testimony: &Testimony, cursor: Option<Cursor>) -> Decision {
         let launch = match from {
-            Reporter::Launch(launch) => Some(self.known(launch)?.id),
+            Reporter::Launch(launch) | Reporter::Dropped(launch) => Some(self.known(launch)?.id),
             Reporter::Operator => None,
         };
         let source = match from {
             Reporter::Launch(_) => ClaimSource::Agent,
+            Reporter::Dropped(_) => ClaimSource::DropBox,
             Reporter::Operator => ClaimSource::Operator,
         };
         let standing = self.standing(launch, testimony);
@@ -348,6 +350,16 @@ impl Session {
             (true, true) => return Err(Rejected::Nothing),
         };
         one(RequestSettled { request: request.id, fate, cursor: Some(cursor) })
+    }
+
+    /// Compares what became of an approval with what was answered. Whoever else could answer, on the agent's own
+    /// screen, may have been first.
+    fn came_out(&self, launch: LaunchId, native: &str, done: bool, cursor: Cursor) -> Decision {
+        let about = |request: &&Request| request.launch == launch && request.asked.native == native;
+        let request = self.requests.iter().find(about).ok_or(Rejected::Nothing)?;
+        let allowed = request.allowed.ok_or(Rejected::Nothing)?;
+        let new = allowed != done && request.otherwise.is_none();
+        if_new(new, RequestContradicted { request: request.id, done, cursor })
     }
 
     /// Says why nobody needs an answer any more.

@@ -156,6 +156,9 @@ events! {
     RequestOpened = "request.opened", 1 { request: RequestId, launch: LaunchId, asked: Asked, revision: u32, cursor: Cursor }
     RequestSettled = "request.settled", 1 { request: RequestId, fate: Fate, cursor: Option<Cursor> }
 
+    /// What was answered is not what happened: it was done though it was denied, or the other way round.
+    RequestContradicted = "request.contradicted", 1 { request: RequestId, done: bool, cursor: Cursor }
+
     /// The project's policy settled an approval.
     RequestRuled = "request.ruled", 1 { request: RequestId, reply: Reply, rule: String }
 

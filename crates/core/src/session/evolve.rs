@@ -136,6 +136,7 @@ impl Session {
             | Event::FactTold(_)
             | Event::RequestOpened(_)
             | Event::RequestSettled(_)
+            | Event::RequestContradicted(_)
             | Event::RequestRuled(_)
             | Event::MessageQueued(_)
             | Event::MessageDelivered(_)
@@ -265,6 +266,7 @@ impl Session {
                 // Retrying is no progress: the silence window goes on.
                 self.on_launch(e.launch, |launch| {
                     launch.stream.retrying = true;
+                    launch.stream.retrying_why = Some(e.detail.clone());
                     launch.cursor = launch.cursor.max(e.cursor);
                 });
             }
@@ -333,6 +335,13 @@ impl Session {
                     request.fate = e.fate;
                     let launch = request.launch;
                     self.advance_cursor(Some(launch), e.cursor, at);
+                }
+            }
+            Event::RequestContradicted(e) => {
+                if let Some(request) = self.requests.iter_mut().find(|r| r.id == e.request) {
+                    request.otherwise = Some(e.done);
+                    let launch = request.launch;
+                    self.advance_cursor(Some(launch), Some(e.cursor), at);
                 }
             }
             Event::RequestRuled(e) => {
@@ -553,6 +562,8 @@ impl Session {
             revision: e.revision,
             at,
             fate,
+            allowed: None,
+            otherwise: None,
         });
     }
 
@@ -598,6 +609,9 @@ impl Session {
         reply: Option<Reply>,
     ) {
         let attempt = self.attempt().no;
+        if let Some(asked) = self.requests.iter_mut().find(|asked| Some(asked.id) == request) {
+            asked.allowed = reply.as_ref().and_then(Reply::allows);
+        }
         self.messages.push(Message {
             key,
             kind,
@@ -654,6 +668,7 @@ impl Session {
             launch.stream.heard = at;
             launch.stream.silent = false;
             launch.stream.retrying = false;
+            launch.stream.retrying_why = None;
             launch.cursor = launch.cursor.max(cursor);
         });
     }

@@ -169,6 +169,9 @@ pub struct Stream {
     /// The window after `closed` is over and the process still lives.
     pub settled: bool,
     pub retrying: bool,
+    /// What the agent said of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retrying_why: Option<String>,
 }
 
 /// Whether a turn is open.
@@ -238,6 +241,7 @@ impl Launch {
                 closed: None,
                 settled: false,
                 retrying: false,
+                retrying_why: None,
             },
             stop: None,
             gone: None,

@@ -30,11 +30,12 @@ pub use event::{
     HookFinished, LaunchFailed, LaunchFollowed, LaunchOwed, LaunchStarted, LimitLifted,
     LimitRaised, LimitSlot, MessageDelivered, MessageLost, MessageQueued, OutputAtLimit,
     OutputFlows, OutputLost, OutputNoRoom, OutputOversized, PeopleAttached, ProcessEnded,
-    ProcessSeen, ProcessUnknown, ProcessUnobserved, ProgressTold, RequestOpened, RequestRuled,
-    RequestSettled, ResultAsked, ReworkSent, SessionOpened, SetupFinished, SnapshotFailed,
-    SnapshotTaken, StopAsked, StopEscalated, StoreRemoved, StreamClosed, StreamHeard, StreamReady,
-    StreamRefused, StreamRetrying, StreamSettled, StreamSilent, TreeGone, TurnEnded, TurnStarted,
-    UsageTold, WorkFailed, WorkPrepared, WorkRemoved,
+    ProcessSeen, ProcessUnknown, ProcessUnobserved, ProgressTold, RequestContradicted,
+    RequestOpened, RequestRuled, RequestSettled, ResultAsked, ReworkSent, SessionOpened,
+    SetupFinished, SnapshotFailed, SnapshotTaken, StopAsked, StopEscalated, StoreRemoved,
+    StreamClosed, StreamHeard, StreamReady, StreamRefused, StreamRetrying, StreamSettled,
+    StreamSilent, TreeGone, TurnEnded, TurnStarted, UsageTold, WorkFailed, WorkPrepared,
+    WorkRemoved,
 };
 pub use hook::{HookEnd, HookEnded, HookEvent, HookKey, HookOwed};
 pub use launch::{

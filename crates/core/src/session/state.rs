@@ -204,10 +204,25 @@ impl Session {
         self.requests.iter().filter(|request| request.is_open())
     }
 
+    /// Gives the approvals of the current attempt that came to another end than was answered.
+    pub fn contradicted(&self) -> impl Iterator<Item = &Request> {
+        let current = |launch: LaunchId| {
+            self.launch(launch).is_some_and(|launch| launch.attempt == self.attempt().no)
+        };
+        let requests = self.requests.iter().filter(|request| request.otherwise.is_some());
+        requests.filter(move |request| current(request.launch))
+    }
+
     /// Gives the wait for the account's limit, if it is to be ended by time.
     pub fn wait(&self) -> Option<&Limited> {
         let attempt = self.attempt();
         self.limited.as_ref().filter(|_| !attempt.is_decided() && !attempt.is_sealed())
+    }
+
+    /// Gives what the agent says of its tries to reach its model, while it tries.
+    pub fn retrying(&self) -> Option<&str> {
+        let launch = self.current_launch().filter(|launch| launch.may_live())?;
+        launch.stream.retrying_why.as_deref().filter(|_| launch.stream.retrying)
     }
 
     /// Gives the tree in which the session's work began.

@@ -228,6 +228,13 @@ impl Bench {
         self.tell(Command::Observed { launch, signal, cursor })
     }
 
+    /// Lets a signal come that may say nothing new.
+    pub(crate) fn try_signal(&mut self, signal: Signal) -> Result<(), Rejected> {
+        self.cursor += 10;
+        let cursor = Cursor { offset: self.cursor, skip: 0 };
+        self.try_tell(Command::Observed { launch: self.launch(), signal, cursor })
+    }
+
     pub(crate) fn claim(&mut self, kind: ClaimKind) -> &mut Self {
         let from = Reporter::Launch(self.launch());
         self.tell(Command::Report { from, testimony: Testimony::Claim { kind, text: None } })

@@ -10,6 +10,7 @@ mod inbox;
 mod kit;
 mod launching;
 mod laws;
+mod otherwise;
 mod overlay;
 mod policy;
 mod purity;

@@ -139,10 +139,13 @@ fn retrying_is_shown_until_something_else_is_heard_or_the_process_ended() {
     let mut bench = Bench::running(spec());
     bench.signal(retrying());
     assert!(bench.has(Flag::Retrying));
+    assert_eq!(bench.session.retrying(), Some("again"));
     bench.signal(Signal::TurnStarted { turn: None });
     assert!(!bench.has(Flag::Retrying));
+    assert_eq!(bench.session.retrying(), None);
     bench.signal(retrying()).exit(End::Exit(1), EndedBy::Itself);
     assert!(!bench.has(Flag::Retrying));
+    assert_eq!(bench.session.retrying(), None);
 }
 
 #[test]

@@ -25,6 +25,7 @@ use super::{
     pending::{MAX_WAITING, Pending, Requests},
     requests, result,
     say::{INTERRUPT, MESSAGE, RESULT},
+    settings::Settings,
     tools,
     usage::Meter,
     wire::{self, Id, Message, Outcome, text},
@@ -62,6 +63,8 @@ pub(crate) struct AppServer {
     requests: Requests,
     meter: Meter,
     limits: Limits,
+    /// What the session's own thread is set to, as far as the server told.
+    settings: Option<Settings>,
     outbox: Outbox,
     /// What a line showed besides its own signal, told with the next ones that show nothing.
     late: VecDeque<Signal>,
@@ -100,6 +103,7 @@ impl AppServer {
             requests: Requests::default(),
             meter: Meter::new(opening.thread.clone()),
             limits: Limits::default(),
+            settings: None,
             outbox: Outbox::default(),
             late: VecDeque::new(),
             opening,
@@ -195,6 +199,7 @@ impl AppServer {
 
     fn opened(&mut self, outcome: Outcome) -> Option<Signal> {
         let opened = outcome.and_then(|told| {
+            self.settings = Some(Settings::opened(&told));
             let thread = text(&told["thread"], "id").map(str::to_owned);
             thread.ok_or_else(|| "the answer names no thread".to_owned())
         });
@@ -318,7 +323,18 @@ impl AppServer {
             Note::Resolved(id) => {
                 self.requests.resolved(&id).map(|native| Signal::Withdrawn { native })
             }
+            Note::Settings { thread, settings } => {
+                let ours = self.is_root(thread.as_deref());
+                ours.then(|| self.set(Settings::updated(&settings))).flatten()
+            }
         }
+    }
+
+    /// A change that somebody made at the screen would be seen nowhere else.
+    fn set(&mut self, new: Settings) -> Option<Signal> {
+        let before = self.settings.replace(new.clone());
+        let text = before.and_then(|before| before.changes(&new))?;
+        Some(Signal::Warned { text })
     }
 
     /// One thread has one turn at a time. Old versions give a message for an open turn the name of another
@@ -374,6 +390,9 @@ impl AppServer {
     fn item_completed(&mut self, place: &Place, item: Item) -> Option<Signal> {
         self.items.close(item.id());
         let withdrawn = self.requests.item_completed(item.id());
+        let withdrawn = withdrawn.map(|native| Signal::Withdrawn { native });
+        let approval = self.requests.came_out(item.id()).zip(item.done());
+        let came_out = approval.map(|(native, done)| Signal::CameOut { native, done });
         match item {
             Item::AgentMessage { id, asked, .. } if !asked.is_empty() => {
                 requests::asked_beside(&id, &asked).map(Signal::Asked)
@@ -384,7 +403,13 @@ impl AppServer {
             Item::AgentMessage { .. }
             | Item::Command { .. }
             | Item::FileChange { .. }
-            | Item::Other { .. } => withdrawn.map(|native| Signal::Withdrawn { native }),
+            | Item::Other { .. } => match withdrawn {
+                None => came_out,
+                withdrawn => {
+                    self.late.extend(came_out);
+                    withdrawn
+                }
+            },
         }
     }
 
@@ -462,6 +487,7 @@ impl AppServer {
             native: asked.native.clone(),
             turn: Place::of(params).turn,
             item: item.map(str::to_owned),
+            decides: requests::decides(method, params),
             asked: fingerprint(method, params),
         });
         Ok(Signal::Asked(asked))

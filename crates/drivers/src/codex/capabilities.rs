@@ -8,6 +8,9 @@ use std::{collections::BTreeSet, fmt};
 /// The oldest version that is worked with.
 pub const FLOOR: Version = Version(0, 107, 0);
 
+/// The first version that is spoken to on a Unix socket, so that others can attach.
+pub const LISTENS: Version = Version(0, 140, 0);
+
 /// A version of Codex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(pub u32, pub u32, pub u32);
@@ -62,11 +65,7 @@ pub const CAPABILITIES: &[Capability] = &[
         Found::Since(Version(0, 125, 0)),
         "a resumed conversation is sent whole once more",
     ),
-    degrade(
-        "unix socket",
-        Found::Since(Version(0, 125, 0)),
-        "nobody can attach to the conversation",
-    ),
+    degrade("unix socket", Found::Since(LISTENS), "nobody can attach to the conversation"),
     degrade(
         "keyed messages",
         Found::Since(Version(0, 136, 0)),
@@ -100,12 +99,17 @@ pub(crate) enum Fitness {
 }
 
 impl Version {
+    /// Reads a version as a program tells it: `0.166.0`, or `0.166.0-alpha.1`.
+    pub fn parse(text: &str) -> Option<Version> {
+        let mut parts = text.splitn(3, '.').map(leading_number);
+        Some(Version(parts.next()??, parts.next()??, parts.next()??))
+    }
+
     /// Reads the version out of the name that a server gives itself: `NAME/VERSION (…)`.
     pub(crate) fn of_user_agent(text: &str) -> Option<Version> {
         let name = text.split_whitespace().next()?;
         let (_, version) = name.rsplit_once('/')?;
-        let mut parts = version.splitn(3, '.').map(leading_number);
-        Some(Version(parts.next()??, parts.next()??, parts.next()??))
+        Version::parse(version)
     }
 }
 

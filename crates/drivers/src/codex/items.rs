@@ -19,8 +19,8 @@ const MAX_DIFF: usize = 32 << 10;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Item {
     AgentMessage { id: String, text: String, commentary: bool, asked: Vec<Beside> },
-    Command { id: String, command: Option<String>, cwd: Option<String> },
-    FileChange { id: String, change: Change },
+    Command { id: String, command: Option<String>, cwd: Option<String>, done: Option<bool> },
+    FileChange { id: String, change: Change, done: Option<bool> },
     Other { id: String },
 }
 
@@ -50,10 +50,13 @@ impl Item {
                 commentary: text(value, "phase") == Some("commentary"),
                 asked: asked(value),
             },
-            "commandExecution" => {
-                Item::Command { id, command: owned("command"), cwd: owned("cwd") }
-            }
-            "fileChange" => Item::FileChange { id, change: Change::read(value) },
+            "commandExecution" => Item::Command {
+                id,
+                command: owned("command"),
+                cwd: owned("cwd"),
+                done: done(value),
+            },
+            "fileChange" => Item::FileChange { id, change: Change::read(value), done: done(value) },
             _ => Item::Other { id },
         })
     }
@@ -65,6 +68,24 @@ impl Item {
             | Item::FileChange { id, .. }
             | Item::Other { id } => id,
         }
+    }
+
+    /// Says whether it was done, if it is over and that is told.
+    pub(crate) fn done(&self) -> Option<bool> {
+        match self {
+            Item::Command { done, .. } | Item::FileChange { done, .. } => *done,
+            Item::AgentMessage { .. } | Item::Other { .. } => None,
+        }
+    }
+}
+
+/// A command that failed was run if it has an exit status. What else failed may or may not have been begun.
+fn done(item: &Value) -> Option<bool> {
+    match text(item, "status")? {
+        "completed" => Some(true),
+        "failed" if item["exitCode"].is_i64() => Some(true),
+        "declined" => Some(false),
+        _ => None,
     }
 }
 

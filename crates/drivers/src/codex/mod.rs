@@ -16,13 +16,14 @@ mod requests;
 mod resets;
 pub(crate) mod result;
 mod say;
+mod settings;
 mod shown;
 mod tools;
 mod usage;
 pub(crate) mod wire;
 
 pub(crate) use app_server::AppServer;
-pub use capabilities::{CAPABILITIES, Capability, FLOOR, Found, Version, Without};
+pub use capabilities::{CAPABILITIES, Capability, FLOOR, Found, LISTENS, Version, Without};
 pub(crate) use exec::Exec;
 pub use needs::{NEEDS, Need, Place};
 pub use notes::{Sorted, sort};

@@ -89,6 +89,19 @@ pub const NEEDS: &[Need] = &[
     ),
     tells("error", &["threadId", "willRetry", "error.message", "error.additionalDetails"]),
     tells("serverRequest/resolved", &["requestId"]),
+    since(
+        Version(0, 140, 0),
+        tells(
+            "thread/settings/updated",
+            &[
+                "threadId",
+                "threadSettings.model",
+                "threadSettings.effort",
+                "threadSettings.approvalPolicy",
+                "threadSettings.sandboxPolicy",
+            ],
+        ),
+    ),
     wants(
         "item/commandExecution/requestApproval",
         &[
@@ -140,8 +153,8 @@ pub const NEEDS: &[Need] = &[
     ),
     item("agentMessage", &["id", "text", "phase"]),
     since(Version(0, 160, 0), item("agentMessage", &["delivery", "questions[].title"])),
-    item("commandExecution", &["id", "command", "cwd"]),
-    item("fileChange", &["id", "changes[].path", "changes[].kind", "changes[].diff"]),
+    item("commandExecution", &["id", "command", "cwd", "status", "exitCode"]),
+    item("fileChange", &["id", "changes[].path", "changes[].kind", "changes[].diff", "status"]),
 ];
 
 const fn asks(name: &'static str, fields: &'static [&'static str]) -> Need {

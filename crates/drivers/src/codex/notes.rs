@@ -10,14 +10,41 @@ use super::{
 /// A notification that means something to a session.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Note {
-    TurnStarted { thread: Option<String>, turn: String },
-    TurnCompleted { thread: Option<String>, turn: String, status: String, error: Value },
-    ItemStarted { place: Place, item: Item },
-    ItemCompleted { place: Place, item: Item },
-    Usage { thread: String, total: Tokens, last: Tokens },
+    TurnStarted {
+        thread: Option<String>,
+        turn: String,
+    },
+    TurnCompleted {
+        thread: Option<String>,
+        turn: String,
+        status: String,
+        error: Value,
+    },
+    ItemStarted {
+        place: Place,
+        item: Item,
+    },
+    ItemCompleted {
+        place: Place,
+        item: Item,
+    },
+    Usage {
+        thread: String,
+        total: Tokens,
+        last: Tokens,
+    },
     RateLimits(Value),
-    Error { thread: Option<String>, error: Value, will_retry: bool },
+    Error {
+        thread: Option<String>,
+        error: Value,
+        will_retry: bool,
+    },
     Resolved(Id),
+    /// The thread has these settings now.
+    Settings {
+        thread: Option<String>,
+        settings: Value,
+    },
 }
 
 /// The conversation and turn that something belongs to.
@@ -71,6 +98,7 @@ pub(crate) const METHODS: &[&str] = &[
     "account/rateLimits/updated",
     "error",
     "serverRequest/resolved",
+    "thread/settings/updated",
 ];
 
 impl Note {
@@ -98,6 +126,9 @@ impl Note {
                 will_retry: params["willRetry"].as_bool().unwrap_or(false),
             },
             "serverRequest/resolved" => Note::Resolved(Id::of(params.get("requestId")?)?),
+            "thread/settings/updated" => {
+                Note::Settings { thread, settings: params.get("threadSettings")?.clone() }
+            }
             _ => return None,
         })
     }

@@ -52,6 +52,14 @@ pub(crate) fn asked(
     fitting(asked)
 }
 
+/// Says whether what a request is about is done if it is approved, and only then. A running command that may not reach
+/// a host, or is not given input, goes on.
+pub(crate) fn decides(method: &str, params: &Value) -> bool {
+    let runs = matches!(text(params, "kind"), None | Some("command"));
+    let begins = runs && params["networkApprovalContext"].is_null();
+    method == FILE || (method == COMMAND && begins)
+}
+
 /// Gives the call of the asking tool as a question.
 pub(crate) fn asked_by_tool(
     id: &Id,

@@ -121,7 +121,9 @@ impl Owner {
     /// Finds the session that a change is about; opening one is about none yet.
     pub(super) fn subject(&self, ask: &Ask) -> Option<Result<SessionId, ApiError>> {
         match ask {
-            Ask::Report { from: Reporter::Launch(launch), .. } => Some(Ok(launch.session)),
+            Ask::Report { from: Reporter::Launch(launch) | Reporter::Dropped(launch), .. } => {
+                Some(Ok(launch.session))
+            }
             Ask::Do { session, .. } => Some(self.resolve(session)),
             Ask::Report { session, .. } => session.as_deref().map(|session| self.resolve(session)),
             Ask::Open { .. }

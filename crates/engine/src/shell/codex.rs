@@ -12,13 +12,13 @@ use provost_core::{
     ids::{LaunchId, SessionId},
     session::{Approvals, Driver, Sandbox, Session},
 };
-use provost_drivers::mcp;
+use provost_drivers::{
+    codex::{LISTENS, Version},
+    mcp,
+};
 use provost_holder::{Door, HoldSpec, Relay, StdinMode, spec::MARK};
 
 use super::{executor::cwd_of, held::chain, home::Home};
-
-/// The first version that listens on a Unix socket so that others can attach.
-pub const LISTENS_SINCE: [u64; 3] = [0, 140, 0];
 
 /// Tells an agent where it may write a report down if its sandbox lets it connect to nothing.
 pub const DROP_VARIABLE: &str = "PROVOST_DROP";
@@ -140,9 +140,7 @@ fn listen(home: &Home, session: &Session, launch: LaunchId, spec: &mut HoldSpec)
 
 /// Says whether this version lets people attach.
 pub fn listens(version: Option<&str>) -> bool {
-    let numbers = version.unwrap_or_default().split(['.', '-']);
-    let known: Vec<u64> = numbers.map_while(|number| number.parse().ok()).take(3).collect();
-    known.as_slice() >= LISTENS_SINCE.as_slice()
+    version.and_then(Version::parse).is_some_and(|version| version >= LISTENS)
 }
 
 fn exec_arguments(session: &Session) -> Vec<String> {

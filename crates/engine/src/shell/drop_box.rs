@@ -120,7 +120,7 @@ async fn take(handle: &Handle, dropped: &Dropped) -> bool {
         // What cannot be read is as good as taken: it says nothing.
         Err(_) => true,
         Ok(testimony) => {
-            let from = Reporter::Launch(dropped.launch);
+            let from = Reporter::Dropped(dropped.launch);
             let ask = Ask::Report { session: None, from, testimony };
             handle.ask(ask, &actor, Some(key)).await.is_ok()
         }

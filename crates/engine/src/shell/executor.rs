@@ -457,6 +457,10 @@ impl Context {
         };
         let op = Op::Write { key: key.to_owned(), data: Data(bytes), secret };
         while !*cancel.borrow() {
+            if secret && !self.masked(session.id, &dir).await {
+                held::pause(TRY_AGAIN).await;
+                continue;
+            }
             match held::request(&dir, op.clone()).await {
                 Ok(()) => {
                     self.world.secrets.forget(session.id, key);
@@ -469,6 +473,16 @@ impl Context {
             }
         }
         None
+    }
+
+    /// Has the holder hide what it is about to be told, and says whether it heard of that. What it refuses it cannot
+    /// hide: it is older than that, or has too much to hide already.
+    async fn masked(&self, session: SessionId, dir: &Path) -> bool {
+        let forms = self.world.secrets.hidden(session).into_iter().map(Data).collect();
+        match held::request(dir, Op::Mask { forms }).await {
+            Ok(()) | Err(client::Error::Fault(_)) => true,
+            Err(_) => false,
+        }
     }
 
     async fn snapshot(&self, session: &Session, attempt: u32, no: u32) -> Command {

@@ -359,6 +359,7 @@ impl Follower {
         };
         self.failed_links = 0;
         self.handed.clear();
+        self.hide_secrets(&mut link).await;
         self.hand_over(&mut link).await;
         loop {
             let notice = match self.hear_in_time(&mut link).await {
@@ -410,6 +411,16 @@ impl Follower {
             if held::request(&self.link.dir, Op::Ping).await.is_err() {
                 return Heard::Nothing;
             }
+        }
+    }
+
+    /// Has the holder hide what another launch of the session was told: a conversation that is gone on with may be told
+    /// from its beginning.
+    async fn hide_secrets(&self, link: &mut held::Link) {
+        let forms = self.link.world.secrets.hidden(self.launch.session);
+        if !forms.is_empty() {
+            // A link that breaks is noticed by the next notice; an older holder refuses, and nothing else is to be done.
+            link.send(Op::Mask { forms: forms.into_iter().map(Data).collect() }).await.ok();
         }
     }
 

@@ -408,8 +408,12 @@ pub(crate) fn mark(dir: &Path) -> String {
 
 /// Runs something that may block on a thread of its own.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.expect("blocking work neither panics nor is cancelled")
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        // The runtime is leaving and begins nothing more. Whoever waits is about to be dropped with it.
+        Err(why) if why.is_cancelled() => std::future::pending().await,
+        Err(why) => std::panic::resume_unwind(why.into_panic()),
+    }
 }
 
 /// Waits for time to pass, where there is no event to wait for.
@@ -431,4 +435,21 @@ pub fn chain(error: &dyn std::error::Error) -> String {
 
 fn talk(why: io::Error) -> Error {
     Error::Talk(why.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_that_a_leaving_runtime_no_longer_begins_is_waited_for_in_vain() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build();
+        let runtime = runtime.unwrap();
+        let handle = runtime.handle().clone();
+        runtime.shutdown_background();
+        let mut work = pin!(blocking(|| ()));
+        let polled =
+            std::future::poll_fn(|context| std::task::Poll::Ready(work.as_mut().poll(context)));
+        assert!(handle.block_on(polled).is_pending());
+    }
 }

@@ -386,8 +386,8 @@ impl Owner {
             }
             Ask::Report { session, from, testimony } => {
                 let id = match (session, from) {
-                    (None, Reporter::Launch(launch)) => launch.session,
-                    (Some(session), Reporter::Launch(launch)) => {
+                    (None, Reporter::Launch(launch) | Reporter::Dropped(launch)) => launch.session,
+                    (Some(session), Reporter::Launch(launch) | Reporter::Dropped(launch)) => {
                         self.own_session(session, launch)?
                     }
                     (Some(session), Reporter::Operator) => self.resolve(session)?,
@@ -396,7 +396,8 @@ impl Owner {
                             .next("provost report completed --session ID"));
                     }
                 };
-                let command = Command::Report { from: *from, testimony: testimony.clone() };
+                let testimony = self.secrets.hide(id, testimony);
+                let command = Command::Report { from: *from, testimony };
                 match turn.command(id, &command, actor) {
                     None => Err(self.unloaded(id)),
                     Some(Err(Rejected::Nothing)) => turn
@@ -435,10 +436,12 @@ impl Owner {
     fn keep_secret(&self, session: &Session, command: &Command) {
         let Command::Answer { request, reply, .. } = command else { return };
         let answers = |message: &&Message| message.request == Some(*request);
+        let asked = session.requests.iter().find(|asked| asked.id == *request);
         if let Some(message) = session.messages.iter().rev().find(answers)
-            && session.is_secret(message)
+            && let Some(asked) = asked.map(|request| &request.asked)
+            && asked.is_secret()
         {
-            self.secrets.keep(session.id, &message.key, reply);
+            self.secrets.keep(session.id, &message.key, asked, reply);
         }
     }
 

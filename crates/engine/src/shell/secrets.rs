@@ -1,18 +1,32 @@
-//! Secret answers on their way to an agent. They are in memory only: a daemon that dies forgets them, and
-//! the question is asked again.
+//! Secret answers, on their way to an agent and afterwards. They are in memory only: a daemon that dies forgets
+//! them, and what was on its way is asked again.
 
 use std::{
     collections::BTreeMap,
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use provost_core::{ids::SessionId, request::Reply};
+use provost_core::{
+    ids::SessionId,
+    request::{Asked, Reply},
+    session::Testimony,
+};
 
-/// The secrets that wait to be delivered. Cheap to clone.
+/// So many bytes are remembered to be hidden; beyond that the oldest session's are forgotten.
+const MAX_HIDDEN: usize = 1 << 20;
+
+/// The secrets that wait to be delivered, and those that are to be hidden. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Secrets {
-    waiting: Arc<Mutex<BTreeMap<(SessionId, String), Reply>>>,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: BTreeMap<(SessionId, String), Reply>,
+    /// The forms in which an agent may repeat what it was told.
+    hidden: BTreeMap<SessionId, Vec<Vec<u8>>>,
 }
 
 /// Shows nothing of what is kept.
@@ -23,19 +37,129 @@ impl fmt::Debug for Secrets {
 }
 
 impl Secrets {
-    /// Keeps what a message says until it is delivered.
-    pub(crate) fn keep(&self, session: SessionId, message: &str, reply: &Reply) {
-        let key = (session, message.to_owned());
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(key, reply.clone());
+    /// Keeps what a message says until it is delivered, and hides it from now on.
+    pub(crate) fn keep(&self, session: SessionId, message: &str, asked: &Asked, reply: &Reply) {
+        let mut state = self.lock();
+        state.waiting.insert((session, message.to_owned()), reply.clone());
+        let hidden = state.hidden.entry(session).or_default();
+        hidden.extend(provost_drivers::masks(asked, reply));
+        hidden.sort();
+        hidden.dedup();
+        while size(&state.hidden) > MAX_HIDDEN {
+            state.hidden.pop_first();
+        }
     }
 
     pub(crate) fn get(&self, session: SessionId, message: &str) -> Option<Reply> {
-        let key = (session, message.to_owned());
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned()
+        self.lock().waiting.get(&(session, message.to_owned())).cloned()
     }
 
     pub(crate) fn forget(&self, session: SessionId, message: &str) {
-        let key = (session, message.to_owned());
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+        self.lock().waiting.remove(&(session, message.to_owned()));
+    }
+
+    /// Gives what a holder of the session has to hide.
+    pub(crate) fn hidden(&self, session: SessionId) -> Vec<Vec<u8>> {
+        self.lock().hidden.get(&session).cloned().unwrap_or_default()
+    }
+
+    /// Hides secrets in what was said about a session beside its stream.
+    pub(crate) fn hide(&self, session: SessionId, said: &Testimony) -> Testimony {
+        let forms = self.hidden(session);
+        match said {
+            Testimony::Claim { kind, text } => Testimony::Claim {
+                kind: *kind,
+                text: text.as_ref().map(|text| without(text, &forms)),
+            },
+            Testimony::Fact { kind, value } => {
+                Testimony::Fact { kind: *kind, value: without(value, &forms) }
+            }
+            Testimony::Progress(progress) => Testimony::Progress(*progress),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn size(hidden: &BTreeMap<SessionId, Vec<Vec<u8>>>) -> usize {
+    hidden.values().flatten().map(Vec::len).sum()
+}
+
+/// The forms are those of JSON, so a text is looked at in that form. If it could not be read any more, all of it is
+/// hidden.
+fn without(text: &str, forms: &[Vec<u8>]) -> String {
+    let line = serde_json::Value::from(text).to_string();
+    let masked = forms.iter().fold(line.clone(), |line, form| {
+        let form = String::from_utf8_lossy(form);
+        line.replace(form.as_ref(), &"*".repeat(form.len()))
+    });
+    match masked == line {
+        true => text.to_owned(),
+        false => serde_json::from_str(&masked).unwrap_or_else(|_| "*".repeat(text.len())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use provost_core::{
+        lifecycle::ClaimKind,
+        request::{Question, RequestKind, Waiting},
+    };
+
+    use super::*;
+
+    fn id(no: u8) -> SessionId {
+        format!("{no:08x}-0000-7000-8000-000000000000").parse().unwrap()
+    }
+
+    fn asked() -> Asked {
+        let question = Question {
+            id: "token".to_owned(),
+            header: String::new(),
+            question: String::new(),
+            options: Vec::new(),
+            only_options: false,
+            secret: true,
+        };
+        Asked {
+            native: "ask:1".to_owned(),
+            kind: RequestKind::Question,
+            waiting: Waiting::Blocking,
+            title: String::new(),
+            questions: vec![question],
+            subject: None,
+        }
+    }
+
+    fn told(secrets: &Secrets, session: SessionId, text: &str) -> String {
+        let claim = Testimony::Claim { kind: ClaimKind::Working, text: Some(text.to_owned()) };
+        let Testimony::Claim { text: Some(text), .. } = secrets.hide(session, &claim) else {
+            panic!()
+        };
+        text
+    }
+
+    #[test]
+    fn a_secret_is_hidden_in_what_its_own_session_says_also_when_it_was_delivered() {
+        let secrets = Secrets::default();
+        secrets.keep(id(1), "m", &asked(), &Reply::Text("s3cr\"t\\token".to_owned()));
+        secrets.forget(id(1), "m");
+        let text = "a \"b\"\n s3cr\"t\\token é";
+        assert_eq!(told(&secrets, id(1), text), "a \"b\"\n ************** é");
+        assert_eq!(told(&secrets, id(2), text), text);
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let secrets = Secrets::default();
+        for no in 0..100 {
+            let text = format!("{no:0>500}\n").repeat(50);
+            let each: Vec<String> = (0..50).map(|at| format!("{at}{text}")).collect();
+            secrets.keep(id(no), "m", &asked(), &Reply::Text(each.concat()));
+        }
+        assert!(size(&secrets.lock().hidden) <= MAX_HIDDEN);
+        assert!(!secrets.hidden(id(99)).is_empty());
     }
 }

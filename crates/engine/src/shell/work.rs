@@ -94,6 +94,8 @@ fn committed(
     let project = Project::find(git, Path::new(top))?;
     let branch = BranchName::new(branch)?;
     let found = worktree_find(git, &project, Path::new(path), &branch)?;
+    // Git knows a worktree that was deleted until it is pruned.
+    let found = found.filter(|_| Path::new(path).is_dir());
     let worktree = found.ok_or_else(|| format!("the worktree {path} is gone"))?;
     let keep = keep_ref(session, "moved")?;
     Ok(told(&snapshot_worktree(git, &worktree, &message(session), &keep)?))

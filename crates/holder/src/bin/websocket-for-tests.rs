@@ -84,7 +84,8 @@ impl Server {
     /// Asks another server, as a client, and says how its answer begins.
     fn visit(&self) -> io::Result<()> {
         let mut server = UnixStream::connect(&self.socket)?;
-        server.write_all(b"GET / HTTP/1.1\r\nSec-WebSocket-Key: a\r\n\r\n")?;
+        // Who may not pass is told so before it has asked, and then nobody hears the question.
+        server.write_all(b"GET / HTTP/1.1\r\nSec-WebSocket-Key: a\r\n\r\n").ok();
         let mut answer = [0; 100];
         let read = server.read(&mut answer)?;
         let answer = String::from_utf8_lossy(&answer[..read]);

@@ -4,6 +4,7 @@ mod clients;
 mod ending;
 mod input;
 mod leader;
+mod masks;
 mod output;
 mod relay;
 mod set_up;

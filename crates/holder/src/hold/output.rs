@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::{ioctl_fionbio, ioctl_fionread};
 
+use super::masks::Veil;
 use super::relay::Receiver;
 use crate::journal::{Channel, MAX_PAYLOAD, Note, RelayNote, Writer};
 
@@ -17,6 +18,7 @@ pub(super) struct Output {
     limit: u64,
     reached: bool,
     buffer: Vec<u8>,
+    veil: Veil,
     /// A ping of the command's server that was not answered yet.
     ping: Option<Vec<u8>>,
 }
@@ -62,7 +64,25 @@ impl Output {
             Streams::Relayed { both } => (Some(Stream::Awaited), pipe(Some(both))),
         };
         let buffer = vec![0; MAX_PAYLOAD];
-        Self { out, err, total: 0, limit, reached: false, buffer, ping: None }
+        Self {
+            out,
+            err,
+            total: 0,
+            limit,
+            reached: false,
+            buffer,
+            veil: Veil::default(),
+            ping: None,
+        }
+    }
+
+    /// Hides these from now on, and says whether all of them could be taken.
+    pub(super) fn mask(&mut self, forms: impl Iterator<Item = Vec<u8>>) -> bool {
+        let mut all = true;
+        for form in forms {
+            all &= self.veil.add(form);
+        }
+        all
     }
 
     /// The connection that was awaited.
@@ -84,7 +104,8 @@ impl Output {
         now: u64,
     ) -> io::Result<()> {
         self.out = None;
-        // The disk keeps the order: if the second is on it, so is the first.
+        self.unveil(Channel::Stdout, journal, now).ok();
+        // The disk keeps the order: if the last is on it, so are the others.
         journal.relay_note(now, note).ok();
         journal.note(now, Note::StdoutClosed)
     }
@@ -155,6 +176,7 @@ impl Output {
             if self.waiting(channel) == 0 {
                 self.take(channel, 1, journal, now)?;
             }
+            self.unveil(channel, journal, now)?;
         }
         Ok(())
     }
@@ -197,7 +219,7 @@ impl Output {
             self.out.as_mut().filter(|_| channel == Channel::Stdout)
         else {
             self.total += read as u64;
-            return journal.append(channel, now, bytes);
+            return append(channel, &self.veil.take(channel, bytes), journal, now);
         };
         text.clear();
         let heard = receiver.decode(bytes, text);
@@ -206,7 +228,7 @@ impl Output {
         // What the disk refuses the journal keeps in order, so the last answer speaks for all.
         let mut kept = Ok(());
         if !text.is_empty() {
-            kept = journal.append(channel, now, text);
+            kept = append(channel, &self.veil.take(channel, text), journal, now);
         }
         if let Some(len) = heard.binary {
             kept = journal.relay_note(now, &RelayNote::RelayBinary { len });
@@ -224,6 +246,8 @@ impl Output {
         journal: &mut Writer,
         now: u64,
     ) -> io::Result<()> {
+        // The disk keeps the order: what follows speaks for this too.
+        self.unveil(channel, journal, now).ok();
         if channel == Channel::Stderr {
             self.err = None;
             return journal.note(now, Note::StderrClosed);
@@ -234,6 +258,11 @@ impl Output {
             }
             Some(Stream::Pipe(_) | Stream::Awaited) | None => journal.note(now, Note::StdoutClosed),
         }
+    }
+
+    /// Tells what was held back of a stream, since it gives no more, or nobody waits for more.
+    fn unveil(&mut self, channel: Channel, journal: &mut Writer, now: u64) -> io::Result<()> {
+        append(channel, &self.veil.finish(channel), journal, now)
     }
 
     fn waiting(&self, channel: Channel) -> u64 {
@@ -268,6 +297,15 @@ impl Stream {
             Self::Relay { .. } => MAX_PAYLOAD - 1,
         }
     }
+}
+
+/// What was held back can make a read longer than a frame. The last answer of the journal speaks for all.
+fn append(channel: Channel, bytes: &[u8], journal: &mut Writer, now: u64) -> io::Result<()> {
+    let mut kept = Ok(());
+    for chunk in bytes.chunks(MAX_PAYLOAD) {
+        kept = journal.append(channel, now, chunk);
+    }
+    kept
 }
 
 /// Makes our end of a pipe non-blocking; the command's end is another and stays as it is.

@@ -15,6 +15,7 @@ use provost_core::{
     ids::{LaunchId, SessionId},
     session::Driver,
 };
+use provost_drivers::codex::LISTENS;
 use provost_engine::shell::{
     self,
     codex::{self, SCRUBBED_VARIABLES},
@@ -123,8 +124,7 @@ fn too_old(row: &SessionRow) -> String {
         Some(version) => format!("runs Codex {version}"),
         None => "runs a Codex of unknown version".to_owned(),
     };
-    let since = codex::LISTENS_SINCE.map(|number| number.to_string()).join(".");
-    format!("{found}, which nobody can attach to; that needs {since} or newer")
+    format!("{found}, which nobody can attach to; that needs {LISTENS} or newer")
 }
 
 /// Gives the launch that runs.
@@ -405,6 +405,14 @@ mod tests {
         assert!(refusal(&exec).contains("one instruction"), "{}", refusal(&exec));
         let plain = ui::test_session("x", "working");
         insta::assert_snapshot!(refusal(&plain), @"session deadbeef is no Codex session, and command has no screen of its own; next: provost logs deadbeef -f");
+    }
+
+    #[test]
+    fn the_help_names_the_version_from_which_it_works() {
+        let help = AttachArgs::augment_args(clap::Command::new("attach"));
+        let told = help.get_long_about().unwrap().to_string();
+        let since = format!("from version {}.{} on", LISTENS.0, LISTENS.1);
+        assert!(told.contains(&since) && LISTENS.2 == 0, "{told}");
     }
 
     #[test]

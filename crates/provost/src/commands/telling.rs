@@ -31,6 +31,7 @@ pub(crate) fn tell(
     request: &ReportRequest,
     key: &str,
 ) -> Result<Told, ApiError> {
+    let key = &name_of(key);
     match post(context, request, key) {
         Err(error) if error.code == Code::Unreachable => drop_it(context, request, key, error),
         told => told.map(Told::Heard),
@@ -59,15 +60,15 @@ fn drop_it(
     }
     let given = context.environment.get(codex::DROP_VARIABLE).map(PathBuf::from);
     let directory = given.unwrap_or_else(|| drop_box::of_home(&home.path));
-    let path = drop_box::put(&directory, launch, &file_name(key), request).map_err(|why| {
+    let path = drop_box::put(&directory, launch, key, request).map_err(|why| {
         let message = format!("{unreachable}, and the report cannot be written down: {why}");
         ApiError::new(Code::Unreachable, message).next("provost doctor")
     })?;
     Ok(Told::Dropped { launch, path })
 }
 
-/// A key is any visible text; a file's name is not.
-fn file_name(key: &str) -> String {
+/// A key is any visible text; a file's name is not, and both ways have to know the report by the same.
+fn name_of(key: &str) -> String {
     let plain = key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
     if plain { key.to_owned() } else { blake3::hash(key.as_bytes()).to_hex().to_string() }
 }
@@ -78,7 +79,7 @@ mod tests {
 
     #[test]
     fn no_key_leads_out_of_the_drop_box() {
-        assert_eq!(file_name("a-1"), "a-1");
-        assert!(file_name("../../x").bytes().all(|byte| byte.is_ascii_hexdigit()));
+        assert_eq!(name_of("a-1"), "a-1");
+        assert!(name_of("../../x").bytes().all(|byte| byte.is_ascii_hexdigit()));
     }
 }

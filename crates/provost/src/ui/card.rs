@@ -180,6 +180,9 @@ impl Card {
             let text = format!("goes on by itself in {}: {}", span(wait), limited.detail);
             self.text("limited", &text);
         }
+        if let Some(why) = &row.retrying {
+            self.text("retrying", why);
+        }
         if !row.checks.is_empty() {
             self.label("verified", &clean(&row.verification));
         }

@@ -174,6 +174,9 @@ fn note(row: &SessionRow) -> String {
     if let Some(limited) = &row.limited {
         return clean(&format!("limited: {}", limited.detail));
     }
+    if let Some(why) = &row.retrying {
+        return clean(&format!("retrying: {why}"));
+    }
     if is_flagged(row, "output_limit") {
         return format!("output limit reached: provost limit {} --output SIZE", short(&row.id));
     }
@@ -229,6 +232,7 @@ pub(crate) mod tests {
             turns: 0,
             budget: Default::default(),
             limited: None,
+            retrying: None,
             attempt: 1,
             instruction: None,
             setup: None,

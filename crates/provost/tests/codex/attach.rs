@@ -130,6 +130,37 @@ fn e22_no_other_model_is_offered_to_who_attaches() {
     stage.sealed(&id);
 }
 
+/// Whoever is at the screen may change the model. To come there changes nothing, and a change is recorded.
+#[test]
+fn a_model_that_is_changed_on_the_screen_is_recorded_and_attaching_changes_none() {
+    let Some(stage) = Stage::new(WAITS) else { return };
+    let id = stage.spawn(&["--model", "gpt-5.4", "Wait."]);
+    stage.model.wait_for_hold("door");
+    stage.home.wait_state(&id, |row| row["turns"] == 1);
+    let screen = Screen::begin(&stage, &["attach", &id]);
+    screen.shows("esc to interrupt");
+    assert_eq!(stage.home.status(&id)["warnings"], json!([]), "as it was set");
+    screen.shows("gpt-5.4");
+    screen.tmux(&["send-keys", "-l", "/model"]);
+    eventually("the first model that is offered is taken", || {
+        let shown = screen.tmux(&["capture-pane", "-p"]);
+        if shown.contains("Model changed to") {
+            return Ok(());
+        }
+        screen.tmux(&["send-keys", "Enter"]);
+        Err(shown)
+    });
+    let row = stage.home.wait_state(&id, |row| row["warnings"] != json!([]));
+    let told = row["warnings"][0].as_str().unwrap();
+    assert!(
+        told.contains("its settings were changed") && told.contains("instead of gpt-5.4"),
+        "{told}"
+    );
+    drop(screen);
+    stage.model.release("door");
+    stage.sealed(&id);
+}
+
 #[test]
 fn r13_an_agent_cannot_attach() {
     let Some(stage) = Stage::new(WAITS) else { return };

@@ -383,6 +383,12 @@ fn a_model_that_cannot_be_reached_is_retried_then_stalled_and_never_completed() 
     let id = stage.spawn(&["--stale-after", "1s", "Reach out."]);
     let row = stage.home.wait_state(&id, |row| flags(row).contains(&"retrying".to_owned()));
     assert_eq!(row["state"], "working", "{row:#}");
+    let why = row["retrying"].as_str().unwrap();
+    assert!(!why.is_empty(), "{row:#}");
+    for shown in [&["ls"][..], &["status", &id]] {
+        let told = stage.home.provost(shown).ok().stdout.clone();
+        assert!(told.contains("retrying"), "{told}");
+    }
     let row = stage.wait(&id, "stalled");
     assert_eq!((&row["sealed"], &row["claim"]), (&json!(false), &json!("none")), "{row:#}");
     stage.home.provost(&["cancel", &id]).ok();

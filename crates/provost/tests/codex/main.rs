@@ -9,6 +9,7 @@ mod attach;
 mod by_mcp;
 mod carried;
 mod finding;
+mod forms;
 mod going_on;
 mod journal;
 mod kit;

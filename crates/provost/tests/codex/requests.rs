@@ -128,10 +128,38 @@ fn a_denied_command_is_told_to_the_model_and_cannot_be_approved_later() {
         let row = stage.sealed(&id);
         assert_eq!(row["state"], "completed", "the turn goes on: {row:#}");
         assert_eq!(told(&stage, "rejected"), 1, "{which:?}: {:#?}", stage.model.requests().last());
+        assert!(stage.events_of(&id, "request.contradicted").is_empty(), "{which:?}");
         let late = stage.home.provost(&["approve", request]);
         assert_ne!(late.code(), Some(0), "{late:#?}");
         assert_eq!(outside(&stage), "");
         stage.model.assert_all_as_scripted();
+    }
+}
+
+/// Who is first of two clients cannot be arranged, so a script gives Codex the other answer.
+#[test]
+fn a_command_that_was_denied_and_runs_all_the_same_is_flagged_and_told() {
+    for (answer, told, other) in [("deny", "decline", "accept"), ("approve", "accept", "decline")] {
+        let Some(mut stage) = Stage::with(Which::Oldest, &turn_of(ONE_COMMAND)) else { return };
+        stage.stand_in(&format!(
+            r#"[ "$1" = app-server ] || exec "$REAL" "$@"
+sed -u 's/"decision":"{told}"/"decision":"{other}"/' | "$REAL" "$@""#
+        ));
+        let id = stage.spawn(&["Write it."]);
+        let asked = open(&stage, &id, 1);
+        stage.home.provost(&[answer, asked["id"].as_str().unwrap()]).ok();
+        let row = stage.sealed(&id);
+        assert_eq!(row["state"], "completed", "{row:#}");
+        let ran = if answer == "deny" { "hello\n" } else { "" };
+        assert_eq!(outside(&stage), ran, "{answer}");
+        let flags = row["flags"].as_array().unwrap();
+        assert!(flags.contains(&json!("settled_otherwise")), "{answer}: {row:#}");
+        let shown = stage.home.provost(&["status", &id]).ok().stdout.clone();
+        let words = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            words.contains("q1 was ") && words.contains("another answer came first"),
+            "{shown}"
+        );
     }
 }
 
@@ -150,6 +178,7 @@ fn what_is_approved_for_the_session_is_not_asked_again_and_no_rule_is_written() 
         assert_eq!(row["state"], "completed", "{which:?}: {row:#}");
         assert_eq!(outside(&stage), "more\nmore\n");
         assert_eq!(stage.events_of(&id, "request.opened").len(), 1, "the second was not asked");
+        assert!(stage.events_of(&id, "request.contradicted").is_empty(), "{which:?}");
         assert_no_rules(&stage);
         stage.model.assert_all_as_scripted();
     }

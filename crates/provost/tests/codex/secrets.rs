@@ -10,10 +10,10 @@ use std::{
     time::Duration,
 };
 
-use provost_testkit::harness::eventually;
+use provost_testkit::harness::{eventually, provost_bin};
 
 use crate::{
-    kit::Stage,
+    kit::{Stage, Which},
     requests::{files, open, rollout, turn_of},
     screen::Screen,
 };
@@ -79,6 +79,53 @@ fn r06_a_secret_answer_is_in_no_file_argument_environment_or_output_of_provost()
     assert_eq!(seen, BTreeSet::new());
 }
 
+/// A secret that is escaped in JSON, and what shows it whatever the escapes are.
+const REPEATED: (&str, &str) = (r#"c4n4ry-9f27-"x\y"#, "c4n4ry-9f27");
+
+#[test]
+fn a_secret_that_the_agent_repeats_is_in_no_journal_and_no_event() {
+    let (secret, canary) = REPEATED;
+    let print = format!("printf '%s\\n' '{secret}'; printf '%s\\n' '{secret}' >&2");
+    let report = format!("{} report working --message '{secret}'", provost_bin().display());
+    let turn = format!(
+        r#"
+        {{ items = [{{ ask = [{{ id = "token", header = "Token", question = "Which token?", secret = true, options = [{{ label = "None", description = "go on without" }}, {{ label = "Later", description = "ask again" }}] }}] }}] }},
+        {{ items = [{{ message = "You said {{{{last_output}}}}" }}, {{ shell = {print:?} }}] }},
+        {{ items = [{{ shell = {report:?} }}] }},
+        {{ items = [{{ tool = "provost_fact", args = {{ kind = "artifact", value = {secret:?} }} }}] }},
+        {{ items = [{{ tool = "provost_report", args = {{ status = "completed", summary = {secret:?} }} }}] }},
+        {{ items = [{{ message = {secret:?} }}] }},"#
+    );
+    let scenario = format!(
+        "[[thread]]\nturn = [{{ response = [{turn}] }}, {{ response = [{{ items = [{{ message = {secret:?} }}] }}] }}, {{ response = [{{ items = [{{ message = '{{\"status\":\"completed\",\"summary\":\"done\"}}' }}] }}] }}]"
+    );
+    for which in [Which::Pinned, Which::Oldest] {
+        let Some(stage) = Stage::with(which, &scenario) else { return };
+        let id = stage.spawn(&["Log in."]);
+        open(&stage, &id, 1);
+        stage.provost_with_input(&["answer", &id, "--secret"], &format!("{secret}\n")).ok();
+        let row = stage.sealed(&id);
+        assert_eq!(row["state"], "completed", "{which:?}: {row:#}");
+        for masked in [&row["claim_text"], &row["facts"][0]["value"]] {
+            let masked = masked.as_str().unwrap();
+            assert!(!masked.is_empty() && masked.bytes().all(|byte| byte == b'*'), "{row:#}");
+        }
+        assert_eq!(stage.events_of(&id, "claim.made").len(), 2);
+        assert_only_in(&stage, &id, canary, "codex");
+        let told = stage.provost(&["logs", &id, "--raw"]).ok().stdout.clone();
+        assert!(told.contains("You said ") && told.contains("*****"), "{which:?}: {told}");
+        let said = stage.model.requests();
+        let heard = said.iter().filter(|made| made.request.last_output().contains(canary)).count();
+        assert!(heard >= 2, "the agent knows it: {heard}");
+
+        // The process is another one, and may be told the conversation once more.
+        stage.provost(&["send", &id, "Once more."]).ok();
+        assert_eq!(stage.sealed(&id)["state"], "completed");
+        assert_only_in(&stage, &id, canary, "codex");
+        stage.model.assert_all_as_scripted();
+    }
+}
+
 /// A process that has the secret is found, by its arguments and by its environment.
 #[track_caller]
 fn assert_search_finds(secret: &str) {
@@ -134,7 +181,13 @@ fn hits(stage: &Stage, secret: &str) -> Vec<PathBuf> {
 /// Demands that only Codex's own record of the conversation has the secret, and that no command shows it.
 #[track_caller]
 fn assert_hidden(stage: &Stage, id: &str, secret: &str) {
-    let store = stage.path().join("agents").join(id).join("codex/sessions");
+    assert_only_in(stage, id, secret, "codex/sessions");
+}
+
+/// Demands that the secret is only in this part of Codex's own store, and that no command shows it.
+#[track_caller]
+fn assert_only_in(stage: &Stage, id: &str, secret: &str, part: &str) {
+    let store = stage.path().join("agents").join(id).join(part);
     let elsewhere: Vec<PathBuf> =
         hits(stage, secret).into_iter().filter(|path| !path.starts_with(&store)).collect();
     assert_eq!(elsewhere, Vec::<PathBuf>::new());

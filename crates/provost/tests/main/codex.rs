@@ -108,6 +108,22 @@ fn the_doctor_tries_the_sandbox_and_looks_where_the_home_lies() {
 }
 
 #[test]
+fn a_codex_without_a_login_is_told_of_by_the_doctor() {
+    let world = World::new();
+    let codex = world.play_codex("bin/codex", "98.0.0", "exit 0");
+    let with = [("PROVOST_CODEX", codex.as_str())];
+    let found = world.found("codex login", &with);
+    assert_eq!((found.len(), found[0].0.as_str()), (1, "warn"), "{found:?}");
+    assert!(found[0].1.contains("no login") && found[0].1.ends_with("→ codex login"), "{found:?}");
+    let keyed = world.found("codex login", &[with[0], ("OPENAI_API_KEY", "k")]);
+    assert_eq!(keyed[0].0, "ok", "{keyed:?}");
+    let provider = "model_provider = \"p\"\n[model_providers.p]\nbase_url = \"http://localhost\"\n";
+    fs::create_dir_all(world.path("user/.codex")).unwrap();
+    world.write("user/.codex/config.toml", provider);
+    assert_eq!(world.found("codex login", &with)[0].0, "ok");
+}
+
+#[test]
 fn r08_every_skill_is_listed_as_used_or_as_skipped_with_its_reason() {
     let world = World::new();
     world.git(&["init", "-q"]);

@@ -6,6 +6,7 @@ use std::{
     process::Stdio,
 };
 
+use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
 
 use crate::kit::{CREDENTIALS, Credentials, HANGS, Stage, TALKER};
@@ -186,6 +187,23 @@ fn a_session_that_was_resolved_before_it_ran_is_not_shown_as_being_stopped() {
     });
     let shown = stage.home.provost(&["status", &id]).ok().stdout.clone();
     assert!(!shown.contains("being stopped"), "{shown}");
+}
+
+#[test]
+fn a_report_with_an_unusual_key_counts_once_whichever_way_it_goes() {
+    let stage = Stage::new();
+    let id = stage.play(&format!("{CREDENTIALS}{HANGS}"), &[]);
+    let who = stage.credentials(1);
+    let report = ["working", "--message", "on it", "--key", "run/7:step~2%20../x"];
+    assert_eq!(stage.report_as(&who, &report).ok().json()["standing"], "applied");
+    stage.home.daemon().kill();
+    let dropped = stage.report_as(&who, &report).ok().json();
+    let path = std::path::PathBuf::from(dropped["dropped"].as_str().unwrap());
+    assert!(path.exists(), "{dropped:#}");
+    stage.status(&id);
+    eventually("the box is emptied", || (!path.exists()).then_some(()));
+    assert_eq!(stage.events_of(&id, "claim.made").len(), 1);
+    assert_eq!(stage.status(&id)["claim_source"], "agent");
 }
 
 /// Posts a body to the daemon's socket as any program could.

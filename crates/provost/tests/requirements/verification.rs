@@ -114,6 +114,26 @@ fn work_that_is_not_on_the_branch_shown_is_flagged_with_its_ref() {
 }
 
 #[test]
+fn a_worktree_that_the_agent_deleted_is_told_as_gone() {
+    let stage = Stage::new();
+    let repo = stage.home.repo("work");
+    let flags = ["--worktree", "--exit0-is-done", "--check", "true"];
+    let line = "echo b > b.txt; rm -rf \"$PWD\"";
+    let id = stage.spawn_in(repo.path(), &[&flags[..], &["--", "sh", "-ec", line]].concat());
+    let row = stage.sealed(&id);
+    assert_eq!(
+        (&row["state"], &row["verification"]),
+        (&json!("failed"), &json!("failed")),
+        "{row:#}"
+    );
+    let told = row.to_string() + &stage.home.provost(&["status", &id]).ok().stdout;
+    let gone = format!("the worktree {} is gone", row["worktree"]["path"].as_str().unwrap());
+    assert!(told.contains(&gone) && !told.contains("No such file"), "{told}");
+    let path = row["worktree"]["path"].as_str().unwrap();
+    repo.git(&["worktree", "remove", "--force", "--force", path]);
+}
+
+#[test]
 fn work_that_is_not_in_the_verified_tree_is_named() {
     let stage = Stage::new();
     let repo = stage.home.repo("work");

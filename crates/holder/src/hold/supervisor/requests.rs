@@ -31,6 +31,14 @@ impl Supervisor {
                 self.write_input();
                 return write_reply(id, accepted);
             }
+            Op::Mask { forms } => {
+                return Some(match self.output.mask(forms.into_iter().map(|form| form.0)) {
+                    true => Reply::done(id),
+                    false => {
+                        Reply::refused(Some(id), FaultCode::BadRequest, "not all can be masked")
+                    }
+                });
+            }
             Op::CloseStdin => {
                 self.input.close();
                 self.stdin.close();

@@ -23,6 +23,7 @@ pub(super) fn examine(context: &Context, config: &Resolved) -> Vec<Finding> {
     let (mut findings, chosen) = candidates(&setup);
     findings.extend(codex_home(&setup));
     if let Some(codex) = chosen {
+        findings.extend(login(&setup));
         findings.push(sandbox(&setup, &codex, &temporary));
         findings.extend(context.home().ok().and_then(|home| reach(&home.path, &temporary)));
     }
@@ -87,6 +88,16 @@ fn told(candidate: &Candidate, some_is_chosen: bool) -> Finding {
 fn codex_home(setup: &Setup<'_>) -> Option<Finding> {
     let error = setup.codex_home().err()?;
     Some(Finding::fail("codex home", error.message, "correct it, or leave it out to use ~/.codex"))
+}
+
+/// Without one its first turn fails. A home that is not there is told of already.
+fn login(setup: &Setup<'_>) -> Option<Finding> {
+    setup.codex_home().ok()?;
+    Some(match setup.lacks_login(&|_| false) {
+        Ok(None) => Finding::ok("codex login", "a session has what its model's provider asks for"),
+        Ok(Some(missing)) => Finding::warn("codex login", missing.found, missing.fix),
+        Err(error) => Finding::fail("codex login", error.message, "correct Codex's config.toml"),
+    })
 }
 
 /// A Codex whose sandbox does not work says so to its model only.

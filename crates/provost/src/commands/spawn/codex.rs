@@ -3,15 +3,15 @@
 use std::{collections::BTreeSet, ffi::OsString, path::Path};
 
 use provost_agents::{Codex, home};
-use provost_api::{ApiError, Code};
+use provost_api::ApiError;
 use provost_config::{self as config, BUILT_IN, Resolved};
 use provost_core::session::{Agent, Approvals, Carried, Driver, Input, Sandbox, Settings};
 
 use super::{SpawnArgs, place::text, variables::Given};
 use crate::{
-    codex::{HOME_VARIABLE, Setup},
+    codex::{HOME_VARIABLE, Setup, unusable},
     context::Context,
-    error::{chain, usage},
+    error::usage,
 };
 
 /// Variables without which a machine behind a proxy reaches no model. They may hold a password, so they
@@ -57,7 +57,10 @@ pub(super) fn agent(
         version: Some(found.version.to_string()),
         carried,
     };
-    Ok((agent, absent_roots(&setup)))
+    let passed = |name: &str| agent.pass_env.iter().any(|passed| passed == name);
+    let no_login = setup.lacks_login(&passed)?;
+    let no_login = no_login.map(|missing| format!("{}: {}", missing.found, missing.fix));
+    Ok((agent, absent_roots(&setup).into_iter().chain(no_login).collect()))
 }
 
 /// The first flag that only Codex understands, if one was given.
@@ -108,10 +111,6 @@ fn carried(setup: &Setup<'_>) -> Result<Carried, ApiError> {
         skills,
         account: Some(account),
     })
-}
-
-fn unusable(why: home::Error) -> ApiError {
-    chain(Code::BadRequest, "cannot use Codex's configuration", &why)
 }
 
 /// What Codex itself needs to reach its model: proxies, and the keys that its configuration names.
@@ -231,6 +230,7 @@ mod tests {
             let lab = Lab { dir: tempfile::tempdir().unwrap() };
             fs::create_dir_all(lab.path("home/.codex")).unwrap();
             fs::create_dir_all(lab.path("work")).unwrap();
+            fs::write(lab.path("home/.codex/auth.json"), "{}").unwrap();
             fs::write(lab.path("codex"), "#!/bin/sh\necho 'codex-cli 0.166.0'\n").unwrap();
             fs::set_permissions(lab.path("codex"), fs::Permissions::from_mode(0o755)).unwrap();
             lab
@@ -271,7 +271,7 @@ mod tests {
         assert_eq!(agent.version.as_deref(), Some("0.166.0"));
         assert_eq!(agent.carried.user_home, lab.text("home"));
         assert_eq!(agent.carried.agent_home, Some(lab.text("home/.codex")));
-        let account = format!("openai {}", lab.text("home/.codex"));
+        let account = format!("openai {}", lab.text("home/.codex/auth.json"));
         assert_eq!(agent.carried.account, Some(account));
         assert!(agent.settings.questions);
         assert_eq!(agent.settings.approvals, Approvals::OnRequest);
@@ -372,6 +372,18 @@ mod tests {
         assert_eq!(spec.agent.carried.skills, roots.map(|root| lab.text(root)));
         assert_eq!(spec.warnings.len(), 1, "{:?}", spec.warnings);
         assert!(spec.warnings[0].contains("gone is no directory"), "{:?}", spec.warnings);
+    }
+
+    #[test]
+    fn a_missing_login_is_worth_a_warning() {
+        let lab = Lab::new();
+        assert_eq!(lab.spec(&["do it"], &[]).unwrap().warnings, [""; 0]);
+        fs::remove_file(lab.path("home/.codex/auth.json")).unwrap();
+        let spec = lab.spec(&["do it"], &[]).unwrap();
+        let [only] = spec.warnings.as_slice() else { panic!("{:?}", spec.warnings) };
+        assert!(only.contains("has no login") && only.ends_with(": codex login"), "{only}");
+        let named = lab.spec(&["--pass-env", "OPENAI_API_KEY", "do it"], &[]).unwrap();
+        assert_eq!(named.warnings, [""; 0], "the daemon says whether it has it");
     }
 
     #[test]

@@ -61,6 +61,7 @@ pub(super) fn of(event: &Event) -> String {
         | Event::FactTold(_)
         | Event::RequestOpened(_)
         | Event::RequestSettled(_)
+        | Event::RequestContradicted(_)
         | Event::RequestRuled(_)
         | Event::MessageQueued(_)
         | Event::MessageDelivered(_)
@@ -206,6 +207,13 @@ fn speech(event: &Event) -> String {
             format!("{fact} told: {}{}", e.value, standing(e.standing))
         }
         Event::RequestOpened(e) => asked(e),
+        Event::RequestContradicted(e) => {
+            let what = match e.done {
+                true => "was denied and done all the same",
+                false => "was approved and declined all the same",
+            };
+            format!("q{} {what}: another answer came first", e.request.no)
+        }
         Event::RequestRuled(e) => {
             let decided = match &e.reply {
                 Reply::Approve(_) => "approved",
@@ -301,6 +309,7 @@ fn claimed(e: &ClaimMade) -> String {
     let kind = plain(e.kind.word());
     let claim = match e.source {
         ClaimSource::Agent => format!("agent claims {kind}"),
+        ClaimSource::DropBox => format!("agent claims {kind}, by the drop box"),
         ClaimSource::Operator => format!("operator claims {kind}"),
         ClaimSource::Policy => format!("exit 0 counts as {kind}"),
         ClaimSource::TurnError => format!("the turn's error counts as {kind}"),

@@ -48,6 +48,7 @@ exit = 0
         (&row["state"], &row["claim_text"]),
         (&"completed".into(), &"nobody listened".into())
     );
+    assert_eq!(row["claim_source"], "drop_box", "{row:#}");
     assert_eq!(claims(&home), 1);
     let made = records(&home).into_iter().find(|record| record["kind"] == "claim.made");
     let actor = text(&made.expect("a claim")["actor"]);

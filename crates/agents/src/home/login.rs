@@ -1,0 +1,102 @@
+//! Whether a session of Codex will have anything to log in with.
+
+use std::path::{Path, PathBuf};
+
+use toml::{Table, Value};
+
+use super::account::{USUAL_PROVIDER, provider_in, users};
+use super::config::keeps_auth_elsewhere;
+use super::{Error, KEYS, carry};
+
+/// What a session logs in with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Login {
+    /// The login that is carried.
+    File(PathBuf),
+    /// A key in this variable.
+    Variable(String),
+    /// The provider of the user's own wants no login of Codex's.
+    NotNeeded {
+        provider: String,
+    },
+    Missing(Missing),
+}
+
+/// Why there is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Missing {
+    /// Nobody has logged in.
+    NoLogin,
+    /// The login is in a keyring, which only the user's own home leads to.
+    InKeyring,
+}
+
+/// Finds what a session logs in with, given which variables are passed on to it. What the login is worth only Codex
+/// can tell.
+pub fn login(codex_home: Option<&Path>, is_set: impl Fn(&str) -> bool) -> Result<Login, Error> {
+    let table = users(codex_home)?;
+    let provider = provider_in(&table);
+    if !wants_login(&table, provider) {
+        return Ok(Login::NotNeeded { provider: provider.to_owned() });
+    }
+    let file = codex_home.map(|home| home.join("auth.json")).filter(|file| file.is_file());
+    if let Some(file) = file {
+        return Ok(Login::File(file));
+    }
+    let kept = codex_home.map(|home| carry::read_text(&home.join(".env"))).transpose()?.flatten();
+    let kept = kept.unwrap_or_default();
+    let set = |name: &&str| is_set(name) || kept.lines().any(|line| sets(line, name));
+    Ok(match KEYS.into_iter().find(set) {
+        Some(name) => Login::Variable(name.to_owned()),
+        None if keeps_auth_elsewhere(&table) => Login::Missing(Missing::InKeyring),
+        None => Login::Missing(Missing::NoLogin),
+    })
+}
+
+/// A provider of the user's own wants Codex's login only if it says so.
+fn wants_login(table: &Table, provider: &str) -> bool {
+    let own = table.get("model_providers").and_then(|all| all.get(provider));
+    let says_so = own.and_then(|own| own.get("requires_openai_auth")).and_then(Value::as_bool);
+    says_so.unwrap_or(provider == USUAL_PROVIDER)
+}
+
+/// Whether a line of an environment file sets a variable.
+fn sets(line: &str, name: &str) -> bool {
+    let line = line.trim_start();
+    let line = line.strip_prefix("export ").unwrap_or(line).trim_start();
+    line.strip_prefix(name).is_some_and(|rest| rest.trim_start().starts_with('='))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_login_is_a_file_a_key_or_not_needed() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path();
+        let with = |set: &[&str]| login(Some(home), |name| set.contains(&name)).unwrap();
+        let missing = |why| Login::Missing(why);
+        assert_eq!(with(&["HOME"]), missing(Missing::NoLogin));
+        assert_eq!(with(&["OPENAI_API_KEY"]), Login::Variable("OPENAI_API_KEY".to_owned()));
+        assert_eq!(login(None, |_| false).unwrap(), missing(Missing::NoLogin));
+        let config = |text: &str| fs::write(home.join("config.toml"), text).unwrap();
+        config("cli_auth_credentials_store = \"keyring\"\n");
+        assert_eq!(with(&[]), missing(Missing::InKeyring));
+        config("model_provider = \"p\"\n[model_providers.p]\nbase_url = \"x\"\n");
+        assert_eq!(with(&[]), Login::NotNeeded { provider: "p".to_owned() });
+        config("model_provider = \"p\"\n[model_providers.p]\nrequires_openai_auth = true\n");
+        assert_eq!(with(&[]), missing(Missing::NoLogin));
+        config("model_provider = \"ollama\"\n");
+        assert_eq!(with(&[]), Login::NotNeeded { provider: "ollama".to_owned() });
+        config("");
+        fs::write(home.join(".env"), "# OPENAI_API_KEY=no\n").unwrap();
+        assert_eq!(with(&[]), missing(Missing::NoLogin));
+        fs::write(home.join(".env"), "A=1\nexport OPENAI_API_KEY = x\n").unwrap();
+        assert_eq!(with(&[]), Login::Variable("OPENAI_API_KEY".to_owned()));
+        fs::write(home.join("auth.json"), "{}").unwrap();
+        assert_eq!(with(&[]), Login::File(home.join("auth.json")));
+    }
+}

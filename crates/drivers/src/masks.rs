@@ -1,0 +1,185 @@
+//! How a secret answer may stand in what the agent says later, so that it can be hidden there.
+
+use std::collections::BTreeSet;
+
+use provost_core::request::{Asked, Question, Reply};
+
+use crate::codex::NEEDS;
+
+/// A shorter secret is not looked for: it would be found where it was not meant.
+pub const MIN_SECRET: usize = 8;
+
+/// A longer line is looked for in pieces of this length, so that none of their forms is too long for a holder.
+const MAX_PIECE: usize = 512;
+
+/// Words that protocols are read by, besides those of [`NEEDS`]. To hide one of them would end the conversation.
+const WORDS: &[&str] = &[
+    "agent_message",
+    "approval",
+    "artifact",
+    "blocking",
+    "command_execution",
+    "commentary",
+    "completed",
+    "continue",
+    "codexErrorInfo",
+    "decision",
+    "declined",
+    "dynamicToolCall",
+    "emittedAtMs",
+    "file_change",
+    "httpStatusCode",
+    "inProgress",
+    "initialized",
+    "input_tokens",
+    "instruction-",
+    "interrupt-",
+    "interrupted",
+    "item.completed",
+    "item.started",
+    "mcp_tool_call",
+    "needs_input",
+    "output_tokens",
+    "progress",
+    "protocolVersion",
+    "provost/probe",
+    "provost_ask",
+    "provost_fact",
+    "provost_progress",
+    "provost_report",
+    "question",
+    "questions",
+    "rateLimitExceeded",
+    "request_withdrawn",
+    "requestedSchema",
+    "retrying",
+    "thread.started",
+    "thread_id",
+    "turn.completed",
+    "turn.failed",
+    "turn.started",
+    "turn_ended",
+    "turn_started",
+    "usageLimitExceeded",
+    "userAgent",
+];
+
+/// Gives what to hide of an answer: each line of what was given for a secret question, in the forms that it has in a
+/// message and in a text within one.
+pub fn masks(asked: &Asked, reply: &Reply) -> Vec<Vec<u8>> {
+    let secrets = asked.questions.iter().filter(|question| question.secret);
+    let given = secrets.flat_map(|question| given(question, reply));
+    let lines = given.flat_map(str::lines).map(str::trim);
+    let hidden = lines.filter(|line| line.len() >= MIN_SECRET && !is_word(line));
+    let forms: BTreeSet<String> = hidden.flat_map(pieces).flat_map(forms).collect();
+    forms.into_iter().map(String::into_bytes).collect()
+}
+
+/// What the agent itself offered is no secret.
+fn given<'a>(question: &'a Question, reply: &'a Reply) -> impl Iterator<Item = &'a str> {
+    let given = match reply {
+        Reply::Text(text) => std::slice::from_ref(text),
+        Reply::Answers(answers) => answers.get(&question.id).map_or(&[][..], Vec::as_slice),
+        Reply::Approve(_) | Reply::Deny => &[],
+    };
+    let offered = |text: &&String| question.options.iter().any(|option| option.label == **text);
+    given.iter().filter(move |text| !offered(text)).map(String::as_str)
+}
+
+fn is_word(text: &str) -> bool {
+    let needs = NEEDS.iter().flat_map(|need| need.fields.iter().copied().chain([need.name]));
+    WORDS.iter().copied().chain(needs).any(|word| word.contains(text))
+}
+
+/// Parts a long line; the last piece is as long as the others.
+fn pieces(line: &str) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    let mut rest = line;
+    while rest.len() > MAX_PIECE {
+        let end = (0..=MAX_PIECE).rev().find(|at| rest.is_char_boundary(*at));
+        let (piece, more) = rest.split_at(end.unwrap_or(rest.len()));
+        pieces.push(piece);
+        rest = more;
+    }
+    let begin = (line.len().saturating_sub(MAX_PIECE)..).find(|at| line.is_char_boundary(*at));
+    pieces.push(&line[begin.unwrap_or_default()..]);
+    pieces
+}
+
+/// As it stands in a message, and in JSON within one. What has to be escaped does not stand there bare, and to look for
+/// that could break the line.
+fn forms(piece: &str) -> [String; 2] {
+    let once = escaped(piece);
+    let twice = escaped(&once);
+    [once, twice]
+}
+
+fn escaped(text: &str) -> String {
+    let quoted = serde_json::Value::from(text).to_string();
+    quoted[1..quoted.len() - 1].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use provost_core::request::{Choice, RequestKind, Waiting};
+
+    use super::*;
+
+    fn asked(secret: bool) -> Asked {
+        let question = |id: &str, secret| Question {
+            id: id.to_owned(),
+            header: String::new(),
+            question: String::new(),
+            options: vec![Choice { label: "Without one".to_owned(), description: String::new() }],
+            only_options: false,
+            secret,
+        };
+        Asked {
+            native: "ask:1".to_owned(),
+            kind: RequestKind::Question,
+            waiting: Waiting::Blocking,
+            title: String::new(),
+            questions: vec![question("token", secret)],
+            subject: None,
+        }
+    }
+
+    fn masked(text: &str) -> Vec<String> {
+        let masks = masks(&asked(true), &Reply::Text(text.to_owned()));
+        masks.into_iter().map(|form| String::from_utf8(form).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_secret_is_looked_for_as_it_stands_in_a_message_and_in_a_text_within_one() {
+        assert_eq!(masked("s3cr3t-token"), ["s3cr3t-token"]);
+        assert_eq!(masked("s3cr3t\"\\x"), [r#"s3cr3t\"\\x"#, r#"s3cr3t\\\"\\\\x"#]);
+        assert_eq!(masked("first line\r\nshort\n  and third"), ["and third", "first line"]);
+        let answers = [("token".to_owned(), vec!["s3cr3t-token".to_owned()])];
+        let masks = masks(&asked(true), &Reply::Answers(answers.into()));
+        assert_eq!(masks, [b"s3cr3t-token"]);
+    }
+
+    #[test]
+    fn what_is_no_secret_too_short_or_a_word_of_the_protocol_is_not() {
+        assert!(masks(&asked(false), &Reply::Text("s3cr3t-token".to_owned())).is_empty());
+        for text in ["1234567", "Without one", "completed", "requestApproval", "threadId"] {
+            assert_eq!(masked(text), Vec::<String>::new(), "{text}");
+        }
+        assert_eq!(masked("completed-1"), ["completed-1"]);
+    }
+
+    #[test]
+    fn a_long_line_is_looked_for_in_pieces_that_cover_it() {
+        let text: String = (0..700).map(|no| format!("{no:04}é")).collect();
+        let pieces = pieces(&text);
+        assert!(pieces.iter().all(|piece| (MIN_SECRET..=MAX_PIECE).contains(&piece.len())));
+        let mut covered = 0;
+        for piece in &pieces {
+            let at = text.find(piece).unwrap();
+            assert!(at <= covered, "nothing is left out");
+            covered = at + piece.len();
+        }
+        assert_eq!(covered, text.len());
+        assert_eq!(super::pieces("s3cr3t-token"), ["s3cr3t-token"]);
+    }
+}

@@ -1,0 +1,222 @@
+//! What must not come to the journal although the command says it: secrets that were given to it. They are known
+//! here in memory only, and are masked in both streams, byte for byte, also where two reads part them.
+
+use std::borrow::Cow;
+
+use crate::journal::Channel;
+use crate::wire::MAX_FORM;
+
+/// All forms together are no longer than this.
+const MAX_FORMS: usize = 64 << 10;
+/// A shorter one would be found where it was not meant, and so is none.
+const MIN_FORM: usize = 8;
+
+/// Lies over both streams of a command.
+#[derive(Default)]
+pub(super) struct Veil {
+    masks: Masks,
+    out: Veiled,
+    err: Veiled,
+}
+
+/// The forms in which secrets may stand in the output.
+#[derive(Default)]
+struct Masks {
+    forms: Vec<Vec<u8>>,
+    known: usize,
+}
+
+/// The part of one stream that was read and is not yet known to be free of secrets.
+#[derive(Default)]
+struct Veiled {
+    bytes: Vec<u8>,
+    /// For each byte what stands in its place, if it is to be hidden.
+    veil: Vec<Option<u8>>,
+}
+
+impl Veil {
+    /// Hides a form from now on, and says whether it could be taken.
+    pub(super) fn add(&mut self, form: Vec<u8>) -> bool {
+        self.masks.add(form)
+    }
+
+    /// Takes what was read of a stream and gives what can be told of it. Without a secret nothing is held back.
+    pub(super) fn take<'a>(&mut self, channel: Channel, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        match (self.masks.is_empty(), channel) {
+            (true, _) => Cow::Borrowed(bytes),
+            (false, Channel::Stderr) => Cow::Owned(self.err.take(bytes, &self.masks)),
+            (false, Channel::Stdout | Channel::Stdin | Channel::Note) => {
+                Cow::Owned(self.out.take(bytes, &self.masks))
+            }
+        }
+    }
+
+    /// Gives what was held back of a stream, since nothing follows it.
+    pub(super) fn finish(&mut self, channel: Channel) -> Vec<u8> {
+        match channel {
+            Channel::Stderr => self.err.finish(),
+            Channel::Stdout | Channel::Stdin | Channel::Note => self.out.finish(),
+        }
+    }
+}
+
+impl Masks {
+    fn add(&mut self, form: Vec<u8>) -> bool {
+        if self.forms.contains(&form) {
+            return true;
+        }
+        let fits = (MIN_FORM..=MAX_FORM).contains(&form.len());
+        if !fits || form.contains(&b'\n') || self.known + form.len() > MAX_FORMS {
+            return false;
+        }
+        self.known += form.len();
+        self.forms.push(form);
+        true
+    }
+
+    fn is_empty(&self) -> bool {
+        self.forms.is_empty()
+    }
+
+    /// How many bytes at the end of these may be the beginning of a form. A line's end is in none, so that no whole
+    /// line is waited with.
+    fn open_end(&self, bytes: &[u8]) -> usize {
+        let begun = |form: &Vec<u8>| {
+            let most = bytes.len().min(form.len() - 1);
+            (1..=most).rev().find(|length| bytes.ends_with(&form[..*length]))
+        };
+        self.forms.iter().filter_map(begun).max().unwrap_or(0)
+    }
+}
+
+impl Veiled {
+    fn take(&mut self, bytes: &[u8], masks: &Masks) -> Vec<u8> {
+        self.bytes.extend_from_slice(bytes);
+        self.veil.resize(self.bytes.len(), None);
+        for form in &masks.forms {
+            self.hide(form);
+        }
+        self.let_go(self.bytes.len() - masks.open_end(&self.bytes))
+    }
+
+    /// What would have become a secret is one if it is long enough.
+    fn finish(&mut self) -> Vec<u8> {
+        if self.bytes.len() >= MIN_FORM {
+            self.veil.fill(Some(b'*'));
+        }
+        self.let_go(self.bytes.len())
+    }
+
+    fn hide(&mut self, form: &[u8]) {
+        // Where a number stands a number has to stay, or the line would no longer be JSON.
+        let filler = if form.iter().all(u8::is_ascii_digit) { b'9' } else { b'*' };
+        for at in 0..=self.bytes.len().saturating_sub(form.len()) {
+            if self.bytes[at..].starts_with(form) {
+                // The letter of an escape stays, for the same reason.
+                let from = at + usize::from(is_escaped(&self.bytes[..at]));
+                self.veil[from..at + form.len()].fill(Some(filler));
+            }
+        }
+    }
+
+    fn let_go(&mut self, length: usize) -> Vec<u8> {
+        let (bytes, veil) = (self.bytes.drain(..length), self.veil.drain(..length));
+        bytes.zip(veil).map(|(byte, veil)| veil.unwrap_or(byte)).collect()
+    }
+}
+
+/// Whether what follows these bytes is the second half of an escape: an odd number of backslashes precedes it.
+fn is_escaped(before: &[u8]) -> bool {
+    before.iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn masks(forms: &[&str]) -> Masks {
+        let mut masks = Masks::default();
+        assert!(forms.iter().all(|form| masks.add(form.as_bytes().to_vec())));
+        masks
+    }
+
+    fn masked(forms: &[&str], parts: &[&str]) -> String {
+        let (masks, mut veiled) = (masks(forms), Veiled::default());
+        let mut told: Vec<u8> =
+            parts.iter().flat_map(|part| veiled.take(part.as_bytes(), &masks)).collect();
+        told.extend(veiled.finish());
+        String::from_utf8(told).unwrap()
+    }
+
+    #[test]
+    fn a_secret_is_masked_wherever_the_reads_part_it() {
+        let text = "a s3cr3t-token, twice: s3cr3t-tokens3cr3t-token\n";
+        let expected = "a ************, twice: ************************\n";
+        for at in 0..=text.len() {
+            let (one, two) = text.split_at(at);
+            assert_eq!(masked(&["s3cr3t-token"], &[one, two]), expected, "parted at {at}");
+        }
+        let each: Vec<String> = text.chars().map(String::from).collect();
+        let each: Vec<&str> = each.iter().map(String::as_str).collect();
+        assert_eq!(masked(&["s3cr3t-token"], &each), expected);
+    }
+
+    #[test]
+    fn forms_may_overlap_and_begin_alike() {
+        let forms = ["AAAAAAAABBBB", "BBBBCCCCCCCC", "AAAAAAAABBBBBBBB"];
+        assert_eq!(
+            masked(&forms, &["xAAAAAAAABBBB", "CCCCCCCCx"]),
+            format!("x{}x", "*".repeat(20))
+        );
+        assert_eq!(masked(&forms, &["xAAAAAAAABBBB", "BBBBx"]), format!("x{}x", "*".repeat(16)));
+    }
+
+    #[test]
+    fn what_only_begins_like_a_secret_is_told_when_that_is_clear_and_a_whole_line_at_once() {
+        let (masks, mut veiled) = (masks(&["s3cr3t-token"]), Veiled::default());
+        assert_eq!(veiled.take(b"the s3cr", &masks), b"the ");
+        assert_eq!(veiled.take(b"etary\n", &masks), b"s3cretary\n");
+        assert_eq!(veiled.take(b"s3cr3t-tok\n", &masks), b"s3cr3t-tok\n");
+        assert_eq!(veiled.take(b"s3cr3t-t", &masks), b"");
+        assert_eq!(veiled.finish(), b"********", "a secret that was cut off is one");
+        assert_eq!(veiled.take(b"s3c", &masks), b"");
+        assert_eq!(veiled.finish(), b"s3c");
+    }
+
+    #[test]
+    fn a_masked_line_is_still_json() {
+        let line =
+            |text: &str| serde_json::json!({"n": 1_712_345_678_i64, "text": text}).to_string();
+        for (secret, text) in [("12345678", "12345678"), ("tok-12345", "\tok-12345 tok-12345")] {
+            let told = masked(&[secret], &[&line(text)]);
+            let read: serde_json::Value = serde_json::from_str(&told).unwrap();
+            assert!(!told.contains(secret) && read["n"].is_i64(), "{told}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_short_too_long_or_too_much_is_not_taken() {
+        let mut masks = Masks::default();
+        assert!(!masks.add(b"1234567".to_vec()) && masks.is_empty());
+        assert!(!masks.add(b"1234\n5678".to_vec()));
+        assert!(!masks.add(vec![b'x'; MAX_FORM + 1]));
+        let taken = (0..100).filter(|no| masks.add(format!("{no:0>MAX_FORM$}").into_bytes()));
+        assert_eq!(taken.count(), MAX_FORMS / MAX_FORM);
+        assert!(masks.add(format!("{:0>MAX_FORM$}", 0).into_bytes()), "it is known");
+    }
+
+    proptest! {
+        #[test]
+        fn reads_change_nothing(text in "[ab\n]{0,60}", cuts in prop::collection::vec(0usize..60, 0..8)) {
+            let forms = ["aaaaaaaa", "abababab", "aaaabbbba"];
+            let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(text.len())).collect();
+            cuts.extend([0, text.len()]);
+            cuts.sort_unstable();
+            let parts: Vec<&str> = cuts.windows(2).map(|cut| &text[cut[0]..cut[1]]).collect();
+            prop_assert_eq!(masked(&forms, &parts), masked(&forms, &[&text]));
+            prop_assert_eq!(masked(&forms, &parts).len(), text.len());
+        }
+    }
+}
