@@ -6,6 +6,7 @@ mod body;
 mod client;
 mod error;
 mod request;
+mod run;
 mod session;
 
 pub use client::{Client, Lost, Reply, StreamReply};
@@ -14,6 +15,7 @@ pub use request::{
     ActorKind, AnswerRequest, CancelRequest, DaemonInfo, Decision, EventRow, LimitRequest,
     OpenRequest, ProgressReport, ReportReply, ReportRequest, ResolveRequest, SendRequest,
 };
+pub use run::{DecisionRow, FindingRow, LandingRow, OpenRunRequest, RunRow, RunSessionRow};
 pub use session::{
     BudgetRow, CheckRow, ClaimRow, ExitRow, FactRow, HookRow, LaunchRow, LimitedRow, MessageRow,
     ProgressRow, QuestionRow, RequestRow, ResolutionRow, SessionRow, SetupRow, SubjectRow,

@@ -239,7 +239,7 @@ fn checks(session: &Session) -> Vec<CheckRow> {
     session.spec.checks.iter().map(|check| check_row(check, receipt(check), missing)).collect()
 }
 
-fn check_row(command: &str, receipt: Option<&Receipt>, missing: &str) -> CheckRow {
+pub(crate) fn check_row(command: &str, receipt: Option<&Receipt>, missing: &str) -> CheckRow {
     let result = match receipt.map(|receipt| &receipt.end) {
         None => missing,
         Some(CheckEnd::Exit(0)) => "passed",
@@ -426,7 +426,7 @@ fn refuted(session: &Session) -> Option<String> {
 }
 
 /// Cuts a text that is too long for a row, at a character.
-fn clip(text: &str) -> String {
+pub(crate) fn clip(text: &str) -> String {
     if text.len() <= SHOWN_BYTES {
         return text.to_owned();
     }
@@ -459,7 +459,7 @@ fn worktree(session: &Session) -> Option<WorktreeRow> {
             branch: branch.clone(),
             removed: session.work == WorkState::Removed,
         }),
-        Work::Plain | Work::InPlace { .. } => None,
+        Work::Plain | Work::InPlace { .. } | Work::Detached { .. } => None,
     }
 }
 

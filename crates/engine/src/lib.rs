@@ -8,8 +8,11 @@ pub mod board;
 mod card;
 mod coalesce;
 pub mod report;
+pub mod report_card;
+mod run_card;
 pub mod shell;
 mod shown;
 pub mod stream;
 
 pub use card::{row, why};
+pub use run_card::row as run_row;

@@ -12,6 +12,7 @@ use crate::{
     ids::{LaunchId, RequestId},
     lifecycle::ClaimKind,
     request::{Asked, Misfit, Reply},
+    result::Structured,
     verdict::{Caveats, Receipt, Snapshot},
 };
 
@@ -48,6 +49,12 @@ pub enum Signal {
         text: String,
     },
     Said(Testimony),
+    /// How the work stands, together with a result in the form that was asked for.
+    Told {
+        kind: ClaimKind,
+        text: Option<String>,
+        result: Structured,
+    },
     Asked(Asked),
     Withdrawn {
         native: String,

@@ -75,6 +75,7 @@ pub(crate) fn spec() -> Spec {
         setup: None,
         checks: Vec::new(),
         keep: Vec::new(),
+        protected: Vec::new(),
         empty_diff: EmptyDiff::Refused,
         exit0: Exit0::SaysNothing,
         afterwards: Afterwards::Close,
@@ -91,6 +92,7 @@ pub(crate) fn spec() -> Spec {
             })
             .collect(),
         warnings: Vec::new(),
+        run: None,
     }
 }
 

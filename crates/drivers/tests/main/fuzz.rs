@@ -8,6 +8,7 @@ use std::{
 
 use proptest::prelude::*;
 use provost_core::{
+    result::ResultForm,
     request::{Asked, Reply, RequestKind, Scope},
     session::{Driver, MessageKind, Signal},
 };
@@ -106,6 +107,7 @@ fn answerable(signal: Option<&Signal>) {
                 text: "",
                 thread: Some("t"),
                 answer: Some(answer),
+                form: ResultForm::Plain,
             };
             let said =
                 say(Driver::Codex, &message).unwrap_or_else(|| panic!("{asked:?} {reply:?}"));

@@ -1,6 +1,7 @@
 //! A conversation with the driver of the app-server, in which the test is the server.
 
 use provost_core::{
+    result::ResultForm,
     request::{Asked, Reply},
     session::{Driver, MessageKind, Settings, Signal},
 };
@@ -119,7 +120,7 @@ pub(crate) fn said(what: &Saying<'_>) -> Option<Value> {
 }
 
 pub(crate) fn message(kind: MessageKind, text: &str) -> Option<Value> {
-    said(&Saying::Message { key: "key-1", kind, text, thread: Some(THREAD), answer: None })
+    said(&Saying::Message { key: "key-1", kind, text, thread: Some(THREAD), answer: None, form: ResultForm::Plain })
 }
 
 /// Gives the answer to a request, of the process that asked or of a later one.
@@ -130,6 +131,7 @@ pub(crate) fn answer(asked: &Asked, reply: &Reply, live: bool) -> Option<Value> 
         text: "",
         thread: Some(THREAD),
         answer: Some(Answer { asked, reply, live }),
+        form: ResultForm::Plain,
     })
 }
 

@@ -154,7 +154,9 @@ impl CheckRunner {
         let (top, tree) = match &job.spec.work {
             Work::InPlace { top } => (top, None),
             Work::Worktree { top, path, branch, .. } => (top, Some((path, branch))),
-            Work::Plain => return Err("the work is in no git repository".into()),
+            Work::Plain | Work::Detached { .. } => {
+                return Err("the work is in no git repository".into());
+            }
         };
         let project = Project::find(&self.git, Path::new(top))?;
         let root = self.home.pool().join(project_key(&project));

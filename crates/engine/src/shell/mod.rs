@@ -20,13 +20,14 @@ mod hook;
 mod listing;
 mod owner;
 mod real_path;
+mod run_effect;
 mod secrets;
 mod work;
 
 pub use clock::Clock;
 pub use environment::DaemonEnvironment;
 pub use executor::{Executor, World};
-pub use handle::{Ask, Handle, Published, Teller, Told, event_row};
+pub use handle::{Ask, Handle, Published, RunTold, Teller, Told, event_row};
 pub use held::{Holders, chain};
 pub use home::Home;
 pub use listing::{Extent, Listing};

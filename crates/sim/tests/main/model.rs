@@ -358,6 +358,7 @@ fn spec(checks: &[String]) -> Spec {
         setup: None,
         checks: checks.to_vec(),
         keep: Vec::new(),
+        protected: Vec::new(),
         empty_diff: EmptyDiff::Refused,
         exit0: Exit0::SaysNothing,
         afterwards: Afterwards::Close,
@@ -377,6 +378,7 @@ fn spec(checks: &[String]) -> Spec {
         policy: Default::default(),
         hooks: Default::default(),
         warnings: Vec::new(),
+        run: None,
     }
 }
 

@@ -5,7 +5,10 @@ use std::{collections::BTreeSet, ffi::OsString, path::Path};
 use provost_agents::{Codex, home};
 use provost_api::{ApiError, Code};
 use provost_config::{self as config, BUILT_IN, Resolved};
-use provost_core::session::{Agent, Approvals, Carried, Driver, Input, Sandbox, Settings};
+use provost_core::{
+    result::ResultForm,
+    session::{Agent, Approvals, Carried, Driver, Input, Sandbox, Settings},
+};
 
 use super::{SpawnArgs, place::text, variables::Given};
 use crate::{
@@ -188,6 +191,7 @@ fn settings(args: &SpawnArgs, config: &Resolved) -> Settings {
             config::Approvals::Never => Approvals::Never,
         },
         questions: codex.questions && !args.once,
+        result: ResultForm::Plain,
     }
 }
 
@@ -305,6 +309,7 @@ mod tests {
             network: true,
             approvals: Approvals::Untrusted,
             questions: true,
+            result: ResultForm::Plain,
         };
         assert_eq!(spec.agent.settings, settings);
         assert_eq!((spec.budget.tokens, spec.budget.turns), (Some(2_000_000), Some(3)));

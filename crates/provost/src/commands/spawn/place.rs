@@ -146,6 +146,7 @@ fn worktree(context: &Context, wanted: &Wanted<'_>, project: &Project) -> Result
         path: text(&path)?,
         branch: branch.to_string(),
         copy,
+        base: None,
     })
 }
 

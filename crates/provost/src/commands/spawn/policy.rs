@@ -17,7 +17,7 @@ pub(super) fn base<'a>(placed: &'a Placed, cwd: &'a Path) -> &'a Path {
     match &placed.work {
         Work::Plain => placed.project.as_deref().map_or(cwd, Path::new),
         Work::InPlace { top } => Path::new(top),
-        Work::Worktree { path, .. } => Path::new(path),
+        Work::Worktree { path, .. } | Work::Detached { path, .. } => Path::new(path),
     }
 }
 
@@ -75,6 +75,7 @@ mod tests {
             path: "/trees/one".into(),
             branch: "b".into(),
             copy: Vec::new(),
+            base: None,
         };
         let placed = Placed { project: Some("/repo".into()), work, warnings: Vec::new() };
         let base = base(&placed, Path::new("/repo/below"));

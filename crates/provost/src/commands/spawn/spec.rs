@@ -52,7 +52,7 @@ pub(super) fn build(context: &Context, args: &SpawnArgs, id: Uuid) -> Result<Spe
     let placed = place::find(context, &wanted)?;
     let setup = match &placed.work {
         Work::Worktree { .. } => config.worktree.setup.on().map(shell_line),
-        Work::Plain | Work::InPlace { .. } => None,
+        Work::Plain | Work::InPlace { .. } | Work::Detached { .. } => None,
     };
     let warnings = config.warnings.iter().map(ToString::to_string);
     let warnings = warnings
@@ -71,6 +71,7 @@ pub(super) fn build(context: &Context, args: &SpawnArgs, id: Uuid) -> Result<Spe
         setup,
         checks: config.verify.checks.iter().map(shell_line).collect(),
         keep: config.verify.keep.iter().map(|pattern| pattern.as_str().to_owned()).collect(),
+        protected: Vec::new(),
         empty_diff: if config.session.no_change_ok {
             EmptyDiff::Accepted
         } else {
@@ -84,6 +85,7 @@ pub(super) fn build(context: &Context, args: &SpawnArgs, id: Uuid) -> Result<Spe
         hooks: hooks(&config)?,
         agent,
         warnings,
+        run: None,
     })
 }
 

@@ -100,6 +100,7 @@ mod tests {
             seq: 7,
             at: 951_782_400_000 + 3_723_004,
             session: "0199aa11-0000-7000-8000-0000deadbeef".to_owned(),
+            stream: "session".to_owned(),
             version: 3,
             kind: kind.to_owned(),
             actor: "provost".to_owned(),

@@ -1,0 +1,98 @@
+//! A run as it is shown.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{BudgetRow, CheckRow, UsageRow};
+
+/// Opens a run. `spec` is the domain's own form, resolved by the command line.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct OpenRunRequest {
+    /// The run's id: a UUID of version 7 that the caller minted.
+    pub id: String,
+    pub spec: Value,
+}
+
+/// What is true about a run. Stage, requests and outcome are separate facts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RunRow {
+    pub id: String,
+    pub name: String,
+    pub goal: String,
+    pub project: String,
+    /// running, stopping, succeeded, completed, failed or cancelled.
+    pub state: String,
+    pub terminal: bool,
+    pub sealed: bool,
+    /// Why it failed, in one word: triage, work, review, landing, budget.
+    pub cause: Option<String>,
+    /// Why it ended, in words.
+    pub detail: Option<String>,
+    /// intake, triage, work, task_review, final_review or land.
+    pub stage: String,
+    /// Counts how often the run was begun and resumed.
+    pub leg: u32,
+    pub sessions: Vec<RunSessionRow>,
+    pub decisions: Vec<DecisionRow>,
+    pub findings: Vec<FindingRow>,
+    /// What was understood of the goal.
+    pub understanding: Option<String>,
+    pub checks: Vec<CheckRow>,
+    /// The newest work that was committed.
+    pub tree: Option<String>,
+    pub commit: Option<String>,
+    /// Whether every check passed on that very tree.
+    pub proved: bool,
+    pub landing: LandingRow,
+    pub usage: UsageRow,
+    pub budget: BudgetRow,
+    pub warnings: Vec<String>,
+    pub opened_at: i64,
+    /// Since when the stage is what it is.
+    pub since: i64,
+    pub sealed_at: Option<i64>,
+}
+
+/// A session that works or worked for a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RunSessionRow {
+    pub id: String,
+    pub stage: String,
+    pub cycle: u32,
+    /// The state that it was sealed with; none while it works.
+    pub state: Option<String>,
+}
+
+/// A question once answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DecisionRow {
+    pub id: String,
+    pub question: String,
+    /// None of a secret.
+    pub answer: Option<Vec<String>>,
+}
+
+/// Something that a review found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FindingRow {
+    pub stage: String,
+    pub cycle: u32,
+    pub title: String,
+    pub detail: String,
+    pub severity: String,
+    pub file: Option<String>,
+    pub line: Option<u32>,
+    /// Nobody mended it: the last review of its stage left it.
+    pub open: bool,
+}
+
+/// Where the work went.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LandingRow {
+    /// branch or merge, as it was asked for.
+    pub mode: String,
+    pub done: bool,
+    pub branch: Option<String>,
+    pub merged: bool,
+}

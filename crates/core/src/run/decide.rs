@@ -1,0 +1,146 @@
+//! What may be asked of a run, and what comes of it.
+
+use super::{event::*, hook::RunHookKey, state::Run};
+use crate::{
+    ids::SessionId,
+    session::{Budget, HookEnd},
+    verdict::{Caveats, Snapshot},
+};
+
+/// What is asked of a run or observed about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    Cancel { because: String },
+    Resume,
+    RaiseBudget { tokens: Option<u64>, turns: Option<u32> },
+    HeadTaken { session: SessionId, head: Snapshot, caveats: Caveats },
+    HeadFailed { session: SessionId, reason: String },
+    Landed { branch: String, commit: String, merged: bool },
+    LandFailed { reason: String },
+    HookFinished { key: RunHookKey, end: HookEnd },
+    CardWritten { leg: u32, failure: Option<String> },
+}
+
+/// Why nothing came of a command.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Rejected {
+    /// It was observed before, or is about something that no longer matters.
+    #[error("nothing new")]
+    Nothing,
+    #[error("the run has ended as {0}")]
+    Sealed(&'static str),
+    #[error("the run is being cancelled")]
+    Cancelled,
+    #[error("the run is going on: there is nothing to resume")]
+    GoingOn,
+    #[error("the run has succeeded: there is nothing left to do")]
+    NothingLeft,
+    #[error("the budget is used up: {0}")]
+    UsedUp(String),
+    #[error("the budget is {0} already; give more")]
+    BudgetNotRaised(String),
+}
+
+type Decision = Result<Vec<Event>, Rejected>;
+
+fn if_new(new: bool, event: impl Into<Event>) -> Decision {
+    if new { Ok(vec![event.into()]) } else { Err(Rejected::Nothing) }
+}
+
+impl Run {
+    /// Decides what comes of a command.
+    pub fn decide(&self, command: &Command) -> Decision {
+        let open = !self.is_sealed() && self.leg().stopped.is_none();
+        match command.clone() {
+            Command::Cancel { because } => self.cancel(because),
+            Command::Resume => self.resume(),
+            Command::RaiseBudget { tokens, turns } => self.raise(tokens, turns),
+            Command::HeadTaken { session, head, caveats } => {
+                let wanted = self.headless_session().is_some_and(|one| one.id == session);
+                if_new(open && wanted, HeadTaken { session, head, caveats })
+            }
+            Command::HeadFailed { session, reason } => {
+                let wanted = self.headless_session().is_some_and(|one| one.id == session);
+                if_new(open && wanted, HeadFailed { session, reason })
+            }
+            Command::Landed { branch, commit, merged } => {
+                // What was landed was landed, whatever was decided meanwhile.
+                if_new(self.is_landing(), Landed { branch, commit, merged })
+            }
+            Command::LandFailed { reason } => {
+                if_new(open && self.is_landing(), LandFailed { reason })
+            }
+            Command::HookFinished { key, end } => {
+                let owed = self.hooks.iter().any(|hook| hook.key == key);
+                if_new(owed, HookFinished { key, end })
+            }
+            Command::CardWritten { leg, failure } => {
+                let owed = self.legs.iter().any(|l| l.no == leg && l.sealed.is_some() && !l.card);
+                if_new(owed, CardWritten { leg, failure })
+            }
+        }
+    }
+
+    fn is_landing(&self) -> bool {
+        self.stage == super::Stage::Land && self.landing == super::Landing::Open
+    }
+
+    fn cancel(&self, because: String) -> Decision {
+        match (&self.leg().sealed, &self.leg().stopped) {
+            (Some(outcome), _) => Err(Rejected::Sealed(outcome.ending.word())),
+            (None, Some(super::Stopped::Cancelled { .. })) => Err(Rejected::Cancelled),
+            // A run that is failing anyway may still be called off: its end is not sealed yet.
+            (None, Some(super::Stopped::Failed { .. }) | None) => {
+                Ok(vec![RunCancelled { because }.into()])
+            }
+        }
+    }
+
+    fn resume(&self) -> Decision {
+        let Some(outcome) = &self.leg().sealed else { return Err(Rejected::GoingOn) };
+        match outcome.ending {
+            super::Ending::Succeeded | super::Ending::Completed => Err(Rejected::NothingLeft),
+            super::Ending::Failed | super::Ending::Cancelled => {
+                if let Some(used) = self.used_up() {
+                    return Err(Rejected::UsedUp(used));
+                }
+                let leg = self.leg().no + 1;
+                Ok(vec![RunResumed { leg, stage: self.stage }.into()])
+            }
+        }
+    }
+
+    /// Says which part of the budget is used up by sessions that have ended.
+    pub(super) fn used_up(&self) -> Option<String> {
+        match self.remaining() {
+            Budget { tokens: Some(0), .. } => {
+                Some(format!("{} tokens are used", self.usage.total()))
+            }
+            Budget { turns: Some(0), .. } => Some(format!("{} turns are used", self.turns)),
+            Budget { .. } => None,
+        }
+    }
+
+    fn raise(&self, tokens: Option<u64>, turns: Option<u32>) -> Decision {
+        let more = |now: Option<u64>, given: Option<u64>| match (now, given) {
+            (Some(now), Some(given)) => given > now,
+            // Where there is no limit a new one would be a lower one.
+            (None, Some(_)) => false,
+            (_, None) => true,
+        };
+        let wide = |turns: Option<u32>| turns.map(u64::from);
+        match more(self.budget.tokens, tokens) && more(wide(self.budget.turns), wide(turns)) {
+            true => Ok(vec![BudgetRaised { tokens, turns }.into()]),
+            false => Err(Rejected::BudgetNotRaised(told(self.budget))),
+        }
+    }
+}
+
+fn told(budget: Budget) -> String {
+    let part = |limit: Option<u64>, what: &str| match limit {
+        Some(limit) => format!("{limit} {what}"),
+        None => format!("unlimited {what}"),
+    };
+    let (tokens, turns) = (budget.tokens, budget.turns.map(u64::from));
+    format!("{}, {}", part(tokens, "tokens"), part(turns, "turns"))
+}

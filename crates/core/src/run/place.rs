@@ -1,0 +1,131 @@
+//! The sessions of a run: what each is opened with.
+
+use std::collections::BTreeMap;
+
+use super::{
+    spec::ReviewMode,
+    stage::{Permissions, Stage},
+    state::Run,
+};
+use crate::{
+    ids::SessionId,
+    limits::Bounds,
+    session::{Afterwards, Agent, Budget, Exit0, OfRun, Settings, Spec, Work},
+    verdict::EmptyDiff,
+};
+
+impl Run {
+    /// Gives the spec of the next session, for the current stage. None where no agent works.
+    pub(super) fn session_spec(&self, no: u32, cycle: u32) -> Option<Spec> {
+        let mode = self.spec.reviews.of(self.stage);
+        let permissions = self.stage.permissions(mode)?;
+        let spec = &self.spec;
+        let edits = permissions.edits;
+        Some(Spec {
+            name: format!("{}-{}{}", spec.name, self.stage.word(), numbered(cycle)),
+            role: Some(self.stage.word().to_owned()),
+            project: Some(spec.project.clone()),
+            cwd: spec.cwd.clone(),
+            agent: narrowed(&spec.agent, &permissions, spec.questions),
+            instruction: Some(self.instruction(mode)),
+            work: self.place(no, edits),
+            setup: spec.setup.clone().filter(|_| edits),
+            checks: if edits { spec.checks.clone() } else { Vec::new() },
+            keep: spec.keep.clone(),
+            protected: spec.protected.clone(),
+            empty_diff: self.empty_diff(),
+            exit0: Exit0::SaysNothing,
+            afterwards: Afterwards::Close,
+            bounds: bounds(&spec.bounds, &permissions),
+            budget: self.remaining(),
+            policy: spec.policy.clone(),
+            hooks: BTreeMap::new(),
+            warnings: Vec::new(),
+            run: Some(OfRun { run: self.id, stage: self.stage }),
+        })
+    }
+
+    /// A reviewer may find nothing to mend; work that changed nothing is none.
+    fn empty_diff(&self) -> EmptyDiff {
+        match self.stage {
+            Stage::Work => self.spec.empty_diff,
+            Stage::Intake
+            | Stage::Triage
+            | Stage::TaskReview
+            | Stage::FinalReview
+            | Stage::Land => EmptyDiff::Accepted,
+        }
+    }
+
+    /// Gives path and branch of the worktree of one of the run's sessions.
+    pub fn worktree(&self, session: SessionId) -> Option<(String, String)> {
+        let found = self.sessions.iter().find(|one| one.id == session)?;
+        Some((self.path(found.no), self.branch(found.no)))
+    }
+
+    fn path(&self, no: u32) -> String {
+        format!("{}/{no}", self.spec.worktrees)
+    }
+
+    fn branch(&self, no: u32) -> String {
+        format!("{}-{no}", self.spec.branch)
+    }
+
+    fn place(&self, no: u32, edits: bool) -> Work {
+        let (top, path) = (self.spec.project.clone(), self.path(no));
+        let base = self.base().commit.clone();
+        match edits {
+            true => Work::Worktree {
+                top,
+                path,
+                branch: self.branch(no),
+                copy: self.spec.copy.clone(),
+                base: Some(base),
+            },
+            false => Work::Detached { top, path, base },
+        }
+    }
+
+    /// Gives what is left of the budget.
+    pub(super) fn remaining(&self) -> Budget {
+        Budget {
+            tokens: self.budget.tokens.map(|all| all.saturating_sub(self.usage.total())),
+            turns: self.budget.turns.map(|all| all.saturating_sub(self.turns)),
+        }
+    }
+}
+
+fn numbered(cycle: u32) -> String {
+    if cycle > 1 { format!("-{cycle}") } else { String::new() }
+}
+
+/// A stage may take from what the configuration allows, and never adds to it.
+fn narrowed(agent: &Agent, permissions: &Permissions, questions: bool) -> Agent {
+    let settings = &agent.settings;
+    let effort = settings.effort.clone().or(permissions.effort.map(str::to_owned));
+    let settings = Settings {
+        sandbox: if permissions.edits { settings.sandbox } else { permissions.sandbox },
+        questions: settings.questions && questions && permissions.asks,
+        network: settings.network && permissions.edits,
+        result: permissions.result,
+        effort,
+        ..settings.clone()
+    };
+    Agent { settings, ..agent.clone() }
+}
+
+fn bounds(bounds: &Bounds, permissions: &Permissions) -> Bounds {
+    let shorter = match (bounds.time_limit_ms, permissions.time_limit_ms) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    };
+    Bounds { time_limit_ms: shorter, ..bounds.clone() }
+}
+
+/// Says whether a review of this mode may be followed by another.
+pub(super) fn repeats(mode: ReviewMode) -> bool {
+    match mode {
+        ReviewMode::Off | ReviewMode::Report => false,
+        ReviewMode::Repair => true,
+    }
+}

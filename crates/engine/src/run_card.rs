@@ -1,0 +1,126 @@
+//! A run as it is shown.
+
+use provost_api::{
+    BudgetRow, DecisionRow, FindingRow, LandingRow, RunRow, RunSessionRow, UsageRow,
+};
+use provost_core::{
+    result::Finding,
+    run::{Decision, Landing, Reviewed, Run, RunSession, Stopped},
+    verdict::Receipt,
+};
+
+use crate::card::{check_row, clip};
+
+/// Gives the row as the ledger keeps it.
+pub(crate) fn text(run: &Run) -> String {
+    serde_json::to_string(&row(run)).expect("a row has string keys only")
+}
+
+/// Shows a run.
+pub fn row(run: &Run) -> RunRow {
+    let (spec, leg) = (&run.spec, run.leg());
+    let outcome = leg.sealed.as_ref();
+    let proved = run.proof.as_ref().zip(run.head.as_ref()).is_some_and(|(p, head)| p.is_for(head));
+    RunRow {
+        id: run.id.to_string(),
+        name: spec.name.clone(),
+        goal: clip(&spec.goal),
+        project: spec.project.clone(),
+        state: state(run).to_owned(),
+        terminal: outcome.is_some(),
+        sealed: outcome.is_some(),
+        cause: cause(run),
+        detail: detail(run),
+        stage: run.stage.word().to_owned(),
+        leg: leg.no,
+        sessions: run.sessions.iter().map(session).collect(),
+        decisions: run.decisions.iter().map(decision).collect(),
+        findings: run.reviews.iter().flat_map(|one| findings(run, one)).collect(),
+        understanding: run.triage.as_ref().map(|triage| clip(&triage.understanding)),
+        checks: checks(run),
+        tree: run.head.as_ref().map(|head| head.tree.0.clone()),
+        commit: run.head.as_ref().map(|head| head.commit.0.clone()),
+        proved,
+        landing: landing(run),
+        usage: UsageRow { input: run.usage.input, output: run.usage.output },
+        budget: BudgetRow { tokens: run.budget.tokens, turns: run.budget.turns },
+        warnings: spec.warnings.iter().map(|warning| clip(warning)).collect(),
+        opened_at: run.opened.wall_ms,
+        since: run.since.wall_ms,
+        sealed_at: outcome.map(|outcome| outcome.at.wall_ms),
+    }
+}
+
+fn state(run: &Run) -> &'static str {
+    let leg = run.leg();
+    match (&leg.sealed, &leg.stopped) {
+        (Some(outcome), _) => outcome.ending.word(),
+        (None, Some(_)) => "stopping",
+        (None, None) => "running",
+    }
+}
+
+fn cause(run: &Run) -> Option<String> {
+    match &run.leg().stopped {
+        Some(Stopped::Failed { cause, .. }) => Some(cause.word().to_owned()),
+        Some(Stopped::Cancelled { .. }) | None => None,
+    }
+}
+
+fn detail(run: &Run) -> Option<String> {
+    match &run.leg().stopped {
+        Some(Stopped::Failed { detail, .. }) => Some(clip(detail)),
+        Some(Stopped::Cancelled { because }) => Some(clip(because)),
+        None => None,
+    }
+}
+
+fn session(session: &RunSession) -> RunSessionRow {
+    RunSessionRow {
+        id: session.id.to_string(),
+        stage: session.stage.word().to_owned(),
+        cycle: session.cycle,
+        state: session.end.as_ref().map(|end| end.state.word().to_owned()),
+    }
+}
+
+fn decision(decision: &Decision) -> DecisionRow {
+    DecisionRow {
+        id: decision.id.clone(),
+        question: clip(&decision.question),
+        answer: decision.answer.as_ref().map(|all| all.iter().map(|one| clip(one)).collect()),
+    }
+}
+
+fn findings<'a>(run: &'a Run, reviewed: &'a Reviewed) -> impl Iterator<Item = FindingRow> + 'a {
+    let open = |finding: &Finding| run.open_findings().any(|one| std::ptr::eq(one, finding));
+    reviewed.review.findings.iter().map(move |finding| FindingRow {
+        stage: reviewed.stage.word().to_owned(),
+        cycle: reviewed.cycle,
+        title: clip(&finding.title),
+        detail: clip(&finding.detail),
+        severity: finding.severity.word().to_owned(),
+        file: finding.file.clone(),
+        line: finding.line,
+        open: open(finding),
+    })
+}
+
+/// Shows what the newest session that was checked has to show.
+fn checks(run: &Run) -> Vec<provost_api::CheckRow> {
+    let ends = run.sessions.iter().rev().filter_map(|session| session.end.as_ref());
+    let receipts = ends.map(|end| &end.receipts).find(|receipts| !receipts.is_empty());
+    let missing = if run.is_sealed() { "not_run" } else { "owed" };
+    let receipt = |check: &str| -> Option<&Receipt> {
+        receipts.and_then(|all| all.iter().find(|receipt| receipt.command == check))
+    };
+    run.spec.checks.iter().map(|check| check_row(check, receipt(check), missing)).collect()
+}
+
+fn landing(run: &Run) -> LandingRow {
+    let (done, branch, merged) = match &run.landing {
+        Landing::Open => (false, None, false),
+        Landing::Done { branch, merged, .. } => (true, Some(branch.clone()), *merged),
+    };
+    LandingRow { mode: run.spec.land.word().to_owned(), done, branch, merged }
+}
