@@ -90,9 +90,26 @@ pub struct FindingRow {
 /// Where the work went.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LandingRow {
-    /// branch or merge, as it was asked for.
+    /// branch, merge or pr, as it was asked for.
     pub mode: String,
     pub done: bool,
+    /// Where the work stands once it has landed.
     pub branch: Option<String>,
+    pub commit: Option<String>,
+    /// The branch that the run began on.
+    pub target: Option<String>,
+    /// Whether that branch, or the pull request's, has the work.
     pub merged: bool,
+    pub pull_request: Option<PullRow>,
+    /// What the pull request was told, and nobody took up any more.
+    pub remarks: Vec<String>,
+}
+
+/// A pull request of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PullRow {
+    pub number: u64,
+    pub url: String,
+    /// none, pending, passed or failed, as it was seen last.
+    pub checks: Option<String>,
 }

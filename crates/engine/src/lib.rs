@@ -7,6 +7,7 @@ mod account;
 pub mod board;
 mod card;
 mod coalesce;
+mod forge;
 pub mod report;
 pub mod report_card;
 mod run_card;

@@ -1,11 +1,11 @@
 //! A run as it is shown.
 
 use provost_api::{
-    BudgetRow, DecisionRow, FindingRow, LandingRow, RunRow, RunSessionRow, UsageRow,
+    BudgetRow, DecisionRow, FindingRow, LandingRow, PullRow, RunRow, RunSessionRow, UsageRow,
 };
 use provost_core::{
     result::Finding,
-    run::{Decision, Landing, Reviewed, Run, RunSession, Stopped},
+    run::{Decision, Landing, PullRequest, Reviewed, Run, RunSession, Stopped},
     verdict::Receipt,
 };
 
@@ -118,9 +118,32 @@ fn checks(run: &Run) -> Vec<provost_api::CheckRow> {
 }
 
 fn landing(run: &Run) -> LandingRow {
-    let (done, branch, merged) = match &run.landing {
-        Landing::Open => (false, None, false),
-        Landing::Done { branch, merged, .. } => (true, Some(branch.clone()), *merged),
+    let (landed, pull) = match &run.landing {
+        Landing::Open => (None, None),
+        Landing::Requested(pull) => (None, Some(pull)),
+        Landing::Done(landed) => (Some(landed), landed.pull_request.as_ref()),
     };
-    LandingRow { mode: run.spec.land.word().to_owned(), done, branch, merged }
+    LandingRow {
+        mode: run.spec.land.word().to_owned(),
+        done: landed.is_some(),
+        branch: landed.map(|landed| landed.branch.clone()),
+        commit: landed.map(|landed| landed.commit.0.clone()),
+        target: run.spec.target.branch.clone(),
+        merged: landed.is_some_and(|landed| landed.merged),
+        pull_request: pull.map(pull_row),
+        remarks: run
+            .remarks_left
+            .iter()
+            .map(|one| format!("{}: {}", one.by, clip(&one.text)))
+            .collect(),
+    }
+}
+
+fn pull_row(pull: &PullRequest) -> PullRow {
+    let seen = pull.seen.as_ref();
+    PullRow {
+        number: pull.number,
+        url: pull.url.clone(),
+        checks: seen.map(|seen| seen.checks.word().to_owned()),
+    }
 }

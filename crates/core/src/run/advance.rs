@@ -2,11 +2,12 @@
 
 use super::{
     event::*,
+    landing::{Ahead, LandStep, Landing, PullChecks, PullStanding, PullState},
     outcome::{Cause, Ending, Outcome},
     place::repeats,
     spec::ReviewMode,
     stage::Stage,
-    state::{Decision, Landing, Run, RunSession, SessionEnd, Stopped},
+    state::{Decision, Run, RunSession, SessionEnd, Stopped},
 };
 use crate::{
     ids::SessionId,
@@ -155,14 +156,17 @@ impl Run {
 
     /// Nobody works for the run any more: what was stopped, or landed, is over.
     fn seal_if_over(&self, now: Moment) -> Option<Step> {
+        if self.is_stopped_landing() {
+            return None;
+        }
         let leg = self.leg();
         let (ending, cause, detail) = match (&leg.stopped, &self.landing) {
             (Some(Stopped::Cancelled { because }), _) => (Ending::Cancelled, None, because.clone()),
             (Some(Stopped::Failed { cause, detail }), _) => {
                 (Ending::Failed, Some(*cause), detail.clone())
             }
-            (None, Landing::Done { .. }) => (self.proved(), None, String::new()),
-            (None, Landing::Open) => return None,
+            (None, Landing::Done(_)) => (self.proved(), None, String::new()),
+            (None, Landing::Open | Landing::Requested(_)) => return None,
         };
         let outcome = Outcome { ending, cause, detail, head: self.head.clone(), at: now };
         Some(Step::Event(RunSealed { leg: leg.no, outcome }.into()))
@@ -182,7 +186,7 @@ impl Run {
             (Stage::Intake, _) => {
                 Some(enter(if self.spec.triage { Stage::Triage } else { Stage::Work }))
             }
-            (Stage::Land, _) => None,
+            (Stage::Land, current) => self.go_to_land(current, look),
             (Stage::Triage | Stage::Work | Stage::TaskReview | Stage::FinalReview, None) => {
                 self.begin(look)
             }
@@ -207,13 +211,12 @@ impl Run {
     fn take_up<'s>(&self, look: impl Fn(SessionId) -> Option<&'s Session>) -> Option<Step> {
         let before = self.sessions.last().filter(|one| one.stage == Stage::Work)?;
         let session = look(before.id).filter(|_| self.stage == Stage::Work)?;
-        let usable = session.attempt().is_sealed() && session.work != WorkState::Removed;
         let ended = self.legs.iter().rev().find_map(|leg| leg.sealed.as_ref())?;
         let text = self.continuation(&format!("{} ({})", ended.ending.word(), ended.detail));
         let key = format!("leg-{}", self.leg().no);
         let send = session::Command::Send { key, text, mode: SendMode::Continue };
         let owed = SessionOwed { session: before.id, stage: self.stage, cycle: 1 };
-        usable.then(|| Step::With(owed.into(), Order::Tell(before.id, send)))
+        can_go_on(session).then(|| Step::With(owed.into(), Order::Tell(before.id, send)))
     }
 
     fn open_session(&self, cycle: u32) -> Option<Step> {
@@ -222,6 +225,74 @@ impl Run {
         let session = self.id.session(no);
         let owed = SessionOwed { session, stage: self.stage, cycle };
         Some(Step::With(owed.into(), Order::Open(session, Box::new(spec))))
+    }
+
+    /// Goes on with the landing: a step that needs somebody, or what the pull request says.
+    fn go_to_land<'s>(
+        &self,
+        current: Option<&RunSession>,
+        look: impl Fn(SessionId) -> Option<&'s Session>,
+    ) -> Option<Step> {
+        if let Some(end) = current.and_then(|one| one.end.as_ref()) {
+            if !end.is_good() {
+                let budget = end.cause == Some(crate::lifecycle::Cause::Budget);
+                let cause = if budget { Cause::Budget } else { Cause::Landing };
+                return Some(stopped(cause, ended(end)));
+            }
+            if let Some(reason) = &self.headless {
+                return Some(stopped(Cause::Landing, reason.clone()));
+            }
+            // What was left is being committed; the answer comes.
+            end.head.as_ref()?;
+        }
+        match self.ahead()? {
+            Ahead::Session(no, step) => match self.used_up() {
+                Some(used) => Some(stopped(Cause::Budget, used)),
+                None => self.begin_step(no, step, look),
+            },
+            Ahead::Land => None,
+            Ahead::Watch => self.end_watch(),
+        }
+    }
+
+    /// What a pull request was told goes to whoever did the work, in the same conversation.
+    fn begin_step<'s>(
+        &self,
+        no: u32,
+        step: &LandStep,
+        look: impl Fn(SessionId) -> Option<&'s Session>,
+    ) -> Option<Step> {
+        match step {
+            LandStep::Merge { .. } => self.open_session(no),
+            LandStep::Answer { remarks } => {
+                let owner = self.owner().and_then(|one| look(one.id)).filter(|one| can_go_on(one));
+                let Some(owner) = owner else { return self.open_session(no) };
+                let key = format!("land-{}-{no}", self.leg().no);
+                let text = self.remarked(remarks);
+                let send = session::Command::Send { key, text, mode: SendMode::Continue };
+                let owed = SessionOwed { session: owner.id, stage: self.stage, cycle: no };
+                Some(Step::With(owed.into(), Order::Tell(owner.id, send)))
+            }
+        }
+    }
+
+    /// A pull request that was merged, or that all checks of others passed, is where the work was to go.
+    fn end_watch(&self) -> Option<Step> {
+        let Landing::Requested(pull) = &self.landing else { return None };
+        let PullState { standing, checks } = pull.seen.as_ref()?;
+        let (branch, commit) = (self.spec.branch.clone(), pull.commit.clone());
+        let landed = |merged| Step::Event(WorkLanded { branch, commit, merged }.into());
+        match (standing, checks) {
+            (PullStanding::Merged, _) => Some(landed(true)),
+            (PullStanding::Closed, _) => {
+                Some(stopped(Cause::Landing, "the pull request was closed".to_owned()))
+            }
+            (PullStanding::Open, PullChecks::Pending) => None,
+            (PullStanding::Open, PullChecks::Passed | PullChecks::None) => Some(landed(false)),
+            (PullStanding::Open, PullChecks::Failed) => {
+                Some(stopped(Cause::Landing, "checks of the pull request failed".to_owned()))
+            }
+        }
     }
 
     /// Says what the end of a stage's session means for the run.
@@ -287,6 +358,11 @@ fn after(stage: Stage) -> Stage {
         Stage::TaskReview => Stage::FinalReview,
         Stage::FinalReview | Stage::Land => Stage::Land,
     }
+}
+
+/// Says whether a session that ended can be gone on with: its place of work is still there.
+fn can_go_on(session: &Session) -> bool {
+    session.attempt().is_sealed() && session.work != WorkState::Removed
 }
 
 fn enter(stage: Stage) -> Step {

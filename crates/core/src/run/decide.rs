@@ -1,8 +1,13 @@
 //! What may be asked of a run, and what comes of it.
 
-use super::{event::*, hook::RunHookKey, state::Run};
+use super::{
+    event::*,
+    hook::RunHookKey,
+    landing::{LandStep, Landing, MAX_MERGES, MAX_ROUNDS, PullRequest, PullState, Remark},
+    state::Run,
+};
 use crate::{
-    ids::SessionId,
+    ids::{CommitId, SessionId},
     session::{Budget, HookEnd},
     verdict::{Caveats, Snapshot},
 };
@@ -10,15 +15,60 @@ use crate::{
 /// What is asked of a run or observed about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    Cancel { because: String },
+    Cancel {
+        because: String,
+    },
     Resume,
-    RaiseBudget { tokens: Option<u64>, turns: Option<u32> },
-    HeadTaken { session: SessionId, head: Snapshot, caveats: Caveats },
-    HeadFailed { session: SessionId, reason: String },
-    Landed { branch: String, commit: String, merged: bool },
-    LandFailed { reason: String },
-    HookFinished { key: RunHookKey, end: HookEnd },
-    CardWritten { leg: u32, failure: Option<String> },
+    RaiseBudget {
+        tokens: Option<u64>,
+        turns: Option<u32>,
+    },
+    HeadTaken {
+        session: SessionId,
+        head: Snapshot,
+        caveats: Caveats,
+    },
+    HeadFailed {
+        session: SessionId,
+        reason: String,
+    },
+    /// The target has moved since the work began from it; the work was merged with it.
+    TargetMoved {
+        step: usize,
+        merge: Box<LandStep>,
+    },
+    /// The work was pushed, and this pull request has it.
+    PullRequested {
+        number: u64,
+        url: String,
+        commit: CommitId,
+    },
+    /// Something about the pull request is new.
+    PullSeen {
+        state: PullState,
+        remarks: Vec<Remark>,
+    },
+    Landed {
+        branch: String,
+        commit: CommitId,
+        merged: bool,
+    },
+    LandFailed {
+        reason: String,
+    },
+    /// Nothing is landing any more, and it had not landed.
+    LandOver {
+        leg: u32,
+        pull: Option<PullRequest>,
+    },
+    HookFinished {
+        key: RunHookKey,
+        end: HookEnd,
+    },
+    CardWritten {
+        leg: u32,
+        failure: Option<String>,
+    },
 }
 
 /// Why nothing came of a command.
@@ -63,9 +113,32 @@ impl Run {
                 let wanted = self.headless_session().is_some_and(|one| one.id == session);
                 if_new(open && wanted, HeadFailed { session, reason })
             }
+            Command::TargetMoved { step, merge } => {
+                let wanted = open && self.is_landing() && self.steps.len() == step;
+                match self.merges() < MAX_MERGES {
+                    true => if_new(wanted, StepTaken { step: merge }),
+                    false => if_new(wanted, LandFailed { reason: keeps_moving() }),
+                }
+            }
+            Command::PullRequested { number, url, commit } => {
+                let new = match &self.landing {
+                    Landing::Open => true,
+                    Landing::Requested(pull) => pull.commit != commit || pull.number != number,
+                    Landing::Done(_) => false,
+                };
+                let new = new && self.is_landing() && !self.is_sealed();
+                if_new(new, PullRequested { number, url, commit })
+            }
+            Command::PullSeen { state, remarks } if open => self.see_pull(state, &remarks),
+            Command::PullSeen { .. } => Err(Rejected::Nothing),
             Command::Landed { branch, commit, merged } => {
                 // What was landed was landed, whatever was decided meanwhile.
-                if_new(self.is_landing(), Landed { branch, commit, merged })
+                let new = !self.is_sealed() && self.is_landing();
+                if_new(new, WorkLanded { branch, commit, merged })
+            }
+            Command::LandOver { leg, pull } => {
+                let current = self.leg().no == leg && !self.leg().landing_over;
+                if_new(current && !open && !self.is_sealed(), LandOver { leg, pull })
             }
             Command::LandFailed { reason } => {
                 if_new(open && self.is_landing(), LandFailed { reason })
@@ -82,7 +155,26 @@ impl Run {
     }
 
     fn is_landing(&self) -> bool {
-        self.stage == super::Stage::Land && self.landing == super::Landing::Open
+        self.stage == super::Stage::Land && !matches!(self.landing, Landing::Done(_))
+    }
+
+    /// What the pull request was told goes back to the agent, so often and no more.
+    fn see_pull(&self, state: PullState, remarks: &[Remark]) -> Decision {
+        let Landing::Requested(pull) = &self.landing else { return Err(Rejected::Nothing) };
+        let new: Vec<Remark> = self.new_remarks(remarks).into_iter().cloned().collect();
+        if new.is_empty() && pull.seen.as_ref() == Some(&state) {
+            return Err(Rejected::Nothing);
+        }
+        let mut events = vec![Event::from(PullSeen { state })];
+        match (new.is_empty(), self.rounds() < MAX_ROUNDS) {
+            (true, _) => {}
+            (false, true) => {
+                let step = Box::new(LandStep::Answer { remarks: new });
+                events.push(StepTaken { step }.into());
+            }
+            (false, false) => events.push(RemarksLeft { remarks: new }.into()),
+        }
+        Ok(events)
     }
 
     fn cancel(&self, because: String) -> Decision {
@@ -134,6 +226,10 @@ impl Run {
             false => Err(Rejected::BudgetNotRaised(told(self.budget))),
         }
     }
+}
+
+fn keeps_moving() -> String {
+    format!("the branch moved {MAX_MERGES} times while the work was being merged with it")
 }
 
 fn told(budget: Budget) -> String {

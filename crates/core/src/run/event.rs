@@ -4,13 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     hook::RunHookKey,
+    landing::{LandStep, PullRequest, PullState, Remark},
     outcome::{Cause, Outcome},
     spec::RunSpec,
     stage::Stage,
     state::{Decision, SessionEnd},
 };
 use crate::{
-    ids::{RequestId, SessionId},
+    ids::{CommitId, RequestId, SessionId},
     session::HookEnd,
     verdict::{Caveats, Snapshot},
 };
@@ -33,8 +34,21 @@ events! {
         caveats: Caveats,
     }
     HeadFailed = "run.head_failed", 1 { session: SessionId, reason: String }
-    Landed = "run.landed", 1 { branch: String, commit: String, merged: bool }
+    /// Something stands between the work and its landing, and is to be done first.
+    StepTaken = "run.land_step_taken", 1 { step: Box<LandStep> }
+    /// The work was pushed, and a pull request is there.
+    PullRequested = "run.pull_requested", 1 { number: u64, url: String, commit: CommitId }
+    PullSeen = "run.pull_seen", 1 { state: PullState }
+    /// Nobody takes these up any more.
+    RemarksLeft = "run.remarks_left", 1 { remarks: Vec<Remark> }
+    WorkLanded = "run.landed", 1 { branch: String, commit: CommitId, merged: bool }
     LandFailed = "run.land_failed", 1 { reason: String }
+    /// A run that was stopped on its way to land has not landed, and will not.
+    LandOver = "run.land_over", 1 {
+        leg: u32,
+        /// A pull request that had been made all the same.
+        pull: Option<PullRequest>,
+    }
     RunCancelled = "run.cancelled", 1 { because: String }
     /// Provost itself ended the run.
     RunStopped = "run.stopped", 1 { cause: Cause, detail: String }

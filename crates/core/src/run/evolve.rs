@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     event::*,
     hook::{RunHookEvent, RunHookKey, RunHookOwed},
+    landing::{LandStep, Landed, Landing, PullRequest},
     outcome::{Cause, Proof},
     stage::Stage,
-    state::{Landing, Leg, Reviewed, Run, RunSession, SessionEnd, Stopped},
+    state::{Leg, Reviewed, Run, RunSession, SessionEnd, Stopped},
 };
 use crate::{
     ids::{RunId, SessionId},
@@ -36,6 +37,10 @@ impl Run {
             proof: None,
             headless: None,
             landing: Landing::Open,
+            steps: Vec::new(),
+            looks: 0,
+            remarks_seen: BTreeSet::new(),
+            remarks_left: Vec::new(),
             budget: spec.budget,
             usage: Usage::default(),
             turns: 0,
@@ -68,11 +73,31 @@ impl Run {
                 self.take_head(&e.head, None);
             }
             Event::HeadFailed(e) => self.headless = Some(e.reason.clone()),
-            Event::Landed(e) => {
-                let (branch, commit) = (e.branch.clone(), e.commit.clone());
-                self.landing = Landing::Done { branch, commit, merged: e.merged };
+            Event::StepTaken(e) => self.take_step(&e.step),
+            Event::PullRequested(e) => {
+                let (number, url, commit) = (e.number, e.url.clone(), e.commit.clone());
+                self.landing = Landing::Requested(PullRequest { number, url, commit, seen: None });
             }
-            Event::LandFailed(e) => self.stop_for(Cause::Landing, &e.reason),
+            Event::PullSeen(e) => {
+                self.looks += 1;
+                if let Landing::Requested(pull) = &mut self.landing {
+                    pull.seen = Some(e.state.clone());
+                }
+            }
+            Event::RemarksLeft(e) => {
+                self.remarks_seen.extend(e.remarks.iter().map(|remark| remark.id.clone()));
+                self.remarks_left.extend(e.remarks.iter().cloned());
+            }
+            Event::WorkLanded(e) => self.land(e),
+            Event::LandFailed(e) => {
+                self.stop_for(Cause::Landing, &e.reason);
+                self.leg_mut().landing_over = true;
+            }
+            Event::LandOver(e) => {
+                self.leg_mut().landing_over = true;
+                let pull = e.pull.clone().map(Landing::Requested);
+                self.landing = pull.unwrap_or_else(|| std::mem::take(&mut self.landing));
+            }
             Event::RunCancelled(e) => {
                 self.leg_mut().stopped = Some(Stopped::Cancelled { because: e.because.clone() });
             }
@@ -99,6 +124,26 @@ impl Run {
         }
     }
 
+    fn take_step(&mut self, step: &LandStep) {
+        match step {
+            LandStep::Merge { merge, .. } => self.take_head(merge, None),
+            LandStep::Answer { remarks } => {
+                self.remarks_seen.extend(remarks.iter().map(|remark| remark.id.clone()));
+            }
+        }
+        self.steps.push(step.clone());
+    }
+
+    fn land(&mut self, e: &WorkLanded) {
+        let pull_request = match std::mem::take(&mut self.landing) {
+            Landing::Requested(pull) => Some(pull),
+            Landing::Done(landed) => landed.pull_request,
+            Landing::Open => None,
+        };
+        let (branch, commit) = (e.branch.clone(), e.commit.clone());
+        self.landing = Landing::Done(Landed { branch, commit, merged: e.merged, pull_request });
+    }
+
     fn enter(&mut self, stage: Stage, at: Moment) {
         (self.stage, self.since) = (stage, at);
     }
@@ -108,9 +153,11 @@ impl Run {
         let before = self.sessions.iter().position(|session| session.id == e.session);
         let before = before.map(|at| self.sessions.remove(at));
         let no = before.as_ref().map_or(self.sessions.len() as u32 + 1, |one| one.no);
+        let opened_in = before.as_ref().map_or(e.stage, |one| one.opened_in);
         let counted = before.map_or_else(Default::default, |one| one.counted);
         let (leg, id, stage, cycle) = (self.leg().no, e.session, e.stage, e.cycle);
-        self.sessions.push(RunSession { id, no, leg, stage, cycle, counted, end: None });
+        let session = RunSession { id, no, leg, stage, opened_in, cycle, counted, end: None };
+        self.sessions.push(session);
     }
 
     fn end_session(&mut self, id: SessionId, end: &SessionEnd, at: Moment) {
@@ -166,7 +213,7 @@ impl Run {
 
 impl Leg {
     fn opened(no: u32, at: Moment) -> Leg {
-        Leg { no, opened: at, stopped: None, sealed: None, card: false }
+        Leg { no, opened: at, stopped: None, sealed: None, landing_over: false, card: false }
     }
 }
 

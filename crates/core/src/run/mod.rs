@@ -10,6 +10,7 @@ mod effect;
 mod event;
 mod evolve;
 mod hook;
+mod landing;
 mod outcome;
 mod place;
 mod prompt;
@@ -22,12 +23,17 @@ pub use decide::{Command, Rejected};
 pub use effect::Effect;
 pub use event::{
     BudgetRaised, CardWritten, DecisionMade, Event, HeadFailed, HeadTaken, HookFinished,
-    LandFailed, Landed, QuestionSeen, RunCancelled, RunOpened, RunResumed, RunSealed, RunStopped,
-    SessionEnded, SessionOwed, StageEntered,
+    LandFailed, LandOver, PullRequested, PullSeen, QuestionSeen, RemarksLeft, RunCancelled,
+    RunOpened, RunResumed, RunSealed, RunStopped, SessionEnded, SessionOwed, StageEntered,
+    StepTaken, WorkLanded,
 };
 pub use hook::{RunHookEvent, RunHookKey, RunHookOwed};
+pub use landing::{
+    LandStep, Landed, Landing, MAX_MERGES, MAX_REMARKS, MAX_ROUNDS, PullChecks, PullRequest,
+    PullStanding, PullState, Remark,
+};
 pub use outcome::{Cause, Ending, Outcome, Proof};
 pub use prompt::{DEFAULT_TEMPLATES, Template, placeholders};
 pub use spec::{LandMode, Prices, ReviewMode, Reviews, RunSpec, Target};
 pub use stage::{Collaboration, Permissions, Stage};
-pub use state::{Decision, Landing, Leg, Reviewed, Run, RunSession, SessionEnd, Stopped};
+pub use state::{Decision, Leg, Reviewed, Run, RunSession, SessionEnd, Stopped};

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
+    landing::LandStep,
     spec::ReviewMode,
     stage::{Permissions, Stage},
     state::Run,
@@ -10,13 +11,18 @@ use super::{
 use crate::{
     ids::SessionId,
     limits::Bounds,
-    session::{Afterwards, Agent, Budget, Exit0, OfRun, Settings, Spec, Work},
+    session::{
+        Afterwards, Agent, Budget, Carried, Driver, Exit0, Input, OfRun, Settings, Spec, Work,
+    },
     verdict::EmptyDiff,
 };
 
 impl Run {
     /// Gives the spec of the next session, for the current stage. None where no agent works.
     pub(super) fn session_spec(&self, no: u32, cycle: u32) -> Option<Spec> {
+        if self.only_checks(cycle) {
+            return Some(self.checking_spec(no, cycle));
+        }
         let mode = self.spec.reviews.of(self.stage);
         let permissions = self.stage.permissions(mode)?;
         let spec = &self.spec;
@@ -27,7 +33,7 @@ impl Run {
             project: Some(spec.project.clone()),
             cwd: spec.cwd.clone(),
             agent: narrowed(&spec.agent, &permissions, spec.questions),
-            instruction: Some(self.instruction(mode)),
+            instruction: Some(self.instruction(mode, cycle)),
             work: self.place(no, edits),
             setup: spec.setup.clone().filter(|_| edits),
             checks: if edits { spec.checks.clone() } else { Vec::new() },
@@ -43,6 +49,53 @@ impl Run {
             warnings: Vec::new(),
             run: Some(OfRun { run: self.id, stage: self.stage }),
         })
+    }
+
+    /// A merge without conflicts needs checks and no agent.
+    fn only_checks(&self, cycle: u32) -> bool {
+        let clean = |step: &LandStep| match step {
+            LandStep::Merge { conflicts, .. } => conflicts.is_empty(),
+            LandStep::Answer { .. } => false,
+        };
+        self.stage == Stage::Land && self.step(cycle).is_some_and(clean)
+    }
+
+    /// Gives the spec of a session that leaves its tree as it is, and has it checked.
+    fn checking_spec(&self, no: u32, cycle: u32) -> Spec {
+        let agent = Agent {
+            name: "provost".to_owned(),
+            driver: Driver::Command,
+            argv: vec!["true".to_owned()],
+            settings: Settings::default(),
+            input: Input::Closed,
+            version: None,
+            carried: Carried::default(),
+            own_env: Vec::new(),
+            ..self.spec.agent.clone()
+        };
+        let spec = &self.spec;
+        Spec {
+            name: format!("{}-{}{}", spec.name, self.stage.word(), numbered(cycle)),
+            role: Some(self.stage.word().to_owned()),
+            project: Some(spec.project.clone()),
+            cwd: spec.cwd.clone(),
+            agent,
+            instruction: None,
+            work: self.place(no, true),
+            setup: spec.setup.clone(),
+            checks: spec.checks.clone(),
+            keep: spec.keep.clone(),
+            protected: spec.protected.clone(),
+            empty_diff: EmptyDiff::Accepted,
+            exit0: Exit0::IsDone,
+            afterwards: Afterwards::Close,
+            bounds: spec.bounds.clone(),
+            budget: Budget::default(),
+            policy: spec.policy.clone(),
+            hooks: BTreeMap::new(),
+            warnings: Vec::new(),
+            run: Some(OfRun { run: self.id, stage: self.stage }),
+        }
     }
 
     /// A reviewer may find nothing to mend; work that changed nothing is none.

@@ -148,8 +148,22 @@ pub struct RunSpec {
     pub templates: BTreeMap<Template, String>,
     #[serde(default)]
     pub hooks: BTreeMap<RunHookEvent, HookSpec>,
+    /// How often a pull request is looked at.
+    #[serde(default = "every_half_minute")]
+    pub pull_every_ms: u64,
+    /// How long checks of others are waited for before there are none.
+    #[serde(default = "a_minute")]
+    pub pull_checks_ms: u64,
     #[serde(default)]
     pub prices: Option<Prices>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+}
+
+fn every_half_minute() -> u64 {
+    30_000
+}
+
+fn a_minute() -> u64 {
+    60_000
 }

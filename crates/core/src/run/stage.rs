@@ -71,7 +71,7 @@ impl Stage {
     /// Gives what an agent may do; none where no agent works.
     pub fn permissions(self, review: ReviewMode) -> Option<Permissions> {
         match self {
-            Stage::Intake | Stage::Land => None,
+            Stage::Intake => None,
             Stage::Triage => Some(Permissions {
                 edits: false,
                 asks: true,
@@ -81,7 +81,8 @@ impl Stage {
                 result: ResultForm::Triage,
                 time_limit_ms: Some(30 * MINUTE),
             }),
-            Stage::Work => Some(Permissions {
+            // Only a merge with conflicts, or what a pull request is told, brings an agent to the last.
+            Stage::Work | Stage::Land => Some(Permissions {
                 edits: true,
                 asks: true,
                 sandbox: Sandbox::WorkspaceWrite,

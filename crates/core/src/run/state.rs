@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     hook::{RunHookEvent, RunHookOwed},
+    landing::{LandStep, Landing, Remark},
     outcome::{Cause, Outcome, Proof},
     spec::RunSpec,
     stage::Stage,
@@ -37,7 +38,9 @@ pub struct RunSession {
     pub no: u32,
     pub leg: u32,
     pub stage: Stage,
-    /// Counts the reviews of one stage.
+    /// The stage that it was opened in, whose permissions it has.
+    pub opened_in: Stage,
+    /// Counts the reviews of one stage; in the last it is the number of the step.
     pub cycle: u32,
     /// What the run counted of it when it ended before.
     pub counted: (Usage, u32),
@@ -84,19 +87,6 @@ pub enum Stopped {
     Failed { cause: Cause, detail: String },
 }
 
-/// How the landing stands.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Landing {
-    #[default]
-    Open,
-    Done {
-        branch: String,
-        commit: String,
-        merged: bool,
-    },
-}
-
 /// From one beginning to one outcome: `resume` begins the next.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leg {
@@ -104,6 +94,9 @@ pub struct Leg {
     pub opened: Moment,
     pub stopped: Option<Stopped>,
     pub sealed: Option<Outcome>,
+    /// Whether it is known that nothing of a stopped leg is landing any more.
+    #[serde(default)]
+    pub landing_over: bool,
     /// Whether the report card of the outcome was written.
     pub card: bool,
 }
@@ -131,6 +124,13 @@ pub struct Run {
     /// Why what a session left could not be committed.
     pub headless: Option<String>,
     pub landing: Landing,
+    /// What the work met on its way, in order.
+    pub steps: Vec<LandStep>,
+    /// How often something new was seen of the pull request.
+    pub looks: u32,
+    /// What the pull request was told, and was taken up or is left.
+    pub remarks_seen: BTreeSet<String>,
+    pub remarks_left: Vec<Remark>,
     pub budget: Budget,
     /// What sessions used that have ended.
     pub usage: Usage,

@@ -74,6 +74,14 @@ impl DaemonEnvironment {
         self.allowed(agent).into_iter().collect()
     }
 
+    /// The same with further names.
+    pub(crate) fn of_agent_with(&self, agent: &Agent, names: &[&str]) -> Vec<(String, String)> {
+        let mut all = self.allowed(agent);
+        let own = names.iter().filter_map(|name| Some(((*name).to_owned(), self.get(name)?)));
+        all.extend(own.map(|(name, value)| (name, value.to_owned())));
+        all.into_iter().collect()
+    }
+
     fn allowed(&self, agent: &Agent) -> BTreeMap<String, String> {
         let mut all = agent.env.clone();
         for name in &agent.pass_env {

@@ -67,6 +67,8 @@ pub struct World {
     /// What tokens are derived from.
     pub key: [u8; 32],
     pub secrets: Secrets,
+    /// Held while something lands.
+    pub landing: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl World {

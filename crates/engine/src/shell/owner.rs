@@ -355,12 +355,14 @@ impl Owner {
         let mut loaded = Vec::new();
         for subject in wanted {
             self.bring_back(subject, &mut loaded);
-            // A run may go on with what its newest session left.
-            let newest = match subject {
-                Subject::Run(id) => self.board.run(id).and_then(|run| run.sessions.last()),
+            // A run may go on with what a session left.
+            let run = match subject {
+                Subject::Run(id) => self.board.run(id),
                 Subject::Session(_) => None,
             };
-            if let Some(session) = newest.map(|session| session.id) {
+            let left = run.map(|run| [run.sessions.last(), run.owner()]).into_iter().flatten();
+            let left: Vec<SessionId> = left.flatten().map(|session| session.id).collect();
+            for session in left {
                 self.bring_back(Subject::Session(session), &mut loaded);
             }
         }

@@ -1,21 +1,12 @@
 //! What a run owes itself: committing, landing, its hooks and its report card.
 
-use std::path::Path;
-
 use provost_core::{
     ids::SessionId,
     run::{Command, Effect, LandMode, Run},
-    verdict::Snapshot,
 };
-use provost_git::{BranchName, Git, Oid, Project, branch_at};
 use tokio::sync::watch;
 
-use super::{
-    executor::World,
-    held::{self, chain},
-    hook::HookJob,
-    work,
-};
+use super::{executor::World, held, hook::HookJob, landing, pull, work};
 use crate::report_card;
 
 /// Carries out an effect of a run, and gives what came of it.
@@ -23,12 +14,14 @@ pub(crate) async fn carry_out(
     world: &World,
     run: &Run,
     effect: Effect,
-    _cancel: watch::Receiver<bool>,
+    cancel: watch::Receiver<bool>,
 ) -> Command {
     let key = effect.key();
     match effect {
         Effect::TakeHead(session) => take_head(world, run, session).await,
-        Effect::Land { .. } => land(world, run).await,
+        Effect::Land { step, .. } => land(world, run, &key, step, cancel).await,
+        Effect::WatchPull { .. } => pull::watch(world, run, &key, cancel).await,
+        Effect::LookLanded { leg } => look_landed(world, run, &key, leg).await,
         Effect::RunHook(hook) => {
             let job = HookJob::of_run(run, hook, key, &world.environment);
             let end = match job {
@@ -55,27 +48,34 @@ async fn take_head(world: &World, run: &Run, session: SessionId) -> Command {
     }
 }
 
-async fn land(world: &World, run: &Run) -> Command {
-    let (git, run) = (world.git.clone(), run.clone());
-    match held::blocking(move || landed(&git, &run)).await {
-        Ok(landed) => landed,
-        Err(reason) => Command::LandFailed { reason },
+/// One landing at a time: what says whether something has landed comes after all that was landing.
+async fn land(
+    world: &World,
+    run: &Run,
+    key: &str,
+    step: usize,
+    cancel: watch::Receiver<bool>,
+) -> Command {
+    let _alone = world.landing.lock().await;
+    if *cancel.borrow() {
+        return Command::LandOver { leg: run.leg().no, pull: None };
     }
-}
-
-fn landed(git: &Git, run: &Run) -> Result<Command, String> {
-    let head = run.head.as_ref().ok_or("there is nothing to land")?;
     match run.spec.land {
-        LandMode::Branch => on_a_branch(git, run, head),
-        LandMode::Merge | LandMode::Pr => Err("merging is not built yet".to_owned()),
+        LandMode::Pr => pull::request(world, run, key).await,
+        LandMode::Branch | LandMode::Merge => {
+            let (git, run) = (world.git.clone(), run.clone());
+            held::blocking(move || landing::land(&git, &run, step)).await
+        }
     }
 }
 
-fn on_a_branch(git: &Git, run: &Run, head: &Snapshot) -> Result<Command, String> {
-    let project = Project::find(git, Path::new(&run.spec.project)).map_err(|why| chain(&why))?;
-    let branch = BranchName::new(&run.spec.branch).map_err(|why| chain(&why))?;
-    let commit = Oid::new(&head.commit.0).map_err(|why| chain(&why))?;
-    branch_at(git, &project, &branch, &commit).map_err(|why| chain(&why))?;
-    let (branch, commit) = (run.spec.branch.clone(), head.commit.0.clone());
-    Ok(Command::Landed { branch, commit, merged: false })
+async fn look_landed(world: &World, run: &Run, key: &str, leg: u32) -> Command {
+    let _alone = world.landing.lock().await;
+    match run.spec.land {
+        LandMode::Pr => pull::look(world, run, leg, key).await,
+        LandMode::Branch | LandMode::Merge => {
+            let (git, run) = (world.git.clone(), run.clone());
+            held::blocking(move || landing::look(&git, &run, leg)).await
+        }
+    }
 }
