@@ -105,6 +105,8 @@ pub struct CheckRow {
     /// Where the output is kept, relative to Provost's home.
     pub output: Option<String>,
     pub warm: Option<bool>,
+    /// A digest of the variables that it ran with, comparable within one home.
+    pub environment: Option<String>,
 }
 
 /// Something that the agent waits for a person to settle.

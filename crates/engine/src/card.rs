@@ -12,7 +12,7 @@ use provost_core::{
         Claim, ClaimSource, End, EndedBy, Fact, FactKind, Launch, LaunchPhase, Limited, Message,
         MessageFate, MessageKind, Session, StopStep, Work, WorkState,
     },
-    verdict::{CheckEnd, Receipt, Refuted},
+    verdict::{Caveats, CheckEnd, Receipt, Refuted},
 };
 
 use crate::shown;
@@ -83,7 +83,7 @@ pub fn row(session: &Session) -> SessionRow {
         warnings: newest(&spec.warnings)
             .chain(newest(&session.warnings))
             .map(|warning| clip(warning))
-            .chain(caveats(session))
+            .chain(caveats(&session.attempt().verifying.caveats))
             .collect(),
         resolution: attempt.resolutions.last().map(|resolution| ResolutionRow {
             state: resolution.state.word().to_owned(),
@@ -255,6 +255,7 @@ pub(crate) fn check_row(command: &str, receipt: Option<&Receipt>, missing: &str)
         output_digest: receipt.map(|receipt| receipt.output_digest.clone()),
         output: receipt.map(|receipt| receipt.output.clone()),
         warm: receipt.map(|receipt| receipt.warm),
+        environment: receipt.and_then(|receipt| receipt.environment.clone()),
     }
 }
 
@@ -440,8 +441,7 @@ fn newest<T>(all: &[T]) -> std::slice::Iter<'_, T> {
 }
 
 /// Says in words what has to be known about the verified commit.
-fn caveats(session: &Session) -> Vec<String> {
-    let caveats = &session.attempt().verifying.caveats;
+pub(crate) fn caveats(caveats: &Caveats) -> Vec<String> {
     let strayed = caveats.kept_at.as_ref().map(|kept_at| {
         format!("the session's branch does not show the verified commit, which is at {kept_at}")
     });
@@ -449,7 +449,11 @@ fn caveats(session: &Session) -> Vec<String> {
         let paths = caveats.left_out.join(", ");
         format!("not in the verified tree, though nothing ignores it: what lies in {paths}")
     });
-    strayed.into_iter().chain(left_out).map(|warning| clip(&warning)).collect()
+    let protected = (!caveats.protected.is_empty()).then(|| {
+        let paths = caveats.protected.join(", ");
+        format!("the work changed what the checks rest on: {paths}")
+    });
+    strayed.into_iter().chain(left_out).chain(protected).map(|warning| clip(&warning)).collect()
 }
 
 fn worktree(session: &Session) -> Option<WorktreeRow> {

@@ -9,7 +9,7 @@ use provost_core::{
     verdict::Receipt,
 };
 
-use crate::card::{check_row, clip};
+use crate::card::{self, check_row, clip};
 
 /// Gives the row as the ledger keeps it.
 pub(crate) fn text(run: &Run) -> String {
@@ -44,7 +44,7 @@ pub fn row(run: &Run) -> RunRow {
         landing: landing(run),
         usage: UsageRow { input: run.usage.input, output: run.usage.output },
         budget: BudgetRow { tokens: run.budget.tokens, turns: run.budget.turns },
-        warnings: spec.warnings.iter().map(|warning| clip(warning)).collect(),
+        warnings: spec.warnings.iter().map(|warning| clip(warning)).chain(caveats(run)).collect(),
         opened_at: run.opened.wall_ms,
         since: run.since.wall_ms,
         sealed_at: outcome.map(|outcome| outcome.at.wall_ms),
@@ -73,6 +73,11 @@ fn detail(run: &Run) -> Option<String> {
         Some(Stopped::Cancelled { because }) => Some(clip(because)),
         None => None,
     }
+}
+
+fn caveats(run: &Run) -> impl Iterator<Item = String> {
+    let ends = run.sessions.iter().filter_map(|session| session.end.as_ref());
+    ends.flat_map(|end| card::caveats(&end.caveats))
 }
 
 fn session(session: &RunSession) -> RunSessionRow {

@@ -390,6 +390,7 @@ fn end_of(session: &Session, (used, turns): (session::Usage, u32)) -> SessionEnd
         tree: attempt.sealed.as_ref().and_then(|sealed| sealed.tree.clone()),
         head: verifying.snapshot.clone(),
         receipts: verifying.receipts.clone(),
+        caveats: verifying.caveats.clone(),
         usage: session::Usage {
             input: session.usage.input.saturating_sub(used.input),
             output: session.usage.output.saturating_sub(used.output),

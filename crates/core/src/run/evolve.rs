@@ -69,6 +69,7 @@ impl Run {
                 let end = self.sessions.iter_mut().find(|one| one.id == e.session);
                 if let Some(end) = end.and_then(|session| session.end.as_mut()) {
                     end.head = Some(e.head.clone());
+                    end.caveats = e.caveats.clone();
                 }
                 self.take_head(&e.head, None);
             }

@@ -17,7 +17,7 @@ use crate::{
     result::{Review, Structured, Triage},
     session::{Budget, Usage},
     time::Moment,
-    verdict::{Receipt, Snapshot},
+    verdict::{Caveats, Receipt, Snapshot},
 };
 
 /// A question once answered, kept for all later stages.
@@ -59,6 +59,9 @@ pub struct SessionEnd {
     pub tree: Option<TreeId>,
     pub head: Option<Snapshot>,
     pub receipts: Vec<Receipt>,
+    /// What the commit does not show, and which files that the checks rest on were changed.
+    #[serde(default)]
+    pub caveats: Caveats,
     pub usage: Usage,
     pub turns: u32,
 }

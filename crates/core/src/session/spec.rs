@@ -198,6 +198,16 @@ pub struct OfRun {
 }
 
 impl Work {
+    /// Gives the top of the repository that is worked on, if there is one.
+    pub fn top(&self) -> Option<&str> {
+        match self {
+            Work::Worktree { top, .. } | Work::Detached { top, .. } | Work::InPlace { top } => {
+                Some(top)
+            }
+            Work::Plain => None,
+        }
+    }
+
     /// Gives the branch that holds the work, also when its place is gone.
     pub fn branch(&self) -> Option<&str> {
         match self {

@@ -30,6 +30,7 @@ pub(crate) fn receipt(tree: &str, command: &str, end: CheckEnd) -> Receipt {
         output: String::new(),
         tail: String::new(),
         warm: false,
+        environment: None,
     }
 }
 

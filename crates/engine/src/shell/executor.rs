@@ -115,6 +115,7 @@ impl Executor {
             git: world.git.clone(),
             holders: world.holders.clone(),
             environment: world.environment.clone(),
+            key: world.key,
             slots: Slots::default(),
         };
         let since_ms = clock.now().mono_ms;

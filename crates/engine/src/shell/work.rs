@@ -6,7 +6,7 @@ use provost_core::{
     ids::{CommitId, SessionId, TreeId},
     limits::MAX_LEFT_OUT,
     run::Run,
-    session::{Session, Work},
+    session::{Session, Work, WorkState},
     verdict::{Caveats, Snapshot},
 };
 use provost_git::{
@@ -64,7 +64,32 @@ pub(crate) fn snapshot(
             committed(git, session.id, message(session), Place { top, path, branch })
         }
     };
-    taken.map_err(|why| chain(&*why))
+    let base = match &session.work {
+        WorkState::Ready { base, .. } => base.as_ref(),
+        WorkState::Owed | WorkState::Failed { .. } | WorkState::Removed => None,
+    };
+    let protected = &session.spec.protected;
+    taken
+        .and_then(|taken| guarded(git, &session.spec.work, base, protected, taken))
+        .map_err(|why| chain(&*why))
+}
+
+/// Adds which files that the checks rest on were changed.
+fn guarded(
+    git: &Git,
+    work: &Work,
+    base: Option<&Snapshot>,
+    protected: &[String],
+    (taken, caveats): (Snapshot, Caveats),
+) -> Result<(Snapshot, Caveats), Failure> {
+    let (Some(base), Some(top), false) = (base, work.top(), protected.is_empty()) else {
+        return Ok((taken, caveats));
+    };
+    let project = Project::find(git, Path::new(top))?;
+    let (from, to) = (Oid::new(&base.tree.0)?, Oid::new(&taken.tree.0)?);
+    let changed = provost_git::changed_among(git, &project, (&from, &to), protected)?;
+    let protected = changed.iter().take(MAX_LEFT_OUT).map(ToString::to_string).collect();
+    Ok((taken, Caveats { protected, ..caveats }))
 }
 
 /// Commits what a session of a run left, where no check had asked for that.
@@ -80,7 +105,12 @@ pub(crate) fn take_head(
         trailers: trailers.map(|(name, value)| (name.to_owned(), value)).into(),
     };
     let place = Place { top: &run.spec.project, path: &path, branch: &branch };
-    committed(git, session, message, place).map_err(|why| chain(&*why))
+    let taken = committed(git, session, message, place);
+    let work = Work::InPlace { top: run.spec.project.clone() };
+    let (base, protected) = (&run.spec.target.base, &run.spec.protected);
+    taken
+        .and_then(|taken| guarded(git, &work, Some(base), protected, taken))
+        .map_err(|why| chain(&*why))
 }
 
 /// Where a worktree is.
@@ -167,7 +197,7 @@ fn told(taken: &provost_git::Snapshot) -> (Snapshot, Caveats) {
     let (commit, tree) = (CommitId(taken.commit.to_string()), TreeId(taken.tree.to_string()));
     let kept_at = taken.strayed.as_ref().map(ToString::to_string);
     let left_out = taken.left_out.iter().take(MAX_LEFT_OUT).map(ToString::to_string).collect();
-    (Snapshot { commit, tree }, Caveats { kept_at, left_out })
+    (Snapshot { commit, tree }, Caveats { kept_at, left_out, ..Caveats::default() })
 }
 
 fn keep_ref(session: SessionId, name: &str) -> Result<KeepRef, Failure> {

@@ -287,6 +287,7 @@ pub(crate) mod tests {
             output_digest: Some("d1".to_owned()),
             output: Some("checks/k".to_owned()),
             warm: Some(true),
+            environment: None,
         };
         let late = ClaimRow {
             claim: "completed".to_owned(),

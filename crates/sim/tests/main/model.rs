@@ -295,6 +295,7 @@ fn proof(session: &Session) -> Vec<Command> {
         output: String::new(),
         tail: String::new(),
         warm: false,
+        environment: None,
     };
     vec![
         Command::SnapshotTaken {
