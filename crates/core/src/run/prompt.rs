@@ -112,6 +112,12 @@ pub const DEFAULT_TEMPLATES: [(Template, &str); 7] = [
     ),
 ];
 
+/// What an agent is told that may have agents of its own.
+const SUB_AGENTS: &str = "You may start sub-agents. Use them for parts that are really independent of each other, such as \
+     reading different parts of a large project, and tell each all that it has to know: it sees nothing of \
+     this. They work in the same directory, so no two may change the same files. Wait for all of them \
+     before you end your turn, and answer for what they did: only you report.";
+
 /// What may stand in double braces in a prompt of any kind.
 pub fn placeholders() -> [&'static str; 6] {
     ["task", "goal", "base", "ended", "files", "remarks"]
@@ -181,6 +187,10 @@ impl Run {
         text += &list("Decisions that stand", self.decisions.iter().map(decided).collect());
         text += &list("Checks that will be run on the result", checks.collect());
         text += &list("Found by earlier reviews and still open", found);
+        let multi_agent = self.spec.agent.settings.multi_agent.as_ref();
+        if multi_agent.is_some_and(|multi_agent| multi_agent.on) {
+            text += &section("Agents of your own", SUB_AGENTS);
+        }
         text.trim_end().to_owned()
     }
 }

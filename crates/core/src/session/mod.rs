@@ -42,8 +42,8 @@ pub use launch::{
     TurnEnd,
 };
 pub use spec::{
-    Afterwards, Agent, Approvals, Carried, Driver, Exit0, HookSpec, Input, OfRun, Sandbox,
-    Settings, Spec, Work,
+    Afterwards, Agent, Approvals, Carried, Driver, Exit0, HookSpec, Input, MultiAgent, OfRun,
+    Sandbox, Settings, Spec, Work,
 };
 pub use state::{
     Budget, Fact, Limited, Message, MessageFate, MessageKind, Progress, Session, SetupState, Usage,

@@ -107,6 +107,16 @@ pub struct Settings {
     pub questions: bool,
     /// In which form the agent tells its result.
     pub result: ResultForm,
+    /// Whether the agent may have agents of its own; none leaves it to the agent and its configuration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub multi_agent: Option<MultiAgent>,
+}
+
+/// Whether an agent may have agents of its own, and who said so.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MultiAgent {
+    pub on: bool,
+    pub source: String,
 }
 
 /// What a command without a protocol finds on its standard input.

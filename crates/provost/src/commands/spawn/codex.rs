@@ -192,6 +192,7 @@ fn settings(args: &SpawnArgs, config: &Resolved) -> Settings {
         },
         questions: codex.questions && !args.once,
         result: ResultForm::Plain,
+        multi_agent: None,
     }
 }
 
@@ -310,6 +311,7 @@ mod tests {
             approvals: Approvals::Untrusted,
             questions: true,
             result: ResultForm::Plain,
+            multi_agent: None,
         };
         assert_eq!(spec.agent.settings, settings);
         assert_eq!((spec.budget.tokens, spec.budget.turns), (Some(2_000_000), Some(3)));
