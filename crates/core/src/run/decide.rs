@@ -43,8 +43,10 @@ pub enum Command {
         url: String,
         commit: CommitId,
     },
-    /// Something about the pull request is new.
+    /// Something about the pull request is new. `look` is the number of the look that was owed, so that a late
+    /// answer is known as one.
     PullSeen {
+        look: u32,
         state: PullState,
         remarks: Vec<Remark>,
     },
@@ -129,7 +131,9 @@ impl Run {
                 let new = new && self.is_landing() && !self.is_sealed();
                 if_new(new, PullRequested { number, url, commit })
             }
-            Command::PullSeen { state, remarks } if open => self.see_pull(state, &remarks),
+            Command::PullSeen { look, state, remarks } if open && look == self.looks => {
+                self.see_pull(state, &remarks)
+            }
             Command::PullSeen { .. } => Err(Rejected::Nothing),
             Command::Landed { branch, commit, merged } => {
                 // What was landed was landed, whatever was decided meanwhile.

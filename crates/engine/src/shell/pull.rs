@@ -165,7 +165,8 @@ impl Desk<'_> {
                     let new = pull.seen.as_ref() != Some(&state)
                         || !self.run.new_remarks(&remarks).is_empty();
                     if new && !early {
-                        return Ok(Command::PullSeen { state, remarks });
+                        let look = self.run.looks;
+                        return Ok(Command::PullSeen { look, state, remarks });
                     }
                 }
                 Err(why) if failed >= FAILED_LOOKS => return Err(why),
