@@ -56,6 +56,7 @@ pub enum Command {
         merged: bool,
     },
     LandFailed {
+        leg: u32,
         reason: String,
     },
     /// Nothing is landing any more, and it had not landed.
@@ -128,7 +129,9 @@ impl Run {
                     Landing::Requested(pull) => pull.commit != commit || pull.number != number,
                     Landing::Done(_) => false,
                 };
-                let new = new && self.is_landing() && !self.is_sealed();
+                // One that has older work was told late.
+                let newest = self.head.as_ref().is_some_and(|head| head.commit == commit);
+                let new = new && newest && self.is_landing() && !self.is_sealed();
                 if_new(new, PullRequested { number, url, commit })
             }
             Command::PullSeen { look, state, remarks } if open && look == self.looks => {
@@ -144,8 +147,9 @@ impl Run {
                 let current = self.leg().no == leg && !self.leg().landing_over;
                 if_new(current && !open && !self.is_sealed(), LandOver { leg, pull })
             }
-            Command::LandFailed { reason } => {
-                if_new(open && self.is_landing(), LandFailed { reason })
+            Command::LandFailed { leg, reason } => {
+                let current = open && self.leg().no == leg;
+                if_new(current && self.is_landing(), LandFailed { reason })
             }
             Command::HookFinished { key, end } => {
                 let owed = self.hooks.iter().any(|hook| hook.key == key);

@@ -50,7 +50,7 @@ const IDENTITY: &[&str] = &[
 /// Pushes the newest work, and finds or makes its pull request.
 pub(crate) async fn request(world: &World, run: &Run, key: &str) -> Command {
     let desk = Desk { world, run };
-    desk.request(key).await.unwrap_or_else(|reason| Command::LandFailed { reason })
+    desk.request(key).await.unwrap_or_else(|reason| failed(run, reason))
 }
 
 /// Looks at the pull request until something about it is new.
@@ -63,9 +63,13 @@ pub(crate) async fn watch(
     let desk = Desk { world, run };
     let over = Command::LandOver { leg: run.leg().no, pull: None };
     tokio::select! {
-        seen = desk.watch(key) => seen.unwrap_or_else(|reason| Command::LandFailed { reason }),
+        seen = desk.watch(key) => seen.unwrap_or_else(|reason| failed(run, reason)),
         _ = cancel.wait_for(|cancelled| *cancelled) => over,
     }
+}
+
+fn failed(run: &Run, reason: String) -> Command {
+    Command::LandFailed { leg: run.leg().no, reason }
 }
 
 /// Says whether a pull request was made for a run that was stopped.
