@@ -188,11 +188,16 @@ impl Run {
         remarks.iter().filter(|remark| !self.remarks_seen.contains(&remark.id)).collect()
     }
 
+    /// Gives the steps of the current leg: whoever resumes a run wants it tried again.
+    fn steps_of_leg(&self) -> impl Iterator<Item = &LandStep> {
+        self.steps.iter().skip(self.leg().steps)
+    }
+
     pub(super) fn rounds(&self) -> usize {
-        self.steps.iter().filter(|step| matches!(step, LandStep::Answer { .. })).count()
+        self.steps_of_leg().filter(|step| matches!(step, LandStep::Answer { .. })).count()
     }
 
     pub(super) fn merges(&self) -> usize {
-        self.steps.iter().filter(|step| matches!(step, LandStep::Merge { .. })).count()
+        self.steps_of_leg().filter(|step| matches!(step, LandStep::Merge { .. })).count()
     }
 }
