@@ -3,7 +3,9 @@
 use super::{
     event::*,
     hook::RunHookKey,
-    landing::{LandStep, Landing, MAX_MERGES, MAX_ROUNDS, PullRequest, PullState, Remark},
+    landing::{
+        LandStep, Landing, MAX_MERGES, MAX_ROUNDS, PullRequest, PullStanding, PullState, Remark,
+    },
     state::Run,
 };
 use crate::{
@@ -173,8 +175,10 @@ impl Run {
         if new.is_empty() && pull.seen.as_ref() == Some(&state) {
             return Err(Rejected::Nothing);
         }
+        // Nothing more is taken by a pull request that was merged or closed.
+        let open = state.standing == PullStanding::Open;
         let mut events = vec![Event::from(PullSeen { state })];
-        match (new.is_empty(), self.rounds() < MAX_ROUNDS) {
+        match (new.is_empty(), open && self.rounds() < MAX_ROUNDS) {
             (true, _) => {}
             (false, true) => {
                 let step = Box::new(LandStep::Answer { remarks: new });
