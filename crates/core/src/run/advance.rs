@@ -12,7 +12,7 @@ use super::{
 use crate::{
     ids::SessionId,
     request::{Asked, Fate, Question, Reply, Request, RequestKind},
-    session::{self, Message, SendMode, Session, Spec, WorkState},
+    session::{self, Budget, Message, SendMode, Session, Spec, WorkState},
     time::Moment,
     verdict::EmptyDiff,
 };
@@ -54,7 +54,8 @@ impl Run {
                     .or_else(|| self.end_live(session))
                     .or_else(|| self.answer_again(session))
                     .or_else(|| self.see_request(session))
-                    .or_else(|| self.raise_live(session))
+                    .or_else(|| self.give_more(session))
+                    .or_else(|| self.stop_overdrawn(session))
             }
             None => self.seal_if_over(now).or_else(|| self.go_on(look)),
         }
@@ -139,11 +140,18 @@ impl Run {
         Some(Step::Event(seen.into()))
     }
 
-    /// A session may use what is left of the run's budget, also when that was raised meanwhile.
-    fn raise_live(&self, session: &Session) -> Option<Step> {
+    /// Gives how much a session may use in all: what is left, and what was counted of it before.
+    fn allowance(&self, session: &Session) -> Budget {
         let (left, (before, turns)) = (self.remaining(), self.used_before(session));
-        let tokens = left.tokens.map(|left| left.saturating_add(before.total()));
-        let turns = left.turns.map(|left| left.saturating_add(turns));
+        Budget {
+            tokens: left.tokens.map(|left| left.saturating_add(before.total())),
+            turns: left.turns.map(|left| left.saturating_add(turns)),
+        }
+    }
+
+    /// A session may use what is left of the run's budget, also when that was raised meanwhile.
+    fn give_more(&self, session: &Session) -> Option<Step> {
+        let Budget { tokens, turns } = self.allowance(session);
         let more = |now: Option<u64>, may: Option<u64>| now.zip(may).is_some_and(|(n, m)| m > n);
         let raise = session::Command::RaiseBudget {
             tokens: tokens.filter(|_| more(session.budget.tokens, tokens)),
@@ -152,6 +160,18 @@ impl Run {
         };
         let nothing = session::Command::RaiseBudget { tokens: None, turns: None };
         (raise != nothing).then_some(Step::Tell(session.id, raise))
+    }
+
+    /// A session that is taken up again has the budget that it was opened with, of which others may have used a part.
+    fn stop_overdrawn(&self, session: &Session) -> Option<Step> {
+        let Budget { tokens, turns } = self.allowance(session);
+        // One without a budget has no agent.
+        let budget = Budget {
+            tokens: tokens.filter(|_| session.budget.tokens.is_some()),
+            turns: turns.filter(|_| session.budget.turns.is_some()),
+        };
+        let used = session.used_up_of(budget).filter(|_| session.may_use_more())?;
+        Some(stopped(Cause::Budget, used.detail))
     }
 
     /// Nobody works for the run any more: what was stopped, or landed, is over.
@@ -216,7 +236,10 @@ impl Run {
         let key = format!("leg-{}", self.leg().no);
         let send = session::Command::Send { key, text, mode: SendMode::Continue };
         let owed = SessionOwed { session: before.id, stage: self.stage, cycle: 1 };
-        can_go_on(session).then(|| Step::With(owed.into(), Order::Tell(before.id, send)))
+        can_go_on(session).then(|| {
+            let told = || Step::With(owed.into(), Order::Tell(before.id, send));
+            self.give_more(session).unwrap_or_else(told)
+        })
     }
 
     fn open_session(&self, cycle: u32) -> Option<Step> {
@@ -246,6 +269,7 @@ impl Run {
             end.head.as_ref()?;
         }
         match self.ahead()? {
+            Ahead::Session(no, _) if self.only_checks(no) => self.open_session(no),
             Ahead::Session(no, step) => match self.used_up() {
                 Some(used) => Some(stopped(Cause::Budget, used)),
                 None => self.begin_step(no, step, look),
@@ -271,7 +295,8 @@ impl Run {
                 let text = self.remarked(remarks);
                 let send = session::Command::Send { key, text, mode: SendMode::Continue };
                 let owed = SessionOwed { session: owner.id, stage: self.stage, cycle: no };
-                Some(Step::With(owed.into(), Order::Tell(owner.id, send)))
+                let told = || Step::With(owed.into(), Order::Tell(owner.id, send));
+                Some(self.give_more(owner).unwrap_or_else(told))
             }
         }
     }
@@ -343,9 +368,10 @@ impl Run {
         }
         let found = self.reviews.last().is_some_and(|one| !one.review.findings.is_empty());
         let mode = self.spec.reviews.of(self.stage);
-        match repeats(mode) && found && cycle < self.spec.reviews.cycles {
-            true => self.open_session(cycle + 1),
-            false => Some(enter(after(self.stage))),
+        match (repeats(mode) && found && cycle < self.spec.reviews.cycles, self.used_up()) {
+            (true, None) => self.open_session(cycle + 1),
+            (true, Some(used)) => Some(stopped(Cause::Budget, used)),
+            (false, _) => Some(enter(after(self.stage))),
         }
     }
 }
