@@ -49,13 +49,11 @@ impl Run {
         match self.live() {
             Some(live) => {
                 let session = look(live.id)?;
-                self.keep_decision(session)
-                    .or_else(|| self.take_end(session))
-                    .or_else(|| self.end_live(session))
-                    .or_else(|| self.answer_again(session))
-                    .or_else(|| self.see_request(session))
-                    .or_else(|| self.give_more(session))
-                    .or_else(|| self.stop_overdrawn(session))
+                let first = self.keep_decision(session).or_else(|| self.take_end(session));
+                match &self.leg().stopped {
+                    Some(stopped) => first.or_else(|| end_live(session, stopped)),
+                    None => first.or_else(|| self.go_along(session)),
+                }
             }
             None => self.seal_if_over(now).or_else(|| self.go_on(look)),
         }
@@ -69,11 +67,7 @@ impl Run {
         answered
             .flat_map(|request| request.asked.questions.iter().map(move |q| (request, q)))
             .find_map(|(request, question)| {
-                let kept = |one: &&Decision| {
-                    one.id == question.id
-                        && (one.request == request.id || one.question == wording(request, question))
-                };
-                if self.decisions.iter().any(|one| kept(&one)) {
+                if self.decision(request, question).is_some() {
                     return None;
                 }
                 let decision = Decision {
@@ -99,15 +93,12 @@ impl Run {
         live.map_or_else(Default::default, |one| one.counted)
     }
 
-    /// Whoever works for a run that was stopped is cancelled; that it is gone is the session's to verify.
-    fn end_live(&self, session: &Session) -> Option<Step> {
-        let stopped = self.leg().stopped.as_ref()?;
-        let because = match stopped {
-            Stopped::Cancelled { because } => format!("its run was cancelled: {because}"),
-            Stopped::Failed { detail, .. } => format!("its run ended: {detail}"),
-        };
-        let undecided = !session.attempt().is_decided();
-        undecided.then(|| Step::Tell(session.id, session::Command::Cancel { because }))
+    /// Goes along with a session that works.
+    fn go_along(&self, session: &Session) -> Option<Step> {
+        self.answer_again(session)
+            .or_else(|| self.see_request(session))
+            .or_else(|| self.give_more(session))
+            .or_else(|| self.stop_overdrawn(session))
     }
 
     /// What was decided before, or given beforehand, is not asked again.
@@ -121,16 +112,22 @@ impl Run {
             let answers = asked.questions.iter().map(known).collect::<Option<_>>();
             let answers = answers.filter(|_| fit && !asked.questions.is_empty())?;
             let (request, revision) = (request.id, request.revision);
-            let reply = Reply::Answers(answers);
+            // What is not offered is for a person to settle.
+            let reply = Some(Reply::Answers(answers)).filter(|reply| asked.check(reply).is_ok())?;
             Some(Step::Tell(session.id, session::Command::Answer { request, revision, reply }))
         })
     }
 
     fn known_answer(&self, request: &Request, question: &Question) -> Option<Vec<String>> {
+        let decided = self.decision(request, question).and_then(|one| one.answer.clone());
+        decided.or_else(|| self.spec.answers.get(&question.id).cloned())
+    }
+
+    /// Gives what was decided about a question: the same words under the same name.
+    fn decision(&self, request: &Request, question: &Question) -> Option<&Decision> {
         let same =
             |one: &&Decision| one.id == question.id && one.question == wording(request, question);
-        let decided = self.decisions.iter().find(same).and_then(|one| one.answer.clone());
-        decided.or_else(|| self.spec.answers.get(&question.id).cloned())
+        self.decisions.iter().find(same)
     }
 
     fn see_request(&self, session: &Session) -> Option<Step> {
@@ -374,6 +371,16 @@ impl Run {
             (false, _) => Some(enter(after(self.stage))),
         }
     }
+}
+
+/// Whoever works for a run that was stopped is cancelled; that it is gone is the session's to verify.
+fn end_live(session: &Session, stopped: &Stopped) -> Option<Step> {
+    let because = match stopped {
+        Stopped::Cancelled { because } => format!("its run was cancelled: {because}"),
+        Stopped::Failed { detail, .. } => format!("its run ended: {detail}"),
+    };
+    let undecided = !session.attempt().is_decided();
+    undecided.then(|| Step::Tell(session.id, session::Command::Cancel { because }))
 }
 
 fn after(stage: Stage) -> Stage {
