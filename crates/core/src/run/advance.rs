@@ -12,7 +12,7 @@ use super::{
 use crate::{
     ids::SessionId,
     request::{Asked, Fate, Question, Reply, Request, RequestKind},
-    session::{self, Budget, Message, SendMode, Session, Spec, WorkState},
+    session::{self, Budget, Message, SendMode, Session, Spec},
     time::Moment,
     verdict::EmptyDiff,
 };
@@ -32,6 +32,12 @@ pub enum Step {
 pub enum Order {
     Open(SessionId, Box<Spec>),
     Tell(SessionId, session::Command),
+}
+
+/// What a session that ended is gone on with.
+struct Instruction {
+    key: String,
+    text: String,
 }
 
 impl Run {
@@ -55,7 +61,7 @@ impl Run {
                     None => first.or_else(|| self.go_along(session)),
                 }
             }
-            None => self.seal_if_over(now).or_else(|| self.go_on(look)),
+            None => self.seal_if_over(now).or_else(|| self.go_on(now, look)),
         }
     }
 
@@ -198,14 +204,18 @@ impl Run {
         }
     }
 
-    fn go_on<'s>(&self, look: impl Fn(SessionId) -> Option<&'s Session>) -> Option<Step> {
+    fn go_on<'s>(
+        &self,
+        now: Moment,
+        look: impl Fn(SessionId) -> Option<&'s Session>,
+    ) -> Option<Step> {
         match (self.stage, self.current()) {
             (Stage::Intake, _) => {
                 Some(enter(if self.spec.triage { Stage::Triage } else { Stage::Work }))
             }
-            (Stage::Land, current) => self.go_to_land(current, look),
+            (Stage::Land, current) => self.go_to_land(now, current, look),
             (Stage::Triage | Stage::Work | Stage::TaskReview | Stage::FinalReview, None) => {
-                self.begin(look)
+                self.begin(now, look)
             }
             (_, Some(RunSession { end: None, .. })) => None,
             (_, Some(RunSession { end: Some(end), cycle, .. })) => self.conclude(end, *cycle),
@@ -213,7 +223,11 @@ impl Run {
     }
 
     /// Begins the current stage: takes up the conversation that was ended, or opens a new one.
-    fn begin<'s>(&self, look: impl Fn(SessionId) -> Option<&'s Session>) -> Option<Step> {
+    fn begin<'s>(
+        &self,
+        now: Moment,
+        look: impl Fn(SessionId) -> Option<&'s Session>,
+    ) -> Option<Step> {
         let review = matches!(self.stage, Stage::TaskReview | Stage::FinalReview);
         if review && self.spec.reviews.of(self.stage) == ReviewMode::Off {
             return Some(enter(after(self.stage)));
@@ -221,22 +235,45 @@ impl Run {
         if let Some(used) = self.used_up() {
             return Some(stopped(Cause::Budget, used));
         }
-        self.take_up(look).or_else(|| self.open_session(1))
+        self.take_up(now, look).or_else(|| self.open_session(1))
     }
 
     /// Work that was ended is gone on with in the same conversation and the same worktree.
-    fn take_up<'s>(&self, look: impl Fn(SessionId) -> Option<&'s Session>) -> Option<Step> {
+    fn take_up<'s>(
+        &self,
+        now: Moment,
+        look: impl Fn(SessionId) -> Option<&'s Session>,
+    ) -> Option<Step> {
         let before = self.sessions.last().filter(|one| one.stage == Stage::Work)?;
         let session = look(before.id).filter(|_| self.stage == Stage::Work)?;
         let ended = self.legs.iter().rev().find_map(|leg| leg.sealed.as_ref())?;
         let text = self.continuation(&format!("{} ({})", ended.ending.word(), ended.detail));
-        let key = format!("leg-{}", self.leg().no);
+        self.go_on_with(
+            session,
+            now,
+            1,
+            Instruction { key: format!("leg-{}", self.leg().no), text },
+        )
+    }
+
+    /// Goes on with a session that ended, if it takes that: its place of work or its conversation may be gone.
+    fn go_on_with(
+        &self,
+        session: &Session,
+        now: Moment,
+        cycle: u32,
+        Instruction { key, text }: Instruction,
+    ) -> Option<Step> {
+        if !session.attempt().is_sealed() {
+            return None;
+        }
+        if let Some(raise) = self.give_more(session) {
+            return Some(raise);
+        }
         let send = session::Command::Send { key, text, mode: SendMode::Continue };
-        let owed = SessionOwed { session: before.id, stage: self.stage, cycle: 1 };
-        can_go_on(session).then(|| {
-            let told = || Step::With(owed.into(), Order::Tell(before.id, send));
-            self.give_more(session).unwrap_or_else(told)
-        })
+        let owed = SessionOwed { session: session.id, stage: self.stage, cycle };
+        let taken = session.decide(&send, now).is_ok();
+        taken.then(|| Step::With(owed.into(), Order::Tell(session.id, send)))
     }
 
     fn open_session(&self, cycle: u32) -> Option<Step> {
@@ -250,6 +287,7 @@ impl Run {
     /// Goes on with the landing: a step that needs somebody, or what the pull request says.
     fn go_to_land<'s>(
         &self,
+        now: Moment,
         current: Option<&RunSession>,
         look: impl Fn(SessionId) -> Option<&'s Session>,
     ) -> Option<Step> {
@@ -269,7 +307,7 @@ impl Run {
             Ahead::Session(no, _) if self.only_checks(no) => self.open_session(no),
             Ahead::Session(no, step) => match self.used_up() {
                 Some(used) => Some(stopped(Cause::Budget, used)),
-                None => self.begin_step(no, step, look),
+                None => self.begin_step(now, (no, step), look),
             },
             Ahead::Land => None,
             Ahead::Watch => self.end_watch(),
@@ -279,23 +317,21 @@ impl Run {
     /// What a pull request was told goes to whoever did the work, in the same conversation.
     fn begin_step<'s>(
         &self,
-        no: u32,
-        step: &LandStep,
+        now: Moment,
+        (no, step): (u32, &LandStep),
         look: impl Fn(SessionId) -> Option<&'s Session>,
     ) -> Option<Step> {
-        match step {
-            LandStep::Merge { .. } => self.open_session(no),
+        let owner = match step {
+            LandStep::Merge { .. } => None,
             LandStep::Answer { remarks } => {
-                let owner = self.owner().and_then(|one| look(one.id)).filter(|one| can_go_on(one));
-                let Some(owner) = owner else { return self.open_session(no) };
-                let key = format!("land-{}-{no}", self.leg().no);
-                let text = self.remarked(remarks);
-                let send = session::Command::Send { key, text, mode: SendMode::Continue };
-                let owed = SessionOwed { session: owner.id, stage: self.stage, cycle: no };
-                let told = || Step::With(owed.into(), Order::Tell(owner.id, send));
-                Some(self.give_more(owner).unwrap_or_else(told))
+                self.owner().and_then(|one| look(one.id)).zip(Some(remarks))
             }
-        }
+        };
+        let taken_up = owner.and_then(|(owner, remarks)| {
+            let key = format!("land-{}-{no}", self.leg().no);
+            self.go_on_with(owner, now, no, Instruction { key, text: self.remarked(remarks) })
+        });
+        taken_up.or_else(|| self.open_session(no))
     }
 
     /// A pull request that was merged, or that all checks of others passed, is where the work was to go.
@@ -391,11 +427,6 @@ fn after(stage: Stage) -> Stage {
         Stage::TaskReview => Stage::FinalReview,
         Stage::FinalReview | Stage::Land => Stage::Land,
     }
-}
-
-/// Says whether a session that ended can be gone on with: its place of work is still there.
-fn can_go_on(session: &Session) -> bool {
-    session.attempt().is_sealed() && session.work != WorkState::Removed
 }
 
 fn enter(stage: Stage) -> Step {
