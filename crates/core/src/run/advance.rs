@@ -12,6 +12,7 @@ use super::{
 use crate::{
     ids::SessionId,
     request::{Asked, Fate, Question, Reply, Request, RequestKind},
+    result::Structured,
     session::{self, Budget, Message, SendMode, Session, Spec},
     time::Moment,
     verdict::EmptyDiff,
@@ -361,8 +362,10 @@ impl Run {
         match self.stage {
             Stage::Intake | Stage::Land => None,
             Stage::Triage => Some(match (&end.result, end.is_good()) {
-                (Some(_), true) => enter(Stage::Work),
-                (None, true) => stopped(Cause::Triage, "triage told no result".to_owned()),
+                (Some(Structured::Triage(_)), true) => enter(Stage::Work),
+                (Some(Structured::Review(_)) | None, true) => {
+                    stopped(Cause::Triage, "triage told no result".to_owned())
+                }
                 (_, false) => stopped(Cause::Triage, ended(end)),
             }),
             Stage::Work => self.conclude_work(end),
@@ -390,16 +393,16 @@ impl Run {
         if !end.is_good() {
             return Some(stopped(Cause::Review, ended(end)));
         }
-        if end.result.is_none() {
+        let Some(Structured::Review(review)) = &end.result else {
             return Some(stopped(Cause::Review, "the review told no findings".to_owned()));
-        }
+        };
         if let Some(reason) = &self.headless {
             return Some(stopped(Cause::Review, reason.clone()));
         }
         if self.headless_session().is_some() {
             return None;
         }
-        let found = self.reviews.last().is_some_and(|one| !one.review.findings.is_empty());
+        let found = !review.findings.is_empty();
         let mode = self.spec.reviews.of(self.stage);
         match (repeats(mode) && found && cycle < self.spec.reviews.cycles, self.used_up()) {
             (true, None) => self.open_session(cycle + 1),
