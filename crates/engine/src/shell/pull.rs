@@ -5,7 +5,7 @@ use std::{fmt::Write as _, path::Path, time::Duration};
 
 use provost_core::{
     ids::CommitId,
-    run::{Command, Landing, PullChecks, PullRequest, Run},
+    run::{Command, Effect, Landing, PullChecks, PullRequest, Run},
 };
 use provost_holder::{
     End, HoldSpec, OnLimit, StdinMode,
@@ -75,6 +75,7 @@ fn failed(run: &Run, reason: String) -> Command {
 /// Says whether a pull request was made for a run that was stopped.
 pub(crate) async fn look(world: &World, run: &Run, leg: u32, key: &str) -> Command {
     let desk = Desk { world, run };
+    desk.outwait(leg).await;
     let pull = match &run.landing {
         Landing::Open => desk.find(&format!("{key}.list")).await.ok().flatten(),
         Landing::Requested(_) | Landing::Done(_) => None,
@@ -105,6 +106,19 @@ impl Desk<'_> {
         };
         let (number, url, commit) = (found.number, found.url, head.commit.clone());
         Ok(Command::PullRequested { number, url, commit })
+    }
+
+    /// Waits for calls that outlived the daemon that made them: what they do is to be seen.
+    async fn outwait(&self, leg: u32) {
+        let key = Effect::Land { leg, step: self.run.steps.len() }.key();
+        for call in ["push", "create"] {
+            let key = format!("{key}.{call}");
+            let dir = self.world.home.held(self.run.id, &key);
+            if held::blocking(move || dir.exists()).await {
+                // How it ended does not matter: only what is there afterwards does.
+                drop(self.call(&key, &["true"], "").await);
+            }
+        }
     }
 
     async fn push(&self, key: &str, commit: &CommitId) -> Result<(), String> {
