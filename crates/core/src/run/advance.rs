@@ -12,7 +12,8 @@ use super::{
 use crate::{
     ids::SessionId,
     request::{Asked, Fate, Question, Reply, Request, RequestKind},
-    session::{self, Message, SendMode, Session, Spec, WorkState},
+    result::Structured,
+    session::{self, Budget, Message, SendMode, Session, Spec},
     time::Moment,
     verdict::EmptyDiff,
 };
@@ -34,6 +35,12 @@ pub enum Order {
     Tell(SessionId, session::Command),
 }
 
+/// What a session that ended is gone on with.
+struct Instruction {
+    key: String,
+    text: String,
+}
+
 impl Run {
     /// Gives the next thing that is due without anyone asking, or none. `look` gives a session as it stands.
     ///
@@ -49,14 +56,13 @@ impl Run {
         match self.live() {
             Some(live) => {
                 let session = look(live.id)?;
-                self.keep_decision(session)
-                    .or_else(|| self.take_end(session))
-                    .or_else(|| self.end_live(session))
-                    .or_else(|| self.answer_again(session))
-                    .or_else(|| self.see_request(session))
-                    .or_else(|| self.raise_live(session))
+                let first = self.keep_decision(session).or_else(|| self.take_end(session));
+                match &self.leg().stopped {
+                    Some(stopped) => first.or_else(|| end_live(session, stopped)),
+                    None => first.or_else(|| self.go_along(session)),
+                }
             }
-            None => self.seal_if_over(now).or_else(|| self.go_on(look)),
+            None => self.seal_if_over(now).or_else(|| self.go_on(now, look)),
         }
     }
 
@@ -68,11 +74,7 @@ impl Run {
         answered
             .flat_map(|request| request.asked.questions.iter().map(move |q| (request, q)))
             .find_map(|(request, question)| {
-                let kept = |one: &&Decision| {
-                    one.id == question.id
-                        && (one.request == request.id || one.question == wording(request, question))
-                };
-                if self.decisions.iter().any(|one| kept(&one)) {
+                if self.decision(request, question).is_some() {
                     return None;
                 }
                 let decision = Decision {
@@ -98,15 +100,12 @@ impl Run {
         live.map_or_else(Default::default, |one| one.counted)
     }
 
-    /// Whoever works for a run that was stopped is cancelled; that it is gone is the session's to verify.
-    fn end_live(&self, session: &Session) -> Option<Step> {
-        let stopped = self.leg().stopped.as_ref()?;
-        let because = match stopped {
-            Stopped::Cancelled { because } => format!("its run was cancelled: {because}"),
-            Stopped::Failed { detail, .. } => format!("its run ended: {detail}"),
-        };
-        let undecided = !session.attempt().is_decided();
-        undecided.then(|| Step::Tell(session.id, session::Command::Cancel { because }))
+    /// Goes along with a session that works.
+    fn go_along(&self, session: &Session) -> Option<Step> {
+        self.answer_again(session)
+            .or_else(|| self.see_request(session))
+            .or_else(|| self.give_more(session))
+            .or_else(|| self.stop_overdrawn(session))
     }
 
     /// What was decided before, or given beforehand, is not asked again.
@@ -120,16 +119,22 @@ impl Run {
             let answers = asked.questions.iter().map(known).collect::<Option<_>>();
             let answers = answers.filter(|_| fit && !asked.questions.is_empty())?;
             let (request, revision) = (request.id, request.revision);
-            let reply = Reply::Answers(answers);
+            // What is not offered is for a person to settle.
+            let reply = Some(Reply::Answers(answers)).filter(|reply| asked.check(reply).is_ok())?;
             Some(Step::Tell(session.id, session::Command::Answer { request, revision, reply }))
         })
     }
 
     fn known_answer(&self, request: &Request, question: &Question) -> Option<Vec<String>> {
+        let decided = self.decision(request, question).and_then(|one| one.answer.clone());
+        decided.or_else(|| self.spec.answers.get(&question.id).cloned())
+    }
+
+    /// Gives what was decided about a question: the same words under the same name.
+    fn decision(&self, request: &Request, question: &Question) -> Option<&Decision> {
         let same =
             |one: &&Decision| one.id == question.id && one.question == wording(request, question);
-        let decided = self.decisions.iter().find(same).and_then(|one| one.answer.clone());
-        decided.or_else(|| self.spec.answers.get(&question.id).cloned())
+        self.decisions.iter().find(same)
     }
 
     fn see_request(&self, session: &Session) -> Option<Step> {
@@ -139,11 +144,18 @@ impl Run {
         Some(Step::Event(seen.into()))
     }
 
-    /// A session may use what is left of the run's budget, also when that was raised meanwhile.
-    fn raise_live(&self, session: &Session) -> Option<Step> {
+    /// Gives how much a session may use in all: what is left, and what was counted of it before.
+    fn allowance(&self, session: &Session) -> Budget {
         let (left, (before, turns)) = (self.remaining(), self.used_before(session));
-        let tokens = left.tokens.map(|left| left.saturating_add(before.total()));
-        let turns = left.turns.map(|left| left.saturating_add(turns));
+        Budget {
+            tokens: left.tokens.map(|left| left.saturating_add(before.total())),
+            turns: left.turns.map(|left| left.saturating_add(turns)),
+        }
+    }
+
+    /// A session may use what is left of the run's budget, also when that was raised meanwhile.
+    fn give_more(&self, session: &Session) -> Option<Step> {
+        let Budget { tokens, turns } = self.allowance(session);
         let more = |now: Option<u64>, may: Option<u64>| now.zip(may).is_some_and(|(n, m)| m > n);
         let raise = session::Command::RaiseBudget {
             tokens: tokens.filter(|_| more(session.budget.tokens, tokens)),
@@ -152,6 +164,18 @@ impl Run {
         };
         let nothing = session::Command::RaiseBudget { tokens: None, turns: None };
         (raise != nothing).then_some(Step::Tell(session.id, raise))
+    }
+
+    /// A session that is taken up again has the budget that it was opened with, of which others may have used a part.
+    fn stop_overdrawn(&self, session: &Session) -> Option<Step> {
+        let Budget { tokens, turns } = self.allowance(session);
+        // One without a budget has no agent.
+        let budget = Budget {
+            tokens: tokens.filter(|_| session.budget.tokens.is_some()),
+            turns: turns.filter(|_| session.budget.turns.is_some()),
+        };
+        let used = session.used_up_of(budget).filter(|_| session.may_use_more())?;
+        Some(stopped(Cause::Budget, used.detail))
     }
 
     /// Nobody works for the run any more: what was stopped, or landed, is over.
@@ -181,14 +205,18 @@ impl Run {
         }
     }
 
-    fn go_on<'s>(&self, look: impl Fn(SessionId) -> Option<&'s Session>) -> Option<Step> {
+    fn go_on<'s>(
+        &self,
+        now: Moment,
+        look: impl Fn(SessionId) -> Option<&'s Session>,
+    ) -> Option<Step> {
         match (self.stage, self.current()) {
             (Stage::Intake, _) => {
                 Some(enter(if self.spec.triage { Stage::Triage } else { Stage::Work }))
             }
-            (Stage::Land, current) => self.go_to_land(current, look),
+            (Stage::Land, current) => self.go_to_land(now, current, look),
             (Stage::Triage | Stage::Work | Stage::TaskReview | Stage::FinalReview, None) => {
-                self.begin(look)
+                self.begin(now, look)
             }
             (_, Some(RunSession { end: None, .. })) => None,
             (_, Some(RunSession { end: Some(end), cycle, .. })) => self.conclude(end, *cycle),
@@ -196,7 +224,11 @@ impl Run {
     }
 
     /// Begins the current stage: takes up the conversation that was ended, or opens a new one.
-    fn begin<'s>(&self, look: impl Fn(SessionId) -> Option<&'s Session>) -> Option<Step> {
+    fn begin<'s>(
+        &self,
+        now: Moment,
+        look: impl Fn(SessionId) -> Option<&'s Session>,
+    ) -> Option<Step> {
         let review = matches!(self.stage, Stage::TaskReview | Stage::FinalReview);
         if review && self.spec.reviews.of(self.stage) == ReviewMode::Off {
             return Some(enter(after(self.stage)));
@@ -204,19 +236,45 @@ impl Run {
         if let Some(used) = self.used_up() {
             return Some(stopped(Cause::Budget, used));
         }
-        self.take_up(look).or_else(|| self.open_session(1))
+        self.take_up(now, look).or_else(|| self.open_session(1))
     }
 
     /// Work that was ended is gone on with in the same conversation and the same worktree.
-    fn take_up<'s>(&self, look: impl Fn(SessionId) -> Option<&'s Session>) -> Option<Step> {
+    fn take_up<'s>(
+        &self,
+        now: Moment,
+        look: impl Fn(SessionId) -> Option<&'s Session>,
+    ) -> Option<Step> {
         let before = self.sessions.last().filter(|one| one.stage == Stage::Work)?;
         let session = look(before.id).filter(|_| self.stage == Stage::Work)?;
         let ended = self.legs.iter().rev().find_map(|leg| leg.sealed.as_ref())?;
         let text = self.continuation(&format!("{} ({})", ended.ending.word(), ended.detail));
-        let key = format!("leg-{}", self.leg().no);
+        self.go_on_with(
+            session,
+            now,
+            1,
+            Instruction { key: format!("leg-{}", self.leg().no), text },
+        )
+    }
+
+    /// Goes on with a session that ended, if it takes that: its place of work or its conversation may be gone.
+    fn go_on_with(
+        &self,
+        session: &Session,
+        now: Moment,
+        cycle: u32,
+        Instruction { key, text }: Instruction,
+    ) -> Option<Step> {
+        if !session.attempt().is_sealed() {
+            return None;
+        }
+        if let Some(raise) = self.give_more(session) {
+            return Some(raise);
+        }
         let send = session::Command::Send { key, text, mode: SendMode::Continue };
-        let owed = SessionOwed { session: before.id, stage: self.stage, cycle: 1 };
-        can_go_on(session).then(|| Step::With(owed.into(), Order::Tell(before.id, send)))
+        let owed = SessionOwed { session: session.id, stage: self.stage, cycle };
+        let taken = session.decide(&send, now).is_ok();
+        taken.then(|| Step::With(owed.into(), Order::Tell(session.id, send)))
     }
 
     fn open_session(&self, cycle: u32) -> Option<Step> {
@@ -230,6 +288,7 @@ impl Run {
     /// Goes on with the landing: a step that needs somebody, or what the pull request says.
     fn go_to_land<'s>(
         &self,
+        now: Moment,
         current: Option<&RunSession>,
         look: impl Fn(SessionId) -> Option<&'s Session>,
     ) -> Option<Step> {
@@ -246,9 +305,10 @@ impl Run {
             end.head.as_ref()?;
         }
         match self.ahead()? {
+            Ahead::Session(no, _) if self.only_checks(no) => self.open_session(no),
             Ahead::Session(no, step) => match self.used_up() {
                 Some(used) => Some(stopped(Cause::Budget, used)),
-                None => self.begin_step(no, step, look),
+                None => self.begin_step(now, (no, step), look),
             },
             Ahead::Land => None,
             Ahead::Watch => self.end_watch(),
@@ -258,22 +318,21 @@ impl Run {
     /// What a pull request was told goes to whoever did the work, in the same conversation.
     fn begin_step<'s>(
         &self,
-        no: u32,
-        step: &LandStep,
+        now: Moment,
+        (no, step): (u32, &LandStep),
         look: impl Fn(SessionId) -> Option<&'s Session>,
     ) -> Option<Step> {
-        match step {
-            LandStep::Merge { .. } => self.open_session(no),
+        let owner = match step {
+            LandStep::Merge { .. } => None,
             LandStep::Answer { remarks } => {
-                let owner = self.owner().and_then(|one| look(one.id)).filter(|one| can_go_on(one));
-                let Some(owner) = owner else { return self.open_session(no) };
-                let key = format!("land-{}-{no}", self.leg().no);
-                let text = self.remarked(remarks);
-                let send = session::Command::Send { key, text, mode: SendMode::Continue };
-                let owed = SessionOwed { session: owner.id, stage: self.stage, cycle: no };
-                Some(Step::With(owed.into(), Order::Tell(owner.id, send)))
+                self.owner().and_then(|one| look(one.id)).zip(Some(remarks))
             }
-        }
+        };
+        let taken_up = owner.and_then(|(owner, remarks)| {
+            let key = format!("land-{}-{no}", self.leg().no);
+            self.go_on_with(owner, now, no, Instruction { key, text: self.remarked(remarks) })
+        });
+        taken_up.or_else(|| self.open_session(no))
     }
 
     /// A pull request that was merged, or that all checks of others passed, is where the work was to go.
@@ -303,8 +362,10 @@ impl Run {
         match self.stage {
             Stage::Intake | Stage::Land => None,
             Stage::Triage => Some(match (&end.result, end.is_good()) {
-                (Some(_), true) => enter(Stage::Work),
-                (None, true) => stopped(Cause::Triage, "triage told no result".to_owned()),
+                (Some(Structured::Triage(_)), true) => enter(Stage::Work),
+                (Some(Structured::Review(_)) | None, true) => {
+                    stopped(Cause::Triage, "triage told no result".to_owned())
+                }
                 (_, false) => stopped(Cause::Triage, ended(end)),
             }),
             Stage::Work => self.conclude_work(end),
@@ -332,22 +393,33 @@ impl Run {
         if !end.is_good() {
             return Some(stopped(Cause::Review, ended(end)));
         }
-        if end.result.is_none() {
+        let Some(Structured::Review(review)) = &end.result else {
             return Some(stopped(Cause::Review, "the review told no findings".to_owned()));
-        }
+        };
         if let Some(reason) = &self.headless {
             return Some(stopped(Cause::Review, reason.clone()));
         }
         if self.headless_session().is_some() {
             return None;
         }
-        let found = self.reviews.last().is_some_and(|one| !one.review.findings.is_empty());
+        let found = !review.findings.is_empty();
         let mode = self.spec.reviews.of(self.stage);
-        match repeats(mode) && found && cycle < self.spec.reviews.cycles {
-            true => self.open_session(cycle + 1),
-            false => Some(enter(after(self.stage))),
+        match (repeats(mode) && found && cycle < self.spec.reviews.cycles, self.used_up()) {
+            (true, None) => self.open_session(cycle + 1),
+            (true, Some(used)) => Some(stopped(Cause::Budget, used)),
+            (false, _) => Some(enter(after(self.stage))),
         }
     }
+}
+
+/// Whoever works for a run that was stopped is cancelled; that it is gone is the session's to verify.
+fn end_live(session: &Session, stopped: &Stopped) -> Option<Step> {
+    let because = match stopped {
+        Stopped::Cancelled { because } => format!("its run was cancelled: {because}"),
+        Stopped::Failed { detail, .. } => format!("its run ended: {detail}"),
+    };
+    let undecided = !session.attempt().is_decided();
+    undecided.then(|| Step::Tell(session.id, session::Command::Cancel { because }))
 }
 
 fn after(stage: Stage) -> Stage {
@@ -358,11 +430,6 @@ fn after(stage: Stage) -> Stage {
         Stage::TaskReview => Stage::FinalReview,
         Stage::FinalReview | Stage::Land => Stage::Land,
     }
-}
-
-/// Says whether a session that ended can be gone on with: its place of work is still there.
-fn can_go_on(session: &Session) -> bool {
-    session.attempt().is_sealed() && session.work != WorkState::Removed
 }
 
 fn enter(stage: Stage) -> Step {

@@ -3,7 +3,9 @@
 use super::{
     event::*,
     hook::RunHookKey,
-    landing::{LandStep, Landing, MAX_MERGES, MAX_ROUNDS, PullRequest, PullState, Remark},
+    landing::{
+        LandStep, Landing, MAX_MERGES, MAX_ROUNDS, PullRequest, PullStanding, PullState, Remark,
+    },
     state::Run,
 };
 use crate::{
@@ -43,8 +45,10 @@ pub enum Command {
         url: String,
         commit: CommitId,
     },
-    /// Something about the pull request is new.
+    /// Something about the pull request is new. `look` is the number of the look that was owed, so that a late
+    /// answer is known as one.
     PullSeen {
+        look: u32,
         state: PullState,
         remarks: Vec<Remark>,
     },
@@ -54,6 +58,7 @@ pub enum Command {
         merged: bool,
     },
     LandFailed {
+        leg: u32,
         reason: String,
     },
     /// Nothing is landing any more, and it had not landed.
@@ -126,10 +131,14 @@ impl Run {
                     Landing::Requested(pull) => pull.commit != commit || pull.number != number,
                     Landing::Done(_) => false,
                 };
-                let new = new && self.is_landing() && !self.is_sealed();
+                // One that has older work was told late.
+                let newest = self.head.as_ref().is_some_and(|head| head.commit == commit);
+                let new = new && newest && self.is_landing() && !self.is_sealed();
                 if_new(new, PullRequested { number, url, commit })
             }
-            Command::PullSeen { state, remarks } if open => self.see_pull(state, &remarks),
+            Command::PullSeen { look, state, remarks } if open && look == self.looks => {
+                self.see_pull(state, &remarks)
+            }
             Command::PullSeen { .. } => Err(Rejected::Nothing),
             Command::Landed { branch, commit, merged } => {
                 // What was landed was landed, whatever was decided meanwhile.
@@ -140,8 +149,9 @@ impl Run {
                 let current = self.leg().no == leg && !self.leg().landing_over;
                 if_new(current && !open && !self.is_sealed(), LandOver { leg, pull })
             }
-            Command::LandFailed { reason } => {
-                if_new(open && self.is_landing(), LandFailed { reason })
+            Command::LandFailed { leg, reason } => {
+                let current = open && self.leg().no == leg;
+                if_new(current && self.is_landing(), LandFailed { reason })
             }
             Command::HookFinished { key, end } => {
                 let owed = self.hooks.iter().any(|hook| hook.key == key);
@@ -165,8 +175,10 @@ impl Run {
         if new.is_empty() && pull.seen.as_ref() == Some(&state) {
             return Err(Rejected::Nothing);
         }
+        // Nothing more is taken by a pull request that was merged or closed.
+        let open = state.standing == PullStanding::Open;
         let mut events = vec![Event::from(PullSeen { state })];
-        match (new.is_empty(), self.rounds() < MAX_ROUNDS) {
+        match (new.is_empty(), open && self.rounds() < MAX_ROUNDS) {
             (true, _) => {}
             (false, true) => {
                 let step = Box::new(LandStep::Answer { remarks: new });

@@ -109,8 +109,12 @@ impl Run {
                 self.owe_hook(RunHookEvent::Ended(ending), at);
             }
             Event::RunResumed(e) => {
-                self.legs.push(Leg::opened(e.leg, at));
+                self.legs.push(Leg { steps: self.steps.len(), ..Leg::opened(e.leg, at) });
                 self.headless = None;
+                // What ended the last leg may be mended: the pull request is looked at again.
+                if let Landing::Requested(pull) = &mut self.landing {
+                    pull.seen = None;
+                }
                 self.enter(e.stage, at);
             }
             Event::BudgetRaised(e) => {
@@ -214,7 +218,15 @@ impl Run {
 
 impl Leg {
     fn opened(no: u32, at: Moment) -> Leg {
-        Leg { no, opened: at, stopped: None, sealed: None, landing_over: false, card: false }
+        Leg {
+            no,
+            opened: at,
+            steps: 0,
+            stopped: None,
+            sealed: None,
+            landing_over: false,
+            card: false,
+        }
     }
 }
 

@@ -137,11 +137,14 @@ pub(super) enum Ahead<'a> {
 impl Run {
     /// Gives what has to happen next for the work to be landed, nobody working. None if it has landed.
     pub(super) fn ahead(&self) -> Option<Ahead<'_>> {
-        let steps = (1..).zip(&self.steps);
-        let open =
-            steps.filter(|(no, step)| self.needs_session(step) && !self.is_settled(*no)).last();
-        if let Some((no, step)) = open {
-            return Some(Ahead::Session(no, step));
+        // A step is taken only once the one before it is settled. Who settled that may be at work on this one
+        // in the same conversation, so that the newest alone says what is open.
+        let newest = self.steps.len() as u32;
+        if let Some(step) = self.step(newest)
+            && self.needs_session(step)
+            && !self.is_settled(newest)
+        {
+            return Some(Ahead::Session(newest, step));
         }
         match &self.landing {
             Landing::Done(_) => None,
@@ -185,11 +188,16 @@ impl Run {
         remarks.iter().filter(|remark| !self.remarks_seen.contains(&remark.id)).collect()
     }
 
+    /// Gives the steps of the current leg: whoever resumes a run wants it tried again.
+    fn steps_of_leg(&self) -> impl Iterator<Item = &LandStep> {
+        self.steps.iter().skip(self.leg().steps)
+    }
+
     pub(super) fn rounds(&self) -> usize {
-        self.steps.iter().filter(|step| matches!(step, LandStep::Answer { .. })).count()
+        self.steps_of_leg().filter(|step| matches!(step, LandStep::Answer { .. })).count()
     }
 
     pub(super) fn merges(&self) -> usize {
-        self.steps.iter().filter(|step| matches!(step, LandStep::Merge { .. })).count()
+        self.steps_of_leg().filter(|step| matches!(step, LandStep::Merge { .. })).count()
     }
 }

@@ -52,7 +52,7 @@ impl Run {
     }
 
     /// A merge without conflicts needs checks and no agent.
-    fn only_checks(&self, cycle: u32) -> bool {
+    pub(super) fn only_checks(&self, cycle: u32) -> bool {
         let clean = |step: &LandStep| match step {
             LandStep::Merge { conflicts, .. } => conflicts.is_empty(),
             LandStep::Answer { .. } => false,

@@ -148,7 +148,9 @@ impl Run {
     pub(super) fn remarked(&self, remarks: &[Remark]) -> String {
         let quoted =
             |text: &str| text.lines().map(|line| format!("> {line}\n")).collect::<String>();
-        let remark = |one: &Remark| format!("{}:\n{}\n", one.by, quoted(&one.text));
+        // Who said it is named by others too.
+        let name = |by: &str| by.lines().collect::<Vec<_>>().join(" ");
+        let remark = |one: &Remark| format!("{}:\n{}\n", name(&one.by), quoted(&one.text));
         let remarks = remarks.iter().map(remark).collect();
         self.render(Template::Remarks, &Extras { remarks, ..Extras::default() })
     }

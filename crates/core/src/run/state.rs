@@ -95,6 +95,9 @@ pub enum Stopped {
 pub struct Leg {
     pub no: u32,
     pub opened: Moment,
+    /// How many steps towards the landing were taken before it: what bounds them begins anew.
+    #[serde(default)]
+    pub steps: usize,
     pub stopped: Option<Stopped>,
     pub sealed: Option<Outcome>,
     /// Whether it is known that nothing of a stopped leg is landing any more.

@@ -23,7 +23,7 @@ pub(crate) fn land(git: &Git, run: &Run, step: usize) -> Command {
         LandMode::Pr => Err("a pull request is asked for, not a branch".to_owned()),
         LandMode::Merge => site.merged(step),
     });
-    landed.unwrap_or_else(|reason| Command::LandFailed { reason })
+    landed.unwrap_or_else(|reason| Command::LandFailed { leg: run.leg().no, reason })
 }
 
 /// Says whether the work has landed on a branch of this repository.

@@ -5,7 +5,7 @@ use std::{fmt::Write as _, path::Path, time::Duration};
 
 use provost_core::{
     ids::CommitId,
-    run::{Command, Landing, PullChecks, PullRequest, Run},
+    run::{Command, Effect, Landing, PullChecks, PullRequest, Run},
 };
 use provost_holder::{
     End, HoldSpec, OnLimit, StdinMode,
@@ -50,7 +50,7 @@ const IDENTITY: &[&str] = &[
 /// Pushes the newest work, and finds or makes its pull request.
 pub(crate) async fn request(world: &World, run: &Run, key: &str) -> Command {
     let desk = Desk { world, run };
-    desk.request(key).await.unwrap_or_else(|reason| Command::LandFailed { reason })
+    desk.request(key).await.unwrap_or_else(|reason| failed(run, reason))
 }
 
 /// Looks at the pull request until something about it is new.
@@ -63,14 +63,19 @@ pub(crate) async fn watch(
     let desk = Desk { world, run };
     let over = Command::LandOver { leg: run.leg().no, pull: None };
     tokio::select! {
-        seen = desk.watch(key) => seen.unwrap_or_else(|reason| Command::LandFailed { reason }),
+        seen = desk.watch(key) => seen.unwrap_or_else(|reason| failed(run, reason)),
         _ = cancel.wait_for(|cancelled| *cancelled) => over,
     }
+}
+
+fn failed(run: &Run, reason: String) -> Command {
+    Command::LandFailed { leg: run.leg().no, reason }
 }
 
 /// Says whether a pull request was made for a run that was stopped.
 pub(crate) async fn look(world: &World, run: &Run, leg: u32, key: &str) -> Command {
     let desk = Desk { world, run };
+    desk.outwait(leg).await;
     let pull = match &run.landing {
         Landing::Open => desk.find(&format!("{key}.list")).await.ok().flatten(),
         Landing::Requested(_) | Landing::Done(_) => None,
@@ -101,6 +106,19 @@ impl Desk<'_> {
         };
         let (number, url, commit) = (found.number, found.url, head.commit.clone());
         Ok(Command::PullRequested { number, url, commit })
+    }
+
+    /// Waits for calls that outlived the daemon that made them: what they do is to be seen.
+    async fn outwait(&self, leg: u32) {
+        let key = Effect::Land { leg, step: self.run.steps.len() }.key();
+        for call in ["push", "create"] {
+            let key = format!("{key}.{call}");
+            let dir = self.world.home.held(self.run.id, &key);
+            if held::blocking(move || dir.exists()).await {
+                // How it ended does not matter: only what is there afterwards does.
+                drop(self.call(&key, &["true"], "").await);
+            }
+        }
     }
 
     async fn push(&self, key: &str, commit: &CommitId) -> Result<(), String> {
@@ -165,7 +183,8 @@ impl Desk<'_> {
                     let new = pull.seen.as_ref() != Some(&state)
                         || !self.run.new_remarks(&remarks).is_empty();
                     if new && !early {
-                        return Ok(Command::PullSeen { state, remarks });
+                        let look = self.run.looks;
+                        return Ok(Command::PullSeen { look, state, remarks });
                     }
                 }
                 Err(why) if failed >= FAILED_LOOKS => return Err(why),

@@ -58,7 +58,8 @@ async fn land(
 ) -> Command {
     let _alone = world.landing.lock().await;
     if *cancel.borrow() {
-        return Command::LandOver { leg: run.leg().no, pull: None };
+        // It may have landed before the daemon that was to tell so died.
+        return landed_already(world, run, key, run.leg().no).await;
     }
     match run.spec.land {
         LandMode::Pr => pull::request(world, run, key).await,
@@ -71,6 +72,10 @@ async fn land(
 
 async fn look_landed(world: &World, run: &Run, key: &str, leg: u32) -> Command {
     let _alone = world.landing.lock().await;
+    landed_already(world, run, key, leg).await
+}
+
+async fn landed_already(world: &World, run: &Run, key: &str, leg: u32) -> Command {
     match run.spec.land {
         LandMode::Pr => pull::look(world, run, leg, key).await,
         LandMode::Branch | LandMode::Merge => {
