@@ -15,7 +15,9 @@ pub use request::{
     ActorKind, AnswerRequest, CancelRequest, DaemonInfo, Decision, EventRow, LimitRequest,
     OpenRequest, ProgressReport, ReportReply, ReportRequest, ResolveRequest, SendRequest,
 };
-pub use run::{DecisionRow, FindingRow, LandingRow, OpenRunRequest, RunRow, RunSessionRow};
+pub use run::{
+    CostRow, DecisionRow, FindingRow, LandingRow, OpenRunRequest, RunRow, RunSessionRow,
+};
 pub use session::{
     BudgetRow, CheckRow, ClaimRow, ExitRow, FactRow, HookRow, LaunchRow, LimitedRow, MessageRow,
     ProgressRow, QuestionRow, RequestRow, ResolutionRow, SessionRow, SetupRow, SubjectRow,

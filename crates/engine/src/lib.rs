@@ -8,7 +8,7 @@ pub mod board;
 mod card;
 mod coalesce;
 pub mod report;
-pub mod report_card;
+mod report_card;
 mod run_card;
 pub mod shell;
 mod shown;
