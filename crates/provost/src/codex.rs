@@ -47,9 +47,10 @@ impl<'a> Setup<'a> {
         let source = match self.config.provenance.get(KEY) {
             Some(Source::Flag { .. }) => find::Source::Flag,
             Some(Source::Environment { .. }) => find::Source::Environment,
-            Some(Source::Default | Source::User(_) | Source::Project(_)) | None => {
-                find::Source::Config
-            }
+            Some(
+                Source::Default | Source::User(_) | Source::Project(_) | Source::Preset { .. },
+            )
+            | None => find::Source::Config,
         };
         Some(Explicit { path, source })
     }

@@ -8,8 +8,8 @@ use std::{
 
 use proptest::prelude::*;
 use provost_core::{
-    result::ResultForm,
     request::{Asked, Reply, RequestKind, Scope},
+    result::ResultForm,
     session::{Driver, MessageKind, Signal},
 };
 use provost_drivers::{Answer, Opening, Protocol, Saying, codex, protocol, render, say};

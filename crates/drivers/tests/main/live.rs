@@ -10,8 +10,8 @@ use std::{
     time::Duration,
 };
 
-use provost_core::session::{Driver, MessageKind, Settings, Signal, TurnEnd};
 use provost_core::result::ResultForm;
+use provost_core::session::{Driver, MessageKind, Settings, Signal, TurnEnd};
 use provost_drivers::{Opening, Protocol, Saying, protocol, say};
 
 /// Longer than any answer of a server takes.

@@ -1,8 +1,8 @@
 //! A conversation with the driver of the app-server, in which the test is the server.
 
 use provost_core::{
-    result::ResultForm,
     request::{Asked, Reply},
+    result::ResultForm,
     session::{Driver, MessageKind, Settings, Signal},
 };
 use provost_drivers::{Answer, Opening, Protocol, Saying, protocol, say};
@@ -120,7 +120,14 @@ pub(crate) fn said(what: &Saying<'_>) -> Option<Value> {
 }
 
 pub(crate) fn message(kind: MessageKind, text: &str) -> Option<Value> {
-    said(&Saying::Message { key: "key-1", kind, text, thread: Some(THREAD), answer: None, form: ResultForm::Plain })
+    said(&Saying::Message {
+        key: "key-1",
+        kind,
+        text,
+        thread: Some(THREAD),
+        answer: None,
+        form: ResultForm::Plain,
+    })
 }
 
 /// Gives the answer to a request, of the process that asked or of a later one.
