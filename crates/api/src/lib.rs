@@ -16,7 +16,7 @@ pub use request::{
     OpenRequest, ProgressReport, ReportReply, ReportRequest, ResolveRequest, SendRequest,
 };
 pub use run::{
-    DecisionRow, FindingRow, LandingRow, OpenRunRequest, PullRow, RunRow, RunSessionRow,
+    CostRow, DecisionRow, FindingRow, LandingRow, OpenRunRequest, PullRow, RunRow, RunSessionRow,
 };
 pub use session::{
     BudgetRow, CheckRow, ClaimRow, ExitRow, FactRow, HookRow, LaunchRow, LimitedRow, MessageRow,

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{BudgetRow, CheckRow, UsageRow};
+use crate::{BudgetRow, CheckRow, RequestRow, UsageRow};
 
 /// Opens a run. `spec` is the domain's own form, resolved by the command line.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -21,6 +21,18 @@ pub struct RunRow {
     pub name: String,
     pub goal: String,
     pub project: String,
+    /// The agent that works for it.
+    #[serde(default)]
+    pub agent: String,
+    /// The preset that it was opened with, if one was named.
+    #[serde(default)]
+    pub preset: Option<String>,
+    /// The branch that was checked out when it was opened; none if no branch was.
+    #[serde(default)]
+    pub target: Option<String>,
+    /// The commit that its work begins from.
+    #[serde(default)]
+    pub base: String,
     /// running, stopping, succeeded, completed, failed or cancelled.
     pub state: String,
     pub terminal: bool,
@@ -34,6 +46,9 @@ pub struct RunRow {
     /// Counts how often the run was begun and resumed.
     pub leg: u32,
     pub sessions: Vec<RunSessionRow>,
+    /// What the session that works for it now waits for a person to settle. Left out of what the ledger keeps.
+    #[serde(default)]
+    pub requests: Vec<RequestRow>,
     pub decisions: Vec<DecisionRow>,
     pub findings: Vec<FindingRow>,
     /// What was understood of the goal.
@@ -46,12 +61,26 @@ pub struct RunRow {
     pub proved: bool,
     pub landing: LandingRow,
     pub usage: UsageRow,
+    /// What the tokens cost, if prices are configured.
+    #[serde(default)]
+    pub cost: Option<CostRow>,
+    /// How many turns its sessions took.
+    #[serde(default)]
+    pub turns: u32,
     pub budget: BudgetRow,
     pub warnings: Vec<String>,
     pub opened_at: i64,
     /// Since when the stage is what it is.
     pub since: i64,
     pub sealed_at: Option<i64>,
+}
+
+/// What tokens cost.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CostRow {
+    pub currency: String,
+    /// In decimal notation, exact to a millionth.
+    pub amount: String,
 }
 
 /// A session that works or worked for a run.

@@ -9,6 +9,9 @@ pub struct SessionRow {
     pub id: String,
     pub name: String,
     pub role: Option<String>,
+    /// The run that it works for; left out where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
     pub project: Option<String>,
     pub cwd: String,
     pub agent: String,

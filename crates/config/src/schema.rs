@@ -64,8 +64,12 @@ fn describe_sections(root: &mut Json) {
         let segments: Vec<&str> = key.segments().collect();
         mark_required(root, &segments);
     }
-    root["properties"]["hooks"]["properties"]["session"]["description"] =
-        json!("Hooks on sessions.");
+    let hooks = &mut root["properties"]["hooks"]["properties"];
+    hooks["session"]["description"] = json!("Hooks on sessions.");
+    hooks["run"]["description"] = json!("Hooks on runs.");
+    let presets = &mut root["properties"]["presets"];
+    presets["description"] = json!("Named sets of keys, for `provost run --preset NAME`.");
+    presets["additionalProperties"]["description"] = json!("A preset.");
     let agents = &mut root["properties"]["agents"];
     agents["additionalProperties"]["description"] = json!("An agent.");
     for agent in ["*", BUILT_IN] {
@@ -100,6 +104,7 @@ fn shape_schema(shape: &Shape, limits: Limits) -> Json {
         Shape::Size => size(limits),
         Shape::Count => json!({"type": "integer", "minimum": limits.min, "maximum": limits.max}),
         Shape::Tokens => tokens(limits),
+        Shape::Price => price(),
         Shape::Word(words) => json!({"enum": words}),
         Shape::Text(_) => json!({"type": "string"}),
         Shape::Command => json!({"anyOf": [{"type": "string", "minLength": 1}, argv()]}),
@@ -126,6 +131,11 @@ fn size(limits: Limits) -> Json {
 fn tokens(limits: Limits) -> Json {
     let text = json!({"type": "string", "pattern": r"^[0-9]+[kMG]?$"});
     json!({"anyOf": [text, {"type": "integer", "minimum": limits.min, "maximum": limits.max}]})
+}
+
+fn price() -> Json {
+    let text = json!({"type": "string", "pattern": r"^[0-9]+(\.[0-9]{1,6})?$"});
+    json!({"anyOf": [text, {"type": "number", "minimum": 0}]})
 }
 
 fn argv() -> Json {

@@ -35,6 +35,7 @@ pub fn row(session: &Session) -> SessionRow {
         id: session.id.to_string(),
         name: spec.name.clone(),
         role: spec.role.clone(),
+        run: spec.run.map(|of| of.run.to_string()),
         project: spec.project.clone(),
         cwd: match &session.work {
             WorkState::Ready { cwd, .. } => cwd.clone(),
@@ -61,7 +62,7 @@ pub fn row(session: &Session) -> SessionRow {
         checks: checks(session),
         tree: snapshot.map(|snapshot| snapshot.tree.0.clone()),
         commit: snapshot.map(|snapshot| snapshot.commit.0.clone()),
-        requests: session.open_requests().take(SHOWN_THINGS).map(request).collect(),
+        requests: requests(session),
         thread: session.thread.as_deref().map(clip),
         late_claims: newest(&attempt.late_claims).map(claim_row).collect(),
         progress: session.progress.map(|progress| ProgressRow {
@@ -269,6 +270,11 @@ fn ending(end: &CheckEnd) -> String {
     }
 }
 
+/// Shows what waits for a person.
+pub(crate) fn requests(session: &Session) -> Vec<RequestRow> {
+    session.open_requests().take(SHOWN_THINGS).map(request).collect()
+}
+
 fn request(request: &Request) -> RequestRow {
     let row = request_row(request);
     let deny = row.can_be_denied().then(|| row.deny_command());
@@ -428,15 +434,19 @@ fn refuted(session: &Session) -> Option<String> {
 
 /// Cuts a text that is too long for a row, at a character.
 pub(crate) fn clip(text: &str) -> String {
-    if text.len() <= SHOWN_BYTES {
+    clip_to(text, SHOWN_BYTES)
+}
+
+pub(crate) fn clip_to(text: &str, most: usize) -> String {
+    if text.len() <= most {
         return text.to_owned();
     }
-    let end = (0..=SHOWN_BYTES).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    let end = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     format!("{}… ({} bytes)", &text[..end], text.len())
 }
 
 /// The newest of many, in their order.
-fn newest<T>(all: &[T]) -> std::slice::Iter<'_, T> {
+pub(crate) fn newest<T>(all: &[T]) -> std::slice::Iter<'_, T> {
     all[all.len().saturating_sub(SHOWN_THINGS)..].iter()
 }
 

@@ -9,7 +9,7 @@ mod card;
 mod coalesce;
 mod forge;
 pub mod report;
-pub mod report_card;
+mod report_card;
 mod run_card;
 pub mod shell;
 mod shown;

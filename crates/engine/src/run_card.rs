@@ -1,19 +1,43 @@
 //! A run as it is shown.
 
 use provost_api::{
-    BudgetRow, DecisionRow, FindingRow, LandingRow, PullRow, RunRow, RunSessionRow, UsageRow,
+    BudgetRow, CostRow, DecisionRow, FindingRow, LandingRow, PullRow, RunRow, RunSessionRow,
+    UsageRow,
 };
 use provost_core::{
     result::Finding,
-    run::{Decision, Landing, PullRequest, Reviewed, Run, RunSession, Stopped},
+    run::{Decision, Landing, Prices, PullRequest, Reviewed, Run, RunSession, Stopped},
+    session::{Session, Usage},
     verdict::Receipt,
 };
 
-use crate::card::{self, check_row, clip};
+use crate::card::{self, check_row, clip, clip_to, newest};
+
+/// The longest text of which a row may have many: what is more is in the events and on the report card.
+const SHORT: usize = 1 << 10;
+
+/// How many findings a row shows: a review may tell many more, and there may be many reviews.
+const FINDINGS: usize = 50;
 
 /// Gives the row as the ledger keeps it.
 pub(crate) fn text(run: &Run) -> String {
     serde_json::to_string(&row(run)).expect("a row has string keys only")
+}
+
+/// Shows a run together with the session that works for it now: what that one asks, and what it used so far.
+pub(crate) fn live(run: &Run, session: Option<&Session>) -> RunRow {
+    let mut row = row(run);
+    let Some((one, session)) = run.live().zip(session) else { return row };
+    let (before, turns) = one.counted;
+    let usage = Usage {
+        input: (run.usage.input + session.usage.input).saturating_sub(before.input),
+        output: (run.usage.output + session.usage.output).saturating_sub(before.output),
+    };
+    row.requests = card::requests(session);
+    row.turns = (run.turns + session.turns).saturating_sub(turns);
+    row.cost = run.spec.prices.as_ref().map(|prices| cost(prices, usage));
+    row.usage = UsageRow { input: usage.input, output: usage.output };
+    row
 }
 
 /// Shows a run.
@@ -26,6 +50,10 @@ pub fn row(run: &Run) -> RunRow {
         name: spec.name.clone(),
         goal: clip(&spec.goal),
         project: spec.project.clone(),
+        agent: spec.agent.name.clone(),
+        preset: spec.preset.clone(),
+        target: spec.target.branch.clone(),
+        base: spec.target.base.commit.0.clone(),
         state: state(run).to_owned(),
         terminal: outcome.is_some(),
         sealed: outcome.is_some(),
@@ -33,9 +61,10 @@ pub fn row(run: &Run) -> RunRow {
         detail: detail(run),
         stage: run.stage.word().to_owned(),
         leg: leg.no,
-        sessions: run.sessions.iter().map(session).collect(),
-        decisions: run.decisions.iter().map(decision).collect(),
-        findings: run.reviews.iter().flat_map(|one| findings(run, one)).collect(),
+        sessions: newest(&run.sessions).map(session).collect(),
+        requests: Vec::new(),
+        decisions: newest(&run.decisions).map(decision).collect(),
+        findings: newest_findings(run),
         understanding: run.triage.as_ref().map(|triage| clip(&triage.understanding)),
         checks: checks(run),
         tree: run.head.as_ref().map(|head| head.tree.0.clone()),
@@ -43,12 +72,23 @@ pub fn row(run: &Run) -> RunRow {
         proved,
         landing: landing(run),
         usage: UsageRow { input: run.usage.input, output: run.usage.output },
+        cost: spec.prices.as_ref().map(|prices| cost(prices, run.usage)),
+        turns: run.turns,
         budget: BudgetRow { tokens: run.budget.tokens, turns: run.budget.turns },
         warnings: spec.warnings.iter().map(|warning| clip(warning)).chain(caveats(run)).collect(),
         opened_at: run.opened.wall_ms,
         since: run.since.wall_ms,
         sealed_at: outcome.map(|outcome| outcome.at.wall_ms),
     }
+}
+
+/// Prices are for a million tokens and in millionths, so a token costs as many millionths of a millionth.
+fn cost(prices: &Prices, usage: Usage) -> CostRow {
+    let part = |tokens: u64, price: u64| u128::from(tokens) * u128::from(price);
+    let millionths =
+        (part(usage.input, prices.input) + part(usage.output, prices.output)) / 1_000_000;
+    let (whole, rest) = (millionths / 1_000_000, millionths % 1_000_000);
+    CostRow { currency: prices.currency.clone(), amount: format!("{whole}.{rest:06}") }
 }
 
 fn state(run: &Run) -> &'static str {
@@ -80,6 +120,10 @@ fn caveats(run: &Run) -> impl Iterator<Item = String> {
     ends.flat_map(|end| card::caveats(&end.caveats))
 }
 
+fn short(text: &str) -> String {
+    clip_to(text, SHORT)
+}
+
 fn session(session: &RunSession) -> RunSessionRow {
     RunSessionRow {
         id: session.id.to_string(),
@@ -92,9 +136,16 @@ fn session(session: &RunSession) -> RunSessionRow {
 fn decision(decision: &Decision) -> DecisionRow {
     DecisionRow {
         id: decision.id.clone(),
-        question: clip(&decision.question),
-        answer: decision.answer.as_ref().map(|all| all.iter().map(|one| clip(one)).collect()),
+        question: short(&decision.question),
+        answer: decision.answer.as_ref().map(|all| all.iter().map(|one| short(one)).collect()),
     }
+}
+
+/// Gives the newest, in their order.
+fn newest_findings(run: &Run) -> Vec<FindingRow> {
+    let all: Vec<FindingRow> = run.reviews.iter().flat_map(|one| findings(run, one)).collect();
+    let skipped = all.len().saturating_sub(FINDINGS);
+    all.into_iter().skip(skipped).collect()
 }
 
 fn findings<'a>(run: &'a Run, reviewed: &'a Reviewed) -> impl Iterator<Item = FindingRow> + 'a {
@@ -102,8 +153,8 @@ fn findings<'a>(run: &'a Run, reviewed: &'a Reviewed) -> impl Iterator<Item = Fi
     reviewed.review.findings.iter().map(move |finding| FindingRow {
         stage: reviewed.stage.word().to_owned(),
         cycle: reviewed.cycle,
-        title: clip(&finding.title),
-        detail: clip(&finding.detail),
+        title: short(&finding.title),
+        detail: short(&finding.detail),
         severity: finding.severity.word().to_owned(),
         file: finding.file.clone(),
         line: finding.line,

@@ -44,7 +44,7 @@ impl Run {
             afterwards: Afterwards::Close,
             bounds: bounds(&spec.bounds, &permissions),
             budget: self.remaining(),
-            policy: spec.policy.clone(),
+            policy: spec.policy.moved(&self.path(0), &self.path(no)),
             hooks: BTreeMap::new(),
             warnings: Vec::new(),
             run: Some(OfRun { run: self.id, stage: self.stage }),

@@ -136,6 +136,7 @@ pub struct RunSpec {
     pub bounds: Bounds,
     #[serde(default)]
     pub budget: Budget,
+    /// Paths in it that begin in the worktree begin with number 0, which no session has.
     #[serde(default)]
     pub policy: Policy,
     /// Whether people may be asked at all.

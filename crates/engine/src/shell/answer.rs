@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use provost_api::{ApiError, Code};
+use provost_api::{ApiError, Code, RunRow};
 use provost_core::{
     ids::{RunId, SessionId},
     run::{self, Run},
@@ -49,7 +49,7 @@ impl Owner {
             Ask::RunRow { run } => {
                 let id = self.resolve_run(run)?;
                 match self.board.run(id) {
-                    Some(run) => Ok(run_reply(run)),
+                    Some(run) => Ok(json!({"ok": true, "run": self.live_row(run)}).to_string()),
                     None => self.stored_run(id, run),
                 }
             }
@@ -78,13 +78,29 @@ impl Owner {
 
     fn list_runs(&self, limit: usize) -> Result<String, ApiError> {
         let listing = Listing { extent: Extent::LiveAnd(limit), ..Listing::default() };
+        let (cards, more) = self.runs(&listing)?;
+        Ok(format!("{{\"ok\":true,\"runs\":[{}],\"more\":{more}}}", cards.join(",")))
+    }
+
+    /// Gives the runs that a listing asks for, and whether there are more.
+    fn runs(&self, listing: &Listing) -> Result<(Vec<String>, bool), ApiError> {
         let mut cards = Vec::new();
-        let shown = listing.visit_kind(stream::RUN, &self.ledger, |card| {
-            cards.push(card.to_owned());
+        let shown = listing.visit_runs(&self.ledger, |card| {
+            cards.push(self.live_card(card).unwrap_or_else(|| card.to_owned()));
             ControlFlow::Continue(())
         });
-        let more = shown.map_err(|why| unread(&why))?;
-        Ok(format!("{{\"ok\":true,\"runs\":[{}],\"more\":{more}}}", cards.join(",")))
+        Ok((cards, shown.map_err(|why| unread(&why))?))
+    }
+
+    fn live_row(&self, run: &Run) -> RunRow {
+        run_card::live(run, run.live().and_then(|one| self.board.session(one.id)))
+    }
+
+    /// Gives the row of a run that the board holds, by the card that the ledger keeps of it.
+    fn live_card(&self, card: &str) -> Option<String> {
+        let card: RunRow = serde_json::from_str(card).ok()?;
+        let run = self.board.run(card.id.parse().ok()?)?;
+        serde_json::to_string(&self.live_row(run)).ok()
     }
 
     /// Finds the run that a person means.
@@ -145,7 +161,8 @@ impl Owner {
                 ControlFlow::Continue(())
             })
             .map_err(|why| unread(&why))?;
-        text.push_str(&format!("],\"more\":{more}}}"));
+        let runs = self.runs(listing)?.0.join(",");
+        text.push_str(&format!("],\"runs\":[{runs}],\"more\":{more}}}"));
         Ok(text)
     }
 

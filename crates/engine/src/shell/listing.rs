@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use provost_ledger::{CardQuery, Cursor, Error, ReadLedger, Show};
 use serde::Deserialize;
 
-use crate::stream::SESSION;
+use crate::stream::{RUN, SESSION};
 
 /// Which sessions are asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,7 +52,7 @@ struct Card<'a> {
     id: std::borrow::Cow<'a, str>,
     #[serde(borrow)]
     name: std::borrow::Cow<'a, str>,
-    #[serde(borrow)]
+    #[serde(borrow, default)]
     role: Option<std::borrow::Cow<'a, str>>,
     #[serde(borrow)]
     project: Option<std::borrow::Cow<'a, str>>,
@@ -88,8 +88,17 @@ impl Listing {
         self.visit_kind(SESSION, ledger, show)
     }
 
+    /// The same for runs.
+    pub fn visit_runs(
+        &self,
+        ledger: &dyn ReadLedger,
+        show: impl FnMut(&str) -> ControlFlow<()>,
+    ) -> Result<bool, Error> {
+        self.visit_kind(RUN, ledger, show)
+    }
+
     /// The same for streams of another kind.
-    pub(crate) fn visit_kind(
+    fn visit_kind(
         &self,
         kind: &'static str,
         ledger: &dyn ReadLedger,

@@ -1,7 +1,7 @@
 //! Pull requests through `gh`. Every call is a command under a holder, its directory named after what it is for: after
 //! a crash the record of what ran is taken, and nothing is asked for twice.
 
-use std::{fmt::Write as _, path::Path, time::Duration};
+use std::{path::Path, time::Duration};
 
 use provost_core::{
     ids::CommitId,
@@ -161,7 +161,9 @@ impl Desk<'_> {
             line.extend(["--base", base]);
         }
         line.extend(["--body-file", "-"]);
-        self.call(&format!("{key}.create"), &line, &body(self.run)).await?;
+        let (git, run) = (self.world.git.clone(), self.run.clone());
+        let body = held::blocking(move || report_card::so_far(&git, &run)).await;
+        self.call(&format!("{key}.create"), &line, &body).await?;
         let made = self.find(&format!("{key}.made")).await?;
         made.ok_or_else(|| "gh made a pull request, and does not list it".to_owned())
     }
@@ -276,10 +278,4 @@ fn title(goal: &str) -> String {
         true => line.chars().take(TITLE - 1).chain(['…']).collect(),
         false => line.to_owned(),
     }
-}
-
-fn body(run: &Run) -> String {
-    let mut body = report_card::markdown(run);
-    let _ = write!(body, "\nRun {}\n", run.id);
-    body
 }

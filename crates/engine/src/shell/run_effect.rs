@@ -33,8 +33,8 @@ pub(crate) async fn carry_out(
             Command::HookFinished { key: hook, end }
         }
         Effect::WriteCard { leg } => {
-            let (dir, run) = (world.home.run(run.id), run.clone());
-            let written = held::blocking(move || report_card::write(&dir, &run, leg)).await;
+            let (git, dir, run) = (world.git.clone(), world.home.run(run.id), run.clone());
+            let written = held::blocking(move || report_card::write(&git, &dir, &run, leg)).await;
             Command::CardWritten { leg, failure: written.err() }
         }
     }

@@ -198,6 +198,7 @@ pub(crate) mod tests {
             id: "0199aa11-0000-7000-8000-0000deadbeef".to_owned(),
             name: name.to_owned(),
             role: None,
+            run: None,
             project: Some("/src/app".to_owned()),
             cwd: "/src/app".to_owned(),
             agent: "command".to_owned(),

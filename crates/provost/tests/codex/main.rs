@@ -16,6 +16,7 @@ mod limits;
 mod once;
 mod questions;
 mod requests;
+mod runs;
 mod screen;
 mod secrets;
 mod tools;

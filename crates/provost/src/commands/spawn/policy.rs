@@ -22,7 +22,7 @@ pub(super) fn base<'a>(placed: &'a Placed, cwd: &'a Path) -> &'a Path {
 }
 
 /// Writes the rules down. Agents name files by their whole paths, so rules do too.
-pub(super) fn build(context: &Context, config: &Resolved, base: &Path) -> Result<Policy, ApiError> {
+pub(crate) fn build(context: &Context, config: &Resolved, base: &Path) -> Result<Policy, ApiError> {
     let home = context.environment.path("HOME").unwrap_or_else(|| PathBuf::from("/"));
     let approvals = &config.approvals;
     let lists = [

@@ -1,0 +1,87 @@
+//! What runs are tried with: the conversations of their stages, and how a run is asked about.
+
+use provost_testkit::harness::{Output, eventually};
+use serde_json::Value;
+
+use crate::kit::Stage;
+
+/// A conversation that says nothing but its result.
+fn thread(responses: &str, result: &str) -> String {
+    let told = format!("{{ message = '{result}' }}");
+    format!(
+        "[[thread]]\nturn = [\n  {{ response = [\n{responses}\n  ] }},\n  {{ response = [{{ items = [{told}], usage = {{ input = 100, output = 10 }} }}] }},\n]\n"
+    )
+}
+
+/// A question with an id, as triage asks it.
+pub(crate) const ASKS: &str = r#"
+    { items = [{ ask = [{ id = "colour", header = "Colour", question = "Which colour?", options = [{ label = "Red", description = "warm" }, { label = "Blue", description = "cold" }] }] }] },
+    { items = [{ message = "I see." }] },"#;
+
+pub(crate) const SAYS: &str = r#"    { items = [{ message = "I have looked." }] },"#;
+
+/// Triage with what it does before it tells what it understood.
+pub(crate) fn triage(responses: &str) -> String {
+    thread(
+        responses,
+        r#"{"status":"completed","summary":"read","understanding":"a greeting is to be written","needs_plan":false}"#,
+    )
+}
+
+/// Work that runs a command and claims to be done.
+pub(crate) fn work(command: &str) -> String {
+    let responses = format!(
+        "    {{ items = [{{ shell = {command:?} }}], usage = {{ input = 100, output = 10 }} }},\n    {{ items = [{{ message = \"Done.\" }}] }},"
+    );
+    thread(&responses, r#"{"status":"completed","summary":"wrote it"}"#)
+}
+
+/// A review that tells these findings.
+pub(crate) fn review(findings: &str) -> String {
+    let result =
+        format!(r#"{{"status":"completed","summary":"reviewed","findings":[{findings}]}}"#);
+    thread(SAYS, &result)
+}
+
+pub(crate) const FINDING: &str = r#"{"title":"No newline","detail":"the file ends without one","severity":"low","file":"greeting.txt","line":1,"repaired":false}"#;
+
+impl Stage {
+    /// Opens a run that goes on by itself, and gives its id.
+    #[track_caller]
+    pub(crate) fn run_detached(&self, arguments: &[&str]) -> String {
+        let opened = self.run(&[&["--detach", "--json"], arguments].concat());
+        opened.ok().json()["id"].as_str().unwrap().to_owned()
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
+        let all = [&["run"], arguments].concat();
+        self.home.provost_in(self.repo.path(), &all)
+    }
+
+    #[track_caller]
+    pub(crate) fn run_row(&self, id: &str) -> Value {
+        self.home.provost(&["status", id, "--json"]).ok().json()
+    }
+
+    #[track_caller]
+    pub(crate) fn wait_run(&self, id: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        eventually("the run is as wanted", || {
+            let row = self.run_row(id);
+            if holds(&row) { Ok(row) } else { Err(format!("{row:#}")) }
+        })
+    }
+
+    #[track_caller]
+    pub(crate) fn run_sealed(&self, id: &str) -> Value {
+        self.wait_run(id, |row| row["sealed"] == true)
+    }
+
+    /// Gives the kinds of the run's own events, in their order.
+    #[track_caller]
+    pub(crate) fn run_kinds(&self, id: &str) -> Vec<String> {
+        let listed = self.home.provost(&["events", id, "--limit", "10000", "--json"]).ok().json();
+        let events = listed["events"].as_array().unwrap().clone();
+        let own = events.iter().filter(|event| event["stream"] == "run");
+        own.map(|event| event["kind"].as_str().unwrap().to_owned()).collect()
+    }
+}

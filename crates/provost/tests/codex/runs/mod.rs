@@ -1,0 +1,4 @@
+//! Runs: a goal taken through its stages to an outcome, by the real Codex.
+
+mod kit;
+mod whole;
