@@ -57,6 +57,8 @@ fn e05_e06_cancelled_work_is_kept_and_resumed() {
         let named = format!("provost {} {}", verb[0], &session[session.len() - 8..]);
         assert!(refused.exits(4).stderr.contains(&named), "{refused:#?}");
     }
+    let why = stage.provost(&["status", &id, "--why", "--json"]).ok().json();
+    assert_eq!(why["newest"]["session"]["id"], *session, "{why:#}");
     let listed = stage.provost(&["ls", "--json"]).ok().json();
     assert_eq!(listed["sessions"][0]["run"], *id, "{listed:#}");
     assert_eq!(listed["runs"][0]["id"], *id, "{listed:#}");
@@ -67,6 +69,18 @@ fn e05_e06_cancelled_work_is_kept_and_resumed() {
     assert_eq!(std::fs::read_to_string(format!("{place}/greeting.txt")).unwrap(), "hello\n");
     assert!(stage.repo.is_clean(), "nothing was done to the checkout itself");
     stage.model.release("door");
+
+    stage.provost(&["resume", &id]).ok();
+    stage.provost(&["resume", &id]).exits(4);
+    let row = stage.run_sealed(&id);
+    assert_eq!((&row["state"], &row["leg"]), (&"completed".into(), &2.into()), "{row:#}");
+    let branch = row["landing"]["branch"].as_str().unwrap();
+    assert_eq!(stage.repo.git(&["show", &format!("{branch}:greeting.txt")]), "hello");
+    let first = stage.provost(&["report-card", &id, "--leg", "1"]).ok().stdout.clone();
+    assert!(first.starts_with("# run-") && first.contains(": cancelled"), "{first}");
+    let second = stage.provost(&["report-card", &id]).ok().stdout.clone();
+    assert!(second.contains(": completed"), "{second}");
+    stage.model.assert_all_as_scripted();
 }
 
 #[test]

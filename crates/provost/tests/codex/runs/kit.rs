@@ -36,11 +36,15 @@ pub(crate) fn work(command: &str) -> String {
     thread(&responses, r#"{"status":"completed","summary":"wrote it"}"#)
 }
 
-/// Work that runs a command and then waits at a door.
+/// Work that runs a command and then waits at a door, and claims to be done when it is gone on with.
 pub(crate) fn held_work(command: &str) -> String {
-    format!(
-        "[[thread]]\nturn = [{{ response = [\n    {{ items = [{{ shell = {command:?} }}] }},\n    {{ items = [{{ hold = \"door\" }}, {{ message = \"Done.\" }}] }},\n] }}]\n"
-    )
+    let begins = format!(
+        "  {{ response = [\n    {{ items = [{{ shell = {command:?} }}] }},\n    {{ items = [{{ hold = \"door\" }}, {{ message = \"Done.\" }}] }},\n  ] }},\n"
+    );
+    let resumed = r#"
+  { response = [{ items = [{ message = "It was done before." }] }] },
+  { response = [{ items = [{ message = '{"status":"completed","summary":"it was done"}' }] }] },"#;
+    format!("[[thread]]\nturn = [\n{begins}{resumed}\n]\n")
 }
 
 /// A conversation that waits at a door and does nothing.
