@@ -72,6 +72,11 @@ fn key_of(name: &str) -> Key {
     }
 }
 
+/// Says whether a preset may set keys of a section.
+pub(crate) fn sets_in(section: &str) -> bool {
+    MAY_SET.iter().any(|name| name.rsplit_once('.').is_some_and(|(parent, _)| parent == section))
+}
+
 /// Reads the presets that are built in.
 pub(crate) fn built_in() -> Reading {
     document::read("built-in", BUILT_IN, |_| Source::Default)

@@ -4,6 +4,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::key::{Fallback, Key, keys};
 use crate::pattern::BUILT_IN;
+use crate::preset;
 use crate::shape::{Limits, Shape};
 use crate::table::{EVENT_KEYS, OUTPUT, SECTIONS, TIME};
 
@@ -69,7 +70,13 @@ fn describe_sections(root: &mut Json) {
     hooks["run"]["description"] = json!("Hooks on runs.");
     let presets = &mut root["properties"]["presets"];
     presets["description"] = json!("Named sets of keys, for `provost run --preset NAME`.");
-    presets["additionalProperties"]["description"] = json!("A preset.");
+    let preset = &mut presets["additionalProperties"];
+    preset["description"] = json!("A preset.");
+    for (prefix, doc) in SECTIONS.iter().filter(|(prefix, _)| preset::sets_in(prefix)) {
+        let section = prefix.split('.').fold(&mut *preset, |at, name| child(at, name));
+        section["description"] = json!(doc.trim());
+    }
+    child(preset, "agents")["description"] = json!("Keys of agents.");
     let agents = &mut root["properties"]["agents"];
     agents["additionalProperties"]["description"] = json!("An agent.");
     for agent in ["*", BUILT_IN] {

@@ -114,7 +114,7 @@ fn changed(changes: Result<Vec<FileChange>, String>) -> Vec<Part> {
     let more = changes.len().saturating_sub(FILES);
     let more = (more > 0).then(|| format!("and {more} more"));
     vec![
-        Part::Text(format!("{} files, +{added} −{removed} lines:", changes.len())),
+        Part::Text(format!("{}, +{added} −{removed} lines:", counted(changes.len(), "file"))),
         Part::List(changes.iter().take(FILES).map(file).chain(more).collect()),
     ]
 }
@@ -151,8 +151,7 @@ fn reviewed(one: &Reviewed) -> Vec<Part> {
     let stage = one.stage.word().replace('_', " ");
     let count = match one.review.findings.len() {
         0 => "nothing found".to_owned(),
-        1 => "1 finding".to_owned(),
-        several => format!("{several} findings"),
+        some => counted(some, "finding"),
     };
     let list = one.review.findings.iter().map(|finding| {
         let mended = if finding.repaired { ", mended by the reviewer" } else { "" };
@@ -191,6 +190,10 @@ fn used(run: &Run, row: &RunRow, leg: &Leg) -> Vec<String> {
     let seconds = end.saturating_sub(run.opened.wall_ms) / 1000;
     let time = format!("time: {} min {} s, waiting included", seconds / 60, seconds % 60);
     [Some(tokens), cost, Some(time)].into_iter().flatten().collect()
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 fn listed(items: Vec<String>) -> Vec<Part> {

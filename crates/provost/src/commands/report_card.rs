@@ -54,14 +54,14 @@ pub(crate) fn run(context: &Context, args: &ReportCardArgs) -> Outcome {
 
 fn unread(id: &str, why: &io::Error) -> ApiError {
     let short = ui::short(id);
-    let (code, message) = match why.kind() {
-        io::ErrorKind::NotFound => (
+    let (code, message) = match why.kind() == io::ErrorKind::NotFound {
+        true => (
             Code::NotFound,
             format!(
                 "the report card of run {short} is not there: it is still being written, could not be, or is in the home that the run was imported from"
             ),
         ),
-        _ => (Code::Storage, format!("the report card of run {short} cannot be read: {why}")),
+        false => (Code::Storage, format!("the report card of run {short} cannot be read: {why}")),
     };
     ApiError::new(code, message).next(format!("provost events {short}"))
 }

@@ -27,7 +27,7 @@ pub(crate) struct StatusArgs {
     /// The session or run: its id, the beginning or end of it, or its name
     #[arg(value_parser = input::parse_name)]
     id: Option<String>,
-    /// Show the facts behind the state: what was said or seen, by whom and when
+    /// Show the facts behind the state: what was said or seen, by whom and when; of a run those of its newest session
     #[arg(long, requires = "id", conflicts_with = "watch")]
     why: bool,
     /// Show it again whenever something happens, until its outcome is sealed; with --json a line for each time
@@ -43,6 +43,7 @@ pub(crate) fn run(context: &Context, args: &StatusArgs) -> Outcome {
             meant if args.watch => watch::run(context, &client, meant)?,
             Target::Session(row) if args.why => why(context, &client, &row.id)?,
             Target::Session(row) => one(context, &row)?,
+            Target::Run(row) if args.why => why_run(context, &client, &row)?,
             Target::Run(row) => one_run(context, &row)?,
         },
     }
@@ -66,6 +67,24 @@ fn one_run(context: &Context, row: &RunRow) -> Result<(), Error> {
     }
     let (screen, now) = (Screen::output(), clock::now_ms());
     context.ui.lines(&ui::run_card(context.ui.paint, screen, now, row, None))?;
+    context.ui.next(&next);
+    Ok(())
+}
+
+/// A run stands as it does because of how its newest session stands.
+fn why_run(context: &Context, client: &Client, row: &RunRow) -> Result<(), Error> {
+    let Some(newest) = row.sessions.last() else { return one_run(context, row) };
+    let reply: WhyReply = client.get(&target::action(&newest.id, "why"))?;
+    let next = run::next_commands(row);
+    if context.ui.json {
+        return context.ui.result(json!({"ok": true, "run": row, "newest": reply}), &next);
+    }
+    let (paint, screen, now) = (context.ui.paint, Screen::output(), clock::now_ms());
+    context.ui.lines(&ui::run_card(paint, screen, now, row, None))?;
+    let stage = newest.stage.replace('_', " ");
+    let title = format!("\nsession {} ({})", ui::short(&newest.id), ui::clean(&stage));
+    context.ui.line(&title)?;
+    context.ui.lines(&ui::why(paint, screen, now, &reply))?;
     context.ui.next(&next);
     Ok(())
 }

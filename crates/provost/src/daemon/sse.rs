@@ -166,3 +166,17 @@ fn message(row: &EventRow) -> Bytes {
     let data = serde_json::to_string(row).unwrap_or_default();
     format!("id: {}\nevent: {}\ndata: {data}\n\n", row.seq, row.kind).into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_runs_events_are_its_own_and_its_sessions() {
+        let run: RunId = "01a1e323-29f4-7713-a950-131315b2a3b9".parse().unwrap();
+        let other: SessionId = "01a1e323-29f4-7713-a950-131315b2a3b8".parse().unwrap();
+        assert!(belongs(run, SessionId(run.0)));
+        assert!(belongs(run, run.session(1)) && belongs(run, run.session(300)));
+        assert!(!belongs(run, other), "what came before is another's");
+    }
+}

@@ -27,7 +27,9 @@ pub(crate) use event::EventLines;
 pub(crate) use list::tests::{asking as test_asking, session as test_session};
 pub(crate) use list::{ending, outcome, reason, session_lines, short, state_words, under_way};
 pub(crate) use paint::{Paint, Tone, Wish};
-pub(crate) use run::{run_card, run_event, run_line, run_lines, run_words};
+#[cfg(test)]
+pub(crate) use run::tests::run as test_run;
+pub(crate) use run::{run_card, run_event, run_findings, run_line, run_lines, run_words};
 pub(crate) use screen::{Screen, together};
 pub(crate) use table::{Fit, Table};
 pub(crate) use text::{clean, clean_block};

@@ -171,9 +171,9 @@ fn used(card: &mut Card, row: &RunRow) {
         let of = row.budget.tokens.map(|tokens| format!(", of {tokens}")).unwrap_or_default();
         let text = format!("{} in, {} out{of}", row.usage.input, row.usage.output);
         card.label("tokens", &text);
-    }
-    if let Some(cost) = &row.cost {
-        card.label("cost", &clean(&format!("{} {}", cost.amount, cost.currency)));
+        if let Some(cost) = &row.cost {
+            card.label("cost", &clean(&format!("{} {}", cost.amount, cost.currency)));
+        }
     }
 }
 
@@ -189,6 +189,24 @@ pub(crate) fn run_event(paint: Paint, event: &EventRow) -> Option<String> {
     };
     let words = run_words(&event.kind, &event.data)?;
     Some(paint.paint(tone, &clip(&clean(&words), LINE_WIDTH * 3)))
+}
+
+/// Says what a review found, one line for each finding, if an event tells of one.
+pub(crate) fn run_findings(event: &EventRow) -> Vec<String> {
+    let found = event.data["end"]["result"]["review"]["findings"].as_array();
+    found.into_iter().flatten().map(found_words).collect()
+}
+
+fn found_words(finding: &Value) -> String {
+    let text = |name: &str| finding[name].as_str().unwrap_or_default();
+    let place = match (text("file"), finding["line"].as_u64()) {
+        ("", _) => String::new(),
+        (file, Some(line)) => format!(" ({file}:{line})"),
+        (file, None) => format!(" ({file})"),
+    };
+    let mended = if finding["repaired"] == true { ", mended" } else { "" };
+    let words = format!("{}{mended}: {}{place}", text("severity"), text("title"));
+    format!("  {}", clip(&clean(&words), LINE_WIDTH))
 }
 
 /// Puts an event of a run into words, from what was recorded: a daemon may know of more than this program.
@@ -273,4 +291,169 @@ fn short_request(request: &str) -> String {
 
 fn words(word: &str) -> String {
     clean(&word.replace('_', " "))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use provost_api::{
+        BudgetRow, CheckRow, CostRow, DecisionRow, LandingRow, RequestRow, UsageRow,
+    };
+    use serde_json::json;
+
+    use super::*;
+
+    pub(crate) fn run(state: &str) -> RunRow {
+        let session = RunSessionRow {
+            id: "0199aa11-0000-7000-8000-0000deadbef0".to_owned(),
+            stage: "work".to_owned(),
+            cycle: 1,
+            state: None,
+        };
+        RunRow {
+            id: "0199aa11-0000-7000-8000-0000deadbeef".to_owned(),
+            name: "fixer".to_owned(),
+            goal: "Fix\u{1b}[2J it.".to_owned(),
+            project: "/src/my app".to_owned(),
+            agent: "codex".to_owned(),
+            preset: None,
+            target: Some("main".to_owned()),
+            base: "c0ffee".to_owned(),
+            state: state.to_owned(),
+            terminal: false,
+            sealed: false,
+            cause: None,
+            detail: None,
+            stage: "work".to_owned(),
+            leg: 1,
+            sessions: vec![session],
+            requests: Vec::new(),
+            decisions: Vec::new(),
+            findings: Vec::new(),
+            understanding: None,
+            checks: Vec::new(),
+            tree: None,
+            commit: None,
+            proved: false,
+            landing: LandingRow {
+                mode: "branch".to_owned(),
+                done: false,
+                branch: None,
+                merged: false,
+            },
+            usage: UsageRow::default(),
+            cost: None,
+            turns: 0,
+            budget: BudgetRow::default(),
+            warnings: Vec::new(),
+            opened_at: 0,
+            since: 1_000,
+            sealed_at: None,
+        }
+    }
+
+    fn proved() -> RunRow {
+        let check = CheckRow {
+            command: "make test".to_owned(),
+            result: "passed".to_owned(),
+            detail: Some("exit 0".to_owned()),
+            tree: Some("4b825dc642cb6eb9a060e54bf8d69288fbee4904".to_owned()),
+            duration_ms: Some(61_000),
+            output_digest: None,
+            output: None,
+            warm: None,
+        };
+        let finding = FindingRow {
+            stage: "task_review".to_owned(),
+            cycle: 1,
+            title: "No newline".to_owned(),
+            detail: String::new(),
+            severity: "low".to_owned(),
+            file: Some("a.rs".to_owned()),
+            line: Some(3),
+            open: true,
+        };
+        let decision = DecisionRow {
+            id: "colour".to_owned(),
+            question: "Which colour?".to_owned(),
+            answer: Some(vec!["Blue".to_owned()]),
+        };
+        RunRow {
+            terminal: true,
+            sealed: true,
+            stage: "land".to_owned(),
+            decisions: vec![decision],
+            findings: vec![finding],
+            checks: vec![check],
+            commit: Some("a836f17cde28ba966e4aab541970509cc792444e".to_owned()),
+            proved: true,
+            landing: LandingRow {
+                mode: "branch".to_owned(),
+                done: true,
+                branch: Some("provost/deadbeef-fix".to_owned()),
+                merged: false,
+            },
+            usage: UsageRow { input: 100, output: 10 },
+            cost: Some(CostRow { currency: "USD".to_owned(), amount: "0.000225".to_owned() }),
+            ..run("succeeded")
+        }
+    }
+
+    #[test]
+    fn a_card_says_what_was_asked_proved_and_is_open() {
+        let shown = run_card(Paint::OFF, Screen::ENDLESS, 61_000, &proved(), Some(1_000));
+        insta::assert_snapshot!(shown.join("\n"), @"
+        fixer · run 0199aa11-0000-7000-8000-0000deadbeef
+          state     succeeded, sealed · since 1m ago
+          stage     land
+          asked     Fix␛[2J it.
+          session   deadbef0 work: at work
+          decided   Which colour? → Blue
+          check 1   passed make test exit 0, 1m1s, tree 4b825dc642cb
+          finding   open, low: No newline (a.rs:3)
+          commit    a836f17cde28, every check passed on its tree
+          landed    on branch provost/deadbeef-fix
+          tokens    100 in, 10 out
+          cost      0.000225 USD
+        ");
+    }
+
+    #[test]
+    fn who_waits_for_a_person_comes_first() {
+        let request = RequestRow {
+            id: "0199aa11-0000-7000-8000-0000deadbef0.q1".to_owned(),
+            revision: 1,
+            kind: "question".to_owned(),
+            blocking: true,
+            title: "Which colour?".to_owned(),
+            questions: Vec::new(),
+            subject: None,
+            asked_at: 1_000,
+            commands: Vec::new(),
+        };
+        let asking = RunRow { requests: vec![request], ..run("running") };
+        let rows = vec![proved(), run("running"), asking];
+        insta::assert_snapshot!(run_lines(Paint::OFF, Screen::ENDLESS, 61_000, rows).join("\n"), @"
+        RUN       NAME   STATE        STAGE  CHECKS  AGE  GOAL
+        deadbeef  fixer  needs input  work   -       1m   Fix␛[2J it.
+        deadbeef  fixer  running      work   -       1m   Fix␛[2J it.
+        deadbeef  fixer  succeeded    land   1/1     1m   Fix␛[2J it.
+        ");
+    }
+
+    #[test]
+    fn what_happens_is_told_in_words() {
+        let told = |kind: &str, data: Value| run_words(kind, &data).unwrap_or_default();
+        let session = "0199aa11-0000-7000-8000-0000deadbef0";
+        let found = json!({"session": session, "end": {"state": "completed", "cause": null, "said": "s",
+            "result": {"review": {"findings": [{"title": "t", "severity": "low", "file": null}]}}}});
+        assert_eq!(
+            told("run.session_ended", found),
+            "session deadbef0 ended as completed, 1 finding: s"
+        );
+        let question = json!({"request": format!("{session}.q2"), "revision": 1});
+        assert_eq!(told("run.question_seen", question), "deadbef0.q2 waits for a person");
+        let secret = json!({"decision": {"question": "Which token?", "answer": null}});
+        assert_eq!(told("run.decision_made", secret), "decided: Which token? → a secret");
+        assert_eq!(run_words("run.something_newer", &json!({})), None);
+    }
 }

@@ -61,6 +61,7 @@ fn tell(context: &Context, event: &EventRow, id: &str) -> Result<(), ApiError> {
     if let Some(words) = ui::run_event(paint, event) {
         context.ui.talk(&words);
     }
+    ui::run_findings(event).iter().for_each(|line| context.ui.talk(line));
     if event.kind == "run.question_seen" {
         let row = target::find_run(&context.daemon()?, id)?;
         let asked = ui::requests(paint, Screen::talk(), clock::now_ms(), &row.requests);

@@ -74,7 +74,7 @@ pub(crate) struct RunArgs {
     /// Ask nobody anything: agents decide for themselves
     #[arg(long)]
     no_questions: bool,
-    /// Answers given beforehand, as JSON: {"answers":{ID:{"answers":[TEXT]}}}; `-` is standard input
+    /// Answers given beforehand, by the ids of questions, in the form that `answer --answers` takes; `-` is standard input
     #[arg(long, value_name = "FILE")]
     answers: Option<PathBuf>,
     /// How many tokens the run may use, as in 2M or 500k

@@ -34,3 +34,38 @@ fn merge(row: &RunRow) -> Option<String> {
     (row.landing.mode == "branch")
         .then(|| format!("git -C {} merge {}", quoted(&row.project), quoted(branch)))
 }
+
+#[cfg(test)]
+mod tests {
+    use provost_api::LandingRow;
+
+    use super::*;
+
+    #[test]
+    fn what_makes_sense_follows_from_how_the_run_stands() {
+        let running = ui::test_run("running");
+        assert_eq!(next_commands(&running)[0], "provost status deadbeef --watch");
+        let ended = |state: &str| RunRow { terminal: true, sealed: true, ..ui::test_run(state) };
+        let landing = LandingRow {
+            mode: "branch".to_owned(),
+            done: true,
+            branch: Some("provost/x".to_owned()),
+            merged: false,
+        };
+        let succeeded = RunRow { landing, ..ended("succeeded") };
+        assert_eq!(
+            next_commands(&succeeded),
+            ["git -C '/src/my app' merge provost/x", "provost report-card deadbeef"]
+        );
+        let used_up = RunRow { cause: Some("budget".to_owned()), ..ended("failed") };
+        assert_eq!(
+            next_commands(&used_up),
+            [
+                "provost logs deadbef0",
+                "provost limit deadbeef --turns MORE",
+                "provost resume deadbeef",
+                "provost report-card deadbeef",
+            ]
+        );
+    }
+}

@@ -41,7 +41,8 @@ pub(super) fn run(context: &Context, client: &Client, meant: Target) -> Result<(
     loop {
         watch.show(heard)?;
         if watch.is_sealed() {
-            return Ok(watch.leave());
+            watch.leave();
+            return Ok(());
         }
         if let Some(event) = next(&events, watch.draws())? {
             heard = Some(event.at);

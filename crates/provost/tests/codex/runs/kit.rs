@@ -18,7 +18,7 @@ pub(crate) const ASKS: &str = r#"
     { items = [{ ask = [{ id = "colour", header = "Colour", question = "Which colour?", options = [{ label = "Red", description = "warm" }, { label = "Blue", description = "cold" }] }] }] },
     { items = [{ message = "I see." }] },"#;
 
-pub(crate) const SAYS: &str = r#"    { items = [{ message = "I have looked." }] },"#;
+const SAYS: &str = r#"    { items = [{ message = "I have looked." }] },"#;
 
 /// Triage with what it does before it tells what it understood.
 pub(crate) fn triage(responses: &str) -> String {
@@ -35,6 +35,20 @@ pub(crate) fn work(command: &str) -> String {
     );
     thread(&responses, r#"{"status":"completed","summary":"wrote it"}"#)
 }
+
+/// Work that runs a command and then waits at a door, and claims to be done when it is gone on with.
+pub(crate) fn held_work(command: &str) -> String {
+    let begins = format!(
+        "  {{ response = [\n    {{ items = [{{ shell = {command:?} }}] }},\n    {{ items = [{{ hold = \"door\" }}, {{ message = \"Done.\" }}] }},\n  ] }},\n"
+    );
+    let resumed = r#"
+  { response = [{ items = [{ message = "It was done before." }] }] },
+  { response = [{ items = [{ message = '{"status":"completed","summary":"it was done"}' }] }] },"#;
+    format!("[[thread]]\nturn = [\n{begins}{resumed}\n]\n")
+}
+
+/// A conversation that waits at a door and does nothing.
+pub(crate) const HELD: &str = "[[thread]]\nturn = [{ response = [{ items = [{ hold = \"door\" }, { message = \"Done.\" }] }] }]\n";
 
 /// A review that tells these findings.
 pub(crate) fn review(findings: &str) -> String {
@@ -76,12 +90,18 @@ impl Stage {
         self.wait_run(id, |row| row["sealed"] == true)
     }
 
+    /// Gives the run's own events, in their order.
+    #[track_caller]
+    pub(crate) fn run_events(&self, id: &str) -> Vec<Value> {
+        let listed = self.home.provost(&["events", id, "--limit", "10000", "--json"]).ok().json();
+        let events = listed["events"].as_array().unwrap().clone();
+        events.into_iter().filter(|event| event["stream"] == "run").collect()
+    }
+
     /// Gives the kinds of the run's own events, in their order.
     #[track_caller]
     pub(crate) fn run_kinds(&self, id: &str) -> Vec<String> {
-        let listed = self.home.provost(&["events", id, "--limit", "10000", "--json"]).ok().json();
-        let events = listed["events"].as_array().unwrap().clone();
-        let own = events.iter().filter(|event| event["stream"] == "run");
-        own.map(|event| event["kind"].as_str().unwrap().to_owned()).collect()
+        let kind = |event: &Value| event["kind"].as_str().unwrap().to_owned();
+        self.run_events(id).iter().map(kind).collect()
     }
 }
