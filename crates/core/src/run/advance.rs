@@ -62,6 +62,8 @@ impl Run {
                     None => first.or_else(|| self.go_along(session)),
                 }
             }
+            // Nothing is begun for a run that was stopped, also while it is asked whether it had landed.
+            None if self.leg().stopped.is_some() => self.seal_if_over(now),
             None => self.seal_if_over(now).or_else(|| self.go_on(now, look)),
         }
     }
