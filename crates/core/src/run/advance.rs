@@ -62,6 +62,10 @@ impl Run {
                     None => first.or_else(|| self.go_along(session)),
                 }
             }
+            // Nothing is begun for a run that was stopped, also while it is asked whether it had landed.
+            None if self.leg().stopped.is_some() && !bug!(StoppedRunGoesOn) => {
+                self.seal_if_over(now)
+            }
             None => self.seal_if_over(now).or_else(|| self.go_on(now, look)),
         }
     }
@@ -74,7 +78,7 @@ impl Run {
         answered
             .flat_map(|request| request.asked.questions.iter().map(move |q| (request, q)))
             .find_map(|(request, question)| {
-                if self.decision(request, question).is_some() {
+                if self.decision(request, question).is_some() || bug!(DecisionLost) {
                     return None;
                 }
                 let decision = Decision {
@@ -175,12 +179,15 @@ impl Run {
             turns: turns.filter(|_| session.budget.turns.is_some()),
         };
         let used = session.used_up_of(budget).filter(|_| session.may_use_more())?;
+        if bug!(BudgetOverdrawn) {
+            return None;
+        }
         Some(stopped(Cause::Budget, used.detail))
     }
 
     /// Nobody works for the run any more: what was stopped, or landed, is over.
     fn seal_if_over(&self, now: Moment) -> Option<Step> {
-        if self.is_stopped_landing() {
+        if self.is_stopped_landing() && !bug!(SealedWhileLanding) {
             return None;
         }
         let leg = self.leg();

@@ -136,7 +136,9 @@ impl Run {
                 let new = new && newest && self.is_landing() && !self.is_sealed();
                 if_new(new, PullRequested { number, url, commit })
             }
-            Command::PullSeen { look, state, remarks } if open && look == self.looks => {
+            Command::PullSeen { look, state, remarks }
+                if open && (look == self.looks || bug!(LateLookTaken)) =>
+            {
                 self.see_pull(state, &remarks)
             }
             Command::PullSeen { .. } => Err(Rejected::Nothing),

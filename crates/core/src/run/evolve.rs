@@ -193,7 +193,8 @@ impl Run {
 
     /// A new commit voids an old proof.
     fn take_head(&mut self, head: &Snapshot, proof: Option<Proof>) {
-        let stands = self.proof.take().filter(|proof| proof.is_for(head));
+        let stands =
+            self.proof.take().filter(|proof| proof.is_for(head) || bug!(ProofOutlivesCommit));
         self.proof = proof.or(stands);
         self.head = Some(head.clone());
     }
@@ -201,6 +202,9 @@ impl Run {
     /// What was cancelled stays cancelled.
     fn stop_for(&mut self, cause: Cause, detail: &str) {
         let detail = detail.to_owned();
+        if bug!(RunCancelOverwritten) {
+            self.leg_mut().stopped = None;
+        }
         self.leg_mut().stopped.get_or_insert(Stopped::Failed { cause, detail });
     }
 
@@ -209,7 +213,7 @@ impl Run {
             return;
         }
         let no = self.hooks_fired.entry(event).or_default();
-        *no += 1;
+        *no += u32::from(!bug!(RunHookKeyReused));
         let key = RunHookKey { event, no: *no };
         let (leg, stage) = (self.leg().no, self.stage);
         self.hooks.push(RunHookOwed { key, leg, stage, at });
