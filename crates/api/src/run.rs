@@ -117,7 +117,7 @@ pub struct FindingRow {
 }
 
 /// Where the work went.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LandingRow {
     /// branch, merge or pr, as it was asked for.
     pub mode: String,
@@ -125,9 +125,7 @@ pub struct LandingRow {
     /// Where the work stands once it has landed.
     pub branch: Option<String>,
     pub commit: Option<String>,
-    /// The branch that the run began on.
-    pub target: Option<String>,
-    /// Whether that branch, or the pull request's, has the work.
+    /// Whether the branch that the run began on has the work.
     pub merged: bool,
     pub pull_request: Option<PullRow>,
     /// What the pull request was told, and nobody took up any more.

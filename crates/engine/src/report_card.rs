@@ -174,12 +174,15 @@ fn told(finding: &Finding) -> String {
 fn open(run: &Run, row: &RunRow) -> Vec<String> {
     let unproved = row.checks.iter().filter(|check| check.result != "passed");
     let unproved = unproved.map(|check| format!("check {}: {}", check.command, check.result));
-    let landing = match (&row.landing.branch, row.landing.merged) {
-        (Some(_), true) => None,
-        (Some(branch), false) => Some(format!("to be merged: branch {branch}")),
-        (None, _) => Some("the work has not landed".to_owned()),
+    let pull = row.landing.pull_request.as_ref().map(|pull| pull.url.as_str());
+    let landing = match (&row.landing.branch, pull, row.landing.merged) {
+        (_, _, true) => None,
+        (_, Some(url), false) => Some(format!("to be merged: {url}")),
+        (Some(branch), None, false) => Some(format!("to be merged: branch {branch}")),
+        (None, None, false) => Some("the work has not landed".to_owned()),
     };
-    run.open_findings().map(told).chain(unproved).chain(landing).collect()
+    let remarks = row.landing.remarks.iter().map(|remark| format!("not taken up: {remark}"));
+    run.open_findings().map(told).chain(unproved).chain(landing).chain(remarks).collect()
 }
 
 fn used(run: &Run, row: &RunRow, leg: &Leg) -> Vec<String> {

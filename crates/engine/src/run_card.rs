@@ -184,7 +184,6 @@ fn landing(run: &Run) -> LandingRow {
         done: landed.is_some(),
         branch: landed.map(|landed| landed.branch.clone()),
         commit: landed.map(|landed| landed.commit.0.clone()),
-        target: run.spec.target.branch.clone(),
         merged: landed.is_some_and(|landed| landed.merged),
         pull_request: pull.map(pull_row),
         remarks: run

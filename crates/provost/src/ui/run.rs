@@ -159,11 +159,19 @@ fn landing(card: &mut Card, row: &RunRow) {
     }
     let target = row.target.as_deref().unwrap_or("no branch");
     let text = match (&row.landing.branch, row.landing.merged) {
-        (Some(branch), true) => format!("{branch}, merged into {target}"),
+        (Some(_), true) => format!("merged into {target}"),
         (Some(branch), false) => format!("on branch {branch}"),
         (None, _) => format!("as {}, from {target}", row.landing.mode),
     };
     card.label(if row.landing.done { "landed" } else { "lands" }, &clean(&text));
+    if let Some(pull) = &row.landing.pull_request {
+        let checks =
+            pull.checks.as_deref().map_or(String::new(), |said| format!(", checks {said}"));
+        card.label("pull request", &clean(&format!("{}{checks}", pull.url)));
+    }
+    for remark in &row.landing.remarks {
+        card.label("not taken up", &clean(remark));
+    }
 }
 
 fn used(card: &mut Card, row: &RunRow) {
@@ -338,7 +346,7 @@ pub(crate) mod tests {
                 mode: "branch".to_owned(),
                 done: false,
                 branch: None,
-                merged: false,
+                ..LandingRow::default()
             },
             usage: UsageRow::default(),
             cost: None,
@@ -361,6 +369,7 @@ pub(crate) mod tests {
             output_digest: None,
             output: None,
             warm: None,
+            environment: None,
         };
         let finding = FindingRow {
             stage: "task_review".to_owned(),
@@ -390,7 +399,7 @@ pub(crate) mod tests {
                 mode: "branch".to_owned(),
                 done: true,
                 branch: Some("provost/deadbeef-fix".to_owned()),
-                merged: false,
+                ..LandingRow::default()
             },
             usage: UsageRow { input: 100, output: 10 },
             cost: Some(CostRow { currency: "USD".to_owned(), amount: "0.000225".to_owned() }),

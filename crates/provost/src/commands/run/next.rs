@@ -50,7 +50,7 @@ mod tests {
             mode: "branch".to_owned(),
             done: true,
             branch: Some("provost/x".to_owned()),
-            merged: false,
+            ..LandingRow::default()
         };
         let succeeded = RunRow { landing, ..ended("succeeded") };
         assert_eq!(

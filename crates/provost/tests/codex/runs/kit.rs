@@ -47,6 +47,23 @@ pub(crate) fn held_work(command: &str) -> String {
     format!("[[thread]]\nturn = [\n{begins}{resumed}\n]\n")
 }
 
+/// Work that runs a command, waits at a door and claims to be done.
+pub(crate) fn waiting_work(command: &str) -> String {
+    let responses = format!(
+        "    {{ items = [{{ shell = {command:?} }}] }},\n    {{ items = [{{ hold = \"door\" }}, {{ message = \"Done.\" }}] }},"
+    );
+    thread(&responses, r#"{"status":"completed","summary":"wrote it"}"#)
+}
+
+/// A conversation in which this is said and done after what is in another.
+pub(crate) fn then(first: &str, command: &str) -> String {
+    let more = format!(
+        "  {{ response = [{{ items = [{{ shell = {command:?} }}] }}, {{ items = [{{ message = \"Mended.\" }}] }}] }},\n"
+    );
+    let told = r#"  { response = [{ items = [{ message = '{"status":"completed","summary":"mended"}' }] }] },"#;
+    format!("{}{more}{told}\n]\n", first.trim_end().trim_end_matches(']'))
+}
+
 /// A conversation that waits at a door and does nothing.
 pub(crate) const HELD: &str = "[[thread]]\nturn = [{ response = [{ items = [{ hold = \"door\" }, { message = \"Done.\" }] }] }]\n";
 

@@ -2,6 +2,8 @@
 
 mod cancelled;
 mod kit;
+mod landed;
+mod pulled;
 mod refused;
 mod unattended;
 mod whole;
