@@ -328,6 +328,9 @@ impl Turn<'_> {
         command: &Command,
         actor: &str,
     ) -> Option<Result<(&Session, Vec<Event>), Rejected>> {
+        if let Some(run) = self.done_with(id, command) {
+            return Some(Err(Rejected::OfRun(run)));
+        }
         let events = match self.decide(id, command, actor)? {
             Ok(events) => events,
             Err(why) => return Some(Err(why)),
@@ -336,6 +339,13 @@ impl Turn<'_> {
             self.follow_run(run.run, "provost");
         }
         self.session(id).map(|session| Ok((session, events)))
+    }
+
+    /// Gives the run that has done with a session that is to be instructed: only the run takes it up again. What a
+    /// person says may cross the session's end, and would be worked on beside the run, uncounted and uncancelled.
+    fn done_with(&self, id: SessionId, command: &Command) -> Option<RunId> {
+        let ended = self.session(id).filter(|session| session.attempt().is_sealed())?;
+        ended.spec.run.filter(|_| matches!(command, Command::Send { .. })).map(|of| of.run)
     }
 
     /// Decides a command, and what follows for the session itself.

@@ -9,7 +9,7 @@ use super::{
     state::{Progress, Usage},
 };
 use crate::{
-    ids::{LaunchId, RequestId},
+    ids::{LaunchId, RequestId, RunId},
     lifecycle::ClaimKind,
     request::{Asked, Misfit, Reply},
     result::Structured,
@@ -285,6 +285,8 @@ pub enum Rejected {
     PlaceGone(Option<String>),
     #[error("no process of this session is running")]
     NotRunning,
+    #[error("the session worked for run {}, which has done with it", .0.short())]
+    OfRun(RunId),
     #[error("it can no longer be resumed: its conversation was removed by gc")]
     ConversationGone,
     #[error("{0} takes no further instructions: it is a plain command")]

@@ -320,6 +320,7 @@ pub(super) fn refused(why: &Rejected, session: SessionId) -> ApiError {
         | Rejected::QueueFull(_)
         | Rejected::BudgetUsedUp(_)
         | Rejected::ConversationGone
+        | Rejected::OfRun(_)
         | Rejected::WorksOnce(_)
         | Rejected::WorkedOnce(_)
         | Rejected::TakesNoInstruction(_) => Code::Refused,
@@ -327,6 +328,7 @@ pub(super) fn refused(why: &Rejected, session: SessionId) -> ApiError {
     let next = match why {
         Rejected::Sealed(_) => format!("provost resolve {named} --as accepted --because TEXT"),
         Rejected::BudgetUsedUp(used_up) => format!("provost limit {named} {}", used_up.raise),
+        Rejected::OfRun(run) => format!("provost resume {}", run.short()),
         Rejected::PlaceGone(Some(branch)) => format!("git switch {branch} && provost spawn"),
         Rejected::Nothing
         | Rejected::PlaceGone(None)
