@@ -4,6 +4,7 @@
 //! This crate looks at the machine; what follows from what it saw is decided
 //! by pure functions. It never writes into the user's own Codex home.
 
+pub mod features;
 pub mod find;
 pub mod home;
 pub mod models;

@@ -6,6 +6,7 @@ mod body;
 mod client;
 mod error;
 mod request;
+mod run;
 mod session;
 
 pub use client::{Client, Lost, Reply, StreamReply};
@@ -13,6 +14,9 @@ pub use error::{ApiError, Code, ErrorBody};
 pub use request::{
     ActorKind, AnswerRequest, CancelRequest, DaemonInfo, Decision, EventRow, LimitRequest,
     OpenRequest, ProgressReport, ReportReply, ReportRequest, ResolveRequest, SendRequest,
+};
+pub use run::{
+    CostRow, DecisionRow, FindingRow, LandingRow, OpenRunRequest, PullRow, RunRow, RunSessionRow,
 };
 pub use session::{
     BudgetRow, CheckRow, ClaimRow, ExitRow, FactRow, HookRow, LaunchRow, LimitedRow, MessageRow,

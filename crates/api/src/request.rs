@@ -143,7 +143,11 @@ pub struct DaemonInfo {
 pub struct EventRow {
     pub seq: u64,
     pub at: i64,
+    /// The id of the session, or of the run, that it happened to.
     pub session: String,
+    /// Whether it happened to a `session` or to a `run`.
+    #[serde(default = "of_session")]
+    pub stream: String,
     pub version: u64,
     pub kind: String,
     pub actor: String,
@@ -151,6 +155,10 @@ pub struct EventRow {
     /// The session's state after the event, where it was live when told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
+}
+
+fn of_session() -> String {
+    "session".to_owned()
 }
 
 /// Who is on the other side of the socket.

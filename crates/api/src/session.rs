@@ -9,6 +9,9 @@ pub struct SessionRow {
     pub id: String,
     pub name: String,
     pub role: Option<String>,
+    /// The run that it works for; left out where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
     pub project: Option<String>,
     pub cwd: String,
     pub agent: String,
@@ -109,6 +112,8 @@ pub struct CheckRow {
     /// Where the output is kept, relative to Provost's home.
     pub output: Option<String>,
     pub warm: Option<bool>,
+    /// A digest of the variables that it ran with, comparable within one home.
+    pub environment: Option<String>,
 }
 
 /// Something that the agent waits for a person to settle.

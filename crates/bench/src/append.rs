@@ -250,6 +250,7 @@ fn world(places: &Home) -> Result<World> {
         environment: DaemonEnvironment::default(),
         program,
         key: [7; 32],
+        landing: std::sync::Arc::default(),
         secrets: provost_engine::shell::Secrets::default(),
     })
 }

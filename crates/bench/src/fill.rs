@@ -104,6 +104,7 @@ pub(crate) fn spec(n: u64) -> Spec {
         setup: None,
         checks: Vec::new(),
         keep: Vec::new(),
+        protected: Vec::new(),
         empty_diff: EmptyDiff::Refused,
         exit0: Exit0::SaysNothing,
         afterwards: Afterwards::Close,
@@ -112,5 +113,6 @@ pub(crate) fn spec(n: u64) -> Spec {
         policy: Default::default(),
         hooks: BTreeMap::new(),
         warnings: Vec::new(),
+        run: None,
     }
 }

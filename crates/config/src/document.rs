@@ -151,6 +151,9 @@ fn only_leaf(mut path: Vec<String>, mut item: &Item) -> Vec<String> {
 fn position(source: &Source) -> (usize, usize) {
     match source {
         Source::User(place) | Source::Project(place) => (place.line, place.column),
-        Source::Default | Source::Environment { .. } | Source::Flag { .. } => (0, 0),
+        Source::Default
+        | Source::Environment { .. }
+        | Source::Preset { .. }
+        | Source::Flag { .. } => (0, 0),
     }
 }

@@ -5,6 +5,7 @@ use serde_json::Value as Json;
 use crate::document;
 use crate::environment;
 use crate::node::Node;
+use crate::preset;
 use crate::problem::Fault;
 use crate::shape::{Limits, Shape};
 use crate::table;
@@ -31,7 +32,7 @@ pub(crate) enum Fallback {
 
 /// Every key there is. A test can walk this to prove that each is consumed.
 pub fn keys() -> impl Iterator<Item = &'static Key> {
-    table::OPTION_KEYS.iter().chain(table::EVENT_KEYS)
+    table::OPTION_KEYS.iter().chain(table::EVENT_KEYS).chain(preset::keys())
 }
 
 impl Key {
@@ -80,10 +81,11 @@ impl std::fmt::Debug for Key {
 }
 
 /// Declares sections: `field: Type = default in LIMITS;`. A default is a value in TOML, `unset` or
-/// `required`; a field marked `["*"]` holds one value per name. Doc comments become descriptions.
+/// `required`; a field marked `["*"]` holds one value per name, and one whose name is a word of Rust says
+/// `as "name"`. Doc comments become descriptions.
 macro_rules! options {
     ($($(#[doc = $section_doc:literal])+ $prefix:literal => $Section:ident {
-        $($(#[doc = $doc:literal])+ $field:ident $([$star:literal])? : $type:ty = $default:tt $(in $limits:expr)? ;)+
+        $($(#[doc = $doc:literal])+ $field:ident $(as $named:literal)? $([$star:literal])? : $type:ty = $default:tt $(in $limits:expr)? ;)+
     })+) => {
         $(
             $(#[doc = $section_doc])+
@@ -93,7 +95,7 @@ macro_rules! options {
             impl $Section {
                 pub(crate) fn take(chosen: &crate::value::Chosen, prefix: &str) -> Self {
                     Self { $($field: <$type as crate::value::Setting>::take(
-                        chosen, &format!("{prefix}.{}", stringify!($field)),
+                        chosen, &format!("{prefix}.{}", crate::key::field!($field $($named)?)),
                     ),)+ }
                 }
             }
@@ -104,7 +106,7 @@ macro_rules! options {
 
         /// The keys of all sections, in the order in which they are declared.
         pub(crate) const OPTION_KEYS: &[crate::key::Key] = &[$($(crate::key::Key {
-            name: concat!($prefix, ".", stringify!($field) $(, ".", $star)?),
+            name: concat!($prefix, ".", crate::key::field!($field $($named)?) $(, ".", $star)?),
             doc: concat!($($doc),+),
             fallback: crate::key::fallback!($default),
             limits: crate::key::limits!($($limits)?),
@@ -147,6 +149,16 @@ macro_rules! events {
     };
 }
 
+/// The name of a field's key.
+macro_rules! field {
+    ($field:ident) => {
+        stringify!($field)
+    };
+    ($field:ident $named:literal) => {
+        $named
+    };
+}
+
 macro_rules! fallback {
     (unset) => {
         crate::key::Fallback::Unset
@@ -168,4 +180,4 @@ macro_rules! limits {
     };
 }
 
-pub(crate) use {events, fallback, limits, options};
+pub(crate) use {events, fallback, field, limits, options};

@@ -14,6 +14,7 @@ mod key;
 mod load;
 mod node;
 mod pattern;
+mod preset;
 mod problem;
 mod reference;
 mod resolve;
@@ -35,11 +36,11 @@ pub use resolve::{Entry, Flag, FlagValue, Inputs, Resolved, Shadowed, resolve};
 pub use schema::schema;
 pub use source::{Place, Source};
 pub use table::{
-    Agent, ApprovalRules, Budget, Codex, Environment, Event, HookDefaults, Session, Skills, Ui,
-    Verify, Worktree,
+    Agent, ApprovalRules, Budget, Codex, Environment, Event, HookDefaults, Prices, Prompts, Review,
+    Run, Session, Skills, Ui, Verify, Worktree,
 };
 pub use types::{
     ApprovalRule, Approvals, Argv, BranchPrefix, Bytes, Choice, Color, Command, Driver, FilePath,
-    Hook, Label, NamePatterns, RelativePattern, RulesVersion, SAFE_VARIABLES, Sandbox, Tokens,
-    Variable, Variables,
+    Hook, Label, Land, NamePatterns, PLACEHOLDERS, Price, Prompt, RelativePattern, ReviewMode,
+    RulesVersion, SAFE_VARIABLES, Sandbox, Tokens, Variable, Variables,
 };

@@ -17,6 +17,8 @@ pub(crate) struct Node {
 pub(crate) enum Item {
     Switch(bool),
     Integer(i64),
+    /// A number with a point, as it was written.
+    Float(String),
     Text(String),
     List(Vec<Node>),
     Table(Vec<(Name, Node)>),
@@ -60,6 +62,7 @@ impl Node {
         match &self.item {
             Item::Switch(_) => "a boolean",
             Item::Integer(_) => "an integer",
+            Item::Float(_) => "a float",
             Item::Text(_) | Item::Written(_) => "a string",
             Item::List(_) => "an array",
             Item::Table(_) => "a table",
@@ -73,7 +76,7 @@ fn item(value: &DeValue<'_>) -> Item {
         DeValue::String(text) => Item::Text(text.to_string()),
         DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
             .map_or(Item::Other("an integer of more than 64 bits"), Item::Integer),
-        DeValue::Float(_) => Item::Other("a float"),
+        DeValue::Float(number) => Item::Float(number.as_str().to_owned()),
         DeValue::Boolean(on) => Item::Switch(*on),
         DeValue::Datetime(_) => Item::Other("a date or time"),
         DeValue::Array(values) => Item::List(values.iter().map(Node::from_toml).collect()),

@@ -1,7 +1,7 @@
 //! Which key a dotted path names.
 
 use crate::key::{Key, keys};
-use crate::types::{agent_name_fault, variable_name_fault};
+use crate::types::{name_fault_of, variable_name_fault};
 
 /// The agent that needs no configuration. Its keys are its own, not those of agents in general.
 pub const BUILT_IN: &str = "codex";
@@ -40,7 +40,8 @@ fn begins(key: &Key, path: &[String]) -> bool {
 pub(crate) fn name_fault(path: &[String]) -> Option<String> {
     let parts: Vec<&str> = path.iter().map(String::as_str).collect();
     match parts.as_slice() {
-        ["agents", name] => agent_name_fault(name),
+        ["agents", name] => name_fault_of("an agent's", name),
+        ["presets", name] => name_fault_of("a preset's", name),
         ["agents", _, "env", name] => variable_name_fault(name),
         _ => None,
     }

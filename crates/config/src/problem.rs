@@ -92,6 +92,7 @@ impl fmt::Display for Problem {
             Source::Default => f.write_str(" in the defaults")?,
             Source::User(place) | Source::Project(place) => write!(f, " at {place}")?,
             Source::Environment { variable } => write!(f, " in {}", escape(variable))?,
+            Source::Preset { preset, .. } => write!(f, " in the preset {}", escape(preset))?,
             Source::Flag { flag } => write!(f, " in {}", escape(flag))?,
         }
         write!(f, "; {}", self.detail)

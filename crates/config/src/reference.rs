@@ -2,6 +2,7 @@
 
 use crate::environment::RESERVED_VARIABLES;
 use crate::key::{Fallback, Key, keys};
+use crate::preset;
 use crate::shape::Shape;
 use crate::table::SECTIONS;
 use crate::types::SAFE_VARIABLES;
@@ -10,6 +11,7 @@ use crate::types::SAFE_VARIABLES;
 pub fn reference_markdown() -> String {
     let sections = SECTIONS.iter().map(|(prefix, doc)| section(prefix, doc));
     let mut parts: Vec<String> = sections.collect();
+    parts.push(presets());
     parts.push(notes());
     parts.join("\n")
 }
@@ -20,6 +22,17 @@ fn section(prefix: &str, doc: &str) -> String {
     format!(
         "## `[{title}]`\n\n{}\n\n| key | takes | default | variable | meaning |\n|---|---|---|---|---|\n{rows}",
         doc.trim()
+    )
+}
+
+/// The keys of a preset are those that it sets, so they are named and not described again.
+fn presets() -> String {
+    let names = preset::MAY_SET.map(|name| format!("`{name}`")).join(", ");
+    format!(
+        "## `[presets.NAME]`\n\nNamed sets of keys, for `provost run --preset NAME`; `provost presets` shows what each comes to. \
+         Naming a preset is as good as giving its keys as flags, and flags besides it win. A preset may set {names}. These are built in, \
+         and a file may change them key by key:\n\n```toml{}```\n",
+        preset::BUILT_IN
     )
 }
 
@@ -67,6 +80,9 @@ fn notes() -> String {
          - **duration**: `\"250ms\"`, `\"2s\"`, `\"5m\"`, `\"1h30m\"`, `\"1d\"`, or an integer of seconds.\n\
          - **size**: `\"64MiB\"`, `\"1GB\"`, or an integer of bytes; units B, KB, MB, GB, TB, KiB, MiB, GiB, TiB.\n\
          - **number of tokens**: `\"2M\"`, `\"500k\"`, or an integer; units k, M, G.\n\
+         - **price**: a number such as `2` or `1.25`, with at most six digits behind the point.\n\
+         - **prompt**: a text in which `{{{{task}}}}`, `{{{{goal}}}}`, `{{{{base}}}}` and `{{{{ended}}}}` stand for what the agent has to know; \
+           `{{{{task}}}}` or `{{{{goal}}}}` must be in it.\n\
          - **path**: absolute, `~/…`, or relative to the file that names it; in a variable or a flag, to the current directory.\n\
          - **rule about approvals**: `\"command: cargo test\"` (its first words), `\"path: docs/\"` (all below it), \
            `\"network: crates.io\"` (a host; `.crates.io` for all below it).\n\

@@ -12,12 +12,13 @@ use crate::key::{Fallback, Key, keys};
 use crate::load::File;
 use crate::node::{Item, Node};
 use crate::pattern::{self, BUILT_IN, Match};
+use crate::preset;
 use crate::problem::{Error, Fault, Problem, ProblemKind};
 use crate::source::Source;
 use crate::suggest;
 use crate::table::{
-    Agent, ApprovalRules, Budget, Codex, Environment, Event, HookDefaults, Session, Skills, Ui,
-    Verify, Worktree,
+    Agent, ApprovalRules, Budget, Codex, Environment, Event, HookDefaults, Prices, Prompts, Review,
+    Run, Session, Skills, Ui, Verify, Worktree,
 };
 use crate::types::{Choice, Hook, HookSpec};
 use crate::value::{Chosen, Setting};
@@ -31,6 +32,8 @@ pub struct Inputs {
     pub environment: BTreeMap<String, String>,
     /// A later flag beats an earlier one.
     pub flags: Vec<Flag>,
+    /// The preset that was named: it counts as flags do, and flags win over it.
+    pub preset: Option<String>,
 }
 
 /// A key set on the command line.
@@ -54,6 +57,10 @@ pub enum FlagValue {
 pub struct Resolved {
     pub session: Session,
     pub verify: Verify,
+    pub run: Run,
+    pub review: Review,
+    pub prices: Prices,
+    pub prompts: Prompts,
     pub worktree: Worktree,
     pub budget: Budget,
     pub approvals: ApprovalRules,
@@ -117,10 +124,26 @@ impl Resolved {
 
     /// The directory of the file that set a key: relative paths in its value begin there.
     pub fn directory_of(&self, key: &str) -> Option<&Path> {
-        match self.provenance.get(key)? {
+        let source = self.provenance.get(key)?;
+        let set = if let Source::Preset { set, .. } = source { set } else { source };
+        match set {
             Source::User(place) | Source::Project(place) => Path::new(&place.file).parent(),
-            Source::Default | Source::Environment { .. } | Source::Flag { .. } => None,
+            Source::Default
+            | Source::Environment { .. }
+            | Source::Preset { .. }
+            | Source::Flag { .. } => None,
         }
+    }
+
+    /// The names of all presets.
+    pub fn presets(&self) -> BTreeSet<&str> {
+        let named = self.entries.iter().filter_map(|entry| preset::split(&entry.key));
+        named.map(|(name, _)| name).collect()
+    }
+
+    /// What is true of the keys that a preset may set.
+    pub fn preset_entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(|entry| preset::MAY_SET.contains(&entry.key.as_str()))
     }
 }
 
@@ -173,6 +196,7 @@ impl Layers {
         layers.file(inputs.user.as_ref(), Source::User);
         layers.file(inputs.project.as_ref(), Source::Project);
         layers.environment(&inputs.environment);
+        layers.presets(inputs.preset.as_deref());
         inputs.flags.iter().for_each(|flag| layers.flag(flag));
         layers.complete_agents();
         layers.add_defaults();
@@ -192,6 +216,17 @@ impl Layers {
         self.given.extend(reading.given);
         self.problems.extend(reading.problems);
         self.warnings = reading.warnings;
+    }
+
+    fn presets(&mut self, named: Option<&str>) {
+        let reading = preset::built_in();
+        self.problems.extend(reading.problems);
+        self.defaults = reading.given;
+        let Some(named) = named else { return };
+        match preset::apply(named, self.defaults.iter().chain(&self.given)) {
+            Ok(given) => self.given.extend(given),
+            Err(problem) => self.problems.push(problem),
+        }
     }
 
     fn flag(&mut self, flag: &Flag) {
@@ -275,22 +310,27 @@ fn agent_keys() -> impl Iterator<Item = &'static Key> {
     keys().filter(|key| key.name.starts_with("agents.*."))
 }
 
+/// The agent or preset that a key belongs to.
+fn owner_of(name: &str) -> Option<&str> {
+    agent_of(name).or_else(|| preset::split(name).map(|(name, _)| name))
+}
+
 fn agent_of(name: &str) -> Option<&str> {
     name.strip_prefix("agents.")?.split('.').next()
 }
 
-/// Where an entry stands in a listing: section, agent, key.
+/// Where an entry stands in a listing: section, agent or preset, key.
 type Rank = (usize, String, String);
 
 /// Groups what was given by key, in the order of the table; the highest layer comes last.
 fn by_key(given: impl Iterator<Item = Given>) -> Vec<(Rank, Vec<Given>)> {
     let mut groups: BTreeMap<(usize, String, usize, String), Vec<Given>> = BTreeMap::new();
     for (index, key) in keys().enumerate().filter(|(_, key)| !key.name.contains('*')) {
-        let agent = agent_of(key.name).unwrap_or_default().to_owned();
+        let agent = owner_of(key.name).unwrap_or_default().to_owned();
         groups.insert((section_rank(key), agent, index, key.name.to_owned()), Vec::new());
     }
     for given in given {
-        let agent = agent_of(&given.name).unwrap_or_default().to_owned();
+        let agent = owner_of(&given.name).unwrap_or_default().to_owned();
         let index = keys().position(|key| key.name == given.key.name).unwrap_or_default();
         groups
             .entry((section_rank(given.key), agent, index, given.name.clone()))
@@ -370,6 +410,10 @@ fn resolved(chosen: &Chosen, entries: Vec<Entry>, warnings: Vec<Warning>) -> Res
     Resolved {
         session: Session::take(chosen, "session"),
         verify: Verify::take(chosen, "verify"),
+        run: Run::take(chosen, "run"),
+        review: Review::take(chosen, "review"),
+        prices: Prices::take(chosen, "prices"),
+        prompts: Prompts::take(chosen, "prompts"),
         worktree: Worktree::take(chosen, "worktree"),
         budget: Budget::take(chosen, "budget"),
         approvals: ApprovalRules::take(chosen, "approvals"),

@@ -4,6 +4,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::key::{Fallback, Key, keys};
 use crate::pattern::BUILT_IN;
+use crate::preset;
 use crate::shape::{Limits, Shape};
 use crate::table::{EVENT_KEYS, OUTPUT, SECTIONS, TIME};
 
@@ -64,8 +65,18 @@ fn describe_sections(root: &mut Json) {
         let segments: Vec<&str> = key.segments().collect();
         mark_required(root, &segments);
     }
-    root["properties"]["hooks"]["properties"]["session"]["description"] =
-        json!("Hooks on sessions.");
+    let hooks = &mut root["properties"]["hooks"]["properties"];
+    hooks["session"]["description"] = json!("Hooks on sessions.");
+    hooks["run"]["description"] = json!("Hooks on runs.");
+    let presets = &mut root["properties"]["presets"];
+    presets["description"] = json!("Named sets of keys, for `provost run --preset NAME`.");
+    let preset = &mut presets["additionalProperties"];
+    preset["description"] = json!("A preset.");
+    for (prefix, doc) in SECTIONS.iter().filter(|(prefix, _)| preset::sets_in(prefix)) {
+        let section = prefix.split('.').fold(&mut *preset, |at, name| child(at, name));
+        section["description"] = json!(doc.trim());
+    }
+    child(preset, "agents")["description"] = json!("Keys of agents.");
     let agents = &mut root["properties"]["agents"];
     agents["additionalProperties"]["description"] = json!("An agent.");
     for agent in ["*", BUILT_IN] {
@@ -100,6 +111,7 @@ fn shape_schema(shape: &Shape, limits: Limits) -> Json {
         Shape::Size => size(limits),
         Shape::Count => json!({"type": "integer", "minimum": limits.min, "maximum": limits.max}),
         Shape::Tokens => tokens(limits),
+        Shape::Price => price(),
         Shape::Word(words) => json!({"enum": words}),
         Shape::Text(_) => json!({"type": "string"}),
         Shape::Command => json!({"anyOf": [{"type": "string", "minLength": 1}, argv()]}),
@@ -126,6 +138,11 @@ fn size(limits: Limits) -> Json {
 fn tokens(limits: Limits) -> Json {
     let text = json!({"type": "string", "pattern": r"^[0-9]+[kMG]?$"});
     json!({"anyOf": [text, {"type": "integer", "minimum": limits.min, "maximum": limits.max}]})
+}
+
+fn price() -> Json {
+    let text = json!({"type": "string", "pattern": r"^[0-9]+(\.[0-9]{1,6})?$"});
+    json!({"anyOf": [text, {"type": "number", "minimum": 0}]})
 }
 
 fn argv() -> Json {

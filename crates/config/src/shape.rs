@@ -1,6 +1,6 @@
 //! What a key takes, told once for messages, for the schema and for the reference.
 
-use crate::types::{bytes, duration, tokens};
+use crate::types::{bytes, duration, price, tokens};
 
 /// The form of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,6 +10,7 @@ pub(crate) enum Shape {
     Size,
     Count,
     Tokens,
+    Price,
     Word(&'static [&'static str]),
     Text(Wording),
     Command,
@@ -52,6 +53,7 @@ impl Shape {
             Self::Size => "size".into(),
             Self::Count => "integer".into(),
             Self::Tokens => "number of tokens".into(),
+            Self::Price => "price".into(),
             Self::Word(words) => {
                 words.iter().map(|word| format!("`{word:?}`")).collect::<Vec<_>>().join(", ")
             }
@@ -74,6 +76,7 @@ impl Shape {
             Self::Size => r#"a size such as "64MiB" or "1GB", or whole bytes"#.into(),
             Self::Count => "a whole number".into(),
             Self::Tokens => r#"a number of tokens such as "2M" or "500k""#.into(),
+            Self::Price => "a price such as 2 or 1.25".into(),
             Self::Word(words) => one_of(words),
             Self::Text(wording) => format!("a string ({})", wording.one),
             Self::Command => "a command: a string for the shell or an array of strings".into(),
@@ -88,7 +91,7 @@ impl Shape {
     pub(crate) fn is_scalar(&self) -> bool {
         match self {
             Self::Switch | Self::Duration | Self::Size | Self::Count | Self::Tokens => true,
-            Self::Word(_) | Self::Text(_) | Self::Command | Self::Hook => true,
+            Self::Price | Self::Word(_) | Self::Text(_) | Self::Command | Self::Hook => true,
             Self::Argv | Self::List(_) => false,
             Self::OrOff(inner) => inner.is_scalar(),
         }
@@ -102,6 +105,7 @@ impl Shape {
             Self::Tokens => tokens::format(amount),
             Self::OrOff(inner) => inner.amount(amount),
             Self::Switch | Self::Count | Self::Word(_) | Self::Text(_) => amount.to_string(),
+            Self::Price => price::format(amount),
             Self::Command | Self::Argv | Self::Hook | Self::List(_) => amount.to_string(),
         }
     }
@@ -109,7 +113,7 @@ impl Shape {
     fn plural(&self) -> String {
         match self {
             Self::Text(wording) => wording.many.into(),
-            Self::Switch | Self::Duration | Self::Size | Self::Count => {
+            Self::Switch | Self::Duration | Self::Size | Self::Count | Self::Price => {
                 format!("{}s", self.label())
             }
             Self::Word(_) | Self::Command | Self::Argv | Self::Hook => format!("{}s", self.label()),

@@ -18,6 +18,8 @@ pub enum Source {
     Project(Place),
     /// A variable of the environment.
     Environment { variable: String },
+    /// A preset that the command line names, with where the preset says so.
+    Preset { preset: String, set: Box<Source> },
     /// The command line.
     Flag { flag: String },
 }
@@ -57,6 +59,7 @@ impl fmt::Display for Source {
             Self::User(place) => write!(f, "user ({place})"),
             Self::Project(place) => write!(f, "project ({place})"),
             Self::Environment { variable } => write!(f, "environment ({})", escape(variable)),
+            Self::Preset { preset, set } => write!(f, "preset {}, {set}", escape(preset)),
             Self::Flag { flag } => write!(f, "flag ({})", escape(flag)),
         }
     }

@@ -8,7 +8,8 @@ use crate::key::{events, options};
 use crate::shape::Limits;
 use crate::types::{
     ApprovalRule, Approvals, Argv, BranchPrefix, Bytes, Choice, Color, Command, Driver, FilePath,
-    Label, NamePatterns, RelativePattern, RulesVersion, Sandbox, Tokens, Variables, is_safe,
+    Label, Land, NamePatterns, Price, Prompt, RelativePattern, ReviewMode, RulesVersion, Sandbox,
+    Tokens, Variables, is_safe,
 };
 
 const HOUR: u64 = 3_600_000;
@@ -27,6 +28,9 @@ pub(crate) const OUTPUT: Limits = Limits { min: 1 << 10, max: 1 << 40 };
 
 /// How often something is tried again by itself.
 const REPEATS: Limits = Limits { min: 0, max: 100 };
+
+/// How often a review that repairs may look again.
+const CYCLES: Limits = Limits { min: 1, max: 20 };
 
 /// Budgets: never zero, which would let nothing begin.
 const BUDGET: Limits = Limits { min: 1, max: 1_000_000_000_000 };
@@ -71,8 +75,60 @@ options! {
         output_limit: Bytes = "64MiB" in OUTPUT;
         /// What stays in a checkout from one check to the next.
         keep: Vec<RelativePattern> = ["target", "node_modules"];
-        /// Files whose change is shown in the verdict and needs approval to land.
+        /// Files that the checks rest on: a change of them is told with the verdict.
         protected: Vec<RelativePattern> = [];
+    }
+
+    /// How a run goes from its goal to its outcome.
+    "run" => Run {
+        /// What becomes of work that was proved: it stays on a branch of its own, is merged, or becomes a pull request.
+        land: Land = "branch";
+        /// Whether an agent first reads the goal and the project, and asks what is unclear.
+        triage: bool = true;
+        /// Whether people may be asked at all.
+        questions: bool = true;
+        /// How often a pull request is looked at.
+        pull_every: Duration = "30s" in TIME;
+        /// How long checks of a pull request are waited for before there are none.
+        pull_checks: Duration = "60s" in WINDOW;
+    }
+
+    /// Which reviews a run has, and what they do about what they find.
+    "review" => Review {
+        /// The review of the work.
+        task: ReviewMode = "report";
+        /// The review of the whole, before it lands.
+        whole as "final": ReviewMode = "off";
+        /// How many times a review that repairs may look.
+        cycles: u32 = 2 in CYCLES;
+    }
+
+    /// What tokens cost, to be shown with what a run used; without both prices no cost is shown.
+    "prices" => Prices {
+        /// The currency of the prices.
+        currency: Label = "USD";
+        /// What a million tokens of input cost.
+        input: Choice<Price> = unset;
+        /// What a million tokens of output cost.
+        output: Choice<Price> = unset;
+    }
+
+    /// What the agents of a run are told, in the project's own words; unset or off leaves it to Provost.
+    "prompts" => Prompts {
+        /// To understand the goal, and to ask what is unclear.
+        triage: Choice<Prompt> = unset;
+        /// To do the work.
+        work: Choice<Prompt> = unset;
+        /// To review the work and change nothing.
+        review: Choice<Prompt> = unset;
+        /// To review the work and mend what is found.
+        repair: Choice<Prompt> = unset;
+        /// To go on with work that was ended before it was done.
+        resume: Choice<Prompt> = unset;
+        /// To mend files in which both sides of a merge stand.
+        merge: Choice<Prompt> = unset;
+        /// To take up what a pull request was told.
+        remarks: Choice<Prompt> = unset;
     }
 
     /// Where agents work.
@@ -87,7 +143,7 @@ options! {
         setup: Choice<Command> = unset;
     }
 
-    /// How much a session may use before it stops; `provost limit` raises it.
+    /// How much a session, or a run with all its sessions, may use before it stops; `provost limit` raises it.
     "budget" => Budget {
         /// How many tokens, input and output together; unset or off means as many as it needs.
         tokens: Choice<Tokens> = unset in BUDGET;
@@ -151,6 +207,8 @@ options! {
         approvals: Approvals = "on-request";
         /// Whether Codex may ask people questions.
         questions: bool = true;
+        /// Whether Codex may have agents of its own; unset leaves it to Codex, and runs ask it.
+        multi_agent: Option<bool> = unset;
         /// The user's Codex home, from which each session's own is made; unset means `$CODEX_HOME`, else `~/.codex`; off means none.
         home: Choice<FilePath> = unset;
         /// A variable of Codex's environment; `$NAME` takes the value from the daemon's environment.
@@ -203,6 +261,20 @@ events! {
     SessionSuperseded = "session.superseded";
     /// a claim arrived after the outcome was sealed.
     SessionLateClaim = "session.late_claim";
+    /// a run was opened.
+    RunOpened = "run.opened";
+    /// an agent of a run waits for a person.
+    RunQuestion = "run.question";
+    /// a review of a run found something.
+    RunFindings = "run.findings";
+    /// a run's work passed every check and landed.
+    RunSucceeded = "run.succeeded";
+    /// a run's work is done and landed, and no check was configured.
+    RunCompleted = "run.completed";
+    /// a run failed.
+    RunFailed = "run.failed";
+    /// a run was cancelled.
+    RunCancelled = "run.cancelled";
 }
 
 impl Environment {

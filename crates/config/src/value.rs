@@ -101,9 +101,12 @@ fn out_of_range(node: &Node, shape: &Shape, amount: u64, limits: Limits) -> Faul
 pub(crate) fn text<V: Value>(node: &Node) -> Result<&str, Vec<Fault>> {
     match &node.item {
         Item::Text(text) | Item::Written(text) => Ok(text),
-        Item::Switch(_) | Item::Integer(_) | Item::List(_) | Item::Table(_) | Item::Other(_) => {
-            Err(wrong_type::<V>(node))
-        }
+        Item::Switch(_)
+        | Item::Integer(_)
+        | Item::Float(_)
+        | Item::List(_)
+        | Item::Table(_)
+        | Item::Other(_) => Err(wrong_type::<V>(node)),
     }
 }
 
@@ -125,9 +128,12 @@ impl Value for bool {
         match &node.item {
             Item::Switch(on) => Ok(*on),
             Item::Written(text) => written_switch(node, text),
-            Item::Integer(_) | Item::Text(_) | Item::List(_) | Item::Table(_) | Item::Other(_) => {
-                Err(wrong_type::<Self>(node))
-            }
+            Item::Integer(_)
+            | Item::Float(_)
+            | Item::Text(_)
+            | Item::List(_)
+            | Item::Table(_)
+            | Item::Other(_) => Err(wrong_type::<Self>(node)),
         }
     }
 
@@ -164,7 +170,12 @@ impl Value for u32 {
         let number = match &node.item {
             Item::Integer(number) => Self::try_from(*number).ok(),
             Item::Written(text) => digits(text).and_then(|number| Self::try_from(number).ok()),
-            Item::Switch(_) | Item::Text(_) | Item::List(_) | Item::Table(_) | Item::Other(_) => {
+            Item::Switch(_)
+            | Item::Float(_)
+            | Item::Text(_)
+            | Item::List(_)
+            | Item::Table(_)
+            | Item::Other(_) => {
                 return Err(wrong_type::<Self>(node));
             }
         };

@@ -22,10 +22,18 @@ pub enum Bug {
     LostTreeForgotten,
     SnapshotConfirmsItself,
     SlotIgnored,
+    SealedWhileLanding,
+    LateLookTaken,
+    ProofOutlivesCommit,
+    DecisionLost,
+    RunCancelOverwritten,
+    RunHookKeyReused,
+    BudgetOverdrawn,
+    StoppedRunGoesOn,
 }
 
 impl Bug {
-    pub const ALL: [Bug; 15] = [
+    pub const ALL: [Bug; 23] = [
         Bug::SealIgnoresOwedCheck,
         Bug::LateClaimApplied,
         Bug::EvidenceOfAnotherTree,
@@ -41,6 +49,14 @@ impl Bug {
         Bug::LostTreeForgotten,
         Bug::SnapshotConfirmsItself,
         Bug::SlotIgnored,
+        Bug::SealedWhileLanding,
+        Bug::LateLookTaken,
+        Bug::ProofOutlivesCommit,
+        Bug::DecisionLost,
+        Bug::RunCancelOverwritten,
+        Bug::RunHookKeyReused,
+        Bug::BudgetOverdrawn,
+        Bug::StoppedRunGoesOn,
     ];
 }
 

@@ -1,5 +1,5 @@
-//! Ids. One is minted by the shell (the session's); all others are derived from it, so that the same
-//! decision always names the same thing and an effect's key is known before the effect is.
+//! Ids. Those of runs, and of sessions of no run, are minted by the shell; all others are derived from
+//! them, so that the same decision always names the same thing and an effect's key is known before the effect is.
 
 use std::{fmt, str::FromStr};
 
@@ -35,6 +35,37 @@ impl fmt::Display for SessionId {
 pub(crate) fn jitter_of(text: &str, spread: u64) -> u64 {
     let mix = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     text.bytes().fold(0xcbf2_9ce4_8422_2325, mix) % spread.max(1)
+}
+
+/// A run: a goal taken to an outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RunId(pub Uuid);
+
+impl RunId {
+    /// Gives the id of the run's session of this number: the next ones after its own.
+    pub fn session(&self, no: u32) -> SessionId {
+        SessionId(Uuid::from_u128(self.0.as_u128().wrapping_add(u128::from(no))))
+    }
+
+    /// Gives the eight last digits, for people to read and type.
+    pub fn short(&self) -> String {
+        SessionId(self.0).short()
+    }
+}
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for RunId {
+    type Err = BadId;
+
+    fn from_str(text: &str) -> Result<Self, BadId> {
+        text.parse().map(|SessionId(id)| RunId(id))
+    }
 }
 
 /// The reason a text is no id.

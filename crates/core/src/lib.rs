@@ -19,6 +19,9 @@ macro_rules! bug {
     };
 }
 
+#[macro_use]
+pub mod stored;
+
 #[cfg(feature = "seeded-bugs")]
 pub mod bugs;
 pub mod ids;
@@ -27,6 +30,8 @@ pub mod limits;
 pub mod policy;
 pub mod prompt;
 pub mod request;
+pub mod result;
+pub mod run;
 pub mod session;
 pub mod time;
 pub mod verdict;

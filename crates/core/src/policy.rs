@@ -86,6 +86,23 @@ impl Policy {
         }
     }
 
+    /// Gives the same rules for another place: paths at or below one directory are put below the other.
+    #[must_use]
+    pub fn moved(&self, from: &str, to: &str) -> Policy {
+        let below = |path: &str| match path.strip_prefix(from) {
+            Some(rest) if rest.is_empty() || rest.starts_with('/') => format!("{to}{rest}"),
+            Some(_) | None => path.to_owned(),
+        };
+        let moved = |rule: &Rule| {
+            let matches = match &rule.matches {
+                Matcher::Path(path) => Matcher::Path(below(path)),
+                Matcher::Command(_) | Matcher::Network(_) => rule.matches.clone(),
+            };
+            Rule { decision: rule.decision, matches }
+        };
+        Policy { version: self.version, rules: self.rules.iter().map(moved).collect() }
+    }
+
     /// A permission for one part of what is asked is none for the rest of it.
     fn allows_all(&self, subject: &Subject) -> bool {
         let allowed = |part: Subject| {

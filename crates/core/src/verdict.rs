@@ -23,6 +23,9 @@ pub struct Caveats {
     /// What lies in the place of work and is not in the commit, though nothing ignores it. The first
     /// [`MAX_LEFT_OUT`](crate::limits::MAX_LEFT_OUT) of them.
     pub left_out: Vec<String>,
+    /// Files that the checks rest on and the work changed. The first
+    /// [`MAX_LEFT_OUT`](crate::limits::MAX_LEFT_OUT) of them.
+    pub protected: Vec<String>,
 }
 
 impl Caveats {
@@ -59,6 +62,10 @@ pub struct Receipt {
     pub tail: String,
     /// Whether the checkout kept build products of earlier checks.
     pub warm: bool,
+    /// A digest of the names and values of the variables that it ran with, to compare with other receipts of
+    /// this home; none if it had been started by an earlier daemon.
+    #[serde(default)]
+    pub environment: Option<String>,
 }
 
 /// Whether an attempt may pass without having changed anything.

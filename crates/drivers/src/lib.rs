@@ -14,6 +14,7 @@ mod tools;
 
 use provost_core::{
     request::{Asked, Reply},
+    result::ResultForm,
     session::{Driver, MessageKind, Session, Settings, Signal, WorkState},
 };
 
@@ -87,6 +88,8 @@ pub enum Saying<'a> {
         text: &'a str,
         thread: Option<&'a str>,
         answer: Option<Answer<'a>>,
+        /// In which form the agent is to tell its result.
+        form: ResultForm,
     },
     Interrupt {
         key: &'a str,

@@ -5,6 +5,7 @@
 use provost_core::{
     lifecycle::ClaimKind,
     request::Choice,
+    result::ResultForm,
     session::{FactKind, Progress, Settings, Testimony},
 };
 use serde_json::{Value, json};
@@ -28,6 +29,12 @@ const INSTRUCTIONS: &str = "You work under Provost, a supervisor, on one task in
      if all that was asked for is done, `failed` if it cannot be done, `needs_input` if a person has to \
      decide something first. In longer work call provost_progress now and then. If you made a branch, a \
      pull request or an artifact, name it with provost_fact.";
+
+/// The same to one whose result has a form of its own.
+const TOLD_AT_THE_END: &str = "You work under Provost, a supervisor, on one task in this directory. Your last message is read by a \
+     program: answer with the result alone, as the schema of the turn demands, with `completed` as its \
+     status if you did what was asked, `failed` if it cannot be done, `needs_input` if a person has to \
+     decide something first. In longer work call provost_progress now and then.";
 
 /// Besides, to one that may ask.
 const MAY_ASK: &str = " If you cannot go on without a person's decision, ask with provost_ask and wait for the answer.";
@@ -58,12 +65,17 @@ pub(crate) enum Called {
 /// Gives the instructions that come with the tools.
 pub(crate) fn instructions(settings: &Settings) -> String {
     let asks = if settings.questions { MAY_ASK } else { "" };
-    format!("{INSTRUCTIONS}{asks}")
+    let told = if settings.result == ResultForm::Plain { INSTRUCTIONS } else { TOLD_AT_THE_END };
+    format!("{told}{asks}")
 }
 
 /// Gives the tools of an agent with these settings.
 pub(crate) fn offered(settings: &Settings) -> Vec<Tool> {
-    let mut tools = vec![report(), progress(), fact()];
+    let mut tools = match settings.result {
+        ResultForm::Plain => vec![report(), progress(), fact()],
+        // How the work stands is told with the result, and only there.
+        ResultForm::Triage | ResultForm::Review => vec![progress()],
+    };
     tools.extend(settings.questions.then(ask));
     tools
 }

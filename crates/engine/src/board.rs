@@ -1,4 +1,4 @@
-//! The board: every session that something is still expected of, held in memory by one owner.
+//! The board: every session and every run that something is still expected of, held in memory by one owner.
 //!
 //! A [`Turn`] collects decisions against drafts; [`Turn::stage`] gives the batch for the ledger; only with the
 //! ledger's [`Committed`] can [`Board::commit`] make the drafts true, and only then are there effects.
@@ -6,8 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use provost_core::{
-    ids::{LaunchId, SessionId},
+    ids::{LaunchId, RunId, SessionId},
     lifecycle::State,
+    run::{self, Order, Run, RunOpened, RunSpec, RunStopped, Step},
     session::{
         Command, Due, Effect, EffectKey, Event, LimitSlot, Rejected, Session, SessionOpened, Spec,
     },
@@ -17,16 +18,17 @@ use provost_ledger::{Batch, Committed, Idempotency, StreamWrite};
 
 use crate::{
     account::{Queue, Slot},
-    card, stream,
+    card, run_card, stream,
 };
 
 /// More follow-up events than this in one decision mean a rule that does not come to rest.
 const MAX_FOLLOW_UPS: usize = 1024;
 
-/// All sessions that something is still expected of.
+/// All sessions and runs that something is still expected of.
 #[derive(Debug, Default)]
 pub struct Board {
     sessions: BTreeMap<SessionId, Held>,
+    runs: BTreeMap<RunId, HeldRun>,
     deadlines: BTreeSet<(u64, SessionId)>,
 }
 
@@ -38,12 +40,21 @@ struct Held {
     deadline: Option<(u64, Due)>,
 }
 
+#[derive(Debug)]
+struct HeldRun {
+    run: Run,
+    version: u64,
+    effects: BTreeMap<EffectKey, run::Effect>,
+}
+
 /// What a commit asks of the shell.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     pub changed: Vec<SessionId>,
     pub start: Vec<(SessionId, Effect)>,
     pub cancel: Vec<(SessionId, EffectKey)>,
+    pub start_of_runs: Vec<(RunId, run::Effect)>,
+    pub cancel_of_runs: Vec<(RunId, EffectKey)>,
     /// The state of a session after each of its events, by its version.
     pub states: BTreeMap<(SessionId, u64), State>,
 }
@@ -56,6 +67,7 @@ pub struct Turn<'b> {
     /// How far time may work: behind `now` while what happened meanwhile is still being looked at.
     reached: Moment,
     drafts: BTreeMap<SessionId, Draft>,
+    runs: BTreeMap<RunId, RunDraft>,
     replies: Vec<Idempotency>,
 }
 
@@ -64,6 +76,13 @@ struct Draft {
     session: Session,
     expected: u64,
     events: Vec<Drafted>,
+}
+
+#[derive(Debug)]
+struct RunDraft {
+    run: Run,
+    expected: u64,
+    events: Vec<(run::Event, String)>,
 }
 
 /// An event with who brought it about, and what was true after it.
@@ -78,6 +97,7 @@ struct Drafted {
 #[derive(Debug)]
 pub struct Staged {
     drafts: BTreeMap<SessionId, Draft>,
+    runs: BTreeMap<RunId, RunDraft>,
 }
 
 impl Board {
@@ -86,6 +106,17 @@ impl Board {
         let mut changes = Changes::default();
         self.hold(session, version, true, &mut changes);
         changes
+    }
+
+    /// The same for a run.
+    pub fn load_run(&mut self, run: Run, version: u64) -> Changes {
+        let mut changes = Changes::default();
+        self.hold_run(run, version, true, &mut changes);
+        changes
+    }
+
+    pub fn run(&self, id: RunId) -> Option<&Run> {
+        self.runs.get(&id).map(|held| &held.run)
     }
 
     pub fn session(&self, id: SessionId) -> Option<&Session> {
@@ -111,7 +142,8 @@ impl Board {
     /// Begins a turn in which time works only as far as `reached`: nothing ends because a deadline passed
     /// while nobody looked.
     pub fn begin_observing(&self, now: Moment, reached: Moment) -> Turn<'_> {
-        Turn { board: self, now, reached, drafts: BTreeMap::new(), replies: Vec::new() }
+        let (drafts, runs) = (BTreeMap::new(), BTreeMap::new());
+        Turn { board: self, now, reached, drafts, runs, replies: Vec::new() }
     }
 
     /// Gives the earliest moment at which time alone changes something.
@@ -138,6 +170,10 @@ impl Board {
             self.hold(draft.session, version, false, &mut changes);
             changes.changed.push(id);
         }
+        for draft in staged.runs.into_values() {
+            let version = draft.expected + draft.events.len() as u64;
+            self.hold_run(draft.run, version, false, &mut changes);
+        }
         changes
     }
 
@@ -145,6 +181,28 @@ impl Board {
     pub fn let_go(&mut self, id: SessionId) {
         if self.sessions.get(&id).is_some_and(|held| held.session.is_closed()) {
             self.sessions.remove(&id);
+        }
+    }
+
+    /// Lets a run go of which nothing is expected any more.
+    pub fn let_run_go(&mut self, id: RunId) {
+        if self.runs.get(&id).is_some_and(|held| held.run.is_closed()) {
+            self.runs.remove(&id);
+        }
+    }
+
+    fn hold_run(&mut self, run: Run, version: u64, keep_closed: bool, changes: &mut Changes) {
+        let id = run.id;
+        let owed = run.effects();
+        let effects: BTreeMap<EffectKey, run::Effect> =
+            owed.into_iter().map(|effect| (effect.key(), effect)).collect();
+        let before = self.runs.remove(&id).map(|held| held.effects).unwrap_or_default();
+        let started = effects.iter().filter(|(key, _)| !before.contains_key(*key));
+        changes.start_of_runs.extend(started.map(|(_, effect)| (id, effect.clone())));
+        let ended = before.keys().filter(|key| !effects.contains_key(*key));
+        changes.cancel_of_runs.extend(ended.map(|key| (id, key.clone())));
+        if !run.is_closed() || keep_closed {
+            self.runs.insert(id, HeldRun { run, version, effects });
         }
     }
 
@@ -191,6 +249,78 @@ impl Turn<'_> {
         &self.drafts.entry(id).or_insert(draft).session
     }
 
+    /// Opens a run, with what follows at once.
+    pub fn open_run(&mut self, id: RunId, spec: RunSpec, actor: &str) -> Option<&Run> {
+        let opened = RunOpened { spec: Box::new(spec) };
+        let run = Run::open(id, self.now, &opened);
+        let events = vec![(opened.into(), actor.to_owned())];
+        self.runs.entry(id).or_insert(RunDraft { run, expected: 0, events });
+        self.follow_run(id, actor);
+        self.run(id)
+    }
+
+    /// Decides a command about a run that the board holds. Gives the run as it would be.
+    pub fn command_run(
+        &mut self,
+        id: RunId,
+        command: &run::Command,
+        actor: &str,
+    ) -> Option<Result<&Run, run::Rejected>> {
+        let events = match self.run(id)?.decide(command) {
+            Ok(events) => events,
+            Err(why) => return Some(Err(why)),
+        };
+        for event in events {
+            self.add_to_run(id, event, actor);
+        }
+        self.follow_run(id, actor);
+        self.run(id).map(Ok)
+    }
+
+    /// Gives a run as it would be after the decisions so far.
+    pub fn run(&self, id: RunId) -> Option<&Run> {
+        self.runs.get(&id).map(|draft| &draft.run).or_else(|| self.board.run(id))
+    }
+
+    fn add_to_run(&mut self, id: RunId, event: run::Event, actor: &str) {
+        let now = self.now;
+        if !self.runs.contains_key(&id) {
+            let Some(held) = self.board.runs.get(&id) else { return };
+            let (run, expected) = (held.run.clone(), held.version);
+            self.runs.insert(id, RunDraft { run, expected, events: Vec::new() });
+        }
+        if let Some(draft) = self.runs.get_mut(&id) {
+            draft.run.evolve(now, &event);
+            draft.events.push((event, actor.to_owned()));
+        }
+    }
+
+    /// Adds what follows for a run from itself and its sessions, to its sessions and itself.
+    fn follow_run(&mut self, id: RunId, actor: &str) {
+        for _ in 0..MAX_FOLLOW_UPS {
+            let step = self.run(id).and_then(|run| run.advance(self.reached, |s| self.session(s)));
+            match step {
+                None => return,
+                Some(Step::Event(event)) => self.add_to_run(id, event, actor),
+                Some(Step::With(event, Order::Open(session, spec))) => {
+                    self.add_to_run(id, event, actor);
+                    self.open(session, *spec, actor);
+                }
+                Some(Step::With(event, Order::Tell(session, command))) => {
+                    match self.decide(session, &command, actor) {
+                        Some(Ok(_)) => self.add_to_run(id, event, actor),
+                        refused => self.add_to_run(id, not_taken(refused).into(), actor),
+                    }
+                }
+                Some(Step::Tell(session, command)) => {
+                    // What a session refuses now it is told again when it has changed.
+                    let Some(Ok(_)) = self.decide(session, &command, actor) else { return };
+                }
+            }
+        }
+        unreachable!("the rules of a run come to rest: {:?}", self.run(id));
+    }
+
     /// Decides a command about a session that the board holds. Gives the session as it would be.
     pub fn command(
         &mut self,
@@ -198,6 +328,33 @@ impl Turn<'_> {
         command: &Command,
         actor: &str,
     ) -> Option<Result<(&Session, Vec<Event>), Rejected>> {
+        if let Some(run) = self.done_with(id, command) {
+            return Some(Err(Rejected::OfRun(run)));
+        }
+        let events = match self.decide(id, command, actor)? {
+            Ok(events) => events,
+            Err(why) => return Some(Err(why)),
+        };
+        if let Some(run) = self.session(id).and_then(|session| session.spec.run) {
+            self.follow_run(run.run, "provost");
+        }
+        self.session(id).map(|session| Ok((session, events)))
+    }
+
+    /// Gives the run that has done with a session that is to be instructed: only the run takes it up again. What a
+    /// person says may cross the session's end, and would be worked on beside the run, uncounted and uncancelled.
+    fn done_with(&self, id: SessionId, command: &Command) -> Option<RunId> {
+        let ended = self.session(id).filter(|session| session.attempt().is_sealed())?;
+        ended.spec.run.filter(|_| matches!(command, Command::Send { .. })).map(|of| of.run)
+    }
+
+    /// Decides a command, and what follows for the session itself.
+    fn decide(
+        &mut self,
+        id: SessionId,
+        command: &Command,
+        actor: &str,
+    ) -> Option<Result<Vec<Event>, Rejected>> {
         let (now, reached) = (self.now, self.reached);
         let session = self.session(id)?;
         let events = match session.decide(command, now) {
@@ -219,7 +376,7 @@ impl Turn<'_> {
         if draft.session.released_ms != released {
             self.set_slots(id, |queue| queue.went_on());
         }
-        Some(Ok((&self.draft(id)?.session, events)))
+        Some(Ok(events))
     }
 
     /// Moves the slots that change because of what happened to a session that waits with others.
@@ -272,12 +429,15 @@ impl Turn<'_> {
     pub fn stage(self) -> Option<(Batch, Staged)> {
         let mut drafts = self.drafts;
         drafts.retain(|_, draft| !draft.events.is_empty());
-        if drafts.is_empty() && self.replies.is_empty() {
+        let mut runs = self.runs;
+        runs.retain(|_, draft| !draft.events.is_empty());
+        if drafts.is_empty() && runs.is_empty() && self.replies.is_empty() {
             return None;
         }
-        let writes = drafts.values().map(Draft::write).collect();
+        let of_runs = runs.values().map(RunDraft::write);
+        let writes = drafts.values().map(Draft::write).chain(of_runs).collect();
         let at = stream::to_ledger(self.now);
-        Some((Batch { at, writes, idempotency: self.replies }, Staged { drafts }))
+        Some((Batch { at, writes, idempotency: self.replies }, Staged { drafts, runs }))
     }
 
     fn draft(&mut self, id: SessionId) -> Option<&mut Draft> {
@@ -323,4 +483,30 @@ impl Draft {
             snapshot: due.then(|| stream::snapshot(&self.session)),
         }
     }
+}
+
+impl RunDraft {
+    fn write(&self) -> StreamWrite {
+        let after = self.expected + self.events.len() as u64;
+        let due = self.expected / stream::SNAPSHOT_EVERY != after / stream::SNAPSHOT_EVERY;
+        let recorded = |(event, actor): &(run::Event, String)| stream::new_run_event(event, actor);
+        StreamWrite {
+            stream: stream::run_stream_id(self.run.id),
+            expected: self.expected,
+            events: self.events.iter().map(recorded).collect(),
+            open: !self.run.is_closed(),
+            owed: stream::owed_by_run(&self.run),
+            card: Some(run_card::text(&self.run)),
+            snapshot: due.then(|| stream::run_snapshot(&self.run)),
+        }
+    }
+}
+
+/// A session that does not take up what the run needs of it ends the run.
+fn not_taken(refused: Option<Result<Vec<Event>, Rejected>>) -> RunStopped {
+    let detail = match refused {
+        Some(Err(why)) => format!("its session could not be gone on with: {why}"),
+        Some(Ok(_)) | None => "its session could not be gone on with".to_owned(),
+    };
+    RunStopped { cause: run::Cause::Work, detail }
 }

@@ -12,7 +12,7 @@ use provost_core::{
         Claim, ClaimSource, End, EndedBy, Fact, FactKind, Launch, LaunchPhase, Limited, Message,
         MessageFate, MessageKind, Session, StopStep, Work, WorkState,
     },
-    verdict::{CheckEnd, Receipt, Refuted},
+    verdict::{Caveats, CheckEnd, Receipt, Refuted},
 };
 
 use crate::shown;
@@ -35,6 +35,7 @@ pub fn row(session: &Session) -> SessionRow {
         id: session.id.to_string(),
         name: spec.name.clone(),
         role: spec.role.clone(),
+        run: spec.run.map(|of| of.run.to_string()),
         project: spec.project.clone(),
         cwd: match &session.work {
             WorkState::Ready { cwd, .. } => cwd.clone(),
@@ -61,7 +62,7 @@ pub fn row(session: &Session) -> SessionRow {
         checks: checks(session),
         tree: snapshot.map(|snapshot| snapshot.tree.0.clone()),
         commit: snapshot.map(|snapshot| snapshot.commit.0.clone()),
-        requests: session.open_requests().take(SHOWN_THINGS).map(request).collect(),
+        requests: requests(session),
         thread: session.thread.as_deref().map(clip),
         late_claims: newest(&attempt.late_claims).map(claim_row).collect(),
         progress: session.progress.map(|progress| ProgressRow {
@@ -84,7 +85,7 @@ pub fn row(session: &Session) -> SessionRow {
         warnings: newest(&spec.warnings)
             .chain(newest(&session.warnings))
             .map(|warning| clip(warning))
-            .chain(caveats(session))
+            .chain(caveats(&session.attempt().verifying.caveats))
             .chain(contradicted(session))
             .collect(),
         resolution: attempt.resolutions.last().map(|resolution| ResolutionRow {
@@ -241,7 +242,7 @@ fn checks(session: &Session) -> Vec<CheckRow> {
     session.spec.checks.iter().map(|check| check_row(check, receipt(check), missing)).collect()
 }
 
-fn check_row(command: &str, receipt: Option<&Receipt>, missing: &str) -> CheckRow {
+pub(crate) fn check_row(command: &str, receipt: Option<&Receipt>, missing: &str) -> CheckRow {
     let result = match receipt.map(|receipt| &receipt.end) {
         None => missing,
         Some(CheckEnd::Exit(0)) => "passed",
@@ -257,6 +258,7 @@ fn check_row(command: &str, receipt: Option<&Receipt>, missing: &str) -> CheckRo
         output_digest: receipt.map(|receipt| receipt.output_digest.clone()),
         output: receipt.map(|receipt| receipt.output.clone()),
         warm: receipt.map(|receipt| receipt.warm),
+        environment: receipt.and_then(|receipt| receipt.environment.clone()),
     }
 }
 
@@ -268,6 +270,11 @@ fn ending(end: &CheckEnd) -> String {
         CheckEnd::OutputLimit => "output limit".to_owned(),
         CheckEnd::Unfinished(reason) => reason.clone(),
     }
+}
+
+/// Shows what waits for a person.
+pub(crate) fn requests(session: &Session) -> Vec<RequestRow> {
+    session.open_requests().take(SHOWN_THINGS).map(request).collect()
 }
 
 fn request(request: &Request) -> RequestRow {
@@ -428,22 +435,25 @@ fn refuted(session: &Session) -> Option<String> {
 }
 
 /// Cuts a text that is too long for a row, at a character.
-fn clip(text: &str) -> String {
-    if text.len() <= SHOWN_BYTES {
+pub(crate) fn clip(text: &str) -> String {
+    clip_to(text, SHOWN_BYTES)
+}
+
+pub(crate) fn clip_to(text: &str, most: usize) -> String {
+    if text.len() <= most {
         return text.to_owned();
     }
-    let end = (0..=SHOWN_BYTES).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    let end = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     format!("{}… ({} bytes)", &text[..end], text.len())
 }
 
 /// The newest of many, in their order.
-fn newest<T>(all: &[T]) -> std::slice::Iter<'_, T> {
+pub(crate) fn newest<T>(all: &[T]) -> std::slice::Iter<'_, T> {
     all[all.len().saturating_sub(SHOWN_THINGS)..].iter()
 }
 
 /// Says in words what has to be known about the verified commit.
-fn caveats(session: &Session) -> Vec<String> {
-    let caveats = &session.attempt().verifying.caveats;
+pub(crate) fn caveats(caveats: &Caveats) -> Vec<String> {
     let strayed = caveats.kept_at.as_ref().map(|kept_at| {
         format!("the session's branch does not show the verified commit, which is at {kept_at}")
     });
@@ -451,7 +461,11 @@ fn caveats(session: &Session) -> Vec<String> {
         let paths = caveats.left_out.join(", ");
         format!("not in the verified tree, though nothing ignores it: what lies in {paths}")
     });
-    strayed.into_iter().chain(left_out).map(|warning| clip(&warning)).collect()
+    let protected = (!caveats.protected.is_empty()).then(|| {
+        let paths = caveats.protected.join(", ");
+        format!("the work changed what the checks rest on: {paths}")
+    });
+    strayed.into_iter().chain(left_out).chain(protected).map(|warning| clip(&warning)).collect()
 }
 
 /// Says in words which approvals came to another end than was answered.
@@ -477,7 +491,7 @@ fn worktree(session: &Session) -> Option<WorktreeRow> {
             branch: branch.clone(),
             removed: session.work == WorkState::Removed,
         }),
-        Work::Plain | Work::InPlace { .. } => None,
+        Work::Plain | Work::InPlace { .. } | Work::Detached { .. } => None,
     }
 }
 

@@ -129,6 +129,7 @@ fn kind(signal: &Signal) -> Option<Kind> {
         | Signal::Refused { .. }
         | Signal::Warned { .. }
         | Signal::Said(_)
+        | Signal::Told { .. }
         | Signal::Asked(_)
         | Signal::Withdrawn { .. }
         | Signal::CameOut { .. }

@@ -7,9 +7,13 @@ mod account;
 pub mod board;
 mod card;
 mod coalesce;
+mod forge;
 pub mod report;
+mod report_card;
+mod run_card;
 pub mod shell;
 mod shown;
 pub mod stream;
 
 pub use card::{row, why};
+pub use run_card::row as run_row;

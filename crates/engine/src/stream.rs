@@ -1,16 +1,21 @@
-//! A session's stream in the ledger: names, events as records, and the fold that checks the caches.
+//! Streams in the ledger, of sessions and of runs: names, events as records, and the fold that checks the caches.
 
 use provost_core::{
-    ids::SessionId,
+    ids::{RunId, SessionId},
+    run::{self, Run},
     session::{Event, Session},
     time::Moment,
 };
 use provost_ledger::{Folded, NewEvent, Owed, Recorded, Snapshot, StoredSnapshot, StreamId};
+use serde::de::DeserializeOwned;
 
-use crate::{card, shell::Clock};
+use crate::{card, run_card, shell::Clock};
 
 /// The kind of stream that a session has.
 pub const SESSION: &str = "session";
+
+/// The kind of stream that a run has.
+pub const RUN: &str = "run";
 
 /// The version of the fold: a snapshot made by another one is thrown away.
 pub const FOLD_VERSION: u32 = 2;
@@ -24,14 +29,16 @@ pub enum Error {
     #[error("{stream} is no session's stream")]
     NoSession { stream: String },
     #[error("event {version} of {stream}: {source}")]
-    Event { stream: String, version: u64, source: provost_core::session::DecodeError },
-    #[error("{stream} does not begin with session.opened")]
+    Event { stream: String, version: u64, source: provost_core::stored::DecodeError },
+    #[error("{stream} is no run's stream")]
+    NoRun { stream: String },
+    #[error("{stream} does not begin with its being opened")]
     NotOpened { stream: String },
 }
 
 /// Says whether this program understands an event.
 pub fn is_known(kind: &str, v: u16) -> bool {
-    Event::KINDS.contains(&(kind, v))
+    Event::KINDS.contains(&(kind, v)) || run::Event::KINDS.contains(&(kind, v))
 }
 
 pub fn stream_id(session: SessionId) -> StreamId {
@@ -42,6 +49,31 @@ pub fn session_id(stream: &str) -> Result<SessionId, Error> {
     let no = || Error::NoSession { stream: stream.to_owned() };
     let key = stream.strip_prefix("session/").ok_or_else(no)?;
     key.parse().map_err(|_| no())
+}
+
+pub fn run_stream_id(run: RunId) -> StreamId {
+    StreamId::new(format!("{RUN}/{run}")).expect("a kind, a slash and a UUID name a stream")
+}
+
+pub fn run_id(stream: &str) -> Result<RunId, Error> {
+    let no = || Error::NoRun { stream: stream.to_owned() };
+    let key = stream.strip_prefix("run/").ok_or_else(no)?;
+    key.parse().map_err(|_| no())
+}
+
+/// What a stream is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Subject {
+    Session(SessionId),
+    Run(RunId),
+}
+
+/// Says what a stream is of.
+pub fn subject(stream: &str) -> Result<Subject, Error> {
+    match stream.starts_with("run/") {
+        true => run_id(stream).map(Subject::Run),
+        false => session_id(stream).map(Subject::Session),
+    }
 }
 
 pub fn to_core(at: provost_ledger::Moment) -> Moment {
@@ -57,6 +89,11 @@ pub(crate) fn new_event(event: &Event, actor: &str) -> NewEvent {
     NewEvent { kind: kind.to_owned(), v, actor: actor.to_owned(), data: event.encode() }
 }
 
+pub(crate) fn new_run_event(event: &run::Event, actor: &str) -> NewEvent {
+    let (kind, v) = event.kind();
+    NewEvent { kind: kind.to_owned(), v, actor: actor.to_owned(), data: event.encode() }
+}
+
 /// Folds a session from its records, beginning at a snapshot if there is a usable one.
 pub fn fold(
     stream: &StreamId,
@@ -64,7 +101,7 @@ pub fn fold(
     records: &[Recorded],
 ) -> Result<Session, Error> {
     let id = session_id(stream.as_str())?;
-    let mut session = snapshot.and_then(restore);
+    let mut session: Option<Session> = snapshot.and_then(restore);
     for record in records {
         let event = Event::decode(&record.kind, record.v, &record.data).map_err(|source| {
             Error::Event { stream: stream.to_string(), version: record.version, source }
@@ -79,12 +116,35 @@ pub fn fold(
     session.ok_or_else(|| Error::NotOpened { stream: stream.to_string() })
 }
 
-/// Gives the version after which records are needed besides a snapshot.
-pub fn usable(snapshot: Option<&StoredSnapshot>) -> u64 {
-    snapshot.filter(|stored| restore(stored).is_some()).map_or(0, |stored| stored.version)
+/// Folds a run from its records, beginning at a snapshot if there is a usable one.
+pub fn fold_run(
+    stream: &StreamId,
+    snapshot: Option<&StoredSnapshot>,
+    records: &[Recorded],
+) -> Result<Run, Error> {
+    let id = run_id(stream.as_str())?;
+    let mut run: Option<Run> = snapshot.and_then(restore);
+    for record in records {
+        let event = run::Event::decode(&record.kind, record.v, &record.data).map_err(|source| {
+            Error::Event { stream: stream.to_string(), version: record.version, source }
+        })?;
+        let at = to_core(record.at);
+        match (&mut run, &event) {
+            (Some(run), event) => run.evolve(at, event),
+            (None, run::Event::RunOpened(opened)) => run = Some(Run::open(id, at, opened)),
+            (None, _) => break,
+        }
+    }
+    run.ok_or_else(|| Error::NotOpened { stream: stream.to_string() })
 }
 
-fn restore(stored: &StoredSnapshot) -> Option<Session> {
+/// Gives the version after which records are needed besides a snapshot.
+pub fn usable<T: DeserializeOwned>(snapshot: Option<&StoredSnapshot>) -> u64 {
+    let usable = |stored: &&StoredSnapshot| restore::<T>(stored).is_some();
+    snapshot.filter(usable).map_or(0, |stored| stored.version)
+}
+
+fn restore<T: DeserializeOwned>(stored: &StoredSnapshot) -> Option<T> {
     let current = stored.snapshot.fold_version == FOLD_VERSION;
     // A snapshot is a cache: one that cannot be read is as good as none.
     current.then(|| serde_json::from_str(&stored.snapshot.data).ok()).flatten()
@@ -126,13 +186,40 @@ pub fn close_elsewhere(
     Ok(events.iter().map(|event| (to_ledger(now), new_event(event, "import"))).collect())
 }
 
+pub fn run_snapshot(run: &Run) -> Snapshot {
+    let data = serde_json::to_string(run).expect("a run has string keys only");
+    Snapshot { fold_version: FOLD_VERSION, data }
+}
+
+pub fn owed_by_run(run: &Run) -> Vec<Owed> {
+    let effects = run.effects();
+    let owed = |effect: &run::Effect| {
+        let (key, kind) = (effect.key(), "effect".to_owned());
+        Owed { key, kind, due_mono_ms: None }
+    };
+    effects.iter().map(owed).collect()
+}
+
 /// Refolds a whole stream, for `ledger verify` and `import`.
 pub fn refold(stream: &StreamId, records: &[Recorded]) -> Result<Folded, String> {
+    if let Ok(Subject::Run(_)) = subject(stream.as_str()) {
+        return refold_run(stream, records);
+    }
     let session = fold(stream, None, records).map_err(|why| why.to_string())?;
     Ok(Folded {
         open: !session.is_closed(),
         owed: owed(&session),
         card: Some(card::text(&session)),
         snapshot: Some(snapshot(&session)),
+    })
+}
+
+fn refold_run(stream: &StreamId, records: &[Recorded]) -> Result<Folded, String> {
+    let run = fold_run(stream, None, records).map_err(|why| why.to_string())?;
+    Ok(Folded {
+        open: !run.is_closed(),
+        owed: owed_by_run(&run),
+        card: Some(run_card::text(&run)),
+        snapshot: Some(run_snapshot(&run)),
     })
 }

@@ -88,6 +88,20 @@ pub fn diff_stat(
     parse_changes(&answer).ok_or_else(|| answer.unexpected())
 }
 
+/// Returns the files among some patterns, from the top, that differ between two commits or trees.
+pub fn changed_among(
+    git: &Git,
+    project: &Project,
+    (from, to): (&Oid, &Oid),
+    patterns: &[String],
+) -> Result<Vec<RepoPath>, Error> {
+    let options = ["diff-tree", "-r", "-z", "--name-only", "--no-renames"];
+    let options = options.into_iter().chain([from.as_str(), to.as_str(), "--"]).map(str::to_owned);
+    let patterns = patterns.iter().map(|pattern| format!(":(top,glob){pattern}"));
+    let answer = project.repo(git)?.read(options.chain(patterns)).run()?;
+    Ok(answer.items().map(RepoPath::new).collect())
+}
+
 pub(crate) fn head_of(repo: &Repo<'_>) -> Result<Head, Error> {
     let name = repo.head_ref()?;
     let commit = repo.resolve("HEAD^{commit}")?;

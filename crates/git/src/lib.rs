@@ -19,6 +19,7 @@
 pub mod command;
 pub mod inspect;
 pub mod keep;
+pub mod landing;
 pub mod names;
 pub mod pool;
 pub mod project;
@@ -39,7 +40,8 @@ mod repo;
 
 pub use command::Git;
 pub use escape::printable;
-pub use inspect::{FileChange, Head, diff_stat, head, tree_of};
+pub use inspect::{FileChange, Head, changed_among, diff_stat, head, tree_of};
+pub use landing::{Forward, Merged, branch_at, forward, has_commit, merge, remote_of, unite};
 pub use names::{BranchName, KeepRef, Oid, RefName, RepoPath};
 pub use ongoing::Ongoing;
 pub use pool::{Checkout, Pool, checkout_detached};

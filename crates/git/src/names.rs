@@ -115,6 +115,11 @@ impl RefName {
         Self(name.to_owned())
     }
 
+    /// Returns the ref of a branch that git has named, such as `main`.
+    pub fn of_branch(name: &str) -> Self {
+        Self(format!("refs/heads/{name}").into())
+    }
+
     pub fn as_os_str(&self) -> &OsStr {
         &self.0
     }

@@ -321,7 +321,7 @@ fn sync_index(repo: &Repo<'_>) -> Result<Option<String>, command::Error> {
 impl Message {
     /// Returns the text and, as its last paragraph, the trailers; what an
     /// agent may have put into either cannot pose as another trailer.
-    fn render(&self) -> Result<String, Error> {
+    pub(crate) fn render(&self) -> Result<String, Error> {
         let mut message = printable(self.text.trim().as_bytes());
         message.push('\n');
         if !self.trailers.is_empty() {

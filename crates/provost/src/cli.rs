@@ -14,8 +14,8 @@ use provost_engine::shell::codex::TOOLS_COMMAND;
 use crate::{
     commands::{
         agent_tools, answer, approve, attach, cancel, completions, config, daemon, doctor, events,
-        exit_codes, gc, ledger, limit, logs, ls, report, resolve, resume, send, skills, spawn,
-        status, stop,
+        exit_codes, gc, ledger, limit, logs, ls, presets, report, report_card, resolve, resume,
+        run, send, skills, spawn, status, stop,
     },
     context::Context,
     error::{Error, usage},
@@ -35,7 +35,7 @@ pub(crate) type Outcome = Result<ExitCode, Error>;
     name = "provost",
     version,
     disable_help_subcommand = false,
-    after_help = "Examples:\n  provost spawn -- make test\n  provost spawn --agent codex --worktree --check 'cargo test' 'Fix the build'\n  provost ls\n  provost status ID --why\n  provost help exit-codes"
+    after_help = "Examples:\n  provost run 'Fix the flaky test' --check 'cargo test'\n  provost spawn -- make test\n  provost ls\n  provost status ID --why\n  provost help exit-codes"
 )]
 pub(crate) struct Cli {
     /// Print one JSON object instead of text for people
@@ -47,6 +47,7 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Run(Box<run::RunArgs>),
     Spawn(Box<spawn::SpawnArgs>),
     Ls(ls::LsArgs),
     Status(status::StatusArgs),
@@ -63,9 +64,11 @@ enum Command {
     Resolve(resolve::ResolveArgs),
     Limit(limit::LimitArgs),
     Report(report::ReportArgs),
+    ReportCard(report_card::ReportCardArgs),
     Gc(gc::GcArgs),
     Doctor(doctor::DoctorArgs),
     Skills(skills::SkillsArgs),
+    Presets(presets::PresetsArgs),
     Config(config::ConfigArgs),
     Ledger(ledger::LedgerArgs),
     Daemon(daemon::DaemonArgs),
@@ -85,7 +88,7 @@ pub(crate) fn main() -> ExitCode {
         return provost_holder::hold(Path::new(dir), std::io::stdin());
     }
     match Cli::try_parse_from(&arguments) {
-        Ok(cli) => run(cli),
+        Ok(cli) => start(cli),
         Err(error) => not_parsed(&error, &arguments),
     }
 }
@@ -94,7 +97,7 @@ pub(crate) fn command() -> clap::Command {
     Cli::command()
 }
 
-fn run(cli: Cli) -> ExitCode {
+fn start(cli: Cli) -> ExitCode {
     let context = Context::new(cli.json);
     let outcome = dispatch(&context, cli.command);
     finish(&context, outcome)
@@ -106,6 +109,7 @@ fn finish(context: &Context, outcome: Outcome) -> ExitCode {
 
 fn dispatch(context: &Context, command: Command) -> Outcome {
     match command {
+        Command::Run(args) => run::run(context, &args),
         Command::Spawn(args) => spawn::run(context, &args),
         Command::Ls(args) => ls::run(context, &args),
         Command::Status(args) => status::run(context, &args),
@@ -121,10 +125,12 @@ fn dispatch(context: &Context, command: Command) -> Outcome {
         Command::Resume(args) => resume::run(context, &args),
         Command::Resolve(args) => resolve::run(context, &args),
         Command::Limit(args) => limit::run(context, &args),
+        Command::ReportCard(args) => report_card::run(context, &args),
         Command::Report(args) => report::run(context, &args),
         Command::Gc(args) => gc::run(context, &args),
         Command::Doctor(args) => doctor::run(context, &args),
         Command::Skills(args) => skills::run(context, &args),
+        Command::Presets(args) => presets::run(context, &args),
         Command::Config(args) => config::run(context, &args),
         Command::Ledger(args) => ledger::run(context, &args),
         Command::Daemon(args) => daemon::run(context, &args),

@@ -6,12 +6,13 @@ use std::{
 };
 
 use provost_agents::{
-    Explicit, Found, Surroundings, find, find_codex,
+    Explicit, Found, Surroundings, features, find, find_codex,
     home::{self, Login, Missing},
     skills,
 };
 use provost_api::{ApiError, Code};
 use provost_config::{Choice, FilePath, Resolved, Source};
+use provost_core::session::MultiAgent;
 
 use crate::{
     environment::Environment,
@@ -23,6 +24,9 @@ pub(crate) const HOME_VARIABLE: &str = "CODEX_HOME";
 
 /// Where programs are looked for if nothing says so.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// The key that says whether Codex may have agents of its own.
+pub(crate) const MULTI_AGENT: &str = "agents.codex.multi_agent";
 
 /// What was configured about Codex, where it is read.
 pub(crate) struct Setup<'a> {
@@ -38,6 +42,12 @@ pub(crate) struct Setup<'a> {
 pub(crate) struct NoLogin {
     pub(crate) found: String,
     pub(crate) fix: String,
+}
+
+/// Gives what the configuration says about agents of Codex's own.
+pub(crate) fn said_multi_agent(config: &Resolved) -> Option<MultiAgent> {
+    let source = config.provenance.get(MULTI_AGENT).map(ToString::to_string);
+    config.codex.multi_agent.map(|on| MultiAgent { on, source: source.unwrap_or_default() })
 }
 
 impl<'a> Setup<'a> {
@@ -58,9 +68,10 @@ impl<'a> Setup<'a> {
         let source = match self.config.provenance.get(KEY) {
             Some(Source::Flag { .. }) => find::Source::Flag,
             Some(Source::Environment { .. }) => find::Source::Environment,
-            Some(Source::Default | Source::User(_) | Source::Project(_)) | None => {
-                find::Source::Config
-            }
+            Some(
+                Source::Default | Source::User(_) | Source::Project(_) | Source::Preset { .. },
+            )
+            | None => find::Source::Config,
         };
         Some(Explicit { path, source })
     }
@@ -146,6 +157,21 @@ impl<'a> Setup<'a> {
                 fix: log_in,
             },
         }
+    }
+
+    /// Says whether this Codex may have agents of its own: as configured, else as it says itself. None if neither tells.
+    pub(crate) fn multi_agent(&self, argv: &[String]) -> Result<Option<MultiAgent>, ApiError> {
+        if let Some(said) = said_multi_agent(self.config) {
+            return Ok(Some(said));
+        }
+        let path = self.environment.get("PATH").unwrap_or(DEFAULT_PATH);
+        let variables =
+            [("PATH".into(), path.into()), ("HOME".into(), self.user_home.clone().into())];
+        let asked = features::is_on(argv, &variables, self.codex_home()?.as_deref(), "multi_agent");
+        let on = asked.map_err(|why| {
+            chain(Code::Unreachable, "cannot ask Codex whether it may have agents of its own", &why)
+        })?;
+        Ok(on.map(|on| MultiAgent { on, source: "Codex".to_owned() }))
     }
 
     /// Gives the directories with further skills, in the order of their precedence.

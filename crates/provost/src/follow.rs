@@ -12,11 +12,30 @@ const MAX_BARREN: u32 = 20;
 /// How long to wait between such tries.
 const BARREN_PAUSE: Duration = Duration::from_millis(250);
 
+/// Whose events are followed: by full ids, or as typed.
+#[derive(Clone, Debug)]
+pub(crate) enum Of {
+    All,
+    Session(String),
+    /// A run and all its sessions.
+    Run(String),
+}
+
+impl Of {
+    /// Gives the parameter that asks for these.
+    pub(crate) fn parameter(&self) -> (&'static str, Option<String>) {
+        match self {
+            Of::All => ("session", None),
+            Of::Session(id) => ("session", Some(id.clone())),
+            Of::Run(id) => ("run", Some(id.clone())),
+        }
+    }
+}
+
 /// Follows events from a sequence number on.
 pub(crate) struct Follow<'a> {
     context: &'a Context,
-    /// The session that is followed, by its full id or as typed; all of them if there is none.
-    session: Option<String>,
+    of: Of,
     /// The last event that was given out, or told to be the last one before the stream.
     last: Option<u64>,
     stream: Option<StreamReply>,
@@ -25,8 +44,8 @@ pub(crate) struct Follow<'a> {
 
 impl<'a> Follow<'a> {
     /// Follows from behind `since`, or from now on.
-    pub(crate) fn new(context: &'a Context, session: Option<String>, since: Option<u64>) -> Self {
-        Follow { context, session, last: since, stream: None, barren: 0 }
+    pub(crate) fn new(context: &'a Context, of: Of, since: Option<u64>) -> Self {
+        Follow { context, of, last: since, stream: None, barren: 0 }
     }
 
     /// Opens the stream now, so that nothing that happens from here on is missed.
@@ -35,7 +54,7 @@ impl<'a> Follow<'a> {
             "/v1/events",
             &[
                 ("follow", Some("1".to_owned())),
-                ("session", self.session.clone()),
+                self.of.parameter(),
                 ("since", self.last.map(|last| last.to_string())),
             ],
         );
@@ -131,7 +150,7 @@ mod tests {
 
     fn seqs(since: Option<u64>, lines: &[&str]) -> Vec<u64> {
         let context = Context::new(true);
-        let mut follow = Follow::new(&context, None, since);
+        let mut follow = Follow::new(&context, Of::All, since);
         let mut data = String::new();
         let taken = lines.iter().filter_map(|line| follow.take(line, &mut data).unwrap());
         taken.map(|event| event.seq).collect()
@@ -172,7 +191,7 @@ mod tests {
     #[test]
     fn an_event_that_cannot_be_read_is_an_error() {
         let context = Context::new(true);
-        let mut follow = Follow::new(&context, None, None);
+        let mut follow = Follow::new(&context, Of::All, None);
         let mut data = "{".to_owned();
         assert!(follow.take("", &mut data).is_err());
     }

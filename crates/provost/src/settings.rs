@@ -23,10 +23,21 @@ pub(crate) fn load(
     cwd: &Path,
     flags: Vec<Flag>,
 ) -> Result<Resolved, ApiError> {
+    load_with(environment, cwd, flags, None)
+}
+
+/// The same with a preset, which counts as flags do.
+pub(crate) fn load_with(
+    environment: &Environment,
+    cwd: &Path,
+    flags: Vec<Flag>,
+    preset: Option<&str>,
+) -> Result<Resolved, ApiError> {
     let paths = Paths { user: user_file(environment), project: project_file(cwd) };
     let (user, project) = provost_config::load(&paths)
         .map_err(|why| chain(Code::BadRequest, "cannot read the configuration", &why))?;
-    let inputs = Inputs { user, project, environment: environment.variables().clone(), flags };
+    let environment = environment.variables().clone();
+    let inputs = Inputs { user, project, environment, flags, preset: preset.map(str::to_owned) };
     provost_config::resolve(&inputs)
         .map_err(|why| usage(why.to_string()).next("provost config schema"))
 }

@@ -1,12 +1,37 @@
 //! Addresses of the daemon's API, made from what people type.
 
-use provost_api::{ApiError, Client, SessionRow};
+use provost_api::{ApiError, Client, Code, RunRow, SessionRow};
 use serde::Deserialize;
+
+use crate::ui;
 
 /// The answer that has one session.
 #[derive(Debug, Deserialize)]
 pub(crate) struct SessionReply {
     pub(crate) session: SessionRow,
+}
+
+/// The answer that has one run.
+#[derive(Debug, Deserialize)]
+pub(crate) struct RunReply {
+    pub(crate) run: RunRow,
+}
+
+/// What a person means: a session or a run.
+#[derive(Debug)]
+pub(crate) enum Target {
+    Session(Box<SessionRow>),
+    Run(Box<RunRow>),
+}
+
+/// Gives the address of a run by its id, a part of it or its name.
+pub(crate) fn run(id: &str) -> String {
+    format!("/v1/runs/{}", encode(id))
+}
+
+/// Gives the address of something that can be done with a run.
+pub(crate) fn run_action(id: &str, action: &str) -> String {
+    format!("{}/{action}", run(id))
 }
 
 /// Gives the address of a session by its id, a part of it or its name.
@@ -31,6 +56,71 @@ pub(crate) fn query(path: &str, parameters: &[(&str, Option<String>)]) -> String
 /// Asks for a session.
 pub(crate) fn find(client: &Client, id: &str) -> Result<SessionRow, ApiError> {
     client.get::<SessionReply>(&session(id)).map(|reply| reply.session)
+}
+
+/// Asks for a run.
+pub(crate) fn find_run(client: &Client, id: &str) -> Result<RunRow, ApiError> {
+    client.get::<RunReply>(&run(id)).map(|reply| reply.run)
+}
+
+/// Asks for what is meant. A name that a session and a run share says too little.
+pub(crate) fn find_any(client: &Client, id: &str) -> Result<Target, ApiError> {
+    match (known(find(client, id))?, known(find_run(client, id))?) {
+        (Some(session), None) => Ok(Target::Session(Box::new(session))),
+        (None, Some(run)) => Ok(Target::Run(Box::new(run))),
+        (Some(session), Some(run)) => {
+            let message = format!(
+                "\"{id}\" may mean session {} or run {}",
+                ui::short(&session.id),
+                ui::short(&run.id)
+            );
+            Err(ApiError::new(Code::BadRequest, message).next("provost ls"))
+        }
+        (None, None) => {
+            let message = format!("there is no session and no run \"{id}\"");
+            Err(ApiError::new(Code::NotFound, message).next("provost ls --all"))
+        }
+    }
+}
+
+/// Asks for a session, or for the one that works for a run now.
+pub(crate) fn find_working(client: &Client, id: &str) -> Result<SessionRow, ApiError> {
+    let run = match find_any(client, id)? {
+        Target::Session(session) => return Ok(*session),
+        Target::Run(run) => run,
+    };
+    match run.sessions.iter().rev().find(|session| session.state.is_none()) {
+        Some(session) => find(client, &session.id),
+        None => {
+            let short = ui::short(&run.id);
+            let message = format!("run {short} waits for no answer: nobody works for it now");
+            Err(ApiError::new(Code::Refused, message).next(format!("provost status {short}")))
+        }
+    }
+}
+
+/// Asks for a session where a run would not do; a run's own session is named then.
+pub(crate) fn only_session(client: &Client, id: &str, verb: &str, error: ApiError) -> ApiError {
+    let run = (error.code == Code::NotFound).then(|| find_run(client, id).ok()).flatten();
+    let Some(run) = run else { return error };
+    let (short, live) = (ui::short(&run.id), run.sessions.iter().rev().find(|s| s.state.is_none()));
+    let message = format!("{short} is a run, and only a session can be told to {verb}");
+    let error = ApiError::new(Code::Refused, message);
+    match live {
+        Some(session) => {
+            let text = if verb == "send" { " TEXT" } else { "" };
+            error.next(format!("provost {verb} {}{text}", ui::short(&session.id)))
+        }
+        None => error.next(format!("provost status {short}")),
+    }
+}
+
+fn known<T>(found: Result<T, ApiError>) -> Result<Option<T>, ApiError> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.code == Code::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Encodes everything but the characters that mean nothing in an address.

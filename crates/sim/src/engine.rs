@@ -238,7 +238,7 @@ impl Engine {
     fn load(&mut self, id: SessionId) -> Result<Changes, Broken> {
         let name = stream::stream_id(id);
         let snapshot = self.ledger.snapshot(&name).map_err(|why| why.to_string())?;
-        let after = stream::usable(snapshot.as_ref());
+        let after = stream::usable::<Session>(snapshot.as_ref());
         let records = self.ledger.read_stream(&name, after).map_err(|why| why.to_string())?;
         let used = snapshot.filter(|_| after > 0);
         let session = stream::fold(&name, used.as_ref(), &records).map_err(|e| e.to_string())?;

@@ -466,6 +466,7 @@ impl Sim {
             output: String::new(),
             tail: String::new(),
             warm: false,
+            environment: None,
         };
         let told = Command::CheckFinished { attempt, receipt };
         self.receipts.push((session.id, told.clone()));

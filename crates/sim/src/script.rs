@@ -113,11 +113,13 @@ pub(crate) fn spec(seed: u64, no: u64, faults: &Faults) -> Spec {
                 path: "/trees/s".to_owned(),
                 branch: "provost/s".to_owned(),
                 copy: Vec::new(),
+                base: None,
             },
         ]),
         setup: rng.percent(20).then(|| "make".to_owned()),
         checks: checks.into_iter().map(str::to_owned).collect(),
         keep: Vec::new(),
+        protected: Vec::new(),
         empty_diff: rng.pick(&[EmptyDiff::Refused, EmptyDiff::Refused, EmptyDiff::Accepted]),
         exit0: rng.pick(&[Exit0::SaysNothing, Exit0::SaysNothing, Exit0::IsDone]),
         afterwards: rng.pick(&[Afterwards::Close, Afterwards::Park]),
@@ -126,6 +128,7 @@ pub(crate) fn spec(seed: u64, no: u64, faults: &Faults) -> Spec {
         policy: policy(),
         hooks: hooks(&mut rng),
         warnings: Vec::new(),
+        run: None,
     }
 }
 

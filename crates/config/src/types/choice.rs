@@ -66,6 +66,8 @@ fn is_off(node: &Node) -> bool {
         Item::Switch(on) => !on,
         Item::Text(text) => text == "off",
         Item::Written(text) => text == "off" || text == "false",
-        Item::Integer(_) | Item::List(_) | Item::Table(_) | Item::Other(_) => false,
+        Item::Integer(_) | Item::Float(_) | Item::List(_) | Item::Table(_) | Item::Other(_) => {
+            false
+        }
     }
 }

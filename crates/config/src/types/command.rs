@@ -64,9 +64,11 @@ impl Value for Command {
         match &node.item {
             Item::Text(line) | Item::Written(line) => shell_line(node, line).map(Self::Shell),
             Item::List(_) => Argv::read(node).map(Self::Argv),
-            Item::Switch(_) | Item::Integer(_) | Item::Table(_) | Item::Other(_) => {
-                Err(wrong_type::<Self>(node))
-            }
+            Item::Switch(_)
+            | Item::Integer(_)
+            | Item::Float(_)
+            | Item::Table(_)
+            | Item::Other(_) => Err(wrong_type::<Self>(node)),
         }
     }
 
@@ -109,7 +111,9 @@ impl Value for HookSpec {
             Item::Table(fields) => hook_table(node, fields),
             Item::Text(_) | Item::Written(_) | Item::List(_) => Command::read(node)
                 .map(|command| Self { command, time_limit: None, output_limit: None }),
-            Item::Switch(_) | Item::Integer(_) | Item::Other(_) => Err(wrong_type::<Self>(node)),
+            Item::Switch(_) | Item::Integer(_) | Item::Float(_) | Item::Other(_) => {
+                Err(wrong_type::<Self>(node))
+            }
         }
     }
 

@@ -24,7 +24,7 @@ impl Value for Duration {
                 u64::try_from(seconds).map_err(|_| invalid(node, "a duration is not negative"))?;
             return whole_seconds(seconds).map_err(|why| invalid(node, why));
         }
-        if matches!(node.item, Item::Other("a float")) {
+        if matches!(node.item, Item::Float(_)) {
             return Err(wrong_type::<Self>(node));
         }
         let text = text::<Self>(node)?;

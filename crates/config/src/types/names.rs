@@ -89,13 +89,13 @@ fn pattern_matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Says what is wrong with an agent's name.
-pub(crate) fn agent_name_fault(name: &str) -> Option<String> {
+/// Says what is wrong with the name of an agent or a preset.
+pub(crate) fn name_fault_of(whose: &str, name: &str) -> Option<String> {
     let fits = (1..=MAX_AGENT_NAME).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
         && !name.starts_with('-');
     (!fits).then(|| {
-        format!("an agent's name has 1 to {MAX_AGENT_NAME} letters, digits, \"-\" or \"_\", and no \"-\" first")
+        format!("{whose} name has 1 to {MAX_AGENT_NAME} letters, digits, \"-\" or \"_\", and no \"-\" first")
     })
 }
 
@@ -226,10 +226,10 @@ mod tests {
     #[test]
     fn names_of_agents_and_variables_are_plain() {
         for name in ["codex", "Codex-2", "a_b", "0"] {
-            assert_eq!(agent_name_fault(name), None, "{name}");
+            assert_eq!(name_fault_of("an agent's", name), None, "{name}");
         }
         for name in ["", "-x", "a.b", "a/b", "a b", "é", &"x".repeat(65)] {
-            assert!(agent_name_fault(name).is_some(), "{name:?} was taken");
+            assert!(name_fault_of("an agent's", name).is_some(), "{name:?} was taken");
         }
         for name in ["", "1A", "A-B", "A=B", "PROVOST_TOKEN"] {
             assert!(variable_name_fault(name).is_some(), "{name:?} was taken");

@@ -70,6 +70,26 @@ words! {
         Never = "never",
     }
 
+    /// What becomes of work that was proved.
+    Land {
+        /// It stands on a branch of its own.
+        Branch = "branch",
+        /// It is merged into the branch that the run began on.
+        Merge = "merge",
+        /// It is pushed, and a pull request asks for it to be merged.
+        Pr = "pr",
+    }
+
+    /// What a review does about what it finds.
+    ReviewMode {
+        /// There is none.
+        Off = "off",
+        /// It tells.
+        Report = "report",
+        /// It mends, and what it mended is checked again.
+        Repair = "repair",
+    }
+
     /// When output for people is coloured.
     Color {
         /// When it goes to a terminal.

@@ -80,6 +80,20 @@ fn the_listing_follows_the_table() {
     verify.output_limit = "64MiB"  default
     verify.keep = ["target","node_modules"]  default
     verify.protected = []  default
+    run.land = "branch"  default
+    run.triage = true  default
+    run.questions = true  default
+    review.task = "report"  default
+    review.final = "off"  default
+    review.cycles = 2  default
+    prices.currency = "USD"  default
+    prices.input = null  default
+    prices.output = null  default
+    prompts.triage = null  default
+    prompts.work = null  default
+    prompts.review = null  default
+    prompts.repair = null  default
+    prompts.resume = null  default
     worktree.enabled = null  default
     worktree.branch_prefix = "provost"  default
     worktree.copy = []  default
@@ -109,6 +123,13 @@ fn the_listing_follows_the_table() {
     hooks.session.accepted = null  default
     hooks.session.superseded = null  default
     hooks.session.late_claim = null  default
+    hooks.run.opened = null  default
+    hooks.run.question = null  default
+    hooks.run.findings = null  default
+    hooks.run.succeeded = null  default
+    hooks.run.completed = null  default
+    hooks.run.failed = null  default
+    hooks.run.cancelled = null  default
     agents.a.driver = "command"  default
     agents.a.command = ["x"]  project (provost.toml:5:1)
     agents.a.env.Z = "***"  project (provost.toml:6:5)
@@ -127,6 +148,10 @@ fn the_listing_follows_the_table() {
     agents.codex.pass_env = []  default
     environment.allow = []  default
     ui.color = "never"  project (provost.toml:1:4)
+    presets.careful.review.task = "repair"  default
+    presets.careful.review.final = "report"  default
+    presets.quick.run.triage = false  default
+    presets.quick.review.task = "off"  default
     "#);
 }
 

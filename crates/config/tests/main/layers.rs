@@ -112,6 +112,7 @@ fn layer(source: &Source) -> &'static str {
         Source::User(_) => "user",
         Source::Project(_) => "project",
         Source::Environment { .. } => "environment",
+        Source::Preset { .. } => "preset",
         Source::Flag { .. } => "flag",
     }
 }
@@ -218,7 +219,8 @@ fn an_option_can_be_unset_off_or_on() {
 fn every_key_has_a_provenance_and_a_description() {
     let agents = r#"agents = { a = { command = ["x"], env.K = "v" }, codex.env.K = "v" }"#;
     let resolved = layers().project(agents).resolve();
-    for key in keys() {
+    // The keys of presets are those that they set, and a preset says only what it wants to.
+    for key in keys().filter(|key| !key.name().starts_with("presets.")) {
         let name = key.name().replace("agents.*", "agents.a").replace('*', "K");
         assert!(resolved.provenance.contains_key(&name), "{name}");
         assert!(key.description().ends_with('.'), "{name}");

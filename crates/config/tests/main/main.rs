@@ -9,5 +9,6 @@ mod hooks;
 mod layers;
 mod messages;
 mod outputs;
+mod runs;
 mod support;
 mod variables;

@@ -38,6 +38,11 @@ impl Layers {
         self.push(flag, key, FlagValue::Text(text.into()))
     }
 
+    pub(crate) fn preset(mut self, name: &str) -> Self {
+        self.0.preset = Some(name.into());
+        self
+    }
+
     pub(crate) fn list_flag(self, flag: &str, key: &str, texts: &[&str]) -> Self {
         self.push(flag, key, FlagValue::List(texts.iter().map(|text| (*text).to_owned()).collect()))
     }

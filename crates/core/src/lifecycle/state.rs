@@ -113,6 +113,7 @@ words!(
         Stopping = "stopping",
         OffBranch = "off_branch",
         LeftOut = "left_out",
+        ChecksTouched = "checks_touched",
         NoRoom = "no_room",
         SettledOtherwise = "settled_otherwise",
     }

@@ -6,7 +6,7 @@ use super::{
     effect::Due,
     event::*,
     launch::{End, EndedBy, Launch, LaunchPhase, LaunchWhy, StopStep, StopWhy, TurnState},
-    state::{Message, MessageFate, Session, SetupState, WorkState},
+    state::{Budget, Message, MessageFate, Session, SetupState, WorkState},
 };
 use crate::{
     lifecycle::{Activity, ClaimKind, Flag, Process, State, StopCause, Verification},
@@ -129,16 +129,25 @@ impl Session {
     /// No model call starts once the budget is known to be used up.
     fn run_out_of_budget(&self) -> Option<Event> {
         let detail = self.used_up()?.detail;
+        self.may_use_more().then(|| AttemptStopped { cause: StopCause::Budget, detail }.into())
+    }
+
+    /// Says whether the agent may begin another model call for its attempt.
+    pub(crate) fn may_use_more(&self) -> bool {
         let claimed = matches!(self.claim(), ClaimKind::Completed | ClaimKind::Failed);
-        let undecided = !self.attempt().is_decided() && !claimed;
-        undecided.then(|| AttemptStopped { cause: StopCause::Budget, detail }.into())
+        !self.attempt().is_decided() && !claimed
     }
 
     /// Says what of the budget is used up, if anything is.
     pub(super) fn used_up(&self) -> Option<UsedUp> {
+        self.used_up_of(self.budget)
+    }
+
+    /// Says what of a budget is used up, if anything is.
+    pub(crate) fn used_up_of(&self, budget: Budget) -> Option<UsedUp> {
         let over = |limit: Option<u64>, used: u64| limit.filter(|limit| used >= *limit);
-        let tokens = over(self.budget.tokens, self.usage.total());
-        let turns = over(self.budget.turns.map(u64::from), self.turns_ended());
+        let tokens = over(budget.tokens, self.usage.total());
+        let turns = over(budget.turns.map(u64::from), self.turns_ended());
         let raise = match (tokens, turns) {
             (Some(_), Some(_)) => "--tokens N --turns N",
             (Some(_), None) => "--tokens N",

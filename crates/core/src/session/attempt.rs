@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     ids::{LaunchId, TreeId},
     lifecycle::{Cause, ClaimKind, Judgement, State, StopCause},
+    result::Structured,
     time::Moment,
     verdict::{Caveats, Receipt, Snapshot},
 };
@@ -138,6 +139,9 @@ pub struct Attempt {
     pub opened: Moment,
     pub claim: Option<Claim>,
     pub late_claims: Vec<Claim>,
+    /// What was told in the form that was asked for.
+    #[serde(default)]
+    pub result: Option<Structured>,
     pub cancelled: Option<String>,
     pub superseded: bool,
     pub stopped: Option<(StopCause, String)>,
@@ -166,6 +170,7 @@ impl Attempt {
             opened: at,
             claim: None,
             late_claims: Vec::new(),
+            result: None,
             cancelled: None,
             superseded: false,
             stopped: None,

@@ -9,9 +9,10 @@ use super::{
     state::{Progress, Usage},
 };
 use crate::{
-    ids::{LaunchId, RequestId},
+    ids::{LaunchId, RequestId, RunId},
     lifecycle::ClaimKind,
     request::{Asked, Misfit, Reply},
+    result::Structured,
     verdict::{Caveats, Receipt, Snapshot},
 };
 
@@ -48,6 +49,12 @@ pub enum Signal {
         text: String,
     },
     Said(Testimony),
+    /// How the work stands, together with a result in the form that was asked for.
+    Told {
+        kind: ClaimKind,
+        text: Option<String>,
+        result: Structured,
+    },
     Asked(Asked),
     Withdrawn {
         native: String,
@@ -285,6 +292,8 @@ pub enum Rejected {
     PlaceGone(Option<String>),
     #[error("no process of this session is running")]
     NotRunning,
+    #[error("the session worked for run {}, which has done with it", .0.short())]
+    OfRun(RunId),
     #[error("it can no longer be resumed: its conversation was removed by gc")]
     ConversationGone,
     #[error("{0} takes no further instructions: it is a plain command")]

@@ -226,6 +226,13 @@ impl Session {
                 if_new(new, AgentWarned { launch: id, text, cursor })
             }
             Signal::Said(testimony) => self.report(Reporter::Launch(id), &testimony, Some(cursor)),
+            Signal::Told { kind, text, result } => {
+                let standing = self.standing_of_result(id);
+                let claim = Testimony::Claim { kind, text };
+                let mut events = self.report(Reporter::Launch(id), &claim, Some(cursor))?;
+                events.push(ResultTold { launch: id, result, standing, cursor }.into());
+                Ok(events)
+            }
             Signal::Asked(_) if self.open_requests().count() >= MAX_OPEN_REQUESTS => {
                 Err(Rejected::Nothing)
             }
@@ -293,6 +300,15 @@ impl Session {
             return Err(Rejected::Nothing);
         }
         one(ProgressTold { launch: teller.id, progress, cursor })
+    }
+
+    fn standing_of_result(&self, launch: LaunchId) -> Standing {
+        let current = self.current_launch().is_some_and(|one| one.id == launch);
+        match (current, self.attempt().is_sealed()) {
+            (false, _) => Standing::Recorded,
+            (true, true) => Standing::RecordedLate,
+            (true, false) => Standing::Applied,
+        }
     }
 
     fn standing(&self, launch: Option<LaunchId>, testimony: &Testimony) -> Standing {

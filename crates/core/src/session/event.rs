@@ -17,68 +17,9 @@ use crate::{
     ids::{LaunchId, RequestId},
     lifecycle::{Cause, ClaimKind, State, StopCause},
     request::{Asked, Fate, Reply},
+    result::Structured,
     verdict::{Caveats, Receipt, Snapshot},
 };
-
-/// Why a stored event cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum DecodeError {
-    #[error("event kind {kind} version {v} is unknown to this version of provost")]
-    Unknown { kind: String, v: u16 },
-    #[error("event of kind {kind} is malformed")]
-    Malformed {
-        kind: String,
-        #[source]
-        source: serde_json::Error,
-    },
-}
-
-/// Defines the event enum, a payload type per kind, and their stored form.
-macro_rules! events {
-    ($($(#[$doc:meta])* $variant:ident = $kind:literal, $v:literal {
-        $($(#[$field_doc:meta])* $field:ident: $type:ty),* $(,)?
-    })+) => {
-        $(
-            $(#[$doc])*
-            #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-            pub struct $variant { $($(#[$field_doc])* pub $field: $type),* }
-
-            impl From<$variant> for Event {
-                fn from(event: $variant) -> Event {
-                    Event::$variant(event)
-                }
-            }
-        )+
-
-        /// Something that happened to a session.
-        #[derive(Clone, Debug, PartialEq, Eq)]
-        pub enum Event { $($variant($variant)),+ }
-
-        impl Event {
-            /// Every kind with the version that this program writes.
-            pub const KINDS: &'static [(&'static str, u16)] = &[$(($kind, $v)),+];
-
-            pub fn kind(&self) -> (&'static str, u16) {
-                match self { $(Event::$variant(_) => ($kind, $v)),+ }
-            }
-
-            /// Gives the stored form of the payload.
-            pub fn encode(&self) -> String {
-                let text = match self { $(Event::$variant(event) => serde_json::to_string(event)),+ };
-                text.expect("event payloads have string keys and no failing serializers")
-            }
-
-            /// Reads a stored event.
-            pub fn decode(kind: &str, v: u16, data: &str) -> Result<Event, DecodeError> {
-                match (kind, v) {
-                    $(($kind, $v) => serde_json::from_str(data).map(Event::$variant)),+,
-                    _ => return Err(DecodeError::Unknown { kind: kind.to_owned(), v }),
-                }
-                .map_err(|source| DecodeError::Malformed { kind: kind.to_owned(), source })
-            }
-        }
-    };
-}
 
 events! {
     SessionOpened = "session.opened", 1 { spec: Box<Spec> }
@@ -152,6 +93,9 @@ events! {
     FactTold = "fact.told", 1 {
         launch: Option<LaunchId>, fact: FactKind, value: String, standing: Standing, cursor: Option<Cursor>,
     }
+
+    /// The agent told a result in the form that it was asked for.
+    ResultTold = "result.told", 1 { launch: LaunchId, result: Structured, standing: Standing, cursor: Cursor }
 
     RequestOpened = "request.opened", 1 { request: RequestId, launch: LaunchId, asked: Asked, revision: u32, cursor: Cursor }
     RequestSettled = "request.settled", 1 { request: RequestId, fate: Fate, cursor: Option<Cursor> }

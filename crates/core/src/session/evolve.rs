@@ -134,6 +134,7 @@ impl Session {
             | Event::UsageTold(_) => self.apply_stream(at, event),
             Event::ClaimMade(_)
             | Event::FactTold(_)
+            | Event::ResultTold(_)
             | Event::RequestOpened(_)
             | Event::RequestSettled(_)
             | Event::RequestContradicted(_)
@@ -327,6 +328,12 @@ impl Session {
                 self.advance_cursor(e.launch, e.cursor, at);
                 if e.standing == Standing::Applied {
                     self.facts.push(Fact { kind: e.fact, value: e.value.clone(), at });
+                }
+            }
+            Event::ResultTold(e) => {
+                self.advance_cursor(Some(e.launch), Some(e.cursor), at);
+                if e.standing == Standing::Applied {
+                    self.attempt_mut().result = Some(e.result.clone());
                 }
             }
             Event::RequestOpened(e) => self.open_request(e, at),

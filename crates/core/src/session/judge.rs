@@ -163,6 +163,7 @@ impl Session {
         note(caveats.kept_at.is_some(), Flag::OffBranch);
         note(!caveats.left_out.is_empty(), Flag::LeftOut);
         note(self.contradicted().next().is_some(), Flag::SettledOtherwise);
+        note(!caveats.protected.is_empty(), Flag::ChecksTouched);
         note(self.limited.is_some() && !self.attempt().is_sealed(), Flag::Limited);
         if let Some(launch) = self.current_launch() {
             let gone = launch.gone;

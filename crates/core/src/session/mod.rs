@@ -26,16 +26,15 @@ pub use command::{
 pub use effect::{Due, Effect, EffectKey};
 pub use event::{
     AgentWarned, AttemptCancelled, AttemptOpened, AttemptResolved, AttemptSealed, AttemptStopped,
-    AttemptSuperseded, BudgetRaised, CheckFinished, ClaimMade, DecodeError, Event, FactTold,
-    HookFinished, LaunchFailed, LaunchFollowed, LaunchOwed, LaunchStarted, LimitLifted,
-    LimitRaised, LimitSlot, MessageDelivered, MessageLost, MessageQueued, OutputAtLimit,
-    OutputFlows, OutputLost, OutputNoRoom, OutputOversized, PeopleAttached, ProcessEnded,
-    ProcessSeen, ProcessUnknown, ProcessUnobserved, ProgressTold, RequestContradicted,
-    RequestOpened, RequestRuled, RequestSettled, ResultAsked, ReworkSent, SessionOpened,
-    SetupFinished, SnapshotFailed, SnapshotTaken, StopAsked, StopEscalated, StoreRemoved,
-    StreamClosed, StreamHeard, StreamReady, StreamRefused, StreamRetrying, StreamSettled,
-    StreamSilent, TreeGone, TurnEnded, TurnStarted, UsageTold, WorkFailed, WorkPrepared,
-    WorkRemoved,
+    AttemptSuperseded, BudgetRaised, CheckFinished, ClaimMade, Event, FactTold, HookFinished,
+    LaunchFailed, LaunchFollowed, LaunchOwed, LaunchStarted, LimitLifted, LimitRaised, LimitSlot,
+    MessageDelivered, MessageLost, MessageQueued, OutputAtLimit, OutputFlows, OutputLost,
+    OutputNoRoom, OutputOversized, PeopleAttached, ProcessEnded, ProcessSeen, ProcessUnknown,
+    ProcessUnobserved, ProgressTold, RequestContradicted, RequestOpened, RequestRuled,
+    RequestSettled, ResultAsked, ResultTold, ReworkSent, SessionOpened, SetupFinished,
+    SnapshotFailed, SnapshotTaken, StopAsked, StopEscalated, StoreRemoved, StreamClosed,
+    StreamHeard, StreamReady, StreamRefused, StreamRetrying, StreamSettled, StreamSilent, TreeGone,
+    TurnEnded, TurnStarted, UsageTold, WorkFailed, WorkPrepared, WorkRemoved,
 };
 pub use hook::{HookEnd, HookEnded, HookEvent, HookKey, HookOwed};
 pub use launch::{
@@ -43,8 +42,8 @@ pub use launch::{
     TurnEnd,
 };
 pub use spec::{
-    Afterwards, Agent, Approvals, Carried, Driver, Exit0, HookSpec, Input, Sandbox, Settings, Spec,
-    Work,
+    Afterwards, Agent, Approvals, Carried, Driver, Exit0, HookSpec, Input, MultiAgent, OfRun,
+    Sandbox, Settings, Spec, Work,
 };
 pub use state::{
     Budget, Fact, Limited, Message, MessageFate, MessageKind, Progress, Session, SetupState, Usage,

@@ -6,7 +6,14 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{hook::HookEvent, state::Budget};
-use crate::{limits::Bounds, policy::Policy, verdict::EmptyDiff};
+use crate::{
+    ids::{CommitId, RunId},
+    limits::Bounds,
+    policy::Policy,
+    result::ResultForm,
+    run::Stage,
+    verdict::EmptyDiff,
+};
 
 /// How Provost talks with the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,6 +105,18 @@ pub struct Settings {
     pub approvals: Approvals,
     /// Whether the agent may ask people questions.
     pub questions: bool,
+    /// In which form the agent tells its result.
+    pub result: ResultForm,
+    /// Whether the agent may have agents of its own; none leaves it to the agent and its configuration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub multi_agent: Option<MultiAgent>,
+}
+
+/// Whether an agent may have agents of its own, and who said so.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MultiAgent {
+    pub on: bool,
+    pub source: String,
 }
 
 /// What a command without a protocol finds on its standard input.
@@ -168,15 +187,42 @@ pub enum Work {
     /// In the user's own checkout: snapshots are taken beside it and touch nothing of theirs.
     InPlace { top: String },
     /// In a worktree of its own, on a branch of its own.
-    Worktree { top: String, path: String, branch: String, copy: Vec<String> },
+    Worktree {
+        top: String,
+        path: String,
+        branch: String,
+        copy: Vec<String>,
+        /// The commit that the work begins from; what is checked out in the repository if not given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        base: Option<CommitId>,
+    },
+    /// In a checkout of its own, on no branch: for an agent that changes nothing.
+    Detached { top: String, path: String, base: CommitId },
+}
+
+/// Which run a session works for, and in which of its stages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OfRun {
+    pub run: RunId,
+    pub stage: Stage,
 }
 
 impl Work {
+    /// Gives the top of the repository that is worked on, if there is one.
+    pub fn top(&self) -> Option<&str> {
+        match self {
+            Work::Worktree { top, .. } | Work::Detached { top, .. } | Work::InPlace { top } => {
+                Some(top)
+            }
+            Work::Plain => None,
+        }
+    }
+
     /// Gives the branch that holds the work, also when its place is gone.
     pub fn branch(&self) -> Option<&str> {
         match self {
             Work::Worktree { branch, .. } => Some(branch),
-            Work::Plain | Work::InPlace { .. } => None,
+            Work::Plain | Work::InPlace { .. } | Work::Detached { .. } => None,
         }
     }
 }
@@ -220,6 +266,9 @@ pub struct Spec {
     pub checks: Vec<String>,
     /// Paths that a pooled verification checkout keeps between checks.
     pub keep: Vec<String>,
+    /// Files that the checks rest on: a change of them is told with the verdict.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub protected: Vec<String>,
     pub empty_diff: EmptyDiff,
     pub exit0: Exit0,
     pub afterwards: Afterwards,
@@ -232,6 +281,9 @@ pub struct Spec {
     /// What was worth a warning when the session was opened, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// The run that opened the session, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<OfRun>,
 }
 
 impl Spec {

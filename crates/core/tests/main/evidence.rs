@@ -154,7 +154,11 @@ fn what_was_sealed_is_not_proved_again_when_its_place_of_work_goes() {
 #[test]
 fn what_a_snapshot_lacks_is_flagged_until_the_next_snapshot() {
     let mut bench = done();
-    let caveats = Caveats { kept_at: Some("refs/x".to_owned()), left_out: vec!["sub".to_owned()] };
+    let caveats = Caveats {
+        kept_at: Some("refs/x".to_owned()),
+        left_out: vec!["sub".to_owned()],
+        protected: vec!["tests/a.rs".to_owned()],
+    };
     let taken = |no, caveats: &Caveats| Command::SnapshotTaken {
         attempt: 1,
         no,
@@ -164,6 +168,7 @@ fn what_a_snapshot_lacks_is_flagged_until_the_next_snapshot() {
     bench.tell(taken(1, &caveats)).check("new", CheckEnd::Exit(0)).tell(taken(2, &caveats));
     assert_eq!(bench.state(), State::Succeeded);
     assert!(bench.has(Flag::OffBranch) && bench.has(Flag::LeftOut));
+    assert!(bench.has(Flag::ChecksTouched));
     bench.pass(50);
     assert!(bench.session.attempt().is_sealed() && bench.has(Flag::OffBranch));
     let mut bench = done();

@@ -30,6 +30,7 @@ pub(crate) fn receipt(tree: &str, command: &str, end: CheckEnd) -> Receipt {
         output: String::new(),
         tail: String::new(),
         warm: false,
+        environment: None,
     }
 }
 
@@ -75,6 +76,7 @@ pub(crate) fn spec() -> Spec {
         setup: None,
         checks: Vec::new(),
         keep: Vec::new(),
+        protected: Vec::new(),
         empty_diff: EmptyDiff::Refused,
         exit0: Exit0::SaysNothing,
         afterwards: Afterwards::Close,
@@ -91,6 +93,7 @@ pub(crate) fn spec() -> Spec {
             })
             .collect(),
         warnings: Vec::new(),
+        run: None,
     }
 }
 

@@ -71,6 +71,7 @@ fn nothing_more_is_said_to_a_session_whose_place_of_work_was_removed() {
         path: "/tree".to_owned(),
         branch: branch.clone(),
         copy: Vec::new(),
+        base: None,
     };
     for (work, kept) in [(work, Some(branch)), (Work::InPlace { top: "/work".to_owned() }, None)] {
         let mut bench = Bench::running(Spec { work, ..spec() });

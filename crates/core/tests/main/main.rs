@@ -20,6 +20,7 @@ mod replies;
 #[expect(unreachable_pub, dead_code, reason = "it is the simulator's own file, public there")]
 #[path = "../../../sim/src/rng.rs"]
 mod rng;
+mod runs;
 mod secrets;
 mod shown;
 mod speech;

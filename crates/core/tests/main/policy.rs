@@ -129,3 +129,12 @@ fn rules_of_an_unknown_version_settle_nothing() {
     policy.version = 2;
     assert_eq!(policy.rule(&command("ls")), Ruling::Ask);
 }
+
+#[test]
+fn rules_are_moved_to_another_place_of_work_with_their_paths() {
+    let path = |text: &str| Rule { decision: Decision::Deny, matches: Matcher::Path(text.into()) };
+    let rules = ["/trees/0", "/trees/0/docs", "/trees/01", "/etc"].map(path).to_vec();
+    let moved = Policy { rules, ..Policy::default() }.moved("/trees/0", "/trees/7");
+    let expected = ["/trees/7", "/trees/7/docs", "/trees/01", "/etc"].map(path);
+    assert_eq!(moved.rules, expected);
+}

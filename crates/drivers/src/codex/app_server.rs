@@ -11,6 +11,7 @@ use std::{
 use provost_core::{
     limits::MAX_OPEN_REQUESTS,
     request::Asked,
+    result::ResultForm,
     session::{Signal, TurnEnd},
 };
 use serde_json::{Value, json};
@@ -398,7 +399,7 @@ impl AppServer {
                 requests::asked_beside(&id, &asked).map(Signal::Asked)
             }
             Item::AgentMessage { text, commentary: false, .. } if self.is_result(place) => {
-                result::read(&text).map(Signal::Said)
+                result::read(&text, self.opening.settings.result)
             }
             Item::AgentMessage { .. }
             | Item::Command { .. }
@@ -414,7 +415,9 @@ impl AppServer {
     }
 
     fn is_result(&self, place: &Place) -> bool {
-        self.is_root(place.thread.as_deref()) && self.results.contains(&place.turn)
+        let wanted =
+            self.opening.settings.result != ResultForm::Plain || self.results.contains(&place.turn);
+        wanted && self.is_root(place.thread.as_deref())
     }
 
     /// Without a name it is the only one that there is.

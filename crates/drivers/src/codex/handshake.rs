@@ -114,6 +114,9 @@ fn config(settings: &Settings) -> Value {
         "features.default_mode_request_user_input": settings.questions,
         "suppress_unstable_features_warning": true,
     });
+    if let Some(multi_agent) = &settings.multi_agent {
+        config["features.multi_agent"] = json!(multi_agent.on);
+    }
     if let Some(effort) = &settings.effort {
         config["model_reasoning_effort"] = json!(effort);
     }

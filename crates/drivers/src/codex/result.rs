@@ -3,7 +3,11 @@
 //! The server does not enforce the schema, so what comes back is read strictly. A text that merely
 //! sounds like success is none.
 
-use provost_core::{lifecycle::ClaimKind, session::Testimony};
+use provost_core::{
+    lifecycle::ClaimKind,
+    result::{Finding, MAX_FINDINGS, ResultForm, Review, Severity, Structured, Triage},
+    session::{Signal, Testimony},
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -11,6 +15,9 @@ use super::wire::bounded;
 
 /// So much of a summary is kept.
 pub(crate) const MAX_SUMMARY: usize = 16 << 10;
+
+/// So much of a finding's title, and of the name of its file.
+const MAX_TITLE: usize = 1 << 10;
 
 /// Asks for the result.
 pub(crate) const WANTED: &str = "Your turn is over, and it is not known how your work stands. Answer with the result alone, as the \
@@ -26,25 +33,85 @@ pub(crate) const STATUSES: [(&str, ClaimKind); 3] = [
 ];
 
 /// The form that a result has.
-pub(crate) fn schema() -> Value {
+pub(crate) fn schema(form: ResultForm) -> Value {
+    let mut properties = json!({
+        "status": {"type": "string", "enum": STATUSES.map(|(word, _)| word)},
+        "summary": {"type": "string"},
+    });
+    let mut required = vec!["status", "summary"];
+    let further = match form {
+        ResultForm::Plain => vec![],
+        ResultForm::Triage => vec![
+            ("understanding", json!({"type": "string"})),
+            ("needs_plan", json!({"type": "boolean"})),
+        ],
+        ResultForm::Review => vec![("findings", json!({"type": "array", "items": finding()}))],
+    };
+    for (name, what) in further {
+        properties[name] = what;
+        required.push(name);
+    }
+    object(&properties, &required)
+}
+
+fn finding() -> Value {
+    let properties = json!({
+        "title": {"type": "string"},
+        "detail": {"type": "string"},
+        "severity": {"type": "string", "enum": Severity::ALL.map(Severity::word)},
+        "file": {"type": ["string", "null"]},
+        "line": {"type": ["integer", "null"]},
+        "repaired": {"type": "boolean"},
+    });
+    object(&properties, &["title", "detail", "severity", "file", "line", "repaired"])
+}
+
+/// Every property is required: models that are held to a schema take no other.
+fn object(properties: &Value, required: &[&str]) -> Value {
     json!({
         "type": "object",
-        "properties": {
-            "status": {"type": "string", "enum": STATUSES.map(|(word, _)| word)},
-            "summary": {"type": "string"},
-        },
-        "required": ["status", "summary"],
+        "properties": properties,
+        "required": required,
         "additionalProperties": false,
     })
 }
 
-/// Reads a result; none if the text is anything else.
-pub(crate) fn read(text: &str) -> Option<Testimony> {
+/// Reads a result of this form; none if the text is anything else.
+pub(crate) fn read(text: &str, form: ResultForm) -> Option<Signal> {
     // A list would do for a structure otherwise.
     let object = Some(text.trim()).filter(|text| text.starts_with('{'))?;
-    let told: Told = serde_json::from_str(object).ok()?;
-    let (_, kind) = STATUSES.into_iter().find(|(word, _)| *word == told.status)?;
-    Some(Testimony::Claim { kind, text: Some(bounded(&told.summary, MAX_SUMMARY)) })
+    let (status, summary, result) = match form {
+        ResultForm::Plain => {
+            let told: Told = serde_json::from_str(object).ok()?;
+            (told.status, told.summary, None)
+        }
+        ResultForm::Triage => {
+            let told: ToldTriage = serde_json::from_str(object).ok()?;
+            let understanding = bounded(&told.understanding, MAX_SUMMARY);
+            let triage = Triage { understanding, needs_plan: told.needs_plan };
+            (told.status, told.summary, Some(Structured::Triage(triage)))
+        }
+        ResultForm::Review => {
+            let told: ToldReview = serde_json::from_str(object).ok()?;
+            let findings = told.findings.into_iter().take(MAX_FINDINGS).map(kept).collect();
+            (told.status, told.summary, Some(Structured::Review(Review { findings })))
+        }
+    };
+    let (_, kind) = STATUSES.into_iter().find(|(word, _)| *word == status)?;
+    let text = Some(bounded(&summary, MAX_SUMMARY));
+    Some(match result {
+        None => Signal::Said(Testimony::Claim { kind, text }),
+        Some(result) => Signal::Told { kind, text, result },
+    })
+}
+
+fn kept(finding: Finding) -> Finding {
+    Finding {
+        title: bounded(&finding.title, MAX_TITLE),
+        detail: bounded(&finding.detail, MAX_SUMMARY),
+        file: finding.file.map(|file| bounded(&file, MAX_TITLE)),
+        ..finding
+    }
 }
 
 #[derive(Deserialize)]
@@ -54,6 +121,23 @@ struct Told {
     summary: String,
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ToldTriage {
+    status: String,
+    summary: String,
+    understanding: String,
+    needs_plan: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ToldReview {
+    status: String,
+    summary: String,
+    findings: Vec<Finding>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,8 +145,9 @@ mod tests {
     #[test]
     fn r9_a_result_says_how_the_work_stands() {
         for (word, kind) in STATUSES {
-            let said = read(&format!(r#" {{"status":"{word}","summary":"s"}} "#));
-            assert_eq!(said, Some(Testimony::Claim { kind, text: Some("s".to_owned()) }));
+            let text = format!(r#" {{"status":"{word}","summary":"s"}} "#);
+            let claim = Testimony::Claim { kind, text: Some("s".to_owned()) };
+            assert_eq!(read(&text, ResultForm::Plain), Some(Signal::Said(claim)));
         }
     }
 
@@ -80,7 +165,40 @@ mod tests {
             r#"["completed","s"]"#,
             r#"{"status":"completed","summary":"s"} and more"#,
         ] {
-            assert_eq!(read(text), None, "{text}");
+            assert_eq!(read(text, ResultForm::Plain), None, "{text}");
         }
+    }
+
+    #[test]
+    fn a_review_tells_findings_and_nothing_that_was_not_asked_for() {
+        let finding = r#"{"title":"t","detail":"d","severity":"high","file":"a.rs","line":3,"repaired":false}"#;
+        let text = format!(r#"{{"status":"completed","summary":"s","findings":[{finding}]}}"#);
+        let Some(Signal::Told { result: Structured::Review(review), .. }) =
+            read(&text, ResultForm::Review)
+        else {
+            panic!("a review is read");
+        };
+        assert_eq!(review.findings[0].severity, Severity::High);
+        assert_eq!(review.findings[0].file.as_deref(), Some("a.rs"));
+        for text in [
+            r#"{"status":"completed","summary":"s"}"#,
+            r#"{"status":"completed","summary":"s","findings":[],"state":"succeeded"}"#,
+            r#"{"status":"completed","summary":"s","findings":[{"title":"t","severity":"worst"}]}"#,
+        ] {
+            assert_eq!(read(text, ResultForm::Review), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn triage_tells_what_it_understood() {
+        let text = r#"{"status":"completed","summary":"s","understanding":"u","needs_plan":false}"#;
+        let triage = Triage { understanding: "u".to_owned(), needs_plan: false };
+        let told = Signal::Told {
+            kind: ClaimKind::Completed,
+            text: Some("s".to_owned()),
+            result: Structured::Triage(triage),
+        };
+        assert_eq!(read(text, ResultForm::Triage), Some(told));
+        assert_eq!(read(r#"{"status":"completed","summary":"s"}"#, ResultForm::Triage), None);
     }
 }

@@ -5,6 +5,7 @@
 
 use provost_core::{
     request::{Asked, Question, Reply, RequestKind, Scope},
+    result::ResultForm,
     session::MessageKind,
 };
 use serde_json::{Value, json};
@@ -23,30 +24,33 @@ pub(crate) fn say(what: &Saying<'_>) -> Option<Vec<u8>> {
             let params = json!({"threadId": thread?, "turnId": turn?});
             Some(wire::request(&format!("{INTERRUPT}{key}"), "turn/interrupt", params))
         }
-        Saying::Message { key, kind, text, thread, answer } => match (kind, answer) {
-            (MessageKind::Answer, Some(answer)) => answered(key, thread, &answer),
+        Saying::Message { key, kind, text, thread, answer, form } => match (kind, answer) {
+            (MessageKind::Answer, Some(answer)) => answered(key, thread, &answer, form),
             (MessageKind::Answer, None) => None,
-            (MessageKind::ResultWanted, _) => Some(result_wanted(key, thread?)),
+            (MessageKind::ResultWanted, _) => Some(result_wanted(key, thread?, form)),
             (
                 MessageKind::Instruction
                 | MessageKind::Steer
                 | MessageKind::Rework
                 | MessageKind::Continue,
                 _,
-            ) => Some(message(key, thread?, text)),
+            ) => Some(message(key, thread?, text, form)),
         },
     }
 }
 
 /// A message begins a turn; while one is open it is taken up in that one.
-fn message(key: &str, thread: &str, text: &str) -> Vec<u8> {
-    let params = turn(key, thread, text);
+fn message(key: &str, thread: &str, text: &str, form: ResultForm) -> Vec<u8> {
+    let mut params = turn(key, thread, text);
+    if form != ResultForm::Plain {
+        params["outputSchema"] = result::schema(form);
+    }
     wire::request(&format!("{MESSAGE}{key}"), "turn/start", params)
 }
 
-fn result_wanted(key: &str, thread: &str) -> Vec<u8> {
+fn result_wanted(key: &str, thread: &str, form: ResultForm) -> Vec<u8> {
     let mut params = turn(key, thread, result::WANTED);
-    params["outputSchema"] = result::schema();
+    params["outputSchema"] = result::schema(form);
     wire::request(&format!("{RESULT}{key}"), "turn/start", params)
 }
 
@@ -58,11 +62,16 @@ fn turn(key: &str, thread: &str, text: &str) -> Value {
     })
 }
 
-fn answered(key: &str, thread: Option<&str>, answer: &Answer<'_>) -> Option<Vec<u8>> {
+fn answered(
+    key: &str,
+    thread: Option<&str>,
+    answer: &Answer<'_>,
+    form: ResultForm,
+) -> Option<Vec<u8>> {
     let native = Native::parse(&answer.asked.native)?;
     match (&native, answer.live) {
         (Native::Beside(_), _) | (_, false) => {
-            Some(message(key, thread?, &in_words(answer.asked, answer.reply)))
+            Some(message(key, thread?, &in_words(answer.asked, answer.reply), form))
         }
         (_, true) => by_protocol(&native, answer.asked, answer.reply),
     }

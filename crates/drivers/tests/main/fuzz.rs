@@ -9,6 +9,7 @@ use std::{
 use proptest::prelude::*;
 use provost_core::{
     request::{Asked, Reply, RequestKind, Scope},
+    result::ResultForm,
     session::{Driver, MessageKind, Signal},
 };
 use provost_drivers::{Answer, Opening, Protocol, Saying, codex, protocol, render, say};
@@ -106,6 +107,7 @@ fn answerable(signal: Option<&Signal>) {
                 text: "",
                 thread: Some("t"),
                 answer: Some(answer),
+                form: ResultForm::Plain,
             };
             let said =
                 say(Driver::Codex, &message).unwrap_or_else(|| panic!("{asked:?} {reply:?}"));

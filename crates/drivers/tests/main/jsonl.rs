@@ -2,6 +2,7 @@
 
 use provost_core::{
     lifecycle::ClaimKind,
+    result::ResultForm,
     session::{Driver, MessageKind, Signal, Testimony, TurnEnd},
 };
 use provost_drivers::{Opening, Protocol, Saying, say};
@@ -63,7 +64,14 @@ fn a_claim_is_testimony() {
 fn what_is_said_is_one_line_whatever_the_text() {
     let text = "two\nlines \u{1b}[31m and \"quotes\"";
     let kind = MessageKind::Instruction;
-    let message = Saying::Message { key: "k", kind, text, thread: None, answer: None };
+    let message = Saying::Message {
+        key: "k",
+        kind,
+        text,
+        thread: None,
+        answer: None,
+        form: ResultForm::Plain,
+    };
     let bytes = say(Driver::Jsonl, &message).unwrap();
     assert_eq!(bytes.iter().filter(|byte| **byte == b'\n').count(), 1);
     let back: serde_json::Value = serde_json::from_slice(&bytes).unwrap();

@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use provost_core::result::ResultForm;
 use provost_core::session::{Driver, MessageKind, Settings, Signal, TurnEnd};
 use provost_drivers::{Opening, Protocol, Saying, protocol, say};
 
@@ -144,6 +145,7 @@ impl Server {
             text: "hello",
             thread: thread.as_deref(),
             answer: None,
+            form: ResultForm::Plain,
         };
         self.write(&say(Driver::Codex, &message).unwrap());
         let signals = self.until(|signal| matches!(signal, Signal::TurnEnded { .. }));

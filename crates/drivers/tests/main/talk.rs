@@ -2,6 +2,7 @@
 
 use provost_core::{
     request::{Asked, Reply},
+    result::ResultForm,
     session::{Driver, MessageKind, Settings, Signal},
 };
 use provost_drivers::{Answer, Opening, Protocol, Saying, protocol, say};
@@ -120,7 +121,14 @@ pub(crate) fn said(what: &Saying<'_>) -> Option<Value> {
 }
 
 pub(crate) fn message(kind: MessageKind, text: &str) -> Option<Value> {
-    said(&Saying::Message { key: "key-1", kind, text, thread: Some(THREAD), answer: None })
+    said(&Saying::Message {
+        key: "key-1",
+        kind,
+        text,
+        thread: Some(THREAD),
+        answer: None,
+        form: ResultForm::Plain,
+    })
 }
 
 /// Gives the answer to a request, of the process that asked or of a later one.
@@ -131,6 +139,7 @@ pub(crate) fn answer(asked: &Asked, reply: &Reply, live: bool) -> Option<Value> 
         text: "",
         thread: Some(THREAD),
         answer: Some(Answer { asked, reply, live }),
+        form: ResultForm::Plain,
     })
 }
 

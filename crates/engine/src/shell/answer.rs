@@ -2,9 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use provost_api::{ApiError, Code};
+use provost_api::{ApiError, Code, RunRow};
 use provost_core::{
-    ids::SessionId,
+    ids::{RunId, SessionId},
+    run::{self, Run},
     session::{Rejected, Reporter, Session},
 };
 use provost_ledger::{AppendError, Archived, Ledger, ReadLedger, StreamId};
@@ -12,10 +13,10 @@ use serde_json::{Value, json};
 
 use super::{
     handle::Ask,
-    listing::{self, Listing},
+    listing::{self, Extent, Listing},
     owner::Owner,
 };
-use crate::{card, stream};
+use crate::{card, run_card, stream};
 
 impl Owner {
     /// Answers what changes nothing, from what is durable.
@@ -45,7 +46,19 @@ impl Owner {
             })
             .to_string()),
             Ask::Archive { before_wall_ms, apply } => self.archive(*before_wall_ms, *apply),
-            Ask::Open { .. } | Ask::Do { .. } | Ask::Report { .. } => {
+            Ask::RunRow { run } => {
+                let id = self.resolve_run(run)?;
+                match self.board.run(id) {
+                    Some(run) => Ok(json!({"ok": true, "run": self.live_row(run)}).to_string()),
+                    None => self.stored_run(id, run),
+                }
+            }
+            Ask::Runs { limit } => self.list_runs(*limit),
+            Ask::Open { .. }
+            | Ask::Do { .. }
+            | Ask::Report { .. }
+            | Ask::OpenRun { .. }
+            | Ask::DoRun { .. } => {
                 unreachable!("changes are decided, not answered")
             }
         }
@@ -55,6 +68,63 @@ impl Owner {
         let state = self.ledger.stream(&stream::stream_id(id)).map_err(|why| unread(&why))?;
         let card = state.and_then(|state| state.card).ok_or_else(|| self.missing(named))?;
         Ok(format!("{{\"ok\":true,\"session\":{card}}}"))
+    }
+
+    fn stored_run(&self, id: RunId, named: &str) -> Result<String, ApiError> {
+        let state = self.ledger.stream(&stream::run_stream_id(id)).map_err(|why| unread(&why))?;
+        let card = state.and_then(|state| state.card).ok_or_else(|| self.no_run(named))?;
+        Ok(format!("{{\"ok\":true,\"run\":{card}}}"))
+    }
+
+    fn list_runs(&self, limit: usize) -> Result<String, ApiError> {
+        let listing = Listing { extent: Extent::LiveAnd(limit), ..Listing::default() };
+        let (cards, more) = self.runs(&listing)?;
+        Ok(format!("{{\"ok\":true,\"runs\":[{}],\"more\":{more}}}", cards.join(",")))
+    }
+
+    /// Gives the runs that a listing asks for, and whether there are more.
+    fn runs(&self, listing: &Listing) -> Result<(Vec<String>, bool), ApiError> {
+        let mut cards = Vec::new();
+        let shown = listing.visit_runs(&self.ledger, |card| {
+            cards.push(self.live_card(card).unwrap_or_else(|| card.to_owned()));
+            ControlFlow::Continue(())
+        });
+        Ok((cards, shown.map_err(|why| unread(&why))?))
+    }
+
+    fn live_row(&self, run: &Run) -> RunRow {
+        run_card::live(run, run.live().and_then(|one| self.board.session(one.id)))
+    }
+
+    /// Gives the row of a run that the board holds, by the card that the ledger keeps of it.
+    fn live_card(&self, card: &str) -> Option<String> {
+        let card: RunRow = serde_json::from_str(card).ok()?;
+        let run = self.board.run(card.id.parse().ok()?)?;
+        serde_json::to_string(&self.live_row(run)).ok()
+    }
+
+    /// Finds the run that a person means.
+    pub(super) fn resolve_run(&self, text: &str) -> Result<RunId, ApiError> {
+        if let Ok(id) = text.parse::<RunId>() {
+            let held = self.board.run(id).is_some();
+            let stored =
+                || self.ledger.stream(&stream::run_stream_id(id)).map_err(|why| unread(&why));
+            return match held || stored()?.is_some() {
+                true => Ok(id),
+                false => Err(self.no_run(text)),
+            };
+        }
+        let found = listing::find(stream::RUN, &self.ledger, text).map_err(|why| unread(&why))?;
+        match found.as_slice() {
+            [(id, _)] => id.parse().map_err(|_| self.no_run(text)),
+            [] => Err(self.no_run(text)),
+            several => Err(ambiguous(text, "runs", several)),
+        }
+    }
+
+    pub(super) fn no_run(&self, text: &str) -> ApiError {
+        let message = format!("there is no run \"{text}\"");
+        ApiError::new(Code::NotFound, message).next("provost ls --all")
     }
 
     fn why(&mut self, named: &str) -> Result<String, ApiError> {
@@ -91,7 +161,8 @@ impl Owner {
                 ControlFlow::Continue(())
             })
             .map_err(|why| unread(&why))?;
-        text.push_str(&format!("],\"more\":{more}}}"));
+        let runs = self.runs(listing)?.0.join(",");
+        text.push_str(&format!("],\"runs\":[{runs}],\"more\":{more}}}"));
         Ok(text)
     }
 
@@ -127,6 +198,10 @@ impl Owner {
             Ask::Do { session, .. } => Some(self.resolve(session)),
             Ask::Report { session, .. } => session.as_deref().map(|session| self.resolve(session)),
             Ask::Open { .. }
+            | Ask::OpenRun { .. }
+            | Ask::DoRun { .. }
+            | Ask::RunRow { .. }
+            | Ask::Runs { .. }
             | Ask::Row { .. }
             | Ask::Why { .. }
             | Ask::List(_)
@@ -146,16 +221,12 @@ impl Owner {
                 false => Err(self.missing(text)),
             };
         }
-        let found = listing::find(&self.ledger, text).map_err(|why| unread(&why))?;
+        let found =
+            listing::find(stream::SESSION, &self.ledger, text).map_err(|why| unread(&why))?;
         match found.as_slice() {
             [] => Err(self.missing(text)),
             [(id, _)] => id.parse().map_err(|_| self.missing(text)),
-            several => {
-                let names: Vec<String> =
-                    several.iter().map(|(id, name)| format!("{id} ({name})")).collect();
-                let message = format!("\"{text}\" may mean several sessions: {}", names.join(", "));
-                Err(ApiError::new(Code::BadRequest, message).next("provost ls"))
-            }
+            several => Err(ambiguous(text, "sessions", several)),
         }
     }
 
@@ -174,6 +245,39 @@ impl Owner {
         let message = format!("there is no session \"{text}\"");
         ApiError::new(Code::NotFound, message).next("provost ls --all")
     }
+}
+
+fn ambiguous(text: &str, what: &str, several: &[(String, String)]) -> ApiError {
+    let names: Vec<String> = several.iter().map(|(id, name)| format!("{id} ({name})")).collect();
+    let message = format!("\"{text}\" may mean several {what}: {}", names.join(", "));
+    ApiError::new(Code::BadRequest, message).next("provost ls")
+}
+
+pub(super) fn run_reply(run: &Run) -> String {
+    json!({"ok": true, "id": run.id.to_string(), "run": run_card::row(run)}).to_string()
+}
+
+pub(super) fn run_refused(why: &run::Rejected, named: &str) -> ApiError {
+    let code = match why {
+        run::Rejected::BudgetNotRaised(_) => Code::BadRequest,
+        run::Rejected::Nothing
+        | run::Rejected::Sealed(_)
+        | run::Rejected::Cancelled
+        | run::Rejected::GoingOn
+        | run::Rejected::NothingLeft
+        | run::Rejected::UsedUp(_) => Code::Refused,
+    };
+    let next = match why {
+        run::Rejected::UsedUp(_) => format!("provost limit {named} --tokens MORE"),
+        run::Rejected::Sealed("failed" | "cancelled") => format!("provost resume {named}"),
+        run::Rejected::BudgetNotRaised(_)
+        | run::Rejected::Nothing
+        | run::Rejected::Sealed(_)
+        | run::Rejected::Cancelled
+        | run::Rejected::GoingOn
+        | run::Rejected::NothingLeft => format!("provost status {named}"),
+    };
+    ApiError::new(code, why.to_string()).next(next)
 }
 
 pub(super) fn session_reply(session: &Session) -> String {
@@ -218,6 +322,7 @@ pub(super) fn refused(why: &Rejected, session: SessionId) -> ApiError {
         | Rejected::QueueFull(_)
         | Rejected::BudgetUsedUp(_)
         | Rejected::ConversationGone
+        | Rejected::OfRun(_)
         | Rejected::WorksOnce(_)
         | Rejected::WorkedOnce(_)
         | Rejected::TakesNoInstruction(_) => Code::Refused,
@@ -225,6 +330,7 @@ pub(super) fn refused(why: &Rejected, session: SessionId) -> ApiError {
     let next = match why {
         Rejected::Sealed(_) => format!("provost resolve {named} --as accepted --because TEXT"),
         Rejected::BudgetUsedUp(used_up) => format!("provost limit {named} {}", used_up.raise),
+        Rejected::OfRun(run) => format!("provost resume {}", run.short()),
         Rejected::PlaceGone(Some(branch)) => format!("git switch {branch} && provost spawn"),
         Rejected::Nothing
         | Rejected::PlaceGone(None)

@@ -59,7 +59,17 @@ pub(crate) struct CheckRunner {
     pub(crate) git: Git,
     pub(crate) holders: Holders,
     pub(crate) environment: DaemonEnvironment,
+    /// What digests of environments are made with: nobody else can try values against them.
+    pub(crate) key: [u8; 32],
     pub(crate) slots: Slots,
+}
+
+/// A check that came to its end.
+struct Ran {
+    finished: Finished,
+    warm: bool,
+    /// The digest of its environment, if this daemon started it.
+    environment: Option<String>,
 }
 
 impl CheckJob {
@@ -90,13 +100,16 @@ impl CheckRunner {
         for retry in 0..=RETRIES {
             let key = retried(&job.key, retry);
             match self.attempt(&job, &key, &mut cancel).await {
-                Ok((Finished::Ended { exit, .. }, warm)) => {
-                    return self.receipt(&job, &key, &exit, warm).await;
+                Ok(Ran { finished: Finished::Ended { exit, .. }, warm, environment }) => {
+                    let receipt = self.receipt(&job, &key, &exit, warm).await;
+                    return Receipt { environment, ..receipt };
                 }
                 // What nobody wants any more is not begun again.
-                Ok((Finished::Uncertain(_), _)) if retry < RETRIES && !*cancel.borrow() => {}
-                Ok((Finished::Uncertain(why), _)) => return unfinished(&job, why),
-                Err(why) => return unfinished(&job, why),
+                Ok(Ran { finished: Finished::Uncertain(_), .. })
+                    if retry < RETRIES && !*cancel.borrow() => {}
+                Ok(Ran { finished: Finished::Uncertain(why), .. }) | Err(why) => {
+                    return unfinished(&job, why);
+                }
             }
         }
         unfinished(&job, "its holder died again and again".to_owned())
@@ -107,9 +120,10 @@ impl CheckRunner {
         job: &CheckJob,
         key: &str,
         cancel: &mut tokio::sync::watch::Receiver<bool>,
-    ) -> Result<(Finished, bool), String> {
+    ) -> Result<Ran, String> {
         let dir = self.home.held(job.session, key);
         let found = held::looked(&dir).await.map_err(|why| chain(&why))?;
+        let begins = matches!(found, Looked::Absent);
         let (slot, warm) = match found {
             Looked::Absent => {
                 let (slot, warm) = self.check_out(job).await?;
@@ -125,7 +139,9 @@ impl CheckRunner {
         let spec = || self.hold_spec(job, &dir, cwd);
         let finished = self.holders.run(&dir, spec, cancel).await.map_err(|why| chain(&why))?;
         drop(slot);
-        Ok((finished, warm))
+        let environment =
+            begins.then(|| digest(&self.key, &self.environment.of_command(&job.spec)));
+        Ok(Ran { finished, warm, environment })
     }
 
     fn hold_spec(&self, job: &CheckJob, dir: &Path, cwd: PathBuf) -> HoldSpec {
@@ -154,7 +170,9 @@ impl CheckRunner {
         let (top, tree) = match &job.spec.work {
             Work::InPlace { top } => (top, None),
             Work::Worktree { top, path, branch, .. } => (top, Some((path, branch))),
-            Work::Plain => return Err("the work is in no git repository".into()),
+            Work::Plain | Work::Detached { .. } => {
+                return Err("the work is in no git repository".into());
+            }
         };
         let project = Project::find(&self.git, Path::new(top))?;
         let root = self.home.pool().join(project_key(&project));
@@ -198,6 +216,7 @@ impl CheckRunner {
             output: self.home.held_name(job.session, key).display().to_string(),
             tail,
             warm,
+            environment: None,
         }
     }
 }
@@ -230,6 +249,17 @@ impl Drop for Slot {
     }
 }
 
+/// Digests an environment, whatever the order of its variables.
+fn digest(key: &[u8; 32], variables: &[(String, String)]) -> String {
+    let mut sorted: Vec<&(String, String)> = variables.iter().collect();
+    sorted.sort();
+    let mut hasher = blake3::Hasher::new_keyed(key);
+    for (name, value) in sorted {
+        hasher.update(name.as_bytes()).update(b"=").update(value.as_bytes()).update(b"\0");
+    }
+    hasher.finalize().to_hex().to_string()
+}
+
 fn retried(key: &str, retry: u32) -> String {
     if retry == 0 { key.to_owned() } else { format!("{key}-r{retry}") }
 }
@@ -257,6 +287,7 @@ fn unfinished(job: &CheckJob, why: String) -> Receipt {
         output: String::new(),
         tail: String::new(),
         warm: false,
+        environment: None,
     }
 }
 

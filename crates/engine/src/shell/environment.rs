@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, ffi::OsString, path::Path, sync::Arc};
 
 use provost_core::{
     ids::LaunchId,
-    session::{Session, Spec},
+    session::{Agent, Session, Spec},
 };
 
 /// The daemon's own environment, from which variables are passed by name.
@@ -45,7 +45,7 @@ impl DaemonEnvironment {
         launch: LaunchId,
         place: &Place<'_>,
     ) -> Vec<(String, String)> {
-        let mut all = self.allowed(&session.spec);
+        let mut all = self.allowed(&session.spec.agent);
         let number = session.launches.iter().filter(|l| l.attempt == session.attempt().no).count();
         let ours = [
             ("PROVOST_HOME", place.home.display().to_string()),
@@ -66,12 +66,25 @@ impl DaemonEnvironment {
 
     /// What a check, a setup or a hook gets: no token, no name of a launch.
     pub(crate) fn of_command(&self, spec: &Spec) -> Vec<(String, String)> {
-        self.allowed(spec).into_iter().collect()
+        self.of_agent(&spec.agent)
     }
 
-    fn allowed(&self, spec: &Spec) -> BTreeMap<String, String> {
-        let mut all = spec.agent.env.clone();
-        for name in &spec.agent.pass_env {
+    /// The same for whatever else is run because of an agent.
+    pub(crate) fn of_agent(&self, agent: &Agent) -> Vec<(String, String)> {
+        self.allowed(agent).into_iter().collect()
+    }
+
+    /// The same with further names.
+    pub(crate) fn of_agent_with(&self, agent: &Agent, names: &[&str]) -> Vec<(String, String)> {
+        let mut all = self.allowed(agent);
+        let own = names.iter().filter_map(|name| Some(((*name).to_owned(), self.get(name)?)));
+        all.extend(own.map(|(name, value)| (name, value.to_owned())));
+        all.into_iter().collect()
+    }
+
+    fn allowed(&self, agent: &Agent) -> BTreeMap<String, String> {
+        let mut all = agent.env.clone();
+        for name in &agent.pass_env {
             if let Some(value) = self.variables.get(name) {
                 all.insert(name.clone(), value.clone());
             }

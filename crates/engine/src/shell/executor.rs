@@ -8,8 +8,9 @@ use std::{
 };
 
 use provost_core::{
-    ids::{LaunchId, SessionId},
+    ids::{LaunchId, RunId, SessionId},
     request::Reply,
+    run::{self, Run},
     session::{
         Command, Effect, EffectKey, Identity, LaunchPhase, Message, Session, StopStep, WorkState,
     },
@@ -36,9 +37,11 @@ use super::{
     held::{self, Finished, Holders, NoneLeft, SURVIVOR_GRACE, chain},
     home::Home,
     hook::HookJob,
+    run_effect,
     secrets::Secrets,
     work,
 };
+use crate::stream::Subject;
 
 /// With less room than this on the disk nothing is launched.
 const FREE_DISK: u64 = 16 << 20;
@@ -64,6 +67,8 @@ pub struct World {
     /// What tokens are derived from.
     pub key: [u8; 32],
     pub secrets: Secrets,
+    /// Held while something lands.
+    pub landing: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl World {
@@ -78,9 +83,11 @@ impl World {
 pub(crate) enum Dispatch {
     Start { session: Arc<Session>, effect: Effect },
     Cancel { session: SessionId, key: EffectKey },
+    StartRun { run: Arc<Run>, effect: run::Effect },
+    CancelRun { run: RunId, key: EffectKey },
 }
 
-type Key = (SessionId, EffectKey);
+type Key = (Subject, EffectKey);
 
 /// Carries out effects, each in a task of its own.
 pub struct Executor {
@@ -108,6 +115,7 @@ impl Executor {
             git: world.git.clone(),
             holders: world.holders.clone(),
             environment: world.environment.clone(),
+            key: world.key,
             slots: Slots::default(),
         };
         let since_ms = clock.now().mono_ms;
@@ -126,7 +134,13 @@ impl Executor {
             tokio::select! {
                 order = orders.recv() => match order {
                     Some(Dispatch::Start { session, effect }) => self.start(session, effect),
-                    Some(Dispatch::Cancel { session, key }) => self.cancel(&(session, key)),
+                    Some(Dispatch::Cancel { session, key }) => {
+                        self.cancel(&(Subject::Session(session), key));
+                    }
+                    Some(Dispatch::StartRun { run, effect }) => self.start_run(run, effect),
+                    Some(Dispatch::CancelRun { run, key }) => {
+                        self.cancel(&(Subject::Run(run), key));
+                    }
                     None => return,
                 },
                 // A panic is in the log by itself; what it left undone is owed again after a restart.
@@ -136,7 +150,7 @@ impl Executor {
     }
 
     fn start(&mut self, session: Arc<Session>, effect: Effect) {
-        let key = (session.id, effect.key());
+        let key = (Subject::Session(session.id), effect.key());
         if let Effect::RunCheck { .. } = effect {
             self.context.checks.claim_running(session.id, &key.1);
         }
@@ -149,6 +163,18 @@ impl Executor {
             } else {
                 context.carry_out(&session, effect, cancel).await;
             }
+            Some(key)
+        });
+    }
+
+    fn start_run(&mut self, run: Arc<Run>, effect: run::Effect) {
+        let key = (Subject::Run(run.id), effect.key());
+        let (sender, cancel) = watch::channel(false);
+        self.running.insert(key.clone(), sender);
+        let context = self.context.clone();
+        self.tasks.spawn(async move {
+            let told = run_effect::carry_out(&context.world, &run, effect, cancel).await;
+            context.teller.tell_run(run.id, told).await;
             Some(key)
         });
     }
@@ -534,6 +560,7 @@ fn said(
         text: &message.text,
         thread: session.thread.as_deref(),
         answer,
+        form: session.spec.agent.settings.result,
     };
     provost_drivers::say(session.spec.agent.driver, &saying)
 }

@@ -7,7 +7,8 @@ use std::{
 
 use provost_api::{ApiError, Code, EventRow};
 use provost_core::{
-    ids::{LaunchId, SessionId},
+    ids::{LaunchId, RunId, SessionId},
+    run::{self, RunSpec},
     session::{Command, Reporter, Spec, Testimony},
 };
 use provost_ledger::Recorded;
@@ -36,6 +37,21 @@ pub enum Ask {
         session: Option<String>,
         from: Reporter,
         testimony: Testimony,
+    },
+    OpenRun {
+        id: RunId,
+        spec: Box<RunSpec>,
+    },
+    /// Something that an operator asks of a run.
+    DoRun {
+        run: String,
+        command: run::Command,
+    },
+    RunRow {
+        run: String,
+    },
+    Runs {
+        limit: usize,
     },
     Row {
         session: String,
@@ -68,9 +84,17 @@ pub struct Told {
     pub commands: Vec<Command>,
 }
 
+/// Something that was done for a run.
+#[derive(Debug)]
+pub struct RunTold {
+    pub run: RunId,
+    pub command: run::Command,
+}
+
 pub(super) enum Input {
     Asked(Box<Asked>),
     Told(Told),
+    RunTold(RunTold),
     CaughtUp(LaunchId),
     Stop(oneshot::Sender<()>),
 }
@@ -142,6 +166,12 @@ impl Teller {
         drop(self.inputs.send(Input::Told(Told { session, commands })).await);
     }
 
+    /// Tells the owner what came of an effect of a run.
+    pub(crate) async fn tell_run(&self, run: RunId, command: run::Command) {
+        // A stopped owner hears nothing more; what was owed is owed again at the next start.
+        drop(self.inputs.send(Input::RunTold(RunTold { run, command })).await);
+    }
+
     /// Forgets a launch of which nothing more will be heard.
     pub(crate) fn forget(&self, launch: LaunchId) {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).remove(&launch);
@@ -165,6 +195,7 @@ pub fn event_row(record: &Recorded) -> EventRow {
         seq: record.seq,
         at: record.at.wall_ms,
         session: record.stream.key().to_owned(),
+        stream: record.stream.kind().to_owned(),
         version: record.version,
         kind: record.kind.clone(),
         actor: record.actor.clone(),
@@ -175,8 +206,14 @@ pub fn event_row(record: &Recorded) -> EventRow {
 
 pub(super) fn is_query(ask: &Ask) -> bool {
     match ask {
-        Ask::Open { .. } | Ask::Do { .. } | Ask::Report { .. } => false,
-        Ask::Row { .. }
+        Ask::Open { .. }
+        | Ask::Do { .. }
+        | Ask::Report { .. }
+        | Ask::OpenRun { .. }
+        | Ask::DoRun { .. } => false,
+        Ask::RunRow { .. }
+        | Ask::Runs { .. }
+        | Ask::Row { .. }
         | Ask::Why { .. }
         | Ask::List(_)
         | Ask::Live

@@ -1,8 +1,11 @@
 //! Where things lie in Provost's home.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fmt::Display,
+    path::{Path, PathBuf},
+};
 
-use provost_core::ids::{LaunchId, SessionId};
+use provost_core::ids::{LaunchId, RunId, SessionId};
 
 /// The directory of checks, hooks and setups.
 const CHECKS: &str = "checks";
@@ -48,13 +51,13 @@ impl Home {
     }
 
     /// The directory of an outside command that is no launch: a check, a hook, a setup.
-    pub fn held(&self, session: SessionId, key: &str) -> PathBuf {
-        self.root.join(self.held_name(session, key))
+    pub fn held(&self, owner: impl Display, key: &str) -> PathBuf {
+        self.root.join(self.held_name(owner, key))
     }
 
     /// The same, relative to the home.
-    pub fn held_name(&self, session: SessionId, key: &str) -> PathBuf {
-        Path::new(CHECKS).join(format!("{session}.{key}"))
+    pub fn held_name(&self, owner: impl Display, key: &str) -> PathBuf {
+        Path::new(CHECKS).join(format!("{owner}.{key}"))
     }
 
     /// What an agent's program keeps for one session: its home, its sockets, its temporary files.
@@ -64,6 +67,11 @@ impl Home {
 
     pub fn agents(&self) -> PathBuf {
         self.root.join("agents")
+    }
+
+    /// What is written about a run: its report cards.
+    pub fn run(&self, run: RunId) -> PathBuf {
+        self.root.join("runs").join(run.to_string())
     }
 
     pub fn pool(&self) -> PathBuf {

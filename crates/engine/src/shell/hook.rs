@@ -1,6 +1,9 @@
 //! Hooks: commands of the project, run once per occasion with the occasion as JSON on their input.
 
-use provost_core::session::{HookEnd, HookKey, HookOwed, HookSpec, Session};
+use provost_core::{
+    run::{Run, RunHookKey, RunHookOwed},
+    session::{HookEnd, HookKey, HookOwed, HookSpec, Session},
+};
 use provost_holder::{End, EndedBy, HoldSpec, OnLimit, StdinMode};
 use serde_json::json;
 
@@ -9,14 +12,15 @@ use super::{
     held::{self, Finished, Holders, chain},
     home::Home,
 };
-use crate::card;
+use crate::{card, run_card};
 
 /// How long a hook that is being ended has between TERM and KILL.
 const GRACE_MS: u64 = 2_000;
 
 /// One hook that is owed.
 pub(crate) struct HookJob {
-    session: provost_core::ids::SessionId,
+    /// The session or the run that owes it.
+    owner: String,
     name: String,
     spec: HookSpec,
     env: Vec<(String, String)>,
@@ -34,7 +38,7 @@ impl HookJob {
         let owed = session.hooks.iter().find(|hook| hook.key == key)?;
         let spec = session.spec.hooks.get(&key.event)?.clone();
         Some(HookJob {
-            session: session.id,
+            owner: session.id.to_string(),
             name,
             spec,
             env: environment.of_command(&session.spec),
@@ -43,9 +47,26 @@ impl HookJob {
         })
     }
 
+    pub(crate) fn of_run(
+        run: &Run,
+        key: RunHookKey,
+        name: String,
+        environment: &DaemonEnvironment,
+    ) -> Option<HookJob> {
+        let owed = run.hooks.iter().find(|hook| hook.key == key)?;
+        Some(HookJob {
+            owner: run.id.to_string(),
+            name,
+            spec: run.spec.hooks.get(&key.event)?.clone(),
+            env: environment.of_agent(&run.spec.agent),
+            cwd: run.spec.project.clone(),
+            payload: run_payload(run, owed),
+        })
+    }
+
     /// Runs the hook to its end, or takes the record of one that ran.
     pub(crate) async fn run(self, home: &Home, holders: &Holders) -> HookEnd {
-        let dir = home.held(self.session, &self.name);
+        let dir = home.held(&self.owner, &self.name);
         // A hook is never cancelled: it says what has happened.
         let (_never, mut cancel) = tokio::sync::watch::channel(false);
         let spec = || HoldSpec {
@@ -75,6 +96,19 @@ fn hook_end(by: EndedBy, end: End) -> HookEnd {
         (_, End::Signalled { signal }) => HookEnd::Signal(signal),
         (_, End::NotStarted { error }) => HookEnd::NotStarted(error),
     }
+}
+
+/// What a hook of a run is told: the occasion, and the run as it stands.
+fn run_payload(run: &Run, owed: &RunHookOwed) -> String {
+    json!({
+        "event": owed.key.event.to_string(),
+        "occasion": owed.key.no,
+        "at": owed.at.wall_ms,
+        "leg": owed.leg,
+        "stage": owed.stage.word(),
+        "run": run_card::row(run),
+    })
+    .to_string()
 }
 
 /// What a hook is told: the occasion, and the session as it stands.

@@ -5,6 +5,8 @@ use std::ops::ControlFlow;
 use provost_ledger::{CardQuery, Cursor, Error, ReadLedger, Show};
 use serde::Deserialize;
 
+use crate::stream::{RUN, SESSION};
+
 /// Which sessions are asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
@@ -50,7 +52,7 @@ struct Card<'a> {
     id: std::borrow::Cow<'a, str>,
     #[serde(borrow)]
     name: std::borrow::Cow<'a, str>,
-    #[serde(borrow)]
+    #[serde(borrow, default)]
     role: Option<std::borrow::Cow<'a, str>>,
     #[serde(borrow)]
     project: Option<std::borrow::Cow<'a, str>>,
@@ -81,12 +83,31 @@ impl Listing {
     pub fn visit(
         &self,
         ledger: &dyn ReadLedger,
+        show: impl FnMut(&str) -> ControlFlow<()>,
+    ) -> Result<bool, Error> {
+        self.visit_kind(SESSION, ledger, show)
+    }
+
+    /// The same for runs.
+    pub fn visit_runs(
+        &self,
+        ledger: &dyn ReadLedger,
+        show: impl FnMut(&str) -> ControlFlow<()>,
+    ) -> Result<bool, Error> {
+        self.visit_kind(RUN, ledger, show)
+    }
+
+    /// The same for streams of another kind.
+    fn visit_kind(
+        &self,
+        kind: &'static str,
+        ledger: &dyn ReadLedger,
         mut show: impl FnMut(&str) -> ControlFlow<()>,
     ) -> Result<bool, Error> {
         let (mut shown, mut more) = (Shown::default(), false);
         let mut after: Option<Cursor> = None;
         loop {
-            let query = CardQuery { kind: "session", show: Show::OpenFirst, after, limit: 500 };
+            let query = CardQuery { kind, show: Show::OpenFirst, after, limit: 500 };
             let mut stop = false;
             after = ledger.cards(query, &mut |card| {
                 let Some(text) = card.card.as_deref().filter(|text| self.takes(text)) else {
@@ -115,10 +136,14 @@ impl Listing {
     }
 }
 
-/// Finds the sessions that a person may mean: by name, or by the beginning or end of the id.
-pub(crate) fn find(ledger: &dyn ReadLedger, text: &str) -> Result<Vec<(String, String)>, Error> {
+/// Finds the sessions, or runs, that a person may mean: by name, or by the beginning or end of the id.
+pub(crate) fn find(
+    kind: &'static str,
+    ledger: &dyn ReadLedger,
+    text: &str,
+) -> Result<Vec<(String, String)>, Error> {
     let mut found = Vec::new();
-    Listing::default().visit(ledger, |card| {
+    Listing::default().visit_kind(kind, ledger, |card| {
         if let Ok(card) = serde_json::from_str::<Card<'_>>(card) {
             let long = text.len() >= 4;
             let plain = card.id.replace('-', "");

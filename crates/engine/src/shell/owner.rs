@@ -12,26 +12,36 @@ use std::{
 
 use provost_api::{ApiError, Code, EventRow};
 use provost_core::{
-    ids::{LaunchId, SessionId},
+    ids::{LaunchId, RunId, SessionId},
     lifecycle::State,
+    run::Run,
     session::{Command, Effect, Message, Rejected, Reporter, Session, standing_of},
     time::Moment,
 };
-use provost_ledger::{AppendError, Batch, Committed, Ledger, ReadLedger, SqliteLedger, StreamId};
+use provost_ledger::{
+    AppendError, Batch, Committed, Ledger, ReadLedger, Recorded, SqliteLedger, StoredSnapshot,
+    StreamId,
+};
+use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::sync::{broadcast, mpsc};
 
 use super::{
-    answer::{refused, report_reply, session_reply, unrecordable, unwritten},
+    answer::{
+        refused, report_reply, run_refused, run_reply, session_reply, unrecordable, unwritten,
+    },
     clock::Clock,
     executor::{Dispatch, Executor, World},
     failpoint,
-    handle::{Answer, Ask, Asked, Handle, Input, Published, Teller, Told, event_row, is_query},
+    handle::{
+        Answer, Ask, Asked, Handle, Input, Published, RunTold, Teller, Told, event_row, is_query,
+    },
     secrets::Secrets,
 };
 use crate::{
     board::{Board, Changes, Staged, Turn},
-    card, stream,
+    card,
+    stream::{self, Subject},
 };
 
 /// How many inputs are decided and committed together at the most.
@@ -61,6 +71,16 @@ pub enum StartError {
     Thread(#[from] std::io::Error),
 }
 
+/// Folds a stream from a snapshot and the records after it.
+type Fold<T> = fn(&StreamId, Option<&StoredSnapshot>, &[Recorded]) -> Result<T, stream::Error>;
+
+/// What was observed of sessions, and what was done for runs.
+#[derive(Default)]
+struct News {
+    sessions: Vec<Told>,
+    runs: Vec<RunTold>,
+}
+
 /// The owner of the board and the ledger.
 pub struct Owner {
     pub(super) board: Board,
@@ -71,7 +91,7 @@ pub struct Owner {
     events: broadcast::Sender<Published>,
     heard: Arc<Mutex<HashMap<LaunchId, u64>>>,
     /// Observations that could not be written yet: they are never dropped.
-    backlog: Vec<Told>,
+    backlog: News,
     pub(super) unreadable: BTreeMap<String, String>,
     secrets: Secrets,
     catching_up: CatchingUp,
@@ -149,7 +169,7 @@ impl Owner {
             orders,
             events,
             heard,
-            backlog: Vec::new(),
+            backlog: News::default(),
             unreadable: BTreeMap::new(),
             secrets,
             catching_up: CatchingUp::default(),
@@ -159,7 +179,7 @@ impl Owner {
         let launches: BTreeSet<LaunchId> =
             changes.start.iter().filter_map(|(_, effect)| followed(effect)).collect();
         // Told with the first batch, before time may judge: what waits for us waits from now on.
-        owner.backlog = launches.iter().map(|launch| followed_again(*launch)).collect();
+        owner.backlog.sessions = launches.iter().map(|launch| followed_again(*launch)).collect();
         owner.catching_up =
             CatchingUp { launches, from: last, until: clock.now().mono_ms + CATCH_UP_MS };
         let thread = thread::Builder::new().name("owner".to_owned()).spawn(move || {
@@ -179,23 +199,42 @@ impl Owner {
         for state in self.ledger.open_streams()? {
             let stream = state.head.stream;
             match self.load(&stream) {
-                Ok(changes) => all.start.extend(changes.start),
+                Ok(changes) => {
+                    all.start.extend(changes.start);
+                    all.start_of_runs.extend(changes.start_of_runs);
+                }
                 Err(why) => drop(self.unreadable.insert(stream.to_string(), why)),
             }
         }
         Ok(all)
     }
 
-    /// Folds a session from the ledger onto the board.
+    /// Folds a session, or a run, from the ledger onto the board.
     pub(super) fn load(&mut self, stream: &StreamId) -> Result<Changes, String> {
+        match stream::subject(stream.as_str()).map_err(|why| why.to_string())? {
+            Subject::Session(_) => {
+                let (session, version) = self.folded::<Session>(stream, stream::fold)?;
+                Ok(self.board.load(session, version))
+            }
+            Subject::Run(_) => {
+                let (run, version) = self.folded::<Run>(stream, stream::fold_run)?;
+                Ok(self.board.load_run(run, version))
+            }
+        }
+    }
+
+    fn folded<T: DeserializeOwned>(
+        &self,
+        stream: &StreamId,
+        fold: Fold<T>,
+    ) -> Result<(T, u64), String> {
         let told = |why: provost_ledger::Error| why.to_string();
         let snapshot = self.ledger.snapshot(stream).map_err(told)?;
-        let after = stream::usable(snapshot.as_ref());
+        let after = stream::usable::<T>(snapshot.as_ref());
         let records = self.ledger.read_stream(stream, after).map_err(told)?;
         let used = snapshot.filter(|_| after > 0);
-        let session =
-            stream::fold(stream, used.as_ref(), &records).map_err(|why| why.to_string())?;
-        Ok(self.board.load(session, after + records.len() as u64))
+        let folded = fold(stream, used.as_ref(), &records).map_err(|why| why.to_string())?;
+        Ok((folded, after + records.len() as u64))
     }
 
     async fn run(mut self, changes: Changes) {
@@ -208,7 +247,8 @@ impl Owner {
             for input in inputs {
                 match input {
                     Input::Asked(one) => asked.push(*one),
-                    Input::Told(one) => told.push(one),
+                    Input::Told(one) => told.sessions.push(one),
+                    Input::RunTold(one) => told.runs.push(one),
                     Input::CaughtUp(launch) => drop(self.catching_up.launches.remove(&launch)),
                     Input::Stop(done) => stop = Some(done),
                 }
@@ -256,7 +296,7 @@ impl Owner {
         }
     }
 
-    async fn work(&mut self, asked: Vec<Asked>, told: Vec<Told>) {
+    async fn work(&mut self, asked: Vec<Asked>, told: News) {
         let (queries, changes): (Vec<_>, Vec<_>) =
             asked.into_iter().partition(|one| is_query(&one.ask));
         for query in queries {
@@ -265,23 +305,26 @@ impl Owner {
         }
         let loaded = self.load_for(&changes, &told);
         self.settle(changes, told).await;
-        for id in loaded {
-            self.board.let_go(id);
+        for subject in loaded {
+            match subject {
+                Subject::Session(id) => self.board.let_go(id),
+                Subject::Run(id) => self.board.let_run_go(id),
+            }
         }
     }
 
     /// Decides and commits together; what cannot be recorded is found and refused by itself, so that one
     /// session's excess never holds up another's truth.
-    async fn settle(&mut self, changes: Vec<Asked>, told: Vec<Told>) {
+    async fn settle(&mut self, changes: Vec<Asked>, told: News) {
         let decided = self.decide(&changes, &told);
         match self.commit(decided.staged).await {
             Ok(()) => reply(changes, decided.replies),
             Err(AppendError::Invalid(_)) if changes.len() + told.len() > 1 => {
-                for one in told {
-                    self.settle_one(Vec::new(), vec![one]).await;
+                for one in told.each() {
+                    self.settle_one(Vec::new(), one).await;
                 }
                 for one in changes {
-                    self.settle_one(vec![one], Vec::new()).await;
+                    self.settle_one(vec![one], News::default()).await;
                 }
             }
             Err(why) => {
@@ -297,40 +340,82 @@ impl Owner {
         }
     }
 
-    async fn settle_one(&mut self, changes: Vec<Asked>, told: Vec<Told>) {
+    async fn settle_one(&mut self, changes: Vec<Asked>, told: News) {
         Box::pin(self.settle(changes, told)).await;
     }
 
-    /// Brings closed sessions back to which something is asked or told.
-    fn load_for(&mut self, changes: &[Asked], told: &[Told]) -> Vec<SessionId> {
+    /// Brings closed sessions and runs back to which something is asked or told.
+    fn load_for(&mut self, changes: &[Asked], told: &News) -> Vec<Subject> {
         let named = changes.iter().filter_map(|one| self.subject(&one.ask)?.ok());
-        let wanted: Vec<SessionId> = named.chain(told.iter().map(|one| one.session)).collect();
+        let sessions = named.chain(told.sessions.iter().map(|one| one.session));
+        let runs = changes.iter().filter_map(|one| self.subject_run(&one.ask));
+        let runs = runs.chain(told.runs.iter().map(|one| one.run));
+        let wanted: Vec<Subject> =
+            sessions.map(Subject::Session).chain(runs.map(Subject::Run)).collect();
         let mut loaded = Vec::new();
-        for id in wanted {
-            if self.board.session(id).is_some() {
-                continue;
-            }
-            let stream = stream::stream_id(id);
-            match self.load(&stream) {
-                Ok(_) => loaded.push(id),
-                Err(why) if self.ledger.stream(&stream).is_ok_and(|found| found.is_some()) => {
-                    self.unreadable.insert(stream.to_string(), why);
-                }
-                // There is no such session: whoever asked is told so.
-                Err(_) => {}
+        for subject in wanted {
+            self.bring_back(subject, &mut loaded);
+            // A run may go on with what a session left.
+            let run = match subject {
+                Subject::Run(id) => self.board.run(id),
+                Subject::Session(_) => None,
+            };
+            let left = run.map(|run| [run.sessions.last(), run.owner()]).into_iter().flatten();
+            let left: Vec<SessionId> = left.flatten().map(|session| session.id).collect();
+            for session in left {
+                self.bring_back(Subject::Session(session), &mut loaded);
             }
         }
         loaded
     }
 
+    fn bring_back(&mut self, subject: Subject, loaded: &mut Vec<Subject>) {
+        let (held, stream) = match subject {
+            Subject::Session(id) => (self.board.session(id).is_some(), stream::stream_id(id)),
+            Subject::Run(id) => (self.board.run(id).is_some(), stream::run_stream_id(id)),
+        };
+        if held {
+            return;
+        }
+        match self.load(&stream) {
+            Ok(_) => loaded.push(subject),
+            Err(why) if self.ledger.stream(&stream).is_ok_and(|found| found.is_some()) => {
+                self.unreadable.insert(stream.to_string(), why);
+            }
+            // There is nothing of this name: whoever asked is told so.
+            Err(_) => {}
+        }
+    }
+
+    fn subject_run(&self, ask: &Ask) -> Option<RunId> {
+        match ask {
+            Ask::DoRun { run, .. } => self.resolve_run(run).ok(),
+            Ask::OpenRun { .. }
+            | Ask::RunRow { .. }
+            | Ask::Runs { .. }
+            | Ask::Open { .. }
+            | Ask::Do { .. }
+            | Ask::Report { .. }
+            | Ask::Row { .. }
+            | Ask::Why { .. }
+            | Ask::List(_)
+            | Ask::Live
+            | Ask::Status
+            | Ask::Archive { .. } => None,
+        }
+    }
+
     /// Decides everything against one set of drafts.
-    fn decide(&self, changes: &[Asked], told: &[Told]) -> Decided {
+    fn decide(&self, changes: &[Asked], told: &News) -> Decided {
         let now = self.clock.now();
         let mut turn = self.board.begin_observing(now, self.catching_up.reached(now));
-        for (one, command) in told.iter().flat_map(|one| one.commands.iter().map(move |c| (one, c)))
-        {
+        let observed = told.sessions.iter();
+        for (one, command) in observed.flat_map(|one| one.commands.iter().map(move |c| (one, c))) {
             // What is not new was observed before; a session that is not there cannot be told.
             drop(turn.command(one.session, command, "provost"));
+        }
+        for one in &told.runs {
+            drop(turn.command_run(one.run, &one.command, "provost"));
         }
         for id in self.board.due(turn.reached()) {
             turn.due(id, |launch| {
@@ -411,7 +496,21 @@ impl Owner {
                     }
                 }
             }
-            Ask::Row { .. }
+            Ask::OpenRun { id, spec } => {
+                let run = turn.open_run(*id, (**spec).clone(), actor);
+                run.map(run_reply).ok_or_else(|| self.no_run(&id.to_string()))
+            }
+            Ask::DoRun { run, command } => {
+                let id = self.resolve_run(run)?;
+                match turn.command_run(id, command, actor) {
+                    None => Err(self.no_run(run)),
+                    Some(Err(why)) => Err(run_refused(&why, &id.short())),
+                    Some(Ok(run)) => Ok(run_reply(run)),
+                }
+            }
+            Ask::RunRow { .. }
+            | Ask::Runs { .. }
+            | Ask::Row { .. }
             | Ask::Why { .. }
             | Ask::List(_)
             | Ask::Live
@@ -465,6 +564,13 @@ impl Owner {
         for (session, key) in changes.cancel {
             self.order(Dispatch::Cancel { session, key }).await;
         }
+        for (run, key) in changes.cancel_of_runs {
+            self.order(Dispatch::CancelRun { run, key }).await;
+        }
+        for (id, effect) in changes.start_of_runs {
+            let Some(held) = self.board.run(id) else { continue };
+            self.order(Dispatch::StartRun { run: Arc::new(held.clone()), effect }).await;
+        }
         let mut shared: HashMap<SessionId, Arc<Session>> = HashMap::new();
         for (id, effect) in changes.start {
             let Some(held) = self.board.session(id) else { continue };
@@ -490,6 +596,29 @@ impl Owner {
         }
         // Without a receiver there is nobody to tell.
         drop(self.events.send(Arc::new(rows)));
+    }
+}
+
+impl News {
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn len(&self) -> usize {
+        self.sessions.len() + self.runs.len()
+    }
+
+    fn extend(&mut self, more: News) {
+        self.sessions.extend(more.sessions);
+        self.runs.extend(more.runs);
+    }
+
+    /// Gives each by itself.
+    fn each(self) -> impl Iterator<Item = News> {
+        let sessions =
+            self.sessions.into_iter().map(|one| News { sessions: vec![one], runs: Vec::new() });
+        let runs = self.runs.into_iter().map(|one| News { sessions: Vec::new(), runs: vec![one] });
+        sessions.chain(runs)
     }
 }
 

@@ -3,14 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use provost_core::{
-    ids::{CommitId, TreeId},
+    ids::{CommitId, SessionId, TreeId},
     limits::MAX_LEFT_OUT,
-    session::{Session, Work},
+    run::Run,
+    session::{Session, Work, WorkState},
     verdict::{Caveats, Snapshot},
 };
 use provost_git::{
-    BranchName, Git, KeepRef, Message, Project, snapshot_loose, snapshot_worktree, worktree_add,
-    worktree_find,
+    BranchName, Git, KeepRef, Message, Oid, Pool, Project, checkout_detached, snapshot_loose,
+    snapshot_worktree, worktree_add, worktree_find,
 };
 
 use super::held::chain;
@@ -33,11 +34,16 @@ pub(crate) fn prepare(git: &Git, session: &Session) -> Result<Prepared, String> 
             let (base, _) = loose(git, session, top, "base").map_err(|why| chain(&*why))?;
             Ok(Prepared { cwd: spec.cwd.clone(), base: Some(base) })
         }
-        Work::Worktree { top, path, branch, copy } => {
-            let base = worktree(git, top, path, branch).map_err(|why| chain(&*why))?;
+        Work::Worktree { top, path, branch, copy, base } => {
+            let base = base.as_ref().map(|base| base.0.as_str());
+            let base = worktree(git, top, path, branch, base).map_err(|why| chain(&*why))?;
             copy_ignored(Path::new(top), Path::new(path), copy)?;
             let cwd = inside(&spec.cwd, top, path);
             Ok(Prepared { cwd, base: Some(base) })
+        }
+        Work::Detached { top, path, base } => {
+            detached(git, top, path, &base.0).map_err(|why| chain(&*why))?;
+            Ok(Prepared { cwd: inside(&spec.cwd, top, path), base: None })
         }
     }
 }
@@ -50,20 +56,86 @@ pub(crate) fn snapshot(
 ) -> Result<(Snapshot, Caveats), String> {
     let taken = match &session.spec.work {
         Work::Plain => return Err("the work is in no git repository".to_owned()),
+        Work::Detached { .. } => return Err("nothing was to be changed there".to_owned()),
         Work::InPlace { top } => {
             loose(git, session, top, &format!("{}-{no}", session.attempt().no))
         }
-        Work::Worktree { top, path, branch, .. } => committed(git, session, top, path, branch),
+        Work::Worktree { top, path, branch, .. } => {
+            committed(git, session.id, message(session), Place { top, path, branch })
+        }
     };
-    taken.map_err(|why| chain(&*why))
+    let base = match &session.work {
+        WorkState::Ready { base, .. } => base.as_ref(),
+        WorkState::Owed | WorkState::Failed { .. } | WorkState::Removed => None,
+    };
+    let protected = &session.spec.protected;
+    taken
+        .and_then(|taken| guarded(git, &session.spec.work, base, protected, taken))
+        .map_err(|why| chain(&*why))
+}
+
+/// Adds which files that the checks rest on were changed.
+fn guarded(
+    git: &Git,
+    work: &Work,
+    base: Option<&Snapshot>,
+    protected: &[String],
+    (taken, caveats): (Snapshot, Caveats),
+) -> Result<(Snapshot, Caveats), Failure> {
+    let (Some(base), Some(top), false) = (base, work.top(), protected.is_empty()) else {
+        return Ok((taken, caveats));
+    };
+    let project = Project::find(git, Path::new(top))?;
+    let (from, to) = (Oid::new(&base.tree.0)?, Oid::new(&taken.tree.0)?);
+    let changed = provost_git::changed_among(git, &project, (&from, &to), protected)?;
+    let protected = changed.iter().take(MAX_LEFT_OUT).map(ToString::to_string).collect();
+    Ok((taken, Caveats { protected, ..caveats }))
+}
+
+/// Commits what a session of a run left, where no check had asked for that.
+pub(crate) fn take_head(
+    git: &Git,
+    run: &Run,
+    session: SessionId,
+) -> Result<(Snapshot, Caveats), String> {
+    let (path, branch) = run.worktree(session).ok_or("the run has no such worktree")?;
+    let trailers = [("Provost-Run", run.id.to_string()), ("Provost-Session", session.to_string())];
+    let message = Message {
+        text: format!("{}: what was left", run.spec.name),
+        trailers: trailers.map(|(name, value)| (name.to_owned(), value)).into(),
+    };
+    let place = Place { top: &run.spec.project, path: &path, branch: &branch };
+    let taken = committed(git, session, message, place);
+    let work = Work::InPlace { top: run.spec.project.clone() };
+    let (base, protected) = (&run.spec.target.base, &run.spec.protected);
+    taken
+        .and_then(|taken| guarded(git, &work, Some(base), protected, taken))
+        .map_err(|why| chain(&*why))
+}
+
+/// Where a worktree is.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    top: &'a str,
+    path: &'a str,
+    branch: &'a str,
 }
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-fn worktree(git: &Git, top: &str, path: &str, branch: &str) -> Result<Snapshot, Failure> {
+fn worktree(
+    git: &Git,
+    top: &str,
+    path: &str,
+    branch: &str,
+    base: Option<&str>,
+) -> Result<Snapshot, Failure> {
     let project = Project::find(git, Path::new(top))?;
     let branch = BranchName::new(branch)?;
-    let base = project.commit()?.clone();
+    let base = match base {
+        Some(base) => Oid::new(base)?,
+        None => project.commit()?.clone(),
+    };
     if let Some(parent) = Path::new(path).parent() {
         std::fs::create_dir_all(parent)?;
     }
@@ -76,6 +148,17 @@ fn worktree(git: &Git, top: &str, path: &str, branch: &str) -> Result<Snapshot, 
     Ok(Snapshot { commit: CommitId(commit.to_string()), tree: TreeId(tree.to_string()) })
 }
 
+/// Makes a clean checkout on no branch, for whoever changes nothing.
+fn detached(git: &Git, top: &str, path: &str, base: &str) -> Result<(), Failure> {
+    let project = Project::find(git, Path::new(top))?;
+    let place = Path::new(path);
+    let (parent, slot) = (place.parent(), place.file_name().and_then(|name| name.to_str()));
+    let (parent, slot) = parent.zip(slot).ok_or("the checkout has no place")?;
+    std::fs::create_dir_all(parent)?;
+    checkout_detached(git, &project, &Pool::new(parent)?, slot, &Oid::new(base)?, &[])?;
+    Ok(())
+}
+
 /// Tells with a failure what can be done about it.
 fn hinted(why: provost_git::worktree::Error) -> Failure {
     match why.hint() {
@@ -86,10 +169,9 @@ fn hinted(why: provost_git::worktree::Error) -> Failure {
 
 fn committed(
     git: &Git,
-    session: &Session,
-    top: &str,
-    path: &str,
-    branch: &str,
+    session: SessionId,
+    message: Message,
+    Place { top, path, branch }: Place<'_>,
 ) -> Result<(Snapshot, Caveats), Failure> {
     let project = Project::find(git, Path::new(top))?;
     let branch = BranchName::new(branch)?;
@@ -98,7 +180,7 @@ fn committed(
     let found = found.filter(|_| Path::new(path).is_dir());
     let worktree = found.ok_or_else(|| format!("the worktree {path} is gone"))?;
     let keep = keep_ref(session, "moved")?;
-    Ok(told(&snapshot_worktree(git, &worktree, &message(session), &keep)?))
+    Ok(told(&snapshot_worktree(git, &worktree, &message, &keep)?))
 }
 
 fn loose(
@@ -108,7 +190,7 @@ fn loose(
     name: &str,
 ) -> Result<(Snapshot, Caveats), Failure> {
     let project = Project::find(git, Path::new(top))?;
-    let keep = keep_ref(session, name)?;
+    let keep = keep_ref(session.id, name)?;
     Ok(told(&snapshot_loose(git, &project, &keep, &message(session))?))
 }
 
@@ -117,21 +199,24 @@ fn told(taken: &provost_git::Snapshot) -> (Snapshot, Caveats) {
     let (commit, tree) = (CommitId(taken.commit.to_string()), TreeId(taken.tree.to_string()));
     let kept_at = taken.strayed.as_ref().map(ToString::to_string);
     let left_out = taken.left_out.iter().take(MAX_LEFT_OUT).map(ToString::to_string).collect();
-    (Snapshot { commit, tree }, Caveats { kept_at, left_out })
+    (Snapshot { commit, tree }, Caveats { kept_at, left_out, ..Caveats::default() })
 }
 
-fn keep_ref(session: &Session, name: &str) -> Result<KeepRef, Failure> {
-    Ok(KeepRef::new(&format!("{}-{name}", session.id))?)
+fn keep_ref(session: SessionId, name: &str) -> Result<KeepRef, Failure> {
+    Ok(KeepRef::new(&format!("{session}-{name}"))?)
 }
 
 fn message(session: &Session) -> Message {
     let attempt = session.attempt().no;
+    let of_run = session.spec.run.map(|of| {
+        [("Provost-Run", of.run.to_string()), ("Provost-Stage", of.stage.word().to_owned())]
+    });
+    let of_session =
+        [("Provost-Session", session.id.to_string()), ("Provost-Attempt", attempt.to_string())];
+    let trailers = of_run.into_iter().flatten().chain(of_session);
     Message {
         text: format!("{}: what attempt {attempt} left", session.spec.name),
-        trailers: vec![
-            ("Provost-Session".to_owned(), session.id.to_string()),
-            ("Provost-Attempt".to_owned(), attempt.to_string()),
-        ],
+        trailers: trailers.map(|(name, value)| (name.to_owned(), value)).collect(),
     }
 }
 

@@ -3,9 +3,9 @@
 use std::fs;
 
 use provost_git::inspect::{ChangeKind, Lines};
-use provost_git::{FileChange, Head, diff_stat, head, tree_of};
+use provost_git::{FileChange, Head, changed_among, diff_stat, head, tree_of};
 
-use crate::lab::{Lab, os};
+use crate::lab::{Lab, os, write};
 
 #[test]
 fn trees_are_found_by_any_name_and_nothing_else_is() {
@@ -67,4 +67,24 @@ fn head_is_read_anew() {
     let project = lab.project();
     lab.user(&lab.top(), &["checkout", "-q", "--detach"]);
     assert_eq!(head(&lab.git, &project).unwrap(), Head::Detached { commit: lab.rev("HEAD") });
+}
+
+#[test]
+fn changes_are_looked_for_among_patterns_from_the_top() {
+    let lab = Lab::new();
+    let before = lab.rev("HEAD^{tree}");
+    for file in ["tests/a.rs", "tests/deep/b.rs", "src/lib.rs", "ci.yml"] {
+        write(&lab.top().join(file), "new\n");
+    }
+    lab.commit_all("second");
+    let after = lab.rev("HEAD^{tree}");
+    let among = |patterns: &[&str]| -> Vec<String> {
+        let patterns: Vec<String> = patterns.iter().map(|one| (*one).to_owned()).collect();
+        let found = changed_among(&lab.git, &lab.project(), (&before, &after), &patterns);
+        found.unwrap().iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(among(&["tests"]), ["tests/a.rs", "tests/deep/b.rs"]);
+    assert_eq!(among(&["tests/*.rs", "*.yml"]), ["ci.yml", "tests/a.rs"]);
+    assert_eq!(among(&["**/b.rs"]), ["tests/deep/b.rs"]);
+    assert!(among(&["docs/**", "a.txt"]).is_empty());
 }

@@ -6,6 +6,7 @@ mod command;
 mod hostile;
 mod inspect;
 mod lab;
+mod landing;
 mod loose;
 mod pool;
 mod project;

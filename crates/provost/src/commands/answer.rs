@@ -20,7 +20,7 @@ use crate::{cli::Outcome, context::Context, error::usage, target, ui};
     after_help = "Examples:\n  provost answer 1a2b3c4d.q1 'Use PostgreSQL.'\n  provost answer 1a2b3c4d\n  provost answer 1a2b3c4d.q2 --secret < token\n  provost answer 1a2b3c4d --answers - <<< '{\"answers\":{\"db\":{\"answers\":[\"PostgreSQL\"]}}}'"
 )]
 pub(crate) struct AnswerArgs {
-    /// The request, or the session if only one of its requests is open
+    /// The request, or the session or run if only one of its requests is open
     #[arg(value_parser = input::parse_name)]
     request: String,
     /// The answer, verbatim; `-` takes it from standard input
@@ -41,7 +41,7 @@ pub(crate) struct AnswerArgs {
 
 pub(crate) fn run(context: &Context, args: &AnswerArgs) -> Outcome {
     let (session, no) = split(&args.request);
-    let row = target::find(&context.daemon()?, session)?;
+    let row = target::find_working(&context.daemon()?, session)?;
     let request = match choose(&row, no) {
         Err(error) if args.key.is_given() || no.is_some() => {
             let given = given(args, None)?;

@@ -36,7 +36,7 @@ pub(crate) struct DenyArgs {
 /// The request that is meant
 #[derive(Debug, Args)]
 struct Which {
-    /// The request, or the session if only one of its requests can be decided so
+    /// The request, or the session or run if only one of its requests can be decided so
     #[arg(value_parser = input::parse_name)]
     request: String,
     /// Decide only if the request still has this revision
@@ -57,7 +57,7 @@ pub(crate) fn deny(context: &Context, args: &DenyArgs) -> Outcome {
 
 fn decide(context: &Context, which: &Which, decision: Decision) -> Outcome {
     let (session, no) = split(&which.request);
-    let row = target::find(&context.daemon()?, session)?;
+    let row = target::find_working(&context.daemon()?, session)?;
     let decided = AnswerRequest { decision: Some(decision), ..AnswerRequest::default() };
     let request = match choose(&row, no, decision) {
         Err(error) if which.key.is_given() || no.is_some() => {

@@ -4,16 +4,18 @@ use clap::Args;
 use provost_api::CancelRequest;
 
 use super::{
-    change::{KeyArgs, change},
+    change::{KeyArgs, change_any},
     input,
 };
 use crate::{cli::Outcome, context::Context};
 
-/// End a session's work: its outcome is `cancelled`
+/// End a session's work, or a run: its outcome is `cancelled`
+///
+/// A run's agent is interrupted and its processes are ended; every byte of its work stays where it is.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  provost cancel 1a2b3c4d --because 'no longer needed'")]
 pub(crate) struct CancelArgs {
-    /// The session: its id, the beginning or end of it, or its name
+    /// The session or run: its id, the beginning or end of it, or its name
     #[arg(value_parser = input::parse_name)]
     id: String,
     /// Why, for the record
@@ -25,5 +27,5 @@ pub(crate) struct CancelArgs {
 
 pub(crate) fn run(context: &Context, args: &CancelArgs) -> Outcome {
     let request = CancelRequest { because: args.because.clone() };
-    change(context, &args.id, "cancel", &request, &args.key)
+    change_any(context, &args.id, ("cancel", &request), ("cancel", &request), &args.key)
 }

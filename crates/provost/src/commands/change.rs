@@ -7,7 +7,14 @@ use provost_api::{RequestRow, SessionRow};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{cli::Outcome, context::Context, error::Error, target, ui};
+use super::run;
+use crate::{
+    cli::Outcome,
+    context::Context,
+    error::Error,
+    target::{self, Target},
+    ui,
+};
 
 /// Makes the change happen once
 #[derive(Debug, Args)]
@@ -39,9 +46,42 @@ pub(crate) fn change(
     body: &impl Serialize,
     key: &KeyArgs,
 ) -> Outcome {
-    let key = key.get(context);
-    let reply: Value = context.daemon()?.post(&target::action(id, action), body, &key)?;
-    show(context, reply)
+    let (client, key) = (context.daemon()?, key.get(context));
+    let reply = client.post(&target::action(id, action), body, &key);
+    show(context, reply.map_err(|error| target::only_session(&client, id, action, error))?)
+}
+
+/// Asks for a change of a session or a run, whichever is meant, and shows what is true then.
+pub(crate) fn change_any(
+    context: &Context,
+    id: &str,
+    (action, body): (&str, &impl Serialize),
+    (run_action, run_body): (&str, &impl Serialize),
+    key: &KeyArgs,
+) -> Outcome {
+    let (client, key) = (context.daemon()?, key.get(context));
+    match target::find_any(&client, id)? {
+        Target::Session(row) => {
+            show(context, client.post(&target::action(&row.id, action), body, &key)?)
+        }
+        Target::Run(row) => show_run(
+            context,
+            client.post(&target::run_action(&row.id, run_action), run_body, &key)?,
+        ),
+    }
+}
+
+/// Shows the answer to a change of a run: its state in one line.
+fn show_run(context: &Context, reply: Value) -> Outcome {
+    let run = reply.get("run").cloned().and_then(|row| serde_json::from_value(row).ok());
+    let next = run.as_ref().map(run::next_commands).unwrap_or_default();
+    if context.ui.json {
+        context.ui.result(reply, &next)?;
+    } else if let Some(row) = &run {
+        context.ui.line(&ui::run_line(context.ui.paint, row))?;
+        context.ui.next(&next);
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Shows the answer to a change: the session's state in one line.

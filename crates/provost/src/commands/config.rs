@@ -6,10 +6,13 @@ use std::{
 };
 
 use clap::{Args, Subcommand};
+use provost_config::Resolved;
+use provost_core::session::MultiAgent;
 use serde_json::json;
 
 use crate::{
     cli::Outcome,
+    codex::{MULTI_AGENT, Setup},
     context::Context,
     error::usage,
     settings,
@@ -65,16 +68,34 @@ fn show(context: &Context, args: &ShowArgs) -> Outcome {
     let warnings = resolved.warnings.iter().map(ToString::to_string);
     let warnings: Vec<String> =
         warnings.chain(unread(&cwd, settings::project_top(&cwd).as_deref())).collect();
+    let found = multi_agent(context, &resolved);
     let next = vec!["provost config schema".to_owned()];
     if context.ui.json {
-        let value = json!({"ok": true, "entries": resolved.explain(), "warnings": warnings});
+        let found: serde_json::Map<String, serde_json::Value> = found
+            .iter()
+            .map(|found| {
+                (MULTI_AGENT.to_owned(), json!({"value": found.on, "source": found.source}))
+            })
+            .collect();
+        let value = json!({"ok": true, "entries": resolved.explain(), "resolved": found, "warnings": warnings});
         context.ui.result(value, &next)?;
         return Ok(ExitCode::SUCCESS);
     }
     warnings.iter().for_each(|warning| context.ui.warn(warning));
     context.ui.lines(&ui::config_table(context.ui.paint, Screen::output(), resolved.explain()))?;
+    if let Some(MultiAgent { on, source }) = found {
+        let on = if on { "on" } else { "off" };
+        context.ui.line(&format!("\n{MULTI_AGENT} is {on}, as {source} says."))?;
+    }
     context.ui.next(&next);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Gives what the key comes to where it is unset: Codex is asked. Where there is none, nothing.
+fn multi_agent(context: &Context, resolved: &Resolved) -> Option<MultiAgent> {
+    let setup = Setup::new(&context.environment, resolved).ok()?;
+    let program = setup.find(None).ok()?.codex.program.to_str()?.to_owned();
+    setup.multi_agent(&[program]).ok()?
 }
 
 /// Warns of a file that looks like a project's and is none. Outside of a repository a directory may be

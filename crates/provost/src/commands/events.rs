@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use provost_api::{ApiError, Code, EventRow};
+use provost_api::{ApiError, Client, Code, EventRow};
 use provost_ledger::{ReadLedger, SqliteReader};
 use serde::Deserialize;
 
@@ -12,12 +12,12 @@ use crate::{
     cli::Outcome,
     context::Context,
     error::{Error, chain},
-    follow::Follow,
-    target,
+    follow::{Follow, Of},
+    target::{self, Target},
     ui::{self, Screen},
 };
 
-/// Show what happened: the events of the ledger, of one session or of all
+/// Show what happened: the events of the ledger, of one session, of a run with its sessions, or of all
 ///
 /// With --json and --follow each event is a JSON object on a line of its own.
 #[derive(Debug, Args)]
@@ -25,7 +25,7 @@ use crate::{
     after_help = "Examples:\n  provost events\n  provost events 1a2b3c4d\n  provost events -f --since 120\n  provost events -f --json | jq -r .kind"
 )]
 pub(crate) struct EventsArgs {
-    /// The session: its id, the beginning or end of it, or its name; all of them without it
+    /// The session or run: its id, the beginning or end of it, or its name; all of them without it
     #[arg(value_parser = input::parse_name)]
     id: Option<String>,
     /// Wait for further events: of a session from its beginning, of all from now on, or from behind --since
@@ -55,7 +55,7 @@ fn list(context: &Context, args: &EventsArgs) -> Outcome {
         "/v1/events",
         &[
             ("since", Some(since(context, args, u64::from(args.limit))?.to_string())),
-            ("session", args.id.clone()),
+            of(&client, args)?.parameter(),
             ("limit", Some(args.limit.to_string())),
         ],
     );
@@ -73,15 +73,22 @@ fn list(context: &Context, args: &EventsArgs) -> Outcome {
 
 fn follow(context: &Context, args: &EventsArgs) -> Outcome {
     let client = context.daemon()?;
-    // An id may be ambiguous later; the full one is not.
-    let session = args.id.as_deref().map(|id| target::find(&client, id)).transpose()?;
     let since = since(context, args, 0)?;
-    let mut follow = Follow::new(context, session.map(|row| row.id), Some(since));
+    let mut follow = Follow::new(context, of(&client, args)?, Some(since));
     follow.open(&client)?;
     let mut shown = ui::EventLines::new(context.ui.paint, Screen::output());
     loop {
         show(context, &mut shown, &follow.next()?)?;
     }
+}
+
+/// Finds whose events are meant. An id may be ambiguous later; the full one is not.
+fn of(client: &Client, args: &EventsArgs) -> Result<Of, ApiError> {
+    let Some(id) = &args.id else { return Ok(Of::All) };
+    Ok(match target::find_any(client, id)? {
+        Target::Session(row) => Of::Session(row.id),
+        Target::Run(row) => Of::Run(row.id),
+    })
 }
 
 /// Says behind which event to begin: a session is told from its beginning, the ledger from its end.

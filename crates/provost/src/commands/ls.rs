@@ -3,9 +3,10 @@
 use std::{path::Path, process::ExitCode};
 
 use clap::{Args, builder::PossibleValuesParser};
-use provost_api::{ApiError, Client, Code, SessionRow};
+use provost_api::{ApiError, Client, Code, RunRow, SessionRow};
 use provost_core::lifecycle::State;
 use serde::Deserialize;
+use serde_json::json;
 
 use crate::{
     cli::Outcome,
@@ -15,22 +16,25 @@ use crate::{
     ui::{self, Screen},
 };
 
-/// List sessions: the live ones and the newest others, problems first
+/// List runs and sessions: the live ones and the newest others, problems first
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost ls\n  provost ls --state needs_input\n  provost ls --project . --all\n  provost ls --json | jq '.sessions[].state'"
+    after_help = "Examples:\n  provost ls\n  provost ls --state needs_input\n  provost ls --runs\n  provost ls --project . --all\n  provost ls --json | jq '.sessions[].state'"
 )]
 pub(crate) struct LsArgs {
     /// Only sessions with this role
     #[arg(long)]
     role: Option<String>,
-    /// Only sessions in this state
+    /// Only those in this state
     #[arg(long, value_parser = PossibleValuesParser::new(State::ALL.iter().map(|state| state.word())))]
     state: Option<String>,
-    /// Only sessions of this repository, given by a directory in it
+    /// Only those of this repository, given by a directory in it
     #[arg(long, value_name = "DIR")]
     project: Option<String>,
-    /// All sessions that were ever recorded
+    /// Only runs
+    #[arg(long, conflicts_with = "role")]
+    runs: bool,
+    /// All that were ever recorded
     #[arg(long, conflicts_with = "limit")]
     all: bool,
     /// At most so many, the live ones first; without this all live ones and 50 others
@@ -42,6 +46,8 @@ pub(crate) struct LsArgs {
 pub(super) struct ListReply {
     pub(super) sessions: Vec<SessionRow>,
     #[serde(default)]
+    pub(super) runs: Vec<RunRow>,
+    #[serde(default)]
     pub(super) more: bool,
 }
 
@@ -51,23 +57,41 @@ pub(crate) fn run(context: &Context, args: &LsArgs) -> Outcome {
     if let Some(given) = args.project.as_deref().filter(|given| !is_directory(given)) {
         known(&client, given)?;
     }
-    if context.ui.json {
+    if context.ui.json && !args.runs {
         context.ui.copy(&mut client.stream(&path, None)?.into_reader())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let reply: ListReply = client.get(&path)?;
-    if reply.sessions.is_empty() {
-        context.ui.talk("no sessions");
-        context.ui.next(&["provost spawn -- COMMAND".to_owned(), "provost ls --all".to_owned()]);
+    let mut reply: ListReply = client.get(&path)?;
+    if args.runs {
+        reply.sessions.clear();
+    }
+    if context.ui.json {
+        context.ui.value(&json!({"ok": true, "runs": reply.runs, "more": reply.more}))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let more = reply.more;
-    context.ui.lines(&ui::session_lines(
-        context.ui.paint,
-        Screen::output(),
-        clock::now_ms(),
-        reply.sessions,
-    ))?;
+    show(context, reply)
+}
+
+fn show(context: &Context, reply: ListReply) -> Outcome {
+    let (paint, screen, now) = (context.ui.paint, Screen::output(), clock::now_ms());
+    let ListReply { sessions, runs, more } = reply;
+    if sessions.is_empty() && runs.is_empty() {
+        context.ui.talk("no sessions and no runs");
+        let next = ["provost run GOAL", "provost spawn -- COMMAND", "provost ls --all"];
+        context.ui.next(&next.map(str::to_owned));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut lines = Vec::new();
+    if !runs.is_empty() {
+        lines.extend(ui::run_lines(paint, screen, now, runs));
+    }
+    if !lines.is_empty() && !sessions.is_empty() {
+        lines.push(String::new());
+    }
+    if !sessions.is_empty() {
+        lines.extend(ui::session_lines(paint, screen, now, sessions));
+    }
+    context.ui.lines(&lines)?;
     if more {
         context.ui.next(&["provost ls --all".to_owned(), "provost status ID".to_owned()]);
     } else {

@@ -2,9 +2,10 @@
 
 use clap::Args;
 use provost_api::SendRequest;
+use serde_json::json;
 
 use super::{
-    change::{KeyArgs, change},
+    change::{KeyArgs, change, change_any},
     input,
 };
 use crate::{cli::Outcome, context::Context};
@@ -13,16 +14,18 @@ use crate::{cli::Outcome, context::Context};
 const GO_ON: &str =
     "Go on with your work where you were. Look at the files first: they are as they were left.";
 
-/// Go on with a session that was stopped or has ended, in the same conversation
+/// Go on with a session that was stopped or has ended, in the same conversation, or with a run
+///
+/// A run that failed or was cancelled goes on with exactly what is left of it.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost resume 1a2b3c4d\n  provost resume 1a2b3c4d 'The network is back: go on.'"
 )]
 pub(crate) struct ResumeArgs {
-    /// The session: its id, the beginning or end of it, or its name
+    /// The session or run: its id, the beginning or end of it, or its name
     #[arg(value_parser = input::parse_name)]
     id: String,
-    /// What to say; `-` takes it from standard input
+    /// What to say to a session; `-` takes it from standard input
     text: Option<String>,
     #[command(flatten)]
     key: KeyArgs,
@@ -30,5 +33,10 @@ pub(crate) struct ResumeArgs {
 
 pub(crate) fn run(context: &Context, args: &ResumeArgs) -> Outcome {
     let text = input::text(args.text.as_deref().unwrap_or(GO_ON))?;
-    change(context, &args.id, "send", &SendRequest { text, supersede: false }, &args.key)
+    let send = SendRequest { text, supersede: false };
+    if args.text.is_some() {
+        // A run words by itself what its agents are told.
+        return change(context, &args.id, "send", &send, &args.key);
+    }
+    change_any(context, &args.id, ("send", &send), ("resume", &json!({})), &args.key)
 }

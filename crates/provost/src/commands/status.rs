@@ -1,52 +1,90 @@
 //! `provost status`
 
+mod watch;
+
 use std::{collections::BTreeMap, process::ExitCode};
 
 use clap::Args;
-use provost_api::{Client, RequestRow, SessionRow, WhyReply};
+use provost_api::{Client, RequestRow, RunRow, SessionRow, WhyReply};
 use serde_json::{Value, json};
 
-use super::{change::next_commands, input, ls::ListReply};
+use super::{change::next_commands, input, ls::ListReply, run};
 use crate::{
     cli::Outcome,
     clock,
     context::Context,
     error::Error,
-    target,
+    target::{self, Target},
     ui::{self, Screen},
 };
 
-/// Show what is true: of one session, or of all at a glance
+/// Show what is true: of one session or run, or of all at a glance
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost status\n  provost status 1a2b3c4d\n  provost status 1a2b3c4d --why\n  provost status fixer --json | jq .state"
+    after_help = "Examples:\n  provost status\n  provost status 1a2b3c4d\n  provost status 1a2b3c4d --why\n  provost status 1a2b3c4d --watch\n  provost status fixer --json | jq .state"
 )]
 pub(crate) struct StatusArgs {
-    /// The session: its id, the beginning or end of it, or its name
+    /// The session or run: its id, the beginning or end of it, or its name
     #[arg(value_parser = input::parse_name)]
     id: Option<String>,
-    /// Show the facts behind the state: what was said or seen, by whom and when
-    #[arg(long, requires = "id")]
+    /// Show the facts behind the state: what was said or seen, by whom and when; of a run those of its newest session
+    #[arg(long, requires = "id", conflicts_with = "watch")]
     why: bool,
+    /// Show it again whenever something happens, until its outcome is sealed; with --json a line for each time
+    #[arg(short, long, requires = "id")]
+    watch: bool,
 }
 
 pub(crate) fn run(context: &Context, args: &StatusArgs) -> Outcome {
     let client = context.daemon()?;
     match &args.id {
         None => overview(context, &client)?,
-        Some(id) if args.why => why(context, &client, id)?,
-        Some(id) => one(context, &client, id)?,
+        Some(id) => match target::find_any(&client, id)? {
+            meant if args.watch => watch::run(context, &client, meant)?,
+            Target::Session(row) if args.why => why(context, &client, &row.id)?,
+            Target::Session(row) => one(context, &row)?,
+            Target::Run(row) if args.why => why_run(context, &client, &row)?,
+            Target::Run(row) => one_run(context, &row)?,
+        },
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn one(context: &Context, client: &Client, id: &str) -> Result<(), Error> {
-    let row = target::find(client, id)?;
-    let next = next_commands(&row);
+fn one(context: &Context, row: &SessionRow) -> Result<(), Error> {
+    let next = next_commands(row);
     if context.ui.json {
         return context.ui.result(json!(row), &next);
     }
-    context.ui.lines(&ui::card(context.ui.paint, Screen::output(), clock::now_ms(), &row))?;
+    context.ui.lines(&ui::card(context.ui.paint, Screen::output(), clock::now_ms(), row))?;
+    context.ui.next(&next);
+    Ok(())
+}
+
+fn one_run(context: &Context, row: &RunRow) -> Result<(), Error> {
+    let next = run::next_commands(row);
+    if context.ui.json {
+        return context.ui.result(json!(row), &next);
+    }
+    let (screen, now) = (Screen::output(), clock::now_ms());
+    context.ui.lines(&ui::run_card(context.ui.paint, screen, now, row, None))?;
+    context.ui.next(&next);
+    Ok(())
+}
+
+/// A run stands as it does because of how its newest session stands.
+fn why_run(context: &Context, client: &Client, row: &RunRow) -> Result<(), Error> {
+    let Some(newest) = row.sessions.last() else { return one_run(context, row) };
+    let reply: WhyReply = client.get(&target::action(&newest.id, "why"))?;
+    let next = run::next_commands(row);
+    if context.ui.json {
+        return context.ui.result(json!({"ok": true, "run": row, "newest": reply}), &next);
+    }
+    let (paint, screen, now) = (context.ui.paint, Screen::output(), clock::now_ms());
+    context.ui.lines(&ui::run_card(paint, screen, now, row, None))?;
+    let stage = newest.stage.replace('_', " ");
+    let title = format!("\nsession {} ({})", ui::short(&newest.id), ui::clean(&stage));
+    context.ui.line(&title)?;
+    context.ui.lines(&ui::why(paint, screen, now, &reply))?;
     context.ui.next(&next);
     Ok(())
 }
@@ -81,10 +119,17 @@ fn overview(context: &Context, client: &Client) -> Result<(), Error> {
         rows.iter().for_each(|row| *counts.entry(row.state.as_str()).or_default() += 1);
         let live: Vec<_> = rows.iter().filter(|row| !row.terminal).collect();
         let requests: Vec<_> = rows.iter().flat_map(|row| &row.requests).collect();
-        let value = json!({"ok": true, "counts": counts, "live": live, "requests": requests, "more": reply.more});
+        let runs: Vec<_> = reply.runs.iter().filter(|run| !run.terminal).collect();
+        let value = json!({"ok": true, "counts": counts, "live": live, "runs": runs, "requests": requests, "more": reply.more});
         return context.ui.result(value, &next);
     }
-    context.ui.lines(&ui::overview(context.ui.paint, Screen::output(), clock::now_ms(), rows))?;
+    let (paint, screen, now) = (context.ui.paint, Screen::output(), clock::now_ms());
+    let live: Vec<_> = reply.runs.iter().filter(|run| !run.terminal).cloned().collect();
+    if !live.is_empty() {
+        context.ui.lines(&ui::run_lines(paint, screen, now, live))?;
+        context.ui.line("")?;
+    }
+    context.ui.lines(&ui::overview(paint, screen, now, rows))?;
     context.ui.next(&next);
     Ok(())
 }
@@ -93,7 +138,7 @@ fn overview_next(rows: &[SessionRow]) -> Vec<String> {
     let asked = rows.iter().flat_map(|row| &row.requests).next();
     let next: &[&str] = match (asked, rows.is_empty()) {
         (Some(_), _) => &["provost status ID"],
-        (None, true) => &["provost spawn -- COMMAND", "provost doctor"],
+        (None, true) => &["provost run GOAL", "provost spawn -- COMMAND", "provost doctor"],
         (None, false) => &["provost status ID", "provost ls", "provost events -f"],
     };
     let next = next.iter().map(|command| (*command).to_owned());

@@ -1,5 +1,7 @@
 //! What may be asked over the socket, and how it is put to the engine.
 
+mod runs;
+
 use axum::{
     Json, Router,
     body::{Body, Bytes},
@@ -104,6 +106,11 @@ pub(crate) fn router(daemon: Daemon) -> Router {
         .route("/v1/sessions/{id}/resolve", post(resolve))
         .route("/v1/sessions/{id}/answer", post(answer))
         .route("/v1/sessions/{id}/limit", post(limit))
+        .route("/v1/runs", get(runs::list).post(runs::open))
+        .route("/v1/runs/{id}", get(runs::row))
+        .route("/v1/runs/{id}/cancel", post(runs::cancel))
+        .route("/v1/runs/{id}/resume", post(runs::resume))
+        .route("/v1/runs/{id}/limit", post(runs::limit))
         .route("/v1/reports", post(take_report))
         .route("/v1/events", get(events))
         .route("/v1/gc", post(collect))
@@ -351,6 +358,8 @@ async fn take_report(
 struct EventQuery {
     since: Option<u64>,
     session: Option<String>,
+    /// The events of a run are those of its sessions too.
+    run: Option<String>,
     limit: Option<usize>,
     follow: Option<u8>,
 }
@@ -361,14 +370,16 @@ async fn events(
     Wanted(query): Wanted<EventQuery>,
 ) -> Answer {
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse().ok());
-    let session = match query.session {
-        None => None,
-        Some(session) => {
+    let of = match (query.session, query.run) {
+        (None, None) => sse::Of::All,
+        (Some(session), None) => {
             let row = daemon.handle.ask_json(Ask::Row { session }).await?;
-            row["session"]["id"].as_str().map(str::to_owned)
+            sse::Of::Session(row["session"]["id"].as_str().unwrap_or_default().to_owned())
         }
+        (None, Some(run)) => sse::Of::Run(runs::id(&daemon, run).await?),
+        (Some(_), Some(_)) => return Err(bad("name a session or a run, not both").into()),
     };
-    let wanted = sse::Wanted { after: last.or(query.since).unwrap_or(0), session };
+    let wanted = sse::Wanted { after: last.or(query.since).unwrap_or(0), of };
     let ledger = daemon.world.home.ledger();
     if query.follow == Some(1) {
         let (body, pump) = sse::follow(&daemon.handle, ledger, wanted);

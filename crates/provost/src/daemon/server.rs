@@ -169,7 +169,13 @@ fn write_all(
         }
     });
     visited.map_err(|why| failed(why.to_string()))?;
-    chunk.push_str("],\"more\":false}");
+    let mut runs: Vec<String> = Vec::new();
+    let visited = listing.visit_runs(&reader, |card| {
+        runs.push(card.to_owned());
+        std::ops::ControlFlow::Continue(())
+    });
+    visited.map_err(|why| failed(why.to_string()))?;
+    chunk.push_str(&format!("],\"runs\":[{}],\"more\":false}}", runs.join(",")));
     sender.blocking_send(Ok(chunk.into())).map_err(drop)
 }
 

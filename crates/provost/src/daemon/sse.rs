@@ -9,6 +9,7 @@ use std::{
 
 use axum::body::{Body, Bytes};
 use provost_api::{ApiError, Code, EventRow};
+use provost_core::ids::{RunId, SessionId};
 use provost_engine::shell::{Handle, Published};
 use provost_ledger::{ReadLedger, SqliteReader};
 use tokio::sync::{broadcast, mpsc};
@@ -23,13 +24,33 @@ const KEEP_ALIVE: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     pub(crate) after: u64,
-    pub(crate) session: Option<String>,
+    pub(crate) of: Of,
+}
+
+/// Whose events are asked for.
+#[derive(Clone, Debug)]
+pub(crate) enum Of {
+    All,
+    Session(String),
+    /// A run and all its sessions.
+    Run(RunId),
 }
 
 impl Wanted {
     pub(crate) fn takes(&self, row: &EventRow) -> bool {
-        row.seq > self.after && self.session.as_deref().is_none_or(|id| id == row.session)
+        row.seq > self.after
+            && match &self.of {
+                Of::All => true,
+                Of::Session(id) => *id == row.session,
+                Of::Run(run) => row.session.parse().is_ok_and(|id| belongs(*run, id)),
+            }
     }
+}
+
+/// Says whether an id is that of a run, or of one of its sessions, whose ids follow the run's own.
+fn belongs(run: RunId, SessionId(id): SessionId) -> bool {
+    let no = id.as_u128().wrapping_sub(run.0.as_u128());
+    no == 0 || u32::try_from(no).is_ok_and(|no| run.session(no).0 == id)
 }
 
 /// Reads recorded events, oldest first. Gives the last sequence number that was looked at.
@@ -144,4 +165,18 @@ async fn send(sender: &mpsc::Sender<Bytes>, bytes: Bytes) -> Result<(), Gone> {
 fn message(row: &EventRow) -> Bytes {
     let data = serde_json::to_string(row).unwrap_or_default();
     format!("id: {}\nevent: {}\ndata: {data}\n\n", row.seq, row.kind).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_runs_events_are_its_own_and_its_sessions() {
+        let run: RunId = "01a1e323-29f4-7713-a950-131315b2a3b9".parse().unwrap();
+        let other: SessionId = "01a1e323-29f4-7713-a950-131315b2a3b8".parse().unwrap();
+        assert!(belongs(run, SessionId(run.0)));
+        assert!(belongs(run, run.session(1)) && belongs(run, run.session(300)));
+        assert!(!belongs(run, other), "what came before is another's");
+    }
 }

@@ -27,7 +27,7 @@ const VALUE_AT: usize = 16;
 
 /// Shows a session as a card.
 pub(crate) fn card(paint: Paint, screen: Screen, now_ms: i64, row: &SessionRow) -> Vec<String> {
-    let mut card = Card { paint, screen, now_ms, lines: Vec::new() };
+    let mut card = Card::new(paint, screen, now_ms);
     card.head(row);
     card.state(row);
     card.facts(row);
@@ -117,8 +117,20 @@ pub(crate) fn overview(
     card.lines
 }
 
-/// Gives the command that settles a request. A secret comes by the prompt or by standard input, where nobody
-struct Card {
+/// Shows what waits for a person, with the commands that settle it.
+pub(crate) fn requests(
+    paint: Paint,
+    screen: Screen,
+    now_ms: i64,
+    requests: &[RequestRow],
+) -> Vec<String> {
+    let mut card = Card::new(paint, screen, now_ms);
+    requests.iter().for_each(|request| card.request(request));
+    card.lines
+}
+
+/// Lines with labels, as they come together.
+pub(super) struct Card {
     paint: Paint,
     screen: Screen,
     now_ms: i64,
@@ -126,12 +138,27 @@ struct Card {
 }
 
 impl Card {
+    pub(super) fn new(paint: Paint, screen: Screen, now_ms: i64) -> Self {
+        Card { paint, screen, now_ms, lines: Vec::new() }
+    }
+
+    pub(super) fn into_lines(self) -> Vec<String> {
+        self.lines
+    }
+
+    /// Adds a line without a label.
+    pub(super) fn line(&mut self, line: &str) {
+        self.lines.extend(self.screen.wrap(line, 2));
+    }
+
     fn head(&mut self, row: &SessionRow) {
         let name = self.paint.paint(Tone::Bold, &clean(&row.name));
         let role =
             row.role.as_deref().map(|role| format!(" · {}", clean(role))).unwrap_or_default();
-        let head = format!("{name}{role} · {}", clean(&row.id));
-        self.lines.extend(self.screen.wrap(&head, 2));
+        self.line(&format!("{name}{role} · {}", clean(&row.id)));
+        if let Some(run) = &row.run {
+            self.label("run", &short(run));
+        }
     }
 
     fn state(&mut self, row: &SessionRow) {
@@ -199,7 +226,7 @@ impl Card {
         self.label("setup", &format!("{result} `{command}`{see}"));
     }
 
-    fn check(&mut self, no: usize, check: &CheckRow) {
+    pub(super) fn check(&mut self, no: usize, check: &CheckRow) {
         let tone = match check.result.as_str() {
             "passed" => Tone::Good,
             "failed" | "unfinished" => Tone::Bad,
@@ -219,7 +246,7 @@ impl Card {
         self.label(&format!("check {no}"), format!("{result} {command} {receipt}").trim_end());
     }
 
-    fn request(&mut self, request: &RequestRow) {
+    pub(super) fn request(&mut self, request: &RequestRow) {
         let waits = if request.blocking { "" } else { " (it does not wait)" };
         let since = ago(self.now_ms, request.asked_at);
         let title = clean(&format!("{}: {}", request.kind, request.title));
@@ -335,11 +362,11 @@ impl Card {
         }
     }
 
-    fn text(&mut self, label: &str, text: &str) {
+    pub(super) fn text(&mut self, label: &str, text: &str) {
         self.label(label, &clip(&clean(text), TEXT_WIDTH));
     }
 
-    fn label(&mut self, label: &str, text: &str) {
+    pub(super) fn label(&mut self, label: &str, text: &str) {
         let label = self.paint.paint(Tone::Dim, &format!("{label:<LABEL_WIDTH$}"));
         self.lines.extend(self.screen.wrap(&format!("  {label}{text}"), LABEL_WIDTH + 2));
     }

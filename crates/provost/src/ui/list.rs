@@ -201,6 +201,7 @@ pub(crate) mod tests {
             id: "0199aa11-0000-7000-8000-0000deadbeef".to_owned(),
             name: name.to_owned(),
             role: None,
+            run: None,
             project: Some("/src/app".to_owned()),
             cwd: "/src/app".to_owned(),
             agent: "command".to_owned(),
@@ -291,6 +292,7 @@ pub(crate) mod tests {
             output_digest: Some("d1".to_owned()),
             output: Some("checks/k".to_owned()),
             warm: Some(true),
+            environment: None,
         };
         let late = ClaimRow {
             claim: "completed".to_owned(),

@@ -7,6 +7,7 @@ mod doctor;
 mod event;
 mod list;
 mod paint;
+mod run;
 mod screen;
 mod table;
 mod text;
@@ -18,7 +19,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 pub(crate) use age::{age, ago, size, span, spell_times};
-pub(crate) use card::{card, overview, why};
+pub(crate) use card::{card, overview, requests, why};
 pub(crate) use config::config_table;
 pub(crate) use doctor::{Finding, Level, finding_lines};
 pub(crate) use event::EventLines;
@@ -26,6 +27,9 @@ pub(crate) use event::EventLines;
 pub(crate) use list::tests::{asking as test_asking, session as test_session};
 pub(crate) use list::{ending, outcome, reason, session_lines, short, state_words, under_way};
 pub(crate) use paint::{Paint, Tone, Wish};
+#[cfg(test)]
+pub(crate) use run::tests::run as test_run;
+pub(crate) use run::{run_card, run_event, run_findings, run_line, run_lines, run_words};
 pub(crate) use screen::{Screen, together};
 pub(crate) use table::{Fit, Table};
 pub(crate) use text::{clean, clean_block};

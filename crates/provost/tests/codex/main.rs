@@ -17,6 +17,7 @@ mod limits;
 mod once;
 mod questions;
 mod requests;
+mod runs;
 mod screen;
 mod secrets;
 mod tools;

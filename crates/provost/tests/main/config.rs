@@ -99,7 +99,5 @@ fn what_would_have_no_effect_is_refused() {
     assert!(message(&["--agent", "talks", "--stdin", "do it"]).contains("--stdin"));
     assert!(message(&["--agent", "renames"]).contains("under its own name"));
     assert!(message(&["--agent", "leaks"]).contains("looks like a secret"));
-    world.write("user/.config/provost/provost.toml", "[verify]\nprotected = [\"ci\"]\n");
-    assert!(message(&["--", "true"]).contains("verify.protected"));
     world.assert_untouched();
 }

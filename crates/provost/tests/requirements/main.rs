@@ -20,6 +20,7 @@ mod options;
 mod peers;
 mod reads;
 mod reports;
+mod runs;
 mod safety;
 mod schemas;
 mod shapes;

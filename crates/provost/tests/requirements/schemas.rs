@@ -31,6 +31,15 @@ fn results_are_as_their_schemas_say() {
         );
         stage.events(id).iter().for_each(|event| conforms("event", event));
     }
+    let arguments = ["run", "--json", "--detach", "--agent", TALKER, "--no-triage"];
+    let arguments = [&arguments[..], &["--review-task", "off", "--check", "true", "go"]].concat();
+    let run = stage.home.provost_in(repo.path(), &arguments).ok().json()["id"].clone();
+    let run = run.as_str().unwrap();
+    stage.home.wait_state(run, |row| row["requests"][0].is_object());
+    stage.home.provost(&["cancel", run]).ok();
+    stage.home.wait_state(run, |row| row["sealed"] == true);
+    let listed = stage.home.provost(&["ls", "--json"]).ok().json();
+    conforms("run", &listed["runs"][0]);
     conforms(
         "daemon-info",
         &without_next(stage.home.provost(&["daemon", "status", "--json"]).ok().json()),

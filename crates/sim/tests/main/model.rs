@@ -295,6 +295,7 @@ fn proof(session: &Session) -> Vec<Command> {
         output: String::new(),
         tail: String::new(),
         warm: false,
+        environment: None,
     };
     vec![
         Command::SnapshotTaken {
@@ -358,6 +359,7 @@ fn spec(checks: &[String]) -> Spec {
         setup: None,
         checks: checks.to_vec(),
         keep: Vec::new(),
+        protected: Vec::new(),
         empty_diff: EmptyDiff::Refused,
         exit0: Exit0::SaysNothing,
         afterwards: Afterwards::Close,
@@ -377,6 +379,7 @@ fn spec(checks: &[String]) -> Spec {
         policy: Default::default(),
         hooks: Default::default(),
         warnings: Vec::new(),
+        run: None,
     }
 }
 

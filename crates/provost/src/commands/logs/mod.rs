@@ -1,6 +1,7 @@
 //! `provost logs`
 
 mod hook;
+mod run;
 mod show;
 mod source;
 
@@ -15,9 +16,17 @@ use self::{
     source::Source,
 };
 use super::change::{next_commands, setup_failed};
-use crate::{cli::Outcome, context::Context, error::Error, follow::Follow, home::Home, target, ui};
+use crate::{
+    cli::Outcome,
+    context::Context,
+    error::Error,
+    follow::{Follow, Of},
+    home::Home,
+    target::{self, Target},
+    ui,
+};
 
-/// Show what a session's processes printed
+/// Show what a session's processes printed, or those of a run, session by session
 ///
 /// What was written to them is shown only as "→ KEY (N bytes)". Control characters are made visible, and what
 /// Codex says is put into words, unless --raw is given. With --json each line is an object
@@ -27,9 +36,9 @@ use crate::{cli::Outcome, context::Context, error::Error, follow::Follow, home::
     after_help = "Examples:\n  provost logs 1a2b3c4d\n  provost logs 1a2b3c4d -f\n  provost logs fixer --check 1\n  provost logs fixer --setup\n  provost logs fixer --hook session.failed\n  provost logs fixer --launch 2 --stderr"
 )]
 pub(crate) struct LogsArgs {
-    /// The session: its id, the beginning or end of it, or its name
+    /// The session or run: its id, the beginning or end of it, or its name
     id: String,
-    /// Wait for more, across launches, until the session's outcome is sealed, and say how it came out
+    /// Wait for more, across launches and sessions, until the outcome is sealed, and say how it came out
     #[arg(short, long)]
     follow: bool,
     /// The output of the N-th check instead
@@ -65,17 +74,12 @@ pub(crate) struct LogsArgs {
 pub(crate) fn run(context: &Context, args: &LogsArgs) -> Outcome {
     let home = context.trusted_home()?;
     let client = context.daemon()?;
-    let row = target::find(&client, &args.id)?;
     let shown = Shown::new(channels(args), style(context, args));
     let mut logs = Logs { context, home, shown, missing: Vec::new() };
-    match (&args.hook, args.check, args.setup, args.follow) {
-        (Some(which), _, _, _) => logs.hook(&row, which)?,
-        (None, Some(no), _, _) => logs.check(&row, no)?,
-        (None, None, true, _) => logs.setup(&row)?,
-        (None, None, false, false) => logs.launches(&row, args.launch)?,
-        (None, None, false, true) => logs.follow(&row, args.launch)?,
+    match target::find_any(&client, &args.id)? {
+        Target::Session(row) => logs.of_session(args, &row)?,
+        Target::Run(row) => run::show(&mut logs, args, &client, &row)?,
     }
-    logs.all_was_there(&row)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -104,6 +108,17 @@ struct Logs<'a> {
 }
 
 impl Logs<'_> {
+    fn of_session(&mut self, args: &LogsArgs, row: &SessionRow) -> Result<(), Error> {
+        match (&args.hook, args.check, args.setup, args.follow) {
+            (Some(which), _, _, _) => self.hook(row, which)?,
+            (None, Some(no), _, _) => self.check(row, no)?,
+            (None, None, true, _) => self.setup(row)?,
+            (None, None, false, false) => self.launches(row, args.launch)?,
+            (None, None, false, true) => self.follow(row, args.launch)?,
+        }
+        Ok(self.all_was_there(row)?)
+    }
+
     fn check(&mut self, row: &SessionRow, no: usize) -> Result<(), Error> {
         let id = ui::short(&row.id);
         let check = no.checked_sub(1).and_then(|at| row.checks.get(at)).ok_or_else(|| {
@@ -221,7 +236,7 @@ impl Logs<'_> {
 
     /// Shows launch after launch, and waits for the next one while the session may have one.
     fn follow(&mut self, row: &SessionRow, only: Option<usize>) -> Result<(), Error> {
-        let mut events = Follow::new(self.context, Some(row.id.clone()), Some(0));
+        let mut events = Follow::new(self.context, Of::Session(row.id.clone()), Some(0));
         events.open(&self.context.daemon()?)?;
         let mut row = row.clone();
         let mut at = only.map_or(0, |no| no.saturating_sub(1));

@@ -2,16 +2,25 @@
 
 use std::{collections::BTreeSet, ffi::OsString, path::Path};
 
+use clap::Args;
 use provost_agents::{Codex, home};
 use provost_api::ApiError;
-use provost_config::{self as config, BUILT_IN, Resolved};
-use provost_core::session::{Agent, Approvals, Carried, Driver, Input, Sandbox, Settings};
+use provost_config::{self as config, BUILT_IN, Flag, Resolved};
+use provost_core::{
+    result::ResultForm,
+    session::{Agent, Approvals, Carried, Driver, Input, Sandbox, Settings},
+};
 
-use super::{SpawnArgs, place::text, variables::Given};
+use super::{
+    SpawnArgs,
+    place::text,
+    variables::{Given, VariableArgs},
+};
 use crate::{
-    codex::{HOME_VARIABLE, Setup, unusable},
+    codex::{HOME_VARIABLE, Setup, said_multi_agent, unusable},
     context::Context,
     error::usage,
+    settings::flag_text,
 };
 
 /// Variables without which a machine behind a proxy reaches no model. They may hold a password, so they
@@ -30,16 +39,79 @@ const WAY_OUT: [&str; 11] = [
     "CODEX_CA_CERTIFICATE",
 ];
 
+/// What is told of Codex on the command line
+#[derive(Debug, Args)]
+pub(crate) struct CodexArgs {
+    /// The Codex to start, instead of the newest that is found
+    #[arg(long, value_name = "PATH")]
+    pub(super) codex_path: Option<String>,
+    /// Codex: the model
+    #[arg(long)]
+    pub(super) model: Option<String>,
+    /// Codex: how hard the model thinks, as in low, medium or high
+    #[arg(long)]
+    pub(super) effort: Option<String>,
+    /// Codex: what commands may do: read-only, workspace-write or full-access
+    #[arg(long, value_name = "MODE")]
+    pub(super) sandbox: Option<String>,
+    /// Codex: let commands in the sandbox reach the network
+    #[arg(long)]
+    pub(super) network: bool,
+    /// Codex: when it asks for approval: untrusted, on-request or never
+    #[arg(long, value_name = "WHEN")]
+    pub(super) approvals: Option<String>,
+}
+
+impl CodexArgs {
+    /// Gives the flags as the highest layer of the configuration.
+    pub(crate) fn flags(&self) -> Vec<Flag> {
+        let text = |given: &Option<String>, flag: &str, key: &str| {
+            given.as_deref().map(|text| flag_text(flag, key, text))
+        };
+        [
+            text(&self.codex_path, "--codex-path", "agents.codex.path"),
+            text(&self.model, "--model", "agents.codex.model"),
+            text(&self.effort, "--effort", "agents.codex.effort"),
+            text(&self.sandbox, "--sandbox", "agents.codex.sandbox"),
+            self.network.then(|| flag_text("--network", "agents.codex.network", "true")),
+            text(&self.approvals, "--approvals", "agents.codex.approvals"),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
+    /// The first flag that was given.
+    pub(crate) fn given(&self) -> Option<&'static str> {
+        let given = [
+            (self.codex_path.is_some(), "--codex-path"),
+            (self.model.is_some(), "--model"),
+            (self.effort.is_some(), "--effort"),
+            (self.sandbox.is_some(), "--sandbox"),
+            (self.network, "--network"),
+            (self.approvals.is_some(), "--approvals"),
+        ];
+        given.into_iter().find_map(|(given, flag)| given.then_some(flag))
+    }
+}
+
+/// How Codex works: in a conversation, or once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Conversation,
+    Once,
+}
+
 /// Builds the agent, with what is worth a warning.
-pub(super) fn agent(
+pub(crate) fn agent(
     context: &Context,
-    args: &SpawnArgs,
+    given: &VariableArgs,
+    way: Way,
     config: &Resolved,
 ) -> Result<(Agent, Vec<String>), ApiError> {
-    refuse(args)?;
     let setup = Setup::new(&context.environment, config)?;
     let carried = carried(&setup)?;
-    let mut variables = variables(context, args, config)?;
+    let mut variables = variables(context, given, config)?;
     let own_env = own_variables(context, carried.agent_home.as_deref())?;
     // A home that is not there yet, or not to be trusted, remembers nothing.
     let memory = context.trusted_home().ok().map(|home| home.known_codex());
@@ -47,13 +119,16 @@ pub(super) fn agent(
     variables.path(|path| search_path(&found, path));
     let agent = Agent {
         name: BUILT_IN.to_owned(),
-        driver: if args.once { Driver::CodexExec } else { Driver::Codex },
+        driver: match way {
+            Way::Conversation => Driver::Codex,
+            Way::Once => Driver::CodexExec,
+        },
         argv: vec![text(&found.program)?],
         env: variables.by_value,
         pass_env: variables.by_name.into_iter().collect(),
         own_env: own_env.into_iter().collect(),
         input: Input::Closed,
-        settings: settings(args, config),
+        settings: settings(way, config),
         version: Some(found.version.to_string()),
         carried,
     };
@@ -63,22 +138,13 @@ pub(super) fn agent(
     Ok((agent, absent_roots(&setup).into_iter().chain(no_login).collect()))
 }
 
-/// The first flag that only Codex understands, if one was given.
+/// The first flag of `spawn` that only Codex understands, if one was given.
 pub(super) fn own_flag(args: &SpawnArgs) -> Option<&'static str> {
-    let given = [
-        (args.codex_path.is_some(), "--codex-path"),
-        (args.model.is_some(), "--model"),
-        (args.effort.is_some(), "--effort"),
-        (args.sandbox.is_some(), "--sandbox"),
-        (args.network, "--network"),
-        (args.approvals.is_some(), "--approvals"),
-        (args.once, "--once"),
-    ];
-    given.into_iter().find_map(|(given, flag)| given.then_some(flag))
+    args.codex.given().or_else(|| args.once.then_some("--once"))
 }
 
 /// What would have no effect, or another than it says.
-fn refuse(args: &SpawnArgs) -> Result<(), ApiError> {
+pub(super) fn refuse(args: &SpawnArgs) -> Result<(), ApiError> {
     if args.instruction.is_none() {
         return Err(usage("Codex needs an instruction: say what it is to do")
             .next("provost spawn --agent codex INSTRUCTION")
@@ -133,7 +199,7 @@ fn led_astray() -> impl Iterator<Item = &'static str> {
     home::SCRUBBED_VARIABLES.into_iter().chain([HOME_VARIABLE])
 }
 
-fn variables(context: &Context, args: &SpawnArgs, config: &Resolved) -> Result<Given, ApiError> {
+fn variables(context: &Context, args: &VariableArgs, config: &Resolved) -> Result<Given, ApiError> {
     let mut variables = Given::safe(context.environment.variables());
     variables.patterns(&config.environment.allow);
     variables.configured(BUILT_IN, &config.codex.env)?;
@@ -146,7 +212,7 @@ fn variables(context: &Context, args: &SpawnArgs, config: &Resolved) -> Result<G
 }
 
 /// Each session has a Codex home of its own, so setting another would do nothing.
-fn refuse_own_home(args: &SpawnArgs, config: &Resolved) -> Result<(), ApiError> {
+fn refuse_own_home(args: &VariableArgs, config: &Resolved) -> Result<(), ApiError> {
     let by_flag = args.env.iter().map(|(name, _)| name).chain(&args.pass_env);
     let configured = config.codex.env.iter().map(|(name, _)| name);
     let mut named =
@@ -170,7 +236,8 @@ fn search_path(codex: &Codex, path: &str) -> String {
 }
 
 /// One-shot work can ask nobody.
-fn settings(args: &SpawnArgs, config: &Resolved) -> Settings {
+fn settings(way: Way, config: &Resolved) -> Settings {
+    let once = way == Way::Once;
     let codex = &config.codex;
     let label = |choice: &config::Choice<config::Label>| choice.on().map(|l| l.as_str().to_owned());
     Settings {
@@ -183,12 +250,14 @@ fn settings(args: &SpawnArgs, config: &Resolved) -> Settings {
         },
         network: codex.network,
         approvals: match codex.approvals {
-            _ if args.once => Approvals::Never,
+            _ if once => Approvals::Never,
             config::Approvals::Untrusted => Approvals::Untrusted,
             config::Approvals::OnRequest => Approvals::OnRequest,
             config::Approvals::Never => Approvals::Never,
         },
-        questions: codex.questions && !args.once,
+        questions: codex.questions && !once,
+        result: ResultForm::Plain,
+        multi_agent: said_multi_agent(config),
     }
 }
 
@@ -307,6 +376,8 @@ mod tests {
             network: true,
             approvals: Approvals::Untrusted,
             questions: true,
+            result: ResultForm::Plain,
+            multi_agent: None,
         };
         assert_eq!(spec.agent.settings, settings);
         assert_eq!((spec.budget.tokens, spec.budget.turns), (Some(2_000_000), Some(3)));

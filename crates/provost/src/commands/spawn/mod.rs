@@ -1,19 +1,23 @@
 //! `provost spawn`
 
-mod codex;
-mod place;
-mod policy;
-mod spec;
-mod variables;
+pub(super) mod agents;
+pub(super) mod chosen;
+pub(super) mod codex;
+pub(super) mod parting;
+pub(super) mod place;
+pub(super) mod policy;
+pub(super) mod spec;
+pub(super) mod variables;
 mod wait;
 
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
 use provost_api::{ApiError, Client, DaemonInfo, OpenRequest};
-use provost_core::session::{Driver, Spec};
+use provost_core::session::{Agent, Driver};
 use serde_json::Value;
 
+use self::{codex::CodexArgs, variables::VariableArgs};
 use super::change::{KeyArgs, next_commands};
 use crate::{cli::Outcome, clock, context::Context, error::usage, target::SessionReply, ui};
 
@@ -35,26 +39,10 @@ pub(crate) struct SpawnArgs {
     /// `codex`, or an agent from the configuration, `[agents.NAME]`
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
-    /// The Codex to start, instead of the newest that is found
-    #[arg(long, value_name = "PATH")]
-    codex_path: Option<String>,
-    /// Codex: the model
-    #[arg(long)]
-    model: Option<String>,
-    /// Codex: how hard the model thinks, as in low, medium or high
-    #[arg(long)]
-    effort: Option<String>,
-    /// Codex: what commands may do: read-only, workspace-write or full-access
-    #[arg(long, value_name = "MODE")]
-    sandbox: Option<String>,
-    /// Codex: let commands in the sandbox reach the network
-    #[arg(long)]
-    network: bool,
-    /// Codex: when it asks for approval: untrusted, on-request or never
-    #[arg(long, value_name = "WHEN", conflicts_with = "once")]
-    approvals: Option<String>,
+    #[command(flatten)]
+    codex: CodexArgs,
     /// Codex: work once and end, without questions or approvals (`codex exec`)
-    #[arg(long, conflicts_with_all = ["keep", "stdin"])]
+    #[arg(long, conflicts_with_all = ["keep", "stdin", "approvals"])]
     once: bool,
     /// How many tokens the session may use, as in 2M or 500k
     #[arg(long, value_name = "TOKENS")]
@@ -101,12 +89,8 @@ pub(crate) struct SpawnArgs {
     /// How long an end must stand before it is sealed
     #[arg(long, value_name = "TIME")]
     settle: Option<String>,
-    /// A variable by value; it is written into the ledger, so never a secret
-    #[arg(long, value_name = "NAME=VALUE", value_parser = variables::assignment)]
-    env: Vec<(String, String)>,
-    /// A variable by name; its value is taken from the daemon's environment
-    #[arg(long, value_name = "NAME", value_parser = variables::pattern)]
-    pass_env: Vec<String>,
+    #[command(flatten)]
+    variables: VariableArgs,
     /// Keep the command's standard input open, for `provost send`; it is at its end otherwise
     #[arg(long)]
     stdin: bool,
@@ -125,7 +109,7 @@ pub(crate) fn run(context: &Context, args: &SpawnArgs) -> Outcome {
     let id = clock::mint();
     let mut spec = spec::build(context, args, id)?;
     let client = context.daemon()?;
-    expand(context, &client, &mut spec)?;
+    expand(context, &client, &mut spec.agent, &mut spec.warnings)?;
     let warnings = spec.warnings.clone();
     let spec = serde_json::to_value(&spec)
         .map_err(|why| usage(format!("the session cannot be written down: {why}")))?;
@@ -139,19 +123,24 @@ pub(crate) fn run(context: &Context, args: &SpawnArgs) -> Outcome {
 
 /// Names with a star stand for what the daemon has when the session is opened. What Codex is passed
 /// unasked, as the key of its model, is worth a warning if the daemon lacks it.
-fn expand(context: &Context, client: &Client, spec: &mut Spec) -> Result<(), ApiError> {
-    let is_codex = matches!(spec.agent.driver, Driver::Codex | Driver::CodexExec);
-    if !is_codex && !spec.agent.pass_env.iter().any(|name| name.ends_with('*')) {
+pub(super) fn expand(
+    context: &Context,
+    client: &Client,
+    agent: &mut Agent,
+    warnings: &mut Vec<String>,
+) -> Result<(), ApiError> {
+    let is_codex = matches!(agent.driver, Driver::Codex | Driver::CodexExec);
+    if !is_codex && !agent.pass_env.iter().any(|name| name.ends_with('*')) {
         return Ok(());
     }
     let there = client.get::<DaemonInfo>("/v1/daemon")?.environment;
     if is_codex {
         let here = context.environment.variables();
-        let wanted = [spec.agent.pass_env.as_slice(), &spec.agent.own_env].concat();
+        let wanted = [agent.pass_env.as_slice(), &agent.own_env].concat();
         let lacking = variables::lacking(&wanted, here, &there);
-        spec.warnings.extend(lacking.iter().map(|name| unpassed(name)));
+        warnings.extend(lacking.iter().map(|name| unpassed(name)));
     }
-    spec.agent.pass_env = variables::expand(&spec.agent.pass_env, &there);
+    agent.pass_env = variables::expand(&agent.pass_env, &there);
     Ok(())
 }
 
@@ -179,7 +168,7 @@ fn opened(context: &Context, reply: Value) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-fn id_of(reply: &Value) -> &str {
+pub(super) fn id_of(reply: &Value) -> &str {
     reply.get("id").and_then(Value::as_str).unwrap_or_default()
 }
 
@@ -189,7 +178,7 @@ fn warn(context: &Context, reply: &Value) {
 }
 
 /// A name or a role: a short text without control characters.
-fn label(text: &str) -> Result<String, String> {
+pub(super) fn label(text: &str) -> Result<String, String> {
     if text.trim().is_empty() || text.chars().count() > MAX_LABEL {
         return Err(format!("expected 1 to {MAX_LABEL} characters"));
     }

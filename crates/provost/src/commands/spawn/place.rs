@@ -17,13 +17,13 @@ use crate::{
 const MAX_SLUG: usize = 40;
 
 /// What is wanted of the place.
-pub(super) struct Wanted<'a> {
-    pub(super) cwd: &'a Path,
-    pub(super) config: &'a Resolved,
+pub(crate) struct Wanted<'a> {
+    pub(crate) cwd: &'a Path,
+    pub(crate) config: &'a Resolved,
     /// The end of the session's id.
-    pub(super) short: &'a str,
+    pub(crate) short: &'a str,
     /// The text that the branch is named after.
-    pub(super) about: &'a str,
+    pub(crate) about: &'a str,
 }
 
 /// The place, and the top of the repository that it lies in.
@@ -40,18 +40,18 @@ pub(super) fn find(context: &Context, wanted: &Wanted<'_>) -> Result<Placed, Api
     if !own && wanted.config.verify.checks.is_empty() {
         return plain(context, wanted.cwd);
     }
-    let found = repository(context, wanted.cwd);
+    let found = project_at(context, wanted.cwd);
     let (git, project) = found.map_err(|why| unusable(&why, !is_no_place(&why)))?;
     let top = text(&project.top)?;
     project.commit().map_err(|why| unusable(&why, own))?;
-    let warnings = absent(&git, &project)?;
+    let warnings = absent(&git, &project, "the session's worktree and checks")?;
     let work =
         if own { worktree(context, wanted, &project)? } else { Work::InPlace { top: top.clone() } };
     Ok(Placed { project: Some(top), work, warnings })
 }
 
 /// Gives a path as the text that the ledger keeps.
-pub(super) fn text(path: &Path) -> Result<String, ApiError> {
+pub(crate) fn text(path: &Path) -> Result<String, ApiError> {
     let text = path.to_str().map(str::to_owned);
     text.ok_or_else(|| usage(format!("the path {} is not UTF-8", path.display())))
 }
@@ -92,21 +92,22 @@ fn is_no_place(why: &project::Error) -> bool {
     matches!(why, project::Error::ForeignOwner(_) | project::Error::NoDirectory { .. })
 }
 
-fn repository(context: &Context, cwd: &Path) -> Result<(Git, Project), project::Error> {
-    let git = git(context)?;
-    let project = Project::find(&git, cwd)?;
-    Ok((git, project))
-}
-
 fn git(context: &Context) -> Result<Git, project::Error> {
     let path = context.environment.get("PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin");
     let home = context.environment.path("HOME").unwrap_or_else(|| PathBuf::from("/"));
     Ok(Git::find(path.as_ref(), &home)?)
 }
 
+/// Finds git, and the repository that a directory lies in.
+pub(crate) fn project_at(context: &Context, cwd: &Path) -> Result<(Git, Project), project::Error> {
+    let git = git(context)?;
+    let project = Project::find(&git, cwd)?;
+    Ok((git, project))
+}
+
 /// Warns of submodules that are not on this machine. One that is here without the wanted commit could not be
 /// worked with, so nothing is started.
-fn absent(git: &Git, project: &Project) -> Result<Vec<String>, ApiError> {
+pub(crate) fn absent(git: &Git, project: &Project, places: &str) -> Result<Vec<String>, ApiError> {
     let absent = absent_submodules(git, project).map_err(|why| {
         let error = chain(Code::BadRequest, "cannot start here", &why);
         why.hint().map_or(error.clone(), |hint| error.next(hint))
@@ -114,22 +115,28 @@ fn absent(git: &Git, project: &Project) -> Result<Vec<String>, ApiError> {
     let top = project.top.display();
     let told = |path: RepoPath| {
         format!(
-            "the submodule {path} is not initialised, so it is empty in the session's worktree and checks; \
+            "the submodule {path} is not initialised, so it is empty in {places}; \
              `git submodule update --init` in {top} gets it"
         )
     };
     Ok(absent.into_iter().map(told).collect())
 }
 
-fn unusable(why: &project::Error, wanted: bool) -> ApiError {
+/// Says why a directory cannot be worked in, and what can be done about it.
+pub(crate) fn no_project(why: &project::Error) -> ApiError {
     let mut error = chain(Code::BadRequest, "cannot", why);
     error.message = error.message.replacen("cannot: ", "cannot ", 1);
     if let Some(hint) = why.hint() {
         error.message.push_str(&format!("\n{hint}"));
     }
-    if matches!(why, project::Error::NoCommits(_)) {
-        error = error.next("git commit --allow-empty -m first");
+    match matches!(why, project::Error::NoCommits(_)) {
+        true => error.next("git commit --allow-empty -m first"),
+        false => error,
     }
+}
+
+fn unusable(why: &project::Error, wanted: bool) -> ApiError {
+    let mut error = no_project(why);
     if wanted {
         error.message.push_str("\nchecks and worktrees need a git repository with a commit");
         error = error.next("provost spawn --no-worktree --no-check …");
@@ -139,21 +146,31 @@ fn unusable(why: &project::Error, wanted: bool) -> ApiError {
 
 fn worktree(context: &Context, wanted: &Wanted<'_>, project: &Project) -> Result<Work, ApiError> {
     let config = &wanted.config.worktree;
+    let branch = branch(wanted)?;
+    let copy = config.copy.iter().map(|pattern| pattern.as_str().to_owned()).collect();
+    let path = below_home(context, wanted, project)?;
+    Ok(Work::Worktree { top: text(&project.top)?, path: text(&path)?, branch, copy, base: None })
+}
+
+/// Names the branch for what is wanted.
+pub(crate) fn branch(wanted: &Wanted<'_>) -> Result<String, ApiError> {
     let slug = slug(wanted.about);
     let dash = if slug.is_empty() { "" } else { "-" };
-    let branch = format!("{}/{}{dash}{slug}", config.branch_prefix, wanted.short);
-    let branch = BranchName::new(&branch).map_err(|why| {
+    let prefix = &wanted.config.worktree.branch_prefix;
+    let branch = BranchName::new(&format!("{prefix}/{}{dash}{slug}", wanted.short));
+    branch.map(|branch| branch.to_string()).map_err(|why| {
         chain(Code::BadRequest, "worktree.branch_prefix cannot be used", &why)
             .next("provost config show")
-    })?;
-    let copy = config.copy.iter().map(|pattern| pattern.as_str().to_owned()).collect();
-    let path = context.home()?.worktrees().join(directory(project)).join(wanted.short);
-    Ok(Work::Worktree {
-        top: text(&project.top)?,
-        path: text(&path)?,
-        branch: branch.to_string(),
-        copy,
     })
+}
+
+/// Gives the directory for what is wanted, below the home: never in the repository.
+pub(crate) fn below_home(
+    context: &Context,
+    wanted: &Wanted<'_>,
+    project: &Project,
+) -> Result<PathBuf, ApiError> {
+    Ok(context.home()?.worktrees().join(directory(project)).join(wanted.short))
 }
 
 /// Names the directory of a project's worktrees: readable, and different for every repository.

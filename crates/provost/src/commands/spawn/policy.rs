@@ -17,12 +17,12 @@ pub(super) fn base<'a>(placed: &'a Placed, cwd: &'a Path) -> &'a Path {
     match &placed.work {
         Work::Plain => placed.project.as_deref().map_or(cwd, Path::new),
         Work::InPlace { top } => Path::new(top),
-        Work::Worktree { path, .. } => Path::new(path),
+        Work::Worktree { path, .. } | Work::Detached { path, .. } => Path::new(path),
     }
 }
 
 /// Writes the rules down. Agents name files by their whole paths, so rules do too.
-pub(super) fn build(context: &Context, config: &Resolved, base: &Path) -> Result<Policy, ApiError> {
+pub(crate) fn build(context: &Context, config: &Resolved, base: &Path) -> Result<Policy, ApiError> {
     let home = context.environment.path("HOME").unwrap_or_else(|| PathBuf::from("/"));
     let approvals = &config.approvals;
     let lists = [
@@ -75,6 +75,7 @@ mod tests {
             path: "/trees/one".into(),
             branch: "b".into(),
             copy: Vec::new(),
+            base: None,
         };
         let placed = Placed { project: Some("/repo".into()), work, warnings: Vec::new() };
         let base = base(&placed, Path::new("/repo/below"));

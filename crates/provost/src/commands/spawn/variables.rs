@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use clap::Args;
 use provost_api::ApiError;
 use provost_config::{NamePatterns, SAFE_VARIABLES, Variable, Variables};
 
@@ -13,6 +14,17 @@ const OWN: &str = "PROVOST_";
 /// Parts of names whose values are no business of a ledger.
 const SECRET_PARTS: [&str; 7] =
     ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "API_KEY", "PRIVATE_KEY", "CREDENTIAL"];
+
+/// What is told of the agent's variables on the command line
+#[derive(Debug, Args)]
+pub(crate) struct VariableArgs {
+    /// A variable by value; it is written into the ledger, so never a secret
+    #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
+    pub(super) env: Vec<(String, String)>,
+    /// A variable by name; its value is taken from the daemon's environment
+    #[arg(long, value_name = "NAME", value_parser = pattern)]
+    pub(super) pass_env: Vec<String>,
+}
 
 /// Variables by value and by name.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -1,32 +1,30 @@
 //! Waiting for an outcome.
 
-use std::{io, process::ExitCode};
+use std::process::ExitCode;
 
 use provost_api::{ApiError, Code, SessionRow};
 use serde_json::{Value, json};
-use tokio::{
-    runtime::Builder,
-    signal::unix::{SignalKind, signal},
-};
 
-use super::{id_of, warn};
+use super::{id_of, parting, warn};
 use crate::{
     cli::Outcome,
     commands::change::{self, next_commands},
     context::Context,
-    follow::Follow,
-    target,
-    ui::{self, Ui},
+    follow::{Follow, Of},
+    target, ui,
 };
-
-/// The exit code of a wait that Ctrl-C ended, as shells have it for that signal.
-const INTERRUPTED: i32 = 130;
 
 /// Waits until a session's outcome is sealed or a person is needed, and exits as it ended.
 pub(super) fn run(context: &Context, reply: &Value) -> Outcome {
     let id = id_of(reply).to_owned();
     // Whoever cannot hear Ctrl-C is ended by it all the same, only without a word.
-    drop(part_on_interrupt(&context.ui, &id));
+    let short = ui::short(&id);
+    let next = [
+        format!("provost status {short}"),
+        format!("provost logs {short} -f"),
+        format!("provost stop {short}"),
+    ];
+    drop(parting::on_interrupt(&context.ui, &format!("session {short}"), &next));
     // The handle comes first; as JSON there is only one result object, so it is talk then.
     match context.ui.json {
         true => context.ui.talk(&id),
@@ -38,7 +36,7 @@ pub(super) fn run(context: &Context, reply: &Value) -> Outcome {
 }
 
 fn until_settled(context: &Context, id: &str) -> Result<SessionRow, ApiError> {
-    let mut events = Follow::new(context, Some(id.to_owned()), Some(0));
+    let mut events = Follow::new(context, Of::Session(id.to_owned()), Some(0));
     let client = context.daemon()?;
     events.open(&client)?;
     let mut row = target::find(&client, id)?;
@@ -58,34 +56,6 @@ fn tell(context: &Context, row: &SessionRow, told: &mut String) {
         context.ui.talk(&words);
         *told = words;
     }
-}
-
-/// Ctrl-C ends the wait and not the session: says so, and how to look.
-fn part_on_interrupt(ui: &Ui, id: &str) -> io::Result<()> {
-    let runtime = Builder::new_current_thread().enable_io().build()?;
-    // From here on the signal is heard, before the id is shown.
-    let mut interrupt = {
-        let _entered = runtime.enter();
-        signal(SignalKind::interrupt())?
-    };
-    let (ui, id) = (ui.clone(), ui::short(id));
-    std::thread::Builder::new().name("interrupt".to_owned()).spawn(move || {
-        if runtime.block_on(interrupt.recv()).is_some() {
-            part(&ui, &id);
-        }
-    })?;
-    Ok(())
-}
-
-#[expect(clippy::disallowed_methods, reason = "the thread that waits cannot be woken")]
-fn part(ui: &Ui, id: &str) -> ! {
-    ui.talk(&format!("\nno longer waiting; session {id} goes on"));
-    ui.next(&[
-        format!("provost status {id}"),
-        format!("provost logs {id} -f"),
-        format!("provost stop {id}"),
-    ]);
-    std::process::exit(INTERRUPTED)
 }
 
 fn is_settled(row: &SessionRow) -> bool {

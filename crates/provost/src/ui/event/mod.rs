@@ -8,7 +8,7 @@ use provost_api::EventRow;
 use provost_core::session::Event;
 
 use super::{
-    Paint, Screen, Tone, short,
+    Paint, Screen, Tone, run_words, short,
     text::{clean, clip},
     together,
 };
@@ -60,6 +60,9 @@ impl EventLines {
 
 /// Says what happened. An event that this program has no words for is shown as it was recorded.
 fn told(event: &EventRow) -> String {
+    if let Some(words) = run_words(&event.kind, &event.data) {
+        return words;
+    }
     let known = Event::KINDS.iter().find(|(kind, _)| *kind == event.kind);
     let read = known.and_then(|(kind, v)| Event::decode(kind, *v, &event.data.to_string()).ok());
     match read {
@@ -100,6 +103,7 @@ mod tests {
             seq: 7,
             at: 951_782_400_000 + 3_723_004,
             session: "0199aa11-0000-7000-8000-0000deadbeef".to_owned(),
+            stream: "session".to_owned(),
             version: 3,
             kind: kind.to_owned(),
             actor: "provost".to_owned(),

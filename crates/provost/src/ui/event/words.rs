@@ -2,6 +2,7 @@
 
 use provost_core::{
     request::{Fate, Reply, Scope},
+    result::Structured,
     session::{
         ClaimMade, ClaimSource, End, EndedBy, Event, FactKind, HookEnd, LaunchWhy, MessageKind,
         ProcessEnded, RequestOpened, Standing, StopStep, StopWhy, TreeGone, TurnEnd,
@@ -67,6 +68,7 @@ pub(super) fn of(event: &Event) -> String {
         | Event::MessageDelivered(_)
         | Event::MessageLost(_)
         | Event::ResultAsked(_)
+        | Event::ResultTold(_)
         | Event::ReworkSent(_) => speech(event),
         Event::SnapshotTaken(_)
         | Event::SnapshotFailed(_)
@@ -245,6 +247,14 @@ fn speech(event: &Event) -> String {
         Event::MessageDelivered(e) => format!("{} delivered", e.key),
         Event::MessageLost(e) => format!("{} not delivered: {}", e.key, e.reason),
         Event::ResultAsked(_) => "turn ended without a claim, asked for the result".to_owned(),
+        Event::ResultTold(e) => match &e.result {
+            Structured::Triage(_) => "said how it understands the task".to_owned(),
+            Structured::Review(review) => match review.findings.len() {
+                0 => "found nothing to mend".to_owned(),
+                1 => "found 1 thing".to_owned(),
+                many => format!("found {many} things"),
+            },
+        },
         Event::ReworkSent(e) => with("work sent back".to_owned(), Some(&e.text)),
         _ => unreachable!("of() sends only what was said here"),
     }

@@ -1,0 +1,71 @@
+//! What a Codex says about its own features.
+
+use std::{
+    ffi::OsString,
+    fs, io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use crate::process::{End, Run};
+
+/// How long Codex may take to list its features, which it has with it.
+const LIMIT: Duration = Duration::from_secs(10);
+/// How long the list may be.
+const OUTPUT_LIMIT: usize = 1 << 20;
+
+/// Says whether a feature is on for the user, as Codex itself says; none if it does not tell. It is asked in an
+/// empty home with a copy of the user's settings: it writes into whatever home it has.
+pub fn is_on(
+    argv: &[String],
+    environment: &[(OsString, OsString)],
+    codex_home: Option<&Path>,
+    feature: &str,
+) -> io::Result<Option<bool>> {
+    let Some((program, args)) = argv.split_first() else { return Ok(None) };
+    let home = tempfile::tempdir()?;
+    if let Some(settings) = codex_home.map(|home| home.join("config.toml"))
+        && settings.is_file()
+    {
+        fs::copy(&settings, home.path().join("config.toml"))?;
+    }
+    let own = (OsString::from("CODEX_HOME"), home.path().as_os_str().to_owned());
+    let list = ["features", "list"].map(str::to_owned);
+    let run = Run {
+        program: PathBuf::from(program),
+        args: args.iter().chain(&list).map(OsString::from).collect(),
+        directory: Path::new("/").to_owned(),
+        environment: environment.iter().cloned().chain([own]).collect(),
+        limit: LIMIT,
+        output_limit: OUTPUT_LIMIT,
+    };
+    Ok(match run.finish() {
+        Ok(finished) if matches!(finished.end, End::Code(0)) => read(&finished.stdout, feature),
+        Ok(_) | Err(_) => None,
+    })
+}
+
+/// Reads lines of name, maturity and whether it is on.
+fn read(told: &[u8], feature: &str) -> Option<bool> {
+    let told = String::from_utf8_lossy(told);
+    let lines = told.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    lines
+        .into_iter()
+        .find(|words| words.first() == Some(&feature))
+        .and_then(|words| words.last().and_then(|last| last.parse().ok()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn features_are_read_by_their_whole_name() {
+        let told = b"multi_agent_v2   stable  false\nmulti_agent   under development   true\n";
+        assert_eq!(read(told, "multi_agent"), Some(true));
+        assert_eq!(read(told, "multi_agent_v2"), Some(false));
+        assert_eq!(read(told, "multi"), None);
+        assert_eq!(read(b"no features", "no"), None);
+        assert_eq!(is_on(&["/nowhere".to_owned()], &[], None, "x").unwrap(), None);
+    }
+}

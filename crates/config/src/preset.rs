@@ -1,0 +1,121 @@
+//! Presets: named sets of keys, for `run --preset NAME`.
+//!
+//! A preset has keys of its own, `presets.NAME.KEY`, each with the meaning of the key that it sets. Naming a preset
+//! is as good as giving a flag for each of them; flags besides it win.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use crate::document::{self, Reading};
+use crate::key::{Fallback, Key};
+use crate::pattern::{self, Match};
+use crate::problem::{Fault, Problem, ProblemKind};
+use crate::resolve::Given;
+use crate::shape::one_of;
+use crate::source::Source;
+use crate::table;
+
+/// What the keys of presets begin with.
+pub(crate) const SECTION: &str = "presets";
+
+/// The keys that a preset may set.
+pub(crate) const MAY_SET: [&str; 19] = [
+    "run.land",
+    "run.triage",
+    "run.questions",
+    "review.task",
+    "review.final",
+    "review.cycles",
+    "verify.checks",
+    "verify.protected",
+    "skills.roots",
+    "budget.tokens",
+    "budget.turns",
+    "session.time_limit",
+    "agents.codex.model",
+    "agents.codex.effort",
+    "prompts.triage",
+    "prompts.work",
+    "prompts.review",
+    "prompts.repair",
+    "prompts.resume",
+];
+
+/// The presets that need no configuration; a file may change them key by key.
+pub(crate) const BUILT_IN: &str = r#"
+[presets.quick]
+run.triage = false
+review.task = "off"
+
+[presets.careful]
+review.task = "repair"
+review.final = "report"
+"#;
+
+/// The keys of presets, made from those that they set.
+pub(crate) fn keys() -> impl Iterator<Item = &'static Key> {
+    static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| MAY_SET.map(key_of).into());
+    KEYS.iter()
+}
+
+fn key_of(name: &str) -> Key {
+    let base = table::OPTION_KEYS.iter().find(|key| key.name == name);
+    let base = base.expect("a preset sets keys of the table");
+    Key {
+        // Made once for the life of the program.
+        name: Box::leak(format!("{SECTION}.*.{name}").into_boxed_str()),
+        doc: base.doc,
+        fallback: Fallback::Unset,
+        limits: base.limits,
+        shape: base.shape,
+        check: base.check,
+    }
+}
+
+/// Says whether a preset may set keys of a section.
+pub(crate) fn sets_in(section: &str) -> bool {
+    MAY_SET.iter().any(|name| name.rsplit_once('.').is_some_and(|(parent, _)| parent == section))
+}
+
+/// Reads the presets that are built in.
+pub(crate) fn built_in() -> Reading {
+    document::read("built-in", BUILT_IN, |_| Source::Default)
+}
+
+/// Gives the preset that a key belongs to, and the key that it sets.
+pub(crate) fn split(name: &str) -> Option<(&str, &str)> {
+    name.strip_prefix(SECTION)?.strip_prefix('.')?.split_once('.')
+}
+
+/// Gives what a preset sets, from all that was given, lowest layer first.
+pub(crate) fn apply<'g>(
+    preset: &str,
+    given: impl Iterator<Item = &'g Given>,
+) -> Result<Vec<Given>, Problem> {
+    let mut names: Vec<String> = Vec::new();
+    let mut set: BTreeMap<&str, &Given> = BTreeMap::new();
+    for given in given {
+        let Some((name, key)) = split(&given.name) else { continue };
+        if !names.iter().any(|known| known == name) {
+            names.push(name.to_owned());
+        }
+        if name == preset {
+            set.insert(key, given);
+        }
+    }
+    if set.is_empty() {
+        let flag = Source::Flag { flag: "--preset".to_owned() };
+        let detail = format!("there is no such preset, expected {}", one_of(&names));
+        let fault = Fault::new(ProblemKind::Invalid, &(0..0), detail);
+        return Err(fault.into_problem(&format!("{SECTION}.{preset}"), flag));
+    }
+    Ok(set.into_iter().filter_map(|(key, given)| taken(preset, key, given)).collect())
+}
+
+fn taken(preset: &str, name: &str, given: &Given) -> Option<Given> {
+    let path: Vec<String> = name.split('.').map(str::to_owned).collect();
+    let Match::Key(key) = pattern::find(&path) else { return None };
+    let source = Source::Preset { preset: preset.to_owned(), set: Box::new(given.source.clone()) };
+    let (node, shown) = (given.node.clone(), given.shown.clone());
+    Some(Given { key, name: name.to_owned(), source, node, shown })
+}

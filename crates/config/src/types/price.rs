@@ -1,0 +1,94 @@
+//! Prices: `2`, `1.25`, or the same as a string. Kept in millionths, so that sums are exact.
+
+use serde_json::{Value as Json, json};
+
+use crate::node::{Item, Node};
+use crate::problem::{Fault, quote};
+use crate::shape::Shape;
+use crate::value::{Value, digits, invalid, text};
+
+/// A price, in millionths of its currency's unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Price(u64);
+
+/// The digits behind the point that are kept.
+const PLACES: usize = 6;
+const SCALE: u64 = 1_000_000;
+
+impl Price {
+    /// The price in millionths.
+    pub const fn millionths(self) -> u64 {
+        self.0
+    }
+}
+
+impl Value for Price {
+    fn shape() -> Shape {
+        Shape::Price
+    }
+
+    fn read(node: &Node) -> Result<Self, Vec<Fault>> {
+        let written = match &node.item {
+            Item::Integer(whole) => whole.to_string(),
+            Item::Float(number) => number.clone(),
+            Item::Switch(_)
+            | Item::Text(_)
+            | Item::List(_)
+            | Item::Table(_)
+            | Item::Written(_)
+            | Item::Other(_) => text::<Self>(node)?.to_owned(),
+        };
+        let expected =
+            "expected a number that is not negative, with at most six digits behind the point";
+        parse(&written)
+            .map(Self)
+            .ok_or_else(|| invalid(node, format!("{} is no price: {expected}", quote(&written))))
+    }
+
+    fn show(&self) -> Json {
+        json!(format(self.0))
+    }
+
+    fn amount(&self) -> Option<u64> {
+        Some(self.0)
+    }
+}
+
+fn parse(text: &str) -> Option<u64> {
+    let (whole, rest) = text.split_once('.').unwrap_or((text, "0"));
+    if rest.len() > PLACES {
+        return None;
+    }
+    let rest = digits(&format!("{rest:0<PLACES$}")).filter(|_| !rest.is_empty())?;
+    digits(whole)?.checked_mul(SCALE)?.checked_add(rest)
+}
+
+/// Writes a price without digits that say nothing.
+pub(crate) fn format(millionths: u64) -> String {
+    let (whole, rest) = (millionths / SCALE, millionths % SCALE);
+    let rest = format!("{rest:0PLACES$}");
+    match rest.trim_end_matches('0') {
+        "" => whole.to_string(),
+        rest => format!("{whole}.{rest}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_price_is_exact_and_reads_back() {
+        for (written, millionths, shown) in
+            [("2", 2_000_000, "2"), ("1.25", 1_250_000, "1.25"), ("0.000001", 1, "0.000001")]
+        {
+            assert_eq!(parse(written), Some(millionths), "{written}");
+            assert_eq!(format(millionths), shown);
+        }
+        for bad in
+            ["", ".", "1.", ".5", "-1", "1e3", "1.1234567", "nan", "1,5", "99999999999999999999"]
+        {
+            assert_eq!(parse(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Prompts that a project words itself.
+
+use serde_json::{Value as Json, json};
+
+use crate::node::Node;
+use crate::problem::{Fault, quote};
+use crate::shape::{Shape, Wording, one_of};
+use crate::value::{Value, invalid, text};
+
+/// What may stand in double braces.
+pub const PLACEHOLDERS: [&str; 6] = ["task", "goal", "base", "ended", "files", "remarks"];
+
+/// The longest prompt.
+const MAX_PROMPT: usize = 64 << 10;
+
+/// A prompt with placeholders in double braces, each of which is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prompt(String);
+
+impl Prompt {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Value for Prompt {
+    fn shape() -> Shape {
+        Shape::Text(Wording { one: "prompt", many: "prompts" })
+    }
+
+    fn read(node: &Node) -> Result<Self, Vec<Fault>> {
+        let text = text::<Self>(node)?;
+        if text.trim().is_empty() || text.len() > MAX_PROMPT {
+            return Err(invalid(node, format!("expected 1 to {MAX_PROMPT} bytes of text")));
+        }
+        if let Some(unknown) = names(text).find(|name| !PLACEHOLDERS.contains(name)) {
+            let expected = one_of(&PLACEHOLDERS);
+            return Err(invalid(
+                node,
+                format!("unknown placeholder {}, expected {expected}", quote(unknown)),
+            ));
+        }
+        // An agent that is not told its task cannot do it.
+        match names(text).any(|name| matches!(name, "task" | "goal")) {
+            true => Ok(Self(text.to_owned())),
+            false => Err(invalid(node, "neither {{task}} nor {{goal}} is in it")),
+        }
+    }
+
+    fn show(&self) -> Json {
+        json!(self.0)
+    }
+}
+
+/// The names in double braces.
+fn names(text: &str) -> impl Iterator<Item = &str> {
+    let parts = text.split("{{").skip(1);
+    parts.filter_map(|part| part.split_once("}}").map(|(name, _)| name.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prompt_has_known_placeholders_and_tells_the_task() {
+        let read = |text: &str| Prompt::read(&Node::written(text));
+        assert!(read("Do {{ task }} since {{base}}, {not} a {{placeholder").is_ok());
+        for bad in ["", "Do it.", "{{task}} {{tsak}}", "{{task}} {{}}"] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,493 @@
+//! What follows by itself, from the run and from its sessions as they stand. Level-triggered.
+
+use super::{
+    event::*,
+    landing::{Ahead, LandStep, Landing, PullChecks, PullStanding, PullState},
+    outcome::{Cause, Ending, Outcome},
+    place::repeats,
+    spec::ReviewMode,
+    stage::Stage,
+    state::{Decision, Run, RunSession, SessionEnd, Stopped},
+};
+use crate::{
+    ids::SessionId,
+    request::{Asked, Fate, Question, Reply, Request, RequestKind},
+    result::Structured,
+    session::{self, Budget, Message, SendMode, Session, Spec},
+    time::Moment,
+    verdict::EmptyDiff,
+};
+
+/// One thing that follows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    Event(Event),
+    /// The event together with what it does to a session, or not at all.
+    With(Event, Order),
+    /// Something to be said to a session; the run itself has nothing to record.
+    Tell(SessionId, session::Command),
+}
+
+/// What is done to a session together with an event of the run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Order {
+    Open(SessionId, Box<Spec>),
+    Tell(SessionId, session::Command),
+}
+
+/// What a session that ended is gone on with.
+struct Instruction {
+    key: String,
+    text: String,
+}
+
+impl Run {
+    /// Gives the next thing that is due without anyone asking, or none. `look` gives a session as it stands.
+    ///
+    /// The caller folds it and asks again. A session that cannot be looked at has not ended.
+    pub fn advance<'s>(
+        &self,
+        now: Moment,
+        look: impl Fn(SessionId) -> Option<&'s Session>,
+    ) -> Option<Step> {
+        if self.is_sealed() {
+            return None;
+        }
+        match self.live() {
+            Some(live) => {
+                let session = look(live.id)?;
+                let first = self.keep_decision(session).or_else(|| self.take_end(session));
+                match &self.leg().stopped {
+                    Some(stopped) => first.or_else(|| end_live(session, stopped)),
+                    None => first.or_else(|| self.go_along(session)),
+                }
+            }
+            // Nothing is begun for a run that was stopped, also while it is asked whether it had landed.
+            None if self.leg().stopped.is_some() && !bug!(StoppedRunGoesOn) => {
+                self.seal_if_over(now)
+            }
+            None => self.seal_if_over(now).or_else(|| self.go_on(now, look)),
+        }
+    }
+
+    /// An answer of a person becomes a decision of the run.
+    fn keep_decision(&self, session: &Session) -> Option<Step> {
+        let answered = session.requests.iter().filter(|request| {
+            request.asked.kind == RequestKind::Question && request.fate == Fate::Answered
+        });
+        answered
+            .flat_map(|request| request.asked.questions.iter().map(move |q| (request, q)))
+            .find_map(|(request, question)| {
+                if self.decision(request, question).is_some() || bug!(DecisionLost) {
+                    return None;
+                }
+                let decision = Decision {
+                    id: question.id.clone(),
+                    question: wording(request, question).to_owned(),
+                    answer: answer_of(session, request, question),
+                    request: request.id,
+                };
+                Some(Step::Event(DecisionMade { decision }.into()))
+            })
+    }
+
+    fn take_end(&self, session: &Session) -> Option<Step> {
+        session.attempt().is_sealed().then(|| {
+            let end = Box::new(end_of(session, self.used_before(session)));
+            Step::Event(SessionEnded { session: session.id, end }.into())
+        })
+    }
+
+    /// Gives what the run counted of a session already, from attempts before this one.
+    fn used_before(&self, session: &Session) -> (session::Usage, u32) {
+        let live = self.sessions.iter().find(|one| one.id == session.id);
+        live.map_or_else(Default::default, |one| one.counted)
+    }
+
+    /// Goes along with a session that works.
+    fn go_along(&self, session: &Session) -> Option<Step> {
+        self.answer_again(session)
+            .or_else(|| self.see_request(session))
+            .or_else(|| self.give_more(session))
+            .or_else(|| self.stop_overdrawn(session))
+    }
+
+    /// What was decided before, or given beforehand, is not asked again.
+    fn answer_again(&self, session: &Session) -> Option<Step> {
+        session.open_requests().find_map(|request| {
+            let asked = &request.asked;
+            let fit = asked.kind == RequestKind::Question && !asked.is_secret();
+            let known = |question: &Question| {
+                Some((question.id.clone(), self.known_answer(request, question)?))
+            };
+            let answers = asked.questions.iter().map(known).collect::<Option<_>>();
+            let answers = answers.filter(|_| fit && !asked.questions.is_empty())?;
+            let (request, revision) = (request.id, request.revision);
+            // What is not offered is for a person to settle.
+            let reply = Some(Reply::Answers(answers)).filter(|reply| asked.check(reply).is_ok())?;
+            Some(Step::Tell(session.id, session::Command::Answer { request, revision, reply }))
+        })
+    }
+
+    fn known_answer(&self, request: &Request, question: &Question) -> Option<Vec<String>> {
+        let decided = self.decision(request, question).and_then(|one| one.answer.clone());
+        decided.or_else(|| self.spec.answers.get(&question.id).cloned())
+    }
+
+    /// Gives what was decided about a question: the same words under the same name.
+    fn decision(&self, request: &Request, question: &Question) -> Option<&Decision> {
+        let same =
+            |one: &&Decision| one.id == question.id && one.question == wording(request, question);
+        self.decisions.iter().find(same)
+    }
+
+    fn see_request(&self, session: &Session) -> Option<Step> {
+        let new = |request: &&Request| !self.seen.contains(&(request.id, request.revision));
+        let request = session.open_requests().find(new)?;
+        let seen = QuestionSeen { request: request.id, revision: request.revision };
+        Some(Step::Event(seen.into()))
+    }
+
+    /// Gives how much a session may use in all: what is left, and what was counted of it before.
+    fn allowance(&self, session: &Session) -> Budget {
+        let (left, (before, turns)) = (self.remaining(), self.used_before(session));
+        Budget {
+            tokens: left.tokens.map(|left| left.saturating_add(before.total())),
+            turns: left.turns.map(|left| left.saturating_add(turns)),
+        }
+    }
+
+    /// A session may use what is left of the run's budget, also when that was raised meanwhile.
+    fn give_more(&self, session: &Session) -> Option<Step> {
+        let Budget { tokens, turns } = self.allowance(session);
+        let more = |now: Option<u64>, may: Option<u64>| now.zip(may).is_some_and(|(n, m)| m > n);
+        let raise = session::Command::RaiseBudget {
+            tokens: tokens.filter(|_| more(session.budget.tokens, tokens)),
+            turns: turns
+                .filter(|_| more(session.budget.turns.map(u64::from), turns.map(u64::from))),
+        };
+        let nothing = session::Command::RaiseBudget { tokens: None, turns: None };
+        (raise != nothing).then_some(Step::Tell(session.id, raise))
+    }
+
+    /// A session that is taken up again has the budget that it was opened with, of which others may have used a part.
+    fn stop_overdrawn(&self, session: &Session) -> Option<Step> {
+        let Budget { tokens, turns } = self.allowance(session);
+        // One without a budget has no agent.
+        let budget = Budget {
+            tokens: tokens.filter(|_| session.budget.tokens.is_some()),
+            turns: turns.filter(|_| session.budget.turns.is_some()),
+        };
+        let used = session.used_up_of(budget).filter(|_| session.may_use_more())?;
+        if bug!(BudgetOverdrawn) {
+            return None;
+        }
+        Some(stopped(Cause::Budget, used.detail))
+    }
+
+    /// Nobody works for the run any more: what was stopped, or landed, is over.
+    fn seal_if_over(&self, now: Moment) -> Option<Step> {
+        if self.is_stopped_landing() && !bug!(SealedWhileLanding) {
+            return None;
+        }
+        let leg = self.leg();
+        let (ending, cause, detail) = match (&leg.stopped, &self.landing) {
+            (Some(Stopped::Cancelled { because }), _) => (Ending::Cancelled, None, because.clone()),
+            (Some(Stopped::Failed { cause, detail }), _) => {
+                (Ending::Failed, Some(*cause), detail.clone())
+            }
+            (None, Landing::Done(_)) => (self.proved(), None, String::new()),
+            (None, Landing::Open | Landing::Requested(_)) => return None,
+        };
+        let outcome = Outcome { ending, cause, detail, head: self.head.clone(), at: now };
+        Some(Step::Event(RunSealed { leg: leg.no, outcome }.into()))
+    }
+
+    /// Only a proof for the very tree that the run ends with makes `succeeded`.
+    fn proved(&self) -> Ending {
+        let proof = self.proof.as_ref().zip(self.head.as_ref());
+        match proof.is_some_and(|(proof, head)| proof.is_for(head)) {
+            true => Ending::Succeeded,
+            false => Ending::Completed,
+        }
+    }
+
+    fn go_on<'s>(
+        &self,
+        now: Moment,
+        look: impl Fn(SessionId) -> Option<&'s Session>,
+    ) -> Option<Step> {
+        match (self.stage, self.current()) {
+            (Stage::Intake, _) => {
+                Some(enter(if self.spec.triage { Stage::Triage } else { Stage::Work }))
+            }
+            (Stage::Land, current) => self.go_to_land(now, current, look),
+            (Stage::Triage | Stage::Work | Stage::TaskReview | Stage::FinalReview, None) => {
+                self.begin(now, look)
+            }
+            (_, Some(RunSession { end: None, .. })) => None,
+            (_, Some(RunSession { end: Some(end), cycle, .. })) => self.conclude(end, *cycle),
+        }
+    }
+
+    /// Begins the current stage: takes up the conversation that was ended, or opens a new one.
+    fn begin<'s>(
+        &self,
+        now: Moment,
+        look: impl Fn(SessionId) -> Option<&'s Session>,
+    ) -> Option<Step> {
+        let review = matches!(self.stage, Stage::TaskReview | Stage::FinalReview);
+        if review && self.spec.reviews.of(self.stage) == ReviewMode::Off {
+            return Some(enter(after(self.stage)));
+        }
+        if let Some(used) = self.used_up() {
+            return Some(stopped(Cause::Budget, used));
+        }
+        self.take_up(now, look).or_else(|| self.open_session(1))
+    }
+
+    /// Work that was ended is gone on with in the same conversation and the same worktree.
+    fn take_up<'s>(
+        &self,
+        now: Moment,
+        look: impl Fn(SessionId) -> Option<&'s Session>,
+    ) -> Option<Step> {
+        let before = self.sessions.last().filter(|one| one.stage == Stage::Work)?;
+        let session = look(before.id).filter(|_| self.stage == Stage::Work)?;
+        let ended = self.legs.iter().rev().find_map(|leg| leg.sealed.as_ref())?;
+        let text = self.continuation(&format!("{} ({})", ended.ending.word(), ended.detail));
+        self.go_on_with(
+            session,
+            now,
+            1,
+            Instruction { key: format!("leg-{}", self.leg().no), text },
+        )
+    }
+
+    /// Goes on with a session that ended, if it takes that: its place of work or its conversation may be gone.
+    fn go_on_with(
+        &self,
+        session: &Session,
+        now: Moment,
+        cycle: u32,
+        Instruction { key, text }: Instruction,
+    ) -> Option<Step> {
+        if !session.attempt().is_sealed() {
+            return None;
+        }
+        if let Some(raise) = self.give_more(session) {
+            return Some(raise);
+        }
+        let send = session::Command::Send { key, text, mode: SendMode::Continue };
+        let owed = SessionOwed { session: session.id, stage: self.stage, cycle };
+        let taken = session.decide(&send, now).is_ok();
+        taken.then(|| Step::With(owed.into(), Order::Tell(session.id, send)))
+    }
+
+    fn open_session(&self, cycle: u32) -> Option<Step> {
+        let no = self.sessions.len() as u32 + 1;
+        let spec = self.session_spec(no, cycle)?;
+        let session = self.id.session(no);
+        let owed = SessionOwed { session, stage: self.stage, cycle };
+        Some(Step::With(owed.into(), Order::Open(session, Box::new(spec))))
+    }
+
+    /// Goes on with the landing: a step that needs somebody, or what the pull request says.
+    fn go_to_land<'s>(
+        &self,
+        now: Moment,
+        current: Option<&RunSession>,
+        look: impl Fn(SessionId) -> Option<&'s Session>,
+    ) -> Option<Step> {
+        if let Some(end) = current.and_then(|one| one.end.as_ref()) {
+            if !end.is_good() {
+                let budget = end.cause == Some(crate::lifecycle::Cause::Budget);
+                let cause = if budget { Cause::Budget } else { Cause::Landing };
+                return Some(stopped(cause, ended(end)));
+            }
+            if let Some(reason) = &self.headless {
+                return Some(stopped(Cause::Landing, reason.clone()));
+            }
+            // What was left is being committed; the answer comes.
+            end.head.as_ref()?;
+        }
+        match self.ahead()? {
+            Ahead::Session(no, _) if self.only_checks(no) => self.open_session(no),
+            Ahead::Session(no, step) => match self.used_up() {
+                Some(used) => Some(stopped(Cause::Budget, used)),
+                None => self.begin_step(now, (no, step), look),
+            },
+            Ahead::Land => None,
+            Ahead::Watch => self.end_watch(),
+        }
+    }
+
+    /// What a pull request was told goes to whoever did the work, in the same conversation.
+    fn begin_step<'s>(
+        &self,
+        now: Moment,
+        (no, step): (u32, &LandStep),
+        look: impl Fn(SessionId) -> Option<&'s Session>,
+    ) -> Option<Step> {
+        let owner = match step {
+            LandStep::Merge { .. } => None,
+            LandStep::Answer { remarks } => {
+                self.owner().and_then(|one| look(one.id)).zip(Some(remarks))
+            }
+        };
+        let taken_up = owner.and_then(|(owner, remarks)| {
+            let key = format!("land-{}-{no}", self.leg().no);
+            self.go_on_with(owner, now, no, Instruction { key, text: self.remarked(remarks) })
+        });
+        taken_up.or_else(|| self.open_session(no))
+    }
+
+    /// A pull request that was merged, or that all checks of others passed, is where the work was to go.
+    fn end_watch(&self) -> Option<Step> {
+        let Landing::Requested(pull) = &self.landing else { return None };
+        let PullState { standing, checks } = pull.seen.as_ref()?;
+        let (branch, commit) = (self.spec.branch.clone(), pull.commit.clone());
+        let landed = |merged| Step::Event(WorkLanded { branch, commit, merged }.into());
+        match (standing, checks) {
+            (PullStanding::Merged, _) => Some(landed(true)),
+            (PullStanding::Closed, _) => {
+                Some(stopped(Cause::Landing, "the pull request was closed".to_owned()))
+            }
+            (PullStanding::Open, PullChecks::Pending) => None,
+            (PullStanding::Open, PullChecks::Passed | PullChecks::None) => Some(landed(false)),
+            (PullStanding::Open, PullChecks::Failed) => {
+                Some(stopped(Cause::Landing, "checks of the pull request failed".to_owned()))
+            }
+        }
+    }
+
+    /// Says what the end of a stage's session means for the run.
+    fn conclude(&self, end: &SessionEnd, cycle: u32) -> Option<Step> {
+        if end.cause == Some(crate::lifecycle::Cause::Budget) {
+            return Some(stopped(Cause::Budget, ended(end)));
+        }
+        match self.stage {
+            Stage::Intake | Stage::Land => None,
+            Stage::Triage => Some(match (&end.result, end.is_good()) {
+                (Some(Structured::Triage(_)), true) => enter(Stage::Work),
+                (Some(Structured::Review(_)) | None, true) => {
+                    stopped(Cause::Triage, "triage told no result".to_owned())
+                }
+                (_, false) => stopped(Cause::Triage, ended(end)),
+            }),
+            Stage::Work => self.conclude_work(end),
+            Stage::TaskReview | Stage::FinalReview => self.conclude_review(end, cycle),
+        }
+    }
+
+    fn conclude_work(&self, end: &SessionEnd) -> Option<Step> {
+        if !end.is_good() {
+            return Some(stopped(Cause::Work, ended(end)));
+        }
+        if let Some(reason) = &self.headless {
+            return Some(stopped(Cause::Work, reason.clone()));
+        }
+        // What was left is being committed; the answer comes.
+        let head = end.head.as_ref()?;
+        let empty = head.tree == self.spec.target.base.tree;
+        Some(match empty && self.spec.empty_diff == EmptyDiff::Refused {
+            true => stopped(Cause::Work, "nothing was changed".to_owned()),
+            false => enter(after(self.stage)),
+        })
+    }
+
+    fn conclude_review(&self, end: &SessionEnd, cycle: u32) -> Option<Step> {
+        if !end.is_good() {
+            return Some(stopped(Cause::Review, ended(end)));
+        }
+        let Some(Structured::Review(review)) = &end.result else {
+            return Some(stopped(Cause::Review, "the review told no findings".to_owned()));
+        };
+        if let Some(reason) = &self.headless {
+            return Some(stopped(Cause::Review, reason.clone()));
+        }
+        if self.headless_session().is_some() {
+            return None;
+        }
+        let found = !review.findings.is_empty();
+        let mode = self.spec.reviews.of(self.stage);
+        match (repeats(mode) && found && cycle < self.spec.reviews.cycles, self.used_up()) {
+            (true, None) => self.open_session(cycle + 1),
+            (true, Some(used)) => Some(stopped(Cause::Budget, used)),
+            (false, _) => Some(enter(after(self.stage))),
+        }
+    }
+}
+
+/// Whoever works for a run that was stopped is cancelled; that it is gone is the session's to verify.
+fn end_live(session: &Session, stopped: &Stopped) -> Option<Step> {
+    let because = match stopped {
+        Stopped::Cancelled { because } => format!("its run was cancelled: {because}"),
+        Stopped::Failed { detail, .. } => format!("its run ended: {detail}"),
+    };
+    let undecided = !session.attempt().is_decided();
+    undecided.then(|| Step::Tell(session.id, session::Command::Cancel { because }))
+}
+
+fn after(stage: Stage) -> Stage {
+    match stage {
+        Stage::Intake => Stage::Triage,
+        Stage::Triage => Stage::Work,
+        Stage::Work => Stage::TaskReview,
+        Stage::TaskReview => Stage::FinalReview,
+        Stage::FinalReview | Stage::Land => Stage::Land,
+    }
+}
+
+fn enter(stage: Stage) -> Step {
+    Step::Event(StageEntered { stage }.into())
+}
+
+fn stopped(cause: Cause, detail: String) -> Step {
+    Step::Event(RunStopped { cause, detail }.into())
+}
+
+fn ended(end: &SessionEnd) -> String {
+    let cause = end.cause.map_or(String::new(), |cause| format!(" ({})", cause.word()));
+    format!("its session ended as {}{cause}", end.state.word())
+}
+
+/// Gives how a session ended, without what the run counted of it before.
+fn end_of(session: &Session, (used, turns): (session::Usage, u32)) -> SessionEnd {
+    let (attempt, judged) = (session.attempt(), session.judgement());
+    let verifying = &attempt.verifying;
+    SessionEnd {
+        state: judged.state,
+        cause: judged.cause,
+        said: attempt.claim.as_ref().and_then(|claim| claim.text.clone()),
+        result: attempt.result.clone(),
+        tree: attempt.sealed.as_ref().and_then(|sealed| sealed.tree.clone()),
+        head: verifying.snapshot.clone(),
+        receipts: verifying.receipts.clone(),
+        caveats: verifying.caveats.clone(),
+        usage: session::Usage {
+            input: session.usage.input.saturating_sub(used.input),
+            output: session.usage.output.saturating_sub(used.output),
+        },
+        turns: session.turns.saturating_sub(turns),
+    }
+}
+
+fn wording<'a>(request: &'a Request, question: &'a Question) -> &'a str {
+    let Asked { title, .. } = &request.asked;
+    match (question.question.as_str(), question.header.as_str()) {
+        ("", "") => title,
+        ("", header) => header,
+        (words, _) => words,
+    }
+}
+
+/// Gives what was answered to one question; of a secret nothing.
+fn answer_of(session: &Session, request: &Request, question: &Question) -> Option<Vec<String>> {
+    let answers = |message: &&Message| message.request == Some(request.id);
+    match session.messages.iter().rev().find(answers)?.reply.as_ref()? {
+        Reply::Text(text) => Some(vec![text.clone()]),
+        Reply::Answers(given) => given.get(&question.id).cloned(),
+        Reply::Approve(_) | Reply::Deny => None,
+    }
+}

@@ -1,0 +1,256 @@
+//! What may be asked of a run, and what comes of it.
+
+use super::{
+    event::*,
+    hook::RunHookKey,
+    landing::{
+        LandStep, Landing, MAX_MERGES, MAX_ROUNDS, PullRequest, PullStanding, PullState, Remark,
+    },
+    state::Run,
+};
+use crate::{
+    ids::{CommitId, SessionId},
+    session::{Budget, HookEnd},
+    verdict::{Caveats, Snapshot},
+};
+
+/// What is asked of a run or observed about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    Cancel {
+        because: String,
+    },
+    Resume,
+    RaiseBudget {
+        tokens: Option<u64>,
+        turns: Option<u32>,
+    },
+    HeadTaken {
+        session: SessionId,
+        head: Snapshot,
+        caveats: Caveats,
+    },
+    HeadFailed {
+        session: SessionId,
+        reason: String,
+    },
+    /// The target has moved since the work began from it; the work was merged with it.
+    TargetMoved {
+        step: usize,
+        merge: Box<LandStep>,
+    },
+    /// The work was pushed, and this pull request has it.
+    PullRequested {
+        number: u64,
+        url: String,
+        commit: CommitId,
+    },
+    /// Something about the pull request is new. `look` is the number of the look that was owed, so that a late
+    /// answer is known as one.
+    PullSeen {
+        look: u32,
+        state: PullState,
+        remarks: Vec<Remark>,
+    },
+    Landed {
+        branch: String,
+        commit: CommitId,
+        merged: bool,
+    },
+    LandFailed {
+        leg: u32,
+        reason: String,
+    },
+    /// Nothing is landing any more, and it had not landed.
+    LandOver {
+        leg: u32,
+        pull: Option<PullRequest>,
+    },
+    HookFinished {
+        key: RunHookKey,
+        end: HookEnd,
+    },
+    CardWritten {
+        leg: u32,
+        failure: Option<String>,
+    },
+}
+
+/// Why nothing came of a command.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Rejected {
+    /// It was observed before, or is about something that no longer matters.
+    #[error("nothing new")]
+    Nothing,
+    #[error("the run has ended as {0}")]
+    Sealed(&'static str),
+    #[error("the run is being cancelled")]
+    Cancelled,
+    #[error("the run is going on: there is nothing to resume")]
+    GoingOn,
+    #[error("the run has succeeded: there is nothing left to do")]
+    NothingLeft,
+    #[error("the budget is used up: {0}")]
+    UsedUp(String),
+    #[error("the budget is {0} already; give more")]
+    BudgetNotRaised(String),
+}
+
+type Decision = Result<Vec<Event>, Rejected>;
+
+fn if_new(new: bool, event: impl Into<Event>) -> Decision {
+    if new { Ok(vec![event.into()]) } else { Err(Rejected::Nothing) }
+}
+
+impl Run {
+    /// Decides what comes of a command.
+    pub fn decide(&self, command: &Command) -> Decision {
+        let open = !self.is_sealed() && self.leg().stopped.is_none();
+        match command.clone() {
+            Command::Cancel { because } => self.cancel(because),
+            Command::Resume => self.resume(),
+            Command::RaiseBudget { tokens, turns } => self.raise(tokens, turns),
+            Command::HeadTaken { session, head, caveats } => {
+                let wanted = self.headless_session().is_some_and(|one| one.id == session);
+                if_new(open && wanted, HeadTaken { session, head, caveats })
+            }
+            Command::HeadFailed { session, reason } => {
+                let wanted = self.headless_session().is_some_and(|one| one.id == session);
+                if_new(open && wanted, HeadFailed { session, reason })
+            }
+            Command::TargetMoved { step, merge } => {
+                let wanted = open && self.is_landing() && self.steps.len() == step;
+                match self.merges() < MAX_MERGES {
+                    true => if_new(wanted, StepTaken { step: merge }),
+                    false => if_new(wanted, LandFailed { reason: keeps_moving() }),
+                }
+            }
+            Command::PullRequested { number, url, commit } => {
+                let new = match &self.landing {
+                    Landing::Open => true,
+                    Landing::Requested(pull) => pull.commit != commit || pull.number != number,
+                    Landing::Done(_) => false,
+                };
+                // One that has older work was told late.
+                let newest = self.head.as_ref().is_some_and(|head| head.commit == commit);
+                let new = new && newest && self.is_landing() && !self.is_sealed();
+                if_new(new, PullRequested { number, url, commit })
+            }
+            Command::PullSeen { look, state, remarks }
+                if open && (look == self.looks || bug!(LateLookTaken)) =>
+            {
+                self.see_pull(state, &remarks)
+            }
+            Command::PullSeen { .. } => Err(Rejected::Nothing),
+            Command::Landed { branch, commit, merged } => {
+                // What was landed was landed, whatever was decided meanwhile.
+                let new = !self.is_sealed() && self.is_landing();
+                if_new(new, WorkLanded { branch, commit, merged })
+            }
+            Command::LandOver { leg, pull } => {
+                let current = self.leg().no == leg && !self.leg().landing_over;
+                if_new(current && !open && !self.is_sealed(), LandOver { leg, pull })
+            }
+            Command::LandFailed { leg, reason } => {
+                let current = open && self.leg().no == leg;
+                if_new(current && self.is_landing(), LandFailed { reason })
+            }
+            Command::HookFinished { key, end } => {
+                let owed = self.hooks.iter().any(|hook| hook.key == key);
+                if_new(owed, HookFinished { key, end })
+            }
+            Command::CardWritten { leg, failure } => {
+                let owed = self.legs.iter().any(|l| l.no == leg && l.sealed.is_some() && !l.card);
+                if_new(owed, CardWritten { leg, failure })
+            }
+        }
+    }
+
+    fn is_landing(&self) -> bool {
+        self.stage == super::Stage::Land && !matches!(self.landing, Landing::Done(_))
+    }
+
+    /// What the pull request was told goes back to the agent, so often and no more.
+    fn see_pull(&self, state: PullState, remarks: &[Remark]) -> Decision {
+        let Landing::Requested(pull) = &self.landing else { return Err(Rejected::Nothing) };
+        let new: Vec<Remark> = self.new_remarks(remarks).into_iter().cloned().collect();
+        if new.is_empty() && pull.seen.as_ref() == Some(&state) {
+            return Err(Rejected::Nothing);
+        }
+        // Nothing more is taken by a pull request that was merged or closed.
+        let open = state.standing == PullStanding::Open;
+        let mut events = vec![Event::from(PullSeen { state })];
+        match (new.is_empty(), open && self.rounds() < MAX_ROUNDS) {
+            (true, _) => {}
+            (false, true) => {
+                let step = Box::new(LandStep::Answer { remarks: new });
+                events.push(StepTaken { step }.into());
+            }
+            (false, false) => events.push(RemarksLeft { remarks: new }.into()),
+        }
+        Ok(events)
+    }
+
+    fn cancel(&self, because: String) -> Decision {
+        match (&self.leg().sealed, &self.leg().stopped) {
+            (Some(outcome), _) => Err(Rejected::Sealed(outcome.ending.word())),
+            (None, Some(super::Stopped::Cancelled { .. })) => Err(Rejected::Cancelled),
+            // A run that is failing anyway may still be called off: its end is not sealed yet.
+            (None, Some(super::Stopped::Failed { .. }) | None) => {
+                Ok(vec![RunCancelled { because }.into()])
+            }
+        }
+    }
+
+    fn resume(&self) -> Decision {
+        let Some(outcome) = &self.leg().sealed else { return Err(Rejected::GoingOn) };
+        match outcome.ending {
+            super::Ending::Succeeded | super::Ending::Completed => Err(Rejected::NothingLeft),
+            super::Ending::Failed | super::Ending::Cancelled => {
+                if let Some(used) = self.used_up() {
+                    return Err(Rejected::UsedUp(used));
+                }
+                let leg = self.leg().no + 1;
+                Ok(vec![RunResumed { leg, stage: self.stage }.into()])
+            }
+        }
+    }
+
+    /// Says which part of the budget is used up by sessions that have ended.
+    pub(super) fn used_up(&self) -> Option<String> {
+        match self.remaining() {
+            Budget { tokens: Some(0), .. } => {
+                Some(format!("{} tokens are used", self.usage.total()))
+            }
+            Budget { turns: Some(0), .. } => Some(format!("{} turns are used", self.turns)),
+            Budget { .. } => None,
+        }
+    }
+
+    fn raise(&self, tokens: Option<u64>, turns: Option<u32>) -> Decision {
+        let more = |now: Option<u64>, given: Option<u64>| match (now, given) {
+            (Some(now), Some(given)) => given > now,
+            // Where there is no limit a new one would be a lower one.
+            (None, Some(_)) => false,
+            (_, None) => true,
+        };
+        let wide = |turns: Option<u32>| turns.map(u64::from);
+        match more(self.budget.tokens, tokens) && more(wide(self.budget.turns), wide(turns)) {
+            true => Ok(vec![BudgetRaised { tokens, turns }.into()]),
+            false => Err(Rejected::BudgetNotRaised(told(self.budget))),
+        }
+    }
+}
+
+fn keeps_moving() -> String {
+    format!("the branch moved {MAX_MERGES} times while the work was being merged with it")
+}
+
+fn told(budget: Budget) -> String {
+    let part = |limit: Option<u64>, what: &str| match limit {
+        Some(limit) => format!("{limit} {what}"),
+        None => format!("unlimited {what}"),
+    };
+    let (tokens, turns) = (budget.tokens, budget.turns.map(u64::from));
+    format!("{}, {}", part(tokens, "tokens"), part(turns, "turns"))
+}

@@ -1,0 +1,242 @@
+//! Folding an event into a run. Total: an event that was stored is never refused.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    event::*,
+    hook::{RunHookEvent, RunHookKey, RunHookOwed},
+    landing::{LandStep, Landed, Landing, PullRequest},
+    outcome::{Cause, Proof},
+    stage::Stage,
+    state::{Leg, Reviewed, Run, RunSession, SessionEnd, Stopped},
+};
+use crate::{
+    ids::{RunId, SessionId},
+    result::Structured,
+    session::Usage,
+    time::Moment,
+    verdict::Snapshot,
+};
+
+impl Run {
+    /// Begins a run from its first event.
+    pub fn open(id: RunId, at: Moment, event: &RunOpened) -> Run {
+        let spec = (*event.spec).clone();
+        let mut run = Run {
+            id,
+            opened: at,
+            stage: Stage::Intake,
+            since: at,
+            legs: vec![Leg::opened(1, at)],
+            sessions: Vec::new(),
+            decisions: Vec::new(),
+            seen: BTreeSet::new(),
+            triage: None,
+            reviews: Vec::new(),
+            head: None,
+            proof: None,
+            headless: None,
+            landing: Landing::Open,
+            steps: Vec::new(),
+            looks: 0,
+            remarks_seen: BTreeSet::new(),
+            remarks_left: Vec::new(),
+            budget: spec.budget,
+            usage: Usage::default(),
+            turns: 0,
+            hooks: Vec::new(),
+            hooks_fired: BTreeMap::new(),
+            spec,
+        };
+        run.owe_hook(RunHookEvent::Opened, at);
+        run
+    }
+
+    /// Folds one event.
+    pub fn evolve(&mut self, at: Moment, event: &Event) {
+        match event {
+            // A run is opened once: `open` folds the first.
+            Event::RunOpened(_) => {}
+            Event::StageEntered(e) => self.enter(e.stage, at),
+            Event::SessionOwed(e) => self.add_session(e),
+            Event::SessionEnded(e) => self.end_session(e.session, &e.end, at),
+            Event::QuestionSeen(e) => {
+                self.seen.insert((e.request, e.revision));
+                self.owe_hook(RunHookEvent::Question, at);
+            }
+            Event::DecisionMade(e) => self.decisions.push(e.decision.clone()),
+            Event::HeadTaken(e) => {
+                let end = self.sessions.iter_mut().find(|one| one.id == e.session);
+                if let Some(end) = end.and_then(|session| session.end.as_mut()) {
+                    end.head = Some(e.head.clone());
+                    end.caveats = e.caveats.clone();
+                }
+                self.take_head(&e.head, None);
+            }
+            Event::HeadFailed(e) => self.headless = Some(e.reason.clone()),
+            Event::StepTaken(e) => self.take_step(&e.step),
+            Event::PullRequested(e) => {
+                let (number, url, commit) = (e.number, e.url.clone(), e.commit.clone());
+                self.landing = Landing::Requested(PullRequest { number, url, commit, seen: None });
+            }
+            Event::PullSeen(e) => {
+                self.looks += 1;
+                if let Landing::Requested(pull) = &mut self.landing {
+                    pull.seen = Some(e.state.clone());
+                }
+            }
+            Event::RemarksLeft(e) => {
+                self.remarks_seen.extend(e.remarks.iter().map(|remark| remark.id.clone()));
+                self.remarks_left.extend(e.remarks.iter().cloned());
+            }
+            Event::WorkLanded(e) => self.land(e),
+            Event::LandFailed(e) => {
+                self.stop_for(Cause::Landing, &e.reason);
+                self.leg_mut().landing_over = true;
+            }
+            Event::LandOver(e) => {
+                self.leg_mut().landing_over = true;
+                let pull = e.pull.clone().map(Landing::Requested);
+                self.landing = pull.unwrap_or_else(|| std::mem::take(&mut self.landing));
+            }
+            Event::RunCancelled(e) => {
+                self.leg_mut().stopped = Some(Stopped::Cancelled { because: e.because.clone() });
+            }
+            Event::RunStopped(e) => self.stop_for(e.cause, &e.detail),
+            Event::RunSealed(e) => {
+                let ending = e.outcome.ending;
+                self.leg_mut().sealed = Some(e.outcome.clone());
+                self.owe_hook(RunHookEvent::Ended(ending), at);
+            }
+            Event::RunResumed(e) => {
+                self.legs.push(Leg { steps: self.steps.len(), ..Leg::opened(e.leg, at) });
+                self.headless = None;
+                // What ended the last leg may be mended: the pull request is looked at again.
+                if let Landing::Requested(pull) = &mut self.landing {
+                    pull.seen = None;
+                }
+                self.enter(e.stage, at);
+            }
+            Event::BudgetRaised(e) => {
+                self.budget.tokens = e.tokens.or(self.budget.tokens);
+                self.budget.turns = e.turns.or(self.budget.turns);
+            }
+            Event::HookFinished(e) => self.hooks.retain(|hook| hook.key != e.key),
+            Event::CardWritten(e) => {
+                let leg = self.legs.iter_mut().find(|leg| leg.no == e.leg);
+                leg.into_iter().for_each(|leg| leg.card = true);
+            }
+        }
+    }
+
+    fn take_step(&mut self, step: &LandStep) {
+        match step {
+            LandStep::Merge { merge, .. } => self.take_head(merge, None),
+            LandStep::Answer { remarks } => {
+                self.remarks_seen.extend(remarks.iter().map(|remark| remark.id.clone()));
+            }
+        }
+        self.steps.push(step.clone());
+    }
+
+    fn land(&mut self, e: &WorkLanded) {
+        let pull_request = match std::mem::take(&mut self.landing) {
+            Landing::Requested(pull) => Some(pull),
+            Landing::Done(landed) => landed.pull_request,
+            Landing::Open => None,
+        };
+        let (branch, commit) = (e.branch.clone(), e.commit.clone());
+        self.landing = Landing::Done(Landed { branch, commit, merged: e.merged, pull_request });
+    }
+
+    fn enter(&mut self, stage: Stage, at: Moment) {
+        (self.stage, self.since) = (stage, at);
+    }
+
+    /// Takes a session in, or takes up again one that had ended.
+    fn add_session(&mut self, e: &SessionOwed) {
+        let before = self.sessions.iter().position(|session| session.id == e.session);
+        let before = before.map(|at| self.sessions.remove(at));
+        let no = before.as_ref().map_or(self.sessions.len() as u32 + 1, |one| one.no);
+        let opened_in = before.as_ref().map_or(e.stage, |one| one.opened_in);
+        let counted = before.map_or_else(Default::default, |one| one.counted);
+        let (leg, id, stage, cycle) = (self.leg().no, e.session, e.stage, e.cycle);
+        let session = RunSession { id, no, leg, stage, opened_in, cycle, counted, end: None };
+        self.sessions.push(session);
+    }
+
+    fn end_session(&mut self, id: SessionId, end: &SessionEnd, at: Moment) {
+        let Some(session) = self.sessions.iter_mut().find(|session| session.id == id) else {
+            return;
+        };
+        session.end = Some(end.clone());
+        let (used, turns) = &mut session.counted;
+        (*used, *turns) = (plus(*used, end.usage), turns.saturating_add(end.turns));
+        let (stage, cycle) = (session.stage, session.cycle);
+        self.usage = plus(self.usage, end.usage);
+        self.turns = self.turns.saturating_add(end.turns);
+        match &end.result {
+            Some(Structured::Triage(triage)) => self.triage = Some(triage.clone()),
+            Some(Structured::Review(review)) => {
+                let found = !review.findings.is_empty();
+                self.reviews.push(Reviewed { session: id, stage, cycle, review: review.clone() });
+                if found {
+                    self.owe_hook(RunHookEvent::Findings, at);
+                }
+            }
+            None => {}
+        }
+        if let Some(head) = end.head.as_ref().filter(|_| end.is_good()) {
+            self.take_head(head, Proof::of(end));
+        }
+    }
+
+    /// A new commit voids an old proof.
+    fn take_head(&mut self, head: &Snapshot, proof: Option<Proof>) {
+        let stands =
+            self.proof.take().filter(|proof| proof.is_for(head) || bug!(ProofOutlivesCommit));
+        self.proof = proof.or(stands);
+        self.head = Some(head.clone());
+    }
+
+    /// What was cancelled stays cancelled.
+    fn stop_for(&mut self, cause: Cause, detail: &str) {
+        let detail = detail.to_owned();
+        if bug!(RunCancelOverwritten) {
+            self.leg_mut().stopped = None;
+        }
+        self.leg_mut().stopped.get_or_insert(Stopped::Failed { cause, detail });
+    }
+
+    fn owe_hook(&mut self, event: RunHookEvent, at: Moment) {
+        if !self.spec.hooks.contains_key(&event) {
+            return;
+        }
+        let no = self.hooks_fired.entry(event).or_default();
+        *no += u32::from(!bug!(RunHookKeyReused));
+        let key = RunHookKey { event, no: *no };
+        let (leg, stage) = (self.leg().no, self.stage);
+        self.hooks.push(RunHookOwed { key, leg, stage, at });
+    }
+}
+
+impl Leg {
+    fn opened(no: u32, at: Moment) -> Leg {
+        Leg {
+            no,
+            opened: at,
+            steps: 0,
+            stopped: None,
+            sealed: None,
+            landing_over: false,
+            card: false,
+        }
+    }
+}
+
+fn plus(one: Usage, other: Usage) -> Usage {
+    Usage {
+        input: one.input.saturating_add(other.input),
+        output: one.output.saturating_add(other.output),
+    }
+}

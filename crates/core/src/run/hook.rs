@@ -1,0 +1,86 @@
+//! Hooks of a run: commands of the project, owed once per occasion.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+use super::{outcome::Ending, stage::Stage};
+use crate::time::Moment;
+
+/// What a hook of a run may be named for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum RunHookEvent {
+    Opened,
+    /// An agent of the run asks something, or wants something approved.
+    Question,
+    /// A review found something.
+    Findings,
+    Ended(Ending),
+}
+
+impl RunHookEvent {
+    pub const ALL: [RunHookEvent; 7] = [
+        RunHookEvent::Opened,
+        RunHookEvent::Question,
+        RunHookEvent::Findings,
+        RunHookEvent::Ended(Ending::Succeeded),
+        RunHookEvent::Ended(Ending::Completed),
+        RunHookEvent::Ended(Ending::Failed),
+        RunHookEvent::Ended(Ending::Cancelled),
+    ];
+
+    fn word(self) -> &'static str {
+        match self {
+            RunHookEvent::Opened => "opened",
+            RunHookEvent::Question => "question",
+            RunHookEvent::Findings => "findings",
+            RunHookEvent::Ended(ending) => ending.word(),
+        }
+    }
+}
+
+impl fmt::Display for RunHookEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "run.{}", self.word())
+    }
+}
+
+impl From<RunHookEvent> for String {
+    fn from(event: RunHookEvent) -> String {
+        event.to_string()
+    }
+}
+
+impl FromStr for RunHookEvent {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = RunHookEvent::ALL.into_iter().find(|event| event.to_string() == text);
+        found.ok_or_else(|| format!("\"{text}\" is no hook of a run"))
+    }
+}
+
+impl TryFrom<String> for RunHookEvent {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+/// Names one occasion of a hook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct RunHookKey {
+    pub event: RunHookEvent,
+    pub no: u32,
+}
+
+/// A hook that has to run, with what was true when it became due.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunHookOwed {
+    pub key: RunHookKey,
+    pub leg: u32,
+    pub stage: Stage,
+    pub at: Moment,
+}

@@ -1,0 +1,39 @@
+//! A run: a goal taken to an outcome through stages, each worked on by sessions of its own.
+//!
+//! A run has no process. It looks at its sessions as they stand ([`Run::advance`]) and says what follows:
+//! an event of its own, a session to be opened, or a command to a session. All of it is committed
+//! together with what it follows from, so no crash comes between a session's end and what the run makes of it.
+
+mod advance;
+mod decide;
+mod effect;
+mod event;
+mod evolve;
+mod hook;
+mod landing;
+mod outcome;
+mod place;
+mod prompt;
+mod spec;
+mod stage;
+mod state;
+
+pub use advance::{Order, Step};
+pub use decide::{Command, Rejected};
+pub use effect::Effect;
+pub use event::{
+    BudgetRaised, CardWritten, DecisionMade, Event, HeadFailed, HeadTaken, HookFinished,
+    LandFailed, LandOver, PullRequested, PullSeen, QuestionSeen, RemarksLeft, RunCancelled,
+    RunOpened, RunResumed, RunSealed, RunStopped, SessionEnded, SessionOwed, StageEntered,
+    StepTaken, WorkLanded,
+};
+pub use hook::{RunHookEvent, RunHookKey, RunHookOwed};
+pub use landing::{
+    LandStep, Landed, Landing, MAX_MERGES, MAX_REMARKS, MAX_ROUNDS, PullChecks, PullRequest,
+    PullStanding, PullState, Remark,
+};
+pub use outcome::{Cause, Ending, Outcome, Proof};
+pub use prompt::{DEFAULT_TEMPLATES, Template, placeholders};
+pub use spec::{LandMode, Prices, ReviewMode, Reviews, RunSpec, Target};
+pub use stage::{Collaboration, Permissions, Stage};
+pub use state::{Decision, Leg, Reviewed, Run, RunSession, SessionEnd, Stopped};

@@ -1,0 +1,184 @@
+//! The sessions of a run: what each is opened with.
+
+use std::collections::BTreeMap;
+
+use super::{
+    landing::LandStep,
+    spec::ReviewMode,
+    stage::{Permissions, Stage},
+    state::Run,
+};
+use crate::{
+    ids::SessionId,
+    limits::Bounds,
+    session::{
+        Afterwards, Agent, Budget, Carried, Driver, Exit0, Input, OfRun, Settings, Spec, Work,
+    },
+    verdict::EmptyDiff,
+};
+
+impl Run {
+    /// Gives the spec of the next session, for the current stage. None where no agent works.
+    pub(super) fn session_spec(&self, no: u32, cycle: u32) -> Option<Spec> {
+        if self.only_checks(cycle) {
+            return Some(self.checking_spec(no, cycle));
+        }
+        let mode = self.spec.reviews.of(self.stage);
+        let permissions = self.stage.permissions(mode)?;
+        let spec = &self.spec;
+        let edits = permissions.edits;
+        Some(Spec {
+            name: format!("{}-{}{}", spec.name, self.stage.word(), numbered(cycle)),
+            role: Some(self.stage.word().to_owned()),
+            project: Some(spec.project.clone()),
+            cwd: spec.cwd.clone(),
+            agent: narrowed(&spec.agent, &permissions, spec.questions),
+            instruction: Some(self.instruction(mode, cycle)),
+            work: self.place(no, edits),
+            setup: spec.setup.clone().filter(|_| edits),
+            checks: if edits { spec.checks.clone() } else { Vec::new() },
+            keep: spec.keep.clone(),
+            protected: spec.protected.clone(),
+            empty_diff: self.empty_diff(),
+            exit0: Exit0::SaysNothing,
+            afterwards: Afterwards::Close,
+            bounds: bounds(&spec.bounds, &permissions),
+            budget: self.remaining(),
+            policy: spec.policy.moved(&self.path(0), &self.path(no)),
+            hooks: BTreeMap::new(),
+            warnings: Vec::new(),
+            run: Some(OfRun { run: self.id, stage: self.stage }),
+        })
+    }
+
+    /// A merge without conflicts needs checks and no agent.
+    pub(super) fn only_checks(&self, cycle: u32) -> bool {
+        let clean = |step: &LandStep| match step {
+            LandStep::Merge { conflicts, .. } => conflicts.is_empty(),
+            LandStep::Answer { .. } => false,
+        };
+        self.stage == Stage::Land && self.step(cycle).is_some_and(clean)
+    }
+
+    /// Gives the spec of a session that leaves its tree as it is, and has it checked.
+    fn checking_spec(&self, no: u32, cycle: u32) -> Spec {
+        let agent = Agent {
+            name: "provost".to_owned(),
+            driver: Driver::Command,
+            argv: vec!["true".to_owned()],
+            settings: Settings::default(),
+            input: Input::Closed,
+            version: None,
+            carried: Carried::default(),
+            own_env: Vec::new(),
+            ..self.spec.agent.clone()
+        };
+        let spec = &self.spec;
+        Spec {
+            name: format!("{}-{}{}", spec.name, self.stage.word(), numbered(cycle)),
+            role: Some(self.stage.word().to_owned()),
+            project: Some(spec.project.clone()),
+            cwd: spec.cwd.clone(),
+            agent,
+            instruction: None,
+            work: self.place(no, true),
+            setup: spec.setup.clone(),
+            checks: spec.checks.clone(),
+            keep: spec.keep.clone(),
+            protected: spec.protected.clone(),
+            empty_diff: EmptyDiff::Accepted,
+            exit0: Exit0::IsDone,
+            afterwards: Afterwards::Close,
+            bounds: spec.bounds.clone(),
+            budget: Budget::default(),
+            policy: spec.policy.clone(),
+            hooks: BTreeMap::new(),
+            warnings: Vec::new(),
+            run: Some(OfRun { run: self.id, stage: self.stage }),
+        }
+    }
+
+    /// A reviewer may find nothing to mend; work that changed nothing is none.
+    fn empty_diff(&self) -> EmptyDiff {
+        match self.stage {
+            Stage::Work => self.spec.empty_diff,
+            Stage::Intake
+            | Stage::Triage
+            | Stage::TaskReview
+            | Stage::FinalReview
+            | Stage::Land => EmptyDiff::Accepted,
+        }
+    }
+
+    /// Gives path and branch of the worktree of one of the run's sessions.
+    pub fn worktree(&self, session: SessionId) -> Option<(String, String)> {
+        let found = self.sessions.iter().find(|one| one.id == session)?;
+        Some((self.path(found.no), self.branch(found.no)))
+    }
+
+    fn path(&self, no: u32) -> String {
+        format!("{}/{no}", self.spec.worktrees)
+    }
+
+    fn branch(&self, no: u32) -> String {
+        format!("{}-{no}", self.spec.branch)
+    }
+
+    fn place(&self, no: u32, edits: bool) -> Work {
+        let (top, path) = (self.spec.project.clone(), self.path(no));
+        let base = self.base().commit.clone();
+        match edits {
+            true => Work::Worktree {
+                top,
+                path,
+                branch: self.branch(no),
+                copy: self.spec.copy.clone(),
+                base: Some(base),
+            },
+            false => Work::Detached { top, path, base },
+        }
+    }
+
+    /// Gives what is left of the budget.
+    pub(super) fn remaining(&self) -> Budget {
+        Budget {
+            tokens: self.budget.tokens.map(|all| all.saturating_sub(self.usage.total())),
+            turns: self.budget.turns.map(|all| all.saturating_sub(self.turns)),
+        }
+    }
+}
+
+fn numbered(cycle: u32) -> String {
+    if cycle > 1 { format!("-{cycle}") } else { String::new() }
+}
+
+/// A stage may take from what the configuration allows, and never adds to it.
+fn narrowed(agent: &Agent, permissions: &Permissions, questions: bool) -> Agent {
+    let settings = &agent.settings;
+    let effort = settings.effort.clone().or(permissions.effort.map(str::to_owned));
+    let settings = Settings {
+        sandbox: if permissions.edits { settings.sandbox } else { permissions.sandbox },
+        questions: settings.questions && questions && permissions.asks,
+        network: settings.network && permissions.edits,
+        result: permissions.result,
+        effort,
+        ..settings.clone()
+    };
+    Agent { settings, ..agent.clone() }
+}
+
+fn bounds(bounds: &Bounds, permissions: &Permissions) -> Bounds {
+    let shorter = match (bounds.time_limit_ms, permissions.time_limit_ms) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    };
+    Bounds { time_limit_ms: shorter, ..bounds.clone() }
+}
+
+/// Says whether a review of this mode may be followed by another.
+pub(super) fn repeats(mode: ReviewMode) -> bool {
+    match mode {
+        ReviewMode::Off | ReviewMode::Report => false,
+        ReviewMode::Repair => true,
+    }
+}

@@ -1,0 +1,170 @@
+//! What a run was opened with. Resolved once by the command line and kept in the ledger.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{hook::RunHookEvent, prompt::Template, stage::Stage};
+use crate::{
+    limits::Bounds,
+    policy::Policy,
+    session::{Agent, Budget, HookSpec},
+    verdict::{EmptyDiff, Snapshot},
+};
+
+/// What a review does about what it finds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReviewMode {
+    Off,
+    /// It tells.
+    #[default]
+    Report,
+    /// It mends, and what it mended is checked again.
+    Repair,
+}
+
+impl ReviewMode {
+    pub fn word(self) -> &'static str {
+        match self {
+            ReviewMode::Off => "off",
+            ReviewMode::Report => "report",
+            ReviewMode::Repair => "repair",
+        }
+    }
+}
+
+/// Which reviews there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Reviews {
+    pub task: ReviewMode,
+    #[serde(rename = "final")]
+    pub whole: ReviewMode,
+    /// How many times a repairing review is followed by another look.
+    pub cycles: u32,
+}
+
+impl Default for Reviews {
+    fn default() -> Self {
+        Reviews { task: ReviewMode::Report, whole: ReviewMode::Off, cycles: 2 }
+    }
+}
+
+impl Reviews {
+    pub fn of(self, stage: Stage) -> ReviewMode {
+        match stage {
+            Stage::TaskReview => self.task,
+            Stage::FinalReview => self.whole,
+            Stage::Intake | Stage::Triage | Stage::Work | Stage::Land => ReviewMode::Off,
+        }
+    }
+}
+
+/// What becomes of work that was proved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LandMode {
+    /// It stands on a branch of its own.
+    #[default]
+    Branch,
+    /// It is merged into the branch that the run began on.
+    Merge,
+    /// It is pushed, and a pull request asks for it to be merged.
+    Pr,
+}
+
+/// What a million tokens cost, in millionths of a currency's unit, so that sums are exact.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prices {
+    pub currency: String,
+    pub input: u64,
+    pub output: u64,
+}
+
+impl LandMode {
+    pub fn word(self) -> &'static str {
+        match self {
+            LandMode::Branch => "branch",
+            LandMode::Merge => "merge",
+            LandMode::Pr => "pr",
+        }
+    }
+}
+
+/// Where the run began, and where it is to land.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Target {
+    /// The branch that was checked out; none if no branch was.
+    pub branch: Option<String>,
+    /// Its newest commit then: what the work begins from.
+    pub base: Snapshot,
+}
+
+/// All that a run was opened with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunSpec {
+    pub name: String,
+    pub goal: String,
+    /// The preset that the stages were chosen by, if one was.
+    #[serde(default)]
+    pub preset: Option<String>,
+    /// The whole text of the spec, if one was given: the file may be gone tomorrow.
+    pub spec: Option<String>,
+    /// The top of the git repository.
+    pub project: String,
+    /// Where in the repository the agent begins.
+    pub cwd: String,
+    pub target: Target,
+    /// The directory below which the run's worktrees are made, each under its session's number.
+    pub worktrees: String,
+    /// What branches are called, without number and words of the goal.
+    pub branch: String,
+    /// The agent as the configuration has it; stages narrow what it may do.
+    pub agent: Agent,
+    pub triage: bool,
+    pub reviews: Reviews,
+    pub land: LandMode,
+    pub checks: Vec<String>,
+    pub keep: Vec<String>,
+    /// Files that the checks rest on: a change of them is told with the verdict.
+    #[serde(default)]
+    pub protected: Vec<String>,
+    pub setup: Option<String>,
+    pub copy: Vec<String>,
+    pub empty_diff: EmptyDiff,
+    pub bounds: Bounds,
+    #[serde(default)]
+    pub budget: Budget,
+    /// Paths in it that begin in the worktree begin with number 0, which no session has.
+    #[serde(default)]
+    pub policy: Policy,
+    /// Whether people may be asked at all.
+    pub questions: bool,
+    /// Answers that were given beforehand, by the ids of questions.
+    #[serde(default)]
+    pub answers: BTreeMap<String, Vec<String>>,
+    /// Prompts that the project words itself.
+    #[serde(default)]
+    pub templates: BTreeMap<Template, String>,
+    #[serde(default)]
+    pub hooks: BTreeMap<RunHookEvent, HookSpec>,
+    /// How often a pull request is looked at.
+    #[serde(default = "every_half_minute")]
+    pub pull_every_ms: u64,
+    /// How long checks of others are waited for before there are none.
+    #[serde(default = "a_minute")]
+    pub pull_checks_ms: u64,
+    #[serde(default)]
+    pub prices: Option<Prices>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+fn every_half_minute() -> u64 {
+    30_000
+}
+
+fn a_minute() -> u64 {
+    60_000
+}

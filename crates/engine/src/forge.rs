@@ -1,0 +1,247 @@
+//! What `gh` says about pull requests, read. Nothing is guessed: what is not understood counts as not passed.
+
+use provost_core::run::{MAX_REMARKS, PullChecks, PullStanding, PullState, Remark};
+use serde::Deserialize;
+
+/// A pull request in a list.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct Listed {
+    pub(crate) number: u64,
+    pub(crate) url: String,
+    state: String,
+}
+
+impl Listed {
+    /// Says whether it still asks for the branch, or has brought it where it was to go.
+    pub(crate) fn counts(&self) -> bool {
+        self.standing() != PullStanding::Closed
+    }
+
+    fn standing(&self) -> PullStanding {
+        standing(&self.state)
+    }
+}
+
+/// The fields that [`view`] reads.
+pub(crate) const VIEW: &str = "state,headRefOid,statusCheckRollup,reviews,comments";
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct View {
+    state: String,
+    head_ref_oid: String,
+    #[serde(default)]
+    status_check_rollup: Vec<Check>,
+    #[serde(default)]
+    reviews: Vec<Review>,
+    #[serde(default)]
+    comments: Vec<Comment>,
+}
+
+/// A check of a program, or a status that one set.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Check {
+    name: Option<String>,
+    context: Option<String>,
+    status: Option<String>,
+    conclusion: Option<String>,
+    state: Option<String>,
+    details_url: Option<String>,
+    target_url: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Review {
+    id: String,
+    #[serde(default)]
+    author: Author,
+    #[serde(default)]
+    body: String,
+    #[serde(default)]
+    state: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Comment {
+    id: String,
+    #[serde(default)]
+    author: Author,
+    #[serde(default)]
+    body: String,
+}
+
+/// A comment on a line, as GitHub's own interface tells it.
+#[derive(Debug, Deserialize)]
+struct LineComment {
+    id: u64,
+    #[serde(default)]
+    user: Author,
+    #[serde(default)]
+    path: String,
+    line: Option<u64>,
+    #[serde(default)]
+    body: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Author {
+    #[serde(default)]
+    login: String,
+}
+
+/// Reads a list of pull requests.
+pub(crate) fn list(text: &str) -> Result<Vec<Listed>, String> {
+    serde_json::from_str(text).map_err(|why| format!("gh told no list of pull requests: {why}"))
+}
+
+/// Reads what a pull request looks like, and what it was told. `pushed` is the commit that the checks count for.
+pub(crate) fn view(
+    text: &str,
+    line_comments: &str,
+    pushed: &str,
+) -> Result<(PullState, Vec<Remark>), String> {
+    let view: View = serde_json::from_str(text)
+        .map_err(|why| format!("gh told nothing that can be read of the pull request: {why}"))?;
+    let lines: Vec<LineComment> = serde_json::from_str(line_comments)
+        .map_err(|why| format!("gh told no list of comments: {why}"))?;
+    let current = view.head_ref_oid == pushed;
+    let checks = if current { checks(&view.status_check_rollup) } else { PullChecks::Pending };
+    let state = PullState { standing: standing(&view.state), checks };
+    let failed = view.status_check_rollup.iter().filter(|check| current && check.failed());
+    let failed = failed.map(|check| check.remark(pushed));
+    let reviews = view.reviews.iter().filter(|review| review.says()).map(Review::remark);
+    let comments = view.comments.iter().map(Comment::remark);
+    let lines = lines.iter().map(LineComment::remark);
+    let remarks = failed.chain(reviews).chain(comments).chain(lines).take(MAX_REMARKS);
+    Ok((state, remarks.collect()))
+}
+
+fn standing(state: &str) -> PullStanding {
+    match state {
+        "OPEN" => PullStanding::Open,
+        "MERGED" => PullStanding::Merged,
+        _ => PullStanding::Closed,
+    }
+}
+
+fn checks(all: &[Check]) -> PullChecks {
+    let any = |of: fn(&Check) -> bool| all.iter().any(of);
+    match () {
+        () if all.is_empty() => PullChecks::None,
+        () if any(Check::failed) => PullChecks::Failed,
+        () if any(Check::is_pending) => PullChecks::Pending,
+        () => PullChecks::Passed,
+    }
+}
+
+impl Check {
+    fn is_pending(&self) -> bool {
+        match (&self.state, &self.status) {
+            (Some(state), _) => matches!(state.as_str(), "PENDING" | "EXPECTED"),
+            (None, Some(status)) => status != "COMPLETED",
+            (None, None) => true,
+        }
+    }
+
+    fn failed(&self) -> bool {
+        let said = self.state.as_deref().or(self.conclusion.as_deref()).unwrap_or_default();
+        !self.is_pending() && !matches!(said, "SUCCESS" | "NEUTRAL" | "SKIPPED")
+    }
+
+    fn name(&self) -> &str {
+        self.name.as_deref().or(self.context.as_deref()).unwrap_or("a check")
+    }
+
+    /// The same check on another commit is another remark.
+    fn remark(&self, commit: &str) -> Remark {
+        let said = self.state.as_deref().or(self.conclusion.as_deref()).unwrap_or("no result");
+        let link = self.details_url.as_deref().or(self.target_url.as_deref()).unwrap_or_default();
+        let text = format!("The check \"{}\" ended with {said}. {link}", self.name());
+        Remark::new(format!("check/{}/{commit}", self.name()), "check", &text)
+    }
+}
+
+impl Review {
+    /// An approval without words asks for nothing.
+    fn says(&self) -> bool {
+        !self.body.trim().is_empty() || self.state == "CHANGES_REQUESTED"
+    }
+
+    fn remark(&self) -> Remark {
+        let text = format!("({}) {}", self.state.to_lowercase().replace('_', " "), self.body);
+        Remark::new(format!("review/{}", self.id), &self.author.login, &text)
+    }
+}
+
+impl Comment {
+    fn remark(&self) -> Remark {
+        Remark::new(format!("comment/{}", self.id), &self.author.login, &self.body)
+    }
+}
+
+impl LineComment {
+    fn remark(&self) -> Remark {
+        let line = self.line.map_or(String::new(), |line| format!(":{line}"));
+        let text = format!("{}{line}: {}", self.path, self.body);
+        Remark::new(format!("line/{}", self.id), &self.user.login, &text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(checks: &str) -> (PullState, Vec<Remark>) {
+        let text =
+            format!(r#"{{"state":"OPEN","headRefOid":"c1","statusCheckRollup":[{checks}]}}"#);
+        view(&text, "[]", "c1").unwrap()
+    }
+
+    #[test]
+    fn checks_pass_only_if_each_says_so() {
+        let run = |conclusion: &str| {
+            format!(r#"{{"name":"build","status":"COMPLETED","conclusion":"{conclusion}"}}"#)
+        };
+        let running = r#"{"name":"test","status":"IN_PROGRESS","conclusion":""}"#;
+        let status = |state: &str| format!(r#"{{"context":"ci","state":"{state}"}}"#);
+        let all = |some: &[String]| seen(&some.join(",")).0.checks;
+        assert_eq!(all(&[]), PullChecks::None);
+        assert_eq!(all(&[run("SUCCESS"), run("SKIPPED"), status("SUCCESS")]), PullChecks::Passed);
+        assert_eq!(all(&[run("SUCCESS"), running.to_owned()]), PullChecks::Pending);
+        assert_eq!(all(&[run("FAILURE"), running.to_owned()]), PullChecks::Failed);
+        assert_eq!(all(&[status("ERROR")]), PullChecks::Failed);
+        assert_eq!(all(&[run("SOMETHING_NEW")]), PullChecks::Failed);
+        assert_eq!(all(&["{}".to_owned()]), PullChecks::Pending);
+    }
+
+    #[test]
+    fn checks_of_another_commit_say_nothing() {
+        let text = r#"{"state":"OPEN","headRefOid":"c0","statusCheckRollup":[{"name":"build","status":"COMPLETED","conclusion":"FAILURE"}]}"#;
+        let (state, remarks) = view(text, "[]", "c1").unwrap();
+        assert_eq!((state.checks, remarks), (PullChecks::Pending, Vec::new()));
+    }
+
+    #[test]
+    fn what_was_told_has_the_same_id_each_time_and_approvals_without_words_are_nothing() {
+        let text = r#"{"state":"MERGED","headRefOid":"c1","reviews":[{"id":"r1","author":{"login":"ann"},"body":"","state":"APPROVED"},{"id":"r2","author":{"login":"bob"},"body":"no","state":"CHANGES_REQUESTED"}],"comments":[{"id":"k1","author":{"login":"cy"},"body":"why?"}]}"#;
+        let lines = r#"[{"id":7,"user":{"login":"di"},"path":"src/a.rs","line":3,"body":"typo"}]"#;
+        let (state, remarks) = view(text, lines, "c1").unwrap();
+        assert_eq!(state.standing, PullStanding::Merged);
+        let told: Vec<_> = remarks.iter().map(|one| (one.id.as_str(), one.text.as_str())).collect();
+        let expected = [
+            ("review/r2", "(changes requested) no"),
+            ("comment/k1", "why?"),
+            ("line/7", "src/a.rs:3: typo"),
+        ];
+        assert_eq!(told, expected);
+        assert!(view("no json", "[]", "c1").unwrap_err().contains("gh told nothing"));
+    }
+
+    #[test]
+    fn a_closed_pull_request_does_not_count_and_a_merged_one_does() {
+        let text = r#"[{"number":1,"url":"u1","state":"CLOSED"},{"number":2,"url":"u2","state":"MERGED"}]"#;
+        let counts: Vec<bool> = list(text).unwrap().iter().map(Listed::counts).collect();
+        assert_eq!(counts, [false, true]);
+    }
+}

@@ -1,0 +1,204 @@
+//! The report card of a run: what was asked, understood, decided, changed, proved, reviewed and is still open.
+//!
+//! It is written once, when the outcome is sealed, as Markdown and as HTML. All that agents and people said in it
+//! is quoted: nothing of it can pass for a part of the card.
+
+mod page;
+
+use std::{fs, io::Write as _, path::Path};
+
+use provost_api::{CheckRow, RunRow};
+use provost_core::{
+    result::Finding,
+    run::{Leg, Reviewed, Run},
+    verdict::Snapshot,
+};
+use provost_git::{FileChange, Git, Oid, Project, diff_stat};
+
+use self::page::{Page, Part};
+use crate::{run_card, shell::chain};
+
+/// The most files that are listed: the branch has all of them.
+const FILES: usize = 100;
+
+/// Writes the card of a sealed leg, once: what stands already is left as it is.
+pub(crate) fn write(git: &Git, dir: &Path, run: &Run, leg: u32) -> Result<(), String> {
+    let told = |why: std::io::Error| format!("cannot write the report card: {why}");
+    fs::create_dir_all(dir).map_err(told)?;
+    let page = page(run, leg, changes(git, run));
+    // The Markdown comes last: where it stands, both do.
+    put(dir, &format!("card-{leg}.html"), &page.html()).map_err(told)?;
+    put(dir, &format!("card-{leg}.md"), &page.markdown()).map_err(told)
+}
+
+/// Words the card of a run that is not sealed yet, for a pull request to show.
+pub(crate) fn so_far(git: &Git, run: &Run) -> String {
+    page(run, run.leg().no, changes(git, run)).markdown()
+}
+
+fn put(dir: &Path, name: &str, text: &str) -> std::io::Result<()> {
+    let (path, unfinished) = (dir.join(name), dir.join(format!("{name}.new")));
+    if path.exists() {
+        return Ok(());
+    }
+    let mut file = fs::File::create(&unfinished)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&unfinished, &path)
+}
+
+/// Looks what differs between where the run began and what it ends with.
+fn changes(git: &Git, run: &Run) -> Result<Vec<FileChange>, String> {
+    let Some(head) = &run.head else { return Ok(Vec::new()) };
+    let oid = |snapshot: &Snapshot| Oid::new(&snapshot.commit.0).map_err(|why| chain(&why));
+    let project = Project::find(git, Path::new(&run.spec.project)).map_err(|why| chain(&why))?;
+    let (from, to) = (oid(&run.spec.target.base)?, oid(head)?);
+    diff_stat(git, &project, &from, &to).map_err(|why| chain(&why))
+}
+
+fn page(run: &Run, leg: u32, changes: Result<Vec<FileChange>, String>) -> Page {
+    let row = run_card::row(run);
+    let leg = run.legs.iter().find(|one| one.no == leg).unwrap_or(run.leg());
+    let ending = leg.sealed.as_ref().map_or("to be landed", |outcome| outcome.ending.word());
+    let mut page = Page::new(&format!("{}: {ending}", run.spec.name));
+    page.part("", ended(run, leg));
+    page.part("Asked", asked(run));
+    page.part("Understood", run.triage.iter().map(|t| Part::Quote(t.understanding.clone())));
+    page.part("Decided", listed(decided(run)));
+    page.part("Changed", changed(changes));
+    page.part("Proved", proved(&row));
+    page.part("Reviewed", run.reviews.iter().flat_map(reviewed));
+    page.part("Still open", listed(open(run, &row)));
+    page.part("Used", listed(used(run, &row, leg)));
+    page
+}
+
+fn ended(run: &Run, leg: &Leg) -> Vec<Part> {
+    let detail = leg.sealed.as_ref().map(|outcome| outcome.detail.clone());
+    let detail = detail.filter(|detail| !detail.is_empty());
+    let stage = run.stage.word().replace('_', " ");
+    let why = detail
+        .map(|detail| vec![Part::Text(format!("Ended in stage {stage}:")), Part::Quote(detail)]);
+    [vec![Part::Text(format!("Run {}, {}", run.id, run.spec.project))], why.unwrap_or_default()]
+        .concat()
+}
+
+fn asked(run: &Run) -> Vec<Part> {
+    let spec = run.spec.spec.as_ref();
+    let spec =
+        spec.map(|spec| [Part::Text("The specification:".to_owned()), Part::Quote(spec.clone())]);
+    [vec![Part::Quote(run.spec.goal.clone())], spec.into_iter().flatten().collect()].concat()
+}
+
+fn decided(run: &Run) -> Vec<String> {
+    let answer = |answer: &Option<Vec<String>>| match answer {
+        Some(all) => all.join("; "),
+        None => "a secret".to_owned(),
+    };
+    run.decisions.iter().map(|one| format!("{} → {}", one.question, answer(&one.answer))).collect()
+}
+
+fn changed(changes: Result<Vec<FileChange>, String>) -> Vec<Part> {
+    let changes = match changes {
+        Ok(changes) if changes.is_empty() => return vec![Part::Text("Nothing.".to_owned())],
+        Ok(changes) => changes,
+        Err(why) => return vec![Part::Text(format!("It could not be looked at: {why}"))],
+    };
+    let lines = changes.iter().filter_map(|change| change.lines.as_ref());
+    let (added, removed) =
+        lines.fold((0, 0), |(added, removed), l| (added + l.added, removed + l.removed));
+    let file = |change: &FileChange| match &change.lines {
+        Some(lines) => format!("{} (+{} −{})", change.path, lines.added, lines.removed),
+        None => format!("{} (binary)", change.path),
+    };
+    let more = changes.len().saturating_sub(FILES);
+    let more = (more > 0).then(|| format!("and {more} more"));
+    vec![
+        Part::Text(format!("{}, +{added} −{removed} lines:", counted(changes.len(), "file"))),
+        Part::List(changes.iter().take(FILES).map(file).chain(more).collect()),
+    ]
+}
+
+fn proved(row: &RunRow) -> Vec<Part> {
+    let checks = row.checks.iter().map(receipt).collect::<Vec<_>>();
+    let verdict = match (row.proved, &row.commit) {
+        (true, Some(commit)) => format!("Every check passed on the tree of commit {commit}."),
+        (false, Some(commit)) if checks.is_empty() => {
+            format!("No checks were asked for, so nothing proves commit {commit}.")
+        }
+        (false, Some(commit)) => format!("Not every check passed on the tree of commit {commit}."),
+        (_, None) => "There is no work to prove.".to_owned(),
+    };
+    vec![Part::Text(verdict), Part::List(checks)]
+}
+
+/// Gives the evidence of one check: what was run on which tree, how it ended, and where its output is.
+fn receipt(check: &CheckRow) -> String {
+    let part = |what: &str, value: &Option<String>| value.as_ref().map(|v| format!("{what}{v}"));
+    let parts = [
+        check.detail.clone(),
+        check.duration_ms.map(|ms| format!("{ms} ms")),
+        part("tree ", &check.tree),
+        part("output ", &check.output),
+        part("digest ", &check.output_digest),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    let parts = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
+    format!("{}: {}{parts}", check.command, check.result)
+}
+
+fn reviewed(one: &Reviewed) -> Vec<Part> {
+    let stage = one.stage.word().replace('_', " ");
+    let count = match one.review.findings.len() {
+        0 => "nothing found".to_owned(),
+        some => counted(some, "finding"),
+    };
+    let list = one.review.findings.iter().map(|finding| {
+        let mended = if finding.repaired { ", mended by the reviewer" } else { "" };
+        format!("{}{mended}", told(finding))
+    });
+    vec![Part::Text(format!("{stage} {}: {count}", one.cycle)), Part::List(list.collect())]
+}
+
+fn told(finding: &Finding) -> String {
+    let place = match (&finding.file, finding.line) {
+        (Some(file), Some(line)) => format!(" ({file}:{line})"),
+        (Some(file), None) => format!(" ({file})"),
+        (None, _) => String::new(),
+    };
+    let detail =
+        if finding.detail.is_empty() { String::new() } else { format!(": {}", finding.detail) };
+    format!("{}: {}{place}{detail}", finding.severity.word(), finding.title)
+}
+
+fn open(run: &Run, row: &RunRow) -> Vec<String> {
+    let unproved = row.checks.iter().filter(|check| check.result != "passed");
+    let unproved = unproved.map(|check| format!("check {}: {}", check.command, check.result));
+    let pull = row.landing.pull_request.as_ref().map(|pull| pull.url.as_str());
+    let landing = match (&row.landing.branch, pull, row.landing.merged) {
+        (_, _, true) => None,
+        (_, Some(url), false) => Some(format!("to be merged: {url}")),
+        (Some(branch), None, false) => Some(format!("to be merged: branch {branch}")),
+        (None, None, false) => Some("the work has not landed".to_owned()),
+    };
+    let remarks = row.landing.remarks.iter().map(|remark| format!("not taken up: {remark}"));
+    run.open_findings().map(told).chain(unproved).chain(landing).chain(remarks).collect()
+}
+
+fn used(run: &Run, row: &RunRow, leg: &Leg) -> Vec<String> {
+    let tokens =
+        format!("tokens: {} in, {} out, in {} turns", row.usage.input, row.usage.output, row.turns);
+    let cost = row.cost.as_ref().map(|cost| format!("cost: {} {}", cost.amount, cost.currency));
+    let end = leg.sealed.as_ref().map_or(leg.opened.wall_ms, |outcome| outcome.at.wall_ms);
+    let seconds = end.saturating_sub(run.opened.wall_ms) / 1000;
+    let time = format!("time: {} min {} s, waiting included", seconds / 60, seconds % 60);
+    [Some(tokens), cost, Some(time)].into_iter().flatten().collect()
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+fn listed(items: Vec<String>) -> Vec<Part> {
+    if items.is_empty() { Vec::new() } else { vec![Part::List(items)] }
+}

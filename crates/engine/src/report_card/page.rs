@@ -1,0 +1,168 @@
+//! A page of quoted texts and lists, as Markdown and as HTML. Whatever is put in comes out as text.
+
+/// A page under construction.
+#[derive(Debug)]
+pub(super) struct Page {
+    title: String,
+    parts: Vec<(String, Vec<Part>)>,
+}
+
+/// One block of a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// A line of our own.
+    Text(String),
+    /// What somebody said, over several lines.
+    Quote(String),
+    List(Vec<String>),
+}
+
+impl Page {
+    pub(super) fn new(title: &str) -> Page {
+        Page { title: title.to_owned(), parts: Vec::new() }
+    }
+
+    /// Adds a section; without anything in it there is none.
+    pub(super) fn part(&mut self, title: &str, parts: impl IntoIterator<Item = Part>) {
+        let parts: Vec<Part> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        if !parts.is_empty() {
+            self.parts.push((title.to_owned(), parts));
+        }
+    }
+
+    pub(super) fn markdown(&self) -> String {
+        let mut text = format!("# {}\n", one_line(&self.title));
+        for (title, parts) in &self.parts {
+            if !title.is_empty() {
+                text += &format!("\n## {title}\n");
+            }
+            parts.iter().for_each(|part| text += &format!("\n{}\n", part.markdown()));
+        }
+        text
+    }
+
+    pub(super) fn html(&self) -> String {
+        let title = escaped(&one_line_plain(&self.title));
+        let mut body = format!("<h1>{title}</h1>\n");
+        for (title, parts) in &self.parts {
+            if !title.is_empty() {
+                body += &format!("<h2>{}</h2>\n", escaped(title));
+            }
+            parts.iter().for_each(|part| body += &part.html());
+        }
+        format!(
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n<title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n{body}</body>\n</html>\n"
+        )
+    }
+}
+
+const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:50rem;margin:2rem auto;padding:0 1rem}pre{white-space:pre-wrap;border-left:3px solid #999;padding-left:1rem}";
+
+impl Part {
+    fn is_empty(&self) -> bool {
+        match self {
+            Part::Text(text) | Part::Quote(text) => text.trim().is_empty(),
+            Part::List(items) => items.is_empty(),
+        }
+    }
+
+    fn markdown(&self) -> String {
+        match self {
+            Part::Text(text) => one_line(text),
+            Part::Quote(text) => {
+                let lines = text.trim_end().lines().map(|line| format!("> {}", one_line(line)));
+                lines.collect::<Vec<_>>().join("\n")
+            }
+            Part::List(items) => {
+                let lines = items.iter().map(|item| format!("- {}", one_line(item)));
+                lines.collect::<Vec<_>>().join("\n")
+            }
+        }
+    }
+
+    fn html(&self) -> String {
+        match self {
+            Part::Text(text) => format!("<p>{}</p>\n", escaped(&one_line_plain(text))),
+            Part::Quote(text) => format!("<pre>{}</pre>\n", escaped(text.trim_end())),
+            Part::List(items) => {
+                let item = |item: &String| format!("<li>{}</li>\n", escaped(&one_line_plain(item)));
+                format!("<ul>\n{}</ul>\n", items.iter().map(item).collect::<String>())
+            }
+        }
+    }
+}
+
+/// A text on one line that Markdown takes for nothing but text.
+fn one_line(text: &str) -> String {
+    let mut line = String::new();
+    for c in visible(text).replace('\n', " ").chars() {
+        match c {
+            '<' => line += "&lt;",
+            '&' => line += "&amp;",
+            '\\' | '`' | '*' | '_' | '[' | ']' | '#' | '|' | '~' => line.extend(['\\', c]),
+            c => line.push(c),
+        }
+    }
+    // What begins a line may still begin a list, a quote or a number.
+    match line.trim_start().starts_with(['-', '+', '>', '=']) {
+        true => format!("\\{}", line.trim_start()),
+        false => line,
+    }
+}
+
+fn one_line_plain(text: &str) -> String {
+    text.replace('\n', " ")
+}
+
+/// Escapes a text for HTML.
+fn escaped(text: &str) -> String {
+    let mut safe = String::new();
+    for c in visible(text).chars() {
+        match c {
+            '<' => safe += "&lt;",
+            '>' => safe += "&gt;",
+            '&' => safe += "&amp;",
+            '"' => safe += "&quot;",
+            '\'' => safe += "&#39;",
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+/// Puts a sign in the place of what would drive a terminal, or turn the direction of writing.
+fn visible(text: &str) -> String {
+    let hidden = |c: char| {
+        (c.is_control() && c != '\n' && c != '\t')
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    text.chars().map(|c| if hidden(c) { '\u{fffd}' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_was_said_is_more_than_text() {
+        let mut page = Page::new("x: <b>\n# y");
+        page.part(
+            "Asked",
+            [Part::Quote("# Proved\n- all\n<script>alert('1')</script>\u{1b}[2J".to_owned())],
+        );
+        page.part("Decided", [Part::List(vec!["a\n## b `c`".to_owned(), "- d".to_owned()])]);
+        page.part("Nothing", []);
+        let expected = [
+            r"# x: &lt;b> \# y",
+            "\n## Asked",
+            "\n> \\# Proved\n> \\- all\n> &lt;script>alert('1')&lt;/script>\u{fffd}\\[2J",
+            "\n## Decided",
+            "\n- a \\#\\# b \\`c\\`\n- \\- d\n",
+        ];
+        assert_eq!(page.markdown(), expected.join("\n"));
+        let html = page.html();
+        assert!(html.contains("<h1>x: &lt;b&gt; # y</h1>"), "{html}");
+        assert!(html.contains("&lt;script&gt;alert(&#39;1&#39;)"), "{html}");
+        assert!(!html.contains("<script"), "{html}");
+    }
+}

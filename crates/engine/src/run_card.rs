@@ -1,0 +1,204 @@
+//! A run as it is shown.
+
+use provost_api::{
+    BudgetRow, CostRow, DecisionRow, FindingRow, LandingRow, PullRow, RunRow, RunSessionRow,
+    UsageRow,
+};
+use provost_core::{
+    result::Finding,
+    run::{Decision, Landing, Prices, PullRequest, Reviewed, Run, RunSession, Stopped},
+    session::{Session, Usage},
+    verdict::Receipt,
+};
+
+use crate::card::{self, check_row, clip, clip_to, newest};
+
+/// The longest text of which a row may have many: what is more is in the events and on the report card.
+const SHORT: usize = 1 << 10;
+
+/// How many findings a row shows: a review may tell many more, and there may be many reviews.
+const FINDINGS: usize = 50;
+
+/// Gives the row as the ledger keeps it.
+pub(crate) fn text(run: &Run) -> String {
+    serde_json::to_string(&row(run)).expect("a row has string keys only")
+}
+
+/// Shows a run together with the session that works for it now: what that one asks, and what it used so far.
+pub(crate) fn live(run: &Run, session: Option<&Session>) -> RunRow {
+    let mut row = row(run);
+    let Some((one, session)) = run.live().zip(session) else { return row };
+    let (before, turns) = one.counted;
+    let usage = Usage {
+        input: (run.usage.input + session.usage.input).saturating_sub(before.input),
+        output: (run.usage.output + session.usage.output).saturating_sub(before.output),
+    };
+    row.requests = card::requests(session);
+    row.turns = (run.turns + session.turns).saturating_sub(turns);
+    row.cost = run.spec.prices.as_ref().map(|prices| cost(prices, usage));
+    row.usage = UsageRow { input: usage.input, output: usage.output };
+    row
+}
+
+/// Shows a run.
+pub fn row(run: &Run) -> RunRow {
+    let (spec, leg) = (&run.spec, run.leg());
+    let outcome = leg.sealed.as_ref();
+    let proved = run.proof.as_ref().zip(run.head.as_ref()).is_some_and(|(p, head)| p.is_for(head));
+    RunRow {
+        id: run.id.to_string(),
+        name: spec.name.clone(),
+        goal: clip(&spec.goal),
+        project: spec.project.clone(),
+        agent: spec.agent.name.clone(),
+        preset: spec.preset.clone(),
+        target: spec.target.branch.clone(),
+        base: spec.target.base.commit.0.clone(),
+        state: state(run).to_owned(),
+        terminal: outcome.is_some(),
+        sealed: outcome.is_some(),
+        cause: cause(run),
+        detail: detail(run),
+        stage: run.stage.word().to_owned(),
+        leg: leg.no,
+        sessions: newest(&run.sessions).map(session).collect(),
+        requests: Vec::new(),
+        decisions: newest(&run.decisions).map(decision).collect(),
+        findings: newest_findings(run),
+        understanding: run.triage.as_ref().map(|triage| clip(&triage.understanding)),
+        checks: checks(run),
+        tree: run.head.as_ref().map(|head| head.tree.0.clone()),
+        commit: run.head.as_ref().map(|head| head.commit.0.clone()),
+        proved,
+        landing: landing(run),
+        usage: UsageRow { input: run.usage.input, output: run.usage.output },
+        cost: spec.prices.as_ref().map(|prices| cost(prices, run.usage)),
+        turns: run.turns,
+        budget: BudgetRow { tokens: run.budget.tokens, turns: run.budget.turns },
+        warnings: spec.warnings.iter().map(|warning| clip(warning)).chain(caveats(run)).collect(),
+        opened_at: run.opened.wall_ms,
+        since: run.since.wall_ms,
+        sealed_at: outcome.map(|outcome| outcome.at.wall_ms),
+    }
+}
+
+/// Prices are for a million tokens and in millionths, so a token costs as many millionths of a millionth.
+fn cost(prices: &Prices, usage: Usage) -> CostRow {
+    let part = |tokens: u64, price: u64| u128::from(tokens) * u128::from(price);
+    let millionths =
+        (part(usage.input, prices.input) + part(usage.output, prices.output)) / 1_000_000;
+    let (whole, rest) = (millionths / 1_000_000, millionths % 1_000_000);
+    CostRow { currency: prices.currency.clone(), amount: format!("{whole}.{rest:06}") }
+}
+
+fn state(run: &Run) -> &'static str {
+    let leg = run.leg();
+    match (&leg.sealed, &leg.stopped) {
+        (Some(outcome), _) => outcome.ending.word(),
+        (None, Some(_)) => "stopping",
+        (None, None) => "running",
+    }
+}
+
+fn cause(run: &Run) -> Option<String> {
+    match &run.leg().stopped {
+        Some(Stopped::Failed { cause, .. }) => Some(cause.word().to_owned()),
+        Some(Stopped::Cancelled { .. }) | None => None,
+    }
+}
+
+fn detail(run: &Run) -> Option<String> {
+    match &run.leg().stopped {
+        Some(Stopped::Failed { detail, .. }) => Some(clip(detail)),
+        Some(Stopped::Cancelled { because }) => Some(clip(because)),
+        None => None,
+    }
+}
+
+fn caveats(run: &Run) -> impl Iterator<Item = String> {
+    let ends = run.sessions.iter().filter_map(|session| session.end.as_ref());
+    ends.flat_map(|end| card::caveats(&end.caveats))
+}
+
+fn short(text: &str) -> String {
+    clip_to(text, SHORT)
+}
+
+fn session(session: &RunSession) -> RunSessionRow {
+    RunSessionRow {
+        id: session.id.to_string(),
+        stage: session.stage.word().to_owned(),
+        cycle: session.cycle,
+        state: session.end.as_ref().map(|end| end.state.word().to_owned()),
+    }
+}
+
+fn decision(decision: &Decision) -> DecisionRow {
+    DecisionRow {
+        id: decision.id.clone(),
+        question: short(&decision.question),
+        answer: decision.answer.as_ref().map(|all| all.iter().map(|one| short(one)).collect()),
+    }
+}
+
+/// Gives the newest, in their order.
+fn newest_findings(run: &Run) -> Vec<FindingRow> {
+    let all: Vec<FindingRow> = run.reviews.iter().flat_map(|one| findings(run, one)).collect();
+    let skipped = all.len().saturating_sub(FINDINGS);
+    all.into_iter().skip(skipped).collect()
+}
+
+fn findings<'a>(run: &'a Run, reviewed: &'a Reviewed) -> impl Iterator<Item = FindingRow> + 'a {
+    let open = |finding: &Finding| run.open_findings().any(|one| std::ptr::eq(one, finding));
+    reviewed.review.findings.iter().map(move |finding| FindingRow {
+        stage: reviewed.stage.word().to_owned(),
+        cycle: reviewed.cycle,
+        title: short(&finding.title),
+        detail: short(&finding.detail),
+        severity: finding.severity.word().to_owned(),
+        file: finding.file.clone(),
+        line: finding.line,
+        open: open(finding),
+    })
+}
+
+/// Shows what the newest session that was checked has to show.
+fn checks(run: &Run) -> Vec<provost_api::CheckRow> {
+    let ends = run.sessions.iter().rev().filter_map(|session| session.end.as_ref());
+    let receipts = ends.map(|end| &end.receipts).find(|receipts| !receipts.is_empty());
+    let missing = if run.is_sealed() { "not_run" } else { "owed" };
+    let receipt = |check: &str| -> Option<&Receipt> {
+        receipts.and_then(|all| all.iter().find(|receipt| receipt.command == check))
+    };
+    run.spec.checks.iter().map(|check| check_row(check, receipt(check), missing)).collect()
+}
+
+fn landing(run: &Run) -> LandingRow {
+    let (landed, pull) = match &run.landing {
+        Landing::Open => (None, None),
+        Landing::Requested(pull) => (None, Some(pull)),
+        Landing::Done(landed) => (Some(landed), landed.pull_request.as_ref()),
+    };
+    LandingRow {
+        mode: run.spec.land.word().to_owned(),
+        done: landed.is_some(),
+        branch: landed.map(|landed| landed.branch.clone()),
+        commit: landed.map(|landed| landed.commit.0.clone()),
+        merged: landed.is_some_and(|landed| landed.merged),
+        pull_request: pull.map(pull_row),
+        remarks: run
+            .remarks_left
+            .iter()
+            .map(|one| format!("{}: {}", one.by, clip(&one.text)))
+            .collect(),
+    }
+}
+
+fn pull_row(pull: &PullRequest) -> PullRow {
+    let seen = pull.seen.as_ref();
+    PullRow {
+        number: pull.number,
+        url: pull.url.clone(),
+        checks: seen.map(|seen| seen.checks.word().to_owned()),
+    }
+}

@@ -1,0 +1,145 @@
+//! Brings the work of a run to where it was asked for, or says what stands in the way.
+//!
+//! Each of it can be done again after a crash at any point, and finds what was done.
+
+use std::path::Path;
+
+use provost_core::{
+    ids::CommitId,
+    run::{Command, LandMode, LandStep, Run},
+    verdict::Snapshot,
+};
+use provost_git::{
+    BranchName, Forward, Git, Message, Oid, Project, RefName, branch_at, forward, has_commit,
+    landing, merge, unite,
+};
+
+use super::held::chain;
+
+/// Lands on a branch of this repository.
+pub(crate) fn land(git: &Git, run: &Run, step: usize) -> Command {
+    let landed = Site::of(git, run).and_then(|site| match run.spec.land {
+        LandMode::Branch => site.on_its_branch(),
+        LandMode::Pr => Err("a pull request is asked for, not a branch".to_owned()),
+        LandMode::Merge => site.merged(step),
+    });
+    landed.unwrap_or_else(|reason| Command::LandFailed { leg: run.leg().no, reason })
+}
+
+/// Says whether the work has landed on a branch of this repository.
+pub(crate) fn look(git: &Git, run: &Run, leg: u32) -> Command {
+    let over = Command::LandOver { leg, pull: None };
+    let found = Site::of(git, run).and_then(|site| site.landed());
+    // What cannot be looked at was not seen to have landed.
+    found.ok().flatten().unwrap_or(over)
+}
+
+/// Where the work of one run is to land.
+struct Site<'a> {
+    git: &'a Git,
+    run: &'a Run,
+    project: Project,
+    head: &'a Snapshot,
+}
+
+impl<'a> Site<'a> {
+    fn of(git: &'a Git, run: &'a Run) -> Result<Self, String> {
+        let head = run.head.as_ref().ok_or("there is nothing to land")?;
+        let project =
+            Project::find(git, Path::new(&run.spec.project)).map_err(|why| chain(&why))?;
+        Ok(Site { git, run, project, head })
+    }
+
+    fn on_its_branch(&self) -> Result<Command, String> {
+        let branch = BranchName::new(&self.run.spec.branch).map_err(|why| chain(&why))?;
+        let commit = oid(&self.head.commit)?;
+        branch_at(self.git, &self.project, &branch, &commit).map_err(told)?;
+        Ok(landed(&self.run.spec.branch, &commit, false))
+    }
+
+    /// Brings the target forward if it has not moved; else merges the work with what is there now.
+    fn merged(&self, step: usize) -> Result<Command, String> {
+        let (name, commit) = (self.target()?, self.to_land()?);
+        let target = RefName::of_branch(name);
+        match forward(self.git, &self.project, &target, &commit).map_err(told)? {
+            Forward::Done => Ok(landed(name, &commit, true)),
+            Forward::Elsewhere(onto) => self.merge_with(&commit, &onto, step),
+        }
+    }
+
+    fn merge_with(&self, work: &Oid, onto: &Oid, step: usize) -> Result<Command, String> {
+        let (message, at) = (self.message(), self.at());
+        let merged = merge(self.git, &self.project, (work, onto), &message, at).map_err(told)?;
+        let merge = Snapshot {
+            commit: CommitId(merged.commit.to_string()),
+            tree: provost_core::ids::TreeId(merged.tree.to_string()),
+        };
+        let merge = LandStep::Merge {
+            onto: CommitId(onto.to_string()),
+            work: CommitId(work.to_string()),
+            merge,
+            conflicts: merged.conflicts.iter().map(ToString::to_string).collect(),
+        };
+        Ok(Command::TargetMoved { step, merge: Box::new(merge) })
+    }
+
+    /// Gives the commit to land. Where conflicts were mended, the commit that held their markers is left out.
+    fn to_land(&self) -> Result<Oid, String> {
+        match self.run.steps.last() {
+            Some(LandStep::Merge { onto, work, conflicts, .. }) if !conflicts.is_empty() => {
+                let tree = Oid::new(&self.head.tree.0).map_err(|why| chain(&why))?;
+                let (work, onto) = (oid(work)?, oid(onto)?);
+                let (message, at) = (self.message(), self.at());
+                unite(self.git, &self.project, &tree, (&work, &onto), &message, at).map_err(told)
+            }
+            Some(LandStep::Merge { .. } | LandStep::Answer { .. }) | None => oid(&self.head.commit),
+        }
+    }
+
+    fn landed(&self) -> Result<Option<Command>, String> {
+        let (name, commit, merged) = match self.run.spec.land {
+            LandMode::Pr => return Ok(None),
+            LandMode::Branch => (self.run.spec.branch.as_str(), oid(&self.head.commit)?, false),
+            LandMode::Merge => (self.target()?, self.to_land()?, true),
+        };
+        let target = RefName::of_branch(name);
+        let has = has_commit(self.git, &self.project, &target, &commit).map_err(told)?;
+        Ok(has.then(|| landed(name, &commit, merged)))
+    }
+
+    fn target(&self) -> Result<&str, String> {
+        self.run.spec.target.branch.as_deref().ok_or_else(|| {
+            "no branch was checked out when the run began, so there is none to merge into"
+                .to_owned()
+        })
+    }
+
+    fn message(&self) -> Message {
+        let name = self.run.spec.target.branch.as_deref().unwrap_or_default();
+        Message {
+            text: format!("Merge {name} into the work of {}", self.run.spec.name),
+            trailers: vec![("Provost-Run".to_owned(), self.run.id.to_string())],
+        }
+    }
+
+    /// The time of every merge of a run: the same call has to give the same commit.
+    fn at(&self) -> i64 {
+        self.run.opened.wall_ms / 1_000
+    }
+}
+
+fn landed(branch: &str, commit: &Oid, merged: bool) -> Command {
+    let (branch, commit) = (branch.to_owned(), CommitId(commit.to_string()));
+    Command::Landed { branch, commit, merged }
+}
+
+fn oid(commit: &CommitId) -> Result<Oid, String> {
+    Oid::new(&commit.0).map_err(|why| chain(&why))
+}
+
+fn told(why: landing::Error) -> String {
+    match why.hint() {
+        Some(hint) => format!("{}; {hint}", chain(&why)),
+        None => chain(&why),
+    }
+}

@@ -1,0 +1,281 @@
+//! Pull requests through `gh`. Every call is a command under a holder, its directory named after what it is for: after
+//! a crash the record of what ran is taken, and nothing is asked for twice.
+
+use std::{path::Path, time::Duration};
+
+use provost_core::{
+    ids::CommitId,
+    run::{Command, Effect, Landing, PullChecks, PullRequest, Run},
+};
+use provost_holder::{
+    End, HoldSpec, OnLimit, StdinMode,
+    journal::{self, Channel, Opened, Reader},
+};
+use tokio::sync::watch;
+
+use super::{
+    executor::World,
+    held::{self, Finished, chain},
+};
+use crate::{
+    forge::{self, Listed},
+    report_card,
+};
+
+/// How long one call may take.
+const TIME_LIMIT_MS: u64 = 120_000;
+
+/// How much one call may print.
+const OUTPUT_LIMIT: u64 = 8 << 20;
+
+/// So many looks at a pull request may fail one after the other.
+const FAILED_LOOKS: u32 = 100;
+
+/// So many characters of a goal are a title.
+const TITLE: usize = 72;
+
+/// What `gh` and `git push` get besides what every command gets: who the user is there.
+const IDENTITY: &[&str] = &[
+    "GH_TOKEN",
+    "GITHUB_TOKEN",
+    "GH_ENTERPRISE_TOKEN",
+    "GH_HOST",
+    "GH_REPO",
+    "GH_CONFIG_DIR",
+    "XDG_CONFIG_HOME",
+    "SSH_AUTH_SOCK",
+    "GIT_SSH_COMMAND",
+];
+
+/// Pushes the newest work, and finds or makes its pull request.
+pub(crate) async fn request(world: &World, run: &Run, key: &str) -> Command {
+    let desk = Desk { world, run };
+    desk.request(key).await.unwrap_or_else(|reason| failed(run, reason))
+}
+
+/// Looks at the pull request until something about it is new.
+pub(crate) async fn watch(
+    world: &World,
+    run: &Run,
+    key: &str,
+    mut cancel: watch::Receiver<bool>,
+) -> Command {
+    let desk = Desk { world, run };
+    let over = Command::LandOver { leg: run.leg().no, pull: None };
+    tokio::select! {
+        seen = desk.watch(key) => seen.unwrap_or_else(|reason| failed(run, reason)),
+        _ = cancel.wait_for(|cancelled| *cancelled) => over,
+    }
+}
+
+fn failed(run: &Run, reason: String) -> Command {
+    Command::LandFailed { leg: run.leg().no, reason }
+}
+
+/// Says whether a pull request was made for a run that was stopped.
+pub(crate) async fn look(world: &World, run: &Run, leg: u32, key: &str) -> Command {
+    let desk = Desk { world, run };
+    desk.outwait(leg).await;
+    let pull = match &run.landing {
+        Landing::Open => desk.find(&format!("{key}.list")).await.ok().flatten(),
+        Landing::Requested(_) | Landing::Done(_) => None,
+    };
+    let commit = run.head.as_ref().map(|head| head.commit.clone());
+    let pull = pull.zip(commit).map(|(Listed { number, url, .. }, commit)| PullRequest {
+        number,
+        url,
+        commit,
+        seen: None,
+    });
+    Command::LandOver { leg, pull }
+}
+
+/// Speaks with the forge for one run.
+struct Desk<'a> {
+    world: &'a World,
+    run: &'a Run,
+}
+
+impl Desk<'_> {
+    async fn request(&self, key: &str) -> Result<Command, String> {
+        let head = self.run.head.as_ref().ok_or("there is nothing to land")?;
+        self.push(&format!("{key}.push"), &head.commit).await?;
+        let found = match self.find(&format!("{key}.list")).await? {
+            Some(found) => found,
+            None => self.make(key).await?,
+        };
+        let (number, url, commit) = (found.number, found.url, head.commit.clone());
+        Ok(Command::PullRequested { number, url, commit })
+    }
+
+    /// Waits for calls that outlived the daemon that made them: what they do is to be seen.
+    async fn outwait(&self, leg: u32) {
+        let key = Effect::Land { leg, step: self.run.steps.len() }.key();
+        for call in ["push", "create"] {
+            let key = format!("{key}.{call}");
+            let dir = self.world.home.held(self.run.id, &key);
+            if held::blocking(move || dir.exists()).await {
+                // How it ended does not matter: only what is there afterwards does.
+                drop(self.call(&key, &["true"], "").await);
+            }
+        }
+    }
+
+    async fn push(&self, key: &str, commit: &CommitId) -> Result<(), String> {
+        let target = format!("{}:refs/heads/{}", commit.0, self.run.spec.branch);
+        let remote = self.remote().await?;
+        let line = ["git", "push", "--no-verify", "--quiet", "--", &remote, &target];
+        self.call(key, &line, "").await.map(drop)
+    }
+
+    /// Gives where the branch that the run began on comes from.
+    async fn remote(&self) -> Result<String, String> {
+        let (git, project) = (self.world.git.clone(), self.run.spec.project.clone());
+        let branch = self.run.spec.target.branch.clone();
+        let found = held::blocking(move || {
+            let project = provost_git::Project::find(&git, Path::new(&project))?;
+            provost_git::remote_of(&git, &project, branch.as_deref())
+        });
+        match found.await {
+            Ok(Some(remote)) => Ok(remote),
+            Ok(None) => {
+                Err("the repository has no remote to push to; add one, then resume".to_owned())
+            }
+            Err(why) => Err(chain(&why)),
+        }
+    }
+
+    async fn find(&self, key: &str) -> Result<Option<Listed>, String> {
+        let branch = self.run.spec.branch.as_str();
+        let what = ["--state", "all", "--json", "number,url,state", "--limit", "20"];
+        let line = [&["gh", "pr", "list", "--head", branch][..], &what].concat();
+        let listed = forge::list(&self.call(key, &line, "").await?)?;
+        Ok(listed.into_iter().find(Listed::counts))
+    }
+
+    async fn make(&self, key: &str) -> Result<Listed, String> {
+        let spec = &self.run.spec;
+        let title = title(&spec.goal);
+        let mut line = vec!["gh", "pr", "create", "--head", &spec.branch, "--title", &title];
+        if let Some(base) = &spec.target.branch {
+            line.extend(["--base", base]);
+        }
+        line.extend(["--body-file", "-"]);
+        let (git, run) = (self.world.git.clone(), self.run.clone());
+        let body = held::blocking(move || report_card::so_far(&git, &run)).await;
+        self.call(&format!("{key}.create"), &line, &body).await?;
+        let made = self.find(&format!("{key}.made")).await?;
+        made.ok_or_else(|| "gh made a pull request, and does not list it".to_owned())
+    }
+
+    async fn watch(&self, key: &str) -> Result<Command, String> {
+        let Landing::Requested(pull) = &self.run.landing else {
+            return Err("there is no pull request to look at".to_owned());
+        };
+        let every = Duration::from_millis(self.run.spec.pull_every_ms);
+        let patience = self.run.spec.pull_checks_ms / self.run.spec.pull_every_ms.max(1);
+        let (mut failed, mut looks) = (0, 0);
+        loop {
+            match self.see(key, pull).await {
+                Ok((state, remarks)) => {
+                    failed = 0;
+                    looks += 1;
+                    // Checks of others begin some time after a push.
+                    let early = state.checks == PullChecks::None && looks <= patience;
+                    let new = pull.seen.as_ref() != Some(&state)
+                        || !self.run.new_remarks(&remarks).is_empty();
+                    if new && !early {
+                        let look = self.run.looks;
+                        return Ok(Command::PullSeen { look, state, remarks });
+                    }
+                }
+                Err(why) if failed >= FAILED_LOOKS => return Err(why),
+                Err(_) => failed += 1,
+            }
+            held::pause(every).await;
+        }
+    }
+
+    async fn see(
+        &self,
+        key: &str,
+        pull: &PullRequest,
+    ) -> Result<(provost_core::run::PullState, Vec<provost_core::run::Remark>), String> {
+        let number = pull.number.to_string();
+        let view = ["gh", "pr", "view", &number, "--json", forge::VIEW];
+        let view = self.look(&format!("{key}.view"), &view).await?;
+        let path = format!("repos/{{owner}}/{{repo}}/pulls/{number}/comments?per_page=100");
+        let lines = self.look(&format!("{key}.lines"), &["gh", "api", &path]).await?;
+        forge::view(&view, &lines, &pull.commit.0)
+    }
+
+    /// A call that only looks leaves no record: it may be made again.
+    async fn look(&self, key: &str, line: &[&str]) -> Result<String, String> {
+        let dir = self.world.home.held(self.run.id, key);
+        // A daemon that ended in the middle of one left it there.
+        remove(&dir).await?;
+        let seen = self.call(key, line, "").await;
+        remove(&dir).await?;
+        seen
+    }
+
+    /// Makes a call, or takes the record of it, and gives what it printed.
+    async fn call(&self, key: &str, line: &[&str], input: &str) -> Result<String, String> {
+        let dir = self.world.home.held(self.run.id, key);
+        let (_never, mut cancel) = watch::channel(false);
+        let argv: Vec<String> = line.iter().map(|word| (*word).to_owned()).collect();
+        let spec = || HoldSpec {
+            env: self.world.environment.of_agent_with(&self.run.spec.agent, IDENTITY),
+            stdin: StdinMode::Text(input.to_owned()),
+            output_limit: OUTPUT_LIMIT,
+            on_limit: OnLimit::End,
+            time_limit_ms: Some(TIME_LIMIT_MS),
+            journal_stdin: false,
+            ..HoldSpec::new(held::mark(&dir), argv, self.run.spec.project.clone())
+        };
+        let ended = self.world.holders.run(&dir, spec, &mut cancel).await;
+        let name = line.iter().take(3).copied().collect::<Vec<_>>().join(" ");
+        match ended {
+            Ok(Finished::Ended { exit, .. }) if exit.end == (End::Exited { code: 0 }) => {
+                printed(&dir, Channel::Stdout).await
+            }
+            Ok(Finished::Ended { .. }) => {
+                let said = printed(&dir, Channel::Stderr).await?;
+                let said = provost_git::printable(said.trim().as_bytes());
+                Err(format!("`{name}` failed: {said}"))
+            }
+            Ok(Finished::Uncertain(why)) => Err(format!("`{name}`: {why}")),
+            Err(why) => Err(format!("`{name}`: {}", chain(&why))),
+        }
+    }
+}
+
+async fn remove(dir: &Path) -> Result<(), String> {
+    let dir = dir.to_owned();
+    let removed = held::blocking(move || match std::fs::remove_dir_all(&dir) {
+        Err(why) if why.kind() != std::io::ErrorKind::NotFound => Err(why),
+        Ok(()) | Err(_) => Ok(()),
+    });
+    removed.await.map_err(|why| format!("cannot remove what an earlier look left: {why}"))
+}
+
+async fn printed(dir: &Path, channel: Channel) -> Result<String, String> {
+    let journal = dir.join(journal::JOURNAL_FILE);
+    let bytes = held::blocking(move || match Reader::open(&journal, 0) {
+        Ok(Opened::At(reader)) => {
+            let frames = reader.flatten().filter(|frame| frame.channel == channel);
+            Ok(frames.flat_map(|frame| frame.payload).collect::<Vec<u8>>())
+        }
+        Ok(Opened::Lost { .. }) => Err("what it printed is lost".to_owned()),
+        Err(why) => Err(chain(&why)),
+    });
+    Ok(String::from_utf8_lossy(&bytes.await?).into_owned())
+}
+
+fn title(goal: &str) -> String {
+    let line = goal.lines().next().unwrap_or_default();
+    match line.chars().count() > TITLE {
+        true => line.chars().take(TITLE - 1).chain(['…']).collect(),
+        false => line.to_owned(),
+    }
+}

@@ -1,0 +1,86 @@
+//! What a run owes itself: committing, landing, its hooks and its report card.
+
+use provost_core::{
+    ids::SessionId,
+    run::{Command, Effect, LandMode, Run},
+};
+use tokio::sync::watch;
+
+use super::{executor::World, held, hook::HookJob, landing, pull, work};
+use crate::report_card;
+
+/// Carries out an effect of a run, and gives what came of it.
+pub(crate) async fn carry_out(
+    world: &World,
+    run: &Run,
+    effect: Effect,
+    cancel: watch::Receiver<bool>,
+) -> Command {
+    let key = effect.key();
+    match effect {
+        Effect::TakeHead(session) => take_head(world, run, session).await,
+        Effect::Land { step, .. } => land(world, run, &key, step, cancel).await,
+        Effect::WatchPull { .. } => pull::watch(world, run, &key, cancel).await,
+        Effect::LookLanded { leg } => look_landed(world, run, &key, leg).await,
+        Effect::RunHook(hook) => {
+            let job = HookJob::of_run(run, hook, key, &world.environment);
+            let end = match job {
+                Some(job) => job.run(&world.home, &world.holders).await,
+                None => {
+                    provost_core::session::HookEnd::NotStarted("it is not configured".to_owned())
+                }
+            };
+            Command::HookFinished { key: hook, end }
+        }
+        Effect::WriteCard { leg } => {
+            let (git, dir, run) = (world.git.clone(), world.home.run(run.id), run.clone());
+            let written = held::blocking(move || report_card::write(&git, &dir, &run, leg)).await;
+            Command::CardWritten { leg, failure: written.err() }
+        }
+    }
+}
+
+async fn take_head(world: &World, run: &Run, session: SessionId) -> Command {
+    let (git, run) = (world.git.clone(), run.clone());
+    match held::blocking(move || work::take_head(&git, &run, session)).await {
+        Ok((head, caveats)) => Command::HeadTaken { session, head, caveats },
+        Err(reason) => Command::HeadFailed { session, reason },
+    }
+}
+
+/// One landing at a time: what says whether something has landed comes after all that was landing.
+async fn land(
+    world: &World,
+    run: &Run,
+    key: &str,
+    step: usize,
+    cancel: watch::Receiver<bool>,
+) -> Command {
+    let _alone = world.landing.lock().await;
+    if *cancel.borrow() {
+        // It may have landed before the daemon that was to tell so died.
+        return landed_already(world, run, key, run.leg().no).await;
+    }
+    match run.spec.land {
+        LandMode::Pr => pull::request(world, run, key).await,
+        LandMode::Branch | LandMode::Merge => {
+            let (git, run) = (world.git.clone(), run.clone());
+            held::blocking(move || landing::land(&git, &run, step)).await
+        }
+    }
+}
+
+async fn look_landed(world: &World, run: &Run, key: &str, leg: u32) -> Command {
+    let _alone = world.landing.lock().await;
+    landed_already(world, run, key, leg).await
+}
+
+async fn landed_already(world: &World, run: &Run, key: &str, leg: u32) -> Command {
+    match run.spec.land {
+        LandMode::Pr => pull::look(world, run, leg, key).await,
+        LandMode::Branch | LandMode::Merge => {
+            let (git, run) = (world.git.clone(), run.clone());
+            held::blocking(move || landing::look(&git, &run, leg)).await
+        }
+    }
+}

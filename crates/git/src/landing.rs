@@ -1,0 +1,263 @@
+//! Landing: making proved work stand where it was asked for. Nothing that stands is moved aside or
+//! overwritten: a branch only goes forward, and a checkout only where no change of its user is touched.
+
+use std::ffi::OsStr;
+
+use crate::command::{self, Exit, Git, STDERR_LINES};
+use crate::escape::last_lines;
+use crate::names::{BranchName, Oid, RefName, RepoPath};
+use crate::ongoing::{Ongoing, ongoing};
+use crate::project::{self, Project};
+use crate::registry;
+use crate::repo::{Repo, answer_oid};
+use crate::snapshot::{self, Message};
+
+/// So many filtered files are named in an error.
+const NAMED: usize = 3;
+
+/// Why work could not be landed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("make the branch {branch}: it exists already, at {found}")]
+    Taken { branch: BranchName, found: Oid },
+    #[error("find the branch {0}: it is gone")]
+    NoBranch(RefName),
+    #[error("bring the branch {branch} forward in its checkout: {said}")]
+    Refused { branch: RefName, said: String },
+    #[error("bring the branch {branch} forward: {ongoing} goes on in its checkout")]
+    Busy { branch: RefName, ongoing: Ongoing },
+    #[error(
+        "bring the branch {branch} forward in its checkout: {files} would need a filter to be run"
+    )]
+    Filtered { branch: RefName, files: String },
+    #[error(transparent)]
+    Message(#[from] snapshot::Error),
+    #[error(transparent)]
+    Project(#[from] project::Error),
+    #[error(transparent)]
+    Git(#[from] command::Error),
+}
+
+/// Two lines of work in one commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Merged {
+    pub commit: Oid,
+    pub tree: Oid,
+    /// Files that both have changed in the same places: both sides stand in them.
+    pub conflicts: Vec<RepoPath>,
+}
+
+/// What came of bringing a branch forward.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Forward {
+    /// The branch has the commit now, or had it before.
+    Done,
+    /// It has gone elsewhere: here.
+    Elsewhere(Oid),
+}
+
+/// Makes a branch at a commit. Doing it again finds what was made; another's branch is left alone.
+pub fn branch_at(
+    git: &Git,
+    project: &Project,
+    branch: &BranchName,
+    commit: &Oid,
+) -> Result<(), Error> {
+    let repo = project.shared(git)?;
+    let (name, none) = (branch.full(), "0".repeat(commit.as_str().len()));
+    let made =
+        repo.write(["update-ref", "-m", "provost: land", &name, commit.as_str(), &none]).ask()?;
+    if made.exit == Exit::Code(0) {
+        return Ok(());
+    }
+    match repo.resolve(&name)? {
+        Some(found) if found == *commit => Ok(()),
+        Some(found) => Err(Error::Taken { branch: branch.clone(), found }),
+        None => Err(Error::Git(made.failure())),
+    }
+}
+
+/// Merges `onto` into `work` without any checkout. The same call gives the same commit: its time is given.
+pub fn merge(
+    git: &Git,
+    project: &Project,
+    (work, onto): (&Oid, &Oid),
+    message: &Message,
+    at_s: i64,
+) -> Result<Merged, Error> {
+    let repo = project.shared(git)?;
+    let options = ["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages"];
+    let answer = repo.write(options.into_iter().chain([work.as_str(), onto.as_str()])).ask()?;
+    if !matches!(answer.exit, Exit::Code(0 | 1)) {
+        return Err(answer.failure().into());
+    }
+    let mut items = answer.items();
+    let tree = items.next().and_then(|tree| Oid::new(std::str::from_utf8(tree).ok()?).ok());
+    let tree = tree.ok_or_else(|| answer.unexpected())?;
+    let conflicts = items.map(RepoPath::new).collect();
+    let commit = commit_tree(&repo, &tree, (work, onto), message, at_s)?;
+    Ok(Merged { commit, tree, conflicts })
+}
+
+/// Makes a commit of a tree that unites two lines of work. The same call gives the same commit.
+pub fn unite(
+    git: &Git,
+    project: &Project,
+    tree: &Oid,
+    parents: (&Oid, &Oid),
+    message: &Message,
+    at_s: i64,
+) -> Result<Oid, Error> {
+    commit_tree(&project.shared(git)?, tree, parents, message, at_s)
+}
+
+fn commit_tree(
+    repo: &Repo<'_>,
+    tree: &Oid,
+    (one, other): (&Oid, &Oid),
+    message: &Message,
+    at_s: i64,
+) -> Result<Oid, Error> {
+    let parents = ["-p", one.as_str(), "-p", other.as_str()];
+    let args = ["commit-tree", tree.as_str(), "-F", "-"].into_iter().chain(parents);
+    let date = format!("@{at_s} +0000");
+    let call = repo.write(args).input(message.render()?.into_bytes());
+    let call = call.variable("GIT_AUTHOR_DATE", &date).variable("GIT_COMMITTER_DATE", &date);
+    Ok(answer_oid(&call.run()?)?)
+}
+
+/// Brings a branch forward to a commit that has all that the branch has. A branch that is checked out goes
+/// forward with its files, unless that would touch a change that its user has not committed.
+pub fn forward(git: &Git, project: &Project, branch: &RefName, to: &Oid) -> Result<Forward, Error> {
+    let repo = project.shared(git)?;
+    let tip = commit_of(&repo, branch)?.ok_or_else(|| Error::NoBranch(branch.clone()))?;
+    if has(&repo, &tip, to)? {
+        return Ok(Forward::Done);
+    }
+    if !has(&repo, to, &tip)? {
+        return Ok(Forward::Elsewhere(tip));
+    }
+    let entries = registry::entries(&repo)?;
+    let out = entries
+        .iter()
+        .find(|entry| entry.branch.as_deref().map(OsStr::new) == Some(branch.as_os_str()));
+    let checkout = out.map(|entry| Repo::open_at(git, &entry.path)).transpose()?.flatten();
+    match checkout {
+        Some(checkout) => forward_files(&checkout, branch, &tip, to)?,
+        None => {
+            let from = project.repo(git)?;
+            refuse_busy(&from, branch)?;
+            let args = ["update-ref", "-m", "provost: land"].map(OsStr::new);
+            let values = [branch.as_os_str(), to.as_str().as_ref(), tip.as_str().as_ref()];
+            repo.write(args.into_iter().chain(values)).ask()?;
+        }
+    }
+    // Whatever happened, the branch says it: somebody may have been faster.
+    let now = commit_of(&repo, branch)?.ok_or_else(|| Error::NoBranch(branch.clone()))?;
+    Ok(if has(&repo, &now, to)? { Forward::Done } else { Forward::Elsewhere(now) })
+}
+
+/// Says whether a branch has a commit.
+pub fn has_commit(
+    git: &Git,
+    project: &Project,
+    branch: &RefName,
+    commit: &Oid,
+) -> Result<bool, Error> {
+    let repo = project.shared(git)?;
+    match commit_of(&repo, branch)? {
+        Some(tip) => has(&repo, &tip, commit),
+        None => Ok(false),
+    }
+}
+
+/// Returns the remote that a branch follows, else the usual one, else the only one.
+pub fn remote_of(
+    git: &Git,
+    project: &Project,
+    branch: Option<&str>,
+) -> Result<Option<String>, Error> {
+    let repo = project.shared(git)?;
+    let listed = repo.read(["remote"]).run()?;
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    let names: Vec<&str> = listed.lines().collect();
+    let followed = match branch {
+        Some(branch) => {
+            let answer =
+                repo.read(["config", "--get", &format!("branch.{branch}.remote")]).ask()?;
+            Some(answer.line().to_string_lossy().into_owned())
+        }
+        None => None,
+    };
+    let known = |name: &str| names.contains(&name).then(|| name.to_owned());
+    let only = || (names.len() == 1).then(|| names[0].to_owned());
+    Ok(followed.and_then(|name| known(&name)).or_else(|| known("origin")).or_else(only))
+}
+
+fn commit_of(repo: &Repo<'_>, branch: &RefName) -> Result<Option<Oid>, command::Error> {
+    let mut expression = branch.as_os_str().to_owned();
+    expression.push("^{commit}");
+    repo.resolve(expression)
+}
+
+fn forward_files(checkout: &Repo<'_>, branch: &RefName, tip: &Oid, to: &Oid) -> Result<(), Error> {
+    refuse_busy(checkout, branch)?;
+    let files = filtered(checkout, tip, to)?;
+    if !files.is_empty() {
+        return Err(Error::Filtered { branch: branch.clone(), files: files.join(", ") });
+    }
+    let merged = checkout.write(["merge", "--ff-only", "--no-stat", to.as_str()]).ask()?;
+    if merged.exit == Exit::Code(0) || merged.complains_of("Not possible to fast-forward") {
+        return Ok(());
+    }
+    let said = last_lines(&merged.stderr, STDERR_LINES);
+    Err(Error::Refused { branch: branch.clone(), said })
+}
+
+fn refuse_busy(checkout: &Repo<'_>, branch: &RefName) -> Result<(), Error> {
+    match ongoing(checkout)? {
+        // Nothing of the branch is undone.
+        None | Some(Ongoing::Bisect) => Ok(()),
+        Some(ongoing) => Err(Error::Busy { branch: branch.clone(), ongoing }),
+    }
+}
+
+/// Returns changed files that a filter of the user's would have to write. Filters are never run here, and
+/// without them the files would be wrong.
+fn filtered(checkout: &Repo<'_>, from: &Oid, to: &Oid) -> Result<Vec<String>, Error> {
+    let changed = ["diff-tree", "-r", "-z", "--name-only", "--no-renames", "--diff-filter=d"];
+    let changed = checkout.read(changed.into_iter().chain([from.as_str(), to.as_str()])).run()?;
+    let source = format!("--source={to}");
+    let attributes = ["check-attr", &source, "-z", "--stdin", "filter"];
+    let answer = checkout.read(attributes).input(changed.stdout).run()?;
+    let items: Vec<&[u8]> = answer.stdout.split(|byte| *byte == 0).collect();
+    let plain = |value: &[u8]| [b"unspecified".as_slice(), b"unset"].contains(&value);
+    let filtered = items.chunks_exact(3).filter(|item| !plain(item[2]));
+    Ok(filtered.map(|item| RepoPath::new(item[0]).to_string()).take(NAMED).collect())
+}
+
+/// Says whether the commit `newer` has all of `older`.
+fn has(repo: &Repo<'_>, newer: &Oid, older: &Oid) -> Result<bool, Error> {
+    let args = ["merge-base", "--is-ancestor", older.as_str(), newer.as_str()];
+    let answer = repo.read(args).ask()?;
+    match answer.exit {
+        Exit::Code(0) => Ok(true),
+        Exit::Code(1) => Ok(false),
+        Exit::Code(_) | Exit::Signal(_) => Err(answer.failure().into()),
+    }
+}
+
+impl Error {
+    /// Returns what the user can do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Taken { .. } => Some("rename or delete that branch, then resume"),
+            Self::NoBranch(_) => Some("make the branch again, then resume"),
+            Self::Refused { .. } => Some("commit or stash your changes, then resume"),
+            Self::Busy { .. } => Some("finish or abort it, then resume"),
+            Self::Filtered { .. } => Some("merge the run's branch yourself with `git merge`"),
+            Self::Message(_) | Self::Git(_) => None,
+            Self::Project(error) => error.hint(),
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The output of a run: that of its sessions, one after the other.
+
+use provost_api::{ApiError, Client, Code, RunRow, RunSessionRow, SessionRow};
+
+use super::{Logs, LogsArgs};
+use crate::{
+    commands::run::next_commands,
+    error::Error,
+    follow::{Follow, Of},
+    target, ui,
+};
+
+/// Shows what the sessions of a run printed. A check or a setup is that of the newest session that has one.
+pub(super) fn show(
+    logs: &mut Logs<'_>,
+    args: &LogsArgs,
+    client: &Client,
+    row: &RunRow,
+) -> Result<(), Error> {
+    if args.hook.is_some() || args.launch.is_some() {
+        return Err(only_sessions(row).into());
+    }
+    if args.check.is_some() || args.setup {
+        let has = |session: &SessionRow| match args.setup {
+            true => session.setup.is_some(),
+            false => !session.checks.is_empty(),
+        };
+        return logs.of_session(args, &newest(client, row, has)?);
+    }
+    if args.follow { follow(logs, args, row) } else { all(logs, args, client, row) }
+}
+
+fn all(logs: &mut Logs<'_>, args: &LogsArgs, client: &Client, row: &RunRow) -> Result<(), Error> {
+    for session in &row.sessions {
+        head(logs, session);
+        logs.of_session(args, &target::find(client, &session.id)?)?;
+    }
+    if row.sessions.is_empty() {
+        logs.context.ui.talk("no session has begun yet");
+    }
+    Ok(())
+}
+
+/// Shows session after session, and waits for the next one while the run may have one.
+fn follow(logs: &mut Logs<'_>, args: &LogsArgs, row: &RunRow) -> Result<(), Error> {
+    let context = logs.context;
+    let mut events = Follow::new(context, Of::Run(row.id.clone()), Some(0));
+    events.open(&context.daemon()?)?;
+    let (mut row, mut at) = (row.clone(), 0);
+    loop {
+        while let Some(session) = row.sessions.get(at) {
+            head(logs, session);
+            logs.of_session(args, &target::find(&context.daemon()?, &session.id)?)?;
+            at += 1;
+        }
+        if row.sealed {
+            if !context.ui.json {
+                context.ui.talk(&ui::run_line(context.ui.talk_paint, &row));
+                context.ui.next(&next_commands(&row));
+            }
+            return Ok(());
+        }
+        events.next()?;
+        row = target::find_run(&context.daemon()?, &row.id)?;
+    }
+}
+
+/// Says whose output follows; lines of JSON name their launch.
+fn head(logs: &Logs<'_>, session: &RunSessionRow) {
+    let ui = &logs.context.ui;
+    if !ui.json {
+        let stage = ui::clean(&session.stage.replace('_', " "));
+        ui.talk(&format!("── {stage}, session {}", ui::short(&session.id)));
+    }
+}
+
+fn newest(
+    client: &Client,
+    row: &RunRow,
+    has: impl Fn(&SessionRow) -> bool,
+) -> Result<SessionRow, ApiError> {
+    for session in row.sessions.iter().rev() {
+        let session = target::find(client, &session.id)?;
+        if has(&session) {
+            return Ok(session);
+        }
+    }
+    let short = ui::short(&row.id);
+    let message = format!("no session of run {short} has one");
+    Err(ApiError::new(Code::NotFound, message).next(format!("provost status {short}")))
+}
+
+fn only_sessions(row: &RunRow) -> ApiError {
+    let short = ui::short(&row.id);
+    let message = format!("{short} is a run: name one of its sessions for that");
+    ApiError::new(Code::BadRequest, message).next(format!("provost status {short}"))
+}

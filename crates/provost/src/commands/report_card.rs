@@ -1,0 +1,67 @@
+//! `provost report-card`
+
+use std::{io, process::ExitCode};
+
+use clap::Args;
+use provost_api::{ApiError, Code};
+use serde_json::json;
+
+use super::{input, run};
+use crate::{cli::Outcome, context::Context, target, ui};
+
+/// Print the report card of a run: asked, decided, changed, proved, reviewed, still open, used
+///
+/// It is written once, when the run's outcome is sealed, and is not changed afterwards. A run that was resumed
+/// has one for each time that it ended.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost report-card 1a2b3c4d\n  provost report-card 1a2b3c4d --html > card.html"
+)]
+pub(crate) struct ReportCardArgs {
+    /// The run: its id, the beginning or end of it, or its name
+    #[arg(value_parser = input::parse_name)]
+    id: String,
+    /// As a page of HTML instead of Markdown
+    #[arg(long)]
+    html: bool,
+    /// That of the N-th time that the run ended, instead of the newest
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    leg: Option<u32>,
+}
+
+pub(crate) fn run(context: &Context, args: &ReportCardArgs) -> Outcome {
+    let row = target::find_run(&context.daemon()?, &args.id)?;
+    let ended = if row.sealed { row.leg } else { row.leg - 1 };
+    let leg = args.leg.unwrap_or(ended);
+    if leg == 0 || leg > ended {
+        let message =
+            format!("run {} has not ended yet, so it has no such card", ui::short(&row.id));
+        let error = ApiError::new(Code::Refused, message);
+        return Err(run::next_commands(&row).into_iter().fold(error, ApiError::next).into());
+    }
+    let name = format!("card-{leg}.{}", if args.html { "html" } else { "md" });
+    let path = context.trusted_home()?.path.join("runs").join(&row.id).join(name);
+    let text = std::fs::read_to_string(&path).map_err(|why| unread(&row.id, &why))?;
+    match context.ui.json {
+        true => {
+            let card = json!({"ok": true, "id": row.id, "leg": leg, "path": path, "text": text});
+            context.ui.result(card, &[])?;
+        }
+        false => context.ui.raw(text.as_bytes())?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn unread(id: &str, why: &io::Error) -> ApiError {
+    let short = ui::short(id);
+    let (code, message) = match why.kind() == io::ErrorKind::NotFound {
+        true => (
+            Code::NotFound,
+            format!(
+                "the report card of run {short} is not there: it is still being written, could not be, or is in the home that the run was imported from"
+            ),
+        ),
+        false => (Code::Storage, format!("the report card of run {short} cannot be read: {why}")),
+    };
+    ApiError::new(code, message).next(format!("provost events {short}"))
+}

@@ -1,0 +1,94 @@
+//! What a run is for: a goal, a spec, or both.
+
+use std::{io::Read as _, path::Path};
+
+use provost_api::ApiError;
+
+use crate::{commands::input, error::usage};
+
+/// The longest goal: it is told to every agent, and shown.
+const MAX_GOAL: usize = 64 << 10;
+
+/// The longest spec: every agent is told all of it, and the ledger keeps it with each.
+const MAX_SPEC: u64 = 256 << 10;
+
+/// What a run is for.
+#[derive(Debug)]
+pub(super) struct Goal {
+    pub(super) goal: String,
+    pub(super) spec: Option<String>,
+    /// The text that branches are named after.
+    pub(super) about: String,
+}
+
+/// Takes the goal and reads the spec.
+pub(super) fn take(goal: Option<&str>, spec: Option<&Path>) -> Result<Goal, ApiError> {
+    let text = spec.map(read).transpose()?;
+    match (goal, spec) {
+        (Some(goal), _) => {
+            let goal = input::text(goal)?;
+            match goal.len() <= MAX_GOAL {
+                true => Ok(Goal { about: goal.clone(), goal, spec: text }),
+                false => Err(usage(format!(
+                    "the goal has {} bytes, and at most {MAX_GOAL} are taken; put the details into a spec",
+                    goal.len()
+                ))
+                .next("provost run GOAL --spec FILE")),
+            }
+        }
+        (None, Some(file)) => {
+            let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let goal = "Do what the specification says.".to_owned();
+            Ok(Goal { goal, spec: text, about: stem })
+        }
+        (None, None) => Err(usage("there is no goal: say what is to be done, or name a spec")
+            .next("provost run GOAL")
+            .next("provost run --spec FILE")),
+    }
+}
+
+/// The file may be gone or changed tomorrow, so its text is kept in the run.
+fn read(path: &Path) -> Result<String, ApiError> {
+    let told = |why: String| usage(format!("cannot read the spec {}: {why}", path.display()));
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).map_err(|why| told(why.to_string()))?;
+    file.take(MAX_SPEC + 1).read_to_end(&mut bytes).map_err(|why| told(why.to_string()))?;
+    if bytes.len() as u64 > MAX_SPEC {
+        return Err(told(format!("it has more than {MAX_SPEC} bytes")));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| told("it is not UTF-8".to_owned()))?;
+    match text.trim().is_empty() {
+        true => Err(told("it is empty".to_owned())),
+        false => Ok(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_goal_or_a_spec_is_enough_and_both_are_bounded() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("rate-limits.md");
+        std::fs::write(&file, "# Limits\n").unwrap();
+        assert_eq!(take(Some("do it"), None).unwrap().goal, "do it");
+        let only = take(None, Some(&file)).unwrap();
+        assert_eq!(
+            (only.about.as_str(), only.spec.as_deref()),
+            ("rate-limits", Some("# Limits\n"))
+        );
+        let both = take(Some("do it"), Some(&file)).unwrap();
+        assert_eq!((both.about.as_str(), both.spec.is_some()), ("do it", true));
+
+        for bad in [b" \n".to_vec(), vec![b'x'; MAX_SPEC as usize + 1], vec![0xff]] {
+            std::fs::write(&file, bad).unwrap();
+            assert!(
+                take(Some("do it"), Some(&file)).unwrap_err().message.contains("rate-limits.md")
+            );
+        }
+        assert!(take(Some(&"x".repeat(MAX_GOAL + 1)), None).is_err());
+        assert!(take(None, Some(&dir.path().join("none"))).is_err());
+        assert!(take(None, None).is_err());
+    }
+}

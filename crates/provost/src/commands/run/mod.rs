@@ -1,0 +1,130 @@
+//! `provost run`
+
+mod follow;
+mod goal;
+mod next;
+mod spec;
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::Args;
+use provost_api::{OpenRunRequest, RunRow};
+use serde_json::Value;
+
+pub(crate) use self::next::next_commands;
+use super::{
+    change::KeyArgs,
+    spawn::{self, codex::CodexArgs, variables::VariableArgs},
+};
+use crate::{cli::Outcome, clock, context::Context, error::usage, target::RunReply, ui};
+
+/// Take a goal through triage, work, checks and review to a change that is proved
+///
+/// The run's id is printed first, then what happens. Agents work in worktrees of their own, outside of the
+/// repository; Provost commits what they leave and runs the checks itself in a clean checkout. Ctrl-C ends
+/// only the watching, with exit 130: the run goes on.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost run 'Add rate limiting to the API' --check 'cargo test'\n  provost run --spec docs/feature.md --check 'make test' --land merge\n  provost run 'Fix the flaky test' --preset quick --detach\n  provost run - --no-questions --budget 2M < goal.md"
+)]
+pub(crate) struct RunArgs {
+    /// What is to be done; `-` takes it from standard input
+    goal: Option<String>,
+    /// A file that says more about it; its text is kept in the run
+    #[arg(long, value_name = "FILE")]
+    spec: Option<PathBuf>,
+    /// What the run is called; made from the id otherwise
+    #[arg(long, value_parser = spawn::label)]
+    name: Option<String>,
+    /// `codex`, or an agent from the configuration, `[agents.NAME]`
+    #[arg(long, value_name = "NAME", default_value = provost_config::BUILT_IN)]
+    agent: String,
+    #[command(flatten)]
+    codex: CodexArgs,
+    /// A command that must succeed on the result; may be repeated
+    #[arg(long, value_name = "COMMAND", conflicts_with = "no_check")]
+    check: Vec<String>,
+    /// Run no checks, whatever the configuration says
+    #[arg(long)]
+    no_check: bool,
+    /// Let work count that changed nothing
+    #[arg(long)]
+    no_change_ok: bool,
+    /// What becomes of the work: branch, merge or pr
+    #[arg(long, value_name = "HOW")]
+    land: Option<String>,
+    /// Take the stages, reviews and checks of a preset; what other flags say wins
+    #[arg(long, value_name = "NAME")]
+    preset: Option<String>,
+    /// The review of the work: off, report or repair
+    #[arg(long, value_name = "MODE")]
+    review_task: Option<String>,
+    /// The review of the whole before it lands: off, report or repair
+    #[arg(long, value_name = "MODE")]
+    review_final: Option<String>,
+    /// How many times a review that repairs may look
+    #[arg(long, value_name = "N")]
+    cycles: Option<String>,
+    /// Let an agent first read the goal and the project, and ask what is unclear
+    #[arg(long, overrides_with = "no_triage")]
+    triage: bool,
+    /// Begin with the work at once
+    #[arg(long, overrides_with = "triage")]
+    no_triage: bool,
+    /// Ask nobody anything: agents decide for themselves
+    #[arg(long)]
+    no_questions: bool,
+    /// Answers given beforehand, by the ids of questions, in the form that `answer --answers` takes; `-` is standard input
+    #[arg(long, value_name = "FILE")]
+    answers: Option<PathBuf>,
+    /// How many tokens the run may use, as in 2M or 500k
+    #[arg(long, value_name = "TOKENS")]
+    budget: Option<String>,
+    /// How many turns its agents may take
+    #[arg(long, value_name = "N")]
+    turns: Option<String>,
+    /// How long each of its agents may work, as in 90m; waiting for people does not count
+    #[arg(long, value_name = "TIME")]
+    time_limit: Option<String>,
+    #[command(flatten)]
+    variables: VariableArgs,
+    /// Where to work: a directory in the repository
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+    /// Print the id and let the run go on by itself
+    #[arg(long)]
+    detach: bool,
+    #[command(flatten)]
+    key: KeyArgs,
+}
+
+pub(crate) fn run(context: &Context, args: &RunArgs) -> Outcome {
+    let id = clock::mint();
+    let mut spec = spec::build(context, args, id)?;
+    let client = context.daemon()?;
+    spawn::expand(context, &client, &mut spec.agent, &mut spec.warnings)?;
+    let spec = serde_json::to_value(&spec)
+        .map_err(|why| usage(format!("the run cannot be written down: {why}")))?;
+    let request = OpenRunRequest { id: id.to_string(), spec };
+    let reply: Value = client.post("/v1/runs", &request, &args.key.get(context))?;
+    let row = serde_json::from_value::<RunReply>(reply.clone())
+        .map_err(|why| usage(format!("the daemon's answer cannot be read: {why}")))?
+        .run;
+    match args.detach {
+        true => opened(context, reply, &row),
+        false => follow::run(context, &row),
+    }
+}
+
+fn opened(context: &Context, reply: Value, row: &RunRow) -> Outcome {
+    let next = next_commands(row);
+    if context.ui.json {
+        context.ui.result(reply, &next)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    context.ui.line(&row.id)?;
+    row.warnings.iter().for_each(|warning| context.ui.warn(warning));
+    context.ui.talk(&ui::run_line(context.ui.talk_paint, row));
+    context.ui.next(&next);
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,92 @@
+//! Agents that the configuration names, and plain commands.
+
+use std::path::Path;
+
+use provost_api::ApiError;
+use provost_config::{self as config, Resolved};
+use provost_core::session::{Agent, Carried, Driver, Input, Settings};
+
+use super::variables::{Given, VariableArgs};
+use crate::{context::Context, error::usage, ui};
+
+/// The agent's name for a plain command.
+const COMMAND: &str = "command";
+
+/// The most agents that an error names.
+const MAX_NAMED: usize = 10;
+
+/// Builds an agent that the configuration names, or a plain command.
+pub(crate) fn configured(
+    context: &Context,
+    agent: Option<&str>,
+    arguments: &[String],
+    given: &VariableArgs,
+    config: &Resolved,
+) -> Result<Agent, ApiError> {
+    let mut variables = Given::safe(context.environment.variables());
+    variables.patterns(&config.environment.allow);
+    let (name, driver, mut argv) = match agent {
+        None if arguments.is_empty() => {
+            return Err(usage("nothing to start: give a command or an agent")
+                .next("provost spawn -- COMMAND")
+                .next("provost spawn --agent NAME INSTRUCTION"));
+        }
+        None => (COMMAND, Driver::Command, Vec::new()),
+        Some(name) => {
+            let agent = config.agents.get(name).ok_or_else(|| unknown(name, config))?;
+            variables.configured(name, &agent.env)?;
+            variables.patterns(&agent.pass_env);
+            (name, driver(agent.driver), agent.command.as_slice().to_vec())
+        }
+    };
+    argv.extend(arguments.iter().cloned());
+    variables.values(&given.env);
+    variables.names(&given.pass_env);
+    Ok(Agent {
+        name: name.to_owned(),
+        driver,
+        argv,
+        env: variables.by_value,
+        pass_env: variables.by_name.into_iter().collect(),
+        own_env: Vec::new(),
+        input: Input::Closed,
+        settings: Settings::default(),
+        version: None,
+        carried: Carried::default(),
+    })
+}
+
+/// The part of a session's name that says what runs.
+pub(super) fn label(agent: &Agent) -> String {
+    let program = agent.argv.first().map(Path::new).and_then(Path::file_name);
+    let program = program.map(|name| name.to_string_lossy().into_owned());
+    let plain = |name: String| ui::clean(&name).chars().take(32).collect();
+    match agent.name == COMMAND {
+        true => program.map_or_else(|| COMMAND.to_owned(), plain),
+        false => agent.name.clone(),
+    }
+}
+
+fn driver(driver: config::Driver) -> Driver {
+    match driver {
+        config::Driver::Command => Driver::Command,
+        config::Driver::Jsonl => Driver::Jsonl,
+    }
+}
+
+fn unknown(name: &str, config: &Resolved) -> ApiError {
+    let known: Vec<&str> =
+        std::iter::once(config::BUILT_IN).chain(config.agents.keys().map(String::as_str)).collect();
+    let near = |known: &&&str| strsim::osa_distance(name, known) <= name.chars().count().max(3) / 3;
+    let nearest = known.iter().filter(near).min_by_key(|known| strsim::osa_distance(name, known));
+    let hint = match (nearest, known.as_slice()) {
+        (Some(known), _) => format!("did you mean {known:?}?"),
+        (None, [only]) => format!("there is {only:?}, and the configuration has no others"),
+        (None, known) => {
+            let known: Vec<_> =
+                known.iter().take(MAX_NAMED).map(|name| format!("{name:?}")).collect();
+            format!("there are {}", known.join(", "))
+        }
+    };
+    usage(format!("there is no agent {name:?}; {hint}")).next("provost config show")
+}

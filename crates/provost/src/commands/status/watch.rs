@@ -1,0 +1,178 @@
+//! One session or run, shown again whenever something happens.
+
+use std::{
+    io::IsTerminal as _,
+    sync::mpsc::{Receiver, RecvTimeoutError, sync_channel},
+    time::Duration,
+};
+
+use provost_api::{ApiError, Client, Code, EventRow};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::{
+    clock,
+    commands::{change, run},
+    context::Context,
+    error::Error,
+    follow::{Follow, Of},
+    target::{self, Target},
+    ui::{self, Screen},
+};
+
+/// How often a terminal is drawn again though nothing happened, so that ages are true.
+const TICK: Duration = Duration::from_secs(1);
+
+/// How many events may wait to be shown.
+const WAITING: usize = 256;
+
+/// Puts the cursor at the top and clears what is below it.
+const CLEAR: &[u8] = b"\x1b[H\x1b[2J";
+
+/// Shows it until its outcome is sealed.
+pub(super) fn run(context: &Context, client: &Client, meant: Target) -> Result<(), Error> {
+    let of = match &meant {
+        Target::Session(row) => Of::Session(row.id.clone()),
+        Target::Run(row) => Of::Run(row.id.clone()),
+    };
+    let (mut heard, since) = newest(client, &of)?;
+    let events = follow(of, since)?;
+    let mut watch = Watch { context, meant, shown: Vec::new() };
+    loop {
+        watch.show(heard)?;
+        if watch.is_sealed() {
+            watch.leave();
+            return Ok(());
+        }
+        if let Some(event) = next(&events, watch.draws())? {
+            heard = Some(event.at);
+            watch.look()?;
+        }
+    }
+}
+
+/// The part of the reply that is needed of the events so far.
+#[derive(Deserialize)]
+struct EventsReply {
+    events: Vec<At>,
+    last: u64,
+}
+
+#[derive(Deserialize)]
+struct At {
+    at: i64,
+}
+
+/// Gives when something happened last, and behind which event to go on.
+fn newest(client: &Client, of: &Of) -> Result<(Option<i64>, u64), ApiError> {
+    let most = ("limit", Some("100000".to_owned()));
+    let path = target::query("/v1/events", &[of.parameter(), most]);
+    let reply: EventsReply = client.get(&path)?;
+    Ok((reply.events.last().map(|event| event.at), reply.last))
+}
+
+/// Follows events on a thread of its own, so that the terminal can be drawn meanwhile. It ends with the process.
+fn follow(of: Of, since: u64) -> Result<Receiver<Result<EventRow, ApiError>>, ApiError> {
+    let (sender, events) = sync_channel(WAITING);
+    let thread = std::thread::Builder::new().name("events".to_owned());
+    let started = thread.spawn(move || {
+        let context = Context::new(true);
+        let mut follow = Follow::new(&context, of, Some(since));
+        loop {
+            let event = follow.next();
+            let over = event.is_err();
+            if sender.send(event).is_err() || over {
+                return;
+            }
+        }
+    });
+    match started {
+        Ok(_) => Ok(events),
+        Err(why) => {
+            Err(ApiError::new(Code::Internal, format!("a thread cannot be started: {why}")))
+        }
+    }
+}
+
+/// Waits for what happens next, together with all that happened by then; none when only time has passed.
+fn next(
+    events: &Receiver<Result<EventRow, ApiError>>,
+    ticks: bool,
+) -> Result<Option<EventRow>, ApiError> {
+    let ended = || ApiError::new(Code::Unreachable, "the stream of events has ended");
+    let first = match ticks {
+        true => match events.recv_timeout(TICK) {
+            Ok(event) => event?,
+            Err(RecvTimeoutError::Timeout) => return Ok(None),
+            Err(RecvTimeoutError::Disconnected) => return Err(ended()),
+        },
+        false => events.recv().map_err(|_| ended())??,
+    };
+    events.try_iter().try_fold(first, |_, event| event).map(Some)
+}
+
+struct Watch<'a> {
+    context: &'a Context,
+    meant: Target,
+    shown: Vec<String>,
+}
+
+impl Watch<'_> {
+    /// Asks what is true now.
+    fn look(&mut self) -> Result<(), ApiError> {
+        let client = self.context.daemon()?;
+        self.meant = match &self.meant {
+            Target::Session(row) => Target::Session(Box::new(target::find(&client, &row.id)?)),
+            Target::Run(row) => Target::Run(Box::new(target::find_run(&client, &row.id)?)),
+        };
+        Ok(())
+    }
+
+    fn is_sealed(&self) -> bool {
+        match &self.meant {
+            Target::Session(row) => row.terminal && row.sealed,
+            Target::Run(row) => row.sealed,
+        }
+    }
+
+    /// Says whether a terminal is drawn again and again.
+    fn draws(&self) -> bool {
+        !self.context.ui.json && std::io::stdout().is_terminal()
+    }
+
+    fn show(&mut self, heard: Option<i64>) -> Result<(), Error> {
+        let ui = &self.context.ui;
+        if ui.json {
+            return match &self.meant {
+                Target::Session(row) => ui.value(&json!(row)),
+                Target::Run(row) => ui.value(&json!(row)),
+            };
+        }
+        let lines = self.lines(heard);
+        if self.draws() {
+            ui.raw(CLEAR)?;
+            return ui.lines(&lines);
+        }
+        if lines != self.shown {
+            ui.lines(&lines)?;
+            self.shown = lines;
+        }
+        Ok(())
+    }
+
+    fn lines(&self, heard: Option<i64>) -> Vec<String> {
+        let (paint, screen, now) = (self.context.ui.paint, Screen::output(), clock::now_ms());
+        match &self.meant {
+            Target::Session(row) => ui::card(paint, screen, now, row),
+            Target::Run(row) => ui::run_card(paint, screen, now, row, heard),
+        }
+    }
+
+    fn leave(&self) {
+        let next = match &self.meant {
+            Target::Session(row) => change::next_commands(row),
+            Target::Run(row) => run::next_commands(row),
+        };
+        self.context.ui.next(&next);
+    }
+}

@@ -1,0 +1,116 @@
+//! What may be asked about runs.
+
+use axum::{
+    body::{Body, Bytes},
+    extract::{Path, State},
+    http::HeaderMap,
+};
+use provost_api::{ApiError, CancelRequest, Code, LimitRequest, OpenRunRequest};
+use provost_core::{
+    ids::RunId,
+    run::{Command, RunSpec},
+};
+use provost_engine::{report::check_text, shell::Ask};
+use serde::Deserialize;
+
+use super::{Answer, Caller, Daemon, Given, LISTED, Wanted, bad, change, raw};
+
+/// The longest spec of a run.
+const MAX_SPEC: usize = 512 << 10;
+
+/// What `run` sends: the id was minted by the client, so that it knows it before it asks.
+pub(super) async fn open(
+    State(daemon): State<Daemon>,
+    caller: Caller,
+    headers: HeaderMap,
+    Given(request): Given<OpenRunRequest>,
+) -> Answer {
+    let peer = daemon.peer(&caller).await?;
+    peer.must_be_operator()?;
+    let id = request.id.parse::<RunId>().map_err(|why| bad(why.to_string()))?;
+    let spec: RunSpec = serde_json::from_value(request.spec)
+        .map_err(|why| bad(format!("the run's spec cannot be read: {why}")))?;
+    check_text(&spec.name, "name")?;
+    check_text(&spec.goal, "goal")?;
+    if spec.spec.as_ref().is_some_and(|text| text.len() > MAX_SPEC) {
+        return Err(bad(format!("the spec is longer than {MAX_SPEC} bytes")).into());
+    }
+    change(&daemon, &peer, &headers, ("open-run", Ask::OpenRun { id, spec: Box::new(spec) })).await
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct ListQuery {
+    /// How many that have ended are shown at the most.
+    limit: Option<usize>,
+}
+
+pub(super) async fn list(State(daemon): State<Daemon>, Wanted(query): Wanted<ListQuery>) -> Answer {
+    let ask = Ask::Runs { limit: query.limit.unwrap_or(LISTED) };
+    Ok(raw(Body::from(daemon.handle.ask(ask, "operator", None).await?)))
+}
+
+pub(super) async fn row(State(daemon): State<Daemon>, Path(run): Path<String>) -> Answer {
+    Ok(raw(Body::from(daemon.handle.ask(Ask::RunRow { run }, "operator", None).await?)))
+}
+
+pub(super) async fn cancel(
+    State(daemon): State<Daemon>,
+    Path(run): Path<String>,
+    caller: Caller,
+    headers: HeaderMap,
+    Given(request): Given<CancelRequest>,
+) -> Answer {
+    check_text(&request.because, "reason")?;
+    let command = Command::Cancel { because: request.because };
+    operate(&daemon, &caller, &headers, run, ("cancel-run", command)).await
+}
+
+/// The body says nothing; it is read all the same, see `stop_daemon`.
+pub(super) async fn resume(
+    State(daemon): State<Daemon>,
+    Path(run): Path<String>,
+    caller: Caller,
+    headers: HeaderMap,
+    _body: Bytes,
+) -> Answer {
+    operate(&daemon, &caller, &headers, run, ("resume-run", Command::Resume)).await
+}
+
+pub(super) async fn limit(
+    State(daemon): State<Daemon>,
+    Path(run): Path<String>,
+    caller: Caller,
+    headers: HeaderMap,
+    Given(request): Given<LimitRequest>,
+) -> Answer {
+    let LimitRequest { output, tokens, turns } = request;
+    if output.is_some() {
+        let message = "output is limited for each session: name the session";
+        return Err(bad(message).next(format!("provost status {run}")).into());
+    }
+    if tokens.is_none() && turns.is_none() {
+        return Err(bad("name a limit: tokens or turns").into());
+    }
+    let command = Command::RaiseBudget { tokens, turns };
+    operate(&daemon, &caller, &headers, run, ("limit-run", command)).await
+}
+
+/// Finds the run that is meant.
+pub(super) async fn id(daemon: &Daemon, run: String) -> Result<RunId, ApiError> {
+    let row = daemon.handle.ask_json(Ask::RunRow { run }).await?;
+    let id = row["run"]["id"].as_str().unwrap_or_default().parse();
+    id.map_err(|why: provost_core::ids::BadId| ApiError::new(Code::Internal, why.to_string()))
+}
+
+/// Puts an operator's command about a run to the engine.
+async fn operate(
+    daemon: &Daemon,
+    caller: &Caller,
+    headers: &HeaderMap,
+    run: String,
+    (what, command): (&str, Command),
+) -> Answer {
+    let peer = daemon.peer(caller).await?;
+    peer.must_be_operator()?;
+    change(daemon, &peer, headers, (what, Ask::DoRun { run, command })).await
+}

@@ -1,0 +1,96 @@
+//! Runs that are cancelled, in each stage: nothing is left running, nothing is lost, and they stay cancelled.
+
+use serde_json::Value;
+
+use super::kit::{ASKS, HELD, held_work, triage, work};
+use crate::kit::Stage;
+
+const WRITE: &str = "echo hello > greeting.txt";
+
+/// Cancels a run and gives it as it ended.
+#[track_caller]
+fn cancel(stage: &Stage, id: &str) -> Value {
+    stage.provost(&["cancel", id, "--because", "enough"]).ok();
+    let row = stage.run_sealed(id);
+    assert_eq!((&row["state"], &row["detail"]), (&"cancelled".into(), &"enough".into()), "{row:#}");
+    for session in row["sessions"].as_array().unwrap() {
+        let session = stage.status(session["id"].as_str().unwrap());
+        assert_ne!(session["process"], "alive", "{session:#}");
+    }
+    let again = stage.provost(&["cancel", id]);
+    assert!(again.exits(4).stderr.contains("cancelled"), "{again:#?}");
+    row
+}
+
+#[test]
+fn r01_r15_a_run_that_is_cancelled_while_it_asks_stays_cancelled() {
+    let Some(stage) = Stage::new(&triage(ASKS)) else { return };
+    let id = stage.run_detached(&["Write it."]);
+    let asked = stage.wait_run(&id, |row| row["requests"][0].is_object());
+    let mut watch = stage.follow(&["status", &id, "--watch", "--json"]);
+    let first =
+        watch.wait_line("the run as it is", |line| serde_json::from_str::<Value>(line).ok());
+    assert_eq!(first["stage"], "triage", "{first:#}");
+    let row = cancel(&stage, &id);
+    assert_eq!(row["stage"], "triage", "{row:#}");
+    let sealed = watch.wait_line("its end", |line| {
+        serde_json::from_str::<Value>(line).ok().filter(|row| row["sealed"] == true)
+    });
+    assert_eq!(sealed["state"], "cancelled");
+    assert!(watch.wait_end().success());
+    let request = asked["requests"][0]["id"].as_str().unwrap();
+    stage.provost(&["answer", request, "Blue"]).exits(4);
+    stage.provost(&["answer", &id, "Blue"]).exits(4);
+    assert_eq!(stage.run_row(&id)["state"], "cancelled");
+    assert!(stage.provost(&["report-card", &id]).ok().stdout.contains("cancelled"));
+}
+
+#[test]
+fn e05_e06_cancelled_work_is_kept_and_resumed() {
+    let Some(stage) = Stage::new(&held_work(WRITE)) else { return };
+    let id = stage.run_detached(&["Write it.", "--no-triage", "--review-task", "off"]);
+    stage.model.wait_for_hold("door");
+    let row = stage.run_row(&id);
+    let session = row["sessions"][0]["id"].as_str().unwrap();
+    for verb in [&["stop", &id][..], &["send", &id, "Hurry."]] {
+        let refused = stage.provost(verb);
+        let named = format!("provost {} {}", verb[0], &session[session.len() - 8..]);
+        assert!(refused.exits(4).stderr.contains(&named), "{refused:#?}");
+    }
+    let why = stage.provost(&["status", &id, "--why", "--json"]).ok().json();
+    assert_eq!(why["newest"]["session"]["id"], *session, "{why:#}");
+    let listed = stage.provost(&["ls", "--json"]).ok().json();
+    assert_eq!(listed["sessions"][0]["run"], *id, "{listed:#}");
+    assert_eq!(listed["runs"][0]["id"], *id, "{listed:#}");
+    let shown = stage.provost(&["ls", "--runs"]).ok().stdout.clone();
+    assert!(shown.contains("Write it.") && shown.contains("work"), "{shown}");
+    cancel(&stage, &id);
+    let place = stage.status(session)["worktree"]["path"].as_str().unwrap().to_owned();
+    assert_eq!(std::fs::read_to_string(format!("{place}/greeting.txt")).unwrap(), "hello\n");
+    assert!(stage.repo.is_clean(), "nothing was done to the checkout itself");
+    stage.model.release("door");
+
+    stage.provost(&["resume", &id]).ok();
+    stage.provost(&["resume", &id]).exits(4);
+    let row = stage.run_sealed(&id);
+    assert_eq!((&row["state"], &row["leg"]), (&"completed".into(), &2.into()), "{row:#}");
+    let branch = row["landing"]["branch"].as_str().unwrap();
+    assert_eq!(stage.repo.git(&["show", &format!("{branch}:greeting.txt")]), "hello");
+    let first = stage.provost(&["report-card", &id, "--leg", "1"]).ok().stdout.clone();
+    assert!(first.starts_with("# run-") && first.contains(": cancelled"), "{first}");
+    let second = stage.provost(&["report-card", &id]).ok().stdout.clone();
+    assert!(second.contains(": completed"), "{second}");
+    stage.model.assert_all_as_scripted();
+}
+
+#[test]
+fn e05_a_run_that_is_cancelled_in_its_review_keeps_its_proved_work() {
+    let Some(stage) = Stage::new(&[work(WRITE), HELD.to_owned()].concat()) else { return };
+    let id = stage.run_detached(&["Write it.", "--no-triage", "--check", "test -s greeting.txt"]);
+    stage.model.wait_for_hold("door");
+    let row = cancel(&stage, &id);
+    assert_eq!((&row["stage"], &row["proved"]), (&"task_review".into(), &true.into()), "{row:#}");
+    let commit = row["commit"].as_str().unwrap();
+    assert_eq!(stage.repo.git(&["show", &format!("{commit}:greeting.txt")]), "hello");
+    stage.model.release("door");
+}

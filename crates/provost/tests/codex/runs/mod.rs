@@ -1,0 +1,9 @@
+//! Runs: a goal taken through its stages to an outcome, by the real Codex.
+
+mod cancelled;
+mod kit;
+mod landed;
+mod pulled;
+mod refused;
+mod unattended;
+mod whole;

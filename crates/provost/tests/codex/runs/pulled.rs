@@ -1,0 +1,185 @@
+//! Pull requests: made once, watched, and what they are told goes to whoever did the work.
+//!
+//! `gh` is a stand-in that answers from files, and the remote is a bare repository: what it says is what GitHub's
+//! own says, and the pushes are real.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use provost_testkit::harness::eventually;
+use serde_json::{Value, json};
+
+use super::kit::{then, work};
+use crate::kit::Stage;
+
+const ASKED: [&str; 8] = [
+    "Write a greeting.",
+    "--no-triage",
+    "--review-task",
+    "off",
+    "--land",
+    "pr",
+    "--check",
+    "grep -q hello greeting.txt",
+];
+
+const GH: &str = r#"#!/bin/sh
+cd "$(dirname "$0")" || exit 1
+echo "$*" >> calls
+case "$1 $2" in
+"pr list") cat list.json ;;
+"pr create")
+    cat > body.md
+    echo '[{"number":7,"url":"https://example.invalid/pull/7","state":"OPEN"}]' > list.json
+    echo https://example.invalid/pull/7 ;;
+"pr view")
+    head=$(git --git-dir remote.git for-each-ref --format='%(objectname)' refs/heads/provost/)
+    sed "s/HEAD/$head/" view.json ;;
+"api repos"*) cat lines.json ;;
+*) echo "what is $*" >&2; exit 1 ;;
+esac
+"#;
+
+/// A forge of one's own.
+struct Forge {
+    dir: PathBuf,
+}
+
+impl Forge {
+    fn new(stage: &mut Stage) -> Forge {
+        let dir = stage.root().join("forge");
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("gh"), GH).unwrap();
+        fs::set_permissions(dir.join("gh"), fs::Permissions::from_mode(0o700)).unwrap();
+        let forge = Forge { dir };
+        forge.write("list.json", &json!([]));
+        forge.write("lines.json", &json!([]));
+        forge.show("OPEN", &json!([]));
+        let remote = forge.dir.join("remote.git");
+        stage.repo.git(&["init", "-q", "--bare", remote.to_str().unwrap()]);
+        stage.repo.git(&["remote", "add", "origin", remote.to_str().unwrap()]);
+        let path = format!("{}:/usr/local/bin:/usr/bin:/bin", forge.dir.display());
+        stage.home.set_env("PATH", path);
+        stage.configure("[run]\npull_every = \"50ms\"\npull_checks = \"0s\"\n");
+        forge
+    }
+
+    fn write(&self, name: &str, value: &Value) {
+        let unfinished = self.dir.join(format!("{name}.new"));
+        fs::write(&unfinished, value.to_string()).unwrap();
+        fs::rename(unfinished, self.dir.join(name)).unwrap();
+    }
+
+    fn show(&self, state: &str, checks: &Value) {
+        let view = json!({"state": state, "headRefOid": "HEAD", "statusCheckRollup": checks});
+        self.write("view.json", &view);
+    }
+
+    fn calls(&self, begins: &str) -> usize {
+        let calls = fs::read_to_string(self.dir.join("calls")).unwrap_or_default();
+        calls.lines().filter(|line| line.starts_with(begins)).count()
+    }
+
+    fn remote(&self) -> &Path {
+        &self.dir
+    }
+}
+
+fn check(conclusion: &str) -> Value {
+    json!([{"name": "build", "status": "COMPLETED", "conclusion": conclusion}])
+}
+
+fn running() -> Value {
+    json!([{"name": "build", "status": "IN_PROGRESS", "conclusion": ""}])
+}
+
+#[test]
+fn a_pull_request_is_made_once_with_the_evidence_and_ends_with_its_checks() {
+    let Some(mut stage) = Stage::new(&work("echo hello > greeting.txt")) else { return };
+    let forge = Forge::new(&mut stage);
+    forge.show("OPEN", &running());
+    let id = stage.run_detached(&ASKED);
+    let row = stage.wait_run(&id, |row| row["landing"]["pull_request"]["checks"] == "pending");
+    assert_eq!((&row["stage"], &row["sealed"]), (&json!("land"), &json!(false)), "{row:#}");
+    // Whoever comes back finds it, and makes no other.
+    stage.daemon().kill();
+    forge.show("OPEN", &check("SUCCESS"));
+    let row = stage.run_sealed(&id);
+    assert_eq!(row["state"], "succeeded", "{row:#}");
+    assert_eq!(row["landing"]["pull_request"]["url"], "https://example.invalid/pull/7");
+    assert_eq!(forge.calls("pr create"), 1);
+    let body = fs::read_to_string(forge.remote().join("body.md")).unwrap();
+    for part in ["Write a greeting.", "grep -q hello greeting.txt", "passed"] {
+        assert!(body.contains(part), "{part} is not in {body}");
+    }
+}
+
+#[test]
+fn a_failed_check_and_a_comment_go_to_the_session_that_did_the_work_once_each() {
+    let scenario = then(&work("echo hello > greeting.txt"), "echo more >> greeting.txt");
+    let Some(mut stage) = Stage::new(&scenario) else { return };
+    let forge = Forge::new(&mut stage);
+    let comment = json!([{"id": 3, "user": {"login": "ann"}, "path": "greeting.txt", "line": 1, "body": "say more"}]);
+    forge.write("lines.json", &comment);
+    forge.show("OPEN", &check("FAILURE"));
+    let id = stage.run_detached(&ASKED);
+    let asked = stage.model.wait_for_request("the remarks", |made| {
+        made.request.prompts().iter().any(|said| said.contains("> greeting.txt:1: say more"))
+    });
+    let told = asked.request.prompts().join("\n");
+    assert!(told.contains("The check \"build\" ended with FAILURE"), "{told}");
+    forge.show("OPEN", &check("SUCCESS"));
+    let row = stage.run_sealed(&id);
+    assert_eq!(row["state"], "succeeded", "{row:#}");
+    assert_eq!(row["sessions"].as_array().unwrap().len(), 1, "one conversation: {row:#}");
+    assert_eq!(forge.calls("pr create"), 1);
+    let pushed = stage.repo.git(&["ls-remote", "origin", "refs/heads/provost/*"]);
+    assert!(pushed.starts_with(row["commit"].as_str().unwrap()), "{pushed} {row:#}");
+    assert_eq!(
+        stage.run_kinds(&id).iter().filter(|kind| *kind == "run.land_step_taken").count(),
+        1,
+        "what was told once was taken up once"
+    );
+    stage.model.assert_all_as_scripted();
+}
+
+#[test]
+fn a_run_that_waits_for_its_pull_request_can_be_cancelled_and_the_request_stays() {
+    let Some(mut stage) = Stage::new(&work("echo hello > greeting.txt")) else { return };
+    let forge = Forge::new(&mut stage);
+    forge.show("OPEN", &running());
+    let id = stage.run_detached(&ASKED);
+    stage.wait_run(&id, |row| row["landing"]["pull_request"].is_object());
+    stage.provost(&["cancel", &id]).ok();
+    let row = stage.run_sealed(&id);
+    assert_eq!((&row["state"], &row["landing"]["done"]), (&json!("cancelled"), &json!(false)));
+    assert_eq!(row["landing"]["pull_request"]["number"], 7, "{row:#}");
+    let seen = forge.calls("pr view");
+    // Nobody looks any more: the next command of the daemon comes later than the next look would.
+    stage.provost(&["ls"]).ok();
+    assert!(forge.calls("pr view") <= seen + 1);
+}
+
+#[test]
+fn a_push_that_is_refused_and_a_gh_that_is_not_there_are_told_in_their_words() {
+    let Some(mut stage) = Stage::new(&work("echo hello > greeting.txt")) else { return };
+    let forge = Forge::new(&mut stage);
+    fs::remove_file(forge.remote().join("gh")).unwrap();
+    let id = stage.run_detached(&ASKED);
+    let row = stage.run_sealed(&id);
+    assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("landing")), "{row:#}");
+    assert!(row["detail"].as_str().unwrap().contains("gh"), "{row:#}");
+    // The work is not lost: it is resumed when there is one.
+    fs::write(forge.remote().join("gh"), GH).unwrap();
+    fs::set_permissions(forge.remote().join("gh"), fs::Permissions::from_mode(0o700)).unwrap();
+    forge.show("MERGED", &json!([]));
+    stage.provost(&["resume", &id]).ok();
+    let row = eventually("the second leg is sealed", || {
+        let row = stage.run_row(&id);
+        if row["leg"] == 2 && row["sealed"] == true { Ok(row) } else { Err(format!("{row:#}")) }
+    });
+    assert_eq!((&row["state"], &row["landing"]["merged"]), (&json!("succeeded"), &json!(true)));
+}

@@ -1,0 +1,71 @@
+//! What cannot become a run is refused before anything is made, with words and what to do.
+
+use std::fs;
+
+use crate::kit::Stage;
+
+#[test]
+fn a_run_that_cannot_be_is_refused_with_words() {
+    let Some(stage) = Stage::new("") else { return };
+    let empty = stage.root().join("empty.md");
+    fs::write(&empty, " \n").unwrap();
+    let empty = empty.to_str().unwrap();
+    let wrong: [(&[&str], &str); 10] = [
+        (&[], "there is no goal"),
+        (&[" "], "the text is empty"),
+        (&["--spec", "/no/such/file"], "cannot read the spec /no/such/file"),
+        (&["x", "--spec", empty], "it is empty"),
+        (&["x", "--land", "rebase"], "run.land"),
+        (&["x", "--review-task", "maybe"], "review.task"),
+        (&["x", "--preset", "nosuch"], "there is no such preset"),
+        (&["x", "--answers", empty], "these are no answers"),
+        (&["x", "--agent", "nobody"], "there is no agent \"nobody\""),
+        (&["x", "--cwd", "/proc"], "a run needs a git repository"),
+    ];
+    for (arguments, told) in wrong {
+        let refused = stage.run(arguments);
+        assert!(refused.exits(2).stderr.contains(told), "{arguments:?}: {refused:#?}");
+    }
+    assert_eq!(stage.provost(&["ls", "--json"]).ok().json()["runs"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn e02_a_repository_that_nothing_can_be_landed_in_is_refused_with_words() {
+    let Some(stage) = Stage::new("") else { return };
+    stage.repo.git(&["switch", "--quiet", "--detach"]);
+    for land in ["merge", "pr"] {
+        let refused = stage.run(&["x", "--land", land]);
+        assert!(refused.exits(2).stderr.contains("no branch is checked out"), "{refused:#?}");
+    }
+    let bare = stage.root().join("bare.git");
+    stage.repo.git(&["init", "--quiet", "--bare", bare.to_str().unwrap()]);
+    let refused = stage.home.provost_in(&bare, &["run", "x"]);
+    assert!(refused.exits(2).stderr.contains("bare repository"), "{refused:#?}");
+    let young = stage.root().join("young");
+    stage.repo.git(&["init", "--quiet", young.to_str().unwrap()]);
+    let refused = stage.home.provost_in(&young, &["run", "x"]);
+    assert!(refused.exits(2).stderr.contains("git commit --allow-empty"), "{refused:#?}");
+}
+
+#[test]
+fn a_configuration_that_would_mislead_is_refused_where_it_stands() {
+    let Some(stage) = Stage::new("") else { return };
+    let wrong = [
+        ("[prompts]\nwork = \"Do {{taks}}.\"\n", "unknown placeholder \"taks\""),
+        ("[prices]\ninput = 1\n", "prices.input and prices.output"),
+        ("[presets.mine]\nreview.tsak = \"off\"\n", "did you mean \"presets.mine.review.task\"?"),
+    ];
+    for (text, told) in wrong {
+        stage.repo.write("provost.toml", text);
+        let refused = stage.run(&["x", "--detach"]);
+        assert!(refused.exits(2).stderr.contains(told), "{text}: {refused:#?}");
+    }
+    stage.repo.write(
+        "provost.toml",
+        "[presets.mine]\nreview.final = \"repair\"\nverify.checks = [\"make\"]\n",
+    );
+    let shown = stage.home.provost_in(stage.repo.path(), &["presets"]).ok().stdout.clone();
+    for part in ["careful", "quick", "mine", "preset mine, project"] {
+        assert!(shown.contains(part), "{part} is not in {shown}");
+    }
+}

@@ -1,0 +1,37 @@
+//! Runs that ask nobody, and runs whose answers were given beforehand.
+
+use super::kit::{ASKS, triage, work};
+use crate::kit::Stage;
+
+const WORK: &str = "echo hello > greeting.txt";
+
+#[test]
+fn r21_answers_given_beforehand_are_used_and_told_and_nobody_is_asked() {
+    let Some(stage) = Stage::new(&[triage(ASKS), work(WORK)].concat()) else { return };
+    let answers = stage.root().join("answers.json");
+    std::fs::write(&answers, r#"{"answers":{"colour":{"answers":["Blue"]}}}"#).unwrap();
+    let answers = answers.to_str().unwrap();
+    let ran = stage.run(&["Write it.", "--review-task", "off", "--answers", answers, "--json"]);
+    let row = &ran.ok().json()["run"];
+    assert_eq!(row["state"], "completed", "there was no check: {row:#}");
+    assert_eq!(row["decisions"][0]["answer"][0], "Blue", "{row:#}");
+    let kinds = stage.run_kinds(row["id"].as_str().unwrap());
+    assert!(!kinds.iter().any(|kind| kind == "run.question_seen"), "{kinds:?}");
+    stage.model.assert_all_as_scripted();
+}
+
+#[test]
+fn r19_without_questions_an_agent_that_asks_is_told_that_it_cannot_and_goes_on() {
+    let Some(stage) = Stage::new(&[triage(ASKS), work(WORK)].concat()) else { return };
+    let ran = stage.run(&["Write it.", "--review-task", "off", "--no-questions"]);
+    assert!(ran.ok().stdout.contains("completed"), "{ran:#?}");
+    let id = ran.stdout.lines().next().unwrap();
+    let kinds = stage.run_kinds(id);
+    assert!(!kinds.iter().any(|kind| kind == "run.question_seen"), "{kinds:?}");
+    assert_eq!(stage.run_row(id)["decisions"], serde_json::json!([]));
+    let told = stage.model.wait_for_request("what came of the question", |made| {
+        made.request.last_output().contains("unavailable")
+    });
+    assert!(!told.request.last_output().contains("Blue"), "{told:?}");
+    stage.model.assert_all_as_scripted();
+}
