@@ -426,7 +426,7 @@ fn end_live(session: &Session, stopped: &Stopped) -> Option<Step> {
         Stopped::Failed { detail, .. } => format!("its run ended: {detail}"),
     };
     let undecided = !session.attempt().is_decided();
-    undecided.then(|| Step::Tell(session.id, session::Command::Cancel { because }))
+    undecided.then_some(Step::Tell(session.id, session::Command::Cancel { because }))
 }
 
 fn after(stage: Stage) -> Stage {

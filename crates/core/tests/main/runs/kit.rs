@@ -525,9 +525,8 @@ impl RunBench {
     }
 
     pub(crate) fn stages(&self) -> Vec<Stage> {
-        let entered = |(_, event): &(Moment, Event)| match event {
-            Event::StageEntered(entered) => Some(entered.stage),
-            _ => None,
+        let entered = |(_, event): &(Moment, Event)| {
+            if let Event::StageEntered(entered) = event { Some(entered.stage) } else { None }
         };
         self.log.iter().filter_map(entered).collect()
     }
