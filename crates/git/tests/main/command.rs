@@ -44,7 +44,8 @@ fn a_git_that_leaves_children_behind_is_answered_and_swept() {
     fake(&script, &format!("sleep 1000 & echo $! > {}; echo odd answer", pids.display()));
     let git = Git::new(&script, &search_path(), &lab.path("home"));
     let began = now();
-    assert!(matches!(Project::find(&git, &lab.top()), Err(project::Error::InsideGitDir(_))));
+    let error = command_error(Project::find(&git, &lab.top()));
+    assert!(matches!(error, Error::Unexpected { .. }), "{error:?}");
     assert!(began.elapsed() < Duration::from_secs(30));
     wait_gone(fs::read_to_string(&pids).unwrap().trim());
 }
@@ -69,7 +70,7 @@ fn a_failure_carries_command_code_and_escaped_words() {
     else {
         panic!()
     };
-    assert_eq!(command, "git rev-parse --is-bare-repository --is-inside-work-tree");
+    assert!(command.starts_with("git rev-parse --is-bare-repository"), "{command}");
     assert_eq!(exit, Exit::Code(7));
     assert!(stderr.ends_with("100\nred \\u{1b}[31m"), "{stderr:?}");
     assert!(!stderr.contains("first"), "{stderr:?}");

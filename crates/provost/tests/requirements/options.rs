@@ -27,6 +27,8 @@ output_limit = "68KiB"
 keep = ["cache"]
 protected = ["ci"]
 [run]
+pull_every = "5s"
+pull_checks = "7s"
 land = "merge"
 triage = false
 questions = false
@@ -44,6 +46,8 @@ work = "W {{task}}"
 review = "R {{task}}"
 repair = "M {{task}}"
 resume = "G {{task}}"
+merge = "C {{task}}"
+remarks = "P {{task}}"
 [worktree]
 enabled = true
 branch_prefix = "agents"
@@ -77,6 +81,7 @@ sandbox = "read-only"
 network = true
 approvals = "untrusted"
 questions = false
+multi_agent = true
 home = "~/codex"
 pass_env = ["LENT_TO_CODEX"]
 [agents.codex.env]
@@ -86,14 +91,14 @@ allow = ["LENT_TO_ALL"]
 [ui]
 color = "always"
 [presets.mine]
-run = { land = "pr", triage = true, questions = true }
+run = { land = "pr", triage = true, questions = true, pull_every = "1s", pull_checks = "1s" }
 review = { task = "off", final = "off", cycles = 3 }
 verify = { checks = ["make"], protected = ["Makefile"] }
 skills.roots = ["more"]
 budget = { tokens = "1M", turns = 9 }
 session.time_limit = "9m"
 agents.codex = { model = "m2", effort = "low" }
-prompts = { triage = "t {{task}}", work = "w {{task}}", review = "r {{task}}", repair = "m {{task}}", resume = "g {{task}}" }
+prompts = { triage = "t {{task}}", work = "w {{task}}", review = "r {{task}}", repair = "m {{task}}", resume = "g {{task}}", merge = "c {{task}}", remarks = "p {{task}}" }
 "#;
 
 /// What shows in the session that a key did something.
@@ -150,6 +155,7 @@ fn effect_on_codex(key: &str) -> Option<(&'static str, Value)> {
         "agents.codex.sandbox" => ("/agent/settings/sandbox", json!("read-only")),
         "agents.codex.network" => ("/agent/settings/network", json!(true)),
         "agents.codex.approvals" => ("/agent/settings/approvals", json!("untrusted")),
+        "agents.codex.multi_agent" => ("/agent/settings/multi_agent/on", json!(true)),
         "agents.codex.questions" => ("/agent/settings/questions", json!(false)),
         "agents.codex.env.*" => ("/agent/env/COLOUR", json!("green")),
         "agents.codex.pass_env" => ("/agent/pass_env/1", json!("LENT_TO_CODEX")),
@@ -174,6 +180,10 @@ fn effect_on_run(key: &str) -> Option<(&'static str, Value)> {
         "prompts.review" => ("/templates/review", json!("R {{task}}")),
         "prompts.repair" => ("/templates/repair", json!("M {{task}}")),
         "prompts.resume" => ("/templates/resume", json!("G {{task}}")),
+        "prompts.merge" => ("/templates/merge", json!("C {{task}}")),
+        "prompts.remarks" => ("/templates/remarks", json!("P {{task}}")),
+        "run.pull_every" => ("/pull_every_ms", json!(5_000)),
+        "run.pull_checks" => ("/pull_checks_ms", json!(7_000)),
         _ => return None,
     })
 }
