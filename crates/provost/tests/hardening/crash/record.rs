@@ -9,9 +9,10 @@ use crate::kit::records;
 
 /// Fields that name moments, processes and places: different in any two runs, disturbed or not. A commit
 /// carries its date; `warm` says whether a checkout was there before, as it is when a check that was about to
-/// start is started by the next daemon. How many of a tree were left when its leader was gone is a race where
-/// all are killed together.
-const VARYING: [&str; 13] = [
+/// start is started by the next daemon. An environment's digest is made with the home's own key, and is known
+/// only to the daemon that started the check. How many of a tree were left when its leader was gone is a race
+/// where all are killed together.
+const VARYING: [&str; 14] = [
     "at",
     "base",
     "boot_id",
@@ -20,6 +21,7 @@ const VARYING: [&str; 13] = [
     "cursor",
     "cwd",
     "duration_ms",
+    "environment",
     "holder",
     "leftovers",
     "output",
