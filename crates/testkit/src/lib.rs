@@ -13,6 +13,6 @@ pub mod scenario;
 
 pub use clock::Deadline;
 pub use harness::{
-    Daemon, Follower, Home, Output, Probe, Repo, eventually, eventually_within, leftovers,
-    leftovers_under, provost_bin, scripted_agent_bin,
+    COMMIT_PLACES, Crash, Daemon, Follower, Home, Output, Probe, Repo, eventually,
+    eventually_within, leftovers, leftovers_under, provost_bin, scripted_agent_bin,
 };

@@ -1,7 +1,11 @@
 //! Control of a home's daemon.
 
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Stdio};
+
 use serde_json::Value;
 
+use super::crash::Crash;
 use super::home::Home;
 use super::processes::{self, Process};
 use super::wait::eventually;
@@ -21,6 +25,21 @@ impl Daemon<'_> {
     pub fn pid(&self) -> Option<u32> {
         let pid = self.status()?["pid"].as_u64()?;
         u32::try_from(pid).ok()
+    }
+
+    /// Starts a daemon as a child of the test and waits until it answers. It dies where it is told to; the one that
+    /// takes its place does not.
+    #[track_caller]
+    pub fn start(&self, crash: Option<&Crash>) -> Child {
+        let mut command = self.0.command(&["daemon", "run"]);
+        command.envs(crash.map(|crash| ("PROVOST_FAILPOINT", crash.to_string())));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut daemon = command.spawn().expect("the daemon can be started");
+        let mut first = String::new();
+        let stdout = daemon.stdout.as_mut().expect("its output is a pipe");
+        BufReader::new(stdout).read_line(&mut first).expect("the daemon can be heard");
+        assert_eq!(first, "ready\n");
+        daemon
     }
 
     /// Kills the daemon with SIGKILL and waits until it is gone; gives its pid.

@@ -1,6 +1,7 @@
 //! What tests need around the real binary: a home of their own, repositories, bounded waits, control
 //! of the daemon, and the proof that nothing is left behind.
 
+mod crash;
 mod daemon;
 mod follower;
 mod home;
@@ -11,6 +12,7 @@ mod programs;
 mod repo;
 mod wait;
 
+pub use crash::{COMMIT_PLACES, Crash};
 pub use daemon::Daemon;
 pub use follower::Follower;
 pub use home::Home;

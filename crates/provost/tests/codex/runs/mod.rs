@@ -1,6 +1,7 @@
 //! Runs: a goal taken through its stages to an outcome, by the real Codex.
 
 mod cancelled;
+mod crash;
 mod kit;
 mod landed;
 mod pulled;

@@ -1,4 +1,4 @@
-//! The crash matrix: the daemon dies before, during and after every commit of five scenarios, and the end is
+//! The crash matrix: the daemon dies before, during and after every commit of six scenarios, and the end is
 //! the same. Then the holder and the agent are killed, whose end is another one, and a defined one.
 //!
 //! By default a subset of the passages is run, spread over all of them and chosen by `PROVOST_SEED`; with
@@ -9,18 +9,21 @@ mod record;
 mod scenarios;
 mod stage;
 
-use record::Projection;
-use scenarios::{CANCEL, COMMAND, QUESTION, REWORK, Scenario, WORK};
-use stage::{Crash, Stage};
+use std::thread;
 
-/// Before the transaction, with all its rows written, and after it is durable.
-const PLACES: [&str; 3] = ["commit.before", "ledger.appendstaged", "commit.after"];
+use provost_testkit::{COMMIT_PLACES, Crash};
+use record::Projection;
+use scenarios::{CANCEL, COMMAND, QUESTION, REWORK, RUN, Scenario, WORK};
+use stage::Stage;
 
 /// How many passages of a scenario are tried unless all are.
 const SUBSET: usize = 6;
 
-/// More commits than any scenario has: a bound for the loop, never reached.
-const MOST_COMMITS: u64 = 100;
+/// How many of a run, which has all that a session has and more.
+const SUBSET_OF_RUN: usize = 40;
+
+/// How many plays of a run go on at the same time: most of what they do is to wait.
+const LANES: usize = 4;
 
 #[test]
 fn a_plain_command_ends_the_same_whenever_the_daemon_dies() {
@@ -47,12 +50,28 @@ fn reworked_work_ends_the_same_whenever_the_daemon_dies() {
     matrix(&REWORK);
 }
 
+#[test]
+fn a_run_ends_the_same_whenever_the_daemon_dies() {
+    let (undisturbed, commits) = run(&RUN, None);
+    let crashes = Crash::some(commits, &COMMIT_PLACES, SUBSET_OF_RUN);
+    let lane = crashes.len().div_ceil(LANES);
+    thread::scope(|scope| {
+        for crashes in crashes.chunks(lane) {
+            scope.spawn(|| play_all(&RUN, &undisturbed, crashes));
+        }
+    });
+}
+
 fn matrix(scenario: &Scenario) {
     let (undisturbed, commits) = run(scenario, None);
+    play_all(scenario, &undisturbed, &Crash::some(commits, &COMMIT_PLACES, SUBSET));
+}
+
+fn play_all(scenario: &Scenario, undisturbed: &Projection, crashes: &[Crash]) {
     let mut died = 0;
-    for crash in crashes(commits) {
-        let (disturbed, reached) = run(scenario, Some(&crash));
-        disturbed.is(&undisturbed, &format!("{} with {crash}", scenario.name));
+    for crash in crashes {
+        let (disturbed, reached) = run(scenario, Some(crash));
+        disturbed.is(undisturbed, &format!("{} with {crash}", scenario.name));
         died += u64::from(reached > 0);
     }
     assert!(died > 0, "no passage of {} was reached", scenario.name);
@@ -71,18 +90,4 @@ fn run(scenario: &Scenario, crash: Option<&Crash>) -> (Projection, u64) {
     let projection = Projection::of(&stage, &id);
     (scenario.check)(&stage, &id);
     (projection, reached)
-}
-
-/// Every passage, or some that are spread evenly over all.
-fn crashes(commits: u64) -> Vec<Crash> {
-    let last = commits.min(MOST_COMMITS);
-    let all: Vec<Crash> =
-        (1..=last).flat_map(|nth| PLACES.map(|place| Crash { place, nth })).collect();
-    if stage::deep() {
-        return all;
-    }
-    // A step that is no multiple of three comes to each place in turn.
-    let step = (all.len() / SUBSET).max(1);
-    let step = if step.is_multiple_of(3) { step + 1 } else { step };
-    all.into_iter().skip(stage::seed() % step).step_by(step).collect()
 }

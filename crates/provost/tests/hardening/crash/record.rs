@@ -9,9 +9,10 @@ use crate::kit::records;
 
 /// Fields that name moments, processes and places: different in any two runs, disturbed or not. A commit
 /// carries its date; `warm` says whether a checkout was there before, as it is when a check that was about to
-/// start is started by the next daemon. How many of a tree were left when its leader was gone is a race where
-/// all are killed together.
-const VARYING: [&str; 13] = [
+/// start is started by the next daemon. An environment's digest is made with the home's own key, and is known
+/// only to the daemon that started the check. How many of a tree were left when its leader was gone is a race
+/// where all are killed together.
+const VARYING: [&str; 16] = [
     "at",
     "base",
     "boot_id",
@@ -20,11 +21,14 @@ const VARYING: [&str; 13] = [
     "cursor",
     "cwd",
     "duration_ms",
+    "environment",
     "holder",
     "leftovers",
+    "onto",
     "output",
     "spec",
     "warm",
+    "work",
 ];
 
 /// Per topic the events in their order.
@@ -40,7 +44,9 @@ impl Projection {
     pub(super) fn of(stage: &Stage, id: &str) -> Projection {
         let root = stage.home.root().display().to_string();
         let mut topics: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for record in records(&stage.home) {
+        let all = records(&stage.home);
+        let names = names(&all, id);
+        for record in all {
             let kind = record["kind"].as_str().expect("a record has a kind");
             let data = normal(&record["data"]);
             let actor = record["actor"].as_str().expect("a record has an actor");
@@ -50,8 +56,9 @@ impl Projection {
                 // moment: which is first is a race. The end by signal 9 is what is compared.
                 continue;
             }
-            let event = event.replace(id, "ID").replace(&root, "ROOT");
-            topics.entry(topic(kind, &data)).or_default().push(event);
+            let stream = renamed(&record["stream"].to_string(), &names);
+            let event = renamed(&event, &names).replace(&root, "ROOT");
+            topics.entry(stream + &topic(kind, &data)).or_default().push(event);
         }
         Projection(topics)
     }
@@ -67,10 +74,29 @@ impl Projection {
     }
 }
 
+/// What stands for each id: a run's sessions have ids of their own, and its branches a part of its id.
+fn names(all: &[Value], id: &str) -> Vec<(String, String)> {
+    let opened = all.iter().filter(|record| record["kind"] == "run.session_opened");
+    let sessions = opened.filter_map(|record| record["data"]["session"].as_str());
+    let mut names: Vec<(String, String)> = sessions
+        .zip(1..)
+        .map(|(session, no)| (session.to_owned(), format!("SESSION{no}")))
+        .collect();
+    names.push((id.to_owned(), "ID".to_owned()));
+    names.push((id[id.len() - 8..].to_owned(), "SHORT".to_owned()));
+    names
+}
+
+fn renamed(text: &str, names: &[(String, String)]) -> String {
+    names.iter().fold(text.to_owned(), |text, (id, name)| text.replace(id, name))
+}
+
 fn topic(kind: &str, data: &Value) -> String {
     let family = kind.split('.').next().unwrap_or_default();
     match family {
         "hook" => format!("hook {}", data["key"]),
+        "run" if data["key"].is_object() => format!("hook {}", data["key"]),
+        "run" if kind == "run.card_written" => "card".to_owned(),
         "message" | "rework" | "result" => format!("message {}", data["key"]),
         "stream" | "turn" | "claim" | "progress" | "usage" | "request" | "output" => {
             "stream".to_owned()

@@ -1,4 +1,4 @@
-//! The five scenarios: what is asked, and what must be true in the outside world afterwards.
+//! The six scenarios: what is asked, and what must be true in the outside world afterwards.
 
 use std::fs;
 
@@ -19,7 +19,7 @@ pub(super) struct Scenario {
     pub(super) grace: &'static str,
     /// How many hooks run.
     pub(super) hooks: usize,
-    /// Does what an operator does; gives the session.
+    /// Does what an operator does; gives the session, or the run.
     pub(super) play: fn(&mut Stage) -> String,
     /// Counts effects in the outside world.
     pub(super) check: fn(&Stage, &str),
@@ -224,6 +224,71 @@ exit = 0
         once(stage, "starts");
         once(stage, "reworks");
         assert_eq!(lines_of(&stage.outside("checks")), 2);
+    },
+};
+
+/// A run whose answer was given beforehand, and whose branch moves while its agent works: the work is checked, merged
+/// with what is there, checked again and landed.
+pub(super) const RUN: Scenario = Scenario {
+    name: "a whole run",
+    agent: r#"
+[[step]]
+append = { path = "{{root}}/starts", content = "start\n" }
+[[step]]
+emit = { type = "ready", thread = "t" }
+[[step]]
+wait_input = { type = "instruction" }
+[[step]]
+emit = { type = "turn_started", turn = "t1" }
+[[step]]
+emit = { type = "request", id = "q1", kind = "question", blocking = true, title = "Storage", questions = [{ id = "store", header = "Store", question = "Where?", options = [], secret = false }] }
+[[step]]
+wait_input = { type = "answer" }
+[[step]]
+append = { path = "{{root}}/answers", content = "{{input}}\n" }
+[[step]]
+write = { path = "CHANGE.md", content = "done\n" }
+[[step]]
+run = ["sh", "-ec", "cd {{root}}/repos/sample; echo theirs > OTHER.md; git add OTHER.md; git commit --quiet --message theirs"]
+[[step]]
+emit = { type = "claim", claim = "completed", text = "wrote it" }
+[[step]]
+emit = { type = "turn_ended", turn = "t1", status = "ok" }
+[[step]]
+exit = 0
+"#,
+    grace: "10s",
+    hooks: 2,
+    play: |stage| {
+        let answers = stage.outside("answers.json");
+        fs::write(&answers, r#"{"answers":{"store":{"answers":["SQLite"]}}}"#)
+            .expect("the answers can be written");
+        let answers = answers.display().to_string();
+        let check =
+            format!("grep -q done CHANGE.md && echo run >> {}", stage.outside("checks").display());
+        let stages = ["run", "--detach", "--agent", "scripted", "--no-triage"];
+        let reviews = ["--review-task", "off", "--review-final", "off"];
+        let ends = ["--land", "merge", "--answers", &answers, "--check", &check];
+        let opened = stage.change(&[&stages[..], &reviews, &ends].concat(), &["Do it"]);
+        crate::kit::text(&opened.ok().json()["id"])
+    },
+    check: |stage, id| {
+        ended_as(stage, id, "succeeded");
+        hooks(stage, &["run.opened", "run.succeeded"]);
+        once(stage, "starts");
+        once(stage, "answers");
+        let answers = fs::read_to_string(stage.outside("answers")).expect("the answer was written");
+        assert!(answers.contains("SQLite"), "{answers}");
+        assert_eq!(lines_of(&stage.outside("checks")), 2, "of the work, and of the merge");
+        let moves = stage.repo.git(&["reflog", "show", "--format=%gs", "main"]);
+        assert_eq!(
+            moves.lines().count(),
+            3,
+            "made, moved by its user, and landed on once: {moves}"
+        );
+        assert_eq!(stage.repo.git(&["rev-list", "--count", "--merges", "main"]), "1");
+        assert_eq!(stage.repo.read("CHANGE.md") + &stage.repo.read("OTHER.md"), "done\ntheirs\n");
+        assert!(stage.repo.is_clean());
     },
 };
 

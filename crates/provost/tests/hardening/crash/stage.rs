@@ -1,12 +1,10 @@
 //! One run of a scenario: a home, a daemon that may be told to die, and commands that outlive it.
 
-use std::fmt;
-use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
-use std::process::{Child, Stdio};
+use std::process::Child;
 
-use provost_testkit::{Home, Output, Repo, eventually, scripted_agent_bin};
+use provost_testkit::{Crash, Home, Output, Repo, eventually, scripted_agent_bin};
 use serde_json::Value;
 
 use super::scenarios::Scenario;
@@ -18,17 +16,8 @@ const SIGABRT: i32 = 6;
 /// The exit code of a command that could not reach the daemon.
 const UNREACHABLE: i32 = 6;
 
-/// Where the daemon dies: at this passage of this place.
-pub(super) struct Crash {
-    pub(super) place: &'static str,
-    pub(super) nth: u64,
-}
-
-impl fmt::Display for Crash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.place, self.nth)
-    }
-}
+const RUN_HOOKS: [&str; 7] =
+    ["opened", "question", "findings", "succeeded", "completed", "failed", "cancelled"];
 
 /// A home in which a scenario is played.
 pub(super) struct Stage {
@@ -50,17 +39,20 @@ impl Stage {
         let names = ["opened", "started", "needs_input", "rework"];
         let ends = ["ended_unclaimed", "succeeded", "completed", "cancelled", "failed", "disputed"];
         let hook = |name: &&str| format!("{name} = \"echo {name} >> {}\"\n", hooks.display());
-        let hooks: String = names.iter().chain(&ends).map(hook).collect();
+        let session: String = names.iter().chain(&ends).map(hook).collect();
+        let run: String = RUN_HOOKS
+            .map(|name| format!("\"run.{name}\" = \"echo run.{name} >> {}\"\n", hooks.display()))
+            .concat();
         let (program, root) = (scripted_agent_bin(), home.root().display().to_string());
         configure(
             &home,
             &format!(
-                "[hooks.session]\n{hooks}\n[agents.scripted]\ndriver = \"jsonl\"\ncommand = [\"{}\", \"{}\", \"--vars\", \"root={root}\"]\n",
+                "[hooks]\n{run}[hooks.session]\n{session}\n[agents.scripted]\ndriver = \"jsonl\"\ncommand = [\"{}\", \"{}\", \"--vars\", \"root={root}\"]\n",
                 program.display(),
                 agent.display(),
             ),
         );
-        let first = daemon(&home, crash);
+        let first = home.daemon().start(crash);
         Stage { home, repo, first, asked: 0 }
     }
 
@@ -90,35 +82,47 @@ impl Stage {
         crate::kit::text(&spawned.ok().json()["id"])
     }
 
-    /// Waits until the outcome is sealed, the process's end was seen, and every hook has run to its end.
+    /// Waits until the outcome is sealed, every process's end was seen, every hook has run to its end, and every
+    /// run has its report card.
     #[track_caller]
     pub(super) fn settled(&self, id: &str, hooks: usize) -> Value {
         let row = sealed(&self.home, id);
         eventually("everything has ended", || {
             // Whatever asks starts a daemon if the last one died; an export asks none.
             self.home.provost(&["status", id]);
-            let ended = self.events("hook.finished").len();
-            let gone = self.events("tree.gone").len() + self.events("process.unobserved").len();
-            if ended >= hooks && gone > 0 { Ok(()) } else { Err((ended, gone, row.to_string())) }
+            let all = self.records();
+            let count = |kind: &str| all.iter().filter(|record| record["kind"] == kind).count();
+            let ended = count("hook.finished") + count("run.hook_finished");
+            let gone = count("tree.gone") + count("process.unobserved");
+            let cards = count("run.card_written") >= count("run.opened");
+            match ended >= hooks && gone >= count("launch.owed").max(1) && cards {
+                true => Ok(()),
+                false => Err((ended, gone, cards, row.to_string())),
+            }
         });
         row
     }
 
     /// The recorded events of a kind.
     pub(super) fn events(&self, kind: &str) -> Vec<Value> {
+        self.records().into_iter().filter(|record| record["kind"] == kind).collect()
+    }
+
+    fn records(&self) -> Vec<Value> {
         // An export at the moment at which the daemon dies may be cut short; it is asked for again.
         let all = eventually("an export", || {
             let export = self.home.provost(&["ledger", "export"]);
             if export.code() == Some(0) { Ok(export) } else { Err(export) }
         });
-        let records = all.json_lines().into_iter().filter_map(|line| line.get("record").cloned());
-        records.filter(|record| record["kind"] == kind).collect()
+        all.json_lines().into_iter().filter_map(|line| line.get("record").cloned()).collect()
     }
 
     /// How many commits there were, at least: what is decided together has one moment.
     pub(super) fn commits(&self) -> u64 {
         let mut moments: Vec<u64> =
             records(&self.home).iter().filter_map(|record| record["mono_ms"].as_u64()).collect();
+        // An export goes stream by stream, and a commit may have events of several.
+        moments.sort_unstable();
         moments.dedup();
         moments.len() as u64
     }
@@ -139,38 +143,4 @@ impl Drop for Stage {
         drop(self.home.provost(&["daemon", "stop"]));
         drop(self.first.wait());
     }
-}
-
-/// Starts a daemon and waits until it answers.
-fn daemon(home: &Home, crash: Option<&Crash>) -> Child {
-    let mut command = home.command(&["daemon", "run"]);
-    if let Some(crash) = crash {
-        command.env("PROVOST_FAILPOINT", crash.to_string());
-    }
-    let mut daemon = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("the daemon can be started");
-    let mut first = String::new();
-    let stdout = daemon.stdout.as_mut().expect("its output is a pipe");
-    BufReader::new(stdout).read_line(&mut first).expect("the daemon can be heard");
-    assert_eq!(first, "ready\n");
-    daemon
-}
-
-/// Whether every passage is to be tried.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the edge at which a test run says how much it tries"
-)]
-pub(super) fn deep() -> bool {
-    std::env::var_os("PROVOST_DEEP").is_some_and(|deep| deep == "1")
-}
-
-/// Which subset is tried.
-#[expect(clippy::disallowed_methods, reason = "the edge at which a test run says what it tries")]
-pub(super) fn seed() -> usize {
-    std::env::var("PROVOST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0)
 }
