@@ -83,6 +83,8 @@ fn the_listing_follows_the_table() {
     run.land = "branch"  default
     run.triage = true  default
     run.questions = true  default
+    run.pull_every = "30s"  default
+    run.pull_checks = "1m"  default
     review.task = "report"  default
     review.final = "off"  default
     review.cycles = 2  default
@@ -94,6 +96,8 @@ fn the_listing_follows_the_table() {
     prompts.review = null  default
     prompts.repair = null  default
     prompts.resume = null  default
+    prompts.merge = null  default
+    prompts.remarks = null  default
     worktree.enabled = null  default
     worktree.branch_prefix = "provost"  default
     worktree.copy = []  default
@@ -144,6 +148,7 @@ fn the_listing_follows_the_table() {
     agents.codex.network = false  default
     agents.codex.approvals = "on-request"  default
     agents.codex.questions = true  default
+    agents.codex.multi_agent = null  default
     agents.codex.home = null  default
     agents.codex.pass_env = []  default
     environment.allow = []  default

@@ -91,14 +91,14 @@ allow = ["LENT_TO_ALL"]
 [ui]
 color = "always"
 [presets.mine]
-run = { land = "pr", triage = true, questions = true, pull_every = "1s", pull_checks = "1s" }
+run = { land = "pr", triage = true, questions = true }
 review = { task = "off", final = "off", cycles = 3 }
 verify = { checks = ["make"], protected = ["Makefile"] }
 skills.roots = ["more"]
 budget = { tokens = "1M", turns = 9 }
 session.time_limit = "9m"
 agents.codex = { model = "m2", effort = "low" }
-prompts = { triage = "t {{task}}", work = "w {{task}}", review = "r {{task}}", repair = "m {{task}}", resume = "g {{task}}", merge = "c {{task}}", remarks = "p {{task}}" }
+prompts = { triage = "t {{task}}", work = "w {{task}}", review = "r {{task}}", repair = "m {{task}}", resume = "g {{task}}" }
 "#;
 
 /// What shows in the session that a key did something.
