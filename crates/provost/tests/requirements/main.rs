@@ -20,6 +20,8 @@ mod options;
 mod peers;
 mod reads;
 mod reports;
+mod run_safety;
+mod run_site;
 mod runs;
 mod safety;
 mod schemas;
