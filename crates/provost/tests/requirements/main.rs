@@ -20,6 +20,7 @@ mod options;
 mod peers;
 mod reads;
 mod reports;
+mod run_cancel;
 mod run_safety;
 mod run_site;
 mod runs;
