@@ -11,11 +11,12 @@ use super::{
 };
 use crate::{
     ids::SessionId,
+    lifecycle::Verification,
     request::{Asked, Fate, Question, Reply, Request, RequestKind},
     result::Structured,
     session::{self, Budget, Message, SendMode, Session, Spec},
     time::Moment,
-    verdict::EmptyDiff,
+    verdict::{EmptyDiff, Refuted},
 };
 
 /// One thing that follows.
@@ -449,7 +450,23 @@ fn stopped(cause: Cause, detail: String) -> Step {
 
 fn ended(end: &SessionEnd) -> String {
     let cause = end.cause.map_or(String::new(), |cause| format!(" ({})", cause.word()));
-    format!("its session ended as {}{cause}", end.state.word())
+    let why = end.why.as_ref().map_or(String::new(), |why| format!(": {why}"));
+    format!("its session ended as {}{cause}{why}", end.state.word())
+}
+
+/// Gives the words for an end that no agent told and no check shows.
+fn why(session: &Session) -> Option<String> {
+    let stopped = session.attempt().stopped.as_ref().map(|(_, detail)| detail.clone());
+    stopped.or_else(|| match session.verification() {
+        Verification::Failed(Refuted::NoSnapshot { reason }) => {
+            Some(format!("the work could not be committed: {reason}"))
+        }
+        Verification::Failed(
+            Refuted::EmptyDiff | Refuted::Check { .. } | Refuted::Unfinished { .. },
+        )
+        | Verification::None
+        | Verification::Passed(_) => None,
+    })
 }
 
 /// Gives how a session ended, without what the run counted of it before.
@@ -459,6 +476,7 @@ fn end_of(session: &Session, (used, turns): (session::Usage, u32)) -> SessionEnd
     SessionEnd {
         state: judged.state,
         cause: judged.cause,
+        why: why(session),
         said: attempt.claim.as_ref().and_then(|claim| claim.text.clone()),
         result: attempt.result.clone(),
         tree: attempt.sealed.as_ref().and_then(|sealed| sealed.tree.clone()),

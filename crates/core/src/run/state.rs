@@ -52,6 +52,9 @@ pub struct RunSession {
 pub struct SessionEnd {
     pub state: State,
     pub cause: Option<lifecycle::Cause>,
+    /// Why Provost ended it, or could not take its work.
+    #[serde(default)]
+    pub why: Option<String>,
     /// What the agent said of its work, in its words.
     pub said: Option<String>,
     pub result: Option<Structured>,

@@ -38,7 +38,8 @@ fn a_session_that_used_up_the_budget_ends_the_run_for_it() {
     let id = bench.live();
     bench.start().signal(Signal::TurnStarted { turn: None }).uses(100).end_session(id);
     assert_eq!((bench.ending(), bench.outcome().cause), (Ending::Failed, Some(Cause::Budget)));
-    assert_eq!(bench.outcome().detail, "its session ended as failed (budget)");
+    let told = "its session ended as failed (budget): 100 of 100 tokens are used";
+    assert_eq!(bench.outcome().detail, told);
 }
 
 #[test]

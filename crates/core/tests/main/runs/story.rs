@@ -3,7 +3,7 @@
 use provost_core::{
     lifecycle::{ClaimKind, State},
     run::{Cause, Command, Effect, Ending, Landing, ReviewMode, RunSpec, Stage},
-    session::{HookEnd, Resolve},
+    session::{self, HookEnd, Resolve},
     verdict::{CheckEnd, EmptyDiff},
 };
 
@@ -101,6 +101,24 @@ fn refuted_work_fails_the_run_and_says_how_its_session_ended() {
     assert_eq!(bench.outcome().detail, "its session ended as failed (verification)");
     assert_eq!(bench.run.head, None, "refuted work is no head");
     assert_eq!(bench.run.proof, None);
+}
+
+#[test]
+fn what_kept_a_session_from_its_work_is_told_by_the_run() {
+    let mut bench = RunBench::open(run_spec());
+    let id = bench.live();
+    let reason = "the branch is taken".to_owned();
+    bench.say(session::Command::WorkFailed { reason }).end_session(id);
+    let told = "its session ended as failed (launch): the branch is taken";
+    assert_eq!(bench.outcome().detail, told);
+    let mut bench = RunBench::open(run_spec());
+    let id = bench.live();
+    bench.start().turn(ClaimKind::Completed, None);
+    let no = bench.sessions[&id].attempt().verifying.taken + 1;
+    let reason = "the disk is full".to_owned();
+    bench.say(session::Command::SnapshotFailed { attempt: 1, no, reason }).end_session(id);
+    let told = "the work could not be committed: the disk is full";
+    assert!(bench.outcome().detail.ends_with(told), "{}", bench.outcome().detail);
 }
 
 #[test]

@@ -94,3 +94,19 @@ fn e05_a_run_that_is_cancelled_in_its_review_keeps_its_proved_work() {
     assert_eq!(stage.repo.git(&["show", &format!("{commit}:greeting.txt")]), "hello");
     stage.model.release("door");
 }
+
+#[test]
+fn e05_a_run_that_is_cancelled_in_its_final_review_keeps_its_proved_work_and_lands_nothing() {
+    let Some(stage) = Stage::new(&[work(WRITE), HELD.to_owned()].concat()) else { return };
+    let reviews = ["--review-task", "off", "--review-final", "repair"];
+    let asked = ["Write it.", "--no-triage", "--land", "merge", "--check", "test -s greeting.txt"];
+    let head = stage.repo.head();
+    let id = stage.run_detached(&[&asked[..], &reviews].concat());
+    stage.model.wait_for_hold("door");
+    let row = cancel(&stage, &id);
+    assert_eq!((&row["stage"], &row["proved"]), (&"final_review".into(), &true.into()), "{row:#}");
+    assert_eq!((&row["landing"]["done"], stage.repo.head()), (&false.into(), head), "{row:#}");
+    let commit = row["commit"].as_str().unwrap();
+    assert_eq!(stage.repo.git(&["show", &format!("{commit}:greeting.txt")]), "hello");
+    stage.model.release("door");
+}

@@ -69,9 +69,24 @@ pub(crate) const HELD: &str = "[[thread]]\nturn = [{ response = [{ items = [{ ho
 
 /// A review that tells these findings.
 pub(crate) fn review(findings: &str) -> String {
+    review_after(SAYS, findings)
+}
+
+/// A review that says or does something before it tells these findings.
+pub(crate) fn review_after(responses: &str, findings: &str) -> String {
     let result =
         format!(r#"{{"status":"completed","summary":"reviewed","findings":[{findings}]}}"#);
-    thread(SAYS, &result)
+    thread(responses, &result)
+}
+
+/// A review that mends by a command what it tells.
+pub(crate) fn repair(command: &str) -> String {
+    let responses = format!(
+        "    {{ items = [{{ shell = {command:?} }}] }},\n    {{ items = [{{ message = \"Mended.\" }}] }},"
+    );
+    let finding = FINDING.replace(r#""repaired":false"#, r#""repaired":true"#);
+    let result = format!(r#"{{"status":"completed","summary":"mended","findings":[{finding}]}}"#);
+    thread(&responses, &result)
 }
 
 pub(crate) const FINDING: &str = r#"{"title":"No newline","detail":"the file ends without one","severity":"low","file":"greeting.txt","line":1,"repaired":false}"#;

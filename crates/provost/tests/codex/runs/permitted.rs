@@ -1,0 +1,125 @@
+//! What each stage permits, as Codex was given it and as it says that it has it: the record of the launch, not our own spec.
+
+use serde_json::{Map, Value, json};
+
+use super::kit::{ASKS, review, review_after, triage, work};
+use crate::{journal::Journal, kit::Stage};
+
+const WRITE: &str = "echo hello > greeting.txt";
+
+/// What may be said with a turn: nothing of it changes what the conversation was opened with.
+const OF_A_TURN: [&str; 4] = ["clientUserMessageId", "input", "outputSchema", "threadId"];
+
+/// What one stage's conversation was opened with.
+#[derive(Debug, PartialEq)]
+struct Given {
+    stage: String,
+    sandbox: Value,
+    /// The sandbox as Codex answered.
+    told: Value,
+    asks: Value,
+    /// Whether it has Provost's own tool for questions.
+    ask_tool: bool,
+    network: Value,
+    multi_agent: Value,
+    /// Whether every turn wants a result of a form.
+    formed: bool,
+}
+
+/// Gives the parameters of all that was asked by a method.
+fn asked(journal: &Journal, method: &str) -> Vec<Map<String, Value>> {
+    let lines = journal.told.iter().filter_map(|(_, line)| serde_json::from_str(line).ok());
+    let meant = lines.filter(|line: &Value| line["method"] == method);
+    meant.map(|line| line["params"].as_object().unwrap().clone()).collect()
+}
+
+impl Given {
+    #[track_caller]
+    fn of(stage: &Stage, session: &Value) -> Given {
+        let journal = Journal::of(stage, session["id"].as_str().unwrap(), 1);
+        let opened = asked(&journal, "thread/start");
+        assert_eq!(opened.len(), 1, "{opened:#?}");
+        let config = &opened[0]["config"];
+        let answer = journal.said.iter().find(|said| said["result"]["thread"].is_object());
+        let turns = asked(&journal, "turn/start");
+        assert!(!turns.is_empty(), "{journal:#?}");
+        for turn in &turns {
+            assert!(turn.keys().all(|key| OF_A_TURN.contains(&key.as_str())), "{turn:#?}");
+        }
+        Given {
+            stage: session["stage"].as_str().unwrap().to_owned(),
+            sandbox: opened[0]["sandbox"].clone(),
+            told: answer.unwrap()["result"]["sandbox"]["type"].clone(),
+            asks: config["features.default_mode_request_user_input"].clone(),
+            ask_tool: opened[0]["dynamicTools"].to_string().contains("\"provost_ask\""),
+            network: config["sandbox_workspace_write.network_access"].clone(),
+            multi_agent: config["features.multi_agent"].clone(),
+            formed: turns.iter().all(|turn| turn.contains_key("outputSchema")),
+        }
+    }
+}
+
+/// Plays a run of three stages to its end and gives it.
+#[track_caller]
+fn play(stage: &Stage) -> Value {
+    let answers = stage.root().join("answers.json");
+    std::fs::write(&answers, r#"{"answers":{"colour":{"answers":["Blue"]}}}"#).unwrap();
+    let given = ["--answers", answers.to_str().unwrap(), "--check", "grep -q hello greeting.txt"];
+    let id = stage.run_detached(&[&["Write a greeting."][..], &given].concat());
+    let row = stage.run_sealed(&id);
+    assert_eq!(row["state"], "succeeded", "{row:#}");
+    row
+}
+
+#[test]
+fn r19_codex_is_given_what_the_stage_permits_and_every_turn_keeps_to_it() {
+    let reviewer = review_after(&ASKS.replace("colour", "size"), "");
+    let Some(stage) = Stage::new(&[triage(ASKS), work(WRITE), reviewer].concat()) else { return };
+    let row = play(&stage);
+    let sessions = row["sessions"].as_array().unwrap();
+    let resolved = |session: &Value| {
+        let opened = stage.events_of(session["id"].as_str().unwrap(), "session.opened");
+        opened[0]["data"]["spec"]["agent"]["settings"]["multi_agent"].clone()
+    };
+    let multi_agent = resolved(&sessions[0]);
+    assert_eq!(multi_agent["source"], "Codex", "nothing is configured: {multi_agent}");
+    assert!(sessions.iter().all(|session| resolved(session) == multi_agent));
+    let given = |name: &str, edits: bool, asks: bool, formed: bool| Given {
+        stage: name.to_owned(),
+        sandbox: json!(if edits { "workspace-write" } else { "read-only" }),
+        told: json!(if edits { "workspaceWrite" } else { "readOnly" }),
+        asks: json!(asks),
+        ask_tool: asks,
+        network: json!(false),
+        multi_agent: multi_agent["on"].clone(),
+        formed,
+    };
+    let expected = [
+        given("triage", false, true, true),
+        given("work", true, true, false),
+        given("task_review", false, false, true),
+    ];
+    let found: Vec<Given> = sessions.iter().map(|session| Given::of(&stage, session)).collect();
+    assert_eq!(found, expected);
+    // Codex lists its tool for questions in any case, and says what became of them.
+    let refused = stage.model.wait_for_request("what came of the reviewer's question", |made| {
+        made.request.last_output().contains("unavailable")
+    });
+    let told = refused.request.prompts().join("\n");
+    assert!(told.contains("Review the work"), "the reviewer only: {told}");
+    assert_eq!(row["decisions"].as_array().unwrap().len(), 1, "{row:#}");
+}
+
+#[test]
+fn agents_of_codexs_own_are_as_configured_in_every_stage_and_the_record_says_by_whom() {
+    let Some(stage) = Stage::new(&[triage(ASKS), work(WRITE), review("")].concat()) else { return };
+    stage.configure("[agents.codex]\nmulti_agent = false\n");
+    let row = play(&stage);
+    for session in row["sessions"].as_array().unwrap() {
+        assert_eq!(Given::of(&stage, session).multi_agent, json!(false), "{session}");
+        let opened = stage.events_of(session["id"].as_str().unwrap(), "session.opened");
+        let resolved = &opened[0]["data"]["spec"]["agent"]["settings"]["multi_agent"];
+        assert_eq!(resolved["on"], false, "{resolved}");
+        assert!(resolved["source"].as_str().unwrap().contains("provost.toml"), "{resolved}");
+    }
+}

@@ -1,0 +1,116 @@
+//! Runs that are cancelled where no model is needed to bring it about: on their way to land, and by agents that go on.
+
+use std::{fs, path::Path};
+
+use provost_testkit::harness::eventually;
+use serde_json::{Value, json};
+
+use crate::{
+    kit::{Credentials, Stage},
+    run_site::Site,
+};
+
+#[track_caller]
+fn appears(path: &str) {
+    eventually(&format!("{path} appears"), || Path::new(path).exists().then_some(()));
+}
+
+/// The run's own events.
+#[track_caller]
+fn events_of_run(site: &Site, id: &str) -> Vec<Value> {
+    let mut events = site.stage.events(id);
+    events.retain(|event| event["stream"] == "run");
+    events
+}
+
+#[test]
+fn r01_r15_a_run_that_is_cancelled_while_its_merge_is_checked_lands_nothing_and_can_be_resumed() {
+    let stage = Stage::new();
+    let repo = stage.home.repo("work");
+    let theirs =
+        "echo theirs > theirs.txt; git add theirs.txt; git commit --quiet --message theirs";
+    let line = format!("echo work > work.txt; cd {}; {theirs}", repo.path().display());
+    let (waits, go) = (stage.file("waits"), stage.file("go"));
+    // Only on the merge, which has what both have made, and until it may go on.
+    let check = format!(
+        "test -s work.txt || exit 1; test -e theirs.txt || exit 0; test -e {go} && exit 0; echo $$ > {waits}.new; mv {waits}.new {waits}; exec sleep 600"
+    );
+    let site = Site::with(stage, repo, &line);
+    let id = site.opened(&["--land", "merge", "--check", &check]);
+    appears(&waits);
+    let theirs = site.repo.head();
+    site.stage.home.provost(&["cancel", &id, "--because", "enough"]).ok();
+    let row = site.ended(&id);
+    assert_eq!((&row["state"], &row["stage"]), (&json!("cancelled"), &json!("land")), "{row:#}");
+    assert_eq!((&row["landing"]["done"], site.repo.head()), (&json!(false), theirs.clone()));
+    let pid = fs::read_to_string(&waits).unwrap().trim().parse().unwrap();
+    eventually("the check is gone", || (!crate::kit::lives(pid)).then_some(()));
+    let commit = row["commit"].as_str().unwrap();
+    assert_eq!(site.repo.git(&["show", &format!("{commit}:work.txt")]), "work");
+
+    fs::write(&go, "").unwrap();
+    site.stage.home.provost(&["resume", &id]).ok();
+    let row = site.stage.home.wait_state(&id, |row| row["leg"] == 2 && row["sealed"] == true);
+    assert_eq!((&row["state"], &row["landing"]["merged"]), (&json!("succeeded"), &json!(true)));
+    site.repo.git(&["merge-base", "--is-ancestor", &theirs, "HEAD"]);
+    assert_eq!(site.repo.read("work.txt"), "work\n");
+}
+
+/// Goes on when it is told to end, claims to be done on every way that it has, and only then leaves.
+const DEFIANT: &str = r#"
+[[step]]
+ignore_term = true
+[[step]]
+emit = { type = "turn_started", turn = "t1" }
+[[step]]
+write = { path = "work.txt", content = "work\n" }
+[[step]]
+run = ["sh", "-c", "echo $PROVOST_LAUNCH $PROVOST_TOKEN > ROOT/new && mv ROOT/new ROOT/credentials-1"]
+[[step]]
+wait_file = "ROOT/cancelled"
+[[step]]
+report = "completed"
+message = "all done"
+reply_to = "ROOT/reply"
+expect_exit = "any"
+[[step]]
+emit = { type = "claim", claim = "completed", text = "all done" }
+[[step]]
+emit = { type = "turn_ended", turn = "t1", status = "ok" }
+[[step]]
+exit = 0
+"#;
+
+#[test]
+fn r15_what_an_agent_tells_after_the_cancel_changes_nothing() {
+    let stage = Stage::new();
+    let repo = stage.home.repo("work");
+    let steps = DEFIANT.replace("ROOT", &stage.home.root().display().to_string());
+    let site = Site::playing(stage, repo, &steps);
+    let id = site.opened(&["--check", "true"]);
+    let who = site.stage.credentials(1);
+    site.stage.home.provost(&["cancel", &id, "--because", "enough"]).ok();
+    fs::write(site.stage.file("cancelled"), "").unwrap();
+    let row = site.ended(&id);
+    assert_eq!((&row["state"], &row["detail"]), (&json!("cancelled"), &json!("enough")), "{row:#}");
+    appears(&site.stage.file("reply"));
+    assert_eq!(row["landing"]["done"], false);
+    let session = row["sessions"][0]["id"].as_str().unwrap();
+    let ended = site.stage.status(session);
+    assert_eq!(
+        (&ended["state"], &ended["process"]),
+        (&json!("cancelled"), &json!("exit0")),
+        "{ended:#}"
+    );
+    let worktree = ended["worktree"]["path"].as_str().unwrap();
+    assert_eq!(fs::read_to_string(format!("{worktree}/work.txt")).unwrap(), "work\n");
+
+    let events = events_of_run(&site, &id);
+    let who = Credentials { launch: format!("{session}.l1"), ..who };
+    let late = site.stage.report_as(&who, &["completed", "--message", "really"]).ok().json();
+    assert_eq!((&late["standing"], &late["state"]), (&json!("recorded_late"), &json!("cancelled")));
+    assert_eq!(events_of_run(&site, &id), events);
+    let kinds: Vec<&Value> = events.iter().map(|event| &event["kind"]).collect();
+    assert!(!kinds.iter().any(|kind| *kind == "run.landed"), "{kinds:?}");
+    assert_eq!(site.repo.branches().len(), 2, "main, and the work that was kept");
+}

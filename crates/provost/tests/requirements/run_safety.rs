@@ -1,0 +1,250 @@
+//! Runs in repositories as they are found: whatever state a user's checkout is in, nothing of it is lost, and what cannot
+//! be done is told before or instead.
+
+use std::{fs, os::unix::fs::symlink};
+
+use provost_testkit::harness::Repo;
+use serde_json::json;
+
+use crate::{
+    kit::{Stage, text},
+    run_site::Site,
+};
+
+const WORK: &str = "echo work > work.txt";
+const MERGED: [&str; 4] = ["--land", "merge", "--check", "test -s work.txt"];
+
+/// What git says of the user's checkout and of what is not committed in it.
+fn standing(site: &Site) -> [String; 5] {
+    [
+        site.repo.git(&["status", "--porcelain", "--ignored"]),
+        site.repo.git(&["diff"]),
+        site.repo.git(&["diff", "--cached"]),
+        site.repo.git(&["stash", "list"]),
+        site.repo.git(&["show", "stash@{0}:README.md"]),
+    ]
+}
+
+/// Leaves changes of every sort in the user's checkout.
+fn dirty(repo: &Repo) {
+    repo.write(".gitignore", "*.ignored\n");
+    repo.commit("Ignore");
+    repo.write("README.md", "put away\n");
+    repo.git(&["stash", "push", "--quiet"]);
+    repo.write("README.md", "# Sample\n\nchanged\n");
+    repo.write("staged.txt", "staged\n");
+    repo.git(&["add", "staged.txt"]);
+    repo.write("staged.txt", "staged\nand changed\n");
+    repo.write("deep/new.txt", "new\n");
+    repo.write("mine.ignored", "kept to myself\n");
+}
+
+#[test]
+fn uncommitted_changes_of_every_sort_stay_when_work_is_merged_beside_them() {
+    let site = Site::new(WORK);
+    dirty(&site.repo);
+    let before = standing(&site);
+    let row = site.ended(&site.opened(&MERGED));
+    assert_eq!((&row["state"], &row["landing"]["merged"]), (&json!("succeeded"), &json!(true)));
+    assert_eq!(standing(&site), before);
+    let files = ["work.txt", "mine.ignored", "deep/new.txt"].map(|file| site.repo.read(file));
+    assert_eq!(files, ["work\n", "kept to myself\n", "new\n"]);
+    // Nor was anything of it seen by the agent, or committed.
+    let committed = site.repo.git(&["ls-tree", "-r", "--name-only", "HEAD"]);
+    assert_eq!(committed.lines().collect::<Vec<_>>(), [".gitignore", "README.md", "work.txt"]);
+}
+
+#[test]
+fn a_changed_file_in_the_way_of_a_merge_is_named_and_kept_with_all_else() {
+    let site = Site::new("echo work > work.txt; echo theirs > README.md");
+    dirty(&site.repo);
+    let (before, head) = (standing(&site), site.repo.head());
+    let id = site.opened(&MERGED);
+    let row = site.ended(&id);
+    assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("landing")), "{row:#}");
+    let detail = row["detail"].as_str().unwrap();
+    assert!(detail.contains("README.md") && detail.contains("commit or stash"), "{detail}");
+    assert_eq!((standing(&site), site.repo.head()), (before, head));
+    // The work is not lost either.
+    let commit = row["commit"].as_str().unwrap();
+    assert_eq!(site.repo.git(&["show", &format!("{commit}:README.md")]), "theirs");
+}
+
+#[test]
+fn unpushed_commits_stay_and_nothing_is_pushed() {
+    let site = Site::new(WORK);
+    let remote = site.stage.home.root().join("remote.git");
+    site.repo.git(&["init", "--quiet", "--bare", &text(&remote)]);
+    site.repo.git(&["remote", "add", "origin", &text(&remote)]);
+    site.repo.git(&["push", "--quiet", "--set-upstream", "origin", "main"]);
+    let pushed = site.repo.head();
+    site.repo.write("mine.txt", "mine\n");
+    let unpushed = site.repo.commit("Mine, and not pushed");
+    for land in ["branch", "merge"] {
+        let row = site.ended(&site.opened(&["--land", land, "--no-change-ok"]));
+        assert_eq!(row["state"], "completed", "{row:#}");
+        let branch = row["landing"]["branch"].as_str().unwrap();
+        site.repo.git(&["merge-base", "--is-ancestor", &unpushed, branch]);
+    }
+    let there = site.repo.git(&["ls-remote", "origin"]);
+    assert!(there.lines().all(|line| line.starts_with(&pushed)), "{there}");
+}
+
+#[test]
+fn a_detached_head_can_be_worked_from_and_stays_where_it_is() {
+    let site = Site::new(WORK);
+    let main = site.repo.head();
+    site.repo.git(&["switch", "--quiet", "--detach"]);
+    site.repo.write("mine.txt", "mine\n");
+    let mine = site.repo.commit("On no branch");
+    site.refused(site.repo.path(), "merge", "no branch is checked out");
+    let row = site.ended(&site.opened(&["--land", "branch", "--check", "test -s work.txt"]));
+    assert_eq!(row["state"], "succeeded", "{row:#}");
+    assert_eq!(site.repo.git(&["rev-parse", "--abbrev-ref", "HEAD"]), "HEAD");
+    let branch = row["landing"]["branch"].as_str().unwrap();
+    let parents = site.repo.git(&["rev-parse", &format!("{branch}^")]);
+    assert_eq!(
+        (site.repo.head(), parents, site.repo.git(&["rev-parse", "main"])),
+        (mine.clone(), mine, main)
+    );
+}
+
+#[test]
+fn a_bare_repository_and_one_without_commits_are_refused_before_anything_is_made() {
+    let site = Site::new(WORK);
+    let (bare, young) =
+        (site.stage.home.root().join("bare.git"), site.stage.home.root().join("young"));
+    site.repo.git(&["init", "--quiet", "--bare", &text(&bare)]);
+    site.repo.git(&["init", "--quiet", &text(&young)]);
+    fs::write(young.join("mine.txt"), "mine\n").unwrap();
+    for land in ["branch", "merge", "pr"] {
+        site.refused(&bare, land, "bare repository");
+        site.refused(&young, land, "git commit --allow-empty");
+    }
+    assert_eq!(fs::read_to_string(young.join("mine.txt")).unwrap(), "mine\n");
+    assert!(!young.join(".git/index").exists(), "nothing was added");
+}
+
+#[test]
+fn links_out_of_the_tree_are_committed_as_links_and_nothing_is_written_through_them() {
+    let stage = Stage::new();
+    let repo = stage.home.repo("work");
+    let outside = stage.home.root().join("outside");
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join("secret"), "secret\n").unwrap();
+    symlink(&outside, repo.path().join("there")).unwrap();
+    repo.commit("A link out of the tree");
+    let line = format!("echo work > work.txt; ln -s {}/secret own", outside.display());
+    let site = Site::with(stage, repo, &line);
+    let row = site.ended(&site.opened(&MERGED));
+    assert_eq!(row["state"], "succeeded", "{row:#}");
+    let modes = site.repo.git(&["ls-tree", "HEAD", "own", "there"]);
+    assert!(modes.lines().all(|line| line.starts_with("120000 ")), "{modes}");
+    assert_eq!(
+        site.repo.git(&["log", "--all", "--format=%H", "-S", "secret\n", "--", "there/secret"]),
+        ""
+    );
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
+    assert_eq!(fs::read_to_string(outside.join("secret")).unwrap(), "secret\n");
+}
+
+#[test]
+fn a_link_of_the_user_in_the_place_of_a_directory_is_not_followed_by_a_merge() {
+    let site = Site::new("echo work > work.txt; mkdir data; echo theirs > data/secret");
+    let outside = site.stage.home.root().join("outside");
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join("secret"), "secret\n").unwrap();
+    symlink(&outside, site.repo.path().join("data")).unwrap();
+    let head = site.repo.head();
+    let row = site.ended(&site.opened(&MERGED));
+    assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("landing")), "{row:#}");
+    assert!(row["detail"].as_str().unwrap().contains("data"), "{row:#}");
+    assert_eq!(fs::read_to_string(outside.join("secret")).unwrap(), "secret\n");
+    assert_eq!(fs::read_link(site.repo.path().join("data")).unwrap(), outside);
+    assert_eq!(site.repo.head(), head);
+}
+
+#[test]
+fn submodules_keep_the_users_changes_and_their_commits() {
+    let stage = Stage::new();
+    let (repo, origin) = (stage.home.repo("work"), stage.home.repo("origin"));
+    origin.write("inner.txt", "inner\n");
+    origin.commit("Add the inner file");
+    let allow = "protocol.file.allow=always";
+    repo.git(&["-c", allow, "submodule", "--quiet", "add", &text(origin.path()), "lib"]);
+    repo.commit("Add a submodule");
+    let inner = repo.git(&["rev-parse", "HEAD:lib"]);
+    let site = Site::with(stage, repo, WORK);
+    site.repo.write("lib/inner.txt", "changed by the user\n");
+    site.repo.write("lib/new.txt", "new\n");
+    let check = "test -s work.txt && test \"$(cat lib/inner.txt)\" = inner";
+    let row = site.ended(&site.opened(&["--land", "merge", "--check", check]));
+    assert_eq!(row["state"], "succeeded", "{row:#}");
+    assert_eq!(
+        site.repo.read("lib/inner.txt") + &site.repo.read("lib/new.txt"),
+        "changed by the user\nnew\n"
+    );
+    assert_eq!(site.repo.git(&["rev-parse", "HEAD:lib"]), inner);
+    assert_eq!(site.repo.read("work.txt"), "work\n");
+}
+
+#[test]
+fn a_sparse_checkout_stays_sparse_and_loses_no_file_of_the_tree() {
+    let stage = Stage::new();
+    let repo = stage.home.repo("work");
+    repo.write("here/a.txt", "a\n");
+    repo.write("elsewhere/b.txt", "b\n");
+    repo.commit("Two directories");
+    repo.git(&["sparse-checkout", "set", "--cone", "here"]);
+    let site = Site::with(
+        stage,
+        repo,
+        "echo work > work.txt; mkdir -p elsewhere; echo c > elsewhere/c.txt",
+    );
+    let row = site.ended(&site.opened(&MERGED));
+    assert_eq!(row["state"], "succeeded", "{row:#}");
+    let files = site.repo.git(&["ls-tree", "-r", "--name-only", "HEAD"]);
+    let expected = ["README.md", "elsewhere/b.txt", "elsewhere/c.txt", "here/a.txt", "work.txt"];
+    assert_eq!(files.lines().collect::<Vec<_>>(), expected);
+    assert_eq!(site.repo.git(&["sparse-checkout", "list"]), "here");
+    assert!(!site.repo.path().join("elsewhere").exists(), "what was left out stays out");
+    assert!(site.repo.is_clean());
+}
+
+#[test]
+fn a_branch_that_is_taken_when_the_work_lands_is_left_alone_and_named() {
+    let go = "while ! test -e go; do sleep 0.01; done";
+    let stage = Stage::new();
+    let repo = stage.home.repo("work");
+    let line = format!("cd {}; {go}; cd -; {WORK}", stage.home.root().display());
+    let site = Site::with(stage, repo, &line);
+    let id = site.opened(&["--check", "test -s work.txt"]);
+    let spec = site.stage.events_of(&id, "run.opened")[0]["data"]["spec"].clone();
+    let branch = spec["branch"].as_str().unwrap();
+    site.repo.write("mine.txt", "mine\n");
+    let mine = site.repo.commit("Mine");
+    site.repo.git(&["branch", branch]);
+    fs::write(site.stage.home.root().join("go"), "").unwrap();
+    let row = site.ended(&id);
+    assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("landing")), "{row:#}");
+    let detail = row["detail"].as_str().unwrap();
+    assert!(detail.contains(branch) && detail.contains("rename or delete"), "{detail}");
+    assert_eq!(site.repo.git(&["rev-parse", branch]), mine);
+    site.repo.git(&["branch", "--move", branch, "kept"]);
+    site.stage.home.provost(&["resume", &id]).ok();
+    let row = site.stage.home.wait_state(&id, |row| row["leg"] == 2 && row["sealed"] == true);
+    assert_eq!(row["state"], "succeeded", "{row:#}");
+    assert_eq!(site.repo.git(&["show", &format!("{branch}:work.txt")]), "work");
+    assert_eq!(site.repo.git(&["rev-parse", "kept"]), mine);
+}
+
+#[test]
+fn a_branch_that_leaves_no_room_for_the_runs_is_left_alone_and_named() {
+    let site = Site::new(WORK);
+    site.repo.git(&["branch", "provost"]);
+    let row = site.ended(&site.opened(&[]));
+    assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("work")), "{row:#}");
+    let detail = row["detail"].as_str().unwrap();
+    assert!(detail.contains("(launch): ") && detail.contains("refs/heads/provost"), "{detail}");
+    assert_eq!(site.repo.branches(), ["main", "provost"]);
+}
