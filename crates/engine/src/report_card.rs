@@ -9,9 +9,9 @@ use std::{fs, io::Write as _, path::Path};
 
 use provost_api::{CheckRow, RunRow};
 use provost_core::{
+    ids::CommitId,
     result::Finding,
-    run::{Leg, Reviewed, Run},
-    verdict::Snapshot,
+    run::{LandStep, Leg, Reviewed, Run},
 };
 use provost_git::{FileChange, Git, Oid, Project, diff_stat};
 
@@ -50,9 +50,14 @@ fn put(dir: &Path, name: &str, text: &str) -> std::io::Result<()> {
 /// Looks what differs between where the run began and what it ends with.
 fn changes(git: &Git, run: &Run) -> Result<Vec<FileChange>, String> {
     let Some(head) = &run.head else { return Ok(Vec::new()) };
-    let oid = |snapshot: &Snapshot| Oid::new(&snapshot.commit.0).map_err(|why| chain(&why));
+    let oid = |commit: &CommitId| Oid::new(&commit.0).map_err(|why| chain(&why));
     let project = Project::find(git, Path::new(&run.spec.project)).map_err(|why| chain(&why))?;
-    let (from, to) = (oid(&run.spec.target.base)?, oid(head)?);
+    // What others did meanwhile, and was merged, is not the run's.
+    let onto = run.steps.iter().rev().find_map(|step| match step {
+        LandStep::Merge { onto, .. } => Some(onto),
+        LandStep::Answer { .. } => None,
+    });
+    let (from, to) = (oid(onto.unwrap_or(&run.spec.target.base.commit))?, oid(&head.commit)?);
     diff_stat(git, &project, &from, &to).map_err(|why| chain(&why))
 }
 

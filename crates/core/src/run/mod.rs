@@ -35,5 +35,5 @@ pub use landing::{
 pub use outcome::{Cause, Ending, Outcome, Proof};
 pub use prompt::{DEFAULT_TEMPLATES, Template, placeholders};
 pub use spec::{LandMode, Prices, ReviewMode, Reviews, RunSpec, Target};
-pub use stage::{Collaboration, Permissions, Stage};
+pub use stage::{Permissions, Stage};
 pub use state::{Decision, Leg, Reviewed, Run, RunSession, SessionEnd, Stopped};

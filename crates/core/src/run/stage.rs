@@ -23,21 +23,12 @@ pub enum Stage {
     Land,
 }
 
-/// How Codex is told to work together with people.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Collaboration {
-    /// Ask before anything is done.
-    Plan,
-    Default,
-}
-
 /// What an agent may do in a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Permissions {
     pub edits: bool,
     pub asks: bool,
     pub sandbox: Sandbox,
-    pub collaboration: Collaboration,
     /// How hard the model thinks, unless the configuration says otherwise.
     pub effort: Option<&'static str>,
     pub result: ResultForm,
@@ -76,7 +67,6 @@ impl Stage {
                 edits: false,
                 asks: true,
                 sandbox: Sandbox::ReadOnly,
-                collaboration: Collaboration::Plan,
                 effort: None,
                 result: ResultForm::Triage,
                 time_limit_ms: Some(30 * MINUTE),
@@ -86,7 +76,6 @@ impl Stage {
                 edits: true,
                 asks: true,
                 sandbox: Sandbox::WorkspaceWrite,
-                collaboration: Collaboration::Default,
                 effort: None,
                 result: ResultForm::Plain,
                 time_limit_ms: None,
@@ -97,7 +86,6 @@ impl Stage {
                     edits: false,
                     asks: false,
                     sandbox: Sandbox::ReadOnly,
-                    collaboration: Collaboration::Default,
                     effort: None,
                     result: ResultForm::Review,
                     time_limit_ms: Some(60 * MINUTE),
@@ -106,7 +94,6 @@ impl Stage {
                     edits: true,
                     asks: false,
                     sandbox: Sandbox::WorkspaceWrite,
-                    collaboration: Collaboration::Default,
                     effort: None,
                     result: ResultForm::Review,
                     time_limit_ms: Some(60 * MINUTE),

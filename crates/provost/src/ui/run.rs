@@ -234,8 +234,17 @@ pub(crate) fn run_words(kind: &str, data: &Value) -> Option<String> {
         "run.head_failed" => {
             format!("what session {} left could not be committed: {}", session(), text("reason"))
         }
+        "run.land_step_taken" => step(&data["step"]),
+        "run.pull_seen" => {
+            let seen = |name: &str| words(data["state"][name].as_str().unwrap_or("unknown"));
+            format!("the pull request is {}, its checks: {}", seen("standing"), seen("checks"))
+        }
+        "run.remarks_left" => {
+            format!("{} remarks of the pull request are left", length(&data["remarks"]))
+        }
+        "run.land_over" => "it has not landed, and will not".to_owned(),
         "run.pull_requested" => format!("pull request {}: {}", data["number"], text("url")),
-        "run.landed" if data["merged"] == true => format!("landed: {} is merged", text("branch")),
+        "run.landed" if data["merged"] == true => format!("landed: merged into {}", text("branch")),
         "run.landed" => format!("landed on branch {}", text("branch")),
         "run.land_failed" => format!("could not be landed: {}", text("reason")),
         "run.cancelled" => format!("cancelled: {}", text("because")),
@@ -252,6 +261,22 @@ pub(crate) fn run_words(kind: &str, data: &Value) -> Option<String> {
         },
         _ => return None,
     })
+}
+
+fn step(step: &Value) -> String {
+    let conflicts = length(&step["merge"]["conflicts"]);
+    match (step["merge"].is_object(), conflicts) {
+        (true, 0) => "the branch has moved: merged with it, to be checked again".to_owned(),
+        (true, files) => format!("the branch has moved: merged with it, {files} files in conflict"),
+        (false, _) => {
+            let remarks = length(&step["answer"]["remarks"]);
+            format!("{remarks} remarks of the pull request go back to the work")
+        }
+    }
+}
+
+fn length(list: &Value) -> usize {
+    list.as_array().map_or(0, Vec::len)
 }
 
 fn spec<'a>(data: &'a Value, name: &str) -> &'a str {

@@ -2,7 +2,7 @@
 
 use provost_core::{
     result::ResultForm,
-    run::{Collaboration, Permissions, ReviewMode, RunSpec, Stage},
+    run::{Permissions, ReviewMode, RunSpec, Stage},
     session::{Sandbox, Work},
     verdict::EmptyDiff,
 };
@@ -11,24 +11,23 @@ use super::kit::{RunBench, reviewed, run_spec, triaged, understood};
 
 const MODES: [ReviewMode; 3] = [ReviewMode::Off, ReviewMode::Report, ReviewMode::Repair];
 
-/// Edits, asks, sandbox, how it works with people, form of its result, minutes.
-type Row = (bool, bool, Sandbox, Collaboration, ResultForm, Option<u64>);
+/// Edits, asks, sandbox, form of its result, minutes.
+type Row = (bool, bool, Sandbox, ResultForm, Option<u64>);
 
 /// The table once more, in the plainest form.
 fn row(stage: Stage, mode: ReviewMode) -> Option<Row> {
-    use Collaboration::{Default, Plan};
     use ResultForm::{Plain, Review, Triage};
     use Sandbox::{ReadOnly, WorkspaceWrite};
     match (stage, mode) {
         (Stage::Intake, _) => None,
-        (Stage::Triage, _) => Some((false, true, ReadOnly, Plan, Triage, Some(30))),
-        (Stage::Work | Stage::Land, _) => Some((true, true, WorkspaceWrite, Default, Plain, None)),
+        (Stage::Triage, _) => Some((false, true, ReadOnly, Triage, Some(30))),
+        (Stage::Work | Stage::Land, _) => Some((true, true, WorkspaceWrite, Plain, None)),
         (Stage::TaskReview | Stage::FinalReview, ReviewMode::Off) => None,
         (Stage::TaskReview | Stage::FinalReview, ReviewMode::Report) => {
-            Some((false, false, ReadOnly, Default, Review, Some(60)))
+            Some((false, false, ReadOnly, Review, Some(60)))
         }
         (Stage::TaskReview | Stage::FinalReview, ReviewMode::Repair) => {
-            Some((true, false, WorkspaceWrite, Default, Review, Some(60)))
+            Some((true, false, WorkspaceWrite, Review, Some(60)))
         }
     }
 }
@@ -38,10 +37,10 @@ fn the_table_of_permissions_is_exhaustive() {
     for stage in Stage::ALL {
         for mode in MODES {
             let told = stage.permissions(mode).map(|permissions| {
-                let Permissions { edits, asks, sandbox, collaboration, effort, .. } = permissions;
+                let Permissions { edits, asks, sandbox, effort, .. } = permissions;
                 assert_eq!(effort, None, "{stage:?} {mode:?}: the configuration says how hard");
                 let minutes = permissions.time_limit_ms.map(|ms| ms / 60_000);
-                (edits, asks, sandbox, collaboration, permissions.result, minutes)
+                (edits, asks, sandbox, permissions.result, minutes)
             });
             assert_eq!(told, row(stage, mode), "{stage:?} {mode:?}");
         }
