@@ -452,9 +452,7 @@ impl Engine {
             let before = shadow.run.clone();
             shadow.run.evolve(at, &event);
             shadow.version = record.version;
-            let sessions = &self.shadows;
-            let look = |id| sessions.get(&id).map(|shadow| &shadow.session);
-            shadow.watch.event(&before, &event, &shadow.run, look)?;
+            shadow.watch.event(&before, &event, &shadow.run)?;
         }
         self.fresh_of_runs.push((id, event));
         Ok(())

@@ -53,7 +53,8 @@ impl Forge {
         let Some(head) = &run.head else {
             return Command::LandFailed { leg, reason: "there is nothing to land".to_owned() };
         };
-        if self.draw(20, leg).percent(5) && leg == 1 {
+        let share = if self.calm { 5 } else { 15 };
+        if self.draw(20, leg).percent(share) && leg == 1 {
             return Command::LandFailed { leg, reason: "no such branch".to_owned() };
         }
         match run.spec.land {
@@ -93,7 +94,22 @@ impl Forge {
     /// Looks at the pull request: what it shows hangs on how often it was looked at.
     pub(crate) fn see(&self, run: &Run) -> Option<Command> {
         let Landing::Requested(pull) = &run.landing else { return None };
-        let mut rng = Rng::named(self.seed, &[21, u64::from(run.looks)]);
+        let (mut state, remarks) = self.shows(run.looks);
+        if pull.seen.as_ref() == Some(&state) && run.new_remarks(&remarks).is_empty() {
+            state.standing = PullStanding::Merged;
+        }
+        Some(Command::PullSeen { look: run.looks, state, remarks })
+    }
+
+    /// Says whether a look may have shown this; one that shows nothing new finds it merged.
+    pub(crate) fn may_show(&self, look: u32, seen: &PullState) -> bool {
+        let (state, _) = self.shows(look);
+        let merged = PullState { standing: PullStanding::Merged, ..state.clone() };
+        *seen == state || *seen == merged
+    }
+
+    fn shows(&self, look: u32) -> (PullState, Vec<Remark>) {
+        let mut rng = Rng::named(self.seed, &[21, u64::from(look)]);
         let checks =
             [PullChecks::Pending, PullChecks::Passed, PullChecks::Failed, PullChecks::None];
         let standing = match rng.below(20) {
@@ -101,12 +117,8 @@ impl Forge {
             1 | 2 => PullStanding::Merged,
             _ => PullStanding::Open,
         };
-        let mut state = PullState { standing, checks: rng.pick(&checks) };
-        let remarks = self.remarks(run.looks, &mut rng);
-        if pull.seen.as_ref() == Some(&state) && run.new_remarks(&remarks).is_empty() {
-            state.standing = PullStanding::Merged;
-        }
-        Some(Command::PullSeen { look: run.looks, state, remarks })
+        let state = PullState { standing, checks: rng.pick(&checks) };
+        (state, self.remarks(look, &mut rng))
     }
 
     /// What was said before is read again with what is new.

@@ -138,7 +138,10 @@ pub fn crashed_at(seed: u64, commit: u64, point: CrashPoint) -> Report {
 }
 
 struct Sim {
+    /// The seed as it was given; what is made up hangs on the number of the story alone.
+    given: u64,
     seed: u64,
+    has_run: bool,
     faults: Faults,
     rng: Rng,
     world: World,
@@ -154,6 +157,8 @@ struct Sim {
     dies_at: Option<(u64, CrashPoint)>,
     steps: u64,
     deaths: u64,
+    /// How often something new was seen of the pull request.
+    looks: u32,
     /// What was told of runs before, and may be told once more, late.
     told_of_runs: Vec<Input>,
     /// Receipts that were told before, and may be told once more, late.
@@ -176,21 +181,29 @@ enum Actor {
 }
 
 impl Sim {
-    fn new(seed: u64, faults: Faults, trace: Option<Vec<String>>) -> Sim {
+    fn new(given: u64, faults: Faults, trace: Option<Vec<String>>) -> Sim {
+        let (seed, has_run) = (goal::story(given), goal::has_run(given));
         let mut sessions = 1 + Rng::named(seed, &[0]).below(4);
-        if goal::has_run(seed) {
+        if has_run {
             // Its sessions are enough, with one or none beside them.
             sessions %= 2;
         }
         let kind = u64::from(faults.crashes) + 2 * u64::from(faults.people);
+        let mut deeds = script::deeds(seed, sessions, &faults);
+        if has_run {
+            deeds.extend(goal::deeds(seed, &faults));
+            deeds.sort_by_key(|(at, ..)| *at);
+        }
         Sim {
+            given,
             seed,
+            has_run,
             faults,
             rng: Rng::named(seed, &[9, kind]),
             world: World::new(seed, faults),
             forge: Forge::new(seed, faults),
             engine: Engine::with_trace(trace),
-            deeds: script::deeds(seed, sessions, &faults).into(),
+            deeds: deeds.into(),
             asked: VecDeque::new(),
             sessions,
             asks: 0,
@@ -199,6 +212,7 @@ impl Sim {
             dies_at: None,
             steps: 0,
             deaths: 0,
+            looks: 0,
             told_of_runs: Vec::new(),
             receipts: Vec::new(),
         }
@@ -206,7 +220,7 @@ impl Sim {
 
     fn told(mut self) -> Report {
         let broken = self.tell().err();
-        let (seed, faults) = (self.seed, self.faults);
+        let (seed, faults) = (self.given, self.faults);
         Report {
             seed,
             outcomes: self.engine.shadows().map(outcome).collect(),
@@ -228,7 +242,7 @@ impl Sim {
             })
             .collect();
         let run = (goal::run_id(self.seed), goal::spec(self.seed, &self.faults));
-        let runs = Vec::from_iter(Some(run).filter(|_| goal::has_run(self.seed)));
+        let runs = Vec::from_iter(Some(run).filter(|_| self.has_run));
         self.engine.open(self.now(), specs, runs)?;
         self.take_note()?;
         self.run_until_quiet()?;
@@ -555,7 +569,7 @@ impl Sim {
             let (session, receipt) = self.rng.pick(&self.receipts);
             inputs.push(Input::Told(session, receipt));
         }
-        if self.faults.repeats && !self.told_of_runs.is_empty() && self.rng.percent(5) {
+        if self.faults.repeats && !self.told_of_runs.is_empty() && self.rng.percent(15) {
             inputs.push(self.rng.pick(&self.told_of_runs));
         }
         if self.faults.blindness && self.rng.percent(20) {

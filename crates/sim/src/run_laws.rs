@@ -39,18 +39,12 @@ impl RunWatch {
         Ok(watch)
     }
 
-    /// Judges one event. `look` gives a session as it stands after the commit.
-    pub fn event<'s>(
-        &mut self,
-        before: &Run,
-        event: &Event,
-        after: &Run,
-        look: impl Fn(SessionId) -> Option<&'s Session>,
-    ) -> Result<(), Broken> {
+    /// Judges one event.
+    pub fn event(&mut self, before: &Run, event: &Event, after: &Run) -> Result<(), Broken> {
         sealed_is_final(before, event, after)?;
         cancelled_stays(before, event, after)?;
         one_session_lives(after)?;
-        seal_is_due(before, event, &look)?;
+        seal_is_due(before, event)?;
         a_new_commit_voids_the_proof(after)?;
         decisions_stand(before, after)?;
         steps_are_bounded(after)?;
@@ -76,6 +70,11 @@ impl RunWatch {
             "the run is in {} and nothing is expected of anyone",
             run.stage.word()
         );
+        for session in run.sessions.iter().filter_map(|one| look(one.id)) {
+            let lives = !session.attempt().is_sealed();
+            let known = run.live().is_some_and(|live| live.id == session.id);
+            law!(!lives || known, "{} lives, and its run does not know", session.spec.name);
+        }
         let Some(live) = live else { return Ok(()) };
         law!(!live.attempt().is_sealed(), "a session has ended and its run does not know");
         law!(
@@ -191,17 +190,11 @@ fn one_session_lives(after: &Run) -> Result<(), Broken> {
 }
 
 /// A run is sealed when nobody works for it, nothing lands any more, and what it says is proved.
-fn seal_is_due<'s>(
-    before: &Run,
-    event: &Event,
-    look: &impl Fn(SessionId) -> Option<&'s Session>,
-) -> Result<(), Broken> {
+fn seal_is_due(before: &Run, event: &Event) -> Result<(), Broken> {
     let Event::RunSealed(sealed) = event else { return Ok(()) };
     law!(!before.is_sealed(), "a leg is sealed twice");
     law!(sealed.leg == before.leg().no, "another leg than the current one is sealed");
-    for session in before.sessions.iter().filter_map(|one| look(one.id)) {
-        law!(session.attempt().is_sealed(), "a run is sealed while {} lives", session.spec.name);
-    }
+    law!(before.live().is_none(), "a run is sealed while somebody works for it");
     let landed = matches!(before.landing, Landing::Done(_));
     let ending = sealed.outcome.ending;
     let leg = before.leg();

@@ -18,11 +18,7 @@ use provost_core::{
     verdict::EmptyDiff,
 };
 
-use crate::{
-    goal::{self, RunDeed},
-    rng::Rng,
-    run::Faults,
-};
+use crate::{goal::RunDeed, rng::Rng, run::Faults};
 
 /// One thing that an agent does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -467,7 +463,6 @@ pub(crate) fn deeds(seed: u64, sessions: u64, faults: &Faults) -> Vec<(u64, u64,
             (1_000 + at, rng.below(sessions), deed(&mut rng))
         })
         .collect();
-    deeds.extend(goal::deeds(seed, faults));
     deeds.sort_by_key(|(at, ..)| *at);
     deeds
 }

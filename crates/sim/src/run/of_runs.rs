@@ -87,6 +87,9 @@ impl Sim {
             if let Some(task) = self.engine.run_tasks.get_mut(key) {
                 task.lands = true;
             }
+            if self.faults.people && self.rng.percent(10) {
+                self.ask_run(key.0, run::Command::Cancel { because: "at the last".to_owned() });
+            }
             return Ok(None);
         }
         self.may_land(key.0, leg)?;
@@ -104,6 +107,8 @@ impl Sim {
 
     /// The engine is about to die: what was landing has landed, or not, or is left to a call that lives on.
     pub(super) fn leave_landing(&mut self) -> Result<(), Broken> {
+        // What a daemon was told dies with it.
+        self.told_of_runs.clear();
         let landing: Vec<Run> =
             self.engine.run_tasks.values().filter(|t| t.lands).map(|t| t.run.clone()).collect();
         for run in landing {
@@ -128,13 +133,25 @@ impl Sim {
         Ok(())
     }
 
-    /// A run that has just been sealed as succeeded: the world itself says that it is true.
-    pub(super) fn note_run(&self, id: RunId, event: &run::Event) -> Result<(), Broken> {
-        let run::Event::RunSealed(sealed) = event else { return Ok(()) };
-        let Some(run) = self.engine.run(id).filter(|_| sealed.outcome.ending == Ending::Succeeded)
-        else {
-            return Ok(());
-        };
+    /// What a run takes for true is what the world itself says.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "no other event tells of the world")]
+    pub(super) fn note_run(&mut self, id: RunId, event: &run::Event) -> Result<(), Broken> {
+        match event {
+            run::Event::PullSeen(seen) => {
+                self.looks += 1;
+                match self.forge.may_show(self.looks - 1, &seen.state) {
+                    true => Ok(()),
+                    false => Err("a pull request was seen as it was at another look".to_owned()),
+                }
+            }
+            run::Event::RunSealed(sealed) if sealed.outcome.ending == Ending::Succeeded => {
+                self.engine.run(id).map_or(Ok(()), |run| self.success_of_run_is_true(run))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn success_of_run_is_true(&self, run: &Run) -> Result<(), Broken> {
         let Landing::Done(landed) = &run.landing else {
             return Err("a run succeeded and has not landed".to_owned());
         };

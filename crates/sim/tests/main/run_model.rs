@@ -338,9 +338,7 @@ impl Node {
     fn fold(&mut self, event: &Event) {
         let before = self.run.clone();
         self.run.evolve(self.now, event);
-        // A run's events are judged by its sessions as the whole commit leaves them, which is when it rests.
-        let sessions = &self.sessions;
-        let judged = self.watch.event(&before, event, &self.run, |id| sessions.get(&id));
+        let judged = self.watch.event(&before, event, &self.run);
         if let Err(law) = judged {
             self.broke(&law);
         }
