@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// How many seeds the simulator plays.
-const SEEDS: &str = "30000";
+const SEEDS: &str = "40000";
 const DEEP_SEEDS: &str = "200000";
 /// The rules that no mutant may survive in.
 const MUTATED: &[&str] = &[

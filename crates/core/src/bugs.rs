@@ -29,11 +29,10 @@ pub enum Bug {
     RunCancelOverwritten,
     RunHookKeyReused,
     BudgetOverdrawn,
-    StoppedRunGoesOn,
 }
 
 impl Bug {
-    pub const ALL: [Bug; 23] = [
+    pub const ALL: [Bug; 22] = [
         Bug::SealIgnoresOwedCheck,
         Bug::LateClaimApplied,
         Bug::EvidenceOfAnotherTree,
@@ -56,7 +55,6 @@ impl Bug {
         Bug::RunCancelOverwritten,
         Bug::RunHookKeyReused,
         Bug::BudgetOverdrawn,
-        Bug::StoppedRunGoesOn,
     ];
 }
 

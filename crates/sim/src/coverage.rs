@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use provost_core::session::{Event, Session};
+use provost_core::{
+    run,
+    session::{Event, Session},
+};
 
 /// A cell of the table: claim, process, activity, verification.
 pub type Cell = [&'static str; 4];
@@ -14,6 +17,9 @@ pub struct Coverage {
     pub states: BTreeSet<&'static str>,
     pub rules: BTreeSet<&'static str>,
     pub cells: BTreeSet<Cell>,
+    pub run_kinds: BTreeSet<&'static str>,
+    /// How runs ended.
+    pub endings: BTreeSet<&'static str>,
 }
 
 impl Coverage {
@@ -27,11 +33,20 @@ impl Coverage {
         }
     }
 
+    pub(crate) fn visit_run(&mut self, event: &run::Event) {
+        self.run_kinds.insert(event.kind().0);
+        if let run::Event::RunSealed(sealed) = event {
+            self.endings.insert(sealed.outcome.ending.word());
+        }
+    }
+
     pub fn merge(&mut self, other: &Coverage) {
         self.kinds.extend(&other.kinds);
         self.states.extend(&other.states);
         self.rules.extend(&other.rules);
         self.cells.extend(&other.cells);
+        self.run_kinds.extend(&other.run_kinds);
+        self.endings.extend(&other.endings);
     }
 }
 

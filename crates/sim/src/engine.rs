@@ -6,30 +6,34 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use provost_core::{
-    ids::{LaunchId, SessionId},
+    ids::{LaunchId, RunId, SessionId},
+    run::{self, Run, RunSpec},
     session::{Command, Effect, EffectKey, Event, Rejected, Session, Spec},
     time::Moment,
 };
 use provost_engine::{
     board::{Board, Changes},
-    stream,
+    stream::{self, Subject},
 };
-use provost_ledger::{Committed, Ledger, MemLedger, ReadLedger};
+use provost_ledger::{Committed, Ledger, MemLedger, ReadLedger, Recorded, StreamId};
 
 use crate::{
     coverage::Coverage,
     follow::Follower,
     laws::{Broken, Watch},
+    run_laws::RunWatch,
     turns::Turns,
 };
 
 pub(crate) type Key = (SessionId, EffectKey);
+pub(crate) type RunKey = (RunId, EffectKey);
 
 /// Where an observation comes from. What one source tells stays in order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Source {
     Follower(LaunchId),
     Effect(Key),
+    OfRun(RunKey),
 }
 
 /// An effect under way.
@@ -39,17 +43,28 @@ pub(crate) enum Task {
     Other(Effect),
 }
 
+/// An effect of a run under way, with the run as it was when it was dispatched.
+#[derive(Clone, Debug)]
+pub(crate) struct RunTask {
+    pub(crate) effect: run::Effect,
+    pub(crate) run: Run,
+    /// It has begun to land: it ends, whatever is decided meanwhile.
+    pub(crate) lands: bool,
+}
+
 /// What is asked of the owner: observations, and what people and agents ask with a key of their own.
 #[derive(Clone, Debug)]
 pub(crate) enum Input {
     Told(SessionId, Command),
     Asked { key: String, session: SessionId, command: Command },
+    ToldRun(RunId, run::Command),
+    AskedRun { key: String, run: RunId, command: run::Command },
     Due,
 }
 
 /// Where an engine may die.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CrashPoint {
+pub enum CrashPoint {
     Nowhere,
     BeforeAppend,
     AfterAppend,
@@ -72,20 +87,30 @@ struct Shadow {
     version: u64,
 }
 
+#[derive(Debug)]
+struct RunShadow {
+    run: Run,
+    watch: RunWatch,
+    version: u64,
+}
+
 /// The engine and what judges it.
 #[derive(Debug, Default)]
 pub(crate) struct Engine {
     pub(crate) board: Board,
     pub(crate) ledger: MemLedger,
     pub(crate) tasks: BTreeMap<Key, Task>,
-    pub(crate) told: BTreeMap<Source, VecDeque<Command>>,
+    pub(crate) run_tasks: BTreeMap<RunKey, RunTask>,
+    pub(crate) told: BTreeMap<Source, VecDeque<Input>>,
     pub(crate) heard: BTreeMap<LaunchId, u64>,
     pub(crate) coverage: Coverage,
     pub(crate) events: u64,
     pub(crate) trace: Option<Vec<String>>,
     /// What was committed last, for the simulation to act on.
     pub(crate) fresh: Vec<(SessionId, Event)>,
+    pub(crate) fresh_of_runs: Vec<(RunId, run::Event)>,
     shadows: BTreeMap<SessionId, Shadow>,
+    run_shadows: BTreeMap<RunId, RunShadow>,
     turns: Turns,
 }
 
@@ -98,10 +123,14 @@ impl Engine {
         &mut self,
         now: Moment,
         specs: Vec<(SessionId, Spec)>,
+        runs: Vec<(RunId, RunSpec)>,
     ) -> Result<(), Broken> {
         let mut turn = self.board.begin(now);
         for (id, spec) in specs {
             turn.open(id, spec, "operator");
+        }
+        for (id, spec) in runs {
+            turn.open_run(id, spec, "operator");
         }
         let (batch, staged) = turn.stage().ok_or("nothing was opened")?;
         let committed = self.ledger.append(batch).map_err(|why| why.to_string())?;
@@ -134,6 +163,17 @@ impl Engine {
                         turn.remember(key.clone(), "{}".to_owned());
                     }
                 }
+                Input::ToldRun(run, command) => {
+                    drop(turn.command_run(*run, command, "provost"));
+                }
+                Input::AskedRun { key, run, command } => {
+                    let known = self.ledger.idempotent(key).ok().flatten();
+                    if known.is_none()
+                        && let Some(Ok(_)) = turn.command_run(*run, command, "operator")
+                    {
+                        turn.remember(key.clone(), "{}".to_owned());
+                    }
+                }
                 Input::Due => {
                     for id in self.board.due(now) {
                         turn.due(id, |launch| self.heard.get(&launch).copied());
@@ -159,8 +199,11 @@ impl Engine {
                 }
             },
         };
-        for id in loaded {
-            self.board.let_go(id);
+        for subject in loaded {
+            match subject {
+                Subject::Session(id) => self.board.let_go(id),
+                Subject::Run(id) => self.board.let_run_go(id),
+            }
         }
         Ok(went)
     }
@@ -170,6 +213,7 @@ impl Engine {
         self.note(|| "— crash".to_owned());
         self.board = Board::default();
         self.tasks.clear();
+        self.run_tasks.clear();
         self.told.clear();
         self.heard.clear();
     }
@@ -178,8 +222,8 @@ impl Engine {
     pub(crate) fn restore(&mut self) -> Result<(), Broken> {
         let open = self.ledger.open_streams().map_err(|why| why.to_string())?;
         for state in open {
-            let id = stream::session_id(state.head.stream.as_str()).map_err(|e| e.to_string())?;
-            let changes = self.load(id)?;
+            let subject = stream::subject(state.head.stream.as_str()).map_err(|e| e.to_string())?;
+            let changes = self.load(subject)?;
             self.dispatch(changes, usize::MAX);
         }
         Ok(())
@@ -193,10 +237,18 @@ impl Engine {
         self.shadows.get(&id).map(|shadow| &shadow.session)
     }
 
+    pub(crate) fn runs(&self) -> impl Iterator<Item = &Run> {
+        self.run_shadows.values().map(|shadow| &shadow.run)
+    }
+
+    pub(crate) fn run(&self, id: RunId) -> Option<&Run> {
+        self.run_shadows.get(&id).map(|shadow| &shadow.run)
+    }
+
     /// Compares everything that the ledger keeps beside its events with a fresh fold of them.
     pub(crate) fn verify(&self) -> Result<(), Broken> {
-        for id in self.shadows.keys() {
-            let name = stream::stream_id(*id);
+        let sessions = self.shadows.keys().map(|id| stream::stream_id(*id));
+        for name in sessions.chain(self.run_shadows.keys().map(|id| stream::run_stream_id(*id))) {
             let records = self.ledger.read_stream(&name, 0).map_err(|why| why.to_string())?;
             let mut folded = stream::refold(&name, &records)?;
             folded.owed.sort();
@@ -221,32 +273,68 @@ impl Engine {
         }
     }
 
-    fn load_for(&mut self, inputs: &[Input]) -> Vec<SessionId> {
+    fn load_for(&mut self, inputs: &[Input]) -> Vec<Subject> {
         let mut loaded = Vec::new();
         for input in inputs {
-            let id = match input {
-                Input::Told(session, _) | Input::Asked { session, .. } => *session,
-                Input::Due => continue,
-            };
-            if self.board.session(id).is_none() && self.load(id).is_ok() {
-                loaded.push(id);
+            match input {
+                Input::Told(session, _) | Input::Asked { session, .. } => {
+                    self.bring_back(Subject::Session(*session), &mut loaded);
+                }
+                Input::ToldRun(run, _) | Input::AskedRun { run, .. } => {
+                    self.bring_back(Subject::Run(*run), &mut loaded);
+                    // A run may go on with what a session left.
+                    let run = self.board.run(*run);
+                    let left = run.map(|run| [run.sessions.last(), run.owner()]);
+                    let left: Vec<SessionId> =
+                        left.into_iter().flatten().flatten().map(|one| one.id).collect();
+                    for session in left {
+                        self.bring_back(Subject::Session(session), &mut loaded);
+                    }
+                }
+                Input::Due => {}
             }
         }
         loaded
     }
 
-    fn load(&mut self, id: SessionId) -> Result<Changes, Broken> {
-        let name = stream::stream_id(id);
-        let snapshot = self.ledger.snapshot(&name).map_err(|why| why.to_string())?;
-        let after = stream::usable::<Session>(snapshot.as_ref());
-        let records = self.ledger.read_stream(&name, after).map_err(|why| why.to_string())?;
-        let used = snapshot.filter(|_| after > 0);
-        let session = stream::fold(&name, used.as_ref(), &records).map_err(|e| e.to_string())?;
-        match self.shadow(id) {
-            Some(shadow) if *shadow == session => {}
-            _ => return Err("the fold after a restart differs from the fold before".to_owned()),
+    fn bring_back(&mut self, subject: Subject, loaded: &mut Vec<Subject>) {
+        let held = match subject {
+            Subject::Session(id) => self.board.session(id).is_some(),
+            Subject::Run(id) => self.board.run(id).is_some(),
+        };
+        if !held && self.load(subject).is_ok() {
+            loaded.push(subject);
         }
-        Ok(self.board.load(session, after + records.len() as u64))
+    }
+
+    fn load(&mut self, subject: Subject) -> Result<Changes, Broken> {
+        match subject {
+            Subject::Session(id) => {
+                let (session, version) =
+                    self.folded::<Session>(&stream::stream_id(id), stream::fold)?;
+                same(self.shadow(id), &session)?;
+                Ok(self.board.load(session, version))
+            }
+            Subject::Run(id) => {
+                let (run, version) =
+                    self.folded::<Run>(&stream::run_stream_id(id), stream::fold_run)?;
+                same(self.run(id), &run)?;
+                Ok(self.board.load_run(run, version))
+            }
+        }
+    }
+
+    fn folded<T: serde::de::DeserializeOwned>(
+        &self,
+        name: &StreamId,
+        fold: Fold<T>,
+    ) -> Result<(T, u64), Broken> {
+        let snapshot = self.ledger.snapshot(name).map_err(|why| why.to_string())?;
+        let after = stream::usable::<T>(snapshot.as_ref());
+        let records = self.ledger.read_stream(name, after).map_err(|why| why.to_string())?;
+        let used = snapshot.filter(|_| after > 0);
+        let folded = fold(name, used.as_ref(), &records).map_err(|e| e.to_string())?;
+        Ok((folded, after + records.len() as u64))
     }
 
     fn dispatch_until(&mut self, changes: Changes, crash: CrashPoint) -> Went {
@@ -270,6 +358,20 @@ impl Engine {
                 self.tasks.remove(&(id, key));
             }
         }
+        for (id, key) in changes.cancel_of_runs {
+            let task = self.run_tasks.get(&(id, key.clone()));
+            // What has begun to land is not interrupted.
+            if task.is_some_and(|task| !task.lands) {
+                self.run_tasks.remove(&(id, key));
+            }
+        }
+        let left = orders.saturating_sub(changes.start.len());
+        for (id, effect) in changes.start_of_runs.into_iter().take(left) {
+            if let Some(run) = self.board.run(id).cloned() {
+                let key = (id, effect.key());
+                self.run_tasks.insert(key, RunTask { effect, run, lands: false });
+            }
+        }
         for (id, effect) in changes.start.into_iter().take(orders) {
             let key = (id, effect.key());
             let session = self.board.session(id);
@@ -289,19 +391,70 @@ impl Engine {
     fn judge(&mut self, committed: &Committed, now: Moment) -> Result<(), Broken> {
         let mut changed = Vec::new();
         for record in committed.records() {
-            let id = stream::session_id(record.stream.as_str()).map_err(|e| e.to_string())?;
-            let event = Event::decode(&record.kind, record.v, &record.data)
-                .map_err(|why| why.to_string())?;
-            self.note(|| format!("{:>8} {:>3} {event:?}", now.mono_ms, id.0.as_u64_pair().1));
-            self.judge_event(id, record.version, stream::to_core(record.at), &event)?;
+            let subject = stream::subject(record.stream.as_str()).map_err(|e| e.to_string())?;
+            match subject {
+                Subject::Session(id) => self.judge_record(id, record, now)?,
+                Subject::Run(id) => self.judge_run_record(id, record, now)?,
+            }
             self.events += 1;
-            self.fresh.push((id, event));
-            changed.push(id);
+            changed.push(subject);
         }
-        for id in changed {
-            let shadow = &self.shadows[&id];
-            shadow.watch.rest(&shadow.session, now)?;
+        for subject in changed {
+            match subject {
+                Subject::Session(id) => {
+                    let shadow = &self.shadows[&id];
+                    shadow.watch.rest(&shadow.session, now)?;
+                }
+                Subject::Run(_) => {}
+            }
         }
+        // A run follows from its sessions, so that it rests only where they do.
+        for shadow in self.run_shadows.values() {
+            shadow.watch.rest(&shadow.run, now, |id| self.shadow(id))?;
+        }
+        Ok(())
+    }
+
+    fn judge_record(
+        &mut self,
+        id: SessionId,
+        record: &Recorded,
+        now: Moment,
+    ) -> Result<(), Broken> {
+        let event =
+            Event::decode(&record.kind, record.v, &record.data).map_err(|why| why.to_string())?;
+        self.note(|| format!("{:>8} {:>3} {event:?}", now.mono_ms, id.0.as_u64_pair().1));
+        self.judge_event(id, record.version, stream::to_core(record.at), &event)?;
+        self.fresh.push((id, event));
+        Ok(())
+    }
+
+    fn judge_run_record(
+        &mut self,
+        id: RunId,
+        record: &Recorded,
+        now: Moment,
+    ) -> Result<(), Broken> {
+        let event = run::Event::decode(&record.kind, record.v, &record.data)
+            .map_err(|why| why.to_string())?;
+        self.note(|| format!("{:>8} run {event:?}", now.mono_ms));
+        self.coverage.visit_run(&event);
+        let at = stream::to_core(record.at);
+        if let run::Event::RunOpened(opened) = &event {
+            let run = Run::open(id, at, opened);
+            let watch = RunWatch::of(&run)?;
+            self.run_shadows.insert(id, RunShadow { run, watch, version: record.version });
+        } else {
+            let shadow = self.run_shadows.get_mut(&id).ok_or("an event of no run")?;
+            if record.version != shadow.version + 1 {
+                return Err(format!("event {} follows event {}", record.version, shadow.version));
+            }
+            let before = shadow.run.clone();
+            shadow.run.evolve(at, &event);
+            shadow.version = record.version;
+            shadow.watch.event(&before, &event, &shadow.run)?;
+        }
+        self.fresh_of_runs.push((id, event));
         Ok(())
     }
 
@@ -332,6 +485,11 @@ impl Engine {
     }
 
     fn same_as_shadows(&self, changes: &Changes) -> Result<(), Broken> {
+        for (id, shadow) in &self.run_shadows {
+            if self.board.run(*id).is_some_and(|held| *held != shadow.run) {
+                return Err("the board holds another run than was stored".to_owned());
+            }
+        }
         for id in &changes.changed {
             if let (Some(held), Some(shadow)) = (self.board.session(*id), self.shadow(*id))
                 && held != shadow
@@ -340,6 +498,16 @@ impl Engine {
             }
         }
         Ok(())
+    }
+}
+
+type Fold<T> =
+    fn(&StreamId, Option<&provost_ledger::StoredSnapshot>, &[Recorded]) -> Result<T, stream::Error>;
+
+fn same<T: PartialEq>(shadow: Option<&T>, folded: &T) -> Result<(), Broken> {
+    match shadow == Some(folded) {
+        true => Ok(()),
+        false => Err("the fold after a restart differs from the fold before".to_owned()),
     }
 }
 

@@ -6,12 +6,17 @@
 mod coverage;
 mod engine;
 mod follow;
+mod forge;
+mod goal;
 pub mod laws;
 pub mod rng;
 mod run;
+pub mod run_laws;
 mod script;
 mod turns;
 mod world;
 
 pub use coverage::{Cell, Coverage};
-pub use run::{Faults, Outcome, Report, simulate, traced};
+pub use engine::CrashPoint;
+pub use goal::has_run;
+pub use run::{Faults, Outcome, Report, RunOutcome, crashed_at, simulate, traced};

@@ -32,17 +32,19 @@ fn main() -> ExitCode {
         }
         if args.trace {
             println!("{:?}", report.outcomes);
+            report.runs.iter().for_each(|run| println!("{run:?}"));
         }
         coverage.merge(&report.coverage);
         events += report.events;
     }
     println!(
-        "{} seeds, {events} events, {failed} failed; {} kinds, {} states, {} rules, {} cells",
+        "{} seeds, {events} events, {failed} failed; {} kinds, {} states, {} rules, {} cells, {} kinds of runs",
         args.to - args.from,
         coverage.kinds.len(),
         coverage.states.len(),
         coverage.rules.len(),
-        coverage.cells.len()
+        coverage.cells.len(),
+        coverage.run_kinds.len()
     );
     ExitCode::from(u8::from(failed > 0))
 }

@@ -1,24 +1,25 @@
 //! One simulation: who acts next, where the engine dies, and what must be true at the end.
 
+mod deeds;
 mod ending;
+mod of_runs;
 
 use std::collections::VecDeque;
 
 use provost_core::{
-    ids::{LaunchId, RequestId, SessionId},
+    ids::{LaunchId, SessionId},
     lifecycle::State,
-    request::{Reply, RequestKind},
-    session::{
-        Command, Effect, Event, HookEnd, LaunchPhase, Reporter, SendMode, Session, StopStep,
-        Testimony, WorkState,
-    },
+    run::{Landing, Leg, Run},
+    session::{Command, Effect, Event, HookEnd, LaunchPhase, Reporter, Session, StopStep},
     time::Moment,
     verdict::{CheckEnd, Receipt},
 };
 
 use crate::{
     coverage::Coverage,
-    engine::{CrashPoint, Engine, Input, Key, Source, Task, Went},
+    engine::{CrashPoint, Engine, Input, Key, RunKey, Source, Task, Went},
+    forge::Forge,
+    goal,
     laws::Broken,
     rng::Rng,
     script::{self, Deed},
@@ -88,15 +89,32 @@ pub struct Outcome {
     pub reworks: u32,
 }
 
+/// How a run ended, with nothing in it that hangs on time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunOutcome {
+    pub stage: &'static str,
+    /// How each of its legs ended, and why.
+    pub legs: Vec<(Option<&'static str>, Option<&'static str>)>,
+    pub tree: Option<String>,
+    pub landed: bool,
+    pub sessions: usize,
+    pub decisions: usize,
+    pub steps: usize,
+    pub hooks: Vec<(String, u32)>,
+}
+
 /// What came of a simulation.
 #[derive(Clone, Debug)]
 pub struct Report {
     pub seed: u64,
     pub outcomes: Vec<Outcome>,
+    pub runs: Vec<RunOutcome>,
     pub coverage: Coverage,
     pub events: u64,
     pub steps: u64,
     pub crashes: u64,
+    /// How many times the owner had something to decide.
+    pub commits: u64,
     /// The law that was broken, with the seed.
     pub broken: Option<String>,
     pub trace: Vec<String>,
@@ -112,11 +130,22 @@ pub fn traced(seed: u64, faults: Faults) -> Report {
     Sim::new(seed, faults, Some(Vec::new())).told()
 }
 
+/// Tells a certain story, in which the engine dies once: at this commit, at this point of it.
+pub fn crashed_at(seed: u64, commit: u64, point: CrashPoint) -> Report {
+    let mut sim = Sim::new(seed, Faults::NONE, None);
+    sim.dies_at = Some((commit, point));
+    sim.told()
+}
+
 struct Sim {
+    /// The seed as it was given; what is made up hangs on the number of the story alone.
+    given: u64,
     seed: u64,
+    has_run: bool,
     faults: Faults,
     rng: Rng,
     world: World,
+    forge: Forge,
     engine: Engine,
     deeds: VecDeque<(u64, u64, Deed)>,
     /// What was asked and not yet answered: whoever asks tries again with the same key.
@@ -124,8 +153,14 @@ struct Sim {
     sessions: u64,
     asks: u64,
     crashes: u64,
+    commits: u64,
+    dies_at: Option<(u64, CrashPoint)>,
     steps: u64,
     deaths: u64,
+    /// How often something new was seen of the pull request.
+    looks: u32,
+    /// What was told of runs before, and may be told once more, late.
+    told_of_runs: Vec<Input>,
     /// Receipts that were told before, and may be told once more, late.
     receipts: Vec<(SessionId, Command)>,
 }
@@ -137,42 +172,64 @@ enum Actor {
     Reporter(LaunchId),
     Follower(Key),
     Effect(Key),
+    RunEffect(RunKey),
+    /// A call to the forge that outlived its daemon.
+    Forge,
     Owner,
     Person,
     Time,
 }
 
 impl Sim {
-    fn new(seed: u64, faults: Faults, trace: Option<Vec<String>>) -> Sim {
-        let sessions = 1 + Rng::named(seed, &[0]).below(4);
+    fn new(given: u64, faults: Faults, trace: Option<Vec<String>>) -> Sim {
+        let (seed, has_run) = (goal::story(given), goal::has_run(given));
+        let mut sessions = 1 + Rng::named(seed, &[0]).below(4);
+        if has_run {
+            // Its sessions are enough, with one or none beside them.
+            sessions %= 2;
+        }
         let kind = u64::from(faults.crashes) + 2 * u64::from(faults.people);
+        let mut deeds = script::deeds(seed, sessions, &faults);
+        if has_run {
+            deeds.extend(goal::deeds(seed, &faults));
+            deeds.sort_by_key(|(at, ..)| *at);
+        }
         Sim {
+            given,
             seed,
+            has_run,
             faults,
             rng: Rng::named(seed, &[9, kind]),
             world: World::new(seed, faults),
+            forge: Forge::new(seed, faults),
             engine: Engine::with_trace(trace),
-            deeds: script::deeds(seed, sessions, &faults).into(),
+            deeds: deeds.into(),
             asked: VecDeque::new(),
             sessions,
             asks: 0,
             crashes: 0,
+            commits: 0,
+            dies_at: None,
             steps: 0,
             deaths: 0,
+            looks: 0,
+            told_of_runs: Vec::new(),
             receipts: Vec::new(),
         }
     }
 
     fn told(mut self) -> Report {
         let broken = self.tell().err();
-        let (seed, faults) = (self.seed, self.faults);
+        let (seed, faults) = (self.given, self.faults);
         Report {
             seed,
             outcomes: self.engine.shadows().map(outcome).collect(),
+            runs: self.engine.runs().map(run_outcome).collect(),
             coverage: std::mem::take(&mut self.engine.coverage),
             events: self.engine.events,
             steps: self.steps,
             crashes: self.crashes,
+            commits: self.commits,
             broken: broken.map(|why| format!("seed {seed} with {faults:?}: {why}")),
             trace: self.engine.trace.unwrap_or_default(),
         }
@@ -184,10 +241,10 @@ impl Sim {
                 (script::session_id(self.seed, no), script::spec(self.seed, no, &self.faults))
             })
             .collect();
-        for (id, spec) in &specs {
-            self.world.add_place(*id, spec.agent.driver);
-        }
-        self.engine.open(self.now(), specs)?;
+        let run = (goal::run_id(self.seed), goal::spec(self.seed, &self.faults));
+        let runs = Vec::from_iter(Some(run).filter(|_| self.has_run));
+        self.engine.open(self.now(), specs, runs)?;
+        self.take_note()?;
         self.run_until_quiet()?;
         self.everyone_waits_for_someone()?;
         self.cancel_the_rest();
@@ -234,6 +291,10 @@ impl Sim {
                 Task::Follow(_) | Task::Other(_) => {}
             }
         }
+        let of_runs = self.engine.run_tasks.iter();
+        let of_runs = of_runs.filter(|(key, task)| self.can_run_go_on(key, task));
+        actors.extend(of_runs.map(|(key, _)| Actor::RunEffect(key.clone())));
+        actors.extend(self.forge.pushing.is_some().then_some(Actor::Forge));
         if !self.engine.told.is_empty() || !self.asked.is_empty() {
             actors.push(Actor::Owner);
         }
@@ -279,6 +340,8 @@ impl Sim {
             Actor::Reporter(launch) => self.report(launch),
             Actor::Follower(key) => self.follow(&key),
             Actor::Effect(key) => self.carry_out(&key)?,
+            Actor::RunEffect(key) => self.carry_out_of_run(&key)?,
+            Actor::Forge => self.push_on()?,
             Actor::Owner => self.own()?,
             Actor::Person => self.do_deed(),
             Actor::Time => self.commit(vec![Input::Due], Vec::new())?,
@@ -322,7 +385,8 @@ impl Sim {
             self.engine.tasks.remove(key);
         }
         if let Some(command) = command {
-            self.engine.told.entry(Source::Follower(launch)).or_default().push_back(command);
+            let told = Input::Told(launch.session, command);
+            self.engine.told.entry(Source::Follower(launch)).or_default().push_back(told);
         }
     }
 
@@ -359,7 +423,8 @@ impl Sim {
         if let Some(command) = result {
             self.engine.tasks.remove(key);
             let source = Source::Effect(key.clone());
-            self.engine.told.entry(source).or_default().push_back(command);
+            let told = Input::Told(key.0, command);
+            self.engine.told.entry(source).or_default().push_back(told);
         }
         Ok(())
     }
@@ -378,7 +443,9 @@ impl Sim {
             true => Command::WorkFailed { reason: "no such repository".to_owned() },
             false => Command::WorkPrepared {
                 cwd: "/work".to_owned(),
-                base: rng.percent(90).then(|| snapshot("good-0")),
+                base: rng
+                    .percent(if session.spec.run.is_some() { 100 } else { 90 })
+                    .then(|| snapshot(&self.world.places[&session.id].base)),
             },
         }
     }
@@ -503,6 +570,9 @@ impl Sim {
             let (session, receipt) = self.rng.pick(&self.receipts);
             inputs.push(Input::Told(session, receipt));
         }
+        if self.faults.repeats && !self.told_of_runs.is_empty() && self.rng.percent(15) {
+            inputs.push(self.rng.pick(&self.told_of_runs));
+        }
         if self.faults.blindness && self.rng.percent(20) {
             inputs.push(Input::Due);
         }
@@ -510,16 +580,12 @@ impl Sim {
     }
 
     fn take_told(&mut self, source: &Source) -> Input {
-        let session = match source {
-            Source::Follower(launch) => launch.session,
-            Source::Effect((session, _)) => *session,
-        };
         let queue = self.engine.told.get_mut(source).expect("the source was just listed");
-        let command = queue.pop_front().expect("an empty queue is removed");
+        let input = queue.pop_front().expect("an empty queue is removed");
         if queue.is_empty() {
             self.engine.told.remove(source);
         }
-        Input::Told(session, command)
+        input
     }
 
     fn commit(
@@ -531,6 +597,7 @@ impl Sim {
             self.engine.ledger.fail_next(1);
         }
         let point = self.crash_point();
+        self.commits += 1;
         let went = self.engine.work(self.now(), &inputs, point)?;
         self.engine.ledger.fail_next(0);
         match went {
@@ -560,8 +627,8 @@ impl Sim {
         for (source, input) in taken.into_iter().rev() {
             match (source, input) {
                 (None, Some(asked)) => self.asked.push_front(asked),
-                (Some(source), Some(Input::Told(_, command))) if alive => {
-                    self.engine.told.entry(source).or_default().push_front(command);
+                (Some(source), Some(told)) if alive => {
+                    self.engine.told.entry(source).or_default().push_front(told);
                 }
                 (_, _) => {}
             }
@@ -569,6 +636,9 @@ impl Sim {
     }
 
     fn crash_point(&mut self) -> CrashPoint {
+        if let Some((_, point)) = self.dies_at.filter(|(commit, _)| *commit == self.commits) {
+            return point;
+        }
         let may = self.faults.crashes && self.crashes < MAX_CRASHES;
         // A calm story is short, and all that can go wrong in it.
         let often = if self.faults.calm { 100 } else { 25 };
@@ -585,6 +655,7 @@ impl Sim {
     /// The engine dies, time passes, and it starts again. The world goes on meanwhile.
     fn crash(&mut self) -> Result<(), Broken> {
         self.crashes += 1;
+        self.leave_landing()?;
         self.engine.crash();
         let downtime = self.rng.pick(&[0, 3, 100, 5_000]);
         self.live_without_engine(self.world.now_ms + downtime);
@@ -633,6 +704,7 @@ impl Sim {
     fn take_note(&mut self) -> Result<(), Broken> {
         for (id, event) in std::mem::take(&mut self.engine.fresh) {
             match event {
+                Event::SessionOpened(opened) => self.world.add_place(id, &opened.spec),
                 Event::LimitRaised(_) => {
                     let ours = self.world.holders.values_mut().filter(|h| h.launch.session == id);
                     ours.for_each(|holder| holder.at_limit = false);
@@ -642,6 +714,9 @@ impl Sim {
                 }
                 _ => {}
             }
+        }
+        for (id, event) in std::mem::take(&mut self.engine.fresh_of_runs) {
+            self.note_run(id, &event)?;
         }
         Ok(())
     }
@@ -688,6 +763,8 @@ impl Sim {
         }
         if self.rng.permille(1) {
             self.deaths += 1;
+            self.leave_landing()?;
+            self.forge.pushing = None;
             self.engine.crash();
             self.world.reboot(&mut self.rng);
             self.engine.note(|| "— power is lost".to_owned());
@@ -701,7 +778,10 @@ impl Sim {
     /// Lets time pass up to the next thing that waits for it. `false` if nothing does.
     fn pass_time(&mut self, idle: bool) -> bool {
         let now = self.world.now_ms;
-        let runs = self.engine.tasks.keys().filter_map(|key| self.world.ran.get(key));
+        let of_runs =
+            self.engine.run_tasks.keys().map(|(run, key)| (SessionId(run.0), key.clone()));
+        let keys = self.engine.tasks.keys().cloned().chain(of_runs);
+        let runs = keys.filter_map(|key| self.world.ran.get(&key));
         let next = [
             self.world.next_wake(),
             self.engine.board.next_deadline().filter(|at| *at > now),
@@ -716,68 +796,6 @@ impl Sim {
             false => self.rng.below(ahead.min(3_000) + 1),
         };
         true
-    }
-
-    fn do_deed(&mut self) {
-        let Some((_, no, deed)) = self.deeds.pop_front() else { return };
-        let id = script::session_id(self.seed, no);
-        let Some(session) = self.engine.shadow(id) else { return };
-        let because = "so it is".to_owned();
-        let command = match deed {
-            Deed::Cancel => Command::Cancel { because },
-            Deed::Stop => Command::Stop,
-            Deed::Resolve(to) => Command::Resolve { to, because },
-            Deed::Send(mode) => Command::Send { key: self.send_key(), text: because, mode },
-            Deed::AnswerOpen => match session.open_requests().next() {
-                Some(request) => Command::Answer {
-                    request: request.id,
-                    revision: request.revision,
-                    reply: match request.asked.kind {
-                        RequestKind::Approval => Reply::Deny,
-                        RequestKind::Question | RequestKind::Dialog => Reply::Text(because),
-                    },
-                },
-                // Nobody asked in so many words: what is said is the answer.
-                None => {
-                    let (key, mode) = (self.send_key(), SendMode::Continue);
-                    Command::Send { key, text: because, mode }
-                }
-            },
-            Deed::AnswerForged => {
-                let request = RequestId { session: id, no: 77 };
-                Command::Answer {
-                    request,
-                    revision: 1,
-                    reply: provost_core::request::Reply::Text(because),
-                }
-            }
-            Deed::RaiseBudget => {
-                let tokens = session.budget.tokens.map(|tokens| tokens + 20);
-                Command::RaiseBudget { tokens, turns: Some(100) }
-            }
-            Deed::RaiseLimit => Command::RaiseLimit { bytes: session.output_limit + 1 },
-            Deed::Report(kind) => Command::Report {
-                from: Reporter::Operator,
-                testimony: Testimony::Claim { kind, text: None },
-            },
-            Deed::Visit => match session.current_launch() {
-                Some(launch) => {
-                    let (launch, people) = (launch.id, u32::from(launch.people == 0));
-                    Command::PeopleAttached { launch, people }
-                }
-                None => return,
-            },
-            Deed::CollectGarbage => match session.is_closed() {
-                true if session.work != WorkState::Removed => Command::WorkRemoved,
-                true if !session.store_removed => Command::StoreRemoved,
-                true | false => return,
-            },
-        };
-        self.ask(id, command);
-    }
-
-    fn send_key(&self) -> String {
-        format!("send-{}", self.asks + 1)
     }
 
     fn now(&self) -> Moment {
@@ -802,6 +820,24 @@ fn seen_again(task: &Task) -> Option<u64> {
 
 fn stop_key(launch: LaunchId, step: StopStep) -> String {
     format!("stop-{}-{step:?}", launch.no)
+}
+
+fn run_outcome(run: &Run) -> RunOutcome {
+    let ended = |leg: &Leg| {
+        let sealed = leg.sealed.as_ref();
+        let cause = sealed.and_then(|outcome| outcome.cause);
+        (sealed.map(|outcome| outcome.ending.word()), cause.map(|cause| cause.word()))
+    };
+    RunOutcome {
+        stage: run.stage.word(),
+        legs: run.legs.iter().map(ended).collect(),
+        tree: run.head.as_ref().map(|head| head.tree.0.clone()),
+        landed: matches!(run.landing, Landing::Done(_)),
+        sessions: run.sessions.len(),
+        decisions: run.decisions.len(),
+        steps: run.steps.len(),
+        hooks: run.hooks_fired.iter().map(|(event, no)| (event.to_string(), *no)).collect(),
+    }
 }
 
 fn outcome(session: &Session) -> Outcome {

@@ -18,7 +18,7 @@ use provost_core::{
     verdict::EmptyDiff,
 };
 
-use crate::{rng::Rng, run::Faults};
+use crate::{goal::RunDeed, rng::Rng, run::Faults};
 
 /// One thing that an agent does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +69,7 @@ pub(crate) enum Deed {
     CollectGarbage,
     /// Comes to the agent's screen, or leaves it.
     Visit,
+    OfRun(RunDeed),
 }
 
 pub(crate) fn session_id(seed: u64, no: u64) -> SessionId {
@@ -455,7 +456,8 @@ pub(crate) fn deeds(seed: u64, sessions: u64, faults: &Faults) -> Vec<(u64, u64,
         return Vec::new();
     }
     let mut rng = Rng::named(seed, &[5]);
-    let mut deeds: Vec<(u64, u64, Deed)> = (0..rng.below(4 * sessions + 2))
+    let count = if sessions == 0 { 0 } else { rng.below(4 * sessions + 2) };
+    let mut deeds: Vec<(u64, u64, Deed)> = (0..count)
         .map(|_| {
             let at = rng.below(rng.clone().pick(&[100, 3_000, 30_000]));
             (1_000 + at, rng.below(sessions), deed(&mut rng))
@@ -465,7 +467,7 @@ pub(crate) fn deeds(seed: u64, sessions: u64, faults: &Faults) -> Vec<(u64, u64,
     deeds
 }
 
-fn deed(rng: &mut Rng) -> Deed {
+pub(crate) fn deed(rng: &mut Rng) -> Deed {
     match rng.below(20) {
         0 | 1 => Deed::Cancel,
         2 | 3 => Deed::Stop,

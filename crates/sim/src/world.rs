@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use provost_core::{
     ids::{CommitId, LaunchId, SessionId, TreeId},
-    session::{Driver, End, EndedBy, Identity, Signal, StopStep, Testimony, TurnEnd},
+    session::{Driver, End, EndedBy, Identity, Signal, Spec, StopStep, Testimony, TurnEnd, Work},
     verdict::Snapshot,
 };
 
 use crate::{
+    goal::{self, Part},
     rng::Rng,
     run::Faults,
     script::{self, Act, Temper},
@@ -66,6 +67,7 @@ pub(crate) struct Holder {
     pub(crate) report: Option<Testimony>,
     /// It has reported, and waits until that was recorded.
     pub(crate) reporting: bool,
+    part: Option<Part>,
     acts: VecDeque<Act>,
     wake_ms: u64,
     closed: bool,
@@ -83,6 +85,9 @@ pub(crate) struct Ran {
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) driver: Driver,
+    /// What its session is there for in a run, if it is of one.
+    part: Option<Part>,
+    pub(crate) base: String,
     tree: String,
     edits: u64,
     /// When the tree was last looked at, and when a check last ended: in steps of the world.
@@ -120,9 +125,22 @@ impl World {
         }
     }
 
-    pub(crate) fn add_place(&mut self, session: SessionId, driver: Driver) {
-        let place =
-            Place { driver, tree: "good-0".to_owned(), edits: 0, looked: None, checked: None };
+    pub(crate) fn add_place(&mut self, session: SessionId, spec: &Spec) {
+        let base = match &spec.work {
+            Work::Worktree { base: Some(base), .. } | Work::Detached { base, .. } => {
+                base.0.trim_start_matches("commit-of-")
+            }
+            Work::Plain | Work::InPlace { .. } | Work::Worktree { base: None, .. } => "good-0",
+        };
+        let place = Place {
+            driver: spec.agent.driver,
+            part: Part::of(spec),
+            base: base.to_owned(),
+            tree: base.to_owned(),
+            edits: 0,
+            looked: None,
+            checked: None,
+        };
         self.places.insert(session, place);
     }
 
@@ -136,10 +154,16 @@ impl World {
         if !temper.starts {
             return Err("no such program".to_owned());
         }
-        let driver = self.places[&launch.session].driver;
+        let Place { driver, part, .. } = self.places[&launch.session];
         if !self.holders.contains_key(&launch) {
-            let acts = script::opening(self.seed, no, launch.no, driver, &self.faults);
-            self.holders.insert(launch, Holder::new(launch, temper, acts, self.now_ms));
+            let (seed, faults) = (self.seed, &self.faults);
+            let acts = match part {
+                None => script::opening(seed, no, launch.no, driver, faults),
+                Some(part) => goal::opening(seed, (no, launch.no), (driver, part), faults),
+            };
+            let mut holder = Holder::new(launch, temper, acts, self.now_ms);
+            holder.part = part;
+            self.holders.insert(launch, holder);
         }
         Ok(Identity { pid: launch.no as i32, start_time: 1, boot_id: format!("b{}", self.boot) })
     }
@@ -239,7 +263,10 @@ impl World {
         match act {
             Act::Line(signal) => holder.print(signal, now),
             Act::Edit { good } => self.edit(launch.session, good),
-            Act::Revert => self.place(launch.session).tree = "good-0".to_owned(),
+            Act::Revert => {
+                let place = self.place(launch.session);
+                place.tree = place.base.clone();
+            }
             Act::Report(testimony) => holder.report = Some(testimony),
             Act::Sleep(ms) => holder.wake_ms = now + ms,
             Act::AwaitAnswer => holder.acts.push_front(Act::AwaitAnswer),
@@ -317,7 +344,10 @@ impl World {
     fn edit(&mut self, session: SessionId, good: bool) {
         let place = self.place(session);
         place.edits += 1;
-        place.tree = format!("{}-{}", if good { "good" } else { "bad" }, place.edits);
+        let no = session_no(session);
+        // The places of one run begin from each other's trees, which must not be told apart by their edits only.
+        let whose = place.part.map_or(String::new(), |_| format!("-{no}"));
+        place.tree = format!("{}-{}{whose}", if good { "good" } else { "bad" }, place.edits);
     }
 
     fn place(&mut self, session: SessionId) -> &mut Place {
@@ -341,6 +371,7 @@ impl Holder {
             temper,
             report: None,
             reporting: false,
+            part: None,
             acts: acts.into(),
             wake_ms: now,
             closed: false,
@@ -401,8 +432,11 @@ impl Holder {
             }
         }
         if self.journal.len() < MAX_LINES {
-            let session = session_no(self.launch.session);
-            self.acts.extend(script::reaction(seed, session, self.launch.no, key, faults));
+            let (session, launch) = (session_no(self.launch.session), self.launch.no);
+            self.acts.extend(match self.part {
+                None => script::reaction(seed, session, launch, key, faults),
+                Some(part) => goal::reaction(seed, (session, launch), key, part, faults),
+            });
         }
     }
 

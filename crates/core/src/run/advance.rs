@@ -64,9 +64,7 @@ impl Run {
                 }
             }
             // Nothing is begun for a run that was stopped, also while it is asked whether it had landed.
-            None if self.leg().stopped.is_some() && !bug!(StoppedRunGoesOn) => {
-                self.seal_if_over(now)
-            }
+            None if self.leg().stopped.is_some() => self.seal_if_over(now),
             None => self.seal_if_over(now).or_else(|| self.go_on(now, look)),
         }
     }

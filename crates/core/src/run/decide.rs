@@ -152,7 +152,7 @@ impl Run {
                 if_new(current && !open && !self.is_sealed(), LandOver { leg, pull })
             }
             Command::LandFailed { leg, reason } => {
-                let current = open && self.leg().no == leg;
+                let current = (open || bug!(RunCancelOverwritten)) && self.leg().no == leg;
                 if_new(current && self.is_landing(), LandFailed { reason })
             }
             Command::HookFinished { key, end } => {

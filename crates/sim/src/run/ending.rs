@@ -3,6 +3,7 @@
 use provost_core::{
     ids::SessionId,
     lifecycle::State,
+    run::{self, Run},
     session::{Afterwards, Command, Session, StopStep},
 };
 
@@ -13,6 +14,9 @@ impl Sim {
     /// When nothing moves any more, whoever is not done waits for a person or for a silent agent.
     pub(super) fn everyone_waits_for_someone(&self) -> Result<(), Broken> {
         self.engine.verify()?;
+        for run in self.engine.runs().filter(|run| !run.is_sealed() && run.live().is_none()) {
+            return Err(format!("the run stays in {} for ever", run.stage.word()));
+        }
         for session in self.engine.shadows() {
             let state = session.judgement().state;
             let limited = session.current_launch().is_some_and(|launch| launch.at_limit);
@@ -57,10 +61,16 @@ impl Sim {
             .shadows()
             .filter(|session| !session.attempt().is_sealed())
             .filter(|session| is_open_to(session, &cancel, now))
+            // Those of a run are cancelled with it.
+            .filter(|session| session.spec.run.is_none())
             .map(|session| session.id)
             .collect();
         if !self.faults.calm {
             open.into_iter().for_each(|id| self.ask(id, cancel.clone()));
+            let open = self.engine.runs().filter(|run| !run.is_sealed()).map(|run| run.id);
+            let because = "the story ends".to_owned();
+            let cancel = run::Command::Cancel { because };
+            Vec::from_iter(open).into_iter().for_each(|id| self.ask_run(id, cancel.clone()));
         }
     }
 
@@ -69,6 +79,12 @@ impl Sim {
         for session in self.engine.shadows().filter(|session| session.attempt().is_sealed()) {
             self.processes_are_known(session)?;
             self.hooks_ran(session)?;
+        }
+        for run in self.engine.runs().filter(|run| run.is_sealed()) {
+            self.hooks_of_run_ran(run)?;
+        }
+        if let Some(run) = self.engine.runs().find(|run| !run.is_sealed() && !self.faults.calm) {
+            return Err(format!("the run was cancelled in {} and is not sealed", run.stage.word()));
         }
         let open = self.engine.shadows().find(|session| !session.attempt().is_sealed());
         match open {
@@ -99,15 +115,34 @@ impl Sim {
         Ok(())
     }
 
+    /// Every hook of a run ran, and the card of each leg was written.
+    fn hooks_of_run_ran(&self, run: &Run) -> Result<(), Broken> {
+        if !run.is_closed() {
+            return Err(format!("a run has ended and still owes {:?}", run.effects()));
+        }
+        self.all_ran(
+            SessionId(run.id.0),
+            run.hooks_fired.iter().map(|(e, no)| (e.to_string(), *no)),
+        )
+    }
+
     /// Every hook that was owed ran, once under its key.
     fn hooks_ran(&self, session: &Session) -> Result<(), Broken> {
         if let Some(hook) = session.hooks.first() {
             return Err(format!("the hook {} is still owed", hook.key.event));
         }
-        for (event, count) in &session.hooks_fired {
+        let fired = session.hooks_fired.iter().map(|(event, no)| (event.to_string(), *no));
+        self.all_ran(session.id, fired)
+    }
+
+    fn all_ran(
+        &self,
+        id: SessionId,
+        fired: impl Iterator<Item = (String, u32)>,
+    ) -> Result<(), Broken> {
+        for (event, count) in fired {
             let key = |no| format!("h{no}-{event}");
-            let missing =
-                (1..=*count).find(|no| !self.world.ran.contains_key(&(session.id, key(*no))));
+            let missing = (1..=count).find(|no| !self.world.ran.contains_key(&(id, key(*no))));
             if let Some(no) = missing {
                 return Err(format!("the hook {event} never ran for occasion {no}"));
             }

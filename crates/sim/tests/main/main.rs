@@ -2,6 +2,8 @@
 
 #[cfg(feature = "seeded-bugs")]
 mod bugs;
+mod crashes;
 mod model;
+mod run_model;
 mod seeds;
 mod ten_thousand;

@@ -5,23 +5,23 @@
 use provost_sim::{Faults, simulate};
 
 #[test]
-fn seed_494_a_holder_that_dies_between_the_exit_and_the_end_of_its_tree_leaves_no_check_waiting() {
-    holds(494);
+fn seed_659_a_holder_that_dies_between_the_exit_and_the_end_of_its_tree_leaves_no_check_waiting() {
+    holds(659);
 }
 
 #[test]
-fn seed_11_a_snapshot_told_twice_does_not_confirm_itself() {
-    holds(11);
+fn seed_15_a_snapshot_told_twice_does_not_confirm_itself() {
+    holds(15);
 }
 
 #[test]
-fn seed_463_a_report_of_an_older_launch_is_recorded_only() {
-    holds(463);
+fn seed_618_a_report_of_an_older_launch_is_recorded_only() {
+    holds(618);
 }
 
 #[test]
-fn seed_153_a_late_receipt_is_evidence_for_its_own_tree_only() {
-    holds(153);
+fn seed_205_a_late_receipt_is_evidence_for_its_own_tree_only() {
+    holds(205);
 }
 
 fn holds(seed: u64) {

@@ -1,15 +1,16 @@
-//! Thirty thousand seeds: no law is broken, everything reachable is visited, and crashes change no ending.
+//! Forty thousand seeds, every fourth with a run: no law is broken, everything reachable is visited, and crashes change no ending.
 
 use std::{collections::BTreeSet, thread};
 
 use provost_core::{
     lifecycle::{Activity, ClaimKind, Process, Rule, State},
+    run,
     session::Event,
 };
 use provost_sim::{Cell, Coverage, Faults, simulate};
 
 /// How many seeds one run of the suite tells; a debug build, which is slow, only shows that they run.
-const SEEDS: u64 = if cfg!(debug_assertions) { 300 } else { 30_000 };
+const SEEDS: u64 = if cfg!(debug_assertions) { 400 } else { 40_000 };
 
 /// More are told if asked for, never fewer.
 #[expect(clippy::disallowed_methods, reason = "a test's setting, read where it is used")]
@@ -66,6 +67,7 @@ fn a_crash_anywhere_changes_no_ending() {
         assert_eq!(calm.broken, None);
         assert_eq!(crashed.broken, None);
         assert_eq!(calm.outcomes, crashed.outcomes, "seed {seed}");
+        assert_eq!(calm.runs, crashed.runs, "seed {seed}");
         crashes += crashed.crashes;
     }
     assert!(crashes > STORIES, "the engine died {crashes} times in {STORIES} stories");
@@ -80,6 +82,7 @@ fn the_same_seed_tells_the_same_story() {
             (twice.events, twice.steps, twice.crashes)
         );
         assert_eq!(once.outcomes, twice.outcomes);
+        assert_eq!(once.runs, twice.runs);
     }
 }
 
@@ -90,6 +93,11 @@ fn everything_was_visited(coverage: &Coverage) {
     assert_eq!(Vec::from_iter(states.difference(&coverage.states)), Vec::<&&str>::new(), "states");
     let rules: BTreeSet<&str> = Rule::ALL.iter().map(|rule| rule.word()).collect();
     assert_eq!(Vec::from_iter(rules.difference(&coverage.rules)), Vec::<&&str>::new(), "rules");
+    let kinds: BTreeSet<&str> = run::Event::KINDS.iter().map(|(kind, _)| *kind).collect();
+    let missing = Vec::from_iter(kinds.difference(&coverage.run_kinds));
+    assert_eq!(missing, Vec::<&&str>::new(), "kinds of runs");
+    let endings = ["cancelled", "completed", "failed", "succeeded"];
+    assert_eq!(Vec::from_iter(&coverage.endings), endings.iter().collect::<Vec<_>>());
     let missing: Vec<Cell> = cells().into_iter().filter(|c| !coverage.cells.contains(c)).collect();
     let unexpected: Vec<&Cell> = missing.iter().filter(|cell| !RARE.contains(cell)).collect();
     assert_eq!(unexpected, Vec::<&Cell>::new(), "every other cell is visited");

@@ -1,0 +1,178 @@
+//! Where runs land: the target branch, which others move, the run's own branch, and its pull request.
+
+use std::collections::BTreeMap;
+
+use provost_core::{
+    ids::CommitId,
+    run::{
+        Command, LandMode, LandStep, Landing, PullChecks, PullRequest, PullStanding, PullState,
+        Remark, Run,
+    },
+    verdict::Snapshot,
+};
+
+use crate::{rng::Rng, run::Faults, world::snapshot};
+
+/// What is really there, whatever anyone was told.
+#[derive(Clone, Debug)]
+pub(crate) struct Forge {
+    seed: u64,
+    calm: bool,
+    /// The newest commit of the target.
+    tip: CommitId,
+    /// What landed, with the tree of each.
+    landed: BTreeMap<CommitId, String>,
+    /// The commit that the pull request has, once there is one.
+    pull: Option<CommitId>,
+    /// A pull request that is being made by a call that outlived the daemon.
+    pub(crate) pushing: Option<Box<Run>>,
+}
+
+impl Forge {
+    pub(crate) fn new(seed: u64, faults: Faults) -> Forge {
+        Forge {
+            seed,
+            calm: faults.calm,
+            tip: snapshot("good-0").commit,
+            landed: BTreeMap::new(),
+            pull: None,
+            pushing: None,
+        }
+    }
+
+    /// Gives the tree that landed under a commit.
+    pub(crate) fn tree_of<'a>(&'a self, commit: &'a CommitId) -> Option<&'a str> {
+        let pulled = self.pull.as_ref() == Some(commit);
+        let landed = self.landed.get(commit).map(String::as_str);
+        landed.or_else(|| commit.0.strip_prefix("commit-of-").filter(|_| pulled))
+    }
+
+    /// Brings the work of a run to where it was asked for.
+    pub(crate) fn land(&mut self, run: &Run) -> Command {
+        let leg = run.leg().no;
+        let Some(head) = &run.head else {
+            return Command::LandFailed { leg, reason: "there is nothing to land".to_owned() };
+        };
+        let share = if self.calm { 5 } else { 15 };
+        if self.draw(20, leg).percent(share) && leg == 1 {
+            return Command::LandFailed { leg, reason: "no such branch".to_owned() };
+        }
+        match run.spec.land {
+            LandMode::Branch => self.put(&run.spec.branch, head.commit.clone(), head, false),
+            LandMode::Merge => self.merge(run, head),
+            LandMode::Pr => {
+                self.pull = Some(head.commit.clone());
+                let url = "https://example.org/1".to_owned();
+                Command::PullRequested { number: 1, url, commit: head.commit.clone() }
+            }
+        }
+    }
+
+    /// Says whether the work of a run has landed.
+    pub(crate) fn look(&self, run: &Run, leg: u32) -> Command {
+        let over = |pull| Command::LandOver { leg, pull };
+        let Some(head) = &run.head else { return over(None) };
+        let (branch, commit, merged) = match run.spec.land {
+            LandMode::Branch => (&run.spec.branch, head.commit.clone(), false),
+            LandMode::Merge => (&run.spec.branch, to_land(run, head), true),
+            LandMode::Pr => {
+                let made = self.pull.clone().filter(|_| run.landing == Landing::Open);
+                return over(made.map(|commit| PullRequest {
+                    number: 1,
+                    url: "https://example.org/1".to_owned(),
+                    commit,
+                    seen: None,
+                }));
+            }
+        };
+        match self.landed.contains_key(&commit) {
+            true => Command::Landed { branch: branch.clone(), commit, merged },
+            false => over(None),
+        }
+    }
+
+    /// Looks at the pull request: what it shows hangs on how often it was looked at.
+    pub(crate) fn see(&self, run: &Run) -> Option<Command> {
+        let Landing::Requested(pull) = &run.landing else { return None };
+        let (mut state, remarks) = self.shows(run.looks);
+        if pull.seen.as_ref() == Some(&state) && run.new_remarks(&remarks).is_empty() {
+            state.standing = PullStanding::Merged;
+        }
+        Some(Command::PullSeen { look: run.looks, state, remarks })
+    }
+
+    /// Says whether a look may have shown this; one that shows nothing new finds it merged.
+    pub(crate) fn may_show(&self, look: u32, seen: &PullState) -> bool {
+        let (state, _) = self.shows(look);
+        let merged = PullState { standing: PullStanding::Merged, ..state.clone() };
+        *seen == state || *seen == merged
+    }
+
+    fn shows(&self, look: u32) -> (PullState, Vec<Remark>) {
+        let mut rng = Rng::named(self.seed, &[21, u64::from(look)]);
+        let checks =
+            [PullChecks::Pending, PullChecks::Passed, PullChecks::Failed, PullChecks::None];
+        let standing = match rng.below(20) {
+            0 => PullStanding::Closed,
+            1 | 2 => PullStanding::Merged,
+            _ => PullStanding::Open,
+        };
+        let state = PullState { standing, checks: rng.pick(&checks) };
+        (state, self.remarks(look, &mut rng))
+    }
+
+    /// What was said before is read again with what is new.
+    fn remarks(&self, look: u32, rng: &mut Rng) -> Vec<Remark> {
+        let talkative = self.seed % 3 == 0;
+        let said = |no: u32| Remark::new(format!("r{no}"), "ann", "{{task}}");
+        let new = rng.percent(if talkative { 90 } else { 40 }).then(|| said(look));
+        look.checked_sub(1).map(said).into_iter().chain(new).collect()
+    }
+
+    fn merge(&mut self, run: &Run, head: &Snapshot) -> Command {
+        let step = run.steps.len();
+        let moves = Rng::named(self.seed, &[22]).pick(&[0, 0, 1, 1, 2, 3, 7]);
+        let commit = to_land(run, head);
+        if step < moves && !self.landed.contains_key(&commit) {
+            self.tip = CommitId(format!("other-{}", step + 1));
+        }
+        let known = run.steps.iter().rev().find_map(|step| match step {
+            LandStep::Merge { onto, .. } => Some(onto),
+            LandStep::Answer { .. } => None,
+        });
+        let known = known.unwrap_or(&run.spec.target.base.commit);
+        if *known == self.tip || self.landed.contains_key(&commit) {
+            return self.put("main", commit, head, true);
+        }
+        let mut rng = self.draw(23, step as u32);
+        let conflicts = if rng.percent(40) { vec!["a.rs".to_owned()] } else { Vec::new() };
+        let good = conflicts.is_empty() && (self.calm || rng.percent(85));
+        let tree = format!("{}-m{}", if good { "good" } else { "bad" }, step + 1);
+        let merge = LandStep::Merge {
+            onto: self.tip.clone(),
+            work: head.commit.clone(),
+            merge: snapshot(&tree),
+            conflicts,
+        };
+        Command::TargetMoved { step, merge: Box::new(merge) }
+    }
+
+    fn put(&mut self, branch: &str, commit: CommitId, head: &Snapshot, merged: bool) -> Command {
+        self.landed.insert(commit.clone(), head.tree.0.clone());
+        Command::Landed { branch: branch.to_owned(), commit, merged }
+    }
+
+    fn draw(&self, what: u64, no: u32) -> Rng {
+        Rng::named(self.seed, &[what, u64::from(no)])
+    }
+}
+
+/// Where conflicts were mended, the commit that held their markers is left out.
+fn to_land(run: &Run, head: &Snapshot) -> CommitId {
+    match run.steps.last() {
+        Some(LandStep::Merge { conflicts, .. }) if !conflicts.is_empty() => {
+            CommitId(format!("united-{}", head.tree.0))
+        }
+        Some(LandStep::Merge { .. } | LandStep::Answer { .. }) | None => head.commit.clone(),
+    }
+}

@@ -1,0 +1,261 @@
+//! What is made up from a seed about a run: what it is opened with, how its agents work, what people do.
+//!
+//! As in `script`, all of it depends on the seed and on names only.
+
+use std::collections::BTreeMap;
+
+use provost_core::{
+    ids::RunId,
+    lifecycle::ClaimKind,
+    limits::Bounds,
+    request::{Asked, Question, RequestKind, Waiting},
+    result::{Finding, ResultForm, Review, Severity, Structured, Triage},
+    run::{LandMode, ReviewMode, Reviews, RunHookEvent, RunSpec, Target},
+    session::{Budget, Driver, End, HookSpec, Signal, Spec, Testimony, TurnEnd, Usage, Work},
+    verdict::EmptyDiff,
+};
+
+use crate::{
+    rng::Rng,
+    run::Faults,
+    script::{self, Act, Deed},
+    world::snapshot,
+};
+
+/// What a person does about a run, or about the session that works for it.
+#[derive(Clone, Debug)]
+pub(crate) enum RunDeed {
+    Cancel,
+    Resume,
+    RaiseBudget,
+    Answer,
+    ToItsSession(Box<Deed>),
+}
+
+/// What a session of a run is there for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    form: ResultForm,
+    edits: bool,
+    /// It has no agent: what was merged is only checked.
+    checks_only: bool,
+}
+
+impl Part {
+    /// Gives the part of a session, if it has one in a run.
+    pub(crate) fn of(spec: &Spec) -> Option<Part> {
+        spec.run.map(|_| Part {
+            form: spec.agent.settings.result,
+            edits: matches!(spec.work, Work::Worktree { .. }),
+            checks_only: spec.agent.argv == ["true"],
+        })
+    }
+}
+
+/// Says whether the story of a seed has a run.
+pub fn has_run(seed: u64) -> bool {
+    seed % 4 == 0
+}
+
+/// Gives the number of a story among its own kind: that there are runs changes no story without one.
+pub(crate) fn story(seed: u64) -> u64 {
+    if has_run(seed) { seed / 4 } else { seed - seed / 4 - 1 }
+}
+
+pub(crate) fn run_id(seed: u64) -> RunId {
+    RunId(uuid::Uuid::from_u64_pair(seed, 0x40))
+}
+
+pub(crate) fn spec(seed: u64, faults: &Faults) -> RunSpec {
+    let mut rng = Rng::named(seed, &[30]);
+    let lone = script::spec(seed, 0, faults);
+    let mut agent = lone.agent;
+    agent.driver = rng.pick(&[Driver::Jsonl, Driver::Jsonl, Driver::Codex]);
+    if !faults.calm && rng.percent(5) {
+        agent.driver = Driver::Command;
+    }
+    agent.settings.questions = true;
+    agent.carried.account = Some("everybody's".to_owned());
+    let modes = [ReviewMode::Off, ReviewMode::Report, ReviewMode::Repair];
+    let checks: &[&str] = rng.pick(&[&[][..], &["fast"][..], &["fast"][..], &["fast", "slow"][..]]);
+    RunSpec {
+        name: "goal".to_owned(),
+        goal: "do it".to_owned(),
+        preset: None,
+        spec: None,
+        project: "/work".to_owned(),
+        cwd: "/work".to_owned(),
+        target: Target { branch: Some("main".to_owned()), base: snapshot("good-0") },
+        worktrees: "/trees/goal".to_owned(),
+        branch: "provost/goal".to_owned(),
+        triage: agent.driver.has_protocol() && rng.percent(30),
+        agent,
+        reviews: Reviews {
+            task: rng.pick(&modes),
+            whole: rng.pick(&[ReviewMode::Off, ReviewMode::Off, ReviewMode::Repair]),
+            cycles: rng.below(3) as u32,
+        },
+        land: rng.pick(&[LandMode::Branch, LandMode::Merge, LandMode::Pr]),
+        checks: checks.iter().map(|check| (*check).to_owned()).collect(),
+        keep: Vec::new(),
+        protected: Vec::new(),
+        setup: rng.percent(15).then(|| "make".to_owned()),
+        copy: Vec::new(),
+        empty_diff: rng.pick(&[EmptyDiff::Refused, EmptyDiff::Accepted]),
+        bounds: Bounds { rework: 2, ..lone.bounds },
+        budget: budget(&mut rng, faults),
+        policy: Default::default(),
+        questions: true,
+        answers: answers(&mut rng),
+        templates: BTreeMap::new(),
+        hooks: hooks(&mut rng),
+        pull_every_ms: 1,
+        pull_checks_ms: 1,
+        prices: None,
+        warnings: Vec::new(),
+    }
+}
+
+fn budget(rng: &mut Rng, faults: &Faults) -> Budget {
+    let tokens = rng.pick(&[None, None, Some(30), Some(45), Some(90)]);
+    let turns = rng.pick(&[None, None, None, Some(5)]);
+    // Whether the last call is seen before the end is a race, which a calm story does not run.
+    if faults.calm { Budget::default() } else { Budget { tokens, turns } }
+}
+
+/// Beforehand one of the questions is answered, or all of them are.
+fn answers(rng: &mut Rng) -> BTreeMap<String, Vec<String>> {
+    let given = rng.pick(&[0, 1, 3]);
+    (0..given).map(|no| (format!("q{no}"), vec!["beforehand".to_owned()])).collect()
+}
+
+fn hooks(rng: &mut Rng) -> BTreeMap<RunHookEvent, HookSpec> {
+    let hook = HookSpec { argv: vec!["hook".to_owned()], time_limit_ms: 1, output_limit: 1 };
+    let share = rng.pick(&[0, 50, 100]);
+    let wanted = RunHookEvent::ALL.into_iter().filter(|_| rng.percent(share));
+    wanted.map(|event| (event, hook.clone())).collect()
+}
+
+/// What an agent of a run does from its start.
+pub(crate) fn opening(
+    seed: u64,
+    (session, launch): (u64, u32),
+    (driver, part): (Driver, Part),
+    faults: &Faults,
+) -> Vec<Act> {
+    let mut rng = Rng::named(seed, &[31, session, u64::from(launch)]);
+    if part.checks_only {
+        return vec![Act::Exit(End::Exit(0))];
+    }
+    if !driver.has_protocol() || (!faults.calm && rng.percent(8)) {
+        return script::opening(seed, session, launch, driver, faults);
+    }
+    vec![Act::Line(Signal::Ready { thread: Some(format!("thread-{session}")) })]
+}
+
+/// What an agent of a run does because something was said to it: mostly what it is there for.
+pub(crate) fn reaction(
+    seed: u64,
+    (session, launch): (u64, u32),
+    key: &str,
+    part: Part,
+    faults: &Faults,
+) -> Vec<Act> {
+    let said = key.bytes().fold(7u64, |sum, byte| sum.wrapping_mul(31) ^ u64::from(byte));
+    let mut rng = Rng::named(seed, &[32, session, u64::from(launch), said]);
+    if !faults.calm && rng.percent(12) {
+        return script::reaction(seed, session, launch, key, faults);
+    }
+    let mut acts = vec![
+        Act::Line(Signal::TurnStarted { turn: None }),
+        Act::Line(Signal::Usage(Usage { input: 10, output: 3 })),
+    ];
+    if part.form != ResultForm::Review && rng.percent(35) {
+        acts.extend([Act::Line(Signal::Asked(question(&mut rng))), Act::AwaitAnswer]);
+    }
+    if !faults.calm && rng.percent(20) {
+        acts.push(Act::Sleep(rng.pick(&[10, 800, 4_000])));
+    }
+    acts.extend(result(&mut rng, part, faults));
+    acts.push(Act::Line(Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None }));
+    acts
+}
+
+fn result(rng: &mut Rng, part: Part, faults: &Faults) -> Vec<Act> {
+    let kind = if rng.percent(92) { ClaimKind::Completed } else { ClaimKind::Failed };
+    let told = |result| Act::Line(Signal::Told { kind, text: None, result });
+    let said = Act::Line(Signal::Said(Testimony::Claim { kind, text: None }));
+    match part.form {
+        ResultForm::Plain => {
+            let good = faults.calm || rng.percent(88);
+            let edit = rng.percent(95).then_some(Act::Edit { good });
+            edit.into_iter().chain([said]).collect()
+        }
+        ResultForm::Triage if rng.percent(6) => vec![said],
+        ResultForm::Triage => {
+            let understanding = "it".to_owned();
+            vec![told(Structured::Triage(Triage { understanding, needs_plan: false }))]
+        }
+        ResultForm::Review => {
+            let findings = if rng.percent(50) { vec![finding(part.edits)] } else { Vec::new() };
+            let mends = part.edits && !findings.is_empty();
+            let edit = mends.then_some(Act::Edit { good: faults.calm || rng.percent(90) });
+            edit.into_iter().chain([told(Structured::Review(Review { findings }))]).collect()
+        }
+    }
+}
+
+fn finding(repaired: bool) -> Finding {
+    Finding {
+        title: "slow".to_owned(),
+        detail: String::new(),
+        severity: Severity::Low,
+        file: None,
+        line: None,
+        repaired,
+    }
+}
+
+/// One of a few questions, so that some are asked again; one of them for a secret.
+fn question(rng: &mut Rng) -> Asked {
+    let no = rng.below(3);
+    Asked {
+        native: format!("n{}", rng.below(3)),
+        kind: RequestKind::Question,
+        waiting: Waiting::Blocking,
+        title: String::new(),
+        questions: vec![Question {
+            id: format!("q{no}"),
+            header: String::new(),
+            question: format!("which {no}?"),
+            options: Vec::new(),
+            only_options: false,
+            secret: no == 2,
+        }],
+        subject: None,
+    }
+}
+
+/// What people will do about the run, and when.
+pub(crate) fn deeds(seed: u64, faults: &Faults) -> Vec<(u64, u64, Deed)> {
+    if !faults.people {
+        return Vec::new();
+    }
+    let mut rng = Rng::named(seed, &[33]);
+    let busy = rng.pick(&[4, 10, 16]);
+    let deed = |rng: &mut Rng| {
+        let at = rng.below(rng.clone().pick(&[3_000, 20_000, 60_000]));
+        (1_000 + at, 0, Deed::OfRun(deed(rng)))
+    };
+    (0..rng.below(busy) + 4).map(|_| deed(&mut rng)).collect()
+}
+
+fn deed(rng: &mut Rng) -> RunDeed {
+    match rng.below(16) {
+        0 | 1 => RunDeed::Cancel,
+        2..=4 => RunDeed::Resume,
+        5 => RunDeed::RaiseBudget,
+        6..=12 => RunDeed::Answer,
+        _ => RunDeed::ToItsSession(Box::new(script::deed(rng))),
+    }
+}

@@ -1,0 +1,223 @@
+//! What a run owes, carried out in the world, and what people do about it.
+
+use provost_core::{
+    ids::{RunId, SessionId},
+    request::Reply,
+    run::{self, Effect, Ending, LandMode, Landing, Run},
+    session::{Command, HookEnd, Session},
+    verdict::CheckEnd,
+};
+
+use super::Sim;
+use crate::{
+    engine::{Input, RunKey, RunTask, Source},
+    goal::{self, RunDeed},
+    laws::Broken,
+    rng::Rng,
+    world::session_no,
+};
+
+impl Sim {
+    /// An effect of a run that waits for something can't go on.
+    pub(super) fn can_run_go_on(&self, key: &RunKey, task: &RunTask) -> bool {
+        match &task.effect {
+            Effect::RunHook(_) => {
+                let ran = self.world.ran.get(&as_session(key));
+                ran.is_none_or(|ran| ran.done_ms <= self.world.now_ms)
+            }
+            // One landing at a time, also of what outlived a daemon.
+            Effect::Land { .. } => self.forge.pushing.is_none(),
+            Effect::LookLanded { .. } => {
+                self.forge.pushing.is_none() && !self.engine.run_tasks.values().any(|t| t.lands)
+            }
+            Effect::TakeHead(_) | Effect::WatchPull { .. } | Effect::WriteCard { .. } => true,
+        }
+    }
+
+    pub(super) fn carry_out_of_run(&mut self, key: &RunKey) -> Result<(), Broken> {
+        let Some(task) = self.engine.run_tasks.get(key).cloned() else { return Ok(()) };
+        let result = match &task.effect {
+            Effect::TakeHead(session) => Some(self.take_head(*session)),
+            Effect::Land { leg, .. } => self.land(key, &task, *leg)?,
+            Effect::WatchPull { .. } => self.forge.see(&task.run),
+            Effect::LookLanded { leg } => Some(self.forge.look(&task.run, *leg)),
+            Effect::RunHook(hook) => {
+                let owed = task.run.hooks.iter().find(|owed| owed.key == *hook);
+                let what = owed.map_or(String::new(), |o| format!("{:?} {}", o.stage, o.leg));
+                self.ran(&as_session(key), &what)?.map(|uncertain| run::Command::HookFinished {
+                    key: *hook,
+                    end: match uncertain {
+                        true => HookEnd::Uncertain("power".to_owned()),
+                        false => HookEnd::Exit(0),
+                    },
+                })
+            }
+            Effect::WriteCard { leg } => {
+                Some(run::Command::CardWritten { leg: *leg, failure: None })
+            }
+        };
+        if let Some(command) = result {
+            self.engine.run_tasks.remove(key);
+            let told = Input::ToldRun(key.0, command);
+            self.told_of_runs.push(told.clone());
+            self.engine.told.entry(Source::OfRun(key.clone())).or_default().push_back(told);
+        }
+        Ok(())
+    }
+
+    fn take_head(&mut self, session: SessionId) -> run::Command {
+        let names = [24, session_no(session)];
+        match !self.faults.calm && Rng::named(self.seed, &names).percent(3) {
+            true => run::Command::HeadFailed { session, reason: "index.lock".to_owned() },
+            false => {
+                let (head, caveats) = (self.world.look(session), Default::default());
+                run::Command::HeadTaken { session, head, caveats }
+            }
+        }
+    }
+
+    /// Begins to land, and then lands. What has begun is not called back.
+    fn land(
+        &mut self,
+        key: &RunKey,
+        task: &RunTask,
+        leg: u32,
+    ) -> Result<Option<run::Command>, Broken> {
+        if !task.lands {
+            if let Some(task) = self.engine.run_tasks.get_mut(key) {
+                task.lands = true;
+            }
+            if self.faults.people && self.rng.percent(10) {
+                self.ask_run(key.0, run::Command::Cancel { because: "at the last".to_owned() });
+            }
+            return Ok(None);
+        }
+        self.may_land(key.0, leg)?;
+        Ok(Some(self.forge.land(&task.run)))
+    }
+
+    /// Nothing lands once the leg that wanted it is sealed.
+    fn may_land(&self, id: RunId, leg: u32) -> Result<(), Broken> {
+        let legs = self.engine.run(id).map_or(&[][..], |run| &run.legs);
+        match legs.iter().find(|one| one.no == leg).and_then(|one| one.sealed.as_ref()) {
+            Some(outcome) => Err(format!("work lands after its run was {}", outcome.ending.word())),
+            None => Ok(()),
+        }
+    }
+
+    /// The engine is about to die: what was landing has landed, or not, or is left to a call that lives on.
+    pub(super) fn leave_landing(&mut self) -> Result<(), Broken> {
+        // What a daemon was told dies with it.
+        self.told_of_runs.clear();
+        let landing: Vec<Run> =
+            self.engine.run_tasks.values().filter(|t| t.lands).map(|t| t.run.clone()).collect();
+        for run in landing {
+            let lives_on = run.spec.land == LandMode::Pr;
+            match self.rng.percent(50) {
+                true => {
+                    self.may_land(run.id, run.leg().no)?;
+                    drop(self.forge.land(&run));
+                }
+                false if lives_on => self.forge.pushing = Some(Box::new(run)),
+                false => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// A call that outlived its daemon comes to its end.
+    pub(super) fn push_on(&mut self) -> Result<(), Broken> {
+        let Some(run) = self.forge.pushing.take() else { return Ok(()) };
+        self.may_land(run.id, run.leg().no)?;
+        drop(self.forge.land(&run));
+        Ok(())
+    }
+
+    /// What a run takes for true is what the world itself says.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "no other event tells of the world")]
+    pub(super) fn note_run(&mut self, id: RunId, event: &run::Event) -> Result<(), Broken> {
+        match event {
+            run::Event::PullSeen(seen) => {
+                self.looks += 1;
+                match self.forge.may_show(self.looks - 1, &seen.state) {
+                    true => Ok(()),
+                    false => Err("a pull request was seen as it was at another look".to_owned()),
+                }
+            }
+            run::Event::RunSealed(sealed) if sealed.outcome.ending == Ending::Succeeded => {
+                self.engine.run(id).map_or(Ok(()), |run| self.success_of_run_is_true(run))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn success_of_run_is_true(&self, run: &Run) -> Result<(), Broken> {
+        let Landing::Done(landed) = &run.landing else {
+            return Err("a run succeeded and has not landed".to_owned());
+        };
+        let head = run.head.as_ref().map(|head| head.tree.0.as_str());
+        let tree = self.forge.tree_of(&landed.commit);
+        if tree.is_none() || tree != head {
+            return Err(format!("a run succeeded on {head:?}, and {tree:?} is what landed"));
+        }
+        let sessions: Vec<&Session> =
+            run.sessions.iter().filter_map(|one| self.engine.shadow(one.id)).collect();
+        let receipts = sessions.iter().flat_map(|session| &session.attempts);
+        let receipts: Vec<_> = receipts.flat_map(|attempt| &attempt.verifying.receipts).collect();
+        let unproved = run.spec.checks.iter().find(|check| {
+            let green = receipts.iter().any(|receipt| {
+                receipt.command == **check
+                    && Some(receipt.tree.0.as_str()) == tree
+                    && receipt.end == CheckEnd::Exit(0)
+            });
+            !green
+        });
+        match unproved.is_none() && !run.spec.checks.is_empty() {
+            true => Ok(()),
+            false => Err(format!("a run succeeded on {tree:?}, which {unproved:?} did not prove")),
+        }
+    }
+
+    pub(super) fn do_run_deed(&mut self, deed: RunDeed) {
+        let id = goal::run_id(self.seed);
+        let Some(run) = self.engine.run(id) else { return };
+        let command = match deed {
+            RunDeed::Cancel => run::Command::Cancel { because: "enough".to_owned() },
+            RunDeed::Resume => run::Command::Resume,
+            RunDeed::RaiseBudget => {
+                let tokens = run.budget.tokens.map(|tokens| tokens + 40);
+                let turns = run.budget.turns.map(|turns| turns + 3);
+                run::Command::RaiseBudget { tokens, turns }
+            }
+            RunDeed::Answer => return self.answer_for_run(id),
+            RunDeed::ToItsSession(deed) => {
+                // What people say to a session that the run has done with is theirs, and none of it.
+                let live = run.live().map(|live| live.id);
+                return live.into_iter().for_each(|id| self.do_session_deed(id, *deed.clone()));
+            }
+        };
+        self.ask_run(id, command);
+    }
+
+    fn answer_for_run(&mut self, id: RunId) {
+        let live = self.engine.run(id).and_then(Run::live).and_then(|l| self.engine.shadow(l.id));
+        let Some(session) = live else { return };
+        let Some(request) = session.open_requests().next() else { return };
+        let reply = match request.asked.questions.is_empty() {
+            true => return self.do_session_deed(session.id, crate::script::Deed::AnswerOpen),
+            false => Reply::Text("so it is".to_owned()),
+        };
+        let (request, revision) = (request.id, request.revision);
+        self.ask(session.id, Command::Answer { request, revision, reply });
+    }
+
+    pub(super) fn ask_run(&mut self, run: RunId, command: run::Command) {
+        self.asks += 1;
+        self.asked.push_back(Input::AskedRun { key: format!("ask-{}", self.asks), run, command });
+    }
+}
+
+/// Hooks of a run are kept with those of sessions, under the run's own id.
+fn as_session((run, key): &RunKey) -> (SessionId, String) {
+    (SessionId(run.0), key.clone())
+}

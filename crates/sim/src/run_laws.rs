@@ -1,0 +1,327 @@
+//! The laws of a run, written a second time and independently of the rules that keep them.
+//!
+//! A [`RunWatch`] is shown every event between the run before and the run after it, and whatever run is at
+//! rest, with its sessions as they stand.
+
+use std::collections::BTreeSet;
+
+use provost_core::{
+    ids::SessionId,
+    lifecycle::ClaimKind,
+    request::{Fate, Question, Request, RequestKind},
+    run::{
+        Effect, Ending, Event, LandStep, Landing, MAX_MERGES, MAX_ROUNDS, Run, RunHookEvent,
+        RunHookKey, Stage, Stopped,
+    },
+    session::{Launch, Session},
+    time::Moment,
+};
+
+use crate::laws::Broken;
+
+/// What must be remembered of a run's past to judge its present.
+#[derive(Clone, Debug, Default)]
+pub struct RunWatch {
+    hooks: BTreeSet<RunHookKey>,
+}
+
+macro_rules! law {
+    ($holds:expr, $($words:tt)+) => {
+        if !$holds { return Err(format!($($words)+)); }
+    };
+}
+
+impl RunWatch {
+    /// Begins to watch a run that was just opened.
+    pub fn of(run: &Run) -> Result<RunWatch, Broken> {
+        let mut watch = RunWatch::default();
+        watch.hooks_fire_once(&BTreeSet::new(), Some(RunHookEvent::Opened), run)?;
+        Ok(watch)
+    }
+
+    /// Judges one event.
+    pub fn event(&mut self, before: &Run, event: &Event, after: &Run) -> Result<(), Broken> {
+        sealed_is_final(before, event, after)?;
+        cancelled_stays(before, event, after)?;
+        one_session_lives(after)?;
+        seal_is_due(before, event)?;
+        a_new_commit_voids_the_proof(after)?;
+        decisions_stand(before, after)?;
+        steps_are_bounded(after)?;
+        use_is_counted_once(after)?;
+        let keys: BTreeSet<RunHookKey> = before.hooks.iter().map(|hook| hook.key).collect();
+        self.hooks_fire_once(&keys, announced(event), after)
+    }
+
+    /// Judges a run of which nothing more follows by itself.
+    pub fn rest<'s>(
+        &self,
+        run: &Run,
+        now: Moment,
+        look: impl Fn(SessionId) -> Option<&'s Session>,
+    ) -> Result<(), Broken> {
+        law!(refused(run, now, &look), "the run is at rest, yet more follows");
+        let effects = run.effects();
+        let keys: BTreeSet<String> = effects.iter().map(Effect::key).collect();
+        law!(keys.len() == effects.len(), "two effects of a run have one key: {effects:?}");
+        let live = run.live().and_then(|live| look(live.id));
+        law!(
+            run.is_sealed() || live.is_some() || !effects.is_empty(),
+            "the run is in {} and nothing is expected of anyone",
+            run.stage.word()
+        );
+        for session in run.sessions.iter().filter_map(|one| look(one.id)) {
+            let lives = !session.attempt().is_sealed();
+            let known = run.live().is_some_and(|live| live.id == session.id);
+            law!(!lives || known, "{} lives, and its run does not know", session.spec.name);
+        }
+        let Some(live) = live else { return Ok(()) };
+        law!(!live.attempt().is_sealed(), "a session has ended and its run does not know");
+        law!(
+            run.leg().stopped.is_none() || live.attempt().is_decided(),
+            "a run was stopped and its session goes on"
+        );
+        answers_are_decisions(run, live)?;
+        nothing_is_asked_again(run, live)?;
+        the_budget_holds(run, live)
+    }
+
+    fn hooks_fire_once(
+        &mut self,
+        before: &BTreeSet<RunHookKey>,
+        wanted: Option<RunHookEvent>,
+        after: &Run,
+    ) -> Result<(), Broken> {
+        let fresh: Vec<RunHookKey> =
+            after.hooks.iter().map(|hook| hook.key).filter(|key| !before.contains(key)).collect();
+        for key in &fresh {
+            law!(self.hooks.insert(*key), "the hook key {} {} was used before", key.event, key.no);
+        }
+        let keys: BTreeSet<RunHookKey> = after.hooks.iter().map(|hook| hook.key).collect();
+        law!(keys.len() == after.hooks.len(), "one hook key of a run is owed twice");
+        let wanted = wanted.filter(|hook| after.spec.hooks.contains_key(hook));
+        let fired: Vec<RunHookEvent> = fresh.iter().map(|key| key.event).collect();
+        law!(
+            fired == Vec::from_iter(wanted),
+            "a hook of a run is owed exactly once: wanted {wanted:?}, owed {fired:?}"
+        );
+        Ok(())
+    }
+}
+
+/// Says whether nothing follows, but for what a session refuses and is told again when it has changed.
+fn refused<'s>(run: &Run, now: Moment, look: &impl Fn(SessionId) -> Option<&'s Session>) -> bool {
+    use provost_core::run::Step;
+    match run.advance(now, look) {
+        None => true,
+        Some(Step::Tell(id, command)) => {
+            look(id).is_some_and(|session| session.decide(&command, now).is_err())
+        }
+        // What was let go of is looked at again only with a command about the run.
+        Some(Step::Event(_) | Step::With(..)) => false,
+    }
+}
+
+/// The hook that an event must cause.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the law is about these events only")]
+fn announced(event: &Event) -> Option<RunHookEvent> {
+    use provost_core::result::Structured;
+    match event {
+        Event::QuestionSeen(_) => Some(RunHookEvent::Question),
+        Event::RunSealed(e) => Some(RunHookEvent::Ended(e.outcome.ending)),
+        Event::SessionEnded(e) => match &e.end.result {
+            Some(Structured::Review(review)) => {
+                (!review.findings.is_empty()).then_some(RunHookEvent::Findings)
+            }
+            Some(Structured::Triage(_)) | None => None,
+        },
+        _ => None,
+    }
+}
+
+/// A sealed leg changes by nothing; only what was owed for it, and the next leg, may follow.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the law is about these events only")]
+fn sealed_is_final(before: &Run, event: &Event, after: &Run) -> Result<(), Broken> {
+    for (was, is) in before.legs.iter().zip(&after.legs).filter(|(was, _)| was.sealed.is_some()) {
+        law!(
+            was.sealed == is.sealed && was.stopped == is.stopped,
+            "the sealed leg {} changed by {}",
+            was.no,
+            event.kind().0
+        );
+    }
+    if !before.is_sealed() {
+        return Ok(());
+    }
+    let may = match event {
+        Event::RunResumed(_) => {
+            let ending = before.leg().sealed.as_ref().map(|outcome| outcome.ending);
+            matches!(ending, Some(Ending::Failed | Ending::Cancelled))
+        }
+        Event::BudgetRaised(_) | Event::HookFinished(_) | Event::CardWritten(_) => true,
+        _ => false,
+    };
+    law!(may, "{} follows a sealed end", event.kind().0);
+    Ok(())
+}
+
+fn cancelled_stays(before: &Run, event: &Event, after: &Run) -> Result<(), Broken> {
+    let (was, is) = (before.leg(), after.legs.get(before.legs.len() - 1));
+    let Some(Stopped::Cancelled { .. }) = was.stopped else { return Ok(()) };
+    law!(
+        is.is_some_and(|is| is.stopped == was.stopped),
+        "a cancel was taken back by {}",
+        event.kind().0
+    );
+    let sealed = is.and_then(|is| is.sealed.as_ref());
+    law!(
+        sealed.is_none_or(|outcome| outcome.ending == Ending::Cancelled),
+        "a cancelled run was sealed as {sealed:?}"
+    );
+    law!(!matches!(event, Event::SessionOwed(_)), "a cancelled run begins something");
+    Ok(())
+}
+
+fn one_session_lives(after: &Run) -> Result<(), Broken> {
+    let living = after.sessions.iter().filter(|session| session.end.is_none()).count();
+    law!(living <= 1, "{living} sessions of a run live at once");
+    law!(living == 0 || after.live().is_some(), "a session that lives is not the newest");
+    Ok(())
+}
+
+/// A run is sealed when nobody works for it, nothing lands any more, and what it says is proved.
+fn seal_is_due(before: &Run, event: &Event) -> Result<(), Broken> {
+    let Event::RunSealed(sealed) = event else { return Ok(()) };
+    law!(!before.is_sealed(), "a leg is sealed twice");
+    law!(sealed.leg == before.leg().no, "another leg than the current one is sealed");
+    law!(before.live().is_none(), "a run is sealed while somebody works for it");
+    let landed = matches!(before.landing, Landing::Done(_));
+    let ending = sealed.outcome.ending;
+    let leg = before.leg();
+    law!(
+        leg.stopped.is_none() || before.stage != Stage::Land || landed || leg.landing_over,
+        "a run is sealed as {} while it may be landing",
+        ending.word()
+    );
+    let wanted = match (&leg.stopped, &before.proof, &before.head) {
+        (Some(Stopped::Cancelled { .. }), _, _) => Ending::Cancelled,
+        (Some(Stopped::Failed { .. }), _, _) => Ending::Failed,
+        (None, Some(proof), Some(head)) if proof.is_for(head) => Ending::Succeeded,
+        (None, _, _) => Ending::Completed,
+    };
+    law!(ending == wanted, "a run is sealed as {} and not as {}", ending.word(), wanted.word());
+    law!(leg.stopped.is_some() || landed, "a run ends well and has not landed");
+    Ok(())
+}
+
+fn a_new_commit_voids_the_proof(after: &Run) -> Result<(), Broken> {
+    let Some(proof) = &after.proof else { return Ok(()) };
+    let fits = after.head.as_ref().is_some_and(|head| proof.is_for(head));
+    law!(fits, "the proof is for another tree than the newest");
+    Ok(())
+}
+
+fn decisions_stand(before: &Run, after: &Run) -> Result<(), Broken> {
+    law!(after.decisions.starts_with(&before.decisions), "a decision was changed");
+    let all: BTreeSet<(&str, &str)> =
+        after.decisions.iter().map(|one| (one.id.as_str(), one.question.as_str())).collect();
+    law!(all.len() == after.decisions.len(), "a decision was kept twice");
+    Ok(())
+}
+
+/// Everything that a pull request was told is taken up once or left once; steps of a leg are bounded.
+fn steps_are_bounded(after: &Run) -> Result<(), Broken> {
+    let (mut merges, mut rounds) = (0, 0);
+    let mut seen = BTreeSet::new();
+    for (no, step) in after.steps.iter().enumerate() {
+        let counts = usize::from(no >= after.leg().steps);
+        match step {
+            LandStep::Merge { .. } => merges += counts,
+            LandStep::Answer { remarks } => {
+                rounds += counts;
+                for remark in remarks {
+                    law!(seen.insert(&remark.id), "{} is taken up twice", remark.id);
+                }
+            }
+        }
+    }
+    for remark in &after.remarks_left {
+        law!(seen.insert(&remark.id), "{} is left, and was taken up or left before", remark.id);
+    }
+    law!(merges <= MAX_MERGES && rounds <= MAX_ROUNDS, "{merges} merges and {rounds} rounds");
+    Ok(())
+}
+
+fn use_is_counted_once(after: &Run) -> Result<(), Broken> {
+    let counted: u64 = after.sessions.iter().map(|one| one.counted.0.total()).sum();
+    let turns: u32 = after.sessions.iter().map(|one| one.counted.1).sum();
+    law!(
+        (counted, turns) == (after.usage.total(), after.turns),
+        "the sessions used {counted} tokens, the run counts {}",
+        after.usage.total()
+    );
+    Ok(())
+}
+
+fn wording<'a>(request: &'a Request, question: &'a Question) -> &'a str {
+    [&question.question, &question.header]
+        .into_iter()
+        .find(|words| !words.is_empty())
+        .unwrap_or(&request.asked.title)
+}
+
+fn decided<'r>(
+    run: &'r Run,
+    request: &Request,
+    question: &Question,
+) -> Option<&'r Option<Vec<String>>> {
+    let words = wording(request, question);
+    let found = run.decisions.iter().find(|one| one.id == question.id && one.question == words);
+    found.map(|one| &one.answer)
+}
+
+fn questions(session: &Session) -> impl Iterator<Item = &Request> {
+    session.requests.iter().filter(|request| request.asked.kind == RequestKind::Question)
+}
+
+/// What people answered is kept, and a secret is not.
+fn answers_are_decisions(run: &Run, live: &Session) -> Result<(), Broken> {
+    for request in questions(live).filter(|request| request.fate == Fate::Answered) {
+        for question in &request.asked.questions {
+            let Some(answer) = decided(run, request, question) else {
+                return Err(format!("the answer to {} is no decision", question.id));
+            };
+            law!(!question.secret || answer.is_none(), "the secret {} was kept", question.id);
+        }
+    }
+    Ok(())
+}
+
+fn nothing_is_asked_again(run: &Run, live: &Session) -> Result<(), Broken> {
+    let ends =
+        live.attempt().is_decided() || live.current_launch().is_some_and(Launch::is_being_ended);
+    for request in questions(live).filter(|request| request.is_open() && !ends) {
+        let known = |question: &Question| {
+            !question.secret && matches!(decided(run, request, question), Some(Some(_)))
+        };
+        let asked = &request.asked.questions;
+        let again = !asked.is_empty() && asked.iter().all(known);
+        law!(!again, "{:?} was decided, and is asked again", request.asked.questions);
+    }
+    Ok(())
+}
+
+/// Nobody works on once all sessions together have used what they may.
+fn the_budget_holds(run: &Run, live: &Session) -> Result<(), Broken> {
+    let Some(limit) = run.budget.tokens.filter(|_| live.budget.tokens.is_some()) else {
+        return Ok(());
+    };
+    let counted = run.live().map_or(0, |one| one.counted.0.total());
+    let used = run.usage.total() + live.usage.total().saturating_sub(counted);
+    let claimed = matches!(live.claim(), ClaimKind::Completed | ClaimKind::Failed);
+    law!(
+        used < limit || claimed || live.attempt().is_decided(),
+        "{used} of {limit} tokens are used and a session works on"
+    );
+    Ok(())
+}

@@ -1,0 +1,62 @@
+//! A crash at any commit of a run, at any point of the commit, changes no ending: every one is tried.
+
+use std::collections::BTreeMap;
+
+use provost_sim::{CrashPoint, Faults, Report, RunOutcome, crashed_at, has_run, simulate};
+
+/// How many stories are told with every crash.
+const STORIES: usize = if cfg!(debug_assertions) { 2 } else { 16 };
+
+const POINTS: [CrashPoint; 5] = [
+    CrashPoint::BeforeAppend,
+    CrashPoint::AfterAppend,
+    CrashPoint::InDispatch(0),
+    CrashPoint::InDispatch(1),
+    CrashPoint::InDispatch(2),
+];
+
+#[test]
+fn a_crash_at_any_commit_of_a_run_changes_no_ending() {
+    let mut crashes = 0;
+    let stories = stories();
+    for (seed, calm) in &stories {
+        for commit in 0..calm.commits {
+            for point in POINTS {
+                let crashed = crashed_at(*seed, commit, point);
+                let at = format!("seed {seed}, commit {commit} of {}, {point:?}", calm.commits);
+                assert_eq!(crashed.broken, None, "{at}");
+                assert_eq!(crashed.runs, calm.runs, "{at}");
+                assert_eq!(crashed.outcomes, calm.outcomes, "{at}");
+                crashes += crashed.crashes;
+            }
+        }
+    }
+    println!("{} stories, {crashes} crashes", stories.len());
+    assert!(crashes > 50 * stories.len() as u64, "the engine died {crashes} times");
+}
+
+/// Gives stories that differ in where they come to and in what they meet, those first that meet most.
+fn stories() -> Vec<(u64, Report)> {
+    let mut found: BTreeMap<String, (u64, Report)> = BTreeMap::new();
+    for seed in (0..2_000).filter(|seed| has_run(*seed)) {
+        let calm = simulate(seed, Faults::NONE);
+        assert_eq!(calm.broken, None);
+        if let Some(run) = calm.runs.first() {
+            found.entry(kind(run)).or_insert((seed, calm));
+        }
+    }
+    let mut stories: Vec<(u64, Report)> = found.into_values().collect();
+    stories.sort_by_key(|(_, calm)| std::cmp::Reverse(calm.commits));
+    assert!(stories.len() >= STORIES, "only {} different stories", stories.len());
+    let (first, last) = (STORIES.div_ceil(2), STORIES / 2);
+    // The longest, and as many of the others.
+    let others = stories.split_off(first);
+    let apart = (others.len() / last.max(1)).max(1);
+    stories.extend(others.into_iter().step_by(apart).take(last));
+    stories
+}
+
+fn kind(run: &RunOutcome) -> String {
+    let (ended, decided) = (run.legs.first(), run.decisions > 0);
+    format!("{} {ended:?} {} {decided} {}", run.stage, run.landed, run.steps.min(3))
+}
