@@ -122,6 +122,15 @@ impl Stage {
         self.wait_run(id, |row| row["sealed"] == true)
     }
 
+    /// Waits for the report card, which is written after the outcome is sealed.
+    #[track_caller]
+    pub(crate) fn card(&self, id: &str) -> String {
+        eventually("the report card", || {
+            let card = self.home.provost(&["report-card", id]);
+            if card.code() == Some(0) { Ok(card.stdout) } else { Err(card) }
+        })
+    }
+
     /// Gives the run's own events, in their order.
     #[track_caller]
     pub(crate) fn run_events(&self, id: &str) -> Vec<Value> {
