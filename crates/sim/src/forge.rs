@@ -104,7 +104,7 @@ impl Forge {
     /// Says whether a look may have shown this; one that shows nothing new finds it merged.
     pub(crate) fn may_show(&self, look: u32, seen: &PullState) -> bool {
         let (state, _) = self.shows(look);
-        let merged = PullState { standing: PullStanding::Merged, ..state.clone() };
+        let merged = PullState { standing: PullStanding::Merged, ..state };
         *seen == state || *seen == merged
     }
 
@@ -123,7 +123,7 @@ impl Forge {
 
     /// What was said before is read again with what is new.
     fn remarks(&self, look: u32, rng: &mut Rng) -> Vec<Remark> {
-        let talkative = self.seed % 3 == 0;
+        let talkative = self.seed.is_multiple_of(3);
         let said = |no: u32| Remark::new(format!("r{no}"), "ann", "{{task}}");
         let new = rng.percent(if talkative { 90 } else { 40 }).then(|| said(look));
         look.checked_sub(1).map(said).into_iter().chain(new).collect()

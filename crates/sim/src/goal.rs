@@ -54,7 +54,7 @@ impl Part {
 
 /// Says whether the story of a seed has a run.
 pub fn has_run(seed: u64) -> bool {
-    seed % 4 == 0
+    seed.is_multiple_of(4)
 }
 
 /// Gives the number of a story among its own kind: that there are runs changes no story without one.

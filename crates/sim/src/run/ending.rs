@@ -14,7 +14,8 @@ impl Sim {
     /// When nothing moves any more, whoever is not done waits for a person or for a silent agent.
     pub(super) fn everyone_waits_for_someone(&self) -> Result<(), Broken> {
         self.engine.verify()?;
-        for run in self.engine.runs().filter(|run| !run.is_sealed() && run.live().is_none()) {
+        let mut open = self.engine.runs().filter(|run| !run.is_sealed() && run.live().is_none());
+        if let Some(run) = open.next() {
             return Err(format!("the run stays in {} for ever", run.stage.word()));
         }
         for session in self.engine.shadows() {

@@ -131,9 +131,6 @@ impl Model for OneRun {
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
             Property::always("every law holds, and every run ends", |_, node: &Node| {
-                if let Some(broken) = &node.broken {
-                    println!("{broken}");
-                }
                 node.broken.is_none()
             }),
             reaches!("completed", Completed),
