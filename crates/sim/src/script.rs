@@ -255,7 +255,12 @@ fn trouble(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
                 subject: Some(Box::new(subject)),
                 ..asked(rng)
             };
-            vec![Act::Line(Signal::Asked(approval)), Act::AwaitAnswer]
+            // What came of it is told for the first two, whatever was answered: so it is sometimes otherwise.
+            let native = approval.native.clone();
+            let done = ["a0", "a1"].iter().position(|told| *told == native).map(|at| at == 0);
+            let came = done.map(|done| Act::Line(Signal::CameOut { native, done }));
+            let asks = [Act::Line(Signal::Asked(approval)), Act::AwaitAnswer];
+            asks.into_iter().chain(came).collect()
         }
     }
 }
