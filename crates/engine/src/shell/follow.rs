@@ -321,8 +321,10 @@ impl Follower {
     async fn holder_left(&self) -> bool {
         let Some(holder) = &self.traces.holder else { return true };
         let left = async {
+            let mut wait = Duration::from_millis(1);
             while !matches!(holder.is_alive(), Ok(false)) {
-                held::pause(LINK_AGAIN).await;
+                held::pause(wait).await;
+                wait = (wait * 2).min(LINK_AGAIN);
             }
         };
         tokio::time::timeout(HOLDER_LEAVES, left).await.is_ok()
