@@ -20,9 +20,11 @@ use crate::{
 impl Run {
     /// Gives the spec of the next session, for the current stage. None where no agent works.
     pub(super) fn session_spec(&self, no: u32, cycle: u32) -> Option<Spec> {
-        if self.only_checks(cycle) {
-            return Some(self.checking_spec(no, cycle));
-        }
+        let spec = self.agent_spec(no, cycle)?;
+        Some(if self.only_checks(cycle) { self.checking_spec(spec) } else { spec })
+    }
+
+    fn agent_spec(&self, no: u32, cycle: u32) -> Option<Spec> {
         let mode = self.spec.reviews.of(self.stage);
         let permissions = self.stage.permissions(mode)?;
         let spec = &self.spec;
@@ -60,8 +62,8 @@ impl Run {
         self.stage == Stage::Land && self.step(cycle).is_some_and(clean)
     }
 
-    /// Gives the spec of a session that leaves its tree as it is, and has it checked.
-    fn checking_spec(&self, no: u32, cycle: u32) -> Spec {
+    /// Makes of a spec one for a session that leaves its tree as it is, and has it checked.
+    fn checking_spec(&self, spec: Spec) -> Spec {
         let agent = Agent {
             name: "provost".to_owned(),
             driver: Driver::Command,
@@ -73,29 +75,9 @@ impl Run {
             own_env: Vec::new(),
             ..self.spec.agent.clone()
         };
-        let spec = &self.spec;
-        Spec {
-            name: format!("{}-{}{}", spec.name, self.stage.word(), numbered(cycle)),
-            role: Some(self.stage.word().to_owned()),
-            project: Some(spec.project.clone()),
-            cwd: spec.cwd.clone(),
-            agent,
-            instruction: None,
-            work: self.place(no, true),
-            setup: spec.setup.clone(),
-            checks: spec.checks.clone(),
-            keep: spec.keep.clone(),
-            protected: spec.protected.clone(),
-            empty_diff: EmptyDiff::Accepted,
-            exit0: Exit0::IsDone,
-            afterwards: Afterwards::Close,
-            bounds: spec.bounds.clone(),
-            budget: Budget::default(),
-            policy: spec.policy.clone(),
-            hooks: BTreeMap::new(),
-            warnings: Vec::new(),
-            run: Some(OfRun { run: self.id, stage: self.stage }),
-        }
+        let policy = self.spec.policy.clone();
+        let (instruction, exit0, budget) = (None, Exit0::IsDone, Budget::default());
+        Spec { agent, instruction, exit0, budget, policy, ..spec }
     }
 
     /// A reviewer may find nothing to mend; work that changed nothing is none.
