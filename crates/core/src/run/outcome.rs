@@ -40,7 +40,6 @@ pub enum Cause {
     Review,
     Landing,
     Budget,
-    Timeout,
 }
 
 impl Cause {
@@ -51,7 +50,6 @@ impl Cause {
             Cause::Review => "review",
             Cause::Landing => "landing",
             Cause::Budget => "budget",
-            Cause::Timeout => "timeout",
         }
     }
 }
