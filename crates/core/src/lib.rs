@@ -27,6 +27,7 @@ pub mod bugs;
 pub mod ids;
 pub mod lifecycle;
 pub mod limits;
+pub mod plan;
 pub mod policy;
 pub mod prompt;
 pub mod request;

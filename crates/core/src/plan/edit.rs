@@ -1,0 +1,182 @@
+//! Edits of a plan, each of which has to leave a valid one.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    fault::{Fault, told},
+    graph::{MAX_TASKS, Plan},
+    order,
+    task::{PlanTask, TaskId},
+};
+
+/// How many edits may be made at once; who wants more wants another plan.
+pub const MAX_EDITS: usize = 500;
+
+/// One change of a plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
+pub enum PlanEdit {
+    /// Puts a task behind all others that are there.
+    Add { task: PlanTask },
+    /// Takes out a task that no other is after.
+    Remove { id: TaskId },
+    /// Gives a task other texts; what is not named stays.
+    Change {
+        id: TaskId,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        title: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        instruction: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        criteria: Option<Vec<String>>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        checks: Option<Vec<String>>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        scope: Option<Vec<String>>,
+    },
+    /// Lets a task wait for another one.
+    Depend { id: TaskId, on: TaskId },
+    /// Lets a task wait for another one no longer.
+    Release { id: TaskId, on: TaskId },
+}
+
+/// Which edit cannot be made, and why.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("edit number {no} cannot be made: {why}")]
+pub struct EditFault {
+    /// Its number, from 1.
+    pub no: usize,
+    pub why: Refusal,
+}
+
+/// Why an edit cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    #[error("there is no task \"{id}\": expected the id of a task in the plan")]
+    Unknown { id: TaskId },
+    #[error("there is a task \"{id}\" already: expected an id of its own")]
+    Exists { id: TaskId },
+    #[error("task \"{by}\" is after \"{id}\": release it first")]
+    Needed { id: TaskId, by: TaskId },
+    #[error("\"{id}\" is the only task, and a plan has at least one: add another first")]
+    Last { id: TaskId },
+    #[error("task \"{id}\" is after \"{on}\" already")]
+    AlreadyAfter { id: TaskId, on: TaskId },
+    #[error("task \"{id}\" is not after \"{on}\": expected one of those that it is after")]
+    NotAfter { id: TaskId, on: TaskId },
+    #[error("it changes nothing of task \"{id}\": name what is to be different")]
+    ChangesNothing { id: TaskId },
+    #[error("these are {count} edits: expected at most {MAX_EDITS} at once")]
+    TooMany { count: usize },
+    #[error("the plan would not be valid:\n{}", told(.0))]
+    Faults(Vec<Fault>),
+}
+
+impl Plan {
+    /// Gives the plan with all of these edits made one after the other, or says which of them cannot be made.
+    pub fn edited(&self, edits: &[PlanEdit]) -> Result<Plan, EditFault> {
+        if edits.len() > MAX_EDITS {
+            let why = Refusal::TooMany { count: edits.len() };
+            return Err(EditFault { no: MAX_EDITS + 1, why });
+        }
+        let mut tasks = self.tasks().to_vec();
+        for (at, edit) in edits.iter().enumerate() {
+            apply(&mut tasks, edit).map_err(|why| EditFault { no: at + 1, why })?;
+        }
+        // Every edit left a valid plan, so this is one too; it is looked at all the same.
+        let no = edits.len();
+        Plan::new(tasks).map_err(|faults| EditFault { no, why: Refusal::Faults(faults) })
+    }
+}
+
+fn apply(tasks: &mut Vec<PlanTask>, edit: &PlanEdit) -> Result<(), Refusal> {
+    match edit {
+        PlanEdit::Add { task } => add(tasks, task),
+        PlanEdit::Remove { id } => remove(tasks, id),
+        PlanEdit::Change { .. } => change(tasks, edit),
+        PlanEdit::Depend { id, on } => depend(tasks, id, on),
+        PlanEdit::Release { id, on } => release(tasks, id, on),
+    }
+}
+
+fn add(tasks: &mut Vec<PlanTask>, task: &PlanTask) -> Result<(), Refusal> {
+    if find(tasks, &task.id).is_ok() {
+        return Err(Refusal::Exists { id: task.id.clone() });
+    }
+    let mut faults = Vec::new();
+    if tasks.len() == MAX_TASKS {
+        faults.push(Fault::TooMany { count: MAX_TASKS + 1, most: MAX_TASKS });
+    }
+    task.text_faults(&mut faults);
+    tasks.push(task.clone());
+    faults.extend(order::link_faults(tasks));
+    // Nobody is after a task that was not there, so it can only wait for itself.
+    faults.extend(order::sorted(tasks).err().unwrap_or_default());
+    sound(faults)
+}
+
+fn sound(faults: Vec<Fault>) -> Result<(), Refusal> {
+    match faults.is_empty() {
+        true => Ok(()),
+        false => Err(Refusal::Faults(faults)),
+    }
+}
+
+fn remove(tasks: &mut Vec<PlanTask>, id: &TaskId) -> Result<(), Refusal> {
+    let at = find(tasks, id)?;
+    if let Some(by) = tasks.iter().find(|task| task.after.contains(id)) {
+        return Err(Refusal::Needed { id: id.clone(), by: by.id.clone() });
+    }
+    if tasks.len() == 1 {
+        return Err(Refusal::Last { id: id.clone() });
+    }
+    tasks.remove(at);
+    Ok(())
+}
+
+fn change(tasks: &mut [PlanTask], edit: &PlanEdit) -> Result<(), Refusal> {
+    let PlanEdit::Change { id, title, instruction, criteria, checks, scope } = edit else {
+        return Ok(());
+    };
+    let at = find(tasks, id)?;
+    let old = &tasks[at];
+    let new = PlanTask {
+        id: id.clone(),
+        title: title.clone().unwrap_or_else(|| old.title.clone()),
+        instruction: instruction.clone().unwrap_or_else(|| old.instruction.clone()),
+        after: old.after.clone(),
+        criteria: criteria.clone().unwrap_or_else(|| old.criteria.clone()),
+        checks: checks.clone().unwrap_or_else(|| old.checks.clone()),
+        scope: scope.clone().unwrap_or_else(|| old.scope.clone()),
+    };
+    if new == *old {
+        return Err(Refusal::ChangesNothing { id: id.clone() });
+    }
+    let mut faults = Vec::new();
+    new.text_faults(&mut faults);
+    tasks[at] = new;
+    sound(faults)
+}
+
+fn depend(tasks: &mut [PlanTask], id: &TaskId, on: &TaskId) -> Result<(), Refusal> {
+    let (at, _) = (find(tasks, id)?, find(tasks, on)?);
+    if tasks[at].after.contains(on) {
+        return Err(Refusal::AlreadyAfter { id: id.clone(), on: on.clone() });
+    }
+    tasks[at].after.push(on.clone());
+    order::sorted(tasks).map(drop).map_err(Refusal::Faults)
+}
+
+fn release(tasks: &mut [PlanTask], id: &TaskId, on: &TaskId) -> Result<(), Refusal> {
+    let at = find(tasks, id)?;
+    let Some(place) = tasks[at].after.iter().position(|after| after == on) else {
+        return Err(Refusal::NotAfter { id: id.clone(), on: on.clone() });
+    };
+    tasks[at].after.remove(place);
+    Ok(())
+}
+
+fn find(tasks: &[PlanTask], id: &TaskId) -> Result<usize, Refusal> {
+    let place = tasks.iter().position(|task| task.id == *id);
+    place.ok_or_else(|| Refusal::Unknown { id: id.clone() })
+}

@@ -1,0 +1,152 @@
+//! What can be wrong with a plan, in words that an agent can mend it by and a person understands.
+
+use std::fmt;
+
+use super::task::{BadTaskId, MAX_ENTRIES, TaskId};
+
+/// How many faults are told at once; who wrote more than that is not helped by a longer list.
+pub const MAX_TOLD: usize = 40;
+
+/// How much of a text that is at fault is repeated.
+const MAX_REPEATED: usize = 60;
+
+/// How many tasks of a cycle are named before those between are left out.
+const MAX_PATH: usize = 12;
+
+/// Where a fault is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    Plan,
+    Review,
+    Task(TaskId),
+    /// A task that has no id that could name it: its number, from 1.
+    Numbered(usize),
+    /// A task that has neither.
+    Unnamed,
+    /// An edit of a review: its number, from 1.
+    Edit(usize),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Plan => f.write_str("the plan"),
+            Place::Review => f.write_str("the review"),
+            Place::Task(id) => write!(f, "task \"{id}\""),
+            Place::Numbered(no) => write!(f, "task number {no}"),
+            Place::Unnamed => f.write_str("the task"),
+            Place::Edit(no) => write!(f, "edit number {no} of the review"),
+        }
+    }
+}
+
+/// One thing that is wrong with a plan, or with a review of one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    #[error("the plan has no tasks: expected at least one")]
+    Empty,
+    #[error("the plan has {count} tasks: expected at most {most}")]
+    TooMany { count: usize, most: usize },
+    #[error("the id \"{id}\" is given to {count} tasks: expected an id of its own for each")]
+    Duplicate { id: TaskId, count: usize },
+    #[error(
+        "task \"{task}\" is after \"{on}\", and no task has this id: expected ids of tasks in the plan"
+    )]
+    UnknownDependency { task: TaskId, on: TaskId },
+    #[error("task \"{task}\" names \"{on}\" more than once in \"after\": expected once")]
+    RepeatedDependency { task: TaskId, on: TaskId },
+    /// The first task is named again at the end; each is after the next.
+    #[error("these tasks wait for each other, each for the next: {}: expected no cycle", Path(.path))]
+    Cycle { path: Vec<TaskId> },
+    #[error("{place} has a field {field:?} that is not in the form: expected only {expected}")]
+    ForeignField { place: Place, field: String, expected: &'static str },
+    #[error("{place}, in \"{field}\": {why}")]
+    BadId { place: Place, field: &'static str, why: BadTaskId },
+    #[error("{place} has no \"{field}\": expected {expected}")]
+    Missing { place: Place, field: &'static str, expected: &'static str },
+    #[error("{place} has {found} for \"{field}\": expected {expected}")]
+    WrongType { place: Place, field: &'static str, found: &'static str, expected: &'static str },
+    #[error("{place} is {found}: expected an object")]
+    NoObject { place: Place, found: &'static str },
+    #[error("{place} has an empty text in \"{field}\": expected words")]
+    EmptyText { place: Place, field: &'static str },
+    #[error("{place} has {length} characters in \"{field}\": expected at most {most}")]
+    TooLong { place: Place, field: &'static str, length: usize, most: usize },
+    #[error("{place} has {count} entries in \"{field}\": expected at most {MAX_ENTRIES}")]
+    TooManyEntries { place: Place, field: &'static str, count: usize },
+    #[error("{place} has line ends or control characters in \"{field}\": expected one line")]
+    NotOneLine { place: Place, field: &'static str },
+    #[error("{place} has a NUL character in \"{field}\": expected text")]
+    Nul { place: Place, field: &'static str },
+    #[error("the review has the verdict {found:?}: expected \"accept\" or \"reject\"")]
+    BadVerdict { found: String },
+    #[error("the review has {count} edits: expected at most {most}")]
+    TooManyEdits { count: usize, most: usize },
+    /// The number is counted from 1.
+    #[error("edit number {no} of the review cannot be read: {why}")]
+    BadEdit { no: usize, why: String },
+}
+
+impl Fault {
+    /// Says where it is; of a cycle, where it begins.
+    pub fn place(&self) -> Place {
+        match self {
+            Fault::Empty | Fault::TooMany { .. } => Place::Plan,
+            Fault::Duplicate { id: task, .. }
+            | Fault::UnknownDependency { task, .. }
+            | Fault::RepeatedDependency { task, .. } => Place::Task(task.clone()),
+            Fault::Cycle { path } => path.first().cloned().map_or(Place::Plan, Place::Task),
+            Fault::ForeignField { place, .. }
+            | Fault::BadId { place, .. }
+            | Fault::Missing { place, .. }
+            | Fault::WrongType { place, .. }
+            | Fault::NoObject { place, .. }
+            | Fault::EmptyText { place, .. }
+            | Fault::TooLong { place, .. }
+            | Fault::TooManyEntries { place, .. }
+            | Fault::NotOneLine { place, .. }
+            | Fault::Nul { place, .. } => place.clone(),
+            Fault::BadVerdict { .. } | Fault::TooManyEdits { .. } => Place::Review,
+            Fault::BadEdit { no, .. } => Place::Edit(*no),
+        }
+    }
+}
+
+/// A cycle, with its middle left out if it is long.
+struct Path<'a>(&'a [TaskId]);
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let half = MAX_PATH / 2;
+        let left_out = if self.0.len() > MAX_PATH { half..self.0.len() - half } else { 0..0 };
+        for (at, id) in self.0.iter().enumerate() {
+            let arrow = if at == 0 { "" } else { " -> " };
+            match left_out.contains(&at) {
+                false => write!(f, "{arrow}{id}")?,
+                true if at == left_out.start => {
+                    write!(f, "{arrow}({} more)", left_out.len())?;
+                }
+                true => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Gives the beginning of a text from outside, enough to find it by.
+pub(super) fn clipped(text: &str) -> String {
+    match text.char_indices().nth(MAX_REPEATED) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", &text[..end]),
+    }
+}
+
+/// Tells faults, each on a line of its own.
+pub fn told(faults: &[Fault]) -> String {
+    let mut lines: Vec<String> =
+        faults.iter().take(MAX_TOLD).map(|fault| format!("- {fault}")).collect();
+    if let Some(more) = faults.len().checked_sub(MAX_TOLD).filter(|more| *more > 0) {
+        lines.push(format!("- and {more} more"));
+    }
+    lines.join("\n")
+}

@@ -1,0 +1,118 @@
+//! How tasks hang together: their order, their cycles, and which go on with another's conversation.
+//!
+//! Everything here is done in time that grows with tasks and dependencies, and without recursion: a chain of
+//! ten thousand tasks is a plan like any other.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet, BinaryHeap},
+};
+
+use super::{
+    fault::Fault,
+    graph::Plan,
+    task::{PlanTask, TaskId},
+};
+
+/// Gives for each task the one task whose conversation it goes on with, if any: the only one that it is after,
+/// and of those that are only after that one, it is the first.
+pub fn chained(plan: &Plan) -> BTreeMap<TaskId, TaskId> {
+    let mut taken = BTreeSet::new();
+    let chain = plan.tasks().iter().filter_map(|task| match task.after.as_slice() {
+        [only] if taken.insert(only) => Some((task.id.clone(), only.clone())),
+        _ => None,
+    });
+    chain.collect()
+}
+
+/// Tells ids that are given twice, and dependencies that lead nowhere or are named twice.
+pub(super) fn link_faults(tasks: &[PlanTask]) -> Vec<Fault> {
+    let mut counts: BTreeMap<&TaskId, usize> = BTreeMap::new();
+    for task in tasks {
+        *counts.entry(&task.id).or_default() += 1;
+    }
+    let twice = counts.iter().filter(|(_, count)| **count > 1);
+    let mut faults: Vec<Fault> =
+        twice.map(|(id, count)| Fault::Duplicate { id: (*id).clone(), count: *count }).collect();
+    for task in tasks {
+        let mut named = BTreeSet::new();
+        for on in &task.after {
+            let (id, on) = (task.id.clone(), on.clone());
+            if !named.insert(on.clone()) {
+                faults.push(Fault::RepeatedDependency { task: id, on });
+            } else if !counts.contains_key(&on) {
+                faults.push(Fault::UnknownDependency { task: id, on });
+            }
+        }
+    }
+    faults
+}
+
+/// Gives the places of the tasks in their order, or the cycles that keep them from having one.
+/// What is named twice or leads nowhere is told by [`link_faults`] and left out here.
+pub(super) fn sorted(tasks: &[PlanTask]) -> Result<Vec<usize>, Vec<Fault>> {
+    let links = Links::of(tasks);
+    let mut waits: Vec<usize> = links.before.iter().map(Vec::len).collect();
+    let free = (0..tasks.len()).filter(|at| waits[*at] == 0).map(Reverse);
+    let mut free: BinaryHeap<Reverse<usize>> = free.collect();
+    let mut order = Vec::with_capacity(tasks.len());
+    while let Some(Reverse(at)) = free.pop() {
+        order.push(at);
+        for behind in &links.behind[at] {
+            waits[*behind] -= 1;
+            if waits[*behind] == 0 {
+                free.push(Reverse(*behind));
+            }
+        }
+    }
+    match order.len() == tasks.len() {
+        true => Ok(order),
+        false => Err(cycles(tasks, &links, &waits)),
+    }
+}
+
+/// The dependencies by the places of tasks, in both directions.
+struct Links {
+    before: Vec<Vec<usize>>,
+    behind: Vec<Vec<usize>>,
+}
+
+impl Links {
+    fn of(tasks: &[PlanTask]) -> Links {
+        let places: BTreeMap<&TaskId, usize> =
+            tasks.iter().enumerate().rev().map(|(at, task)| (&task.id, at)).collect();
+        let mut links =
+            Links { before: vec![Vec::new(); tasks.len()], behind: vec![Vec::new(); tasks.len()] };
+        for (at, task) in tasks.iter().enumerate() {
+            let known: BTreeSet<usize> =
+                task.after.iter().filter_map(|on| places.get(on).copied()).collect();
+            known.iter().for_each(|on| links.behind[*on].push(at));
+            links.before[at].extend(known);
+        }
+        links
+    }
+}
+
+/// Tells cycles among the tasks that still wait. Each of them waits for another one that does, so
+/// whoever goes from task to task comes to a cycle, or to where somebody went before.
+fn cycles(tasks: &[PlanTask], links: &Links, waits: &[usize]) -> Vec<Fault> {
+    let mut walks = vec![0; tasks.len()];
+    let mut found = Vec::new();
+    for start in (0..tasks.len()).filter(|at| waits[*at] > 0) {
+        let walk = start + 1;
+        let mut path = Vec::new();
+        let mut at = start;
+        while walks[at] == 0 {
+            walks[at] = walk;
+            path.push(at);
+            let next = links.before[at].iter().find(|on| waits[**on] > 0);
+            at = *next.expect("who waits does so for someone who waits");
+        }
+        if walks[at] == walk {
+            let round = path.into_iter().skip_while(|place| *place != at).chain([at]);
+            let path = round.map(|place| tasks[place].id.clone()).collect();
+            found.push(Fault::Cycle { path });
+        }
+    }
+    found
+}

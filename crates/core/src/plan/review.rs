@@ -1,0 +1,125 @@
+//! What a reviewer of a plan says.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{
+    edit::{MAX_EDITS, PlanEdit},
+    fault::{Fault, Place, clipped},
+    read,
+};
+
+/// The longest reason, in characters.
+pub const MAX_REASON: usize = 16 << 10;
+
+/// How much is told of what is wrong with one edit, in characters.
+const MAX_WHY: usize = 500;
+
+/// What a reviewer of a plan says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlanReview {
+    pub verdict: PlanVerdict,
+    /// Why; a rejection has one.
+    pub reason: String,
+    /// What the plan needs to be accepted. A rejected plan is not edited.
+    pub edits: Vec<PlanEdit>,
+}
+
+/// Whether a plan is worked on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlanVerdict {
+    /// It is, with the edits.
+    Accept,
+    /// It is not, and its run fails.
+    Reject,
+}
+
+impl PlanVerdict {
+    pub const ALL: [PlanVerdict; 2] = [PlanVerdict::Accept, PlanVerdict::Reject];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            PlanVerdict::Accept => "accept",
+            PlanVerdict::Reject => "reject",
+        }
+    }
+}
+
+impl PlanReview {
+    /// Reads what a reviewer says, or tells everything that is wrong with it.
+    pub fn parse(value: &Value) -> Result<PlanReview, Vec<Fault>> {
+        let mut faults = Vec::new();
+        let review = read_review(value, &mut faults);
+        review.filter(|_| faults.is_empty()).ok_or(faults)
+    }
+}
+
+fn read_review(value: &Value, faults: &mut Vec<Fault>) -> Option<PlanReview> {
+    let place = Place::Review;
+    let fields = read::object(value, &place, faults)?;
+    let known = ["verdict", "reason", "edits"];
+    read::only(fields, &known, "verdict, reason and edits", &place, faults);
+    let verdict = read_verdict(fields, faults);
+    let reason = read::text(fields, "reason", &place, faults);
+    if let Some(reason) = reason {
+        look_at_reason(reason, verdict, faults);
+    }
+    let edits = read_edits(fields, faults);
+    Some(PlanReview { verdict: verdict?, reason: reason?.to_owned(), edits })
+}
+
+fn read_verdict(fields: &Map<String, Value>, faults: &mut Vec<Fault>) -> Option<PlanVerdict> {
+    let said = read::text(fields, "verdict", &Place::Review, faults)?;
+    let verdict = PlanVerdict::ALL.into_iter().find(|verdict| verdict.word() == said);
+    if verdict.is_none() {
+        faults.push(Fault::BadVerdict { found: clipped(said) });
+    }
+    verdict
+}
+
+fn look_at_reason(reason: &str, verdict: Option<PlanVerdict>, faults: &mut Vec<Fault>) {
+    let (place, field) = (Place::Review, "reason");
+    if verdict == Some(PlanVerdict::Reject) && reason.trim().is_empty() {
+        faults.push(Fault::EmptyText { place: place.clone(), field });
+    }
+    let length = reason.chars().count();
+    if length > MAX_REASON {
+        faults.push(Fault::TooLong { place, field, length, most: MAX_REASON });
+    }
+}
+
+fn read_edits(fields: &Map<String, Value>, faults: &mut Vec<Fault>) -> Vec<PlanEdit> {
+    let (place, field, expected) = (Place::Review, "edits", "a list of edits");
+    let edits = match fields.get(field) {
+        Some(Value::Array(edits)) => edits,
+        Some(other) => {
+            faults.push(Fault::WrongType { place, field, found: read::kind(other), expected });
+            return Vec::new();
+        }
+        None => {
+            faults.push(Fault::Missing { place, field, expected });
+            return Vec::new();
+        }
+    };
+    if edits.len() > MAX_EDITS {
+        faults.push(Fault::TooManyEdits { count: edits.len(), most: MAX_EDITS });
+        return Vec::new();
+    }
+    let numbered = edits.iter().enumerate();
+    numbered.filter_map(|(at, edit)| read_edit(at + 1, edit, faults)).collect()
+}
+
+fn read_edit(no: usize, value: &Value, faults: &mut Vec<Fault>) -> Option<PlanEdit> {
+    // A list would do for an edit otherwise.
+    read::object(value, &Place::Edit(no), faults)?;
+    match PlanEdit::deserialize(value) {
+        Ok(edit) => Some(edit),
+        Err(why) => {
+            faults
+                .push(Fault::BadEdit { no, why: why.to_string().chars().take(MAX_WHY).collect() });
+            None
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Edits, each by its name, and why they are refused.
+
+use provost_core::plan::{EditFault, Fault, MAX_EDITS, MAX_TASKS, Plan, PlanEdit, Refusal};
+use serde_json::json;
+
+use super::kit::{diamond, id, ids, plan, task};
+
+fn add(name: &str, after: &[&str]) -> PlanEdit {
+    PlanEdit::Add { task: task(name, after) }
+}
+
+fn remove(name: &str) -> PlanEdit {
+    PlanEdit::Remove { id: id(name) }
+}
+
+fn depend(name: &str, on: &str) -> PlanEdit {
+    PlanEdit::Depend { id: id(name), on: id(on) }
+}
+
+fn release(name: &str, on: &str) -> PlanEdit {
+    PlanEdit::Release { id: id(name), on: id(on) }
+}
+
+fn title(name: &str, title: &str) -> PlanEdit {
+    PlanEdit::Change {
+        id: id(name),
+        title: Some(title.to_owned()),
+        instruction: None,
+        criteria: None,
+        checks: None,
+        scope: None,
+    }
+}
+
+fn refused(edits: &[PlanEdit]) -> EditFault {
+    diamond().edited(edits).expect_err("the edits are refused")
+}
+
+#[test]
+fn edits_are_made_one_after_the_other() {
+    let edits = [
+        add("e", &["d"]),
+        release("d", "c"),
+        remove("c"),
+        depend("e", "a"),
+        title("b", "Another title"),
+        add("c", &["e"]),
+    ];
+    let edited = diamond().edited(&edits).unwrap();
+    assert_eq!(ids(&edited), ["a", "b", "d", "e", "c"]);
+    assert_eq!(edited.get(&id("e")).unwrap().after, [id("d"), id("a")]);
+    assert_eq!(edited.get(&id("d")).unwrap().after, [id("b")]);
+    let changed = edited.get(&id("b")).unwrap();
+    assert_eq!((changed.title.as_str(), changed.instruction.as_str()), ("Another title", "Do b."));
+    assert_eq!(diamond().edited(&[]), Ok(diamond()));
+}
+
+#[test]
+fn every_text_can_be_changed_and_the_dependencies_stay() {
+    let mut other = task("d", &["b", "c"]);
+    other.title = "2".to_owned();
+    other.instruction = "3".to_owned();
+    other.criteria = Vec::new();
+    other.checks = vec!["4".to_owned()];
+    other.scope = vec!["5".to_owned()];
+    let change = PlanEdit::Change {
+        id: id("d"),
+        title: Some(other.title.clone()),
+        instruction: Some(other.instruction.clone()),
+        criteria: Some(other.criteria.clone()),
+        checks: Some(other.checks.clone()),
+        scope: Some(other.scope.clone()),
+    };
+    assert_eq!(diamond().edited(&[change]).unwrap().get(&id("d")), Some(&other));
+}
+
+#[test]
+fn the_fault_names_the_edit_and_why() {
+    let cases = [
+        vec![remove("x")],
+        vec![title("a", "New"), depend("a", "x")],
+        vec![depend("x", "a")],
+        vec![release("x", "a")],
+        vec![add("a", &[])],
+        vec![remove("a")],
+        vec![depend("d", "b")],
+        vec![release("d", "a")],
+        vec![title("a", "Title of a")],
+        vec![title("a", "")],
+        vec![depend("a", "d")],
+        vec![depend("a", "a")],
+        vec![add("e", &["f"]), add("f", &[])],
+        vec![add("e", &["e"])],
+    ];
+    insta::assert_snapshot!(cases.map(|edits| refused(&edits).to_string()).join("\n"), @r#"
+    edit number 1 cannot be made: there is no task "x": expected the id of a task in the plan
+    edit number 2 cannot be made: there is no task "x": expected the id of a task in the plan
+    edit number 1 cannot be made: there is no task "x": expected the id of a task in the plan
+    edit number 1 cannot be made: there is no task "x": expected the id of a task in the plan
+    edit number 1 cannot be made: there is a task "a" already: expected an id of its own
+    edit number 1 cannot be made: task "b" is after "a": release it first
+    edit number 1 cannot be made: task "d" is after "b" already
+    edit number 1 cannot be made: task "d" is not after "a": expected one of those that it is after
+    edit number 1 cannot be made: it changes nothing of task "a": name what is to be different
+    edit number 1 cannot be made: the plan would not be valid:
+    - task "a" has an empty text in "title": expected words
+    edit number 1 cannot be made: the plan would not be valid:
+    - these tasks wait for each other, each for the next: a -> d -> b -> a: expected no cycle
+    edit number 1 cannot be made: the plan would not be valid:
+    - these tasks wait for each other, each for the next: a -> a: expected no cycle
+    edit number 1 cannot be made: the plan would not be valid:
+    - task "e" is after "f", and no task has this id: expected ids of tasks in the plan
+    edit number 1 cannot be made: the plan would not be valid:
+    - these tasks wait for each other, each for the next: e -> e: expected no cycle
+    "#);
+}
+
+#[test]
+fn e1_the_last_task_cannot_be_removed() {
+    let one = plan(&[("a", &[])]);
+    let why = Refusal::Last { id: id("a") };
+    assert_eq!(one.edited(&[remove("a")]), Err(EditFault { no: 1, why }));
+    assert_eq!(ids(&one.edited(&[add("b", &[]), remove("a")]).unwrap()), ["b"]);
+}
+
+#[test]
+fn an_added_task_is_held_to_what_every_task_is() {
+    let mut bad = task("e", &["a", "a"]);
+    bad.title = "two\nlines".to_owned();
+    let Refusal::Faults(faults) = refused(&[PlanEdit::Add { task: bad }]).why else {
+        panic!("the faults are told");
+    };
+    assert!(matches!(&faults[..], [Fault::NotOneLine { .. }, Fault::RepeatedDependency { .. }]));
+}
+
+#[test]
+fn a_plan_does_not_grow_beyond_its_bound() {
+    let tasks = (0..MAX_TASKS).map(|no| task(&format!("t{no}"), &[])).collect();
+    let full = Plan::new(tasks).unwrap();
+    let beyond = Fault::TooMany { count: MAX_TASKS + 1, most: MAX_TASKS };
+    let why = Refusal::Faults(vec![beyond]);
+    assert_eq!(full.edited(&[add("one-more", &[])]), Err(EditFault { no: 1, why }));
+    assert!(full.edited(&[remove("t0"), add("one-more", &[])]).is_ok());
+}
+
+#[test]
+fn there_is_an_end_to_edits() {
+    let edits: Vec<_> = (0..=MAX_EDITS).map(|no| add(&format!("t{no}"), &[])).collect();
+    assert_eq!(refused(&edits).why, Refusal::TooMany { count: MAX_EDITS + 1 });
+    assert!(diamond().edited(&edits[..MAX_EDITS]).is_ok());
+}
+
+#[test]
+fn e2_an_edit_is_stored_under_its_name_and_has_no_other_fields() {
+    let edits = [
+        (
+            add("e", &[]),
+            json!({"op": "add", "task": serde_json::to_value(task("e", &[])).unwrap()}),
+        ),
+        (remove("a"), json!({"op": "remove", "id": "a"})),
+        (title("a", "t"), json!({"op": "change", "id": "a", "title": "t"})),
+        (depend("a", "b"), json!({"op": "depend", "id": "a", "on": "b"})),
+        (release("a", "b"), json!({"op": "release", "id": "a", "on": "b"})),
+    ];
+    for (edit, mut stored) in edits {
+        assert_eq!(serde_json::to_value(&edit).unwrap(), stored);
+        assert_eq!(serde_json::from_value::<PlanEdit>(stored.clone()).unwrap(), edit);
+        stored["status"] = "done".into();
+        assert!(serde_json::from_value::<PlanEdit>(stored).is_err());
+    }
+    let inside =
+        json!({"op": "add", "task": {"id": "a", "title": "t", "instruction": "i", "done": true}});
+    assert!(serde_json::from_value::<PlanEdit>(inside).is_err());
+}

@@ -1,0 +1,254 @@
+//! Every fault, by its name and in its words.
+
+use provost_core::plan::{
+    Fault, MAX_ENTRIES, MAX_ENTRY, MAX_INSTRUCTION, MAX_PLANNED, MAX_TASKS, MAX_TITLE, MAX_TOLD,
+    Place, Plan, told,
+};
+use serde_json::{Value, json};
+
+use super::kit::{faults, id, said, task, told_of};
+
+fn with(field: &str, value: impl Into<Value>) -> Value {
+    let mut task = said("a");
+    task[field] = value.into();
+    task
+}
+
+fn without(field: &str) -> Value {
+    let mut task = said("a");
+    task.as_object_mut().expect("it is an object").remove(field);
+    task
+}
+
+#[test]
+fn e1_an_empty_plan_is_refused() {
+    assert_eq!(faults(&json!({"tasks": []})), [Fault::Empty]);
+    assert_eq!(Plan::new(Vec::new()), Err(vec![Fault::Empty]));
+    let stored = serde_json::from_value::<Plan>(json!({"tasks": []})).unwrap_err();
+    assert!(stored.to_string().contains("the plan has no tasks: expected at least one"));
+    assert_eq!(told_of(&[json!({})]).len(), 3, "id, title and instruction are missed");
+}
+
+#[test]
+fn e2_a_plan_sets_no_status_counter_or_timestamp() {
+    for field in ["status", "state", "done", "attempts", "started_at", "outcome", "Title"] {
+        let task = faults(&json!({"tasks": [with(field, "done")]}));
+        let place = Place::Task(id("a"));
+        assert!(
+            matches!(&task[..], [Fault::ForeignField { place: at, field: told, .. }] if *at == place && told == field),
+            "{task:?}"
+        );
+        let plan = faults(&json!({"tasks": [said("a")], field: true}));
+        assert!(matches!(&plan[..], [Fault::ForeignField { place: Place::Plan, .. }]), "{plan:?}");
+    }
+    insta::assert_snapshot!(told_of(&[with("status", "done")])[0], @r#"task "a" has a field "status" that is not in the form: expected only id, title, instruction, after, criteria, checks and scope"#);
+}
+
+#[test]
+fn a_duplicate_is_refused() {
+    assert_eq!(
+        faults(&json!({"tasks": [said("a"), said("b"), said("a"), said("a")]})),
+        [Fault::Duplicate { id: id("a"), count: 3 }]
+    );
+    insta::assert_snapshot!(told_of(&[said("a"), said("a")])[0], @r#"the id "a" is given to 2 tasks: expected an id of its own for each"#);
+}
+
+#[test]
+fn an_unknown_dependency_is_refused() {
+    insta::assert_snapshot!(told_of(&[with("after", json!(["b"]))])[0], @r#"task "a" is after "b", and no task has this id: expected ids of tasks in the plan"#);
+}
+
+#[test]
+fn a_repeated_dependency_is_refused() {
+    assert_eq!(
+        Plan::new(vec![task("a", &[]), task("b", &["a", "a"])]),
+        Err(vec![Fault::RepeatedDependency { task: id("b"), on: id("a") }])
+    );
+}
+
+#[test]
+fn a_cycle_is_refused_and_its_path_is_named() {
+    let of = |tasks: &[(&str, &[&str])]| {
+        let tasks = tasks.iter().map(|(name, after)| task(name, after)).collect();
+        told(&Plan::new(tasks).unwrap_err())
+    };
+    insta::assert_snapshot!(of(&[("a", &["a"])]), @"- these tasks wait for each other, each for the next: a -> a: expected no cycle");
+    insta::assert_snapshot!(of(&[("a", &["b"]), ("b", &["a"])]), @"- these tasks wait for each other, each for the next: a -> b -> a: expected no cycle");
+    insta::assert_snapshot!(of(&[("z", &["y"]), ("a", &["c"]), ("b", &["a"]), ("c", &["b"]), ("x", &["y"]), ("y", &["x"])]), @r"
+    - these tasks wait for each other, each for the next: y -> x -> y: expected no cycle
+    - these tasks wait for each other, each for the next: a -> c -> b -> a: expected no cycle
+    ");
+}
+
+#[test]
+fn a_long_cycle_is_told_in_a_line() {
+    let name = |no: usize| format!("t{no}");
+    let tasks = (0..MAX_TASKS).map(|no| task(&name(no), &[&name((no + 1) % MAX_TASKS)])).collect();
+    insta::assert_snapshot!(told(&Plan::new(tasks).unwrap_err()), @"- these tasks wait for each other, each for the next: t0 -> t1 -> t2 -> t3 -> t4 -> t5 -> (9989 more) -> t9995 -> t9996 -> t9997 -> t9998 -> t9999 -> t0: expected no cycle");
+}
+
+#[test]
+fn too_many_tasks_are_refused() {
+    let name = |no: usize| format!("t{no}");
+    let tasks = |count: usize| (0..count).map(|no| task(&name(no), &[])).collect::<Vec<_>>();
+    assert_eq!(
+        Plan::new(tasks(MAX_TASKS + 1)),
+        Err(vec![Fault::TooMany { count: MAX_TASKS + 1, most: MAX_TASKS }])
+    );
+    let planned = serde_json::to_value(Plan::new(tasks(MAX_PLANNED + 1)).unwrap()).unwrap();
+    let beyond = Fault::TooMany { count: MAX_PLANNED + 1, most: MAX_PLANNED };
+    assert_eq!(Plan::parse_within(&planned, MAX_PLANNED), Err(vec![beyond.clone()]));
+    let read = Plan::parse(&planned).unwrap();
+    assert_eq!(read.clone().within(MAX_PLANNED), Err(beyond));
+    assert_eq!(read.clone().within(MAX_PLANNED + 1), Ok(read));
+}
+
+#[test]
+fn an_id_that_is_none_is_refused() {
+    let long = "x".repeat(41);
+    for bad in ["", "-a", "A", "a b", "a/b", "a.b", "ä", "a\n", &long] {
+        assert!(bad.parse::<provost_core::plan::TaskId>().is_err(), "{bad:?}");
+        let told = told_of(&[with("id", bad)]);
+        assert!(told[0].starts_with("task number 1, in \"id\": "), "{told:?}");
+    }
+    for good in ["a", "0", "a-", "0-b-1", &long[..40]] {
+        assert_eq!(id(good).as_str(), good);
+    }
+    insta::assert_snapshot!(told_of(&[with("after", json!(["Größe\u{1b}"]))])[0], @r#"task "a", in "after": "Größe\u{1b}" is no task's id: expected 1 to 40 of a-z, 0-9 and "-", the first a letter or digit"#);
+    let flood = told_of(&[with("id", "x".repeat(100_000))]);
+    assert!(flood[0].len() < 300, "no more of it is repeated than shows which one it is");
+}
+
+#[test]
+fn missing_texts_and_wrong_types_are_refused() {
+    insta::assert_snapshot!([
+        without("id"),
+        without("title"),
+        without("instruction"),
+        with("title", 3),
+        with("instruction", Value::Null),
+        with("after", "b"),
+        with("checks", json!(["a", 1, {}])),
+        json!("write a parser"),
+    ].map(|task| told_of(&[task]).join(" | ")).join("\n"), @r#"
+    task number 1 has no "id": expected a text
+    task "a" has no "title": expected a text
+    task "a" has no "instruction": expected a text
+    task "a" has a number for "title": expected a text
+    task "a" has null for "instruction": expected a text
+    task "a" has a text for "after": expected ids of tasks
+    task "a" has a list with a number in it for "checks": expected a list of texts
+    task number 1 is a text: expected an object
+    "#);
+    insta::assert_snapshot!([json!([]), json!({}), json!({"tasks": {}}), Value::Null]
+        .map(|value| told(&faults(&value))).join("\n"), @r#"
+    - the plan is a list: expected an object
+    - the plan has no "tasks": expected a list of tasks
+    - the plan has an object for "tasks": expected a list of tasks
+    - the plan is null: expected an object
+    "#);
+}
+
+#[test]
+fn texts_are_bounded_and_say_something() {
+    let long = |most: usize| "ü".repeat(most + 1);
+    insta::assert_snapshot!([
+        with("title", " "),
+        with("instruction", "\n"),
+        with("criteria", json!([""])),
+        with("title", long(MAX_TITLE)),
+        with("instruction", long(MAX_INSTRUCTION)),
+        with("checks", json!([long(MAX_ENTRY)])),
+        with("scope", vec!["src"; MAX_ENTRIES + 1]),
+        with("title", "two\nlines"),
+        with("checks", json!(["a\0b"])),
+    ].map(|task| told_of(&[task]).join(" | ")).join("\n"), @r#"
+    task "a" has an empty text in "title": expected words
+    task "a" has an empty text in "instruction": expected words
+    task "a" has an empty text in "criteria": expected words
+    task "a" has 201 characters in "title": expected at most 200
+    task "a" has 32769 characters in "instruction": expected at most 32768
+    task "a" has 4097 characters in "checks": expected at most 4096
+    task "a" has 101 entries in "scope": expected at most 100
+    task "a" has line ends or control characters in "title": expected one line
+    task "a" has a NUL character in "checks": expected text
+    "#);
+    let mut full = with("title", "ü".repeat(MAX_TITLE));
+    full["criteria"] = vec!["x"; MAX_ENTRIES].into();
+    full["checks"] = json!(["x".repeat(MAX_ENTRY)]);
+    full["instruction"] = "x".repeat(MAX_INSTRUCTION).into();
+    assert!(Plan::parse(&json!({"tasks": [full]})).is_ok(), "characters count, not bytes");
+}
+
+/// What is read and what is made is held to the same.
+#[test]
+fn a_plan_that_is_made_has_the_faults_of_one_that_is_read() {
+    let spoils: [fn(&mut provost_core::plan::PlanTask); 6] = [
+        |task| task.title.clear(),
+        |task| task.title = "a\u{7}".to_owned(),
+        |task| task.instruction = "x".repeat(MAX_INSTRUCTION + 1),
+        |task| task.criteria = vec!["x".to_owned(); MAX_ENTRIES + 1],
+        |task| task.checks = vec!["\0".to_owned()],
+        |task| task.scope = vec![String::new()],
+    ];
+    for spoil in spoils {
+        let mut bad = task("a", &[]);
+        spoil(&mut bad);
+        let read = faults(&json!({"tasks": [serde_json::to_value(&bad).unwrap()]}));
+        assert!(!read.is_empty());
+        assert_eq!(Plan::new(vec![bad]), Err(read));
+    }
+}
+
+#[test]
+fn all_faults_are_told_at_once() {
+    let mut second = with("title", "");
+    second["id"] = "b".into();
+    second["after"] = json!(["c", "d", "b"]);
+    second["done"] = true.into();
+    let mut third = without("instruction");
+    third["id"] = "c".into();
+    insta::assert_snapshot!(told(&faults(&json!({"tasks": [said("a"), second, third, said("a")], "version": 1}))), @r#"
+    - the plan has a field "version" that is not in the form: expected only tasks
+    - task "b" has a field "done" that is not in the form: expected only id, title, instruction, after, criteria, checks and scope
+    - task "b" has an empty text in "title": expected words
+    - task "c" has no "instruction": expected a text
+    - the id "a" is given to 2 tasks: expected an id of its own for each
+    - task "b" is after "d", and no task has this id: expected ids of tasks in the plan
+    - these tasks wait for each other, each for the next: b -> b: expected no cycle
+    "#);
+}
+
+#[test]
+fn a_flood_of_faults_is_told_in_part() {
+    let faults = faults(&json!({"tasks": vec![json!(1); MAX_TOLD + 2]}));
+    assert_eq!(faults.len(), MAX_TOLD + 2);
+    let told = told(&faults);
+    assert_eq!(told.lines().count(), MAX_TOLD + 1);
+    assert!(told.ends_with("- and 2 more"), "{told}");
+}
+
+/// A person who wrote the plan looks there.
+#[test]
+fn a_fault_says_where_it_is() {
+    let mut second = with("after", json!(["c", "d", "b", "c"]));
+    second["id"] = "b".into();
+    let place = |value: &Value| -> Vec<Place> { faults(value).iter().map(Fault::place).collect() };
+    let b = || Place::Task(id("b"));
+    assert_eq!(
+        place(&json!({"tasks": [said("c"), second, said("b"), json!(1)]})),
+        [Place::Numbered(4), b(), b(), b(), b()],
+        "no object, two of one id, an unknown one, one that is named twice, a cycle"
+    );
+    assert_eq!(place(&json!({"tasks": []})), [Place::Plan]);
+    let a = || Place::Task(id("a"));
+    for task in [with("done", 1), with("after", json!(["B"])), without("title"), with("scope", 1)] {
+        assert_eq!(place(&json!({"tasks": [task]})), [a()]);
+    }
+    let long = "x".repeat(MAX_TITLE + 1);
+    for title in ["", &long, "a\nb"] {
+        assert_eq!(place(&json!({"tasks": [with("title", title)]})), [a()]);
+    }
+    assert_eq!(place(&json!({"tasks": [with("checks", json!(["\0"]))]})), [a()]);
+    assert_eq!(place(&json!({"tasks": [with("checks", vec!["x"; MAX_ENTRIES + 1])]})), [a()]);
+}

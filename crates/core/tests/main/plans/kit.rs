@@ -1,0 +1,47 @@
+//! Plans in few words.
+
+use provost_core::plan::{Fault, Plan, PlanTask, TaskId};
+use serde_json::{Value, json};
+
+pub(super) fn id(text: &str) -> TaskId {
+    text.parse().expect("it is an id")
+}
+
+/// A task that is named and after others, with texts that say nothing.
+pub(super) fn task(name: &str, after: &[&str]) -> PlanTask {
+    PlanTask {
+        id: id(name),
+        title: format!("Title of {name}"),
+        instruction: format!("Do {name}."),
+        after: after.iter().map(|on| id(on)).collect(),
+        criteria: vec!["it holds".to_owned()],
+        checks: vec!["make test".to_owned()],
+        scope: vec!["src/**".to_owned()],
+    }
+}
+
+pub(super) fn plan(tasks: &[(&str, &[&str])]) -> Plan {
+    Plan::new(tasks.iter().map(|(name, after)| task(name, after)).collect()).expect("it is a plan")
+}
+
+pub(super) fn diamond() -> Plan {
+    plan(&[("a", &[]), ("b", &["a"]), ("c", &["a"]), ("d", &["b", "c"])])
+}
+
+pub(super) fn ids(plan: &Plan) -> Vec<&str> {
+    plan.tasks().iter().map(|task| task.id.as_str()).collect()
+}
+
+/// A valid task as an agent says it, to be spoilt.
+pub(super) fn said(name: &str) -> Value {
+    json!({"id": name, "title": "t", "instruction": "i", "after": [], "criteria": [], "checks": [], "scope": []})
+}
+
+/// Gives the faults of a plan that consists of these tasks, in words.
+pub(super) fn told_of(tasks: &[Value]) -> Vec<String> {
+    faults(&json!({"tasks": tasks})).iter().map(ToString::to_string).collect()
+}
+
+pub(super) fn faults(value: &Value) -> Vec<Fault> {
+    Plan::parse(value).expect_err("the plan is refused")
+}

@@ -1,0 +1,9 @@
+//! Plans: what is read, what is refused, how tasks are ordered, edited and chained.
+
+mod chains;
+mod edits;
+mod faults;
+mod kit;
+mod laws;
+mod reading;
+mod reviews;
