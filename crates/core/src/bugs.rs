@@ -29,10 +29,16 @@ pub enum Bug {
     RunCancelOverwritten,
     RunHookKeyReused,
     BudgetOverdrawn,
+    TaskBegunTooEarly,
+    ParallelIgnored,
+    RefutedMergeTaken,
+    ConversationShared,
+    LateIntegrationTaken,
+    QueueForgotten,
 }
 
 impl Bug {
-    pub const ALL: [Bug; 22] = [
+    pub const ALL: [Bug; 28] = [
         Bug::SealIgnoresOwedCheck,
         Bug::LateClaimApplied,
         Bug::EvidenceOfAnotherTree,
@@ -55,6 +61,12 @@ impl Bug {
         Bug::RunCancelOverwritten,
         Bug::RunHookKeyReused,
         Bug::BudgetOverdrawn,
+        Bug::TaskBegunTooEarly,
+        Bug::ParallelIgnored,
+        Bug::RefutedMergeTaken,
+        Bug::ConversationShared,
+        Bug::LateIntegrationTaken,
+        Bug::QueueForgotten,
     ];
 }
 

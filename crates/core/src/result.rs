@@ -15,6 +15,8 @@ pub enum ResultForm {
     #[default]
     Plain,
     Triage,
+    Plan,
+    PlanReview,
     Review,
 }
 
@@ -23,6 +25,9 @@ pub enum ResultForm {
 #[serde(rename_all = "snake_case")]
 pub enum Structured {
     Triage(Triage),
+    /// A plan, or a review of one, as JSON in the agent's own words: what is no plan is told to the agent.
+    Plan(String),
+    PlanReview(String),
     Review(Review),
 }
 
@@ -84,6 +89,8 @@ impl Structured {
     pub fn form(&self) -> ResultForm {
         match self {
             Structured::Triage(_) => ResultForm::Triage,
+            Structured::Plan(_) => ResultForm::Plan,
+            Structured::PlanReview(_) => ResultForm::PlanReview,
             Structured::Review(_) => ResultForm::Review,
         }
     }

@@ -4,8 +4,8 @@ use super::{
     event::*,
     landing::{Ahead, LandStep, Landing, PullChecks, PullStanding, PullState},
     outcome::{Cause, Ending, Outcome},
-    place::repeats,
-    spec::ReviewMode,
+    place::{Job, repeats},
+    spec::{PlanMode, ReviewMode},
     stage::Stage,
     state::{Decision, Run, RunSession, SessionEnd, Stopped},
 };
@@ -16,7 +16,7 @@ use crate::{
     result::Structured,
     session::{self, Budget, Message, SendMode, Session, Spec},
     time::Moment,
-    verdict::{EmptyDiff, Refuted},
+    verdict::{EmptyDiff, Refuted, Snapshot},
 };
 
 /// One thing that follows.
@@ -36,36 +36,49 @@ pub enum Order {
     Tell(SessionId, session::Command),
 }
 
+/// What a run looks at besides itself.
+#[derive(Clone, Copy)]
+pub struct Around<'a> {
+    pub now: Moment,
+    /// How many agents work for other runs.
+    pub elsewhere: usize,
+    /// Gives a session as it stands. One that cannot be looked at has not ended.
+    pub look: &'a dyn Fn(SessionId) -> Option<&'a Session>,
+}
+
 /// What a session that ended is gone on with.
-struct Instruction {
-    key: String,
-    text: String,
+pub(super) struct Instruction {
+    pub(super) key: String,
+    pub(super) text: String,
 }
 
 impl Run {
-    /// Gives the next thing that is due without anyone asking, or none. `look` gives a session as it stands.
-    ///
-    /// The caller folds it and asks again. A session that cannot be looked at has not ended.
-    pub fn advance<'s>(
-        &self,
-        now: Moment,
-        look: impl Fn(SessionId) -> Option<&'s Session>,
-    ) -> Option<Step> {
+    /// Gives the next thing that is due without anyone asking, or none. The caller folds it and asks again.
+    pub fn advance(&self, around: &Around<'_>) -> Option<Step> {
         if self.is_sealed() {
             return None;
         }
-        match self.live() {
-            Some(live) => {
-                let session = look(live.id)?;
-                let first = self.keep_decision(session).or_else(|| self.take_end(session));
-                match &self.leg().stopped {
-                    Some(stopped) => first.or_else(|| end_live(session, stopped)),
-                    None => first.or_else(|| self.go_along(session)),
-                }
-            }
-            // Nothing is begun for a run that was stopped, also while it is asked whether it had landed.
-            None if self.leg().stopped.is_some() => self.seal_if_over(now),
-            None => self.seal_if_over(now).or_else(|| self.go_on(now, look)),
+        self.live().find_map(|live| self.attend_session(live, around)).or_else(|| self.rest(around))
+    }
+
+    fn attend_session(&self, live: &RunSession, around: &Around<'_>) -> Option<Step> {
+        let session = (around.look)(live.id)?;
+        let first = self.keep_decision(session).or_else(|| self.take_end(session));
+        match &self.leg().stopped {
+            Some(stopped) => first.or_else(|| end_live(session, stopped)),
+            None => first.or_else(|| self.go_along(session, around)),
+        }
+        .filter(|step| is_taken(step, session, around.now))
+    }
+
+    /// Gives what is due besides what the sessions at work need.
+    fn rest(&self, around: &Around<'_>) -> Option<Step> {
+        // Nothing is begun for a run that was stopped, also while it is asked whether it had landed.
+        match (self.leg().stopped.is_some(), self.is_live()) {
+            (true, true) => None,
+            (true, false) => self.seal_if_over(around.now),
+            (false, true) if self.stage != Stage::Tasks => None,
+            (false, _) => self.seal_if_over(around.now).or_else(|| self.go_on(around)),
         }
     }
 
@@ -104,11 +117,13 @@ impl Run {
     }
 
     /// Goes along with a session that works.
-    fn go_along(&self, session: &Session) -> Option<Step> {
+    fn go_along(&self, session: &Session, around: &Around<'_>) -> Option<Step> {
+        let taken = |step: &Step| is_taken(step, session, around.now);
         self.answer_again(session)
+            .filter(taken)
             .or_else(|| self.see_request(session))
-            .or_else(|| self.give_more(session))
-            .or_else(|| self.stop_overdrawn(session))
+            .or_else(|| self.give_more(session, around).filter(taken))
+            .or_else(|| self.stop_overdrawn(session, around))
     }
 
     /// What was decided before, or given beforehand, is not asked again.
@@ -147,18 +162,33 @@ impl Run {
         Some(Step::Event(seen.into()))
     }
 
-    /// Gives how much a session may use in all: what is left, and what was counted of it before.
-    fn allowance(&self, session: &Session) -> Budget {
+    /// Gives how much a session may use in all: what is left, without what others at work use, and what was counted
+    /// of it before.
+    fn allowance(&self, session: &Session, around: &Around<'_>) -> Budget {
         let (left, (before, turns)) = (self.remaining(), self.used_before(session));
+        let (others, others_turns) = self.used_by_others(session.id, around);
         Budget {
-            tokens: left.tokens.map(|left| left.saturating_add(before.total())),
-            turns: left.turns.map(|left| left.saturating_add(turns)),
+            tokens: left.tokens.map(|left| (left + before.total()).saturating_sub(others)),
+            turns: left.turns.map(|left| (left + turns).saturating_sub(others_turns)),
         }
     }
 
+    /// Gives what the other sessions at work used that is not counted yet.
+    fn used_by_others(&self, session: SessionId, around: &Around<'_>) -> (u64, u32) {
+        let others = self.live().filter(|one| one.id != session);
+        others.fold((0, 0), |(tokens, turns), one| match (around.look)(one.id) {
+            Some(other) => {
+                let (before, turns_before) = one.counted;
+                let used = other.usage.total().saturating_sub(before.total());
+                (tokens + used, turns + other.turns.saturating_sub(turns_before))
+            }
+            None => (tokens, turns),
+        })
+    }
+
     /// A session may use what is left of the run's budget, also when that was raised meanwhile.
-    fn give_more(&self, session: &Session) -> Option<Step> {
-        let Budget { tokens, turns } = self.allowance(session);
+    pub(super) fn give_more(&self, session: &Session, around: &Around<'_>) -> Option<Step> {
+        let Budget { tokens, turns } = self.allowance(session, around);
         let more = |now: Option<u64>, may: Option<u64>| now.zip(may).is_some_and(|(n, m)| m > n);
         let raise = session::Command::RaiseBudget {
             tokens: tokens.filter(|_| more(session.budget.tokens, tokens)),
@@ -170,8 +200,8 @@ impl Run {
     }
 
     /// A session that is taken up again has the budget that it was opened with, of which others may have used a part.
-    fn stop_overdrawn(&self, session: &Session) -> Option<Step> {
-        let Budget { tokens, turns } = self.allowance(session);
+    fn stop_overdrawn(&self, session: &Session, around: &Around<'_>) -> Option<Step> {
+        let Budget { tokens, turns } = self.allowance(session, around);
         // One without a budget has no agent.
         let budget = Budget {
             tokens: tokens.filter(|_| session.budget.tokens.is_some()),
@@ -196,6 +226,9 @@ impl Run {
                 (Ending::Failed, Some(*cause), detail.clone())
             }
             (None, Landing::Done(_)) => (self.proved(), None, String::new()),
+            (None, Landing::Open | Landing::Requested(_)) if self.ends_with_plan() => {
+                (Ending::Completed, None, String::new())
+            }
             (None, Landing::Open | Landing::Requested(_)) => return None,
         };
         let outcome = Outcome { ending, cause, detail, head: self.head.clone(), at: now };
@@ -211,30 +244,31 @@ impl Run {
         }
     }
 
-    fn go_on<'s>(
-        &self,
-        now: Moment,
-        look: impl Fn(SessionId) -> Option<&'s Session>,
-    ) -> Option<Step> {
+    fn go_on(&self, around: &Around<'_>) -> Option<Step> {
         match (self.stage, self.current()) {
-            (Stage::Intake, _) => {
-                Some(enter(if self.spec.triage { Stage::Triage } else { Stage::Work }))
-            }
-            (Stage::Land, current) => self.go_to_land(now, current, look),
-            (Stage::Triage | Stage::Work | Stage::TaskReview | Stage::FinalReview, None) => {
-                self.begin(now, look)
-            }
+            (Stage::Intake, _) => Some(self.leave_intake()),
+            (Stage::Land, current) => self.go_to_land(around, current),
+            (Stage::Tasks, _) => self.go_on_with_tasks(around),
+            (Stage::PlanReview, _) if self.is_plan_settled() => self.leave_plan(),
+            (Stage::PlanReview, None) if !self.is_plan_reviewed_by_agent() => self.pass_plan(),
+            (
+                Stage::Triage
+                | Stage::Plan
+                | Stage::PlanReview
+                | Stage::Work
+                | Stage::TaskReview
+                | Stage::FinalReview,
+                None,
+            ) => self.begin(around),
             (_, Some(RunSession { end: None, .. })) => None,
-            (_, Some(RunSession { end: Some(end), cycle, .. })) => self.conclude(end, *cycle),
+            (_, Some(RunSession { end: Some(end), cycle, .. })) => {
+                self.conclude(end, *cycle, around)
+            }
         }
     }
 
     /// Begins the current stage: takes up the conversation that was ended, or opens a new one.
-    fn begin<'s>(
-        &self,
-        now: Moment,
-        look: impl Fn(SessionId) -> Option<&'s Session>,
-    ) -> Option<Step> {
+    fn begin(&self, around: &Around<'_>) -> Option<Step> {
         let review = matches!(self.stage, Stage::TaskReview | Stage::FinalReview);
         if review && self.spec.reviews.of(self.stage) == ReviewMode::Off {
             return Some(enter(after(self.stage)));
@@ -242,62 +276,53 @@ impl Run {
         if let Some(used) = self.used_up() {
             return Some(stopped(Cause::Budget, used));
         }
-        self.take_up(now, look).or_else(|| self.open_session(1))
+        if !self.has_room(around) {
+            return None;
+        }
+        self.take_up(around).or_else(|| self.open_session(self.job(1)))
     }
 
     /// Work that was ended is gone on with in the same conversation and the same worktree.
-    fn take_up<'s>(
-        &self,
-        now: Moment,
-        look: impl Fn(SessionId) -> Option<&'s Session>,
-    ) -> Option<Step> {
+    fn take_up(&self, around: &Around<'_>) -> Option<Step> {
         let before = self.sessions.last().filter(|one| one.stage == Stage::Work)?;
-        let session = look(before.id).filter(|_| self.stage == Stage::Work)?;
+        let session = (around.look)(before.id).filter(|_| self.stage == Stage::Work)?;
         let ended = self.legs.iter().rev().find_map(|leg| leg.sealed.as_ref())?;
-        let text = self.continuation(&format!("{} ({})", ended.ending.word(), ended.detail));
-        self.go_on_with(
-            session,
-            now,
-            1,
-            Instruction { key: format!("leg-{}", self.leg().no), text },
-        )
+        let text = self.continuation(None, &ended.told());
+        let instruction = Instruction { key: format!("leg-{}", self.leg().no), text };
+        self.go_on_with(session, around, 1, instruction)
     }
 
     /// Goes on with a session that ended, if it takes that: its place of work or its conversation may be gone.
-    fn go_on_with(
+    pub(super) fn go_on_with(
         &self,
         session: &Session,
-        now: Moment,
+        around: &Around<'_>,
         cycle: u32,
         Instruction { key, text }: Instruction,
     ) -> Option<Step> {
         if !session.attempt().is_sealed() {
             return None;
         }
-        if let Some(raise) = self.give_more(session) {
+        if let Some(raise) = self.give_more(session, around) {
             return Some(raise);
         }
         let send = session::Command::Send { key, text, mode: SendMode::Continue };
-        let owed = SessionOwed { session: session.id, stage: self.stage, cycle };
-        let taken = session.decide(&send, now).is_ok();
+        let owed = SessionOwed { session: session.id, stage: self.stage, cycle, task: None };
+        let taken = session.decide(&send, around.now).is_ok();
         taken.then(|| Step::With(owed.into(), Order::Tell(session.id, send)))
     }
 
-    fn open_session(&self, cycle: u32) -> Option<Step> {
+    pub(super) fn open_session(&self, job: Job<'_>) -> Option<Step> {
         let no = self.sessions.len() as u32 + 1;
-        let spec = self.session_spec(no, cycle)?;
+        let spec = self.session_spec(no, &job)?;
         let session = self.id.session(no);
-        let owed = SessionOwed { session, stage: self.stage, cycle };
+        let task = job.task.map(|task| task.id.clone());
+        let owed = SessionOwed { session, stage: job.stage, cycle: job.cycle, task };
         Some(Step::With(owed.into(), Order::Open(session, Box::new(spec))))
     }
 
     /// Goes on with the landing: a step that needs somebody, or what the pull request says.
-    fn go_to_land<'s>(
-        &self,
-        now: Moment,
-        current: Option<&RunSession>,
-        look: impl Fn(SessionId) -> Option<&'s Session>,
-    ) -> Option<Step> {
+    fn go_to_land(&self, around: &Around<'_>, current: Option<&RunSession>) -> Option<Step> {
         if let Some(end) = current.and_then(|one| one.end.as_ref()) {
             if !end.is_good() {
                 let budget = end.cause == Some(crate::lifecycle::Cause::Budget);
@@ -311,10 +336,12 @@ impl Run {
             end.head.as_ref()?;
         }
         match self.ahead()? {
-            Ahead::Session(no, _) if self.only_checks(no) => self.open_session(no),
+            Ahead::Session(no, _) if self.only_checks(&self.job(no)) => {
+                self.open_session(self.job(no))
+            }
             Ahead::Session(no, step) => match self.used_up() {
                 Some(used) => Some(stopped(Cause::Budget, used)),
-                None => self.begin_step(now, (no, step), look),
+                None => self.begin_step(around, (no, step)),
             },
             Ahead::Land => None,
             Ahead::Watch => self.end_watch(),
@@ -322,23 +349,24 @@ impl Run {
     }
 
     /// What a pull request was told goes to whoever did the work, in the same conversation.
-    fn begin_step<'s>(
-        &self,
-        now: Moment,
-        (no, step): (u32, &LandStep),
-        look: impl Fn(SessionId) -> Option<&'s Session>,
-    ) -> Option<Step> {
+    fn begin_step(&self, around: &Around<'_>, (no, step): (u32, &LandStep)) -> Option<Step> {
+        if !self.has_room(around) {
+            return None;
+        }
         let owner = match step {
             LandStep::Merge { .. } => None,
             LandStep::Answer { remarks } => {
-                self.owner().and_then(|one| look(one.id)).zip(Some(remarks))
+                // A worktree that lacks what others did, or a reviewer mended, would lose it.
+                let owner = self.owner().filter(|one| self.has_newest(one));
+                owner.and_then(|one| (around.look)(one.id)).zip(Some(remarks))
             }
         };
         let taken_up = owner.and_then(|(owner, remarks)| {
             let key = format!("land-{}-{no}", self.leg().no);
-            self.go_on_with(owner, now, no, Instruction { key, text: self.remarked(remarks) })
+            let text = self.remarked(None, remarks);
+            self.go_on_with(owner, around, no, Instruction { key, text })
         });
-        taken_up.or_else(|| self.open_session(no))
+        taken_up.or_else(|| self.open_session(self.job(no)))
     }
 
     /// A pull request that was merged, or that all checks of others passed, is where the work was to go.
@@ -361,60 +389,117 @@ impl Run {
     }
 
     /// Says what the end of a stage's session means for the run.
-    fn conclude(&self, end: &SessionEnd, cycle: u32) -> Option<Step> {
+    fn conclude(&self, end: &SessionEnd, cycle: u32, around: &Around<'_>) -> Option<Step> {
         if end.cause == Some(crate::lifecycle::Cause::Budget) {
             return Some(stopped(Cause::Budget, ended(end)));
         }
         match self.stage {
-            Stage::Intake | Stage::Land => None,
-            Stage::Triage => Some(match (&end.result, end.is_good()) {
-                (Some(Structured::Triage(_)), true) => enter(Stage::Work),
-                (Some(Structured::Review(_)) | None, true) => {
-                    stopped(Cause::Triage, "triage told no result".to_owned())
-                }
-                (_, false) => stopped(Cause::Triage, ended(end)),
-            }),
+            Stage::Intake | Stage::Tasks | Stage::Land => None,
+            Stage::Triage => Some(self.conclude_triage(end)),
+            Stage::Plan => self.conclude_plan(end, cycle, around),
+            Stage::PlanReview => self.conclude_plan_review(end, cycle, around),
             Stage::Work => self.conclude_work(end),
-            Stage::TaskReview | Stage::FinalReview => self.conclude_review(end, cycle),
+            Stage::TaskReview | Stage::FinalReview => self.conclude_review(end, cycle, around),
+        }
+    }
+
+    fn conclude_triage(&self, end: &SessionEnd) -> Step {
+        match (&end.result, end.is_good()) {
+            (Some(Structured::Triage(triage)), true) => {
+                let planned = match self.spec.planning.mode {
+                    PlanMode::Always => true,
+                    PlanMode::Auto => triage.needs_plan,
+                    PlanMode::Never => false,
+                };
+                enter(if planned { Stage::Plan } else { Stage::Work })
+            }
+            (
+                Some(Structured::Plan(_) | Structured::PlanReview(_) | Structured::Review(_))
+                | None,
+                true,
+            ) => stopped(Cause::Triage, "triage told no result".to_owned()),
+            (_, false) => stopped(Cause::Triage, ended(end)),
         }
     }
 
     fn conclude_work(&self, end: &SessionEnd) -> Option<Step> {
-        if !end.is_good() {
-            return Some(stopped(Cause::Work, ended(end)));
-        }
-        if let Some(reason) = &self.headless {
-            return Some(stopped(Cause::Work, reason.clone()));
-        }
-        // What was left is being committed; the answer comes.
-        let head = end.head.as_ref()?;
-        let empty = head.tree == self.spec.target.base.tree;
-        Some(match empty && self.spec.empty_diff == EmptyDiff::Refused {
-            true => stopped(Cause::Work, "nothing was changed".to_owned()),
-            false => enter(after(self.stage)),
+        let from = &self.spec.target.base;
+        Some(match self.worked(end, self.headless.as_deref(), from)? {
+            Ok(()) => enter(after(self.stage)),
+            Err(why) => stopped(Cause::Work, why),
         })
     }
 
-    fn conclude_review(&self, end: &SessionEnd, cycle: u32) -> Option<Step> {
+    fn conclude_review(&self, end: &SessionEnd, cycle: u32, around: &Around<'_>) -> Option<Step> {
+        match self.reviewed(self.stage, end, cycle, self.headless.as_deref())? {
+            Err(why) => Some(stopped(Cause::Review, why)),
+            Ok(Reviewing::Done) => Some(enter(after(self.stage))),
+            Ok(Reviewing::Again) => match self.used_up() {
+                Some(used) => Some(stopped(Cause::Budget, used)),
+                None if !self.has_room(around) => None,
+                None => self.open_session(self.job(cycle + 1)),
+            },
+        }
+    }
+
+    /// Says whether work is done that began from a commit; none while what was left is being committed.
+    pub(super) fn worked(
+        &self,
+        end: &SessionEnd,
+        headless: Option<&str>,
+        from: &Snapshot,
+    ) -> Option<Result<(), String>> {
         if !end.is_good() {
-            return Some(stopped(Cause::Review, ended(end)));
+            return Some(Err(ended(end)));
+        }
+        if let Some(reason) = headless {
+            return Some(Err(reason.to_owned()));
+        }
+        let empty = end.head.as_ref()?.tree == from.tree;
+        Some(match empty && self.spec.empty_diff == EmptyDiff::Refused {
+            true => Err("nothing was changed".to_owned()),
+            false => Ok(()),
+        })
+    }
+
+    /// Says whether a review is over; none while what it mended is being committed.
+    pub(super) fn reviewed(
+        &self,
+        stage: Stage,
+        end: &SessionEnd,
+        cycle: u32,
+        headless: Option<&str>,
+    ) -> Option<Result<Reviewing, String>> {
+        if !end.is_good() {
+            return Some(Err(ended(end)));
         }
         let Some(Structured::Review(review)) = &end.result else {
-            return Some(stopped(Cause::Review, "the review told no findings".to_owned()));
+            return Some(Err("the review told no findings".to_owned()));
         };
-        if let Some(reason) = &self.headless {
-            return Some(stopped(Cause::Review, reason.clone()));
+        if let Some(reason) = headless {
+            return Some(Err(reason.to_owned()));
         }
-        if self.headless_session().is_some() {
+        let mode = self.spec.reviews.of(stage);
+        if repeats(mode) && end.head.is_none() {
             return None;
         }
-        let found = !review.findings.is_empty();
-        let mode = self.spec.reviews.of(self.stage);
-        match (repeats(mode) && found && cycle < self.spec.reviews.cycles, self.used_up()) {
-            (true, None) => self.open_session(cycle + 1),
-            (true, Some(used)) => Some(stopped(Cause::Budget, used)),
-            (false, _) => Some(enter(after(self.stage))),
-        }
+        let again = repeats(mode) && !review.findings.is_empty();
+        let again = again && cycle < self.spec.reviews.cycles;
+        Some(Ok(if again { Reviewing::Again } else { Reviewing::Done }))
+    }
+}
+
+/// What comes after a review.
+pub(super) enum Reviewing {
+    Again,
+    Done,
+}
+
+/// What a session would refuse is not told: nobody else is kept waiting for it.
+fn is_taken(step: &Step, session: &Session, now: Moment) -> bool {
+    match step {
+        Step::Tell(_, command) => session.decide(command, now).is_ok(),
+        Step::Event(_) | Step::With(..) => true,
     }
 }
 
@@ -428,9 +513,12 @@ fn end_live(session: &Session, stopped: &Stopped) -> Option<Step> {
     undecided.then_some(Step::Tell(session.id, session::Command::Cancel { because }))
 }
 
-fn after(stage: Stage) -> Stage {
+pub(super) fn after(stage: Stage) -> Stage {
     match stage {
         Stage::Intake => Stage::Triage,
+        Stage::Plan => Stage::PlanReview,
+        Stage::PlanReview => Stage::Tasks,
+        Stage::Tasks => Stage::FinalReview,
         Stage::Triage => Stage::Work,
         Stage::Work => Stage::TaskReview,
         Stage::TaskReview => Stage::FinalReview,
@@ -438,15 +526,15 @@ fn after(stage: Stage) -> Stage {
     }
 }
 
-fn enter(stage: Stage) -> Step {
+pub(super) fn enter(stage: Stage) -> Step {
     Step::Event(StageEntered { stage }.into())
 }
 
-fn stopped(cause: Cause, detail: String) -> Step {
+pub(super) fn stopped(cause: Cause, detail: String) -> Step {
     Step::Event(RunStopped { cause, detail }.into())
 }
 
-fn ended(end: &SessionEnd) -> String {
+pub(super) fn ended(end: &SessionEnd) -> String {
     let cause = end.cause.map_or(String::new(), |cause| format!(" ({})", cause.word()));
     let why = end.why.as_ref().map_or(String::new(), |why| format!(": {why}"));
     format!("its session ended as {}{cause}{why}", end.state.word())

@@ -6,6 +6,8 @@ use super::{
     landing::{
         LandStep, Landing, MAX_MERGES, MAX_ROUNDS, PullRequest, PullStanding, PullState, Remark,
     },
+    outcome::Cause,
+    queue::{Conflict, Link, QueueStep},
     state::Run,
 };
 use crate::{
@@ -21,6 +23,36 @@ pub enum Command {
         because: String,
     },
     Resume,
+    ApprovePlan,
+    RejectPlan {
+        because: String,
+    },
+    /// The worktree stands where it was to be brought.
+    ErrandDone {
+        no: u32,
+    },
+    /// It could not be brought there.
+    ErrandFailed {
+        no: u32,
+        reason: String,
+    },
+    /// What waited was merged. `batch` is the number of the batch that was owed.
+    BatchMerged {
+        batch: u32,
+        onto: Snapshot,
+        links: Vec<Link>,
+        conflicts: Vec<Conflict>,
+    },
+    /// The branch has so many links of the batch.
+    Integrated {
+        batch: u32,
+        len: usize,
+    },
+    /// What was done could not be merged, or the branch not be brought forward.
+    QueueFailed {
+        batch: u32,
+        reason: String,
+    },
     RaiseBudget {
         tokens: Option<u64>,
         turns: Option<u32>,
@@ -86,6 +118,8 @@ pub enum Rejected {
     Sealed(&'static str),
     #[error("the run is being cancelled")]
     Cancelled,
+    #[error("no plan of the run waits to be approved")]
+    NoPlanToApprove,
     #[error("the run is going on: there is nothing to resume")]
     GoingOn,
     #[error("the run has succeeded: there is nothing left to do")]
@@ -110,12 +144,22 @@ impl Run {
             Command::Cancel { because } => self.cancel(because),
             Command::Resume => self.resume(),
             Command::RaiseBudget { tokens, turns } => self.raise(tokens, turns),
+            Command::ApprovePlan => self.judge_plan(PlanApproved {}.into()),
+            Command::RejectPlan { because } => {
+                let detail = format!("the plan was rejected: {because}");
+                self.judge_plan(RunStopped { cause: Cause::Plan, detail }.into())
+            }
+            Command::ErrandDone { .. }
+            | Command::ErrandFailed { .. }
+            | Command::BatchMerged { .. }
+            | Command::Integrated { .. }
+            | Command::QueueFailed { .. } => self.decide_tasks(command, open),
             Command::HeadTaken { session, head, caveats } => {
-                let wanted = self.headless_session().is_some_and(|one| one.id == session);
+                let wanted = self.headless_sessions().any(|one| one.id == session);
                 if_new(open && wanted, HeadTaken { session, head, caveats })
             }
             Command::HeadFailed { session, reason } => {
-                let wanted = self.headless_session().is_some_and(|one| one.id == session);
+                let wanted = self.headless_sessions().any(|one| one.id == session);
                 if_new(open && wanted, HeadFailed { session, reason })
             }
             Command::TargetMoved { step, merge } => {
@@ -163,6 +207,55 @@ impl Run {
                 let owed = self.legs.iter().any(|l| l.no == leg && l.sealed.is_some() && !l.card);
                 if_new(owed, CardWritten { leg, failure })
             }
+        }
+    }
+
+    fn judge_plan(&self, judged: Event) -> Decision {
+        if self.awaits_approval() { Ok(vec![judged]) } else { Err(Rejected::NoPlanToApprove) }
+    }
+
+    /// Takes in what came of errands and of the queue's work, if it is what is owed now.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "decide() is the exhaustive match")]
+    fn decide_tasks(&self, command: &Command, open: bool) -> Decision {
+        let Some(graph) = self.graph.as_ref().filter(|_| open) else {
+            return Err(Rejected::Nothing);
+        };
+        let errand = |no: u32| self.errands().find(|(_, errand)| errand.no == no && !errand.done);
+        let batch_no = graph.queue.batch.as_ref().map(|batch| batch.no);
+        match command.clone() {
+            Command::ErrandDone { no } => {
+                let (plan, _) = errand(no).ok_or(Rejected::Nothing)?;
+                Ok(vec![ErrandDone { task: plan.id.clone(), no }.into()])
+            }
+            Command::ErrandFailed { no, reason } => {
+                let (plan, errand) = errand(no).ok_or(Rejected::Nothing)?;
+                let (task, from) = (plan.id.clone(), errand.session);
+                Ok(vec![HandedOver { task, from, reason }.into()])
+            }
+            Command::BatchMerged { batch, onto, links, conflicts } => {
+                let owed =
+                    graph.queue.next() == QueueStep::Merge && graph.queue.batches + 1 == batch;
+                // What was merged with older work was told late.
+                let newest = *self.base() == onto;
+                if_new(owed && newest, BatchMerged { no: batch, onto, links, conflicts })
+            }
+            Command::Integrated { batch, len } => {
+                let owed = graph.queue.next() == QueueStep::Integrate(len);
+                let links = graph.queue.batch.as_ref().map(|batch| &batch.links);
+                let head = links.and_then(|links| links.get(len.checked_sub(1)?));
+                let head = head.map(|link| link.merge.clone()).ok_or(Rejected::Nothing)?;
+                let owed = owed && batch_no == Some(batch);
+                if_new(owed || bug!(LateIntegrationTaken), Integrated { batch, len, head })
+            }
+            Command::QueueFailed { batch, reason } => {
+                let owed = match graph.queue.next() {
+                    QueueStep::Merge => graph.queue.batches + 1 == batch,
+                    QueueStep::Integrate(_) => batch_no == Some(batch),
+                    QueueStep::Rest | QueueStep::Prove(_) | QueueStep::Return(_) => false,
+                };
+                if_new(owed, RunStopped { cause: Cause::Queue, detail: reason })
+            }
+            _ => unreachable!("decide() sends only commands about tasks here"),
         }
     }
 

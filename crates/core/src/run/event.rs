@@ -3,15 +3,18 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
+    graph::Return,
     hook::RunHookKey,
     landing::{LandStep, PullRequest, PullState, Remark},
     outcome::{Cause, Outcome},
+    queue::{Conflict, Link},
     spec::RunSpec,
     stage::Stage,
     state::{Decision, SessionEnd},
 };
 use crate::{
     ids::{CommitId, RequestId, SessionId},
+    plan::{Plan, TaskId},
     session::HookEnd,
     verdict::{Caveats, Snapshot},
 };
@@ -20,12 +23,53 @@ events! {
     RunOpened = "run.opened", 1 { spec: Box<RunSpec> }
     StageEntered = "run.stage_entered", 1 { stage: Stage }
     /// A session of the run was opened, in the same commit.
-    SessionOwed = "run.session_opened", 1 { session: SessionId, stage: Stage, cycle: u32 }
+    SessionOwed = "run.session_opened", 1 {
+        session: SessionId,
+        stage: Stage,
+        cycle: u32,
+        /// The task that it works for, if it is one of a plan.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        task: Option<TaskId>,
+    }
     /// A session of the run was sealed, in the same commit.
     SessionEnded = "run.session_ended", 1 { session: SessionId, end: Box<SessionEnd> }
     /// An agent of the run waits for a person.
     QuestionSeen = "run.question_seen", 1 { request: RequestId, revision: u32 }
     DecisionMade = "run.decision_made", 1 { decision: Decision }
+    /// There is a plan: an agent's, or the one that the run was opened with.
+    PlanMade = "run.plan_made", 1 { plan: Box<Plan> }
+    /// What an agent told is no plan, or no review of one.
+    PlanFaulty = "run.plan_faulty", 1 { session: SessionId, faults: Vec<String> }
+    /// A review has nothing against the plan, as it stands after its edits.
+    PlanReviewed = "run.plan_reviewed", 1 { plan: Box<Plan>, edits: usize, reason: String }
+    PlanApproved = "run.plan_approved", 1 {}
+    /// The worktree of a conversation is brought to where a task's work begins.
+    ErrandOwed = "run.errand_owed", 1 {
+        task: TaskId,
+        no: u32,
+        session: SessionId,
+        to: Option<Snapshot>,
+    }
+    ErrandDone = "run.errand_done", 1 { task: TaskId, no: u32 }
+    /// A conversation cannot be gone on with: another takes the task over.
+    HandedOver = "run.handed_over", 1 { task: TaskId, from: SessionId, reason: String }
+    /// The work of a task failed, and is begun once more: by the same agent, or by another one from the beginning.
+    TaskRetried = "run.task_retried", 1 { task: TaskId, fresh: bool, detail: String }
+    /// The work of a task is done, and waits to be merged.
+    TaskQueued = "run.task_queued", 1 { task: TaskId }
+    /// The queue gives a task back to whoever worked on it.
+    TaskReturned = "run.task_returned", 1 { task: TaskId, why: Box<Return> }
+    TaskFailed = "run.task_failed", 1 { task: TaskId, detail: String }
+    BatchMerged = "run.batch_merged", 1 {
+        no: u32,
+        onto: Snapshot,
+        links: Vec<Link>,
+        conflicts: Vec<Conflict>,
+    }
+    /// So many links of the batch need no check: their tree is proved, or nothing is to be checked.
+    PrefixProved = "run.prefix_proved", 1 { batch: u32, len: usize }
+    /// The run's branch has so many links of the batch.
+    Integrated = "run.integrated", 1 { batch: u32, len: usize, head: Snapshot }
     /// What an editing session left was committed, where no check had asked for that.
     HeadTaken = "run.head_taken", 1 {
         session: SessionId,

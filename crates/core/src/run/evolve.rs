@@ -1,12 +1,16 @@
 //! Folding an event into a run. Total: an event that was stored is never refused.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use super::{
     event::*,
+    graph::{Graph, Task},
     hook::{RunHookEvent, RunHookKey, RunHookOwed},
     landing::{LandStep, Landed, Landing, PullRequest},
-    outcome::{Cause, Proof},
+    outcome::{Cause, Outcome, Proof},
     stage::Stage,
     state::{Leg, Reviewed, Run, RunSession, SessionEnd, Stopped},
 };
@@ -32,6 +36,9 @@ impl Run {
             decisions: Vec::new(),
             seen: BTreeSet::new(),
             triage: None,
+            planned: None,
+            plan_faults: Vec::new(),
+            graph: None,
             reviews: Vec::new(),
             head: None,
             proof: None,
@@ -65,15 +72,25 @@ impl Run {
                 self.owe_hook(RunHookEvent::Question, at);
             }
             Event::DecisionMade(e) => self.decisions.push(e.decision.clone()),
-            Event::HeadTaken(e) => {
-                let end = self.sessions.iter_mut().find(|one| one.id == e.session);
-                if let Some(end) = end.and_then(|session| session.end.as_mut()) {
-                    end.head = Some(e.head.clone());
-                    end.caveats = e.caveats.clone();
-                }
-                self.take_head(&e.head, None);
+            Event::PlanMade(_)
+            | Event::PlanFaulty(_)
+            | Event::PlanReviewed(_)
+            | Event::PlanApproved(_) => self.apply_plan(at, event),
+            Event::ErrandOwed(_)
+            | Event::ErrandDone(_)
+            | Event::HandedOver(_)
+            | Event::TaskRetried(_)
+            | Event::TaskQueued(_)
+            | Event::TaskReturned(_)
+            | Event::TaskFailed(_) => self.apply_task(event),
+            Event::BatchMerged(_) | Event::PrefixProved(_) | Event::Integrated(_) => {
+                self.apply_queue(event);
             }
-            Event::HeadFailed(e) => self.headless = Some(e.reason.clone()),
+            Event::HeadTaken(e) => self.take_left(e),
+            Event::HeadFailed(e) => match self.task_of(e.session) {
+                Some(task) => task.headless = Some(e.reason.clone()),
+                None => self.headless = Some(e.reason.clone()),
+            },
             Event::StepTaken(e) => self.take_step(&e.step),
             Event::PullRequested(e) => {
                 let (number, url, commit) = (e.number, e.url.clone(), e.commit.clone());
@@ -109,6 +126,8 @@ impl Run {
                 self.owe_hook(RunHookEvent::Ended(ending), at);
             }
             Event::RunResumed(e) => {
+                let ended = self.leg().sealed.as_ref().map(Outcome::told).unwrap_or_default();
+                self.graph.iter_mut().for_each(|graph| graph.restart(&ended));
                 self.legs.push(Leg { steps: self.steps.len(), ..Leg::opened(e.leg, at) });
                 self.headless = None;
                 // What ended the last leg may be mended: the pull request is looked at again.
@@ -151,6 +170,29 @@ impl Run {
 
     fn enter(&mut self, stage: Stage, at: Moment) {
         (self.stage, self.since) = (stage, at);
+        let plan = self.planned.as_ref().filter(|_| stage == Stage::Tasks);
+        if let Some(planned) = plan.filter(|_| self.graph.is_none()) {
+            self.graph = Some(Graph::new(planned.plan.clone()));
+        }
+    }
+
+    fn take_left(&mut self, e: &HeadTaken) {
+        let end = self.sessions.iter_mut().find(|one| one.id == e.session);
+        if let Some(end) = end.and_then(|session| session.end.as_mut()).map(Arc::make_mut) {
+            end.head = Some(e.head.clone());
+            end.caveats = e.caveats.clone();
+        }
+        match self.task_of(e.session) {
+            Some(task) => task.take_head(&e.head, None),
+            None => self.take_head(&e.head, None),
+        }
+    }
+
+    /// Gives the task that a session works for.
+    fn task_of(&mut self, session: SessionId) -> Option<&mut Task> {
+        let found = self.sessions.iter().rev().find(|one| one.id == session);
+        let task = found.and_then(|one| one.task.clone())?;
+        self.graph.as_mut()?.task_mut(&task)
     }
 
     /// Takes a session in, or takes up again one that had ended.
@@ -161,38 +203,51 @@ impl Run {
         let opened_in = before.as_ref().map_or(e.stage, |one| one.opened_in);
         let counted = before.map_or_else(Default::default, |one| one.counted);
         let (leg, id, stage, cycle) = (self.leg().no, e.session, e.stage, e.cycle);
-        let session = RunSession { id, no, leg, stage, opened_in, cycle, counted, end: None };
+        let task = e.task.clone();
+        let session = RunSession { id, no, leg, stage, opened_in, task, cycle, counted, end: None };
         self.sessions.push(session);
+        self.begin_task(e);
     }
 
     fn end_session(&mut self, id: SessionId, end: &SessionEnd, at: Moment) {
         let Some(session) = self.sessions.iter_mut().find(|session| session.id == id) else {
             return;
         };
-        session.end = Some(end.clone());
+        session.end = Some(Arc::new(end.clone()));
         let (used, turns) = &mut session.counted;
-        (*used, *turns) = (plus(*used, end.usage), turns.saturating_add(end.turns));
-        let (stage, cycle) = (session.stage, session.cycle);
-        self.usage = plus(self.usage, end.usage);
+        used.add(end.usage);
+        *turns = turns.saturating_add(end.turns);
+        let (stage, cycle, task) = (session.stage, session.cycle, session.task.clone());
+        self.usage.add(end.usage);
         self.turns = self.turns.saturating_add(end.turns);
         match &end.result {
             Some(Structured::Triage(triage)) => self.triage = Some(triage.clone()),
             Some(Structured::Review(review)) => {
                 let found = !review.findings.is_empty();
-                self.reviews.push(Reviewed { session: id, stage, cycle, review: review.clone() });
+                let review = review.clone();
+                self.reviews.push(Reviewed { session: id, stage, task, cycle, review });
                 if found {
                     self.owe_hook(RunHookEvent::Findings, at);
                 }
             }
-            None => {}
+            Some(Structured::Plan(_) | Structured::PlanReview(_)) | None => {}
+        }
+        if stage == Stage::Tasks {
+            return self.end_check(id, end);
+        }
+        if let Some(task) = self.task_of(id) {
+            task.usage.add(end.usage);
         }
         if let Some(head) = end.head.as_ref().filter(|_| end.is_good()) {
-            self.take_head(head, Proof::of(end));
+            match self.task_of(id) {
+                Some(task) => task.take_head(head, Proof::of(end)),
+                None => self.take_head(head, Proof::of(end)),
+            }
         }
     }
 
     /// A new commit voids an old proof.
-    fn take_head(&mut self, head: &Snapshot, proof: Option<Proof>) {
+    pub(super) fn take_head(&mut self, head: &Snapshot, proof: Option<Proof>) {
         let stands =
             self.proof.take().filter(|proof| proof.is_for(head) || bug!(ProofOutlivesCommit));
         self.proof = proof.or(stands);
@@ -208,7 +263,7 @@ impl Run {
         self.leg_mut().stopped.get_or_insert(Stopped::Failed { cause, detail });
     }
 
-    fn owe_hook(&mut self, event: RunHookEvent, at: Moment) {
+    pub(super) fn owe_hook(&mut self, event: RunHookEvent, at: Moment) {
         if !self.spec.hooks.contains_key(&event) {
             return;
         }
@@ -231,12 +286,5 @@ impl Leg {
             landing_over: false,
             card: false,
         }
-    }
-}
-
-fn plus(one: Usage, other: Usage) -> Usage {
-    Usage {
-        input: one.input.saturating_add(other.input),
-        output: one.output.saturating_add(other.output),
     }
 }

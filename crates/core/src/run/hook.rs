@@ -14,15 +14,18 @@ pub enum RunHookEvent {
     Opened,
     /// An agent of the run asks something, or wants something approved.
     Question,
+    /// There is a plan, and nobody has anything against it but perhaps the person that is asked now.
+    Planned,
     /// A review found something.
     Findings,
     Ended(Ending),
 }
 
 impl RunHookEvent {
-    pub const ALL: [RunHookEvent; 7] = [
+    pub const ALL: [RunHookEvent; 8] = [
         RunHookEvent::Opened,
         RunHookEvent::Question,
+        RunHookEvent::Planned,
         RunHookEvent::Findings,
         RunHookEvent::Ended(Ending::Succeeded),
         RunHookEvent::Ended(Ending::Completed),
@@ -34,6 +37,7 @@ impl RunHookEvent {
         match self {
             RunHookEvent::Opened => "opened",
             RunHookEvent::Question => "question",
+            RunHookEvent::Planned => "planned",
             RunHookEvent::Findings => "findings",
             RunHookEvent::Ended(ending) => ending.word(),
         }

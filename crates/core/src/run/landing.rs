@@ -179,8 +179,14 @@ impl Run {
 
     /// Gives the session that did the work, if there is one: what is said about the work goes there.
     pub fn owner(&self) -> Option<&RunSession> {
-        let worked = |one: &&RunSession| one.opened_in == Stage::Work;
+        let worked = |one: &&RunSession| one.stage == Stage::Work || one.opened_in == Stage::Work;
         self.sessions.iter().rev().find(worked)
+    }
+
+    /// Says whether the newest work of the run is what this session left.
+    pub(super) fn has_newest(&self, session: &RunSession) -> bool {
+        let left = session.end.as_ref().and_then(|end| end.head.as_ref());
+        left.is_some() && left == self.head.as_ref()
     }
 
     /// Gives what was told by the pull request and never taken up before.

@@ -9,24 +9,32 @@ mod decide;
 mod effect;
 mod event;
 mod evolve;
+mod fold_tasks;
+mod graph;
 mod hook;
 mod landing;
 mod outcome;
 mod place;
+mod planning;
 mod prompt;
+mod queue;
 mod spec;
 mod stage;
 mod state;
+mod tasks;
 
-pub use advance::{Order, Step};
+pub use advance::{Around, Order, Step};
 pub use decide::{Command, Rejected};
 pub use effect::Effect;
 pub use event::{
-    BudgetRaised, CardWritten, DecisionMade, Event, HeadFailed, HeadTaken, HookFinished,
-    LandFailed, LandOver, PullRequested, PullSeen, QuestionSeen, RemarksLeft, RunCancelled,
-    RunOpened, RunResumed, RunSealed, RunStopped, SessionEnded, SessionOwed, StageEntered,
-    StepTaken, WorkLanded,
+    BatchMerged, BudgetRaised, CardWritten, DecisionMade, ErrandDone, ErrandOwed, Event,
+    HandedOver, HeadFailed, HeadTaken, HookFinished, Integrated, LandFailed, LandOver,
+    PlanApproved, PlanFaulty, PlanMade, PlanReviewed, PrefixProved, PullRequested, PullSeen,
+    QuestionSeen, RemarksLeft, RunCancelled, RunOpened, RunResumed, RunSealed, RunStopped,
+    SessionEnded, SessionOwed, StageEntered, StepTaken, TaskFailed, TaskQueued, TaskRetried,
+    TaskReturned, WorkLanded,
 };
+pub use graph::{Errand, Graph, MAX_RETURNS, Phase, Return, Task};
 pub use hook::{RunHookEvent, RunHookKey, RunHookOwed};
 pub use landing::{
     LandStep, Landed, Landing, MAX_MERGES, MAX_REMARKS, MAX_ROUNDS, PullChecks, PullRequest,
@@ -34,6 +42,9 @@ pub use landing::{
 };
 pub use outcome::{Cause, Ending, Outcome, Proof};
 pub use prompt::{DEFAULT_TEMPLATES, Template, placeholders};
-pub use spec::{LandMode, Prices, ReviewMode, Reviews, RunSpec, Target};
+pub use queue::{Batch, Conflict, Found, Link, Queue, QueueStep, Refutation};
+pub use spec::{
+    LandMode, Origin, PlanMode, Planning, Prices, ReviewMode, Reviews, RunSpec, Target,
+};
 pub use stage::{Permissions, Stage};
-pub use state::{Decision, Leg, Reviewed, Run, RunSession, SessionEnd, Stopped};
+pub use state::{Decision, Leg, Planned, Reviewed, Run, RunSession, SessionEnd, Stopped};

@@ -34,6 +34,12 @@ impl Ending {
 pub enum Cause {
     /// Triage did not come to a result.
     Triage,
+    /// There is no plan, or it was rejected.
+    Plan,
+    /// Tasks of the plan could not be done.
+    Tasks,
+    /// What was done could not be merged or checked together.
+    Queue,
     /// The work was not done, or the checks refuted it.
     Work,
     /// A review did not come to a result, or its repair was refuted.
@@ -46,6 +52,9 @@ impl Cause {
     pub fn word(self) -> &'static str {
         match self {
             Cause::Triage => "triage",
+            Cause::Plan => "plan",
+            Cause::Tasks => "tasks",
+            Cause::Queue => "queue",
             Cause::Work => "work",
             Cause::Review => "review",
             Cause::Landing => "landing",
@@ -66,21 +75,38 @@ pub struct Outcome {
     pub at: Moment,
 }
 
+impl Outcome {
+    /// Says how it ended, in words.
+    pub(super) fn told(&self) -> String {
+        format!("{} ({})", self.ending.word(), self.detail)
+    }
+}
+
 /// Evidence that a tree passed every check. It can be had from a session that was sealed as `succeeded` only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proof {
     tree: TreeId,
+    /// The checks that passed.
+    #[serde(default)]
+    checks: Vec<String>,
 }
 
 impl Proof {
     /// Takes the proof out of a session's end, if there is one.
     pub fn of(end: &SessionEnd) -> Option<Proof> {
         let tree = end.tree.clone().filter(|_| end.state == State::Succeeded)?;
-        Some(Proof { tree })
+        let passed = end.receipts.iter().filter(|receipt| receipt.tree == tree);
+        let checks = passed.map(|receipt| receipt.command.clone()).collect();
+        Some(Proof { tree, checks })
     }
 
     /// Says whether this tree is the one that passed.
     pub fn is_for(&self, head: &Snapshot) -> bool {
         self.tree == head.tree
+    }
+
+    /// Says whether all of these checks were among those that passed.
+    pub(super) fn covers(&self, checks: &[&str]) -> bool {
+        checks.iter().all(|check| self.checks.iter().any(|passed| passed == check))
     }
 }

@@ -3,45 +3,64 @@
 use std::collections::BTreeMap;
 
 use super::{
+    graph::{Graph, Phase},
     landing::LandStep,
     spec::ReviewMode,
     stage::{Permissions, Stage},
     state::Run,
 };
 use crate::{
-    ids::SessionId,
+    ids::{CommitId, SessionId},
     limits::Bounds,
+    plan::PlanTask,
     session::{
         Afterwards, Agent, Budget, Carried, Driver, Exit0, Input, OfRun, Settings, Spec, Work,
     },
     verdict::EmptyDiff,
 };
 
+/// What a session is opened for.
+pub(super) struct Job<'a> {
+    pub(super) stage: Stage,
+    /// Counts the reviews of one stage, or the steps of the last; of the checks of merged tasks it is the number.
+    pub(super) cycle: u32,
+    pub(super) task: Option<&'a PlanTask>,
+    /// The commit that it begins from.
+    pub(super) base: &'a CommitId,
+    pub(super) checks: Vec<String>,
+}
+
 impl Run {
-    /// Gives the spec of the next session, for the current stage. None where no agent works.
-    pub(super) fn session_spec(&self, no: u32, cycle: u32) -> Option<Spec> {
-        let spec = self.agent_spec(no, cycle)?;
-        Some(if self.only_checks(cycle) { self.checking_spec(spec) } else { spec })
+    /// Gives what a session of the current stage is opened for.
+    pub(super) fn job(&self, cycle: u32) -> Job<'_> {
+        let (base, checks) = (&self.base().commit, self.all_checks());
+        Job { stage: self.stage, cycle, task: None, base, checks }
     }
 
-    fn agent_spec(&self, no: u32, cycle: u32) -> Option<Spec> {
-        let mode = self.spec.reviews.of(self.stage);
-        let permissions = self.stage.permissions(mode)?;
+    /// Gives the spec of the next session. None where no agent works.
+    pub(super) fn session_spec(&self, no: u32, job: &Job<'_>) -> Option<Spec> {
+        let spec = self.agent_spec(no, job)?;
+        Some(if self.only_checks(job) { self.checking_spec(spec) } else { spec })
+    }
+
+    fn agent_spec(&self, no: u32, job: &Job<'_>) -> Option<Spec> {
+        let mode = self.spec.reviews.of(job.stage);
+        let permissions = job.stage.permissions(mode)?;
         let spec = &self.spec;
         let edits = permissions.edits;
         Some(Spec {
-            name: format!("{}-{}{}", spec.name, self.stage.word(), numbered(cycle)),
-            role: Some(self.stage.word().to_owned()),
+            name: self.session_name(job),
+            role: Some(job.stage.word().to_owned()),
             project: Some(spec.project.clone()),
             cwd: spec.cwd.clone(),
             agent: narrowed(&spec.agent, &permissions, spec.questions),
-            instruction: Some(self.instruction(mode, cycle)),
-            work: self.place(no, edits),
+            instruction: Some(self.instruction(mode, job)),
+            work: self.place(no, edits, job.base),
             setup: spec.setup.clone().filter(|_| edits),
-            checks: if edits { spec.checks.clone() } else { Vec::new() },
+            checks: if edits { job.checks.clone() } else { Vec::new() },
             keep: spec.keep.clone(),
             protected: spec.protected.clone(),
-            empty_diff: self.empty_diff(),
+            empty_diff: self.empty_diff(job.stage),
             exit0: Exit0::SaysNothing,
             afterwards: Afterwards::Close,
             bounds: bounds(&spec.bounds, &permissions),
@@ -49,17 +68,28 @@ impl Run {
             policy: spec.policy.moved(&self.path(0), &self.path(no)),
             hooks: BTreeMap::new(),
             warnings: Vec::new(),
-            run: Some(OfRun { run: self.id, stage: self.stage }),
+            run: Some(OfRun { run: self.id, stage: job.stage }),
+            task: job.task.map(|task| task.id.clone()),
         })
     }
 
+    fn session_name(&self, job: &Job<'_>) -> String {
+        let (name, stage) = (&self.spec.name, job.stage);
+        match job.task {
+            Some(task) if stage == Stage::Work => format!("{name}-{}", task.id),
+            Some(task) => format!("{name}-{}-{}{}", task.id, stage.word(), numbered(job.cycle)),
+            None => format!("{name}-{}{}", stage.word(), numbered(job.cycle)),
+        }
+    }
+
     /// A merge without conflicts needs checks and no agent.
-    pub(super) fn only_checks(&self, cycle: u32) -> bool {
+    pub(super) fn only_checks(&self, job: &Job<'_>) -> bool {
         let clean = |step: &LandStep| match step {
             LandStep::Merge { conflicts, .. } => conflicts.is_empty(),
             LandStep::Answer { .. } => false,
         };
-        self.stage == Stage::Land && self.step(cycle).is_some_and(clean)
+        let landing = job.stage == Stage::Land && self.step(job.cycle).is_some_and(clean);
+        landing || job.stage == Stage::Tasks
     }
 
     /// Makes of a spec one for a session that leaves its tree as it is, and has it checked.
@@ -81,11 +111,14 @@ impl Run {
     }
 
     /// A reviewer may find nothing to mend; work that changed nothing is none.
-    fn empty_diff(&self) -> EmptyDiff {
-        match self.stage {
+    fn empty_diff(&self, stage: Stage) -> EmptyDiff {
+        match stage {
             Stage::Work => self.spec.empty_diff,
             Stage::Intake
             | Stage::Triage
+            | Stage::Plan
+            | Stage::PlanReview
+            | Stage::Tasks
             | Stage::TaskReview
             | Stage::FinalReview
             | Stage::Land => EmptyDiff::Accepted,
@@ -106,9 +139,8 @@ impl Run {
         format!("{}-{no}", self.spec.branch)
     }
 
-    fn place(&self, no: u32, edits: bool) -> Work {
-        let (top, path) = (self.spec.project.clone(), self.path(no));
-        let base = self.base().commit.clone();
+    fn place(&self, no: u32, edits: bool, base: &CommitId) -> Work {
+        let (top, path, base) = (self.spec.project.clone(), self.path(no), base.clone());
         match edits {
             true => Work::Worktree {
                 top,
@@ -119,6 +151,19 @@ impl Run {
             },
             false => Work::Detached { top, path, base },
         }
+    }
+
+    /// Gives the checks of the run, and of the tasks of its plan that are merged.
+    pub(super) fn all_checks(&self) -> Vec<String> {
+        let mut checks = self.spec.checks.clone();
+        let tasks = self.graph.iter().flat_map(Graph::tasks);
+        let merged = tasks.filter(|(_, task)| task.phase == Phase::Merged);
+        for check in merged.flat_map(|(plan, _)| &plan.checks) {
+            if !checks.contains(check) {
+                checks.push(check.clone());
+            }
+        }
+        checks
     }
 
     /// Gives what is left of the budget.

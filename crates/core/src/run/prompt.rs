@@ -3,19 +3,33 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
+    graph::{Phase, Return, Task},
     landing::{LandStep, Remark},
+    place::Job,
     spec::ReviewMode,
     stage::Stage,
     state::{Decision, Run},
 };
-use crate::result::Finding;
+use crate::{
+    plan::{Plan, PlanTask},
+    result::Finding,
+    verdict::Receipt,
+};
 
 /// A prompt that a project may word itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Template {
     Triage,
+    Plan,
+    PlanReview,
+    /// What was told was no plan, or no review of one.
+    PlanFaults,
     Work,
+    /// The next task of a conversation.
+    Next,
+    /// Merged with what others did, the work fails checks.
+    Broken,
     Review,
     Repair,
     Resume,
@@ -26,9 +40,14 @@ pub enum Template {
 }
 
 impl Template {
-    pub const ALL: [Template; 7] = [
+    pub const ALL: [Template; 12] = [
         Template::Triage,
+        Template::Plan,
+        Template::PlanReview,
+        Template::PlanFaults,
         Template::Work,
+        Template::Next,
+        Template::Broken,
         Template::Review,
         Template::Repair,
         Template::Resume,
@@ -39,7 +58,12 @@ impl Template {
     pub fn word(self) -> &'static str {
         match self {
             Template::Triage => "triage",
+            Template::Plan => "plan",
+            Template::PlanReview => "plan_review",
+            Template::PlanFaults => "plan_faults",
             Template::Work => "work",
+            Template::Next => "next",
+            Template::Broken => "broken",
             Template::Review => "review",
             Template::Repair => "repair",
             Template::Resume => "resume",
@@ -51,12 +75,14 @@ impl Template {
     fn of(stage: Stage, mode: ReviewMode) -> Template {
         match (stage, mode) {
             (Stage::Triage, _) => Template::Triage,
+            (Stage::Plan, _) => Template::Plan,
+            (Stage::PlanReview, _) => Template::PlanReview,
             (Stage::TaskReview | Stage::FinalReview, ReviewMode::Repair) => Template::Repair,
             (Stage::TaskReview | Stage::FinalReview, ReviewMode::Off | ReviewMode::Report) => {
                 Template::Review
             }
             (Stage::Land, _) => Template::Merge,
-            (Stage::Intake | Stage::Work, _) => Template::Work,
+            (Stage::Intake | Stage::Tasks | Stage::Work, _) => Template::Work,
         }
     }
 
@@ -67,12 +93,43 @@ impl Template {
 }
 
 /// The prompts as Provost words them.
-pub const DEFAULT_TEMPLATES: [(Template, &str); 7] = [
+pub const DEFAULT_TEMPLATES: [(Template, &str); 12] = [
     (
         Template::Triage,
         "Read the task below and the project in this directory, and change nothing. If something that \
          matters for the result is unclear and cannot be found out from the project, ask. End with your \
          understanding of what is to be done, in a few sentences, and whether it is too large for one task.\n\n{{task}}",
+    ),
+    (
+        Template::Plan,
+        "Read the task below and the project in this directory, and change nothing. Divide it into tasks, each for \
+         one agent that works alone in a copy of the project and sees nothing of what the others do until that is \
+         merged. Tell for each what it is after: the tasks whose result it needs, and no others, so that all that \
+         can be done at the same time is. Tasks that change the same files should be after each other. Give each \
+         an instruction that can be followed without this conversation, what its result has to fulfil, commands that \
+         check it if there are any, and the files that it will probably change. If something that matters for the \
+         result is unclear and cannot be found out from the project, ask.\n\n{{task}}",
+    ),
+    (
+        Template::PlanReview,
+        "Review the plan below for the task below, with the project in this directory, and change no file. Look for \
+         tasks that are missing, needless, too large or unclear, for dependencies that are missing or needless, and \
+         for tasks beside each other that would change the same lines. Accept it, with edits where they make it \
+         better, or reject it with the reason if it cannot be mended by edits.\n\n## Plan\n\n{{plan}}\n\n{{task}}",
+    ),
+    (
+        Template::PlanFaults,
+        "What you told cannot be taken:\n\n{{faults}}\n\nTell all of it once more, without these faults.\n\n{{task}}",
+    ),
+    (
+        Template::Next,
+        "That is done, checked and merged with what others did meanwhile; this directory has all of it. Now do the \
+         next task, in the same way: all of it and nothing besides.\n\n{{task}}",
+    ),
+    (
+        Template::Broken,
+        "Your work for the task below passed its checks alone. Merged with what others did meanwhile it does not: this \
+         directory has both. Mend it so that all of it works together.\n\n{{failed}}\n\n{{task}}",
     ),
     (
         Template::Work,
@@ -119,8 +176,8 @@ const SUB_AGENTS: &str = "You may start sub-agents. Use them for parts that are 
      before you end your turn, and answer for what they did: only you report.";
 
 /// What may stand in double braces in a prompt of any kind.
-pub fn placeholders() -> [&'static str; 6] {
-    ["task", "goal", "base", "ended", "files", "remarks"]
+pub fn placeholders() -> [&'static str; 9] {
+    ["task", "goal", "base", "ended", "files", "remarks", "plan", "faults", "failed"]
 }
 
 /// What only some prompts have to say.
@@ -129,63 +186,128 @@ struct Extras {
     ended: String,
     files: String,
     remarks: String,
+    plan: String,
+    faults: String,
+    failed: String,
 }
 
 impl Run {
-    /// Words the instruction for a session of the current stage.
-    pub(super) fn instruction(&self, mode: ReviewMode, cycle: u32) -> String {
-        match self.step(cycle).filter(|_| self.stage == Stage::Land) {
-            Some(LandStep::Answer { remarks }) => self.remarked(remarks),
-            Some(LandStep::Merge { conflicts, .. }) => {
-                let files = conflicts.iter().map(|file| format!("- {file}\n")).collect();
-                self.render(Template::Merge, &Extras { files, ..Extras::default() })
+    /// Words the instruction for a session.
+    pub(super) fn instruction(&self, mode: ReviewMode, job: &Job<'_>) -> String {
+        let of_task = job.task.and_then(|plan| {
+            let task = self.graph.as_ref()?.task(&plan.id)?;
+            (job.stage == Stage::Work).then(|| self.task_instruction(plan, task))
+        });
+        let step = self.step(job.cycle).filter(|_| job.stage == Stage::Land);
+        match (of_task, step) {
+            (Some(text), _) => text,
+            (None, Some(LandStep::Answer { remarks })) => self.remarked(None, remarks),
+            (None, Some(LandStep::Merge { conflicts, .. })) => self.conflicted(None, conflicts),
+            (None, None) => {
+                let plan = self.planned.as_ref().map(|one| in_json(&one.plan)).unwrap_or_default();
+                let extras = Extras { plan, ..Extras::default() };
+                let text = self.render(Template::of(job.stage, mode), job.task, &extras);
+                text + &self.faults_before(job)
             }
-            None => self.render(Template::of(self.stage, mode), &Extras::default()),
         }
     }
 
+    /// Tells whoever plans or reviews a plan instead of another what that one's was refused for.
+    fn faults_before(&self, job: &Job<'_>) -> String {
+        let planning = matches!(job.stage, Stage::Plan | Stage::PlanReview);
+        match self.plan_faults.last().filter(|_| planning && job.cycle > 1) {
+            Some((_, faults)) => {
+                let faults = faults.iter().map(|fault| format!("- {fault}\n")).collect();
+                format!("\n\n{}", list("What another agent told was refused for this", faults))
+            }
+            None => String::new(),
+        }
+    }
+
+    /// Words what is to be done for a task: for the first time, after another, once more, or again with what the queue
+    /// met.
+    pub(super) fn task_instruction(&self, plan: &PlanTask, task: &Task) -> String {
+        let some = Some(plan);
+        match (&task.returned, &task.again) {
+            (Some(Return::Conflict(met)), _) => self.conflicted(some, &met.files),
+            (Some(Return::Breaks { failed, .. }), _) => {
+                let failed = failed.iter().map(check_told).collect();
+                self.render(Template::Broken, some, &Extras { failed, ..Extras::default() })
+            }
+            (None, Some(why)) => self.continuation(some, why),
+            (None, None) if matches!(task.phase, Phase::Bringing(_)) => {
+                self.render(Template::Next, some, &Extras::default())
+            }
+            (None, None) => self.render(Template::Work, some, &Extras::default()),
+        }
+    }
+
+    fn conflicted(&self, task: Option<&PlanTask>, files: &[String]) -> String {
+        let files = files.iter().map(|file| format!("- {file}\n")).collect();
+        self.render(Template::Merge, task, &Extras { files, ..Extras::default() })
+    }
+
+    /// Words what is wrong with what was told as a plan.
+    pub(super) fn faulted(&self, faults: &[String]) -> String {
+        let faults = faults.iter().map(|fault| format!("- {fault}\n")).collect();
+        self.render(Template::PlanFaults, None, &Extras { faults, ..Extras::default() })
+    }
+
     /// Words what a pull request was told. The words are others', and are quoted.
-    pub(super) fn remarked(&self, remarks: &[Remark]) -> String {
+    pub(super) fn remarked(&self, task: Option<&PlanTask>, remarks: &[Remark]) -> String {
         let quoted =
             |text: &str| text.lines().map(|line| format!("> {line}\n")).collect::<String>();
         // Who said it is named by others too.
         let name = |by: &str| by.lines().collect::<Vec<_>>().join(" ");
         let remark = |one: &Remark| format!("{}:\n{}\n", name(&one.by), quoted(&one.text));
         let remarks = remarks.iter().map(remark).collect();
-        self.render(Template::Remarks, &Extras { remarks, ..Extras::default() })
+        self.render(Template::Remarks, task, &Extras { remarks, ..Extras::default() })
     }
 
     /// Words the instruction with which ended work is gone on with.
-    pub(super) fn continuation(&self, ended: &str) -> String {
-        self.render(Template::Resume, &Extras { ended: ended.to_owned(), ..Extras::default() })
+    pub(super) fn continuation(&self, task: Option<&PlanTask>, ended: &str) -> String {
+        let extras = Extras { ended: ended.to_owned(), ..Extras::default() };
+        self.render(Template::Resume, task, &extras)
     }
 
-    fn render(&self, template: Template, extras: &Extras) -> String {
+    fn render(&self, template: Template, plan: Option<&PlanTask>, extras: &Extras) -> String {
         let own = self.spec.templates.get(&template).map(String::as_str);
-        let task = self.task();
+        let task = self.task(plan);
+        let began = plan.and_then(|plan| self.graph.as_ref()?.task(&plan.id)?.base.as_ref());
+        let base = began.unwrap_or(&self.spec.target.base).commit.0.as_str();
         fill(own.unwrap_or(template.default_text()), &|name| match name {
             "task" => Some(task.as_str()),
             "goal" => Some(self.spec.goal.as_str()),
-            "base" => Some(self.spec.target.base.commit.0.as_str()),
+            "base" => Some(base),
             "ended" => Some(extras.ended.as_str()),
             "files" => Some(extras.files.trim_end()),
             "remarks" => Some(extras.remarks.trim_end()),
+            "plan" => Some(extras.plan.as_str()),
+            "faults" => Some(extras.faults.trim_end()),
+            "failed" => Some(extras.failed.trim_end()),
             _ => None,
         })
     }
 
     /// All that every stage has to know: the goal, the spec, what was understood, decided, checked and found.
-    fn task(&self) -> String {
+    fn task(&self, plan: Option<&PlanTask>) -> String {
         let understood = self.triage.as_ref().map(|triage| triage.understanding.as_str());
-        let checks = self.spec.checks.iter().map(|check| format!("- `{check}`\n"));
-        let found: String = self.open_findings().map(told).collect();
+        let checks = plan.map_or_else(|| self.all_checks(), |plan| self.checks_of(plan));
+        let checks = checks.iter().map(|check| format!("- `{check}`\n"));
+        let words = self.last_words().filter(|one| one.task.as_ref() == plan.map(|plan| &plan.id));
+        let found: String = words.flat_map(|one| one.review.open()).map(told).collect();
+        let whole = if plan.is_some() { "The whole, of which your task is a part" } else { "Task" };
         let parts = [
-            ("Task", Some(self.spec.goal.as_str())),
+            (whole, Some(self.spec.goal.as_str())),
             ("Specification", self.spec.spec.as_deref()),
             ("As it was understood", understood),
         ];
         let mut text: String =
             parts.into_iter().filter_map(|(title, text)| Some(section(title, text?))).collect();
+        if let Some(plan) = plan {
+            text += &section("Your task", &planned(plan));
+            text += &self.handed_over(plan);
+        }
         text += &list("Decisions that stand", self.decisions.iter().map(decided).collect());
         text += &list("Checks that will be run on the result", checks.collect());
         text += &list("Found by earlier reviews and still open", found);
@@ -195,6 +317,40 @@ impl Run {
         }
         text.trim_end().to_owned()
     }
+
+    /// Tells what another agent said of work that is gone on with, if its conversation could not be.
+    fn handed_over(&self, plan: &PlanTask) -> String {
+        let task = self.graph.as_ref().and_then(|graph| graph.task(&plan.id));
+        let from = task.and_then(|task| task.handed_over.as_ref());
+        let before = from.and_then(|(from, _)| self.session(*from)?.end.as_ref());
+        match before.and_then(|end| end.said.as_deref()) {
+            Some(said) => section("What the agent before you said of its work", said),
+            None => String::new(),
+        }
+    }
+}
+
+fn planned(plan: &PlanTask) -> String {
+    let lines = |title: &str, items: &[String]| match items.is_empty() {
+        true => String::new(),
+        false => {
+            let items: String = items.iter().map(|item| format!("- {item}\n")).collect();
+            format!("\n\n{title}:\n{}", items.trim_end())
+        }
+    };
+    let fulfils = lines("The result has to fulfil", &plan.criteria);
+    let scope = lines("It probably concerns", &plan.scope);
+    format!("{}: {}\n\n{}{fulfils}{scope}", plan.id, plan.title, plan.instruction)
+}
+
+fn in_json(plan: &Plan) -> String {
+    serde_json::to_string_pretty(plan).expect("a plan has string keys only")
+}
+
+/// Words how a check ended, with the end of what it printed. The words are the project's, and are quoted.
+fn check_told(receipt: &Receipt) -> String {
+    let tail: String = receipt.tail.lines().map(|line| format!("> {line}\n")).collect();
+    format!("The check `{}` failed:\n{tail}\n", receipt.command)
 }
 
 fn section(title: &str, text: &str) -> String {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{hook::RunHookEvent, prompt::Template, stage::Stage};
 use crate::{
     limits::Bounds,
+    plan::Plan,
     policy::Policy,
     session::{Agent, Budget, HookSpec},
     verdict::{EmptyDiff, Snapshot},
@@ -38,6 +39,8 @@ impl ReviewMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Reviews {
+    /// A review of the plan tells, or edits it.
+    pub plan: ReviewMode,
     pub task: ReviewMode,
     #[serde(rename = "final")]
     pub whole: ReviewMode,
@@ -47,16 +50,84 @@ pub struct Reviews {
 
 impl Default for Reviews {
     fn default() -> Self {
-        Reviews { task: ReviewMode::Report, whole: ReviewMode::Off, cycles: 2 }
+        Reviews {
+            plan: ReviewMode::Off,
+            task: ReviewMode::Report,
+            whole: ReviewMode::Off,
+            cycles: 2,
+        }
     }
 }
 
 impl Reviews {
     pub fn of(self, stage: Stage) -> ReviewMode {
         match stage {
+            Stage::PlanReview => self.plan,
             Stage::TaskReview => self.task,
             Stage::FinalReview => self.whole,
-            Stage::Intake | Stage::Triage | Stage::Work | Stage::Land => ReviewMode::Off,
+            Stage::Intake
+            | Stage::Triage
+            | Stage::Plan
+            | Stage::Tasks
+            | Stage::Work
+            | Stage::Land => ReviewMode::Off,
+        }
+    }
+}
+
+/// Whether the goal is divided into tasks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlanMode {
+    /// If triage says that one task is too little.
+    Auto,
+    Always,
+    #[default]
+    Never,
+}
+
+impl PlanMode {
+    pub fn word(self) -> &'static str {
+        match self {
+            PlanMode::Auto => "auto",
+            PlanMode::Always => "always",
+            PlanMode::Never => "never",
+        }
+    }
+}
+
+/// How the goal is planned, and how its tasks are worked on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Planning {
+    pub mode: PlanMode,
+    /// A plan that a person wrote: nobody is asked for another.
+    pub given: Option<Plan>,
+    /// Whether a person has to approve of the plan.
+    pub approve: bool,
+    /// Whether the run ends with its plan.
+    pub only: bool,
+    /// So many agents of this run work at the same time.
+    pub parallel: u32,
+    /// So many agents of all runs of this home.
+    pub machine_parallel: u32,
+    /// So many tasks are merged and checked together.
+    pub batch: u32,
+    /// So often a task whose session failed is begun again.
+    pub retries: u32,
+}
+
+impl Default for Planning {
+    fn default() -> Self {
+        Planning {
+            mode: PlanMode::Never,
+            given: None,
+            approve: false,
+            only: false,
+            parallel: 1,
+            machine_parallel: u32::MAX,
+            batch: 8,
+            retries: 1,
         }
     }
 }
@@ -101,6 +172,19 @@ pub struct Target {
     pub base: Snapshot,
 }
 
+/// Whose wish a run is, where no person typed it: an issue of a tracker, by a workflow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// The workflow's file.
+    pub workflow: String,
+    /// What the tracker knows the issue by.
+    pub issue: String,
+    /// What people call it.
+    pub identifier: String,
+    /// Counts the runs for this issue, from 0.
+    pub attempt: u32,
+}
+
 /// All that a run was opened with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunSpec {
@@ -123,6 +207,8 @@ pub struct RunSpec {
     /// The agent as the configuration has it; stages narrow what it may do.
     pub agent: Agent,
     pub triage: bool,
+    #[serde(default)]
+    pub planning: Planning,
     pub reviews: Reviews,
     pub land: LandMode,
     pub checks: Vec<String>,
@@ -157,6 +243,8 @@ pub struct RunSpec {
     pub pull_checks_ms: u64,
     #[serde(default)]
     pub prices: Option<Prices>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }

@@ -13,6 +13,12 @@ pub enum Stage {
     Intake,
     /// An agent reads the goal and the project, and asks what is unclear.
     Triage,
+    /// An agent divides the goal into tasks, and asks what is unclear.
+    Plan,
+    /// The plan is reviewed, by another agent and by a person if that was asked for.
+    PlanReview,
+    /// The tasks of the plan are worked on, reviewed and merged.
+    Tasks,
     /// An agent works, and Provost checks what it left.
     Work,
     /// The work is reviewed by another agent.
@@ -39,9 +45,12 @@ pub struct Permissions {
 const MINUTE: u64 = 60_000;
 
 impl Stage {
-    pub const ALL: [Stage; 6] = [
+    pub const ALL: [Stage; 9] = [
         Stage::Intake,
         Stage::Triage,
+        Stage::Plan,
+        Stage::PlanReview,
+        Stage::Tasks,
         Stage::Work,
         Stage::TaskReview,
         Stage::FinalReview,
@@ -52,6 +61,9 @@ impl Stage {
         match self {
             Stage::Intake => "intake",
             Stage::Triage => "triage",
+            Stage::Plan => "plan",
+            Stage::PlanReview => "plan_review",
+            Stage::Tasks => "tasks",
             Stage::Work => "work",
             Stage::TaskReview => "task_review",
             Stage::FinalReview => "final_review",
@@ -71,8 +83,28 @@ impl Stage {
                 result: ResultForm::Triage,
                 time_limit_ms: Some(30 * MINUTE),
             }),
+            Stage::Plan => Some(Permissions {
+                edits: false,
+                asks: true,
+                sandbox: Sandbox::ReadOnly,
+                effort: None,
+                result: ResultForm::Plan,
+                time_limit_ms: Some(60 * MINUTE),
+            }),
+            Stage::PlanReview => match review {
+                ReviewMode::Off => None,
+                ReviewMode::Report | ReviewMode::Repair => Some(Permissions {
+                    edits: false,
+                    asks: false,
+                    sandbox: Sandbox::ReadOnly,
+                    effort: None,
+                    result: ResultForm::PlanReview,
+                    time_limit_ms: Some(60 * MINUTE),
+                }),
+            },
             // Only a merge with conflicts, or what a pull request is told, brings an agent to the last.
-            Stage::Work | Stage::Land => Some(Permissions {
+            // A session of all tasks has no agent: it checks what was merged.
+            Stage::Work | Stage::Tasks | Stage::Land => Some(Permissions {
                 edits: true,
                 asks: true,
                 sandbox: Sandbox::WorkspaceWrite,

@@ -1,10 +1,14 @@
 //! What a run's events add up to. Stage, requests, decisions, reviews, budget and outcome are separate facts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use serde::{Deserialize, Serialize};
 
 use super::{
+    graph::Graph,
     hook::{RunHookEvent, RunHookOwed},
     landing::{LandStep, Landing, Remark},
     outcome::{Cause, Outcome, Proof},
@@ -14,7 +18,8 @@ use super::{
 use crate::{
     ids::{RequestId, RunId, SessionId, TreeId},
     lifecycle::{self, State},
-    result::{Review, Structured, Triage},
+    plan::{Plan, TaskId},
+    result::{Finding, Review, Structured, Triage},
     session::{Budget, Usage},
     time::Moment,
     verdict::{Caveats, Receipt, Snapshot},
@@ -40,11 +45,15 @@ pub struct RunSession {
     pub stage: Stage,
     /// The stage that it was opened in, whose permissions it has.
     pub opened_in: Stage,
+    /// The task of the plan that it works for, if it is one.
+    #[serde(default)]
+    pub task: Option<TaskId>,
     /// Counts the reviews of one stage; in the last it is the number of the step.
     pub cycle: u32,
     /// What the run counted of it when it ended before.
     pub counted: (Usage, u32),
-    pub end: Option<SessionEnd>,
+    /// Shared, for a run with many sessions is copied for every decision about it.
+    pub end: Option<Arc<SessionEnd>>,
 }
 
 /// How a session of the run ended, as it was sealed.
@@ -81,8 +90,19 @@ impl SessionEnd {
 pub struct Reviewed {
     pub session: SessionId,
     pub stage: Stage,
+    #[serde(default)]
+    pub task: Option<TaskId>,
     pub cycle: u32,
     pub review: Review,
+}
+
+/// A plan as it stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Planned {
+    pub plan: Arc<Plan>,
+    /// Whether a review let it pass, and a person.
+    pub reviewed: bool,
+    pub approved: bool,
 }
 
 /// Why a run is being ended.
@@ -126,6 +146,14 @@ pub struct Run {
     /// Requests that were seen, so that each fires its hook once.
     pub seen: BTreeSet<(RequestId, u32)>,
     pub triage: Option<Triage>,
+    #[serde(default)]
+    pub planned: Option<Planned>,
+    /// What was wrong with what agents told instead of a plan, by the session that was told so.
+    #[serde(default)]
+    pub plan_faults: Vec<(SessionId, Vec<String>)>,
+    /// The tasks of the plan, once they are worked on.
+    #[serde(default)]
+    pub graph: Option<Graph>,
     pub reviews: Vec<Reviewed>,
     /// The newest work that was committed, and the proof that it passed.
     pub head: Option<Snapshot>,
@@ -161,29 +189,58 @@ impl Run {
         self.leg().sealed.is_some()
     }
 
-    /// Gives the session that works for the run now, if one does: there is never more than one.
-    pub fn live(&self) -> Option<&RunSession> {
-        self.sessions.last().filter(|session| session.end.is_none())
+    /// Gives the sessions that work for the run now. Only tasks are worked on by more than one.
+    pub fn live(&self) -> impl Iterator<Item = &RunSession> {
+        self.sessions.iter().filter(|session| session.end.is_none())
+    }
+
+    pub fn is_live(&self) -> bool {
+        self.live().next().is_some()
+    }
+
+    /// Gives the sessions that may be gone on with next, though they have ended.
+    pub fn wanted(&self) -> Vec<SessionId> {
+        let last = [self.sessions.last(), self.owner()];
+        let mut wanted: Vec<SessionId> = last.into_iter().flatten().map(|one| one.id).collect();
+        wanted.extend(self.errands().map(|(_, errand)| errand.session));
+        wanted
     }
 
     /// Gives the newest session of the current leg, if it is one of the current stage.
     pub(super) fn current(&self) -> Option<&RunSession> {
         let leg = self.leg().no;
-        self.sessions.last().filter(|one| one.leg == leg && one.stage == self.stage)
+        let of_stage = |one: &&RunSession| one.leg == leg && one.stage == self.stage;
+        self.sessions.last().filter(of_stage).filter(|one| one.task.is_none())
+    }
+
+    pub(super) fn session(&self, id: SessionId) -> Option<&RunSession> {
+        // The newest are asked for most.
+        self.sessions.iter().rev().find(|one| one.id == id)
     }
 
     /// Gives the commit that the next session begins from.
-    pub(super) fn base(&self) -> &Snapshot {
+    pub fn base(&self) -> &Snapshot {
         self.head.as_ref().unwrap_or(&self.spec.target.base)
     }
 
-    /// Gives the findings that nobody mended: the last word of each reviewing stage.
-    pub fn open_findings(&self) -> impl Iterator<Item = &crate::result::Finding> {
-        let last = |stage: Stage| self.reviews.iter().rev().find(move |one| one.stage == stage);
-        [Stage::TaskReview, Stage::FinalReview]
-            .into_iter()
-            .filter_map(last)
-            .flat_map(|reviewed| reviewed.review.open())
+    /// Says whether a check passed on the newest work.
+    pub fn proves(&self, check: &str) -> bool {
+        let proof = self.proof.as_ref().zip(self.head.as_ref());
+        proof.is_some_and(|(proof, head)| proof.is_for(head) && proof.covers(&[check]))
+    }
+
+    /// Gives the findings that nobody mended: the last word of each review of a task, and of the whole.
+    pub fn open_findings(&self) -> impl Iterator<Item = &Finding> {
+        self.last_words().flat_map(|reviewed| reviewed.review.open())
+    }
+
+    /// Gives the newest review of each task, and of the whole.
+    pub(super) fn last_words(&self) -> impl Iterator<Item = &Reviewed> {
+        let mut newest = BTreeMap::new();
+        for reviewed in &self.reviews {
+            newest.insert((reviewed.stage, &reviewed.task), reviewed);
+        }
+        newest.into_values()
     }
 
     /// Says whether nothing is owed or expected any more: the stream may be put away.

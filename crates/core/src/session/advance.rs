@@ -182,7 +182,8 @@ impl Session {
 
     /// An agent that died at work goes on in a new process, once all of the former one is gone.
     fn go_on_after_a_crash(&self) -> Option<Event> {
-        self.died_at_work().filter(|launch| launch.is_gone() && !launch.is_followed())?;
+        // Whoever is not followed any more is gone.
+        self.died_at_work().filter(|launch| !launch.is_followed())?;
         // What only the dead process could have used is void; a question can still be answered, and then is.
         let void = self.void_approvals().next().or_else(|| self.lose_an_approval());
         let owed = || LaunchOwed { launch: self.next_launch(), why: LaunchWhy::Crash }.into();

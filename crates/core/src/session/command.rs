@@ -6,6 +6,7 @@ use super::{
     attempt::Standing,
     hook::{HookEnd, HookKey},
     launch::{Cursor, End, EndedBy, Identity, TurnEnd},
+    spec::Assignment,
     state::{Progress, Usage},
 };
 use crate::{
@@ -231,6 +232,12 @@ pub enum Command {
         from: Reporter,
         testimony: Testimony,
     },
+    /// Goes on with a conversation that ended, for a task of its run.
+    Assign {
+        key: String,
+        text: String,
+        assignment: Assignment,
+    },
     Send {
         key: String,
         text: String,
@@ -272,6 +279,8 @@ pub enum Rejected {
     /// It was observed before, or is about something that no longer matters.
     #[error("nothing new")]
     Nothing,
+    #[error("the session is at work: it takes another task when it has ended")]
+    AtWork,
     #[error("launch {0} is not of this session")]
     UnknownLaunch(LaunchId),
     #[error("request {0} is not of this session")]

@@ -5,6 +5,7 @@ use super::{
     command::{Command, Rejected, Reporter, Resolve, SendMode, Signal, Testimony},
     event::*,
     launch::{Cursor, Launch, LaunchPhase, LaunchWhy, Sight, StopStep, StopWhy},
+    spec::Assignment,
     state::{Budget, MessageFate, MessageKind, Progress, Session, SetupState, WorkState},
 };
 use crate::{
@@ -100,6 +101,7 @@ impl Session {
             Command::Tick => Ok(vec![]),
             Command::Report { from, testimony } => self.report(*from, testimony, None),
             Command::Send { key, text, mode } => self.send(key, text, *mode),
+            Command::Assign { key, text, assignment } => self.assign(key, text, assignment),
             Command::Answer { request, revision, reply } => self.answer(*request, *revision, reply),
             Command::Stop => self.stop(),
             Command::Cancel { because } => self.cancel(because),
@@ -517,6 +519,16 @@ impl Session {
                 Ok(events)
             }
         }
+    }
+
+    /// Only a conversation that ended takes another task.
+    fn assign(&self, key: &str, text: &str, assignment: &Assignment) -> Decision {
+        if !self.attempt().is_sealed() {
+            return Err(Rejected::AtWork);
+        }
+        let mut events = vec![TaskAssigned { assignment: assignment.clone() }.into()];
+        events.extend(self.send(key, text, SendMode::Continue)?);
+        Ok(events)
     }
 
     /// An agent that ended while it waited is resumed by whatever is said to it, not only by an answer.

@@ -10,7 +10,7 @@ use super::{
     command::FactKind,
     hook::{HookEnd, HookKey},
     launch::{Cursor, End, EndedBy, Identity, LaunchWhy, StopStep, StopWhy, TurnEnd},
-    spec::Spec,
+    spec::{Assignment, Spec},
     state::{MessageKind, Progress, Usage},
 };
 use crate::{
@@ -25,6 +25,8 @@ events! {
     SessionOpened = "session.opened", 1 { spec: Box<Spec> }
     AttemptOpened = "attempt.opened", 1 { no: u32, instruction: Option<String> }
 
+    /// The next attempt is for another task of the run, or for the same from another commit.
+    TaskAssigned = "session.task_assigned", 1 { assignment: Assignment }
     /// The place of work stands; `base` is where the work begins, if it can be checked.
     WorkPrepared = "work.prepared", 1 { cwd: String, base: Option<Snapshot> }
     WorkFailed = "work.failed", 1 { reason: String }

@@ -10,6 +10,7 @@ use super::{
     launch::{
         Cursor, Gone, Launch, LaunchPhase, LaunchWhy, Sight, Stop, StopStep, TurnEnd, TurnState,
     },
+    spec::Assignment,
     state::{
         Fact, Limited, Message, MessageFate, MessageKind, Session, SetupState, Usage, WorkState,
     },
@@ -82,6 +83,7 @@ impl Session {
         match event {
             Event::SessionOpened(_) => {}
             Event::AttemptOpened(e) => self.open_attempt(e.no, e.instruction.clone(), at),
+            Event::TaskAssigned(e) => self.take_assignment(&e.assignment),
             Event::WorkPrepared(e) => {
                 self.work = WorkState::Ready { cwd: e.cwd.clone(), base: e.base.clone() };
             }
@@ -516,6 +518,14 @@ impl Session {
         self.attempt_mut().limit_waits += 1;
         self.limited = Some(Limited { detail: detail.to_owned(), since: at, until_mono_ms });
         self.expect_a_turn(at);
+    }
+
+    fn take_assignment(&mut self, assignment: &Assignment) {
+        self.spec.task = Some(assignment.task.clone());
+        self.spec.checks = assignment.checks.clone();
+        if let WorkState::Ready { base, .. } = &mut self.work {
+            *base = assignment.base.clone().or(base.take());
+        }
     }
 
     /// What an agent that died at work is told when it goes on, unless it never heard its instruction.

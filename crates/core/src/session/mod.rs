@@ -33,8 +33,9 @@ pub use event::{
     ProcessUnobserved, ProgressTold, RequestContradicted, RequestOpened, RequestRuled,
     RequestSettled, ResultAsked, ResultTold, ReworkSent, SessionOpened, SetupFinished,
     SnapshotFailed, SnapshotTaken, StopAsked, StopEscalated, StoreRemoved, StreamClosed,
-    StreamHeard, StreamReady, StreamRefused, StreamRetrying, StreamSettled, StreamSilent, TreeGone,
-    TurnEnded, TurnStarted, UsageTold, WorkFailed, WorkPrepared, WorkRemoved,
+    StreamHeard, StreamReady, StreamRefused, StreamRetrying, StreamSettled, StreamSilent,
+    TaskAssigned, TreeGone, TurnEnded, TurnStarted, UsageTold, WorkFailed, WorkPrepared,
+    WorkRemoved,
 };
 pub use hook::{HookEnd, HookEnded, HookEvent, HookKey, HookOwed};
 pub use launch::{
@@ -42,8 +43,8 @@ pub use launch::{
     TurnEnd,
 };
 pub use spec::{
-    Afterwards, Agent, Approvals, Carried, Driver, Exit0, HookSpec, Input, MultiAgent, OfRun,
-    Sandbox, Settings, Spec, Work,
+    Afterwards, Agent, Approvals, Assignment, Carried, Driver, Exit0, HookSpec, Input, MultiAgent,
+    OfRun, Sandbox, Settings, Spec, Work,
 };
 pub use state::{
     Budget, Fact, Limited, Message, MessageFate, MessageKind, Progress, Session, SetupState, Usage,

@@ -9,10 +9,11 @@ use super::{hook::HookEvent, state::Budget};
 use crate::{
     ids::{CommitId, RunId},
     limits::Bounds,
+    plan::TaskId,
     policy::Policy,
     result::ResultForm,
     run::Stage,
-    verdict::EmptyDiff,
+    verdict::{EmptyDiff, Snapshot},
 };
 
 /// How Provost talks with the agent.
@@ -284,6 +285,19 @@ pub struct Spec {
     /// The run that opened the session, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<OfRun>,
+    /// The task of the run's plan that it was opened for, if it was for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskId>,
+}
+
+/// Another task of the same run for a conversation that ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Assignment {
+    pub task: TaskId,
+    /// The checks that its work has to pass.
+    pub checks: Vec<String>,
+    /// Where its work begins; none if it goes on where it stands.
+    pub base: Option<Snapshot>,
 }
 
 impl Spec {

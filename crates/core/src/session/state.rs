@@ -101,7 +101,7 @@ impl Usage {
         self.input.saturating_add(self.output)
     }
 
-    pub(super) fn add(&mut self, more: Usage) {
+    pub fn add(&mut self, more: Usage) {
         self.input = self.input.saturating_add(more.input);
         self.output = self.output.saturating_add(more.output);
     }

@@ -488,4 +488,102 @@ fn work_done_at_once_is_gone_on_with_in_its_conversation_once_it_has_ended() {
     assert_eq!(nameless.try_tell(say()), Err(Rejected::WorkedOnce("test".to_owned())));
     bench.tell(say());
     assert_eq!((bench.session.attempts.len(), bench.session.launches.len()), (2, 2));
+    assert_eq!(bench.session.attempt().no, 2);
+}
+
+#[test]
+fn work_done_at_once_whose_process_lives_after_its_seal_takes_nothing_yet() {
+    let mut spec = codex();
+    spec.agent.driver = Driver::CodexExec;
+    let mut bench = Bench::running(spec);
+    bench.tell(Command::Resolve {
+        to: provost_core::session::Resolve::Failed,
+        because: String::new(),
+    });
+    assert!(bench.sealed() && bench.session.launches[0].may_live());
+    let sent = bench.decide(&send("early", SendMode::Continue));
+    assert_eq!(sent, Err(Rejected::WorksOnce("test".to_owned())));
+}
+
+#[test]
+fn only_a_crash_at_work_in_a_named_conversation_is_gone_on_with_once_all_was_heard() {
+    let mut bench = working(codex());
+    bench.exit(End::Signal(9), EndedBy::Itself);
+    let launch = bench.launch();
+    bench.tell(Command::TreeGone { launch, leftovers: 0, verified: true });
+    assert_eq!(bench.session.launches.len(), 1, "its journal may still bring something");
+    bench.signal(Signal::Closed);
+    assert_eq!(bench.session.launches.len(), 2);
+
+    let ended = |end: End, by: EndedBy| {
+        let mut bench = working(codex());
+        bench.end_by(end, by);
+        bench.session.launches.len()
+    };
+    assert_eq!(ended(End::Exit(0), EndedBy::Itself), 1, "it left of its own will");
+    assert_eq!(ended(End::Signal(9), EndedBy::Provost), 1, "it was ended");
+
+    let mut nameless = Bench::running(codex());
+    nameless.end(End::Signal(9));
+    assert_eq!(nameless.session.launches.len(), 1, "there is no conversation to go on with");
+    let mut talker = spec();
+    talker.agent.driver = Driver::Jsonl;
+    let mut talker = working(talker);
+    talker.end(End::Signal(9));
+    assert_eq!(talker.session.launches.len(), 1, "it cannot take a conversation up again");
+}
+
+#[test]
+fn an_approval_that_expires_is_a_deadline() {
+    let mut spec = codex();
+    (spec.bounds.approval_ms, spec.bounds.time_limit_ms) = (Some(60_000), None);
+    let mut bench = working(spec);
+    bench.signal(Signal::Asked(asked(RequestKind::Approval)));
+    let at = bench.session.requests[0].at.mono_ms + 60_000;
+    assert_eq!(bench.session.deadline(), Some((at, provost_core::session::Due::Expiry)));
+}
+
+#[test]
+fn so_many_warnings_are_kept_and_no_more() {
+    let mut bench = working(codex());
+    for no in 0..provost_core::limits::MAX_WARNINGS {
+        bench.signal(Signal::Warned { text: format!("warning {no}") });
+    }
+    let more = Signal::Warned { text: "one more".to_owned() };
+    assert_eq!(bench.try_signal(more), Err(Rejected::Nothing));
+    assert_eq!(bench.session.warnings.len(), provost_core::limits::MAX_WARNINGS);
+}
+
+#[test]
+fn a_budget_is_raised_by_what_is_named_and_above_what_there_is() {
+    let mut spec = codex();
+    spec.budget = Budget { tokens: Some(100), turns: Some(5) };
+    let bench = working(spec);
+    let raise = |tokens, turns| bench.decide(&Command::RaiseBudget { tokens, turns });
+    assert_eq!(raise(None, None), Err(Rejected::Nothing));
+    let told = |what: &str| Err(Rejected::BudgetNotRaised(what.to_owned()));
+    assert_eq!(raise(None, Some(5)), told("5 turns"));
+    assert_eq!(raise(Some(200), Some(4)), told("5 turns"));
+    assert_eq!(raise(Some(100), Some(6)), told("100 tokens"));
+    assert_eq!(raise(None, Some(6)).map(|events| events.len()), Ok(1));
+}
+
+#[test]
+fn a_request_of_the_newest_process_is_void_because_the_session_ended() {
+    let mut bench = working(codex());
+    bench.signal(Signal::Asked(asked(RequestKind::Approval)));
+    let request = bench.session.requests[0].id;
+    bench.tell(Command::Stop).end_by(End::Signal(15), EndedBy::Provost).settle();
+    let answer = Command::Answer { request, revision: 1, reply: Reply::Deny };
+    let settled = |why| Err(Rejected::RequestSettled(request, why));
+    assert_eq!(bench.decide(&answer), settled("the session was stopped"));
+
+    let mut spec = codex();
+    spec.bounds.resumes = 0;
+    let mut bench = working(spec);
+    bench.signal(Signal::Asked(asked(RequestKind::Approval)));
+    bench.end(End::Signal(9)).settle();
+    let request = bench.session.requests[0].id;
+    let answer = Command::Answer { request, revision: 1, reply: Reply::Deny };
+    assert_eq!(bench.decide(&answer), Err(Rejected::RequestSettled(request, "the session ended")));
 }

@@ -94,6 +94,7 @@ pub(crate) fn spec() -> Spec {
             .collect(),
         warnings: Vec::new(),
         run: None,
+        task: None,
     }
 }
 

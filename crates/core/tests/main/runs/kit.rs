@@ -9,9 +9,9 @@ use provost_core::{
     request::{Asked, Question, Reply, RequestKind, Waiting},
     result::{Finding, Review, Severity, Structured, Triage},
     run::{
-        Command, Effect, Ending, Event, LandMode, LandStep, Order, Outcome, PullChecks,
-        PullStanding, PullState, Rejected, Remark, ReviewMode, Reviews, Run, RunHookEvent,
-        RunOpened, RunSession, RunSpec, RunStopped, Stage, Step, Target,
+        Around, Command, Effect, Ending, Event, LandMode, LandStep, Order, Outcome, Planning,
+        PullChecks, PullStanding, PullState, Rejected, Remark, ReviewMode, Reviews, Run,
+        RunHookEvent, RunOpened, RunSession, RunSpec, RunStopped, Stage, Step, Target,
     },
     session::{
         self, Cursor, Driver, End, EndedBy, HookSpec, Identity, LaunchPhase, Session,
@@ -38,7 +38,13 @@ pub(crate) fn run_spec() -> RunSpec {
         branch: "provost/limit".to_owned(),
         agent: crate::kit::spec().agent,
         triage: false,
-        reviews: Reviews { task: ReviewMode::Off, whole: ReviewMode::Off, cycles: 2 },
+        planning: Planning::default(),
+        reviews: Reviews {
+            plan: ReviewMode::Off,
+            task: ReviewMode::Off,
+            whole: ReviewMode::Off,
+            cycles: 2,
+        },
         land: LandMode::Branch,
         checks: vec!["check".to_owned()],
         keep: Vec::new(),
@@ -56,6 +62,7 @@ pub(crate) fn run_spec() -> RunSpec {
         pull_every_ms: 1,
         pull_checks_ms: 1,
         prices: None,
+        origin: None,
         warnings: Vec::new(),
     }
 }
@@ -73,7 +80,7 @@ pub(crate) fn landing_by(land: LandMode) -> RunSpec {
 }
 
 pub(crate) fn reviewed(task: ReviewMode, whole: ReviewMode) -> RunSpec {
-    RunSpec { reviews: Reviews { task, whole, cycles: 2 }, ..run_spec() }
+    RunSpec { reviews: Reviews { plan: ReviewMode::Off, task, whole, cycles: 2 }, ..run_spec() }
 }
 
 pub(crate) fn finding(title: &str) -> Finding {
@@ -143,6 +150,10 @@ pub(crate) struct RunBench {
     pub(crate) told: Vec<String>,
     /// Sessions that people go on with by themselves.
     pub(crate) theirs: BTreeSet<SessionId>,
+    /// How many agents work for other runs.
+    pub(crate) elsewhere: usize,
+    /// Of several sessions that live, the one that is spoken of.
+    pub(crate) focus: Option<SessionId>,
     cursor: u64,
 }
 
@@ -158,6 +169,8 @@ impl RunBench {
             now,
             told: Vec::new(),
             theirs: BTreeSet::new(),
+            elsewhere: 0,
+            focus: None,
             cursor: 0,
         };
         bench.follow();
@@ -187,14 +200,28 @@ impl RunBench {
         assert_eq!(stored.ok().as_ref(), Some(&event), "an event is read as it was written");
         self.run.evolve(self.now, &event);
         self.log.push((self.now, event));
-        assert!(self.living().count() <= 1, "two sessions of the run live");
+        self.no_more_than_may_live();
+    }
+
+    /// Only tasks are worked on by several, each in a worktree of its own.
+    fn no_more_than_may_live(&self) {
+        let planning = &self.run.spec.planning;
+        let most = if self.run.stage == Stage::Tasks { planning.parallel as usize + 1 } else { 1 };
+        assert!(self.living().count() <= most, "more than {most} sessions of the run live");
+        assert!(self.run.agents_at_work() <= planning.parallel.max(1) as usize, "too many agents");
+        let places = self.living().map(|one| self.run.worktree(one.id)).collect::<BTreeSet<_>>();
+        assert_eq!(places.len(), self.living().count(), "two sessions live in one worktree");
     }
 
     /// Adds what follows, as the board does.
-    fn follow(&mut self) {
-        for _ in 0..100 {
+    pub(crate) fn follow(&mut self) {
+        for _ in 0..200 {
             let sessions = &self.sessions;
-            match self.run.advance(self.now, |id| sessions.get(&id)) {
+            match self.run.advance(&Around {
+                now: self.now,
+                elsewhere: self.elsewhere,
+                look: &|id| sessions.get(&id),
+            }) {
                 None => return self.rest(),
                 Some(Step::Event(event)) => self.fold(event),
                 Some(Step::With(event, Order::Open(id, spec))) => {
@@ -227,8 +254,9 @@ impl RunBench {
         if self.run.is_sealed() {
             assert_eq!(self.living().count(), 0, "sealed while a session lives");
         } else {
-            let waits = self.run.live().is_some() || !self.run.effects().is_empty();
-            assert!(waits, "nothing is expected of anyone: {:?}", self.run.stage);
+            let waits = self.run.awaits_approval() || self.elsewhere > 0;
+            let works = self.run.is_live() || !self.owed().is_empty();
+            assert!(works || waits, "nothing is expected of anyone: {:?}", self.run.stage);
         }
         let mut folded = None;
         for (at, event) in &self.log {
@@ -289,8 +317,10 @@ impl RunBench {
         self
     }
 
+    /// Gives the session that is spoken of, or the only one that works.
     pub(crate) fn live(&self) -> SessionId {
-        self.run.live().expect("a session works").id
+        let focus = self.focus.filter(|focus| self.run.live().any(|one| one.id == *focus));
+        focus.unwrap_or_else(|| self.run.live().next().expect("a session works").id)
     }
 
     pub(crate) fn session(&self, no: u32) -> &Session {
@@ -378,11 +408,12 @@ impl RunBench {
                 Some(session::Effect::TakeSnapshot { .. }) => {
                     self.say(session::Command::SnapshotTaken { attempt, no, snapshot, caveats });
                 }
-                Some(_) => {
-                    let receipt = receipt(tree, "check", end.clone());
+                Some(session::Effect::RunCheck { index, .. }) => {
+                    let command = session.spec.checks[index as usize].clone();
+                    let receipt = receipt(tree, &command, end.clone());
                     self.say(session::Command::CheckFinished { attempt, receipt });
                 }
-                None => return self,
+                Some(_) | None => return self,
             }
         }
         panic!("verification does not end")
@@ -390,9 +421,15 @@ impl RunBench {
 
     /// Ends the processes of a session, and lets time pass until it is sealed.
     pub(crate) fn end_session(&mut self, id: SessionId) -> &mut Self {
+        let attempt = self.sessions[&id].attempt().no;
         for _ in 0..20 {
             let session = &self.sessions[&id];
             let launch = session.launches.last().filter(|launch| launch.may_live());
+            // Its run goes on with it at once.
+            let ends = launch.is_some_and(|launch| launch.stop.is_some());
+            if session.attempt().no > attempt && !ends {
+                return self;
+            }
             match (launch, session.attempt().is_sealed()) {
                 (Some(launch), _) if launch.stop.is_some() => {
                     let launch = launch.id;
@@ -460,7 +497,10 @@ impl RunBench {
     pub(crate) fn head_taken(&self, tree: &str) -> Command {
         let owed = self.run.effects().into_iter().find_map(|effect| match effect {
             Effect::TakeHead(session) => Some(session),
-            Effect::Land { .. }
+            Effect::Bring { .. }
+            | Effect::MergeBatch { .. }
+            | Effect::Integrate { .. }
+            | Effect::Land { .. }
             | Effect::WatchPull { .. }
             | Effect::LookLanded { .. }
             | Effect::RunHook(_)
@@ -505,6 +545,9 @@ impl RunBench {
         let apart = |effect: &Effect| match effect {
             Effect::RunHook(_) | Effect::WriteCard { .. } => false,
             Effect::TakeHead(_)
+            | Effect::Bring { .. }
+            | Effect::MergeBatch { .. }
+            | Effect::Integrate { .. }
             | Effect::Land { .. }
             | Effect::WatchPull { .. }
             | Effect::LookLanded { .. } => true,

@@ -3,7 +3,7 @@
 mod budget;
 mod cancel;
 mod decisions;
-mod kit;
+pub(crate) mod kit;
 mod landing;
 mod prompts;
 mod pull;

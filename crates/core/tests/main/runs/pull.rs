@@ -117,7 +117,7 @@ fn rounds_are_bounded_and_what_is_left_is_kept() {
     }
     let more = [remark("r6", "and again")];
     bench.sees(PullChecks::Pending, &more);
-    assert_eq!(bench.run.live(), None);
+    assert!(!bench.run.is_live());
     assert_eq!(bench.run.remarks_left, more);
     bench.sees(PullChecks::Passed, &more);
     assert_eq!((bench.ending(), bench.run.remarks_left.len()), (Ending::Succeeded, 1));
@@ -130,7 +130,7 @@ fn a_pull_request_that_is_merged_or_closed_takes_nothing_more() {
         let state = PullState { standing, checks: PullChecks::Passed };
         let remarks = vec![remark("r1", "too late")];
         bench.tell(Command::PullSeen { look: 0, state, remarks: remarks.clone() });
-        assert_eq!(bench.run.live(), None);
+        assert!(!bench.run.is_live());
         assert_eq!(bench.run.remarks_left, remarks);
     }
 }

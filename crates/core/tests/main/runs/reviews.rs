@@ -47,7 +47,12 @@ fn a_repair_that_found_nothing_is_the_last_word() {
     assert_eq!(bench.run.stage, Stage::Land);
     assert_eq!(bench.run.open_findings().count(), 0, "the last word of the stage counts");
     let mut bench = RunBench::open(RunSpec {
-        reviews: Reviews { task: ReviewMode::Repair, whole: ReviewMode::Off, cycles: 0 },
+        reviews: Reviews {
+            plan: ReviewMode::Off,
+            task: ReviewMode::Repair,
+            whole: ReviewMode::Off,
+            cycles: 0,
+        },
         ..run_spec()
     });
     bench.works("new").reviews("mended", vec![finding("slow")]);
@@ -135,7 +140,12 @@ fn reviews_that_are_off_are_passed_by() {
     assert_eq!(Reviews::default().of(Stage::TaskReview), ReviewMode::Report);
     assert_eq!(Reviews::default().of(Stage::FinalReview), ReviewMode::Off);
     for stage in [Stage::Intake, Stage::Triage, Stage::Work, Stage::Land] {
-        let all = Reviews { task: ReviewMode::Repair, whole: ReviewMode::Repair, cycles: 1 };
+        let all = Reviews {
+            plan: ReviewMode::Off,
+            task: ReviewMode::Repair,
+            whole: ReviewMode::Repair,
+            cycles: 1,
+        };
         assert_eq!(all.of(stage), ReviewMode::Off);
     }
 }

@@ -16,12 +16,19 @@ type Row = (bool, bool, Sandbox, ResultForm, Option<u64>);
 
 /// The table once more, in the plainest form.
 fn row(stage: Stage, mode: ReviewMode) -> Option<Row> {
-    use ResultForm::{Plain, Review, Triage};
+    use ResultForm::{Plain, Plan, PlanReview, Review, Triage};
     use Sandbox::{ReadOnly, WorkspaceWrite};
     match (stage, mode) {
         (Stage::Intake, _) => None,
         (Stage::Triage, _) => Some((false, true, ReadOnly, Triage, Some(30))),
-        (Stage::Work | Stage::Land, _) => Some((true, true, WorkspaceWrite, Plain, None)),
+        (Stage::Plan, _) => Some((false, true, ReadOnly, Plan, Some(60))),
+        (Stage::PlanReview, ReviewMode::Off) => None,
+        (Stage::PlanReview, ReviewMode::Report | ReviewMode::Repair) => {
+            Some((false, false, ReadOnly, PlanReview, Some(60)))
+        }
+        (Stage::Work | Stage::Tasks | Stage::Land, _) => {
+            Some((true, true, WorkspaceWrite, Plain, None))
+        }
         (Stage::TaskReview | Stage::FinalReview, ReviewMode::Off) => None,
         (Stage::TaskReview | Stage::FinalReview, ReviewMode::Report) => {
             Some((false, false, ReadOnly, Review, Some(60)))

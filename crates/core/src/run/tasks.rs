@@ -1,0 +1,379 @@
+//! Working on the tasks of a plan: each begins as soon as nothing that it is after is missing and there is room,
+//! and what is done goes through the queue.
+
+use super::{
+    advance::{Around, Order, Reviewing, Step, after, ended, enter, stopped},
+    event::*,
+    graph::{Errand, Graph, MAX_RETURNS, Phase, Return, Task},
+    outcome::Cause,
+    place::Job,
+    queue::{Batch, Conflict, MAX_STUMBLES, QueueStep},
+    spec::ReviewMode,
+    stage::Stage,
+    state::{Run, RunSession, SessionEnd},
+};
+use crate::{
+    lifecycle::{self, State},
+    plan::{PlanTask, TaskId},
+    session::{self, Assignment},
+    verdict::{CheckEnd, Receipt},
+};
+
+impl Run {
+    pub(super) fn go_on_with_tasks(&self, around: &Around<'_>) -> Option<Step> {
+        let graph = self.graph.as_ref()?;
+        let attended = graph.tasks().find_map(|(plan, task)| self.attend(plan, task, around));
+        attended
+            .or_else(|| self.attend_queue(graph))
+            .or_else(|| self.start_ready(graph, around))
+            .or_else(|| self.end_tasks(graph))
+    }
+
+    /// Gives the errands that are under way.
+    pub(super) fn errands(&self) -> impl Iterator<Item = (&PlanTask, &Errand)> {
+        let tasks = self.graph.iter().flat_map(Graph::tasks);
+        tasks.filter_map(|(plan, task)| match &task.phase {
+            Phase::Bringing(errand) => Some((plan, errand)),
+            Phase::Waiting
+            | Phase::Working { .. }
+            | Phase::Queued
+            | Phase::Merged
+            | Phase::Failed { .. } => None,
+        })
+    }
+
+    /// Gives the errand of a number, while it is under way.
+    pub fn errand(&self, no: u32) -> Option<&Errand> {
+        self.errands().map(|(_, errand)| errand).find(|errand| errand.no == no)
+    }
+
+    /// Gives how many agents work for the run, or are about to.
+    pub fn agents_at_work(&self) -> usize {
+        self.live().filter(|one| self.has_agent(one)).count() + self.errands().count()
+    }
+
+    /// Says whether one more agent may work for the run.
+    pub(super) fn has_room(&self, around: &Around<'_>) -> bool {
+        let (own, planning) = (self.agents_at_work(), &self.spec.planning);
+        let within =
+            |most: u32, at_work: usize| at_work < usize::try_from(most).unwrap_or(usize::MAX);
+        (within(planning.parallel.max(1), own)
+            && within(planning.machine_parallel.max(1), own + around.elsewhere))
+            || bug!(ParallelIgnored)
+    }
+
+    fn has_agent(&self, session: &RunSession) -> bool {
+        match session.stage {
+            Stage::Tasks => false,
+            Stage::Land => {
+                !self.only_checks(&Job { stage: Stage::Land, ..self.job(session.cycle) })
+            }
+            Stage::Intake
+            | Stage::Triage
+            | Stage::Plan
+            | Stage::PlanReview
+            | Stage::Work
+            | Stage::TaskReview
+            | Stage::FinalReview => true,
+        }
+    }
+
+    fn attend(&self, plan: &PlanTask, task: &Task, around: &Around<'_>) -> Option<Step> {
+        match &task.phase {
+            Phase::Bringing(errand) if errand.done => Some(self.assign(plan, task, errand, around)),
+            Phase::Working { session, stage, cycle } => {
+                let end = self.session(*session)?.end.as_ref()?;
+                self.conclude_task(plan, task, (*stage, *cycle), end, around)
+            }
+            Phase::Waiting
+            | Phase::Bringing(_)
+            | Phase::Queued
+            | Phase::Merged
+            | Phase::Failed { .. } => None,
+        }
+    }
+
+    /// Goes on with a conversation whose worktree stands where the task begins.
+    fn assign(&self, plan: &PlanTask, task: &Task, errand: &Errand, around: &Around<'_>) -> Step {
+        let handed = |reason: String| {
+            let (task, from) = (plan.id.clone(), errand.session);
+            Step::Event(HandedOver { task, from, reason }.into())
+        };
+        let Some(session) = (around.look)(errand.session) else {
+            return handed("its conversation is not known any more".to_owned());
+        };
+        // What it may use was told when it was opened.
+        if let Some(raise) = self.give_more(session, around) {
+            return raise;
+        }
+        let assign = session::Command::Assign {
+            key: format!("task-{}", errand.no),
+            text: self.task_instruction(plan, task),
+            assignment: Assignment {
+                task: plan.id.clone(),
+                checks: self.checks_of(plan),
+                base: errand.to.clone(),
+            },
+        };
+        match session.decide(&assign, around.now) {
+            Ok(_) => {
+                let (session, task) = (errand.session, Some(plan.id.clone()));
+                let owed = SessionOwed { session, stage: Stage::Work, cycle: 1, task };
+                Step::With(owed.into(), Order::Tell(session, assign))
+            }
+            Err(why) => handed(why.to_string()),
+        }
+    }
+
+    /// Begins a task that nothing is missing for, if there is room.
+    fn start_ready(&self, graph: &Graph, around: &Around<'_>) -> Option<Step> {
+        let (plan, task) = graph.ready().next()?;
+        if let Some(used) = self.used_up() {
+            return Some(stopped(Cause::Budget, used));
+        }
+        if !self.has_room(around) {
+            return None;
+        }
+        match self.conversation_for(graph, plan, task) {
+            Some((session, to)) => {
+                let (task, no) = (plan.id.clone(), graph.errands + 1);
+                Some(Step::Event(ErrandOwed { task, no, session, to }.into()))
+            }
+            None => self.open_session(self.task_job(plan, task, Stage::Work, 1)),
+        }
+    }
+
+    /// Gives the conversation that a task goes on with, and where its worktree has to stand. What was handed over is
+    /// not taken back, and whoever took it over keeps it.
+    fn conversation_for(
+        &self,
+        graph: &Graph,
+        plan: &PlanTask,
+        task: &Task,
+    ) -> Option<(crate::ids::SessionId, Option<crate::verdict::Snapshot>)> {
+        let left = task.handed_over.as_ref().map(|(from, _)| *from);
+        let worker = task.worker.filter(|worker| Some(*worker) != left);
+        if let (Some(_), Some(worker)) = (&task.again, worker) {
+            return Some((worker, None));
+        }
+        if let (Some(why), Some(worker)) = (&task.returned, worker) {
+            return Some((worker, Some(why.merge().clone())));
+        }
+        if task.worker.is_some() || left.is_some() {
+            return None;
+        }
+        let any = plan.after.first().filter(|_| bug!(ConversationShared));
+        let before = graph.goes_on_with(&plan.id).or(any).and_then(|id| graph.task(id))?;
+        Some((before.worker?, Some(self.base().clone())))
+    }
+
+    /// Says what the end of a task's session means for it.
+    fn conclude_task(
+        &self,
+        plan: &PlanTask,
+        task: &Task,
+        (stage, cycle): (Stage, u32),
+        end: &SessionEnd,
+        around: &Around<'_>,
+    ) -> Option<Step> {
+        if end.cause == Some(lifecycle::Cause::Budget) {
+            return Some(stopped(Cause::Budget, ended(end)));
+        }
+        let headless = task.headless.as_deref();
+        if stage == Stage::TaskReview {
+            return match self.reviewed(stage, end, cycle, headless)? {
+                Err(why) => Some(fail_task(plan, why)),
+                Ok(Reviewing::Done) => Some(queued(plan)),
+                Ok(Reviewing::Again) => self.review_task(plan, task, cycle + 1, around),
+            };
+        }
+        let from = task.base.as_ref().unwrap_or(&self.spec.target.base);
+        match self.worked(end, headless, from)? {
+            Err(why) => Some(match self.retry(task, end) {
+                Some(fresh) => {
+                    let task = plan.id.clone();
+                    Step::Event(TaskRetried { task, fresh, detail: why }.into())
+                }
+                None => fail_task(plan, why),
+            }),
+            // What comes back from the queue was reviewed before.
+            Ok(()) if self.spec.reviews.task == ReviewMode::Off || task.returned.is_some() => {
+                Some(queued(plan))
+            }
+            Ok(()) => self.review_task(plan, task, 1, around),
+        }
+    }
+
+    fn review_task(
+        &self,
+        plan: &PlanTask,
+        task: &Task,
+        cycle: u32,
+        around: &Around<'_>,
+    ) -> Option<Step> {
+        match self.used_up() {
+            Some(used) => Some(stopped(Cause::Budget, used)),
+            None if !self.has_room(around) => None,
+            None => self.open_session(self.task_job(plan, task, Stage::TaskReview, cycle)),
+        }
+    }
+
+    /// Says whether work that failed is begun once more, and whether by another agent: one whose work was refuted to
+    /// the last has had its chances. What a person ended, or the agent itself gave up, stays ended.
+    fn retry(&self, task: &Task, end: &SessionEnd) -> Option<bool> {
+        let fresh = match end.cause {
+            Some(
+                lifecycle::Cause::Crash
+                | lifecycle::Cause::Launch
+                | lifecycle::Cause::AgentError
+                | lifecycle::Cause::Timeout,
+            )
+            | None => false,
+            Some(lifecycle::Cause::Verification) => true,
+            Some(lifecycle::Cause::SelfReported | lifecycle::Cause::Budget) => return None,
+        };
+        let again = task.retries < self.spec.planning.retries && end.state != State::Cancelled;
+        again.then_some(fresh)
+    }
+
+    fn attend_queue(&self, graph: &Graph) -> Option<Step> {
+        let queue = &graph.queue;
+        // Two that mend the same lines at the same time would meet again.
+        let free = |met: &&Conflict| !graph.is_mended_by_another(&met.task, &met.files);
+        if let Some(met) = queue.conflicts.iter().find(free) {
+            let why = Return::Conflict(met.clone());
+            return Some(self.give_back(graph, &met.task, why));
+        }
+        // One check at a time, and its end is taken before.
+        let checking = self.live().any(|one| one.stage == Stage::Tasks);
+        let batch = queue.batch.as_ref().filter(|_| !checking)?;
+        match queue.next() {
+            QueueStep::Rest | QueueStep::Merge | QueueStep::Integrate(_) => None,
+            QueueStep::Prove(_) if queue.stumbles >= MAX_STUMBLES => {
+                let detail = format!("checks came to no result {MAX_STUMBLES} times in a row");
+                Some(stopped(Cause::Queue, detail))
+            }
+            QueueStep::Prove(len) if self.needs_no_check(graph, batch, len) => {
+                Some(Step::Event(PrefixProved { batch: batch.no, len }.into()))
+            }
+            QueueStep::Prove(len) => self.check_merged(graph, batch, len),
+            QueueStep::Return(at) => {
+                let link = batch.links.get(at)?;
+                let failed = self.failed_checks(batch);
+                let why = Return::Breaks { merge: link.merge.clone(), failed };
+                Some(self.give_back(graph, &link.task, why))
+            }
+        }
+    }
+
+    fn give_back(&self, graph: &Graph, id: &TaskId, why: Return) -> Step {
+        let often = graph.task(id).is_some_and(|task| task.returns >= MAX_RETURNS);
+        let (task, why) = (id.clone(), Box::new(why));
+        match often {
+            false => Step::Event(TaskReturned { task, why }.into()),
+            true => {
+                let detail = format!("it came back from the merge queue {MAX_RETURNS} times");
+                Step::Event(TaskFailed { task, detail }.into())
+            }
+        }
+    }
+
+    /// Gives the checks that failed on the shortest part of the batch that was refuted.
+    fn failed_checks(&self, batch: &Batch) -> Vec<Receipt> {
+        let by = batch.refuted.as_ref().and_then(|refuted| self.session(refuted.by));
+        let end = by.and_then(|session| session.end.as_ref());
+        let failed = |receipt: &&Receipt| receipt.end != CheckEnd::Exit(0);
+        end.into_iter().flat_map(|end| end.receipts.iter().filter(failed).cloned()).collect()
+    }
+
+    /// A tree that passed all of these checks before passes them again.
+    fn needs_no_check(&self, graph: &Graph, batch: &Batch, len: usize) -> bool {
+        let wanted = self.checks_of_merged(graph, batch, len);
+        let Some(link) = batch.links.get(len.wrapping_sub(1)) else { return false };
+        let proof = graph.task(&link.task).and_then(|task| task.proof.as_ref());
+        let known = proof.is_some_and(|one| one.is_for(&link.merge) && one.covers(&wanted));
+        wanted.is_empty() || known
+    }
+
+    /// Gives the checks of the run and of all tasks that a merged tree has.
+    fn checks_of_merged<'a>(&'a self, graph: &'a Graph, batch: &Batch, len: usize) -> Vec<&'a str> {
+        let merged = |id: &TaskId, task: &Task| {
+            task.phase == Phase::Merged || batch.links.iter().take(len).any(|one| one.task == *id)
+        };
+        let of_tasks = graph.tasks().filter(|(plan, task)| merged(&plan.id, task));
+        let all = of_tasks.flat_map(|(plan, _)| &plan.checks);
+        let mut checks: Vec<&str> = Vec::new();
+        for check in self.spec.checks.iter().chain(all) {
+            if !checks.contains(&check.as_str()) {
+                checks.push(check);
+            }
+        }
+        checks
+    }
+
+    fn check_merged(&self, graph: &Graph, batch: &Batch, len: usize) -> Option<Step> {
+        let link = batch.links.get(len.checked_sub(1)?)?;
+        let checks = self.checks_of_merged(graph, batch, len);
+        self.open_session(Job {
+            stage: Stage::Tasks,
+            cycle: graph.queue.checks + 1,
+            task: None,
+            base: &link.merge.commit,
+            checks: checks.into_iter().map(str::to_owned).collect(),
+        })
+    }
+
+    /// All tasks are merged, or nothing more can be done for those that are left.
+    fn end_tasks(&self, graph: &Graph) -> Option<Step> {
+        if graph.is_done() {
+            return Some(enter(after(Stage::Tasks)));
+        }
+        // Also who has ended may have something to come: its work is being committed, or waits for a reviewer.
+        let waits = graph.tasks().any(|(_, task)| task.is_under_way());
+        if waits || self.is_live() || !graph.queue.is_idle() || graph.ready().next().is_some() {
+            return None;
+        }
+        let failed = graph.tasks().filter_map(|(plan, task)| match &task.phase {
+            Phase::Failed { detail } => Some(format!("{}: {detail}", plan.id)),
+            Phase::Waiting
+            | Phase::Bringing(_)
+            | Phase::Working { .. }
+            | Phase::Queued
+            | Phase::Merged => None,
+        });
+        let failed: Vec<String> = failed.collect();
+        let merged = graph.tasks().filter(|(_, task)| task.phase == Phase::Merged).count();
+        let all = graph.plan().tasks().len();
+        let detail = format!("{merged} of {all} tasks are merged; {}", failed.join("; "));
+        (!failed.is_empty()).then(|| stopped(Cause::Tasks, detail))
+    }
+
+    pub(super) fn checks_of(&self, plan: &PlanTask) -> Vec<String> {
+        let own = plan.checks.iter().filter(|check| !self.spec.checks.contains(check));
+        self.spec.checks.iter().chain(own).cloned().collect()
+    }
+
+    /// Gives what a session for a task is opened with.
+    fn task_job<'a>(
+        &'a self,
+        plan: &'a PlanTask,
+        task: &'a Task,
+        stage: Stage,
+        cycle: u32,
+    ) -> Job<'a> {
+        let begins = match stage == Stage::TaskReview {
+            true => task.head.as_ref(),
+            false => task.returned.as_ref().map(Return::merge),
+        };
+        let base = &begins.unwrap_or(self.base()).commit;
+        Job { stage, cycle, task: Some(plan), base, checks: self.checks_of(plan) }
+    }
+}
+
+fn fail_task(plan: &PlanTask, detail: String) -> Step {
+    Step::Event(TaskFailed { task: plan.id.clone(), detail }.into())
+}
+
+fn queued(plan: &PlanTask) -> Step {
+    Step::Event(TaskQueued { task: plan.id.clone() }.into())
+}

@@ -1,0 +1,70 @@
+//! What was decided once reaches every task, and what a pull request is told reaches the whole of the work.
+
+use provost_core::{
+    request::Reply,
+    run::{LandMode, PullChecks, RunSpec},
+    session::Signal,
+    verdict::CheckEnd,
+};
+
+use super::kit::{RunBench, given};
+use crate::{
+    kit::snapshot,
+    runs::kit::{asks, remark},
+};
+
+#[test]
+fn r21_what_one_task_was_answered_reaches_those_that_begin_later() {
+    let mut bench = RunBench::open(given(&[("a", &[]), ("b", &["a"]), ("c", &["a"])]));
+    bench.start().signal(Signal::Asked(asks("n1", "db", "Which database?")));
+    bench.answer(Reply::Text("SQLite".to_owned())).works("a1").comes_in("a").brings("b");
+    for name in ["b", "c"] {
+        let told = bench.on(name).instruction();
+        assert!(told.contains("- Which database?\n  Decided: SQLite"), "{name}: {told}");
+    }
+}
+
+#[test]
+fn r21_what_was_decided_is_not_asked_again_also_by_those_at_work() {
+    let mut bench = RunBench::open(given(&[("a", &[]), ("b", &[])]));
+    bench.on("b").start().signal(Signal::Asked(asks("n2", "db", "Which database?")));
+    let of_b = bench.live();
+    assert_eq!(bench.sessions[&of_b].open_requests().count(), 1);
+    bench.on("a").start().signal(Signal::Asked(asks("n1", "db", "Which database?")));
+    bench.answer(Reply::Text("SQLite".to_owned()));
+    assert_eq!(bench.sessions[&of_b].open_requests().count(), 0, "both have the one answer");
+    assert_eq!(bench.run.decisions.len(), 1);
+}
+
+/// Two tasks are merged, and a pull request asks for them.
+fn requested() -> RunBench {
+    let mut bench =
+        RunBench::open(RunSpec { land: LandMode::Pr, ..given(&[("a", &[]), ("b", &[])]) });
+    bench.on("a").works("a1").on("b").works("b1").merges(&[("a", "a1"), ("b", "both")]);
+    bench.merge_is("both", CheckEnd::Exit(0)).integrates().requested("both");
+    bench
+}
+
+#[test]
+fn what_a_pull_request_is_told_is_mended_on_all_that_was_merged() {
+    let mut bench = requested();
+    bench.sees(PullChecks::Passed, &[remark("r1", "mend it")]);
+    let last = bench.last();
+    assert_eq!(last.no, 4, "nobody's worktree has the work of all");
+    let provost_core::session::Work::Worktree { base, .. } = &bench.session(4).spec.work else {
+        panic!("it could mend nothing")
+    };
+    assert_eq!(base, &Some(snapshot("both").commit));
+    assert!(bench.instruction().contains("> mend it"));
+}
+
+#[test]
+fn what_a_pull_request_is_told_goes_to_the_agent_whose_work_is_the_newest() {
+    let spec = RunSpec { land: LandMode::Pr, ..given(&[("a", &[]), ("b", &["a"])]) };
+    let mut bench = RunBench::open(spec);
+    bench.works("a1").comes_in("a").brings("b").works("b1").comes_in("b").requested("b1");
+    bench.sees(PullChecks::Passed, &[remark("r1", "mend it")]);
+    assert_eq!(bench.last().no, 1, "it goes on in the conversation that has it all");
+    bench.works("b2").requested("b2");
+    assert_eq!(bench.run.head, Some(snapshot("b2")));
+}

@@ -1,0 +1,293 @@
+//! The queue as a machine: random batches with random culprits, played through the run's own commands.
+//!
+//! Nothing is simulated but git and the checks: a tree is the set of works that are in it, and a check refutes
+//! every tree with one that is bad.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use provost_core::{
+    ids::{CommitId, RunId, SessionId, TreeId},
+    lifecycle::{self, State},
+    plan::Plan,
+    run::{
+        Around, Command, Conflict, Effect, Event, Link, Order, PlanMade, PlanReviewed, Planning,
+        Run, RunOpened, RunSpec, SessionEnd, SessionEnded, Stage, Step,
+    },
+    session::Usage,
+    time::Moment,
+    verdict::{CheckEnd, Snapshot},
+};
+
+use super::kit::task;
+use crate::{kit::receipt, runs::kit::run_spec};
+
+/// What agents do about work that the queue gave back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Agents {
+    Mend,
+    GiveUp,
+}
+
+/// A run of independent tasks, and what is wrong with some of them.
+struct Play {
+    run: Run,
+    bad: BTreeSet<usize>,
+    /// They conflict with whatever was merged before them.
+    conflicting: BTreeSet<usize>,
+    agents: Agents,
+    /// Agents that were given work back, and have not ended yet.
+    working: Vec<SessionId>,
+}
+
+const NOW: Moment = Moment { wall_ms: 1_000, mono_ms: 1_000 };
+
+impl Play {
+    /// Begins with all tasks done, and waiting to be merged.
+    fn begin(
+        count: usize,
+        batch: u32,
+        bad: &[usize],
+        conflicting: &[usize],
+        agents: Agents,
+    ) -> Play {
+        let tasks = (0..count).map(|no| task(&format!("t{no}"), &[])).collect();
+        let plan = Plan::new(tasks).expect("it is there");
+        let parallel = u32::try_from(count).expect("it is there");
+        let planning =
+            Planning { given: Some(plan.clone()), parallel, batch, ..Planning::default() };
+        let spec = RunSpec { planning, hooks: Default::default(), ..run_spec() };
+        let opened = RunOpened { spec: Box::new(spec) };
+        let run = Run::open(RunId(uuid::Uuid::from_u128(0x100)), NOW, &opened);
+        let (bad, conflicting) =
+            (bad.iter().copied().collect(), conflicting.iter().copied().collect());
+        let mut play = Play { run, bad, conflicting, agents, working: Vec::new() };
+        let (plan, edits, reason) = (Box::new(plan), 0, String::new());
+        play.fold(PlanMade { plan: plan.clone() }.into());
+        play.fold(provost_core::run::StageEntered { stage: Stage::PlanReview }.into());
+        play.fold(PlanReviewed { plan, edits, reason }.into());
+        play.follow();
+        play.end_work();
+        play
+    }
+
+    fn fold(&mut self, event: Event) {
+        if let Event::Integrated(integrated) = &event {
+            let works = works(&integrated.head.tree);
+            assert!(works.iter().all(|work| !self.is_bad(work)), "the branch is broken: {works:?}");
+            let before = self.run.head.as_ref().map(|head| self::works(&head.tree));
+            assert!(before.unwrap_or_default().is_subset(&works), "the branch goes backward");
+        }
+        self.run.evolve(NOW, &event);
+    }
+
+    /// Adds what follows. Agents take their time; checks end at once.
+    fn follow(&mut self) {
+        while let Some(step) = self.run.advance(&Around { now: NOW, elsewhere: 0, look: &|_| None })
+        {
+            match step {
+                Step::Event(event) | Step::With(event, Order::Tell(..)) => self.fold(event),
+                Step::With(event, Order::Open(id, _)) => {
+                    self.fold(event);
+                    let opened = self.run.sessions.last().expect("it is there");
+                    match opened.stage == Stage::Tasks {
+                        true => self.check(id),
+                        false => self.working.push(id),
+                    }
+                }
+                Step::Tell(..) => panic!("nobody is there to be told"),
+            }
+        }
+    }
+
+    fn tell(&mut self, command: &Command) {
+        let events = self.run.decide(command).unwrap_or_else(|why| panic!("{command:?}: {why}"));
+        events.into_iter().for_each(|event| self.fold(event));
+        self.follow();
+    }
+
+    /// Checks what the queue wants to be proved.
+    fn check(&mut self, id: SessionId) {
+        let queue = &self.run.graph.as_ref().expect("it is there").queue;
+        let provost_core::run::QueueStep::Prove(len) = queue.next() else {
+            panic!("nothing to prove")
+        };
+        let tree = queue.batch.as_ref().expect("it is there").links[len - 1].merge.tree.clone();
+        let broken = works(&tree).iter().any(|work| self.is_bad(work));
+        let (state, end) = match broken {
+            false => (State::Succeeded, CheckEnd::Exit(0)),
+            true => (State::Failed, CheckEnd::Exit(1)),
+        };
+        let receipts = vec![receipt(&tree.0, "check", end)];
+        let end = SessionEnd { tree: Some(tree), receipts, ..ended(state, None) };
+        self.fold(SessionEnded { session: id, end: Box::new(end) }.into());
+    }
+
+    /// All agents end: with their work, or with what they mended, or by giving up.
+    fn end_work(&mut self) {
+        for id in std::mem::take(&mut self.working) {
+            let session = self.run.sessions.iter().find(|one| one.id == id).expect("it is there");
+            let name = session.task.clone().expect("it is there");
+            let task =
+                self.run.graph.as_ref().expect("it is there").task(&name).expect("it is there");
+            let mut tree = task.base.as_ref().map(|base| works(&base.tree)).unwrap_or_default();
+            let mended = u32::from(task.returned.is_some());
+            tree.retain(|(no, _)| format!("t{no}") != name.as_str());
+            tree.insert((name.as_str()[1..].parse().expect("it is there"), mended));
+            let gives_up = mended > 0 && self.agents == Agents::GiveUp;
+            let end = match gives_up {
+                false => ended(State::Completed, Some(commit(&tree))),
+                true => SessionEnd {
+                    cause: Some(lifecycle::Cause::SelfReported),
+                    ..ended(State::Failed, None)
+                },
+            };
+            self.fold(SessionEnded { session: id, end: Box::new(end) }.into());
+        }
+        self.follow();
+    }
+
+    fn is_bad(&self, (no, mended): &(usize, u32)) -> bool {
+        *mended == 0 && self.bad.contains(no)
+    }
+
+    /// Merges as the shell does: what conflicts behind others is left for the next batch.
+    fn merge(&self, batch: u32) -> Command {
+        let graph = self.run.graph.as_ref().expect("it is there");
+        let onto = self.run.base().clone();
+        let (mut tip, mut links, mut conflicts) = (works(&onto.tree), Vec::new(), Vec::new());
+        for id in &graph.queue.waiting {
+            if links.len() == self.run.spec.planning.batch as usize {
+                break;
+            }
+            let head = graph.task(id).expect("it is there").head.clone().expect("it is there");
+            let (no, work) =
+                (id.as_str()[1..].parse::<usize>().expect("it is there"), works(&head.tree));
+            let conflicts_here = self.conflicting.contains(&no) && work.contains(&(no, 0));
+            let both: BTreeSet<_> = tip.union(&work).copied().collect();
+            match conflicts_here && !tip.is_empty() {
+                false => {
+                    tip = both;
+                    links.push(Link { task: id.clone(), merge: commit(&tip) });
+                }
+                true if links.is_empty() => conflicts.push(Conflict {
+                    task: id.clone(),
+                    work: head.commit,
+                    onto: onto.commit.clone(),
+                    merge: commit(&both),
+                    files: vec!["a.rs".to_owned()],
+                }),
+                true => {}
+            }
+        }
+        Command::BatchMerged { batch, onto, links, conflicts }
+    }
+
+    /// Plays to the end, and gives how many checks there were.
+    fn end(&mut self) -> u32 {
+        for _ in 0..10_000 {
+            let owed = self.run.effects().into_iter().next();
+            match owed {
+                Some(Effect::MergeBatch { batch, .. }) => self.tell(&self.merge(batch)),
+                Some(Effect::Integrate { batch, len, .. }) => {
+                    self.tell(&Command::Integrated { batch, len });
+                }
+                Some(Effect::Bring { no }) => {
+                    let reason = "it is not played".to_owned();
+                    self.tell(&Command::ErrandFailed { no, reason });
+                }
+                _ if !self.working.is_empty() => self.end_work(),
+                _ => return self.run.graph.as_ref().expect("it is there").queue.checks,
+            }
+        }
+        panic!("the queue does not come to rest")
+    }
+
+    fn merged(&self) -> BTreeSet<usize> {
+        let tasks = self.run.graph.as_ref().expect("it is there").tasks();
+        let merged = tasks.filter(|(_, task)| task.phase.word() == "merged");
+        merged.map(|(plan, _)| plan.id.as_str()[1..].parse().expect("it is there")).collect()
+    }
+}
+
+/// The works in a tree: which task's, and whether it was mended.
+fn works(tree: &TreeId) -> BTreeSet<(usize, u32)> {
+    let work = |word: &str| {
+        let (no, mended) = word.split_once('.')?;
+        Some((no.parse().ok()?, mended.parse().ok()?))
+    };
+    tree.0.split(' ').filter_map(work).collect()
+}
+
+fn commit(works: &BTreeSet<(usize, u32)>) -> Snapshot {
+    let words: Vec<String> = works.iter().map(|(no, mended)| format!("{no}.{mended}")).collect();
+    let tree = words.join(" ");
+    Snapshot { commit: CommitId(format!("commit of {tree}")), tree: TreeId(tree) }
+}
+
+fn ended(state: State, head: Option<Snapshot>) -> SessionEnd {
+    SessionEnd {
+        state,
+        cause: None,
+        why: None,
+        said: None,
+        result: None,
+        tree: head.as_ref().map(|head| head.tree.clone()),
+        head,
+        receipts: Vec::new(),
+        caveats: Default::default(),
+        usage: Usage::default(),
+        turns: 0,
+    }
+}
+
+/// Gives how many checks are enough for so many tasks in batches of this size, of which some are bad.
+fn enough(count: usize, batch: u32, bad: usize) -> u32 {
+    let halvings = f64::from(batch).log2();
+    count.div_ceil(batch as usize) as u32 + (2.0 * bad as f64 * (halvings + 1.0)).floor() as u32
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn every_good_task_is_merged_and_no_bad_one(
+        count in 1usize..40,
+        batch in 1u32..17,
+        drawn in proptest::collection::vec(0usize..40, 0..8),
+        met in proptest::collection::vec(0usize..40, 0..5),
+        gives_up in any::<bool>(),
+    ) {
+        let bad: BTreeSet<usize> = drawn.into_iter().filter(|no| *no < count).collect();
+        let met: BTreeSet<usize> = met.into_iter().filter(|no| *no < count && !bad.contains(no)).collect();
+        let agents = if gives_up { Agents::GiveUp } else { Agents::Mend };
+        let (culprits, conflicts) = (Vec::from_iter(bad.clone()), Vec::from_iter(met.clone()));
+        let mut play = Play::begin(count, batch, &culprits, &conflicts, agents);
+        let checks = play.end();
+        let merged = play.merged();
+        for no in 0..count {
+            // The first of all that conflict meets nobody.
+            let given_up = gives_up && (bad.contains(&no) || (met.contains(&no) && !merged.contains(&no)));
+            prop_assert_eq!(merged.contains(&no), !given_up, "task {}", no);
+        }
+        prop_assert_eq!(play.run.stage == Stage::Tasks, merged.len() < count);
+        // What was mended comes again, and may come alone.
+        let again = if gives_up { 0 } else { (bad.len() + met.len()) as u32 };
+        let most = enough(count, batch, bad.len()) + again;
+        prop_assert!(checks <= most, "{} checks, {} are enough", checks, most);
+    }
+}
+
+#[test]
+fn a_hundred_branches_with_ten_bad_and_five_in_conflict_take_few_checks() {
+    let bad = [3, 4, 17, 29, 41, 42, 43, 66, 81, 99];
+    let conflicting = [8, 22, 50, 51, 77];
+    for batch in [1, 2, 4, 5, 8, 16, 32, 100] {
+        for agents in [Agents::Mend, Agents::GiveUp] {
+            let mut play = Play::begin(100, batch, &bad, &conflicting, agents);
+            let (checks, most) = (play.end(), enough(100, batch, bad.len()));
+            assert!(checks <= most, "{checks} checks with batches of {batch}, {most} are enough");
+            let merged = if agents == Agents::Mend { 100 } else { 85 };
+            assert_eq!(play.merged().len(), merged, "batches of {batch}");
+        }
+    }
+}
