@@ -16,7 +16,8 @@ pub use request::{
     OpenRequest, ProgressReport, ReportReply, ReportRequest, ResolveRequest, SendRequest,
 };
 pub use run::{
-    CostRow, DecisionRow, FindingRow, LandingRow, OpenRunRequest, PullRow, RunRow, RunSessionRow,
+    CostRow, DecisionRow, FindingRow, GraphRow, LandingRow, OpenRunRequest, OriginRow, PullRow,
+    QueueRow, RunRow, RunSessionRow, TaskCounts, TaskRow,
 };
 pub use session::{
     BudgetRow, CheckRow, ClaimRow, ExitRow, FactRow, HookRow, LaunchRow, LimitedRow, MessageRow,

@@ -37,11 +37,11 @@ pub struct RunRow {
     pub state: String,
     pub terminal: bool,
     pub sealed: bool,
-    /// Why it failed, in one word: triage, work, review, landing, budget.
+    /// Why it failed, in one word: triage, plan, work, tasks, queue, review, landing, budget.
     pub cause: Option<String>,
     /// Why it ended, in words.
     pub detail: Option<String>,
-    /// intake, triage, work, task_review, final_review or land.
+    /// intake, triage, plan, plan_review, tasks, work, task_review, final_review or land.
     pub stage: String,
     /// Counts how often the run was begun and resumed.
     pub leg: u32,
@@ -53,6 +53,12 @@ pub struct RunRow {
     pub findings: Vec<FindingRow>,
     /// What was understood of the goal.
     pub understanding: Option<String>,
+    /// How far the tasks of its plan are; none without a plan.
+    #[serde(default)]
+    pub tasks: Option<TaskCounts>,
+    /// Whether a person is asked to approve of the plan.
+    #[serde(default)]
+    pub awaits_approval: bool,
     pub checks: Vec<CheckRow>,
     /// The newest work that was committed.
     pub tree: Option<String>,
@@ -68,11 +74,27 @@ pub struct RunRow {
     #[serde(default)]
     pub turns: u32,
     pub budget: BudgetRow,
+    /// The issue that it was opened for, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<OriginRow>,
     pub warnings: Vec<String>,
     pub opened_at: i64,
     /// Since when the stage is what it is.
     pub since: i64,
     pub sealed_at: Option<i64>,
+}
+
+/// The issue of a tracker that a run was opened for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OriginRow {
+    /// The workflow's file.
+    pub workflow: String,
+    /// What the tracker knows the issue by.
+    pub issue: String,
+    /// What people call it.
+    pub identifier: String,
+    /// Counts the runs for this issue, from 0.
+    pub attempt: u32,
 }
 
 /// What tokens cost.
@@ -83,11 +105,77 @@ pub struct CostRow {
     pub amount: String,
 }
 
+/// How many tasks of a plan there are, and how far they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TaskCounts {
+    pub all: usize,
+    pub waiting: usize,
+    pub working: usize,
+    pub queued: usize,
+    pub merged: usize,
+    pub failed: usize,
+}
+
+/// The plan of a run, with how far each task is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GraphRow {
+    pub run: String,
+    pub name: String,
+    /// The state of the run.
+    pub state: String,
+    /// Each behind all that it is after.
+    pub tasks: Vec<TaskRow>,
+    /// Nothing of it before the tasks are worked on.
+    pub queue: QueueRow,
+}
+
+/// A task of a plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TaskRow {
+    pub id: String,
+    pub title: String,
+    pub instruction: String,
+    /// The tasks whose result it needs.
+    pub after: Vec<String>,
+    pub criteria: Vec<String>,
+    pub checks: Vec<String>,
+    pub scope: Vec<String>,
+    /// planned, waiting, starting, working, review, needs_input, queued, merged, failed, or stopped with its run.
+    pub state: String,
+    /// Why it failed, or what it was given back for.
+    pub detail: Option<String>,
+    /// The session that works for it, or did last.
+    pub session: Option<String>,
+    /// What its sessions used.
+    pub usage: UsageRow,
+    /// How often the queue gave it back.
+    pub returns: u32,
+    /// How often it was begun again after a failure.
+    pub retries: u32,
+    /// Its newest work that was committed.
+    pub commit: Option<String>,
+}
+
+/// What is on its way to the run's branch.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct QueueRow {
+    /// Tasks that wait to be merged.
+    pub waiting: Vec<String>,
+    /// Tasks that were merged together and are being checked.
+    pub batch: Vec<String>,
+    /// How many batches there were, and how many checks of them.
+    pub batches: u32,
+    pub checks: u32,
+}
+
 /// A session that works or worked for a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunSessionRow {
     pub id: String,
     pub stage: String,
+    /// The task of the plan that it works for.
+    #[serde(default)]
+    pub task: Option<String>,
     pub cycle: u32,
     /// The state that it was sealed with; none while it works.
     pub state: Option<String>,
@@ -106,6 +194,9 @@ pub struct DecisionRow {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FindingRow {
     pub stage: String,
+    /// The task of the plan whose work was reviewed.
+    #[serde(default)]
+    pub task: Option<String>,
     pub cycle: u32,
     pub title: String,
     pub detail: String,

@@ -41,6 +41,6 @@ pub use table::{
 };
 pub use types::{
     ApprovalRule, Approvals, Argv, BranchPrefix, Bytes, Choice, Color, Command, Driver, FilePath,
-    Hook, Label, Land, NamePatterns, PLACEHOLDERS, Price, Prompt, RelativePattern, ReviewMode,
-    RulesVersion, SAFE_VARIABLES, Sandbox, Tokens, Variable, Variables,
+    Hook, Label, Land, NamePatterns, PLACEHOLDERS, PlanMode, Price, Prompt, RelativePattern,
+    ReviewMode, RulesVersion, SAFE_VARIABLES, Sandbox, Tokens, Variable, Variables,
 };

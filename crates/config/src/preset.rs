@@ -19,10 +19,13 @@ use crate::table;
 pub(crate) const SECTION: &str = "presets";
 
 /// The keys that a preset may set.
-pub(crate) const MAY_SET: [&str; 19] = [
+pub(crate) const MAY_SET: [&str; 22] = [
     "run.land",
     "run.triage",
+    "run.plan",
+    "run.approve_plan",
     "run.questions",
+    "review.plan",
     "review.task",
     "review.final",
     "review.cycles",

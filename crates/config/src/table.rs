@@ -8,8 +8,8 @@ use crate::key::{events, options};
 use crate::shape::Limits;
 use crate::types::{
     ApprovalRule, Approvals, Argv, BranchPrefix, Bytes, Choice, Color, Command, Driver, FilePath,
-    Label, Land, NamePatterns, Price, Prompt, RelativePattern, ReviewMode, RulesVersion, Sandbox,
-    Tokens, Variables, is_safe,
+    Label, Land, NamePatterns, PlanMode, Price, Prompt, RelativePattern, ReviewMode, RulesVersion,
+    Sandbox, Tokens, Variables, is_safe,
 };
 
 const HOUR: u64 = 3_600_000;
@@ -28,6 +28,12 @@ pub(crate) const OUTPUT: Limits = Limits { min: 1 << 10, max: 1 << 40 };
 
 /// How often something is tried again by itself.
 const REPEATS: Limits = Limits { min: 0, max: 100 };
+
+/// How many agents may work at the same time.
+const AGENTS: Limits = Limits { min: 1, max: 256 };
+
+/// How many tasks may be merged together.
+const BATCH: Limits = Limits { min: 1, max: 64 };
 
 /// How often a review that repairs may look again.
 const CYCLES: Limits = Limits { min: 1, max: 20 };
@@ -85,6 +91,18 @@ options! {
         land: Land = "branch";
         /// Whether an agent first reads the goal and the project, and asks what is unclear.
         triage: bool = true;
+        /// Whether the goal is divided into tasks: if triage says that one is too little, always, or never.
+        plan: PlanMode = "auto";
+        /// Whether a person has to approve of a plan before its tasks are worked on.
+        approve_plan: bool = false;
+        /// How many agents of one run work at the same time; unset or off means as many as the machine has processors, from two to eight.
+        parallel: Choice<u32> = unset in AGENTS;
+        /// How many agents of all runs work at the same time; unset or off means twice as many as of one run.
+        machine_parallel: Choice<u32> = unset in AGENTS;
+        /// How many finished tasks are merged and checked together.
+        batch: u32 = 8 in BATCH;
+        /// How often a task whose agent failed is begun again.
+        retries: u32 = 1 in REPEATS;
         /// Whether people may be asked at all.
         questions: bool = true;
         /// How often a pull request is looked at.
@@ -95,6 +113,8 @@ options! {
 
     /// Which reviews a run has, and what they do about what they find.
     "review" => Review {
+        /// The review of a plan: it tells what it thinks, or edits the plan too.
+        plan: ReviewMode = "repair";
         /// The review of the work.
         task: ReviewMode = "report";
         /// The review of the whole, before it lands.
@@ -117,8 +137,18 @@ options! {
     "prompts" => Prompts {
         /// To understand the goal, and to ask what is unclear.
         triage: Choice<Prompt> = unset;
+        /// To divide the goal into tasks.
+        plan: Choice<Prompt> = unset;
+        /// To review a plan.
+        plan_review: Choice<Prompt> = unset;
+        /// To tell a plan, or a review of one, once more without its faults.
+        plan_faults: Choice<Prompt> = unset;
         /// To do the work.
         work: Choice<Prompt> = unset;
+        /// To go on with the next task in the same conversation.
+        next: Choice<Prompt> = unset;
+        /// To mend work that fails checks once it is merged with what others did.
+        broken: Choice<Prompt> = unset;
         /// To review the work and change nothing.
         review: Choice<Prompt> = unset;
         /// To review the work and mend what is found.
@@ -267,6 +297,8 @@ events! {
     RunQuestion = "run.question";
     /// a review of a run found something.
     RunFindings = "run.findings";
+    /// a run has a plan.
+    RunPlanned = "run.planned";
     /// a run's work passed every check and landed.
     RunSucceeded = "run.succeeded";
     /// a run's work is done and landed, and no check was configured.

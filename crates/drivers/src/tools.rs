@@ -74,7 +74,9 @@ pub(crate) fn offered(settings: &Settings) -> Vec<Tool> {
     let mut tools = match settings.result {
         ResultForm::Plain => vec![report(), progress(), fact()],
         // How the work stands is told with the result, and only there.
-        ResultForm::Triage | ResultForm::Review => vec![progress()],
+        ResultForm::Triage | ResultForm::Plan | ResultForm::PlanReview | ResultForm::Review => {
+            vec![progress()]
+        }
     };
     tools.extend(settings.questions.then(ask));
     tools

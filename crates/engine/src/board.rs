@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use provost_core::{
     ids::{LaunchId, RunId, SessionId},
     lifecycle::State,
-    run::{self, Order, Run, RunOpened, RunSpec, RunStopped, Step},
+    run::{self, Around, Order, Run, RunOpened, RunSpec, RunStopped, Step},
     session::{
         Command, Due, Effect, EffectKey, Event, LimitSlot, Rejected, Session, SessionOpened, Spec,
     },
@@ -274,7 +274,27 @@ impl Turn<'_> {
             self.add_to_run(id, event, actor);
         }
         self.follow_run(id, actor);
+        self.give_room(id);
         self.run(id).map(Ok)
+    }
+
+    /// Counts the agents that work for all other runs.
+    fn agents_elsewhere(&self, id: RunId) -> usize {
+        let held = self.board.runs.keys().filter(|run| !self.runs.contains_key(run));
+        let others = held.chain(self.runs.keys()).filter(|run| **run != id);
+        others.filter_map(|run| self.run(*run)).map(Run::agents_at_work).sum()
+    }
+
+    /// An agent of one run that ended makes room for another's: those that were opened first are asked first.
+    fn give_room(&mut self, id: RunId) {
+        let at_work = |run: Option<&Run>| run.map_or(0, Run::agents_at_work);
+        if at_work(self.run(id)) >= at_work(self.board.run(id)) {
+            return;
+        }
+        let others: Vec<RunId> = self.board.runs.keys().copied().filter(|run| *run != id).collect();
+        for other in others {
+            self.follow_run(other, "provost");
+        }
     }
 
     /// Gives a run as it would be after the decisions so far.
@@ -298,7 +318,11 @@ impl Turn<'_> {
     /// Adds what follows for a run from itself and its sessions, to its sessions and itself.
     fn follow_run(&mut self, id: RunId, actor: &str) {
         for _ in 0..MAX_FOLLOW_UPS {
-            let step = self.run(id).and_then(|run| run.advance(self.reached, |s| self.session(s)));
+            let step = self.run(id).and_then(|run| {
+                let look = |session| self.session(session);
+                let (now, elsewhere) = (self.reached, self.agents_elsewhere(id));
+                run.advance(&Around { now, elsewhere, look: &look })
+            });
             match step {
                 None => return,
                 Some(Step::Event(event)) => self.add_to_run(id, event, actor),
@@ -337,6 +361,7 @@ impl Turn<'_> {
         };
         if let Some(run) = self.session(id).and_then(|session| session.spec.run) {
             self.follow_run(run.run, "provost");
+            self.give_room(run.run);
         }
         self.session(id).map(|session| Ok((session, events)))
     }

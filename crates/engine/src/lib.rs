@@ -8,6 +8,7 @@ pub mod board;
 mod card;
 mod coalesce;
 mod forge;
+mod graph_card;
 pub mod report;
 mod report_card;
 mod run_card;

@@ -1,9 +1,10 @@
-//! The report card of a run: what was asked, understood, decided, changed, proved, reviewed and is still open.
+//! The report card of a run: what was asked, understood, planned, decided, changed, proved, reviewed and is still open.
 //!
 //! It is written once, when the outcome is sealed, as Markdown and as HTML. All that agents and people said in it
 //! is quoted: nothing of it can pass for a part of the card.
 
 mod page;
+mod plan;
 
 use std::{fs, io::Write as _, path::Path};
 
@@ -69,6 +70,7 @@ fn page(run: &Run, leg: u32, changes: Result<Vec<FileChange>, String>) -> Page {
     page.part("", ended(run, leg));
     page.part("Asked", asked(run));
     page.part("Understood", run.triage.iter().map(|t| Part::Quote(t.understanding.clone())));
+    page.part("Planned", plan::planned(run));
     page.part("Decided", listed(decided(run)));
     page.part("Changed", changed(changes));
     page.part("Proved", proved(&row));
@@ -153,7 +155,8 @@ fn receipt(check: &CheckRow) -> String {
 }
 
 fn reviewed(one: &Reviewed) -> Vec<Part> {
-    let stage = one.stage.word().replace('_', " ");
+    let of = one.task.as_ref().map(|task| format!(" of {task}"));
+    let stage = one.stage.word().replace('_', " ") + &of.unwrap_or_default();
     let count = match one.review.findings.len() {
         0 => "nothing found".to_owned(),
         some => counted(some, "finding"),

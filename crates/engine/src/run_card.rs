@@ -1,17 +1,21 @@
 //! A run as it is shown.
 
 use provost_api::{
-    BudgetRow, CostRow, DecisionRow, FindingRow, LandingRow, PullRow, RunRow, RunSessionRow,
-    UsageRow,
+    BudgetRow, CostRow, DecisionRow, FindingRow, LandingRow, OriginRow, PullRow, RunRow,
+    RunSessionRow, UsageRow,
 };
 use provost_core::{
+    ids::SessionId,
     result::Finding,
-    run::{Decision, Landing, Prices, PullRequest, Reviewed, Run, RunSession, Stopped},
+    run::{Decision, Landing, Origin, Prices, PullRequest, Reviewed, Run, RunSession, Stopped},
     session::{Session, Usage},
     verdict::Receipt,
 };
 
-use crate::card::{self, check_row, clip, clip_to, newest};
+use crate::{
+    card::{self, check_row, clip, clip_to, newest},
+    graph_card,
+};
 
 /// The longest text of which a row may have many: what is more is in the events and on the report card.
 const SHORT: usize = 1 << 10;
@@ -24,17 +28,17 @@ pub(crate) fn text(run: &Run) -> String {
     serde_json::to_string(&row(run)).expect("a row has string keys only")
 }
 
-/// Shows a run together with the session that works for it now: what that one asks, and what it used so far.
-pub(crate) fn live(run: &Run, session: Option<&Session>) -> RunRow {
+/// Shows a run together with the sessions that work for it now: what they ask, and what they used so far.
+pub(crate) fn live<'s>(run: &Run, look: impl Fn(SessionId) -> Option<&'s Session>) -> RunRow {
     let mut row = row(run);
-    let Some((one, session)) = run.live().zip(session) else { return row };
-    let (before, turns) = one.counted;
-    let usage = Usage {
-        input: (run.usage.input + session.usage.input).saturating_sub(before.input),
-        output: (run.usage.output + session.usage.output).saturating_sub(before.output),
-    };
-    row.requests = card::requests(session);
-    row.turns = (run.turns + session.turns).saturating_sub(turns);
+    let mut usage = run.usage;
+    for (one, session) in run.live().filter_map(|one| Some((one, look(one.id)?))) {
+        let (before, turns) = one.counted;
+        usage.input += session.usage.input.saturating_sub(before.input);
+        usage.output += session.usage.output.saturating_sub(before.output);
+        row.requests.extend(card::requests(session));
+        row.turns += session.turns.saturating_sub(turns);
+    }
     row.cost = run.spec.prices.as_ref().map(|prices| cost(prices, usage));
     row.usage = UsageRow { input: usage.input, output: usage.output };
     row
@@ -66,6 +70,8 @@ pub fn row(run: &Run) -> RunRow {
         decisions: newest(&run.decisions).map(decision).collect(),
         findings: newest_findings(run),
         understanding: run.triage.as_ref().map(|triage| clip(&triage.understanding)),
+        tasks: graph_card::counts(run),
+        awaits_approval: run.awaits_approval(),
         checks: checks(run),
         tree: run.head.as_ref().map(|head| head.tree.0.clone()),
         commit: run.head.as_ref().map(|head| head.commit.0.clone()),
@@ -75,10 +81,20 @@ pub fn row(run: &Run) -> RunRow {
         cost: spec.prices.as_ref().map(|prices| cost(prices, run.usage)),
         turns: run.turns,
         budget: BudgetRow { tokens: run.budget.tokens, turns: run.budget.turns },
+        origin: spec.origin.as_ref().map(origin),
         warnings: spec.warnings.iter().map(|warning| clip(warning)).chain(caveats(run)).collect(),
         opened_at: run.opened.wall_ms,
         since: run.since.wall_ms,
         sealed_at: outcome.map(|outcome| outcome.at.wall_ms),
+    }
+}
+
+fn origin(origin: &Origin) -> OriginRow {
+    OriginRow {
+        workflow: origin.workflow.clone(),
+        issue: origin.issue.clone(),
+        identifier: origin.identifier.clone(),
+        attempt: origin.attempt,
     }
 }
 
@@ -91,7 +107,7 @@ fn cost(prices: &Prices, usage: Usage) -> CostRow {
     CostRow { currency: prices.currency.clone(), amount: format!("{whole}.{rest:06}") }
 }
 
-fn state(run: &Run) -> &'static str {
+pub(crate) fn state(run: &Run) -> &'static str {
     let leg = run.leg();
     match (&leg.sealed, &leg.stopped) {
         (Some(outcome), _) => outcome.ending.word(),
@@ -128,6 +144,7 @@ fn session(session: &RunSession) -> RunSessionRow {
     RunSessionRow {
         id: session.id.to_string(),
         stage: session.stage.word().to_owned(),
+        task: session.task.as_ref().map(ToString::to_string),
         cycle: session.cycle,
         state: session.end.as_ref().map(|end| end.state.word().to_owned()),
     }
@@ -143,15 +160,20 @@ fn decision(decision: &Decision) -> DecisionRow {
 
 /// Gives the newest, in their order.
 fn newest_findings(run: &Run) -> Vec<FindingRow> {
-    let all: Vec<FindingRow> = run.reviews.iter().flat_map(|one| findings(run, one)).collect();
-    let skipped = all.len().saturating_sub(FINDINGS);
-    all.into_iter().skip(skipped).collect()
+    let open: Vec<&Finding> = run.open_findings().collect();
+    let counts = run.reviews.iter().map(|one| one.review.findings.len());
+    let skipped = counts.sum::<usize>().saturating_sub(FINDINGS);
+    run.reviews.iter().flat_map(|one| findings(&open, one)).skip(skipped).collect()
 }
 
-fn findings<'a>(run: &'a Run, reviewed: &'a Reviewed) -> impl Iterator<Item = FindingRow> + 'a {
-    let open = |finding: &Finding| run.open_findings().any(|one| std::ptr::eq(one, finding));
+fn findings<'a>(
+    open: &'a [&Finding],
+    reviewed: &'a Reviewed,
+) -> impl Iterator<Item = FindingRow> + 'a {
+    let open = |finding: &Finding| open.iter().any(|one| std::ptr::eq(*one, finding));
     reviewed.review.findings.iter().map(move |finding| FindingRow {
         stage: reviewed.stage.word().to_owned(),
+        task: reviewed.task.as_ref().map(ToString::to_string),
         cycle: reviewed.cycle,
         title: short(&finding.title),
         detail: short(&finding.detail),
@@ -166,11 +188,14 @@ fn findings<'a>(run: &'a Run, reviewed: &'a Reviewed) -> impl Iterator<Item = Fi
 fn checks(run: &Run) -> Vec<provost_api::CheckRow> {
     let ends = run.sessions.iter().rev().filter_map(|session| session.end.as_ref());
     let receipts = ends.map(|end| &end.receipts).find(|receipts| !receipts.is_empty());
+    // A conversation that goes on has left its receipts behind, and what they proved stands.
+    let proved = |check: &str| run.proves(check).then_some("passed");
     let missing = if run.is_sealed() { "not_run" } else { "owed" };
     let receipt = |check: &str| -> Option<&Receipt> {
         receipts.and_then(|all| all.iter().find(|receipt| receipt.command == check))
     };
-    run.spec.checks.iter().map(|check| check_row(check, receipt(check), missing)).collect()
+    let row = |check: &String| check_row(check, receipt(check), proved(check).unwrap_or(missing));
+    run.spec.checks.iter().map(row).collect()
 }
 
 fn landing(run: &Run) -> LandingRow {

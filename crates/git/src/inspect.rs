@@ -74,6 +74,11 @@ pub fn tree_of(git: &Git, project: &Project, commitish: &str) -> Result<Option<O
     project.repo(git)?.resolve(format!("{commitish}^{{tree}}"))
 }
 
+/// Returns the first parent of a commit; none if it has none.
+pub fn parent_of(git: &Git, project: &Project, commit: &Oid) -> Result<Option<Oid>, Error> {
+    project.repo(git)?.resolve(format!("{commit}^1"))
+}
+
 /// Returns the files that differ between two commits or trees, in git's order.
 pub fn diff_stat(
     git: &Git,

@@ -95,16 +95,16 @@ pub fn merge(
     let tree = items.next().and_then(|tree| Oid::new(std::str::from_utf8(tree).ok()?).ok());
     let tree = tree.ok_or_else(|| answer.unexpected())?;
     let conflicts = items.map(RepoPath::new).collect();
-    let commit = commit_tree(&repo, &tree, (work, onto), message, at_s)?;
+    let commit = commit_tree(&repo, &tree, &[work, onto], message, at_s)?;
     Ok(Merged { commit, tree, conflicts })
 }
 
-/// Makes a commit of a tree that unites two lines of work. The same call gives the same commit.
+/// Makes a commit of a tree that unites lines of work. The same call gives the same commit.
 pub fn unite(
     git: &Git,
     project: &Project,
     tree: &Oid,
-    parents: (&Oid, &Oid),
+    parents: &[&Oid],
     message: &Message,
     at_s: i64,
 ) -> Result<Oid, Error> {
@@ -114,11 +114,11 @@ pub fn unite(
 fn commit_tree(
     repo: &Repo<'_>,
     tree: &Oid,
-    (one, other): (&Oid, &Oid),
+    parents: &[&Oid],
     message: &Message,
     at_s: i64,
 ) -> Result<Oid, Error> {
-    let parents = ["-p", one.as_str(), "-p", other.as_str()];
+    let parents = parents.iter().flat_map(|parent| ["-p", parent.as_str()]);
     let args = ["commit-tree", tree.as_str(), "-F", "-"].into_iter().chain(parents);
     let date = format!("@{at_s} +0000");
     let call = repo.write(args).input(message.render()?.into_bytes());
@@ -137,24 +137,36 @@ pub fn forward(git: &Git, project: &Project, branch: &RefName, to: &Oid) -> Resu
     if !has(&repo, to, &tip)? {
         return Ok(Forward::Elsewhere(tip));
     }
-    let entries = registry::entries(&repo)?;
-    let out = entries
-        .iter()
-        .find(|entry| entry.branch.as_deref().map(OsStr::new) == Some(branch.as_os_str()));
-    let checkout = out.map(|entry| Repo::open_at(git, &entry.path)).transpose()?.flatten();
-    match checkout {
+    match checkout_of(git, &repo, branch)? {
         Some(checkout) => forward_files(&checkout, branch, &tip, to)?,
-        None => {
-            let from = project.repo(git)?;
-            refuse_busy(&from, branch)?;
-            let args = ["update-ref", "-m", "provost: land"].map(OsStr::new);
-            let values = [branch.as_os_str(), to.as_str().as_ref(), tip.as_str().as_ref()];
-            repo.write(args.into_iter().chain(values)).ask()?;
-        }
+        None => move_ref(git, project, branch, (&tip, to))?,
     }
     // Whatever happened, the branch says it: somebody may have been faster.
     let now = commit_of(&repo, branch)?.ok_or_else(|| Error::NoBranch(branch.clone()))?;
     Ok(if has(&repo, &now, to)? { Forward::Done } else { Forward::Elsewhere(now) })
+}
+
+/// Moves a branch from one commit to another that need not have all that the first has. A branch that is checked out is
+/// moved with its files, unless that would touch a change that is not committed.
+pub fn carry(
+    git: &Git,
+    project: &Project,
+    branch: &RefName,
+    (from, to): (&Oid, &Oid),
+) -> Result<(), Error> {
+    let repo = project.shared(git)?;
+    let Some(checkout) = checkout_of(git, &repo, branch)? else {
+        return move_ref(git, project, branch, (from, to));
+    };
+    refuse_unfit(&checkout, branch, from, to)?;
+    let moved = checkout.write(["reset", "--quiet", "--keep", to.as_str()]).ask()?;
+    match moved.exit {
+        Exit::Code(0) => Ok(()),
+        Exit::Code(_) | Exit::Signal(_) => {
+            let said = last_lines(&moved.stderr, STDERR_LINES);
+            Err(Error::Refused { branch: branch.clone(), said })
+        }
+    }
 }
 
 /// Says whether a branch has a commit.
@@ -169,6 +181,11 @@ pub fn has_commit(
         Some(tip) => has(&repo, &tip, commit),
         None => Ok(false),
     }
+}
+
+/// Says whether the commit `newer` has all of `older`.
+pub fn includes(git: &Git, project: &Project, newer: &Oid, older: &Oid) -> Result<bool, Error> {
+    has(&project.shared(git)?, newer, older)
 }
 
 /// Returns the remote that a branch follows, else the usual one, else the only one.
@@ -200,12 +217,45 @@ fn commit_of(repo: &Repo<'_>, branch: &RefName) -> Result<Option<Oid>, command::
     repo.resolve(expression)
 }
 
-fn forward_files(checkout: &Repo<'_>, branch: &RefName, tip: &Oid, to: &Oid) -> Result<(), Error> {
+/// Finds where a branch is checked out.
+fn checkout_of<'g>(
+    git: &'g Git,
+    repo: &Repo<'_>,
+    branch: &RefName,
+) -> Result<Option<Repo<'g>>, Error> {
+    let entries = registry::entries(repo)?;
+    let out = entries
+        .iter()
+        .find(|entry| entry.branch.as_deref().map(OsStr::new) == Some(branch.as_os_str()));
+    Ok(out.map(|entry| Repo::open_at(git, &entry.path)).transpose()?.flatten())
+}
+
+/// Moves a branch that is checked out nowhere; one that somebody else moved meanwhile stays where it is.
+fn move_ref(
+    git: &Git,
+    project: &Project,
+    branch: &RefName,
+    (from, to): (&Oid, &Oid),
+) -> Result<(), Error> {
+    refuse_busy(&project.repo(git)?, branch)?;
+    let args = ["update-ref", "-m", "provost: land"].map(OsStr::new);
+    let values = [branch.as_os_str(), to.as_str().as_ref(), from.as_str().as_ref()];
+    project.shared(git)?.write(args.into_iter().chain(values)).ask()?;
+    Ok(())
+}
+
+/// Refuses to write the files of a checkout in which something is under way, or which a filter would have to write.
+fn refuse_unfit(checkout: &Repo<'_>, branch: &RefName, tip: &Oid, to: &Oid) -> Result<(), Error> {
     refuse_busy(checkout, branch)?;
     let files = filtered(checkout, tip, to)?;
-    if !files.is_empty() {
-        return Err(Error::Filtered { branch: branch.clone(), files: files.join(", ") });
+    match files.is_empty() {
+        true => Ok(()),
+        false => Err(Error::Filtered { branch: branch.clone(), files: files.join(", ") }),
     }
+}
+
+fn forward_files(checkout: &Repo<'_>, branch: &RefName, tip: &Oid, to: &Oid) -> Result<(), Error> {
+    refuse_unfit(checkout, branch, tip, to)?;
     let merged = checkout.write(["merge", "--ff-only", "--no-stat", to.as_str()]).ask()?;
     if merged.exit == Exit::Code(0) || merged.complains_of("Not possible to fast-forward") {
         return Ok(());
@@ -236,7 +286,6 @@ fn filtered(checkout: &Repo<'_>, from: &Oid, to: &Oid) -> Result<Vec<String>, Er
     Ok(filtered.map(|item| RepoPath::new(item[0]).to_string()).take(NAMED).collect())
 }
 
-/// Says whether the commit `newer` has all of `older`.
 fn has(repo: &Repo<'_>, newer: &Oid, older: &Oid) -> Result<bool, Error> {
     let args = ["merge-base", "--is-ancestor", older.as_str(), newer.as_str()];
     let answer = repo.read(args).ask()?;

@@ -40,8 +40,10 @@ mod repo;
 
 pub use command::Git;
 pub use escape::printable;
-pub use inspect::{FileChange, Head, changed_among, diff_stat, head, tree_of};
-pub use landing::{Forward, Merged, branch_at, forward, has_commit, merge, remote_of, unite};
+pub use inspect::{FileChange, Head, changed_among, diff_stat, head, parent_of, tree_of};
+pub use landing::{
+    Forward, Merged, branch_at, carry, forward, has_commit, includes, merge, remote_of, unite,
+};
 pub use names::{BranchName, KeepRef, Oid, RefName, RepoPath};
 pub use ongoing::Ongoing;
 pub use pool::{Checkout, Pool, checkout_detached};

@@ -26,4 +26,4 @@ pub use prompt::{PLACEHOLDERS, Prompt};
 pub use rules::{ApprovalRule, RulesVersion};
 pub use texts::{FilePath, Label};
 pub use tokens::Tokens;
-pub use words::{Approvals, Color, Driver, Land, ReviewMode, Sandbox};
+pub use words::{Approvals, Color, Driver, Land, PlanMode, ReviewMode, Sandbox};

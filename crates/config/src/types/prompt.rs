@@ -8,7 +8,8 @@ use crate::shape::{Shape, Wording, one_of};
 use crate::value::{Value, invalid, text};
 
 /// What may stand in double braces.
-pub const PLACEHOLDERS: [&str; 6] = ["task", "goal", "base", "ended", "files", "remarks"];
+pub const PLACEHOLDERS: [&str; 9] =
+    ["task", "goal", "base", "ended", "files", "remarks", "plan", "faults", "failed"];
 
 /// The longest prompt.
 const MAX_PROMPT: usize = 64 << 10;

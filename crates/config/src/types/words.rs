@@ -80,6 +80,16 @@ words! {
         Pr = "pr",
     }
 
+    /// Whether a goal is divided into tasks.
+    PlanMode {
+        /// If triage says that one task is too little.
+        Auto = "auto",
+        /// Whatever triage says.
+        Always = "always",
+        /// One task does all of it.
+        Never = "never",
+    }
+
     /// What a review does about what it finds.
     ReviewMode {
         /// There is none.

@@ -82,9 +82,16 @@ fn the_listing_follows_the_table() {
     verify.protected = []  default
     run.land = "branch"  default
     run.triage = true  default
+    run.plan = "auto"  default
+    run.approve_plan = false  default
+    run.parallel = null  default
+    run.machine_parallel = null  default
+    run.batch = 8  default
+    run.retries = 1  default
     run.questions = true  default
     run.pull_every = "30s"  default
     run.pull_checks = "1m"  default
+    review.plan = "repair"  default
     review.task = "report"  default
     review.final = "off"  default
     review.cycles = 2  default
@@ -92,7 +99,12 @@ fn the_listing_follows_the_table() {
     prices.input = null  default
     prices.output = null  default
     prompts.triage = null  default
+    prompts.plan = null  default
+    prompts.plan_review = null  default
+    prompts.plan_faults = null  default
     prompts.work = null  default
+    prompts.next = null  default
+    prompts.broken = null  default
     prompts.review = null  default
     prompts.repair = null  default
     prompts.resume = null  default
@@ -130,6 +142,7 @@ fn the_listing_follows_the_table() {
     hooks.run.opened = null  default
     hooks.run.question = null  default
     hooks.run.findings = null  default
+    hooks.run.planned = null  default
     hooks.run.succeeded = null  default
     hooks.run.completed = null  default
     hooks.run.failed = null  default

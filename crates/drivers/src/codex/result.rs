@@ -5,11 +5,12 @@
 
 use provost_core::{
     lifecycle::ClaimKind,
+    plan::{Plan, PlanReview},
     result::{Finding, MAX_FINDINGS, ResultForm, Review, Severity, Structured, Triage},
     session::{Signal, Testimony},
 };
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::wire::bounded;
 
@@ -18,6 +19,9 @@ pub(crate) const MAX_SUMMARY: usize = 16 << 10;
 
 /// So much of a finding's title, and of the name of its file.
 const MAX_TITLE: usize = 1 << 10;
+
+/// So many bytes a plan may have, as it is told.
+const MAX_PLAN: usize = 1 << 20;
 
 /// Asks for the result.
 pub(crate) const WANTED: &str = "Your turn is over, and it is not known how your work stands. Answer with the result alone, as the \
@@ -38,17 +42,21 @@ pub(crate) fn schema(form: ResultForm) -> Value {
         "status": {"type": "string", "enum": STATUSES.map(|(word, _)| word)},
         "summary": {"type": "string"},
     });
-    let mut required = vec!["status", "summary"];
+    let mut required = vec!["status".to_owned(), "summary".to_owned()];
     let further = match form {
         ResultForm::Plain => vec![],
         ResultForm::Triage => vec![
-            ("understanding", json!({"type": "string"})),
-            ("needs_plan", json!({"type": "boolean"})),
+            ("understanding".to_owned(), json!({"type": "string"})),
+            ("needs_plan".to_owned(), json!({"type": "boolean"})),
         ],
-        ResultForm::Review => vec![("findings", json!({"type": "array", "items": finding()}))],
+        ResultForm::Plan => properties_of(&Plan::schema()),
+        ResultForm::PlanReview => properties_of(&PlanReview::schema()),
+        ResultForm::Review => {
+            vec![("findings".to_owned(), json!({"type": "array", "items": finding()}))]
+        }
     };
     for (name, what) in further {
-        properties[name] = what;
+        properties[&name] = what;
         required.push(name);
     }
     object(&properties, &required)
@@ -67,7 +75,7 @@ fn finding() -> Value {
 }
 
 /// Every property is required: models that are held to a schema take no other.
-fn object(properties: &Value, required: &[&str]) -> Value {
+fn object<T: serde::Serialize>(properties: &Value, required: &[T]) -> Value {
     json!({
         "type": "object",
         "properties": properties,
@@ -91,6 +99,19 @@ pub(crate) fn read(text: &str, form: ResultForm) -> Option<Signal> {
             let triage = Triage { understanding, needs_plan: told.needs_plan };
             (told.status, told.summary, Some(Structured::Triage(triage)))
         }
+        ResultForm::Plan | ResultForm::PlanReview => {
+            let mut told: Map<String, Value> = serde_json::from_str(object).ok()?;
+            let (status, summary) = (taken(&mut told, "status")?, taken(&mut told, "summary")?);
+            // What is wrong with it is for the run to say, which knows what a plan is.
+            let rest = bounded_json(told)?;
+            let result = match form {
+                ResultForm::PlanReview => Structured::PlanReview(rest),
+                ResultForm::Plain | ResultForm::Triage | ResultForm::Plan | ResultForm::Review => {
+                    Structured::Plan(rest)
+                }
+            };
+            (status, summary, Some(result))
+        }
         ResultForm::Review => {
             let told: ToldReview = serde_json::from_str(object).ok()?;
             let findings = told.findings.into_iter().take(MAX_FINDINGS).map(kept).collect();
@@ -103,6 +124,23 @@ pub(crate) fn read(text: &str, form: ResultForm) -> Option<Signal> {
         None => Signal::Said(Testimony::Claim { kind, text }),
         Some(result) => Signal::Told { kind, text, result },
     })
+}
+
+/// Takes a text out of what was told.
+fn taken(told: &mut Map<String, Value>, name: &str) -> Option<String> {
+    told.remove(name)?.as_str().map(str::to_owned)
+}
+
+/// A plan that is longer is none.
+fn bounded_json(told: Map<String, Value>) -> Option<String> {
+    let text = Value::Object(told).to_string();
+    (text.len() <= MAX_PLAN).then_some(text)
+}
+
+/// Gives the properties of a schema, all of which are required.
+fn properties_of(schema: &Value) -> Vec<(String, Value)> {
+    let all = schema["properties"].as_object();
+    all.into_iter().flatten().map(|(name, what)| (name.clone(), what.clone())).collect()
 }
 
 fn kept(finding: Finding) -> Finding {

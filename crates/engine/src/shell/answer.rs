@@ -16,7 +16,7 @@ use super::{
     listing::{self, Extent, Listing},
     owner::Owner,
 };
-use crate::{card, run_card, stream};
+use crate::{card, graph_card, run_card, stream};
 
 impl Owner {
     /// Answers what changes nothing, from what is durable.
@@ -53,6 +53,7 @@ impl Owner {
                     None => self.stored_run(id, run),
                 }
             }
+            Ask::Graph { run } => self.graph(run),
             Ask::Runs { limit } => self.list_runs(*limit),
             Ask::Open { .. }
             | Ask::Do { .. }
@@ -76,6 +77,25 @@ impl Owner {
         Ok(format!("{{\"ok\":true,\"run\":{card}}}"))
     }
 
+    fn graph(&mut self, named: &str) -> Result<String, ApiError> {
+        let id = self.resolve_run(named)?;
+        let loaded = self.board.run(id).is_none();
+        if loaded {
+            self.load(&stream::run_stream_id(id))
+                .map_err(|why| ApiError::new(Code::Storage, why).next("provost ledger verify"))?;
+        }
+        let run = self.board.run(id).ok_or_else(|| self.no_run(named))?;
+        let row = graph_card::row(run, |id| self.board.session(id));
+        if loaded {
+            self.board.let_run_go(id);
+        }
+        let row = row.ok_or_else(|| {
+            let message = format!("the run \"{named}\" has no plan");
+            ApiError::new(Code::NotFound, message).next(format!("provost status {named}"))
+        })?;
+        Ok(json!({"ok": true, "graph": row}).to_string())
+    }
+
     fn list_runs(&self, limit: usize) -> Result<String, ApiError> {
         let listing = Listing { extent: Extent::LiveAnd(limit), ..Listing::default() };
         let (cards, more) = self.runs(&listing)?;
@@ -93,7 +113,7 @@ impl Owner {
     }
 
     fn live_row(&self, run: &Run) -> RunRow {
-        run_card::live(run, run.live().and_then(|one| self.board.session(one.id)))
+        run_card::live(run, |id| self.board.session(id))
     }
 
     /// Gives the row of a run that the board holds, by the card that the ledger keeps of it.
@@ -201,6 +221,7 @@ impl Owner {
             | Ask::OpenRun { .. }
             | Ask::DoRun { .. }
             | Ask::RunRow { .. }
+            | Ask::Graph { .. }
             | Ask::Runs { .. }
             | Ask::Row { .. }
             | Ask::Why { .. }
@@ -265,6 +286,7 @@ pub(super) fn run_refused(why: &run::Rejected, named: &str) -> ApiError {
         | run::Rejected::Cancelled
         | run::Rejected::GoingOn
         | run::Rejected::NothingLeft
+        | run::Rejected::NoPlanToApprove
         | run::Rejected::UsedUp(_) => Code::Refused,
     };
     let next = match why {
@@ -275,6 +297,7 @@ pub(super) fn run_refused(why: &run::Rejected, named: &str) -> ApiError {
         | run::Rejected::Sealed(_)
         | run::Rejected::Cancelled
         | run::Rejected::GoingOn
+        | run::Rejected::NoPlanToApprove
         | run::Rejected::NothingLeft => format!("provost status {named}"),
     };
     ApiError::new(code, why.to_string()).next(next)
@@ -318,6 +341,7 @@ pub(super) fn refused(why: &Rejected, session: SessionId) -> ApiError {
         | Rejected::Sealed(_)
         | Rejected::Cancelled
         | Rejected::NotRunning
+        | Rejected::AtWork
         | Rejected::PlaceGone(_)
         | Rejected::QueueFull(_)
         | Rejected::BudgetUsedUp(_)
@@ -341,6 +365,7 @@ pub(super) fn refused(why: &Rejected, session: SessionId) -> ApiError {
         | Rejected::RequestRevision { .. }
         | Rejected::Cancelled
         | Rejected::NotRunning
+        | Rejected::AtWork
         | Rejected::QueueFull(_)
         | Rejected::ConversationGone
         | Rejected::WorksOnce(_)

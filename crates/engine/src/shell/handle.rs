@@ -50,6 +50,10 @@ pub enum Ask {
     RunRow {
         run: String,
     },
+    /// The plan of a run, with how far each task is.
+    Graph {
+        run: String,
+    },
     Runs {
         limit: usize,
     },
@@ -212,6 +216,7 @@ pub(super) fn is_query(ask: &Ask) -> bool {
         | Ask::OpenRun { .. }
         | Ask::DoRun { .. } => false,
         Ask::RunRow { .. }
+        | Ask::Graph { .. }
         | Ask::Runs { .. }
         | Ask::Row { .. }
         | Ask::Why { .. }

@@ -53,7 +53,13 @@ impl<'a> Site<'a> {
     fn on_its_branch(&self) -> Result<Command, String> {
         let branch = BranchName::new(&self.run.spec.branch).map_err(|why| chain(&why))?;
         let commit = oid(&self.head.commit)?;
-        branch_at(self.git, &self.project, &branch, &commit).map_err(told)?;
+        match branch_at(self.git, &self.project, &branch, &commit) {
+            // The branch of tasks that were merged is there, and has what was merged.
+            Err(landing::Error::Taken { .. }) if self.run.graph.is_some() => {
+                go_forward(self.git, &self.project, &self.run.spec.branch, &commit)?;
+            }
+            made => made.map_err(told)?,
+        }
         Ok(landed(&self.run.spec.branch, &commit, false))
     }
 
@@ -90,7 +96,7 @@ impl<'a> Site<'a> {
                 let tree = Oid::new(&self.head.tree.0).map_err(|why| chain(&why))?;
                 let (work, onto) = (oid(work)?, oid(onto)?);
                 let (message, at) = (self.message(), self.at());
-                unite(self.git, &self.project, &tree, (&work, &onto), &message, at).map_err(told)
+                unite(self.git, &self.project, &tree, &[&work, &onto], &message, at).map_err(told)
             }
             Some(LandStep::Merge { .. } | LandStep::Answer { .. }) | None => oid(&self.head.commit),
         }
@@ -133,11 +139,26 @@ fn landed(branch: &str, commit: &Oid, merged: bool) -> Command {
     Command::Landed { branch, commit, merged }
 }
 
-fn oid(commit: &CommitId) -> Result<Oid, String> {
+/// Brings a branch of the run forward, which nobody else is to move.
+pub(super) fn go_forward(
+    git: &Git,
+    project: &Project,
+    branch: &str,
+    to: &Oid,
+) -> Result<(), String> {
+    match forward(git, project, &RefName::of_branch(branch), to).map_err(told)? {
+        Forward::Done => Ok(()),
+        Forward::Elsewhere(found) => {
+            Err(format!("the branch {branch} stands at {found}, which {to} does not have"))
+        }
+    }
+}
+
+pub(super) fn oid(commit: &CommitId) -> Result<Oid, String> {
     Oid::new(&commit.0).map_err(|why| chain(&why))
 }
 
-fn told(why: landing::Error) -> String {
+pub(super) fn told(why: landing::Error) -> String {
     match why.hint() {
         Some(hint) => format!("{}; {hint}", chain(&why)),
         None => chain(&why),

@@ -21,6 +21,7 @@ mod landing;
 mod listing;
 mod owner;
 mod pull;
+mod queue;
 mod real_path;
 mod run_effect;
 mod secrets;

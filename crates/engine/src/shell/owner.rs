@@ -360,9 +360,7 @@ impl Owner {
                 Subject::Run(id) => self.board.run(id),
                 Subject::Session(_) => None,
             };
-            let left = run.map(|run| [run.sessions.last(), run.owner()]).into_iter().flatten();
-            let left: Vec<SessionId> = left.flatten().map(|session| session.id).collect();
-            for session in left {
+            for session in run.map(Run::wanted).unwrap_or_default() {
                 self.bring_back(Subject::Session(session), &mut loaded);
             }
         }
@@ -392,6 +390,7 @@ impl Owner {
             Ask::DoRun { run, .. } => self.resolve_run(run).ok(),
             Ask::OpenRun { .. }
             | Ask::RunRow { .. }
+            | Ask::Graph { .. }
             | Ask::Runs { .. }
             | Ask::Open { .. }
             | Ask::Do { .. }
@@ -509,6 +508,7 @@ impl Owner {
                 }
             }
             Ask::RunRow { .. }
+            | Ask::Graph { .. }
             | Ask::Runs { .. }
             | Ask::Row { .. }
             | Ask::Why { .. }

@@ -4,9 +4,10 @@ use provost_core::{
     ids::SessionId,
     run::{Command, Effect, LandMode, Run},
 };
+use provost_git::Git;
 use tokio::sync::watch;
 
-use super::{executor::World, held, hook::HookJob, landing, pull, work};
+use super::{executor::World, held, hook::HookJob, landing, pull, queue, work};
 use crate::report_card;
 
 /// Carries out an effect of a run, and gives what came of it.
@@ -19,6 +20,16 @@ pub(crate) async fn carry_out(
     let key = effect.key();
     match effect {
         Effect::TakeHead(session) => take_head(world, run, session).await,
+        Effect::Bring { no } => {
+            blocking(world, run, move |git, run| queue::bring(git, run, no)).await
+        }
+        Effect::MergeBatch { batch, .. } => {
+            blocking(world, run, move |git, run| queue::merge(git, run, batch)).await
+        }
+        Effect::Integrate { batch, len, .. } => {
+            let _alone = world.landing.lock().await;
+            blocking(world, run, move |git, run| queue::integrate(git, run, batch, len)).await
+        }
         Effect::Land { step, .. } => land(world, run, &key, step, cancel).await,
         Effect::WatchPull { .. } => pull::watch(world, run, &key, cancel).await,
         Effect::LookLanded { leg } => look_landed(world, run, &key, leg).await,
@@ -38,6 +49,16 @@ pub(crate) async fn carry_out(
             Command::CardWritten { leg, failure: written.err() }
         }
     }
+}
+
+/// Does something in git, apart from what has to be quick.
+async fn blocking(
+    world: &World,
+    run: &Run,
+    work: impl FnOnce(&Git, &Run) -> Command + Send + 'static,
+) -> Command {
+    let (git, run) = (world.git.clone(), run.clone());
+    held::blocking(move || work(&git, &run)).await
 }
 
 async fn take_head(world: &World, run: &Run, session: SessionId) -> Command {

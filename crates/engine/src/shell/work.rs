@@ -211,11 +211,16 @@ fn message(session: &Session) -> Message {
     let of_run = session.spec.run.map(|of| {
         [("Provost-Run", of.run.to_string()), ("Provost-Stage", of.stage.word().to_owned())]
     });
+    let of_task = session.spec.task.iter().map(|task| ("Provost-Task", task.to_string()));
     let of_session =
         [("Provost-Session", session.id.to_string()), ("Provost-Attempt", attempt.to_string())];
-    let trailers = of_run.into_iter().flatten().chain(of_session);
+    let trailers = of_run.into_iter().flatten().chain(of_task).chain(of_session);
+    let what = match &session.spec.task {
+        Some(task) => format!("what attempt {attempt} left for task {task}"),
+        None => format!("what attempt {attempt} left"),
+    };
     Message {
-        text: format!("{}: what attempt {attempt} left", session.spec.name),
+        text: format!("{}: {what}", session.spec.name),
         trailers: trailers.map(|(name, value)| (name.to_owned(), value)).collect(),
     }
 }

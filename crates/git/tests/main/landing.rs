@@ -153,7 +153,8 @@ fn a_conflict_is_in_the_tree_with_both_sides_and_can_be_united_without_them() {
 
     let mended = lab.user(&lab.top(), &["rev-parse", &format!("{done}^{{tree}}")]);
     let mended = Oid::new(mended.trim()).unwrap();
-    let united = unite(&lab.git, &project, &mended, (&done, &onto), &says("merge"), 1_000).unwrap();
+    let united =
+        unite(&lab.git, &project, &mended, &[&done, &onto], &says("merge"), 1_000).unwrap();
     let came = forward(&lab.git, &project, &RefName::of_branch("main"), &united).unwrap();
     assert_eq!(came, Forward::Done);
     let log = lab.user(&lab.top(), &["log", "--format=%H"]);

@@ -1,0 +1,229 @@
+//! The merge queue's work in git: merging finished tasks, bringing the run's branch forward, and bringing the
+//! worktree of a conversation to where its next task begins.
+//!
+//! Each of it can be done again after a crash at any point, and finds what was done: merges carry the time at which
+//! the run was opened, so that the same merge is the same commit.
+
+use std::path::Path;
+
+use provost_core::{
+    ids::{CommitId, SessionId, TreeId},
+    plan::TaskId,
+    run::{Command, Conflict, Graph, Link, Run, Task},
+    verdict::Snapshot,
+};
+use provost_git::{
+    BranchName, Forward, Git, Message, Oid, Project, RefName, branch_at, carry, forward, includes,
+    landing, merge as merge_commits, parent_of, tree_of, unite,
+};
+
+use super::{
+    held::chain as chain_of,
+    landing::{go_forward, oid, told},
+};
+
+/// Merges the tasks that wait onto the run's newest work, as many as a batch takes. What cannot be merged behind
+/// others is left for the next batch; only what conflicts with the newest work itself is a conflict.
+pub(crate) fn merge(git: &Git, run: &Run, batch: u32) -> Command {
+    let merged = Site::of(git, run).and_then(|site| site.merge());
+    match merged {
+        Ok(Merged { onto, links, conflicts }) => {
+            Command::BatchMerged { batch, onto, links, conflicts }
+        }
+        Err(reason) => Command::QueueFailed { batch, reason },
+    }
+}
+
+/// Brings the run's branch forward over so many links of the batch.
+pub(crate) fn integrate(git: &Git, run: &Run, batch: u32, len: usize) -> Command {
+    match Site::of(git, run).and_then(|site| site.integrate(len)) {
+        Ok(()) => Command::Integrated { batch, len },
+        Err(reason) => Command::QueueFailed { batch, reason },
+    }
+}
+
+/// Brings the worktree of a conversation to where its task begins.
+pub(crate) fn bring(git: &Git, run: &Run, no: u32) -> Command {
+    match Site::of(git, run).and_then(|site| site.bring(no)) {
+        Ok(()) => Command::ErrandDone { no },
+        Err(reason) => Command::ErrandFailed { no, reason },
+    }
+}
+
+/// What came of merging.
+struct Merged {
+    onto: Snapshot,
+    links: Vec<Link>,
+    conflicts: Vec<Conflict>,
+}
+
+/// What was merged so far: onto the newest work, these, to this commit.
+struct Chain {
+    onto: Oid,
+    works: Vec<Oid>,
+    tip: Option<Oid>,
+}
+
+/// Where the tasks of one run are merged.
+struct Site<'a> {
+    git: &'a Git,
+    run: &'a Run,
+    graph: &'a Graph,
+    project: Project,
+}
+
+impl<'a> Site<'a> {
+    fn of(git: &'a Git, run: &'a Run) -> Result<Self, String> {
+        let graph = run.graph.as_ref().ok_or("the run has no tasks")?;
+        let project =
+            Project::find(git, Path::new(&run.spec.project)).map_err(|why| chain_of(&why))?;
+        Ok(Site { git, run, graph, project })
+    }
+
+    fn merge(&self) -> Result<Merged, String> {
+        let onto = self.run.base().clone();
+        let mut chain = Chain { onto: oid(&onto.commit)?, works: Vec::new(), tip: None };
+        let (mut links, mut conflicts) = (Vec::new(), Vec::new());
+        let size = usize::try_from(self.run.spec.planning.batch.max(1)).unwrap_or(1);
+        for id in &self.graph.queue.waiting {
+            if links.len() == size {
+                break;
+            }
+            let task = self.graph.task(id).ok_or("a task that waits is not of the plan")?;
+            let work = self.work_of(id, task)?;
+            match self.link(id, &mut chain, &work)? {
+                Ok(merge) => links.push(Link { task: id.clone(), merge }),
+                Err((merge, files)) if links.is_empty() => {
+                    let (task, work) = (id.clone(), CommitId(work.to_string()));
+                    let onto = onto.commit.clone();
+                    conflicts.push(Conflict { task, work, onto, merge, files });
+                }
+                Err(_) => {}
+            }
+        }
+        Ok(Merged { onto, links, conflicts })
+    }
+
+    /// Merges one task behind the others. Only a tree that is proved comes to stand on the branch's first line of
+    /// parents: each link has the newest work as its first parent, and all that it merges as the others.
+    fn link(
+        &self,
+        id: &TaskId,
+        chain: &mut Chain,
+        work: &Oid,
+    ) -> Result<Result<Snapshot, (Snapshot, Vec<String>)>, String> {
+        let tip = chain.tip.clone().unwrap_or_else(|| chain.onto.clone());
+        let message = self.message(&format!("Merge task {id} of {}", self.run.spec.name), id);
+        let parent = parent_of(self.git, &self.project, work).map_err(|why| chain_of(&why))?;
+        let tree = match includes(self.git, &self.project, work, &tip).map_err(told)? {
+            // Nothing was done besides it: the merge has its tree, and what was proved of it holds.
+            true => tree_of(self.git, &self.project, work.as_str())
+                .map_err(|why| chain_of(&why))?
+                .ok_or_else(|| format!("the commit {work} has no tree"))?,
+            false => {
+                let merge =
+                    |both| merge_commits(self.git, &self.project, both, &message, self.at());
+                let merged = merge((&tip, work)).map_err(told)?;
+                if !merged.conflicts.is_empty() {
+                    // A conflict is mended on the task's own branch, which is the first parent then.
+                    let mended = merge((work, &tip)).map_err(told)?;
+                    let files = merged.conflicts.iter().map(ToString::to_string).collect();
+                    return Ok(Err((snapshot(&mended.commit, &mended.tree), files)));
+                }
+                merged.tree
+            }
+        };
+        chain.works.push(work.clone());
+        let alone = chain.works.len() == 1 && parent.as_ref() == Some(&chain.onto);
+        let commit = match alone {
+            true => work.clone(),
+            false => {
+                let parents: Vec<&Oid> = std::iter::once(&chain.onto).chain(&chain.works).collect();
+                unite(self.git, &self.project, &tree, &parents, &message, self.at())
+                    .map_err(told)?
+            }
+        };
+        chain.tip = Some(commit.clone());
+        Ok(Ok(snapshot(&commit, &tree)))
+    }
+
+    /// Gives the commit of a task to merge. Where conflicts were mended, the commit that held their markers is left out.
+    fn work_of(&self, id: &TaskId, task: &Task) -> Result<Oid, String> {
+        let head = task.head.as_ref().ok_or_else(|| format!("task {id} left no work"))?;
+        let Some((work, onto)) = &task.mended else { return oid(&head.commit) };
+        let tree = Oid::new(&head.tree.0).map_err(|why| chain_of(&why))?;
+        let (work, onto) = (oid(work)?, oid(onto)?);
+        let message = self.message(&format!("Merge the work of others into task {id}"), id);
+        unite(self.git, &self.project, &tree, &[&work, &onto], &message, self.at()).map_err(told)
+    }
+
+    fn integrate(&self, len: usize) -> Result<(), String> {
+        let batch = self.graph.queue.batch.as_ref().ok_or("no batch is on its way")?;
+        let link = len.checked_sub(1).and_then(|at| batch.links.get(at));
+        let to = oid(&link.ok_or("the batch is shorter")?.merge.commit)?;
+        if self.run.head.is_none() && self.begin_branch(&to)? {
+            return Ok(());
+        }
+        go_forward(self.git, &self.project, &self.run.spec.branch, &to)
+    }
+
+    /// Makes the run's branch; false if it is there and has some of the run's own work, which a daemon put there that
+    /// could not tell so. One that has nothing but what the run began from is somebody else's.
+    fn begin_branch(&self, to: &Oid) -> Result<bool, String> {
+        let branch = BranchName::new(&self.run.spec.branch).map_err(|why| chain_of(&why))?;
+        match branch_at(self.git, &self.project, &branch, to) {
+            Ok(()) => Ok(true),
+            Err(landing::Error::Taken { branch, found }) => {
+                let base = oid(&self.run.spec.target.base.commit)?;
+                match includes(self.git, &self.project, &base, &found).map_err(told)? {
+                    true => Err(told(landing::Error::Taken { branch, found })),
+                    false => Ok(false),
+                }
+            }
+            Err(why) => Err(told(why)),
+        }
+    }
+
+    fn bring(&self, no: u32) -> Result<(), String> {
+        let errand = self.run.errand(no).ok_or("nothing is to be brought anywhere")?;
+        let (path, branch) =
+            self.run.worktree(errand.session).ok_or("the run has no such worktree")?;
+        if !Path::new(&path).is_dir() {
+            return Err(format!("its worktree {path} is gone"));
+        }
+        let Some(to) = &errand.to else { return Ok(()) };
+        let name = RefName::of_branch(&branch);
+        match forward(self.git, &self.project, &name, &oid(&to.commit)?).map_err(told)? {
+            Forward::Done => Ok(()),
+            // Mended conflicts are merged without the commit that held their markers.
+            Forward::Elsewhere(found) if self.is_recorded(errand.session, &found) => {
+                carry(self.git, &self.project, &name, (&found, &oid(&to.commit)?)).map_err(told)
+            }
+            Forward::Elsewhere(_) => {
+                Err(format!("its worktree stands on work that {} does not have", to.commit.0))
+            }
+        }
+    }
+
+    /// Says whether a commit is the newest work of a session for a task, whose tree is merged or is to be.
+    fn is_recorded(&self, session: SessionId, commit: &Oid) -> bool {
+        let mut own = self.graph.tasks().filter(|(_, task)| task.worker == Some(session));
+        own.any(|(_, task)| task.head.as_ref().is_some_and(|head| head.commit.0 == commit.as_str()))
+    }
+
+    fn message(&self, text: &str, task: &TaskId) -> Message {
+        let trailers =
+            [("Provost-Run", self.run.id.to_string()), ("Provost-Task", task.to_string())];
+        let trailers = trailers.map(|(name, value)| (name.to_owned(), value)).into();
+        Message { text: text.to_owned(), trailers }
+    }
+
+    /// The time of every merge of a run: the same call has to give the same commit.
+    fn at(&self) -> i64 {
+        self.run.opened.wall_ms / 1_000
+    }
+}
+
+fn snapshot(commit: &Oid, tree: &Oid) -> Snapshot {
+    Snapshot { commit: CommitId(commit.to_string()), tree: TreeId(tree.to_string()) }
+}
