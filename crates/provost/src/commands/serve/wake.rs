@@ -1,0 +1,176 @@
+//! What ends a pause before its time: a file that changed, a run that ended, somebody who wants to leave.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    io,
+    mem::MaybeUninit,
+    os::{fd::OwnedFd, unix::ffi::OsStrExt as _},
+    path::PathBuf,
+    sync::{
+        Arc, Mutex,
+        mpsc::{self, Receiver, SyncSender},
+    },
+    thread,
+    time::Duration,
+};
+
+use provost_api::{ApiError, Code};
+use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
+use tokio::{
+    runtime::Builder,
+    signal::unix::{Signal, SignalKind, signal},
+};
+
+use crate::{
+    context::Context,
+    error::chain,
+    follow::{Follow, Of},
+};
+
+/// What a pause ended with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wake {
+    Look,
+    Leave,
+}
+
+/// A directory of which changes are worth a look: of one file, or of all in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) dir: PathBuf,
+    pub(super) file: Option<OsString>,
+}
+
+/// Wakes are looked at one by one, and a look sees all that happened before it: few need to wait.
+const QUEUE: usize = 64;
+
+/// Changes of these kinds are worth a look.
+const CHANGES: WatchFlags = WatchFlags::CLOSE_WRITE
+    .union(WatchFlags::MOVED_TO)
+    .union(WatchFlags::MOVED_FROM)
+    .union(WatchFlags::DELETE);
+
+/// Events of runs after which there may be something to do or to tell.
+const KINDS: [&str; 3] = ["run.sealed", "run.question_seen", "run.cancelled"];
+
+/// The exit code of whoever asks twice, as shells have it for that signal.
+const INTERRUPTED: i32 = 130;
+
+/// Collects what ends a pause.
+pub(super) struct Waker {
+    wakes: Receiver<Wake>,
+    /// None where the kernel gives none; the tracker is then looked at by time alone.
+    files: Option<OwnedFdShared>,
+    watched: Arc<Mutex<Watched>>,
+}
+
+type OwnedFdShared = Arc<OwnedFd>;
+type Watched = BTreeMap<i32, Place>;
+
+impl Waker {
+    pub(super) fn start(context: &Context) -> Result<Waker, ApiError> {
+        let (send, wakes) = mpsc::sync_channel(QUEUE);
+        let told = |why: io::Error| chain(Code::Internal, "cannot listen for signals", &why);
+        leave_on_signals(send.clone()).map_err(told)?;
+        look_on_events(context, send.clone())?;
+        let watched = Arc::new(Mutex::new(Watched::new()));
+        let files = look_on_changes(&watched, send).ok();
+        Ok(Waker { wakes, files, watched })
+    }
+
+    /// Waits at most for so long.
+    pub(super) fn next(&self, time: Duration) -> Option<Wake> {
+        self.wakes.recv_timeout(time).ok()
+    }
+
+    /// Watches these places from now on. One that is not there cannot be watched, and is tried again.
+    pub(super) fn watch(&mut self, places: &[Place]) {
+        let (Some(files), Ok(mut watched)) = (&self.files, self.watched.lock()) else { return };
+        for place in places {
+            if let Ok(number) = inotify::add_watch(files.as_ref(), &place.dir, CHANGES) {
+                // One directory has one number; whoever wants all of it wants the one file too.
+                let known = watched.entry(number).or_insert_with(|| place.clone());
+                if place.file.is_none() {
+                    known.file = None;
+                }
+            }
+        }
+    }
+}
+
+/// The first signal asks to leave; a second one is obeyed at once.
+fn leave_on_signals(send: SyncSender<Wake>) -> io::Result<()> {
+    let runtime = Builder::new_current_thread().enable_io().build()?;
+    let (mut interrupt, mut terminate) = {
+        let _entered = runtime.enter();
+        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
+    };
+    thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        runtime.block_on(either(&mut interrupt, &mut terminate));
+        // Whoever reads may have left already.
+        let _ = send.send(Wake::Leave);
+        runtime.block_on(either(&mut interrupt, &mut terminate));
+        exit();
+    })?;
+    Ok(())
+}
+
+async fn either(one: &mut Signal, other: &mut Signal) {
+    tokio::select! {
+        _ = one.recv() => {}
+        _ = other.recv() => {}
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "whoever asks twice does not want to wait")]
+fn exit() -> ! {
+    std::process::exit(INTERRUPTED)
+}
+
+/// Follows the daemon's events from now on: when this returns, none that follows is missed.
+fn look_on_events(context: &Context, send: SyncSender<Wake>) -> Result<(), ApiError> {
+    let context = Context { environment: context.environment.clone(), ui: context.ui.clone() };
+    let (opened, is_open) = mpsc::sync_channel(1);
+    let follow = move || {
+        let mut events = Follow::new(&context, Of::All, None);
+        let open = context.daemon().and_then(|client| events.open(&client));
+        let failed = open.is_err();
+        // Whoever waits for it cannot have left.
+        drop(opened.send(open));
+        while !failed && let Ok(event) = events.next() {
+            // A queue that is full has a look in it.
+            if KINDS.contains(&event.kind.as_str()) {
+                let _ = send.try_send(Wake::Look);
+            }
+        }
+    };
+    let told = |why: io::Error| chain(Code::Internal, "cannot follow the daemon's events", &why);
+    thread::Builder::new().name("events".to_owned()).spawn(follow).map_err(told)?;
+    is_open.recv().unwrap_or(Ok(()))
+}
+
+fn look_on_changes(
+    watched: &Arc<Mutex<Watched>>,
+    send: SyncSender<Wake>,
+) -> io::Result<OwnedFdShared> {
+    let files = Arc::new(inotify::init(CreateFlags::CLOEXEC)?);
+    let (read, watched) = (Arc::clone(&files), Arc::clone(watched));
+    thread::Builder::new().name("changes".to_owned()).spawn(move || {
+        let mut space = [MaybeUninit::uninit(); 4096];
+        let mut reader = Reader::new(read.as_ref(), &mut space);
+        while let Ok(event) = reader.next() {
+            let name = event.file_name().map(|name| name.to_bytes().to_owned());
+            let worth = |place: &Place| match (&place.file, &name) {
+                (Some(file), Some(name)) => file.as_bytes() == name,
+                (None, _) | (Some(_), None) => true,
+            };
+            let looked =
+                watched.lock().is_ok_and(|places| places.get(&event.wd()).is_some_and(worth));
+            if looked {
+                let _ = send.try_send(Wake::Look);
+            }
+        }
+    })?;
+    Ok(files)
+}

@@ -1,0 +1,189 @@
+//! A repository with a workflow and issues in files, and the command that serves them.
+
+use std::{fs, path::PathBuf};
+
+use provost_testkit::harness::{Follower, Output, Repo, eventually};
+use serde_json::Value;
+
+use crate::kit::{Stage, TALKER, text};
+
+/// An agent that does nothing more until the file `go` is beside the home.
+pub(super) const UNTIL_GO: &str = "[[step]]\nwrite = { path = \"work.txt\", content = \"work\\n\" }\n[[step]]\nwait_file = \"ROOT/go\"\n[[step]]\nreport = \"completed\"\n";
+
+/// An agent that works and says so.
+pub(super) const WORKS: &str = "[[step]]\nwrite = { path = \"work.txt\", content = \"work\\n\" }\n[[step]]\nreport = \"completed\"\n";
+
+/// An agent that fails.
+pub(super) const FAILS: &str = "[[step]]\nreport = \"failed\"\n";
+
+/// What every workflow here begins with: looks follow each other closely.
+pub(super) const FRONT: &str =
+    "tracker: {kind: file}\npolling: {interval_ms: 100}\nprovost: {agent: talker}\n";
+
+pub(super) struct Served {
+    pub(super) stage: Stage,
+    pub(super) repo: Repo,
+}
+
+impl Served {
+    /// A repository in which an agent does these steps for each issue.
+    pub(super) fn new(steps: &str) -> Served {
+        let stage = Stage::new();
+        let repo = stage.home.repo("work");
+        let steps = steps.replace("ROOT", &text(stage.home.root()));
+        let ready = "[[step]]\nemit = { type = \"ready\", thread = \"t\" }\n";
+        let more = "session.stop_grace = \"100ms\"\nsession.settle = \"0s\"\n[run]\ntriage = false\n[review]\ntask = \"off\"\n";
+        stage.configure_talker(&format!("{ready}{steps}"), more);
+        fs::create_dir(repo.path().join("issues")).unwrap();
+        let served = Served { stage, repo };
+        served.workflow(FRONT);
+        served
+    }
+
+    pub(super) fn path(&self) -> PathBuf {
+        self.repo.path().join("WORKFLOW.md")
+    }
+
+    /// Writes the workflow, in one step.
+    pub(super) fn workflow(&self, front: &str) {
+        self.workflow_text(&format!("---\n{front}---\nDo {{{{ issue.title }}}}.{{% if attempt %}} Try {{{{ attempt }}}}.{{% endif %}}\n"));
+    }
+
+    pub(super) fn workflow_text(&self, text: &str) {
+        let new = self.repo.path().join("WORKFLOW.new");
+        fs::write(&new, text).unwrap();
+        fs::rename(new, self.path()).unwrap();
+    }
+
+    /// Writes an issue, in one step.
+    pub(super) fn issue(&self, id: &str, state: &str) {
+        self.issue_with(id, &format!("title: the work of {id}\nstate: {state}\n"));
+    }
+
+    pub(super) fn issue_with(&self, id: &str, front: &str) {
+        let new = self.repo.path().join("issue.new");
+        fs::write(&new, format!("---\n{front}---\nAll about {id}.\n")).unwrap();
+        fs::rename(new, self.repo.path().join(format!("issues/{id}.md"))).unwrap();
+    }
+
+    /// Lets agents go on that wait for it.
+    pub(super) fn go(&self) {
+        fs::write(self.stage.file("go"), "").unwrap();
+    }
+
+    /// Looks once and gives what was told.
+    #[track_caller]
+    pub(super) fn once(&self) -> Vec<Value> {
+        self.once_output().ok().json_lines()
+    }
+
+    #[track_caller]
+    pub(super) fn once_output(&self) -> Output {
+        let arguments = ["serve", "--once", "--json", "--workflow", &text(&self.path())];
+        self.stage.home.provost(&arguments)
+    }
+
+    /// Serves until it is ended.
+    #[track_caller]
+    pub(super) fn serve(&self) -> Serving {
+        let arguments = ["serve", "--json", "--workflow", &text(&self.path())];
+        Serving(self.stage.home.follow(&arguments))
+    }
+
+    /// The rows of all runs, the oldest first.
+    #[track_caller]
+    pub(super) fn runs(&self) -> Vec<Value> {
+        let listed = self.stage.home.provost(&["ls", "--runs", "--all", "--json"]).ok().json();
+        let mut runs = listed["runs"].as_array().unwrap().clone();
+        runs.sort_by_key(|run| run["opened_at"].as_i64());
+        runs
+    }
+
+    /// The runs as identifier, attempt and state.
+    #[track_caller]
+    pub(super) fn states(&self) -> Vec<(String, u64, String)> {
+        let of = |run: &Value| {
+            let text = |value: &Value| value.as_str().unwrap().to_owned();
+            let origin = &run["origin"];
+            (text(&origin["identifier"]), origin["attempt"].as_u64().unwrap(), text(&run["state"]))
+        };
+        self.runs().iter().map(of).collect()
+    }
+
+    #[track_caller]
+    pub(super) fn sealed(&self, id: &str) -> Value {
+        self.stage.sealed(id)
+    }
+
+    /// Ends what still goes on.
+    #[track_caller]
+    pub(super) fn finish(&self) {
+        for run in self.runs().iter().filter(|run| run["sealed"] == false) {
+            let id = run["id"].as_str().unwrap();
+            // One that is being cancelled already says so, and ends all the same.
+            self.stage.home.provost(&["cancel", id]);
+            self.sealed(id);
+        }
+    }
+
+    /// Waits until a session of a run has a worktree with a file in it, and gives that directory.
+    #[track_caller]
+    pub(super) fn worktree_with(&self, run: &str, file: &str) -> PathBuf {
+        eventually(&format!("{file} in a worktree of {run}"), || {
+            let row = self.stage.status(run);
+            let session = row["sessions"][0]["id"].as_str()?.to_owned();
+            let row = self.stage.status(&session);
+            let path = PathBuf::from(row["worktree"]["path"].as_str()?);
+            path.join(file).exists().then_some(path)
+        })
+    }
+}
+
+/// The command while it serves; killed when dropped.
+pub(super) struct Serving(pub(super) Follower);
+
+impl Serving {
+    /// Waits for an event of this kind.
+    #[track_caller]
+    pub(super) fn event(&self, kind: &str) -> Value {
+        self.0.wait_line(kind, |line| {
+            let event: Value = serde_json::from_str(line).unwrap();
+            (event["event"] == kind).then_some(event)
+        })
+    }
+
+    /// Waits for one of these about an issue.
+    #[track_caller]
+    pub(super) fn event_of(&self, kind: &str, issue: &str) -> Value {
+        self.0.wait_line(&format!("{kind} of {issue}"), |line| {
+            let event: Value = serde_json::from_str(line).unwrap();
+            (event["event"] == kind && event["issue_identifier"] == issue).then_some(event)
+        })
+    }
+
+    /// Takes events up to the first of this kind about an issue.
+    #[track_caller]
+    pub(super) fn until(&self, kind: &str, issue: &str) -> Vec<Value> {
+        let mut events = Vec::new();
+        self.0.wait_line(&format!("{kind} of {issue}"), |line| {
+            let event: Value = serde_json::from_str(line).unwrap();
+            let last = event["event"] == kind && event["issue_identifier"] == issue;
+            events.push(event);
+            last.then_some(())
+        });
+        events
+    }
+}
+
+/// The run of an event.
+pub(super) fn run_of(event: &Value) -> &str {
+    event["run"].as_str().unwrap()
+}
+
+/// The events of one kind.
+pub(super) fn of_kind<'a>(events: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    events.iter().filter(|event| event["event"] == kind).collect()
+}
+
+/// The agent's name, for workflows that say more.
+pub(super) const AGENT: &str = TALKER;

@@ -1,0 +1,145 @@
+//! An issue as every tracker gives it, whatever it calls its own.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// A piece of work that a tracker has. All fields are there for a workflow's template.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Issue {
+    /// What the tracker knows it by; nothing else is read out of it.
+    pub id: String,
+    /// The tracker's own references, for templates only.
+    pub native_ref: Option<Map<String, Value>>,
+    /// What people call it.
+    pub identifier: String,
+    pub title: String,
+    pub description: Option<String>,
+    /// The lower, the sooner.
+    pub priority: Option<i64>,
+    /// As the tracker spells it.
+    pub state: String,
+    pub branch_name: Option<String>,
+    pub url: Option<String>,
+    pub assignee_id: Option<String>,
+    /// In lower case, each once.
+    pub labels: Vec<String>,
+    pub blocked_by: Vec<Blocker>,
+    /// Whether the tracker's own rules let it be worked on.
+    pub dispatchable: bool,
+    /// As RFC 3339 writes it, in UTC, so that the order of texts is the order of times.
+    pub created_at: Option<String>,
+    pub updated_at: Option<String>,
+}
+
+/// Another issue that this one waits for, as far as the tracker tells.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Blocker {
+    pub id: Option<String>,
+    pub identifier: Option<String>,
+    pub state: Option<String>,
+}
+
+/// Names of states, compared without regard to case and blanks around them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct States(BTreeSet<String>);
+
+impl States {
+    pub fn new<T: AsRef<str>>(names: impl IntoIterator<Item = T>) -> Self {
+        States(names.into_iter().map(|name| normal(name.as_ref())).collect())
+    }
+
+    pub fn has(&self, state: &str) -> bool {
+        self.0.contains(&normal(state))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+}
+
+/// Gives a name as it is compared.
+pub fn normal(name: &str) -> String {
+    name.trim().to_lowercase()
+}
+
+/// Gives labels as they are kept: trimmed, in lower case, none blank and none twice.
+pub fn labels<T: AsRef<str>>(given: impl IntoIterator<Item = T>) -> Vec<String> {
+    let mut kept: Vec<String> = Vec::new();
+    for label in given.into_iter().map(|label| normal(label.as_ref())) {
+        if !label.is_empty() && !kept.contains(&label) {
+            kept.push(label);
+        }
+    }
+    kept
+}
+
+/// Reads an instant and writes it in the one form that is kept; what is none is nothing.
+pub fn instant(text: &str) -> Option<String> {
+    let instant: jiff::Timestamp = text.trim().parse().ok()?;
+    Some(format!("{instant:.3}"))
+}
+
+/// How many digits of a hash tell keys apart that would be the same: 80 bits.
+const HASH_DIGITS: usize = 20;
+
+/// Gives the name under which an issue's work stands. Two identifiers never share one: where characters had to be
+/// replaced, a hash of the identifier as it was is behind it.
+pub fn key(identifier: &str) -> String {
+    let allowed = |one: char| one.is_ascii_alphanumeric() || matches!(one, '.' | '_' | '-');
+    let replaced: String =
+        identifier.chars().map(|one| if allowed(one) { one } else { '_' }).collect();
+    match replaced == identifier && !identifier.is_empty() {
+        true => replaced,
+        false => {
+            let hash = blake3::hash(identifier.as_bytes()).to_hex();
+            format!("{replaced}-{}", &hash[..HASH_DIGITS])
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn an_identifier_that_needs_no_change_is_its_own_key() {
+        assert_eq!(key("ABC-12.x_y"), "ABC-12.x_y");
+    }
+
+    #[test]
+    fn identifiers_that_look_alike_once_replaced_have_different_keys() {
+        let keys: BTreeSet<String> = ["a/b", "a b", "a:b", "a_b", "", "ä"].map(key).into();
+        assert_eq!(keys.len(), 6, "{keys:?}");
+        assert_eq!(key("a/b"), key("a/b"));
+    }
+
+    #[test]
+    fn labels_are_trimmed_lowered_and_kept_once() {
+        assert_eq!(labels([" Bug", "bug", " ", "UI "]), ["bug", "ui"]);
+    }
+
+    #[test]
+    fn instants_of_all_zones_sort_as_texts() {
+        let early = instant("2026-01-01T00:30:00+01:00").unwrap();
+        assert_eq!(early, "2025-12-31T23:30:00.000Z");
+        assert!(early < instant("2026-01-01T00:00:00Z").unwrap());
+        assert_eq!(instant("yesterday"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn keys_have_allowed_characters_only_and_tell_identifiers_apart(one in ".{0,30}", other in ".{0,30}") {
+            let keys = (key(&one), key(&other));
+            prop_assert!(keys.0.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c)));
+            prop_assert_eq!(keys.0 == keys.1, one == other);
+        }
+    }
+}

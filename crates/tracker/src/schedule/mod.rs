@@ -1,0 +1,231 @@
+//! What is to be done next, as values: which runs are stopped, which issues get one, and when to look again.
+//!
+//! Nothing here knows a clock, a tracker or a daemon. What is true is in [`Work`], which is made anew from the daemon's
+//! runs by whoever starts, so a restart decides as if there had been none.
+
+mod plan;
+mod reconcile;
+
+use std::collections::BTreeMap;
+
+pub use plan::{Held, HeldWhy, Plan, Start, plan};
+pub use reconcile::{Stop, StopWhy, reconcile, sweep};
+
+use crate::issue::{Issue, States};
+
+/// How long after a run that ended well its issue may have another.
+pub const CONTINUE_MS: u64 = 1_000;
+
+/// The first pause after a failure; each further one is twice as long.
+pub const RETRY_MS: u64 = 10_000;
+
+/// What decides which issue is worked on when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rules {
+    pub active: States,
+    pub terminal: States,
+    pub required_labels: Vec<String>,
+    pub concurrent: u32,
+    pub by_state: BTreeMap<String, u32>,
+    pub backoff_ms: u64,
+    pub retries: u32,
+    pub continuations: u32,
+}
+
+impl Rules {
+    /// Says whether an issue's state is one that is worked on.
+    pub fn is_active(&self, issue: &Issue) -> bool {
+        self.active.has(&issue.state) && !self.terminal.has(&issue.state)
+    }
+
+    /// Says whether the tracker and the labels let an issue be worked on, whatever its state.
+    pub fn is_routable(&self, issue: &Issue) -> bool {
+        issue.dispatchable && self.lacks(issue).is_none()
+    }
+
+    /// Gives the first label that is required and missing.
+    fn lacks(&self, issue: &Issue) -> Option<&str> {
+        let missing = |label: &&String| label.is_empty() || !issue.labels.contains(label);
+        self.required_labels.iter().find(missing).map(String::as_str)
+    }
+
+    /// Gives the pause after so many failures in a row.
+    pub fn backoff(&self, failures: u32) -> u64 {
+        let doubled = 1_u64.checked_shl(failures.saturating_sub(1)).unwrap_or(u64::MAX);
+        RETRY_MS.saturating_mul(doubled).min(self.backoff_ms)
+    }
+}
+
+/// A run that was opened for an issue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    pub id: String,
+    pub identifier: String,
+    /// 0 for the first.
+    pub attempt: u32,
+    pub standing: Standing,
+}
+
+/// Where a run stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    Going,
+    /// Its agent has been silent for longer than is allowed.
+    Silent,
+    /// It was told to end and has not yet.
+    Stopping,
+    Ended {
+        at_ms: u64,
+        how: Ending,
+    },
+}
+
+/// How a run ended, as far as it matters here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    Well,
+    Failed(String),
+    /// Its issue was no longer to be worked on.
+    Withdrawn,
+    /// A person did not want it.
+    Cancelled,
+}
+
+/// All that is known about runs of one workflow.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// By the ids of issues, in the order of attempts.
+    runs: BTreeMap<String, Vec<Run>>,
+    /// Up to which attempt an issue's runs no longer count, for it was seen to have been put aside since.
+    put_aside: BTreeMap<String, u32>,
+    /// What could not even be opened; forgotten with this process.
+    unopened: BTreeMap<String, Unopened>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Unopened {
+    times: u32,
+    at_ms: u64,
+    why: String,
+}
+
+impl Work {
+    /// Takes what the daemon says about a run; what was known of it before is no longer true.
+    pub fn take(&mut self, issue: &str, run: Run) {
+        let runs = self.runs.entry(issue.to_owned()).or_default();
+        match runs.iter_mut().find(|known| known.id == run.id) {
+            Some(known) => *known = run,
+            None => {
+                runs.push(run);
+                runs.sort_by_key(|run| run.attempt);
+            }
+        }
+        self.unopened.remove(issue);
+    }
+
+    /// Remembers that no run could be opened for an issue.
+    pub fn could_not_open(&mut self, issue: &str, at_ms: u64, why: &str) {
+        let times = self.unopened.get(issue).map_or(0, |before| before.times) + 1;
+        self.unopened.insert(issue.to_owned(), Unopened { times, at_ms, why: why.to_owned() });
+    }
+
+    /// Forgets what could not be opened: a workflow that changed deserves another try at once.
+    pub fn forget_unopened(&mut self) {
+        self.unopened.clear();
+    }
+
+    /// Takes the issues that are active now. One with an ended run that is none of them was put aside; should it come
+    /// back, it begins anew.
+    pub fn see_active(&mut self, rules: &Rules, candidates: &[Issue]) {
+        for (issue, runs) in &self.runs {
+            let active = candidates.iter().any(|one| one.id == *issue && rules.is_active(one));
+            let last = runs.last().filter(|run| run.has_ended());
+            if let (false, Some(last)) = (active, last) {
+                self.put_aside.insert(issue.clone(), last.attempt);
+            }
+        }
+    }
+
+    /// Gives the issues with a run that has not ended, each with it.
+    pub fn going(&self) -> impl Iterator<Item = (&str, &Run)> {
+        self.runs.iter().filter_map(|(issue, runs)| {
+            runs.iter().find(|run| !run.has_ended()).map(|run| (issue.as_str(), run))
+        })
+    }
+
+    /// Gives all runs of an issue.
+    pub fn runs_of(&self, issue: &str) -> &[Run] {
+        self.runs.get(issue).map_or(&[], Vec::as_slice)
+    }
+
+    /// Gives the runs that still count for an issue.
+    fn counted(&self, issue: &str) -> &[Run] {
+        let runs = self.runs_of(issue);
+        let from = self.put_aside.get(issue).map_or(0, |last| last.saturating_add(1));
+        &runs[runs.partition_point(|run| run.attempt < from)..]
+    }
+
+    fn next_attempt(&self, issue: &str) -> u32 {
+        self.runs_of(issue).last().map_or(0, |run| run.attempt.saturating_add(1))
+    }
+}
+
+impl Run {
+    pub fn has_ended(&self) -> bool {
+        match self.standing {
+            Standing::Going | Standing::Silent | Standing::Stopping => false,
+            Standing::Ended { .. } => true,
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod kit {
+    use super::*;
+
+    pub(crate) fn rules() -> Rules {
+        Rules {
+            active: States::new(["Todo", "Doing"]),
+            terminal: States::new(["Done"]),
+            required_labels: Vec::new(),
+            concurrent: 2,
+            by_state: BTreeMap::new(),
+            backoff_ms: 300_000,
+            retries: 2,
+            continuations: 0,
+        }
+    }
+
+    pub(crate) fn issue(id: &str, state: &str) -> Issue {
+        Issue {
+            id: id.to_owned(),
+            identifier: format!("I-{id}"),
+            title: "t".to_owned(),
+            state: state.to_owned(),
+            dispatchable: true,
+            ..Issue::default()
+        }
+    }
+
+    pub(crate) fn run(issue: &str, attempt: u32, standing: Standing) -> Run {
+        let id = format!("run-{issue}-{attempt}");
+        Run { id, identifier: format!("I-{issue}"), attempt, standing }
+    }
+
+    pub(crate) fn ended(at_ms: u64, how: Ending) -> Standing {
+        Standing::Ended { at_ms, how }
+    }
+
+    pub(crate) fn failed(at_ms: u64) -> Standing {
+        ended(at_ms, Ending::Failed("no".to_owned()))
+    }
+
+    pub(crate) fn work(runs: impl IntoIterator<Item = (&'static str, Standing)>) -> Work {
+        let mut work = Work::default();
+        for (issue, standing) in runs {
+            let attempt = work.next_attempt(issue);
+            work.take(issue, run(issue, attempt, standing));
+        }
+        work
+    }
+}

@@ -1,0 +1,358 @@
+//! Issues as files: one Markdown file each in one directory, with front matter. A person moves an issue by editing its
+//! state.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+};
+
+use serde_json::Value;
+
+use super::{Error, Found, Tracker};
+use crate::{
+    issue::{Blocker, Issue, States, instant, labels},
+    workflow::{self, Environment, Fields, split},
+};
+
+/// The word in a workflow.
+pub(crate) const KIND: &str = "file";
+
+pub(crate) const ACTIVE: [&str; 2] = ["todo", "in progress"];
+pub(crate) const TERMINAL: [&str; 4] = ["done", "closed", "cancelled", "duplicate"];
+
+/// Where the files are, unless told otherwise.
+const DIRECTORY: &str = "issues";
+
+/// The longest file that is read: an agent is told all of it.
+const MOST_BYTES: u64 = 256 << 10;
+
+/// A file that explains the directory, and is no issue.
+const README: &str = "README.md";
+
+/// Where the files are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    pub path: PathBuf,
+}
+
+impl Settings {
+    pub(super) fn read(
+        mut provider: Fields,
+        dir: &Path,
+        environment: &Environment,
+    ) -> Result<(Self, Vec<String>), workflow::Error> {
+        let path = provider.file("path", dir, environment)?;
+        let path = path.unwrap_or_else(|| dir.join(DIRECTORY));
+        Ok((Settings { path }, provider.unknown()))
+    }
+}
+
+/// A directory of issues.
+#[derive(Debug)]
+pub struct Files {
+    settings: Settings,
+    terminal: States,
+}
+
+/// An issue, or why a file is none; by the file's name.
+type Records = BTreeMap<String, Result<Issue, String>>;
+
+impl Files {
+    pub fn new(settings: Settings, terminal: States) -> Self {
+        Files { settings, terminal }
+    }
+
+    fn records(&self) -> Result<Records, Error> {
+        let path = &self.settings.path;
+        let told = |why: io::Error| {
+            Error::Request(format!("cannot read the directory of issues {}: {why}", path.display()))
+        };
+        let mut records = Records::new();
+        for entry in fs::read_dir(path).map_err(told)? {
+            let entry = entry.map_err(told)?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if !name.ends_with(".md") || name.starts_with('.') || name == README {
+                continue;
+            }
+            let text = read(&entry.path());
+            let read = text.and_then(|text| issue(&text, name.trim_end_matches(".md")));
+            records.insert(name, read);
+        }
+        refuse_doubles(&mut records);
+        Ok(self.with_blockers(records))
+    }
+
+    /// Adds to each blocker what is known of it. An issue waits until all that block it are at an end; one that is not
+    /// there blocks too, for its name may be mistyped.
+    fn with_blockers(&self, mut records: Records) -> Records {
+        let known: BTreeMap<String, (String, String)> = records
+            .values()
+            .flatten()
+            .map(|one| (one.identifier.clone(), (one.id.clone(), one.state.clone())))
+            .collect();
+        for issue in records.values_mut().flatten() {
+            for blocker in &mut issue.blocked_by {
+                let found = blocker.identifier.as_ref().and_then(|name| known.get(name));
+                blocker.id = found.map(|(id, _)| id.clone());
+                blocker.state = found.map(|(_, state)| state.clone());
+            }
+            let over = |blocker: &Blocker| {
+                blocker.state.as_ref().is_some_and(|state| self.terminal.has(state))
+            };
+            issue.dispatchable = issue.blocked_by.iter().all(over);
+        }
+        records
+    }
+
+    fn told(&self, name: &str, why: &str) -> String {
+        format!("{}: {why}", self.settings.path.join(name).display())
+    }
+}
+
+impl Tracker for Files {
+    fn in_states(&self, states: &States) -> Result<Found, Error> {
+        if states.is_empty() {
+            return Ok(Found::default());
+        }
+        let mut found = Found::default();
+        for (name, record) in self.records()? {
+            match record {
+                Ok(issue) if states.has(&issue.state) => found.issues.push(issue),
+                Ok(_) => {}
+                Err(why) => found.warnings.push(self.told(&name, &why)),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether a file that cannot be read is one of these is not known, so any such file is an error.
+    fn by_ids(&self, ids: &[String]) -> Result<Vec<Issue>, Error> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut found = Vec::new();
+        for (name, record) in self.records()? {
+            match record {
+                Ok(issue) if ids.contains(&issue.id) => found.push(issue),
+                Ok(_) => {}
+                Err(why) => return Err(Error::Response(self.told(&name, &why))),
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Reads a file that is one: a link could show an agent what is not for it.
+fn read(path: &Path) -> Result<String, String> {
+    let about = path.symlink_metadata().map_err(|why| why.to_string())?;
+    if !about.is_file() {
+        return Err("it is no plain file".to_owned());
+    }
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(|why| why.to_string())?;
+    file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(|why| why.to_string())?;
+    if bytes.len() as u64 > MOST_BYTES {
+        return Err(format!("it has more than {MOST_BYTES} bytes"));
+    }
+    String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())
+}
+
+/// Makes an issue of a file's text. Its id is the file's name unless it says otherwise.
+fn issue(text: &str, stem: &str) -> Result<Issue, String> {
+    let told = |why: workflow::Error| why.to_string();
+    let parts = split(text).map_err(told)?;
+    let mut fields = Fields::new("", parts.front);
+    let id = name(&mut fields, "id")?.unwrap_or_else(|| stem.to_owned());
+    let title = match name(&mut fields, "title")? {
+        Some(title) => title,
+        None => {
+            heading(&parts.body).ok_or("it has no title; expected title: in its front matter")?
+        }
+    };
+    let state = name(&mut fields, "state")?;
+    Ok(Issue {
+        identifier: name(&mut fields, "identifier")?.unwrap_or_else(|| id.clone()),
+        id,
+        title,
+        state: state.ok_or("it has no state; expected state: in its front matter")?,
+        description: Some(parts.body).filter(|body| !body.is_empty()),
+        // What may be left out is left out where it cannot be used.
+        priority: fields.take("priority").and_then(|value| value.as_i64()),
+        branch_name: loose(&mut fields, "branch_name"),
+        url: loose(&mut fields, "url"),
+        assignee_id: loose(&mut fields, "assignee"),
+        labels: labels(listed(&mut fields, "labels")),
+        blocked_by: listed(&mut fields, "blocked_by").into_iter().map(blocker).collect(),
+        dispatchable: true,
+        created_at: loose(&mut fields, "created_at").as_deref().and_then(instant),
+        updated_at: loose(&mut fields, "updated_at").as_deref().and_then(instant),
+        native_ref: None,
+    })
+}
+
+/// Takes a name: a text, or a number where somebody wrote one.
+fn name(fields: &mut Fields, key: &str) -> Result<Option<String>, String> {
+    let text = match fields.take(key) {
+        None => return Ok(None),
+        Some(Value::String(text)) => text.trim().to_owned(),
+        Some(Value::Number(number)) => number.to_string(),
+        Some(_) => return Err(format!("its {key} is no text")),
+    };
+    match text.is_empty() {
+        true => Err(format!("its {key} is empty")),
+        false => Ok(Some(text)),
+    }
+}
+
+fn loose(fields: &mut Fields, key: &str) -> Option<String> {
+    fields.take(key)?.as_str().map(str::to_owned)
+}
+
+fn listed(fields: &mut Fields, key: &str) -> Vec<String> {
+    let text = |item: &Value| match item {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    };
+    let items = fields.take(key);
+    items.as_ref().and_then(Value::as_array).into_iter().flatten().filter_map(text).collect()
+}
+
+fn blocker(name: String) -> Blocker {
+    Blocker { identifier: Some(name), ..Blocker::default() }
+}
+
+fn heading(body: &str) -> Option<String> {
+    let title = body.lines().next()?.strip_prefix("# ")?.trim();
+    (!title.is_empty()).then(|| title.to_owned())
+}
+
+/// Two files with one id or one name are none: nobody could say which is meant.
+fn refuse_doubles(records: &mut Records) {
+    for key in [|issue: &Issue| issue.id.clone(), |issue: &Issue| issue.identifier.clone()] {
+        let mut files: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (file, issue) in
+            records.iter().filter_map(|(file, one)| Some((file, one.as_ref().ok()?)))
+        {
+            files.entry(key(issue)).or_default().push(file.clone());
+        }
+        for (name, several) in files.into_iter().filter(|(_, files)| files.len() > 1) {
+            let why = format!("{name:?} is the name of {}", several.join(" and "));
+            records.extend(several.into_iter().map(|file| (file, Err(why.clone()))));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Dir(tempfile::TempDir);
+
+    impl Dir {
+        fn new(files: &[(&str, &str)]) -> Dir {
+            let dir = Dir(tempfile::tempdir().unwrap());
+            files.iter().for_each(|(name, text)| fs::write(dir.0.path().join(name), text).unwrap());
+            dir
+        }
+
+        fn tracker(&self) -> Files {
+            Files::new(Settings { path: self.0.path().to_owned() }, States::new(["done"]))
+        }
+    }
+
+    fn ids(found: &[Issue]) -> Vec<&str> {
+        found.iter().map(|issue| issue.id.as_str()).collect()
+    }
+
+    #[test]
+    fn a_file_is_an_issue_with_all_its_fields() {
+        let dir = Dir::new(&[(
+            "one.md",
+            "---\nid: 7\nidentifier: ABC-7\ntitle: Greet\nstate: Todo\npriority: 2\nlabels: [UI, ui, 3]\nassignee: ann\nurl: https://example.invalid/7\ncreated_at: 2026-01-01T00:00:00Z\n---\n\nSay hello.\n",
+        )]);
+        let found = dir.tracker().in_states(&States::new(["todo"])).unwrap();
+        let issue = &found.issues[0];
+        assert_eq!((issue.id.as_str(), issue.identifier.as_str()), ("7", "ABC-7"));
+        assert_eq!((issue.state.as_str(), issue.priority), ("Todo", Some(2)));
+        assert_eq!(issue.labels, ["ui", "3"]);
+        assert_eq!(issue.description.as_deref(), Some("Say hello."));
+        assert_eq!(issue.created_at.as_deref(), Some("2026-01-01T00:00:00.000Z"));
+        assert!(issue.dispatchable);
+    }
+
+    #[test]
+    fn the_file_name_and_the_first_heading_are_enough() {
+        let dir = Dir::new(&[
+            ("a.md", "---\nstate: todo\n---\n# Greet\nSay hello."),
+            ("README.md", "What this is."),
+            ("notes.txt", "x"),
+        ]);
+        let found = dir.tracker().in_states(&States::new(["todo"])).unwrap();
+        assert_eq!((ids(&found.issues), found.issues[0].title.as_str()), (vec!["a"], "Greet"));
+        assert_eq!(found.warnings, [] as [&str; 0]);
+    }
+
+    #[test]
+    fn an_issue_waits_for_those_that_block_it() {
+        let blocked = "---\ntitle: b\nstate: todo\nblocked_by: [a]\n---\n";
+        let dispatchable = |state: &str| {
+            let a = format!("---\ntitle: a\nstate: {state}\n---\n");
+            let dir = Dir::new(&[("a.md", &a), ("b.md", blocked)]);
+            let found = dir.tracker().by_ids(&["b".to_owned()]).unwrap();
+            assert_eq!(found[0].blocked_by[0].state.as_deref(), Some(state));
+            found[0].dispatchable
+        };
+        assert!(!dispatchable("todo"));
+        assert!(dispatchable("Done"));
+        let dir = Dir::new(&[("b.md", blocked)]);
+        assert!(
+            !dir.tracker().by_ids(&["b".to_owned()]).unwrap()[0].dispatchable,
+            "a is not there"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_left_out_of_lists_and_fails_what_was_asked_for() {
+        let dir = Dir::new(&[
+            ("a.md", "---\ntitle: a\nstate: todo\n---\n"),
+            ("b.md", "---\ntitle: b\n---\n"),
+        ]);
+        let found = dir.tracker().in_states(&States::new(["todo"])).unwrap();
+        assert_eq!(ids(&found.issues), ["a"]);
+        assert!(found.warnings[0].contains("b.md: it has no state"), "{:?}", found.warnings);
+        let refused = dir.tracker().by_ids(&["a".to_owned()]).unwrap_err();
+        assert_eq!(refused.category(), "tracker_response");
+    }
+
+    #[test]
+    fn two_files_of_one_name_are_both_left_out() {
+        let one = "---\nid: x\ntitle: a\nstate: todo\n---\n";
+        let dir = Dir::new(&[("a.md", one), ("b.md", one)]);
+        let found = dir.tracker().in_states(&States::new(["todo"])).unwrap();
+        assert_eq!((found.issues.len(), found.warnings.len()), (0, 2));
+    }
+
+    #[test]
+    fn a_link_is_not_followed_and_a_huge_file_is_not_read() {
+        let dir = Dir::new(&[
+            ("big.md", &"x".repeat(300 << 10)),
+            ("secret", "---\ntitle: s\nstate: todo\n---"),
+        ]);
+        std::os::unix::fs::symlink(dir.0.path().join("secret"), dir.0.path().join("link.md"))
+            .unwrap();
+        let found = dir.tracker().in_states(&States::new(["todo"])).unwrap();
+        assert_eq!((found.issues.len(), found.warnings.len()), (0, 2), "{found:?}");
+    }
+
+    #[test]
+    fn asked_for_nothing_it_looks_at_nothing() {
+        let tracker = Files::new(Settings { path: "/nowhere".into() }, States::default());
+        assert_eq!(tracker.in_states(&States::default()).unwrap(), Found::default());
+        assert_eq!(tracker.by_ids(&[]).unwrap(), []);
+        let missing = tracker.in_states(&States::new(["todo"])).unwrap_err();
+        assert_eq!(missing.category(), "tracker_request");
+    }
+}

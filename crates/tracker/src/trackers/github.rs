@@ -1,0 +1,274 @@
+//! Issues of GitHub, through `gh` with the login that it has.
+//!
+//! GitHub knows open and closed only. A label `state:NAME` on an open issue makes NAME its state, a label `priority:N`
+//! its priority, and a label `blocked` keeps it from being worked on.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{Error, Found, Tracker, program};
+use crate::{
+    issue::{Issue, States, instant, labels},
+    workflow::{self, Environment, Fields, resolved},
+};
+
+/// The word in a workflow.
+pub(crate) const KIND: &str = "github";
+
+pub(crate) const ACTIVE: [&str; 1] = [OPEN];
+pub(crate) const TERMINAL: [&str; 1] = [CLOSED];
+
+const OPEN: &str = "open";
+const CLOSED: &str = "closed";
+
+/// How many issues of one state are asked for, unless told otherwise.
+const LIMIT: u32 = 1_000;
+
+/// All that is asked about an issue.
+const FIELDS: &str = "id,number,title,body,state,labels,url,assignees,createdAt,updatedAt";
+
+/// The exit code with which `gh` says that nobody is logged in.
+const NOT_LOGGED_IN: i32 = 4;
+
+/// Which issues.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// `OWNER/NAME`; none lets `gh` find it by the checkout.
+    pub repo: Option<String>,
+    pub limit: u32,
+    pub state_prefix: String,
+    pub priority_prefix: String,
+    pub blocked_label: String,
+    /// Where `gh` is run.
+    dir: PathBuf,
+}
+
+impl Settings {
+    pub(super) fn read(
+        mut provider: Fields,
+        dir: &Path,
+        environment: &Environment,
+    ) -> Result<(Self, Vec<String>), workflow::Error> {
+        let key = provider.path("repo");
+        let repo =
+            provider.text("repo")?.map(|text| resolved(&text, &key, environment)).transpose()?;
+        if let Some(repo) = repo.as_deref().filter(|repo| !is_repo(repo)) {
+            return Err(workflow::Error::config(&key, format!("is {repo:?}; expected OWNER/NAME")));
+        }
+        let mut label = |key: &str, usual: &str| {
+            provider.text(key).map(|text| text.unwrap_or_else(|| usual.to_owned()).to_lowercase())
+        };
+        let state_prefix = label("state_prefix", "state:")?;
+        let priority_prefix = label("priority_prefix", "priority:")?;
+        let blocked_label = label("blocked_label", "blocked")?;
+        let limit = provider.count("limit", 1)?.unwrap_or(LIMIT);
+        let dir = dir.to_owned();
+        let settings = Settings { repo, limit, state_prefix, priority_prefix, blocked_label, dir };
+        Ok((settings, provider.unknown()))
+    }
+}
+
+/// A host may stand before it. What begins with a dash would be an option.
+fn is_repo(text: &str) -> bool {
+    let plain = |one: char| one.is_ascii_alphanumeric() || matches!(one, '/' | '.' | '_' | '-');
+    let parts = text.split('/').count();
+    (2..=3).contains(&parts)
+        && text.split('/').all(|part| !part.is_empty() && !part.starts_with('-'))
+        && text.chars().all(plain)
+}
+
+/// The issues of a repository on GitHub.
+#[derive(Debug)]
+pub struct GitHub {
+    settings: Settings,
+    environment: Environment,
+}
+
+/// An issue as `gh` tells it.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Told {
+    number: u64,
+    title: String,
+    state: String,
+    #[serde(default)]
+    id: Value,
+    #[serde(default)]
+    body: Value,
+    #[serde(default)]
+    labels: Vec<Label>,
+    #[serde(default)]
+    url: Value,
+    #[serde(default)]
+    assignees: Vec<Value>,
+    #[serde(default)]
+    created_at: Value,
+    #[serde(default)]
+    updated_at: Value,
+}
+
+#[derive(Debug, Deserialize)]
+struct Label {
+    name: String,
+}
+
+impl GitHub {
+    pub fn new(settings: Settings, environment: Environment) -> Self {
+        GitHub { settings, environment }
+    }
+
+    fn list(&self, state: &str, found: &mut Found) -> Result<(), Error> {
+        let limit = self.settings.limit;
+        let text = self.gh(&["issue", "list", "--state", state, "--limit", &limit.to_string()])?;
+        let told: Vec<Value> = parse(&text)?;
+        // `gh` turns the pages itself; what stands behind the last one is not known.
+        if told.len() >= limit as usize {
+            return Err(Error::Pagination(format!(
+                "there are {limit} issues or more that are {state}; raise tracker.provider.limit"
+            )));
+        }
+        for one in told {
+            match self.issue(&one) {
+                Ok(issue) => found.issues.push(issue),
+                Err(why) => found.warnings.push(format!("issue {}: {why}", one["number"])),
+            }
+        }
+        Ok(())
+    }
+
+    fn view(&self, id: &str) -> Result<Option<Issue>, Error> {
+        // Only numbers are given out as ids; anything else could be an option.
+        if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Ok(None);
+        }
+        let text = match self.gh(&["issue", "view", id]) {
+            Err(Error::Status(why)) if why.contains("Could not resolve to an") => return Ok(None),
+            answer => answer?,
+        };
+        self.issue(&parse(&text)?)
+            .map(Some)
+            .map_err(|why| Error::Response(format!("issue {id}: {why}")))
+    }
+
+    fn gh(&self, arguments: &[&str]) -> Result<Vec<u8>, Error> {
+        let mut command = Command::new("gh");
+        command.args(arguments).args(["--json", FIELDS]).current_dir(&self.settings.dir);
+        if let Some(repo) = &self.settings.repo {
+            command.args(["--repo", repo]);
+        }
+        command.env_clear().envs(&self.environment);
+        command.env("GH_PROMPT_DISABLED", "1").env("NO_COLOR", "1");
+        let what = format!("gh {}", arguments.join(" "));
+        let ended = program::run(&mut command)
+            .map_err(|why| Error::Request(format!("cannot run `{what}`: {why}")))?;
+        match ended.status.success() {
+            true => Ok(ended.stdout),
+            false => Err(refused(&what, ended.status.code(), ended.stderr.trim())),
+        }
+    }
+
+    fn issue(&self, told: &Value) -> Result<Issue, String> {
+        let told = Told::deserialize(told).map_err(|why| why.to_string())?;
+        if told.title.trim().is_empty() {
+            return Err("it has no title".to_owned());
+        }
+        let text =
+            |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+        let names = labels(told.labels.iter().map(|label| &label.name));
+        Ok(Issue {
+            id: told.number.to_string(),
+            identifier: format!("#{}", told.number),
+            state: self.state(&told.state, &names)?,
+            priority: self.priority(&names),
+            dispatchable: !names.contains(&self.settings.blocked_label),
+            description: text(&told.body),
+            branch_name: None,
+            url: text(&told.url),
+            assignee_id: told.assignees.first().and_then(|one| text(&one["login"])),
+            created_at: text(&told.created_at).as_deref().and_then(instant),
+            updated_at: text(&told.updated_at).as_deref().and_then(instant),
+            native_ref: Some(native(told.number, text(&told.id))),
+            title: told.title,
+            labels: names,
+            blocked_by: Vec::new(),
+        })
+    }
+
+    /// Two labels that name a state are none: nobody could say which is meant.
+    fn state(&self, told: &str, names: &[String]) -> Result<String, String> {
+        let mut named =
+            names.iter().filter_map(|name| name.strip_prefix(&self.settings.state_prefix));
+        match (told.to_lowercase().as_str(), named.next().map(str::trim), named.next()) {
+            (CLOSED, ..) => Ok(CLOSED.to_owned()),
+            (OPEN, Some(_), Some(_)) => Err("it has several labels that name its state".to_owned()),
+            (OPEN, Some(name), None) if !name.is_empty() => Ok(name.to_owned()),
+            (OPEN, ..) => Ok(OPEN.to_owned()),
+            (other, ..) => Err(format!("its state is {other:?}; expected open or closed")),
+        }
+    }
+
+    fn priority(&self, names: &[String]) -> Option<i64> {
+        let prefix = &self.settings.priority_prefix;
+        names.iter().find_map(|name| name.strip_prefix(prefix)?.trim().parse().ok())
+    }
+}
+
+impl Tracker for GitHub {
+    fn in_states(&self, states: &States) -> Result<Found, Error> {
+        let mut found = Found::default();
+        if states.iter().any(|state| state != CLOSED) {
+            self.list(OPEN, &mut found)?;
+        }
+        if states.has(CLOSED) {
+            self.list(CLOSED, &mut found)?;
+        }
+        found.issues.retain(|issue| states.has(&issue.state));
+        Ok(found)
+    }
+
+    fn by_ids(&self, ids: &[String]) -> Result<Vec<Issue>, Error> {
+        let asked: BTreeMap<&String, Option<Issue>> =
+            ids.iter().map(|id| Ok((id, self.view(id)?))).collect::<Result<_, Error>>()?;
+        Ok(asked.into_values().flatten().collect())
+    }
+}
+
+fn native(number: u64, node: Option<String>) -> Map<String, Value> {
+    [("number".to_owned(), json!(number)), ("node_id".to_owned(), json!(node))]
+        .into_iter()
+        .collect()
+}
+
+fn parse<T: serde::de::DeserializeOwned>(text: &[u8]) -> Result<T, Error> {
+    serde_json::from_slice(text)
+        .map_err(|why| Error::Response(format!("what gh printed cannot be read: {why}")))
+}
+
+/// Sorts a refusal by what there is to be done about it.
+fn refused(what: &str, code: Option<i32>, stderr: &str) -> Error {
+    let code_text = code.map_or_else(|| "a signal".to_owned(), |code| format!("exit {code}"));
+    let why = format!("`{what}` ended with {code_text}: {stderr}");
+    let lower = stderr.to_lowercase();
+    if code == Some(NOT_LOGGED_IN) {
+        return Error::Secret(format!("{why}; run `gh auth login`"));
+    }
+    if lower.contains("rate limit") {
+        return Error::RateLimited(why);
+    }
+    match ["could not connect", "error connecting", "timeout", "dial tcp"]
+        .iter()
+        .any(|sign| lower.contains(sign))
+    {
+        true => Error::Request(why),
+        false => Error::Status(why),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+//! Runs a program to its end, within limits of time and output.
+
+use std::{
+    io::{self, Read},
+    os::unix::process::CommandExt as _,
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::mpsc::{self, Receiver, RecvTimeoutError},
+    thread,
+    time::Duration,
+};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+/// How long a program may take.
+const TIME: Duration = Duration::from_secs(60);
+
+/// How much it may print.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// What a program left.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) status: ExitStatus,
+    pub(super) stdout: Vec<u8>,
+    pub(super) stderr: String,
+}
+
+/// Runs a command that gets no input. One that takes too long is killed with all that it started in its group.
+pub(super) fn run(command: &mut Command) -> io::Result<Ended> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    let mut child = command.spawn()?;
+    let read = collect(&mut child);
+    if read.is_err() {
+        // It is not reaped yet, so its number is still its own. A group that is gone is no error.
+        let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
+    }
+    let status = child.wait()?;
+    let (stdout, stderr) = read?;
+    if stdout.len() as u64 > MOST_BYTES {
+        return Err(io::Error::other(format!("it printed more than {MOST_BYTES} bytes")));
+    }
+    Ok(Ended { status, stdout, stderr: String::from_utf8_lossy(&stderr).into_owned() })
+}
+
+/// Reads both streams to their ends, and waits for the program's.
+fn collect(child: &mut Child) -> io::Result<(Vec<u8>, Vec<u8>)> {
+    let pid = Pid::from_child(child);
+    let stdout = child.stdout.take().map(all).transpose()?;
+    let stderr = child.stderr.take().map(all).transpose()?;
+    let ended = aside(move || {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(pid), options).map(drop).map_err(io::Error::from)
+    })?;
+    let stdout = stdout.map_or_else(|| Ok(Vec::new()), |stream| within_time(&stream))?;
+    let stderr = stderr.map_or_else(|| Ok(Vec::new()), |stream| within_time(&stream))?;
+    within_time(&ended)?;
+    Ok((stdout, stderr))
+}
+
+fn all(stream: impl Read + Send + 'static) -> io::Result<Receiver<io::Result<Vec<u8>>>> {
+    aside(move || {
+        let mut bytes = Vec::new();
+        stream.take(MOST_BYTES + 1).read_to_end(&mut bytes).map(|_| bytes)
+    })
+}
+
+/// Does what may block where it can be given up.
+fn aside<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<Receiver<io::Result<T>>> {
+    let (send, receive) = mpsc::sync_channel(1);
+    thread::Builder::new().name("program".to_owned()).spawn(move || {
+        // Whoever waited for it may have given up.
+        drop(send.send(work()));
+    })?;
+    Ok(receive)
+}
+
+fn within_time<T>(result: &Receiver<io::Result<T>>) -> io::Result<T> {
+    result.recv_timeout(TIME).map_err(late)?
+}
+
+fn late(why: RecvTimeoutError) -> io::Error {
+    match why {
+        RecvTimeoutError::Timeout => {
+            io::Error::new(io::ErrorKind::TimedOut, format!("it took longer than {TIME:?}"))
+        }
+        RecvTimeoutError::Disconnected => io::Error::other("its output was lost"),
+    }
+}

@@ -1,0 +1,334 @@
+//! The front matter as types, with all defaults.
+
+use std::{collections::BTreeMap, path::Path, time::Duration};
+
+use serde_json::{Map, Value};
+
+use super::{
+    Environment, Error,
+    fields::Fields,
+    refusals::{self, approvals, sandbox},
+};
+use crate::{
+    issue::{States, labels, normal},
+    schedule::Rules,
+    trackers::Settings,
+};
+
+/// How often a tracker is asked, unless told otherwise.
+const INTERVAL_MS: u32 = 30_000;
+
+/// How many runs go on at once, unless told otherwise.
+const CONCURRENT: u32 = 10;
+
+/// The longest time between two tries, unless told otherwise.
+const BACKOFF_MS: u32 = 300_000;
+
+/// How often a run that failed is followed by another, unless told otherwise.
+const RETRIES: u32 = 5;
+
+/// All that a workflow's front matter says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    pub tracker: TrackerConfig,
+    pub interval: Duration,
+    pub hooks: Hooks,
+    pub agent: Agent,
+    pub codex: Codex,
+    pub own: Own,
+}
+
+/// Which issues there are, and which of them are to be worked on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrackerConfig {
+    pub settings: Settings,
+    /// In lower case. A blank one is kept: no issue has it.
+    pub required_labels: Vec<String>,
+    pub active: States,
+    pub terminal: States,
+}
+
+/// What is run in the worktrees of agents.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hooks {
+    /// Prepares a new worktree.
+    pub after_create: Option<String>,
+}
+
+/// How much is done at once, and how often.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Agent {
+    pub concurrent: u32,
+    /// By states in lower case.
+    pub by_state: BTreeMap<String, u32>,
+    /// For all sessions of a run together; none leaves it to provost.toml.
+    pub turns: Option<u32>,
+    pub backoff_ms: u32,
+}
+
+/// What Codex is told, in the words of provost.toml; none leaves it to that.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Codex {
+    pub approvals: Option<&'static str>,
+    pub sandbox: Option<&'static str>,
+    /// How long a turn may be silent before the run is given up and tried again.
+    pub silence_ms: Option<u32>,
+}
+
+/// What only Provost has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Own {
+    /// The agent, by its name in provost.toml.
+    pub agent: Option<String>,
+    pub preset: Option<String>,
+    /// How many runs follow one that failed.
+    pub retries: u32,
+    /// How many runs follow one that ended well while the issue stays active.
+    pub continuations: u32,
+}
+
+impl Config {
+    /// Gives what decides which issue is worked on when.
+    pub fn rules(&self) -> Rules {
+        Rules {
+            active: self.tracker.active.clone(),
+            terminal: self.tracker.terminal.clone(),
+            required_labels: self.tracker.required_labels.clone(),
+            concurrent: self.agent.concurrent,
+            by_state: self.agent.by_state.clone(),
+            backoff_ms: u64::from(self.agent.backoff_ms),
+            retries: self.own.retries,
+            continuations: self.own.continuations,
+        }
+    }
+}
+
+/// Reads the front matter, and names what in it is not known.
+pub(super) fn read(
+    front: Map<String, Value>,
+    dir: &Path,
+    environment: &Environment,
+) -> Result<(Config, Vec<String>), Error> {
+    let mut top = Fields::new("", front);
+    let mut unknown = Vec::new();
+    let tracker = tracker(top.part("tracker")?, dir, environment, &mut unknown)?;
+    let mut polling = top.part("polling")?;
+    let interval = polling.count("interval_ms", 1)?.unwrap_or(INTERVAL_MS);
+    let mut workspace = top.part("workspace")?;
+    refusals::check("workspace", &mut workspace)?;
+    let config = Config {
+        tracker,
+        interval: Duration::from_millis(u64::from(interval)),
+        hooks: hooks(top.part("hooks")?, &mut unknown)?,
+        agent: agent(top.part("agent")?, &mut unknown)?,
+        codex: codex(top.part("codex")?, &mut unknown)?,
+        own: own(top.part("provost")?, &mut unknown)?,
+    };
+    unknown.extend([polling, workspace, top].into_iter().flat_map(Fields::unknown));
+    unknown.sort();
+    let told = unknown.iter().map(|key| format!("{key} is not known and has no effect"));
+    Ok((config, told.collect()))
+}
+
+fn tracker(
+    mut fields: Fields,
+    dir: &Path,
+    environment: &Environment,
+    unknown: &mut Vec<String>,
+) -> Result<TrackerConfig, Error> {
+    let kind = fields.text("kind")?;
+    let provider = fields.part("provider")?;
+    let (settings, rest) = Settings::read(kind.as_deref(), provider, dir, environment)?;
+    let (active, terminal) = settings.states();
+    let states = |given: Option<Vec<String>>, usual: &[&str]| match given {
+        Some(given) => States::new(given),
+        None => States::new(usual),
+    };
+    let active = states(fields.texts("active_states")?, active);
+    let terminal = states(fields.texts("terminal_states")?, terminal);
+    if active.is_empty() {
+        return Err(Error::config("tracker.active_states", "is empty, so there would be no work"));
+    }
+    let required = fields.texts("required_labels")?.unwrap_or_default();
+    let blank = required.iter().any(|label| label.trim().is_empty());
+    let mut required_labels = labels(&required);
+    required_labels.extend(blank.then(String::new));
+    unknown.extend(fields.unknown().into_iter().chain(rest));
+    Ok(TrackerConfig { settings, required_labels, active, terminal })
+}
+
+fn hooks(mut fields: Fields, unknown: &mut Vec<String>) -> Result<Hooks, Error> {
+    refusals::check("hooks", &mut fields)?;
+    let after_create = fields.text("after_create")?.filter(|script| !script.trim().is_empty());
+    unknown.extend(fields.unknown());
+    Ok(Hooks { after_create })
+}
+
+fn agent(mut fields: Fields, unknown: &mut Vec<String>) -> Result<Agent, Error> {
+    let by_state = match fields.take("max_concurrent_agents_by_state") {
+        // What is no positive number is passed over, as the format has it.
+        Some(Value::Object(map)) => {
+            let limit = |(state, limit): (&String, &Value)| {
+                let limit = u32::try_from(limit.as_u64()?).ok().filter(|limit| *limit > 0)?;
+                Some((normal(state), limit))
+            };
+            map.iter().filter_map(limit).collect()
+        }
+        Some(_) => {
+            let key = fields.path("max_concurrent_agents_by_state");
+            return Err(Error::config(&key, "is no map; expected states with numbers"));
+        }
+        None => BTreeMap::new(),
+    };
+    let agent = Agent {
+        concurrent: fields.count("max_concurrent_agents", 1)?.unwrap_or(CONCURRENT),
+        by_state,
+        turns: fields.count("max_turns", 1)?,
+        backoff_ms: fields.count("max_retry_backoff_ms", 1)?.unwrap_or(BACKOFF_MS),
+    };
+    unknown.extend(fields.unknown());
+    Ok(agent)
+}
+
+fn codex(mut fields: Fields, unknown: &mut Vec<String>) -> Result<Codex, Error> {
+    refusals::check("codex", &mut fields)?;
+    refusals::command(&mut fields)?;
+    let silences = [
+        // None or less means that nobody looks.
+        fields.integer("stall_timeout_ms")?.filter(|ms| *ms > 0),
+        fields.count("turn_timeout_ms", 1)?.map(i64::from),
+    ];
+    let silence = silences.into_iter().flatten().min();
+    let codex = Codex {
+        approvals: approvals(fields.take("approval_policy"))?,
+        sandbox: sandbox(fields.take("thread_sandbox"))?,
+        silence_ms: silence.map(|ms| u32::try_from(ms).unwrap_or(u32::MAX)),
+    };
+    unknown.extend(fields.unknown());
+    Ok(codex)
+}
+
+fn own(mut fields: Fields, unknown: &mut Vec<String>) -> Result<Own, Error> {
+    let own = Own {
+        agent: fields.text("agent")?,
+        preset: fields.text("preset")?,
+        retries: fields.count("max_retries", 0)?.unwrap_or(RETRIES),
+        continuations: fields.count("max_continuations", 0)?.unwrap_or(0),
+    };
+    unknown.extend(fields.unknown());
+    Ok(own)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::workflow;
+
+    fn read(front: &str) -> Result<(Config, Vec<String>), Error> {
+        let environment = [("HOME", "/h"), ("WHERE", "/w"), ("EMPTY", "")];
+        let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let text = format!("---\n{front}\n---\nDo it.");
+        workflow::read(&text, Path::new("/repo"), &environment.into())
+            .map(|workflow| (workflow.config, workflow.warnings))
+    }
+
+    #[track_caller]
+    fn refused(front: &str, told: &str) {
+        let error = read(front).unwrap_err();
+        assert_eq!(error.class(), "invalid_workflow_config", "{front}");
+        assert!(error.to_string().contains(told), "{error}");
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_format() {
+        let (config, warnings) = read("tracker: {kind: file}").unwrap();
+        assert_eq!(warnings, [] as [&str; 0]);
+        assert_eq!((config.interval.as_millis(), config.agent.concurrent), (30_000, 10));
+        assert_eq!((config.agent.backoff_ms, config.agent.turns), (300_000, None));
+        assert!(config.agent.by_state.is_empty() && config.tracker.required_labels.is_empty());
+        assert_eq!((config.own.retries, config.own.continuations), (5, 0));
+        assert!(config.tracker.active.has(" TODO ") && config.tracker.terminal.has("Done"));
+    }
+
+    #[test]
+    fn every_key_that_is_followed_is_read() {
+        let (config, warnings) = read(
+            "tracker:\n  kind: file\n  required_labels: [' Agent', '']\n  active_states: [Ready]\n  terminal_states: [Shut]\npolling: {interval_ms: 5}\nhooks: {after_create: make}\nagent:\n  max_concurrent_agents: 3\n  max_turns: 7\n  max_retry_backoff_ms: 9\n  max_concurrent_agents_by_state: {' Ready ': 2, x: 0, y: many}\ncodex:\n  command: codex app-server\n  approval_policy: never\n  thread_sandbox: danger-full-access\n  stall_timeout_ms: 80\n  turn_timeout_ms: 70\nprovost: {agent: talker, preset: quick, max_retries: 1, max_continuations: 2}",
+        )
+        .unwrap();
+        assert_eq!(warnings, [] as [&str; 0]);
+        assert_eq!(config.tracker.required_labels, ["agent", ""]);
+        assert!(config.tracker.active.has("ready") && !config.tracker.active.has("todo"));
+        assert_eq!(config.agent.by_state, [("ready".to_owned(), 2)].into());
+        assert_eq!((config.agent.concurrent, config.agent.turns), (3, Some(7)));
+        assert_eq!(config.hooks.after_create.as_deref(), Some("make"));
+        let codex =
+            Codex { approvals: Some("never"), sandbox: Some("full-access"), silence_ms: Some(70) };
+        assert_eq!(config.codex, codex);
+        let (agent, preset) = (Some("talker".to_owned()), Some("quick".to_owned()));
+        assert_eq!(config.own, Own { agent, preset, retries: 1, continuations: 2 });
+    }
+
+    #[test]
+    fn no_silence_is_too_long_where_nobody_looks() {
+        let (config, _) = read("tracker: {kind: file}\ncodex: {stall_timeout_ms: 0}").unwrap();
+        assert_eq!(config.codex.silence_ms, None);
+    }
+
+    #[test]
+    fn what_cannot_be_followed_is_refused_with_the_way_that_there_is() {
+        let with = |more: &str| format!("tracker: {{kind: file}}\n{more}");
+        refused(&with("workspace: {root: /x}"), "workspace.root cannot be set");
+        refused(&with("hooks: {before_run: x}"), "hooks.after_create");
+        refused(&with("hooks: {after_run: x}"), "hooks.run.succeeded");
+        refused(&with("hooks: {before_remove: x}"), "hooks.before_remove cannot be set");
+        refused(&with("hooks: {timeout_ms: 5}"), "verify.time_limit");
+        refused(&with("codex: {command: 'codex --oss app-server'}"), "agents.codex.path");
+        refused(&with("codex: {turn_sandbox_policy: {}}"), "codex.thread_sandbox");
+        refused(&with("codex: {read_timeout_ms: 5}"), "codex.read_timeout_ms");
+        refused(&with("codex: {approval_policy: {reject: {}}}"), "untrusted, on-request or never");
+        refused(&with("codex: {thread_sandbox: none}"), "workspace-write");
+    }
+
+    #[test]
+    fn values_of_the_wrong_kind_are_named() {
+        let with = |more: &str| format!("tracker: {{kind: file}}\n{more}");
+        refused(&with("polling: {interval_ms: soon}"), "polling.interval_ms is \"soon\"");
+        refused(&with("polling: 5"), "polling is 5; expected keys with values");
+        refused(&with("agent: {max_turns: 0}"), "agent.max_turns is 0");
+        refused(&with("agent: {max_concurrent_agents: -1}"), "at least 1");
+        refused("tracker: {kind: file, active_states: []}", "tracker.active_states is empty");
+        refused("tracker: {kind: file, active_states: todo}", "expected a list of texts");
+        refused("tracker: {kind: linear}", "tracker.kind is \"linear\"");
+        refused("polling: {}", "tracker.kind");
+    }
+
+    #[test]
+    fn what_is_not_known_is_told_and_does_no_harm() {
+        let (_, warnings) =
+            read("tracker: {kind: file, provider: {x: 1}}\nserver: {port: 1}\nagent: {y: 2}")
+                .unwrap();
+        let keys: Vec<&str> = warnings.iter().map(|told| told.split(' ').next().unwrap()).collect();
+        assert_eq!(keys, ["agent.y", "server", "tracker.provider.x"]);
+    }
+
+    #[test]
+    fn paths_are_resolved_and_nothing_else_is() {
+        let path = |text: &str| {
+            let read = read(&format!("tracker: {{kind: file, provider: {{path: '{text}'}}}}"));
+            read.map(|(config, _)| match config.tracker.settings {
+                Settings::File(settings) => settings.path,
+                Settings::GitHub(_) => unreachable!("it is a file tracker"),
+            })
+        };
+        assert_eq!(path("todo").unwrap(), PathBuf::from("/repo/todo"));
+        assert_eq!(path("~/x").unwrap(), PathBuf::from("/h/x"));
+        assert_eq!(path("$WHERE/x").unwrap(), PathBuf::from("/w/x"));
+        assert_eq!(path("${WHERE}/x").unwrap(), PathBuf::from("/w/x"));
+        assert!(path("$EMPTY").unwrap_err().to_string().contains("$EMPTY, which is not set"));
+        let (config, _) = read("tracker: {kind: file}\nhooks: {after_create: $WHERE}").unwrap();
+        assert_eq!(config.hooks.after_create.as_deref(), Some("$WHERE"));
+    }
+}

@@ -1,0 +1,132 @@
+//! Reads values out of front matter, each with the name that a message about it needs.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use super::{Environment, Error};
+
+/// A part of the front matter. What was taken is gone from it, so that the rest is what nobody knows.
+#[derive(Debug)]
+pub(crate) struct Fields {
+    name: String,
+    left: Map<String, Value>,
+}
+
+impl Fields {
+    pub(crate) fn new(name: &str, map: Map<String, Value>) -> Self {
+        Fields { name: name.to_owned(), left: map }
+    }
+
+    /// Gives the name of a key from the top.
+    pub(crate) fn path(&self, key: &str) -> String {
+        if self.name.is_empty() { key.to_owned() } else { format!("{}.{key}", self.name) }
+    }
+
+    /// Takes a value; a null counts as left out.
+    pub(crate) fn take(&mut self, key: &str) -> Option<Value> {
+        self.left.remove(key).filter(|value| !value.is_null())
+    }
+
+    /// Takes a part; one that is left out is empty.
+    pub(crate) fn part(&mut self, key: &str) -> Result<Fields, Error> {
+        let name = self.path(key);
+        match self.take(key) {
+            None => Ok(Fields::new(&name, Map::new())),
+            Some(Value::Object(map)) => Ok(Fields::new(&name, map)),
+            Some(other) => Err(wrong(&name, "keys with values", &other)),
+        }
+    }
+
+    pub(crate) fn text(&mut self, key: &str) -> Result<Option<String>, Error> {
+        match self.take(key) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(other) => Err(wrong(&self.path(key), "a text", &other)),
+        }
+    }
+
+    pub(crate) fn texts(&mut self, key: &str) -> Result<Option<Vec<String>>, Error> {
+        let path = self.path(key);
+        match self.take(key) {
+            None => Ok(None),
+            Some(Value::Array(items)) => {
+                let text = |item: Value| {
+                    let text = item.as_str().map(str::to_owned);
+                    text.ok_or_else(|| wrong(&path, "a list of texts", &item))
+                };
+                items.into_iter().map(text).collect::<Result<_, _>>().map(Some)
+            }
+            Some(other) => Err(wrong(&path, "a list of texts", &other)),
+        }
+    }
+
+    pub(crate) fn integer(&mut self, key: &str) -> Result<Option<i64>, Error> {
+        let Some(value) = self.take(key) else { return Ok(None) };
+        value.as_i64().map(Some).ok_or_else(|| wrong(&self.path(key), "an integer", &value))
+    }
+
+    /// Takes a number of at least `least`.
+    pub(crate) fn count(&mut self, key: &str, least: u32) -> Result<Option<u32>, Error> {
+        let Some(number) = self.integer(key)? else { return Ok(None) };
+        match u32::try_from(number) {
+            Ok(number) if number >= least => Ok(Some(number)),
+            _ => Err(Error::config(
+                &self.path(key),
+                format!("is {number}; expected an integer of at least {least}"),
+            )),
+        }
+    }
+
+    /// Takes a path on this machine: `~` and a `$NAME` in front are resolved, a relative one begins at `dir`.
+    pub(crate) fn file(
+        &mut self,
+        key: &str,
+        dir: &Path,
+        environment: &Environment,
+    ) -> Result<Option<PathBuf>, Error> {
+        let name = self.path(key);
+        let Some(text) = self.text(key)? else { return Ok(None) };
+        let text = match text.strip_prefix('~') {
+            Some(rest) if rest.is_empty() || rest.starts_with('/') => {
+                format!("{}{rest}", variable("HOME", &name, environment)?)
+            }
+            _ => resolved(&text, &name, environment)?,
+        };
+        Ok(Some(dir.join(text)))
+    }
+
+    /// Gives the names of what is left: nobody knows them.
+    pub(crate) fn unknown(self) -> Vec<String> {
+        self.left.keys().map(|key| self.path(key)).collect()
+    }
+}
+
+/// Resolves a value that begins with `$NAME`; any other is given back.
+pub(crate) fn resolved(text: &str, key: &str, environment: &Environment) -> Result<String, Error> {
+    let Some(rest) = text.strip_prefix('$') else { return Ok(text.to_owned()) };
+    let rest = rest.strip_prefix('{').unwrap_or(rest);
+    let end = rest.find(|one: char| !one.is_ascii_alphanumeric() && one != '_');
+    let (name, behind) = rest.split_at(end.unwrap_or(rest.len()));
+    let behind =
+        if text.starts_with("${") { behind.strip_prefix('}').unwrap_or(behind) } else { behind };
+    Ok(format!("{}{behind}", variable(name, key, environment)?))
+}
+
+/// An empty variable counts as unset.
+fn variable<'a>(name: &str, key: &str, environment: &'a Environment) -> Result<&'a str, Error> {
+    let value = environment.get(name).map(String::as_str).filter(|value| !value.is_empty());
+    value.ok_or_else(|| Error::config(key, format!("refers to ${name}, which is not set")))
+}
+
+fn wrong(key: &str, expected: &str, found: &Value) -> Error {
+    let found = match found {
+        Value::Null => "nothing".to_owned(),
+        Value::Bool(value) => value.to_string(),
+        Value::Number(value) => value.to_string(),
+        Value::String(text) => format!("{text:?}"),
+        Value::Array(_) => "a list".to_owned(),
+        Value::Object(_) => "keys with values".to_owned(),
+    };
+    Error::config(key, format!("is {found}; expected {expected}"))
+}

@@ -1,0 +1,102 @@
+//! What the format has and Provost does in another way. It is refused with that way in the message, never ignored.
+
+use serde_json::Value;
+
+use super::{Error, fields::Fields};
+
+/// Keys that cannot be followed, each with what to do instead.
+const REFUSED: [(&str, &str, &str); 7] = [
+    (
+        "workspace",
+        "root",
+        "cannot be set: Provost makes a worktree for each session below its own home (PROVOST_HOME)",
+    ),
+    (
+        "hooks",
+        "before_run",
+        "cannot be set: what prepares a worktree is hooks.after_create here, or worktree.setup in provost.toml",
+    ),
+    (
+        "hooks",
+        "after_run",
+        "cannot be set: use a hook of provost.toml, such as hooks.run.succeeded or hooks.run.failed",
+    ),
+    (
+        "hooks",
+        "before_remove",
+        "cannot be set: Provost removes only worktrees that hold no work, and runs nothing in them before",
+    ),
+    (
+        "hooks",
+        "timeout_ms",
+        "cannot be set: hooks.after_create is bounded by verify.time_limit in provost.toml",
+    ),
+    (
+        "codex",
+        "turn_sandbox_policy",
+        "cannot be set: use codex.thread_sandbox here, or agents.codex.sandbox and agents.codex.network in provost.toml",
+    ),
+    (
+        "codex",
+        "read_timeout_ms",
+        "cannot be set: how long Codex may take to answer is Provost's own matter",
+    ),
+];
+
+/// The one command that Provost starts Codex with by itself.
+const APP_SERVER: &str = "codex app-server";
+
+/// Refuses the keys of one part that cannot be followed.
+pub(super) fn check(part: &str, fields: &mut Fields) -> Result<(), Error> {
+    for (_, key, why) in REFUSED.iter().filter(|(of, ..)| *of == part) {
+        if fields.take(key).is_some() {
+            return Err(Error::config(&fields.path(key), *why));
+        }
+    }
+    Ok(())
+}
+
+/// Takes the command only if it says what is done anyway.
+pub(super) fn command(codex: &mut Fields) -> Result<(), Error> {
+    let given = codex.text("command")?;
+    match given.as_deref().map(str::trim) {
+        None | Some(APP_SERVER) => Ok(()),
+        Some("") => Err(Error::config("codex.command", "is empty; leave it out")),
+        Some(other) => Err(Error::config(
+            "codex.command",
+            format!(
+                "is {other:?}; Provost starts Codex by itself: leave it out, and set agents.codex.path, agents.codex.model or agents.codex.effort in provost.toml, or provost.agent here"
+            ),
+        )),
+    }
+}
+
+/// Gives the word that provost.toml has for a policy of approvals.
+pub(super) fn approvals(value: Option<Value>) -> Result<Option<&'static str>, Error> {
+    let Some(value) = value else { return Ok(None) };
+    match value.as_str() {
+        Some("untrusted") => Ok(Some("untrusted")),
+        Some("on-request") => Ok(Some("on-request")),
+        Some("never") => Ok(Some("never")),
+        _ => Err(Error::config(
+            "codex.approval_policy",
+            format!(
+                "is {value}; expected untrusted, on-request or never (rules about single approvals are [approvals] in provost.toml)"
+            ),
+        )),
+    }
+}
+
+/// Gives the word that provost.toml has for a sandbox.
+pub(super) fn sandbox(value: Option<Value>) -> Result<Option<&'static str>, Error> {
+    let Some(value) = value else { return Ok(None) };
+    match value.as_str() {
+        Some("read-only") => Ok(Some("read-only")),
+        Some("workspace-write") => Ok(Some("workspace-write")),
+        Some("danger-full-access") => Ok(Some("full-access")),
+        _ => Err(Error::config(
+            "codex.thread_sandbox",
+            format!("is {value}; expected read-only, workspace-write or danger-full-access"),
+        )),
+    }
+}
