@@ -14,8 +14,8 @@ use provost_engine::shell::codex::TOOLS_COMMAND;
 use crate::{
     commands::{
         agent_tools, answer, approve, attach, cancel, completions, config, daemon, doctor, events,
-        exit_codes, gc, ledger, limit, logs, ls, presets, report, report_card, resolve, resume,
-        run, send, skills, spawn, status, stop,
+        exit_codes, gc, graph, ledger, limit, logs, ls, plan, presets, report, report_card,
+        resolve, resume, run, send, serve, skills, spawn, status, stop,
     },
     context::Context,
     error::{Error, usage},
@@ -48,6 +48,9 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(Box<run::RunArgs>),
+    Plan(Box<plan::PlanArgs>),
+    Graph(graph::GraphArgs),
+    Serve(serve::ServeArgs),
     Spawn(Box<spawn::SpawnArgs>),
     Ls(ls::LsArgs),
     Status(status::StatusArgs),
@@ -110,6 +113,9 @@ fn finish(context: &Context, outcome: Outcome) -> ExitCode {
 fn dispatch(context: &Context, command: Command) -> Outcome {
     match command {
         Command::Run(args) => run::run(context, &args),
+        Command::Plan(args) => plan::run(context, *args),
+        Command::Graph(args) => graph::run(context, &args),
+        Command::Serve(args) => serve::run(context, &args),
         Command::Spawn(args) => spawn::run(context, &args),
         Command::Ls(args) => ls::run(context, &args),
         Command::Status(args) => status::run(context, &args),

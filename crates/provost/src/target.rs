@@ -83,14 +83,23 @@ pub(crate) fn find_any(client: &Client, id: &str) -> Result<Target, ApiError> {
     }
 }
 
-/// Asks for a session, or for the one that works for a run now.
+/// Asks for a session, or for the one of a run that waits for a person, else for the newest that works for it.
 pub(crate) fn find_working(client: &Client, id: &str) -> Result<SessionRow, ApiError> {
     let run = match find_any(client, id)? {
         Target::Session(session) => return Ok(*session),
         Target::Run(run) => run,
     };
-    match run.sessions.iter().rev().find(|session| session.state.is_none()) {
-        Some(session) => find(client, &session.id),
+    let mut asking: Vec<&str> =
+        run.requests.iter().filter_map(|one| Some(one.id.split_once('.')?.0)).collect();
+    asking.dedup();
+    if let [_, _, ..] = asking[..] {
+        let message = format!("several agents of run {} wait for an answer", ui::short(&run.id));
+        let error = ApiError::new(Code::BadRequest, message);
+        return Err(run.requests.iter().fold(error, |error, one| error.next(one.answer_command())));
+    }
+    let newest = run.sessions.iter().rev().find(|session| session.state.is_none());
+    match asking.first().copied().or(newest.map(|session| session.id.as_str())) {
+        Some(session) => find(client, session),
         None => {
             let short = ui::short(&run.id);
             let message = format!("run {short} waits for no answer: nobody works for it now");

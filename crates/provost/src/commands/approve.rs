@@ -1,18 +1,22 @@
 //! `provost approve` and `provost deny`
 
 use clap::Args;
-use provost_api::{AnswerRequest, ApiError, Code, Decision, RequestRow, SessionRow};
+use provost_api::{
+    AnswerRequest, ApiError, CancelRequest, Code, Decision, RequestRow, RunRow, SessionRow,
+};
+use serde_json::json;
 
 use super::{
     answer::{repeat, split},
-    change::{KeyArgs, change},
+    change::{KeyArgs, change, change_run},
     input,
 };
 use crate::{cli::Outcome, context::Context, error::usage, target, ui};
 
-/// Allow what a session's agent asked to do
+/// Allow what a session's agent asked to do, or approve of a run's plan
 ///
-/// `provost status` shows what it is: the command, where it would run, why, and the change.
+/// `provost status` shows what it is: the command, where it would run, why, and the change. `provost graph` shows a
+/// plan.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost approve 1a2b3c4d\n  provost approve 1a2b3c4d.q2 --session"
@@ -25,12 +29,17 @@ pub(crate) struct ApproveArgs {
     session: bool,
 }
 
-/// Refuse what a session's agent asked to do, or decline its dialog; it is told so and goes on
+/// Refuse what a session's agent asked to do, or decline its dialog; it is told so and goes on. A plan that is refused ends its run
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  provost deny 1a2b3c4d\n  provost deny 1a2b3c4d.q2")]
+#[command(
+    after_help = "Examples:\n  provost deny 1a2b3c4d\n  provost deny 1a2b3c4d.q2\n  provost deny my-run --because 'too many tasks'"
+)]
 pub(crate) struct DenyArgs {
     #[command(flatten)]
     which: Which,
+    /// Why a plan is refused
+    #[arg(long, value_name = "TEXT")]
+    because: Option<String>,
 }
 
 /// The request that is meant
@@ -48,11 +57,40 @@ struct Which {
 
 pub(crate) fn approve(context: &Context, args: &ApproveArgs) -> Outcome {
     let decision = if args.session { Decision::ApproveForSession } else { Decision::Approve };
-    decide(context, &args.which, decision)
+    match planned(context, &args.which.request)? {
+        Some(run) if args.session => {
+            let message = "--session is for what an agent asks, and the run waits with its plan";
+            Err(usage(message).next(format!("provost approve {}", ui::short(&run.id))).into())
+        }
+        Some(run) => change_run(context, &run.id, ("approve", &json!({})), &args.which.key),
+        None => decide(context, &args.which, decision),
+    }
 }
 
 pub(crate) fn deny(context: &Context, args: &DenyArgs) -> Outcome {
-    decide(context, &args.which, Decision::Deny)
+    let because = args.because.as_deref();
+    match (planned(context, &args.which.request)?, because) {
+        (Some(run), because) => {
+            let because = because.unwrap_or("refused by the operator").to_owned();
+            let request = CancelRequest { because };
+            change_run(context, &run.id, ("reject", &request), &args.which.key)
+        }
+        (None, Some(_)) => {
+            let message = "--because is for a plan, and none waits to be approved";
+            Err(usage(message).next(format!("provost status {}", args.which.request)).into())
+        }
+        (None, None) => decide(context, &args.which, Decision::Deny),
+    }
+}
+
+/// Gives the run that is meant, if its plan waits to be approved.
+fn planned(context: &Context, named: &str) -> Result<Option<RunRow>, ApiError> {
+    match target::find_run(&context.daemon()?, named) {
+        Ok(run) => Ok(Some(run).filter(|run| run.awaits_approval)),
+        Err(error) if error.code == Code::NotFound => Ok(None),
+        Err(error) if error.code == Code::BadRequest => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 fn decide(context: &Context, which: &Which, decision: Decision) -> Outcome {

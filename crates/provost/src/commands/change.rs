@@ -71,6 +71,17 @@ pub(crate) fn change_any(
     }
 }
 
+/// Asks for a change of a run, and shows what is true then.
+pub(crate) fn change_run(
+    context: &Context,
+    id: &str,
+    (action, body): (&str, &impl Serialize),
+    key: &KeyArgs,
+) -> Outcome {
+    let (client, key) = (context.daemon()?, key.get(context));
+    show_run(context, client.post(&target::run_action(id, action), body, &key)?)
+}
+
 /// Shows the answer to a change of a run: its state in one line.
 fn show_run(context: &Context, reply: Value) -> Outcome {
     let run = reply.get("run").cloned().and_then(|row| serde_json::from_value(row).ok());

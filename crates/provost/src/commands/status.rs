@@ -8,14 +8,14 @@ use clap::Args;
 use provost_api::{Client, RequestRow, RunRow, SessionRow, WhyReply};
 use serde_json::{Value, json};
 
-use super::{change::next_commands, input, ls::ListReply, run};
+use super::{change::next_commands, graph, input, ls::ListReply, run};
 use crate::{
     cli::Outcome,
     clock,
     context::Context,
     error::Error,
     target::{self, Target},
-    ui::{self, Screen},
+    ui::{self, Beside, Screen},
 };
 
 /// Show what is true: of one session or run, or of all at a glance
@@ -44,7 +44,7 @@ pub(crate) fn run(context: &Context, args: &StatusArgs) -> Outcome {
             Target::Session(row) if args.why => why(context, &client, &row.id)?,
             Target::Session(row) => one(context, &row)?,
             Target::Run(row) if args.why => why_run(context, &client, &row)?,
-            Target::Run(row) => one_run(context, &row)?,
+            Target::Run(row) => one_run(context, &client, &row)?,
         },
     }
     Ok(ExitCode::SUCCESS)
@@ -60,27 +60,29 @@ fn one(context: &Context, row: &SessionRow) -> Result<(), Error> {
     Ok(())
 }
 
-fn one_run(context: &Context, row: &RunRow) -> Result<(), Error> {
+fn one_run(context: &Context, client: &Client, row: &RunRow) -> Result<(), Error> {
     let next = run::next_commands(row);
     if context.ui.json {
         return context.ui.result(json!(row), &next);
     }
     let (screen, now) = (Screen::output(), clock::now_ms());
-    context.ui.lines(&ui::run_card(context.ui.paint, screen, now, row, None))?;
+    let graph = graph::of_run(client, row)?;
+    let beside = Beside { graph: graph.as_ref(), heard: None };
+    context.ui.lines(&ui::run_card(context.ui.paint, screen, now, row, beside))?;
     context.ui.next(&next);
     Ok(())
 }
 
 /// A run stands as it does because of how its newest session stands.
 fn why_run(context: &Context, client: &Client, row: &RunRow) -> Result<(), Error> {
-    let Some(newest) = row.sessions.last() else { return one_run(context, row) };
+    let Some(newest) = row.sessions.last() else { return one_run(context, client, row) };
     let reply: WhyReply = client.get(&target::action(&newest.id, "why"))?;
     let next = run::next_commands(row);
     if context.ui.json {
         return context.ui.result(json!({"ok": true, "run": row, "newest": reply}), &next);
     }
     let (paint, screen, now) = (context.ui.paint, Screen::output(), clock::now_ms());
-    context.ui.lines(&ui::run_card(paint, screen, now, row, None))?;
+    context.ui.lines(&ui::run_card(paint, screen, now, row, Beside::default()))?;
     let stage = newest.stage.replace('_', " ");
     let title = format!("\nsession {} ({})", ui::short(&newest.id), ui::clean(&stage));
     context.ui.line(&title)?;

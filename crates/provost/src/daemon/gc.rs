@@ -22,18 +22,30 @@ struct Found {
     kept: Vec<Value>,
 }
 
+/// What is to be cleaned up.
+pub(crate) struct Wanted {
+    pub(crate) apply: bool,
+    pub(crate) older_than_ms: i64,
+    /// Only sessions of these runs, if any are named.
+    pub(crate) runs: Option<Vec<String>>,
+}
+
+impl Wanted {
+    fn has(&self, row: &SessionRow) -> bool {
+        let of = |runs: &Vec<String>| row.run.as_ref().is_some_and(|run| runs.contains(run));
+        self.runs.as_ref().is_none_or(of)
+    }
+}
+
 /// Removes worktrees of sealed sessions that hold nothing unique, and of sessions closed long ago their output
 /// and what the agent's program kept.
-pub(crate) async fn collect(
-    daemon: &Daemon,
-    apply: bool,
-    older_than_ms: i64,
-) -> Result<Value, ApiError> {
+pub(crate) async fn collect(daemon: &Daemon, wanted: &Wanted) -> Result<Value, ApiError> {
     let ledger = daemon.world.home.ledger();
     let rows = blocking(move || sealed(&ledger)).await??;
-    let old = super::server::wall_ms().saturating_sub(older_than_ms);
+    let apply = wanted.apply;
+    let old = super::server::wall_ms().saturating_sub(wanted.older_than_ms);
     let mut found = Found::default();
-    for row in rows {
+    for row in rows.into_iter().filter(|row| wanted.has(row)) {
         if row.worktree.as_ref().is_some_and(|worktree| !worktree.removed) {
             collect_worktree(daemon, &row, apply, &mut found).await?;
         }

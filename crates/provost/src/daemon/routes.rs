@@ -108,6 +108,9 @@ pub(crate) fn router(daemon: Daemon) -> Router {
         .route("/v1/sessions/{id}/limit", post(limit))
         .route("/v1/runs", get(runs::list).post(runs::open))
         .route("/v1/runs/{id}", get(runs::row))
+        .route("/v1/runs/{id}/graph", get(runs::graph))
+        .route("/v1/runs/{id}/approve", post(runs::approve))
+        .route("/v1/runs/{id}/reject", post(runs::reject))
         .route("/v1/runs/{id}/cancel", post(runs::cancel))
         .route("/v1/runs/{id}/resume", post(runs::resume))
         .route("/v1/runs/{id}/limit", post(runs::limit))
@@ -402,14 +405,24 @@ struct AgeRequest {
 /// Closed sessions are kept whole for this long unless told otherwise.
 const KEEP_MS: i64 = 30 * 24 * 3_600 * 1_000;
 
+#[derive(Debug, Deserialize)]
+struct CollectRequest {
+    #[serde(default)]
+    apply: bool,
+    older_than_ms: Option<i64>,
+    /// Only what these runs left; everybody's if none are named.
+    runs: Option<Vec<String>>,
+}
+
 async fn collect(
     State(daemon): State<Daemon>,
     caller: Caller,
-    Given(request): Given<AgeRequest>,
+    Given(request): Given<CollectRequest>,
 ) -> Answer {
     daemon.peer(&caller).await?.must_be_operator()?;
-    let older = request.older_than_ms.unwrap_or(KEEP_MS);
-    Ok(Json(gc::collect(&daemon, request.apply, older).await?).into_response())
+    let CollectRequest { apply, older_than_ms, runs } = request;
+    let wanted = gc::Wanted { apply, older_than_ms: older_than_ms.unwrap_or(KEEP_MS), runs };
+    Ok(Json(gc::collect(&daemon, &wanted).await?).into_response())
 }
 
 async fn archive(

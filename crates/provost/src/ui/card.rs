@@ -371,8 +371,13 @@ impl Card {
         self.lines.extend(self.screen.wrap(&format!("  {label}{text}"), LABEL_WIDTH + 2));
     }
 
+    /// Adds a line that is not broken, for it is a part of a drawing.
+    pub(super) fn whole(&mut self, line: &str) {
+        self.lines.push(line.to_owned());
+    }
+
     /// A command stays on its line, so that it can be copied.
-    fn command(&mut self, command: &str) {
+    pub(super) fn command(&mut self, command: &str) {
         let command = self.paint.paint(Tone::Dim, command);
         self.lines.push(format!("  {:LABEL_WIDTH$}{command}", ""));
     }

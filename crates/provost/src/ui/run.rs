@@ -1,11 +1,12 @@
-//! Runs for people: one as a card, several as a list, and what happens to one as it happens.
+//! Runs for people: one as a card, several as a list.
 
-use provost_api::{EventRow, FindingRow, RunRow, RunSessionRow};
-use serde_json::Value;
+use provost_api::{FindingRow, GraphRow, RunRow, RunSessionRow};
 
 use super::{
-    Fit, Paint, Screen, Table, Tone, age, ago,
+    Extent, Fit, Paint, Screen, Table, Tone, age, ago,
     card::Card,
+    graph_lines,
+    run_graph::{counts_words, merged_of_all, queue_words, task_rows},
     short,
     text::{clean, clip},
 };
@@ -26,6 +27,9 @@ const HEAD: [(&str, Fit); 7] = [
     ("AGE", Fit::Whole),
     ("GOAL", Fit::Start),
 ];
+
+/// The columns before a plan on a card.
+const INDENT: usize = 2;
 
 const SPARE: &[&str] = &["CHECKS", "AGE", "GOAL", "NAME"];
 
@@ -50,7 +54,7 @@ pub(crate) fn run_lines(
             (Tone::Bold, short(&row.id)),
             (Tone::Plain, clip(&clean(&row.name), at_most(NAME_WIDTH))),
             (tone, state),
-            (Tone::Plain, words(&row.stage)),
+            (Tone::Plain, stage(row)),
             (if row.proved { Tone::Good } else { Tone::Plain }, checks),
             (Tone::Dim, age(now_ms, row.sealed_at.unwrap_or(row.since))),
             (Tone::Plain, clip(&clean(&row.goal), at_most(LINE_WIDTH))),
@@ -60,9 +64,10 @@ pub(crate) fn run_lines(
 }
 
 fn rank(row: &RunRow) -> u8 {
-    match (row.terminal, row.requests.is_empty(), row.state.as_str()) {
-        (false, false, _) => 0,
-        (false, true, _) => 1,
+    let asks = !row.requests.is_empty() || row.awaits_approval;
+    match (row.terminal, asks, row.state.as_str()) {
+        (false, true, _) => 0,
+        (false, false, _) => 1,
         (true, _, "failed") => 2,
         (true, _, _) => 3,
     }
@@ -72,15 +77,26 @@ fn rank(row: &RunRow) -> u8 {
 pub(crate) fn run_state(row: &RunRow) -> (Tone, String) {
     let asks = !row.terminal && row.requests.iter().any(|request| request.blocking);
     let tone = match row.state.as_str() {
-        _ if asks => Tone::Warn,
+        _ if asks || row.awaits_approval => Tone::Warn,
         "succeeded" | "completed" => Tone::Good,
         "failed" => Tone::Bad,
         "cancelled" => Tone::Dim,
         _ => Tone::Live,
     };
-    let state = if asks { "needs input".to_owned() } else { words(&row.state) };
+    let state = match (asks, row.awaits_approval) {
+        (true, _) => "needs input".to_owned(),
+        (false, true) => "needs approval".to_owned(),
+        (false, false) => words(&row.state),
+    };
     let cause = row.cause.as_deref().map(|cause| format!(" ({})", words(cause)));
     (tone, state + &cause.unwrap_or_default())
+}
+
+/// Gives the stage, and while tasks are worked on how many of them are merged.
+fn stage(row: &RunRow) -> String {
+    let counts = row.tasks.as_ref().filter(|_| row.stage == "tasks");
+    let counts = counts.map(|counts| format!(" {}", merged_of_all(counts)));
+    words(&row.stage) + &counts.unwrap_or_default()
 }
 
 /// Says in one line how a run stands.
@@ -88,7 +104,7 @@ pub(crate) fn run_line(paint: Paint, row: &RunRow) -> String {
     let (tone, state) = run_state(row);
     let stage = match row.terminal {
         true => String::new(),
-        false => format!(", {}", words(&row.stage)),
+        false => format!(", {}", stage(row)),
     };
     let detail = row.detail.as_deref().filter(|detail| !detail.is_empty());
     let detail = detail.map(|detail| format!(": {}", clip(&clean(detail), LINE_WIDTH)));
@@ -96,13 +112,22 @@ pub(crate) fn run_line(paint: Paint, row: &RunRow) -> String {
     format!("{} {} {state}{stage}{}", short(&row.id), clean(&row.name), detail.unwrap_or_default())
 }
 
-/// Shows a run as a card. `heard` is when something happened last, if that is known.
+/// What is shown of a run besides itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Beside<'a> {
+    /// Its plan, if it has one.
+    pub(crate) graph: Option<&'a GraphRow>,
+    /// When something happened last, if that is known.
+    pub(crate) heard: Option<i64>,
+}
+
+/// Shows a run as a card.
 pub(crate) fn run_card(
     paint: Paint,
     screen: Screen,
     now_ms: i64,
     row: &RunRow,
-    heard: Option<i64>,
+    beside: Beside<'_>,
 ) -> Vec<String> {
     let mut card = Card::new(paint, screen, now_ms);
     card.line(&format!("{} · run {}", paint.paint(Tone::Bold, &clean(&row.name)), clean(&row.id)));
@@ -119,7 +144,15 @@ pub(crate) fn run_card(
         card.text("means", understanding);
     }
     row.requests.iter().for_each(|request| card.request(request));
-    row.sessions.iter().for_each(|session| card.label("session", &session_words(session)));
+    if row.awaits_approval {
+        approval(&mut card, paint, row);
+    }
+    if let Some(graph) = beside.graph {
+        plan(&mut card, (paint, screen), row, graph);
+    }
+    // The plan names who works on its tasks.
+    let shown = row.sessions.iter().filter(|one| beside.graph.is_none() || is_of_the_whole(one));
+    shown.for_each(|session| card.label("session", &session_words(session)));
     for decision in &row.decisions {
         let answer = decision.answer.as_ref().map_or("a secret".to_owned(), |all| all.join("; "));
         card.text("decided", &format!("{} → {answer}", decision.question));
@@ -128,11 +161,37 @@ pub(crate) fn run_card(
     row.findings.iter().for_each(|finding| finding_line(&mut card, finding));
     landing(&mut card, row);
     used(&mut card, row);
-    if let Some(heard) = heard.filter(|_| !row.terminal) {
+    if let Some(heard) = beside.heard.filter(|_| !row.terminal) {
         card.label("heard", &ago(now_ms, heard));
     }
     row.warnings.iter().for_each(|warning| card.text("warning", warning));
     card.into_lines()
+}
+
+/// Tells that the plan waits for a person, with the commands that settle it.
+fn approval(card: &mut Card, paint: Paint, row: &RunRow) {
+    card.label("waits", &paint.paint(Tone::Warn, "approval: whether the plan is to be worked on"));
+    let id = short(&row.id);
+    for command in ["graph ID", "approve ID", "deny ID --because TEXT"] {
+        card.command(&format!("provost {}", command.replace("ID", &id)));
+    }
+}
+
+/// Shows the tasks of the plan, and what is on its way to the branch.
+fn plan(card: &mut Card, (paint, screen): (Paint, Screen), row: &RunRow, graph: &GraphRow) {
+    if let Some(counts) = &row.tasks {
+        card.label("tasks", &counts_words(counts));
+    }
+    for line in graph_lines(paint, screen.beside(INDENT), &task_rows(graph), Extent::Folded) {
+        card.whole(&format!("{:INDENT$}{line}", ""));
+    }
+    if let Some(queue) = queue_words(&graph.queue).filter(|_| !row.terminal) {
+        card.label("queue", &queue);
+    }
+}
+
+fn is_of_the_whole(session: &RunSessionRow) -> bool {
+    session.task.is_none() && session.stage != "tasks"
 }
 
 fn session_words(session: &RunSessionRow) -> String {
@@ -185,160 +244,23 @@ fn used(card: &mut Card, row: &RunRow) {
     }
 }
 
-/// Says what happened to a run; none where there is nothing to say to whoever watches.
-pub(crate) fn run_event(paint: Paint, event: &EventRow) -> Option<String> {
-    let tone = match event.kind.as_str() {
-        "run.stage_entered" => Tone::Bold,
-        "run.question_seen" => Tone::Warn,
-        "run.stopped" | "run.land_failed" | "run.head_failed" => Tone::Bad,
-        "run.session_opened" | "run.session_ended" | "run.hook_finished" => Tone::Dim,
-        "run.opened" | "run.card_written" | "run.pull_seen" => return None,
-        _ => Tone::Plain,
-    };
-    let words = run_words(&event.kind, &event.data)?;
-    Some(paint.paint(tone, &clip(&clean(&words), LINE_WIDTH * 3)))
-}
-
-/// Says what a review found, one line for each finding, if an event tells of one.
-pub(crate) fn run_findings(event: &EventRow) -> Vec<String> {
-    let found = event.data["end"]["result"]["review"]["findings"].as_array();
-    found.into_iter().flatten().map(found_words).collect()
-}
-
-fn found_words(finding: &Value) -> String {
-    let text = |name: &str| finding[name].as_str().unwrap_or_default();
-    let place = match (text("file"), finding["line"].as_u64()) {
-        ("", _) => String::new(),
-        (file, Some(line)) => format!(" ({file}:{line})"),
-        (file, None) => format!(" ({file})"),
-    };
-    let mended = if finding["repaired"] == true { ", mended" } else { "" };
-    let words = format!("{}{mended}: {}{place}", text("severity"), text("title"));
-    format!("  {}", clip(&clean(&words), LINE_WIDTH))
-}
-
-/// Puts an event of a run into words, from what was recorded: a daemon may know of more than this program.
-pub(crate) fn run_words(kind: &str, data: &Value) -> Option<String> {
-    let text = |name: &str| data[name].as_str().unwrap_or_default();
-    let session = || short(text("session"));
-    Some(match kind {
-        "run.opened" => format!("run opened {}: {}", spec(data, "name"), spec(data, "goal")),
-        "run.stage_entered" => format!("stage {}", words(text("stage"))),
-        "run.session_opened" => format!("session {} begins {}", session(), words(text("stage"))),
-        "run.session_ended" => session_ended(&session(), &data["end"]),
-        "run.question_seen" => format!("{} waits for a person", short_request(text("request"))),
-        "run.decision_made" => decided(&data["decision"]),
-        "run.head_taken" => {
-            format!("what session {} left is committed: {}", session(), commit(&data["head"]))
-        }
-        "run.head_failed" => {
-            format!("what session {} left could not be committed: {}", session(), text("reason"))
-        }
-        "run.land_step_taken" => step(&data["step"]),
-        "run.pull_seen" => {
-            let seen = |name: &str| words(data["state"][name].as_str().unwrap_or("unknown"));
-            format!("the pull request is {}, its checks: {}", seen("standing"), seen("checks"))
-        }
-        "run.remarks_left" => {
-            format!("{} remarks of the pull request are left", length(&data["remarks"]))
-        }
-        "run.land_over" => "it has not landed, and will not".to_owned(),
-        "run.pull_requested" => format!("pull request {}: {}", data["number"], text("url")),
-        "run.landed" if data["merged"] == true => format!("landed: merged into {}", text("branch")),
-        "run.landed" => format!("landed on branch {}", text("branch")),
-        "run.land_failed" => format!("could not be landed: {}", text("reason")),
-        "run.cancelled" => format!("cancelled: {}", text("because")),
-        "run.stopped" => format!("ended by Provost ({}): {}", text("cause"), text("detail")),
-        "run.sealed" => format!("sealed as {}", data["outcome"]["ending"].as_str()?),
-        "run.resumed" => format!("resumed in stage {}, leg {}", words(text("stage")), data["leg"]),
-        "run.budget_raised" => raised(data),
-        "run.hook_finished" => {
-            format!("hook {} ended: {}", data["key"]["event"].as_str()?, data["end"])
-        }
-        "run.card_written" => match data["failure"].as_str() {
-            None => "report card written".to_owned(),
-            Some(why) => format!("the report card could not be written: {why}"),
-        },
-        _ => return None,
-    })
-}
-
-fn step(step: &Value) -> String {
-    let conflicts = length(&step["merge"]["conflicts"]);
-    match (step["merge"].is_object(), conflicts) {
-        (true, 0) => "the branch has moved: merged with it, to be checked again".to_owned(),
-        (true, files) => format!("the branch has moved: merged with it, {files} files in conflict"),
-        (false, _) => {
-            let remarks = length(&step["answer"]["remarks"]);
-            format!("{remarks} remarks of the pull request go back to the work")
-        }
-    }
-}
-
-fn length(list: &Value) -> usize {
-    list.as_array().map_or(0, Vec::len)
-}
-
-fn spec<'a>(data: &'a Value, name: &str) -> &'a str {
-    data["spec"][name].as_str().unwrap_or_default()
-}
-
-fn session_ended(session: &str, end: &Value) -> String {
-    let state = words(end["state"].as_str().unwrap_or("ended"));
-    let cause = end["cause"].as_str().map(|cause| format!(" ({})", words(cause)));
-    let said = end["said"].as_str().map(|said| format!(": {said}"));
-    let found = end["result"]["review"]["findings"].as_array();
-    let found = found.map(|all| match all.len() {
-        0 => ", nothing found".to_owned(),
-        1 => ", 1 finding".to_owned(),
-        several => format!(", {several} findings"),
-    });
-    let parts = [cause, found, said].into_iter().flatten().collect::<String>();
-    format!("session {session} ended as {state}{parts}")
-}
-
-fn decided(decision: &Value) -> String {
-    let question = decision["question"].as_str().unwrap_or_default();
-    let answers = decision["answer"]
-        .as_array()
-        .map(|all| all.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("; "));
-    format!("decided: {question} → {}", answers.unwrap_or_else(|| "a secret".to_owned()))
-}
-
-fn raised(data: &Value) -> String {
-    let part = |name: &str| data[name].as_u64().map(|to| format!("{to} {name}"));
-    let parts: Vec<String> = ["tokens", "turns"].into_iter().filter_map(part).collect();
-    format!("budget raised to {}", parts.join(", "))
-}
-
-fn commit(head: &Value) -> &str {
-    let commit = head["commit"].as_str().unwrap_or_default();
-    commit.get(..12).unwrap_or(commit)
-}
-
-/// Gives a request's name with the short form of its session.
-fn short_request(request: &str) -> String {
-    let (session, no) = request.split_once('.').unwrap_or((request, ""));
-    format!("{}.{no}", short(session))
-}
-
 fn words(word: &str) -> String {
     clean(&word.replace('_', " "))
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use provost_api::{
-        BudgetRow, CheckRow, CostRow, DecisionRow, LandingRow, RequestRow, UsageRow,
-    };
-    use serde_json::json;
-
     use super::*;
+    use provost_api::{
+        BudgetRow, CheckRow, CostRow, DecisionRow, LandingRow, QueueRow, RequestRow, TaskCounts,
+        TaskRow, UsageRow,
+    };
 
     pub(crate) fn run(state: &str) -> RunRow {
         let session = RunSessionRow {
             id: "0199aa11-0000-7000-8000-0000deadbef0".to_owned(),
             stage: "work".to_owned(),
+            task: None,
             cycle: 1,
             state: None,
         };
@@ -363,6 +285,8 @@ pub(crate) mod tests {
             decisions: Vec::new(),
             findings: Vec::new(),
             understanding: None,
+            tasks: None,
+            awaits_approval: false,
             checks: Vec::new(),
             tree: None,
             commit: None,
@@ -377,6 +301,7 @@ pub(crate) mod tests {
             cost: None,
             turns: 0,
             budget: BudgetRow::default(),
+            origin: None,
             warnings: Vec::new(),
             opened_at: 0,
             since: 1_000,
@@ -398,6 +323,7 @@ pub(crate) mod tests {
         };
         let finding = FindingRow {
             stage: "task_review".to_owned(),
+            task: None,
             cycle: 1,
             title: "No newline".to_owned(),
             detail: String::new(),
@@ -434,7 +360,8 @@ pub(crate) mod tests {
 
     #[test]
     fn a_card_says_what_was_asked_proved_and_is_open() {
-        let shown = run_card(Paint::OFF, Screen::ENDLESS, 61_000, &proved(), Some(1_000));
+        let heard = Beside { heard: Some(1_000), graph: None };
+        let shown = run_card(Paint::OFF, Screen::ENDLESS, 61_000, &proved(), heard);
         insta::assert_snapshot!(shown.join("\n"), @"
         fixer · run 0199aa11-0000-7000-8000-0000deadbeef
           state     succeeded, sealed · since 1m ago
@@ -474,20 +401,96 @@ pub(crate) mod tests {
         ");
     }
 
+    fn task(id: &str, after: &[&str], state: &str) -> TaskRow {
+        let list = |items: &[&str]| items.iter().map(|item| (*item).to_owned()).collect();
+        TaskRow {
+            id: id.to_owned(),
+            title: format!("Make {id}\u{1b}[2J"),
+            instruction: String::new(),
+            after: list(after),
+            criteria: Vec::new(),
+            checks: Vec::new(),
+            scope: Vec::new(),
+            state: state.to_owned(),
+            detail: None,
+            session: None,
+            usage: UsageRow::default(),
+            returns: 0,
+            retries: 0,
+            commit: None,
+        }
+    }
+
+    fn planned() -> (RunRow, GraphRow) {
+        let counts = TaskCounts { all: 4, waiting: 1, working: 1, queued: 1, merged: 1, failed: 0 };
+        let left = TaskRow {
+            session: Some("0199aa11-0000-7000-8000-0000deadbef1".to_owned()),
+            usage: UsageRow { input: 100, output: 20 },
+            returns: 2,
+            detail: Some("mends a conflict in a.txt".to_owned()),
+            ..task("left", &["top"], "working")
+        };
+        let queue = QueueRow {
+            batch: vec!["right".to_owned()],
+            waiting: Vec::new(),
+            batches: 2,
+            checks: 1,
+        };
+        let graph = GraphRow {
+            run: "0199aa11-0000-7000-8000-0000deadbeef".to_owned(),
+            name: "fixer".to_owned(),
+            state: "running".to_owned(),
+            tasks: vec![
+                task("top", &[], "merged"),
+                left,
+                task("right", &["top"], "queued"),
+                task("bottom", &["left", "right"], "waiting"),
+            ],
+            queue,
+        };
+        let row = RunRow { stage: "tasks".to_owned(), tasks: Some(counts), ..run("running") };
+        (row, graph)
+    }
+
     #[test]
-    fn what_happens_is_told_in_words() {
-        let told = |kind: &str, data: Value| run_words(kind, &data).unwrap_or_default();
-        let session = "0199aa11-0000-7000-8000-0000deadbef0";
-        let found = json!({"session": session, "end": {"state": "completed", "cause": null, "said": "s",
-            "result": {"review": {"findings": [{"title": "t", "severity": "low", "file": null}]}}}});
-        assert_eq!(
-            told("run.session_ended", found),
-            "session deadbef0 ended as completed, 1 finding: s"
-        );
-        let question = json!({"request": format!("{session}.q2"), "revision": 1});
-        assert_eq!(told("run.question_seen", question), "deadbef0.q2 waits for a person");
-        let secret = json!({"decision": {"question": "Which token?", "answer": null}});
-        assert_eq!(told("run.decision_made", secret), "decided: Which token? → a secret");
-        assert_eq!(run_words("run.something_newer", &json!({})), None);
+    fn a_card_of_a_plan_has_its_graph_and_its_queue() {
+        let (row, graph) = planned();
+        let beside = Beside { graph: Some(&graph), heard: None };
+        let shown = run_card(Paint::OFF, Screen::of(80), 61_000, &row, beside);
+        insta::assert_snapshot!(shown.join("\n"), @"
+        fixer · run 0199aa11-0000-7000-8000-0000deadbeef
+          state     running · since 1m ago
+          stage     tasks
+          asked     Fix␛[2J it.
+          tasks     1 of 4 merged, 1 worked on, 1 queued, 1 waiting
+               TASK    STATE    TITLE            NOTE
+          ╭✓   top     merged   Make top␛[2J
+          ├─┬● left    working  Make left␛[2J    deadbef1, mends a conflict in a.txt, 1…
+          ├●│  right   queued   Make right␛[2J
+          ╰○╯  bottom  waiting  Make bottom␛[2J
+          queue     checking right · 2 batches and 1 check so far
+          session   deadbef0 work: at work
+          lands     as branch, from main
+        ");
+        assert_eq!(run_line(Paint::OFF, &row), "deadbeef fixer running, tasks 1/4");
+    }
+
+    #[test]
+    fn a_plan_that_waits_to_be_approved_says_how() {
+        let (row, _) = planned();
+        let row = RunRow { stage: "plan_review".to_owned(), awaits_approval: true, ..row };
+        let shown = run_card(Paint::OFF, Screen::of(80), 61_000, &row, Beside::default());
+        insta::assert_snapshot!(shown.join("\n"), @"
+        fixer · run 0199aa11-0000-7000-8000-0000deadbeef
+          state     needs approval · since 1m ago
+          stage     plan review
+          asked     Fix␛[2J it.
+          waits     approval: whether the plan is to be worked on
+                    provost graph deadbeef
+                    provost approve deadbeef
+                    provost deny deadbeef --because TEXT
+          session   deadbef0 work: at work
+          lands     as branch, from main
+        ");
     }
 }

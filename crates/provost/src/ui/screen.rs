@@ -38,6 +38,11 @@ impl Screen {
         self.columns
     }
 
+    /// Gives the screen that is left beside something of this width.
+    pub(crate) fn beside(self, width: usize) -> Self {
+        Screen { columns: self.columns.map(|columns| columns.saturating_sub(width)) }
+    }
+
     /// Breaks a line between words; what follows is indented by `hang` columns.
     ///
     /// Colours count for nothing and go on behind a break. A word that fits nowhere stays whole, so that a

@@ -31,8 +31,15 @@ pull_every = "5s"
 pull_checks = "7s"
 land = "merge"
 triage = false
+plan = "always"
+approve_plan = true
+parallel = 3
+machine_parallel = 5
+batch = 6
+retries = 4
 questions = false
 [review]
+plan = "report"
 task = "repair"
 final = "report"
 cycles = 5
@@ -42,6 +49,11 @@ input = 1.25
 output = 10
 [prompts]
 triage = "T {{task}}"
+plan = "L {{task}}"
+plan_review = "V {{task}}"
+plan_faults = "F {{task}}"
+next = "N {{task}}"
+broken = "B {{task}}"
 work = "W {{task}}"
 review = "R {{task}}"
 repair = "M {{task}}"
@@ -91,8 +103,8 @@ allow = ["LENT_TO_ALL"]
 [ui]
 color = "always"
 [presets.mine]
-run = { land = "pr", triage = true, questions = true }
-review = { task = "off", final = "off", cycles = 3 }
+run = { land = "pr", triage = true, plan = "never", approve_plan = false, questions = true }
+review = { plan = "off", task = "off", final = "off", cycles = 3 }
 verify = { checks = ["make"], protected = ["Makefile"] }
 skills.roots = ["more"]
 budget = { tokens = "1M", turns = 9 }
@@ -168,7 +180,14 @@ fn effect_on_run(key: &str) -> Option<(&'static str, Value)> {
     Some(match key {
         "run.land" => ("/land", json!("merge")),
         "run.triage" => ("/triage", json!(false)),
+        "run.plan" => ("/planning/mode", json!("always")),
+        "run.approve_plan" => ("/planning/approve", json!(true)),
+        "run.parallel" => ("/planning/parallel", json!(3)),
+        "run.machine_parallel" => ("/planning/machine_parallel", json!(5)),
+        "run.batch" => ("/planning/batch", json!(6)),
+        "run.retries" => ("/planning/retries", json!(4)),
         "run.questions" => ("/questions", json!(false)),
+        "review.plan" => ("/reviews/plan", json!("report")),
         "review.task" => ("/reviews/task", json!("repair")),
         "review.final" => ("/reviews/final", json!("report")),
         "review.cycles" => ("/reviews/cycles", json!(5)),
@@ -176,6 +195,11 @@ fn effect_on_run(key: &str) -> Option<(&'static str, Value)> {
         "prices.input" => ("/prices/input", json!(1_250_000)),
         "prices.output" => ("/prices/output", json!(10_000_000)),
         "prompts.triage" => ("/templates/triage", json!("T {{task}}")),
+        "prompts.plan" => ("/templates/plan", json!("L {{task}}")),
+        "prompts.plan_review" => ("/templates/plan_review", json!("V {{task}}")),
+        "prompts.plan_faults" => ("/templates/plan_faults", json!("F {{task}}")),
+        "prompts.next" => ("/templates/next", json!("N {{task}}")),
+        "prompts.broken" => ("/templates/broken", json!("B {{task}}")),
         "prompts.work" => ("/templates/work", json!("W {{task}}")),
         "prompts.review" => ("/templates/review", json!("R {{task}}")),
         "prompts.repair" => ("/templates/repair", json!("M {{task}}")),
@@ -199,7 +223,7 @@ fn opened_run(stage: &Stage, repo: &provost_testkit::harness::Repo) -> (String, 
 }
 
 /// Writes a program that tells a version as Codex does and cannot do anything else.
-fn fake_codex(stage: &Stage) {
+pub(crate) fn fake_codex(stage: &Stage) {
     let path = stage.home.root().join("fake-codex");
     let script = "#!/bin/sh\n[ \"$1\" = --version ] && echo 'codex-cli 0.166.0' || exit 1\n";
     fs::write(&path, script).unwrap();
@@ -441,7 +465,7 @@ fn e10_every_flag_of_spawn_has_an_effect() {
         assert!((flag.seen)(&stage.spec(&id), &row), "{} has no effect: {row:#}", flag.name);
     }
     assert_eq!(
-        documented(&stage),
+        documented(&stage, "spawn"),
         known,
         "every documented flag is tried, and every tried flag documented"
     );
@@ -457,9 +481,9 @@ fn e10_the_same_key_twice_is_one_session_and_wait_waits() {
     assert_eq!(stage.rows().len(), 1);
 }
 
-/// The long flags in the help of `spawn`.
-fn documented(stage: &Stage) -> BTreeSet<String> {
-    let help = stage.home.provost(&["spawn", "--help"]).ok().stdout.clone();
+/// The long flags in the help of a command.
+pub(crate) fn documented(stage: &Stage, command: &str) -> BTreeSet<String> {
+    let help = stage.home.provost(&[command, "--help"]).ok().stdout.clone();
     let options = help.split("Options:").nth(1).unwrap().split("Examples:").next().unwrap();
     let flag = |line: &str| {
         let line = line.trim_start();

@@ -19,6 +19,12 @@ use crate::{
 
 /// Tells what happens until the outcome is sealed, and exits as it came out.
 pub(super) fn run(context: &Context, row: &RunRow) -> Outcome {
+    let row = watch(context, row)?;
+    show(context, &row)
+}
+
+/// Tells what happens until the outcome is sealed, and gives the run as it is then.
+pub(crate) fn watch(context: &Context, row: &RunRow) -> Result<RunRow, Error> {
     let short = ui::short(&row.id);
     let next = [format!("provost status {short} --watch"), format!("provost cancel {short}")];
     // Whoever cannot hear Ctrl-C is ended by it all the same, only without a word.
@@ -29,12 +35,11 @@ pub(super) fn run(context: &Context, row: &RunRow) -> Outcome {
         false => context.ui.line(&row.id)?,
     }
     row.warnings.iter().for_each(|warning| context.ui.warn(warning));
-    let row = until_sealed(context, &row.id)?;
-    show(context, &row)
+    until_sealed(context, &row.id)
 }
 
 /// The report card is written when the outcome is sealed, so it is waited for too.
-fn until_sealed(context: &Context, id: &str) -> Result<RunRow, Error> {
+pub(crate) fn until_sealed(context: &Context, id: &str) -> Result<RunRow, Error> {
     let mut events = Follow::new(context, Of::Run(id.to_owned()), Some(0));
     events.open(&context.daemon()?)?;
     loop {
@@ -62,6 +67,14 @@ fn tell(context: &Context, event: &EventRow, id: &str) -> Result<(), ApiError> {
         context.ui.talk(&words);
     }
     ui::run_findings(event).iter().for_each(|line| context.ui.talk(line));
+    if event.kind == "run.plan_reviewed" {
+        let row = target::find_run(&context.daemon()?, id)?;
+        if row.awaits_approval {
+            let short = ui::short(id);
+            context.ui.talk(&format!("the plan waits for you: provost graph {short}"));
+            context.ui.next(&next_commands(&row));
+        }
+    }
     if event.kind == "run.question_seen" {
         let row = target::find_run(&context.daemon()?, id)?;
         let asked = ui::requests(paint, Screen::talk(), clock::now_ms(), &row.requests);
@@ -75,7 +88,7 @@ fn holds(row: &RunRow) -> bool {
     matches!(row.state.as_str(), "succeeded" | "completed")
 }
 
-fn show(context: &Context, row: &RunRow) -> Outcome {
+pub(crate) fn show(context: &Context, row: &RunRow) -> Outcome {
     let next = next_commands(row);
     let code = ExitCode::from(if holds(row) { 0 } else { Code::Failed.exit_code() });
     if !context.ui.json {

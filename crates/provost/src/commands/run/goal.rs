@@ -10,15 +10,15 @@ use crate::{commands::input, error::usage};
 const MAX_GOAL: usize = 64 << 10;
 
 /// The longest spec: every agent is told all of it, and the ledger keeps it with each.
-const MAX_SPEC: u64 = 256 << 10;
+pub(crate) const MAX_SPEC: u64 = 256 << 10;
 
 /// What a run is for.
 #[derive(Debug)]
-pub(super) struct Goal {
-    pub(super) goal: String,
-    pub(super) spec: Option<String>,
+pub(crate) struct Goal {
+    pub(crate) goal: String,
+    pub(crate) spec: Option<String>,
     /// The text that branches are named after.
-    pub(super) about: String,
+    pub(crate) about: String,
 }
 
 /// Takes the goal and reads the spec.

@@ -1,6 +1,6 @@
 //! The commands that make sense for a run as it is.
 
-use provost_api::{RequestRow, RunRow};
+use provost_api::{RequestRow, RunRow, RunSessionRow};
 
 use crate::{commands::spawn::chosen::quoted, ui};
 
@@ -9,23 +9,42 @@ pub(crate) fn next_commands(row: &RunRow) -> Vec<String> {
     let id = ui::short(&row.id);
     if !row.terminal {
         let asked = row.requests.first().map(RequestRow::answer_command);
-        let always = ["status ID --watch", "logs ID -f", "cancel ID"];
-        let always = always.map(|command| format!("provost {}", command.replace("ID", &id)));
-        return asked.into_iter().chain(always).collect();
+        let plan = ["graph ID", "approve ID", "deny ID --because TEXT"];
+        let plan = plan.map(|command| format!("provost {}", command.replace("ID", &id)));
+        let plan = plan.into_iter().filter(|_| row.awaits_approval);
+        let watch = format!("provost status {id} --watch");
+        let logs = (!row.sessions.is_empty()).then(|| format!("provost logs {id} -f"));
+        let always = [watch].into_iter().chain(logs).chain([format!("provost cancel {id}")]);
+        return asked.into_iter().chain(plan).chain(always).collect();
     }
     let card = format!("provost report-card {id}");
     match row.state.as_str() {
-        "succeeded" | "completed" => merge(row).into_iter().chain([card]).collect(),
+        "succeeded" | "completed" => {
+            let plan = row.tasks.as_ref().filter(|_| !row.landing.done);
+            let plan = plan.map(|_| format!("provost graph {id} --toml"));
+            merge(row).into_iter().chain(plan).chain([card]).collect()
+        }
         _ => {
-            let newest = row.sessions.last();
-            let logs = newest.map(|session| format!("provost logs {}", ui::short(&session.id)));
+            let plan = row.tasks.as_ref().map(|_| format!("provost graph {id}"));
+            let logs =
+                to_look_at(row).map(|session| format!("provost logs {}", ui::short(&session.id)));
             let used_up = row.cause.as_deref() == Some("budget");
             let more = if row.budget.tokens.is_some() { "--tokens" } else { "--turns" };
             let raise = used_up.then(|| format!("provost limit {id} {more} MORE"));
             let resume = format!("provost resume {id}");
-            logs.into_iter().chain(raise).chain([resume, card]).collect()
+            plan.into_iter().chain(logs).chain(raise).chain([resume, card]).collect()
         }
     }
+}
+
+/// Gives the session that tells most of why a run ended: where tasks failed, the newest of one that did.
+fn to_look_at(row: &RunRow) -> Option<&RunSessionRow> {
+    let good = ["succeeded", "completed", "accepted"];
+    let bad = |one: &&RunSessionRow| {
+        one.task.is_some() && one.state.as_deref().is_some_and(|state| !good.contains(&state))
+    };
+    let failed = row.sessions.iter().rev().find(bad);
+    failed.filter(|_| row.cause.as_deref() == Some("tasks")).or(row.sessions.last())
 }
 
 /// What stands on a branch of its own is still to be merged by whoever wants it.
@@ -37,7 +56,7 @@ fn merge(row: &RunRow) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use provost_api::LandingRow;
+    use provost_api::{LandingRow, TaskCounts};
 
     use super::*;
 
@@ -63,6 +82,52 @@ mod tests {
             [
                 "provost logs deadbef0",
                 "provost limit deadbeef --turns MORE",
+                "provost resume deadbeef",
+                "provost report-card deadbeef",
+            ]
+        );
+    }
+
+    #[test]
+    fn of_a_plan_its_approval_its_graph_and_the_task_that_failed_are_named() {
+        let counts = TaskCounts { all: 2, waiting: 2, ..TaskCounts::default() };
+        let planned =
+            RunRow { tasks: Some(counts), sessions: Vec::new(), ..ui::test_run("running") };
+        let waits = RunRow { awaits_approval: true, ..planned.clone() };
+        assert_eq!(
+            next_commands(&waits),
+            [
+                "provost graph deadbeef",
+                "provost approve deadbeef",
+                "provost deny deadbeef --because TEXT",
+                "provost status deadbeef --watch",
+                "provost cancel deadbeef",
+            ]
+        );
+        let session = |end: &str, task: Option<&str>, state: &str| RunSessionRow {
+            id: format!("0199aa11-0000-7000-8000-0000dead{end}"),
+            stage: "work".to_owned(),
+            task: task.map(str::to_owned),
+            cycle: 1,
+            state: Some(state.to_owned()),
+        };
+        let sessions = vec![
+            session("0001", Some("bad"), "failed"),
+            session("0002", Some("good"), "succeeded"),
+            session("0003", None, "succeeded"),
+        ];
+        let failed = RunRow {
+            state: "failed".to_owned(),
+            cause: Some("tasks".to_owned()),
+            terminal: true,
+            sessions,
+            ..planned
+        };
+        assert_eq!(
+            next_commands(&failed),
+            [
+                "provost graph deadbeef",
+                "provost logs dead0001",
                 "provost resume deadbeef",
                 "provost report-card deadbeef",
             ]

@@ -1,19 +1,27 @@
 //! The whole spec of a run, resolved once from flags and configuration.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 use provost_api::{ApiError, Code};
 use provost_config::{self as config, Choice, Flag, Prompt, Resolved};
 use provost_core::{
     ids::{CommitId, RunId, TreeId},
-    run::{LandMode, Prices, ReviewMode, Reviews, RunSpec, Target, Template},
+    plan::Plan,
+    run::{
+        LandMode, Origin, PlanMode, Planning, Prices, ReviewMode, Reviews, RunSpec, Target,
+        Template,
+    },
     session::{Agent, Driver},
     verdict::Snapshot,
 };
 use provost_git::{Git, Head, Project, tree_of};
 use uuid::Uuid;
 
-use super::{RunArgs, goal};
+use super::{
+    RunArgs,
+    goal::{self, Goal},
+    plan_file,
+};
 use crate::{
     codex::Setup,
     commands::{
@@ -28,6 +36,7 @@ use crate::{
             place::{self, Wanted},
             policy,
             spec::directory,
+            variables::VariableArgs,
         },
     },
     context::Context,
@@ -35,19 +44,57 @@ use crate::{
     settings::{self, flag_list, flag_text},
 };
 
+/// What a run is to be, before the configuration says the rest.
+pub(crate) struct Wish<'a> {
+    pub(crate) cwd: Option<&'a Path>,
+    /// The highest layer of the configuration.
+    pub(crate) flags: Vec<Flag>,
+    pub(crate) preset: Option<&'a str>,
+    pub(crate) goal: Goal,
+    pub(crate) name: Option<&'a str>,
+    pub(crate) agent: &'a str,
+    /// Something that was said and that only Codex understands.
+    pub(crate) for_codex: Option<&'static str>,
+    pub(crate) variables: &'a VariableArgs,
+    /// By the ids of questions.
+    pub(crate) answers: BTreeMap<String, Vec<String>>,
+    pub(crate) origin: Option<Origin>,
+    /// A plan that a person wrote.
+    pub(crate) plan: Option<Plan>,
+    /// Whether the run ends with its plan.
+    pub(crate) only_plan: bool,
+}
+
+/// Takes the wish of whoever typed the command.
+pub(super) fn wish(args: &RunArgs) -> Result<Wish<'_>, ApiError> {
+    let goal = goal::take(args.common.goal.as_deref(), args.common.spec.as_deref())?;
+    let answers = args.common.answers.as_deref().map(asking::from_file).transpose()?;
+    Ok(Wish {
+        cwd: args.common.cwd.as_deref(),
+        flags: flags(args),
+        preset: args.common.preset.as_deref(),
+        goal,
+        name: args.common.name.as_deref(),
+        agent: &args.common.agent,
+        for_codex: args.common.codex.given(),
+        variables: &args.common.variables,
+        answers: answers.unwrap_or_default(),
+        origin: None,
+        plan: args.plan.as_deref().map(plan_file::read).transpose()?,
+        only_plan: args.plan_only,
+    })
+}
+
 /// Builds the spec, with what is worth a warning in it.
-pub(super) fn build(context: &Context, args: &RunArgs, id: Uuid) -> Result<RunSpec, ApiError> {
-    let cwd = directory(context, args.cwd.as_deref())?;
-    let preset = args.preset.as_deref();
-    let config = settings::load_with(&context.environment, &cwd, flags(args), preset)?;
-    let goal = goal::take(args.goal.as_deref(), args.spec.as_deref())?;
-    let answers = args.answers.as_deref().map(asking::from_file).transpose()?;
+pub(super) fn build(context: &Context, wish: Wish<'_>, id: Uuid) -> Result<RunSpec, ApiError> {
+    let cwd = directory(context, wish.cwd)?;
+    let config = settings::load_with(&context.environment, &cwd, wish.flags.clone(), wish.preset)?;
     let (git, project) = place::project_at(context, &cwd).map_err(|why| no_project(&why))?;
     let land = land(&config);
     let target = target(&git, &project, land)?;
-    let (agent, agent_warnings) = agent(context, args, &config)?;
+    let (agent, agent_warnings) = agent(context, &wish, &config)?;
     let short = RunId(id).short();
-    let about = args.name.as_deref().unwrap_or(&goal.about);
+    let about = wish.name.unwrap_or(&wish.goal.about);
     let wanted = Wanted { cwd: &cwd, config: &config, short: &short, about };
     let worktrees = place::below_home(context, &wanted, &project)?;
     let warnings = config.warnings.iter().map(ToString::to_string);
@@ -57,10 +104,8 @@ pub(super) fn build(context: &Context, args: &RunArgs, id: Uuid) -> Result<RunSp
         .chain(place::absent(&git, &project, "the run's worktrees and checks")?)
         .collect();
     Ok(RunSpec {
-        name: args.name.clone().unwrap_or_else(|| format!("run-{short}")),
-        goal: goal.goal,
-        preset: args.preset.clone(),
-        spec: goal.spec,
+        name: wish.name.map_or_else(|| format!("run-{short}"), str::to_owned),
+        preset: wish.preset.map(str::to_owned),
         project: place::text(&project.top)?,
         cwd: place::text(&cwd)?,
         target,
@@ -68,8 +113,11 @@ pub(super) fn build(context: &Context, args: &RunArgs, id: Uuid) -> Result<RunSp
         policy: policy::build(context, &config, &worktrees.join("0"))?,
         worktrees: place::text(&worktrees)?,
         branch: place::branch(&wanted)?,
+        goal: wish.goal.goal,
+        spec: wish.goal.spec,
         agent,
         triage: config.run.triage,
+        planning: planning(wish.plan, wish.only_plan, &config),
         reviews: reviews(&config),
         land,
         checks: checks(&config),
@@ -81,12 +129,13 @@ pub(super) fn build(context: &Context, args: &RunArgs, id: Uuid) -> Result<RunSp
         bounds: bounds(&config),
         budget: budget(&config),
         questions: config.run.questions,
-        answers: answers.unwrap_or_default(),
+        answers: wish.answers,
         templates: templates(&config),
         hooks: run_hooks(&config)?,
         pull_every_ms: ms(config.run.pull_every),
         pull_checks_ms: ms(config.run.pull_checks),
         prices: prices(&config)?,
+        origin: wish.origin,
         warnings,
     })
 }
@@ -98,26 +147,32 @@ fn flags(args: &RunArgs) -> Vec<Flag> {
     let text = |given: &Option<String>, flag: &str, key: &str| {
         given.as_deref().map(|text| flag_text(flag, key, text))
     };
-    let checks =
-        (!args.check.is_empty()).then(|| flag_list("--check", "verify.checks", &args.check));
+    let checks = (!args.common.check.is_empty())
+        .then(|| flag_list("--check", "verify.checks", &args.common.check));
     [
         switch(args.no_change_ok, "--no-change-ok", "session.no_change_ok", "true"),
         text(&args.land, "--land", "run.land"),
+        text(&args.plan_mode, "--plan-mode", "run.plan"),
+        switch(args.no_plan, "--no-plan", "run.plan", "never"),
+        switch(args.common.approve_plan, "--approve-plan", "run.approve_plan", "true"),
+        text(&args.parallel, "--parallel", "run.parallel"),
+        text(&args.batch, "--batch", "run.batch"),
+        text(&args.common.review_plan, "--review-plan", "review.plan"),
         text(&args.review_task, "--review-task", "review.task"),
         text(&args.review_final, "--review-final", "review.final"),
         text(&args.cycles, "--cycles", "review.cycles"),
-        switch(args.triage, "--triage", "run.triage", "true"),
-        switch(args.no_triage, "--no-triage", "run.triage", "false"),
-        switch(args.no_questions, "--no-questions", "run.questions", "false"),
-        text(&args.time_limit, "--time-limit", "session.time_limit"),
-        text(&args.budget, "--budget", "budget.tokens"),
-        text(&args.turns, "--turns", "budget.turns"),
-        args.no_check.then(|| flag_list("--no-check", "verify.checks", &[])),
+        switch(args.common.triage, "--triage", "run.triage", "true"),
+        switch(args.common.no_triage, "--no-triage", "run.triage", "false"),
+        switch(args.common.no_questions, "--no-questions", "run.questions", "false"),
+        text(&args.common.time_limit, "--time-limit", "session.time_limit"),
+        text(&args.common.budget, "--budget", "budget.tokens"),
+        text(&args.common.turns, "--turns", "budget.turns"),
+        args.common.no_check.then(|| flag_list("--no-check", "verify.checks", &[])),
         checks,
     ]
     .into_iter()
     .flatten()
-    .chain(args.codex.flags())
+    .chain(args.common.codex.flags())
     .collect()
 }
 
@@ -171,33 +226,66 @@ fn reviews(config: &Resolved) -> Reviews {
         config::ReviewMode::Repair => ReviewMode::Repair,
     };
     let review = &config.review;
-    Reviews { task: mode(review.task), whole: mode(review.whole), cycles: review.cycles }
+    Reviews {
+        plan: mode(review.plan),
+        task: mode(review.task),
+        whole: mode(review.whole),
+        cycles: review.cycles,
+    }
+}
+
+/// Says how the goal is planned. A plan that a person wrote is not for agents to review.
+fn planning(given: Option<Plan>, only: bool, config: &Resolved) -> Planning {
+    let run = &config.run;
+    let of_machine = std::thread::available_parallelism().map_or(1, usize::from);
+    let of_machine = u32::try_from(of_machine).unwrap_or(u32::MAX).clamp(2, 8);
+    let parallel = run.parallel.on().copied().unwrap_or(of_machine);
+    let machine_parallel = run.machine_parallel.on().copied().unwrap_or(parallel.saturating_mul(2));
+    Planning {
+        mode: match run.plan {
+            _ if only => PlanMode::Always,
+            config::PlanMode::Auto => PlanMode::Auto,
+            config::PlanMode::Always => PlanMode::Always,
+            config::PlanMode::Never => PlanMode::Never,
+        },
+        given,
+        approve: run.approve_plan,
+        only,
+        parallel,
+        machine_parallel,
+        batch: run.batch,
+        retries: run.retries,
+    }
 }
 
 /// Gives the agent, with what is worth a warning about it.
 fn agent(
     context: &Context,
-    args: &RunArgs,
+    wish: &Wish<'_>,
     config: &Resolved,
 ) -> Result<(Agent, Vec<String>), ApiError> {
-    if args.agent == config::BUILT_IN {
+    if wish.agent == config::BUILT_IN {
         let (mut agent, warnings) =
-            codex::agent(context, &args.variables, Way::Conversation, config)?;
+            codex::agent(context, wish.variables, Way::Conversation, config)?;
         // Its prompts say how to use them, so it has to be known.
         let setup = Setup::new(&context.environment, config)?;
         agent.settings.multi_agent = setup.multi_agent(&agent.argv)?;
         return Ok((agent, warnings));
     }
-    if let Some(flag) = args.codex.given() {
+    if let Some(flag) = wish.for_codex {
         return Err(usage(format!("{flag} is for Codex")).next("provost run --agent codex …"));
     }
-    let agent = agents::configured(context, Some(&args.agent), &[], &args.variables, config)?;
-    refuse_what_it_cannot(&agent, config)?;
+    let agent = agents::configured(context, Some(wish.agent), &[], wish.variables, config)?;
+    refuse_what_it_cannot(&agent, wish, config)?;
     Ok((agent, Vec::new()))
 }
 
-/// A run tells its agent what to do, and its reviewers have to tell what they found in a given form.
-fn refuse_what_it_cannot(agent: &Agent, config: &Resolved) -> Result<(), ApiError> {
+/// A run tells its agent what to do, and whoever understands, plans or reviews has to tell the result in a given form.
+fn refuse_what_it_cannot(
+    agent: &Agent,
+    wish: &Wish<'_>,
+    config: &Resolved,
+) -> Result<(), ApiError> {
     if agent.driver == Driver::Command {
         let message = format!(
             "the agent {:?} is run by the driver \"command\", which takes no instruction, so it cannot work for a run",
@@ -206,16 +294,22 @@ fn refuse_what_it_cannot(agent: &Agent, config: &Resolved) -> Result<(), ApiErro
         return Err(usage(message).next("provost spawn --check COMMAND -- PROGRAM"));
     }
     let reviews = reviews(config);
-    let none =
-        !config.run.triage && reviews.task == ReviewMode::Off && reviews.whole == ReviewMode::Off;
-    match none {
-        true => Ok(()),
-        false => Err(usage(format!(
-            "triage and reviews need an agent that tells its result in a given form, and {:?} does not",
+    let reviewed = reviews.task != ReviewMode::Off || reviews.whole != ReviewMode::Off;
+    // Where a plan is given, nobody has to understand the goal first.
+    let planned =
+        config.run.triage || wish.only_plan || config.run.plan == config::PlanMode::Always;
+    match reviewed || (planned && wish.plan.is_none()) {
+        false => Ok(()),
+        true => Err(usage(format!(
+            "triage, plans and reviews need an agent that tells its result in a given form, and {:?} does not",
             agent.name
         ))
         .next(format!(
-            "provost run --agent {} --no-triage --review-task off --review-final off …",
+            "provost run --agent {} --no-triage --no-plan --review-task off --review-final off …",
+            agent.name
+        ))
+        .next(format!(
+            "provost run --agent {} --plan FILE --review-task off --review-final off …",
             agent.name
         ))),
     }
@@ -226,6 +320,11 @@ fn templates(config: &Resolved) -> BTreeMap<Template, String> {
     let own = |template: Template| -> &Choice<Prompt> {
         match template {
             Template::Triage => &prompts.triage,
+            Template::Plan => &prompts.plan,
+            Template::PlanReview => &prompts.plan_review,
+            Template::PlanFaults => &prompts.plan_faults,
+            Template::Next => &prompts.next,
+            Template::Broken => &prompts.broken,
             Template::Work => &prompts.work,
             Template::Review => &prompts.review,
             Template::Repair => &prompts.repair,

@@ -67,6 +67,7 @@ pub(super) fn build(context: &Context, args: &SpawnArgs, id: Uuid) -> Result<Spe
         agent,
         warnings,
         run: None,
+        task: None,
     })
 }
 

@@ -16,7 +16,7 @@ const SECRET_PARTS: [&str; 7] =
     ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "API_KEY", "PRIVATE_KEY", "CREDENTIAL"];
 
 /// What is told of the agent's variables on the command line
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct VariableArgs {
     /// A variable by value; it is written into the ledger, so never a secret
     #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]

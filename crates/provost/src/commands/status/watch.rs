@@ -6,18 +6,18 @@ use std::{
     time::Duration,
 };
 
-use provost_api::{ApiError, Client, Code, EventRow};
+use provost_api::{ApiError, Client, Code, EventRow, GraphRow};
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::{
     clock,
-    commands::{change, run},
+    commands::{change, graph, run},
     context::Context,
     error::Error,
     follow::{Follow, Of},
     target::{self, Target},
-    ui::{self, Screen},
+    ui::{self, Beside, Screen},
 };
 
 /// How often a terminal is drawn again though nothing happened, so that ages are true.
@@ -37,7 +37,8 @@ pub(super) fn run(context: &Context, client: &Client, meant: Target) -> Result<(
     };
     let (mut heard, since) = newest(client, &of)?;
     let events = follow(of, since)?;
-    let mut watch = Watch { context, meant, shown: Vec::new() };
+    let graph = graph_of(client, &meant)?;
+    let mut watch = Watch { context, meant, graph, shown: Vec::new() };
     loop {
         watch.show(heard)?;
         if watch.is_sealed() {
@@ -111,9 +112,18 @@ fn next(
     events.try_iter().try_fold(first, |_, event| event).map(Some)
 }
 
+fn graph_of(client: &Client, meant: &Target) -> Result<Option<GraphRow>, ApiError> {
+    match meant {
+        Target::Session(_) => Ok(None),
+        Target::Run(row) => graph::of_run(client, row),
+    }
+}
+
 struct Watch<'a> {
     context: &'a Context,
     meant: Target,
+    /// The plan of a run that has one.
+    graph: Option<GraphRow>,
     shown: Vec<String>,
 }
 
@@ -125,6 +135,7 @@ impl Watch<'_> {
             Target::Session(row) => Target::Session(Box::new(target::find(&client, &row.id)?)),
             Target::Run(row) => Target::Run(Box::new(target::find_run(&client, &row.id)?)),
         };
+        self.graph = graph_of(&client, &self.meant)?;
         Ok(())
     }
 
@@ -164,7 +175,10 @@ impl Watch<'_> {
         let (paint, screen, now) = (self.context.ui.paint, Screen::output(), clock::now_ms());
         match &self.meant {
             Target::Session(row) => ui::card(paint, screen, now, row),
-            Target::Run(row) => ui::run_card(paint, screen, now, row, heard),
+            Target::Run(row) => {
+                let beside = Beside { graph: self.graph.as_ref(), heard };
+                ui::run_card(paint, screen, now, row, beside)
+            }
         }
     }
 

@@ -65,6 +65,32 @@ pub(super) async fn cancel(
     operate(&daemon, &caller, &headers, run, ("cancel-run", command)).await
 }
 
+pub(super) async fn graph(State(daemon): State<Daemon>, Path(run): Path<String>) -> Answer {
+    Ok(raw(Body::from(daemon.handle.ask(Ask::Graph { run }, "operator", None).await?)))
+}
+
+pub(super) async fn approve(
+    State(daemon): State<Daemon>,
+    Path(run): Path<String>,
+    caller: Caller,
+    headers: HeaderMap,
+    _body: Bytes,
+) -> Answer {
+    operate(&daemon, &caller, &headers, run, ("approve-plan", Command::ApprovePlan)).await
+}
+
+pub(super) async fn reject(
+    State(daemon): State<Daemon>,
+    Path(run): Path<String>,
+    caller: Caller,
+    headers: HeaderMap,
+    Given(request): Given<CancelRequest>,
+) -> Answer {
+    check_text(&request.because, "reason")?;
+    let command = Command::RejectPlan { because: request.because };
+    operate(&daemon, &caller, &headers, run, ("reject-plan", command)).await
+}
+
 /// The body says nothing; it is read all the same, see `stop_daemon`.
 pub(super) async fn resume(
     State(daemon): State<Daemon>,

@@ -20,6 +20,7 @@ pub(super) fn of(event: &Event) -> String {
     match event {
         Event::SessionOpened(_)
         | Event::AttemptOpened(_)
+        | Event::TaskAssigned(_)
         | Event::WorkPrepared(_)
         | Event::WorkFailed(_)
         | Event::WorkRemoved(_)
@@ -91,6 +92,7 @@ fn beginning(event: &Event) -> String {
         Event::AttemptOpened(e) => {
             with(format!("attempt {} opened", e.no), e.instruction.as_deref())
         }
+        Event::TaskAssigned(e) => format!("task {} assigned", e.assignment.task),
         Event::WorkPrepared(e) => {
             let base =
                 e.base.as_ref().map(|base| format!(", from commit {}", hash(&base.commit.0)));
@@ -249,6 +251,8 @@ fn speech(event: &Event) -> String {
         Event::ResultAsked(_) => "turn ended without a claim, asked for the result".to_owned(),
         Event::ResultTold(e) => match &e.result {
             Structured::Triage(_) => "said how it understands the task".to_owned(),
+            Structured::Plan(_) => "told a plan".to_owned(),
+            Structured::PlanReview(_) => "told what it thinks of the plan".to_owned(),
             Structured::Review(review) => match review.findings.len() {
                 0 => "found nothing to mend".to_owned(),
                 1 => "found 1 thing".to_owned(),

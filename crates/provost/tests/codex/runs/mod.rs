@@ -2,9 +2,11 @@
 
 mod cancelled;
 mod crash;
+mod graph;
 mod kit;
 mod landed;
 mod permitted;
+mod planned;
 mod pulled;
 mod refused;
 mod repaired;

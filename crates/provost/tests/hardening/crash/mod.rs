@@ -1,9 +1,10 @@
-//! The crash matrix: the daemon dies before, during and after every commit of six scenarios, and the end is
+//! The crash matrix: the daemon dies before, during and after every commit of seven scenarios, and the end is
 //! the same. Then the holder and the agent are killed, whose end is another one, and a defined one.
 //!
 //! By default a subset of the passages is run, spread over all of them and chosen by `PROVOST_SEED`; with
 //! `PROVOST_DEEP=1` every one.
 
+mod graph;
 mod kills;
 mod record;
 mod scenarios;
@@ -11,6 +12,7 @@ mod stage;
 
 use std::thread;
 
+use graph::GRAPH;
 use provost_testkit::{COMMIT_PLACES, Crash};
 use record::Projection;
 use scenarios::{CANCEL, COMMAND, QUESTION, REWORK, RUN, Scenario, WORK};
@@ -21,6 +23,9 @@ const SUBSET: usize = 6;
 
 /// How many of a run, which has all that a session has and more.
 const SUBSET_OF_RUN: usize = 40;
+
+/// How many of a run with a plan, which takes longer.
+const SUBSET_OF_GRAPH: usize = 12;
 
 /// How many plays of a run go on at the same time: most of what they do is to wait.
 const LANES: usize = 4;
@@ -60,6 +65,23 @@ fn a_run_ends_the_same_whenever_the_daemon_dies() {
             scope.spawn(|| play_all(&RUN, &undisturbed, crashes));
         }
     });
+}
+
+/// Tasks beside each other have no order among them, so that it is the end that is compared, by the scenario itself.
+#[test]
+fn a_graph_of_tasks_ends_the_same_whenever_the_daemon_dies() {
+    let (_, commits) = run(&GRAPH, None);
+    let crashes = Crash::some(commits, &COMMIT_PLACES, SUBSET_OF_GRAPH);
+    let lane = crashes.len().div_ceil(LANES);
+    let died: u64 = thread::scope(|scope| {
+        let play = |crashes: &[Crash]| crashes.iter().map(|crash| run(&GRAPH, Some(crash)).1).sum();
+        let lanes: Vec<_> = crashes
+            .chunks(lane)
+            .map(|crashes| scope.spawn(move || -> u64 { play(crashes) }))
+            .collect();
+        lanes.into_iter().map(|lane| lane.join().expect("every play ends well")).sum()
+    });
+    assert!(died > 0, "no passage of {} was reached", GRAPH.name);
 }
 
 fn matrix(scenario: &Scenario) {

@@ -293,14 +293,14 @@ exit = 0
 };
 
 #[track_caller]
-fn ended_as(stage: &Stage, id: &str, state: &str) {
+pub(super) fn ended_as(stage: &Stage, id: &str, state: &str) {
     let row = stage.home.provost(&["status", id, "--json"]).json();
     assert_eq!((&row["state"], &row["sealed"]), (&state.into(), &true.into()), "{row}");
     crate::kit::verified(&stage.home);
 }
 
 #[track_caller]
-fn hooks(stage: &Stage, expected: &[&str]) {
+pub(super) fn hooks(stage: &Stage, expected: &[&str]) {
     let text = fs::read_to_string(stage.outside("hooks.log")).unwrap_or_default();
     let mut ran: Vec<&str> = text.lines().collect();
     ran.sort_unstable();

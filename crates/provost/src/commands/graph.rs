@@ -1,0 +1,102 @@
+//! `provost graph`
+
+use std::process::ExitCode;
+
+use clap::Args;
+use provost_api::{ApiError, Client, GraphRow, RunRow, TaskRow};
+use provost_core::plan::{Plan, PlanTask, told};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{input, run::plan_file};
+use crate::{
+    cli::Outcome,
+    context::Context,
+    error::usage,
+    target,
+    ui::{self, Extent, Screen},
+};
+
+/// Draw the tasks of a run's plan, and how far each is
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost graph 1a2b3c4d\n  provost graph 1a2b3c4d --all\n  provost graph 1a2b3c4d --toml > plan.toml"
+)]
+pub(crate) struct GraphArgs {
+    /// The run: its id, the beginning or end of it, or its name
+    #[arg(value_parser = input::parse_name)]
+    id: String,
+    /// Draw every task, also of a large plan
+    #[arg(long)]
+    all: bool,
+    /// Print the plan as a file that `provost run --plan` takes
+    #[arg(long, conflicts_with_all = ["all", "json"])]
+    toml: bool,
+}
+
+/// The answer that has the graph of a run.
+#[derive(Debug, Deserialize)]
+struct Reply {
+    graph: GraphRow,
+}
+
+pub(crate) fn run(context: &Context, args: &GraphArgs) -> Outcome {
+    let graph = find(&context.daemon()?, &args.id)?;
+    let extent = if args.all { Extent::Whole } else { Extent::Folded };
+    shown(context, &graph, args.toml, extent)
+}
+
+/// Shows the plan of a run.
+pub(crate) fn show(context: &Context, id: &str, toml: bool) -> Outcome {
+    shown(context, &find(&context.daemon()?, id)?, toml, Extent::Whole)
+}
+
+/// Gives the plan of a run, if it has one.
+pub(crate) fn of_run(client: &Client, row: &RunRow) -> Result<Option<GraphRow>, ApiError> {
+    match row.tasks.is_some() {
+        true => find(client, &row.id).map(Some),
+        false => Ok(None),
+    }
+}
+
+fn find(client: &Client, id: &str) -> Result<GraphRow, ApiError> {
+    let reply: Reply = client.get(&target::run_action(id, "graph"))?;
+    Ok(reply.graph)
+}
+
+fn shown(context: &Context, graph: &GraphRow, toml: bool, extent: Extent) -> Outcome {
+    let id = ui::short(&graph.run);
+    if context.ui.json {
+        context.ui.result(json!({"ok": true, "graph": graph}), &[])?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if toml {
+        context.ui.line(plan_file::toml(&plan_of(graph)?).trim_end())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for line in ui::graph_lines(context.ui.paint, Screen::output(), &ui::task_rows(graph), extent) {
+        context.ui.line(&line)?;
+    }
+    context.ui.next(&[format!("provost graph {id} --toml"), format!("provost status {id}")]);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn plan_of(graph: &GraphRow) -> Result<Plan, ApiError> {
+    let unread = |why: String| usage(format!("the daemon's plan cannot be read: {why}"));
+    let task = |row: &TaskRow| -> Result<PlanTask, ApiError> {
+        let id = |text: &String| {
+            text.parse().map_err(|why: provost_core::plan::BadTaskId| unread(why.to_string()))
+        };
+        Ok(PlanTask {
+            id: id(&row.id)?,
+            title: row.title.clone(),
+            instruction: row.instruction.clone(),
+            after: row.after.iter().map(id).collect::<Result<_, _>>()?,
+            criteria: row.criteria.clone(),
+            checks: row.checks.clone(),
+            scope: row.scope.clone(),
+        })
+    };
+    let tasks = graph.tasks.iter().map(task).collect::<Result<_, _>>()?;
+    Plan::new(tasks).map_err(|faults| unread(told(&faults)))
+}

@@ -1,0 +1,39 @@
+//! `provost plan`
+
+use clap::Args;
+
+use super::{
+    graph,
+    run::{self, CommonArgs, RunArgs, follow},
+};
+use crate::{cli::Outcome, context::Context};
+
+/// Divide a goal into tasks, and end with the plan
+///
+/// An agent reads the goal and the project, asks what is unclear and tells a plan; another reviews it. Nothing is
+/// worked on. `--toml` prints the plan as a file that `provost run --plan` takes, to be edited first.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost plan 'Move the importer to the new API'\n  provost plan --spec docs/feature.md --toml > plan.toml\n  provost run --plan plan.toml --spec docs/feature.md"
+)]
+pub(crate) struct PlanArgs {
+    #[command(flatten)]
+    common: CommonArgs,
+    /// Print the plan as TOML
+    #[arg(long, conflicts_with_all = ["detach", "json"])]
+    toml: bool,
+}
+
+pub(crate) fn run(context: &Context, args: PlanArgs) -> Outcome {
+    let opening = RunArgs::only_plan(args.common);
+    let (reply, row) = run::open(context, opening.wish()?, &opening.key(context))?;
+    if opening.is_detached() {
+        return run::opened(context, reply, &row);
+    }
+    // On standard output is the plan, and nothing else.
+    let row = follow::until_sealed(context, &row.id)?;
+    match row.state.as_str() {
+        "completed" => graph::show(context, &row.id, args.toml),
+        _ => follow::show(context, &row),
+    }
+}

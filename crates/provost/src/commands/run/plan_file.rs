@@ -1,0 +1,282 @@
+//! A plan that a person wrote: TOML or JSON, by the name of the file.
+
+use std::{collections::BTreeMap, ffi::OsStr, io::Read as _, path::Path};
+
+use provost_api::ApiError;
+use provost_core::plan::{Fault, MAX_TOLD, Place, Plan, PlanTask, TaskId};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use toml::Spanned;
+
+use crate::error::usage;
+
+/// The largest file of a plan that is read.
+const MAX_FILE: u64 = 16 << 20;
+
+/// Reads a plan from a file whose name ends in `.toml` or `.json`.
+pub(crate) fn read(path: &Path) -> Result<Plan, ApiError> {
+    let form = match path.extension().and_then(OsStr::to_str) {
+        Some("toml") => from_toml,
+        Some("json") => from_json,
+        Some(_) | None => {
+            let message = "cannot tell its form: expected a name that ends in .toml or .json";
+            return Err(told(path, &[message.to_owned()]));
+        }
+    };
+    let text = text_of(path).map_err(|why| told(path, &[why]))?;
+    form(&text).map_err(|faults| told(path, &faults))
+}
+
+/// Writes a plan as TOML that is read as the same plan.
+pub(crate) fn toml(plan: &Plan) -> String {
+    let file = Written { task: plan.tasks().iter().map(WrittenTask::from).collect() };
+    toml::to_string_pretty(&file).expect("tasks are tables of texts and lists of texts")
+}
+
+fn text_of(path: &Path) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes))
+        .map_err(|why| why.to_string())?;
+    if bytes.len() as u64 > MAX_FILE {
+        return Err(format!("it has more than {MAX_FILE} bytes"));
+    }
+    String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())
+}
+
+/// Tells everything that is wrong with a file, each on a line of its own if it is more than one thing.
+fn told(path: &Path, faults: &[String]) -> ApiError {
+    let what = format!("cannot use the plan {}:", path.display());
+    let more = faults.len().saturating_sub(MAX_TOLD);
+    let mut lines = faults.iter().take(MAX_TOLD).cloned().collect::<Vec<_>>();
+    lines.extend((more > 0).then(|| format!("and {more} more")));
+    match &lines[..] {
+        [only] => usage(format!("{what} {only}")),
+        _ => usage(format!("{what}\n{}", lines.join("\n"))),
+    }
+}
+
+fn from_json(text: &str) -> Result<Plan, Vec<String>> {
+    let value: Value = serde_json::from_str(text).map_err(|why| {
+        vec![format!(
+            "it is no JSON: {why}; a plan is written as {{\"tasks\": [{{\"id\": …}}, …]}}"
+        )]
+    })?;
+    Plan::parse(&value).map_err(|faults| faults.iter().map(ToString::to_string).collect())
+}
+
+/// The tables of a file, each with where it is.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    task: Vec<Spanned<toml::Table>>,
+}
+
+fn from_toml(text: &str) -> Result<Plan, Vec<String>> {
+    let file: File = toml::from_str(text).map_err(|why| {
+        let before = why.span().and_then(|span| text.get(..span.start));
+        let line = before.map(|before| format!("line {}: ", before.matches('\n').count() + 1));
+        let line = line.unwrap_or_default();
+        vec![format!("{line}{}; a plan is written as [[task]] tables", why.message())]
+    })?;
+    let tasks: Vec<Value> = file.task.iter().map(|task| json!(task.get_ref())).collect();
+    Plan::parse(&json!({"tasks": tasks})).map_err(|faults| {
+        let lines = Lines::of(text, &file, &tasks);
+        faults.iter().map(|fault| lines.tell(fault)).collect()
+    })
+}
+
+/// The lines on which the tasks of a file begin.
+struct Lines<'a> {
+    starts: Vec<usize>,
+    /// By id; of those that share one, the last, for it is the one too many.
+    named: BTreeMap<&'a str, usize>,
+}
+
+impl<'a> Lines<'a> {
+    fn of(text: &str, file: &File, tasks: &'a [Value]) -> Self {
+        let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).collect();
+        let line = |offset: usize| ends.partition_point(|end| *end < offset) + 1;
+        let starts: Vec<usize> = file.task.iter().map(|task| line(task.span().start)).collect();
+        let named = tasks.iter().zip(&starts);
+        let named = named.filter_map(|(task, line)| Some((task["id"].as_str()?, *line))).collect();
+        Lines { starts, named }
+    }
+
+    fn tell(&self, fault: &Fault) -> String {
+        let line = match fault.place() {
+            Place::Task(id) => self.named.get(id.as_str()).copied(),
+            Place::Numbered(no) => self.starts.get(no - 1).copied(),
+            Place::Plan | Place::Review | Place::Unnamed | Place::Edit(_) => None,
+        };
+        match line {
+            Some(line) => format!("line {line}: {fault}"),
+            None => fault.to_string(),
+        }
+    }
+}
+
+/// A file as it is written: what is empty is left out.
+#[derive(Serialize)]
+struct Written<'a> {
+    task: Vec<WrittenTask<'a>>,
+}
+
+#[derive(Serialize)]
+struct WrittenTask<'a> {
+    id: &'a TaskId,
+    title: &'a str,
+    instruction: &'a str,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    after: &'a [TaskId],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    criteria: &'a [String],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    checks: &'a [String],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    scope: &'a [String],
+}
+
+impl<'a> From<&'a PlanTask> for WrittenTask<'a> {
+    fn from(task: &'a PlanTask) -> Self {
+        let PlanTask { id, title, instruction, after, criteria, checks, scope } = task;
+        WrittenTask { id, title, instruction, after, criteria, checks, scope }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"
+[[task]]
+id = "parser"
+title = "Read the new format"
+instruction = """
+Read it, as docs/format.md says.
+"""
+checks = ["cargo test -p parser"]
+scope = ["crates/parser/**"]
+
+[[task]]
+id = "docs"
+title = "Tell users"
+instruction = "Write docs/format.md's examples."
+after = ["parser"]
+criteria = ["every example can be read"]
+"#;
+
+    fn in_file(name: &str, text: impl AsRef<[u8]>) -> Result<Plan, String> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        let place = format!("{}/", dir.path().display());
+        read(&path).map_err(|error| error.message.replace(&place, ""))
+    }
+
+    #[test]
+    fn a_plan_is_read_from_either_form() {
+        let plan = in_file("plan.toml", GOOD).unwrap();
+        let ids: Vec<&str> = plan.tasks().iter().map(|task| task.id.as_str()).collect();
+        assert_eq!(ids, ["parser", "docs"]);
+        assert_eq!(plan.tasks()[0].instruction, "Read it, as docs/format.md says.\n");
+        let json = serde_json::to_string(&plan).unwrap();
+        assert_eq!(in_file("plan.json", json), Ok(plan));
+    }
+
+    #[test]
+    fn what_is_written_is_read_as_the_same() {
+        let hard = [
+            "one line",
+            "two\nlines\n",
+            "\n\nleading",
+            "trailing \\",
+            "\"\"\" and '''",
+            "'''\n\"\"\"\n",
+            "a\r\nb\rc",
+            "\ttab \u{7f} \u{1b}[31m \u{feff} 日本",
+            "C:\\new\\table",
+            "# no comment = [1]",
+        ];
+        for text in hard {
+            let mut tasks = in_file("plan.toml", GOOD).unwrap().tasks().to_vec();
+            tasks[0].instruction = text.to_owned();
+            tasks[1].criteria = vec![text.to_owned(), "x".to_owned()];
+            let plan = Plan::new(tasks).unwrap();
+            let written = toml(&plan);
+            assert_eq!(in_file("plan.toml", &written), Ok(plan), "{written}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_for_people() {
+        insta::assert_snapshot!(toml(&in_file("plan.toml", GOOD).unwrap()), @r#"
+        [[task]]
+        id = "parser"
+        title = "Read the new format"
+        instruction = """
+        Read it, as docs/format.md says.
+        """
+        checks = ["cargo test -p parser"]
+        scope = ["crates/parser/**"]
+
+        [[task]]
+        id = "docs"
+        title = "Tell users"
+        instruction = "Write docs/format.md's examples."
+        after = ["parser"]
+        criteria = ["every example can be read"]
+        "#);
+    }
+
+    #[test]
+    fn a_file_that_is_no_plan_is_told_with_its_lines() {
+        let twice = GOOD.replace("\"docs\"", "\"parser\"").replace("criteria", "status");
+        let nameless = GOOD.replace("id = \"docs\"\n", "");
+        let cases = [
+            ("plan.toml", "[[task]]\nid = \"a\"\ntitle = \n"),
+            ("plan.toml", "[[tasks]]\nid = \"a\"\n"),
+            ("plan.toml", "title = \"x\"\n"),
+            ("plan.toml", "task = \"x\"\n"),
+            ("plan.toml", ""),
+            ("plan.toml", &twice),
+            ("plan.toml", &nameless),
+            ("plan.json", "{\"tasks\": [\n  {,\n]}"),
+            ("plan.json", "{\"tasks\": []}"),
+            ("plan.yaml", ""),
+            ("plan", ""),
+        ];
+        let told = cases.map(|(name, text)| in_file(name, text).unwrap_err());
+        insta::assert_snapshot!(told.join("\n"), @r#"
+        cannot use the plan plan.toml: line 3: string values must be quoted, expected literal string; a plan is written as [[task]] tables
+        cannot use the plan plan.toml: line 1: unknown field `tasks`, expected `task`; a plan is written as [[task]] tables
+        cannot use the plan plan.toml: line 1: unknown field `title`, expected `task`; a plan is written as [[task]] tables
+        cannot use the plan plan.toml: line 1: invalid type: string "x", expected a sequence; a plan is written as [[task]] tables
+        cannot use the plan plan.toml: the plan has no tasks: expected at least one
+        cannot use the plan plan.toml:
+        line 11: task "parser" has a field "status" that is not in the form: expected only id, title, instruction, after, criteria, checks and scope
+        line 11: the id "parser" is given to 2 tasks: expected an id of its own for each
+        cannot use the plan plan.toml: line 11: task number 2 has no "id": expected a text
+        cannot use the plan plan.json: it is no JSON: key must be a string at line 2 column 4; a plan is written as {"tasks": [{"id": …}, …]}
+        cannot use the plan plan.json: the plan has no tasks: expected at least one
+        cannot use the plan plan.yaml: cannot tell its form: expected a name that ends in .toml or .json
+        cannot use the plan plan: cannot tell its form: expected a name that ends in .toml or .json
+        "#);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_told() {
+        assert!(in_file("plan.toml", [0xff]).unwrap_err().ends_with("it is not UTF-8"));
+        let gone = read(Path::new("/nowhere/plan.toml")).unwrap_err().message;
+        assert!(gone.starts_with("cannot use the plan /nowhere/plan.toml: No such file"), "{gone}");
+        let large = in_file("plan.json", vec![b' '; MAX_FILE as usize + 1]).unwrap_err();
+        assert!(large.ends_with("it has more than 16777216 bytes"), "{large}");
+    }
+
+    #[test]
+    fn a_flood_of_faults_is_told_in_part() {
+        let told = in_file("plan.toml", "[[task]]\n".repeat(100)).unwrap_err();
+        assert!(told.ends_with("\nand 260 more"), "{told}");
+    }
+}

@@ -1,0 +1,86 @@
+//! The plan of a run for people: how far its tasks are, who works on each, and what is on its way to the branch.
+
+use provost_api::{GraphRow as Graph, QueueRow, TaskCounts, TaskRow};
+
+use super::{GraphRow, short, text::clean};
+
+/// So many tasks of a queue are named.
+const NAMED: usize = 8;
+
+/// Gives what is drawn of each task.
+pub(crate) fn task_rows(graph: &Graph) -> Vec<GraphRow> {
+    graph.tasks.iter().map(row).collect()
+}
+
+fn row(task: &TaskRow) -> GraphRow {
+    GraphRow {
+        id: task.id.clone(),
+        title: task.title.clone(),
+        after: task.after.clone(),
+        state: task.state.clone(),
+        note: note(task),
+    }
+}
+
+/// Names who works on a task, and tells what it met and used.
+fn note(task: &TaskRow) -> String {
+    let tokens = task.usage.input.saturating_add(task.usage.output);
+    let parts = [
+        task.session.as_deref().map(short),
+        task.detail.clone(),
+        (tokens > 0).then(|| format!("{tokens} tokens")),
+        often(task.returns, "given back"),
+        often(task.retries, "begun again"),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+fn often(times: u32, what: &str) -> Option<String> {
+    match times {
+        0 => None,
+        1 => Some(what.to_owned()),
+        times => Some(format!("{what} {times} times")),
+    }
+}
+
+/// Says how many tasks are merged, as in `3/5`.
+pub(super) fn merged_of_all(counts: &TaskCounts) -> String {
+    format!("{}/{}", counts.merged, counts.all)
+}
+
+/// Says how far the tasks are.
+pub(super) fn counts_words(counts: &TaskCounts) -> String {
+    let parts = [
+        (counts.failed, "failed"),
+        (counts.working, "worked on"),
+        (counts.queued, "queued"),
+        (counts.waiting, "waiting"),
+    ];
+    let parts = parts.into_iter().filter(|(count, _)| *count > 0);
+    let parts = parts.map(|(count, what)| format!(", {count} {what}"));
+    format!("{} of {} merged{}", counts.merged, counts.all, parts.collect::<String>())
+}
+
+/// Says what is on its way to the branch; none before anything was.
+pub(super) fn queue_words(queue: &QueueRow) -> Option<String> {
+    let list = |what: &str, tasks: &[String]| {
+        (!tasks.is_empty()).then(|| format!("{what} {}", named(tasks)))
+    };
+    let counted = |count: u32, one: &str, many: &str| {
+        format!("{count} {}", if count == 1 { one } else { many })
+    };
+    let so_far = (queue.batches > 0).then(|| {
+        let batches = counted(queue.batches, "batch", "batches");
+        format!("{batches} and {} so far", counted(queue.checks, "check", "checks"))
+    });
+    let parts = [list("checking", &queue.batch), list("then", &queue.waiting), so_far];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(" · "))
+}
+
+fn named(tasks: &[String]) -> String {
+    let names = tasks.iter().take(NAMED).map(|task| clean(task));
+    let more = tasks.len().saturating_sub(NAMED);
+    let more = (more > 0).then(|| format!("{more} more"));
+    names.chain(more).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,145 @@
+//! A spec becomes a plan, and the plan a branch: worked on at the same time by real Codex, asked about, reworked,
+//! in conflict, refuted beside another, with the daemon killed on the way.
+
+use std::fs;
+
+use provost_testkit::{harness::eventually, story};
+use serde_json::Value;
+
+use crate::kit::Stage;
+
+#[test]
+fn r18_r21_e20_a_spec_becomes_tasks_that_are_worked_on_together_merged_and_proved() {
+    let Some(stage) = Stage::new(&story::scenario()) else { return };
+    for (name, text) in story::FILES {
+        stage.repo.write(name, text);
+    }
+    stage.repo.commit("Begin");
+    let gate = stage.root().join("gate");
+    fs::write(&gate, "").unwrap();
+    let spec = stage.root().join(story::SPEC.0);
+    fs::write(&spec, story::SPEC.1).unwrap();
+    let check = story::check(&gate);
+    let id = stage.run_detached(&[
+        story::GOAL,
+        "--spec",
+        spec.to_str().unwrap(),
+        "--check",
+        &check,
+        "--name",
+        "shop",
+        "--parallel",
+        "5",
+        "--review-task",
+        "off",
+        "--land",
+        "merge",
+    ]);
+
+    // A question while it is planned, over a crash.
+    let row = stage.wait_run(&id, |row| row["requests"][0].is_object());
+    assert_eq!(row["stage"], "plan", "{row:#}");
+    stage.home.daemon().kill();
+    stage.provost(&["answer", &id, story::ANSWER]).ok();
+
+    // Five at the same time.
+    for door in story::PARALLEL {
+        stage.model.wait_for_hold(door);
+    }
+    let states = |wanted: &[(&str, &str)]| {
+        wait_tasks(&stage, &id, |tasks| {
+            wanted.iter().all(|(id, state)| state_of(tasks, id) == *state)
+        })
+    };
+    let working = story::PARALLEL.map(|task| (task, "working"));
+    states(&working);
+
+    // One that is refuted first; then one that has changed the same line.
+    stage.model.release("cart");
+    states(&[("cart", "merged")]);
+    stage.model.release("tax");
+    states(&[("tax", "merged")]);
+
+    // One that is being checked while the daemon is killed, and two that are done meanwhile: one of them is bad.
+    stage.model.release("stock");
+    let graph = wait_graph(&stage, &id, |graph| graph["queue"]["batch"][0] == "stock");
+    assert_eq!(graph["queue"]["batch"].as_array().unwrap().len(), 1, "{graph:#}");
+    stage.home.daemon().kill();
+    stage.model.release("labels");
+    stage.model.release("help");
+    wait_graph(&stage, &id, |graph| graph["queue"]["waiting"].as_array().unwrap().len() == 2);
+    fs::remove_file(&gate).unwrap();
+
+    let row = stage.run_sealed(&id);
+    assert_eq!((&row["state"], &row["proved"]), (&"succeeded".into(), &true.into()), "{row:#}");
+    assert_eq!(row["landing"]["merged"], true, "{row:#}");
+    assert_eq!(row["tasks"]["merged"], 7, "{row:#}");
+    let graph = wait_graph(&stage, &id, |_| true);
+    let task = |id: &str| {
+        graph["tasks"].as_array().unwrap().iter().find(|t| t["id"] == id).unwrap().clone()
+    };
+    assert_eq!(task("cart")["session"], task("money")["session"], "a chain keeps its conversation");
+    assert_eq!(
+        (&task("tax")["returns"], &task("labels")["returns"]),
+        (&1.into(), &1.into()),
+        "{graph:#}"
+    );
+    every_commit_passes(&stage, &row, &check);
+    every_task_saw_the_answer(&stage);
+    let card = stage.card(&id);
+    for part in ["shop", story::QUESTION, story::ANSWER, "check.sh"] {
+        assert!(card.contains(part), "{part} is not in {card}");
+    }
+    stage.model.assert_all_as_scripted();
+}
+
+fn wait_graph(stage: &Stage, id: &str, holds: impl Fn(&Value) -> bool) -> Value {
+    eventually("the graph is as wanted", || {
+        let graph = stage.provost(&["graph", id, "--json"]).ok().json()["graph"].clone();
+        if holds(&graph) { Ok(graph) } else { Err(format!("{graph:#}")) }
+    })
+}
+
+fn wait_tasks(stage: &Stage, id: &str, holds: impl Fn(&[Value]) -> bool) {
+    wait_graph(stage, id, |graph| holds(graph["tasks"].as_array().unwrap()));
+}
+
+fn state_of<'a>(tasks: &'a [Value], id: &str) -> &'a str {
+    tasks.iter().find(|task| task["id"] == id).unwrap()["state"].as_str().unwrap()
+}
+
+/// The branch was never red: each commit on its first line passes the check.
+#[track_caller]
+fn every_commit_passes(stage: &Stage, row: &Value, check: &str) {
+    let base = row["base"].as_str().unwrap();
+    let listed = stage.repo.git(&["rev-list", "--first-parent", &format!("{base}..main")]);
+    assert!(listed.lines().count() >= 7, "{listed}");
+    for commit in listed.lines() {
+        let place = stage.root().join(format!("at-{commit}"));
+        stage.repo.git(&[
+            "worktree",
+            "add",
+            "--quiet",
+            "--detach",
+            place.to_str().unwrap(),
+            commit,
+        ]);
+        let ran = std::process::Command::new("sh").args(["-c", check]).current_dir(&place).output();
+        let ran = ran.unwrap();
+        assert!(ran.status.success(), "{commit} is red: {ran:?}");
+        stage.repo.git(&["worktree", "remove", "--force", place.to_str().unwrap()]);
+    }
+}
+
+#[track_caller]
+fn every_task_saw_the_answer(stage: &Stage) {
+    let requests = stage.model.requests();
+    let decided = format!("Decided: {}", story::ANSWER);
+    for task in ["money", "cart", "tax", "stock", "labels", "help", "receipt"] {
+        let heading = format!("## Your task\n\n{task}: ");
+        let told = requests.iter().flat_map(|made| made.request.prompts());
+        let told: Vec<String> = told.filter(|said| said.contains(&heading)).collect();
+        assert!(!told.is_empty(), "{task} was never told");
+        assert!(told.iter().all(|said| said.contains(&decided)), "{task}: {told:?}");
+    }
+}

@@ -1,0 +1,125 @@
+//! Plans of real Codex: strictly read, mended once, reviewed, rejected.
+
+use crate::kit::Stage;
+
+/// A conversation that tells these as its results, one for each turn.
+fn tells(when: &str, told: &[&str]) -> String {
+    let turns: String = told
+        .iter()
+        .map(|told| format!("  {{ response = [{{ items = [{{ message = '{told}' }}] }}] }},\n"))
+        .collect();
+    format!("[[thread]]\nwhen = {{ prompt = \"{when}\" }}\nturn = [\n{turns}]\n")
+}
+
+const PLANNER: &str = "Divide it into tasks";
+const REVIEWER: &str = "Review the plan below";
+
+/// A task of a plan, with more that it may not say.
+fn task(id: &str, more: &str) -> String {
+    format!(
+        r#"{{"id":"{id}","title":"The {id}","instruction":"Write {id}.","after":[],"criteria":[],"checks":[],"scope":[]{more}}}"#
+    )
+}
+
+fn plan(tasks: &[String]) -> String {
+    format!(r#"{{"status":"completed","summary":"planned","tasks":[{}]}}"#, tasks.join(","))
+}
+
+/// A conversation that does these tasks, one after the other.
+fn works(ids: &[&str]) -> String {
+    let turn = |id: &&str| {
+        format!(
+            "  {{ response = [{{ items = [{{ shell = \"echo {id} > {id}\" }}] }}, {{ items = [{{ message = \"Done.\" }}] }}] }},\n  {{ response = [{{ items = [{{ json = {{ status = \"completed\", summary = \"wrote {id}\" }} }}] }}] }},\n"
+        )
+    };
+    let (first, turns) = (ids[0], ids.iter().map(turn).collect::<String>());
+    format!("[[thread]]\nwhen = {{ prompt = \"{first}: The {first}\" }}\nturn = [\n{turns}]\n")
+}
+
+const ALWAYS: [&str; 5] = ["Write both.", "--no-triage", "--plan-mode", "always", "--review-task"];
+
+#[test]
+fn e01_e02_what_is_no_plan_is_told_to_the_planner_once_with_its_faults() {
+    let faulty = plan(&[task("one", r#","status":"done""#), task("one", "")]);
+    let right = plan(&[task("one", ""), task("two", "")]);
+    let scenario = [tells(PLANNER, &[&faulty, &right]), works(&["one"]), works(&["two"])].concat();
+    let Some(stage) = Stage::new(&scenario) else { return };
+    let id = stage.run_detached(&[&ALWAYS[..], &["off", "--review-plan", "off"]].concat());
+    let row = stage.run_sealed(&id);
+    assert_eq!(
+        (&row["state"], &row["tasks"]["merged"]),
+        (&"completed".into(), &2.into()),
+        "{row:#}"
+    );
+    let heard = stage.model.wait_for_request("the faults", |made| {
+        made.request.prompt().contains("What you told cannot be taken")
+    });
+    let told = heard.request.prompt();
+    assert!(told.contains("status") && told.contains("\"one\""), "{told}");
+    let faults = stage.run_events(&id);
+    let faults = faults.iter().find(|event| event["kind"] == "run.plan_faulty").unwrap();
+    assert_eq!(faults["data"]["faults"].as_array().unwrap().len(), 2, "{faults:#}");
+    stage.model.assert_all_as_scripted();
+}
+
+#[test]
+fn e01_a_plan_without_tasks_is_no_plan_and_never_all_done() {
+    let empty = plan(&[]);
+    let Some(stage) = Stage::new(&tells(PLANNER, &[&empty, &empty])) else { return };
+    let ran = stage.run(&[&ALWAYS[..], &["off", "--review-plan", "off"]].concat());
+    let id = ran.exits(1).stdout.lines().next().unwrap().to_owned();
+    let row = stage.run_row(&id);
+    assert_eq!((&row["state"], &row["cause"]), (&"failed".into(), &"plan".into()), "{row:#}");
+    stage.model.assert_all_as_scripted();
+}
+
+#[test]
+fn e04_a_plan_that_its_reviewer_rejects_fails_the_run_with_hook_and_reason() {
+    let told = plan(&[task("one", ""), task("two", "")]);
+    let rejects = r#"{"status":"completed","summary":"looked","verdict":"reject","reason":"nothing tests it","edits":[]}"#;
+    let scenario = [tells(PLANNER, &[&told]), tells(REVIEWER, &[rejects])].concat();
+    let Some(stage) = Stage::new(&scenario) else { return };
+    let log = stage.root().join("hooks.log");
+    stage.configure(&format!(
+        "[hooks]\n\"run.failed\" = \"echo failed >> {0}\"\n\"run.planned\" = \"echo planned >> {0}\"\n",
+        log.display()
+    ));
+    let ran = stage.run(&[&ALWAYS[..], &["off"]].concat());
+    let id = ran.exits(1).stdout.lines().next().unwrap().to_owned();
+    let row = stage.run_row(&id);
+    assert_eq!((&row["state"], &row["cause"]), (&"failed".into(), &"plan".into()), "{row:#}");
+    assert_eq!(row["detail"], "the plan was rejected: nothing tests it", "{row:#}");
+    provost_testkit::eventually("the hook of the failure", || {
+        match std::fs::read_to_string(&log) {
+            Ok(told) if told == "failed\n" => Ok(()),
+            told => Err(told),
+        }
+    });
+    stage.model.assert_all_as_scripted();
+}
+
+#[test]
+fn a_plan_alone_is_printed_as_a_file_that_a_run_takes() {
+    let told = plan(&[task("one", ""), task("two", "")]);
+    let edits = r#"{"status":"completed","summary":"looked","verdict":"accept","reason":"in order","edits":[{"op":"depend","id":"two","on":"one"}]}"#;
+    let scenario =
+        [tells(PLANNER, &[&told]), tells(REVIEWER, &[edits]), works(&["one", "two"])].concat();
+    let Some(stage) = Stage::new(&scenario) else { return };
+    let planned =
+        stage.home.provost_in(stage.repo.path(), &["plan", "Write both.", "--no-triage", "--toml"]);
+    let file = stage.root().join("plan.toml");
+    std::fs::write(&file, &planned.ok().stdout).unwrap();
+    assert!(planned.stdout.contains("after = [\"one\"]"), "{}", planned.stdout);
+    let ran = stage.run(&[
+        "Write both.",
+        "--no-triage",
+        "--review-task",
+        "off",
+        "--plan",
+        file.to_str().unwrap(),
+    ]);
+    let id = ran.ok().stdout.lines().next().unwrap().to_owned();
+    let row = stage.run_row(&id);
+    assert_eq!(row["tasks"]["merged"], 2, "{row:#}");
+    stage.model.assert_all_as_scripted();
+}

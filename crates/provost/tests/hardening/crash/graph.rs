@@ -1,0 +1,93 @@
+//! A run of a whole plan: two beside each other that change the same line, one after both, and one after that in the same
+//! conversation.
+
+use std::fs;
+
+use super::scenarios::{Scenario, ended_as, hooks};
+
+/// Does what the task in the instruction is about, and notes that it was told.
+const ACT: &str = r#"set -eu
+root=$1
+id=$(printf '%s\n' "$2" | awk '/^## Your task/ { found = 1; next } found && NF { print; exit }' | sed 's/:.*//')
+echo "$id $PROVOST_SESSION" >> "$root/told"
+case "$2" in
+  *"conflict markers"*) grep -v '^[<=>]' shared.txt | sort > mended; mv mended shared.txt; exit 0;;
+esac
+case "$id" in
+  left | right)
+    touch "$root/$id"
+    while ! test -e "$root/left" || ! test -e "$root/right"; do sleep 0.01; done
+    printf 'base\n%s\n' "$id" > shared.txt;;
+  both) cat shared.txt > both.txt;;
+  last) cat both.txt > last.txt;;
+esac
+"#;
+
+const PLAN: &str = r#"
+[[task]]
+id = "left"
+title = "Left"
+instruction = "Add a line."
+[[task]]
+id = "right"
+title = "Right"
+instruction = "Add a line."
+[[task]]
+id = "both"
+title = "Both"
+instruction = "Copy the lines."
+after = ["left", "right"]
+[[task]]
+id = "last"
+title = "Last"
+instruction = "Copy them again."
+after = ["both"]
+"#;
+
+pub(super) const GRAPH: Scenario = Scenario {
+    name: "a graph of tasks",
+    agent: r#"
+[[step]]
+emit = { type = "ready", thread = "t" }
+[[step]]
+repeat = { times = 9, steps = [
+  { wait_input = { type = "instruction" } },
+  { emit = { type = "turn_started", turn = "t" } },
+  { run = ["sh", "{{root}}/act.sh", "{{root}}", "{{input}}"] },
+  { emit = { type = "claim", claim = "completed", text = "did it" } },
+  { emit = { type = "turn_ended", turn = "t", status = "ok" } },
+] }
+"#,
+    grace: "10s",
+    hooks: 2,
+    play: |stage| {
+        let file = |name: &str, text: &str| {
+            fs::write(stage.outside(name), text).expect("a file of the play can be written");
+        };
+        file("act.sh", ACT);
+        file("plan.toml", PLAN);
+        stage.repo.write("shared.txt", "base\n");
+        stage.repo.commit("Something to change");
+        let plan = stage.outside("plan.toml").display().to_string();
+        let check = "! grep -q '^[<=>]' shared.txt";
+        let planned = ["run", "--detach", "--agent", "scripted", "--plan", &plan];
+        let ends = ["--review-task", "off", "--parallel", "2", "--check", check];
+        let opened = stage.change(&[&planned[..], &ends].concat(), &["Do it"]);
+        crate::kit::text(&opened.ok().json()["id"])
+    },
+    check: |stage, id| {
+        ended_as(stage, id, "succeeded");
+        hooks(stage, &["run.opened", "run.succeeded"]);
+        let row = stage.home.provost(&["status", id, "--json"]).ok().json();
+        let branch = crate::kit::text(&row["landing"]["branch"]);
+        let at = |file: &str| stage.repo.git(&["show", &format!("{branch}:{file}")]);
+        assert_eq!(["shared.txt", "both.txt", "last.txt"].map(at), ["base\nleft\nright"; 3]);
+        let told = fs::read_to_string(stage.outside("told")).expect("the tasks were told");
+        let of = |task: &str| -> Vec<&str> {
+            told.lines().filter_map(|line| line.strip_prefix(task)?.strip_prefix(' ')).collect()
+        };
+        assert_eq!(of("left").len() + of("right").len(), 3, "one of them met a conflict: {told}");
+        assert_eq!((of("both").len(), of("both")), (1, of("last")), "in one conversation: {told}");
+        assert_eq!(stage.events("run.handed_over").len(), 0);
+    },
+};

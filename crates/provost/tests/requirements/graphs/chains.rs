@@ -1,0 +1,133 @@
+//! Tasks after each other: one conversation, or a hand-over that is told.
+
+use std::fs;
+
+use provost_testkit::harness::eventually;
+use serde_json::json;
+
+use super::kit::{Scripted, Site};
+
+const CHAIN: [Scripted<'static>; 3] = [
+    ("one", &[], "echo 1 > one.txt"),
+    ("two", &["one"], "cat one.txt > two.txt; while test -e $root/hold; do sleep 0.01; done"),
+    ("three", &["two"], "cat two.txt one.txt > three.txt"),
+];
+
+#[track_caller]
+fn one_conversation(site: &Site) {
+    let log = site.log();
+    let tasks: Vec<&str> = log.iter().map(|told| told.task.as_str()).collect();
+    assert_eq!(tasks, ["one", "two", "three"]);
+    assert!(log.iter().all(|told| told.session == log[0].session), "{log:?}");
+    assert_eq!((log[1].thread.as_str(), log[2].thread.as_str()), ("t", "t"));
+}
+
+#[test]
+fn r18_tasks_after_each_other_are_one_conversation() {
+    let site = Site::new(&CHAIN);
+    let id = site.opened(&["--check", "test -s one.txt"]);
+    let row = site.ended(&id);
+    assert_eq!(row["state"], "succeeded", "{row:#}");
+    one_conversation(&site);
+    assert!(site.told("two", 1).contains("Now do the next task"), "{}", site.told("two", 1));
+    assert_eq!(site.file_at(&site.branch(&id), "three.txt"), "1\n1");
+    assert!(site.events(&id, "run.handed_over").is_empty());
+}
+
+#[test]
+fn r18_a_conversation_goes_on_over_deaths_of_the_daemon() {
+    let site = Site::new(&CHAIN);
+    let hold = site.stage.file("hold");
+    fs::write(&hold, "").unwrap();
+    // The check of the first holds it back from the branch, so that the daemon dies between the tasks too.
+    let check = format!(
+        "test -e two.txt || {{ touch {0}; while test -e {0}; do sleep 0.01; done; }}",
+        site.stage.file("between")
+    );
+    let id = site.opened(&["--check", &check]);
+    site.appears("between");
+    site.stage.daemon().kill();
+    fs::remove_file(site.stage.file("between")).unwrap();
+    site.stage.wait_state(&id, |_| true);
+    site.appears("told/two.1");
+    site.stage.daemon().kill();
+    fs::remove_file(&hold).unwrap();
+    let row = site.ended(&id);
+    assert_eq!(row["state"], "succeeded", "{row:#}");
+    one_conversation(&site);
+}
+
+#[test]
+fn r18_a_conversation_whose_worktree_is_gone_is_handed_over_and_that_is_recorded() {
+    let waits = "while ! test -e $root/go-one; do sleep 0.01; done; echo 1 > one.txt";
+    let [_, two, three] = CHAIN;
+    let site = Site::new(&[("zero", &[], "echo 0 > zero.txt"), ("one", &[], waits), two, three]);
+    // What is merged second is checked until the worktree that it came from was taken away.
+    let root = site.stage.home.root().display().to_string();
+    let check = format!(
+        "test ! -e zero.txt || test ! -e one.txt || {{ touch {root}/holding; while ! test -e {root}/go-on; do sleep 0.01; done; }}"
+    );
+    let id = site.opened(&["--check", &check]);
+    site.wait_task(&id, "zero", "merged");
+    site.sign("go-one");
+    site.appears("holding");
+    let session = site.told_of("one")[0].session.clone();
+    let row = site.stage.wait_state(&session, |row| row["process"] != "alive");
+    let place = row["worktree"]["path"].as_str().unwrap().to_owned();
+    fs::remove_dir_all(&place).unwrap();
+    site.sign("go-on");
+    let row = site.ended(&id);
+    assert_eq!(row["state"], "succeeded", "{row:#}");
+    let handed = site.events(&id, "run.handed_over");
+    assert_eq!(handed.len(), 1, "{handed:#?}");
+    assert_eq!((&handed[0]["task"], &handed[0]["from"]), (&json!("two"), &json!(session)));
+    assert!(handed[0]["reason"].as_str().unwrap().contains("is gone"), "{handed:#?}");
+    let words = site.told("two", 1);
+    assert!(words.contains("one, told 1 times"), "what was said of it is handed over: {words}");
+    let [two, three] = ["two", "three"].map(|task| site.told_of(task)[0].session.clone());
+    assert_ne!(two, session);
+    assert_eq!(two, three, "from there on it is one conversation again");
+    // It is written when the outcome is sealed already.
+    let card = eventually("the report card", || {
+        let card = site.stage.provost(&["report-card", &id]);
+        (card.code() == Some(0)).then_some(card.stdout)
+    });
+    assert!(card.contains("taken over from") && card.contains("is gone"), "{card}");
+    site.repo.git(&["worktree", "remove", "--force", "--force", &place]);
+}
+
+#[test]
+fn r18_a_conversation_goes_on_after_a_conflict_was_mended_in_it() {
+    let waits = |own: &str, other: &str| {
+        format!("touch $root/{own}-there; while ! test -e $root/{other}-there; do sleep 0.01; done")
+    };
+    let mends = |line: &str| {
+        format!(
+            "case $n in 1) printf 'base\\n{line}\\n' > shared.txt;; *) grep -v '^[<=>]' shared.txt | sort > s; mv s shared.txt;; esac"
+        )
+    };
+    let left = format!("{}\n{}", waits("left", "right"), mends("left"));
+    let right = format!("{}\n{}", waits("right", "left"), mends("right"));
+    let site = Site::new(&[
+        ("left", &[], &left),
+        ("right", &[], &right),
+        ("after-left", &["left"], "echo l > after-left.txt"),
+        ("after-right", &["right"], "echo r > after-right.txt"),
+    ]);
+    site.repo.write("shared.txt", "base\n");
+    site.repo.commit("Something to change");
+    let id = site.opened(&["--check", "! grep -q '^[<=>]' shared.txt"]);
+    let row = site.ended(&id);
+    assert_eq!(row["state"], "succeeded", "{row:#}");
+    for (before, after) in [("left", "after-left"), ("right", "after-right")] {
+        let (before, after) = (site.told_of(before), site.told_of(after));
+        assert_eq!(
+            before[0].session,
+            after[0].session,
+            "{:#?}",
+            site.events(&id, "run.handed_over")
+        );
+    }
+    assert!(site.events(&id, "run.handed_over").is_empty());
+    site.every_commit_passes(&site.branch(&id), "! grep -q '^[<=>]' shared.txt");
+}

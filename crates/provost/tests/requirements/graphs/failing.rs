@@ -1,0 +1,140 @@
+//! Tasks that fail, and runs that are called off: what is done stays, and what is left can be taken up.
+
+use std::fs;
+
+use serde_json::json;
+
+use super::kit::{Scripted, Site};
+use crate::kit::lives;
+
+const WITH_A_FAILURE: [Scripted<'static>; 4] = [
+    ("good", &[], "echo g > good.txt"),
+    ("bad", &[], "test -e $root/mended && echo b > bad.txt || claim=failed"),
+    ("behind", &["bad"], "echo b > behind.txt"),
+    ("beside", &["good"], "echo b > beside.txt"),
+];
+
+#[test]
+fn a_task_that_fails_for_good_holds_up_only_what_is_after_it_and_is_all_that_a_resume_takes_up() {
+    let site = Site::new(&WITH_A_FAILURE);
+    let plan = site.stage.file("plan.toml");
+    let told = site.ask(&["--plan", &plan, "--name", "mine", "--check", "true"]);
+    let told = told.exits(1);
+    assert!(told.stdout.contains("2 of 4 tasks are merged; bad: "), "{told:#?}");
+    let row = site.stage.status("mine");
+    assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("tasks")), "{row:#}");
+    let id = row["id"].as_str().unwrap();
+    let states: Vec<String> = site.states(id).into_iter().map(|(_, state)| state).collect();
+    assert_eq!(states, ["merged", "failed", "waiting", "merged"]);
+    let branch = site.branch(id);
+    assert_eq!(site.files_at(&branch), ["README.md", "beside.txt", "good.txt"]);
+
+    let card = site.stage.provost(&["report-card", "mine"]).ok().stdout.clone();
+    assert!(card.contains("4 tasks, 2 merged, in 2 batches"), "{card}");
+    for (task, end) in [
+        ("good", "merged; by "),
+        ("bad", "not merged: failed"),
+        ("behind", "not merged: not begun"),
+    ] {
+        let line = card.lines().find(|line| line.contains(&format!("The task {task}"))).unwrap();
+        assert!(line.contains(end), "{line}");
+    }
+
+    site.sign("mended");
+    site.stage.provost(&["resume", "mine"]).ok();
+    let row = site.ended_again(id, 2);
+    assert_eq!(
+        (&row["state"], &row["tasks"]["merged"]),
+        (&json!("succeeded"), &json!(4)),
+        "{row:#}"
+    );
+    let told = |task: &str| site.told_of(task).len();
+    assert_eq!(["good", "bad", "behind", "beside"].map(told), [1, 2, 1, 1]);
+    let bad = site.told_of("bad");
+    assert_eq!(bad[0].session, bad[1].session, "the same conversation goes on");
+    assert_eq!(site.files_at(&branch).len(), 5);
+}
+
+#[test]
+fn a_task_whose_agent_crashes_is_begun_again_as_often_as_was_said_and_no_more() {
+    let crashes = "test $n = 2 || exit 9; echo c > crashed.txt";
+    let site = Site::new(&[("crashed", &[], crashes)]);
+    let row = site.ended(&site.opened(&[]));
+    assert_eq!(row["state"], "completed", "{row:#}");
+    assert_eq!(site.told_of("crashed").len(), 2);
+
+    let site = Site::configured(&[("crashed", &[], crashes)], "run.retries = 0");
+    let row = site.ended(&site.opened(&[]));
+    assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("tasks")), "{row:#}");
+    assert_eq!(site.told_of("crashed").len(), 1);
+}
+
+#[test]
+fn a_task_that_is_refuted_by_its_checks_is_given_to_another_agent() {
+    let site = Site::new(&[("refuted", &[], "echo $n > tries.txt")]);
+    let id = site.opened(&["--check", "grep -q 2 tries.txt"]);
+    let row = site.ended(&id);
+    assert_eq!(row["state"], "succeeded", "{row:#}");
+    let told = site.told_of("refuted");
+    assert_eq!(told.len(), 2);
+    assert_ne!(told[0].session, told[1].session);
+    let retried = site.events(&id, "run.task_retried");
+    assert_eq!((retried.len(), &retried[0]["fresh"]), (1, &json!(true)), "{retried:#?}");
+}
+
+/// Leaves its work, and then a process below it that does not end by itself.
+fn endless(name: &str) -> String {
+    format!(
+        "echo {name} > {name}.txt; sh -c 'echo $$ > '$root'/pid-{name}.new; mv '$root'/pid-{name}.new '$root'/pid-{name}; exec sleep 600'"
+    )
+}
+
+#[test]
+fn a_run_that_is_cancelled_while_three_work_leaves_no_process_and_keeps_all_work() {
+    let [one, two, three] = ["one", "two", "three"].map(endless);
+    let tasks: [Scripted<'_>; 5] = [
+        ("done", &[], "echo d > done.txt"),
+        ("one", &[], &one),
+        ("two", &[], &two),
+        ("three", &[], &three),
+        ("never", &["one"], "echo n > never.txt"),
+    ];
+    let site = Site::new(&tasks);
+    let id = site.opened(&["--check", "true"]);
+    site.wait_task(&id, "done", "merged");
+    let names = ["one", "two", "three"];
+    names.iter().for_each(|name| site.appears(&format!("pid-{name}")));
+    site.stage.provost(&["cancel", &id, "--because", "enough"]).ok();
+    let row = site.ended(&id);
+    assert_eq!((&row["state"], &row["detail"]), (&json!("cancelled"), &json!("enough")), "{row:#}");
+    for name in names {
+        let pid = fs::read_to_string(site.stage.file(&format!("pid-{name}"))).unwrap();
+        assert!(!lives(pid.trim().parse().unwrap()), "{name} goes on");
+        let session = &site.told_of(name)[0].session;
+        let worktree = site.stage.status(session)["worktree"]["path"].clone();
+        let kept = format!("{}/{name}.txt", worktree.as_str().unwrap());
+        assert_eq!(fs::read_to_string(kept).unwrap(), format!("{name}\n"));
+    }
+    assert_eq!(site.files_at(&site.branch(&id)), ["README.md", "done.txt"]);
+    assert!(site.told_of("never").is_empty());
+    let states: Vec<String> = site.states(&id).into_iter().map(|(_, state)| state).collect();
+    assert_eq!(states, ["merged", "stopped", "stopped", "stopped", "waiting"]);
+
+    // What was under way is gone on with where it stands; what was done is not done again.
+    for name in names {
+        fs::write(site.stage.file(&format!("tasks/{name}")), format!("test -s {name}.txt\n"))
+            .unwrap();
+    }
+    site.stage.provost(&["resume", &id]).ok();
+    let row = site.ended_again(&id, 2);
+    assert_eq!(
+        (&row["state"], &row["tasks"]["merged"]),
+        (&json!("succeeded"), &json!(5)),
+        "{row:#}"
+    );
+    for name in names {
+        let told = site.told_of(name);
+        assert_eq!((told.len(), &told[0].session), (2, &told[1].session));
+    }
+    assert_eq!(site.told_of("done").len(), 1);
+}

@@ -1,0 +1,68 @@
+//! What is asked while tasks are worked on, and decided for all of them.
+
+use std::fs;
+
+use serde_json::json;
+
+use super::kit::Site;
+
+/// Asks on the agent's own channel, and waits for the answer there.
+const ASKS: &str = r#"
+echo '{"type":"request","id":"q1","kind":"question","blocking":true,"title":"Storage","questions":[{"id":"store","header":"Store","question":"Where is it kept?","options":[],"secret":false}]}'
+read -r answer
+printf '%s\n' "$answer" > $root/answer-$id
+echo $id > $id.txt
+"#;
+
+#[test]
+fn r21_what_was_decided_in_one_task_is_told_to_every_later_one_and_not_asked_again() {
+    let free = "touch $root/beside; while ! test -e $root/go; do sleep 0.01; done; echo b > b.txt";
+    let site = Site::new(&[
+        ("asks", &[], ASKS),
+        ("beside", &[], free),
+        ("again", &["asks", "beside"], ASKS),
+        ("hears", &["beside"], "echo h > hears.txt"),
+    ]);
+    let id = site.opened(&["--name", "mine", "--check", "true"]);
+    let row = site.stage.wait_state(&id, |row| row["requests"][0]["id"].is_string());
+    assert_eq!(row["requests"].as_array().unwrap().len(), 1, "{row:#}");
+    site.wait_task(&id, "asks", "needs_input");
+    // Who does not ask goes on meanwhile.
+    site.appears("beside");
+    let shown = site.stage.provost(&["status", "mine"]);
+    assert!(shown.ok().stdout.contains("Where is it kept?"), "{shown:#?}");
+    site.stage.provost(&["answer", "mine", "In SQLite"]).ok();
+    site.appears("answer-asks");
+    site.sign("go");
+    let row = site.ended(&id);
+    assert_eq!(
+        (&row["state"], &row["tasks"]["merged"]),
+        (&json!("succeeded"), &json!(4)),
+        "{row:#}"
+    );
+    for task in ["again", "hears"] {
+        let told = site.told(task, 1);
+        assert!(told.contains("Where is it kept?\n  Decided: In SQLite"), "{told}");
+    }
+    let again = fs::read_to_string(site.stage.file("answer-again")).unwrap();
+    assert!(again.contains("In SQLite"), "{again}");
+    assert_eq!(site.events(&id, "run.decision_made").len(), 1);
+    assert_eq!(site.events(&id, "run.question_seen").len(), 1, "nobody was asked again");
+}
+
+#[test]
+fn tokens_are_counted_for_the_task_that_they_were_used_for_also_in_one_conversation() {
+    let site =
+        Site::new(&[("one", &[], "echo 1 > one.txt"), ("two", &["one"], "echo 2 > two.txt")]);
+    let id = site.opened(&[]);
+    let row = site.ended(&id);
+    assert_eq!(
+        (&row["state"], &row["usage"]["input"]),
+        (&json!("completed"), &json!(20)),
+        "{row:#}"
+    );
+    let graph = site.graph(&id);
+    let used: Vec<_> =
+        graph["tasks"].as_array().unwrap().iter().map(|task| &task["usage"]).collect();
+    assert_eq!(used, [&json!({"input": 10, "output": 1}); 2], "{graph:#}");
+}

@@ -1,0 +1,81 @@
+//! What is the user's own stays the user's own.
+
+use serde_json::json;
+
+use super::kit::Site;
+
+fn two_tasks() -> Site {
+    Site::new(&[
+        ("one", &[], "while test -e $root/hold; do sleep 0.01; done; echo 1 > one.txt"),
+        ("two", &["one"], "echo 2 > README.md"),
+    ])
+}
+
+#[test]
+fn a_branch_of_the_user_with_the_name_of_the_runs_is_left_alone_and_named() {
+    let site = two_tasks();
+    site.sign("hold");
+    let id = site.opened(&["--check", "true"]);
+    let branch = site.branch(&id);
+    // Where the run began, so that it could be brought forward without losing a commit.
+    let mine = site.repo.head();
+    site.repo.git(&["branch", &branch]);
+    std::fs::remove_file(site.stage.file("hold")).unwrap();
+    let row = site.ended(&id);
+    assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("queue")), "{row:#}");
+    let detail = row["detail"].as_str().unwrap();
+    assert!(detail.contains(&branch) && detail.contains("rename or delete"), "{detail}");
+    assert_eq!(site.repo.git(&["rev-parse", &branch]), mine);
+    site.repo.git(&["branch", "--move", &branch, "kept"]);
+    site.stage.provost(&["resume", &id]).ok();
+    let row = site.ended_again(&id, 2);
+    assert_eq!(
+        (&row["state"], &row["tasks"]["merged"]),
+        (&json!("succeeded"), &json!(2)),
+        "{row:#}"
+    );
+    assert_eq!(site.repo.git(&["rev-parse", "kept"]), mine);
+    assert_eq!(site.told_of("one").len(), 1, "what was done is not done again");
+}
+
+#[test]
+fn changes_in_the_users_checkout_are_neither_seen_nor_touched() {
+    let site = two_tasks();
+    site.repo.write("README.md", "changed\n");
+    site.repo.write("staged.txt", "staged\n");
+    site.repo.git(&["add", "staged.txt"]);
+    site.repo.write("one.txt", "mine\n");
+    let standing = || {
+        let status = site.repo.git(&["status", "--porcelain"]);
+        let diff = site.repo.git(&["diff", "HEAD"]);
+        (status, diff, site.repo.read("one.txt"), site.repo.head())
+    };
+    let before = standing();
+    let id = site.opened(&["--check", "true"]);
+    let row = site.ended(&id);
+    assert_eq!(row["state"], "succeeded", "{row:#}");
+    assert_eq!(standing(), before);
+    assert_eq!(site.files_at(&site.branch(&id)), ["README.md", "one.txt"]);
+    assert_eq!(site.file_at(&site.branch(&id), "README.md"), "2");
+}
+
+#[test]
+fn work_that_somebody_put_on_the_runs_branch_is_not_lost() {
+    let hold = "while test -e $root/hold; do sleep 0.01; done; echo 2 > two.txt";
+    let site = Site::new(&[("one", &[], "echo 1 > one.txt"), ("two", &["one"], hold)]);
+    site.sign("hold");
+    let id = site.opened(&["--check", "true"]);
+    site.wait_task(&id, "one", "merged");
+    let branch = site.branch(&id);
+    let place = site.stage.file("mine");
+    site.repo.git(&["worktree", "add", "--quiet", &place, &branch]);
+    let commit = ["-C", &place, "commit", "--quiet", "--allow-empty", "--message", "Mine"];
+    site.repo.git(&commit);
+    let mine = site.repo.git(&["rev-parse", &branch]);
+    std::fs::remove_file(site.stage.file("hold")).unwrap();
+    let row = site.ended(&id);
+    assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("queue")), "{row:#}");
+    assert!(row["detail"].as_str().unwrap().contains(&format!("stands at {mine}")), "{row:#}");
+    assert_eq!(site.repo.git(&["rev-parse", &branch]), mine);
+    site.repo.git(&["worktree", "remove", "--force", &place]);
+}

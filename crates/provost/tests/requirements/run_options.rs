@@ -1,0 +1,119 @@
+//! Every flag of `provost run` does something that can be seen.
+
+use std::{collections::BTreeSet, fs};
+
+use serde_json::{Value, json};
+
+use crate::{
+    kit::Stage,
+    options::{documented, fake_codex},
+};
+
+/// A plan that waits to be approved: nothing is begun, so that what a flag did can be looked at in peace.
+const WAITS: [&str; 3] = ["--plan", "../../plan.toml", "--approve-plan"];
+
+/// A flag, with arguments that use it and what shows in the run that it did something.
+struct Flag {
+    name: &'static str,
+    arguments: &'static [&'static str],
+    pointer: &'static str,
+    seen: Value,
+}
+
+fn flags() -> Vec<Flag> {
+    let flag = |name, arguments, pointer, seen| Flag { name, arguments, pointer, seen };
+    vec![
+        flag("--plan", &["--plan=../../plan.toml"], "/planning/given/tasks/0/id", json!("one")),
+        flag("--plan-mode", &["--plan-mode=always"], "/planning/mode", json!("always")),
+        flag("--no-plan", &["--no-plan"], "/planning/mode", json!("never")),
+        flag("--approve-plan", &["--approve-plan"], "/planning/approve", json!(true)),
+        flag("--parallel", &["--parallel=7"], "/planning/parallel", json!(7)),
+        flag("--batch", &["--batch=9"], "/planning/batch", json!(9)),
+        flag("--review-plan", &["--review-plan=off"], "/reviews/plan", json!("off")),
+        flag("--review-task", &["--review-task=repair"], "/reviews/task", json!("repair")),
+        flag("--review-final", &["--review-final=report"], "/reviews/final", json!("report")),
+        flag("--cycles", &["--cycles=4"], "/reviews/cycles", json!(4)),
+        flag("--no-change-ok", &["--no-change-ok"], "/empty_diff", json!("accepted")),
+        flag("--land", &["--land=merge"], "/land", json!("merge")),
+        flag("--spec", &["--spec=../../spec.md"], "/spec", json!("more\n")),
+        flag("--name", &["--name=mine"], "/name", json!("mine")),
+        flag("--agent", &["--agent=talks", "--review-task=off"], "/agent/name", json!("talks")),
+        flag("--check", &["--check=a", "--check=b"], "/checks", json!(["a", "b"])),
+        flag("--no-check", &["--no-check"], "/checks", json!([])),
+        flag("--preset", &["--preset=careful"], "/preset", json!("careful")),
+        flag("--triage", &["--no-triage", "--triage"], "/triage", json!(true)),
+        flag("--no-triage", &["--no-triage"], "/triage", json!(false)),
+        flag("--no-questions", &["--no-questions"], "/questions", json!(false)),
+        flag("--answers", &["--answers=../../answers.json"], "/answers/q", json!(["yes"])),
+        flag("--budget", &["--budget=5k"], "/budget/tokens", json!(5_000)),
+        flag("--turns", &["--turns=6"], "/budget/turns", json!(6)),
+        flag("--time-limit", &["--time-limit=9s"], "/bounds/time_limit_ms", json!(9_000)),
+        flag("--env", &["--env=A=b"], "/agent/env/A", json!("b")),
+        flag("--pass-env", &["--pass-env=LANG"], "/agent/pass_env/0", json!("LANG")),
+        flag(
+            "--codex-path",
+            &["--codex-path=../../fake-codex"],
+            "/agent/version",
+            json!("0.166.0"),
+        ),
+        flag("--model", &["--model=m"], "/agent/settings/model", json!("m")),
+        flag("--effort", &["--effort=low"], "/agent/settings/effort", json!("low")),
+        flag(
+            "--sandbox",
+            &["--sandbox=full-access"],
+            "/agent/settings/sandbox",
+            json!("full-access"),
+        ),
+        flag("--network", &["--network"], "/agent/settings/network", json!(true)),
+        flag(
+            "--approvals",
+            &["--approvals=untrusted"],
+            "/agent/settings/approvals",
+            json!("untrusted"),
+        ),
+    ]
+}
+
+/// Flags whose effect is not one value of the run, each with its own test.
+const ELSEWHERE: [&str; 5] = ["--cwd", "--detach", "--key", "--json", "--help"];
+
+#[test]
+fn e10_every_flag_of_run_has_an_effect() {
+    let stage = Stage::new();
+    let repo = stage.home.repo("work");
+    fake_codex(&stage);
+    let file = |name: &str, text: &str| fs::write(stage.file(name), text).unwrap();
+    file("plan.toml", "[[task]]\nid = \"one\"\ntitle = \"One\"\ninstruction = \"Do it.\"\n");
+    file("spec.md", "more\n");
+    file("answers.json", "{\"answers\": {\"q\": {\"answers\": [\"yes\"]}}}");
+    stage.configure(
+        "verify.checks = [\"true\"]\n[agents.talks]\ndriver = \"jsonl\"\ncommand = [\"true\"]\n[agents.codex]\npath = \"../../../fake-codex\"\nmulti_agent = false\n",
+    );
+    let mut known: BTreeSet<String> = ELSEWHERE.iter().map(|name| (*name).to_owned()).collect();
+    for flag in flags() {
+        known.insert(flag.name.to_owned());
+        let plain: Vec<&str> = WAITS.into_iter().filter(|word| fits(&flag, word)).collect();
+        let all = [&["run", "--detach", "--json"], &plain[..], flag.arguments, &["go"]].concat();
+        let id = stage.provost_in(repo.path(), &all).ok().json()["id"].as_str().unwrap().to_owned();
+        let spec = stage.events_of(&id, "run.opened")[0]["data"]["spec"].clone();
+        let found = spec.pointer(flag.pointer);
+        assert_eq!(found, Some(&flag.seen), "{} at {} in {spec:#}", flag.name, flag.pointer);
+        stage.provost(&["cancel", &id]);
+        stage.sealed(&id);
+    }
+    let documented = documented(&stage, "run");
+    assert_eq!(
+        documented, known,
+        "every documented flag is tried, and every tried flag documented"
+    );
+}
+
+/// Leaves out what cannot stand beside the flag, or is what it sets.
+fn fits(flag: &Flag, word: &str) -> bool {
+    let planless = ["--plan-mode", "--no-plan", "--plan"].contains(&flag.name);
+    match word {
+        "--plan" | "../../plan.toml" => !planless,
+        "--approve-plan" => flag.name != "--approve-plan",
+        _ => true,
+    }
+}
