@@ -283,10 +283,7 @@ impl Engine {
                 Input::ToldRun(run, _) | Input::AskedRun { run, .. } => {
                     self.bring_back(Subject::Run(*run), &mut loaded);
                     // A run may go on with what a session left.
-                    let run = self.board.run(*run);
-                    let left = run.map(|run| [run.sessions.last(), run.owner()]);
-                    let left: Vec<SessionId> =
-                        left.into_iter().flatten().flatten().map(|one| one.id).collect();
+                    let left = self.board.run(*run).map(Run::wanted).unwrap_or_default();
                     for session in left {
                         self.bring_back(Subject::Session(session), &mut loaded);
                     }
@@ -409,8 +406,13 @@ impl Engine {
             }
         }
         // A run follows from its sessions, so that it rests only where they do.
-        for shadow in self.run_shadows.values() {
-            shadow.watch.rest(&shadow.run, now, |id| self.shadow(id))?;
+        let all: usize = self.runs().map(Run::agents_at_work).sum();
+        for RunShadow { run, watch, .. } in self.run_shadows.values() {
+            let most = run.spec.planning.machine_parallel as usize;
+            if all > most {
+                return Err(format!("{all} agents work for all runs, and {most} may"));
+            }
+            watch.rest(run, (now, all - run.agents_at_work()), |id| self.shadow(id))?;
         }
         Ok(())
     }

@@ -10,12 +10,13 @@ use provost_core::{
     limits::Bounds,
     request::{Asked, Question, RequestKind, Waiting},
     result::{Finding, ResultForm, Review, Severity, Structured, Triage},
-    run::{LandMode, ReviewMode, Reviews, RunHookEvent, RunSpec, Target},
+    run::{LandMode, PlanMode, ReviewMode, Reviews, RunHookEvent, RunSpec, Target},
     session::{Budget, Driver, End, HookSpec, Signal, Spec, Testimony, TurnEnd, Usage, Work},
     verdict::EmptyDiff,
 };
 
 use crate::{
+    graph,
     rng::Rng,
     run::Faults,
     script::{self, Act, Deed},
@@ -29,6 +30,8 @@ pub(crate) enum RunDeed {
     Resume,
     RaiseBudget,
     Answer,
+    Approve,
+    Reject,
     ToItsSession(Box<Deed>),
 }
 
@@ -57,16 +60,36 @@ pub fn has_run(seed: u64) -> bool {
     seed.is_multiple_of(4)
 }
 
+/// Says whether that run has a plan.
+pub fn has_plan(seed: u64) -> bool {
+    has_run(seed) && graph::has_plan(story(seed))
+}
+
 /// Gives the number of a story among its own kind: that there are runs changes no story without one.
 pub(crate) fn story(seed: u64) -> u64 {
     if has_run(seed) { seed / 4 } else { seed - seed / 4 - 1 }
 }
 
-pub(crate) fn run_id(seed: u64) -> RunId {
+fn run_id(seed: u64) -> RunId {
     RunId(uuid::Uuid::from_u64_pair(seed, 0x40))
 }
 
-pub(crate) fn spec(seed: u64, faults: &Faults) -> RunSpec {
+/// Gives the runs of a story: where agents of several count together, a second one stands beside the first.
+pub(crate) fn runs(seed: u64, faults: &Faults) -> Vec<(RunId, RunSpec)> {
+    let first = spec(seed, faults);
+    let together = first.planning.machine_parallel < u32::MAX && !faults.calm;
+    let second = together.then(|| RunSpec {
+        name: "second".to_owned(),
+        worktrees: "/trees/second".to_owned(),
+        branch: "provost/second".to_owned(),
+        land: LandMode::Branch,
+        ..first.clone()
+    });
+    let second = second.map(|spec| (RunId(uuid::Uuid::from_u64_pair(seed, 0xc0)), spec));
+    [(run_id(seed), first)].into_iter().chain(second).collect()
+}
+
+fn spec(seed: u64, faults: &Faults) -> RunSpec {
     let mut rng = Rng::named(seed, &[30]);
     let lone = script::spec(seed, 0, faults);
     let mut agent = lone.agent;
@@ -77,6 +100,9 @@ pub(crate) fn spec(seed: u64, faults: &Faults) -> RunSpec {
     agent.settings.questions = true;
     agent.carried.account = Some("everybody's".to_owned());
     let modes = [ReviewMode::Off, ReviewMode::Report, ReviewMode::Repair];
+    let planning = graph::planning(seed, agent.driver, faults);
+    // Only triage says whether a plan is needed.
+    let asked = planning.given.is_none() && planning.mode == PlanMode::Auto;
     let checks: &[&str] = rng.pick(&[&[][..], &["fast"][..], &["fast"][..], &["fast", "slow"][..]]);
     RunSpec {
         name: "goal".to_owned(),
@@ -88,9 +114,11 @@ pub(crate) fn spec(seed: u64, faults: &Faults) -> RunSpec {
         target: Target { branch: Some("main".to_owned()), base: snapshot("good-0") },
         worktrees: "/trees/goal".to_owned(),
         branch: "provost/goal".to_owned(),
-        triage: agent.driver.has_protocol() && rng.percent(30),
+        triage: agent.driver.has_protocol() && (rng.percent(30) || asked),
         agent,
+        planning,
         reviews: Reviews {
+            plan: Rng::named(seed, &[37]).pick(&modes),
             task: rng.pick(&modes),
             whole: rng.pick(&[ReviewMode::Off, ReviewMode::Off, ReviewMode::Repair]),
             cycles: rng.below(3) as u32,
@@ -112,6 +140,7 @@ pub(crate) fn spec(seed: u64, faults: &Faults) -> RunSpec {
         pull_every_ms: 1,
         pull_checks_ms: 1,
         prices: None,
+        origin: None,
         warnings: Vec::new(),
     }
 }
@@ -170,18 +199,28 @@ pub(crate) fn reaction(
         Act::Line(Signal::TurnStarted { turn: None }),
         Act::Line(Signal::Usage(Usage { input: 10, output: 3 })),
     ];
-    if part.form != ResultForm::Review && rng.percent(35) {
+    let asks = match part.form {
+        ResultForm::Plain | ResultForm::Triage | ResultForm::Plan => true,
+        ResultForm::PlanReview | ResultForm::Review => false,
+    };
+    // Whoever waits for an answer takes the room of another, and who does hangs on who is faster.
+    let often = match (graph::has_plan(seed), faults.calm) {
+        (false, _) => 35,
+        (true, false) => 12,
+        (true, true) => 0,
+    };
+    if asks && rng.percent(often) {
         acts.extend([Act::Line(Signal::Asked(question(&mut rng))), Act::AwaitAnswer]);
     }
     if !faults.calm && rng.percent(20) {
         acts.push(Act::Sleep(rng.pick(&[10, 800, 4_000])));
     }
-    acts.extend(result(&mut rng, part, faults));
+    acts.extend(result(seed, &mut rng, (part, key.starts_with("faults")), faults));
     acts.push(Act::Line(Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None }));
     acts
 }
 
-fn result(rng: &mut Rng, part: Part, faults: &Faults) -> Vec<Act> {
+fn result(seed: u64, rng: &mut Rng, (part, mends): (Part, bool), faults: &Faults) -> Vec<Act> {
     let kind = if rng.percent(92) { ClaimKind::Completed } else { ClaimKind::Failed };
     let told = |result| Act::Line(Signal::Told { kind, text: None, result });
     let said = Act::Line(Signal::Said(Testimony::Claim { kind, text: None }));
@@ -194,8 +233,11 @@ fn result(rng: &mut Rng, part: Part, faults: &Faults) -> Vec<Act> {
         ResultForm::Triage if rng.percent(6) => vec![said],
         ResultForm::Triage => {
             let understanding = "it".to_owned();
-            vec![told(Structured::Triage(Triage { understanding, needs_plan: false }))]
+            let needs_plan = graph::has_plan(seed) && rng.percent(70);
+            vec![told(Structured::Triage(Triage { understanding, needs_plan }))]
         }
+        ResultForm::Plan => vec![told(graph::told_plan(seed, rng, mends))],
+        ResultForm::PlanReview => vec![told(graph::told_review(rng, mends))],
         ResultForm::Review => {
             let findings = if rng.percent(50) { vec![finding(part.edits)] } else { Vec::new() };
             let mends = part.edits && !findings.is_empty();
@@ -255,7 +297,8 @@ fn deed(rng: &mut Rng) -> RunDeed {
         0 | 1 => RunDeed::Cancel,
         2..=4 => RunDeed::Resume,
         5 => RunDeed::RaiseBudget,
-        6..=12 => RunDeed::Answer,
+        6..=11 => RunDeed::Answer,
+        12 => rng.pick(&[RunDeed::Approve, RunDeed::Approve, RunDeed::Reject, RunDeed::Answer]),
         _ => RunDeed::ToItsSession(Box::new(script::deed(rng))),
     }
 }

@@ -8,7 +8,10 @@ mod engine;
 mod follow;
 mod forge;
 mod goal;
+mod graph;
+pub mod graph_laws;
 pub mod laws;
+mod repo;
 pub mod rng;
 mod run;
 pub mod run_laws;
@@ -18,5 +21,5 @@ mod world;
 
 pub use coverage::{Cell, Coverage};
 pub use engine::CrashPoint;
-pub use goal::has_run;
+pub use goal::{has_plan, has_run};
 pub use run::{Faults, Outcome, Report, RunOutcome, crashed_at, simulate, traced};

@@ -3,13 +3,14 @@
 mod deeds;
 mod ending;
 mod of_runs;
+mod of_tasks;
 
 use std::collections::VecDeque;
 
 use provost_core::{
     ids::{LaunchId, SessionId},
     lifecycle::State,
-    run::{Landing, Leg, Run},
+    run::{Graph, Landing, Leg, Phase, Run},
     session::{Command, Effect, Event, HookEnd, LaunchPhase, Reporter, Session, StopStep},
     time::Moment,
     verdict::{CheckEnd, Receipt},
@@ -101,6 +102,8 @@ pub struct RunOutcome {
     pub decisions: usize,
     pub steps: usize,
     pub hooks: Vec<(String, u32)>,
+    /// The tasks of its plan that are merged.
+    pub merged: Vec<String>,
 }
 
 /// What came of a simulation.
@@ -223,7 +226,12 @@ impl Sim {
         let (seed, faults) = (self.given, self.faults);
         Report {
             seed,
-            outcomes: self.engine.shadows().map(outcome).collect(),
+            outcomes: self
+                .engine
+                .shadows()
+                .filter(|one| !self.is_of_tasks(one))
+                .map(outcome)
+                .collect(),
             runs: self.engine.runs().map(run_outcome).collect(),
             coverage: std::mem::take(&mut self.engine.coverage),
             events: self.engine.events,
@@ -241,8 +249,7 @@ impl Sim {
                 (script::session_id(self.seed, no), script::spec(self.seed, no, &self.faults))
             })
             .collect();
-        let run = (goal::run_id(self.seed), goal::spec(self.seed, &self.faults));
-        let runs = Vec::from_iter(Some(run).filter(|_| self.has_run));
+        let runs = if self.has_run { goal::runs(self.seed, &self.faults) } else { Vec::new() };
         self.engine.open(self.now(), specs, runs)?;
         self.take_note()?;
         self.run_until_quiet()?;
@@ -438,8 +445,8 @@ impl Sim {
     }
 
     fn prepare(&self, session: &Session) -> Command {
-        let mut rng = Rng::named(self.seed, &[7, crate::world::session_no(session.id)]);
-        match rng.percent(4) {
+        let mut rng = Rng::named(self.seed, &[7, self.world.draws(session.id)]);
+        match rng.percent(4) && !self.world.is_certain_plan() {
             true => Command::WorkFailed { reason: "no such repository".to_owned() },
             false => Command::WorkPrepared {
                 cwd: "/work".to_owned(),
@@ -451,8 +458,8 @@ impl Sim {
     }
 
     fn set_up(&mut self, key: &Key) -> Result<Option<Command>, Broken> {
-        let no = crate::world::session_no(key.0);
-        let fails = Rng::named(self.seed, &[8, no]).percent(15);
+        let no = self.world.draws(key.0);
+        let fails = Rng::named(self.seed, &[8, no]).percent(15) && !self.world.is_certain_plan();
         Ok(self.ran(key, "setup")?.map(|uncertain| {
             let failure = (fails || uncertain).then(|| "it failed".to_owned());
             Command::SetupFinished { failure }
@@ -705,6 +712,7 @@ impl Sim {
         for (id, event) in std::mem::take(&mut self.engine.fresh) {
             match event {
                 Event::SessionOpened(opened) => self.world.add_place(id, &opened.spec),
+                Event::TaskAssigned(assigned) => self.world.assign(id, &assigned.assignment),
                 Event::LimitRaised(_) => {
                     let ours = self.world.holders.values_mut().filter(|h| h.launch.session == id);
                     ours.for_each(|holder| holder.at_limit = false);
@@ -828,15 +836,21 @@ fn run_outcome(run: &Run) -> RunOutcome {
         let cause = sealed.and_then(|outcome| outcome.cause);
         (sealed.map(|outcome| outcome.ending.word()), cause.map(|cause| cause.word()))
     };
+    // Who merges first hangs on who is faster, and with it what meets what.
+    let certain = run.graph.is_none();
+    let hooks = run.hooks_fired.iter().map(|(event, no)| (event.to_string(), *no));
+    let tasks = run.graph.iter().flat_map(Graph::tasks);
+    let merged = tasks.filter(|(_, task)| task.phase == Phase::Merged);
     RunOutcome {
         stage: run.stage.word(),
         legs: run.legs.iter().map(ended).collect(),
-        tree: run.head.as_ref().map(|head| head.tree.0.clone()),
+        tree: run.head.as_ref().filter(|_| certain).map(|head| head.tree.0.clone()),
         landed: matches!(run.landing, Landing::Done(_)),
-        sessions: run.sessions.len(),
+        sessions: if certain { run.sessions.len() } else { 0 },
         decisions: run.decisions.len(),
         steps: run.steps.len(),
-        hooks: run.hooks_fired.iter().map(|(event, no)| (event.to_string(), *no)).collect(),
+        hooks: if certain { hooks.collect() } else { Vec::new() },
+        merged: merged.map(|(plan, _)| plan.id.to_string()).collect(),
     }
 }
 

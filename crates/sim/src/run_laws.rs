@@ -10,19 +10,20 @@ use provost_core::{
     lifecycle::ClaimKind,
     request::{Fate, Question, Request, RequestKind},
     run::{
-        Effect, Ending, Event, LandStep, Landing, MAX_MERGES, MAX_ROUNDS, Run, RunHookEvent,
-        RunHookKey, Stage, Stopped,
+        Around, Effect, Ending, Event, LandStep, Landing, MAX_MERGES, MAX_ROUNDS, Run,
+        RunHookEvent, RunHookKey, Stage, Stopped,
     },
     session::{Launch, Session},
     time::Moment,
 };
 
-use crate::laws::Broken;
+use crate::{graph_laws::GraphWatch, laws::Broken};
 
 /// What must be remembered of a run's past to judge its present.
 #[derive(Clone, Debug, Default)]
 pub struct RunWatch {
     hooks: BTreeSet<RunHookKey>,
+    graph: GraphWatch,
 }
 
 macro_rules! law {
@@ -43,7 +44,7 @@ impl RunWatch {
     pub fn event(&mut self, before: &Run, event: &Event, after: &Run) -> Result<(), Broken> {
         sealed_is_final(before, event, after)?;
         cancelled_stays(before, event, after)?;
-        one_session_lives(after)?;
+        self.graph.event(before, event, after)?;
         seal_is_due(before, event)?;
         a_new_commit_voids_the_proof(after)?;
         decisions_stand(before, after)?;
@@ -53,37 +54,43 @@ impl RunWatch {
         self.hooks_fire_once(&keys, announced(event), after)
     }
 
-    /// Judges a run of which nothing more follows by itself.
+    /// Judges a run of which nothing more follows by itself, while so many agents work for others.
     pub fn rest<'s>(
         &self,
         run: &Run,
-        now: Moment,
+        (now, elsewhere): (Moment, usize),
         look: impl Fn(SessionId) -> Option<&'s Session>,
     ) -> Result<(), Broken> {
-        law!(refused(run, now, &look), "the run is at rest, yet more follows");
+        law!(refused(run, (now, elsewhere), &look), "the run is at rest, yet more follows");
         let effects = run.effects();
         let keys: BTreeSet<String> = effects.iter().map(Effect::key).collect();
         law!(keys.len() == effects.len(), "two effects of a run have one key: {effects:?}");
-        let live = run.live().and_then(|live| look(live.id));
+        let mut live = run.live().filter_map(|live| look(live.id));
         law!(
-            run.is_sealed() || live.is_some() || !effects.is_empty(),
+            run.is_sealed()
+                || live.next().is_some()
+                || effects.iter().any(brings_on)
+                || run.awaits_approval()
+                || elsewhere >= run.spec.planning.machine_parallel as usize,
             "the run is in {} and nothing is expected of anyone",
             run.stage.word()
         );
         for session in run.sessions.iter().filter_map(|one| look(one.id)) {
             let lives = !session.attempt().is_sealed();
-            let known = run.live().is_some_and(|live| live.id == session.id);
+            let known = run.live().any(|live| live.id == session.id);
             law!(!lives || known, "{} lives, and its run does not know", session.spec.name);
         }
-        let Some(live) = live else { return Ok(()) };
-        law!(!live.attempt().is_sealed(), "a session has ended and its run does not know");
-        law!(
-            run.leg().stopped.is_none() || live.attempt().is_decided(),
-            "a run was stopped and its session goes on"
-        );
-        answers_are_decisions(run, live)?;
-        nothing_is_asked_again(run, live)?;
-        the_budget_holds(run, live)
+        let live: Vec<&Session> = run.live().filter_map(|live| look(live.id)).collect();
+        for one in &live {
+            law!(!one.attempt().is_sealed(), "a session has ended and its run does not know");
+            law!(
+                run.leg().stopped.is_none() || one.attempt().is_decided(),
+                "a run was stopped and its session goes on"
+            );
+            answers_are_decisions(run, one)?;
+            nothing_is_asked_again(run, one)?;
+        }
+        the_budget_holds(run, &live)
     }
 
     fn hooks_fire_once(
@@ -110,9 +117,13 @@ impl RunWatch {
 }
 
 /// Says whether nothing follows, but for what a session refuses and is told again when it has changed.
-fn refused<'s>(run: &Run, now: Moment, look: &impl Fn(SessionId) -> Option<&'s Session>) -> bool {
+fn refused<'s>(
+    run: &Run,
+    (now, elsewhere): (Moment, usize),
+    look: &impl Fn(SessionId) -> Option<&'s Session>,
+) -> bool {
     use provost_core::run::Step;
-    match run.advance(now, look) {
+    match run.advance(&Around { now, elsewhere, look: &|id| look(id) }) {
         None => true,
         Some(Step::Tell(id, command)) => {
             look(id).is_some_and(|session| session.decide(&command, now).is_err())
@@ -122,18 +133,34 @@ fn refused<'s>(run: &Run, now: Moment, look: &impl Fn(SessionId) -> Option<&'s S
     }
 }
 
+/// Says whether something comes of an effect; nobody waits for a hook or a card.
+fn brings_on(effect: &Effect) -> bool {
+    match effect {
+        Effect::TakeHead(_)
+        | Effect::Bring { .. }
+        | Effect::MergeBatch { .. }
+        | Effect::Integrate { .. }
+        | Effect::Land { .. }
+        | Effect::WatchPull { .. }
+        | Effect::LookLanded { .. } => true,
+        Effect::RunHook(_) | Effect::WriteCard { .. } => false,
+    }
+}
+
 /// The hook that an event must cause.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the law is about these events only")]
 fn announced(event: &Event) -> Option<RunHookEvent> {
     use provost_core::result::Structured;
     match event {
         Event::QuestionSeen(_) => Some(RunHookEvent::Question),
+        Event::PlanReviewed(_) => Some(RunHookEvent::Planned),
         Event::RunSealed(e) => Some(RunHookEvent::Ended(e.outcome.ending)),
         Event::SessionEnded(e) => match &e.end.result {
             Some(Structured::Review(review)) => {
                 (!review.findings.is_empty()).then_some(RunHookEvent::Findings)
             }
-            Some(Structured::Triage(_)) | None => None,
+            Some(Structured::Triage(_) | Structured::Plan(_) | Structured::PlanReview(_))
+            | None => None,
         },
         _ => None,
     }
@@ -182,19 +209,12 @@ fn cancelled_stays(before: &Run, event: &Event, after: &Run) -> Result<(), Broke
     Ok(())
 }
 
-fn one_session_lives(after: &Run) -> Result<(), Broken> {
-    let living = after.sessions.iter().filter(|session| session.end.is_none()).count();
-    law!(living <= 1, "{living} sessions of a run live at once");
-    law!(living == 0 || after.live().is_some(), "a session that lives is not the newest");
-    Ok(())
-}
-
 /// A run is sealed when nobody works for it, nothing lands any more, and what it says is proved.
 fn seal_is_due(before: &Run, event: &Event) -> Result<(), Broken> {
     let Event::RunSealed(sealed) = event else { return Ok(()) };
     law!(!before.is_sealed(), "a leg is sealed twice");
     law!(sealed.leg == before.leg().no, "another leg than the current one is sealed");
-    law!(before.live().is_none(), "a run is sealed while somebody works for it");
+    law!(!before.is_live(), "a run is sealed while somebody works for it");
     let landed = matches!(before.landing, Landing::Done(_));
     let ending = sealed.outcome.ending;
     let leg = before.leg();
@@ -210,7 +230,10 @@ fn seal_is_due(before: &Run, event: &Event) -> Result<(), Broken> {
         (None, _, _) => Ending::Completed,
     };
     law!(ending == wanted, "a run is sealed as {} and not as {}", ending.word(), wanted.word());
-    law!(leg.stopped.is_some() || landed, "a run ends well and has not landed");
+    let only_planned = before.spec.planning.only && before.stage == Stage::PlanReview;
+    law!(leg.stopped.is_some() || landed || only_planned, "a run ends well and has not landed");
+    let undone = before.graph.as_ref().is_some_and(|graph| !graph.is_done());
+    law!(leg.stopped.is_some() || !undone, "a run ends well and not all of its tasks are merged");
     Ok(())
 }
 
@@ -312,16 +335,20 @@ fn nothing_is_asked_again(run: &Run, live: &Session) -> Result<(), Broken> {
 }
 
 /// Nobody works on once all sessions together have used what they may.
-fn the_budget_holds(run: &Run, live: &Session) -> Result<(), Broken> {
-    let Some(limit) = run.budget.tokens.filter(|_| live.budget.tokens.is_some()) else {
-        return Ok(());
-    };
-    let counted = run.live().map_or(0, |one| one.counted.0.total());
-    let used = run.usage.total() + live.usage.total().saturating_sub(counted);
-    let claimed = matches!(live.claim(), ClaimKind::Completed | ClaimKind::Failed);
-    law!(
-        used < limit || claimed || live.attempt().is_decided(),
-        "{used} of {limit} tokens are used and a session works on"
-    );
+fn the_budget_holds(run: &Run, live: &[&Session]) -> Result<(), Broken> {
+    let counted =
+        |id: SessionId| run.live().find(|one| one.id == id).map_or(0, |one| one.counted.0.total());
+    let more: u64 = live.iter().map(|one| one.usage.total().saturating_sub(counted(one.id))).sum();
+    let used = run.usage.total() + more;
+    for one in live {
+        let Some(limit) = run.budget.tokens.filter(|_| one.budget.tokens.is_some()) else {
+            continue;
+        };
+        let claimed = matches!(one.claim(), ClaimKind::Completed | ClaimKind::Failed);
+        law!(
+            used < limit || claimed || one.attempt().is_decided(),
+            "{used} of {limit} tokens are used and a session works on"
+        );
+    }
     Ok(())
 }

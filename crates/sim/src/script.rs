@@ -90,6 +90,7 @@ pub(crate) fn spec(seed: u64, no: u64, faults: &Faults) -> Spec {
     let account = driver.has_protocol().then(|| "everybody's".to_owned());
     Spec {
         role: None,
+        task: None,
         project: None,
         cwd: "/work".to_owned(),
         agent: Agent {

@@ -4,12 +4,17 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use provost_core::{
     ids::{CommitId, LaunchId, SessionId, TreeId},
-    session::{Driver, End, EndedBy, Identity, Signal, Spec, StopStep, Testimony, TurnEnd, Work},
+    session::{
+        Assignment, Driver, End, EndedBy, Identity, Signal, Spec, StopStep, Testimony, TurnEnd,
+        Work,
+    },
     verdict::Snapshot,
 };
 
 use crate::{
     goal::{self, Part},
+    graph,
+    repo::{Repo, named},
     rng::Rng,
     run::Faults,
     script::{self, Act, Temper},
@@ -87,6 +92,10 @@ pub(crate) struct Place {
     pub(crate) driver: Driver,
     /// What its session is there for in a run, if it is of one.
     part: Option<Part>,
+    /// What its session does is drawn by this name in a story that has no certain numbers.
+    who: u64,
+    /// The task that is worked on in it.
+    task: Option<String>,
     pub(crate) base: String,
     tree: String,
     edits: u64,
@@ -107,6 +116,7 @@ pub(crate) struct World {
     pub(crate) barred: BTreeSet<LaunchId>,
     pub(crate) ran: BTreeMap<(SessionId, String), Ran>,
     pub(crate) places: BTreeMap<SessionId, Place>,
+    pub(crate) repo: Repo,
     steps: u64,
 }
 
@@ -121,6 +131,7 @@ impl World {
             barred: BTreeSet::new(),
             ran: BTreeMap::new(),
             places: BTreeMap::new(),
+            repo: Repo::new(seed),
             steps: 0,
         }
     }
@@ -135,6 +146,8 @@ impl World {
         let place = Place {
             driver: spec.agent.driver,
             part: Part::of(spec),
+            who: who(spec),
+            task: spec.task.as_ref().map(ToString::to_string),
             base: base.to_owned(),
             tree: base.to_owned(),
             edits: 0,
@@ -144,13 +157,56 @@ impl World {
         self.places.insert(session, place);
     }
 
+    /// Somebody is given another task, in the same place.
+    pub(crate) fn assign(&mut self, session: SessionId, assignment: &Assignment) {
+        let place = self.place(session);
+        place.task = Some(assignment.task.to_string());
+        place.who = named(&["work", assignment.task.as_str()]);
+    }
+
+    /// Brings a place to a tree, if that has what stands there.
+    pub(crate) fn bring(
+        &mut self,
+        session: SessionId,
+        to: Option<&Snapshot>,
+    ) -> Result<(), String> {
+        let Some(to) = to else { return Ok(()) };
+        let stands = self.place(session).tree.clone();
+        if !self.repo.includes(&to.tree.0, &stands) {
+            return Err("it stands on work that is not there".to_owned());
+        }
+        let place = self.place(session);
+        (place.tree, place.base) = (to.tree.0.clone(), to.tree.0.clone());
+        Ok(())
+    }
+
+    /// Gives what chance is drawn by for a session. Where several work at once their numbers hang on who is
+    /// faster, so that a certain story goes by what they are there for.
+    pub(crate) fn draws(&self, session: SessionId) -> u64 {
+        match self.is_certain_plan() {
+            true => self.places.get(&session).map_or(0, |place| place.who),
+            false => session_no(session),
+        }
+    }
+
+    /// Says whether nothing may happen whose effect on others hangs on who is faster.
+    pub(crate) fn is_certain_plan(&self) -> bool {
+        self.faults.calm && graph::has_plan(self.seed)
+    }
+
+    fn draws_of(&self, launch: LaunchId) -> (u64, u32) {
+        let of_run = self.places.get(&launch.session).is_some_and(|place| place.part.is_some());
+        let certain = self.is_certain_plan() && of_run;
+        (self.draws(launch.session), if certain { 0 } else { launch.no })
+    }
+
     /// Starts a launch under its id, unless it was started before.
     pub(crate) fn start(&mut self, launch: LaunchId) -> Result<Identity, String> {
         if self.barred.contains(&launch) {
             return Err("it was stopped before it started".to_owned());
         }
-        let no = session_no(launch.session);
-        let temper = script::temper(self.seed, no, launch.no, &self.faults);
+        let (no, launch_no) = self.draws_of(launch);
+        let temper = script::temper(self.seed, no, launch_no, &self.faults);
         if !temper.starts {
             return Err("no such program".to_owned());
         }
@@ -158,8 +214,8 @@ impl World {
         if !self.holders.contains_key(&launch) {
             let (seed, faults) = (self.seed, &self.faults);
             let acts = match part {
-                None => script::opening(seed, no, launch.no, driver, faults),
-                Some(part) => goal::opening(seed, (no, launch.no), (driver, part), faults),
+                None => script::opening(seed, no, launch_no, driver, faults),
+                Some(part) => goal::opening(seed, (no, launch_no), (driver, part), faults),
             };
             let mut holder = Holder::new(launch, temper, acts, self.now_ms);
             holder.part = part;
@@ -170,7 +226,10 @@ impl World {
 
     /// Writes to an agent's input, once per key. `false` if nobody is there to take it.
     pub(crate) fn write(&mut self, launch: LaunchId, key: &str) -> bool {
-        let (seed, faults) = (self.seed, self.faults);
+        let (seed, faults, draws) = (self.seed, self.faults, self.draws_of(launch));
+        // Of a certain story with a plan only these are told in a certain order.
+        let certain = ["faults", "land", "answer"].iter().any(|word| key.starts_with(word));
+        let heard = if self.is_certain_plan() && !certain { "" } else { key };
         let Some(holder) = self.holders.get_mut(&launch) else { return false };
         if !holder.is_listening() {
             return false;
@@ -178,7 +237,7 @@ impl World {
         if holder.inputs.insert(key.to_owned()) {
             holder.journal.push(Entry::In(key.to_owned()));
             if !holder.temper.deaf {
-                holder.hear(seed, key, &faults);
+                holder.hear(seed, draws, heard, &faults);
             }
         }
         true
@@ -347,7 +406,10 @@ impl World {
         let no = session_no(session);
         // The places of one run begin from each other's trees, which must not be told apart by their edits only.
         let whose = place.part.map_or(String::new(), |_| format!("-{no}"));
-        place.tree = format!("{}-{}{whose}", if good { "good" } else { "bad" }, place.edits);
+        let tree = format!("{}-{}{whose}", if good { "good" } else { "bad" }, place.edits);
+        let from = std::mem::replace(&mut place.tree, tree.clone());
+        let task = place.task.clone();
+        self.repo.grow(&from, &tree, task.as_deref());
     }
 
     fn place(&mut self, session: SessionId) -> &mut Place {
@@ -423,7 +485,7 @@ impl Holder {
         self.gone = true;
     }
 
-    fn hear(&mut self, seed: u64, key: &str, faults: &Faults) {
+    fn hear(&mut self, seed: u64, draws: (u64, u32), key: &str, faults: &Faults) {
         if key.starts_with("answer-") {
             let waits = self.acts.iter().position(|act| *act == Act::AwaitAnswer);
             if let Some(at) = waits {
@@ -432,10 +494,9 @@ impl Holder {
             }
         }
         if self.journal.len() < MAX_LINES {
-            let (session, launch) = (session_no(self.launch.session), self.launch.no);
             self.acts.extend(match self.part {
-                None => script::reaction(seed, session, launch, key, faults),
-                Some(part) => goal::reaction(seed, (session, launch), key, part, faults),
+                None => script::reaction(seed, draws.0, draws.1, key, faults),
+                Some(part) => goal::reaction(seed, draws, key, part, faults),
             });
         }
     }
@@ -468,6 +529,11 @@ impl Holder {
         self.wake_ms = 0;
         self.exit = Some((End::Signal(signal), EndedBy::Provost));
     }
+}
+
+fn who(spec: &Spec) -> u64 {
+    let stage = spec.run.map_or("", |of| of.stage.word());
+    named(&[stage, spec.task.as_ref().map_or("", |task| task.as_str())])
 }
 
 pub(crate) fn session_no(session: SessionId) -> u64 {

@@ -14,7 +14,13 @@ impl Sim {
     /// When nothing moves any more, whoever is not done waits for a person or for a silent agent.
     pub(super) fn everyone_waits_for_someone(&self) -> Result<(), Broken> {
         self.engine.verify()?;
-        let mut open = self.engine.runs().filter(|run| !run.is_sealed() && run.live().is_none());
+        let all: usize = self.engine.runs().map(Run::agents_at_work).sum();
+        let waits = |run: &&Run| {
+            // Those of another run have all the room, and wait for a person.
+            let full = all >= run.spec.planning.machine_parallel as usize;
+            run.is_sealed() || run.is_live() || run.awaits_approval() || full
+        };
+        let mut open = self.engine.runs().filter(|run| !waits(run));
         if let Some(run) = open.next() {
             return Err(format!("the run stays in {} for ever", run.stage.word()));
         }

@@ -3,7 +3,7 @@
 use provost_core::{
     ids::{RunId, SessionId},
     request::Reply,
-    run::{self, Effect, Ending, LandMode, Landing, Run},
+    run::{self, Effect, Ending, Graph, LandMode, Landing, Run, Stage},
     session::{Command, HookEnd, Session},
     verdict::CheckEnd,
 };
@@ -11,7 +11,7 @@ use provost_core::{
 use super::Sim;
 use crate::{
     engine::{Input, RunKey, RunTask, Source},
-    goal::{self, RunDeed},
+    goal::RunDeed,
     laws::Broken,
     rng::Rng,
     world::session_no,
@@ -30,7 +30,12 @@ impl Sim {
             Effect::LookLanded { .. } => {
                 self.forge.pushing.is_none() && !self.engine.run_tasks.values().any(|t| t.lands)
             }
-            Effect::TakeHead(_) | Effect::WatchPull { .. } | Effect::WriteCard { .. } => true,
+            Effect::TakeHead(_)
+            | Effect::Bring { .. }
+            | Effect::MergeBatch { .. }
+            | Effect::Integrate { .. }
+            | Effect::WatchPull { .. }
+            | Effect::WriteCard { .. } => true,
         }
     }
 
@@ -38,6 +43,9 @@ impl Sim {
         let Some(task) = self.engine.run_tasks.get(key).cloned() else { return Ok(()) };
         let result = match &task.effect {
             Effect::TakeHead(session) => Some(self.take_head(*session)),
+            Effect::Bring { no } => Some(self.bring(&task.run, *no)),
+            Effect::MergeBatch { batch, .. } => Some(self.merge(&task.run, *batch)),
+            Effect::Integrate { batch, len, .. } => Some(self.integrate(&task.run, *batch, *len)?),
             Effect::Land { leg, .. } => self.land(key, &task, *leg)?,
             Effect::WatchPull { .. } => self.forge.see(&task.run),
             Effect::LookLanded { leg } => Some(self.forge.look(&task.run, *leg)),
@@ -144,6 +152,9 @@ impl Sim {
                     false => Err("a pull request was seen as it was at another look".to_owned()),
                 }
             }
+            run::Event::StageEntered(entered) if entered.stage == Stage::FinalReview => {
+                self.engine.run(id).map_or(Ok(()), |run| self.all_work_is_there(run))
+            }
             run::Event::RunSealed(sealed) if sealed.outcome.ending == Ending::Succeeded => {
                 self.engine.run(id).map_or(Ok(()), |run| self.success_of_run_is_true(run))
             }
@@ -164,7 +175,10 @@ impl Sim {
             run.sessions.iter().filter_map(|one| self.engine.shadow(one.id)).collect();
         let receipts = sessions.iter().flat_map(|session| &session.attempts);
         let receipts: Vec<_> = receipts.flat_map(|attempt| &attempt.verifying.receipts).collect();
-        let unproved = run.spec.checks.iter().find(|check| {
+        let tasks = run.graph.iter().flat_map(Graph::tasks).flat_map(|(plan, _)| &plan.checks);
+        let mut checks = run.spec.checks.iter().chain(tasks).peekable();
+        let checked = checks.peek().is_some();
+        let unproved = checks.find(|check| {
             let green = receipts.iter().any(|receipt| {
                 receipt.command == **check
                     && Some(receipt.tree.0.as_str()) == tree
@@ -172,14 +186,15 @@ impl Sim {
             });
             !green
         });
-        match unproved.is_none() && !run.spec.checks.is_empty() {
+        match unproved.is_none() && checked {
             true => Ok(()),
             false => Err(format!("a run succeeded on {tree:?}, which {unproved:?} did not prove")),
         }
     }
 
     pub(super) fn do_run_deed(&mut self, deed: RunDeed) {
-        let id = goal::run_id(self.seed);
+        let runs: Vec<RunId> = self.engine.runs().map(|run| run.id).collect();
+        let id = if runs.len() > 1 { self.rng.pick(&runs) } else { runs[0] };
         let Some(run) = self.engine.run(id) else { return };
         let command = match deed {
             RunDeed::Cancel => run::Command::Cancel { because: "enough".to_owned() },
@@ -190,25 +205,35 @@ impl Sim {
                 run::Command::RaiseBudget { tokens, turns }
             }
             RunDeed::Answer => return self.answer_for_run(id),
+            RunDeed::Approve => run::Command::ApprovePlan,
+            RunDeed::Reject => run::Command::RejectPlan { because: "not so".to_owned() },
             RunDeed::ToItsSession(deed) => {
                 // What people say to a session that the run has done with is theirs, and none of it.
-                let live = run.live().map(|live| live.id);
-                return live.into_iter().for_each(|id| self.do_session_deed(id, *deed.clone()));
+                let live: Vec<SessionId> = run.live().map(|live| live.id).collect();
+                if live.is_empty() {
+                    return;
+                }
+                let id = self.rng.pick(&live);
+                return self.do_session_deed(id, *deed);
             }
         };
         self.ask_run(id, command);
     }
 
     fn answer_for_run(&mut self, id: RunId) {
-        let live = self.engine.run(id).and_then(Run::live).and_then(|l| self.engine.shadow(l.id));
-        let Some(session) = live else { return };
-        let Some(request) = session.open_requests().next() else { return };
-        let reply = match request.asked.questions.is_empty() {
-            true => return self.do_session_deed(session.id, crate::script::Deed::AnswerOpen),
-            false => Reply::Text("so it is".to_owned()),
-        };
-        let (request, revision) = (request.id, request.revision);
-        self.ask(session.id, Command::Answer { request, revision, reply });
+        let asking = self.engine.run(id).into_iter().flat_map(Run::live).find_map(|live| {
+            let request = self.engine.shadow(live.id)?.open_requests().next()?;
+            let plain = request.asked.questions.is_empty();
+            Some((live.id, request.id, request.revision, plain))
+        });
+        let Some((id, request, revision, plain)) = asking else { return };
+        match plain {
+            true => self.do_session_deed(id, crate::script::Deed::AnswerOpen),
+            false => {
+                let reply = Reply::Text("so it is".to_owned());
+                self.ask(id, Command::Answer { request, revision, reply });
+            }
+        }
     }
 
     pub(super) fn ask_run(&mut self, run: RunId, command: run::Command) {

@@ -58,5 +58,6 @@ fn stories() -> Vec<(u64, Report)> {
 
 fn kind(run: &RunOutcome) -> String {
     let (ended, decided) = (run.legs.first(), run.decisions > 0);
-    format!("{} {ended:?} {} {decided} {}", run.stage, run.landed, run.steps.min(3))
+    let (steps, merged) = (run.steps.min(3), run.merged.len().min(3));
+    format!("{} {ended:?} {} {decided} {steps} {merged}", run.stage, run.landed)
 }

@@ -340,6 +340,7 @@ fn spec(checks: &[String]) -> Spec {
     Spec {
         name: "m".to_owned(),
         role: None,
+        task: None,
         project: None,
         cwd: "/w".to_owned(),
         agent: Agent {

@@ -10,8 +10,8 @@ use provost_core::{
     ids::{CommitId, RunId, SessionId, TreeId},
     limits::Bounds,
     run::{
-        Command, Effect, Ending, Event, LandMode, LandStep, Order, ReviewMode, Reviews, Run,
-        RunOpened, RunSpec, Step, Target,
+        Around, Command, Effect, Ending, Event, LandMode, LandStep, Order, Planning, ReviewMode,
+        Reviews, Run, RunOpened, RunSpec, Step, Target,
     },
     session::{self, Agent, Driver, Input, Resolve, Session, SessionOpened},
     time::Moment,
@@ -256,9 +256,14 @@ impl Node {
                 found.map_or(Command::LandOver { leg: *leg, pull: None }, landed)
             }
             (Effect::WriteCard { leg }, _) => Command::CardWritten { leg: *leg, failure: None },
-            (Effect::WatchPull { .. } | Effect::RunHook(_), _) => {
-                return self.broke("nobody asked for a pull request or a hook");
-            }
+            (
+                Effect::WatchPull { .. }
+                | Effect::RunHook(_)
+                | Effect::Bring { .. }
+                | Effect::MergeBatch { .. }
+                | Effect::Integrate { .. },
+                _,
+            ) => return self.broke("nobody asked for a plan, a pull request or a hook"),
         };
         self.outside.answers.push(command);
     }
@@ -305,7 +310,7 @@ impl Node {
     }
 
     fn live(&self) -> Option<&Session> {
-        self.run.live().and_then(|live| self.sessions.get(&live.id))
+        self.run.live().next().and_then(|live| self.sessions.get(&live.id))
     }
 
     /// What is owed and was not begun. One landing at a time: nobody looks while one is under way.
@@ -313,6 +318,9 @@ impl Node {
         let free = |effect: &Effect| match effect {
             Effect::Land { .. } | Effect::LookLanded { .. } => self.outside.landing.is_none(),
             Effect::TakeHead(_)
+            | Effect::Bring { .. }
+            | Effect::MergeBatch { .. }
+            | Effect::Integrate { .. }
             | Effect::WatchPull { .. }
             | Effect::RunHook(_)
             | Effect::WriteCard { .. } => true,
@@ -363,7 +371,11 @@ impl Node {
     fn follow(&mut self) {
         for _ in 0..50 {
             let sessions = &self.sessions;
-            match self.run.advance(self.now, |id| sessions.get(&id)) {
+            match self.run.advance(&Around {
+                now: self.now,
+                elsewhere: 0,
+                look: &|id| sessions.get(&id),
+            }) {
                 None => return self.rest(),
                 Some(Step::Event(event)) => self.fold(&event),
                 Some(Step::With(event, Order::Open(id, spec))) => {
@@ -389,7 +401,7 @@ impl Node {
 
     fn rest(&mut self) {
         let sessions = &self.sessions;
-        if let Err(law) = self.watch.rest(&self.run, self.now, |id| sessions.get(&id)) {
+        if let Err(law) = self.watch.rest(&self.run, (self.now, 0), |id| sessions.get(&id)) {
             self.broke(&law);
         }
     }
@@ -506,7 +518,13 @@ fn spec() -> RunSpec {
             carried: Default::default(),
         },
         triage: false,
-        reviews: Reviews { task: ReviewMode::Off, whole: ReviewMode::Off, cycles: 0 },
+        planning: Planning::default(),
+        reviews: Reviews {
+            plan: ReviewMode::Off,
+            task: ReviewMode::Off,
+            whole: ReviewMode::Off,
+            cycles: 0,
+        },
         land: LandMode::Merge,
         checks: Vec::new(),
         keep: Vec::new(),
@@ -524,6 +542,7 @@ fn spec() -> RunSpec {
         pull_every_ms: 1,
         pull_checks_ms: 1,
         prices: None,
+        origin: None,
         warnings: Vec::new(),
     }
 }

@@ -1,0 +1,96 @@
+//! What is made up from a seed about plans: those that people give, those that agents tell, with faults and without,
+//! and what reviewers say of them.
+
+use provost_core::{
+    plan::{Plan, PlanTask, TaskId},
+    result::Structured,
+    run::{PlanMode, Planning},
+    session::Driver,
+};
+
+use crate::{rng::Rng, run::Faults};
+
+/// Says whether the run of a story has a plan.
+pub(crate) fn has_plan(story: u64) -> bool {
+    story % 2 == 1
+}
+
+/// Makes up how a run plans, and how it works on what was planned.
+pub(crate) fn planning(seed: u64, driver: Driver, faults: &Faults) -> Planning {
+    if !has_plan(seed) {
+        return Planning::default();
+    }
+    let mut rng = Rng::named(seed, &[35]);
+    let given = !driver.has_protocol() || rng.percent(60);
+    Planning {
+        mode: rng.pick(&[PlanMode::Always, PlanMode::Auto]),
+        given: given.then(|| plan(seed)),
+        // In a calm story there is nobody to approve.
+        approve: !faults.calm && rng.percent(20),
+        only: rng.percent(6),
+        parallel: 1 + rng.below(4) as u32,
+        machine_parallel: rng.pick(&[u32::MAX, u32::MAX, 2]),
+        batch: 1 + rng.below(4) as u32,
+        retries: rng.below(3) as u32,
+    }
+}
+
+/// Makes up a plan of a few tasks.
+pub(crate) fn plan(seed: u64) -> Plan {
+    let mut rng = Rng::named(seed, &[36]);
+    let count = 2 + rng.below(5);
+    let tasks = (0..count).map(|no| {
+        let share = if no == 0 { 0 } else { 35 };
+        let after = (0..no).filter(|_| rng.percent(share)).map(task_id).collect();
+        let checks = Vec::from_iter(rng.percent(15).then(|| "own".to_owned()));
+        PlanTask { after, checks, ..task(no) }
+    });
+    Plan::new(tasks.collect()).expect("what is made up has no faults")
+}
+
+fn task_id(no: u64) -> TaskId {
+    format!("t{no}").parse().expect("it is short and plain")
+}
+
+fn task(no: u64) -> PlanTask {
+    PlanTask {
+        id: task_id(no),
+        title: format!("Part {no}"),
+        instruction: "Do it.".to_owned(),
+        after: Vec::new(),
+        criteria: Vec::new(),
+        checks: Vec::new(),
+        scope: Vec::new(),
+    }
+}
+
+/// What a planner tells: mostly a plan. Whoever was told of faults mends them, mostly.
+pub(crate) fn told_plan(seed: u64, rng: &mut Rng, mends: bool) -> Structured {
+    let faulty = rng.percent(if mends { 15 } else { 25 });
+    let plan = serde_json::to_string(&plan(seed)).expect("a plan has string keys only");
+    let text = match (faulty, rng.below(4)) {
+        (false, _) => plan,
+        (true, 0) => r#"{"tasks": []}"#.to_owned(),
+        (true, 1) => plan.replacen("\"id\"", "\"status\":\"done\",\"id\"", 1),
+        (true, 2) => plan.replace("\"after\":[]", "\"after\":[\"t1\"]"),
+        (true, _) => "a fine plan".to_owned(),
+    };
+    Structured::Plan(text)
+}
+
+/// What a reviewer of a plan tells: edits that can be made, edits that cannot, or that it is no good.
+pub(crate) fn told_review(rng: &mut Rng, mends: bool) -> Structured {
+    let edits = match (mends, rng.below(5)) {
+        (false, 0) => r#"[{"op": "remove", "id": "nobody"}]"#,
+        (_, 1) => r#"[{"op": "change", "id": "t0", "title": "The first part"}]"#,
+        (_, 2) => {
+            r#"[{"op": "add", "task": {"id": "more", "title": "More", "instruction": "Do.", "after": ["t0"], "criteria": [], "checks": [], "scope": []}}]"#
+        }
+        (_, _) => "[]",
+    };
+    let verdict = if rng.percent(8) { "reject" } else { "accept" };
+    let reason = "so it is";
+    Structured::PlanReview(format!(
+        r#"{{"verdict": "{verdict}", "reason": "{reason}", "edits": {edits}}}"#
+    ))
+}

@@ -1,0 +1,161 @@
+//! The laws of a run's tasks and of the queue, written a second time and independently of the rules that keep them.
+
+use std::collections::BTreeSet;
+
+use provost_core::{
+    ids::SessionId,
+    lifecycle::State,
+    plan::TaskId,
+    run::{Event, Graph, Integrated, Phase, Proof, Run, RunSession, Stage},
+};
+
+use crate::laws::Broken;
+
+/// What must be remembered of a graph's past to judge its present.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct GraphWatch {
+    merged: BTreeSet<TaskId>,
+    errands: BTreeSet<u32>,
+    batches: BTreeSet<u32>,
+}
+
+macro_rules! law {
+    ($holds:expr, $($words:tt)+) => {
+        if !$holds { return Err(format!($($words)+)); }
+    };
+}
+
+impl GraphWatch {
+    /// Judges one event.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the laws are about these events only")]
+    pub(crate) fn event(&mut self, before: &Run, event: &Event, after: &Run) -> Result<(), Broken> {
+        only_so_many_work(after)?;
+        nobody_shares_a_worktree(after)?;
+        the_head_stands(before, event, after)?;
+        match event {
+            Event::SessionOwed(e) => {
+                e.task.iter().try_for_each(|task| begins_in_time(before, task))
+            }
+            Event::ErrandOwed(e) => {
+                law!(self.errands.insert(e.no), "errand {} is owed twice", e.no);
+                begins_in_time(before, &e.task)
+            }
+            Event::BatchMerged(e) => {
+                law!(self.batches.insert(e.no), "batch {} is merged twice", e.no);
+                Ok(())
+            }
+            Event::Integrated(e) => {
+                is_proved(before, e)?;
+                self.merges_once(before, after)
+            }
+            _ => self.merges_nothing(after),
+        }
+    }
+
+    fn merges_once(&mut self, before: &Run, after: &Run) -> Result<(), Broken> {
+        let (was, is) = (merged(before), merged(after));
+        law!(was == self.merged, "what was merged is not any more");
+        law!(was.is_subset(&is) && was.len() < is.len(), "the branch went on without a task");
+        self.merged = is;
+        Ok(())
+    }
+
+    fn merges_nothing(&self, after: &Run) -> Result<(), Broken> {
+        law!(merged(after) == self.merged, "tasks are merged that the branch has not got");
+        Ok(())
+    }
+}
+
+fn merged(run: &Run) -> BTreeSet<TaskId> {
+    let tasks = run.graph.iter().flat_map(Graph::tasks);
+    let merged = tasks.filter(|(_, task)| task.phase == Phase::Merged);
+    merged.map(|(plan, _)| plan.id.clone()).collect()
+}
+
+/// Gives the sessions that are being gone on with.
+fn brought(run: &Run) -> impl Iterator<Item = SessionId> {
+    run.graph.iter().flat_map(Graph::tasks).filter_map(|(_, task)| match &task.phase {
+        Phase::Bringing(errand) => Some(errand.session),
+        Phase::Waiting
+        | Phase::Working { .. }
+        | Phase::Queued
+        | Phase::Merged
+        | Phase::Failed { .. } => None,
+    })
+}
+
+/// Outside of its tasks one works for a run; of tasks as many as was said, and one that checks what was merged.
+fn only_so_many_work(after: &Run) -> Result<(), Broken> {
+    let living = after.sessions.iter().filter(|one| one.end.is_none());
+    let (checks, agents): (Vec<&RunSession>, Vec<_>) =
+        living.partition(|one| one.stage == Stage::Tasks);
+    let living = checks.len() + agents.len();
+    law!(after.stage == Stage::Tasks || living <= 1, "{living} sessions of a run live at once");
+    law!(checks.len() <= 1, "what was merged is checked {} times at once", checks.len());
+    let agents = agents.len() + brought(after).count();
+    let planning = &after.spec.planning;
+    let most = planning.parallel.min(planning.machine_parallel).max(1) as usize;
+    // Whoever checks a merge that lands has no agent.
+    law!(agents <= most, "{agents} agents work, and {most} may");
+    Ok(())
+}
+
+fn nobody_shares_a_worktree(after: &Run) -> Result<(), Broken> {
+    let mut busy = BTreeSet::new();
+    let living = after.sessions.iter().filter(|one| one.end.is_none()).map(|one| one.id);
+    for id in living.chain(brought(after)) {
+        let place = after.worktree(id);
+        law!(place.is_some(), "somebody works for a run in no place of its");
+        law!(busy.insert(place), "two work in the worktree of {id}");
+    }
+    let tasks = after.graph.iter().flat_map(Graph::tasks);
+    let mut whose = BTreeSet::new();
+    for session in tasks.filter_map(|(_, task)| task.session()) {
+        law!(whose.insert(session), "{session} works for two tasks");
+    }
+    Ok(())
+}
+
+/// While tasks are worked on, the run's work is what its branch has.
+fn the_head_stands(before: &Run, event: &Event, after: &Run) -> Result<(), Broken> {
+    let moves = matches!(event, Event::Integrated(_));
+    let stands = before.head == after.head || before.stage != Stage::Tasks || moves;
+    law!(stands, "the head of a run with tasks is moved by {}", event.kind().0);
+    Ok(())
+}
+
+/// A task begins once all that it is after are merged, and not when it is done itself.
+fn begins_in_time(before: &Run, id: &TaskId) -> Result<(), Broken> {
+    let Some(graph) = &before.graph else { return Err(format!("{id} is of no plan")) };
+    let Some(plan) = graph.plan().get(id) else { return Err(format!("{id} is not planned")) };
+    let merged = merged(before);
+    let missing = plan.after.iter().find(|before| !merged.contains(before));
+    law!(missing.is_none(), "{id} begins, and {missing:?} is not merged");
+    law!(!merged.contains(id), "{id} begins, and is merged already");
+    Ok(())
+}
+
+/// The branch goes to a tree that passed all checks, or that a person accepted, or that nobody has to check.
+fn is_proved(before: &Run, e: &Integrated) -> Result<(), Broken> {
+    let Some(graph) = &before.graph else { return Err("no tasks are merged".to_owned()) };
+    let batch = graph.queue.batch.as_ref().filter(|batch| batch.no == e.batch);
+    let links = batch.and_then(|batch| batch.links.get(..e.len)).unwrap_or_default();
+    let last = links.last();
+    law!(last.is_some_and(|link| link.merge == e.head), "the branch goes where nothing was merged");
+    let there = |id: &TaskId| links.iter().any(|link| link.task == *id);
+    let tasks = graph.tasks().filter(|(plan, task)| task.phase == Phase::Merged || there(&plan.id));
+    let checks: usize = tasks.map(|(plan, _)| plan.checks.len()).sum();
+    let ends = before.sessions.iter().filter_map(|one| Some((one.stage, one.end.as_ref()?)));
+    let mut ends =
+        ends.filter(|(stage, _)| matches!(stage, Stage::Tasks | Stage::Work | Stage::TaskReview));
+    let vouched = ends.any(|(stage, end)| {
+        let accepted = stage == Stage::Tasks && end.state == State::Accepted;
+        accepted || Proof::of(end).is_some_and(|proof| proof.is_for(&e.head))
+    });
+    law!(
+        checks + before.spec.checks.len() == 0 || vouched,
+        "the branch goes to {}, which nobody proved",
+        e.head.tree.0
+    );
+    Ok(())
+}

@@ -1,0 +1,88 @@
+//! What git knows: which works are in a tree, from which trees it descends, and where runs' branches stand.
+//!
+//! A tree has one commit here. The same merge is always the same tree, whoever makes it and however often.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::rng::Rng;
+
+/// The trees of one repository.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Repo {
+    seed: u64,
+    trees: BTreeMap<String, Tree>,
+    /// Where the branches of runs stand.
+    pub(crate) branches: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Tree {
+    /// The tasks whose work is in it.
+    works: BTreeSet<String>,
+    /// The trees that it descends from.
+    before: BTreeSet<String>,
+}
+
+impl Repo {
+    pub(crate) fn new(seed: u64) -> Repo {
+        Repo { seed, ..Repo::default() }
+    }
+
+    /// Keeps a tree that was made of another by somebody who works for a task, or for none.
+    pub(crate) fn grow(&mut self, from: &str, to: &str, task: Option<&str>) {
+        let mut tree = self.trees.get(from).cloned().unwrap_or_default();
+        tree.before.insert(from.to_owned());
+        tree.works.extend(task.map(str::to_owned));
+        self.trees.insert(to.to_owned(), tree);
+    }
+
+    /// Says whether a tree descends from another.
+    pub(crate) fn includes(&self, tree: &str, other: &str) -> bool {
+        tree == other || self.trees.get(tree).is_some_and(|tree| tree.before.contains(other))
+    }
+
+    /// Gives the works in a tree, if anything is known of it.
+    pub(crate) fn works(&self, tree: &str) -> Option<&BTreeSet<String>> {
+        self.trees.get(tree).map(|tree| &tree.works)
+    }
+
+    /// Merges work onto a tip: gives the tree, or one with both sides in its files.
+    pub(crate) fn merge(&mut self, tip: &str, work: &str) -> Result<String, String> {
+        if self.includes(work, tip) {
+            return Ok(work.to_owned());
+        }
+        let (ours, theirs) = (self.tree(tip), self.tree(work));
+        let only = |one: &Tree, other: &Tree| -> Vec<String> {
+            one.works.difference(&other.works).cloned().collect()
+        };
+        let (left, right) = (only(&ours, &theirs), only(&theirs, &ours));
+        let met = |what: u64, share: u64| {
+            let pairs = left.iter().flat_map(|one| right.iter().map(move |other| (one, other)));
+            pairs.into_iter().any(|(one, other)| self.pair(what, one, other).percent(share))
+        };
+        let (conflicts, clashes) = (met(40, 14), met(41, 14));
+        let good = tip.starts_with("good") && work.starts_with("good") && !clashes;
+        let kind = if good && !conflicts { "good" } else { "bad" };
+        let name = format!("{kind}-m{:x}", named(&[tip, work]));
+        let before = [tip.to_owned(), work.to_owned()].into_iter();
+        let before = before.chain(ours.before).chain(theirs.before).collect();
+        let works = ours.works.union(&theirs.works).cloned().collect();
+        self.trees.insert(name.clone(), Tree { works, before });
+        if conflicts { Err(name) } else { Ok(name) }
+    }
+
+    fn tree(&self, name: &str) -> Tree {
+        self.trees.get(name).cloned().unwrap_or_default()
+    }
+
+    fn pair(&self, what: u64, one: &str, other: &str) -> Rng {
+        let (first, second) = if one < other { (one, other) } else { (other, one) };
+        Rng::named(self.seed, &[what, named(&[first, second])])
+    }
+}
+
+/// Makes a number of words, always the same.
+pub(crate) fn named(words: &[&str]) -> u64 {
+    let bytes = words.iter().flat_map(|word| word.bytes().chain([0]));
+    bytes.fold(7, |sum: u64, byte| sum.wrapping_mul(1_099_511_628_211) ^ u64::from(byte))
+}

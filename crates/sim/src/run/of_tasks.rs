@@ -1,0 +1,139 @@
+//! What a run owes for the tasks of its plan, carried out in the repository.
+
+use provost_core::{
+    ids::CommitId,
+    lifecycle::State,
+    plan::TaskId,
+    run::{Command, Conflict, Graph, Link, Phase, Run, Stage},
+    session::Session,
+};
+
+use super::Sim;
+use crate::{laws::Broken, rng::Rng, world::snapshot};
+
+impl Sim {
+    /// Says whether a session is one of a run with tasks, whose number hangs on who is faster.
+    pub(super) fn is_of_tasks(&self, session: &Session) -> bool {
+        let run = session.spec.run.and_then(|of| self.engine.run(of.run));
+        run.is_some_and(|run| run.graph.is_some())
+    }
+
+    pub(super) fn bring(&mut self, run: &Run, no: u32) -> Command {
+        let Some(errand) = run.errand(no).cloned() else {
+            return Command::ErrandFailed { no, reason: "there is none".to_owned() };
+        };
+        if self.goes_wrong(42, (run, no), 12) {
+            return Command::ErrandFailed { no, reason: "its worktree is gone".to_owned() };
+        }
+        match self.world.bring(errand.session, errand.to.as_ref()) {
+            Ok(()) => Command::ErrandDone { no },
+            Err(reason) => Command::ErrandFailed { no, reason },
+        }
+    }
+
+    /// Merges what waits, as the shell does: what conflicts behind others is left for the next batch.
+    pub(super) fn merge(&mut self, run: &Run, batch: u32) -> Command {
+        let failed = |reason: &str| Command::QueueFailed { batch, reason: reason.to_owned() };
+        if self.goes_wrong(43, (run, batch), 3) {
+            return failed("the index is locked");
+        }
+        let Some(graph) = &run.graph else { return failed("there are no tasks") };
+        let onto = run.base().clone();
+        let (mut tip, mut links, mut conflicts) = (onto.tree.0.clone(), Vec::new(), Vec::new());
+        for id in &graph.queue.waiting {
+            if links.len() == run.spec.planning.batch as usize {
+                break;
+            }
+            let Some(work) = work_of(graph, id) else { return failed("it left no work") };
+            match self.world.repo.merge(&tip, &work) {
+                Ok(merged) => {
+                    tip.clone_from(&merged);
+                    links.push(Link { task: id.clone(), merge: snapshot(&merged) });
+                }
+                Err(both) if links.is_empty() => conflicts.push(Conflict {
+                    task: id.clone(),
+                    work: CommitId(work),
+                    onto: onto.commit.clone(),
+                    merge: snapshot(&both),
+                    files: vec!["a.rs".to_owned()],
+                }),
+                Err(_) => {}
+            }
+        }
+        Command::BatchMerged { batch, onto, links, conflicts }
+    }
+
+    /// Brings the branch forward: never back, and to no tree that checks refute.
+    pub(super) fn integrate(
+        &mut self,
+        run: &Run,
+        batch: u32,
+        len: usize,
+    ) -> Result<Command, Broken> {
+        if self.goes_wrong(44, (run, batch), 3) {
+            return Ok(Command::QueueFailed { batch, reason: "no space left".to_owned() });
+        }
+        let on_its_way = run.graph.as_ref().and_then(|graph| graph.queue.batch.as_ref());
+        let link = on_its_way.and_then(|batch| batch.links.get(len.checked_sub(1)?));
+        let Some(tree) = link.map(|link| link.merge.tree.0.clone()) else {
+            return Err("the branch is to be brought nowhere".to_owned());
+        };
+        if !tree.starts_with("good") && is_checked(run, len) {
+            return Err(format!("the branch is brought to {tree}, which no check passes"));
+        }
+        match self.world.repo.branches.get(&run.spec.branch) {
+            Some(branch) if self.world.repo.includes(branch, &tree) => {}
+            Some(branch) if !self.world.repo.includes(&tree, branch) => {
+                return Err(format!("the branch has {branch}, and is brought to {tree}"));
+            }
+            Some(_) | None => {
+                self.world.repo.branches.insert(run.spec.branch.clone(), tree);
+            }
+        }
+        Ok(Command::Integrated { batch, len })
+    }
+
+    fn goes_wrong(&self, what: u64, (run, no): (&Run, u32), share: u64) -> bool {
+        let names = [what, u64::from(no), u64::from(run.leg().no)];
+        let mut rng = Rng::named(self.seed, &names);
+        !self.faults.calm && rng.percent(share)
+    }
+
+    /// All that tasks left is in the work of the run once they are done.
+    pub(super) fn all_work_is_there(&self, run: &Run) -> Result<(), Broken> {
+        let Some(graph) = &run.graph else { return Ok(()) };
+        let head = run.head.as_ref().and_then(|head| self.world.repo.works(&head.tree.0));
+        for (plan, task) in graph.tasks() {
+            let name = plan.id.as_str();
+            let left = task.head.as_ref().and_then(|head| self.world.repo.works(&head.tree.0));
+            let left = left.is_some_and(|works| works.contains(name));
+            if left && !head.is_some_and(|works| works.contains(name)) {
+                return Err(format!("the work of {name} is not in what the run goes on with"));
+            }
+            if task.phase != Phase::Merged {
+                return Err(format!(
+                    "{name} is {}, and the run has done with it",
+                    task.phase.word()
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn work_of(graph: &Graph, id: &TaskId) -> Option<String> {
+    Some(graph.task(id)?.head.as_ref()?.tree.0.clone())
+}
+
+/// Says whether checks have to pass before so many links go in, and no person said otherwise.
+fn is_checked(run: &Run, len: usize) -> bool {
+    let Some(graph) = &run.graph else { return false };
+    let links = graph.queue.batch.iter().flat_map(|batch| batch.links.iter().take(len));
+    let new: Vec<&TaskId> = links.map(|link| &link.task).collect();
+    let there =
+        graph.tasks().filter(|(plan, task)| task.phase == Phase::Merged || new.contains(&&plan.id));
+    let checks = there.map(|(plan, _)| plan.checks.len()).sum::<usize>() + run.spec.checks.len();
+    let checking = run.sessions.iter().filter(|one| one.stage == Stage::Tasks);
+    let mut ends = checking.filter_map(|one| one.end.as_ref());
+    checks > 0 && !ends.any(|end| end.state == State::Accepted)
+}
