@@ -10,6 +10,7 @@ mod clock;
 pub mod harness;
 pub mod model;
 pub mod scenario;
+pub mod story;
 
 pub use clock::Deadline;
 pub use harness::{

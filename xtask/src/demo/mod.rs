@@ -1,9 +1,9 @@
 //! `cargo xtask demo`: six sessions of the real program live and end side by side, the daemon is killed in
-//! the middle, and every ending is told as it was. Then real Codex works through a question, an approval
-//! and another crash. The demo checks itself.
+//! the middle, and every ending is told as it was. Then a spec becomes a plan, and real Codex works on its tasks
+//! until they are landed. The demo checks itself.
 
 mod cast;
-mod codex;
+mod shop;
 mod stage;
 
 use std::path::Path;
@@ -47,7 +47,7 @@ pub(crate) fn run(programs: &Programs, codex: Option<&Path>, root: &Path) -> Res
     let stage = Stage::set_up(programs, codex, root)?;
     let mut sessions = play(&stage)?;
     if codex.is_some() {
-        codex::play(&stage)?;
+        shop::play(&stage)?;
         sessions += 1;
     } else {
         tell("Codex is not here and could not be installed, so its part of the demo is left out.");

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// How long anything in the demo may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// How long to wait between two looks.
 const PAUSE: Duration = Duration::from_millis(50);
 /// The agent of the sample repository's configuration.
@@ -96,13 +96,6 @@ impl Stage {
         shown("git", self.prepared("git"), args)
     }
 
-    /// What the person's own checkout holds.
-    pub(super) fn checkout(&self) -> Result<String> {
-        let names = fs::read_dir(self.repository())?.map(|entry| Ok(entry?.file_name()));
-        let names: Vec<std::ffi::OsString> = names.collect::<std::io::Result<_>>()?;
-        Ok(names.iter().map(|name| name.to_string_lossy()).collect::<Vec<_>>().join(" "))
-    }
-
     /// Runs a command of the program for its JSON.
     pub(super) fn json(&self, args: &[String]) -> Result<Value> {
         let text = capture(self.provost().args(args))?;
@@ -126,16 +119,62 @@ impl Stage {
         }
     }
 
-    /// Waits until the row of one session is accepted, and gives it.
-    pub(super) fn wait_for(
+    /// Waits until the row of a run is accepted, and gives it.
+    pub(super) fn wait_for_run(
         &self,
         what: &str,
-        id: &str,
+        run: &str,
         accept: impl Fn(&Value) -> bool,
     ) -> Result<Value> {
-        let is = |row: &&Value| row["id"].as_str().is_some_and(|whole| whole.ends_with(id));
-        let rows = self.wait(what, |rows| rows.iter().find(is).is_some_and(&accept))?;
-        rows.iter().find(is).cloned().context("the session is gone")
+        let status = ["status", run, "--json"].map(str::to_owned);
+        self.wait_until(what, || self.json(&status), accept)
+    }
+
+    /// Waits until the graph of a run is accepted, and gives it.
+    pub(super) fn wait_for_graph(
+        &self,
+        what: &str,
+        run: &str,
+        accept: impl Fn(&Value) -> bool,
+    ) -> Result<Value> {
+        self.wait_until(what, || self.graph(run), accept)
+    }
+
+    /// Waits until tasks of a run are in these states.
+    pub(super) fn wait_for_tasks(&self, run: &str, wanted: &[(&str, &str)]) -> Result<()> {
+        let is = |graph: &Value, (id, state): &(&str, &str)| {
+            let mut tasks = graph["tasks"].as_array().into_iter().flatten();
+            tasks.any(|task| task["id"] == *id && task["state"] == *state)
+        };
+        let all = |graph: &Value| wanted.iter().all(|one| is(graph, one));
+        self.wait_for_graph(&format!("{wanted:?}"), run, all).map(drop)
+    }
+
+    pub(super) fn graph(&self, run: &str) -> Result<Value> {
+        Ok(self.json(&["graph", run, "--json"].map(str::to_owned))?["graph"].clone())
+    }
+
+    fn wait_until(
+        &self,
+        what: &str,
+        look: impl Fn() -> Result<Value>,
+        accept: impl Fn(&Value) -> bool,
+    ) -> Result<Value> {
+        let deadline = Deadline::after(PATIENCE);
+        loop {
+            let last = deadline.passed();
+            let seen = look()?;
+            if accept(&seen) {
+                return Ok(seen);
+            }
+            ensure!(!last, "waited {PATIENCE:?} in vain for {what}: {seen:#}");
+            pause();
+        }
+    }
+
+    /// Runs git in the repository.
+    pub(super) fn git(&self, args: &[&str]) -> Result<()> {
+        capture(self.prepared("git").args(args)).map(drop)
     }
 
     /// The person's own home.
@@ -184,7 +223,7 @@ impl Stage {
         list["sessions"].as_array().cloned().context("ls gave no sessions")
     }
 
-    fn repository(&self) -> PathBuf {
+    pub(super) fn repository(&self) -> PathBuf {
         self.root.join("repos/sample")
     }
 

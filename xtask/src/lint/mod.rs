@@ -1,6 +1,7 @@
 //! `cargo xtask lint`: what can be said about the code without running it.
 
 mod files;
+mod requirements;
 
 use anyhow::{Result, bail};
 
@@ -15,6 +16,7 @@ use crate::{
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let checks: &[(&str, Check)] = &[
         ("files", files::check),
+        ("requirements", requirements::check),
         ("format", format),
         ("clippy", clippy),
         ("clippy with the features of tests", clippy_with_test_features),

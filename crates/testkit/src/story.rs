@@ -1,0 +1,180 @@
+//! A whole run that the demo and a test play with real Codex: a spec becomes a plan of seven tasks, five of which are
+//! worked on at the same time. One question is asked while it is planned; one task fails its check first; two
+//! change the same line; and one is good alone and bad beside another.
+
+/// What is asked for.
+pub const GOAL: &str = "Build the shop described in the specification.";
+
+/// The file of the specification, and its text.
+pub const SPEC: (&str, &str) = (
+    "SHOP.md",
+    "# A shop\n\nEach part of the shop has a file in `parts/` with its number and its currency. No two parts have the same \
+     number. The README lists the parts.\n",
+);
+
+/// What the repository begins with.
+pub const FILES: [(&str, &str); 2] = [("README.md", "# Shop\n\nParts:\n"), ("check.sh", CHECK_SH)];
+
+/// Every tree has to pass it. It waits at a gate where the third part meets the first, so that others are done meanwhile.
+const CHECK_SH: &str = r#"#!/bin/sh
+# Each part has a number of its own, and nothing was left in conflict.
+gate=$1
+if [ -f parts/cart ] && [ -f parts/stock ]; then
+  while [ -e "$gate" ]; do sleep 0.05; done
+fi
+[ -d parts ] || { echo "there are no parts"; exit 1; }
+same=$(cat parts/* | grep '^number ' | sort | uniq -d)
+[ -z "$same" ] || { echo "two parts have the same: $same"; exit 1; }
+if grep -q '^<<<<<<<' README.md; then echo "README.md is in conflict"; exit 1; fi
+echo "$(ls parts | wc -l) parts"
+"#;
+
+/// The question of the planner, and the answer that every task has to see.
+pub const QUESTION: &str = "Which currency does the shop have?";
+pub const ANSWER: &str = "EUR";
+
+/// The tasks that are worked on at the same time, each behind a door of this name.
+pub const PARALLEL: [&str; 5] = ["cart", "tax", "stock", "labels", "help"];
+
+/// Gives the check, with the path of its gate.
+pub fn check(gate: &std::path::Path) -> String {
+    format!("sh check.sh {}", gate.display())
+}
+
+/// Gives what the model says and does; everything else is Codex itself.
+pub fn scenario() -> String {
+    let tasks = [
+        // The cart goes on in the conversation of the money: it is the first of those after it.
+        conversation(
+            "money: Money",
+            &[
+                &work(
+                    "mkdir -p parts && printf 'number 1\\ncurrency EUR\\n' > parts/money && echo '- money' >> README.md",
+                ),
+                &held(
+                    "cart",
+                    "printf 'number 2\\ncurrency USD\\n' > parts/cart && echo '- cart' >> README.md",
+                ),
+                &work("printf 'number 2\\ncurrency EUR\\n' > parts/cart"),
+            ],
+        ),
+        conversation(
+            "tax: Taxes",
+            &[
+                &held(
+                    "tax",
+                    "printf 'number 3\\ncurrency EUR\\n' > parts/tax && echo '- tax' >> README.md",
+                ),
+                &work("printf '# Shop\\n\\nParts:\\n- money\\n- cart\\n- tax\\n' > README.md"),
+            ],
+        ),
+        conversation(
+            "stock: Stock",
+            &[&held("stock", "printf 'number 4\\ncurrency EUR\\n' > parts/stock")],
+        ),
+        conversation(
+            "labels: Labels",
+            &[
+                &held("labels", "printf 'number 4\\ncurrency EUR\\n' > parts/labels"),
+                &work("printf 'number 5\\ncurrency EUR\\n' > parts/labels"),
+            ],
+        ),
+        conversation(
+            "help: Help",
+            &[&held("help", "printf 'number 6\\ncurrency EUR\\n' > parts/help")],
+        ),
+        conversation(
+            "receipt: Receipt",
+            &[&work(
+                "printf 'number 7\\ncurrency EUR\\n' > parts/receipt && echo '- receipt' >> README.md",
+            )],
+        ),
+    ];
+    [TRIAGE.to_owned(), planner(), REVIEW.to_owned()].into_iter().chain(tasks).collect()
+}
+
+const TRIAGE: &str = r#"
+[[thread]]
+name = "triage"
+when = { prompt = "whether it is too large for one task" }
+turn = [{ response = [{ items = [{ json = { status = "completed", summary = "read", understanding = "A shop of parts is to be built.", needs_plan = true } }] }] }]
+"#;
+
+const REVIEW: &str = r#"
+[[thread]]
+name = "plan review"
+when = { prompt = "Review the plan below" }
+turn = [{ response = [{ items = [{ json = { status = "completed", summary = "looked", verdict = "accept", reason = "The receipt needs the help too.", edits = [{ op = "depend", id = "receipt", on = "help" }] } }] }] }]
+"#;
+
+fn planner() -> String {
+    let task = |id: &str, title: &str, what: &str, after: &[&str], checks: &[&str]| {
+        serde_json::json!({
+            "id": id, "title": title, "instruction": what, "after": after,
+            "criteria": ["its part has a number of its own"], "checks": checks, "scope": [format!("parts/{id}")],
+        })
+    };
+    let tasks = [
+        task("money", "Money", "Write the part for money.", &[], &[]),
+        task("cart", "Shopping cart", "Write the cart.", &["money"], &["grep -q EUR parts/cart"]),
+        task("tax", "Taxes", "Write the part for taxes.", &["money"], &[]),
+        task("stock", "Stock", "Write the part for the stock.", &["money"], &[]),
+        task("labels", "Labels", "Write the part for labels.", &["money"], &[]),
+        task("help", "Help", "Write the part for help.", &["money"], &[]),
+        task("receipt", "Receipt", "Write the receipt.", &["cart", "tax", "stock", "labels"], &[]),
+    ];
+    let told = serde_json::json!({"status": "completed", "summary": "planned", "tasks": tasks});
+    format!(
+        r#"
+[[thread]]
+name = "planner"
+when = {{ prompt = "Divide it into tasks" }}
+turn = [{{ response = [
+  {{ items = [{{ ask = [{{ id = "currency", header = "Currency", question = "{QUESTION}", options = [{{ label = "{ANSWER}", description = "euro" }}, {{ label = "USD", description = "dollar" }}] }}] }}] }},
+  {{ items = [{{ message = '{told}' }}] }},
+] }}]
+"#
+    )
+}
+
+/// A conversation that is begun with this task, with its turns. After each the result is asked for.
+fn conversation(begins: &str, turns: &[&str]) -> String {
+    let told = r#"  { response = [{ items = [{ json = { status = "completed", summary = "done" } }] }] },"#;
+    let turns: String = turns.iter().map(|turn| format!("{turn}{told}\n")).collect();
+    format!("\n[[thread]]\nwhen = {{ prompt = \"{begins}\" }}\nturn = [\n{turns}]\n")
+}
+
+fn work(command: &str) -> String {
+    let command = toml_text(command);
+    format!(
+        "  {{ response = [{{ items = [{{ shell = {command} }}] }}, {{ items = [{{ message = \"Done.\" }}] }}] }},\n"
+    )
+}
+
+/// Work that stops at a door once its files are written.
+fn held(door: &str, command: &str) -> String {
+    let command = toml_text(command);
+    format!(
+        "  {{ response = [{{ items = [{{ shell = {command} }}] }}, {{ items = [{{ hold = \"{door}\" }}, {{ message = \"Done.\" }}] }}] }},\n"
+    )
+}
+
+/// A JSON string is a TOML string.
+fn toml_text(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Scenario;
+
+    #[test]
+    fn the_scenario_is_one_and_has_a_door_for_each_task_that_is_worked_on_with_others() {
+        let scenario = scenario();
+        Scenario::parse(&scenario).unwrap();
+        for door in PARALLEL {
+            assert!(scenario.contains(&format!("hold = \"{door}\"")), "{door}");
+        }
+    }
+}

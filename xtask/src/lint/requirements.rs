@@ -1,0 +1,88 @@
+//! The table of requirements names tests that exist, and at least one for each requirement.
+
+use std::{collections::BTreeSet, fs};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::{process::capture, say::say, workspace::Workspace};
+
+const TABLE: &str = "docs/requirements.md";
+
+/// How many requirements there are of each kind.
+const KINDS: [(char, usize); 2] = [('R', 21), ('E', 26)];
+
+/// Looks for every test that the table names.
+pub(super) fn check(workspace: &Workspace) -> Result<()> {
+    let table = fs::read_to_string(workspace.root.join(TABLE)).context(TABLE)?;
+    let troubles = troubles_in(&table, &tests(workspace)?);
+    say(&format!("── requirements: {} troubles", troubles.len()));
+    if !troubles.is_empty() {
+        bail!("\n{}", troubles.join("\n"));
+    }
+    Ok(())
+}
+
+/// Gives the names of all functions: what is no test would be told by a compiler that finds it unused.
+fn tests(workspace: &Workspace) -> Result<BTreeSet<String>> {
+    let mut git = workspace.command("git");
+    git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard", "*.rs"]);
+    let mut found = BTreeSet::new();
+    for name in capture(&mut git)?.split('\0').filter(|name| !name.is_empty()) {
+        let text = fs::read_to_string(workspace.root.join(name)).unwrap_or_default();
+        found.extend(text.lines().filter_map(function));
+    }
+    Ok(found)
+}
+
+fn function(line: &str) -> Option<String> {
+    let name = line.trim_start().strip_prefix("fn ")?.split('(').next()?;
+    Some(name.to_owned())
+}
+
+fn troubles_in(table: &str, tests: &BTreeSet<String>) -> Vec<String> {
+    let rows: Vec<(&str, Vec<&str>)> = table.lines().filter_map(row).collect();
+    let wanted = KINDS.iter().flat_map(|(kind, most)| (1..=*most).map(move |no| (kind, no)));
+    let missing = wanted.map(|(kind, no)| format!("{kind}{no}"));
+    let missing = missing.filter(|id| !rows.iter().any(|(named, _)| named == id));
+    let missing = missing.map(|id| format!("{TABLE}: {id} is not in it"));
+    let unproved = rows.iter().filter(|(_, named)| named.is_empty());
+    let unproved = unproved.map(|(id, _)| format!("{TABLE}: {id} names no test"));
+    let named = rows.iter().flat_map(|(id, named)| named.iter().map(move |test| (id, test)));
+    let unknown = named.filter(|(_, test)| !tests.contains(**test));
+    let unknown = unknown.map(|(id, test)| format!("{TABLE}: {id}: there is no test {test}"));
+    missing.chain(unproved).chain(unknown).collect()
+}
+
+/// Gives the requirement of a row, and the tests in its last cell.
+fn row(line: &str) -> Option<(&str, Vec<&str>)> {
+    let mut cells = line.strip_prefix("| ")?.strip_suffix(" |")?.split(" | ");
+    let (id, tests) = (cells.next()?, cells.last()?);
+    let is_id = id.starts_with(['R', 'E']) && id[1..].parse::<u32>().is_ok();
+    is_id.then(|| (id, tests.split('`').skip(1).step_by(2).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_that_is_not_there_and_a_row_without_one_are_told() {
+        let all = KINDS.iter().flat_map(|(kind, most)| (1..=*most).map(move |no| (kind, no)));
+        let good: String =
+            all.map(|(kind, no)| format!("| {kind}{no} | x | `there` |\n")).collect();
+        let there = BTreeSet::from(["there".to_owned()]);
+        assert_eq!(troubles_in(&good, &there), Vec::<String>::new());
+        let bad = good.replace("| R2 | x | `there` |", "| R2 | x |  |");
+        let bad = bad.replace("| R3 | x | `there` |", "| R3 | x | `there`, `gone` |");
+        let bad = bad.replace("| E26 | x | `there` |\n", "");
+        let troubles = troubles_in(&bad, &there);
+        let told = ["E26 is not in it", "R2 names no test", "R3: there is no test gone"];
+        assert_eq!(troubles, told.map(|what| format!("{TABLE}: {what}")));
+    }
+
+    #[test]
+    fn functions_are_found_at_any_depth() {
+        assert_eq!(function("    fn e01_a_plan() {").as_deref(), Some("e01_a_plan"));
+        assert_eq!(function("// fn none"), None);
+    }
+}
