@@ -4,14 +4,15 @@ use std::{collections::BTreeMap, path::Path};
 
 use anyhow::{Context, Result};
 use provost_core::{
-    ids::{LaunchId, SessionId},
+    ids::{CommitId, LaunchId, SessionId, TreeId},
     limits::Bounds,
+    run::{LandMode, Planning, ReviewMode, Reviews, RunSpec, Target},
     session::{
         Afterwards, Agent, Command, Cursor, Driver, End, EndedBy, Exit0, Identity, Input, Reporter,
         Signal, Spec, Testimony, Work,
     },
     time::Moment,
-    verdict::EmptyDiff,
+    verdict::{EmptyDiff, Snapshot},
 };
 use provost_engine::{board::Board, stream};
 use provost_ledger::{Durability, Ledger, OpenOptions, SqliteLedger};
@@ -114,5 +115,47 @@ pub(crate) fn spec(n: u64) -> Spec {
         hooks: BTreeMap::new(),
         warnings: Vec::new(),
         run: None,
+        task: None,
+    }
+}
+
+/// A run with a plan, of which only the rules are measured.
+pub(crate) fn run_spec(planning: Planning) -> RunSpec {
+    let Spec { agent, bounds, .. } = spec(0);
+    let text = |text: &str| text.to_owned();
+    let base = Snapshot { commit: CommitId("0".repeat(40)), tree: TreeId("1".repeat(40)) };
+    RunSpec {
+        name: text("bench"),
+        goal: text("all of it"),
+        preset: None,
+        spec: None,
+        project: text("/tmp"),
+        cwd: text("/tmp"),
+        target: Target { branch: Some(text("main")), base },
+        worktrees: text("/tmp/trees"),
+        branch: text("provost/bench"),
+        agent,
+        triage: false,
+        planning,
+        reviews: Reviews { task: ReviewMode::Off, ..Reviews::default() },
+        land: LandMode::Branch,
+        checks: Vec::new(),
+        keep: Vec::new(),
+        protected: Vec::new(),
+        setup: None,
+        copy: Vec::new(),
+        empty_diff: EmptyDiff::Refused,
+        bounds,
+        budget: Default::default(),
+        policy: Default::default(),
+        questions: false,
+        answers: BTreeMap::new(),
+        templates: BTreeMap::new(),
+        hooks: BTreeMap::new(),
+        pull_every_ms: 1,
+        pull_checks_ms: 1,
+        prices: None,
+        origin: None,
+        warnings: Vec::new(),
     }
 }

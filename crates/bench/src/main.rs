@@ -7,6 +7,7 @@ mod codex;
 mod daemon;
 mod exit;
 mod fill;
+mod graph;
 mod listing;
 mod memory;
 mod replay;
@@ -24,13 +25,17 @@ type Bench = fn(&mut Table) -> Result<()>;
 /// All benchmarks, in the order in which they run.
 ///
 /// A name also stands for all that begin with it: `codex` for `codex-turn` and the others.
-const ALL: [(&str, Bench); 9] = [
+const ALL: [(&str, Bench); 13] = [
     ("append", append::run),
     ("replay", replay::run),
     ("listing", listing::run),
     ("memory", memory::run),
     ("exit", exit::run),
     ("wakeups", wakeups::run),
+    ("graph-step", graph::step),
+    ("graph-overhead", graph::overhead),
+    ("graph-queue", graph::queue),
+    ("graph-many", graph::many),
     ("codex-turn", codex::turn),
     ("codex-delay", codex::delay),
     ("codex-many", codex::many),

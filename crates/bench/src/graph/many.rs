@@ -1,0 +1,25 @@
+//! Two hundred agents of one run at the same time.
+
+use anyhow::{Result, ensure};
+
+use super::{Scene, beside_each_other};
+use crate::{
+    table::{Goal, Table},
+    timing::time,
+};
+
+const TASKS: usize = 200;
+
+pub(crate) fn run(table: &mut Table) -> Result<()> {
+    let scene = Scene::new("echo \"$1\" > \"$1\"\n", &[])?;
+    let plan = beside_each_other(TASKS);
+    let (run, took) = time(|| {
+        scene.run(&plan, &["--parallel", "200", "--batch", "64", "--check", "test -f provost.toml"])
+    });
+    let run = run?;
+    ensure!(run["run"]["state"] == "succeeded", "{run:#}");
+    ensure!(run["run"]["tasks"]["merged"] == TASKS, "{run:#}");
+    let what = format!("graph: {TASKS} agents at the same time, all merged and proved");
+    table.row(&what, took.as_secs_f64(), " s", Goal::None, "from `run` to its end");
+    Ok(())
+}

@@ -1,0 +1,118 @@
+//! Runs with a plan: what a task costs above a shell script, the merge queue, very large graphs, and many agents.
+
+mod many;
+mod overhead;
+mod queue;
+mod step;
+
+use std::{
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use crate::daemon::Daemon;
+
+pub(crate) use self::{
+    many::run as many, overhead::run as overhead, queue::run as queue, step::run as step,
+};
+
+/// An agent that speaks JSON lines and does what `work.sh` does for its task.
+const AGENT: &str = r###"#!/bin/sh
+echo '{"type":"ready","thread":"t"}'
+while IFS= read -r line; do
+  case "$line" in *'"instruction"'*|*'"rework"'*) ;; *) continue ;; esac
+  echo '{"type":"turn_started","turn":"t1"}'
+  id=$(printf '%s' "$line" | sed -n 's/.*## Your task\\n\\n\([a-z0-9-]*\):.*/\1/p')
+  again=$(printf '%s' "$line" | grep -c -e 'conflict markers' -e 'Merged with what others')
+  sh "$(dirname "$0")/work.sh" "$id" "$again" >&2
+  echo '{"type":"claim","claim":"completed","text":"done"}'
+  echo '{"type":"turn_ended","turn":"t1","status":"ok"}'
+done
+"###;
+
+/// A repository with an agent that acts by the ids of tasks.
+struct Scene {
+    daemon: Daemon,
+    place: tempfile::TempDir,
+}
+
+impl Scene {
+    fn new(work: &str, files: &[(&str, &str)]) -> Result<Scene> {
+        let scene = Scene { daemon: Daemon::home()?, place: tempfile::tempdir()? };
+        let agent = scene.place.path().join("agent.sh");
+        fs::write(&agent, AGENT)?;
+        fs::write(scene.place.path().join("work.sh"), work)?;
+        let repo = scene.repo();
+        fs::create_dir(&repo)?;
+        let configured = format!(
+            "[agents.bench]\ndriver = \"jsonl\"\ncommand = [\"sh\", {:?}]\n",
+            agent.display().to_string()
+        );
+        fs::write(repo.join("provost.toml"), configured)?;
+        for (name, text) in files {
+            fs::write(repo.join(name), text)?;
+        }
+        git(&repo, &["init", "--quiet", "-b", "main"])?;
+        git(&repo, &["add", "--all"])?;
+        git(&repo, &["commit", "--quiet", "-m", "Begin"])?;
+        scene.daemon.start()?;
+        Ok(scene)
+    }
+
+    fn repo(&self) -> PathBuf {
+        self.place.path().join("repo")
+    }
+
+    /// Takes a plan to its end, and gives the run.
+    fn run(&self, plan: &[Task], args: &[&str]) -> Result<Value> {
+        let run = self.command(plan, args)?.arg("--json").output()?;
+        let told = String::from_utf8_lossy(&run.stdout).into_owned();
+        serde_json::from_str(&told).with_context(|| {
+            format!("the run told no JSON: {told}{}", String::from_utf8_lossy(&run.stderr))
+        })
+    }
+
+    fn command(&self, plan: &[Task], args: &[&str]) -> Result<Command> {
+        let file = self.place.path().join("plan.toml");
+        fs::write(&file, written(plan))?;
+        let mut command = self.daemon.command(&["run", "--agent", "bench", "--no-triage"])?;
+        command.args(["--review-task", "off", "--plan"]).arg(&file).args(args).arg("all of it");
+        command.current_dir(self.repo());
+        Ok(command)
+    }
+}
+
+/// A task of a plan that is measured.
+struct Task {
+    id: String,
+    after: Vec<String>,
+}
+
+/// Gives so many tasks that need nothing of each other.
+fn beside_each_other(count: usize) -> Vec<Task> {
+    (0..count).map(|no| Task { id: format!("t{no}"), after: Vec::new() }).collect()
+}
+
+fn written(plan: &[Task]) -> String {
+    plan.iter().fold(String::new(), |mut text, Task { id, after }| {
+        write!(
+            text,
+            "[[task]]\nid = \"{id}\"\ntitle = \"{id}\"\ninstruction = \"do it\"\nafter = {after:?}\n"
+        )
+        .expect("a string takes everything");
+        text
+    })
+}
+
+fn git(dir: &Path, args: &[&str]) -> Result<String> {
+    let mut git = Command::new("git");
+    git.args(["-c", "user.name=Bench", "-c", "user.email=bench@example.invalid"]);
+    let ran = git.args(args).current_dir(dir).output()?;
+    ensure!(ran.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&ran.stderr));
+    Ok(String::from_utf8_lossy(&ran.stdout).into_owned())
+}

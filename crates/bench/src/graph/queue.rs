@@ -1,0 +1,114 @@
+//! A hundred finished tasks in the merge queue, ten of them bad beside others and five in conflict: how many checks it
+//! takes, and that no commit of the branch is red.
+
+use std::{fs, process::Command, time::Duration};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use super::{Scene, beside_each_other, git};
+use crate::table::{Goal, Table};
+
+const TASKS: usize = 100;
+const BAD: usize = 10;
+const BATCH: usize = 8;
+
+/// Counted from one, tasks 10, 20, … 100 take the number of the one before them, and tasks 5, 25, … change the same line. Whoever
+/// comes back mends it.
+const WORK: &str = r#"id=$1 again=$2 no=${1#t}
+n=$((no + 1))
+echo "number $n" > "part-$id"
+if [ $((n % 10)) = 0 ] && [ "$again" = 0 ]; then echo "number $((n - 1))" > "part-$id"; fi
+if [ $((n % 20)) = 5 ]; then
+  if [ "$again" = 0 ]; then echo "$id" > shared.txt; else git show HEAD^2:shared.txt > shared.txt; echo "$id" >> shared.txt; fi
+fi
+"#;
+
+/// No two parts have the same number. What was merged first waits until all others are done.
+const CHECK: &str = r#"gate=$1
+if [ -f part-t0 ] && [ -f part-t1 ]; then while [ -e "$gate" ]; do sleep 0.02; done; fi
+[ -z "$(cat part-* | sort | uniq -d)" ] && ! grep -q '^<<<<<<<' shared.txt
+"#;
+
+pub(crate) fn run(table: &mut Table) -> Result<()> {
+    let scene = Scene::new(WORK, &[("shared.txt", "base\n"), ("check.sh", CHECK)])?;
+    let gate = scene.place.path().join("gate");
+    fs::write(&gate, "")?;
+    let check = format!("sh check.sh {}", gate.display());
+    let size = BATCH.to_string();
+    let plan = beside_each_other(TASKS);
+    let args = ["--parallel", "8", "--batch", &size, "--check", &check, "--detach", "--json"];
+    let opened = scene.command(&plan, &args)?.output()?;
+    let opened: Value = serde_json::from_slice(&opened.stdout).context("the run told no JSON")?;
+    let id = opened["id"].as_str().context("a run has an id")?.to_owned();
+    wait(&scene, &id, |graph| {
+        let queue = &graph["queue"];
+        let held =
+            [&queue["waiting"], &queue["batch"]].map(|list| list.as_array().map_or(0, Vec::len));
+        let merged = graph["tasks"].as_array().into_iter().flatten();
+        held.iter().sum::<usize>() + merged.filter(|task| task["state"] == "merged").count()
+            == TASKS
+    })?;
+    fs::remove_file(&gate)?;
+    let graph = wait(&scene, &id, |graph| graph["state"] != "running")?;
+    ensure!(graph["state"] == "succeeded", "the run ended as {}", graph["state"]);
+    let checks = graph["queue"]["checks"].as_f64().context("checks are counted")?;
+    let returned = graph["tasks"].as_array().into_iter().flatten();
+    let returned = returned.filter(|task| task["returns"] != 0).count();
+    let bound = TASKS.div_ceil(BATCH) as f64 + 2.0 * BAD as f64 * ((BATCH as f64).log2() + 1.0);
+    let red = red_commits(&scene, &check)?;
+    let from = format!(
+        "batches of {BATCH}, {} batches, {returned} tasks came back",
+        graph["queue"]["batches"]
+    );
+    table.row(
+        "graph: 100 tasks in the queue, 10 bad, 5 in conflict: checks",
+        checks,
+        "",
+        Goal::AtMost(bound),
+        &from,
+    );
+    table.row(
+        "the same: commits of the branch that are red",
+        red as f64,
+        "",
+        Goal::AtMost(0.0),
+        "each checked",
+    );
+    Ok(())
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a pause between two looks, of nothing that is timed"
+)]
+fn wait(scene: &Scene, id: &str, holds: impl Fn(&Value) -> bool) -> Result<Value> {
+    loop {
+        let told = scene.daemon.run(&["graph", id, "--json"])?;
+        let graph = serde_json::from_slice::<Value>(&told.stdout)?["graph"].clone();
+        if holds(&graph) {
+            return Ok(graph);
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// Counts the commits on the branch's first line that do not pass the check.
+fn red_commits(scene: &Scene, check: &str) -> Result<usize> {
+    let repo = scene.repo();
+    let branch =
+        git(&repo, &["branch", "--list", "--format=%(refname:short)", "provost/*-all-of-it"])?;
+    let branch = branch.lines().next().context("the run has a branch")?.to_owned();
+    let commits = git(&repo, &["rev-list", "--first-parent", &format!("main..{branch}")])?;
+    let place = scene.place.path().join("at");
+    let text = place.display().to_string();
+    git(&repo, &["worktree", "add", "--quiet", "--detach", &text, "main"])?;
+    let mut red = 0;
+    for commit in commits.lines() {
+        git(&place, &["checkout", "--quiet", "--detach", commit])?;
+        let passed = Command::new("sh").args(["-c", check]).current_dir(&place).status()?.success();
+        red += usize::from(!passed);
+    }
+    ensure!(!commits.is_empty(), "the branch has no commits");
+    Ok(red)
+}
