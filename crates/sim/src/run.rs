@@ -848,7 +848,7 @@ fn run_outcome(run: &Run) -> RunOutcome {
         landed: matches!(run.landing, Landing::Done(_)),
         sessions: if certain { run.sessions.len() } else { 0 },
         decisions: run.decisions.len(),
-        steps: run.steps.len(),
+        steps: if certain { run.steps.len() } else { 0 },
         hooks: if certain { hooks.collect() } else { Vec::new() },
         merged: merged.map(|(plan, _)| plan.id.to_string()).collect(),
     }

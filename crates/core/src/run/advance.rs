@@ -358,7 +358,8 @@ impl Run {
             LandStep::Answer { remarks } => {
                 // A worktree that lacks what others did, or a reviewer mended, would lose it.
                 let owner = self.owner().filter(|one| self.has_newest(one));
-                owner.and_then(|one| (around.look)(one.id)).zip(Some(remarks))
+                let owner = owner.and_then(|one| (around.look)(one.id));
+                owner.filter(|session| self.is_checked_by_all(session)).zip(Some(remarks))
             }
         };
         let taken_up = owner.and_then(|(owner, remarks)| {
@@ -367,6 +368,11 @@ impl Run {
             self.go_on_with(owner, around, no, Instruction { key, text })
         });
         taken_up.or_else(|| self.open_session(self.job(no)))
+    }
+
+    /// Says whether what a session leaves passes all checks of the run, also those of other tasks.
+    fn is_checked_by_all(&self, session: &Session) -> bool {
+        self.all_checks().iter().all(|check| session.spec.checks.contains(check))
     }
 
     /// A pull request that was merged, or that all checks of others passed, is where the work was to go.

@@ -68,3 +68,19 @@ fn what_a_pull_request_is_told_goes_to_the_agent_whose_work_is_the_newest() {
     bench.works("b2").requested("b2");
     assert_eq!(bench.run.head, Some(snapshot("b2")));
 }
+
+#[test]
+fn remarks_are_not_taken_up_where_the_checks_of_another_task_would_not_be_run() {
+    let mut spec = RunSpec { land: LandMode::Pr, ..given(&[("a", &[]), ("b", &["a"])]) };
+    let mut tasks = spec.planning.given.take().expect("a plan is given").tasks().to_vec();
+    tasks[0].checks = vec!["own".to_owned()];
+    spec.planning.given = Some(provost_core::plan::Plan::new(tasks).expect("it is one"));
+    let mut bench = RunBench::open(spec);
+    bench.on("a").works("a1").comes_in("a").brings("b").on("b").works("b1");
+    let worker = bench.task("b").worker.expect("it was worked on");
+    bench.merges(&[("b", "b1")]).merge_is("b1", CheckEnd::Exit(0)).integrates().requested("b1");
+    bench.sees(PullChecks::Passed, &[remark("r1", "mend it")]);
+    assert_ne!(bench.last().id, worker, "it is checked for its own task alone");
+    let spec = &bench.sessions[&bench.last().id].spec;
+    assert_eq!(spec.checks, ["check", "own"]);
+}
