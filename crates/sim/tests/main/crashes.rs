@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use provost_sim::{CrashPoint, Faults, Report, RunOutcome, crashed_at, has_run, simulate};
 
 /// How many stories are told with every crash.
-const STORIES: usize = if cfg!(debug_assertions) { 2 } else { 16 };
+const STORIES: usize = if cfg!(debug_assertions) { 2 } else { 8 };
 
 const POINTS: [CrashPoint; 5] = [
     CrashPoint::BeforeAppend,
