@@ -147,9 +147,7 @@ fn used_by_task<'s>(
         tasks.map(|(plan, task)| (plan.id.clone(), task.usage)).collect();
     for (one, id) in run.live().filter_map(|one| Some((one, one.task.as_ref()?))) {
         let (Some(session), Some(sum)) = (look(one.id), used.get_mut(id)) else { continue };
-        let (now, before) = (session.usage, one.counted.0);
-        sum.input = sum.input.saturating_add(now.input.saturating_sub(before.input));
-        sum.output = sum.output.saturating_add(now.output.saturating_sub(before.output));
+        sum.add(session.usage.since(one.counted.0));
     }
     used
 }

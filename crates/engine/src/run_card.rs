@@ -34,8 +34,7 @@ pub(crate) fn live<'s>(run: &Run, look: impl Fn(SessionId) -> Option<&'s Session
     let mut usage = run.usage;
     for (one, session) in run.live().filter_map(|one| Some((one, look(one.id)?))) {
         let (before, turns) = one.counted;
-        usage.input += session.usage.input.saturating_sub(before.input);
-        usage.output += session.usage.output.saturating_sub(before.output);
+        usage.add(session.usage.since(before));
         row.requests.extend(card::requests(session));
         row.turns += session.turns.saturating_sub(turns);
     }

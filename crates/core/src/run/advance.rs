@@ -179,7 +179,7 @@ impl Run {
         others.fold((0, 0), |(tokens, turns), one| match (around.look)(one.id) {
             Some(other) => {
                 let (before, turns_before) = one.counted;
-                let used = other.usage.total().saturating_sub(before.total());
+                let used = other.usage.since(before).total();
                 (tokens + used, turns + other.turns.saturating_sub(turns_before))
             }
             None => (tokens, turns),
@@ -336,7 +336,7 @@ impl Run {
             end.head.as_ref()?;
         }
         match self.ahead()? {
-            Ahead::Session(no, _) if self.only_checks(&self.job(no)) => {
+            Ahead::Session(no, _) if self.only_checks(self.stage, no) => {
                 self.open_session(self.job(no))
             }
             Ahead::Session(no, step) => match self.used_up() {
@@ -575,10 +575,7 @@ fn end_of(session: &Session, (used, turns): (session::Usage, u32)) -> SessionEnd
         head: verifying.snapshot.clone(),
         receipts: verifying.receipts.clone(),
         caveats: verifying.caveats.clone(),
-        usage: session::Usage {
-            input: session.usage.input.saturating_sub(used.input),
-            output: session.usage.output.saturating_sub(used.output),
-        },
+        usage: session.usage.since(used),
         turns: session.turns.saturating_sub(turns),
     }
 }

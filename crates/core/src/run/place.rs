@@ -40,7 +40,7 @@ impl Run {
     /// Gives the spec of the next session. None where no agent works.
     pub(super) fn session_spec(&self, no: u32, job: &Job<'_>) -> Option<Spec> {
         let spec = self.agent_spec(no, job)?;
-        Some(if self.only_checks(job) { self.checking_spec(spec) } else { spec })
+        Some(if self.only_checks(job.stage, job.cycle) { self.checking_spec(spec) } else { spec })
     }
 
     fn agent_spec(&self, no: u32, job: &Job<'_>) -> Option<Spec> {
@@ -83,13 +83,13 @@ impl Run {
     }
 
     /// A merge without conflicts needs checks and no agent.
-    pub(super) fn only_checks(&self, job: &Job<'_>) -> bool {
+    pub(super) fn only_checks(&self, stage: Stage, cycle: u32) -> bool {
         let clean = |step: &LandStep| match step {
             LandStep::Merge { conflicts, .. } => conflicts.is_empty(),
             LandStep::Answer { .. } => false,
         };
-        let landing = job.stage == Stage::Land && self.step(job.cycle).is_some_and(clean);
-        landing || job.stage == Stage::Tasks
+        let landing = stage == Stage::Land && self.step(cycle).is_some_and(clean);
+        landing || stage == Stage::Tasks
     }
 
     /// Makes of a spec one for a session that leaves its tree as it is, and has it checked.
@@ -155,15 +155,9 @@ impl Run {
 
     /// Gives the checks of the run, and of the tasks of its plan that are merged.
     pub(super) fn all_checks(&self) -> Vec<String> {
-        let mut checks = self.spec.checks.clone();
         let tasks = self.graph.iter().flat_map(Graph::tasks);
-        let merged = tasks.filter(|(_, task)| task.phase == Phase::Merged);
-        for check in merged.flat_map(|(plan, _)| &plan.checks) {
-            if !checks.contains(check) {
-                checks.push(check.clone());
-            }
-        }
-        checks
+        let merged = tasks.filter(|(_, task)| task.phase == Phase::Merged).map(|(plan, _)| plan);
+        self.checks_with(merged).into_iter().map(str::to_owned).collect()
     }
 
     /// Gives what is left of the budget.

@@ -10,7 +10,7 @@ use super::{
     queue::{Batch, Conflict, MAX_STUMBLES, QueueStep},
     spec::ReviewMode,
     stage::Stage,
-    state::{Run, RunSession, SessionEnd},
+    state::{Run, SessionEnd},
 };
 use crate::{
     lifecycle::{self, State},
@@ -49,7 +49,8 @@ impl Run {
 
     /// Gives how many agents work for the run, or are about to.
     pub fn agents_at_work(&self) -> usize {
-        self.live().filter(|one| self.has_agent(one)).count() + self.errands().count()
+        let agents = self.live().filter(|one| !self.only_checks(one.stage, one.cycle));
+        agents.count() + self.errands().count()
     }
 
     /// Says whether one more agent may work for the run.
@@ -60,22 +61,6 @@ impl Run {
         (within(planning.parallel.max(1), own)
             && within(planning.machine_parallel.max(1), own + around.elsewhere))
             || bug!(ParallelIgnored)
-    }
-
-    fn has_agent(&self, session: &RunSession) -> bool {
-        match session.stage {
-            Stage::Tasks => false,
-            Stage::Land => {
-                !self.only_checks(&Job { stage: Stage::Land, ..self.job(session.cycle) })
-            }
-            Stage::Intake
-            | Stage::Triage
-            | Stage::Plan
-            | Stage::PlanReview
-            | Stage::Work
-            | Stage::TaskReview
-            | Stage::FinalReview => true,
-        }
     }
 
     fn attend(&self, plan: &PlanTask, task: &Task, around: &Around<'_>) -> Option<Step> {
@@ -301,14 +286,7 @@ impl Run {
             task.phase == Phase::Merged || batch.links.iter().take(len).any(|one| one.task == *id)
         };
         let of_tasks = graph.tasks().filter(|(plan, task)| merged(&plan.id, task));
-        let all = of_tasks.flat_map(|(plan, _)| &plan.checks);
-        let mut checks: Vec<&str> = Vec::new();
-        for check in self.spec.checks.iter().chain(all) {
-            if !checks.contains(&check.as_str()) {
-                checks.push(check);
-            }
-        }
-        checks
+        self.checks_with(of_tasks.map(|(plan, _)| plan))
     }
 
     fn check_merged(&self, graph: &Graph, batch: &Batch, len: usize) -> Option<Step> {
@@ -349,8 +327,22 @@ impl Run {
     }
 
     pub(super) fn checks_of(&self, plan: &PlanTask) -> Vec<String> {
-        let own = plan.checks.iter().filter(|check| !self.spec.checks.contains(check));
-        self.spec.checks.iter().chain(own).cloned().collect()
+        self.checks_with([plan]).into_iter().map(str::to_owned).collect()
+    }
+
+    /// Gives the checks of the run and of these tasks, each once.
+    pub(super) fn checks_with<'a>(
+        &'a self,
+        tasks: impl IntoIterator<Item = &'a PlanTask>,
+    ) -> Vec<&'a str> {
+        let mut checks: Vec<&str> = Vec::new();
+        let of_tasks = tasks.into_iter().flat_map(|plan| &plan.checks);
+        for check in self.spec.checks.iter().chain(of_tasks) {
+            if !checks.contains(&check.as_str()) {
+                checks.push(check);
+            }
+        }
+        checks
     }
 
     /// Gives what a session for a task is opened with.

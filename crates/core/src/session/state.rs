@@ -101,6 +101,14 @@ impl Usage {
         self.input.saturating_add(self.output)
     }
 
+    /// Gives what was used after this much.
+    pub fn since(self, before: Usage) -> Usage {
+        Usage {
+            input: self.input.saturating_sub(before.input),
+            output: self.output.saturating_sub(before.output),
+        }
+    }
+
     pub fn add(&mut self, more: Usage) {
         self.input = self.input.saturating_add(more.input);
         self.output = self.output.saturating_add(more.output);
