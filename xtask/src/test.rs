@@ -169,8 +169,10 @@ impl Suite<'_> {
         let mut cargo = self.prepared(self.workspace.cargo());
         cargo
             .args(["mutants", "--package", "provost-core", "--test-tool", "nextest"])
-            // Building is most of the work: without debug information and unit tests it is half of it.
+            // Building is most of the work: without debug information, optimisation and unit tests it is a third of it.
             .env("CARGO_PROFILE_DEV_DEBUG", "false")
+            .env("PROVOST_LAW_CASES", "300")
+            .arg("--cargo-arg=--config=profile.dev.package.provost-core.opt-level=0")
             .args(["--no-shuffle", "--jobs", "2", "--cargo-arg=--test=main", "--output"])
             .arg(&out);
         for files in MUTATED {

@@ -14,11 +14,12 @@ const BAD: usize = 10;
 const BATCH: usize = 8;
 
 /// Counted from one, tasks 10, 20, … 100 take the number of the one before them, and tasks 5, 25, … change the same line. Whoever
-/// comes back mends it.
+/// of two comes second comes back, and mends it.
 const WORK: &str = r#"id=$1 again=$2 no=${1#t}
 n=$((no + 1))
 echo "number $n" > "part-$id"
-if [ $((n % 10)) = 0 ] && [ "$again" = 0 ]; then echo "number $((n - 1))" > "part-$id"; fi
+if [ $((n % 10)) = 0 ]; then echo "number $((n - 1))" > "part-$id"; fi
+if [ "$again" != 0 ]; then echo "number $((n + 1000))" > "part-$id"; fi
 if [ $((n % 20)) = 5 ]; then
   if [ "$again" = 0 ]; then echo "$id" > shared.txt; else git show HEAD^2:shared.txt > shared.txt; echo "$id" >> shared.txt; fi
 fi

@@ -534,6 +534,21 @@ fn only_a_crash_at_work_in_a_named_conversation_is_gone_on_with_once_all_was_hea
 }
 
 #[test]
+fn who_was_told_to_stop_or_was_cancelled_does_not_go_on_however_it_ends() {
+    let mut stopped = working(codex());
+    stopped.tell(Command::Stop);
+    stopped.end_by(End::Exit(1), EndedBy::Itself);
+    assert_eq!(stopped.session.launches.len(), 1, "its process was to end");
+    let mut cancelled = working(codex());
+    cancelled.exit(End::Signal(9), EndedBy::Itself);
+    cancelled.tell(Command::Cancel { because: "enough".to_owned() });
+    let launch = cancelled.launch();
+    cancelled.tell(Command::TreeGone { launch, leftovers: 0, verified: true });
+    cancelled.signal(Signal::Closed);
+    assert_eq!(cancelled.session.launches.len(), 1, "it died before anybody could stop it");
+}
+
+#[test]
 fn an_approval_that_expires_is_a_deadline() {
     let mut spec = codex();
     (spec.bounds.approval_ms, spec.bounds.time_limit_ms) = (Some(60_000), None);

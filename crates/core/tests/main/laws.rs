@@ -108,8 +108,14 @@ impl Lab {
     }
 }
 
+/// How many stories are tried; a run that mutates the rules hundreds of times asks for fewer of them.
+#[expect(clippy::disallowed_methods, reason = "a test is told how long it may take")]
+fn cases() -> u32 {
+    std::env::var("PROVOST_LAW_CASES").map_or(3_000, |told| told.parse().expect("a number"))
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn the_laws_hold_whatever_comes(

@@ -203,3 +203,14 @@ fn an_error_of_an_older_launch_is_nobodys_claim() {
     bench.tell(Command::Observed { launch, signal, cursor });
     assert!(bench.session.attempt().claim.is_none());
 }
+
+#[test]
+fn an_open_turn_is_known_by_its_name_until_it_is_over() {
+    let mut bench = Bench::running(spec());
+    let turn = |bench: &Bench| bench.session.launches[0].turn().map(str::to_owned);
+    assert_eq!(turn(&bench), None);
+    bench.signal(Signal::TurnStarted { turn: Some("first".to_owned()) });
+    assert_eq!(turn(&bench).as_deref(), Some("first"));
+    bench.signal(OVER);
+    assert_eq!(turn(&bench), None);
+}

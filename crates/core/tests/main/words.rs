@@ -2,7 +2,7 @@
 
 use provost_core::{
     ids::{LaunchId, SessionId},
-    session::{ClaimSource, Driver, Due, Effect, HookEvent, HookKey, Standing, StopStep},
+    session::{ClaimSource, Driver, Due, Effect, HookEvent, HookKey, Standing, StopStep, Work},
 };
 use serde::Serialize;
 
@@ -81,4 +81,22 @@ fn keys_of_effects_stay_what_they_are() {
     for (effect, key) in effects {
         assert_eq!(effect.key(), key);
     }
+}
+
+#[test]
+fn every_place_of_work_in_a_repository_names_its_top_and_one_with_a_branch_that() {
+    let top = || "/repo".to_owned();
+    let base = provost_core::ids::CommitId("c".to_owned());
+    let worktree = Work::Worktree {
+        top: top(),
+        path: "/tree".to_owned(),
+        branch: "provost/x".to_owned(),
+        copy: Vec::new(),
+        base: None,
+    };
+    let detached = Work::Detached { top: top(), path: "/tree".to_owned(), base };
+    let places = [worktree, detached, Work::InPlace { top: top() }, Work::Plain];
+    let told = places.each_ref().map(|work| (work.top(), work.branch()));
+    let repo = Some("/repo");
+    assert_eq!(told, [(repo, Some("provost/x")), (repo, None), (repo, None), (None, None)]);
 }
