@@ -4,6 +4,7 @@
 //! is decided elsewhere. What is read here was written by agents and by those who talk to them: it is bounded,
 //! and nothing in it is believed beyond what its source may say.
 
+pub mod hooks;
 pub mod rollout;
 pub mod terminal;
 pub mod thread;
