@@ -5,6 +5,7 @@
 //! and nothing in it is believed beyond what its source may say.
 
 pub mod hooks;
+pub mod notify;
 pub mod process;
 pub mod rollout;
 pub mod terminal;
