@@ -10,5 +10,6 @@ pub mod process;
 pub mod rollout;
 pub mod terminal;
 pub mod thread;
+pub mod tmux;
 
 pub use thread::ThreadId;

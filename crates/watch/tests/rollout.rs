@@ -85,10 +85,7 @@ fn tokens_are_told_when_they_change_and_limits_with_their_reset() {
     let told = told("errors-and-compaction");
     let tokens: Vec<_> = told
         .iter()
-        .filter_map(|told| match told {
-            Told::Tokens(tokens) => Some(*tokens),
-            _ => None,
-        })
+        .filter_map(|told| if let Told::Tokens(tokens) = told { Some(*tokens) } else { None })
         .collect();
     assert_eq!(tokens[0].total.total, 1050);
     assert_eq!(
@@ -99,10 +96,7 @@ fn tokens_are_told_when_they_change_and_limits_with_their_reset() {
     assert!(tokens.windows(2).all(|pair| pair[0] != pair[1]));
     let limits: Vec<_> = told
         .iter()
-        .filter_map(|told| match told {
-            Told::Limits(limits) => limits.primary,
-            _ => None,
-        })
+        .filter_map(|told| if let Told::Limits(limits) = told { limits.primary } else { None })
         .collect();
     assert_eq!(limits[0].used_percent, 100.0);
     assert_eq!((limits[0].minutes, limits[0].reset), (Some(300), Some(Reset::At(1_794_780_000))));
@@ -114,11 +108,9 @@ fn input_is_proved_by_the_id_that_its_sender_gave() {
     let told = told("terminal");
     let ids: Vec<_> = told
         .iter()
-        .filter_map(|told| match told {
-            Told::UserMessage { client_id, text, turn } => {
-                Some((client_id.as_deref()?, text.as_str(), turn.as_deref()?))
-            }
-            _ => None,
+        .filter_map(|told| {
+            let Told::UserMessage { client_id, text, turn } = told else { return None };
+            Some((client_id.as_deref()?, text.as_str(), turn.as_deref()?))
         })
         .collect();
     assert_eq!(
