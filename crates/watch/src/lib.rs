@@ -8,6 +8,7 @@ pub mod hooks;
 pub mod notify;
 pub mod process;
 pub mod rollout;
+pub mod screen;
 pub mod terminal;
 pub mod thread;
 pub mod tmux;

@@ -4,4 +4,5 @@
 
 mod kit;
 mod rollout;
+mod screen;
 mod tmux;
