@@ -6,25 +6,28 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 use crate::ThreadId;
 
-/// The events that are asked for.
-pub const EVENTS: [&str; 11] = [
-    "SessionStart",
-    "UserPromptSubmit",
-    "PreToolUse",
-    "PermissionRequest",
-    "PostToolUse",
-    "PreCompact",
-    "PostCompact",
-    "SubagentStart",
-    "SubagentStop",
-    "Stop",
-    "SessionEnd",
+/// The events that are asked for: how the configuration calls them, and how their keys do.
+const EVENTS: [(&str, &str); 11] = [
+    ("SessionStart", "session_start"),
+    ("UserPromptSubmit", "user_prompt_submit"),
+    ("PreToolUse", "pre_tool_use"),
+    ("PermissionRequest", "permission_request"),
+    ("PostToolUse", "post_tool_use"),
+    ("PreCompact", "pre_compact"),
+    ("PostCompact", "post_compact"),
+    ("SubagentStart", "subagent_start"),
+    ("SubagentStop", "subagent_stop"),
+    ("Stop", "stop"),
+    ("SessionEnd", "session_end"),
 ];
-/// Codex waits for a hook at most so many seconds.
-const TIMEOUT: u64 = 10;
+/// Codex waits for a hook at most so many seconds; it allows no more at the end of a session.
+const TIMEOUT: u64 = 3;
+/// How Codex calls the file of what is given by `-c`.
+const SESSION_FLAGS: &str = "/<session-flags>/config.toml";
 
 /// One call of a hook.
 #[derive(Debug, Clone, PartialEq)]
@@ -157,13 +160,32 @@ struct Input {
 }
 
 /// The arguments that give one launch of Codex a command for each event. The command is a line of the shell.
+///
+/// Codex runs no hook that nobody has looked at, one of the command line no more than one of a file: its screen
+/// asks, and everything else leaves the hook out. So our own is vouched for by its hash, for this launch alone;
+/// nothing is written, and hooks of the repository or of others still need the person's word.
 pub fn arguments(command: &str) -> Vec<String> {
-    let of_event = |event: &str| {
+    let hooks = EVENTS.iter().map(|(event, _)| {
         let command = toml_text(command);
-        let hook = format!("{{type=\"command\",command={command},timeout={TIMEOUT}}}");
-        ["-c".to_owned(), format!("hooks.{event}=[{{hooks=[{hook}]}}]")]
-    };
-    EVENTS.iter().flat_map(|event| of_event(event)).collect()
+        format!(
+            "hooks.{event}=[{{hooks=[{{type=\"command\",command={command},timeout={TIMEOUT}}}]}}]"
+        )
+    });
+    let states = EVENTS.iter().map(|(_, key)| {
+        let hash = hash(key, command);
+        format!("\"{SESSION_FLAGS}:{key}:0:0\"={{enabled=true,trusted_hash=\"{hash}\"}}")
+    });
+    let states = format!("hooks.state={{{}}}", states.collect::<Vec<_>>().join(","));
+    hooks.chain([states]).flat_map(|value| ["-c".to_owned(), value]).collect()
+}
+
+/// The hash by which Codex knows a hook: of all that it does, as JSON with sorted keys.
+fn hash(event: &str, command: &str) -> String {
+    let hook = serde_json::json!({"async": false, "command": command, "timeout": TIMEOUT, "type": "command"});
+    let identity = serde_json::json!({"event_name": event, "hooks": [hook]});
+    let digest = Sha256::digest(identity.to_string());
+    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{hex}")
 }
 
 /// A text as TOML writes it.
@@ -214,27 +236,15 @@ mod tests {
     #[test]
     fn tools_and_permissions_are_heard_with_what_they_are_for() {
         let heard = heard("session");
-        let began = heard.iter().find_map(|heard| match &heard.told {
-            Told::ToolBegan { tool, call, input } => {
-                Some((tool.clone(), call.clone(), input["command"].clone()))
-            }
-            _ => None,
-        });
+        let call = Some("call_9996d8d1be6e46bd82f7".to_owned());
+        let input = serde_json::json!({"command": "sleep 2; ls"});
         assert_eq!(
-            began,
-            Some(("Bash".into(), Some("call_9996d8d1be6e46bd82f7".into()), "sleep 2; ls".into()))
+            heard[4].told,
+            Told::ToolBegan { tool: "Bash".into(), call: call.clone(), input }
         );
-        assert_eq!(
-            heard[5].told,
-            Told::ToolEnded { tool: "Bash".into(), call: Some("call_9996d8d1be6e46bd82f7".into()) }
-        );
-        let asked = heard.iter().find_map(|heard| match &heard.told {
-            Told::PermissionRequested { tool, input } => {
-                Some((tool.clone(), input["description"].clone()))
-            }
-            _ => None,
-        });
-        assert_eq!(asked, Some(("Bash".into(), "May I write outside?".into())));
+        assert_eq!(heard[5].told, Told::ToolEnded { tool: "Bash".into(), call });
+        let input = serde_json::json!({"command": "touch /scratch/tui-esc", "description": "May I write outside?"});
+        assert_eq!(heard[9].told, Told::PermissionRequested { tool: "Bash".into(), input });
     }
 
     #[test]
@@ -260,9 +270,15 @@ mod tests {
     #[test]
     fn a_command_is_quoted_for_toml() {
         let arguments = arguments("a \"b\" \\ \n");
-        assert_eq!(arguments.len(), 2 * EVENTS.len());
+        assert_eq!(arguments.len(), 2 * EVENTS.len() + 2);
         assert_eq!(arguments[0], "-c");
-        let expected = r#"hooks.SessionStart=[{hooks=[{type="command",command="a \"b\" \\ \u000A",timeout=10}]}]"#;
+        let expected = r#"hooks.SessionStart=[{hooks=[{type="command",command="a \"b\" \\ \u000A",timeout=3}]}]"#;
         assert_eq!(arguments[1], expected);
+    }
+
+    #[test]
+    fn a_hook_has_the_hash_that_codex_was_seen_to_give_it() {
+        let expected = "sha256:6125a83af5b2a49d339b56a14c3bfc74e142b2bb9297e292ad9be61de0aed526";
+        assert_eq!(hash("session_end", "cat >> \"/tmp/a b\""), expected);
     }
 }
