@@ -2,7 +2,7 @@
 
 use memchr::memmem;
 
-use super::head::Head;
+use super::head::{Head, Life};
 use super::record::{
     Failure, FunctionCall, ItemCompleted, Kind, Meta, Record, TokenCount, Turn, UserMessage,
 };
@@ -100,17 +100,29 @@ impl Fold {
         if line.bytes.is_empty() || self.is_other_thread() {
             return;
         }
+        if let Some(life) = Life::of(line.bytes) {
+            return self.skimmed(life.ordinal, Some(life.timestamp), Told::Alive, &mut tell);
+        }
         let head = Head::read(line.bytes);
         if let Some(told) = skim(&head, line) {
-            if self.is_inherited(head.ordinal) {
-                return;
-            }
-            self.note_time(head.timestamp);
-            return tell(told);
+            return self.skimmed(head.ordinal, head.timestamp, told, &mut tell);
         }
         match salvage(line.bytes) {
             Some(record) => self.record(&record, &mut tell),
             None => tell(Told::Unreadable { len: line.len }),
+        }
+    }
+
+    fn skimmed(
+        &mut self,
+        ordinal: Option<u64>,
+        at: Option<&str>,
+        told: Told,
+        tell: &mut impl FnMut(Told),
+    ) {
+        if !self.is_inherited(ordinal) {
+            self.note_time(at);
+            tell(told);
         }
     }
 

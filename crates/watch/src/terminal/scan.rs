@@ -50,7 +50,7 @@ pub enum Blocked {
     Other(Option<String>),
 }
 
-/// The scanner. It keeps at most [`LONGEST`] bytes of a sequence that is not yet at its end.
+/// The scanner. Of a sequence that is not yet at its end it keeps 4096 bytes at most.
 #[derive(Debug, Default)]
 pub struct Scanner {
     state: State,
