@@ -1,0 +1,284 @@
+//! What Codex says through its hooks: JSON that it gives a command on its standard input.
+//!
+//! Hooks are quick and exact, but there is none when a turn fails, is interrupted or is killed.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::ThreadId;
+
+/// The events that are asked for: how the configuration calls them, and how their keys do.
+const EVENTS: [(&str, &str); 11] = [
+    ("SessionStart", "session_start"),
+    ("UserPromptSubmit", "user_prompt_submit"),
+    ("PreToolUse", "pre_tool_use"),
+    ("PermissionRequest", "permission_request"),
+    ("PostToolUse", "post_tool_use"),
+    ("PreCompact", "pre_compact"),
+    ("PostCompact", "post_compact"),
+    ("SubagentStart", "subagent_start"),
+    ("SubagentStop", "subagent_stop"),
+    ("Stop", "stop"),
+    ("SessionEnd", "session_end"),
+];
+/// Codex waits for a hook at most so many seconds; it allows no more at the end of a session.
+const TIMEOUT: u64 = 3;
+/// How Codex calls the file of what is given by `-c`.
+const SESSION_FLAGS: &str = "/<session-flags>/config.toml";
+
+/// One call of a hook.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Heard {
+    pub thread: ThreadId,
+    pub turn: Option<String>,
+    /// The rollout of the thread.
+    pub transcript: Option<PathBuf>,
+    pub cwd: Option<PathBuf>,
+    /// The sub-agent that the call is about. It has a thread of its own, and its turns are not the session's.
+    pub subagent: Option<Subagent>,
+    pub told: Told,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subagent {
+    pub id: String,
+    pub kind: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Told {
+    SessionStarted {
+        source: Option<String>,
+    },
+    PromptSubmitted {
+        text: String,
+    },
+    PermissionRequested {
+        tool: String,
+        input: Value,
+    },
+    ToolBegan {
+        tool: String,
+        call: Option<String>,
+        input: Value,
+    },
+    ToolEnded {
+        tool: String,
+        call: Option<String>,
+    },
+    Compacting,
+    Compacted,
+    SubagentStarted,
+    SubagentStopped,
+    /// The turn ended well.
+    Stopped {
+        last_message: Option<String>,
+    },
+    SessionEnded {
+        reason: Option<String>,
+    },
+    /// An event that this version does not know.
+    Other {
+        event: String,
+    },
+}
+
+/// Why a call says nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("the hook's input is no JSON object that names its event and session")]
+    Shape(#[source] serde_json::Error),
+    #[error("the hook's input has the session {0:?}, which is no thread's id")]
+    Thread(String),
+}
+
+/// Reads the input of a hook.
+pub fn read(input: &[u8]) -> Result<Heard, Error> {
+    let input: Input = serde_json::from_slice(input).map_err(Error::Shape)?;
+    let Some(thread) = ThreadId::parse(&input.session_id) else {
+        return Err(Error::Thread(input.session_id));
+    };
+    Ok(Heard {
+        thread,
+        turn: input.turn_id.clone(),
+        transcript: input.transcript_path.clone(),
+        cwd: input.cwd.clone(),
+        subagent: input.agent_id.clone().map(|id| Subagent { id, kind: input.agent_type.clone() }),
+        told: told(input),
+    })
+}
+
+fn told(input: Input) -> Told {
+    let tool = input.tool_name.unwrap_or_default();
+    match input.hook_event_name.as_str() {
+        "SessionStart" => Told::SessionStarted { source: input.source },
+        "UserPromptSubmit" => Told::PromptSubmitted { text: input.prompt.unwrap_or_default() },
+        "PermissionRequest" => Told::PermissionRequested { tool, input: input.tool_input },
+        "PreToolUse" => Told::ToolBegan { tool, call: input.tool_use_id, input: input.tool_input },
+        "PostToolUse" => Told::ToolEnded { tool, call: input.tool_use_id },
+        "PreCompact" => Told::Compacting,
+        "PostCompact" => Told::Compacted,
+        "SubagentStart" => Told::SubagentStarted,
+        "SubagentStop" => Told::SubagentStopped,
+        "Stop" => Told::Stopped { last_message: input.last_assistant_message },
+        "SessionEnd" => Told::SessionEnded { reason: input.reason },
+        _ => Told::Other { event: input.hook_event_name },
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct Input {
+    session_id: String,
+    hook_event_name: String,
+    #[serde(default)]
+    turn_id: Option<String>,
+    #[serde(default)]
+    transcript_path: Option<PathBuf>,
+    #[serde(default)]
+    cwd: Option<PathBuf>,
+    #[serde(default)]
+    agent_id: Option<String>,
+    #[serde(default)]
+    agent_type: Option<String>,
+    #[serde(default)]
+    source: Option<String>,
+    #[serde(default)]
+    prompt: Option<String>,
+    #[serde(default)]
+    tool_name: Option<String>,
+    #[serde(default)]
+    tool_input: Value,
+    #[serde(default)]
+    tool_use_id: Option<String>,
+    #[serde(default)]
+    last_assistant_message: Option<String>,
+    #[serde(default)]
+    reason: Option<String>,
+}
+
+/// The arguments that give one launch of Codex a command for each event. The command is a line of the shell.
+///
+/// Codex runs no hook that nobody has looked at, one of the command line no more than one of a file: its screen
+/// asks, and everything else leaves the hook out. So our own is vouched for by its hash, for this launch alone;
+/// nothing is written, and hooks of the repository or of others still need the person's word.
+pub fn arguments(command: &str) -> Vec<String> {
+    let hooks = EVENTS.iter().map(|(event, _)| {
+        let command = toml_text(command);
+        format!(
+            "hooks.{event}=[{{hooks=[{{type=\"command\",command={command},timeout={TIMEOUT}}}]}}]"
+        )
+    });
+    let states = EVENTS.iter().map(|(_, key)| {
+        let hash = hash(key, command);
+        format!("\"{SESSION_FLAGS}:{key}:0:0\"={{enabled=true,trusted_hash=\"{hash}\"}}")
+    });
+    let states = format!("hooks.state={{{}}}", states.collect::<Vec<_>>().join(","));
+    hooks.chain([states]).flat_map(|value| ["-c".to_owned(), value]).collect()
+}
+
+/// The hash by which Codex knows a hook: of all that it does, as JSON with sorted keys.
+fn hash(event: &str, command: &str) -> String {
+    let hook = serde_json::json!({"async": false, "command": command, "timeout": TIMEOUT, "type": "command"});
+    let identity = serde_json::json!({"event_name": event, "hooks": [hook]});
+    let digest = Sha256::digest(identity.to_string());
+    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{hex}")
+}
+
+/// A text as TOML writes it.
+fn toml_text(text: &str) -> String {
+    let mut quoted = String::from('"');
+    for char in text.chars() {
+        match char {
+            '"' | '\\' => quoted.extend(['\\', char]),
+            char if char.is_control() => quoted.push_str(&format!("\\u{:04X}", u32::from(char))),
+            char => quoted.push(char),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn heard(name: &str) -> Vec<Heard> {
+        let path = format!("{}/tests/fixtures/hooks/{name}.jsonl", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(path).unwrap();
+        text.lines().map(|line| read(line.as_bytes()).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_session_is_heard_from_start_to_end() {
+        let heard = heard("session");
+        let first = &heard[0];
+        assert_eq!(first.thread.as_str(), "01a1e08b-614a-7c61-a49a-d6ec86726bf8");
+        assert!(
+            first.transcript.as_ref().unwrap().ends_with(
+                "rollout-2026-11-15T18-49-53-01a1e08b-614a-7c61-a49a-d6ec86726bf8.jsonl"
+            )
+        );
+        assert_eq!(first.told, Told::SessionStarted { source: Some("startup".into()) });
+        assert_eq!(heard[1].told, Told::PromptSubmitted { text: "HELLO one".into() });
+        assert_eq!(heard[1].turn.as_deref(), Some("01a1e08b-640d-70a0-9e51-78a46de3d154"));
+        assert_eq!(
+            heard[2].told,
+            Told::Stopped { last_message: Some("Hello from the model.".into()) }
+        );
+        assert_eq!(heard.last().unwrap().told, Told::SessionEnded { reason: Some("other".into()) });
+        assert!(heard.iter().all(|heard| heard.subagent.is_none()));
+    }
+
+    #[test]
+    fn tools_and_permissions_are_heard_with_what_they_are_for() {
+        let heard = heard("session");
+        let call = Some("call_9996d8d1be6e46bd82f7".to_owned());
+        let input = serde_json::json!({"command": "sleep 2; ls"});
+        assert_eq!(
+            heard[4].told,
+            Told::ToolBegan { tool: "Bash".into(), call: call.clone(), input }
+        );
+        assert_eq!(heard[5].told, Told::ToolEnded { tool: "Bash".into(), call });
+        let input = serde_json::json!({"command": "touch /scratch/tui-esc", "description": "May I write outside?"});
+        assert_eq!(heard[9].told, Told::PermissionRequested { tool: "Bash".into(), input });
+    }
+
+    #[test]
+    fn what_a_sub_agent_does_is_told_as_its_own() {
+        let input = br#"{"session_id":"a1","hook_event_name":"SubagentStop","agent_id":"b2","agent_type":"worker","turn_id":"t"}"#;
+        let heard = read(input).unwrap();
+        assert_eq!(heard.told, Told::SubagentStopped);
+        assert_eq!(heard.subagent, Some(Subagent { id: "b2".into(), kind: Some("worker".into()) }));
+    }
+
+    #[test]
+    fn bad_input_says_what_is_wrong_with_it_and_new_events_are_named() {
+        assert!(matches!(read(b"[]"), Err(Error::Shape(_))));
+        assert!(matches!(read(b"{\"session_id\":\"a\"}"), Err(Error::Shape(_))));
+        assert!(matches!(
+            read(br#"{"session_id":"../a","hook_event_name":"Stop"}"#),
+            Err(Error::Thread(_))
+        ));
+        let heard = read(br#"{"session_id":"a","hook_event_name":"New"}"#).unwrap();
+        assert_eq!(heard.told, Told::Other { event: "New".into() });
+    }
+
+    #[test]
+    fn a_command_is_quoted_for_toml() {
+        let arguments = arguments("a \"b\" \\ \n");
+        assert_eq!(arguments.len(), 2 * EVENTS.len() + 2);
+        assert_eq!(arguments[0], "-c");
+        let expected = r#"hooks.SessionStart=[{hooks=[{type="command",command="a \"b\" \\ \u000A",timeout=3}]}]"#;
+        assert_eq!(arguments[1], expected);
+    }
+
+    #[test]
+    fn a_hook_has_the_hash_that_codex_was_seen_to_give_it() {
+        let expected = "sha256:6125a83af5b2a49d339b56a14c3bfc74e142b2bb9297e292ad9be61de0aed526";
+        assert_eq!(hash("session_end", "cat >> \"/tmp/a b\""), expected);
+    }
+}

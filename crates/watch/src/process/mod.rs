@@ -1,0 +1,11 @@
+//! What the kernel tells about agents' processes, those of others included.
+//!
+//! What could not be seen is told as such, with the reason: "not seen" is never "not there".
+
+mod kind;
+mod look;
+mod stat;
+
+pub use kind::{AgentKind, Basis, Told, agent_kind};
+pub use look::{All, Process, Seen, all, look};
+pub use stat::{Identity, State};

@@ -1,0 +1,95 @@
+//! Who a process is and whether it runs.
+
+use std::fs;
+use std::io;
+
+use rustix::io::Errno;
+
+/// One process of one boot of one machine: a pid alone is reused.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Identity {
+    pub pid: u32,
+    /// Clock ticks between boot and the start of the process.
+    pub start_time: u64,
+    pub boot_id: String,
+}
+
+/// What a process does, as far as it matters to whoever watches it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// It runs or waits for something.
+    Alive,
+    /// It waits for a signal to go on.
+    Stopped,
+    /// It has ended, and its parent has not asked how.
+    Zombie,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Stat {
+    pub(super) parent: u32,
+    pub(super) start_time: u64,
+    pub(super) state: State,
+}
+
+impl Stat {
+    /// The process's line of the table, or nothing if it is no more.
+    pub(super) fn read(pid: u32) -> io::Result<Option<Self>> {
+        match fs::read(format!("/proc/{pid}/stat")) {
+            Ok(bytes) => parse(&bytes)
+                .map(Some)
+                .ok_or_else(|| io::Error::other(format!("/proc/{pid}/stat has an unknown shape"))),
+            Err(error) if is_gone(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+pub(super) fn boot_id() -> io::Result<String> {
+    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
+}
+
+/// Whether reading a file of a process failed because the process is no more.
+pub(super) fn is_gone(error: &io::Error) -> bool {
+    let code = error.raw_os_error();
+    code == Some(Errno::NOENT.raw_os_error()) || code == Some(Errno::SRCH.raw_os_error())
+}
+
+/// The command's name is in parentheses and may itself hold any byte: fields are counted from the last closing
+/// one.
+fn parse(bytes: &[u8]) -> Option<Stat> {
+    let text = String::from_utf8_lossy(bytes);
+    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
+    let threads: u64 = fields.get(17)?.parse().ok()?;
+    let state = match fields.first()?.chars().next()? {
+        'T' | 't' => State::Stopped,
+        // With threads left only the main one has ended.
+        'Z' if threads <= 1 => State::Zombie,
+        'X' | 'x' => State::Zombie,
+        _ => State::Alive,
+    };
+    Some(Stat {
+        parent: fields.get(1)?.parse().ok()?,
+        start_time: fields.get(19)?.parse().ok()?,
+        state,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hostile_name_does_not_shift_the_fields() {
+        let line = b"7 (a) Z 1 2) (b) T 3 4 5 0 -1 0 0 0 0 0 0 0 0 0 20 0 6 0 789 0";
+        assert_eq!(parse(line), Some(Stat { parent: 3, start_time: 789, state: State::Stopped }));
+        assert_eq!(parse(b"7 (a) S 3"), None);
+    }
+
+    #[test]
+    fn a_zombie_with_threads_left_is_alive() {
+        let line = |threads| format!("7 (a) Z 3 4 5 0 -1 0 0 0 0 0 0 0 0 0 20 0 {threads} 0 789 0");
+        assert_eq!(parse(line(1).as_bytes()).unwrap().state, State::Zombie);
+        assert_eq!(parse(line(2).as_bytes()).unwrap().state, State::Alive);
+    }
+}

@@ -1,0 +1,287 @@
+//! The lines that are parsed, with the fields that matter; all others may come and go with versions of Codex.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::value::RawValue;
+
+use super::told::{
+    Limits, Plan, PlanStep, Reset, SessionMeta, StepStatus, Tokens, TurnEnd, Usage, Window,
+};
+use crate::ThreadId;
+
+/// A line, its payload not yet looked at.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Record<'a> {
+    #[serde(default)]
+    pub(crate) timestamp: Option<String>,
+    #[serde(default)]
+    pub(crate) ordinal: Option<u64>,
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+    #[serde(borrow, default)]
+    payload: Option<&'a RawValue>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Kind {
+    #[serde(rename = "type", default)]
+    pub(crate) inner: Option<String>,
+}
+
+impl<'a> Record<'a> {
+    pub(crate) fn parse(line: &'a [u8]) -> Option<Self> {
+        serde_json::from_slice(line).ok()
+    }
+
+    /// The payload, if it has this shape.
+    pub(crate) fn payload<T: DeserializeOwned>(&self) -> Option<T> {
+        serde_json::from_str(self.payload?.get()).ok()
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Meta {
+    id: String,
+    #[serde(default)]
+    parent_thread_id: Option<String>,
+    #[serde(default)]
+    forked_from_id: Option<String>,
+    #[serde(default)]
+    cwd: Option<PathBuf>,
+    #[serde(default)]
+    cli_version: Option<String>,
+    #[serde(default)]
+    originator: Option<String>,
+    /// Records before this one are those of the thread that it was forked from.
+    #[serde(default)]
+    pub(crate) subagent_history_start_ordinal: Option<u64>,
+}
+
+impl Meta {
+    pub(crate) fn session(&self) -> Option<SessionMeta> {
+        let id = |text: &Option<String>| text.as_deref().and_then(ThreadId::parse);
+        Some(SessionMeta {
+            thread: ThreadId::parse(&self.id)?,
+            parent: id(&self.parent_thread_id),
+            forked_from: id(&self.forked_from_id),
+            cwd: self.cwd.clone(),
+            cli_version: self.cli_version.clone(),
+            originator: self.originator.clone(),
+        })
+    }
+}
+
+/// The beginning or end of a turn.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Turn {
+    #[serde(default)]
+    pub(crate) turn_id: Option<String>,
+    #[serde(default)]
+    pub(crate) last_agent_message: Option<String>,
+    #[serde(default)]
+    pub(crate) reason: Option<String>,
+    #[serde(default)]
+    pub(crate) error: Option<Failure>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Failure {
+    #[serde(default)]
+    message: String,
+    #[serde(default)]
+    codex_error_info: Option<ErrorKind>,
+}
+
+/// A word, or a word with particulars.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+enum ErrorKind {
+    Word(String),
+    With(BTreeMap<String, IgnoredAny>),
+}
+
+impl Failure {
+    pub(crate) fn end(self) -> TurnEnd {
+        let kind = self.codex_error_info.and_then(|kind| match kind {
+            ErrorKind::Word(word) => Some(word),
+            ErrorKind::With(map) => map.into_keys().next(),
+        });
+        TurnEnd::Error { message: self.message, kind }
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct TokenCount {
+    #[serde(default)]
+    info: Option<TokenInfo>,
+    #[serde(default)]
+    rate_limits: Option<RateLimits>,
+}
+
+#[derive(Debug, Deserialize)]
+struct TokenInfo {
+    total_token_usage: Counts,
+    last_token_usage: Counts,
+    #[serde(default)]
+    model_context_window: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Counts {
+    #[serde(default)]
+    input_tokens: u64,
+    #[serde(default)]
+    cached_input_tokens: u64,
+    #[serde(default)]
+    output_tokens: u64,
+    #[serde(default)]
+    reasoning_output_tokens: u64,
+    #[serde(default)]
+    total_tokens: u64,
+}
+
+impl From<Counts> for Usage {
+    fn from(counts: Counts) -> Self {
+        Self {
+            input: counts.input_tokens,
+            cached_input: counts.cached_input_tokens,
+            output: counts.output_tokens,
+            reasoning_output: counts.reasoning_output_tokens,
+            total: counts.total_tokens,
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct RateLimits {
+    #[serde(default)]
+    limit_id: Option<String>,
+    #[serde(default)]
+    primary: Option<LimitWindow>,
+    #[serde(default)]
+    secondary: Option<LimitWindow>,
+    #[serde(default)]
+    rate_limit_reached_type: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct LimitWindow {
+    used_percent: f64,
+    #[serde(default)]
+    window_minutes: Option<u64>,
+    #[serde(default)]
+    resets_at: Option<i64>,
+    #[serde(default)]
+    resets_in_seconds: Option<u64>,
+}
+
+impl From<LimitWindow> for Window {
+    fn from(window: LimitWindow) -> Self {
+        let at = window.resets_at.map(Reset::At);
+        Self {
+            used_percent: window.used_percent,
+            minutes: window.window_minutes,
+            reset: at.or(window.resets_in_seconds.map(Reset::In)),
+        }
+    }
+}
+
+impl TokenCount {
+    pub(crate) fn told(self) -> (Option<Tokens>, Option<Limits>) {
+        let tokens = self.info.map(|info| Tokens {
+            response: info.last_token_usage.into(),
+            total: info.total_token_usage.into(),
+            window: info.model_context_window,
+        });
+        let limits = self.rate_limits.map(|limits| Limits {
+            id: limits.limit_id,
+            primary: limits.primary.map(Window::from),
+            secondary: limits.secondary.map(Window::from),
+            reached: limits.rate_limit_reached_type,
+        });
+        let says_something = |limits: &Limits| {
+            limits.primary.is_some() || limits.secondary.is_some() || limits.reached.is_some()
+        };
+        (tokens, limits.filter(says_something))
+    }
+}
+
+/// What a person said, as threads with the older history record it.
+#[derive(Debug, Deserialize)]
+pub(crate) struct UserMessage {
+    #[serde(default)]
+    pub(crate) client_id: Option<String>,
+    #[serde(default)]
+    pub(crate) message: String,
+}
+
+/// The same as a finished item.
+#[derive(Debug, Deserialize)]
+pub(crate) struct ItemCompleted {
+    #[serde(default)]
+    pub(crate) turn_id: Option<String>,
+    pub(crate) item: Item,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Item {
+    #[serde(rename = "type", default)]
+    pub(crate) kind: String,
+    #[serde(default)]
+    pub(crate) client_id: Option<String>,
+    #[serde(default)]
+    content: Vec<Content>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Content {
+    #[serde(default)]
+    text: Option<String>,
+}
+
+impl Item {
+    pub(crate) fn text(&self) -> String {
+        let texts = self.content.iter().filter_map(|content| content.text.as_deref());
+        texts.collect::<Vec<_>>().join("\n")
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct FunctionCall {
+    #[serde(default)]
+    pub(crate) name: String,
+    #[serde(default)]
+    arguments: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct PlanArguments {
+    plan: Vec<PlanArgument>,
+}
+
+#[derive(Debug, Deserialize)]
+struct PlanArgument {
+    step: String,
+    #[serde(default)]
+    status: String,
+}
+
+impl FunctionCall {
+    pub(crate) fn plan(&self) -> Option<Plan> {
+        let arguments: PlanArguments = serde_json::from_str(&self.arguments).ok()?;
+        let step = |step: PlanArgument| PlanStep { status: status(&step.status), text: step.step };
+        Some(Plan { steps: arguments.plan.into_iter().map(step).collect() })
+    }
+}
+
+fn status(word: &str) -> StepStatus {
+    match word {
+        "pending" => StepStatus::Pending,
+        "in_progress" => StepStatus::InProgress,
+        "completed" => StepStatus::Completed,
+        _ => StepStatus::Unknown,
+    }
+}

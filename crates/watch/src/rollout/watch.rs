@@ -1,0 +1,268 @@
+//! Wakes whoever waits for a file to grow or to appear: a descriptor that others can poll, and that costs nothing
+//! while nothing happens.
+
+use std::ffi::OsStr;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
+use rustix::io::Errno;
+
+use super::FileId;
+
+/// What is to be known of a file that is there.
+const FILE: WatchFlags = WatchFlags::MODIFY
+    .union(WatchFlags::ATTRIB)
+    .union(WatchFlags::MOVE_SELF)
+    .union(WatchFlags::DELETE_SELF);
+/// What is to be known of a directory in which something is to appear.
+const DIRECTORY: WatchFlags = WatchFlags::CREATE
+    .union(WatchFlags::MOVED_TO)
+    .union(WatchFlags::MOVE_SELF)
+    .union(WatchFlags::DELETE_SELF)
+    .union(WatchFlags::ONLYDIR);
+/// Year, month and day below `sessions`.
+const LEVELS: usize = 3;
+
+/// A watch over a file, or over the directories in which it is to appear.
+#[derive(Debug)]
+pub struct Watch {
+    inotify: OwnedFd,
+    target: Target,
+    watched: Vec<(Wanted, i32)>,
+}
+
+/// A file or directory that is there, and which one it is: another may take its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Wanted {
+    path: PathBuf,
+    id: FileId,
+}
+
+#[derive(Debug)]
+enum Target {
+    File(PathBuf),
+    /// Some file below `sessions`, where Codex makes a directory for each day.
+    Sessions(PathBuf),
+}
+
+impl Watch {
+    /// Watches a file, and while it is not there the nearest directory on the way to it.
+    pub fn file(path: &Path) -> io::Result<Self> {
+        Self::new(Target::File(path.to_owned()))
+    }
+
+    /// Watches for files that appear below the `sessions` of a home.
+    pub fn sessions(directory: &Path) -> io::Result<Self> {
+        Self::new(Target::Sessions(directory.to_owned()))
+    }
+
+    fn new(target: Target) -> io::Result<Self> {
+        let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+        let mut watch = Self { inotify, target, watched: Vec::new() };
+        watch.arm()?;
+        Ok(watch)
+    }
+
+    /// Takes what is waiting, and watches what has come since. True if there is reason to look again; the reason
+    /// may be another file.
+    pub fn seen(&mut self) -> io::Result<bool> {
+        let mut any = false;
+        while self.drain()? {
+            any = true;
+            self.arm()?;
+        }
+        Ok(any)
+    }
+
+    fn drain(&self) -> io::Result<bool> {
+        let mut space = [MaybeUninit::uninit(); 4096];
+        let mut reader = Reader::new(&self.inotify, &mut space);
+        let mut any = false;
+        loop {
+            match reader.next() {
+                Ok(event) => any |= !event.events().contains(ReadFlags::IGNORED),
+                Err(Errno::AGAIN) => return Ok(any),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Watches what is wanted now, and nothing else. What appears between looking and watching is looked for
+    /// once more.
+    fn arm(&mut self) -> io::Result<()> {
+        loop {
+            let wanted = self.target.wanted();
+            let is_watched =
+                |wanted: &Wanted| self.watched.iter().any(|(watched, _)| watched == wanted);
+            if wanted.iter().all(is_watched) && wanted.len() == self.watched.len() {
+                return Ok(());
+            }
+            self.forget_all_but(&wanted);
+            self.add(wanted)?;
+        }
+    }
+
+    fn forget_all_but(&mut self, wanted: &[Wanted]) {
+        let (kept, gone): (Vec<_>, Vec<_>) = std::mem::take(&mut self.watched)
+            .into_iter()
+            .partition(|(watched, _)| wanted.contains(watched));
+        self.watched = kept;
+        for (_, descriptor) in gone {
+            // The kernel has forgotten it already if the file was removed.
+            inotify::remove_watch(&self.inotify, descriptor).ok();
+        }
+    }
+
+    fn add(&mut self, wanted: Vec<Wanted>) -> io::Result<()> {
+        for wanted in wanted {
+            if self.watched.iter().any(|(watched, _)| *watched == wanted) {
+                continue;
+            }
+            let flags = if wanted.path.is_dir() { DIRECTORY } else { FILE };
+            match inotify::add_watch(&self.inotify, &wanted.path, flags) {
+                Ok(descriptor) => self.watched.push((wanted, descriptor)),
+                // It went meanwhile; the directory above it is what is wanted next.
+                Err(Errno::NOENT | Errno::NOTDIR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl AsFd for Watch {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.inotify.as_fd()
+    }
+}
+
+impl Target {
+    fn wanted(&self) -> Vec<Wanted> {
+        let there = |path: PathBuf| {
+            let id = FileId::of(&std::fs::metadata(&path).ok()?);
+            Some(Wanted { path, id })
+        };
+        self.paths().into_iter().filter_map(there).collect()
+    }
+
+    fn paths(&self) -> Vec<PathBuf> {
+        match self {
+            // The directory tells if the file is replaced by another of its name.
+            Self::File(path) if path.exists() => {
+                path.parent().map(Path::to_owned).into_iter().chain([path.clone()]).collect()
+            }
+            Self::File(path) => nearest(path).into_iter().collect(),
+            Self::Sessions(directory) if directory.is_dir() => newest_days(directory),
+            Self::Sessions(directory) => nearest(directory).into_iter().collect(),
+        }
+    }
+}
+
+/// The nearest directory above a path that is there.
+fn nearest(path: &Path) -> Option<PathBuf> {
+    path.ancestors().skip(1).find(|above| above.is_dir()).map(Path::to_owned)
+}
+
+/// The directory, its newest year, that one's newest month, and that one's newest day.
+fn newest_days(directory: &Path) -> Vec<PathBuf> {
+    let mut found = vec![directory.to_owned()];
+    let mut at = directory.to_owned();
+    for _ in 0..LEVELS {
+        let Some(newest) = newest_below(&at) else { break };
+        found.push(newest.clone());
+        at = newest;
+    }
+    found
+}
+
+fn newest_below(directory: &Path) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(directory).ok()?.flatten();
+    let is_dated = |name: &OsStr| name.to_str().is_some_and(|name| name.parse::<u32>().is_ok());
+    let dated = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    dated
+        .map(|entry| entry.file_name())
+        .filter(|name| is_dated(name))
+        .max()
+        .map(|name| directory.join(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, OpenOptions};
+    use std::io::Write;
+
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    use super::*;
+
+    /// Waits until the descriptor can be read, and takes what it has.
+    fn wakes(watch: &mut Watch) -> bool {
+        let patience = Timespec { tv_sec: 30, tv_nsec: 0 };
+        let ready = poll(&mut [PollFd::new(&*watch, PollFlags::IN)], Some(&patience)).unwrap();
+        ready > 0 && watch.seen().unwrap()
+    }
+
+    fn append(path: &Path) {
+        let mut file = OpenOptions::new().append(true).create(true).open(path).unwrap();
+        file.write_all(b"x").unwrap();
+    }
+
+    #[test]
+    fn each_growth_of_a_file_wakes_and_silence_does_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        append(&path);
+        let mut watch = Watch::file(&path).unwrap();
+        assert!(!watch.seen().unwrap());
+        append(&path);
+        assert!(wakes(&mut watch));
+        assert!(!watch.seen().unwrap());
+        append(&path);
+        assert!(wakes(&mut watch));
+    }
+
+    #[test]
+    fn a_file_is_waited_for_through_directories_that_are_not_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a/b/file");
+        let mut watch = Watch::file(&path).unwrap();
+        fs::create_dir(directory.path().join("a")).unwrap();
+        assert!(wakes(&mut watch));
+        fs::create_dir(directory.path().join("a/b")).unwrap();
+        assert!(wakes(&mut watch));
+        fs::write(&path, "").unwrap();
+        assert!(wakes(&mut watch));
+        append(&path);
+        assert!(wakes(&mut watch));
+    }
+
+    #[test]
+    fn a_file_that_takes_the_name_of_another_wakes_and_is_watched() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, other) = (directory.path().join("file"), directory.path().join("other"));
+        append(&path);
+        append(&other);
+        let mut watch = Watch::file(&path).unwrap();
+        fs::rename(&other, &path).unwrap();
+        assert!(wakes(&mut watch));
+        append(&path);
+        assert!(wakes(&mut watch));
+    }
+
+    #[test]
+    fn a_file_of_a_new_day_wakes() {
+        let home = tempfile::tempdir().unwrap();
+        let sessions = home.path().join("sessions");
+        let mut watch = Watch::sessions(&sessions).unwrap();
+        for day in ["2026/11/15", "2026/11/16", "2027/01/01"] {
+            fs::create_dir_all(sessions.join(day)).unwrap();
+            assert!(wakes(&mut watch), "{day}");
+            fs::write(sessions.join(day).join("rollout"), "").unwrap();
+            assert!(wakes(&mut watch), "{day}");
+        }
+    }
+}

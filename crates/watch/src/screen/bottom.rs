@@ -1,0 +1,99 @@
+//! The lower part of a screen, taken apart.
+
+/// A dialog is at most so many lines high.
+const TALLEST_DIALOG: usize = 30;
+/// The composer's own lines, below where one types.
+const MOST_FOOTERS: usize = 3;
+/// How far above the composer the line about the turn stands.
+const MOST_DETAILS: usize = 6;
+
+/// A list of choices with the hint below it that says which keys to press.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Dialog<'a> {
+    /// What stands above the choices, nearest last.
+    pub(super) above: Vec<&'a str>,
+    pub(super) choices: Vec<&'a str>,
+    pub(super) hint: &'a str,
+    pub(super) lines: &'a [String],
+}
+
+/// Finds the dialog at the bottom: the last line speaks of keys, and above it are numbered choices of which one
+/// is marked.
+pub(super) fn dialog(screen: &[String]) -> Option<Dialog<'_>> {
+    let end = screen.iter().rposition(|line| !line.trim().is_empty())?;
+    let hint = screen[end].trim();
+    if !speaks_of_keys(hint) {
+        return None;
+    }
+    let lines = &screen[(end + 1).saturating_sub(TALLEST_DIALOG)..=end];
+    let body = &lines[..lines.len() - 1];
+    let first =
+        body.iter().rposition(|line| choice(line).is_some_and(|(number, _)| number == 1))?;
+    let choices: Vec<_> = body[first..].iter().filter_map(|line| choice(line)).collect();
+    let is_counted = choices.iter().enumerate().all(|(at, (number, _))| *number == at + 1);
+    let is_marked =
+        body[first..].iter().any(|line| choice(line).is_some() && marked(line).is_some());
+    (choices.len() >= 2 && is_counted && is_marked).then(|| Dialog {
+        above: body[..first]
+            .iter()
+            .map(|line| line.trim())
+            .filter(|line| !line.is_empty())
+            .collect(),
+        choices: choices.into_iter().map(|(_, text)| text).collect(),
+        hint,
+        lines,
+    })
+}
+
+/// The row in which one types, if Codex's composer is at the bottom: typed text, an empty line, then the composer's
+/// own lines and nothing else.
+pub(super) fn composer(screen: &[String]) -> Option<usize> {
+    let row = screen.iter().rposition(|line| line.starts_with('›'))?;
+    let below = &screen[row + 1..];
+    let last = below.iter().rposition(|line| !line.is_empty())?;
+    let gap = below[..last].iter().rposition(String::is_empty)?;
+    let footers = &below[gap + 1..=last];
+    let is_own = |line: &String| line.is_empty() || line.starts_with("  ");
+    let fits = footers.len() <= MOST_FOOTERS && below[..=last].iter().all(is_own);
+    (fits && footers.iter().any(|line| is_footer(line))).then_some(row)
+}
+
+/// The line above the composer that says what the turn does: a sign, words, and how to interrupt it.
+pub(super) fn turn(screen: &[String], composer: usize) -> Option<&str> {
+    let above = screen[..composer].iter().rev().map(String::as_str).filter(|line| !line.is_empty());
+    let mut near =
+        above.take(MOST_DETAILS).take_while(|line| is_detail(line) || sign(line).is_some());
+    near.find_map(sign).filter(|words| words.contains("esc to interrupt)"))
+}
+
+fn is_detail(line: &str) -> bool {
+    line.starts_with("  ")
+}
+
+fn sign(line: &str) -> Option<&str> {
+    line.strip_prefix("• ").or_else(|| line.strip_prefix("◦ "))
+}
+
+/// `  GPT-5.5 default · /directory`, or the help that stands there instead.
+fn is_footer(line: &str) -> bool {
+    let known = ["? for shortcuts", "context left", "esc again to", "ctrl + c again to"];
+    line.contains(" · ") || known.iter().any(|words| line.contains(words))
+}
+
+fn speaks_of_keys(hint: &str) -> bool {
+    let hint = hint.to_lowercase();
+    hint.split(|char: char| !char.is_alphanumeric()).any(|word| word == "enter" || word == "esc")
+}
+
+/// The number and text of a choice: `› 1. Yes`, `  2. No`.
+fn choice(line: &str) -> Option<(usize, &str)> {
+    let text = marked(line).unwrap_or(line).trim_start();
+    let (number, text) = text.split_once(". ")?;
+    Some((number.parse().ok()?, text.trim()))
+}
+
+/// The rest of a line with the mark of what is chosen.
+fn marked(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    line.strip_prefix("› ").or_else(|| line.strip_prefix("> "))
+}

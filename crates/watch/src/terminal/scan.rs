@@ -1,0 +1,312 @@
+//! Finds the sequences that speak of an agent in a stream of bytes, wherever the stream is cut into chunks.
+
+use memchr::memchr2;
+
+const BEL: u8 = 0x07;
+const CANCEL: u8 = 0x18;
+const SUBSTITUTE: u8 = 0x1a;
+const ESCAPE: u8 = 0x1b;
+
+/// A sequence with more bytes than this is dropped.
+const LONGEST: usize = 4096;
+
+/// A sequence, and the place in the stream after it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Heard {
+    pub signal: Signal,
+    pub after: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Signal {
+    /// OSC 7501: the agent's own word about its state.
+    Agent {
+        state: AgentState,
+        app: Option<String>,
+    },
+    /// OSC 0 or 2.
+    Title(String),
+    /// OSC 9.
+    Notification(String),
+    Bell,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AgentState {
+    Idle,
+    Working,
+    Blocked(Blocked),
+    Done,
+    Error,
+    /// The agent has left the terminal, and takes back what it said.
+    Clear,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Blocked {
+    Permission,
+    Question,
+    /// Another word, or none.
+    Other(Option<String>),
+}
+
+/// The scanner. Of a sequence that is not yet at its end it keeps 4096 bytes at most.
+#[derive(Debug, Default)]
+pub struct Scanner {
+    state: State,
+    body: Vec<u8>,
+    place: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum State {
+    #[default]
+    Ground,
+    Escape,
+    /// Inside of an operating system command, whose bytes are kept.
+    Command,
+    /// The same, with more bytes than are kept.
+    TooLong,
+    /// Inside of another string, of which nothing is wanted.
+    Skipped,
+    /// After an escape inside of one of these.
+    Ending(Within),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Within {
+    Command,
+    TooLong,
+    Skipped,
+}
+
+impl Scanner {
+    /// A scanner of a stream that begins, or goes on, at a place. What was before it is not known: one that is
+    /// put into the middle of a sequence takes its rest for text.
+    pub fn at(place: u64) -> Self {
+        Self { place, ..Self::default() }
+    }
+
+    /// Takes the next bytes of the stream.
+    pub fn feed(&mut self, bytes: &[u8], mut hear: impl FnMut(Heard)) {
+        let mut at = 0;
+        while at < bytes.len() {
+            if self.state == State::Ground {
+                let Some(next) = memchr2(ESCAPE, BEL, &bytes[at..]) else { break };
+                at += next;
+            }
+            let signal = self.step(bytes[at]);
+            at += 1;
+            if let Some(signal) = signal {
+                hear(Heard { signal, after: self.place + at as u64 });
+            }
+        }
+        self.place += bytes.len() as u64;
+    }
+
+    fn step(&mut self, byte: u8) -> Option<Signal> {
+        match (self.state, byte) {
+            (State::Ground, BEL) => return Some(Signal::Bell),
+            (State::Ground, ESCAPE) => self.state = State::Escape,
+            (State::Ground, _) => {}
+            (State::Escape, _) => self.begin(byte),
+            (_, CANCEL | SUBSTITUTE) => self.state = State::Ground,
+            (State::Command, BEL) => return self.command(),
+            (State::TooLong, BEL) => self.state = State::Ground,
+            (State::Command, ESCAPE) => self.state = State::Ending(Within::Command),
+            (State::TooLong, ESCAPE) => self.state = State::Ending(Within::TooLong),
+            (State::Skipped, ESCAPE) => self.state = State::Ending(Within::Skipped),
+            (State::Command, _) => self.keep(byte),
+            (State::TooLong | State::Skipped, _) => {}
+            (State::Ending(Within::Command), b'\\') => return self.command(),
+            (State::Ending(_), b'\\') => self.state = State::Ground,
+            // Any other escape breaks the string off.
+            (State::Ending(_), _) => self.begin(byte),
+        }
+        None
+    }
+
+    fn begin(&mut self, byte: u8) {
+        self.body.clear();
+        self.state = match byte {
+            b']' => State::Command,
+            b'P' | b'X' | b'^' | b'_' => State::Skipped,
+            ESCAPE => State::Escape,
+            _ => State::Ground,
+        };
+    }
+
+    fn keep(&mut self, byte: u8) {
+        if self.body.len() < LONGEST {
+            self.body.push(byte);
+        } else {
+            self.state = State::TooLong;
+        }
+    }
+
+    fn command(&mut self) -> Option<Signal> {
+        self.state = State::Ground;
+        let text = String::from_utf8_lossy(&self.body);
+        let (number, body) = text.split_once(';')?;
+        match number {
+            "0" | "2" => Some(Signal::Title(plain(body))),
+            // 9;4 draws a bar of progress in some terminals.
+            "9" if body == "4" || body.starts_with("4;") => None,
+            "9" => Some(Signal::Notification(plain(body))),
+            "7501" => agent(body),
+            _ => None,
+        }
+    }
+}
+
+/// The text without what could move a cursor.
+fn plain(text: &str) -> String {
+    text.chars().filter(|char| !char.is_control()).collect()
+}
+
+/// Reads `state=blocked:app=codex:kind=permission`; a state that is not known says nothing.
+fn agent(body: &str) -> Option<Signal> {
+    let field = |name: &str| {
+        let mut fields = body.split(':').filter_map(|field| field.split_once('='));
+        fields.find(|(key, _)| *key == name).map(|(_, value)| plain(value))
+    };
+    let state = match field("state")?.as_str() {
+        "idle" => AgentState::Idle,
+        "working" => AgentState::Working,
+        "blocked" => AgentState::Blocked(match field("kind") {
+            Some(kind) if kind == "permission" => Blocked::Permission,
+            Some(kind) if kind == "question" => Blocked::Question,
+            kind => Blocked::Other(kind),
+        }),
+        "done" => AgentState::Done,
+        "error" => AgentState::Error,
+        "clear" => AgentState::Clear,
+        _ => return None,
+    };
+    Some(Signal::Agent { state, app: field("app") })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn heard(chunks: &[&[u8]]) -> Vec<Heard> {
+        let mut scanner = Scanner::default();
+        let mut found = Vec::new();
+        for chunk in chunks {
+            scanner.feed(chunk, |heard| found.push(heard));
+        }
+        found
+    }
+
+    fn signals(text: &str) -> Vec<Signal> {
+        heard(&[text.as_bytes()]).into_iter().map(|heard| heard.signal).collect()
+    }
+
+    fn agent(state: AgentState) -> Signal {
+        Signal::Agent { state, app: Some("codex".into()) }
+    }
+
+    #[test]
+    fn what_codex_says_of_itself_is_heard_with_its_place() {
+        let text = "ab\x1b]7501;state=working:app=codex\x1b\\c\x1b]7501;state=blocked:app=codex:kind=permission\x07";
+        let found = heard(&[text.as_bytes()]);
+        let blocked = agent(AgentState::Blocked(Blocked::Permission));
+        assert_eq!(found[0], Heard { signal: agent(AgentState::Working), after: 34 });
+        assert_eq!(found[1], Heard { signal: blocked, after: text.len() as u64 });
+        let clear = Signal::Agent { state: AgentState::Clear, app: None };
+        assert_eq!(signals("\x1b]7501;state=clear\x07"), [clear]);
+    }
+
+    #[test]
+    fn titles_notifications_and_bells_are_told_apart() {
+        let found = signals(
+            "\x07\x1b]0;⠸ d1\x07\x1b]2;d1\x1b\\\x1b]9;Approval requested\x07\x1b]9;4;1;50\x07\x1b]1;icon\x07",
+        );
+        let expected = [
+            Signal::Bell,
+            Signal::Title("⠸ d1".into()),
+            Signal::Title("d1".into()),
+            Signal::Notification("Approval requested".into()),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn unknown_states_and_other_strings_say_nothing() {
+        for text in [
+            "\x1b]7501;state=sleeping\x07",
+            "\x1b]7501;app=codex\x07",
+            "\x1b]7501\x07",
+            "\x1bPq\x07\x1b]0;a\x18\x1b\\",
+        ] {
+            assert_eq!(signals(text), [], "{text:?}");
+        }
+    }
+
+    #[test]
+    fn an_oversized_sequence_is_dropped_and_the_next_is_heard() {
+        let mut scanner = Scanner::default();
+        let mut found = Vec::new();
+        scanner.feed(b"\x1b]0;", |heard| found.push(heard));
+        for _ in 0..1000 {
+            scanner.feed(&[b'a'; 1000], |heard| found.push(heard));
+            assert!(scanner.body.capacity() <= 2 * LONGEST);
+        }
+        scanner.feed(b"\x07\x1b]0;b\x07", |heard| found.push(heard));
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].signal, Signal::Title("b".into()));
+    }
+
+    #[test]
+    fn a_string_that_is_broken_off_does_not_hide_the_next() {
+        assert_eq!(signals("\x1b]0;a\x1b]0;b\x07"), [Signal::Title("b".into())]);
+        assert_eq!(signals("\x1b]0;a\x1b[0m\x07"), [Signal::Bell]);
+        assert_eq!(signals("\x1b\x1b]0;b\x07"), [Signal::Title("b".into())]);
+    }
+
+    #[test]
+    fn no_control_character_is_handed_on() {
+        assert_eq!(signals("\x1b]0;a\x08\u{9b}b\n\x07"), [Signal::Title("ab".into())]);
+    }
+
+    fn piece() -> impl Strategy<Value = Vec<u8>> {
+        let known = [
+            "\x1b",
+            "]",
+            "\x07",
+            "\\",
+            "0;",
+            "9;",
+            "7501;",
+            "state=idle",
+            ":app=codex",
+            "\x18",
+            "P",
+            "é",
+            "a",
+        ];
+        let known = known.map(|text| text.as_bytes().to_vec());
+        prop_oneof![4 => prop::sample::select(known.to_vec()), 1 => prop::collection::vec(any::<u8>(), 0..4)]
+    }
+
+    proptest! {
+        #[test]
+        fn any_split_of_a_stream_gives_the_same(pieces in prop::collection::vec(piece(), 0..60), cuts in prop::collection::vec(1usize..9, 1..40)) {
+            let bytes = pieces.concat();
+            let mut chunks: Vec<&[u8]> = Vec::new();
+            let mut rest = bytes.as_slice();
+            for cut in cuts.iter().cycle() {
+                if rest.is_empty() {
+                    break;
+                }
+                let (chunk, after) = rest.split_at((*cut).min(rest.len()));
+                chunks.push(chunk);
+                rest = after;
+            }
+            prop_assert_eq!(heard(&chunks), heard(&[&bytes]));
+        }
+    }
+}

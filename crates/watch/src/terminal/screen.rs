@@ -1,0 +1,83 @@
+//! The screen that a stream draws, as lines of text.
+
+use std::num::NonZeroU16;
+
+/// The largest screen that is kept.
+pub const MOST_ROWS: u16 = 500;
+pub const MOST_COLUMNS: u16 = 1000;
+
+/// A screen of bounded size, without what was scrolled off it.
+pub struct Screen {
+    parser: vt100::Parser,
+}
+
+impl Screen {
+    /// An empty screen; sizes beyond the largest one are cut.
+    pub fn new(rows: u16, columns: u16) -> Self {
+        let (rows, columns) = bounded(rows, columns);
+        Self { parser: vt100::Parser::new(rows, columns, 0) }
+    }
+
+    /// Draws the next bytes of the stream.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        self.parser.process(bytes);
+    }
+
+    pub fn resize(&mut self, rows: u16, columns: u16) {
+        let (rows, columns) = bounded(rows, columns);
+        self.parser.set_size(rows, columns);
+    }
+
+    /// The lines from top to bottom, without spaces at their ends. Every character that was drawn is there.
+    pub fn lines(&self) -> Vec<String> {
+        let screen = self.parser.screen();
+        let (_, columns) = screen.size();
+        screen.rows(0, columns.into()).map(|row| row.trim_end().to_owned()).collect()
+    }
+
+    /// Whether the program takes pasted text as such.
+    pub fn takes_pastes(&self) -> bool {
+        self.parser.screen().bracketed_paste()
+    }
+
+    /// The row and column of the cursor, or nothing if it is hidden.
+    pub fn cursor(&self) -> Option<(u16, u16)> {
+        let screen = self.parser.screen();
+        (!screen.hide_cursor()).then(|| screen.cursor_position())
+    }
+}
+
+impl std::fmt::Debug for Screen {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Screen").field("lines", &self.lines()).finish()
+    }
+}
+
+fn bounded(rows: u16, columns: u16) -> (NonZeroU16, NonZeroU16) {
+    let bounded = |size: u16, most: u16| NonZeroU16::new(size.min(most)).unwrap_or(NonZeroU16::MIN);
+    (bounded(rows, MOST_ROWS), bounded(columns, MOST_COLUMNS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drawing_characters_take_nothing_away() {
+        let mut screen = Screen::new(4, 20);
+        screen.feed("╭──────╮\r\n│ text │ a│b\r\n╰──────╯ ─── end".as_bytes());
+        assert_eq!(screen.lines(), ["╭──────╮", "│ text │ a│b", "╰──────╯ ─── end", ""]);
+    }
+
+    #[test]
+    fn a_screen_has_bounded_size_whatever_is_asked_for_and_drawn() {
+        let mut screen = Screen::new(u16::MAX, 0);
+        screen.feed("a\r\n".repeat(5000).as_bytes());
+        assert_eq!(screen.lines().len(), usize::from(MOST_ROWS));
+        screen.resize(2, u16::MAX);
+        screen.feed(b"\x1b[8;9999;9999t\x1b[2J\x1b[H\x1b[?2004hb");
+        assert_eq!(screen.lines(), ["b", ""]);
+        assert!(screen.takes_pastes());
+        assert_eq!(screen.cursor(), Some((0, 1)));
+    }
+}

@@ -1,0 +1,60 @@
+//! What Codex says in its title.
+
+/// The characters of its spinner: those of Braille.
+const SPINNER: std::ops::RangeInclusive<char> = '\u{2801}'..='\u{28ff}';
+
+/// What a title says, if it is one of Codex's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TitleState {
+    Idle,
+    Working,
+    ActionRequired,
+    /// A name without a sign: an idle Codex has one by default, and so have many other programs.
+    Unmarked,
+}
+
+/// Reads a title whose parts are `activity` or `run-state`, and whatever follows them. A session that waits for a
+/// person and has no `activity` in its title says `Working`.
+pub fn title_state(title: &str) -> TitleState {
+    let title = title.trim();
+    let first = title.split('|').next().unwrap_or_default().trim();
+    let is_spinning = title.chars().next().is_some_and(|char| SPINNER.contains(&char));
+    match first {
+        _ if asks_for_action(first) => TitleState::ActionRequired,
+        _ if is_spinning => TitleState::Working,
+        "Working" | "Thinking" | "Starting" | "Waiting" | "Undoing" => TitleState::Working,
+        "Ready" => TitleState::Idle,
+        _ => TitleState::Unmarked,
+    }
+}
+
+/// `[ ! ] Action Required`, where the sign blinks.
+fn asks_for_action(part: &str) -> bool {
+    let sign = part.strip_suffix("Action Required").map(str::trim);
+    matches!(sign, Some("[ ! ]" | "[ . ]"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn titles_that_codex_was_seen_with() {
+        let seen = [
+            ("d1", TitleState::Unmarked),
+            ("", TitleState::Unmarked),
+            ("⠸ d1", TitleState::Working),
+            ("⠏ d1", TitleState::Working),
+            ("[ ! ] Action Required | d1", TitleState::ActionRequired),
+            ("[ . ] Action Required | d1", TitleState::ActionRequired),
+            ("Ready", TitleState::Idle),
+            ("Ready | 01a1e08b-614a-7c61-a49a-d6ec8...", TitleState::Idle),
+            ("Working | 01a1e08b-614a-7c61-a49a-d6ec8...", TitleState::Working),
+            ("vim: Action Required.md", TitleState::Unmarked),
+            ("Ready to go", TitleState::Unmarked),
+        ];
+        for (title, state) in seen {
+            assert_eq!(title_state(title), state, "{title}");
+        }
+    }
+}

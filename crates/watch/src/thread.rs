@@ -1,0 +1,69 @@
+//! The id of a conversation of Codex.
+
+use std::fmt;
+
+/// Ids of this many characters or more are nobody's.
+const LONGEST: usize = 64;
+
+/// The id of a thread: letters, digits and dashes, so that it can be looked for in names of files.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ThreadId(String);
+
+impl ThreadId {
+    /// The id, if the text can be one.
+    pub fn parse(text: &str) -> Option<Self> {
+        let fits = !text.is_empty() && text.len() < LONGEST;
+        let plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+        (fits && plain && !text.starts_with('-')).then(|| Self(text.to_owned()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether something with this id is older than the thread, as both ids tell by their first 48 bits.
+    /// Ids that tell no time are not older.
+    pub(crate) fn is_younger_than(&self, other: &str) -> bool {
+        match (made_at(&self.0), made_at(other)) {
+            (Some(own), Some(other)) => other < own,
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for ThreadId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The milliseconds in a UUID of version 7.
+fn made_at(id: &str) -> Option<u64> {
+    let is_uuid = id.len() == 36 && id.is_ascii();
+    if !is_uuid || id.as_bytes()[14] != b'7' {
+        return None;
+    }
+    u64::from_str_radix(&format!("{}{}", &id[..8], &id[9..13]), 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_can_be_part_of_a_name_is_an_id() {
+        assert!(ThreadId::parse("01a1e07a-5d7b-7080-8099-30d3b6bc5ae3").is_some());
+        for text in ["", "-a", "../x", "a*", "a b", &"a".repeat(LONGEST)] {
+            assert_eq!(ThreadId::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_age_of_ids_is_compared_only_if_both_tell_it() {
+        let thread = ThreadId::parse("01a1e07d-362f-7533-9c68-7c09cd1f5b34").unwrap();
+        assert!(thread.is_younger_than("01a1e07d-3548-77f0-a7fe-63c078e5bbd0"));
+        assert!(!thread.is_younger_than("01a1e07d-3679-7663-9424-5cecc01e6fe3"));
+        assert!(!thread.is_younger_than("00000000-3679-4663-9424-5cecc01e6fe3"));
+        assert!(!thread.is_younger_than("1"));
+    }
+}

@@ -1,0 +1,117 @@
+//! Panes, as tmux lists them.
+
+use std::fmt;
+
+/// A pane's id, `%3`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PaneId(String);
+
+/// A session's id, `$0`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId(String);
+
+impl PaneId {
+    pub fn parse(text: &str) -> Option<Self> {
+        is_id(text, '%').then(|| Self(text.to_owned()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl SessionId {
+    pub fn parse(text: &str) -> Option<Self> {
+        is_id(text, '$').then(|| Self(text.to_owned()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for PaneId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+fn is_id(text: &str, sign: char) -> bool {
+    let number = text.strip_prefix(sign).unwrap_or_default();
+    !number.is_empty() && number.len() < 10 && number.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// A pane. That it is dead says nothing sure about how its program ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pane {
+    pub id: PaneId,
+    pub session: SessionId,
+    pub session_name: String,
+    /// The process that tmux started in it: a shell, as a rule.
+    pub pid: u32,
+    pub dead: bool,
+    pub dead_status: Option<i32>,
+    /// Whether a person looks back or chooses something in it; then keys do not reach the program.
+    pub in_mode: bool,
+    /// How many clients show its session.
+    pub clients: u32,
+    pub rows: u16,
+    pub columns: u16,
+    pub title: String,
+}
+
+impl Pane {
+    /// What tmux is asked for; what others may choose freely comes last.
+    pub(super) const FORMAT: &str = "#{pane_id}\t#{session_id}\t#{pane_pid}\t#{pane_dead}\t#{pane_dead_status}\t\
+        #{pane_in_mode}\t#{session_attached}\t#{pane_height}\t#{pane_width}\t#{session_name}\t#{pane_title}";
+
+    pub(super) fn parse(line: &str) -> Option<Self> {
+        let mut fields = line.splitn(11, '\t');
+        let mut next = || fields.next();
+        Some(Self {
+            id: PaneId::parse(next()?)?,
+            session: SessionId::parse(next()?)?,
+            pid: next()?.parse().ok()?,
+            dead: next()? == "1",
+            dead_status: next()?.parse().ok(),
+            in_mode: !matches!(next()?, "" | "0"),
+            clients: next()?.parse().ok()?,
+            rows: next()?.parse().ok()?,
+            columns: next()?.parse().ok()?,
+            session_name: next()?.to_owned(),
+            title: next()?.chars().filter(|char| !char.is_control()).collect(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_ids_are_targets() {
+        assert_eq!(PaneId::parse("%12").unwrap().as_str(), "%12");
+        for text in ["", "%", "12", "%1a", "%-1", "$1", "% 1", "%1234567890"] {
+            assert_eq!(PaneId::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_hostile_title_does_not_shift_the_fields() {
+        let line = "%3\t$1\t77\t0\t\t1\t2\t40\t110\tname\ta\tb\u{9b}c";
+        let pane = Pane::parse(line).unwrap();
+        assert_eq!((pane.id.as_str(), pane.session.as_str(), pane.pid), ("%3", "$1", 77));
+        assert_eq!(
+            (pane.dead, pane.dead_status, pane.in_mode, pane.clients),
+            (false, None, true, 2)
+        );
+        assert_eq!((pane.session_name.as_str(), pane.title.as_str()), ("name", "abc"));
+        assert_eq!(Pane::parse("%3\t$1\tx"), None);
+    }
+}

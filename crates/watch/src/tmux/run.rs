@@ -1,0 +1,198 @@
+//! Commands to a tmux server on a named socket. A server that does not answer is given up on, never waited for.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::pane::{Pane, PaneId};
+
+/// How long a command may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// More than this is not taken of what a command prints.
+const MOST_OUTPUT: usize = 4 << 20;
+
+/// Why a command had no result.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("start tmux; is it installed?")]
+    Start(#[source] io::Error),
+    #[error("talk to tmux")]
+    Talk(#[source] io::Error),
+    #[error("no tmux server listens on {0}")]
+    NoServer(PathBuf),
+    #[error("tmux has not answered within {} seconds", PATIENCE.as_secs())]
+    Silent,
+    #[error("tmux has printed more than {MOST_OUTPUT} bytes")]
+    TooMuch,
+    #[error("tmux refuses: {0}")]
+    Refused(String),
+    #[error("tmux lists a pane as {0:?}, which this version does not understand")]
+    Strange(String),
+}
+
+/// A tmux server.
+#[derive(Debug, Clone)]
+pub struct Server {
+    socket: PathBuf,
+}
+
+impl Server {
+    pub fn new(socket: impl Into<PathBuf>) -> Self {
+        Self { socket: socket.into() }
+    }
+
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// All panes of all sessions.
+    pub fn panes(&self) -> Result<Vec<Pane>, Error> {
+        let listed = self.run(&["list-panes", "-a", "-F", Pane::FORMAT], b"")?;
+        let parse = |line: &str| Pane::parse(line).ok_or_else(|| Error::Strange(line.to_owned()));
+        listed.lines().map(parse).collect()
+    }
+
+    /// One pane, or nothing if there is none with this id.
+    pub fn pane(&self, id: &PaneId) -> Result<Option<Pane>, Error> {
+        Ok(self.panes()?.into_iter().find(|pane| pane.id == *id))
+    }
+
+    /// The lines that a pane shows.
+    pub fn screen(&self, id: &PaneId) -> Result<Vec<String>, Error> {
+        let shown = self.run(&["capture-pane", "-p", "-t", id.as_str()], b"")?;
+        Ok(shown.lines().map(|line| line.trim_end().to_owned()).collect())
+    }
+
+    /// Pastes a text as a person would, so that no line of it is taken for a command. Characters that could end
+    /// the paste or act on the program are left out.
+    pub fn paste(&self, id: &PaneId, text: &str) -> Result<(), Error> {
+        let is_text = |char: &char| !char.is_control() || matches!(char, '\n' | '\t');
+        let text: String = text.chars().filter(is_text).collect();
+        let buffer = format!("provost-{}-{}", std::process::id(), &id.as_str()[1..]);
+        self.run(&["load-buffer", "-b", &buffer, "-"], text.as_bytes())?;
+        self.run(&["paste-buffer", "-p", "-r", "-d", "-b", &buffer, "-t", id.as_str()], b"")
+            .map(drop)
+    }
+
+    /// Presses one key, by tmux's name for it: `Enter`, `Escape`, `y`.
+    pub fn key(&self, id: &PaneId, key: &str) -> Result<(), Error> {
+        self.run(&["send-keys", "-t", id.as_str(), "--", key], b"").map(drop)
+    }
+
+    pub(super) fn command(&self) -> Command {
+        let mut command = Command::new("tmux");
+        // Inside of another tmux it would refuse, or mean that one.
+        command.env_remove("TMUX").env_remove("TMUX_PANE").env("LC_ALL", "C.UTF-8");
+        command.arg("-S").arg(&self.socket);
+        command
+    }
+
+    /// Runs a command that never starts a server.
+    fn run(&self, arguments: &[&str], input: &[u8]) -> Result<String, Error> {
+        let mut command = self.command();
+        command.arg("-N").args(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = Reaped(command.spawn().map_err(Error::Start)?);
+        let written = child.0.stdin.take().map(|mut pipe| pipe.write_all(input));
+        let output = child.output()?;
+        let errors = child.errors();
+        let status = child.0.wait().map_err(Error::Talk)?;
+        if status.success() {
+            written.transpose().map_err(Error::Talk)?;
+            return Ok(String::from_utf8_lossy(&output).into_owned());
+        }
+        Err(self.refusal(&errors))
+    }
+
+    fn refusal(&self, errors: &str) -> Error {
+        let gone = ["no server running", "error connecting to", "server exited", "lost server"];
+        if gone.iter().any(|words| errors.contains(words)) {
+            return Error::NoServer(self.socket.clone());
+        }
+        Error::Refused(errors.trim().chars().filter(|char| !char.is_control()).collect())
+    }
+}
+
+/// Where tmux keeps the sockets of a user: `tmux-1000` in the directory that `TMUX_TMPDIR` names, else `/tmp`.
+pub fn socket_directory(named: Option<&OsStr>) -> PathBuf {
+    let above = named.filter(|name| !name.is_empty()).map_or(Path::new("/tmp"), Path::new);
+    above.join(format!("tmux-{}", rustix::process::getuid().as_raw()))
+}
+
+/// The sockets of this user in a directory; those of others are left alone, since a server on one could lie.
+pub fn sockets(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let own = rustix::process::getuid().as_raw();
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        // One that went meanwhile is none.
+        let Ok(seen) = path.symlink_metadata() else { continue };
+        if seen.file_type().is_socket() && seen.uid() == own {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// A child that is ended and waited for, whatever happens.
+struct Reaped(Child);
+
+impl Drop for Reaped {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+impl Reaped {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a server that hangs is told by the time that it takes"
+    )]
+    fn output(&mut self) -> Result<Vec<u8>, Error> {
+        let Some(pipe) = self.0.stdout.as_mut() else { return Ok(Vec::new()) };
+        let deadline = Instant::now() + PATIENCE;
+        let mut output = Vec::new();
+        let mut piece = [0; 8192];
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let timeout =
+                Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+            match poll(&mut [PollFd::new(pipe, PollFlags::IN)], Some(&timeout)) {
+                Ok(0) => return Err(Error::Silent),
+                Ok(_) => {}
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(error) => return Err(Error::Talk(error.into())),
+            }
+            match pipe.read(&mut piece).map_err(Error::Talk)? {
+                0 => return Ok(output),
+                read if output.len() + read <= MOST_OUTPUT => {
+                    output.extend_from_slice(&piece[..read])
+                }
+                _ => return Err(Error::TooMuch),
+            }
+        }
+    }
+
+    /// What was complained about, once the output is at its end.
+    fn errors(&mut self) -> String {
+        let mut text = Vec::new();
+        if let Some(pipe) = self.0.stderr.as_mut() {
+            // Without it there is a refusal all the same, with no words.
+            pipe.take(4096).read_to_end(&mut text).ok();
+        }
+        String::from_utf8_lossy(&text).into_owned()
+    }
+}

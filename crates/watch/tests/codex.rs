@@ -1,0 +1,160 @@
+//! Real Codex in real tmux, with a model that cannot be reached: hooks, the rollout and the screen speak all the same.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use provost_watch::hooks::{self, Heard, Told};
+use provost_watch::rollout::{self, Fold, Next, Places, Tail, TurnEnd};
+use provost_watch::screen::{Shown, read};
+use provost_watch::tmux::{Pane, Server};
+use tempfile::TempDir;
+
+use crate::kit::{codex, is_missing, wait_until};
+
+/// A home for Codex that it is quiet in, a project that it trusts, and a tmux server.
+struct Lab {
+    directory: TempDir,
+    server: Server,
+    codex: PathBuf,
+}
+
+impl Lab {
+    fn new() -> Option<Self> {
+        let codex = codex().filter(|_| !is_missing("tmux"))?;
+        let directory = tempfile::tempdir().unwrap();
+        let server = Server::new(directory.path().join("socket"));
+        let lab = Self { directory, server, codex };
+        for name in ["home", "codex", "tmp", "project/.git"] {
+            fs::create_dir_all(lab.path(name)).unwrap();
+        }
+        fs::write(lab.path("codex/config.toml"), config(&lab.path("project"))).unwrap();
+        Some(lab)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        fs::canonicalize(self.directory.path()).unwrap().join(name)
+    }
+
+    fn start(&self, arguments: &[String]) {
+        let variables = [("HOME", "home"), ("CODEX_HOME", "codex"), ("TMPDIR", "tmp")];
+        let mut tmux = self.tmux();
+        tmux.args(["-f", "/dev/null", "new-session", "-d", "-x", "110", "-y", "40", "-c"]);
+        tmux.arg(self.path("project")).args([
+            "env",
+            "-i",
+            "PATH=/usr/bin:/bin",
+            "TERM=xterm-256color",
+            "LANG=C.UTF-8",
+        ]);
+        tmux.args(variables.map(|(name, path)| format!("{name}={}", self.path(path).display())));
+        assert!(tmux.arg(&self.codex).args(arguments).status().unwrap().success());
+    }
+
+    fn tmux(&self) -> Command {
+        let mut tmux = Command::new("tmux");
+        tmux.env_remove("TMUX").env("LC_ALL", "C.UTF-8").arg("-S").arg(self.server.socket());
+        tmux
+    }
+
+    fn pane(&self) -> Pane {
+        self.server.panes().unwrap().remove(0)
+    }
+
+    fn shows(&self, shown: Shown) {
+        let pane = self.pane().id;
+        wait_until(&format!("{shown:?}"), || {
+            read(&self.server.screen(&pane).unwrap(), Some((0, 166))).shown == shown
+        });
+    }
+
+    /// What the hooks have told until now.
+    fn heard(&self) -> Vec<Heard> {
+        let told = fs::read_to_string(self.path("hooks")).unwrap_or_default();
+        let whole =
+            told.split_inclusive('\n').filter(|line| line.ends_with('\n') && line.len() > 1);
+        whole.map(|line| hooks::read(line.as_bytes()).unwrap()).collect()
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        self.tmux().arg("kill-server").status().ok();
+    }
+}
+
+/// Nothing is asked of the network, and no model is reached.
+fn config(project: &Path) -> String {
+    format!(
+        r#"model = "gpt-5.5"
+model_provider = "nobody"
+check_for_update_on_startup = false
+allow_login_shell = false
+model_providers.nobody = {{ name = "nobody", base_url = "http://127.0.0.1:9/v1", wire_api = "responses", requires_openai_auth = false, request_max_retries = 0, stream_max_retries = 0 }}
+analytics.enabled = false
+otel.metrics_exporter = "none"
+features = {{ plugins = false, shell_snapshot = false, daemon_auto_start = false, unbounded_connection_retries = false }}
+notice.model_migrations = {{ "gpt-5.5" = "gpt-6-sol" }}
+projects.{project:?}.trust_level = "trusted"
+"#
+    )
+}
+
+#[test]
+fn hooks_of_one_launch_run_without_a_question_and_agree_with_the_rollout() {
+    let Some(lab) = Lab::new() else { return };
+    let line = format!("cat >> '{0}'; echo >> '{0}'", lab.path("hooks").display());
+    lab.start(&hooks::arguments(&line));
+    lab.shows(Shown::Composer);
+    let pane = lab.pane().id;
+    wait_until("the prompt", || lab.server.screen(&pane).unwrap().join("\n").contains("GPT-5.5"));
+    lab.server.paste(&pane, "hello").unwrap();
+    wait_until("the text", || {
+        lab.server.screen(&pane).unwrap().iter().any(|line| line == "› hello")
+    });
+    lab.server.key(&pane, "Enter").unwrap();
+    let said = |heard: &Heard| heard.told == Told::PromptSubmitted { text: "hello".into() };
+    wait_until("the hooks", || lab.heard().iter().any(said));
+    let heard = lab.heard();
+    assert_eq!(heard[0].told, Told::SessionStarted { source: Some("startup".into()) });
+    let submitted = heard.iter().find(|heard| said(heard)).unwrap();
+    let places = Places::new(vec![lab.path("codex")]);
+    let found = places.find(&submitted.thread).rollouts.pop().unwrap();
+    assert_eq!(Some(&found.path), submitted.transcript.as_ref());
+    wait_until("the end of the turn", || ends_with_error(&found.path, submitted));
+}
+
+fn ends_with_error(path: &Path, submitted: &Heard) -> bool {
+    let mut fold = Fold::of(submitted.thread.clone());
+    let mut tail = Tail::open(path, 0).unwrap();
+    let mut ended = false;
+    while let Next::Line(line) = tail.next_line().unwrap() {
+        fold.line(&line, |told| {
+            if let rollout::Told::TurnEnded { turn, end: TurnEnd::Error { .. } } = told {
+                ended |= turn == submitted.turn;
+            }
+        });
+    }
+    ended
+}
+
+#[test]
+fn a_hook_that_nobody_vouches_for_makes_codex_ask() {
+    let Some(lab) = Lab::new() else { return };
+    let mut arguments = hooks::arguments("cat");
+    arguments.truncate(arguments.len() - 2);
+    lab.start(&arguments);
+    lab.shows(Shown::HookTrust);
+}
+
+#[test]
+fn the_process_in_the_pane_is_known_as_codex() {
+    let Some(lab) = Lab::new() else { return };
+    lab.start(&[]);
+    lab.shows(Shown::Composer);
+    let seen = provost_watch::process::look(lab.pane().pid).unwrap().unwrap();
+    let told = provost_watch::process::agent_kind(&seen).unwrap();
+    assert_eq!(told.kind, provost_watch::process::AgentKind::Codex);
+    assert!(seen.is_agent_itself());
+    assert_eq!(seen.cwd.seen(), Some(&lab.path("project")));
+}
