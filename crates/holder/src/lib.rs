@@ -21,4 +21,4 @@ pub use hold::{EXIT_ALREADY, hold};
 pub use identity::Identity;
 pub use launch_dir::{Looked, look};
 pub use record::{End, EndedBy, ExitRecord, Gone, Held};
-pub use spec::{Door, HoldSpec, OnLimit, Relay, StdinMode};
+pub use spec::{Door, HoldSpec, OnLimit, Relay, StdinMode, Tty};

@@ -142,6 +142,10 @@ pub enum Notice {
     Visits {
         people: u32,
     },
+    /// Whether the command's own process is stopped by a signal. Of one that never was nothing is told.
+    Suspended {
+        suspended: bool,
+    },
     /// `exit.json` is there.
     Exited,
     /// `gone.json` is there.
@@ -280,6 +284,10 @@ mod tests {
         assert_eq!(
             notice(Notice::Limit { limited: Limited::OutputLimit }),
             r#"{"notice":"limit","limited":"output_limit"}"#
+        );
+        assert_eq!(
+            notice(Notice::Suspended { suspended: true }),
+            r#"{"notice":"suspended","suspended":true}"#
         );
         assert_eq!(notice(Notice::Gone), r#"{"notice":"gone"}"#);
     }

@@ -13,3 +13,4 @@ mod relay_codex;
 mod resources;
 mod socket;
 mod starting;
+mod terminal;

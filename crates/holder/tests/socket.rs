@@ -107,7 +107,11 @@ fn a_follower_hears_of_growth_the_exit_and_the_end_in_this_order() {
         .iter()
         .map(|notice| match notice {
             Notice::Journal { end } => *end,
-            Notice::Limit { .. } | Notice::Visits { .. } | Notice::Exited | Notice::Gone => {
+            Notice::Limit { .. }
+            | Notice::Visits { .. }
+            | Notice::Suspended { .. }
+            | Notice::Exited
+            | Notice::Gone => {
                 panic!("{heard:?}")
             }
         })

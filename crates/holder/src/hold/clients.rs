@@ -43,6 +43,7 @@ struct Owed {
     journal: Option<u64>,
     limited: Option<Limited>,
     people: Option<u32>,
+    suspended: Option<bool>,
     exited: bool,
     gone: bool,
 }
@@ -203,6 +204,7 @@ impl Client {
             Notice::Journal { end } => owed.journal = Some(end),
             Notice::Limit { limited } => owed.limited = Some(limited),
             Notice::Visits { people } => owed.people = Some(people),
+            Notice::Suspended { suspended } => owed.suspended = Some(suspended),
             Notice::Exited => owed.exited = true,
             Notice::Gone => owed.gone = true,
         }
@@ -221,9 +223,10 @@ impl Client {
         let journal = owed.journal.map(|end| Notice::Journal { end });
         let limit = owed.limited.map(|limited| Notice::Limit { limited });
         let visits = owed.people.map(|people| Notice::Visits { people });
+        let suspended = owed.suspended.map(|suspended| Notice::Suspended { suspended });
         let exited = owed.exited.then_some(Notice::Exited);
         let gone = owed.gone.then_some(Notice::Gone);
-        for notice in [journal, limit, visits, exited, gone].into_iter().flatten() {
+        for notice in [journal, limit, visits, suspended, exited, gone].into_iter().flatten() {
             self.queue(&notice);
         }
         !self.unsent.is_empty()

@@ -1,5 +1,5 @@
 //! The command's input: keyed writes, each once, queued so that a command that does not read never
-//! blocks the holder. It is a pipe, or a connection to a command that listens, where each write is one message.
+//! blocks the holder. It is a pipe, a terminal, or a connection to a command that listens, where each write is one message.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::output::{is_transient, nonblocking};
 use super::relay::Sender;
+use super::terminal::Terminal;
 use crate::journal::Envelope;
 use crate::spec::MAX_KEY;
 use crate::wire::FaultCode;
@@ -42,6 +43,8 @@ pub(super) struct Item {
 /// Where input goes to.
 enum Sink {
     Pipe(File),
+    /// Stays open whatever happens.
+    Terminal(&'static Terminal),
     /// A connection that does not stand yet.
     Awaited,
     Relay(Sender),
@@ -73,6 +76,10 @@ pub(super) struct Flushed {
 impl Input {
     pub(super) fn new(pipe: Option<OwnedFd>) -> Self {
         Self::to(pipe.and_then(nonblocking).map(Sink::Pipe))
+    }
+
+    pub(super) fn typed_into(terminal: &'static Terminal) -> Self {
+        Self::to(Some(Sink::Terminal(terminal)))
     }
 
     /// An input through a connection that does not stand yet.
@@ -143,7 +150,7 @@ impl Input {
     }
 
     /// Takes no more, and ends a pipe once all that was queued is written. A connection stays, so that what
-    /// the command has to say is not lost.
+    /// the command has to say is not lost, and so does a terminal, for which an end is but another key.
     pub(super) fn close(&mut self) {
         self.close_when_empty = true;
         self.close_if_done();
@@ -153,6 +160,7 @@ impl Input {
     pub(super) fn wants_to_write(&self) -> Option<BorrowedFd<'_>> {
         match self.sink.as_ref()? {
             Sink::Pipe(pipe) => (!self.queue.is_empty()).then(|| pipe.as_fd()),
+            Sink::Terminal(terminal) => (!self.queue.is_empty()).then(|| terminal.as_fd()),
             Sink::Relay(sender) => {
                 (!self.queue.is_empty() || sender.is_unsent()).then(|| sender.as_fd())
             }
@@ -203,10 +211,10 @@ impl Input {
 }
 
 impl Sink {
-    /// A message is text. A pipe takes anything.
+    /// A message is text. A pipe takes anything, and so does a terminal.
     fn takes(&self, bytes: &[u8]) -> bool {
         match self {
-            Self::Pipe(_) => true,
+            Self::Pipe(_) | Self::Terminal(_) => true,
             Self::Awaited | Self::Relay(_) => std::str::from_utf8(bytes).is_ok(),
         }
     }
@@ -214,8 +222,9 @@ impl Sink {
     /// Writes an item to its end, or `WouldBlock`.
     fn write(&mut self, item: Option<&mut Item>) -> io::Result<()> {
         match (self, item) {
-            (Self::Pipe(pipe), Some(item)) => item.write_to(pipe),
-            (Self::Pipe(_), None) => Ok(()),
+            (Self::Pipe(pipe), Some(item)) => item.write_by(|bytes| pipe.write(bytes)),
+            (Self::Terminal(end), Some(item)) => item.write_by(|bytes| end.write(bytes)),
+            (Self::Pipe(_) | Self::Terminal(_), None) => Ok(()),
             (Self::Relay(sender), Some(item)) => item.send_to(sender),
             (Self::Relay(sender), None) => sender.flush(),
             (Self::Awaited, _) => Err(io::ErrorKind::WouldBlock.into()),
@@ -241,9 +250,9 @@ impl Item {
         Accepted::Queued
     }
 
-    fn write_to(&mut self, pipe: &mut File) -> io::Result<()> {
+    fn write_by(&mut self, mut write: impl FnMut(&[u8]) -> io::Result<usize>) -> io::Result<()> {
         while self.taken < self.bytes.len() {
-            self.taken += pipe.write(&self.bytes[self.taken..])?;
+            self.taken += write(&self.bytes[self.taken..])?;
         }
         Ok(())
     }

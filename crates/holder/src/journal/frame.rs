@@ -83,6 +83,10 @@ pub enum Note {
     StdoutClosed,
     /// The same for its standard error.
     StderrClosed,
+    /// The command's own process was stopped by a signal. Only a signal lets it go on.
+    Suspended,
+    /// It goes on.
+    Continued,
 }
 
 /// What the holder says about the connection to a command that listens. A reader that knows only [`Note`]

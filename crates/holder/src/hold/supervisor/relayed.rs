@@ -18,7 +18,9 @@ impl Supervisor {
             self.input.owe_pong(ping);
             self.write_input();
         }
-        if self.rules.is_relayed && self.output.is_stdout_closed() {
+        // What is both ways is closed both ways.
+        let both_ways = self.rules.is_relayed || self.terminal.is_some();
+        if both_ways && self.output.is_stdout_closed() {
             self.refuse_all_writes();
         }
     }

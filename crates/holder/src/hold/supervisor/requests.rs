@@ -87,6 +87,9 @@ impl Supervisor {
         if self.rules.door.is_some() {
             self.clients.tell(client, Notice::Visits { people: self.people() });
         }
+        if let Some(suspended) = self.leader.suspended() {
+            self.clients.tell(client, Notice::Suspended { suspended });
+        }
         if let Some(limited) = self.limited() {
             self.clients.tell(client, Notice::Limit { limited });
         }
