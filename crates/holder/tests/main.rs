@@ -14,3 +14,4 @@ mod resources;
 mod socket;
 mod starting;
 mod terminal;
+mod viewport;

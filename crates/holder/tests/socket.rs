@@ -32,7 +32,7 @@ fn junk_is_answered_and_the_connection_goes_on() {
         stream.read_until(b'\n', &mut answer).unwrap();
         match Message::parse(&answer).unwrap() {
             Message::Reply(reply) => (reply.id, reply.ok, reply.error.map(|fault| fault.code)),
-            Message::Notice(notice) => panic!("{notice:?}"),
+            other @ (Message::Notice(_) | Message::View(_)) => panic!("{other:?}"),
         }
     };
     let bad = Some(FaultCode::BadRequest);

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use super::output::{is_transient, nonblocking};
 use super::relay::Sender;
 use super::terminal::Terminal;
-use crate::journal::Envelope;
+use crate::journal::{Envelope, TYPED_KEY};
 use crate::spec::MAX_KEY;
 use crate::wire::FaultCode;
 
@@ -31,7 +31,8 @@ pub(super) struct Input {
 
 /// One write. It is journalled when the pipe has taken all of it.
 pub(super) struct Item {
-    pub(super) key: String,
+    /// Absent from what a person typed.
+    pub(super) key: Option<String>,
     pub(super) bytes: Vec<u8>,
     pub(super) secret: bool,
     pub(super) waiters: Vec<Waiter>,
@@ -111,7 +112,7 @@ impl Input {
 
     /// Queues the text of the spec, which no client waits for, and the end after it.
     pub(super) fn give(&mut self, key: &str, text: &str) {
-        self.push(Item::new(key.to_owned(), text.into(), false));
+        self.push(Item::new(Some(key.to_owned()), text.into(), false));
         self.close_when_empty = true;
     }
 
@@ -128,22 +129,30 @@ impl Input {
         if self.written.contains(&key) {
             return Accepted::Already;
         }
-        if let Some(same) = self.queue.iter_mut().find(|item| item.key == key) {
+        if let Some(same) = self.queue.iter_mut().find(|item| item.key.as_ref() == Some(&key)) {
             return same.wait(waiter);
         }
+        self.queue_item(Item::new(Some(key), bytes, secret), waiter)
+    }
+
+    /// What a person types goes in as often as it is typed.
+    pub(super) fn type_in(&mut self, bytes: Vec<u8>, secret: bool, waiter: Waiter) -> Accepted {
+        self.queue_item(Item::new(None, bytes, secret), waiter)
+    }
+
+    fn queue_item(&mut self, mut item: Item, waiter: Waiter) -> Accepted {
         let Some(sink) = self.sink.as_ref().filter(|_| !self.close_when_empty) else {
             return Accepted::Refused(FaultCode::StdinClosed, "the command's input is closed");
         };
-        if !sink.takes(&bytes) {
+        if !sink.takes(&item.bytes) {
             return Accepted::Refused(FaultCode::BadRequest, "a message to the command is text");
         }
-        if self.queued + bytes.len() > MAX_QUEUE {
+        if self.queued + item.bytes.len() > MAX_QUEUE {
             return Accepted::Refused(
                 FaultCode::Busy,
                 "too much input waits for the command to read it",
             );
         }
-        let mut item = Item::new(key, bytes, secret);
         item.waiters.push(waiter);
         self.push(item);
         Accepted::Queued
@@ -199,7 +208,9 @@ impl Input {
     fn pop(&mut self) -> Option<Item> {
         let item = self.queue.pop_front()?;
         self.queued -= item.bytes.len();
-        self.written.insert(item.key.clone());
+        if let Some(key) = &item.key {
+            self.written.insert(key.clone());
+        }
         Some(item)
     }
 
@@ -233,13 +244,18 @@ impl Sink {
 }
 
 impl Item {
-    fn new(key: String, bytes: Vec<u8>, secret: bool) -> Self {
+    fn new(key: Option<String>, bytes: Vec<u8>, secret: bool) -> Self {
         Self { key, bytes, secret, waiters: Vec::new(), taken: 0, framed: false }
     }
 
     pub(super) fn envelope(&self, keep: bool) -> Envelope {
-        let kept = keep && !self.secret;
-        Envelope { key: self.key.clone(), len: self.bytes.len() as u64, secret: self.secret, kept }
+        Envelope {
+            key: self.key.clone().unwrap_or_else(|| TYPED_KEY.to_owned()),
+            len: self.bytes.len() as u64,
+            secret: self.secret,
+            kept: keep && !self.secret,
+            typed: self.key.is_none(),
+        }
     }
 
     fn wait(&mut self, waiter: Waiter) -> Accepted {

@@ -25,6 +25,8 @@ pub(super) struct Output {
     veil: Veil,
     /// A ping of the command's server that was not answered yet.
     ping: Option<Vec<u8>>,
+    /// What came on the terminal and was not shown to viewports yet.
+    shown: Option<Vec<u8>>,
 }
 
 /// Where output comes from.
@@ -64,6 +66,7 @@ pub(super) enum Read1 {
 
 impl Output {
     pub(super) fn new(streams: Streams, limit: u64) -> Self {
+        let shown = matches!(streams, Streams::Terminal(_)).then(Vec::new);
         let pipe = |pipe: Option<OwnedFd>| pipe.and_then(nonblocking).map(Stream::Pipe);
         let (out, err) = match streams {
             Streams::Pipes { out, err } => (pipe(out), pipe(err)),
@@ -80,6 +83,7 @@ impl Output {
             buffer,
             veil: Veil::default(),
             ping: None,
+            shown,
         }
     }
 
@@ -90,6 +94,16 @@ impl Output {
             all &= self.veil.add(form);
         }
         all
+    }
+
+    /// Whether there is something to hide.
+    pub(super) fn has_masks(&self) -> bool {
+        !self.veil.is_empty()
+    }
+
+    /// What came on the terminal since this was asked last.
+    pub(super) fn take_shown(&mut self) -> Vec<u8> {
+        self.shown.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// The connection that was awaited.
@@ -226,7 +240,11 @@ impl Output {
             self.out.as_mut().filter(|_| channel == Channel::Stdout)
         else {
             self.total += read as u64;
-            return append(channel, &self.veil.take(channel, bytes), journal, now);
+            let told = self.veil.take(channel, bytes);
+            if let Some(shown) = &mut self.shown {
+                shown.extend_from_slice(&told);
+            }
+            return append(channel, &told, journal, now);
         };
         text.clear();
         let heard = receiver.decode(bytes, text);
@@ -271,7 +289,11 @@ impl Output {
 
     /// Tells what was held back of a stream, since it gives no more, or nobody waits for more.
     fn unveil(&mut self, channel: Channel, journal: &mut Writer, now: u64) -> io::Result<()> {
-        append(channel, &self.veil.finish(channel), journal, now)
+        let told = self.veil.finish(channel);
+        if let Some(shown) = &mut self.shown {
+            shown.extend_from_slice(&told);
+        }
+        append(channel, &told, journal, now)
     }
 
     /// How much may lie in a stream. A terminal tells of what it has ready and not of what it has behind that.

@@ -310,6 +310,7 @@ impl Supervisor {
             Ok(Read1::LimitReached) => self.reach_limit(),
             Err(_) => self.disk_refused(),
         }
+        self.show();
     }
 
     fn reach_limit(&mut self) {
@@ -345,7 +346,9 @@ impl Supervisor {
     }
 
     fn journal_input(&mut self, item: &Item) {
-        let envelope = item.envelope(self.rules.journal_stdin);
+        // A secret that is typed comes key by key, and is not found in any of them.
+        let may_be_secret = item.key.is_none() && self.output.has_masks();
+        let envelope = item.envelope(self.rules.journal_stdin && !may_be_secret);
         if self.journal.input(mono_ms(), &envelope, &item.bytes).is_err() {
             self.disk_refused();
         }

@@ -1,12 +1,16 @@
-//! The command as somebody at a terminal has it before them: stopped and going on, and what is on its screen.
+//! The command as somebody at a terminal has it before them: what is on its screen, what is typed, and whether it
+//! was stopped.
 
 use rustix::process::{Signal, kill_process_group};
 
+use super::super::input::Waiter;
 use super::super::stops::{Reaction, Standing};
 use super::Supervisor;
+use super::requests::write_reply;
 use crate::clock::mono_ms;
 use crate::journal::Note;
-use crate::wire::Notice;
+use crate::spec::{MAX_SIDE, Tty};
+use crate::wire::{FaultCode, Notice, Reply};
 
 impl Supervisor {
     /// Takes note of the command's being stopped and going on.
@@ -22,6 +26,53 @@ impl Supervisor {
                 Reaction::Nothing => {}
             }
         }
+    }
+
+    /// Shows to all viewports what came on the terminal.
+    pub(super) fn show(&mut self) {
+        let shown = self.output.take_shown();
+        if !shown.is_empty() {
+            self.clients.show(&shown);
+        }
+    }
+
+    pub(super) fn resize(&self, id: u64, size: Tty) -> Reply {
+        let Some(terminal) = self.terminal else { return no_terminal(id) };
+        let Some(size) = size.checked() else {
+            let text = format!(
+                "a terminal cannot have {}x{} characters: each side has 1 to {MAX_SIDE}",
+                size.columns, size.rows
+            );
+            return Reply::refused(Some(id), FaultCode::BadRequest, text);
+        };
+        match terminal.resize(size) {
+            Ok(()) => Reply::done(id),
+            Err(error) => {
+                let text = format!("the terminal cannot be resized: {error}");
+                Reply::refused(Some(id), FaultCode::Ended, text)
+            }
+        }
+    }
+
+    pub(super) fn view(&mut self, client: u64, id: u64) -> Reply {
+        if self.terminal.is_none() {
+            return no_terminal(id);
+        }
+        self.clients.view(client);
+        Reply::done(id)
+    }
+
+    /// Types what a person typed. It is answered later unless it was refused.
+    pub(super) fn type_in(&mut self, typist: Waiter, bytes: Vec<u8>) -> Option<Reply> {
+        let id = typist.request;
+        let Some(terminal) = self.terminal.filter(|_| self.clients.is_viewport(typist.client))
+        else {
+            let text = "only a viewport types; ask for a view first";
+            return Some(Reply::refused(Some(id), FaultCode::BadRequest, text));
+        };
+        let accepted = self.input.type_in(bytes, terminal.is_asking_for_secret(), typist);
+        self.write_input();
+        write_reply(id, accepted)
     }
 
     fn tell_suspended(&mut self, suspended: bool) {
@@ -40,4 +91,8 @@ impl Supervisor {
             Some(_) => Standing::Background,
         }
     }
+}
+
+fn no_terminal(id: u64) -> Reply {
+    Reply::refused(Some(id), FaultCode::BadRequest, "the command has no terminal")
 }
