@@ -60,13 +60,12 @@ impl Redraw {
 
     /// Ends with the size to have, when it is time.
     pub(super) fn due(&mut self, now: u64) -> Option<Tty> {
-        let due = self.due_at().is_some_and(|at| now >= at);
+        if self.due_at().is_none_or(|at| now < at) {
+            return None;
+        }
         match std::mem::take(self) {
-            Self::Shortened { size, .. } if due => Some(size),
-            other => {
-                *self = other;
-                None
-            }
+            Self::Shortened { size, .. } => Some(size),
+            Self::Done => None,
         }
     }
 }
