@@ -1,4 +1,7 @@
-//! The other end of a holder, for callers that may block: starting one, and speaking with one.
+//! The other end of a holder, for callers that may block: starting one, speaking with one, and looking at a
+//! command's terminal through one.
+
+pub mod viewport;
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -17,7 +20,7 @@ use crate::hold::{ANSWER_ALREADY, ANSWER_OK, ANSWER_TAKEN_BACK};
 use crate::identity::ProcStat;
 use crate::launch_dir::LaunchDir;
 use crate::spec::HoldSpec;
-use crate::wire::{Fault, MAX_REQUEST, Message, Notice, Op, Reply, Request};
+use crate::wire::{Fault, MAX_REQUEST, Message, Notice, Op, Reply, Request, View};
 
 /// The longest answer of a starting holder.
 const MAX_ANSWER: usize = 64 << 10;
@@ -94,6 +97,7 @@ pub struct Link {
     stream: BufReader<UnixStream>,
     next_id: u64,
     notices: VecDeque<Notice>,
+    views: VecDeque<View>,
     /// The beginning of a line whose rest was not there in time.
     partial: Vec<u8>,
 }
@@ -103,7 +107,8 @@ impl Link {
     pub fn connect(dir: &Path) -> Result<Self, Error> {
         let socket = LaunchDir::open(dir)?.connect()?;
         let stream = BufReader::new(socket);
-        Ok(Self { stream, next_id: 1, notices: VecDeque::new(), partial: Vec::new() })
+        let (notices, views) = (VecDeque::new(), VecDeque::new());
+        Ok(Self { stream, next_id: 1, notices, views, partial: Vec::new() })
     }
 
     /// Bounds every wait for a line; it then fails with the kind `WouldBlock`.
@@ -127,8 +132,8 @@ impl Link {
         Ok(id)
     }
 
-    /// Waits for the answer to what was sent. Notices that come meanwhile are kept for [`Self::notice`];
-    /// answers to other requests are passed over.
+    /// Waits for the answer to what was sent. Notices that come meanwhile are kept for [`Self::notice`] and
+    /// views for [`Self::view`]; answers to other requests are passed over.
     pub fn reply(&mut self, id: u64) -> Result<Reply, Error> {
         loop {
             match self.message()? {
@@ -136,6 +141,21 @@ impl Link {
                 Message::Reply(reply) if reply.id.is_none_or(|answered| answered == id) => {
                     return settle(reply);
                 }
+                Message::View(view) => self.views.push_back(view),
+                Message::Reply(_) => {}
+            }
+        }
+    }
+
+    /// Waits for the next view of the terminal; the link must be a viewport. Notices that come meanwhile are kept.
+    pub fn view(&mut self) -> Result<View, Error> {
+        loop {
+            if let Some(view) = self.views.pop_front() {
+                return Ok(view);
+            }
+            match self.message()? {
+                Message::View(view) => self.views.push_back(view),
+                Message::Notice(notice) => self.notices.push_back(notice),
                 Message::Reply(_) => {}
             }
         }

@@ -15,6 +15,8 @@ pub const MARK: &str = "PROVOST_LAUNCH";
 pub const MAX_SPEC: u64 = 16 << 20;
 /// The longest key, of a launch and of a write.
 pub const MAX_KEY: usize = 200;
+/// The most columns or rows of a terminal. Programs keep the whole screen in memory.
+pub const MAX_SIDE: u16 = 4096;
 
 /// One outside command and its limits.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,6 +42,29 @@ pub struct HoldSpec {
     /// Where the command listens, if it does not speak on its standard streams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relay: Option<Relay>,
+    /// The terminal that the command runs in, if it is to have one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tty: Option<Tty>,
+}
+
+/// A terminal of the command's own and its size. It is the command's three standard streams and its controlling
+/// terminal, and lives as long as the holder, whoever looks at it. What the command writes there is journalled as
+/// its standard output; what clients write is typed into it. Which kind of terminal it is, `TERM` in the
+/// environment says.
+///
+/// A terminal is an input that stays open, so [`HoldSpec::stdin`] has to be [`StdinMode::Pipe`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tty {
+    pub columns: u16,
+    pub rows: u16,
+}
+
+impl Tty {
+    /// The size, if a terminal can have it.
+    pub fn checked(self) -> Option<Self> {
+        let possible = |side: u16| (1..=MAX_SIDE).contains(&side);
+        (possible(self.columns) && possible(self.rows)).then_some(self)
+    }
 }
 
 /// The command will listen on this Unix socket as a WebSocket server: HTTP upgrade, text frames, one message
@@ -107,6 +132,10 @@ pub enum Error {
     RelativeCwd(PathBuf),
     #[error("connect to {0:?}: the socket's path is not absolute")]
     RelativeSocket(PathBuf),
+    #[error("open a terminal of {columns}x{rows}: each side has 1 to {MAX_SIDE} characters")]
+    Size { columns: u16, rows: u16 },
+    #[error("open a terminal for a command whose standard input is not \"pipe\", or that listens")]
+    Streams,
 }
 
 impl HoldSpec {
@@ -126,6 +155,7 @@ impl HoldSpec {
             settle_ms: default_settle_ms(),
             journal_stdin: true,
             relay: None,
+            tty: None,
         }
     }
 
@@ -151,6 +181,7 @@ impl HoldSpec {
         if !self.cwd.is_absolute() {
             return Err(Error::RelativeCwd(self.cwd.clone()));
         }
+        self.check_tty()?;
         let relay = self.relay.iter();
         let mut sockets = relay.flat_map(|Relay { socket, door }| {
             std::iter::once(socket).chain(door.iter().map(|door| &door.socket))
@@ -159,6 +190,15 @@ impl HoldSpec {
             Some(socket) => Err(Error::RelativeSocket(socket.clone())),
             None => Ok(()),
         }
+    }
+
+    fn check_tty(&self) -> Result<(), Error> {
+        let Some(Tty { columns, rows }) = self.tty else { return Ok(()) };
+        if (Tty { columns, rows }).checked().is_none() {
+            return Err(Error::Size { columns, rows });
+        }
+        let fits = self.stdin == StdinMode::Pipe && self.relay.is_none();
+        if fits { Ok(()) } else { Err(Error::Streams) }
     }
 }
 
@@ -211,6 +251,24 @@ mod tests {
         let spec = HoldSpec::read(first.as_bytes()).unwrap();
         assert_eq!(spec, HoldSpec::new("k", vec!["true".into()], "/"));
         assert_eq!(serde_json::to_string(&spec).unwrap(), first);
+    }
+
+    #[test]
+    fn the_frozen_form_of_a_terminal_and_what_is_none() {
+        let first = r#"{"version":1,"key":"k","argv":["true"],"env":[],"cwd":"/","stdin":"pipe","output_limit":1073741824,"on_limit":"block","time_limit_ms":null,"grace_ms":5000,"settle_ms":2000,"journal_stdin":true,"tty":{"columns":80,"rows":24}}"#;
+        let spec = HoldSpec::read(first.as_bytes()).unwrap();
+        assert_eq!(spec.tty, Some(Tty { columns: 80, rows: 24 }));
+        assert_eq!(serde_json::to_string(&spec).unwrap(), first);
+        for (columns, rows) in [(0, 0), (0, 24), (80, 0), (MAX_SIDE + 1, 24)] {
+            let spec = HoldSpec { tty: Some(Tty { columns, rows }), ..spec.clone() };
+            assert!(matches!(spec.check(), Err(Error::Size { .. })), "{columns}x{rows}");
+        }
+        let socket = Relay { socket: "/there.sock".into(), door: None };
+        let relayed = HoldSpec { relay: Some(socket), ..spec.clone() };
+        assert!(matches!(relayed.check(), Err(Error::Streams)));
+        for stdin in [StdinMode::Null, StdinMode::Text("hi".into())] {
+            assert!(matches!(HoldSpec { stdin, ..spec.clone() }.check(), Err(Error::Streams)));
+        }
     }
 
     #[test]

@@ -53,6 +53,20 @@ pub enum Op {
     Limit {
         bytes: u64,
     },
+    /// Sets the size of the command's terminal, for everybody who looks at it. A holder that is older than this
+    /// refuses it, as do those whose command has no terminal; the same goes for the two that follow.
+    Resize {
+        columns: u16,
+        rows: u16,
+    },
+    /// Makes a viewport of this connection: from the answer on it is sent what comes on the terminal, as
+    /// [`View`]s between the answers to what else it asks for. A viewport that does not read holds nobody up: it
+    /// misses what comes meanwhile and is told how much.
+    View,
+    /// What a person typed at this viewport. It has no key, and is answered when the terminal has taken it.
+    Type {
+        data: Data,
+    },
     /// Asks for notices from now on; the present state is sent at once.
     Follow,
     Ping,
@@ -142,10 +156,24 @@ pub enum Notice {
     Visits {
         people: u32,
     },
+    /// Whether the command's own process is stopped by a signal. Of one that never was nothing is told.
+    Suspended {
+        suspended: bool,
+    },
     /// `exit.json` is there.
     Exited,
     /// `gone.json` is there.
     Gone,
+}
+
+/// What a viewport is sent without asking.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "view")]
+pub enum View {
+    /// The next bytes of the terminal, as they are in the journal: with what was masked hidden.
+    Output { data: Data },
+    /// The viewport was too slow and has missed so many bytes. What follows is of the present.
+    Skipped { bytes: u64 },
 }
 
 /// Any line that a holder sends.
@@ -153,6 +181,7 @@ pub enum Notice {
 pub enum Message {
     Reply(Reply),
     Notice(Notice),
+    View(View),
 }
 
 impl Request {
@@ -190,6 +219,8 @@ impl Message {
         let value: serde_json::Value = serde_json::from_slice(line)?;
         if value.get("notice").is_some() {
             serde_json::from_value(value).map(Self::Notice)
+        } else if value.get("view").is_some() {
+            serde_json::from_value(value).map(Self::View)
         } else {
             serde_json::from_value(value).map(Self::Reply)
         }
@@ -254,6 +285,15 @@ mod tests {
             request(Op::Mask { forms: vec![Data(b"hi\n".to_vec())] }),
             r#"{"v":1,"id":7,"op":{"mask":{"forms":["aGkK"]}}}"#
         );
+        assert_eq!(
+            request(Op::Resize { columns: 80, rows: 24 }),
+            r#"{"v":1,"id":7,"op":{"resize":{"columns":80,"rows":24}}}"#
+        );
+        assert_eq!(request(Op::View), r#"{"v":1,"id":7,"op":"view"}"#);
+        assert_eq!(
+            request(Op::Type { data: Data(b"hi\n".to_vec()) }),
+            r#"{"v":1,"id":7,"op":{"type":{"data":"aGkK"}}}"#
+        );
         assert_eq!(request(Op::Follow), r#"{"v":1,"id":7,"op":"follow"}"#);
         assert_eq!(request(Op::Ping), r#"{"v":1,"id":7,"op":"ping"}"#);
     }
@@ -281,7 +321,23 @@ mod tests {
             notice(Notice::Limit { limited: Limited::OutputLimit }),
             r#"{"notice":"limit","limited":"output_limit"}"#
         );
+        assert_eq!(
+            notice(Notice::Suspended { suspended: true }),
+            r#"{"notice":"suspended","suspended":true}"#
+        );
         assert_eq!(notice(Notice::Gone), r#"{"notice":"gone"}"#);
+    }
+
+    #[test]
+    fn the_frozen_form_of_what_a_viewport_is_sent() {
+        let output = View::Output { data: Data(b"hi\n".to_vec()) };
+        for (view, form) in [
+            (output, r#"{"view":"output","data":"aGkK"}"#),
+            (View::Skipped { bytes: 9 }, r#"{"view":"skipped","bytes":9}"#),
+        ] {
+            assert_eq!(serde_json::to_string(&view).unwrap(), form);
+            assert_eq!(Message::parse(form.as_bytes()).unwrap(), Message::View(view));
+        }
     }
 
     #[test]

@@ -34,7 +34,7 @@ fn secret_input_is_an_envelope_and_nothing_else() {
     assert_eq!(launch.output(Channel::Stdout), b"11\n");
     let frame = launch.frames().remove(0);
     assert!(frame.flags.contains(Flags::SECRET));
-    let expected = Envelope { key: "s".into(), len: 12, secret: true, kept: false };
+    let expected = Envelope { key: "s".into(), len: 12, secret: true, kept: false, typed: false };
     assert_eq!(Envelope::split(&frame.payload), Some((expected, &b""[..])));
     for entry in fs::read_dir(&launch.dir).unwrap() {
         let bytes = fs::read(entry.unwrap().path()).unwrap();

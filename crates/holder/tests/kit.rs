@@ -6,10 +6,10 @@ use std::process::{Child, ExitStatus};
 use std::time::Duration;
 
 use provost_holder::client::Error;
-use provost_holder::journal::{Channel, Frame, Opened, Reader};
+use provost_holder::journal::{Channel, Frame, Note, Opened, Reader};
 use provost_holder::wire::{Data, Limited, Op, Reply, State};
 use provost_holder::{
-    ExitRecord, Gone, Held, HoldSpec, Link, Looked, StdinMode, look, start, tree,
+    ExitRecord, Gone, Held, HoldSpec, Link, Looked, StdinMode, Tty, look, start, tree,
 };
 use rustix::event::poll;
 use rustix::time::{ClockId, Timespec, clock_gettime};
@@ -44,6 +44,11 @@ pub(crate) fn command(argv: &[&str]) -> HoldSpec {
 
 pub(crate) fn with_pipe(spec: HoldSpec) -> HoldSpec {
     HoldSpec { stdin: StdinMode::Pipe, ..spec }
+}
+
+/// A terminal as most are.
+pub(crate) fn in_terminal(spec: HoldSpec) -> HoldSpec {
+    HoldSpec { tty: Some(Tty { columns: 80, rows: 24 }), ..with_pipe(spec) }
 }
 
 impl Launch {
@@ -146,6 +151,16 @@ pub(crate) fn frames(dir: &Path) -> Vec<Frame> {
         Opened::At(reader) => reader.map(Result::unwrap).collect(),
         Opened::Lost { end } => panic!("lost at {end}"),
     }
+}
+
+pub(crate) fn notes(launch: &Launch) -> Vec<Note> {
+    let frames = launch.frames().into_iter().filter(|frame| frame.channel == Channel::Note);
+    frames.map(|frame| serde_json::from_slice(&frame.payload).unwrap()).collect()
+}
+
+pub(crate) fn signal(pid: u32, signal: rustix::process::Signal) {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    rustix::process::kill_process(pid, signal).unwrap();
 }
 
 pub(crate) fn write(link: &mut Link, key: &str, bytes: &[u8]) -> Result<Reply, Error> {

@@ -13,3 +13,5 @@ mod relay_codex;
 mod resources;
 mod socket;
 mod starting;
+mod terminal;
+mod viewport;

@@ -286,7 +286,7 @@ fn a_secret_message_is_an_envelope_and_nothing_else() {
     launch.link().request(Op::Write { key: "s".into(), data, secret: true }).unwrap();
     assert_eq!(launch.wait().0.end, End::Exited { code: 0 });
     assert_eq!(text(&launch, Channel::Stdout), "heard\n");
-    let expected = Envelope { key: "s".into(), len: 12, secret: true, kept: false };
+    let expected = Envelope { key: "s".into(), len: 12, secret: true, kept: false, typed: false };
     assert_eq!(envelopes(&launch), [(expected, String::new())]);
     for entry in fs::read_dir(&launch.dir).unwrap() {
         let path = entry.unwrap().path();

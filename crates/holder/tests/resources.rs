@@ -4,33 +4,38 @@ use std::time::Duration;
 
 use provost_holder::wire::Op;
 
-use crate::kit::{Launch, pause, proc_value, sh, state};
+use crate::kit::{Launch, in_terminal, pause, proc_value, sh, state};
 
 /// Private memory of an idle holder.
 const MAX_PRIVATE_KB: u64 = 2048;
 
 #[test]
 fn an_idle_holder_does_not_wake_up() {
-    let launch = Launch::start(sh("sleep 1000"));
-    let mut link = launch.link();
-    link.request(Op::Follow).unwrap();
-    state(&mut link);
-    let switches = || proc_value(launch.holder_pid(), "status", "voluntary_ctxt_switches");
-    // It goes to sleep once after the last answer.
-    pause(Duration::from_millis(200));
-    let before = switches();
-    pause(Duration::from_secs(2));
-    assert_eq!(switches(), before);
+    for spec in [sh("sleep 1000"), in_terminal(sh("sleep 1000"))] {
+        let launch = Launch::start(spec);
+        let mut link = launch.link();
+        link.request(Op::Follow).unwrap();
+        state(&mut link);
+        let switches = || proc_value(launch.holder_pid(), "status", "voluntary_ctxt_switches");
+        // It goes to sleep once after the last answer.
+        pause(Duration::from_millis(200));
+        let before = switches();
+        pause(Duration::from_secs(2));
+        assert_eq!(switches(), before);
+    }
 }
 
 #[test]
 fn an_idle_holder_is_small() {
-    let launch = Launch::start(sh("seq 1 100000; sleep 1000"));
-    launch.wait_for_output("100000\n");
-    let mut link = launch.link();
-    state(&mut link);
-    let value = |name| proc_value(launch.holder_pid(), "smaps_rollup", name);
-    let (dirty, clean) = (value("Private_Dirty"), value("Private_Clean"));
-    println!("private: {dirty} kB dirty, {clean} kB clean; resident: {} kB", value("Rss"));
-    assert!(dirty <= MAX_PRIVATE_KB, "{dirty} kB");
+    let script = "seq 1 100000; sleep 1000";
+    for spec in [sh(script), in_terminal(sh(script))] {
+        let launch = Launch::start(spec);
+        launch.wait_for_output("\n100000");
+        let mut link = launch.link();
+        state(&mut link);
+        let value = |name| proc_value(launch.holder_pid(), "smaps_rollup", name);
+        let (dirty, clean) = (value("Private_Dirty"), value("Private_Clean"));
+        println!("private: {dirty} kB dirty, {clean} kB clean; resident: {} kB", value("Rss"));
+        assert!(dirty <= MAX_PRIVATE_KB, "{dirty} kB");
+    }
 }

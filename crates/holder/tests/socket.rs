@@ -32,7 +32,7 @@ fn junk_is_answered_and_the_connection_goes_on() {
         stream.read_until(b'\n', &mut answer).unwrap();
         match Message::parse(&answer).unwrap() {
             Message::Reply(reply) => (reply.id, reply.ok, reply.error.map(|fault| fault.code)),
-            Message::Notice(notice) => panic!("{notice:?}"),
+            other @ (Message::Notice(_) | Message::View(_)) => panic!("{other:?}"),
         }
     };
     let bad = Some(FaultCode::BadRequest);
@@ -107,7 +107,11 @@ fn a_follower_hears_of_growth_the_exit_and_the_end_in_this_order() {
         .iter()
         .map(|notice| match notice {
             Notice::Journal { end } => *end,
-            Notice::Limit { .. } | Notice::Visits { .. } | Notice::Exited | Notice::Gone => {
+            Notice::Limit { .. }
+            | Notice::Visits { .. }
+            | Notice::Suspended { .. }
+            | Notice::Exited
+            | Notice::Gone => {
                 panic!("{heard:?}")
             }
         })

@@ -388,6 +388,8 @@ impl Follower {
                 Notice::Visits { people } => {
                     self.tell(Command::PeopleAttached { launch: self.launch, people }).await;
                 }
+                // The journal's note says when.
+                Notice::Suspended { .. } => self.drain().await?,
                 Notice::Exited => self.hear_of_the_exit().await?,
                 Notice::Gone => break,
             }
@@ -549,7 +551,11 @@ impl Follower {
                     Ok(Note::StdoutClosed) => self.note_closed(frame.after).await,
                     // Limits are told by notices; a note of a later version means nothing here.
                     Ok(
-                        Note::OutputLimit { .. } | Note::LimitRaised { .. } | Note::StderrClosed,
+                        Note::OutputLimit { .. }
+                        | Note::LimitRaised { .. }
+                        | Note::StderrClosed
+                        | Note::Suspended
+                        | Note::Continued,
                     )
                     | Err(_) => {}
                 }

@@ -298,7 +298,7 @@ impl Link {
             let line = self.lines.next_line().await.ok().flatten()?;
             match Message::parse(line.as_bytes()) {
                 Ok(Message::Notice(notice)) => return Some(notice),
-                Ok(Message::Reply(_)) | Err(_) => {}
+                Ok(Message::Reply(_) | Message::View(_)) | Err(_) => {}
             }
         }
     }

@@ -1,20 +1,30 @@
 //! The holder as a program of its own, for this crate's tests.
 //!
 //! `hold-for-tests DIR < SPEC` holds; `hold-for-tests --ping DIR` exits with 0 if the holder of a directory
-//! answers and with 1 if it does not.
+//! answers and with 1 if it does not; `hold-for-tests --view DIR` is a viewport of its terminal.
 
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::ExitCode;
 
+use provost_holder::client::viewport::{self, Place};
 use provost_holder::wire::Op;
 
 fn main() -> ExitCode {
     let args: Vec<_> = std::env::args_os().skip(1).collect();
     match args.as_slice() {
         [flag, dir] if flag == "--ping" => ping(Path::new(dir)),
+        [flag, dir] if flag == "--view" => view(Path::new(dir)),
         [dir] => provost_holder::hold(Path::new(dir), std::io::stdin().lock()),
         _ => ExitCode::from(2),
     }
+}
+
+fn view(dir: &Path) -> ExitCode {
+    let (input, output) = (std::io::stdin(), std::io::stdout());
+    let Ok((calls, _caller)) = std::io::pipe() else { return ExitCode::FAILURE };
+    let place = Place { input: input.as_fd(), output: output.as_fd(), calls: calls.as_fd() };
+    if viewport::view(dir, place).is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn ping(dir: &Path) -> ExitCode {

@@ -11,12 +11,14 @@ use serde::Serialize;
 
 use super::output::is_transient;
 use crate::identity::ancestors;
-use crate::wire::{FaultCode, Limited, MAX_REQUEST, Notice, Reply, Request};
+use crate::wire::{Data, FaultCode, Limited, MAX_REQUEST, Notice, Reply, Request, View};
 
 /// Connections at one time.
 const MAX_CLIENTS: usize = 16;
 /// A client with more than this to read is not read from.
 const MAX_UNREAD: usize = 256 << 10;
+/// A viewport with more than this to read misses what comes meanwhile.
+const MAX_UNSEEN: usize = 128 << 10;
 /// Bytes read from a client at one time.
 const CHUNK: usize = 64 << 10;
 
@@ -34,6 +36,8 @@ struct Client {
     received: Vec<u8>,
     unsent: Vec<u8>,
     owed: Option<Owed>,
+    /// How many bytes of the terminal it has missed, if it is a viewport.
+    missed: Option<u64>,
     dropped: bool,
 }
 
@@ -43,6 +47,7 @@ struct Owed {
     journal: Option<u64>,
     limited: Option<Limited>,
     people: Option<u32>,
+    suspended: Option<bool>,
     exited: bool,
     gone: bool,
 }
@@ -92,6 +97,34 @@ impl Clients {
         if let Some(client) = self.find(number) {
             client.owed.get_or_insert_default();
         }
+    }
+
+    /// From now on this client is a viewport.
+    pub(super) fn view(&mut self, number: u64) {
+        if let Some(client) = self.find(number) {
+            client.missed.get_or_insert_default();
+        }
+    }
+
+    pub(super) fn is_viewport(&mut self, number: u64) -> bool {
+        self.find(number).is_some_and(|client| client.missed.is_some())
+    }
+
+    /// How many viewports there are.
+    pub(super) fn viewports(&self) -> u32 {
+        let viewports = self.connected.iter().filter(|client| client.missed.is_some());
+        u32::try_from(viewports.count()).unwrap_or(u32::MAX)
+    }
+
+    /// Sends the viewports what came on the terminal.
+    pub(super) fn show(&mut self, bytes: &[u8]) {
+        if self.viewports() == 0 {
+            return;
+        }
+        let view = View::Output { data: Data(bytes.to_vec()) };
+        let Ok(mut line) = serde_json::to_vec(&view) else { return };
+        line.push(b'\n');
+        self.connected.iter_mut().for_each(|client| client.show(&line, bytes.len()));
     }
 
     /// Owes a notice to one client, if it follows.
@@ -155,6 +188,7 @@ impl Client {
             received: Vec::new(),
             unsent: Vec::new(),
             owed: None,
+            missed: None,
             dropped: false,
         }
     }
@@ -203,30 +237,50 @@ impl Client {
             Notice::Journal { end } => owed.journal = Some(end),
             Notice::Limit { limited } => owed.limited = Some(limited),
             Notice::Visits { people } => owed.people = Some(people),
+            Notice::Suspended { suspended } => owed.suspended = Some(suspended),
             Notice::Exited => owed.exited = true,
             Notice::Gone => owed.gone = true,
         }
     }
 
+    /// Sends what came on the terminal, unless there is too much that was not read yet. Having missed something it
+    /// sees nothing more before it has been told so.
+    fn show(&mut self, line: &[u8], len: usize) {
+        match &mut self.missed {
+            None => {}
+            Some(0) if self.unsent.len() <= MAX_UNSEEN => self.unsent.extend_from_slice(line),
+            Some(missed) => *missed += len as u64,
+        }
+    }
+
     fn flush(&mut self) {
         self.send();
-        if self.unsent.is_empty() && self.queue_owed() {
+        if self.unsent.is_empty() {
+            self.queue_missed();
+            self.queue_owed();
             self.send();
         }
     }
 
-    /// Queues the notices that are owed, and says whether there were any.
-    fn queue_owed(&mut self) -> bool {
-        let Some(owed) = self.owed.as_mut().map(std::mem::take) else { return false };
+    fn queue_missed(&mut self) {
+        let missed = self.missed.as_mut().map(std::mem::take);
+        if let Some(bytes @ 1..) = missed {
+            self.queue(&View::Skipped { bytes });
+        }
+    }
+
+    /// Queues the notices that are owed.
+    fn queue_owed(&mut self) {
+        let Some(owed) = self.owed.as_mut().map(std::mem::take) else { return };
         let journal = owed.journal.map(|end| Notice::Journal { end });
         let limit = owed.limited.map(|limited| Notice::Limit { limited });
         let visits = owed.people.map(|people| Notice::Visits { people });
+        let suspended = owed.suspended.map(|suspended| Notice::Suspended { suspended });
         let exited = owed.exited.then_some(Notice::Exited);
         let gone = owed.gone.then_some(Notice::Gone);
-        for notice in [journal, limit, visits, exited, gone].into_iter().flatten() {
+        for notice in [journal, limit, visits, suspended, exited, gone].into_iter().flatten() {
             self.queue(&notice);
         }
-        !self.unsent.is_empty()
     }
 
     fn queue(&mut self, message: &impl Serialize) {

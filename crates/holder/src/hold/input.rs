@@ -1,5 +1,5 @@
 //! The command's input: keyed writes, each once, queued so that a command that does not read never
-//! blocks the holder. It is a pipe, or a connection to a command that listens, where each write is one message.
+//! blocks the holder. It is a pipe, a terminal, or a connection to a command that listens, where each write is one message.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
@@ -8,7 +8,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::output::{is_transient, nonblocking};
 use super::relay::Sender;
-use crate::journal::Envelope;
+use super::terminal::Terminal;
+use crate::journal::{Envelope, TYPED_KEY};
 use crate::spec::MAX_KEY;
 use crate::wire::FaultCode;
 
@@ -30,7 +31,8 @@ pub(super) struct Input {
 
 /// One write. It is journalled when the pipe has taken all of it.
 pub(super) struct Item {
-    pub(super) key: String,
+    /// Absent from what a person typed.
+    pub(super) key: Option<String>,
     pub(super) bytes: Vec<u8>,
     pub(super) secret: bool,
     pub(super) waiters: Vec<Waiter>,
@@ -42,6 +44,8 @@ pub(super) struct Item {
 /// Where input goes to.
 enum Sink {
     Pipe(File),
+    /// Stays open whatever happens.
+    Terminal(&'static Terminal),
     /// A connection that does not stand yet.
     Awaited,
     Relay(Sender),
@@ -75,6 +79,10 @@ impl Input {
         Self::to(pipe.and_then(nonblocking).map(Sink::Pipe))
     }
 
+    pub(super) fn typed_into(terminal: &'static Terminal) -> Self {
+        Self::to(Some(Sink::Terminal(terminal)))
+    }
+
     /// An input through a connection that does not stand yet.
     pub(super) fn awaited() -> Self {
         Self::to(Some(Sink::Awaited))
@@ -104,7 +112,7 @@ impl Input {
 
     /// Queues the text of the spec, which no client waits for, and the end after it.
     pub(super) fn give(&mut self, key: &str, text: &str) {
-        self.push(Item::new(key.to_owned(), text.into(), false));
+        self.push(Item::new(Some(key.to_owned()), text.into(), false));
         self.close_when_empty = true;
     }
 
@@ -121,29 +129,37 @@ impl Input {
         if self.written.contains(&key) {
             return Accepted::Already;
         }
-        if let Some(same) = self.queue.iter_mut().find(|item| item.key == key) {
+        if let Some(same) = self.queue.iter_mut().find(|item| item.key.as_ref() == Some(&key)) {
             return same.wait(waiter);
         }
+        self.queue_item(Item::new(Some(key), bytes, secret), waiter)
+    }
+
+    /// What a person types goes in as often as it is typed.
+    pub(super) fn type_in(&mut self, bytes: Vec<u8>, secret: bool, waiter: Waiter) -> Accepted {
+        self.queue_item(Item::new(None, bytes, secret), waiter)
+    }
+
+    fn queue_item(&mut self, mut item: Item, waiter: Waiter) -> Accepted {
         let Some(sink) = self.sink.as_ref().filter(|_| !self.close_when_empty) else {
             return Accepted::Refused(FaultCode::StdinClosed, "the command's input is closed");
         };
-        if !sink.takes(&bytes) {
+        if !sink.takes(&item.bytes) {
             return Accepted::Refused(FaultCode::BadRequest, "a message to the command is text");
         }
-        if self.queued + bytes.len() > MAX_QUEUE {
+        if self.queued + item.bytes.len() > MAX_QUEUE {
             return Accepted::Refused(
                 FaultCode::Busy,
                 "too much input waits for the command to read it",
             );
         }
-        let mut item = Item::new(key, bytes, secret);
         item.waiters.push(waiter);
         self.push(item);
         Accepted::Queued
     }
 
     /// Takes no more, and ends a pipe once all that was queued is written. A connection stays, so that what
-    /// the command has to say is not lost.
+    /// the command has to say is not lost, and so does a terminal, for which an end is but another key.
     pub(super) fn close(&mut self) {
         self.close_when_empty = true;
         self.close_if_done();
@@ -153,6 +169,7 @@ impl Input {
     pub(super) fn wants_to_write(&self) -> Option<BorrowedFd<'_>> {
         match self.sink.as_ref()? {
             Sink::Pipe(pipe) => (!self.queue.is_empty()).then(|| pipe.as_fd()),
+            Sink::Terminal(terminal) => (!self.queue.is_empty()).then(|| terminal.as_fd()),
             Sink::Relay(sender) => {
                 (!self.queue.is_empty() || sender.is_unsent()).then(|| sender.as_fd())
             }
@@ -191,7 +208,9 @@ impl Input {
     fn pop(&mut self) -> Option<Item> {
         let item = self.queue.pop_front()?;
         self.queued -= item.bytes.len();
-        self.written.insert(item.key.clone());
+        if let Some(key) = &item.key {
+            self.written.insert(key.clone());
+        }
         Some(item)
     }
 
@@ -203,10 +222,10 @@ impl Input {
 }
 
 impl Sink {
-    /// A message is text. A pipe takes anything.
+    /// A message is text. A pipe takes anything, and so does a terminal.
     fn takes(&self, bytes: &[u8]) -> bool {
         match self {
-            Self::Pipe(_) => true,
+            Self::Pipe(_) | Self::Terminal(_) => true,
             Self::Awaited | Self::Relay(_) => std::str::from_utf8(bytes).is_ok(),
         }
     }
@@ -214,8 +233,9 @@ impl Sink {
     /// Writes an item to its end, or `WouldBlock`.
     fn write(&mut self, item: Option<&mut Item>) -> io::Result<()> {
         match (self, item) {
-            (Self::Pipe(pipe), Some(item)) => item.write_to(pipe),
-            (Self::Pipe(_), None) => Ok(()),
+            (Self::Pipe(pipe), Some(item)) => item.write_by(|bytes| pipe.write(bytes)),
+            (Self::Terminal(end), Some(item)) => item.write_by(|bytes| end.write(bytes)),
+            (Self::Pipe(_) | Self::Terminal(_), None) => Ok(()),
             (Self::Relay(sender), Some(item)) => item.send_to(sender),
             (Self::Relay(sender), None) => sender.flush(),
             (Self::Awaited, _) => Err(io::ErrorKind::WouldBlock.into()),
@@ -224,13 +244,18 @@ impl Sink {
 }
 
 impl Item {
-    fn new(key: String, bytes: Vec<u8>, secret: bool) -> Self {
+    fn new(key: Option<String>, bytes: Vec<u8>, secret: bool) -> Self {
         Self { key, bytes, secret, waiters: Vec::new(), taken: 0, framed: false }
     }
 
     pub(super) fn envelope(&self, keep: bool) -> Envelope {
-        let kept = keep && !self.secret;
-        Envelope { key: self.key.clone(), len: self.bytes.len() as u64, secret: self.secret, kept }
+        Envelope {
+            key: self.key.clone().unwrap_or_else(|| TYPED_KEY.to_owned()),
+            len: self.bytes.len() as u64,
+            secret: self.secret,
+            kept: keep && !self.secret,
+            typed: self.key.is_none(),
+        }
     }
 
     fn wait(&mut self, waiter: Waiter) -> Accepted {
@@ -241,9 +266,9 @@ impl Item {
         Accepted::Queued
     }
 
-    fn write_to(&mut self, pipe: &mut File) -> io::Result<()> {
+    fn write_by(&mut self, mut write: impl FnMut(&[u8]) -> io::Result<usize>) -> io::Result<()> {
         while self.taken < self.bytes.len() {
-            self.taken += pipe.write(&self.bytes[self.taken..])?;
+            self.taken += write(&self.bytes[self.taken..])?;
         }
         Ok(())
     }

@@ -1,13 +1,15 @@
 //! The command's own process. Its end is seen without reaping it: it is reaped when its group has been
 //! signalled for the last time, so that the group's id stays its own.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::process::Child;
 
 use rustix::process::{
     Pid, PidfdFlags, WaitId, WaitIdOptions, WaitIdStatus, WaitOptions, pidfd_open, waitid, waitpid,
 };
 
+use super::output::is_transient;
+use super::stops::{Change, Stops};
 use crate::clock::wall_ms;
 use crate::record::{End, EndedBy, ExitRecord, RECORD_VERSION};
 
@@ -17,6 +19,10 @@ pub(super) struct Leader {
     pub(super) recorded: bool,
     /// Absent only if the kernel gave none; the end is then looked for now and then.
     pidfd: Option<OwnedFd>,
+    /// Absent if there could be no watch, and when it is over.
+    stops: Option<Stops>,
+    /// Whether it is stopped, if it ever was.
+    suspended: Option<bool>,
     ended: Option<Ended>,
 }
 
@@ -29,7 +35,9 @@ struct Ended {
 impl Leader {
     pub(super) fn new(child: &Child) -> Self {
         let pid = Pid::from_child(child);
-        Self { pid, recorded: false, pidfd: pidfd_open(pid, PidfdFlags::empty()).ok(), ended: None }
+        let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok();
+        let stops = Stops::watch(pid).ok();
+        Self { pid, recorded: false, pidfd, stops, suspended: None, ended: None }
     }
 
     pub(super) fn has_ended(&self) -> bool {
@@ -49,6 +57,30 @@ impl Leader {
     /// Whether it runs and there is nothing to wait for.
     pub(super) fn is_unwatched(&self) -> bool {
         self.pidfd.is_none() && !self.has_ended()
+    }
+
+    /// What to wait for to see it stopped or going on.
+    pub(super) fn stops(&self) -> Option<BorrowedFd<'_>> {
+        self.stops.as_ref().map(Stops::handle)
+    }
+
+    /// The next stop or going on that was seen.
+    pub(super) fn next_change(&mut self) -> Option<Change> {
+        match self.stops.as_mut()?.take() {
+            Ok(Some(change)) => return Some(change),
+            Err(error) if is_transient(&error) => {}
+            Ok(None) | Err(_) => self.stops = None,
+        }
+        None
+    }
+
+    /// Whether it is stopped now. Nothing is known of a command that never was.
+    pub(super) fn suspended(&self) -> Option<bool> {
+        self.suspended
+    }
+
+    pub(super) fn set_suspended(&mut self, suspended: bool) {
+        self.suspended = Some(suspended);
     }
 
     /// Looks whether it ended.

@@ -40,6 +40,11 @@ impl Veil {
         self.masks.add(form)
     }
 
+    /// Whether nothing is to be hidden.
+    pub(super) fn is_empty(&self) -> bool {
+        self.masks.is_empty()
+    }
+
     /// Takes what was read of a stream and gives what can be told of it. Without a secret nothing is held back.
     pub(super) fn take<'a>(&mut self, channel: Channel, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         match (self.masks.is_empty(), channel) {

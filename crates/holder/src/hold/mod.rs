@@ -8,7 +8,9 @@ mod masks;
 mod output;
 mod relay;
 mod set_up;
+mod stops;
 mod supervisor;
+mod terminal;
 
 pub(crate) use set_up::{ANSWER_ALREADY, ANSWER_OK, ANSWER_TAKEN_BACK};
 pub use set_up::{EXIT_ALREADY, hold};

@@ -8,7 +8,11 @@ use rustix::io::{ioctl_fionbio, ioctl_fionread};
 
 use super::masks::Veil;
 use super::relay::Receiver;
+use super::terminal::Terminal;
 use crate::journal::{Channel, MAX_PAYLOAD, Note, RelayNote, Writer};
+
+/// More than the kernel keeps of a terminal's output.
+const TERMINAL_HOLDS: u64 = 64 << 10;
 
 /// Both streams of the command.
 pub(super) struct Output {
@@ -21,11 +25,14 @@ pub(super) struct Output {
     veil: Veil,
     /// A ping of the command's server that was not answered yet.
     ping: Option<Vec<u8>>,
+    /// What came on the terminal and was not shown to viewports yet.
+    shown: Option<Vec<u8>>,
 }
 
 /// Where output comes from.
 enum Stream {
     Pipe(File),
+    Terminal(&'static Terminal),
     /// A connection that does not stand yet.
     Awaited,
     Relay {
@@ -44,6 +51,7 @@ pub(super) enum Streams {
     Relayed {
         both: OwnedFd,
     },
+    Terminal(&'static Terminal),
 }
 
 /// What reading a stream led to.
@@ -58,10 +66,12 @@ pub(super) enum Read1 {
 
 impl Output {
     pub(super) fn new(streams: Streams, limit: u64) -> Self {
+        let shown = matches!(streams, Streams::Terminal(_)).then(Vec::new);
         let pipe = |pipe: Option<OwnedFd>| pipe.and_then(nonblocking).map(Stream::Pipe);
         let (out, err) = match streams {
             Streams::Pipes { out, err } => (pipe(out), pipe(err)),
             Streams::Relayed { both } => (Some(Stream::Awaited), pipe(Some(both))),
+            Streams::Terminal(terminal) => (Some(Stream::Terminal(terminal)), None),
         };
         let buffer = vec![0; MAX_PAYLOAD];
         Self {
@@ -73,6 +83,7 @@ impl Output {
             buffer,
             veil: Veil::default(),
             ping: None,
+            shown,
         }
     }
 
@@ -83,6 +94,16 @@ impl Output {
             all &= self.veil.add(form);
         }
         all
+    }
+
+    /// Whether there is something to hide.
+    pub(super) fn has_masks(&self) -> bool {
+        !self.veil.is_empty()
+    }
+
+    /// What came on the terminal since this was asked last.
+    pub(super) fn take_shown(&mut self) -> Vec<u8> {
+        self.shown.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// The connection that was awaited.
@@ -165,13 +186,13 @@ impl Output {
     /// they hold, and it would be lost otherwise. What others write meanwhile is not waited for.
     pub(super) fn drain(&mut self, journal: &mut Writer, now: u64) -> io::Result<()> {
         for channel in [Channel::Stdout, Channel::Stderr] {
-            let mut left = self.waiting(channel);
+            let mut left = self.most_waiting(channel);
             while left > 0 {
                 let read = match self.take(channel, left, journal, now)? {
+                    Read1::Progress(0) | Read1::Nothing | Read1::LimitReached => break,
                     Read1::Progress(read) => read,
-                    Read1::Nothing | Read1::LimitReached => 0,
                 };
-                left = left.saturating_sub(read.max(1));
+                left = left.saturating_sub(read);
             }
             if self.waiting(channel) == 0 {
                 self.take(channel, 1, journal, now)?;
@@ -198,7 +219,7 @@ impl Output {
                 return Ok(Read1::Progress(read as u64));
             }
             Err(error) if is_transient(&error) => return Ok(Read1::Nothing),
-            // A stream that cannot be read gives no more.
+            // A stream that cannot be read gives no more. A terminal whose other end is closed says so too.
             Err(error) => {
                 self.end(channel, format!("the connection broke: {error}"), journal, now)?
             }
@@ -219,7 +240,11 @@ impl Output {
             self.out.as_mut().filter(|_| channel == Channel::Stdout)
         else {
             self.total += read as u64;
-            return append(channel, &self.veil.take(channel, bytes), journal, now);
+            let told = self.veil.take(channel, bytes);
+            if let Some(shown) = &mut self.shown {
+                shown.extend_from_slice(&told);
+            }
+            return append(channel, &told, journal, now);
         };
         text.clear();
         let heard = receiver.decode(bytes, text);
@@ -256,13 +281,27 @@ impl Output {
             Some(Stream::Relay { .. }) => {
                 self.hang_up(&RelayNote::RelayClosed { why }, journal, now)
             }
-            Some(Stream::Pipe(_) | Stream::Awaited) | None => journal.note(now, Note::StdoutClosed),
+            Some(Stream::Pipe(_) | Stream::Terminal(_) | Stream::Awaited) | None => {
+                journal.note(now, Note::StdoutClosed)
+            }
         }
     }
 
     /// Tells what was held back of a stream, since it gives no more, or nobody waits for more.
     fn unveil(&mut self, channel: Channel, journal: &mut Writer, now: u64) -> io::Result<()> {
-        append(channel, &self.veil.finish(channel), journal, now)
+        let told = self.veil.finish(channel);
+        if let Some(shown) = &mut self.shown {
+            shown.extend_from_slice(&told);
+        }
+        append(channel, &told, journal, now)
+    }
+
+    /// How much may lie in a stream. A terminal tells of what it has ready and not of what it has behind that.
+    fn most_waiting(&self, channel: Channel) -> u64 {
+        match (&self.out, channel) {
+            (Some(Stream::Terminal(_)), Channel::Stdout) => TERMINAL_HOLDS,
+            _ => self.waiting(channel),
+        }
     }
 
     fn waiting(&self, channel: Channel) -> u64 {
@@ -276,6 +315,7 @@ impl Stream {
     fn handle(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Pipe(pipe) => Some(pipe.as_fd()),
+            Self::Terminal(terminal) => Some(terminal.as_fd()),
             Self::Relay { receiver, .. } => Some(receiver.as_fd()),
             Self::Awaited => None,
         }
@@ -284,6 +324,7 @@ impl Stream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Pipe(pipe) => pipe.read(buffer),
+            Self::Terminal(terminal) => terminal.read(buffer),
             Self::Relay { receiver, .. } => receiver.read(buffer),
             Self::Awaited => Err(io::ErrorKind::WouldBlock.into()),
         }
@@ -293,7 +334,7 @@ impl Stream {
     /// a byte to its line; those of the messages before it are made up for by their headers.
     fn most(&self) -> usize {
         match self {
-            Self::Pipe(_) | Self::Awaited => MAX_PAYLOAD,
+            Self::Pipe(_) | Self::Terminal(_) | Self::Awaited => MAX_PAYLOAD,
             Self::Relay { .. } => MAX_PAYLOAD - 1,
         }
     }

@@ -13,11 +13,12 @@ use std::path::{self, Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 
 use rustix::fs::{Mode, OFlags};
-use rustix::process::{Signal, getpid, set_child_subreaper, setsid};
+use rustix::process::{Pid, Signal, getpid, set_child_subreaper, setsid};
 
 use super::output::Streams;
 use super::relay::Arriving;
 use super::supervisor::Supervisor;
+use super::terminal::Terminal;
 use crate::clock::{mono_ms, wall_ms};
 use crate::identity::{Identity, ProcStat};
 use crate::journal::Writer;
@@ -26,7 +27,7 @@ use crate::record::{
     EXIT_FILE, End, EndedBy, ExitRecord, GONE_FILE, Gone, HELD_FILE, HOLDER_FILE, Held,
     RECORD_VERSION, Taken,
 };
-use crate::spec::{self, HoldSpec, MARK, Relay, StdinMode};
+use crate::spec::{self, HoldSpec, MARK, Relay, StdinMode, Tty};
 
 /// The exit code of a holder whose directory was there before: it has started nothing.
 pub const EXIT_ALREADY: u8 = 17;
@@ -192,9 +193,10 @@ fn start(spec: &HoldSpec) -> Result<Begun, String> {
     command.args(args).env_clear().envs(spec.env.iter().cloned()).env(MARK, &spec.key);
     command.current_dir(&spec.cwd).process_group(0);
     command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let spawned = match arriving {
-        None => spawn(command),
-        Some(_) => spawn_relayed(command),
+    let spawned = match (&arriving, spec.tty) {
+        (Some(_), _) => spawn_relayed(command),
+        (None, Some(size)) => spawn_in_terminal(command, size),
+        (None, None) => spawn(command),
     };
     let failed = |error| format!("cannot run {program:?} in {:?}: {error}", spec.cwd);
     let (child, streams) = spawned.map_err(failed)?;
@@ -219,6 +221,16 @@ fn spawn_relayed(mut command: Command) -> io::Result<(Child, Streams)> {
     let (both, write) = io::pipe()?;
     command.stdout(write.try_clone()?).stderr(write);
     Ok((command.spawn()?, Streams::Relayed { both: both.into() }))
+}
+
+/// Our copies of the command's end go with the `Command`: the terminal is closed when all others are.
+fn spawn_in_terminal(mut command: Command, size: Tty) -> io::Result<(Child, Streams)> {
+    let (terminal, end) = Terminal::open(size)?;
+    command.stdin(end.try_clone()?).stdout(end.try_clone()?).stderr(end);
+    let child = command.spawn()?;
+    // One that has ended already needs no foreground.
+    terminal.bring_forward(Pid::from_child(&child)).ok();
+    Ok((child, Streams::Terminal(terminal)))
 }
 
 fn not_started(dir: &LaunchDir, error: String) -> io::Result<()> {

@@ -8,6 +8,7 @@
 mod phases;
 mod relayed;
 mod requests;
+mod screen;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
@@ -19,9 +20,10 @@ use super::clients::Clients;
 use super::ending::{Ending, Order, Terms};
 use super::input::{Input, Item};
 use super::leader::Leader;
-use super::output::{Output, Read1};
+use super::output::{Output, Read1, Streams};
 use super::relay::{Arriving, Visits};
 use super::set_up::{Begun, Place};
+use super::terminal::Terminal;
 use crate::clock::{mono_ms, timespec};
 use crate::identity::Identity;
 use crate::journal::{Channel, Note, Writer};
@@ -52,6 +54,8 @@ pub(super) struct Supervisor {
     arriving: Option<Arriving>,
     /// Those who speak with it themselves, once it can be spoken with.
     visits: Option<Visits>,
+    /// The command's terminal, if it has one.
+    terminal: Option<&'static Terminal>,
     output: Output,
     leader: Leader,
     rules: Rules,
@@ -98,6 +102,7 @@ enum Phase {
 #[derive(Debug, Clone, Copy)]
 enum Source {
     Leader,
+    Stops,
     Listener,
     Output(Channel),
     Input,
@@ -116,9 +121,14 @@ impl Supervisor {
         if let StdinMode::Text(text) = &spec.stdin {
             own.give(TEXT_KEY, text);
         }
-        let (input, stdin) = match arriving {
-            None => (own, Input::new(None)),
-            Some(_) => (Input::awaited(), own),
+        let terminal = match streams {
+            Streams::Terminal(terminal) => Some(terminal),
+            Streams::Pipes { .. } | Streams::Relayed { .. } => None,
+        };
+        let (input, stdin) = match (&arriving, terminal) {
+            (Some(_), _) => (Input::awaited(), own),
+            (None, Some(terminal)) => (Input::typed_into(terminal), own),
+            (None, None) => (own, Input::new(None)),
         };
         Self {
             dir: place.dir,
@@ -130,6 +140,7 @@ impl Supervisor {
             stdin,
             arriving,
             visits: None,
+            terminal,
             output: Output::new(streams, spec.output_limit),
             leader: Leader::new(&child),
             rules: Rules::new(spec, now),
@@ -203,6 +214,10 @@ impl Supervisor {
         all.extend(self.leader.handle().map(|pidfd| (Source::Leader, watch(pidfd, PollFlags::IN))));
         // A disk that takes no more stops both directions, so that nothing is read that cannot be kept.
         if !self.journal.is_stuck() {
+            let stops = self.leader.stops();
+            all.extend(
+                stops.map(|fd| (Source::Stops, PollFd::from_borrowed_fd(fd, PollFlags::IN))),
+            );
             for (source, input) in [(Source::Input, &self.input), (Source::Stdin, &self.stdin)] {
                 let fd = input.wants_to_write();
                 all.extend(fd.map(|fd| (source, PollFd::from_borrowed_fd(fd, PollFlags::OUT))));
@@ -269,6 +284,7 @@ impl Supervisor {
     fn serve(&mut self, source: Source) {
         match source {
             Source::Leader => self.leader.look(mono_ms()),
+            Source::Stops => self.see_stops(),
             // A connection that was given up meanwhile is the peer's affair.
             Source::Listener => drop(self.clients.accept(&self.listener)),
             Source::Output(channel) => self.read_output(channel),
@@ -294,6 +310,7 @@ impl Supervisor {
             Ok(Read1::LimitReached) => self.reach_limit(),
             Err(_) => self.disk_refused(),
         }
+        self.show();
     }
 
     fn reach_limit(&mut self) {
@@ -329,7 +346,9 @@ impl Supervisor {
     }
 
     fn journal_input(&mut self, item: &Item) {
-        let envelope = item.envelope(self.rules.journal_stdin);
+        // A secret that is typed comes key by key, and is not found in any of them.
+        let may_be_secret = item.key.is_none() && self.output.has_masks();
+        let envelope = item.envelope(self.rules.journal_stdin && !may_be_secret);
         if self.journal.input(mono_ms(), &envelope, &item.bytes).is_err() {
             self.disk_refused();
         }

@@ -13,6 +13,9 @@ pub const HEADER_LEN: usize = 20;
 /// The largest payload of one frame.
 pub const MAX_PAYLOAD: usize = 64 << 10;
 
+/// What stands for the key of what a person typed.
+pub const TYPED_KEY: &str = "typed";
+
 const MAGIC: u8 = 0xB7;
 const VERSION: u8 = 1;
 
@@ -60,6 +63,9 @@ pub struct Envelope {
     pub len: u64,
     pub secret: bool,
     pub kept: bool,
+    /// A person typed it at a viewport. It then has no key, and in place of one [`TYPED_KEY`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub typed: bool,
 }
 
 impl Envelope {
@@ -83,6 +89,10 @@ pub enum Note {
     StdoutClosed,
     /// The same for its standard error.
     StderrClosed,
+    /// The command's own process was stopped by a signal. Only a signal lets it go on.
+    Suspended,
+    /// It goes on.
+    Continued,
 }
 
 /// What the holder says about the connection to a command that listens. A reader that knows only [`Note`]

@@ -8,7 +8,9 @@ mod lines;
 mod reader;
 mod writer;
 
-pub use frame::{Channel, Envelope, Flags, Frame, HEADER_LEN, MAX_PAYLOAD, Note, RelayNote};
+pub use frame::{
+    Channel, Envelope, Flags, Frame, HEADER_LEN, MAX_PAYLOAD, Note, RelayNote, TYPED_KEY,
+};
 pub use lines::{Cursor, Delivered, Line, Lines, MAX_LINE};
 pub use reader::{Error, Opened, Reader};
 pub use writer::Writer;

@@ -1,5 +1,7 @@
 //! `provost attach`
 
+mod terminal;
+
 use std::{
     collections::BTreeMap,
     fs,

@@ -29,6 +29,10 @@ impl Supervisor {
         self.reap_orphans(now);
         self.tell_growth();
         self.clients.flush();
+        // Who left is known now.
+        if self.tell_visits() {
+            self.clients.flush();
+        }
     }
 
     /// Brings to disk what it refused, when that is due.
@@ -96,6 +100,7 @@ impl Supervisor {
         {
             self.disk_refused();
         }
+        self.show();
         !self.journal.is_stuck()
     }
 

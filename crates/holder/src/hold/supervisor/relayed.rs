@@ -18,7 +18,9 @@ impl Supervisor {
             self.input.owe_pong(ping);
             self.write_input();
         }
-        if self.rules.is_relayed && self.output.is_stdout_closed() {
+        // What is both ways is closed both ways.
+        let both_ways = self.rules.is_relayed || self.terminal.is_some();
+        if both_ways && self.output.is_stdout_closed() {
             self.refuse_all_writes();
         }
     }
@@ -42,27 +44,27 @@ impl Supervisor {
         if let Some(visits) = &mut self.visits {
             visits.accept().ok();
         }
-        self.tell_visits();
     }
 
     pub(super) fn carry(&mut self, number: u64) {
         if let Some(visits) = &mut self.visits {
             visits.carry(number);
         }
-        self.tell_visits();
     }
 
-    /// Tells how many speak with the command, if that has changed.
-    fn tell_visits(&mut self) {
+    /// Tells how many speak with the command, and says whether that has changed.
+    pub(super) fn tell_visits(&mut self) -> bool {
         let people = self.people();
-        if std::mem::replace(&mut self.told_people, people) != people {
+        let changed = std::mem::replace(&mut self.told_people, people) != people;
+        if changed {
             self.clients.tell_all(Notice::Visits { people });
         }
+        changed
     }
 
-    /// How many speak with the command themselves.
+    /// How many speak with the command themselves, through a connection or at its terminal.
     pub(super) fn people(&self) -> u32 {
-        self.visits.as_ref().map_or(0, Visits::count)
+        self.visits.as_ref().map_or(0, Visits::count) + self.clients.viewports()
     }
 
     /// Gives up the input and whoever waits for it.

@@ -8,6 +8,7 @@ use super::Supervisor;
 use crate::clock::mono_ms;
 use crate::journal::Note;
 use crate::record::EndedBy;
+use crate::spec::Tty;
 use crate::wire::{FaultCode, Limited, Notice, Op, Reply, Request, Sent, State};
 
 impl Supervisor {
@@ -49,6 +50,9 @@ impl Supervisor {
                 self.set_limit(bytes);
                 return Some(self.with_state(id));
             }
+            Op::Resize { columns, rows } => return Some(self.resize(id, Tty { columns, rows })),
+            Op::View => return Some(self.view(client, id)),
+            Op::Type { data } => return self.type_in(Waiter { client, request: id }, data.0),
             Op::Follow => self.follow(client),
             Op::Ping => return Some(self.with_state(id)),
         }
@@ -84,8 +88,11 @@ impl Supervisor {
     fn follow(&mut self, client: u64) {
         self.clients.follow(client);
         self.clients.tell(client, Notice::Journal { end: self.journal.end() });
-        if self.rules.door.is_some() {
+        if self.rules.door.is_some() || self.terminal.is_some() {
             self.clients.tell(client, Notice::Visits { people: self.people() });
+        }
+        if let Some(suspended) = self.leader.suspended() {
+            self.clients.tell(client, Notice::Suspended { suspended });
         }
         if let Some(limited) = self.limited() {
             self.clients.tell(client, Notice::Limit { limited });
@@ -112,7 +119,7 @@ impl Supervisor {
     }
 }
 
-fn write_reply(id: u64, accepted: Accepted) -> Option<Reply> {
+pub(super) fn write_reply(id: u64, accepted: Accepted) -> Option<Reply> {
     match accepted {
         Accepted::Queued => None,
         Accepted::Already => Some(Reply { already: true, ..Reply::done(id) }),

@@ -226,6 +226,8 @@ fn noted(note: Note) -> Option<String> {
     match note {
         Note::OutputLimit { limit } => Some(format!("— output limit of {} reached —", size(limit))),
         Note::LimitRaised { limit } => Some(format!("— output limit raised to {} —", size(limit))),
+        Note::Suspended => Some("— stopped by a signal —".to_owned()),
+        Note::Continued => Some("— goes on —".to_owned()),
         Note::StdoutClosed | Note::StderrClosed => None,
     }
 }

@@ -83,6 +83,7 @@ impl Waiting {
                 Notice::Journal { .. }
                 | Notice::Limit { .. }
                 | Notice::Visits { .. }
+                | Notice::Suspended { .. }
                 | Notice::Exited,
             ) => true,
             Some(Notice::Gone) | None => false,

@@ -1,0 +1,88 @@
+//! What a person types: the command's keys, and the one that leaves.
+
+/// Ctrl-\ as terminals have always sent it.
+const LEAVE: u8 = 0x1c;
+/// The character that is typed with Ctrl.
+const BACKSLASH: &str = "92";
+/// Ctrl alone among the keys that are held, as it is counted in long forms; locks that are on add to it.
+const CTRL: u32 = 4;
+const LOCKS: u32 = 64 | 128;
+
+/// What was typed, up to where the person left.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Typed<'a> {
+    pub(super) keys: &'a [u8],
+    pub(super) leaves: bool,
+}
+
+/// Takes the command's keys out of what was typed. A program may have asked the terminal to send keys in long forms,
+/// so that the one that leaves comes in one of them.
+pub(super) fn typed(bytes: &[u8]) -> Typed<'_> {
+    let leave = (0..bytes.len()).find(|at| begins_with_leave(&bytes[*at..]));
+    Typed { keys: &bytes[..leave.unwrap_or(bytes.len())], leaves: leave.is_some() }
+}
+
+fn begins_with_leave(bytes: &[u8]) -> bool {
+    match bytes {
+        [LEAVE, ..] => true,
+        [0x1b, b'[', rest @ ..] => is_long_form(rest),
+        _ => false,
+    }
+}
+
+/// `92;5u`, where `:1` after the 5 says that it was pressed, and `27;5;92~`.
+fn is_long_form(bytes: &[u8]) -> bool {
+    let is_parameter = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b';' | b':');
+    let end = bytes.iter().position(|byte| !is_parameter(byte)).unwrap_or(bytes.len());
+    let parameters: Vec<&str> =
+        std::str::from_utf8(&bytes[..end]).unwrap_or_default().split(';').collect();
+    match (bytes.get(end), parameters.as_slice()) {
+        (Some(b'u'), [key, held, ..]) => key.split(':').next() == Some(BACKSLASH) && is_ctrl(held),
+        (Some(b'~'), ["27", held, BACKSLASH]) => is_ctrl(held),
+        _ => false,
+    }
+}
+
+fn is_ctrl(held: &str) -> bool {
+    let (keys, event) = held.split_once(':').unwrap_or((held, "1"));
+    let keys: Option<u32> = keys.parse().ok().and_then(|keys: u32| keys.checked_sub(1));
+    keys.is_some_and(|keys| keys & !LOCKS == CTRL) && event == "1"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_that_leaves_is_known_in_all_its_forms() {
+        let forms: [&[u8]; 6] = [
+            b"\x1c",
+            b"\x1b[92;5u",
+            b"\x1b[92;5:1u",
+            b"\x1b[92:124;69u",
+            b"\x1b[92;133;28u",
+            b"\x1b[27;5;92~",
+        ];
+        for form in forms {
+            let all = [b"ab\x1b[A", form, b"lost"].concat();
+            assert_eq!(typed(&all), Typed { keys: b"ab\x1b[A", leaves: true }, "{form:?}");
+        }
+    }
+
+    #[test]
+    fn every_other_key_is_the_commands() {
+        let others: [&[u8]; 8] = [
+            b"\x03\x1a\x1d\x1b",
+            b"\x1b[92u",
+            b"\x1b[92;6u",
+            b"\x1b[92;5:3u",
+            b"\x1b[92;5",
+            b"\x1b[93;5u",
+            b"\x1b[27;5;93~",
+            "\u{e9}\u{1f600}\u{ff}".as_bytes(),
+        ];
+        for keys in others {
+            assert_eq!(typed(keys), Typed { keys, leaves: false });
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The terminal of the person who looks: taken over for the time of the viewport, and given back.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use rustix::io::Errno;
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+
+use super::Error;
+use crate::spec::Tty;
+
+/// Ends what a program may have asked of a terminal: the other screen, a hidden cursor, pastes and focus that are
+/// told, the mouse, keys in long forms, a part that scrolls alone, colours.
+const GIVE_BACK: &[u8] = b"\x18\x1b[?1049l\x1b[?25h\x1b[?2004l\x1b[?1004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[<u\x1b[>4m\x1b[?1l\x1b>\x1b[r\x1b[0m\r\n";
+
+pub(super) struct Person<'a> {
+    input: BorrowedFd<'a>,
+    output: BorrowedFd<'a>,
+    before: Termios,
+    taken_over: bool,
+}
+
+impl<'a> Person<'a> {
+    pub(super) fn look(input: BorrowedFd<'a>, output: BorrowedFd<'a>) -> Result<Self, Error> {
+        let none = |error: Errno| Error::NoTerminal(error.into());
+        tcgetattr(output).map_err(none)?;
+        let before = tcgetattr(input).map_err(none)?;
+        Ok(Self { input, output, before, taken_over: false })
+    }
+
+    /// From now on every key comes as it is typed, and nothing is done to what is shown.
+    pub(super) fn take_over(&mut self) -> io::Result<()> {
+        let mut modes = self.before.clone();
+        modes.make_raw();
+        self.taken_over = true;
+        Ok(tcsetattr(self.input, OptionalActions::Now, &modes)?)
+    }
+
+    pub(super) fn input(&self) -> BorrowedFd<'a> {
+        self.input
+    }
+
+    /// The size, if the terminal has one that a command could have.
+    pub(super) fn size(&self) -> Option<Tty> {
+        let size = tcgetwinsize(self.output).ok()?;
+        Tty { columns: size.ws_col, rows: size.ws_row }.checked()
+    }
+
+    /// Shows all of it, however long the terminal takes.
+    pub(super) fn show(&self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match rustix::io::write(self.output, bytes) {
+                Ok(written) => bytes = &bytes[written..],
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Person<'_> {
+    fn drop(&mut self) {
+        if self.taken_over {
+            self.show(GIVE_BACK).ok();
+            tcsetattr(self.input, OptionalActions::Now, &self.before).ok();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
+    use rustix::termios::LocalModes;
+
+    use super::*;
+
+    #[test]
+    fn a_panic_gives_the_terminal_back() {
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
+        let screen = openpt(flags).unwrap();
+        unlockpt(&screen).unwrap();
+        let seat = ioctl_tiocgptpeer(&screen, flags).unwrap();
+        let echoes = || tcgetattr(&seat).unwrap().local_modes.contains(LocalModes::ECHO);
+        let panicked = std::panic::catch_unwind(|| {
+            let mut person = Person::look(seat.as_fd(), seat.as_fd()).unwrap();
+            person.take_over().unwrap();
+            assert!(echoes(), "it is taken over");
+        });
+        assert!(panicked.is_err() && echoes());
+    }
+}

@@ -1,0 +1,108 @@
+//! Has a program paint its screen anew. The holder keeps no screen, and there is no way to ask a program for its own
+//! but to change the size of its terminal: so that is made a row shorter, and after a moment what it should be. If
+//! both came at once, a program would see but the size that it has already, and paint nothing.
+
+use crate::spec::Tty;
+
+/// So long a program has at least to see the shorter terminal.
+const SHORTEST_MS: u64 = 100;
+/// So long it has at most, if it paints nothing.
+const LONGEST_MS: u64 = 1000;
+
+/// Where the repainting stands.
+#[derive(Debug, Default)]
+pub(super) enum Redraw {
+    #[default]
+    Done,
+    Shortened {
+        size: Tty,
+        since: u64,
+        painted: bool,
+    },
+}
+
+impl Redraw {
+    /// Begins with the size to have for a moment. Without a size of its own a viewport takes the command's.
+    pub(super) fn begin(&mut self, size: Option<Tty>, now: u64) -> Option<Tty> {
+        let size = size.filter(|_| matches!(self, Self::Done))?;
+        *self = Self::Shortened { size, since: now, painted: false };
+        let rows = if size.rows == 1 { 2 } else { size.rows - 1 };
+        Some(Tty { rows, ..size })
+    }
+
+    /// The program has painted something.
+    pub(super) fn painted(&mut self) {
+        if let Self::Shortened { painted, .. } = self {
+            *painted = true;
+        }
+    }
+
+    /// The person's terminal has this size now: gives what to set at once.
+    pub(super) fn resized(&mut self, new: Option<Tty>) -> Option<Tty> {
+        match (self, new) {
+            (Self::Shortened { size, .. }, Some(new)) => {
+                *size = new;
+                None
+            }
+            (Self::Done, new) => new,
+            (Self::Shortened { .. }, None) => None,
+        }
+    }
+
+    /// When there is something to do.
+    pub(super) fn due_at(&self) -> Option<u64> {
+        match self {
+            Self::Done => None,
+            Self::Shortened { since, painted: true, .. } => Some(since + SHORTEST_MS),
+            Self::Shortened { since, painted: false, .. } => Some(since + LONGEST_MS),
+        }
+    }
+
+    /// Ends with the size to have, when it is time.
+    pub(super) fn due(&mut self, now: u64) -> Option<Tty> {
+        if self.due_at().is_none_or(|at| now < at) {
+            return None;
+        }
+        match std::mem::take(self) {
+            Self::Shortened { size, .. } => Some(size),
+            Self::Done => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE: Tty = Tty { columns: 80, rows: 24 };
+
+    #[test]
+    fn a_program_sees_both_sizes() {
+        let mut redraw = Redraw::default();
+        assert_eq!(redraw.begin(Some(SIZE), 0), Some(Tty { rows: 23, ..SIZE }));
+        assert_eq!(redraw.begin(Some(SIZE), 0), None, "it is under way");
+        redraw.painted();
+        assert_eq!(redraw.due(SHORTEST_MS - 1), None);
+        assert_eq!(redraw.due(SHORTEST_MS), Some(SIZE));
+        assert_eq!((redraw.due(u64::MAX), redraw.due_at()), (None, None));
+    }
+
+    #[test]
+    fn a_program_that_paints_nothing_is_not_waited_for_without_end() {
+        let mut redraw = Redraw::default();
+        redraw.begin(Some(Tty { columns: 80, rows: 1 }), 5);
+        assert_eq!(redraw.due(5 + SHORTEST_MS), None);
+        assert_eq!(redraw.due(5 + LONGEST_MS), Some(Tty { columns: 80, rows: 1 }));
+    }
+
+    #[test]
+    fn a_size_that_changes_meanwhile_is_the_one_that_stays() {
+        let new = Tty { columns: 100, rows: 30 };
+        let mut redraw = Redraw::default();
+        assert_eq!(redraw.resized(Some(new)), Some(new));
+        redraw.begin(Some(SIZE), 0);
+        assert_eq!(redraw.resized(Some(new)), None);
+        assert_eq!(redraw.due(LONGEST_MS), Some(new));
+        assert_eq!(redraw.begin(None, 0), None, "there is no size to set");
+    }
+}

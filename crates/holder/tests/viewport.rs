@@ -1,0 +1,310 @@
+//! Viewports: what they are sent, what is typed at them, and that nothing depends on them.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::Command;
+use std::thread::JoinHandle;
+
+use provost_holder::client::Error;
+use provost_holder::client::viewport::{self, Call, Left, Place};
+use provost_holder::journal::{Channel, Envelope, TYPED_KEY};
+use provost_holder::wire::{Data, FaultCode, Notice, Op, View};
+use provost_holder::{End, Link};
+use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
+use rustix::termios::{LocalModes, OutputModes, Winsize, tcgetattr, tcsetwinsize};
+
+use crate::kit::{
+    Launch, command, in_terminal, proc_value, program, sh, state, until, with_pipe, write,
+};
+
+/// Says its size whenever that changes, and repeats what is typed.
+const SIZES: &str =
+    "trap 'stty size' WINCH; echo ready; while :; do read -t 0.05 x && echo got $x; done";
+
+#[test]
+fn a_resize_is_seen_by_the_command_and_nonsense_is_refused() {
+    let launch = Launch::start(in_terminal(command(&["bash", "-c", SIZES])));
+    launch.wait_for_output("ready");
+    let mut link = launch.link();
+    link.request(Op::Resize { columns: 100, rows: 30 }).unwrap();
+    launch.wait_for_output("30 100");
+    for (columns, rows) in [(0, 0), (0, 30), (100, 0), (u16::MAX, u16::MAX)] {
+        assert_bad(link.request(Op::Resize { columns, rows }));
+    }
+    write(&mut link, "k", b"on\n").unwrap();
+    launch.wait_for_output("got on");
+}
+
+#[test]
+fn without_a_terminal_there_is_nothing_to_view() {
+    let launch = Launch::start(with_pipe(sh("read x")));
+    let mut link = launch.link();
+    assert_bad(link.request(Op::View));
+    assert_bad(link.request(Op::Resize { columns: 80, rows: 24 }));
+    assert_bad(link.request(typing(b"x")));
+}
+
+#[test]
+fn two_viewports_see_the_same_and_the_command_outlives_both() {
+    let launch = Launch::start(in_terminal(sh("while read x; do echo got $x; done")));
+    let mut follower = launch.link();
+    follower.request(Op::Follow).unwrap();
+    until("there is nobody", || follower.notice().unwrap() == Notice::Visits { people: 0 });
+    let mut viewports = [launch.link(), launch.link()];
+    viewports.iter_mut().for_each(|link| drop(link.request(Op::View).unwrap()));
+    until("both are counted", || follower.notice().unwrap() == Notice::Visits { people: 2 });
+    for (at, line) in [(0, "first"), (1, "second")] {
+        viewports[at].request(typing(format!("{line}\n").as_bytes())).unwrap();
+        for link in &mut viewports {
+            see(link, &format!("got {line}"));
+        }
+    }
+    drop(viewports);
+    until("both have left", || follower.notice().unwrap() == Notice::Visits { people: 0 });
+    assert!(launch.held().child.is_alive().unwrap());
+    write(&mut follower, "k", b"after\n").unwrap();
+    launch.wait_for_output("got after");
+}
+
+#[test]
+fn what_is_typed_is_journalled_as_typed() {
+    let launch = Launch::start(in_terminal(sh("while read x; do echo got $x; done")));
+    let mut link = launch.link();
+    assert_bad(link.request(typing(b"early\n")));
+    link.request(Op::View).unwrap();
+    for _ in 0..2 {
+        link.request(typing(b"twice\n")).unwrap();
+    }
+    write(&mut link, "k", b"keyed\n").unwrap();
+    let typed =
+        || Envelope { key: TYPED_KEY.into(), len: 6, secret: false, kept: true, typed: true };
+    let keyed = Envelope { key: "k".into(), typed: false, ..typed() };
+    assert_eq!(envelopes(&launch), [typed(), typed(), keyed]);
+    launch.wait_for_output("got keyed");
+}
+
+#[test]
+fn a_password_that_is_typed_is_written_down_nowhere() {
+    let script = "stty -echo; echo ready; read x; stty echo; echo ${#x}; read x; echo bye";
+    let mut launch = Launch::start(in_terminal(sh(script)));
+    launch.wait_for_output("ready");
+    let mut link = launch.link();
+    link.request(Op::View).unwrap();
+    link.request(typing(b"canary-1234\n")).unwrap();
+    launch.wait_for_output("11\r\n");
+    let masked = Op::Mask { forms: vec![Data(b"canary-5678".to_vec())] };
+    link.request(masked).unwrap();
+    link.request(typing(b"canary-5678\n")).unwrap();
+    assert_eq!(launch.wait().0.end, End::Exited { code: 0 });
+    let kept: Vec<(bool, bool)> =
+        envelopes(&launch).iter().map(|found| (found.secret, found.kept)).collect();
+    assert_eq!(kept, [(true, false), (false, false)]);
+    let journal = std::fs::read(launch.dir.join("journal")).unwrap();
+    assert!(!String::from_utf8_lossy(&journal).contains("canary"));
+}
+
+#[test]
+fn a_viewport_that_does_not_read_costs_nothing_and_misses_what_it_is_told_of() {
+    let flood = "head -c 100000000 /dev/zero | tr '\\0' x; echo after";
+    let script = format!("stty -opost -echo; read x; {flood}; read x; echo bye");
+    let mut launch = Launch::start(in_terminal(sh(&script)));
+    let mut deaf = launch.link();
+    deaf.request(Op::View).unwrap();
+    let mut link = launch.link();
+    write(&mut link, "1", b"\n").unwrap();
+    let journal = File::open(launch.dir.join("journal")).unwrap();
+    until("the flood is over", || {
+        let mut last = [0; 6];
+        let end = journal.metadata().unwrap().len();
+        journal.read_at(&mut last, end.saturating_sub(6)).unwrap();
+        last == *b"after\n"
+    });
+    state(&mut link);
+    assert!(proc_value(launch.holder_pid(), "status", "VmHWM") < 16 << 10);
+    let (mut seen, mut missed) = (0, 0);
+    while missed == 0 {
+        match deaf.view().unwrap() {
+            View::Output { data } => seen += data.0.len(),
+            View::Skipped { bytes } => missed = bytes,
+        }
+    }
+    write(&mut link, "2", b"\n").unwrap();
+    seen += see(&mut deaf, "bye\n");
+    launch.wait();
+    assert_eq!(seen as u64 + missed, launch.output(Channel::Stdout).len() as u64);
+}
+
+#[test]
+fn a_person_sees_types_resizes_and_leaves() {
+    let launch = Launch::start(in_terminal(command(&["bash", "-c", SIZES])));
+    launch.wait_for_output("ready");
+    let mut person = Person::sit_down(100, 30);
+    let before = person.modes();
+    let shown = person.view(&launch.dir);
+    // First a row less, so that a program paints its screen anew.
+    person.wait_for("29 100");
+    person.wait_for("30 100");
+    person.type_in(b"hello\r");
+    person.wait_for("got hello");
+    person.resize(90, 20);
+    person.wait_for("20 90");
+    assert_ne!(person.modes(), before);
+    person.type_in(b"\x1c");
+    assert_eq!(shown.join().unwrap().unwrap(), Left::Detached);
+    assert_eq!(person.modes(), before);
+    person.wait_for("\x1b[?1049l");
+    assert!(launch.held().child.is_alive().unwrap());
+    let again = person.view(&launch.dir);
+    person.wait_for("19 90");
+    person.call(Call::Leave);
+    assert_eq!(again.join().unwrap().unwrap(), Left::Detached);
+    assert_eq!(person.modes(), before);
+}
+
+#[test]
+fn the_end_of_the_command_gives_the_terminal_back() {
+    let mut launch = Launch::start(in_terminal(sh("echo ready; read x; echo $x; exit 3")));
+    launch.wait_for_output("ready");
+    let mut person = Person::sit_down(80, 24);
+    let before = person.modes();
+    let shown = person.view(&launch.dir);
+    person.type_in(b"bye\r");
+    assert_eq!(shown.join().unwrap().unwrap(), Left::Ended);
+    person.wait_for("bye\r\nbye");
+    assert_eq!(person.modes(), before);
+    assert_eq!(launch.wait().0.end, End::Exited { code: 3 });
+    let refused = person.view(&launch.dir).join().unwrap();
+    assert!(matches!(refused, Err(viewport::Error::Reach(_))), "{refused:?}");
+}
+
+#[test]
+fn a_viewport_that_is_killed_takes_nothing_with_it() {
+    let launch = Launch::start(in_terminal(command(&["bash", "-c", SIZES])));
+    launch.wait_for_output("ready");
+    let mut follower = launch.link();
+    follower.request(Op::Follow).unwrap();
+    let mut person = Person::sit_down(100, 30);
+    let mut client = Command::new(&program()[0])
+        .arg("--view")
+        .arg(&launch.dir)
+        .stdin(person.seat.try_clone().unwrap())
+        .stdout(person.seat.try_clone().unwrap())
+        .spawn()
+        .unwrap();
+    person.wait_for("30 100");
+    client.kill().unwrap();
+    client.wait().unwrap();
+    until("it was there", || follower.notice().unwrap() == Notice::Visits { people: 1 });
+    until("it has left", || follower.notice().unwrap() == Notice::Visits { people: 0 });
+    write(&mut follower, "k", b"alone\n").unwrap();
+    launch.wait_for_output("got alone");
+}
+
+#[test]
+fn what_is_no_terminal_is_refused() {
+    let launch = Launch::start(in_terminal(sh("sleep 1000")));
+    let (one, _other) = UnixStream::pair().unwrap();
+    let place = Place { input: one.as_fd(), output: one.as_fd(), calls: one.as_fd() };
+    let refused = viewport::view(&launch.dir, place);
+    assert!(matches!(refused, Err(viewport::Error::NoTerminal(_))), "{refused:?}");
+}
+
+/// Somebody with a terminal of their own.
+struct Person {
+    screen: File,
+    seat: OwnedFd,
+    caller: io::PipeWriter,
+    calls: io::PipeReader,
+    seen: Vec<u8>,
+}
+
+impl Person {
+    fn sit_down(columns: u16, rows: u16) -> Self {
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        let screen = openpt(flags).unwrap();
+        unlockpt(&screen).unwrap();
+        let seat = ioctl_tiocgptpeer(&screen, flags).unwrap();
+        rustix::io::ioctl_fionbio(&screen, true).unwrap();
+        let (calls, caller) = io::pipe().unwrap();
+        let person = Self { screen: screen.into(), seat, caller, calls, seen: Vec::new() };
+        person.set_size(columns, rows);
+        person
+    }
+
+    fn view(&self, dir: &Path) -> JoinHandle<Result<Left, viewport::Error>> {
+        let (dir, seat) = (dir.to_owned(), self.seat.try_clone().unwrap());
+        let calls = self.calls.try_clone().unwrap();
+        std::thread::spawn(move || {
+            let place = Place { input: seat.as_fd(), output: seat.as_fd(), calls: calls.as_fd() };
+            viewport::view(&dir, place)
+        })
+    }
+
+    fn set_size(&self, columns: u16, rows: u16) {
+        let size = Winsize { ws_col: columns, ws_row: rows, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&self.seat, size).unwrap();
+    }
+
+    fn resize(&mut self, columns: u16, rows: u16) {
+        self.set_size(columns, rows);
+        self.call(Call::Resized);
+    }
+
+    fn call(&mut self, call: Call) {
+        self.caller.write_all(&[call.byte()]).unwrap();
+    }
+
+    fn type_in(&mut self, keys: &[u8]) {
+        self.screen.write_all(keys).unwrap();
+    }
+
+    /// Waits for this on the screen, after what was waited for before.
+    fn wait_for(&mut self, text: &str) {
+        until(text, || {
+            let mut part = [0; 4096];
+            if let Ok(read) = self.screen.read(&mut part) {
+                self.seen.extend_from_slice(&part[..read]);
+            }
+            let found = self.seen.windows(text.len()).position(|found| found == text.as_bytes());
+            if let Some(at) = found {
+                self.seen.drain(..at + text.len());
+            }
+            found.is_some()
+        });
+    }
+
+    fn modes(&self) -> (LocalModes, OutputModes) {
+        let modes = tcgetattr(&self.seat).unwrap();
+        (modes.local_modes, modes.output_modes)
+    }
+}
+
+fn typing(bytes: &[u8]) -> Op {
+    Op::Type { data: Data(bytes.to_vec()) }
+}
+
+/// Waits for this in what a viewport is sent, and gives how many bytes that was.
+fn see(link: &mut Link, text: &str) -> usize {
+    let mut seen = Vec::new();
+    while !String::from_utf8_lossy(&seen).contains(text) {
+        match link.view().unwrap() {
+            View::Output { data } => seen.extend(data.0),
+            View::Skipped { bytes } => panic!("skipped {bytes}"),
+        }
+    }
+    seen.len()
+}
+
+fn envelopes(launch: &Launch) -> Vec<Envelope> {
+    let input = launch.frames().into_iter().filter(|frame| frame.channel == Channel::Stdin);
+    input.map(|frame| Envelope::split(&frame.payload).unwrap().0).collect()
+}
+
+fn assert_bad<T: std::fmt::Debug>(answer: Result<T, Error>) {
+    let bad = matches!(&answer, Err(Error::Fault(fault)) if fault.code == FaultCode::BadRequest);
+    assert!(bad, "{answer:?}");
+}
