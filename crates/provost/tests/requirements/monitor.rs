@@ -8,7 +8,10 @@ use std::{
 use provost_testkit::harness::{Output, eventually};
 use serde_json::{Value, json};
 
-use crate::kit::{HANGS, Stage, lives};
+use crate::{
+    kit::{HANGS, Stage, lives},
+    run_site::Site,
+};
 
 /// An agent that says that its work is done once it is let go.
 const LET_GO: &str = "[[step]]\nwait_file = \"go\"\n[[step]]\nreport = \"completed\"\n";
@@ -90,6 +93,31 @@ fn m19_the_worst_of_many_decides() {
     assert_eq!(results(&[&good, &hanging, "--timeout", "50ms"], 5), ["completed", "timed_out"]);
     assert_eq!(results(&[&bad, &hanging, "--timeout", "50ms"], 1), ["failed", "timed_out"]);
     assert_eq!(results(&[&good, &good], 0), ["completed"], "who is named twice is watched once");
+}
+
+#[test]
+fn m19_a_run_is_watched_like_a_session() {
+    let site = Site::new("while [ ! -e \"$GO\" ]; do sleep 0.01; done; echo a > a");
+    let stage = &site.stage;
+    let go = stage.file("go");
+    let with = format!("[agents.talker.env]\nGO = {go:?}\n");
+    let config = stage.home.root().join("user/.config/provost/provost.toml");
+    fs::write(&config, fs::read_to_string(&config).unwrap() + &with).unwrap();
+    let id = site.opened(&["--check", "test -e a"]);
+    let found = result(stage, &[&id, "--timeout", "50ms"], 5);
+    assert_eq!((&found["kind"], &found["result"]), (&json!("run"), &json!("timed_out")));
+    let watching = begin(stage, &[&id]);
+    stage.home.daemon().kill();
+    fs::write(go, "").unwrap();
+    let output = watching.wait_with_output().unwrap();
+    let reply: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{reply}");
+    let found = &reply["results"][0];
+    assert_eq!(
+        (&found["result"], &found["final_state"]),
+        (&json!("completed"), &json!("succeeded"))
+    );
+    assert_eq!((&found["verifier"], &found["output_verified"]), (&json!("checks"), &json!(true)));
 }
 
 #[test]
@@ -186,7 +214,7 @@ emit = { type = "progress", done = 2, total = 5 }
 [[step]]
 hang = true
 "#;
-    stage.configure_talker(emits, "");
+    stage.configure_talker(emits, "session.stop_grace = \"100ms\"");
     let compat = |id: &str, code| {
         let arguments = [id, "--compat", "story-automator", "--timeout", "50ms"];
         let found = monitor(&stage, &arguments).exits(code).json();

@@ -47,8 +47,7 @@ pub(super) struct Seen {
 
 /// Waits until enough is known of everything that is named.
 pub(super) fn run(context: &Context, ids: &[String], asked: &Asked) -> Result<Vec<Seen>, ApiError> {
-    let client = context.daemon()?;
-    let mut watch = Watch::begin(context, &client, ids, asked)?;
+    let mut watch = Watch::begin(context, ids, asked)?;
     let events = follow::aside(watch.of(), watch.since)?;
     loop {
         watch.judge();
@@ -76,17 +75,13 @@ struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    fn begin(
-        context: &'a Context,
-        client: &Client,
-        ids: &[String],
-        asked: &'a Asked,
-    ) -> Result<Self, ApiError> {
+    fn begin(context: &'a Context, ids: &[String], asked: &'a Asked) -> Result<Self, ApiError> {
+        patiently(|| context.daemon())?;
         // Before the first look, so that nothing that happens behind it is missed.
         let since = follow::newest(context)?;
         let mut seen: Vec<Seen> = Vec::new();
         for id in ids {
-            let watched = first_look(client, id)?;
+            let watched = patiently(|| first_look(&context.daemon()?, id))?;
             // Who is named twice is watched once.
             if !seen.iter().any(|one| one.watched.id() == watched.id()) {
                 seen.push(Seen { watched, verdict: None, conclusion: None });
