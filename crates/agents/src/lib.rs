@@ -9,13 +9,13 @@ pub mod find;
 pub mod home;
 pub mod models;
 pub mod preflight;
+pub mod process;
 pub mod skills;
 pub mod version;
 
 mod known;
 mod launcher;
 mod places;
-mod process;
 mod text;
 
 pub use find::{Candidate, Codex, Explicit, Found, Source, Standing, Surroundings, find_codex};

@@ -20,23 +20,23 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 /// How much of each of its streams a program may usually write before it is ended.
-pub(crate) const OUTPUT_LIMIT: usize = 64 * 1024;
+pub const OUTPUT_LIMIT: usize = 64 * 1024;
 
 /// One program to be run.
 #[derive(Debug)]
-pub(crate) struct Run {
-    pub(crate) program: PathBuf,
-    pub(crate) args: Vec<OsString>,
-    pub(crate) directory: PathBuf,
-    pub(crate) environment: Vec<(OsString, OsString)>,
-    pub(crate) limit: Duration,
+pub struct Run {
+    pub program: PathBuf,
+    pub args: Vec<OsString>,
+    pub directory: PathBuf,
+    pub environment: Vec<(OsString, OsString)>,
+    pub limit: Duration,
     /// How much of each of its streams it may write before it is ended.
-    pub(crate) output_limit: usize,
+    pub output_limit: usize,
 }
 
 /// How a program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
+pub enum End {
     Code(i32),
     Signal(i32),
     TimedOut,
@@ -45,15 +45,15 @@ pub(crate) enum End {
 
 /// A program that is no more.
 #[derive(Debug)]
-pub(crate) struct Finished {
-    pub(crate) end: End,
-    pub(crate) stdout: Vec<u8>,
-    pub(crate) stderr: Vec<u8>,
+pub struct Finished {
+    pub end: End,
+    pub stdout: Vec<u8>,
+    pub stderr: Vec<u8>,
 }
 
 impl Run {
     /// Runs the program until it ends or passes a limit; then its group is gone.
-    pub(crate) fn finish(&self) -> io::Result<Finished> {
+    pub fn finish(&self) -> io::Result<Finished> {
         let deadline = now() + self.limit;
         let mut running = Running::start(&mut self.command(), self.output_limit)?;
         let stop = running.collect(deadline);

@@ -87,6 +87,9 @@ pub struct SessionRow {
     pub opened_at: i64,
     /// Since when the state is what it is.
     pub since: i64,
+    /// When something was heard of the agent last: output, a message, its start. Only in the row of one live session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heard_at: Option<i64>,
     pub sealed_at: Option<i64>,
 }
 

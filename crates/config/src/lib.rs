@@ -25,6 +25,7 @@ mod suggest;
 mod table;
 mod types;
 mod value;
+mod workflow;
 
 pub use environment::{RESERVED_VARIABLES, Warning};
 pub use key::{Key, keys};
@@ -36,11 +37,12 @@ pub use resolve::{Entry, Flag, FlagValue, Inputs, Resolved, Shadowed, resolve};
 pub use schema::schema;
 pub use source::{Place, Source};
 pub use table::{
-    Agent, ApprovalRules, Budget, Codex, Environment, Event, HookDefaults, Prices, Prompts, Review,
-    Run, Session, Skills, Ui, Verify, Worktree,
+    Agent, ApprovalRules, Budget, Codex, Environment, Event, HookDefaults, Monitor, Prices,
+    Prompts, Review, Run, Session, Skills, Ui, Verifier, Verify, Workflow, Worktree,
 };
 pub use types::{
-    ApprovalRule, Approvals, Argv, BranchPrefix, Bytes, Choice, Color, Command, Driver, FilePath,
-    Hook, Label, Land, NamePatterns, PLACEHOLDERS, PlanMode, Price, Prompt, RelativePattern,
-    ReviewMode, RulesVersion, SAFE_VARIABLES, Sandbox, Tokens, Variable, Variables,
+    ApprovalRule, Approvals, Argv, BranchPrefix, Bytes, Choice, Color, Command, Driver, Escalation,
+    FilePath, Hook, Label, Land, Line, NamePatterns, PLACEHOLDERS, PlanMode, Price, Prompt,
+    RelativePattern, ReviewMode, RulesVersion, SAFE_VARIABLES, Sandbox, Tokens, Variable,
+    Variables,
 };

@@ -41,6 +41,8 @@ pub(crate) fn name_fault(path: &[String]) -> Option<String> {
     let parts: Vec<&str> = path.iter().map(String::as_str).collect();
     match parts.as_slice() {
         ["agents", name] => name_fault_of("an agent's", name),
+        ["verifiers", name] => name_fault_of("a verifier's", name),
+        ["workflows", name] => name_fault_of("a workflow's", name),
         ["presets", name] => name_fault_of("a preset's", name),
         ["agents", _, "env", name] => variable_name_fault(name),
         _ => None,

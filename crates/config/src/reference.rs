@@ -6,12 +6,14 @@ use crate::preset;
 use crate::shape::Shape;
 use crate::table::SECTIONS;
 use crate::types::SAFE_VARIABLES;
+use crate::workflow;
 
 /// Writes the reference; a page that contains it can be compared with it by a test.
 pub fn reference_markdown() -> String {
     let sections = SECTIONS.iter().map(|(prefix, doc)| section(prefix, doc));
     let mut parts: Vec<String> = sections.collect();
     parts.push(presets());
+    parts.push(workflows());
     parts.push(notes());
     parts.join("\n")
 }
@@ -33,6 +35,15 @@ fn presets() -> String {
          Naming a preset is as good as giving its keys as flags, and flags besides it win. A preset may set {names}. These are built in, \
          and a file may change them key by key:\n\n```toml{}```\n",
         preset::BUILT_IN
+    )
+}
+
+/// The workflows that are there without a file.
+fn workflows() -> String {
+    format!(
+        "## Built-in workflows\n\nThese are built in, with verifiers of their own that [monitor.md](monitor.md) describes, and a file may \
+         change them key by key:\n\n```toml{}```\n",
+        workflow::BUILT_IN
     )
 }
 
@@ -93,7 +104,7 @@ fn notes() -> String {
            `PROVOST_STALE_SECONDS` is a second name for `session.stale_after`, in whole seconds; `agents.codex.path` \
            has the short name `PROVOST_CODEX`.\n\n\
          Precedence: flag, environment, project, user, default. Lists and commands replace those of a lower layer; \
-         agents and their variables are merged name by name.\n\n\
+         agents, verifiers and workflows are merged name by name, and so are the variables of agents.\n\n\
          No keys: {}.\n\n\
          Variables that every child gets if they are set: {}.\n",
         code(RESERVED_VARIABLES),

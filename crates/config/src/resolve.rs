@@ -17,11 +17,12 @@ use crate::problem::{Error, Fault, Problem, ProblemKind};
 use crate::source::Source;
 use crate::suggest;
 use crate::table::{
-    Agent, ApprovalRules, Budget, Codex, Environment, Event, HookDefaults, Prices, Prompts, Review,
-    Run, Session, Skills, Ui, Verify, Worktree,
+    Agent, ApprovalRules, Budget, Codex, Environment, Event, HookDefaults, Monitor, Prices,
+    Prompts, Review, Run, Session, Skills, Ui, Verifier, Verify, Workflow, Worktree,
 };
 use crate::types::{Choice, Hook, HookSpec};
 use crate::value::{Chosen, Setting};
+use crate::workflow;
 
 /// All that a configuration is made of. It may hold secrets, so it cannot be printed.
 #[derive(Clone, Default)]
@@ -71,6 +72,10 @@ pub struct Resolved {
     /// The agents that the files name; the built-in one is not among them.
     pub agents: BTreeMap<String, Agent>,
     pub codex: Codex,
+    pub monitor: Monitor,
+    /// The verifiers that the files declare; those that are built in are not among them.
+    pub verifiers: BTreeMap<String, Verifier>,
+    pub workflows: BTreeMap<String, Workflow>,
     pub environment: Environment,
     pub ui: Ui,
     /// Where each key's value came from; a key that nothing set has [`Source::Default`].
@@ -198,7 +203,7 @@ impl Layers {
         layers.environment(&inputs.environment);
         layers.presets(inputs.preset.as_deref());
         inputs.flags.iter().for_each(|flag| layers.flag(flag));
-        layers.complete_agents();
+        layers.complete();
         layers.add_defaults();
         layers
     }
@@ -222,6 +227,7 @@ impl Layers {
         let reading = preset::built_in();
         self.problems.extend(reading.problems);
         self.defaults = reading.given;
+        self.defaults.extend(workflow::built_in().given);
         let Some(named) = named else { return };
         match preset::apply(named, self.defaults.iter().chain(&self.given)) {
             Ok(given) => self.given.extend(given),
@@ -236,16 +242,23 @@ impl Layers {
         }
     }
 
-    /// Every agent that any layer names has all that an agent needs.
-    fn complete_agents(&mut self) {
-        let first_mentions = self.first_mentions();
-        for (agent, source) in &first_mentions {
-            for key in agent_keys() {
-                let name = key.name.replacen('*', agent, 1);
-                match key.default_node() {
-                    Some(node) => self.add_default(key, name, node),
-                    None => self.require(key, &name, source),
-                }
+    /// Every agent, verifier and workflow that any layer names has all that it needs.
+    fn complete(&mut self) {
+        for section in NAMED {
+            for (owner, source) in &self.first_mentions(section) {
+                self.complete_one(section, owner, source);
+            }
+        }
+    }
+
+    fn complete_one(&mut self, section: &str, owner: &str, source: &Source) {
+        for key in keys_of(section) {
+            let name = key.name.replacen('*', owner, 1);
+            let built_in = self.defaults.iter().any(|given| given.name == name);
+            match key.default_node() {
+                _ if built_in => {}
+                Some(node) => self.add_default(key, name, node),
+                None => self.require(key, &name, source),
             }
         }
     }
@@ -263,14 +276,15 @@ impl Layers {
         }
     }
 
-    fn first_mentions(&self) -> BTreeMap<String, Source> {
-        let mut agents = BTreeMap::new();
-        for given in &self.given {
-            if let Some(agent) = agent_of(&given.name).filter(|agent| *agent != BUILT_IN) {
-                agents.entry(agent.to_owned()).or_insert_with(|| given.source.clone());
+    fn first_mentions(&self, section: &str) -> BTreeMap<String, Source> {
+        let mut named = BTreeMap::new();
+        for given in self.given.iter().chain(&self.defaults) {
+            let own = |name: &&str| (section, *name) != ("agents", BUILT_IN);
+            if let Some(name) = name_in(section, &given.name).filter(own) {
+                named.entry(name.to_owned()).or_insert_with(|| given.source.clone());
             }
         }
-        agents
+        named
     }
 
     fn add_defaults(&mut self) {
@@ -306,20 +320,26 @@ fn flag_value(flag: &Flag) -> Result<Given, Vec<Problem>> {
     Given::check(key, flag.key.clone(), source(), node, |_| source())
 }
 
-fn agent_keys() -> impl Iterator<Item = &'static Key> {
-    keys().filter(|key| key.name.starts_with("agents.*."))
+/// The sections in which users name things of their own.
+const NAMED: [&str; 3] = ["agents", "verifiers", "workflows"];
+
+fn keys_of(section: &str) -> impl Iterator<Item = &'static Key> {
+    keys().filter(move |key| {
+        key.name.strip_prefix(section).is_some_and(|rest| rest.starts_with(".*."))
+    })
 }
 
-/// The agent or preset that a key belongs to.
+/// The agent, verifier, workflow or preset that a key belongs to.
 fn owner_of(name: &str) -> Option<&str> {
-    agent_of(name).or_else(|| preset::split(name).map(|(name, _)| name))
+    let named = NAMED.iter().find_map(|section| name_in(section, name));
+    named.or_else(|| preset::split(name).map(|(name, _)| name))
 }
 
-fn agent_of(name: &str) -> Option<&str> {
-    name.strip_prefix("agents.")?.split('.').next()
+fn name_in<'n>(section: &str, name: &'n str) -> Option<&'n str> {
+    name.strip_prefix(section)?.strip_prefix('.')?.split('.').next()
 }
 
-/// Where an entry stands in a listing: section, agent or preset, key.
+/// Where an entry stands in a listing: section, whose it is, key.
 type Rank = (usize, String, String);
 
 /// Groups what was given by key, in the order of the table; the highest layer comes last.
@@ -420,8 +440,11 @@ fn resolved(chosen: &Chosen, entries: Vec<Entry>, warnings: Vec<Warning>) -> Res
         skills: Skills::take(chosen, "skills"),
         hooks: hooks(chosen, &hook_defaults),
         hook_defaults,
-        agents: agents(chosen, &entries),
+        agents: named("agents", chosen, &entries, Agent::take),
         codex: Codex::take(chosen, "agents.codex"),
+        monitor: Monitor::take(chosen, "monitor"),
+        verifiers: named("verifiers", chosen, &entries, Verifier::take),
+        workflows: named("workflows", chosen, &entries, Workflow::take),
         environment: Environment::take(chosen, "environment"),
         ui: Ui::take(chosen, "ui"),
         provenance: entries.iter().map(|entry| (entry.key.clone(), entry.source.clone())).collect(),
@@ -448,10 +471,15 @@ fn with_limits(spec: HookSpec, defaults: &HookDefaults) -> Hook {
     }
 }
 
-fn agents(chosen: &Chosen, entries: &[Entry]) -> BTreeMap<String, Agent> {
-    let names: BTreeSet<&str> = entries.iter().filter_map(|entry| agent_of(&entry.key)).collect();
-    let configured = names.into_iter().filter(|name| *name != BUILT_IN);
-    configured
-        .map(|name| (name.to_owned(), Agent::take(chosen, &format!("agents.{name}"))))
-        .collect()
+/// Takes everything that is named in a section.
+fn named<T>(
+    section: &str,
+    chosen: &Chosen,
+    entries: &[Entry],
+    take: fn(&Chosen, &str) -> T,
+) -> BTreeMap<String, T> {
+    let names: BTreeSet<&str> =
+        entries.iter().filter_map(|entry| name_in(section, &entry.key)).collect();
+    let configured = names.into_iter().filter(|name| (section, *name) != ("agents", BUILT_IN));
+    configured.map(|name| (name.to_owned(), take(chosen, &format!("{section}.{name}")))).collect()
 }

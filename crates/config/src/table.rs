@@ -7,9 +7,9 @@ use std::time::Duration;
 use crate::key::{events, options};
 use crate::shape::Limits;
 use crate::types::{
-    ApprovalRule, Approvals, Argv, BranchPrefix, Bytes, Choice, Color, Command, Driver, FilePath,
-    Label, Land, NamePatterns, PlanMode, Price, Prompt, RelativePattern, ReviewMode, RulesVersion,
-    Sandbox, Tokens, Variables, is_safe,
+    ApprovalRule, Approvals, Argv, BranchPrefix, Bytes, Choice, Color, Command, Driver, Escalation,
+    FilePath, Label, Land, Line, NamePatterns, PlanMode, Price, Prompt, RelativePattern,
+    ReviewMode, RulesVersion, Sandbox, Tokens, Variables, is_safe,
 };
 
 const HOUR: u64 = 3_600_000;
@@ -245,6 +245,44 @@ options! {
         env["*"]: Variables = unset;
         /// Variables that Codex gets from the daemon's environment; a star at the end stands for any rest.
         pass_env: NamePatterns = [];
+    }
+
+    /// How `provost monitor` watches.
+    "monitor" => Monitor {
+        /// How long a session may be silent before the monitor says that it is stuck; its state is not changed by that.
+        stale_after: Duration = "300s" in SILENCE;
+    }
+
+    /// What `provost monitor --workflow` can hold work against; in every text `{key}`, `{epic}` and `{story}` stand for parts of the key.
+    "verifiers.*" => Verifier {
+        /// A command that has to end with exit status 0, run where the agent worked.
+        command: Choice<Command> = unset;
+        /// How long the command may take.
+        time_limit: Duration = "60s" in TIME;
+        /// How much output of the command is taken before it is ended.
+        output_limit: Bytes = "1MiB" in OUTPUT;
+        /// A file below the place where the agent worked; one star in its name stands for any text, and exactly one file has to match.
+        file: Option<Line> = unset;
+        /// A pattern that a whole line of the file has to match.
+        matches: Option<Line> = unset;
+        /// A field of the file (YAML, JSON, TOML, or the front matter of Markdown), with dots between names.
+        field: Option<Line> = unset;
+        /// The text that the field has to be.
+        equals: Option<Line> = unset;
+    }
+
+    /// Workflows that `provost monitor --workflow NAME` knows.
+    "workflows.*" => Workflow {
+        /// The verifier that says whether the work is complete.
+        verifier: Label = required;
+        /// How often it is advised to try again.
+        retries: u32 = 2 in REPEATS;
+        /// What it means that no tries are left: a person has to decide, or it can be put aside.
+        escalate: Escalation = "critical";
+        /// Whether a try that comes to the same as the one before is put aside.
+        defer_on_plateau: bool = true;
+        /// Agents that every second try is advised for, in turn.
+        fallback: Vec<Label> = [];
     }
 
     /// What every child process gets from the environment.

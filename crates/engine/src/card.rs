@@ -97,6 +97,7 @@ pub fn row(session: &Session) -> SessionRow {
         worktree: worktree(session),
         opened_at: session.opened.wall_ms,
         since: attempt.resolutions.last().map_or(attempt.since, |one| one.at).wall_ms,
+        heard_at: None,
         sealed_at: attempt.sealed.as_ref().map(|sealed| sealed.at.wall_ms),
     }
 }

@@ -14,8 +14,8 @@ use provost_engine::shell::codex::TOOLS_COMMAND;
 use crate::{
     commands::{
         agent_tools, answer, approve, attach, cancel, completions, config, daemon, doctor, events,
-        exit_codes, gc, graph, ledger, limit, logs, ls, plan, presets, report, report_card,
-        resolve, resume, run, send, serve, skills, spawn, status, stop,
+        exit_codes, gc, graph, ledger, limit, logs, ls, monitor, plan, presets, report,
+        report_card, resolve, resume, run, send, serve, skills, spawn, status, stop,
     },
     context::Context,
     error::{Error, usage},
@@ -56,6 +56,7 @@ enum Command {
     Status(status::StatusArgs),
     Logs(logs::LogsArgs),
     Events(events::EventsArgs),
+    Monitor(Box<monitor::MonitorArgs>),
     Send(send::SendArgs),
     Answer(answer::AnswerArgs),
     Approve(approve::ApproveArgs),
@@ -121,6 +122,7 @@ fn dispatch(context: &Context, command: Command) -> Outcome {
         Command::Status(args) => status::run(context, &args),
         Command::Logs(args) => logs::run(context, &args),
         Command::Events(args) => events::run(context, &args),
+        Command::Monitor(args) => monitor::run(context, &args),
         Command::Send(args) => send::run(context, &args),
         Command::Answer(args) => answer::run(context, &args),
         Command::Approve(args) => approve::approve(context, &args),

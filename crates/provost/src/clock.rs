@@ -1,6 +1,6 @@
 //! The clock and the source of ids, read here and nowhere else in the command line.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use uuid::Uuid;
 
@@ -9,6 +9,18 @@ use uuid::Uuid;
 pub(crate) fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Gives the moment at which a wait of this length ends.
+#[expect(clippy::disallowed_methods, reason = "a wait that a person bounds ends by the clock")]
+pub(crate) fn after(time: Duration) -> Instant {
+    Instant::now() + time
+}
+
+/// Gives how long it is until a moment; nothing once it has passed.
+#[expect(clippy::disallowed_methods, reason = "a wait that a person bounds ends by the clock")]
+pub(crate) fn until(moment: Instant) -> Duration {
+    moment.saturating_duration_since(Instant::now())
 }
 
 /// Mints an id: of a session, or of one change that must happen once.

@@ -1,16 +1,23 @@
 //! The stream of events, followed across restarts of the daemon: none is missed and none comes twice.
 
-use std::time::Duration;
+use std::{
+    sync::mpsc::{Receiver, sync_channel},
+    time::Duration,
+};
 
 use provost_api::{ApiError, Client, Code, EventRow, StreamReply};
+use provost_ledger::{ReadLedger, SqliteReader};
 
-use crate::{clock, context::Context, target};
+use crate::{clock, context::Context, error::chain, target};
 
 /// How many times in a row a stream that brought nothing is opened again.
 const MAX_BARREN: u32 = 20;
 
 /// How long to wait between such tries.
 const BARREN_PAUSE: Duration = Duration::from_millis(250);
+
+/// How many events may wait to be taken.
+const WAITING: usize = 256;
 
 /// Whose events are followed: by full ids, or as typed.
 #[derive(Clone, Debug)]
@@ -28,6 +35,36 @@ impl Of {
             Of::All => ("session", None),
             Of::Session(id) => ("session", Some(id.clone())),
             Of::Run(id) => ("run", Some(id.clone())),
+        }
+    }
+}
+
+/// Gives the number of the newest event there is.
+pub(crate) fn newest(context: &Context) -> Result<u64, ApiError> {
+    let reader = SqliteReader::open(&context.trusted_home()?.ledger());
+    let reader = reader.map_err(|why| chain(Code::Storage, "the ledger cannot be opened", &why))?;
+    reader.last_seq().map_err(|why| chain(Code::Storage, "the ledger cannot be read", &why))
+}
+
+/// Follows events on a thread of its own, so that something else can be done meanwhile. It ends with the process.
+pub(crate) fn aside(of: Of, since: u64) -> Result<Receiver<Result<EventRow, ApiError>>, ApiError> {
+    let (sender, events) = sync_channel(WAITING);
+    let thread = std::thread::Builder::new().name("events".to_owned());
+    let started = thread.spawn(move || {
+        let context = Context::new(true);
+        let mut follow = Follow::new(&context, of, Some(since));
+        loop {
+            let event = follow.next();
+            let over = event.is_err();
+            if sender.send(event).is_err() || over {
+                return;
+            }
+        }
+    });
+    match started {
+        Ok(_) => Ok(events),
+        Err(why) => {
+            Err(ApiError::new(Code::Internal, format!("a thread cannot be started: {why}")))
         }
     }
 }

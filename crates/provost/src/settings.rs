@@ -3,6 +3,7 @@
 use std::{
     io::IsTerminal,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use provost_api::{ApiError, Code};
@@ -48,6 +49,14 @@ pub(crate) fn parse_size(flag: &str, text: &str) -> Result<u64, ApiError> {
         Inputs { flags: vec![flag_text(flag, "session.output_limit", text)], ..Inputs::default() };
     let resolved = provost_config::resolve(&inputs).map_err(|why| usage(why.to_string()))?;
     Ok(resolved.session.output_limit.get())
+}
+
+/// Reads a length of time as the configuration does: `90s`, `1h30m`, or whole seconds.
+pub(crate) fn parse_duration(flag: &str, text: &str) -> Result<Duration, ApiError> {
+    let inputs =
+        Inputs { flags: vec![flag_text(flag, "verify.time_limit", text)], ..Inputs::default() };
+    let resolved = provost_config::resolve(&inputs).map_err(|why| usage(why.to_string()))?;
+    Ok(resolved.verify.time_limit)
 }
 
 pub(crate) fn flag_text(flag: &str, key: &str, text: &str) -> Flag {

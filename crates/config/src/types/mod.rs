@@ -24,6 +24,6 @@ pub use paths::{BranchPrefix, RelativePattern};
 pub use price::Price;
 pub use prompt::{PLACEHOLDERS, Prompt};
 pub use rules::{ApprovalRule, RulesVersion};
-pub use texts::{FilePath, Label};
+pub use texts::{FilePath, Label, Line};
 pub use tokens::Tokens;
-pub use words::{Approvals, Color, Driver, Land, PlanMode, ReviewMode, Sandbox};
+pub use words::{Approvals, Color, Driver, Escalation, Land, PlanMode, ReviewMode, Sandbox};

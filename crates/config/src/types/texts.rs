@@ -16,11 +16,24 @@ const MAX_LABEL: usize = 200;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Label(String);
 
+/// The longest line.
+const MAX_LINE: usize = 1000;
+
+/// A text of one line, taken as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line(String);
+
 /// A path on this machine: absolute, below the user's home (`~/…`), or relative to the file that names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilePath(String);
 
 impl Label {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Line {
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -67,6 +80,35 @@ impl Value for Label {
 
     fn show(&self) -> Json {
         json!(self.0)
+    }
+}
+
+/// A line that is unset unless a layer gives one. There is no off: it is a text like any other.
+impl Value for Option<Line> {
+    fn shape() -> Shape {
+        Shape::Text(Wording { one: "line of text", many: "lines of text" })
+    }
+
+    fn read(node: &Node) -> Result<Self, Vec<Fault>> {
+        let text = text::<Self>(node)?;
+        let fits = (1..=MAX_LINE).contains(&text.len()) && !text.contains(char::is_control);
+        match fits {
+            true => Ok(Some(Line(text.to_owned()))),
+            false => Err(invalid(
+                node,
+                format!(
+                    "expected 1 to {MAX_LINE} bytes without line breaks and other control characters"
+                ),
+            )),
+        }
+    }
+
+    fn show(&self) -> Json {
+        json!(self.as_ref().map(Line::as_str))
+    }
+
+    fn unset() -> Option<Self> {
+        Some(None)
     }
 }
 

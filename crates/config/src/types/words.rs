@@ -100,6 +100,14 @@ words! {
         Repair = "repair",
     }
 
+    /// What it means that a workflow does not come to its end.
+    Escalation {
+        /// A person has to decide before anything goes on.
+        Critical = "critical",
+        /// It can be put aside, and the rest goes on.
+        Preference = "preference",
+    }
+
     /// When output for people is coloured.
     Color {
         /// When it goes to a terminal.

@@ -12,3 +12,4 @@ mod outputs;
 mod runs;
 mod support;
 mod variables;
+mod workflows;

@@ -39,6 +39,18 @@ fn every_scalar_key_has_one_variable_and_no_other_key_has_it() {
             "agents.*.pass_env",
             "agents.codex.env.*",
             "agents.codex.pass_env",
+            "verifiers.*.command",
+            "verifiers.*.time_limit",
+            "verifiers.*.output_limit",
+            "verifiers.*.file",
+            "verifiers.*.matches",
+            "verifiers.*.field",
+            "verifiers.*.equals",
+            "workflows.*.verifier",
+            "workflows.*.retries",
+            "workflows.*.escalate",
+            "workflows.*.defer_on_plateau",
+            "workflows.*.fallback",
             "environment.allow"
         ]
     );

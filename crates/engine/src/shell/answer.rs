@@ -6,7 +6,7 @@ use provost_api::{ApiError, Code, RunRow};
 use provost_core::{
     ids::{RunId, SessionId},
     run::{self, Run},
-    session::{Rejected, Reporter, Session},
+    session::{Launch, Rejected, Reporter, Session},
 };
 use provost_ledger::{AppendError, Archived, Ledger, ReadLedger, StreamId};
 use serde_json::{Value, json};
@@ -18,6 +18,9 @@ use super::{
 };
 use crate::{card, graph_card, run_card, stream};
 
+/// How far apart two clocks may be read, in milliseconds.
+const CLOCKS_APART: u64 = 2;
+
 impl Owner {
     /// Answers what changes nothing, from what is durable.
     pub(super) fn answer(&mut self, ask: &Ask) -> Result<String, ApiError> {
@@ -25,7 +28,7 @@ impl Owner {
             Ask::Row { session } => {
                 let id = self.resolve(session)?;
                 match self.board.session(id) {
-                    Some(session) => Ok(session_reply(session)),
+                    Some(session) => Ok(self.looked_at(session)),
                     None => self.stored_row(id, session),
                 }
             }
@@ -63,6 +66,24 @@ impl Owner {
                 unreachable!("changes are decided, not answered")
             }
         }
+    }
+
+    /// Shows a session with what is only known while somebody listens: when something was heard of it.
+    fn looked_at(&self, session: &Session) -> String {
+        let mut row = card::row(session);
+        let live = session.current_launch().filter(|_| !row.sealed);
+        row.heard_at = live.map(|launch| self.heard_at(launch));
+        json!({"ok": true, "session": row}).to_string()
+    }
+
+    /// Gives the moment at which something was heard of a launch. Silence is counted on the clock that stands still while the
+    /// machine sleeps, so the moment is counted back from now, unless that is what was written down.
+    fn heard_at(&self, launch: &Launch) -> i64 {
+        let (now, noted) = (self.clock.now(), launch.stream.heard);
+        let heard = self.heard_of(launch.id).unwrap_or_default().max(noted.mono_ms);
+        let silent = i64::try_from(now.mono_ms.saturating_sub(heard)).unwrap_or(i64::MAX);
+        let moment = now.wall_ms.saturating_sub(silent);
+        if moment.abs_diff(noted.wall_ms) <= CLOCKS_APART { noted.wall_ms } else { moment }
     }
 
     fn stored_row(&self, id: SessionId, named: &str) -> Result<String, ApiError> {

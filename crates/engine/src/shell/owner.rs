@@ -417,9 +417,7 @@ impl Owner {
             drop(turn.command_run(one.run, &one.command, "provost"));
         }
         for id in self.board.due(turn.reached()) {
-            turn.due(id, |launch| {
-                self.heard.lock().unwrap_or_else(PoisonError::into_inner).get(&launch).copied()
-            });
+            turn.due(id, |launch| self.heard_of(launch));
         }
         let mut replies = Vec::new();
         let mut keys: HashMap<String, String> = HashMap::new();
@@ -542,6 +540,11 @@ impl Owner {
         {
             self.secrets.keep(session.id, &message.key, asked, reply);
         }
+    }
+
+    /// Says when something came from a launch last, as far as that is known since the daemon started.
+    pub(super) fn heard_of(&self, launch: LaunchId) -> Option<u64> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner).get(&launch).copied()
     }
 
     fn row_of(&self, turn: &Turn<'_>, id: SessionId, named: &str) -> Result<String, ApiError> {

@@ -3,16 +3,15 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use provost_api::{ApiError, Client, Code, EventRow};
-use provost_ledger::{ReadLedger, SqliteReader};
+use provost_api::{ApiError, Client, EventRow};
 use serde::Deserialize;
 
 use super::input;
 use crate::{
     cli::Outcome,
     context::Context,
-    error::{Error, chain},
-    follow::{Follow, Of},
+    error::Error,
+    follow::{self, Follow, Of},
     target::{self, Target},
     ui::{self, Screen},
 };
@@ -46,7 +45,7 @@ struct EventsReply {
 }
 
 pub(crate) fn run(context: &Context, args: &EventsArgs) -> Outcome {
-    if args.follow { follow(context, args) } else { list(context, args) }
+    if args.follow { go_on(context, args) } else { list(context, args) }
 }
 
 fn list(context: &Context, args: &EventsArgs) -> Outcome {
@@ -71,7 +70,7 @@ fn list(context: &Context, args: &EventsArgs) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-fn follow(context: &Context, args: &EventsArgs) -> Outcome {
+fn go_on(context: &Context, args: &EventsArgs) -> Outcome {
     let client = context.daemon()?;
     let since = since(context, args, 0)?;
     let mut follow = Follow::new(context, of(&client, args)?, Some(since));
@@ -96,15 +95,7 @@ fn since(context: &Context, args: &EventsArgs, newest: u64) -> Result<u64, ApiEr
     match (args.since, &args.id) {
         (Some(since), _) => Ok(since),
         (None, Some(_)) => Ok(0),
-        (None, None) => {
-            let reader = SqliteReader::open(&context.trusted_home()?.ledger());
-            let reader =
-                reader.map_err(|why| chain(Code::Storage, "the ledger cannot be opened", &why))?;
-            let last = reader
-                .last_seq()
-                .map_err(|why| chain(Code::Storage, "the ledger cannot be read", &why))?;
-            Ok(last.saturating_sub(newest))
-        }
+        (None, None) => Ok(follow::newest(context)?.saturating_sub(newest)),
     }
 }
 

@@ -20,6 +20,7 @@ pub(crate) mod ledger;
 pub(crate) mod limit;
 pub(crate) mod logs;
 pub(crate) mod ls;
+pub(crate) mod monitor;
 pub(crate) mod plan;
 pub(crate) mod presets;
 pub(crate) mod report;

@@ -254,6 +254,7 @@ pub(crate) mod tests {
             worktree: None,
             opened_at: 0,
             since: 1_000,
+            heard_at: None,
             sealed_at: None,
         }
     }

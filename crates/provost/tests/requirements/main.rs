@@ -16,6 +16,7 @@ mod layers;
 mod limits;
 mod listing;
 mod liveness;
+mod monitor;
 mod moving;
 mod options;
 mod peers;

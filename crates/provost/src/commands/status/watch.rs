@@ -2,7 +2,7 @@
 
 use std::{
     io::IsTerminal as _,
-    sync::mpsc::{Receiver, RecvTimeoutError, sync_channel},
+    sync::mpsc::{Receiver, RecvTimeoutError},
     time::Duration,
 };
 
@@ -15,16 +15,13 @@ use crate::{
     commands::{change, graph, run},
     context::Context,
     error::Error,
-    follow::{Follow, Of},
+    follow::{self, Of},
     target::{self, Target},
     ui::{self, Beside, Screen},
 };
 
 /// How often a terminal is drawn again though nothing happened, so that ages are true.
 const TICK: Duration = Duration::from_secs(1);
-
-/// How many events may wait to be shown.
-const WAITING: usize = 256;
 
 /// Puts the cursor at the top and clears what is below it.
 const CLEAR: &[u8] = b"\x1b[H\x1b[2J";
@@ -36,7 +33,7 @@ pub(super) fn run(context: &Context, client: &Client, meant: Target) -> Result<(
         Target::Run(row) => Of::Run(row.id.clone()),
     };
     let (mut heard, since) = newest(client, &of)?;
-    let events = follow(of, since)?;
+    let events = follow::aside(of, since)?;
     let graph = graph_of(client, &meant)?;
     let mut watch = Watch { context, meant, graph, shown: Vec::new() };
     loop {
@@ -70,29 +67,6 @@ fn newest(client: &Client, of: &Of) -> Result<(Option<i64>, u64), ApiError> {
     let path = target::query("/v1/events", &[of.parameter(), most]);
     let reply: EventsReply = client.get(&path)?;
     Ok((reply.events.last().map(|event| event.at), reply.last))
-}
-
-/// Follows events on a thread of its own, so that the terminal can be drawn meanwhile. It ends with the process.
-fn follow(of: Of, since: u64) -> Result<Receiver<Result<EventRow, ApiError>>, ApiError> {
-    let (sender, events) = sync_channel(WAITING);
-    let thread = std::thread::Builder::new().name("events".to_owned());
-    let started = thread.spawn(move || {
-        let context = Context::new(true);
-        let mut follow = Follow::new(&context, of, Some(since));
-        loop {
-            let event = follow.next();
-            let over = event.is_err();
-            if sender.send(event).is_err() || over {
-                return;
-            }
-        }
-    });
-    match started {
-        Ok(_) => Ok(events),
-        Err(why) => {
-            Err(ApiError::new(Code::Internal, format!("a thread cannot be started: {why}")))
-        }
-    }
 }
 
 /// Waits for what happens next, together with all that happened by then; none when only time has passed.

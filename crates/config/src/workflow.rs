@@ -1,0 +1,31 @@
+//! Workflows that need no configuration: those of BMAD, with the verifiers that are built in.
+
+use crate::document::{self, Reading};
+use crate::source::Source;
+
+/// The workflows that are built in; a file may change them key by key.
+pub(crate) const BUILT_IN: &str = r#"
+[workflows.create]
+verifier = "bmad-create"
+
+[workflows.dev]
+verifier = "bmad-dev"
+retries = 4
+
+[workflows.automate]
+verifier = "bmad-automate"
+escalate = "preference"
+
+[workflows.review]
+verifier = "bmad-review"
+retries = 4
+
+[workflows.retro]
+verifier = "bmad-retro"
+escalate = "preference"
+"#;
+
+/// Reads the workflows that are built in.
+pub(crate) fn built_in() -> Reading {
+    document::read("built-in", BUILT_IN, |_| Source::Default)
+}

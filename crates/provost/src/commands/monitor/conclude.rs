@@ -1,0 +1,135 @@
+//! What the monitor says of one thing: a pure function of how it stands and what the verifier found.
+
+use provost_verify::{Ending, Verdict};
+
+use super::stand::{End, Stand};
+
+/// What is said of one thing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Conclusion {
+    pub(super) ending: Ending,
+    pub(super) reason: String,
+    /// Whether the state was reached that was waited for; none if none was.
+    pub(super) reached: Option<bool>,
+}
+
+/// A state that is waited for, and the one that stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Until<'a> {
+    pub(super) wanted: &'a str,
+    pub(super) state: &'a str,
+}
+
+/// Says whether the verifier has to be asked to say more.
+pub(super) fn needs_proof(stand: &Stand) -> bool {
+    matches!(stand, Stand::Ended(..) | Stand::AtPrompt { .. })
+}
+
+/// Says what came of something, or nothing while it goes on. Without a workflow there is no verdict.
+pub(super) fn conclude(
+    stand: &Stand,
+    verdict: Option<&Verdict>,
+    until: Option<Until<'_>>,
+    now: i64,
+) -> Option<Conclusion> {
+    let natural = natural(stand, verdict, now);
+    let Some(Until { wanted, state }) = until else {
+        return natural.map(|(ending, reason)| Conclusion { ending, reason, reached: None });
+    };
+    let (over, reached) = (matches!(stand, Stand::Ended(..)), wanted == state);
+    match natural {
+        Some((ending, reason)) if reached || over => {
+            Some(Conclusion { ending, reason, reached: Some(reached) })
+        }
+        Some(_) | None if reached => Some(Conclusion {
+            ending: Ending::Reached,
+            reason: format!("it is {state}"),
+            reached: Some(true),
+        }),
+        Some(_) | None => None,
+    }
+}
+
+fn natural(stand: &Stand, verdict: Option<&Verdict>, now: i64) -> Option<(Ending, String)> {
+    match (stand, verdict) {
+        (Stand::GoesOn { .. }, _) => None,
+        (Stand::Waits(reason), _) => Some((Ending::NeedsInput, reason.clone())),
+        (Stand::Stuck(reason), _) => Some((Ending::Stuck, reason.clone())),
+        (Stand::Lost(reason), _) => Some((Ending::Lost, reason.clone())),
+        // Whatever it left behind, something went wrong.
+        (Stand::Ended(End::Bad, reason), _) => Some((Ending::Failed, reason.clone())),
+        (Stand::Ended(End::Good | End::Unclaimed, _), Some(verdict)) => Some(judged(verdict)),
+        (Stand::Ended(End::Good, reason), None) => Some((Ending::Completed, reason.clone())),
+        (Stand::Ended(End::Unclaimed, reason), None) => Some((Ending::Incomplete, reason.clone())),
+        (Stand::AtPrompt { .. }, None) => None,
+        (Stand::AtPrompt { .. }, Some(verdict @ Verdict::Verified(_))) => Some(judged(verdict)),
+        (Stand::AtPrompt { until }, Some(verdict)) => (now >= *until).then(|| judged(verdict)),
+    }
+}
+
+fn judged(verdict: &Verdict) -> (Ending, String) {
+    match verdict {
+        Verdict::Verified(because) => (Ending::Completed, because.clone()),
+        Verdict::Incomplete(reason) => (Ending::Incomplete, reason.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use provost_verify::Reason;
+
+    use super::*;
+
+    fn verified() -> Verdict {
+        Verdict::Verified("so".to_owned())
+    }
+
+    fn incomplete() -> Verdict {
+        Verdict::Incomplete(Reason::NoFile { path: "x".to_owned() })
+    }
+
+    fn ending(stand: &Stand, verdict: Option<&Verdict>) -> Option<Ending> {
+        conclude(stand, verdict, None, 100).map(|conclusion| conclusion.ending)
+    }
+
+    fn ended(end: End) -> Stand {
+        Stand::Ended(end, "r".to_owned())
+    }
+
+    #[test]
+    fn a_verifier_decides_about_what_ended_well_and_about_nothing_else() {
+        for end in [End::Good, End::Unclaimed] {
+            assert_eq!(ending(&ended(end), Some(&verified())), Some(Ending::Completed));
+            assert_eq!(ending(&ended(end), Some(&incomplete())), Some(Ending::Incomplete));
+        }
+        assert_eq!(ending(&ended(End::Bad), Some(&verified())), Some(Ending::Failed));
+        assert_eq!(ending(&ended(End::Good), None), Some(Ending::Completed));
+        assert_eq!(ending(&ended(End::Unclaimed), None), Some(Ending::Incomplete));
+        assert_eq!(ending(&Stand::GoesOn { until: None }, Some(&verified())), None);
+        let stuck = Stand::Stuck("r".to_owned());
+        assert_eq!(ending(&stuck, Some(&verified())), Some(Ending::Stuck));
+    }
+
+    #[test]
+    fn an_agent_at_its_prompt_is_given_the_window_to_go_on() {
+        let (early, late) = (Stand::AtPrompt { until: 101 }, Stand::AtPrompt { until: 100 });
+        assert_eq!(ending(&early, Some(&verified())), Some(Ending::Completed));
+        assert_eq!(ending(&early, Some(&incomplete())), None);
+        assert_eq!(ending(&late, Some(&incomplete())), Some(Ending::Incomplete));
+        assert_eq!(ending(&late, None), None);
+    }
+
+    #[test]
+    fn a_state_that_is_waited_for_ends_the_watch_and_so_does_the_end() {
+        let until = |stand: &Stand, state: &str| {
+            let until = Until { wanted: "working", state };
+            conclude(stand, None, Some(until), 100).map(|found| (found.ending, found.reached))
+        };
+        let goes_on = Stand::GoesOn { until: None };
+        assert_eq!(until(&goes_on, "verifying"), None);
+        assert_eq!(until(&goes_on, "working"), Some((Ending::Reached, Some(true))));
+        assert_eq!(until(&Stand::Waits("r".to_owned()), "needs_input"), None);
+        let over = until(&ended(End::Good), "completed");
+        assert_eq!(over, Some((Ending::Completed, Some(false))));
+    }
+}

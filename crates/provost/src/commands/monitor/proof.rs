@@ -1,0 +1,163 @@
+//! The verifier of a workflow, taken from the configuration and asked about a place.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use provost_agents::process::{End, Run};
+use provost_api::ApiError;
+use provost_config::{Choice, Command, Escalation, Line, Resolved, Verifier as Settings, Workflow};
+use provost_verify::{
+    Declared, Ended, Key, Policy, Program, Urgency, Verdict, Verifier, Workflow as BuiltIn,
+};
+
+use crate::{context::Context, error::usage};
+
+/// The shell that a command of one line is given to.
+const SHELL: &str = "/bin/sh";
+
+/// What work is held against.
+pub(super) struct Proof {
+    pub(super) workflow: String,
+    /// The verifier's name.
+    pub(super) name: String,
+    pub(super) policy: Policy,
+    verifier: Verifier,
+    key: Key,
+    limits: Limits,
+    environment: BTreeMap<String, String>,
+}
+
+/// What a command may take.
+struct Limits {
+    time: Duration,
+    output: usize,
+}
+
+impl Proof {
+    /// Finds the workflow and its verifier. The files are those of where the monitor was called, not where the agent
+    /// works: no agent moves the bar that its work has to pass.
+    pub(super) fn of(
+        context: &Context,
+        resolved: &Resolved,
+        workflow: &str,
+        key: &Key,
+    ) -> Result<Self, ApiError> {
+        let known = resolved.workflows.get(other_name(workflow));
+        let settings = known.ok_or_else(|| unknown("workflow", workflow, &names(resolved)))?;
+        let name = settings.verifier.as_str().to_owned();
+        let (verifier, limits) = verifier(resolved, workflow, &name)?;
+        let variables = context.environment.variables().iter();
+        let passed = variables.filter(|(name, _)| resolved.environment.passes(name));
+        Ok(Self {
+            workflow: workflow.to_owned(),
+            name,
+            policy: policy(settings),
+            verifier,
+            key: key.clone(),
+            limits,
+            environment: passed.map(|(name, value)| (name.clone(), value.clone())).collect(),
+        })
+    }
+
+    /// Asks the verifier about a place.
+    pub(super) fn ask(&self, place: &Path) -> Verdict {
+        self.verifier.check(place, &self.key, |program| self.run(place, program))
+    }
+
+    fn run(&self, place: &Path, program: &Program) -> Ended {
+        let Some((first, args)) = program.argv.split_first() else {
+            return Ended::NotStarted("it names no program".to_owned());
+        };
+        let os = |(name, value): (&String, &String)| (OsString::from(name), OsString::from(value));
+        let run = Run {
+            program: PathBuf::from(first),
+            args: args.iter().map(OsString::from).collect(),
+            directory: place.to_owned(),
+            environment: self.environment.iter().map(os).collect(),
+            limit: self.limits.time,
+            output_limit: self.limits.output,
+        };
+        match run.finish().map(|finished| finished.end) {
+            Ok(End::Code(code)) => Ended::Code(code),
+            Ok(End::Signal(signal)) => Ended::Signal(signal),
+            Ok(End::TimedOut) => Ended::TimedOut,
+            Ok(End::TooMuchOutput) => Ended::TooMuchOutput,
+            Err(why) => Ended::NotStarted(why.to_string()),
+        }
+    }
+}
+
+/// What story-automator calls a workflow that BMAD calls otherwise.
+fn other_name(workflow: &str) -> &str {
+    if workflow == "auto" { "automate" } else { workflow }
+}
+
+fn names(resolved: &Resolved) -> Vec<&str> {
+    resolved.workflows.keys().map(String::as_str).collect()
+}
+
+fn verifier(
+    resolved: &Resolved,
+    workflow: &str,
+    name: &str,
+) -> Result<(Verifier, Limits), ApiError> {
+    let no_command = Limits { time: Duration::ZERO, output: 0 };
+    let Some(settings) = resolved.verifiers.get(name) else {
+        let built_in = BuiltIn::of_verifier(name).map(Verifier::Bmad);
+        let known = resolved.verifiers.keys().map(String::as_str);
+        let known: Vec<&str> =
+            known.chain(BuiltIn::ALL.iter().map(|workflow| workflow.verifier())).collect();
+        let what = format!("verifier for the workflow {workflow:?} that is called");
+        return built_in
+            .map(|verifier| (verifier, no_command))
+            .ok_or_else(|| unknown(&what, name, &known));
+    };
+    let made = declared(settings).verifier().map_err(|why| {
+        usage(format!("the verifier {name:?} cannot be used: {why}")).next("provost config show")
+    })?;
+    let output = usize::try_from(settings.output_limit.get()).unwrap_or(usize::MAX);
+    Ok((made, Limits { time: settings.time_limit, output }))
+}
+
+fn declared(settings: &Settings) -> Declared {
+    let text = |line: &Option<Line>| line.as_ref().map(|line| line.as_str().to_owned());
+    let command = match &settings.command {
+        Choice::On(Command::Shell(line)) => {
+            Some(vec![SHELL.to_owned(), "-c".to_owned(), line.clone()])
+        }
+        Choice::On(Command::Argv(argv)) => Some(argv.as_slice().to_vec()),
+        Choice::Off | Choice::Unset => None,
+    };
+    Declared {
+        command,
+        file: text(&settings.file),
+        matches: text(&settings.matches),
+        field: text(&settings.field),
+        equals: text(&settings.equals),
+    }
+}
+
+fn policy(settings: &Workflow) -> Policy {
+    Policy {
+        retries: settings.retries,
+        urgency: match settings.escalate {
+            Escalation::Critical => Urgency::Critical,
+            Escalation::Preference => Urgency::Preference,
+        },
+        defer_on_plateau: settings.defer_on_plateau,
+        fallback: settings.fallback.iter().map(|name| name.as_str().to_owned()).collect(),
+    }
+}
+
+fn unknown(what: &str, name: &str, known: &[&str]) -> ApiError {
+    let near = known.iter().map(|one| (strsim::osa_distance(name, one), *one)).min();
+    let meant = match near {
+        Some((distance, one)) if distance <= 2 => format!("did you mean {one:?}?"),
+        Some(_) | None => format!("expected one of {}", known.join(", ")),
+    };
+    usage(format!("there is no {what} {name:?}; {meant}")).next("provost config show")
+}

@@ -1,0 +1,300 @@
+//! What the monitor prints, and its exit code.
+
+use std::process::ExitCode;
+
+use provost_api::{ApiError, Code};
+use provost_verify::{Advice, Ending, Previous, Try, Verdict};
+use serde_json::{Value, json};
+
+use super::{
+    conclude::Conclusion,
+    stand::Watched,
+    watch::{Asked, Seen},
+};
+use crate::{
+    cli::Outcome,
+    commands::{change, run},
+    context::Context,
+    error::usage,
+    home::Home,
+    ui::{self, Tone},
+};
+
+/// Which try this is, and what the one before came to.
+pub(super) struct Tries {
+    pub(super) no: u32,
+    pub(super) previous: Option<Previous>,
+}
+
+/// Prints what came of everything and exits as the worst of it.
+pub(super) fn show(
+    context: &Context,
+    asked: &Asked,
+    tries: &Tries,
+    seen: &[Seen],
+    compat: bool,
+) -> Outcome {
+    let code = seen.iter().map(|one| exit_code(one, asked)).max_by_key(|code| rank(*code));
+    let code = code.unwrap_or_default();
+    let next = next_commands(seen);
+    match (compat, seen) {
+        (true, [one]) => context.ui.value(&projected(&context.home()?, asked, one))?,
+        _ if context.ui.json => {
+            context.ui.result(as_json(asked, tries, seen, code, &next), &next)?;
+        }
+        _ => {
+            seen.iter().try_for_each(|one| tell(context, asked, tries, one))?;
+            context.ui.next(&next);
+        }
+    }
+    Ok(ExitCode::from(code))
+}
+
+/// Reads what was printed for the try before: the whole object, or the part of it about one session.
+pub(super) fn parse_previous(text: &str) -> Result<Previous, ApiError> {
+    let wrong = |why: &str| {
+        usage(format!("--previous is not what the monitor printed: {why}"))
+            .next("provost monitor ID --json --workflow NAME --key KEY")
+    };
+    let value: Value = serde_json::from_str(text).map_err(|why| wrong(&why.to_string()))?;
+    let one = match value.get("results").map(Value::as_array) {
+        Some(Some(results)) if results.len() == 1 => &results[0],
+        Some(_) => return Err(wrong("expected the result of one session")),
+        None => &value,
+    };
+    let reason = one["reason"].as_str().ok_or_else(|| wrong("it has no reason"))?;
+    let tree = one["facts"]["tree"].as_str();
+    Ok(Previous { reason: reason.to_owned(), tree: tree.map(str::to_owned) })
+}
+
+/// An answer that is waited for is no failure, unless proof was asked for: there is none.
+fn exit_code(seen: &Seen, asked: &Asked) -> u8 {
+    let Some(conclusion) = &seen.conclusion else { return 0 };
+    match (conclusion.ending, conclusion.reached) {
+        (Ending::TimedOut, _) => Code::TimedOut.exit_code(),
+        (_, Some(true)) => 0,
+        (Ending::Lost, _) => Code::Unreachable.exit_code(),
+        (_, Some(false)) => Code::Failed.exit_code(),
+        (Ending::Completed | Ending::Reached, None) => 0,
+        (Ending::NeedsInput, None) if asked.proof.is_none() => 0,
+        (Ending::NeedsInput | Ending::Incomplete | Ending::Stuck | Ending::Failed, None) => {
+            Code::Failed.exit_code()
+        }
+    }
+}
+
+/// What is known not to hold is worse than what nobody knows, and that is worse than what is not over.
+fn rank(code: u8) -> u8 {
+    [0, 5, 6, 1].iter().position(|one| *one == code).map_or(0, |at| at as u8)
+}
+
+fn word(ending: Ending) -> &'static str {
+    match ending {
+        Ending::Completed => "completed",
+        Ending::Incomplete => "incomplete",
+        Ending::NeedsInput => "needs_input",
+        Ending::Stuck => "stuck",
+        Ending::Failed => "failed",
+        Ending::Lost => "lost",
+        Ending::TimedOut => "timed_out",
+        Ending::Reached => "reached",
+    }
+}
+
+fn as_json(asked: &Asked, tries: &Tries, seen: &[Seen], code: u8, next: &[String]) -> Value {
+    let results: Vec<Value> = seen.iter().map(|one| result(asked, tries, one)).collect();
+    let window = json!({"ms": asked.window.ms(), "source": asked.window.source});
+    let mut value = json!({
+        "ok": code == 0, "results": results, "exit_code": code, "stale_after": window,
+    });
+    let worst = seen.iter().find(|one| exit_code(one, asked) == code && code != 0);
+    if let Some((one, conclusion)) = worst.and_then(|one| Some((one, one.conclusion.as_ref()?))) {
+        let code = match conclusion.ending {
+            Ending::TimedOut => Code::TimedOut,
+            Ending::Lost => Code::Unreachable,
+            Ending::Completed | Ending::Incomplete | Ending::NeedsInput => Code::Failed,
+            Ending::Stuck | Ending::Failed | Ending::Reached => Code::Failed,
+        };
+        let (id, word) = (ui::short(one.watched.id()), word(conclusion.ending));
+        let message = format!("{id} is {word}: {}", conclusion.reason);
+        value["error"] = json!(ApiError { code, message, next: next.to_vec() });
+    }
+    value
+}
+
+fn result(asked: &Asked, tries: &Tries, seen: &Seen) -> Value {
+    let conclusion = seen.conclusion.as_ref();
+    let (verifier, verified) = proved(asked, seen);
+    let advice = conclusion.and_then(|found| advice(asked, tries, &seen.watched, found));
+    json!({
+        "id": seen.watched.id(),
+        "name": seen.watched.name(),
+        "kind": match &seen.watched { Watched::Session(_) => "session", Watched::Run(..) => "run" },
+        "result": conclusion.map(|found| word(found.ending)),
+        "final_state": seen.watched.state(),
+        "reached": conclusion.and_then(|found| found.reached),
+        "output_verified": verified,
+        "verifier": verifier,
+        "workflow": asked.proof.as_ref().map(|proof| &proof.workflow),
+        "reason": conclusion.map(|found| &found.reason),
+        "advice": advice.map(|advice| json!({
+            "what": advice.what.word(),
+            "because": advice.because,
+            "tries_left": advice.left,
+            "agent": advice.agent,
+        })),
+        "facts": facts(seen),
+    })
+}
+
+/// Says which verifier was asked, and whether it said yes. Without a workflow it is Provost's own checks, if there were any.
+fn proved<'a>(asked: &'a Asked, seen: &Seen) -> (Option<&'a str>, bool) {
+    if let Some(proof) = &asked.proof {
+        return (Some(&proof.name), matches!(seen.verdict, Some(Verdict::Verified(_))));
+    }
+    let (checked, proved) = match &seen.watched {
+        Watched::Session(row) => (row.verification != "none", row.verification == "passed"),
+        Watched::Run(row, _) => (!row.checks.is_empty(), row.proved),
+    };
+    (checked.then_some("checks"), proved)
+}
+
+fn advice(asked: &Asked, tries: &Tries, watched: &Watched, found: &Conclusion) -> Option<Advice> {
+    let proof = asked.proof.as_ref()?;
+    Some(proof.policy.advise(Try {
+        no: tries.no,
+        ending: found.ending,
+        reason: &found.reason,
+        tree: watched.tree(),
+        previous: tries.previous.as_ref(),
+    }))
+}
+
+/// What the answer is based on.
+fn facts(seen: &Seen) -> Value {
+    let place = seen.watched.place();
+    let refuted = match &seen.verdict {
+        Some(Verdict::Incomplete(reason)) => {
+            Some(json!({"word": reason.word(), "text": reason.to_string()}))
+        }
+        Some(Verdict::Verified(_)) | None => None,
+    };
+    match &seen.watched {
+        Watched::Session(row) => json!({
+            "sealed": row.sealed, "cause": row.cause, "flags": row.flags, "rule": row.rule,
+            "claim": row.claim, "process": row.process, "exit": row.exit, "activity": row.activity,
+            "verification": row.verification, "requests": row.requests, "progress": row.progress,
+            "retrying": row.retrying, "limited": row.limited, "heard_at": row.heard_at,
+            "since": row.since, "sealed_at": row.sealed_at, "tree": row.tree, "commit": row.commit,
+            "directory": place, "refuted": refuted,
+        }),
+        Watched::Run(row, live) => json!({
+            "sealed": row.sealed, "cause": row.cause, "stage": row.stage, "proved": row.proved,
+            "requests": row.requests, "tasks": row.tasks, "awaits_approval": row.awaits_approval,
+            "working": live.iter().map(|session| &session.id).collect::<Vec<_>>(),
+            "since": row.since, "sealed_at": row.sealed_at, "tree": row.tree, "commit": row.commit,
+            "directory": place, "refuted": refuted,
+        }),
+    }
+}
+
+/// The projection that users of story-automator know. It is made from the same answer and changes nothing.
+fn projected(home: &Home, asked: &Asked, seen: &Seen) -> Value {
+    let ending = seen.conclusion.as_ref().map(|found| found.ending);
+    let reason = seen.conclusion.as_ref().map(|found| found.reason.clone());
+    let (verifier, verified) = proved(asked, seen);
+    let (done, total, source) = progress(seen);
+    json!({
+        "final_state": ending.map(projected_word),
+        "output_verified": verified,
+        "verifier": verifier,
+        "reason": reason,
+        "exit_reason": reason,
+        "progress": format!("{done}/{total}"),
+        "progress_source": source,
+        "todos_done": done,
+        "todos_total": total,
+        "output_file": output_file(home, &seen.watched),
+        "session": seen.watched.id(),
+        "state": seen.watched.state(),
+    })
+}
+
+fn projected_word(ending: Ending) -> &'static str {
+    match ending {
+        Ending::Failed => "crashed",
+        Ending::TimedOut => "timeout",
+        Ending::Lost => "not_found",
+        Ending::Completed
+        | Ending::Incomplete
+        | Ending::NeedsInput
+        | Ending::Stuck
+        | Ending::Reached => word(ending),
+    }
+}
+
+/// Gives what a plan tells. Where there is none, one thing is to be done, and it is done once something was done and it ended.
+fn progress(seen: &Seen) -> (u64, u64, &'static str) {
+    let (told, over, active) = match &seen.watched {
+        Watched::Session(row) => {
+            let told = row.progress.as_ref().map(|progress| (progress.done, progress.total));
+            (told, row.sealed, row.process != "not_started")
+        }
+        Watched::Run(row, _) => {
+            let told = row.tasks.as_ref().map(|tasks| (tasks.merged as u64, tasks.all as u64));
+            (told, row.sealed, !row.sessions.is_empty())
+        }
+    };
+    match told {
+        Some((done, total)) => (done, total, "agent"),
+        None => (u64::from(over && active), 1, "projection"),
+    }
+}
+
+/// A path to a file that is there, or nothing.
+fn output_file(home: &Home, watched: &Watched) -> Option<String> {
+    let Watched::Session(row) = watched else { return None };
+    let journal = home.launch(&row.launches.last()?.id).join("journal");
+    journal.is_file().then(|| journal.display().to_string())
+}
+
+fn tell(
+    context: &Context,
+    asked: &Asked,
+    tries: &Tries,
+    seen: &Seen,
+) -> Result<(), crate::error::Error> {
+    let (id, name) = (ui::short(seen.watched.id()), ui::clean(seen.watched.name()));
+    let Some(found) = &seen.conclusion else {
+        return context.ui.line(&format!("{id} {name} goes on: {}", seen.watched.state()));
+    };
+    let tone = match found.ending {
+        Ending::Completed | Ending::Reached => Tone::Good,
+        Ending::NeedsInput | Ending::TimedOut | Ending::Stuck => Tone::Warn,
+        Ending::Incomplete | Ending::Failed | Ending::Lost => Tone::Bad,
+    };
+    let word = context.ui.paint.paint(tone, word(found.ending));
+    let by = match proved(asked, seen) {
+        (Some(verifier), true) => format!(", verified by {verifier}"),
+        (Some(verifier), false) => format!(", not verified by {verifier}"),
+        (None, _) => String::new(),
+    };
+    context.ui.line(&format!("{id} {name} {word}{by}: {}", ui::clean(&found.reason)))?;
+    if let Some(advice) = advice(asked, tries, &seen.watched, found) {
+        let agent = advice.agent.map(|agent| format!(" with {agent}")).unwrap_or_default();
+        let what = advice.what.word();
+        context.ui.talk(&format!("advice: {what}{agent}, for {}", advice.because));
+    }
+    Ok(())
+}
+
+fn next_commands(seen: &[Seen]) -> Vec<String> {
+    match seen {
+        [Seen { watched: Watched::Session(row), .. }] => change::next_commands(row),
+        [Seen { watched: Watched::Run(row, _), .. }] => run::next_commands(row),
+        several => several
+            .iter()
+            .map(|one| format!("provost status {}", ui::short(one.watched.id())))
+            .collect(),
+    }
+}

@@ -1,0 +1,97 @@
+//! How long silence may last before the monitor says that something is stuck.
+
+use std::time::Duration;
+
+use provost_api::ApiError;
+use provost_config::{Resolved, Source};
+
+use crate::{environment::Environment, error::usage};
+
+/// Variables that say it, strongest first. The second is what users of story-automator set.
+const VARIABLES: [&str; 2] = ["PROVOST_STALE_SECONDS", "CODEX_OUTPUT_STALE_SECONDS"];
+
+/// The longest window that a variable may ask for: a week.
+const MAX_SECONDS: u64 = 7 * 24 * 3600;
+
+/// A window, with who asked for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Window {
+    pub(super) length: Duration,
+    pub(super) source: String,
+}
+
+impl Window {
+    pub(super) fn ms(&self) -> i64 {
+        i64::try_from(self.length.as_millis()).unwrap_or(i64::MAX)
+    }
+}
+
+/// Takes the strongest: the flag, the variables, the configuration.
+pub(super) fn choose(environment: &Environment, resolved: &Resolved) -> Result<Window, ApiError> {
+    let source = resolved.provenance.get("monitor.stale_after").unwrap_or(&Source::Default);
+    let configured = Window { length: resolved.monitor.stale_after, source: source.to_string() };
+    if matches!(source, Source::Flag { .. }) {
+        return Ok(configured);
+    }
+    let set = VARIABLES.iter().find_map(|name| Some((*name, environment.get(name)?)));
+    match set {
+        Some((name, text)) => of_variable(name, text),
+        None => Ok(configured),
+    }
+}
+
+fn of_variable(name: &str, text: &str) -> Result<Window, ApiError> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    let seconds = text.parse().ok().filter(|seconds| digits && (1..=MAX_SECONDS).contains(seconds));
+    let length = seconds.map(Duration::from_secs).ok_or_else(|| {
+        let message = format!("{name} is {text:?}; expected whole seconds, 1 to {MAX_SECONDS}");
+        usage(message).next(format!("unset {name}"))
+    })?;
+    Ok(Window { length, source: format!("environment ({name})") })
+}
+
+#[cfg(test)]
+mod tests {
+    use provost_config::{File, Flag, FlagValue, Inputs};
+
+    use super::*;
+
+    fn choice(
+        flag: Option<&str>,
+        variables: &[(&str, &str)],
+        file: &str,
+    ) -> Result<(u64, String), ApiError> {
+        let flag = flag.map(|text| Flag {
+            flag: "--stale-after".to_owned(),
+            key: "monitor.stale_after".to_owned(),
+            value: FlagValue::Text(text.to_owned()),
+        });
+        let project = Some(File { name: "provost.toml".to_owned(), text: file.to_owned() });
+        let inputs = Inputs { flags: flag.into_iter().collect(), project, ..Inputs::default() };
+        let resolved = provost_config::resolve(&inputs).unwrap();
+        let window = choose(&Environment::of(variables), &resolved)?;
+        Ok((window.length.as_secs(), window.source))
+    }
+
+    #[test]
+    fn m25_the_window_has_one_order_of_precedence() {
+        let file = "monitor.stale_after = 40";
+        let both = [("PROVOST_STALE_SECONDS", "20"), ("CODEX_OUTPUT_STALE_SECONDS", "30")];
+        let of = |flag, variables: &[(&str, &str)], file| choice(flag, variables, file).unwrap();
+        assert_eq!(of(Some("10"), &both, file), (10, "flag (--stale-after)".to_owned()));
+        assert_eq!(of(None, &both, file).0, 20);
+        assert_eq!(of(None, &both[1..], file).0, 30);
+        assert_eq!(of(None, &[], file), (40, "project (provost.toml:1:9)".to_owned()));
+        assert_eq!(of(None, &[], ""), (300, "default".to_owned()));
+        assert_eq!(of(None, &[("PROVOST_STALE_SECONDS", "")], "").0, 300, "empty is unset");
+    }
+
+    #[test]
+    fn nonsense_says_which_variable_it_is_in() {
+        for text in ["0", "-1", "5s", "1.5", " 5", "604801", "abc", "99999999999999999999999"] {
+            let error = choice(None, &[("CODEX_OUTPUT_STALE_SECONDS", text)], "").unwrap_err();
+            assert!(error.message.contains("CODEX_OUTPUT_STALE_SECONDS"), "{}", error.message);
+            assert_eq!(error.code.exit_code(), 2, "{text}");
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! The workflows of BMAD: which status proves which of them.
+//!
+//! `sprint-status.yaml` is asked first, then the story's file; each alone is enough. Where the one has nothing about the
+//! story the other is asked; where it is broken or says two things, nothing is verified.
+
+use crate::{
+    key::Key,
+    project::Project,
+    reason::Reason,
+    story::{self, Sprint, Status},
+};
+
+/// A workflow of BMAD.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Workflow {
+    Create,
+    Dev,
+    Automate,
+    Review,
+    Retro,
+}
+
+/// What an epic's key has to be.
+const EPIC_KEY: &str = "an epic such as 3 or epic-3, or one of its stories";
+
+impl Workflow {
+    pub const ALL: [Workflow; 5] =
+        [Workflow::Create, Workflow::Dev, Workflow::Automate, Workflow::Review, Workflow::Retro];
+
+    /// The name of its verifier.
+    pub fn verifier(self) -> &'static str {
+        match self {
+            Self::Create => "bmad-create",
+            Self::Dev => "bmad-dev",
+            Self::Automate => "bmad-automate",
+            Self::Review => "bmad-review",
+            Self::Retro => "bmad-retro",
+        }
+    }
+
+    /// Finds a workflow by the name of its verifier.
+    pub fn of_verifier(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|workflow| workflow.verifier() == name)
+    }
+
+    /// The statuses that prove it, of a story or of a retrospective. `drafted` and `ready-for-review` are what older
+    /// versions of BMAD write.
+    pub fn counts(self) -> &'static [&'static str] {
+        match self {
+            Self::Create => {
+                &["drafted", "ready-for-dev", "in-progress", "review", "ready-for-review", "done"]
+            }
+            Self::Dev | Self::Automate => &["review", "ready-for-review", "done"],
+            Self::Review => &["done"],
+            Self::Retro => &["done", "completed"],
+        }
+    }
+
+    /// Looks whether the workflow left behind what it should.
+    pub(crate) fn check(self, project: &Project, key: &Key) -> Result<String, Reason> {
+        match self {
+            Self::Retro => self.retro(project, key),
+            Self::Create => {
+                // A status without a story would say that there is something to develop.
+                story::file(project, key)?;
+                self.story(project, key)
+            }
+            Self::Dev | Self::Automate | Self::Review => self.story(project, key),
+        }
+    }
+
+    fn story(self, project: &Project, key: &Key) -> Result<String, Reason> {
+        let in_sprint = Sprint::read(project).and_then(|sprint| sprint.story(key));
+        let first = match in_sprint.and_then(|status| self.counted(&status)) {
+            Ok(because) => return Ok(because),
+            Err(reason) if reason.is_absence() || is_status(&reason) => reason,
+            Err(reason) => return Err(reason),
+        };
+        match story::status(project, key).and_then(|status| self.counted(&status)) {
+            // The sprint's word tells more than that the story has none.
+            Err(reason) if reason.is_absence() && is_status(&first) => Err(first),
+            other => other,
+        }
+    }
+
+    /// All stories of the epic are done, and its retrospective was held.
+    fn retro(self, project: &Project, key: &Key) -> Result<String, Reason> {
+        let expected = || Reason::Key { key: key.as_str().to_owned(), expected: EPIC_KEY };
+        let epic = key.epic().ok_or_else(expected)?;
+        let sprint = Sprint::read(project)?;
+        for story in sprint.epic(epic)? {
+            Self::Review.counted(&story)?;
+        }
+        self.counted(&sprint.entry(&format!("epic-{epic}-retrospective"))?)
+    }
+
+    fn counted(self, status: &Status) -> Result<String, Reason> {
+        let Status { path, field, written } = status;
+        if self.counts().contains(&status.word().as_str()) {
+            return Ok(format!("{field} of {path} is {written:?}"));
+        }
+        Err(Reason::Differs {
+            path: path.clone(),
+            field: field.clone(),
+            expected: self.counts().join(" or "),
+            found: written.clone(),
+        })
+    }
+}
+
+/// Says whether a status was found, only not one that counts.
+fn is_status(reason: &Reason) -> bool {
+    matches!(reason, Reason::Differs { .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    const SPRINT: &str = "_bmad-output/implementation-artifacts/sprint-status.yaml";
+    const STORY: &str = "_bmad-output/implementation-artifacts/1-2-login.md";
+
+    fn check(
+        workflow: Workflow,
+        key: &str,
+        files: &[(&str, &str)],
+    ) -> Result<String, &'static str> {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = dir.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let project = Project::open(dir.path()).unwrap();
+        workflow.check(&project, &Key::parse(key).unwrap()).map_err(|reason| reason.word())
+    }
+
+    fn sprint(entries: &str) -> String {
+        format!("project: x\ndevelopment_status:\n  epic-1: in-progress\n{entries}")
+    }
+
+    fn story(status: &str) -> String {
+        format!("# Story 1.2: Login\n\nStatus: {status}\n\n## Dev Notes\n\nStatus: other\n")
+    }
+
+    #[test]
+    fn each_workflow_has_its_statuses() {
+        let statuses =
+            ["backlog", "drafted", "ready-for-dev", "in-progress", "review", "done", "deferred"];
+        let table = [
+            (Workflow::Create, [false, true, true, true, true, true, false]),
+            (Workflow::Dev, [false, false, false, false, true, true, false]),
+            (Workflow::Automate, [false, false, false, false, true, true, false]),
+            (Workflow::Review, [false, false, false, false, false, true, false]),
+        ];
+        for (workflow, counts) in table {
+            for (status, counts) in statuses.into_iter().zip(counts) {
+                let in_sprint = sprint(&format!("  1-2-login: {status} # so\n"));
+                let by_sprint = [(SPRINT, in_sprint.as_str()), (STORY, "# Story")];
+                assert_eq!(
+                    check(workflow, "1-2", &by_sprint).is_ok(),
+                    counts,
+                    "{workflow:?} {status}"
+                );
+                let of_itself = story(status);
+                let by_file = [(STORY, of_itself.as_str())];
+                assert_eq!(
+                    check(workflow, "1-2", &by_file).is_ok(),
+                    counts,
+                    "{workflow:?} {status}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_key_may_have_any_of_its_forms_and_never_means_another_story() {
+        let text = sprint("  1-2-login: done\n  1-20-logout: review\n  2-1-x: done\n");
+        let files = [(SPRINT, text.as_str())];
+        for key in ["1-2", "1.2", "1-2-login"] {
+            assert!(check(Workflow::Review, key, &files).is_ok(), "{key}");
+        }
+        for key in ["1-20", "1.20"] {
+            assert_eq!(check(Workflow::Review, key, &files), Err("differs"), "{key}");
+        }
+        for key in ["1-2-log", "1-2-login-x", "1-1", "12-1"] {
+            assert_eq!(check(Workflow::Review, key, &files), Err("no_file"), "{key}");
+        }
+        assert_eq!(check(Workflow::Review, "login", &files), Err("key"));
+    }
+
+    #[test]
+    fn the_story_itself_may_say_it_where_the_sprint_does_not() {
+        let (done, behind) = (story("Done"), sprint("  1-2-login: review\n"));
+        let other = sprint("  1-3-x: done\n");
+        for files in [
+            &[(STORY, done.as_str())][..],
+            &[(STORY, &done), (SPRINT, &behind)],
+            &[(STORY, &done), (SPRINT, &other)],
+            &[(STORY, "---\nstatus: done\n---\n# Story")],
+            &[("docs/stories/1-2-login.md", &done)],
+        ] {
+            assert!(check(Workflow::Review, "1-2", files).is_ok(), "{files:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_broken_missing_or_there_twice_is_not_verified() {
+        let (done, good) = (story("done"), sprint("  1-2-login: done\n"));
+        let twice = sprint("  1-2-login: done\n  1-2-signin: review\n");
+        let again = sprint("  1-2-login: review\n  1-2-login: done\n");
+        let cases: &[(&str, &[(&str, &str)])] = &[
+            ("no_file", &[]),
+            ("malformed", &[(SPRINT, "development_status: ["), (STORY, &done)]),
+            ("malformed", &[(SPRINT, &again), (STORY, &done)]),
+            ("malformed", &[(SPRINT, "development_status: done"), (STORY, &done)]),
+            ("several_fields", &[(SPRINT, &twice), (STORY, &done)]),
+            ("not_a_text", &[(SPRINT, "development_status: {1-2-login: [done]}"), (STORY, &done)]),
+            ("several_files", &[(STORY, &done), ("docs/stories/1-2-signin.md", &done)]),
+            ("several_fields", &[(STORY, "Status: done\nStatus: review\n")]),
+            ("several_fields", &[(STORY, "---\nstatus: review\n---\nStatus: done\n")]),
+            ("no_field", &[(STORY, "# Story\n\n## Notes\nStatus: done\n")]),
+            ("no_field", &[(STORY, "```\nall done\n```\n")]),
+            ("malformed", &[(STORY, "---\nStatus: done\n")]),
+            ("not_a_file", &[("_bmad-output/implementation-artifacts/1-2-login.md/x", "")]),
+        ];
+        for (word, files) in cases {
+            assert_eq!(check(Workflow::Review, "1-2", files), Err(*word), "{files:?}");
+        }
+        assert!(check(Workflow::Review, "1-2", &[(SPRINT, &good)]).is_ok());
+        assert_eq!(check(Workflow::Create, "1-2", &[(SPRINT, &good)]), Err("no_file"));
+    }
+
+    #[test]
+    fn a_retrospective_needs_its_own_entry_and_all_stories_done() {
+        let retro = |entries: &str, key: &str| {
+            check(Workflow::Retro, key, &[(SPRINT, sprint(entries).as_str())])
+        };
+        let done = "  1-1-a: done\n  1-2-b: done\n  2-1-c: backlog\n";
+        let held = format!("{done}  epic-1-retrospective: done\n");
+        for key in ["1", "epic-1", "1-2", "1.1"] {
+            assert!(retro(&held, key).is_ok(), "{key}");
+        }
+        assert_eq!(retro(&held, "2"), Err("differs"), "a story of it is not done");
+        assert_eq!(retro(&held, "3"), Err("no_field"));
+        assert_eq!(retro(done, "1"), Err("no_field"));
+        let optional = format!("{done}  epic-1-retrospective: optional\n");
+        assert_eq!(retro(&optional, "1"), Err("differs"));
+        assert_eq!(retro("  epic-1-retrospective: done\n", "1"), Err("no_field"));
+    }
+}

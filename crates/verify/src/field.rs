@@ -1,0 +1,143 @@
+//! A field of a YAML, JSON or TOML file, or of the front matter of a Markdown file.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::{project::Text, reason::Reason};
+
+/// What stands alone on the lines around front matter.
+const FENCE: &str = "---";
+
+/// How a file is read, told by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    Yaml,
+    Json,
+    Toml,
+    FrontMatter,
+}
+
+impl Format {
+    pub(crate) fn of(path: &Path) -> Option<Self> {
+        match path.extension()?.to_str()? {
+            "yaml" | "yml" => Some(Self::Yaml),
+            "json" => Some(Self::Json),
+            "toml" => Some(Self::Toml),
+            "md" | "markdown" | "mdx" => Some(Self::FrontMatter),
+            _ => None,
+        }
+    }
+
+    /// Reads the whole file. A key that is there twice is a mistake in each of the formats.
+    pub(crate) fn parse(self, read: &Text) -> Result<Value, Reason> {
+        let text = read.text.strip_prefix('\u{feff}').unwrap_or(&read.text);
+        let parsed = match self {
+            Self::Yaml => yaml(text),
+            Self::Json => json(text),
+            Self::Toml => toml::from_str(text).map_err(|why: toml::de::Error| why.message().into()),
+            Self::FrontMatter => front_matter(text),
+        };
+        parsed.map_err(|why| Reason::Malformed { path: read.path.clone(), why })
+    }
+}
+
+/// Finds a value below a file's top.
+pub(crate) fn find<'v>(
+    value: &'v Value,
+    segments: &[String],
+    path: &str,
+) -> Result<&'v Value, Reason> {
+    segments
+        .iter()
+        .try_fold(value, |at, segment| at.get(segment))
+        .ok_or_else(|| Reason::NoField { path: path.to_owned(), field: segments.join(".") })
+}
+
+/// The text of a single value: a number or a switch is its own text, nothing else has one.
+pub(crate) fn text_of(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+pub(crate) fn yaml(text: &str) -> Result<Value, String> {
+    serde_saphyr::from_str(text).map_err(|why| why.without_snippet().to_string())
+}
+
+/// JSON that says a key twice leaves it to its reader which one counts; here none does.
+fn json(text: &str) -> Result<Value, String> {
+    let value: Value = serde_json::from_str(text).map_err(|why| why.to_string())?;
+    // Whatever is JSON is YAML too, and there a second key is an error.
+    yaml(text).map(|_| value)
+}
+
+fn front_matter(text: &str) -> Result<Value, String> {
+    yaml(head(text)?.ok_or("it has no front matter between lines of ---")?)
+}
+
+/// Gives what stands between the fences at the top of a text, if it begins with one.
+pub(crate) fn head(text: &str) -> Result<Option<&str>, String> {
+    let mut lines = text.split_inclusive('\n');
+    let Some(first) = lines.next().filter(|line| line.trim_end() == FENCE) else { return Ok(None) };
+    let mut end = first.len();
+    for line in lines {
+        if line.trim_end() == FENCE {
+            return Ok(Some(&text[first.len()..end]));
+        }
+        end += line.len();
+    }
+    Err("it begins with --- and has no second --- that ends it".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn get(name: &str, text: &str, field: &str) -> Result<Option<String>, &'static str> {
+        let read = Text { path: name.to_owned(), text: text.to_owned() };
+        let format = Format::of(Path::new(name)).unwrap();
+        let segments: Vec<String> = field.split('.').map(str::to_owned).collect();
+        let found =
+            format.parse(&read).and_then(|value| find(&value, &segments, name).map(text_of));
+        found.map_err(|why| why.word())
+    }
+
+    #[test]
+    fn a_field_is_found_in_each_format() {
+        let done = Ok(Some("done".to_owned()));
+        assert_eq!(get("a.yaml", "x:\n  y: done # so\n", "x.y"), done);
+        assert_eq!(get("a.json", r#"{"x": {"y": "done"}}"#, "x.y"), done);
+        assert_eq!(get("a.toml", "[x]\ny = \"done\"", "x.y"), done);
+        assert_eq!(get("a.md", "---\nx: {y: done}\n---\nx: no", "x.y"), done);
+        assert_eq!(get("a.yaml", "x: 3", "x"), Ok(Some("3".to_owned())));
+        assert_eq!(get("a.yaml", "x: true", "x"), Ok(Some("true".to_owned())));
+    }
+
+    #[test]
+    fn what_is_no_single_value_has_no_text() {
+        for text in ["x:", "x: []", "x: {}", "x: null"] {
+            assert_eq!(get("a.yaml", text, "x"), Ok(None), "{text}");
+        }
+        assert_eq!(get("a.yaml", "x: 1", "y"), Err("no_field"));
+        assert_eq!(get("a.yaml", "[1]", "0"), Err("no_field"));
+    }
+
+    #[test]
+    fn a_broken_file_says_nothing() {
+        for (name, text) in [
+            ("a.yaml", "x: [1"),
+            ("a.yaml", "x: done\nx: open"),
+            ("a.yaml", "x: done\n---\nx: open"),
+            ("a.json", "{\"x\": \"done\""),
+            ("a.json", r#"{"x": "open", "x": "done"}"#),
+            ("a.toml", "x = done"),
+            ("a.md", "x: done"),
+            ("a.md", "---\nx: done\n"),
+        ] {
+            assert_eq!(get(name, text, "x"), Err("malformed"), "{text:?}");
+        }
+    }
+}

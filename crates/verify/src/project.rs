@@ -1,0 +1,255 @@
+//! The project's directory, looked at but never left: one file for one name, read up to a limit.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags, open};
+
+use crate::reason::Reason;
+
+/// The largest file that is read. What is larger is not verified.
+pub const MAX_FILE_BYTES: u64 = 4 << 20;
+
+/// How many names of one directory are looked at for a pattern. With more, nobody knows whether one alone matches.
+const MAX_NAMES: usize = 100_000;
+
+/// A directory, with links on the way to it followed.
+#[derive(Debug)]
+pub(crate) struct Project {
+    root: PathBuf,
+}
+
+/// A path below the project's directory; a star in its last part stands for any text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Pattern {
+    directory: PathBuf,
+    name: String,
+}
+
+/// A text with the place that it was read from.
+#[derive(Debug)]
+pub(crate) struct Text {
+    pub(crate) path: String,
+    pub(crate) text: String,
+}
+
+impl Pattern {
+    /// Takes a relative path that goes down only. A star may stand in its last part, once.
+    pub(crate) fn new(text: &str) -> Result<Self, String> {
+        let path = Path::new(text);
+        let down = |part: Component<'_>| matches!(part, Component::Normal(_));
+        if text.is_empty() || !path.components().all(down) || text.contains('\0') {
+            return Err(format!("{text:?} is no path below the project's directory"));
+        }
+        let (directory, name) = text.rsplit_once('/').unwrap_or(("", text));
+        if directory.contains('*') || name.matches('*').count() > 1 || name.is_empty() {
+            return Err(format!("{text:?} may have one star, in the name of the file"));
+        }
+        Ok(Self { directory: PathBuf::from(directory), name: name.to_owned() })
+    }
+
+    fn shown(&self) -> String {
+        self.directory.join(&self.name).display().to_string()
+    }
+
+    /// A hidden file is matched only by a pattern that is hidden too.
+    fn matches(&self, name: &str) -> bool {
+        match self.name.split_once('*') {
+            None => name == self.name,
+            Some((start, end)) => {
+                let hidden = name.starts_with('.') && !start.starts_with('.');
+                !hidden
+                    && name.len() >= start.len() + end.len()
+                    && name.starts_with(start)
+                    && name.ends_with(end)
+            }
+        }
+    }
+}
+
+impl Project {
+    pub(crate) fn open(root: &Path) -> Result<Self, Reason> {
+        match root.canonicalize() {
+            Ok(root) if root.is_dir() => Ok(Self { root }),
+            Ok(_) => Err(Reason::NoProject { why: "it is no directory".to_owned() }),
+            Err(why) => Err(Reason::NoProject { why: why.to_string() }),
+        }
+    }
+
+    /// Gives the paths that match, sorted; none where there is no such directory.
+    pub(crate) fn matching(&self, pattern: &Pattern) -> Result<Vec<PathBuf>, Reason> {
+        if !pattern.name.contains('*') {
+            let path = pattern.directory.join(&pattern.name);
+            let there = self.root.join(&path).symlink_metadata().is_ok();
+            return Ok(there.then_some(path).into_iter().collect());
+        }
+        let unreadable = |why: io::Error| Reason::Unreadable {
+            path: pattern.directory.display().to_string(),
+            why: why.to_string(),
+        };
+        let entries = match fs::read_dir(self.root.join(&pattern.directory)) {
+            Ok(entries) => entries,
+            Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(why) => return Err(unreadable(why)),
+        };
+        let mut found = Vec::new();
+        for (count, entry) in entries.enumerate() {
+            if count == MAX_NAMES {
+                return Err(unreadable(io::Error::other("it has too many entries")));
+            }
+            let name = entry.map_err(unreadable)?.file_name();
+            if name.to_str().is_some_and(|name| pattern.matches(name)) {
+                found.push(pattern.directory.join(name));
+            }
+        }
+        found.sort();
+        Ok(found)
+    }
+
+    /// Gives the one path that matches any of the patterns.
+    pub(crate) fn one(&self, patterns: &[Pattern]) -> Result<PathBuf, Reason> {
+        let mut found = Vec::new();
+        for pattern in patterns {
+            found.extend(self.matching(pattern)?);
+        }
+        let path = || patterns.first().map(Pattern::shown).unwrap_or_default();
+        match found.as_slice() {
+            [] => Err(Reason::NoFile { path: path() }),
+            [_] => Ok(found.remove(0)),
+            several => {
+                let found = several.iter().map(|path| path.display().to_string()).collect();
+                Err(Reason::SeveralFiles { path: path(), found })
+            }
+        }
+    }
+
+    /// Reads a text file, if it is one and lies in the project whatever links lead to it.
+    pub(crate) fn read(&self, relative: &Path) -> Result<Text, Reason> {
+        let path = relative.display().to_string();
+        let file = self.file(relative, &path)?;
+        let unreadable = |why: String| Reason::Unreadable { path: path.clone(), why };
+        let mut bytes = Vec::new();
+        file.take(MAX_FILE_BYTES + 1)
+            .read_to_end(&mut bytes)
+            .map_err(|why| unreadable(why.to_string()))?;
+        if bytes.len() as u64 > MAX_FILE_BYTES {
+            return Err(Reason::TooLarge { path, limit: MAX_FILE_BYTES });
+        }
+        match String::from_utf8(bytes) {
+            Ok(text) => Ok(Text { path, text }),
+            Err(_) => Err(unreadable("it is not UTF-8".to_owned())),
+        }
+    }
+
+    /// Looks whether something is a regular file of the project.
+    pub(crate) fn is_file(&self, relative: &Path) -> Result<(), Reason> {
+        self.file(relative, &relative.display().to_string()).map(drop)
+    }
+
+    fn file(&self, relative: &Path, path: &str) -> Result<File, Reason> {
+        let path = path.to_owned();
+        let real = match self.root.join(relative).canonicalize() {
+            Ok(real) => real,
+            Err(why) if why.kind() == io::ErrorKind::NotFound => {
+                return Err(Reason::NoFile { path });
+            }
+            Err(why) => return Err(Reason::Unreadable { path, why: why.to_string() }),
+        };
+        if !real.starts_with(&self.root) {
+            return Err(Reason::Outside { path });
+        }
+        // Neither a pipe that nobody writes to nor a link put there meanwhile holds us up or leads us out.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened = open(&real, flags, Mode::empty()).map(File::from).map_err(io::Error::from);
+        let is_file = |file: &File| file.metadata().map(|metadata| metadata.is_file());
+        match opened.and_then(|file| Ok((is_file(&file)?, file))) {
+            Ok((true, file)) => Ok(file),
+            Ok((false, _)) => Err(Reason::NotAFile { path }),
+            Err(why) => Err(Reason::Unreadable { path, why: why.to_string() }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn project(files: &[&str]) -> (tempfile::TempDir, Project) {
+        let dir = tempfile::tempdir().unwrap();
+        for file in files {
+            let path = dir.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "x").unwrap();
+        }
+        let project = Project::open(dir.path()).unwrap();
+        (dir, project)
+    }
+
+    fn one(project: &Project, pattern: &str) -> Result<PathBuf, Reason> {
+        project.one(&[Pattern::new(pattern).unwrap()])
+    }
+
+    #[test]
+    fn a_path_goes_down_only_and_has_at_most_one_star() {
+        for good in ["a", "a/b.md", "a/1-2-*.md", "*"] {
+            assert!(Pattern::new(good).is_ok(), "{good}");
+        }
+        for bad in ["", "/a", "../a", "a/../b", "./a", "a*/b", "a/*-*", "a/", "a\0"] {
+            assert!(Pattern::new(bad).is_err(), "{bad:?} was taken");
+        }
+    }
+
+    #[test]
+    fn exactly_one_file_has_to_match() {
+        let (_dir, project) = project(&["d/1-2-a.md", "d/1-20-b.md", "d/1-3-a.md", "d/1-3-b.md"]);
+        assert_eq!(one(&project, "d/1-2-*.md").unwrap(), Path::new("d/1-2-a.md"));
+        assert!(matches!(one(&project, "d/1-4-*.md"), Err(Reason::NoFile { .. })));
+        assert!(matches!(one(&project, "e/*"), Err(Reason::NoFile { .. })));
+        let Err(Reason::SeveralFiles { found, .. }) = one(&project, "d/1-3-*.md") else { panic!() };
+        assert_eq!(found, ["d/1-3-a.md", "d/1-3-b.md"]);
+    }
+
+    #[test]
+    fn a_star_takes_no_hidden_file_and_no_overlap() {
+        let (_dir, project) = project(&["d/.md", "d/aba"]);
+        assert!(matches!(one(&project, "d/*.md"), Err(Reason::NoFile { .. })));
+        assert!(matches!(one(&project, "d/ab*ba"), Err(Reason::NoFile { .. })));
+    }
+
+    #[test]
+    fn no_link_leads_out_of_the_project() {
+        let outside = tempfile::NamedTempFile::new().unwrap();
+        let (dir, project) = project(&["real"]);
+        symlink(outside.path(), dir.path().join("out")).unwrap();
+        symlink("real", dir.path().join("in")).unwrap();
+        assert!(matches!(project.read(Path::new("out")), Err(Reason::Outside { .. })));
+        assert_eq!(project.read(Path::new("in")).unwrap().text, "x");
+    }
+
+    #[test]
+    fn what_is_no_file_too_large_or_no_text_is_not_read() {
+        let (dir, project) = project(&["d/x"]);
+        let at = |name: &str| dir.path().join(name);
+        fs::write(at("binary"), [0xff, 0xfe]).unwrap();
+        File::create(at("large")).unwrap().set_len(MAX_FILE_BYTES + 1).unwrap();
+        File::create(at("limit")).unwrap().set_len(MAX_FILE_BYTES).unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            at("pipe"),
+            rustix::fs::FileType::Fifo,
+            Mode::RUSR | Mode::WUSR,
+            0,
+        )
+        .unwrap();
+        let word = |name: &str| project.read(Path::new(name)).map_err(|why| why.word()).err();
+        assert_eq!(word("d"), Some("not_a_file"));
+        assert_eq!(word("pipe"), Some("not_a_file"));
+        assert_eq!(word("binary"), Some("unreadable"));
+        assert_eq!(word("large"), Some("too_large"));
+        assert_eq!(word("limit"), None);
+        assert_eq!(word("nothing"), Some("no_file"));
+    }
+}

@@ -1,0 +1,179 @@
+//! What a story of BMAD says of itself, and what `sprint-status.yaml` says of it.
+
+use std::path::PathBuf;
+
+use serde_json::{Map, Value};
+
+use crate::{
+    field::{self, Format},
+    key::{Key, Numbers},
+    project::{Pattern, Project, Text},
+    reason::Reason,
+    template::STORY_KEY,
+};
+
+/// Where `sprint-status.yaml` may lie; the first that is there counts.
+pub(crate) const SPRINT_FILES: [&str; 3] = [
+    "_bmad-output/implementation-artifacts/sprint-status.yaml",
+    "_bmad-output/sprint-status.yaml",
+    "docs/sprint-artifacts/sprint-status.yaml",
+];
+
+/// Where a story's file may lie; in all of these together there has to be one.
+const STORY_PLACES: [&str; 5] = [
+    "_bmad-output/implementation-artifacts",
+    "_bmad-output/implementation-artifacts/stories",
+    "docs/sprint-artifacts",
+    "docs/sprint-artifacts/stories",
+    "docs/stories",
+];
+
+/// The table in `sprint-status.yaml` that has a line for each story.
+const STORIES: &str = "development_status";
+
+/// A status with the place that it was found at.
+#[derive(Debug)]
+pub(crate) struct Status {
+    pub(crate) path: String,
+    pub(crate) field: String,
+    /// As it is written.
+    pub(crate) written: String,
+}
+
+impl Status {
+    /// The status in the form in which BMAD writes it now: `Ready for Review` is `ready-for-review`.
+    pub(crate) fn word(&self) -> String {
+        self.written.trim().to_lowercase().replace([' ', '_'], "-")
+    }
+}
+
+/// The stories of a sprint with their statuses.
+pub(crate) struct Sprint {
+    path: String,
+    entries: Map<String, Value>,
+}
+
+impl Sprint {
+    pub(crate) fn read(project: &Project) -> Result<Self, Reason> {
+        let mut absent = None;
+        for file in SPRINT_FILES {
+            match project.read(file.as_ref()) {
+                Ok(text) => return Self::parse(&text),
+                Err(reason) if reason.is_absence() => absent = absent.or(Some(reason)),
+                Err(reason) => return Err(reason),
+            }
+        }
+        Err(absent.unwrap_or_else(|| Reason::NoFile { path: SPRINT_FILES[0].to_owned() }))
+    }
+
+    fn parse(text: &Text) -> Result<Self, Reason> {
+        let path = text.path.clone();
+        let mut value = Format::Yaml.parse(text)?;
+        match value.get_mut(STORIES).map(Value::take) {
+            Some(Value::Object(entries)) => Ok(Self { path, entries }),
+            Some(_) => Err(Reason::Malformed { path, why: format!("{STORIES} is no table") }),
+            None => Err(Reason::NoField { path, field: STORIES.to_owned() }),
+        }
+    }
+
+    /// Gives the status of the one entry that is meant.
+    pub(crate) fn story(&self, key: &Key) -> Result<Status, Reason> {
+        let numbers = numbers(key)?;
+        let meant: Vec<&String> =
+            self.entries.keys().filter(|entry| is_meant(entry, numbers)).collect();
+        match meant.as_slice() {
+            [] => self.entry(key.as_str()),
+            [one] => self.entry(one),
+            several => Err(Reason::SeveralFields {
+                path: self.path.clone(),
+                fields: several.iter().map(|entry| (*entry).clone()).collect(),
+            }),
+        }
+    }
+
+    /// Gives the status of an entry by its exact name.
+    pub(crate) fn entry(&self, name: &str) -> Result<Status, Reason> {
+        let (path, field) = (self.path.clone(), format!("{STORIES}.{name}"));
+        match self.entries.get(name).map(field::text_of) {
+            None => Err(Reason::NoField { path, field }),
+            Some(None) => Err(Reason::NotText { path, field }),
+            Some(Some(written)) => Ok(Status { path, field, written }),
+        }
+    }
+
+    /// Gives the statuses of all stories of an epic; none is an error.
+    pub(crate) fn epic(&self, epic: &str) -> Result<Vec<Status>, Reason> {
+        let of_epic = |entry: &&String| {
+            let key = Key::parse(entry).ok();
+            key.and_then(|key| key.numbers().map(|numbers| numbers.epic == epic)).unwrap_or(false)
+        };
+        let stories: Vec<Status> = self
+            .entries
+            .keys()
+            .filter(of_epic)
+            .map(|entry| self.entry(entry))
+            .collect::<Result<_, _>>()?;
+        if stories.is_empty() {
+            let field = format!("{STORIES}.{epic}-…");
+            return Err(Reason::NoField { path: self.path.clone(), field });
+        }
+        Ok(stories)
+    }
+}
+
+/// Says whether an entry is the story's: by its whole name, or by its numbers if nothing else was given.
+fn is_meant(entry: &str, wanted: Numbers<'_>) -> bool {
+    let key = Key::parse(entry).ok();
+    let found = key.as_ref().and_then(Key::numbers);
+    found.is_some_and(|found| {
+        (found.epic, found.story) == (wanted.epic, wanted.story)
+            && wanted.slug.is_none_or(|slug| found.slug == Some(slug))
+    })
+}
+
+/// Finds the one file of a story.
+pub(crate) fn file(project: &Project, key: &Key) -> Result<PathBuf, Reason> {
+    let Numbers { epic, story, slug } = numbers(key)?;
+    let name = format!("{epic}-{story}-{}.md", slug.unwrap_or("*"));
+    let patterns = STORY_PLACES.iter().map(|place| Pattern::new(&format!("{place}/{name}")));
+    let unusable = |why| Reason::NoProject { why };
+    project.one(&patterns.collect::<Result<Vec<_>, _>>().map_err(unusable)?)
+}
+
+/// Gives the status that a story's file tells of itself.
+pub(crate) fn status(project: &Project, key: &Key) -> Result<Status, Reason> {
+    let read = project.read(&file(project, key)?)?;
+    let told = in_front_matter(&read)?.into_iter().chain(in_head(&read.text));
+    let mut told: Vec<String> = told.collect();
+    told.dedup();
+    let (path, field) = (read.path, "Status".to_owned());
+    match told.as_slice() {
+        [] => Err(Reason::NoField { path, field }),
+        [_] => Ok(Status { path, field, written: told.remove(0) }),
+        _ => Err(Reason::SeveralFields { path, fields: told }),
+    }
+}
+
+fn in_front_matter(read: &Text) -> Result<Vec<String>, Reason> {
+    let malformed = |why| Reason::Malformed { path: read.path.clone(), why };
+    let Some(head) = field::head(&read.text).map_err(malformed)? else { return Ok(Vec::new()) };
+    let front = field::yaml(head).map_err(malformed)?;
+    let told = ["status", "Status"].into_iter().filter_map(|name| front.get(name));
+    let not_text = || Reason::NotText { path: read.path.clone(), field: "Status".to_owned() };
+    told.map(|value| field::text_of(value).ok_or_else(not_text)).collect()
+}
+
+/// Gives what lines `Status: …` say before the first section; what stands further down are words about the work.
+fn in_head(text: &str) -> impl Iterator<Item = String> {
+    let head = text.lines().take_while(|line| !line.starts_with("## "));
+    let after_front =
+        head.skip(field::head(text).ok().flatten().map_or(0, |front| front.lines().count() + 2));
+    after_front.filter_map(|line| {
+        let line = line.replace("**", "");
+        line.strip_prefix("Status:").map(|status| status.trim().to_owned())
+    })
+}
+
+fn numbers(key: &Key) -> Result<Numbers<'_>, Reason> {
+    key.numbers().ok_or_else(|| Reason::Key { key: key.as_str().to_owned(), expected: STORY_KEY })
+}
