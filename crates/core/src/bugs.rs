@@ -35,10 +35,11 @@ pub enum Bug {
     ConversationShared,
     LateIntegrationTaken,
     QueueForgotten,
+    StoppedErrandCounted,
 }
 
 impl Bug {
-    pub const ALL: [Bug; 28] = [
+    pub const ALL: [Bug; 29] = [
         Bug::SealIgnoresOwedCheck,
         Bug::LateClaimApplied,
         Bug::EvidenceOfAnotherTree,
@@ -67,6 +68,7 @@ impl Bug {
         Bug::ConversationShared,
         Bug::LateIntegrationTaken,
         Bug::QueueForgotten,
+        Bug::StoppedErrandCounted,
     ];
 }
 

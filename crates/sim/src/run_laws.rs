@@ -62,6 +62,8 @@ impl RunWatch {
         look: impl Fn(SessionId) -> Option<&'s Session>,
     ) -> Result<(), Broken> {
         law!(refused(run, (now, elsewhere), &look), "the run is at rest, yet more follows");
+        let at_work = run.agents_at_work();
+        law!(!run.is_sealed() || at_work == 0, "the run has ended, and keeps room for {at_work}");
         let effects = run.effects();
         let keys: BTreeSet<String> = effects.iter().map(Effect::key).collect();
         law!(keys.len() == effects.len(), "two effects of a run have one key: {effects:?}");

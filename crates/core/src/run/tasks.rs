@@ -50,7 +50,9 @@ impl Run {
     /// Gives how many agents work for the run, or are about to.
     pub fn agents_at_work(&self) -> usize {
         let agents = self.live().filter(|one| !self.only_checks(one.stage, one.cycle));
-        agents.count() + self.errands().count()
+        // Nobody comes for what was still to be brought when the run was stopped.
+        let goes_on = self.leg().stopped.is_none() || bug!(StoppedErrandCounted);
+        agents.count() + self.errands().filter(|_| goes_on).count()
     }
 
     /// Says whether one more agent may work for the run.

@@ -1,6 +1,6 @@
 //! Seeds that break a law where a rule is missing, by the name of the rule.
 //!
-//! Each is the first seed that notices a bug of `provost_core::bugs`; the last two bugs there were real.
+//! Each noticed a bug of `provost_core::bugs` when it was added; some of those were real, 94244 is the newest.
 
 use provost_sim::{Faults, simulate};
 
@@ -22,6 +22,11 @@ fn seed_618_a_report_of_an_older_launch_is_recorded_only() {
 #[test]
 fn seed_205_a_late_receipt_is_evidence_for_its_own_tree_only() {
     holds(205);
+}
+
+#[test]
+fn seed_94244_an_errand_of_a_run_that_was_stopped_keeps_no_room_from_other_runs() {
+    holds(94_244);
 }
 
 fn holds(seed: u64) {

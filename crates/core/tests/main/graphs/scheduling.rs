@@ -100,6 +100,19 @@ fn an_errand_has_an_agents_place() {
 }
 
 #[test]
+fn an_errand_of_a_run_that_was_stopped_keeps_no_room_from_other_runs() {
+    let mut bench = RunBench::open(given(&[("a", &[]), ("b", &["a"]), ("slow", &[])]));
+    bench.on("slow").start().on("a").works("a1").comes_in("a");
+    assert_eq!((bench.word("b"), bench.run.agents_at_work()), ("starting", 2));
+    bench.cancel();
+    assert_eq!(bench.run.agents_at_work(), 1, "who still works has it until the end");
+    bench.end_all();
+    assert_eq!((bench.run.is_sealed(), bench.run.agents_at_work()), (true, 0));
+    bench.tell(Command::Resume);
+    assert_eq!((bench.word("b"), bench.run.agents_at_work()), ("starting", 2), "and has it again");
+}
+
+#[test]
 fn r18_a_chain_keeps_one_conversation() {
     let mut bench = RunBench::open(given(&[("a", &[]), ("b", &["a"]), ("c", &["b"])]));
     let first = bench.live();
