@@ -52,6 +52,8 @@ pub struct Bounds {
     pub limit_spacing_ms: u64,
     /// How long an agent may take until it names its conversation.
     pub handshake_ms: u64,
+    /// How long the agent's own record may take to show what was typed into its terminal.
+    pub proof_ms: u64,
     /// How many times a tree that moved during verification is taken again.
     pub snapshots: u32,
     /// How long one check may take.
@@ -80,6 +82,7 @@ impl Default for Bounds {
             limit_jitter_ms: 30_000,
             limit_spacing_ms: 10_000,
             handshake_ms: 60_000,
+            proof_ms: 3_000,
             snapshots: 3,
             check_time_ms: 30 * 60 * 1_000,
             check_output: 64 << 20,

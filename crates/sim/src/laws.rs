@@ -10,8 +10,8 @@ use provost_core::{
     lifecycle::{ClaimKind, Flag, State, StopCause},
     request::Fate,
     session::{
-        Attempt, Cursor, Due, Effect, Event, HookEvent, HookKey, LaunchPhase, MessageFate, Session,
-        StopStep, TurnEnd,
+        Attempt, Cursor, Due, Effect, Event, HookEvent, HookKey, LaunchPhase, MessageFate, Record,
+        Session, StopStep, TurnEnd,
     },
     time::Moment,
     verdict::{CheckEnd, EmptyDiff, Verdict},
@@ -60,6 +60,8 @@ impl Watch {
         one_launch_lives(before, after)?;
         older_launches_are_fenced(before, event, after)?;
         lines_fold_once(before, event)?;
+        records_fold_once(before, event)?;
+        the_adopted_are_left_alone(before, event)?;
         evidence_is_about_the_tree(before, event)?;
         messages_settle_once(before, after)?;
         bounds_hold(after)?;
@@ -398,7 +400,28 @@ fn older_launches_are_fenced(
 fn lines_fold_once(before: &Session, event: &Event) -> Result<(), Broken> {
     let Some((launch, cursor)) = cursor_of(event) else { return Ok(()) };
     let folded = before.launch(launch).map_or(Cursor::default(), |launch| launch.cursor);
-    law!(cursor > folded, "a line of {launch} at {cursor:?} was folded twice");
+    // What an agent's own record says stands in no journal: its place there is a law of its own.
+    let beside = before.spec.agent.driver.has_terminal() && cursor == folded;
+    law!(cursor > folded || beside, "a line of {launch} at {cursor:?} was folded twice");
+    Ok(())
+}
+
+/// A line of an agent's own record is folded once. A hook comes once, and has no place.
+fn records_fold_once(before: &Session, event: &Event) -> Result<(), Broken> {
+    if let Event::SignalRecorded(e) = event {
+        let read = before.launch(e.launch).and_then(|launch| launch.watch.records.get(&e.by));
+        let behind = read.is_none_or(|seen| e.place > seen.place) || e.by == Record::Hook;
+        law!(behind, "the record of {} at {} was folded twice", e.launch, e.place);
+    }
+    Ok(())
+}
+
+/// Whom somebody else started is nobody's to end.
+fn the_adopted_are_left_alone(before: &Session, event: &Event) -> Result<(), Broken> {
+    if let Event::StopAsked(e) = event {
+        let adopted = before.launch(e.launch).is_some_and(|launch| launch.adopted);
+        law!(!adopted, "{} is to be ended, and was started by somebody else", e.launch);
+    }
     Ok(())
 }
 

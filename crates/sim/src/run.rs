@@ -11,7 +11,7 @@ use provost_core::{
     ids::{LaunchId, SessionId},
     lifecycle::State,
     run::{Graph, Landing, Leg, Phase, Run},
-    session::{Command, Effect, Event, HookEnd, LaunchPhase, Reporter, Session, StopStep},
+    session::{Command, Effect, Event, HookEnd, LaunchPhase, Reporter, Session, StopStep, again},
     time::Moment,
     verdict::{CheckEnd, Receipt},
 };
@@ -323,6 +323,10 @@ impl Sim {
                 let holder = self.world.holders.get(launch);
                 holder.is_some_and(|h| h.is_listening() && !h.inputs.contains(message))
             }
+            Effect::PressAgain { launch, message } => {
+                let holder = self.world.holders.get(launch);
+                holder.is_some_and(|h| h.is_listening() && !h.inputs.contains(&again(message)))
+            }
             Effect::RunCheck { .. } | Effect::RunHook(_) | Effect::RunSetup => {
                 self.world.ran.get(key).is_none_or(|ran| ran.done_ms <= self.world.now_ms)
             }
@@ -408,6 +412,10 @@ impl Sim {
             Effect::StopLaunch(launch, step) => self.stop(&session, *launch, *step)?,
             Effect::Deliver { launch, message } => {
                 self.world.write(*launch, message);
+                None
+            }
+            Effect::PressAgain { launch, message } => {
+                self.world.write(*launch, &again(message));
                 None
             }
             Effect::TakeSnapshot { attempt, no } => Some(self.look(&session, *attempt, *no)),

@@ -82,7 +82,12 @@ pub(crate) fn spec(seed: u64, no: u64, faults: &Faults) -> Spec {
     let mut modern = Rng::named(seed, &[6, no]);
     let driver = match driver {
         Driver::Jsonl if modern.percent(35) => Driver::Codex,
-        Driver::Command | Driver::Jsonl | Driver::Codex | Driver::CodexExec => driver,
+        Driver::Command
+        | Driver::Jsonl
+        | Driver::Codex
+        | Driver::CodexExec
+        | Driver::Terminal
+        | Driver::CodexTerminal => driver,
     };
     let input = rng.pick(&[Input::Closed, Input::Open]);
     let checks = rng.pick(&[vec![], vec!["fast"], vec!["fast"], vec!["fast", "slow"]]);
@@ -91,6 +96,7 @@ pub(crate) fn spec(seed: u64, no: u64, faults: &Faults) -> Spec {
     Spec {
         role: None,
         task: None,
+        adopted: None,
         project: None,
         cwd: "/work".to_owned(),
         agent: Agent {

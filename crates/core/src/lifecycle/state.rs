@@ -116,6 +116,8 @@ words!(
         ChecksTouched = "checks_touched",
         NoRoom = "no_room",
         SettledOtherwise = "settled_otherwise",
+        Suspended = "suspended",
+        Adopted = "adopted",
     }
 );
 

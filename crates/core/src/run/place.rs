@@ -70,6 +70,7 @@ impl Run {
             warnings: Vec::new(),
             run: Some(OfRun { run: self.id, stage: job.stage }),
             task: job.task.map(|task| task.id.clone()),
+            adopted: None,
         })
     }
 

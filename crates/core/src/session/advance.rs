@@ -34,6 +34,7 @@ impl Session {
             .or_else(|| self.expire(now))
             .or_else(|| self.lift_the_limit(now))
             .or_else(|| self.give_up_the_handshake(now))
+            .or_else(|| self.doubt_what_was_typed(now))
             .or_else(|| self.run_out_of_time(now))
             .or_else(|| self.believe_exit0())
             .or_else(|| self.settle_stream(now))
@@ -55,6 +56,7 @@ impl Session {
             self.limit_deadline(),
             self.handshake_deadline(),
             self.expiry_deadline(),
+            self.proof_deadline(),
         ];
         open.into_iter()
             .filter(|_| !sealed)
@@ -80,8 +82,7 @@ impl Session {
             let reason = "the session ended first".to_owned();
             return Some(MessageLost { key: message.key.clone(), reason }.into());
         }
-        let launch =
-            self.launches.last().filter(|launch| launch.may_live() && launch.stop.is_none())?;
+        let launch = self.launches.last().filter(|launch| launch.may_be_ended())?;
         let unattended =
             super::spec::Afterwards::Close == self.spec.afterwards && !launch.is_attended();
         let close = unattended || self.attempt().is_decided();
@@ -321,7 +322,7 @@ impl Session {
 
     /// Ends a process whose attempt was decided, or that closed its stream and lives on.
     fn end_what_was_decided(&self) -> Option<Event> {
-        let launch = self.current_launch().filter(|l| l.may_live() && l.stop.is_none())?;
+        let launch = self.current_launch().filter(|launch| launch.may_be_ended())?;
         let why = match (self.attempt().is_decided(), launch.stream.settled) {
             (true, _) => StopWhy::Decided,
             (false, true) => StopWhy::Leftover,
@@ -338,7 +339,8 @@ impl Session {
     /// with a person at its screen is that person's: whoever interrupts a turn there goes on there.
     fn ask_for_a_result(&self) -> Option<Event> {
         let free = |launch: &&Launch| launch.stop.is_none() && !launch.is_attended();
-        let launch = self.current_launch().filter(free)?;
+        let asks = !self.spec.agent.driver.has_terminal();
+        let launch = self.current_launch().filter(free).filter(|_| asks)?;
         let asked = self.attempt().result_asked.is_some();
         let deaf = launch.stream.turn == TurnState::Open { turn: None }
             && self.attempt().shown == State::Stalled;
@@ -359,7 +361,7 @@ impl Session {
 
     /// Refuted work goes back to the living agent, a bounded number of times.
     fn send_back(&self) -> Option<Event> {
-        let launch = self.current_launch().filter(|launch| launch.stop.is_none())?;
+        let launch = self.current_launch().filter(|launch| launch.may_be_ended())?;
         if self.attempt().shown != State::Rework {
             return None;
         }
@@ -444,7 +446,7 @@ impl Session {
         };
         let resolved = !self.attempt().resolutions.is_empty();
         let wanted = self.attempt().is_decided() || launch.stream.settled;
-        !resolved && wanted && !launch.is_given_up()
+        !resolved && wanted && !launch.is_given_up() && !launch.adopted
     }
 
     fn seal_if_due(&self, now: Moment) -> Option<Event> {
@@ -457,6 +459,7 @@ impl Session {
         let listening = launch.activity() == Activity::Active
             && matches!(launch.phase, LaunchPhase::Running { .. })
             && self.limited.is_none()
+            && !launch.watch.suspended
             && !self.is_blocked();
         let at = launch.stream.heard.deadline(self.spec.bounds.stale_ms);
         listening.then_some((at, Due::Silence(launch.id)))

@@ -8,6 +8,7 @@ use super::{
     launch::{Cursor, End, EndedBy, Identity, TurnEnd},
     spec::Assignment,
     state::{Progress, Usage},
+    watch::{Glimpse, Hinted, Record, Recorded},
 };
 use crate::{
     ids::{LaunchId, RequestId, RunId},
@@ -142,6 +143,11 @@ pub enum Command {
         holder: Identity,
         child: Identity,
     },
+    /// The agent of somebody else is there, as far as that can be seen.
+    LaunchAdopted {
+        launch: LaunchId,
+        child: Option<Identity>,
+    },
     LaunchFailed {
         launch: LaunchId,
         reason: String,
@@ -154,6 +160,20 @@ pub enum Command {
         launch: LaunchId,
         signal: Signal,
         cursor: Cursor,
+    },
+    /// The agent's own record says this at this place in it.
+    Recorded {
+        launch: LaunchId,
+        by: Record,
+        place: u64,
+        what: Recorded,
+    },
+    /// The agent's terminal lets guess this; the place is that in its journal.
+    Hinted {
+        launch: LaunchId,
+        by: Glimpse,
+        place: u64,
+        what: Hinted,
     },
     OutputAtLimit {
         launch: LaunchId,
@@ -181,6 +201,10 @@ pub enum Command {
     },
     ProcessSeen {
         launch: LaunchId,
+    },
+    ProcessSuspended {
+        launch: LaunchId,
+        suspended: bool,
     },
     /// So many people are at the agent's own screen now.
     PeopleAttached {
@@ -301,6 +325,10 @@ pub enum Rejected {
     PlaceGone(Option<String>),
     #[error("no process of this session is running")]
     NotRunning,
+    #[error("it was started by somebody else: end it where it runs")]
+    NotOurs,
+    #[error("it was started by somebody else, and there is no way to say anything to it")]
+    NoWayIn,
     #[error("the session worked for run {}, which has done with it", .0.short())]
     OfRun(RunId),
     #[error("it can no longer be resumed: its conversation was removed by gc")]

@@ -68,10 +68,16 @@ impl Session {
             | Command::ProcessEnded { .. }
             | Command::ProcessUnknown { .. }
             | Command::ProcessSeen { .. }
+            | Command::ProcessSuspended { .. }
+            | Command::LaunchAdopted { .. }
             | Command::PeopleAttached { .. }
             | Command::ProcessUnobserved { .. }
             | Command::TreeGone { .. } => self.decide_process(command),
             Command::Observed { launch, signal, cursor } => self.observe(*launch, signal, *cursor),
+            Command::Recorded { launch, by, place, what } => {
+                self.recorded(*launch, *by, *place, what)
+            }
+            Command::Hinted { launch, by, place, what } => self.hinted(*launch, *by, *place, what),
             Command::OutputAtLimit { launch } => {
                 let launch = self.known(*launch)?;
                 if_new(!launch.at_limit, OutputAtLimit { launch: launch.id })
@@ -142,6 +148,10 @@ impl Session {
                 let owed = self.known(launch)?.phase == LaunchPhase::Owed;
                 if_new(owed, LaunchStarted { launch, holder, child })
             }
+            Command::LaunchAdopted { launch, child } => {
+                let owed = self.known(launch)?.phase == LaunchPhase::Owed;
+                if_new(owed && self.spec.adopted.is_some(), LaunchAdopted { launch, child })
+            }
             Command::LaunchFailed { launch, reason } => {
                 let owed = self.known(launch)?.phase == LaunchPhase::Owed;
                 if_new(owed, LaunchFailed { launch, reason })
@@ -164,6 +174,11 @@ impl Session {
             Command::ProcessSeen { launch } => {
                 let unknown = self.sight(launch)? == Some(Sight::Unknown);
                 if_new(unknown, ProcessSeen { launch })
+            }
+            Command::ProcessSuspended { launch, suspended } => {
+                let known = self.known(launch)?;
+                let new = known.watch.suspended != suspended && known.may_live();
+                if_new(new, ProcessSuspended { launch, suspended })
             }
             Command::PeopleAttached { launch, people } => {
                 let new = self.known(launch)?.people != people;
@@ -209,8 +224,7 @@ impl Session {
         let launch = self.known(id)?;
         if let Signal::InputSeen { key } = signal {
             // Input lies between lines of output, so it is known by its key and moves no cursor.
-            let delivered = MessageDelivered { key: key.clone(), launch: id };
-            return if_new(self.is_queued(key), delivered);
+            return self.input_seen(key, id);
         }
         let folded = cursor <= launch.cursor && !bug!(LinesFoldedTwice);
         if folded && *signal != Signal::Closed {
@@ -337,7 +351,7 @@ impl Session {
         }
     }
 
-    fn asked(&self, launch: LaunchId, asked: Asked, cursor: Cursor) -> RequestOpened {
+    pub(super) fn asked(&self, launch: LaunchId, asked: Asked, cursor: Cursor) -> RequestOpened {
         let same = |request: &&crate::request::Request| {
             request.launch == launch && request.asked.native == asked.native
         };
@@ -487,6 +501,11 @@ impl Session {
             let refused = if sealed && !alive { Rejected::WorkedOnce } else { Rejected::WorksOnce };
             return Err(refused(agent.name.clone()));
         }
+        match &self.spec.adopted {
+            Some(adopted) if adopted.pane.is_none() => return Err(Rejected::NoWayIn),
+            Some(_) if !alive => return Err(Rejected::NotRunning),
+            Some(_) | None => {}
+        }
         if !agent.listens() || (instructs && !agent.driver.has_protocol()) {
             return Err(Rejected::TakesNoInstruction(agent.name.clone()));
         }
@@ -543,6 +562,7 @@ impl Session {
     fn stop(&self) -> Decision {
         let launch = self.launches.last().filter(|l| l.may_live()).ok_or(Rejected::NotRunning)?;
         match launch.stop {
+            _ if launch.adopted => Err(Rejected::NotOurs),
             Some(_) => Err(Rejected::Nothing),
             None => {
                 let stop = self.stop_launch(launch.id, StopWhy::Operator).into();

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::{
     hook::HookKey,
     launch::{Launch, LaunchPhase, StopStep},
-    state::{MessageFate, Session, SetupState, WorkState},
+    state::{Message, MessageFate, Session, SetupState, WorkState},
+    watch::Way,
 };
 use crate::{ids::LaunchId, verdict::Verdict};
 
@@ -22,6 +23,11 @@ pub enum Effect {
     Follow(LaunchId),
     StopLaunch(LaunchId, StopStep),
     Deliver {
+        launch: LaunchId,
+        message: String,
+    },
+    /// Press the key that sends a message once more.
+    PressAgain {
         launch: LaunchId,
         message: String,
     },
@@ -48,6 +54,7 @@ pub enum Due {
     LimitLifted,
     Handshake,
     Expiry,
+    Proof,
 }
 
 impl Due {
@@ -61,6 +68,7 @@ impl Due {
             Due::LimitLifted => "limit_lifted",
             Due::Handshake => "handshake",
             Due::Expiry => "expiry",
+            Due::Proof => "proof",
         }
     }
 }
@@ -77,6 +85,7 @@ impl Effect {
                 format!("stop-l{}-{step:?}", launch.no).to_lowercase()
             }
             Effect::Deliver { launch, message } => format!("deliver-l{}-{message}", launch.no),
+            Effect::PressAgain { launch, message } => format!("press-l{}-{message}", launch.no),
             Effect::TakeSnapshot { attempt, no } => format!("snapshot-{attempt}-{no}"),
             Effect::RunCheck { attempt, no, index } => format!("c{attempt}-{no}-{index}"),
             Effect::RunHook(key) => format!("h{}-{}", key.no, key.event),
@@ -100,6 +109,7 @@ impl Session {
         owed.extend(self.launches.iter().filter_map(launch_effect));
         owed.extend(self.launches.iter().filter(|l| l.is_followed()).map(|l| Effect::Follow(l.id)));
         owed.extend(self.deliveries());
+        owed.extend(self.presses());
         owed.extend(self.proof());
         owed.extend(self.hooks.iter().map(|hook| Effect::RunHook(hook.key)));
         owed
@@ -112,7 +122,20 @@ impl Session {
             |launch: &&Launch| launch.stop.is_none() && (launch.stream.ready || !shakes_hands);
         let launch = self.running().filter(ready)?;
         let message = self.messages.iter().find(|message| message.fate == MessageFate::Queued)?;
+        let typed = self.spec.agent.driver.has_terminal();
+        if typed && (message.unproved.is_some() || self.held_back(launch, message).is_some()) {
+            return None;
+        }
         Some(Effect::Deliver { launch: launch.id, message: message.key.clone() })
+    }
+
+    fn presses(&self) -> Option<Effect> {
+        let launch = self.running().filter(|launch| launch.stop.is_none())?.id;
+        let again = |m: &&Message| {
+            m.fate == MessageFate::Queued && m.typed.is_some_and(|typed| typed.way == Way::Again)
+        };
+        let message = self.messages.iter().find(again)?.key.clone();
+        Some(Effect::PressAgain { launch, message })
     }
 
     fn proof(&self) -> Option<Effect> {

@@ -12,6 +12,7 @@ use super::{
     launch::{Cursor, End, EndedBy, Identity, LaunchWhy, StopStep, StopWhy, TurnEnd},
     spec::{Assignment, Spec},
     state::{MessageKind, Progress, Usage},
+    watch::{Glimpse, Record, Said, Way},
 };
 use crate::{
     ids::{LaunchId, RequestId},
@@ -37,6 +38,8 @@ events! {
 
     LaunchOwed = "launch.owed", 1 { launch: LaunchId, why: LaunchWhy }
     LaunchStarted = "launch.started", 1 { launch: LaunchId, holder: Identity, child: Identity }
+    /// The agent of somebody else is watched from now on.
+    LaunchAdopted = "launch.adopted", 1 { launch: LaunchId, child: Option<Identity> }
     LaunchFailed = "launch.failed", 1 { launch: LaunchId, reason: String }
     /// A new daemon goes on with a handshake: the time without one is not the agent's.
     LaunchFollowed = "launch.followed", 1 { launch: LaunchId }
@@ -82,11 +85,18 @@ events! {
     /// The process can't be looked at; that is no end.
     ProcessUnknown = "process.unknown", 1 { launch: LaunchId, why: String }
     ProcessSeen = "process.seen", 1 { launch: LaunchId }
+    /// The process was stopped, as by a terminal's ctrl-Z, or goes on.
+    ProcessSuspended = "process.suspended", 1 { launch: LaunchId, suspended: bool }
     /// So many people are at the agent's own screen now.
     PeopleAttached = "people.attached", 1 { launch: LaunchId, people: u32 }
     /// The process has ended, or was ended, and nobody saw with which code.
     ProcessUnobserved = "process.unobserved", 1 { launch: LaunchId, why: String }
     TreeGone = "tree.gone", 1 { launch: LaunchId, leftovers: u32, verified: bool }
+
+    /// The agent's own record says so, at this place in it.
+    SignalRecorded = "signal.recorded", 1 { launch: LaunchId, by: Record, place: u64, said: Said }
+    /// The agent's terminal lets guess so.
+    SignalHinted = "signal.hinted", 1 { launch: LaunchId, by: Glimpse, place: u64, said: Said }
 
     ClaimMade = "claim.made", 1 {
         launch: Option<LaunchId>, kind: ClaimKind, source: ClaimSource, text: Option<String>,
@@ -116,6 +126,10 @@ events! {
     }
     /// The bytes were handed to the agent, as the holder's journal shows.
     MessageDelivered = "message.delivered", 1 { key: String, launch: LaunchId }
+    /// The text was typed into the agent's terminal; only its own record can show that it took it.
+    MessageTyped = "message.typed", 1 { key: String, launch: LaunchId, way: Way }
+    /// Nothing shows that the agent took what was typed.
+    MessageUnproved = "message.unproved", 1 { key: String, reason: String }
     MessageLost = "message.lost", 1 { key: String, reason: String }
 
     ResultAsked = "result.asked", 1 { key: String }

@@ -14,6 +14,7 @@ use super::{
     state::{
         Fact, Limited, Message, MessageFate, MessageKind, Session, SetupState, Usage, WorkState,
     },
+    watch::{Seen, Typed, Way},
 };
 use crate::{
     ids::{LaunchId, RequestId, SessionId, jitter_of},
@@ -103,11 +104,13 @@ impl Session {
                 self.resume(e.why, continuation);
             }
             Event::LaunchStarted(_)
+            | Event::LaunchAdopted(_)
             | Event::LaunchFailed(_)
             | Event::LaunchFollowed(_)
             | Event::ProcessEnded(_)
             | Event::ProcessUnknown(_)
             | Event::ProcessSeen(_)
+            | Event::ProcessSuspended(_)
             | Event::PeopleAttached(_)
             | Event::ProcessUnobserved(_)
             | Event::TreeGone(_)
@@ -134,6 +137,18 @@ impl Session {
             | Event::LimitRaised(_)
             | Event::ProgressTold(_)
             | Event::UsageTold(_) => self.apply_stream(at, event),
+            Event::SignalRecorded(e) => {
+                let seen = Seen { said: e.said, place: e.place, at };
+                self.on_launch(e.launch, |launch| {
+                    launch.watch.records.insert(e.by, seen);
+                });
+            }
+            Event::SignalHinted(e) => {
+                let seen = Seen { said: e.said, place: e.place, at };
+                self.on_launch(e.launch, |launch| {
+                    launch.watch.hints.insert(e.by, seen);
+                });
+            }
             Event::ClaimMade(_)
             | Event::FactTold(_)
             | Event::ResultTold(_)
@@ -143,6 +158,8 @@ impl Session {
             | Event::RequestRuled(_)
             | Event::MessageQueued(_)
             | Event::MessageDelivered(_)
+            | Event::MessageTyped(_)
+            | Event::MessageUnproved(_)
             | Event::MessageLost(_) => self.apply_speech(at, event),
             Event::ResultAsked(_)
             | Event::ReworkSent(_)
@@ -163,8 +180,8 @@ impl Session {
     fn apply_process(&mut self, at: Moment, event: &Event) {
         match event {
             Event::LaunchStarted(e) => {
-                let phase = LaunchPhase::Running { child: e.child.clone(), sight: Sight::Seen };
-                self.set_phase(e.launch, phase);
+                let child = Some(e.child.clone());
+                self.set_phase(e.launch, LaunchPhase::Running { child, sight: Sight::Seen });
                 if let Some(launch) = self.launch_mut(e.launch) {
                     launch.stream.heard = at;
                     launch.followed = Some(at);
@@ -175,9 +192,20 @@ impl Session {
                         (stop.step, stop.since) = (StopStep::Kill, at);
                     }
                 }
+                self.expect_what_was_given(e.launch, at);
                 if self.launches.len() == 1 {
                     self.owe_hook(HookEvent::Started, at);
                 }
+            }
+            Event::LaunchAdopted(e) => {
+                let sight = if e.child.is_some() { Sight::Seen } else { Sight::Unknown };
+                self.set_phase(e.launch, LaunchPhase::Running { child: e.child.clone(), sight });
+                self.on_launch(e.launch, |launch| {
+                    launch.adopted = true;
+                    launch.stream.heard = at;
+                    launch.stream.turn = TurnState::Over;
+                });
+                self.owe_hook(HookEvent::Started, at);
             }
             Event::LaunchFailed(e) => {
                 self.set_phase(e.launch, LaunchPhase::Failed { reason: e.reason.clone() });
@@ -193,6 +221,11 @@ impl Session {
             }
             Event::ProcessUnknown(e) => self.set_sight(e.launch, Sight::Unknown),
             Event::ProcessSeen(e) => self.set_sight(e.launch, Sight::Seen),
+            Event::ProcessSuspended(e) => self.on_launch(e.launch, |launch| {
+                launch.watch.suspended = e.suspended;
+                // The time in which it could not move is no silence.
+                launch.stream.heard = at;
+            }),
             Event::PeopleAttached(e) => {
                 self.on_launch(e.launch, |launch| launch.people = e.people);
             }
@@ -367,6 +400,14 @@ impl Session {
             Event::MessageDelivered(e) => {
                 self.settle_message(&e.key, MessageFate::Delivered { launch: e.launch });
             }
+            Event::MessageTyped(e) => {
+                let typed = Typed { launch: e.launch, at, way: e.way };
+                self.on_message(&e.key, |message| message.typed = Some(typed));
+            }
+            Event::MessageUnproved(e) => self.on_message(&e.key, |message| {
+                message.typed = None;
+                message.unproved = Some(e.reason.clone());
+            }),
             Event::MessageLost(e) => {
                 self.settle_message(
                     &e.key,
@@ -469,10 +510,13 @@ impl Session {
     fn end_turn(&mut self, e: &TurnEnded, at: Moment) {
         self.heard(e.launch, at, e.cursor);
         self.usage.add(e.usage.unwrap_or_default());
+        // What could not be typed before can be tried again.
+        self.messages.iter_mut().for_each(|message| message.unproved = None);
         // Whoever takes no instructions has nothing to do after its turn but to end.
         let takes_more = self.spec.agent.driver.has_protocol();
         self.on_launch(e.launch, |launch| {
             launch.stream.ended_well = e.end == TurnEnd::Ok;
+            launch.watch.last_turn = e.turn.clone().or(launch.watch.last_turn.take());
             if takes_more {
                 launch.stream.turn = TurnState::Over;
             }
@@ -637,15 +681,40 @@ impl Session {
             reply,
             attempt,
             fate: MessageFate::Queued,
+            typed: None,
+            unproved: None,
         });
     }
 
     fn settle_message(&mut self, key: &str, fate: MessageFate) {
-        if let Some(message) = self.messages.iter_mut().find(|message| message.key == key) {
+        self.on_message(key, |message| {
             message.fate = fate;
             // The text has done its work; what a person wrote need not stay in memory.
             message.text.clear();
             message.reply = None;
+        });
+    }
+
+    fn on_message(&mut self, key: &str, change: impl FnOnce(&mut Message)) {
+        if let Some(message) = self.messages.iter_mut().find(|message| message.key == key) {
+            change(message);
+        }
+    }
+
+    /// A terminal is given its first instruction on the command line; one that is given none waits at its prompt.
+    fn expect_what_was_given(&mut self, launch: LaunchId, at: Moment) {
+        if !self.spec.agent.driver.has_terminal() {
+            return;
+        }
+        let given = self.messages.iter_mut().find(|message| message.fate == MessageFate::Queued);
+        match given {
+            Some(message) => {
+                message.typed = Some(Typed { launch, at, way: Way::CommandLine });
+            }
+            None if self.spec.agent.driver.has_protocol() => {
+                self.on_launch(launch, |launch| launch.stream.turn = TurnState::Over);
+            }
+            None => {}
         }
     }
 

@@ -173,6 +173,8 @@ impl Session {
             note(launch.output_lost, Flag::OutputLost);
             note(launch.oversized, Flag::OversizedOutput);
             note(launch.stream.retrying && launch.may_live(), Flag::Retrying);
+            note(launch.watch.suspended && launch.may_live(), Flag::Suspended);
+            note(launch.adopted, Flag::Adopted);
             note(gone.is_some_and(|gone| gone.leftovers > 0), Flag::Leftovers);
             let unverified = gone.is_some_and(|gone| !gone.verified);
             note(unverified || launch.is_given_up(), Flag::NotVerifiedGone);

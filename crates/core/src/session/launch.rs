@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::watch::Watch;
 use crate::{
     ids::LaunchId,
     lifecycle::{Activity, Process},
@@ -122,7 +123,8 @@ pub struct Stop {
 pub enum LaunchPhase {
     Owed,
     Running {
-        child: Identity,
+        /// None if it was adopted by what it writes, and nobody knows its process.
+        child: Option<Identity>,
         sight: Sight,
     },
     Ended {
@@ -218,6 +220,12 @@ pub struct Launch {
     pub oversized: bool,
     /// How many people are at the agent's own screen.
     pub people: u32,
+    /// What is seen of it beside its protocol.
+    #[serde(default)]
+    pub watch: Watch,
+    /// Whether somebody else started it: then it is watched, and neither ended nor doubted for its silence.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub adopted: bool,
 }
 
 impl Launch {
@@ -251,6 +259,8 @@ impl Launch {
             output_lost: false,
             oversized: false,
             people: 0,
+            watch: Watch::default(),
+            adopted: false,
         }
     }
 
@@ -306,6 +316,11 @@ impl Launch {
     /// Says whether the process may still be running.
     pub fn may_live(&self) -> bool {
         matches!(self.phase, LaunchPhase::Owed | LaunchPhase::Running { .. })
+    }
+
+    /// Says whether Provost may begin to end the process: it lives, nobody does so yet, and it is Provost's.
+    pub(super) fn may_be_ended(&self) -> bool {
+        self.may_live() && self.stop.is_none() && !self.adopted
     }
 
     pub fn has_ended(&self) -> bool {

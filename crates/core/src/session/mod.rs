@@ -17,6 +17,7 @@ mod judge;
 mod launch;
 mod spec;
 mod state;
+mod watch;
 
 pub use attempt::{Attempt, Claim, ClaimSource, Clock, Resolution, Sealed, Standing, Verifying};
 pub use command::{
@@ -27,11 +28,12 @@ pub use effect::{Due, Effect, EffectKey};
 pub use event::{
     AgentWarned, AttemptCancelled, AttemptOpened, AttemptResolved, AttemptSealed, AttemptStopped,
     AttemptSuperseded, BudgetRaised, CheckFinished, ClaimMade, Event, FactTold, HookFinished,
-    LaunchFailed, LaunchFollowed, LaunchOwed, LaunchStarted, LimitLifted, LimitRaised, LimitSlot,
-    MessageDelivered, MessageLost, MessageQueued, OutputAtLimit, OutputFlows, OutputLost,
-    OutputNoRoom, OutputOversized, PeopleAttached, ProcessEnded, ProcessSeen, ProcessUnknown,
-    ProcessUnobserved, ProgressTold, RequestContradicted, RequestOpened, RequestRuled,
-    RequestSettled, ResultAsked, ResultTold, ReworkSent, SessionOpened, SetupFinished,
+    LaunchAdopted, LaunchFailed, LaunchFollowed, LaunchOwed, LaunchStarted, LimitLifted,
+    LimitRaised, LimitSlot, MessageDelivered, MessageLost, MessageQueued, MessageTyped,
+    MessageUnproved, OutputAtLimit, OutputFlows, OutputLost, OutputNoRoom, OutputOversized,
+    PeopleAttached, ProcessEnded, ProcessSeen, ProcessSuspended, ProcessUnknown, ProcessUnobserved,
+    ProgressTold, RequestContradicted, RequestOpened, RequestRuled, RequestSettled, ResultAsked,
+    ResultTold, ReworkSent, SessionOpened, SetupFinished, SignalHinted, SignalRecorded,
     SnapshotFailed, SnapshotTaken, StopAsked, StopEscalated, StoreRemoved, StreamClosed,
     StreamHeard, StreamReady, StreamRefused, StreamRetrying, StreamSettled, StreamSilent,
     TaskAssigned, TreeGone, TurnEnded, TurnStarted, UsageTold, WorkFailed, WorkPrepared,
@@ -43,10 +45,13 @@ pub use launch::{
     TurnEnd,
 };
 pub use spec::{
-    Afterwards, Agent, Approvals, Assignment, Carried, Driver, Exit0, HookSpec, Input, MultiAgent,
-    OfRun, Sandbox, Settings, Spec, Work,
+    Adopted, Afterwards, Agent, Approvals, Assignment, Carried, Driver, Exit0, HookSpec, Input,
+    MultiAgent, OfRun, Pane, Sandbox, Settings, Spec, Work,
 };
 pub use state::{
     Budget, Fact, Limited, Message, MessageFate, MessageKind, Progress, Session, SetupState, Usage,
     WorkState,
+};
+pub use watch::{
+    Glimpse, HeldBack, Hinted, Record, Recorded, Said, Seen, Typed, Watch, Way, again,
 };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{hook::HookEvent, state::Budget};
+use super::{hook::HookEvent, launch::Identity, state::Budget};
 use crate::{
     ids::{CommitId, RunId},
     limits::Bounds,
@@ -28,23 +28,47 @@ pub enum Driver {
     Codex,
     /// `codex exec`: one instruction, on the command line.
     CodexExec,
+    /// Any program that wants a terminal: its exit is all it says by itself.
+    Terminal,
+    /// Codex's own screen in a terminal, seen by what it records and shows.
+    CodexTerminal,
 }
 
 impl Driver {
-    pub const ALL: [Driver; 4] = [Driver::Command, Driver::Jsonl, Driver::Codex, Driver::CodexExec];
+    pub const ALL: [Driver; 6] = [
+        Driver::Command,
+        Driver::Jsonl,
+        Driver::Codex,
+        Driver::CodexExec,
+        Driver::Terminal,
+        Driver::CodexTerminal,
+    ];
 
     /// Says whether the agent has turns, takes instructions and can be asked for a result.
     pub fn has_protocol(self) -> bool {
         match self {
-            Driver::Command | Driver::CodexExec => false,
-            Driver::Jsonl | Driver::Codex => true,
+            Driver::Command | Driver::CodexExec | Driver::Terminal => false,
+            Driver::Jsonl | Driver::Codex | Driver::CodexTerminal => true,
+        }
+    }
+
+    /// Says whether the agent has a terminal, which belongs to whoever sits down at it: it is not asked for a
+    /// result, and what is said to it is typed.
+    pub fn has_terminal(self) -> bool {
+        match self {
+            Driver::Command | Driver::Jsonl | Driver::Codex | Driver::CodexExec => false,
+            Driver::Terminal | Driver::CodexTerminal => true,
         }
     }
 
     /// Says whether nothing can be said to the agent before it named its conversation.
     pub fn shakes_hands(self) -> bool {
         match self {
-            Driver::Command | Driver::Jsonl | Driver::CodexExec => false,
+            Driver::Command
+            | Driver::Jsonl
+            | Driver::CodexExec
+            | Driver::Terminal
+            | Driver::CodexTerminal => false,
             Driver::Codex => true,
         }
     }
@@ -57,7 +81,11 @@ impl Driver {
     /// Says whether exit 0 counts only together with a turn that the agent's own stream ended well.
     pub fn shows_its_end(self) -> bool {
         match self {
-            Driver::Command | Driver::Jsonl | Driver::Codex => false,
+            Driver::Command
+            | Driver::Jsonl
+            | Driver::Codex
+            | Driver::Terminal
+            | Driver::CodexTerminal => false,
             Driver::CodexExec => true,
         }
     }
@@ -68,6 +96,8 @@ impl Driver {
             Driver::Jsonl => "jsonl",
             Driver::Codex => "codex",
             Driver::CodexExec => "codex_exec",
+            Driver::Terminal => "terminal",
+            Driver::CodexTerminal => "codex_terminal",
         }
     }
 }
@@ -108,6 +138,9 @@ pub struct Settings {
     pub questions: bool,
     /// In which form the agent tells its result.
     pub result: ResultForm,
+    /// Whether the user said that the agent's program may trust the directory.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub accept_trust: bool,
     /// Whether the agent may have agents of its own; none leaves it to the agent and its configuration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub multi_agent: Option<MultiAgent>,
@@ -288,6 +321,28 @@ pub struct Spec {
     /// The task of the run's plan that it was opened for, if it was for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskId>,
+    /// What is watched, if somebody else started the agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adopted: Option<Box<Adopted>>,
+}
+
+/// An agent that somebody else started, by all that is known of where it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Adopted {
+    pub process: Option<Identity>,
+    /// The file in which it writes down its conversation.
+    pub rollout: Option<String>,
+    /// The pane that shows it.
+    pub pane: Option<Pane>,
+    pub thread: Option<String>,
+}
+
+/// A pane of a tmux server. Its id is unique in the server's life, unlike any name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pane {
+    pub socket: String,
+    pub id: String,
 }
 
 /// Another task of the same run for a conversation that ended.

@@ -10,6 +10,7 @@ use super::{
     hook::{HookEnded, HookEvent, HookOwed},
     launch::{Launch, LaunchPhase},
     spec::Spec,
+    watch::Typed,
 };
 use crate::{
     ids::{LaunchId, RequestId, SessionId, TreeId},
@@ -72,6 +73,12 @@ pub struct Message {
     pub reply: Option<Reply>,
     pub attempt: u32,
     pub fate: MessageFate,
+    /// When it was typed into a terminal, if it was and nothing shows yet that the agent took it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub typed: Option<Typed>,
+    /// Why it waits though it was typed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unproved: Option<String>,
 }
 
 impl Session {

@@ -95,6 +95,7 @@ pub(crate) fn spec() -> Spec {
         warnings: Vec::new(),
         run: None,
         task: None,
+        adopted: None,
     }
 }
 

@@ -34,4 +34,5 @@ mod verdict;
 #[expect(unreachable_pub, reason = "it is the simulator's own file, public there")]
 #[path = "../../../sim/src/laws.rs"]
 mod watched;
+mod watching;
 mod words;

@@ -6,9 +6,9 @@ use provost_core::{
     limits::Bounds,
     request::{Asked, Reply, RequestKind, Waiting},
     session::{
-        Afterwards, Command, Cursor, Driver, End, EndedBy, Exit0, FactKind, HookEnd, Identity,
-        Input, Progress, Reporter, Resolve, SendMode, Session, Signal, Spec, Testimony, TurnEnd,
-        Usage,
+        Afterwards, Command, Cursor, Driver, End, EndedBy, Exit0, FactKind, Glimpse, Hinted,
+        HookEnd, Identity, Input, Progress, Record, Recorded, Reporter, Resolve, SendMode, Session,
+        Signal, Spec, Testimony, TurnEnd, Usage,
     },
     verdict::{CheckEnd, EmptyDiff},
 };
@@ -38,7 +38,10 @@ pub(crate) fn random_spec(rng: &mut Rng) -> Spec {
     let mut spec = spec();
     spec.bounds = bounds(rng);
     spec.checks = rng.pick(&[vec![], vec!["a".to_owned()], vec!["a".to_owned(), "b".to_owned()]]);
-    spec.agent.driver = rng.pick(&[Driver::Command, Driver::Jsonl, Driver::Jsonl]);
+    let terminal = Driver::CodexTerminal;
+    spec.agent.driver = rng.pick(&[Driver::Command, Driver::Jsonl, Driver::Jsonl, terminal]);
+    let adopted = spec.agent.driver == terminal && rng.percent(40);
+    spec.adopted = adopted.then(Default::default);
     spec.agent.input = rng.pick(&[Input::Closed, Input::Open]);
     spec.exit0 = rng.pick(&[Exit0::SaysNothing, Exit0::IsDone]);
     spec.afterwards = rng.pick(&[Afterwards::Close, Afterwards::Park]);
@@ -74,7 +77,12 @@ fn about_work(rng: &mut Rng) -> Command {
 fn about_process(session: &Session, rng: &mut Rng) -> Command {
     let launch = some_launch(session, rng);
     let why = "why".to_owned();
-    match rng.below(12) {
+    match rng.below(14) {
+        13 => Command::ProcessSuspended { launch, suspended: rng.percent(50) },
+        12 if session.spec.adopted.is_some() => {
+            let child = Identity { pid: 5, start_time: 6, boot_id: "boot".to_owned() };
+            Command::LaunchAdopted { launch, child: rng.percent(80).then_some(child) }
+        }
         11 => Command::PeopleAttached { launch, people: rng.below(3) as u32 },
         0 => Command::LaunchFailed { launch, reason: why },
         10 => Command::LaunchFollowed { launch },
@@ -104,11 +112,53 @@ fn observed(session: &Session, rng: &mut Rng) -> Command {
         false => rng.below(folded + 1),
     };
     let cursor = Cursor { offset, skip: rng.below(2) };
+    if session.spec.agent.driver.has_terminal() && rng.percent(70) {
+        return seen(session, launch, rng);
+    }
     match rng.below(20) {
         0 => Command::OutputAtLimit { launch },
         1 => Command::OutputLost { launch, cursor },
         _ => Command::Observed { launch, signal: random_signal(session, rng), cursor },
     }
+}
+
+/// What is seen beside a protocol, at a place that may have been read before.
+fn seen(session: &Session, launch: LaunchId, rng: &mut Rng) -> Command {
+    let watch = session.launch(launch).map(|launch| launch.watch.clone()).unwrap_or_default();
+    let newest = watch.records.values().chain(watch.hints.values()).map(|seen| seen.place).max();
+    let place = newest.unwrap_or(0).saturating_sub(1) + rng.below(4);
+    let turn = rng.pick(&[None, Some("a".to_owned()), Some("b".to_owned())]);
+    let asked = Asked {
+        native: "n".to_owned(),
+        kind: rng.pick(&[RequestKind::Approval, RequestKind::Question, RequestKind::Dialog]),
+        waiting: Waiting::Blocking,
+        title: String::new(),
+        questions: Vec::new(),
+        subject: None,
+    };
+    if rng.percent(50) {
+        let by = rng.pick(&[Glimpse::Osc, Glimpse::Title, Glimpse::Screen]);
+        let what = match rng.below(5) {
+            0 => Hinted::Working,
+            1 => Hinted::Asks(asked),
+            2 => Hinted::Retrying { detail: "again".to_owned() },
+            3 => Hinted::Rests,
+            _ => Hinted::AtPrompt,
+        };
+        return Command::Hinted { launch, by, place, what };
+    }
+    let by = rng.pick(&[Record::Hook, Record::Rollout, Record::Rollout]);
+    let text = session.messages.last().map(|message| message.text.clone()).unwrap_or_default();
+    let what = match rng.below(9) {
+        0 => Recorded::Named { thread: "t".to_owned() },
+        1 | 2 => Recorded::TurnStarted { turn },
+        3 | 4 => Recorded::TurnEnded { turn, end: rng.pick(&[TurnEnd::Ok, TurnEnd::Interrupted]) },
+        5 => Recorded::Prompted { text },
+        6 => Recorded::Used(Usage { input: 1, output: 2 }),
+        7 => Recorded::Asked(asked),
+        _ => Recorded::WentOn,
+    };
+    Command::Recorded { launch, by, place, what }
 }
 
 fn random_signal(session: &Session, rng: &mut Rng) -> Signal {

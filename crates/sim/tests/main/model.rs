@@ -341,6 +341,7 @@ fn spec(checks: &[String]) -> Spec {
         name: "m".to_owned(),
         role: None,
         task: None,
+        adopted: None,
         project: None,
         cwd: "/w".to_owned(),
         agent: Agent {

@@ -1,0 +1,499 @@
+//! What is seen of an agent beside its protocol: what its own records say, and what its screen lets guess.
+//!
+//! The two are different types, so that a guess can never do what only a record may: begin or end a turn, move the
+//! silence window, prove that an input was taken.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    command::Rejected,
+    effect::Due,
+    event::{
+        Event, MessageDelivered, MessageTyped, MessageUnproved, ProgressTold, RequestSettled,
+        SignalHinted, SignalRecorded, StreamReady, StreamRetrying, TurnEnded, TurnStarted,
+        UsageTold,
+    },
+    launch::{Launch, TurnEnd, TurnState},
+    state::{Message, MessageFate, MessageKind, Progress, Session, Usage},
+};
+use crate::{
+    ids::LaunchId,
+    limits::MAX_OPEN_REQUESTS,
+    request::{Asked, Fate, Request, RequestKind},
+    time::Moment,
+};
+
+/// Where an agent writes down itself what it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Record {
+    /// A command that the agent runs when something happens. It comes once and has no place.
+    Hook,
+    /// The file of its conversation.
+    Rollout,
+}
+
+impl Record {
+    pub fn word(self) -> &'static str {
+        match self {
+            Record::Hook => "hook",
+            Record::Rollout => "rollout",
+        }
+    }
+}
+
+/// What of an agent's terminal lets guess what it does. Anything that prints there can say the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Glimpse {
+    /// The escape code by which an agent tells its state to a terminal.
+    Osc,
+    Title,
+    /// A notification to whoever is at the terminal.
+    Notify,
+    /// What stands on the screen.
+    Screen,
+}
+
+impl Glimpse {
+    pub fn word(self) -> &'static str {
+        match self {
+            Glimpse::Osc => "osc",
+            Glimpse::Title => "title",
+            Glimpse::Notify => "notify",
+            Glimpse::Screen => "screen",
+        }
+    }
+}
+
+/// What a record says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Recorded {
+    /// The agent named its conversation.
+    Named {
+        thread: String,
+    },
+    TurnStarted {
+        turn: Option<String>,
+    },
+    TurnEnded {
+        turn: Option<String>,
+        end: TurnEnd,
+    },
+    /// The agent took this as input.
+    Prompted {
+        text: String,
+    },
+    Used(Usage),
+    Progress(Progress),
+    Asked(Asked),
+    /// What it had asked is settled: it goes on.
+    WentOn,
+}
+
+/// What a terminal lets guess.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Hinted {
+    Working,
+    /// It takes input: nothing stands in its way.
+    AtPrompt,
+    Asks(Asked),
+    Retrying {
+        detail: String,
+    },
+    /// It says that it is done, or that it failed, or that it leaves; none of that ends anything.
+    Rests,
+}
+
+/// What was said, in one word for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Said {
+    Named,
+    TurnStarted,
+    TurnEnded,
+    Prompted,
+    Used,
+    Progress,
+    Asks,
+    WentOn,
+    Working,
+    AtPrompt,
+    Retrying,
+    Rests,
+}
+
+impl Said {
+    pub fn word(self) -> &'static str {
+        match self {
+            Said::Named => "named its conversation",
+            Said::TurnStarted => "turn started",
+            Said::TurnEnded => "turn ended",
+            Said::Prompted => "took input",
+            Said::Used => "used tokens",
+            Said::Progress => "progress",
+            Said::Asks => "asks",
+            Said::WentOn => "went on",
+            Said::Working => "working",
+            Said::AtPrompt => "at its prompt",
+            Said::Retrying => "retrying",
+            Said::Rests => "rests",
+        }
+    }
+}
+
+impl Recorded {
+    fn said(&self) -> Said {
+        match self {
+            Recorded::Named { .. } => Said::Named,
+            Recorded::TurnStarted { .. } => Said::TurnStarted,
+            Recorded::TurnEnded { .. } => Said::TurnEnded,
+            Recorded::Prompted { .. } => Said::Prompted,
+            Recorded::Used(_) => Said::Used,
+            Recorded::Progress(_) => Said::Progress,
+            Recorded::Asked(_) => Said::Asks,
+            Recorded::WentOn => Said::WentOn,
+        }
+    }
+}
+
+impl Hinted {
+    fn said(&self) -> Said {
+        match self {
+            Hinted::Working => Said::Working,
+            Hinted::AtPrompt => Said::AtPrompt,
+            Hinted::Asks(_) => Said::Asks,
+            Hinted::Retrying { .. } => Said::Retrying,
+            Hinted::Rests => Said::Rests,
+        }
+    }
+}
+
+/// The last that a source said, when, and where that stands in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seen {
+    pub said: Said,
+    pub place: u64,
+    pub at: Moment,
+}
+
+/// What is seen of a launch beside its protocol.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Watch {
+    pub records: BTreeMap<Record, Seen>,
+    pub hints: BTreeMap<Glimpse, Seen>,
+    /// The turn that ended last: told once more by another record, it is not begun or ended again.
+    pub last_turn: Option<String>,
+    /// Whether its process was stopped, as by a terminal's ctrl-Z.
+    pub suspended: bool,
+}
+
+impl Watch {
+    /// Says whether a record has told what stands at this place before. A hook has no places and comes once.
+    fn has_read(&self, by: Record, place: u64) -> bool {
+        match by {
+            Record::Hook => false,
+            Record::Rollout => self.records.get(&by).is_some_and(|seen| place <= seen.place),
+        }
+    }
+
+    fn has_shown(&self, by: Glimpse, place: u64) -> bool {
+        self.hints.get(&by).is_some_and(|seen| place <= seen.place)
+    }
+
+    fn last_hint(&self, by: Glimpse) -> Option<Said> {
+        self.hints.get(&by).map(|seen| seen.said)
+    }
+
+    /// Gives what the terminal shows, by the newest of what tells that.
+    pub fn shows(&self) -> Option<Said> {
+        let telling = |(by, _): &(&Glimpse, &Seen)| matches!(by, Glimpse::Osc | Glimpse::Screen);
+        let newest = self.hints.iter().filter(telling).max_by_key(|(_, seen)| seen.place);
+        newest.map(|(_, seen)| seen.said)
+    }
+}
+
+/// The beginning of the names of requests that a terminal lets guess, which the agent has no names for.
+const SEEN: &str = "seen-";
+
+type Decision = Result<Vec<Event>, Rejected>;
+
+impl Session {
+    /// Takes what a record of the agent says, once.
+    pub(super) fn recorded(
+        &self,
+        id: LaunchId,
+        by: Record,
+        place: u64,
+        what: &Recorded,
+    ) -> Decision {
+        let launch = self.launch(id).ok_or(Rejected::UnknownLaunch(id))?;
+        if launch.watch.has_read(by, place) {
+            return Err(Rejected::Nothing);
+        }
+        let then = self.follows_from(launch, what);
+        let seen = SignalRecorded { launch: id, by, place, said: what.said() };
+        // Of a hook nothing has to be kept but what came of it.
+        match then.is_empty() && by == Record::Hook {
+            true => Err(Rejected::Nothing),
+            false => Ok(std::iter::once(seen.into()).chain(then).collect()),
+        }
+    }
+
+    fn follows_from(&self, launch: &Launch, what: &Recorded) -> Vec<Event> {
+        let (id, cursor) = (launch.id, launch.cursor);
+        match what.clone() {
+            Recorded::Named { thread } => {
+                let known = launch.stream.ready && self.thread.as_ref() == Some(&thread);
+                let ready = || StreamReady { launch: id, thread: Some(thread), cursor };
+                (!known).then(|| ready().into()).into_iter().collect()
+            }
+            Recorded::TurnStarted { turn } => match launch.knows_turn(turn.as_deref()) {
+                true => Vec::new(),
+                false => {
+                    let started = TurnStarted { launch: id, turn, cursor }.into();
+                    self.went_on(launch, |_| true).chain([started]).collect()
+                }
+            },
+            Recorded::TurnEnded { turn, end } => match launch.has_open(turn.as_deref()) {
+                false => Vec::new(),
+                true => {
+                    let ended = TurnEnded { launch: id, turn, end, usage: None, cursor }.into();
+                    self.went_on(launch, |_| true).chain([ended]).collect()
+                }
+            },
+            Recorded::Prompted { text } => self.taken(id, &text).into_iter().collect(),
+            Recorded::Used(usage) => vec![UsageTold { launch: id, usage, cursor }.into()],
+            Recorded::Progress(progress) => {
+                vec![ProgressTold { launch: id, progress, cursor: Some(cursor) }.into()]
+            }
+            Recorded::Asked(asked) => self.ask(launch, asked).into_iter().collect(),
+            Recorded::WentOn => self.went_on(launch, |_| true).collect(),
+        }
+    }
+
+    /// Takes what a terminal lets guess, if it is another thing than before.
+    pub(super) fn hinted(&self, id: LaunchId, by: Glimpse, place: u64, what: &Hinted) -> Decision {
+        let launch = self.launch(id).ok_or(Rejected::UnknownLaunch(id))?;
+        let same = launch.watch.last_hint(by) == Some(what.said());
+        if launch.watch.has_shown(by, place) || same || launch.has_ended() {
+            return Err(Rejected::Nothing);
+        }
+        let seen = SignalHinted { launch: id, by, place, said: what.said() }.into();
+        let guessed = |request: &Request| request.asked.native.starts_with(SEEN);
+        // A terminal that works again shows that an approval was given in it. Nothing is typed into an open turn
+        // whatever it shows, so that nothing is unlocked by that.
+        let approved = |r: &Request| guessed(r) || r.asked.kind == RequestKind::Approval;
+        let then: Vec<Event> = match what.clone() {
+            Hinted::Asks(asked) => {
+                let native = format!("{SEEN}{}-{place}", by.word());
+                self.ask(launch, Asked { native, ..asked }).into_iter().collect()
+            }
+            Hinted::Working => self.went_on(launch, approved).collect(),
+            Hinted::AtPrompt | Hinted::Rests => self.went_on(launch, guessed).collect(),
+            Hinted::Retrying { detail } => {
+                let retrying = StreamRetrying { launch: id, detail, cursor: launch.cursor };
+                let tries = launch.is_in_turn() && !launch.stream.retrying;
+                tries.then(|| retrying.into()).into_iter().collect()
+            }
+        };
+        Ok(std::iter::once(seen).chain(then).collect())
+    }
+
+    /// Opens a request, unless the same is open already, under whatever name.
+    fn ask(&self, launch: &Launch, asked: Asked) -> Option<Event> {
+        let mut open = self.open_requests().filter(|request| request.launch == launch.id);
+        let guessed = asked.native.starts_with(SEEN);
+        let known = open.any(|request| guessed || request.asked.native == asked.native);
+        let room = self.open_requests().count() < MAX_OPEN_REQUESTS;
+        (!known && room && launch.may_live())
+            .then(|| self.asked(launch.id, asked, launch.cursor).into())
+    }
+
+    /// An agent that goes on has taken the answer that was typed, and whoever is at its terminal has settled the rest
+    /// of what it had asked.
+    fn went_on<'a>(
+        &'a self,
+        launch: &'a Launch,
+        which: impl Fn(&Request) -> bool + 'a,
+    ) -> impl Iterator<Item = Event> + 'a {
+        let answered = |m: &&Message| {
+            m.kind == MessageKind::Answer && m.fate == MessageFate::Queued && m.typed.is_some()
+        };
+        let delivered =
+            self.messages.iter().filter(answered).map(|message| {
+                MessageDelivered { key: message.key.clone(), launch: launch.id }.into()
+            });
+        let of_it = move |request: &&Request| request.launch == launch.id && which(request);
+        let settled = self.open_requests().filter(of_it).map(|request| {
+            let fate = Fate::AnsweredElsewhere;
+            RequestSettled { request: request.id, fate, cursor: None }.into()
+        });
+        delivered.chain(settled)
+    }
+
+    /// The agent's own record shows that it took what was typed.
+    fn taken(&self, launch: LaunchId, text: &str) -> Option<Event> {
+        let typed = |message: &&Message| {
+            message.fate == MessageFate::Queued
+                && message.typed.is_some_and(|typed| typed.launch == launch)
+                && same_text(&message.text, text)
+        };
+        let key = self.messages.iter().find(typed)?.key.clone();
+        Some(MessageDelivered { key, launch }.into())
+    }
+}
+
+/// Terminals change the ends of lines and agents trim what they are given.
+fn same_text(one: &str, other: &str) -> bool {
+    let lines = |text: &str| text.trim().lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
+    lines(one) == lines(other)
+}
+
+impl Launch {
+    /// Says whether a turn of this name is open or has ended already.
+    fn knows_turn(&self, turn: Option<&str>) -> bool {
+        turn.is_some() && (self.turn() == turn || self.watch.last_turn.as_deref() == turn)
+    }
+
+    /// Says whether it is this turn that is open. One without a name may be any.
+    fn has_open(&self, turn: Option<&str>) -> bool {
+        let ended = turn.is_some() && self.watch.last_turn.as_deref() == turn;
+        let other = turn.is_some() && self.turn().is_some_and(|open| Some(open) != turn);
+        self.is_in_turn() && !ended && !other
+    }
+
+    /// Says whether a turn is open.
+    pub(super) fn is_in_turn(&self) -> bool {
+        matches!(self.stream.turn, TurnState::Open { .. })
+    }
+}
+
+/// A message that was typed and has yet to be proved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Typed {
+    pub launch: LaunchId,
+    pub at: Moment,
+    pub way: Way,
+}
+
+/// How a text came into a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Way {
+    /// On the command line of the agent, which takes it when it is ready.
+    CommandLine,
+    Keys,
+    /// Nothing showed that it was taken: the key that sends it is to be pressed once more.
+    Again,
+    /// That was done.
+    Pressed,
+}
+
+/// What is added to the key of a message for the second press of the key that sends it.
+const AGAIN: &str = "-again";
+
+/// Gives the key under which the key that sends a message is pressed once more.
+pub fn again(message: &str) -> String {
+    format!("{message}{AGAIN}")
+}
+
+/// Why nothing is typed into a terminal now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeldBack {
+    TurnOpen,
+    Asks,
+    AsksNoMore,
+    Attended,
+    NotAtPrompt,
+    Unproved,
+    Suspended,
+}
+
+impl HeldBack {
+    pub fn word(self) -> &'static str {
+        match self {
+            HeldBack::TurnOpen => "it is in a turn",
+            HeldBack::Asks => "it asks something, and the text would answer that",
+            HeldBack::AsksNoMore => "it is not seen to ask any more",
+            HeldBack::Attended => "somebody is at its screen",
+            HeldBack::NotAtPrompt => "it is not seen to be at its prompt",
+            HeldBack::Unproved => "what was typed before is not in the agent's own record yet",
+            HeldBack::Suspended => "its process is stopped",
+        }
+    }
+}
+
+impl Session {
+    /// What was written to an agent with a protocol has reached it. What was typed into a terminal has reached the
+    /// terminal, and nobody else as far as is known.
+    pub(super) fn input_seen(&self, key: &str, launch: LaunchId) -> Decision {
+        let queued = |key: &str| {
+            self.messages.iter().find(|m| m.key == key && m.fate == MessageFate::Queued)
+        };
+        if !self.spec.agent.driver.has_terminal() {
+            let delivered = MessageDelivered { key: key.to_owned(), launch };
+            return queued(key).map(|_| vec![delivered.into()]).ok_or(Rejected::Nothing);
+        }
+        let pressed = key.strip_suffix(AGAIN).and_then(queued);
+        let (message, from, to) = match pressed {
+            Some(message) => (message, Some(Way::Again), Way::Pressed),
+            None => (queued(key).ok_or(Rejected::Nothing)?, None, Way::Keys),
+        };
+        let typed = MessageTyped { key: message.key.clone(), launch, way: to };
+        match message.typed.map(|typed| typed.way) == from {
+            true => Ok(vec![typed.into()]),
+            false => Err(Rejected::Nothing),
+        }
+    }
+
+    /// Gives the message that was typed and has to be proved, with the time that it has for that. What stands on a
+    /// command line is taken when the agent is ready for it, however long its dialogs are open.
+    fn to_be_proved(&self) -> Option<(&Message, Typed, u64)> {
+        let typed = |m: &'_ Message| m.typed.filter(|_| m.fate == MessageFate::Queued);
+        let waits = |way| matches!(way, Way::Keys | Way::Pressed);
+        let (message, typed) = self.messages.iter().find_map(|m| Some((m, typed(m)?)))?;
+        let running = self.launch(typed.launch).is_some_and(Launch::may_live);
+        let at = typed.at.deadline(self.spec.bounds.proof_ms);
+        (waits(typed.way) && running).then_some((message, typed, at))
+    }
+
+    pub(super) fn proof_deadline(&self) -> Option<(u64, Due)> {
+        self.to_be_proved().map(|(_, _, at)| (at, Due::Proof))
+    }
+
+    /// What the agent's record does not show in time is sent off once more, and then waits for a person.
+    pub(super) fn doubt_what_was_typed(&self, now: Moment) -> Option<Event> {
+        let (message, typed, _) = self.to_be_proved().filter(|(_, _, at)| now.mono_ms >= *at)?;
+        let key = message.key.clone();
+        Some(match typed.way {
+            Way::Keys => MessageTyped { key, launch: typed.launch, way: Way::Again }.into(),
+            Way::CommandLine | Way::Again | Way::Pressed => {
+                let reason = "it was typed, and the agent's own record does not show it".to_owned();
+                MessageUnproved { key, reason }.into()
+            }
+        })
+    }
+
+    /// Says why a message may not be typed into the terminal of a launch now, or nothing if it may be. An answer goes
+    /// to whom it is seen to ask, and everything else to a prompt.
+    pub fn held_back(&self, launch: &Launch, message: &Message) -> Option<HeldBack> {
+        let typed = |m: &Message| m.fate == MessageFate::Queued && m.typed.is_some();
+        let asks = self.open_requests().any(|request| request.launch == launch.id);
+        let shows = launch.watch.shows();
+        let answers = message.kind == MessageKind::Answer;
+        let reasons = [
+            (launch.watch.suspended, HeldBack::Suspended),
+            (self.messages.iter().any(typed), HeldBack::Unproved),
+            (launch.people > 0, HeldBack::Attended),
+            (answers && shows != Some(Said::Asks), HeldBack::AsksNoMore),
+            (!answers && asks, HeldBack::Asks),
+            (!answers && launch.is_in_turn(), HeldBack::TurnOpen),
+            (!answers && shows != Some(Said::AtPrompt), HeldBack::NotAtPrompt),
+        ];
+        reasons.into_iter().find(|(holds, _)| *holds).map(|(_, why)| why)
+    }
+}
