@@ -93,6 +93,8 @@ pub enum Note {
     Suspended,
     /// It goes on.
     Continued,
+    /// Its terminal has another size from here on.
+    Resized { columns: u16, rows: u16 },
 }
 
 /// What the holder says about the connection to a command that listens. A reader that knows only [`Note`]

@@ -45,6 +45,13 @@ impl Stat {
     }
 }
 
+/// Looks whether this very process is there, and what it does. Cheaper than to look at all of it.
+pub fn state(process: &Identity) -> io::Result<Option<State>> {
+    let same = |stat: &Stat| stat.start_time == process.start_time;
+    let found = Stat::read(process.pid)?.filter(same);
+    Ok(found.map(|stat| stat.state).filter(|state| *state != State::Zombie))
+}
+
 pub(super) fn boot_id() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }

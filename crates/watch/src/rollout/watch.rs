@@ -134,6 +134,12 @@ impl Watch {
     }
 }
 
+impl std::os::fd::AsRawFd for Watch {
+    fn as_raw_fd(&self) -> std::os::fd::RawFd {
+        self.inotify.as_raw_fd()
+    }
+}
+
 impl AsFd for Watch {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.inotify.as_fd()

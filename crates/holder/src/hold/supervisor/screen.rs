@@ -36,7 +36,7 @@ impl Supervisor {
         }
     }
 
-    pub(super) fn resize(&self, id: u64, size: Tty) -> Reply {
+    pub(super) fn resize(&mut self, id: u64, size: Tty) -> Reply {
         let Some(terminal) = self.terminal else { return no_terminal(id) };
         let Some(size) = size.checked() else {
             let text = format!(
@@ -46,7 +46,14 @@ impl Supervisor {
             return Reply::refused(Some(id), FaultCode::BadRequest, text);
         };
         match terminal.resize(size) {
-            Ok(()) => Reply::done(id),
+            Ok(()) => {
+                // What is drawn from here on can be understood only with the size.
+                let note = Note::Resized { columns: size.columns, rows: size.rows };
+                if self.journal.note(mono_ms(), note).is_err() {
+                    self.disk_refused();
+                }
+                Reply::done(id)
+            }
             Err(error) => {
                 let text = format!("the terminal cannot be resized: {error}");
                 Reply::refused(Some(id), FaultCode::Ended, text)
