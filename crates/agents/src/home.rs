@@ -76,6 +76,8 @@ pub struct SessionHome {
     pub user_home: PathBuf,
     /// Where the session works.
     pub worktree: PathBuf,
+    /// Whether Codex is told to trust that place. Otherwise it asks a person, unless the user's own settings say so.
+    pub trusts: bool,
     /// Directories with further skills, in the order of their precedence.
     pub skill_roots: Vec<PathBuf>,
     /// The MCP server that gives the agent the supervisor's tools, if it gets them so.
@@ -211,6 +213,7 @@ impl Prepared {
         let made = config::make(&config::Request {
             user: source.as_ref(),
             worktree: &session.worktree,
+            trusts: session.trusts,
             auth_is_a_file: auth == Auth::File,
             tools: session.tools.as_ref(),
             settings: &session.settings,

@@ -100,6 +100,9 @@ pub struct ReportRequest {
     /// How far the work is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<ProgressReport>,
+    /// What a hook of the agent was given, in the agent's own format.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hook: Option<serde_json::Value>,
 }
 
 /// How far the work is, in steps of the agent's own choice.

@@ -10,6 +10,7 @@ mod jsonl;
 mod masks;
 pub mod mcp;
 mod render;
+mod terminal;
 mod tools;
 
 use provost_core::{
@@ -21,6 +22,7 @@ use provost_core::{
 pub use jsonl::MAX_MESSAGE;
 pub use masks::{MIN_SECRET, masks};
 pub use render::render;
+pub use terminal::ENTER;
 
 /// Listens to one launch of an agent.
 pub trait Protocol: Send + Sync {
@@ -110,7 +112,7 @@ pub struct Answer<'a> {
 /// Gives the protocol of a driver.
 pub fn protocol(driver: Driver, opening: Opening) -> Box<dyn Protocol> {
     match driver {
-        Driver::Command => Box::new(command::Command),
+        Driver::Command | Driver::Terminal | Driver::CodexTerminal => Box::new(command::Command),
         Driver::Jsonl => Box::new(jsonl::Jsonl),
         Driver::Codex => Box::new(codex::AppServer::new(opening)),
         Driver::CodexExec => Box::new(codex::Exec::new(opening)),
@@ -124,5 +126,6 @@ pub fn say(driver: Driver, what: &Saying<'_>) -> Option<Vec<u8>> {
         Driver::Jsonl => jsonl::say(what),
         Driver::Codex => codex::say(what),
         Driver::CodexExec => None,
+        Driver::Terminal | Driver::CodexTerminal => terminal::say(what),
     }
 }

@@ -12,7 +12,12 @@ pub fn render(driver: Driver, line: &[u8]) -> Option<String> {
     match driver {
         Driver::Codex if is_message => codex::shown_app_server(line),
         Driver::CodexExec if is_message => codex::shown_exec(line),
-        Driver::Command | Driver::Jsonl | Driver::Codex | Driver::CodexExec => {
+        Driver::Command
+        | Driver::Jsonl
+        | Driver::Codex
+        | Driver::CodexExec
+        | Driver::Terminal
+        | Driver::CodexTerminal => {
             Some(String::from_utf8_lossy(line.trim_ascii_end()).into_owned())
         }
     }

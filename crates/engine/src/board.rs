@@ -434,7 +434,8 @@ impl Turn<'_> {
             | Due::Seal
             | Due::LimitLifted
             | Due::Handshake
-            | Due::Expiry => Command::Tick,
+            | Due::Expiry
+            | Due::Proof => Command::Tick,
         };
         // A rejected silence means that the stream was heard meanwhile: nothing to record.
         drop(self.command(id, &command, "provost"));

@@ -79,7 +79,7 @@ pub fn row(session: &Session) -> SessionRow {
         instruction: attempt.instruction.as_deref().map(clip),
         setup: shown::setup(session),
         launches: newest(&session.launches).map(launch).collect(),
-        messages: newest(&session.messages).map(message).collect(),
+        messages: newest(&session.messages).map(|one| message(session, one)).collect(),
         facts: newest(&session.facts).map(fact).collect(),
         hooks: shown::hooks(session),
         warnings: newest(&spec.warnings)
@@ -126,6 +126,15 @@ pub fn why(session: &Session) -> (Vec<WhyFact>, String) {
     add("process", shown::process(session), source, at, detail);
     let heard = launch.map(|launch| launch.stream.heard.wall_ms);
     add("activity", shown::activity(session), session.spec.agent.driver.word(), heard, None);
+    let watch = launch.map(|launch| &launch.watch);
+    for (by, seen) in watch.into_iter().flat_map(|watch| &watch.records) {
+        let place = (seen.place > 0).then(|| format!("up to byte {}", seen.place));
+        add("record", seen.said.word(), by.word(), Some(seen.at.wall_ms), place);
+    }
+    for (by, seen) in watch.into_iter().flat_map(|watch| &watch.hints) {
+        let place = format!("a guess, byte {} of what the terminal was sent", seen.place);
+        add("hint", seen.said.word(), by.word(), Some(seen.at.wall_ms), Some(place));
+    }
     let open: Vec<_> = session.open_requests().map(|request| request.id.to_string()).collect();
     let count = open.len().to_string();
     add("requests", &count, "agent", None, (!open.is_empty()).then(|| open.join(", ")));
@@ -202,8 +211,11 @@ fn phase_detail(launch: &Launch) -> (&'static str, Option<i64>, Option<String>) 
         LaunchPhase::Owed => {
             ("provost", Some(launch.owed_at.wall_ms), Some("being started".to_owned()))
         }
-        LaunchPhase::Running { child, .. } => (
-            "holder",
+        LaunchPhase::Running { child: None, .. } => {
+            ("nobody", None, Some("adopted by its record; its process is not known".to_owned()))
+        }
+        LaunchPhase::Running { child: Some(child), .. } => (
+            if launch.adopted { "kernel" } else { "holder" },
             None,
             Some(format!("pid {} since boot tick {}", child.pid, child.start_time)),
         ),
@@ -353,7 +365,7 @@ fn claim_row(claim: &Claim) -> ClaimRow {
 fn launch(launch: &Launch) -> LaunchRow {
     let (phase, pid) = match &launch.phase {
         LaunchPhase::Owed => ("owed", None),
-        LaunchPhase::Running { child, .. } => ("running", Some(child.pid)),
+        LaunchPhase::Running { child, .. } => ("running", child.as_ref().map(|child| child.pid)),
         LaunchPhase::Ended { .. } => ("ended", None),
         LaunchPhase::Unobserved { .. } => ("unobserved", None),
         LaunchPhase::Failed { .. } => ("failed", None),
@@ -374,7 +386,15 @@ fn launch(launch: &Launch) -> LaunchRow {
     }
 }
 
-fn message(message: &Message) -> MessageRow {
+/// Says why a message waits, where that can be said.
+fn waits(session: &Session, message: &Message) -> Option<String> {
+    let launch = session.current_launch().filter(|launch| launch.may_live())?;
+    let typed = session.spec.agent.driver.has_terminal();
+    let held_back = || session.held_back(launch, message).map(|why| why.word().to_owned());
+    message.unproved.clone().or_else(|| typed.then(held_back).flatten())
+}
+
+fn message(session: &Session, message: &Message) -> MessageRow {
     let kind = match message.kind {
         MessageKind::Instruction => "instruction",
         MessageKind::Steer => "steer",
@@ -384,7 +404,7 @@ fn message(message: &Message) -> MessageRow {
         MessageKind::Continue => "continue",
     };
     let (fate, reason) = match &message.fate {
-        MessageFate::Queued => ("queued", None),
+        MessageFate::Queued => ("queued", waits(session, message)),
         MessageFate::Delivered { .. } => ("delivered", None),
         MessageFate::Undeliverable { reason } => ("undeliverable", Some(reason.clone())),
     };

@@ -89,6 +89,8 @@ pub struct UserConfig {
 pub struct Request<'a> {
     pub user: Option<&'a UserConfig>,
     pub worktree: &'a Path,
+    /// Whether the worktree is trusted.
+    pub trusts: bool,
     /// Whether `auth.json` was carried.
     pub auth_is_a_file: bool,
     pub tools: Option<&'a ToolServer>,
@@ -136,7 +138,9 @@ pub fn make(request: &Request<'_>) -> Result<Made, Error> {
         // Another store would take a refreshed token away from the user.
         set(&mut table, AUTH_STORE, "file".into())?;
     }
-    trust(&mut table, request.worktree)?;
+    if request.trusts {
+        trust(&mut table, request.worktree)?;
+    }
     if let Some(tools) = request.tools {
         add_tools(&mut table, tools, &mut changed)?;
     }
@@ -327,6 +331,7 @@ mod tests {
         let user = UserConfig { path: "/home/u/.codex/config.toml".into(), text: text.into() };
         let made = make(&Request {
             user: Some(&user),
+            trusts: true,
             worktree: Path::new("/w/tree"),
             auth_is_a_file: false,
             tools: None,
@@ -371,6 +376,7 @@ mod tests {
         };
         let request = Request {
             user: Some(&user),
+            trusts: true,
             worktree: Path::new("/w"),
             auth_is_a_file: false,
             tools: Some(&tools),
@@ -466,6 +472,7 @@ mod tests {
         };
         let mut request = Request {
             user: Some(&user),
+            trusts: true,
             worktree: Path::new("/w"),
             auth_is_a_file: true,
             tools: None,

@@ -66,6 +66,7 @@ impl Lab {
             dir: self.path(name),
             codex_home: Some(self.path("home/.codex")),
             user_home: self.path("home"),
+            trusts: true,
             worktree: self.path("worktree"),
             skill_roots: Vec::new(),
             tools: None,

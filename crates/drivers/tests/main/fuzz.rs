@@ -69,7 +69,11 @@ fn mutated_recordings_are_read_for_as_long_as_it_is_asked_for() {
 fn fold(driver: Driver, lines: &[Vec<u8>]) -> Vec<(Option<Signal>, Vec<String>)> {
     let mut protocol = match driver {
         Driver::Codex => Talk::opened().protocol,
-        Driver::Command | Driver::Jsonl | Driver::CodexExec => protocol(driver, opening()),
+        Driver::Command
+        | Driver::Jsonl
+        | Driver::CodexExec
+        | Driver::Terminal
+        | Driver::CodexTerminal => protocol(driver, opening()),
     };
     let mut read = |line: &Vec<u8>| {
         render(driver, line);

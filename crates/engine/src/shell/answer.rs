@@ -362,6 +362,8 @@ pub(super) fn refused(why: &Rejected, session: SessionId) -> ApiError {
         | Rejected::Sealed(_)
         | Rejected::Cancelled
         | Rejected::NotRunning
+        | Rejected::NotOurs
+        | Rejected::NoWayIn
         | Rejected::AtWork
         | Rejected::PlaceGone(_)
         | Rejected::QueueFull(_)
@@ -386,6 +388,8 @@ pub(super) fn refused(why: &Rejected, session: SessionId) -> ApiError {
         | Rejected::RequestRevision { .. }
         | Rejected::Cancelled
         | Rejected::NotRunning
+        | Rejected::NotOurs
+        | Rejected::NoWayIn
         | Rejected::AtWork
         | Rejected::QueueFull(_)
         | Rejected::ConversationGone

@@ -10,13 +10,14 @@ pub use provost_agents::home::SCRUBBED_VARIABLES;
 use provost_agents::home::{self, SessionHome, ToolServer};
 use provost_core::{
     ids::{LaunchId, SessionId},
-    session::{Approvals, Driver, Sandbox, Session},
+    session::{Approvals, Driver, MessageFate, MessageKind, Sandbox, Session, Settings},
 };
 use provost_drivers::{
     codex::{LISTENS, Version},
     mcp,
 };
 use provost_holder::{Door, HoldSpec, Relay, StdinMode, spec::MARK};
+use provost_watch::hooks;
 
 use super::{executor::cwd_of, held::chain, home::Home};
 
@@ -25,6 +26,9 @@ pub const DROP_VARIABLE: &str = "PROVOST_DROP";
 
 /// The subcommand that is the MCP server of a launch's tools.
 pub const TOOLS_COMMAND: &str = "agent-tools";
+
+/// The subcommand that takes what a hook of Codex says.
+pub const HOOK_COMMAND: &str = "agent-hook";
 
 /// What that server has to know. Codex passes on only what is named, and the token is written nowhere.
 const TOOLS_VARIABLES: [&str; 4] = ["PROVOST_HOME", MARK, "PROVOST_TOKEN", DROP_VARIABLE];
@@ -39,7 +43,7 @@ pub(crate) fn equip(
     spec: &mut HoldSpec,
 ) -> Result<(), String> {
     let driver = session.spec.agent.driver;
-    if !matches!(driver, Driver::Codex | Driver::CodexExec) {
+    if !matches!(driver, Driver::Codex | Driver::CodexExec | Driver::CodexTerminal) {
         return Ok(());
     }
     let place = home.agent(session.id);
@@ -58,7 +62,10 @@ pub(crate) fn equip(
     }
     match driver {
         Driver::CodexExec => spec.argv.extend(exec_arguments(session)),
-        Driver::Codex | Driver::Command | Driver::Jsonl => listen(home, session, launch, spec),
+        Driver::CodexTerminal => spec.argv.extend(terminal_arguments(program, session)),
+        Driver::Codex | Driver::Command | Driver::Jsonl | Driver::Terminal => {
+            listen(home, session, launch, spec);
+        }
     }
     Ok(())
 }
@@ -103,6 +110,9 @@ fn prepare(place: &Path, session: &Session, program: &Path) -> Result<home::Prep
         codex_home: carried.agent_home.as_ref().map(PathBuf::from),
         user_home: PathBuf::from(&carried.user_home),
         worktree: PathBuf::from(cwd_of(session)),
+        // On its own screen Codex asks whoever sits there; elsewhere nobody would see the question.
+        trusts: session.spec.agent.driver != Driver::CodexTerminal
+            || session.spec.agent.settings.accept_trust,
         skill_roots: carried.skills.iter().map(PathBuf::from).collect(),
         tools: tools(session.spec.agent.driver, program),
         settings: Default::default(),
@@ -114,14 +124,14 @@ fn prepare(place: &Path, session: &Session, program: &Path) -> Result<home::Prep
 /// a thread since before the oldest version that is worked with.
 fn tools(driver: Driver, program: &Path) -> Option<ToolServer> {
     match driver {
-        Driver::CodexExec => Some(ToolServer {
+        Driver::CodexExec | Driver::CodexTerminal => Some(ToolServer {
             name: mcp::NAME.to_owned(),
             command: program.to_owned(),
             arguments: vec![TOOLS_COMMAND.to_owned()],
             variables: TOOLS_VARIABLES.map(str::to_owned).to_vec(),
             instructions: mcp::instructions(),
         }),
-        Driver::Codex | Driver::Command | Driver::Jsonl => None,
+        Driver::Codex | Driver::Command | Driver::Jsonl | Driver::Terminal => None,
     }
 }
 
@@ -145,29 +155,66 @@ pub fn listens(version: Option<&str>) -> bool {
 
 fn exec_arguments(session: &Session) -> Vec<String> {
     let settings = &session.spec.agent.settings;
+    debug_assert!(settings.approvals == Approvals::Never, "exec never asks");
+    let mut arguments = words(&["exec", "--json", "--skip-git-repo-check"]);
+    arguments.extend(common_arguments(settings));
+    if let Some(thread) = &session.thread {
+        arguments.extend(words(&["resume", thread]));
+    }
+    arguments.extend(words(&["--", session.attempt().instruction.as_deref().unwrap_or_default()]));
+    arguments
+}
+
+/// Codex's own screen, in one process, with hooks that tell this launch's story while it goes on.
+fn terminal_arguments(program: &Path, session: &Session) -> Vec<String> {
+    let settings = &session.spec.agent.settings;
+    let approvals = match settings.approvals {
+        Approvals::Untrusted => "untrusted",
+        Approvals::OnRequest => "on-request",
+        Approvals::Never => "never",
+    };
+    let mut arguments = Vec::new();
+    // A conversation without a turn was written down nowhere, so there is nothing to go on with.
+    if let Some(thread) = session.thread.as_ref().filter(|_| session.turns > 0) {
+        arguments.extend(words(&["resume", thread]));
+    }
+    arguments.extend(words(&["-c", "features.daemon_auto_start=false"]));
+    arguments.extend(words(&["--ask-for-approval", approvals]));
+    arguments.extend(common_arguments(settings));
+    let quoted = shell_quoted(&program.display().to_string());
+    arguments.extend(hooks::arguments(&format!("{quoted} {HOOK_COMMAND}")));
+    let given = session.messages.iter().find(|message| message.fate == MessageFate::Queued);
+    if let Some(instruction) = given.filter(|message| message.kind != MessageKind::Answer) {
+        arguments.extend(words(&["--", &instruction.text]));
+    }
+    arguments
+}
+
+fn common_arguments(settings: &Settings) -> Vec<String> {
     let sandbox = match settings.sandbox {
         Sandbox::ReadOnly => "read-only",
         Sandbox::WorkspaceWrite => "workspace-write",
         Sandbox::FullAccess => "danger-full-access",
     };
-    debug_assert!(settings.approvals == Approvals::Never, "exec never asks");
-    let mut arguments = vec!["exec".to_owned()];
-    let mut add = |words: &[&str]| arguments.extend(words.iter().map(|word| (*word).to_owned()));
-    add(&["--json", "--skip-git-repo-check", "--sandbox", sandbox]);
+    let mut arguments = words(&["--sandbox", sandbox]);
     if let Some(model) = &settings.model {
-        add(&["--model", model]);
+        arguments.extend(words(&["--model", model]));
     }
     if let Some(effort) = &settings.effort {
-        add(&["-c", &format!("model_reasoning_effort={effort:?}")]);
+        arguments.extend(words(&["-c", &format!("model_reasoning_effort={effort:?}")]));
     }
     if settings.network {
-        add(&["-c", "sandbox_workspace_write.network_access=true"]);
+        arguments.extend(words(&["-c", "sandbox_workspace_write.network_access=true"]));
     }
-    if let Some(thread) = &session.thread {
-        add(&["resume", thread]);
-    }
-    add(&["--", session.attempt().instruction.as_deref().unwrap_or_default()]);
     arguments
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+fn shell_quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
 }
 
 fn set(spec: &mut HoldSpec, name: &str, value: &Path) {

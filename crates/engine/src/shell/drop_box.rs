@@ -12,13 +12,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use provost_api::ReportRequest;
+use provost_api::{Code, ReportRequest};
 use provost_core::{ids::LaunchId, session::Reporter};
 
 use super::{
     executor::World,
     handle::{Ask, Handle},
     home::Home,
+    watch,
 };
 use crate::report;
 
@@ -116,6 +117,10 @@ async fn take(handle: &Handle, dropped: &Dropped) -> bool {
     let actor = format!("drop/{}", dropped.launch);
     // The key that the daemon would have given it over the socket, where the same report may have arrived.
     let key = format!("launch/{}/report/{}", dropped.launch, dropped.key);
+    if let Some(hook) = &dropped.report.hook {
+        let taken = watch::take(handle, dropped.launch, hook, &actor, &key).await;
+        return !matches!(taken, Err(error) if error.code == Code::Unreachable);
+    }
     match report::testimony(&dropped.report) {
         // What cannot be read is as good as taken: it says nothing.
         Err(_) => true,

@@ -12,13 +12,14 @@ use provost_core::{
     request::Reply,
     run::{self, Run},
     session::{
-        Command, Effect, EffectKey, Identity, LaunchPhase, Message, Session, StopStep, WorkState,
+        self, Command, Driver, Effect, EffectKey, Identity, LaunchPhase, Message, Session,
+        StopStep, WorkState, again,
     },
 };
 use provost_drivers::{Answer, Saying};
 use provost_git::Git;
 use provost_holder::{
-    End, ExitRecord, HoldSpec, Looked, OnLimit, StdinMode, client,
+    End, ExitRecord, HoldSpec, Looked, OnLimit, StdinMode, Tty, client,
     tree::{self, Traces},
     wire::{Data, FaultCode, Op},
 };
@@ -39,12 +40,16 @@ use super::{
     hook::HookJob,
     run_effect,
     secrets::Secrets,
+    watch::{Adopted, RolloutWatch, Wanted},
     work,
 };
 use crate::stream::Subject;
 
 /// With less room than this on the disk nothing is launched.
 const FREE_DISK: u64 = 16 << 20;
+
+/// How large a terminal is until somebody sits down at it.
+pub(super) const TERMINAL_SIZE: Tty = Tty { columns: 120, rows: 40 };
 
 /// How long to wait before a holder that could not be spoken with is tried again.
 const TRY_AGAIN: Duration = Duration::from_millis(100);
@@ -198,6 +203,11 @@ impl Context {
             Effect::Deliver { launch, message } => {
                 self.deliver(session, launch, &message, cancel).await
             }
+            Effect::PressAgain { launch, message } => {
+                let key = again(&message);
+                self.write(launch, key, provost_drivers::ENTER.to_vec(), cancel).await;
+                None
+            }
             Effect::TakeSnapshot { attempt, no } => Some(self.snapshot(session, attempt, no).await),
             Effect::RunCheck { attempt, index, .. } => {
                 let Some(job) = CheckJob::of(session, index, effect.key()) else { return };
@@ -220,6 +230,17 @@ impl Context {
 
     /// Follows a launch, and keeps nothing of the session meanwhile: hundreds may be followed.
     async fn follow(self, session: Arc<Session>, launch: LaunchId) {
+        if session.spec.adopted.is_some() {
+            let (handle, teller) = (self.handle.clone(), self.teller.clone());
+            let adopted = Adopted::new(&session, launch, handle, teller, self.clock);
+            drop(session);
+            if let Some(adopted) = adopted {
+                adopted.run().await;
+                self.teller.forget(launch);
+            }
+            return;
+        }
+        let record = self.record(&session, launch);
         let link = Link {
             dir: self.world.home.launch(launch),
             world: self.world.clone(),
@@ -230,10 +251,28 @@ impl Context {
         let follower = Follower::new(&session, launch, link);
         drop(session);
         if let Some(follower) = follower {
-            follower.run().await;
+            tokio::select! {
+                () = follower.run() => {}
+                () = record => {}
+            }
             codex::sweep(&self.world.home, launch);
             self.teller.forget(launch);
             self.world.holders.reap();
+        }
+    }
+
+    /// Follows what an agent on a terminal writes down itself, for as long as it is polled.
+    fn record(&self, session: &Session, launch: LaunchId) -> impl Future<Output = ()> + use<> {
+        let own = session.spec.agent.driver == Driver::CodexTerminal;
+        let [(_, home), _] = codex::environment(&self.world.home, session.id);
+        let (handle, teller) = (self.handle.clone(), self.teller.clone());
+        let wanted = Wanted::InHome(home);
+        let watch = RolloutWatch::new(session, launch, wanted, handle, teller, self.clock);
+        async move {
+            match own {
+                true => watch.run().await,
+                false => std::future::pending().await,
+            }
         }
     }
 
@@ -274,6 +313,9 @@ impl Context {
     }
 
     async fn launch(&self, session: &Session, launch: LaunchId) -> Command {
+        if let Some(adopted) = session.spec.adopted.as_deref() {
+            return adopt(launch, adopted).await;
+        }
         match self.launched(session, launch).await {
             Ok((holder, child)) => Command::LaunchStarted { launch, holder, child },
             Err(reason) => {
@@ -346,13 +388,18 @@ impl Context {
             token: &token,
         };
         let agent = &session.spec.agent;
+        let tty = agent.driver.has_terminal().then_some(TERMINAL_SIZE);
         let mut spec = HoldSpec {
             env: self.world.environment.of_launch(session, launch, &place),
-            stdin: if agent.listens() { StdinMode::Pipe } else { StdinMode::Null },
+            stdin: match agent.listens() || tty.is_some() {
+                true => StdinMode::Pipe,
+                false => StdinMode::Null,
+            },
             output_limit: session.output_limit,
             on_limit: OnLimit::Block,
             grace_ms: session.spec.bounds.stop_grace_ms,
             settle_ms: session.spec.bounds.drain_ms,
+            tty,
             ..HoldSpec::new(launch.to_string(), agent.argv.clone(), cwd_of(session))
         };
         let (world, session) = (self.world.clone(), session.clone());
@@ -501,6 +548,26 @@ impl Context {
         None
     }
 
+    /// Writes to the agent's input once, for as long as it takes to hand it over.
+    async fn write(
+        &self,
+        launch: LaunchId,
+        key: String,
+        bytes: Vec<u8>,
+        cancel: watch::Receiver<bool>,
+    ) {
+        let dir = self.world.home.launch(launch);
+        let op = Op::Write { key, data: Data(bytes), secret: false };
+        while !*cancel.borrow() {
+            match held::request(&dir, op.clone()).await {
+                Err(client::Error::Fault(fault)) if fault.code == FaultCode::Busy => {}
+                Ok(()) | Err(client::Error::Fault(_)) => return,
+                Err(_) => {}
+            }
+            held::pause(TRY_AGAIN).await;
+        }
+    }
+
     /// Has the holder hide what it is about to be told, and says whether it heard of that. What it refuses it cannot
     /// hide: it is older than that, or has too much to hide already.
     async fn masked(&self, session: SessionId, dir: &Path) -> bool {
@@ -517,6 +584,27 @@ impl Context {
             Ok((snapshot, caveats)) => Command::SnapshotTaken { attempt, no, snapshot, caveats },
             Err(reason) => Command::SnapshotFailed { attempt, no, reason },
         }
+    }
+}
+
+/// Sees whether the agent of somebody else is there. What has gone meanwhile is not adopted.
+async fn adopt(launch: LaunchId, adopted: &session::Adopted) -> Command {
+    let Some(process) = adopted.process.clone() else {
+        return Command::LaunchAdopted { launch, child: None };
+    };
+    let known = provost_holder::Identity {
+        pid: u32::try_from(process.pid).unwrap_or(0),
+        start_time: process.start_time,
+        boot_id: process.boot_id.clone(),
+    };
+    match held::blocking(move || known.is_alive()).await {
+        Ok(true) => Command::LaunchAdopted { launch, child: Some(process) },
+        Ok(false) => {
+            let reason = format!("process {} has ended before it was watched", process.pid);
+            Command::LaunchFailed { launch, reason }
+        }
+        // It is watched from now on, and looked for until it is seen.
+        Err(_) => Command::LaunchAdopted { launch, child: Some(process) },
     }
 }
 

@@ -11,7 +11,8 @@ use provost_core::{
     ids::LaunchId,
     lifecycle::Process,
     session::{
-        self, Command, Cursor, End, EndedBy, Launch, LaunchPhase, Session, Signal, WorkState,
+        self, Command, Cursor, Driver, End, EndedBy, Launch, LaunchPhase, Session, Signal,
+        WorkState,
     },
 };
 use provost_drivers::{Opening, Protocol};
@@ -25,10 +26,11 @@ use provost_holder::{
 use super::{
     clock::Clock,
     drop_box,
-    executor::World,
+    executor::{TERMINAL_SIZE, World},
     handle::{Handle, Teller},
     held::{self, NoneLeft, SURVIVOR_GRACE, chain},
     real_path,
+    watch::{Guess, Hints},
 };
 use crate::coalesce::{Coalesce, Placed};
 
@@ -63,6 +65,10 @@ pub(crate) struct Follower {
     /// Where the agent works, and its relative paths begin.
     cwd: PathBuf,
     protocol: Box<dyn Protocol>,
+    /// What its terminal lets guess, if it has one.
+    terminal: Option<Hints>,
+    /// Whether what it prints shows that it moves: a spinner of an agent that says so otherwise does not.
+    moves: bool,
     /// Whether the end of its output is the end of its stream.
     closes: bool,
     lines: Lines,
@@ -151,7 +157,9 @@ impl Follower {
         let (driver, bounds) = (session.spec.agent.driver, &session.spec.bounds);
         let opening = Opening { zone: zone(session), ..Opening::of(session) };
         let protocol = provost_drivers::protocol(driver, opening);
-        let resume = match protocol.remembers() {
+        let size = (TERMINAL_SIZE.rows, TERMINAL_SIZE.columns);
+        let terminal = driver.has_terminal().then(|| Hints::new(session, size));
+        let resume = match protocol.remembers() || terminal.is_some() {
             true => journal::Cursor::default(),
             false => {
                 let skip = u32::try_from(from.skip).unwrap_or(0);
@@ -167,6 +175,8 @@ impl Follower {
             link,
             cwd: cwd(session),
             protocol,
+            terminal,
+            moves: driver != Driver::CodexTerminal,
             closes: driver.has_protocol(),
             lines: Lines::resume(Channel::Stdout, resume),
             resume,
@@ -388,8 +398,11 @@ impl Follower {
                 Notice::Visits { people } => {
                     self.tell(Command::PeopleAttached { launch: self.launch, people }).await;
                 }
-                // The journal's note says when.
-                Notice::Suspended { .. } => self.drain().await?,
+                Notice::Suspended { suspended } => {
+                    self.drain().await?;
+                    let launch = self.launch;
+                    self.tell(Command::ProcessSuspended { launch, suspended }).await;
+                }
                 Notice::Exited => self.hear_of_the_exit().await?,
                 Notice::Gone => break,
             }
@@ -442,7 +455,12 @@ impl Follower {
 
     /// Waits for the next notice, and tells meanwhile what was held back and has become due.
     async fn hear(&mut self, link: &mut held::Link) -> Option<Notice> {
-        while let Some(due) = self.folded.due_ms() {
+        loop {
+            self.look_at_the_screen().await;
+            let look = self.terminal.as_ref().and_then(Hints::due_ms);
+            let Some(due) = self.folded.due_ms().into_iter().chain(look).min() else {
+                return link.notice().await;
+            };
             let now = self.link.clock.now().mono_ms;
             let wait = Duration::from_millis(due.saturating_sub(now));
             tokio::select! {
@@ -453,7 +471,6 @@ impl Follower {
                 }
             }
         }
-        link.notice().await
     }
 
     async fn hear_of_the_exit(&mut self) -> Result<(), held::Error> {
@@ -528,6 +545,7 @@ impl Follower {
     async fn take(&mut self, frame: &Frame) {
         self.printed_ms = self.link.clock.ours(frame.mono_ms);
         match frame.channel {
+            Channel::Stdout if self.terminal.is_some() => self.shown(&frame.payload).await,
             Channel::Stdout => {
                 self.link.teller.heard(self.launch, self.printed_ms);
                 for delivered in self.lines.feed(frame) {
@@ -538,7 +556,8 @@ impl Follower {
             Channel::Stdin => {
                 // What the protocol wrote by itself is told to nobody, so that nothing that is held back is
                 // recorded on its account: a turn's end would wait for that.
-                if let Some((Envelope { key, .. }, _)) = Envelope::split(&frame.payload)
+                if let Some((Envelope { key, typed: false, .. }, _)) =
+                    Envelope::split(&frame.payload)
                     && !self.protocol.wrote(&key)
                 {
                     self.observe(Signal::InputSeen { key }, self.lines.cursor()).await;
@@ -549,7 +568,12 @@ impl Follower {
                 let note = serde_json::from_slice::<Note>(&frame.payload);
                 match note {
                     Ok(Note::StdoutClosed) => self.note_closed(frame.after).await,
-                    // Limits are told by notices; a note of a later version means nothing here.
+                    Ok(Note::Resized { columns, rows }) => {
+                        if let Some(hints) = &mut self.terminal {
+                            hints.resize(rows, columns);
+                        }
+                    }
+                    // Limits and stops are told by notices; a note of a later version means nothing here.
                     Ok(
                         Note::OutputLimit { .. }
                         | Note::LimitRaised { .. }
@@ -560,6 +584,28 @@ impl Follower {
                     | Err(_) => {}
                 }
             }
+        }
+    }
+
+    /// Takes what a terminal shows.
+    async fn shown(&mut self, bytes: &[u8]) {
+        if self.moves {
+            self.link.teller.heard(self.launch, self.printed_ms);
+        }
+        let launch = self.launch;
+        let now = self.link.clock.now().mono_ms;
+        let guesses = self.terminal.as_mut().map(|hints| hints.feed(bytes, now));
+        for Guess { by, place, what } in guesses.unwrap_or_default() {
+            self.tell(Command::Hinted { launch, by, place, what }).await;
+        }
+    }
+
+    /// Looks at the terminal's screen, if it is time for that.
+    async fn look_at_the_screen(&mut self) {
+        let (launch, now) = (self.launch, self.link.clock.now().mono_ms);
+        let guess = self.terminal.as_mut().and_then(|hints| hints.look(now));
+        if let Some(Guess { by, place, what }) = guess {
+            self.tell(Command::Hinted { launch, by, place, what }).await;
         }
     }
 
@@ -665,7 +711,7 @@ impl Follower {
 /// Gives what the record knows of a launch's processes.
 pub(crate) fn traces(launch: &Launch, dir: &Path) -> Traces {
     let child = match &launch.phase {
-        LaunchPhase::Running { child, .. } => Some(child),
+        LaunchPhase::Running { child, .. } => child.as_ref(),
         LaunchPhase::Owed
         | LaunchPhase::Ended { .. }
         | LaunchPhase::Unobserved { .. }

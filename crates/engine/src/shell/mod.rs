@@ -25,6 +25,7 @@ mod queue;
 mod real_path;
 mod run_effect;
 mod secrets;
+pub mod watch;
 mod work;
 
 pub use clock::Clock;

@@ -650,6 +650,7 @@ fn followed(effect: &Effect) -> Option<LaunchId> {
         | Effect::StartLaunch(_)
         | Effect::StopLaunch(..)
         | Effect::Deliver { .. }
+        | Effect::PressAgain { .. }
         | Effect::TakeSnapshot { .. }
         | Effect::RunCheck { .. }
         | Effect::RunHook(_) => None,

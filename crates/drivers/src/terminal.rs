@@ -1,0 +1,60 @@
+//! What is said to an agent on a terminal, as keys.
+//!
+//! Text is pasted, not typed: programs take a paste as one input, whatever lines it has, and none of its
+//! characters as a command. The key that sends it comes after that.
+
+use provost_core::request::{Reply, Scope};
+
+use crate::Saying;
+
+/// The key that sends what stands at the prompt.
+pub const ENTER: &[u8] = b"\r";
+
+const ESCAPE: &[u8] = b"\x1b";
+const PASTE: (&[u8], &[u8]) = (b"\x1b[200~", b"\x1b[201~");
+
+pub(crate) fn say(what: &Saying<'_>) -> Option<Vec<u8>> {
+    match what {
+        Saying::Message { answer: Some(answer), .. } => key_for(answer.reply),
+        Saying::Message { text, .. } => Some(pasted(text)),
+        // In a dialog or an approval it is the key that declines.
+        Saying::Interrupt { .. } => Some(ESCAPE.to_vec()),
+    }
+}
+
+/// Gives the key by which Codex is told a decision; what has to be chosen on the screen is for whoever sits there.
+fn key_for(reply: &Reply) -> Option<Vec<u8>> {
+    match reply {
+        Reply::Approve(Scope::Once) => Some(b"y".to_vec()),
+        Reply::Deny => Some(ESCAPE.to_vec()),
+        Reply::Approve(Scope::Session) | Reply::Text(_) | Reply::Answers(_) => None,
+    }
+}
+
+/// Nothing in the text can end the paste or be a command to the terminal.
+fn pasted(text: &str) -> Vec<u8> {
+    let harmless = |c: char| match c {
+        '\n' | '\t' => Some(c),
+        '\r' => Some('\n'),
+        c if c.is_control() => None,
+        c => Some(c),
+    };
+    let text: String = text.replace("\r\n", "\n").chars().filter_map(harmless).collect();
+    [PASTE.0, text.as_bytes(), PASTE.1, ENTER].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_pasted_whole_and_sent() {
+        assert_eq!(pasted("one\ntwo"), b"\x1b[200~one\ntwo\x1b[201~\r");
+    }
+
+    #[test]
+    fn no_text_ends_its_own_paste_or_commands_the_terminal() {
+        let hostile = "a\x1b[201~\rrm -rf\x03\u{9b}201~\x07";
+        assert_eq!(pasted(hostile), "\x1b[200~a[201~\nrm -rf201~\x1b[201~\r".as_bytes());
+    }
+}

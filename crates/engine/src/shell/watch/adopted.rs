@@ -1,0 +1,168 @@
+//! Watches an agent that somebody else started: its process by a descriptor of the kernel, its record by its file.
+//!
+//! Nothing is ever sent to it. Its exit code belongs to whoever started it and is seen by nobody here.
+
+use std::{io, os::fd::OwnedFd, time::Duration};
+
+use provost_core::{
+    ids::LaunchId,
+    session::{self, Command, LaunchPhase, Session},
+};
+use provost_holder::Identity;
+use provost_watch::process;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use super::super::{
+    clock::Clock,
+    handle::{Handle, Teller},
+    held,
+};
+use super::{
+    polled::polled,
+    rollout::{RolloutWatch, Wanted},
+};
+
+/// How long to wait before a process that could not be looked at is looked at again.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// How often it is looked whether a process was stopped, which no descriptor tells.
+const STOPPED: Duration = Duration::from_millis(1_500);
+
+/// What is said of the end of a process that is not Provost's.
+const UNSEEN: &str = "somebody else started it, and only they can see how it ended";
+
+/// Watches one adopted launch.
+pub(crate) struct Adopted {
+    launch: LaunchId,
+    process: Option<Identity>,
+    record: Option<RolloutWatch>,
+    teller: Teller,
+    lost_sight: bool,
+    suspended: bool,
+}
+
+/// What a look at a process found.
+enum Look {
+    Ended,
+    Runs { stopped: bool },
+}
+
+impl Adopted {
+    pub(crate) fn new(
+        session: &Session,
+        launch: LaunchId,
+        handle: Handle,
+        teller: Teller,
+        clock: Clock,
+    ) -> Option<Adopted> {
+        let adopted = session.spec.adopted.as_deref()?;
+        let recorded = session.launch(launch)?;
+        let LaunchPhase::Running { child, .. } = &recorded.phase else { return None };
+        let file = adopted.rollout.as_ref().map(|path| Wanted::File(path.into()));
+        let record = file.map(|wanted| {
+            RolloutWatch::new(session, launch, wanted, handle, teller.clone(), clock)
+        });
+        Some(Adopted {
+            launch,
+            process: child.as_ref().map(identity),
+            record,
+            teller,
+            lost_sight: false,
+            suspended: recorded.watch.suspended,
+        })
+    }
+
+    /// Watches until the process has ended; a record without a known process is watched for ever.
+    pub(crate) async fn run(mut self) {
+        let record = self.record.take();
+        let record = async {
+            match record {
+                Some(record) => record.run().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = record => {}
+            () = self.until_it_ends() => {
+                let (launch, why) = (self.launch, UNSEEN.to_owned());
+                let ended = Command::ProcessUnobserved { launch, why };
+                self.teller.tell(launch.session, ended).await;
+            }
+        }
+    }
+
+    async fn until_it_ends(&mut self) {
+        let Some(process) = self.process.clone() else { return std::future::pending().await };
+        loop {
+            match self.watch(&process).await {
+                Ok(()) => return,
+                Err(why) => {
+                    self.lose_sight(&why).await;
+                    held::pause(LOOK_AGAIN).await;
+                }
+            }
+        }
+    }
+
+    /// Returns when the process has ended, and with an error when it cannot be looked at.
+    async fn watch(&mut self, process: &Identity) -> io::Result<()> {
+        let Some(pidfd) = opened(process)? else { return Ok(()) };
+        let pidfd = polled(pidfd)?;
+        loop {
+            match looked(process)? {
+                Look::Ended => return Ok(()),
+                Look::Runs { stopped } => self.runs(stopped).await,
+            }
+            tokio::select! {
+                ended = pidfd.readable() => drop(ended?),
+                () = held::pause(STOPPED) => {}
+            }
+        }
+    }
+
+    async fn runs(&mut self, stopped: bool) {
+        let launch = self.launch;
+        if std::mem::take(&mut self.lost_sight) {
+            self.teller.tell(launch.session, Command::ProcessSeen { launch }).await;
+        }
+        if std::mem::replace(&mut self.suspended, stopped) != stopped {
+            let suspended = Command::ProcessSuspended { launch, suspended: stopped };
+            self.teller.tell(launch.session, suspended).await;
+        }
+    }
+
+    async fn lose_sight(&mut self, why: &io::Error) {
+        if !std::mem::replace(&mut self.lost_sight, true) {
+            let (launch, why) = (self.launch, why.to_string());
+            self.teller.tell(launch.session, Command::ProcessUnknown { launch, why }).await;
+        }
+    }
+}
+
+/// Opens a descriptor of the very process, or none if it has ended.
+fn opened(process: &Identity) -> io::Result<Option<OwnedFd>> {
+    let Some(pid) = i32::try_from(process.pid).ok().and_then(Pid::from_raw) else {
+        return Ok(None);
+    };
+    match pidfd_open(pid, PidfdFlags::NONBLOCK) {
+        // The number may have gone to another process between the two looks.
+        Ok(pidfd) => Ok(process.is_alive()?.then_some(pidfd)),
+        Err(rustix::io::Errno::SRCH) => Ok(None),
+        Err(why) => Err(why.into()),
+    }
+}
+
+fn looked(process: &Identity) -> io::Result<Look> {
+    if !process.is_alive()? {
+        return Ok(Look::Ended);
+    }
+    let Identity { pid, start_time, boot_id } = process.clone();
+    let state = process::state(&process::Identity { pid, start_time, boot_id })?;
+    let found = |state| Look::Runs { stopped: state == process::State::Stopped };
+    Ok(state.map_or(Look::Ended, found))
+}
+
+fn identity(known: &session::Identity) -> Identity {
+    let pid = u32::try_from(known.pid).unwrap_or(0);
+    Identity { pid, start_time: known.start_time, boot_id: known.boot_id.clone() }
+}

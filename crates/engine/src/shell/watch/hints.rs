@@ -1,0 +1,208 @@
+//! What the bytes of an agent's terminal let guess: what they say in escape codes, and what they draw.
+
+use provost_core::{
+    request::{Asked, RequestKind, Waiting},
+    session::{Driver, Glimpse, Hinted, Session},
+};
+use provost_drivers::codex::Version;
+use provost_watch::{
+    screen::{self, Reading, Shown, Steady},
+    terminal::{AgentState, Blocked, Scanner, Screen, Signal, TitleState, title_state},
+};
+
+/// Something that a terminal lets guess.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Guess {
+    pub(crate) by: Glimpse,
+    pub(crate) place: u64,
+    pub(crate) what: Hinted,
+}
+
+/// How long after something was drawn the screen is looked at, and again to see whether that stands.
+const LOOK_MS: u64 = 120;
+
+/// Reads the terminal of one launch.
+pub(crate) struct Hints {
+    scanner: Scanner,
+    drawn: Option<Drawn>,
+    /// How many bytes the terminal was sent.
+    sent: u64,
+}
+
+/// The screen of an agent whose screens are known.
+struct Drawn {
+    screen: Screen,
+    steady: Steady,
+    /// The agent's version, if it is known.
+    version: Option<(u64, u64)>,
+    /// When it is to be looked at.
+    due_ms: Option<u64>,
+    /// Whether anything was drawn since it was looked at.
+    changed: bool,
+}
+
+impl Hints {
+    pub(crate) fn new(session: &Session, (rows, columns): (u16, u16)) -> Hints {
+        let agent = &session.spec.agent;
+        let version = agent.version.as_deref().and_then(Version::parse);
+        let drawn = (agent.driver == Driver::CodexTerminal).then(|| Drawn {
+            screen: Screen::new(rows, columns),
+            steady: Steady::default(),
+            version: version.map(|Version(major, minor, _)| (u64::from(major), u64::from(minor))),
+            due_ms: None,
+            changed: false,
+        });
+        Hints { scanner: Scanner::default(), drawn, sent: 0 }
+    }
+
+    pub(crate) fn resize(&mut self, rows: u16, columns: u16) {
+        if let Some(drawn) = &mut self.drawn {
+            drawn.screen.resize(rows, columns);
+        }
+    }
+
+    /// Gives when the screen is to be looked at.
+    pub(crate) fn due_ms(&self) -> Option<u64> {
+        self.drawn.as_ref().and_then(|drawn| drawn.due_ms)
+    }
+
+    /// Looks at the screen, if it is time for that.
+    pub(crate) fn look(&mut self, now_ms: u64) -> Option<Guess> {
+        let place = self.sent;
+        let drawn =
+            self.drawn.as_mut().filter(|drawn| drawn.due_ms.is_some_and(|at| at <= now_ms))?;
+        // What stands still is looked at twice, and then no more.
+        let again = std::mem::replace(&mut drawn.changed, false);
+        drawn.due_ms = again.then_some(now_ms + LOOK_MS);
+        let reading = screen::read(&drawn.screen.lines(), drawn.version);
+        let steady = drawn.steady.frame(reading)?;
+        let what = of_screen(&steady)?;
+        Some(Guess { by: Glimpse::Screen, place, what })
+    }
+
+    /// Takes the next bytes of the terminal and gives what they let guess, with the place after it in all that the
+    /// terminal was sent.
+    pub(crate) fn feed(&mut self, bytes: &[u8], now_ms: u64) -> Vec<Guess> {
+        let mut found = Vec::new();
+        self.sent += bytes.len() as u64;
+        if let Some(drawn) = &mut self.drawn {
+            drawn.screen.feed(bytes);
+            drawn.changed = true;
+            drawn.due_ms.get_or_insert(now_ms + LOOK_MS);
+        }
+        self.scanner.feed(bytes, |heard| {
+            let guess = |(by, what)| Guess { by, place: heard.after, what };
+            found.extend(of_signal(&heard.signal).map(guess));
+        });
+        found
+    }
+}
+
+fn of_signal(signal: &Signal) -> Option<(Glimpse, Hinted)> {
+    match signal {
+        Signal::Agent { state, .. } => Some((Glimpse::Osc, of_state(state))),
+        Signal::Title(title) => of_title(title).map(|hinted| (Glimpse::Title, hinted)),
+        Signal::Notification(text) => Some((Glimpse::Notify, of_notification(text)?)),
+        Signal::Bell => None,
+    }
+}
+
+/// Gives what a screen shows that stands still. What no rule knows says nothing.
+fn of_screen(reading: &Reading) -> Option<Hinted> {
+    let lines: Vec<&str> = reading.lines.iter().map(|line| line.trim()).collect();
+    let said = lines.iter().find(|line| !line.is_empty()).copied().unwrap_or_default();
+    let dialog = |what: &str| Hinted::Asks(asked(RequestKind::Dialog, &format!("{what}: {said}")));
+    Some(match reading.shown {
+        Shown::Trust => dialog("asks whether to trust the directory"),
+        Shown::HookTrust => dialog("asks whether to trust hooks"),
+        Shown::Login => dialog("wants a login"),
+        Shown::Update => dialog("offers an update"),
+        Shown::ModelMigration => dialog("offers another model"),
+        Shown::UnknownDialog => dialog("waits for a choice"),
+        Shown::Approval => Hinted::Asks(asked(RequestKind::Approval, said)),
+        Shown::Question | Shown::Plan => Hinted::Asks(asked(RequestKind::Question, said)),
+        Shown::Retrying => {
+            Hinted::Retrying { detail: "its screen says that it connects again".to_owned() }
+        }
+        Shown::Working => Hinted::Working,
+        Shown::Composer => Hinted::AtPrompt,
+        Shown::Nothing => return None,
+    })
+}
+
+fn of_state(state: &AgentState) -> Hinted {
+    match state {
+        AgentState::Idle => Hinted::AtPrompt,
+        AgentState::Working => Hinted::Working,
+        AgentState::Blocked(Blocked::Permission) => {
+            Hinted::Asks(asked(RequestKind::Approval, "its terminal asks for an approval"))
+        }
+        AgentState::Blocked(Blocked::Question) => {
+            Hinted::Asks(asked(RequestKind::Question, "its terminal asks a question"))
+        }
+        AgentState::Blocked(Blocked::Other(_)) => {
+            Hinted::Asks(asked(RequestKind::Dialog, "its terminal waits for a person"))
+        }
+        AgentState::Done => Hinted::AtPrompt,
+        AgentState::Error | AgentState::Clear => Hinted::Rests,
+    }
+}
+
+fn of_title(title: &str) -> Option<Hinted> {
+    match title_state(title) {
+        TitleState::Idle => Some(Hinted::AtPrompt),
+        TitleState::Working => Some(Hinted::Working),
+        TitleState::ActionRequired => {
+            Some(Hinted::Asks(asked(RequestKind::Dialog, "its title says that it needs somebody")))
+        }
+        TitleState::Unmarked => None,
+    }
+}
+
+/// What notifications begin with that ask for somebody; all others only tell.
+const ASKING: [(&str, RequestKind); 2] =
+    [("Approval requested", RequestKind::Approval), ("Plan mode prompt", RequestKind::Question)];
+
+fn of_notification(text: &str) -> Option<Hinted> {
+    let (_, kind) = ASKING.iter().find(|(beginning, _)| text.starts_with(beginning))?;
+    Some(Hinted::Asks(asked(*kind, text)))
+}
+
+/// A request that the agent has no name for: what is known of it is what it looks like.
+fn asked(kind: RequestKind, title: &str) -> Asked {
+    Asked {
+        native: String::new(),
+        kind,
+        waiting: Waiting::Blocking,
+        title: title.to_owned(),
+        questions: Vec::new(),
+        subject: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(bytes: &[u8]) -> Vec<(Glimpse, Hinted)> {
+        let mut hints = Hints { scanner: Scanner::default(), drawn: None, sent: 0 };
+        hints.feed(bytes, 0).into_iter().map(|guess| (guess.by, guess.what)).collect()
+    }
+
+    #[test]
+    fn a_state_that_is_told_is_a_hint_and_nothing_more() {
+        let said = told(b"tokens used: 5\x1b]7501;state=working:app=codex\x07done.");
+        assert_eq!(said, [(Glimpse::Osc, Hinted::Working)]);
+        let said = told(b"\x1b]7501;state=idle:app=codex\x07");
+        assert_eq!(said, [(Glimpse::Osc, Hinted::AtPrompt)]);
+        let said = told(b"\x1b]7501;state=blocked:app=codex:kind=permission\x07");
+        assert!(
+            matches!(&said[..], [(Glimpse::Osc, Hinted::Asks(asked))] if asked.kind == RequestKind::Approval)
+        );
+    }
+
+    #[test]
+    fn text_that_looks_like_an_end_or_a_prompt_says_nothing() {
+        assert_eq!(told(b"task complete\r\nuser@host:~$ \r\n100%\r\n# "), []);
+    }
+}

@@ -1,0 +1,273 @@
+//! Follows the file in which an agent writes down its conversation, from where it was read last.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use provost_core::{
+    ids::LaunchId,
+    session::{Command, Record, Recorded, Session},
+};
+use provost_watch::{
+    ThreadId,
+    rollout::{Fold, Limits, Next, Places, Standing, Tail, Told, Watch},
+};
+use tokio::{io::unix::AsyncFd, sync::broadcast};
+
+use super::super::{
+    clock::Clock,
+    handle::{Ask, Handle, Published, Teller},
+    held,
+};
+use super::{polled::polled, records::of_rollout};
+
+/// How long to wait before a file that could not be read is tried again.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+
+/// The event by which an agent's conversation is known.
+const NAMED: &str = "stream.ready";
+
+/// So many things are told together.
+const BATCH: usize = 500;
+
+/// Where a file is, as far as that is known.
+#[derive(Clone, Debug)]
+pub(crate) enum Wanted {
+    File(PathBuf),
+    /// The one of the session's conversation, below a home of the agent.
+    InHome(PathBuf),
+}
+
+/// Where reading begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Begin {
+    At(u64),
+    /// With how things stand now: what happened before it was watched is nobody's turn.
+    Now,
+}
+
+/// Follows the rollout of one launch.
+pub(crate) struct RolloutWatch {
+    launch: LaunchId,
+    wanted: Wanted,
+    begin: Begin,
+    handle: Handle,
+    teller: Teller,
+    clock: Clock,
+}
+
+/// What a pass over the new lines of a file found.
+struct Pass {
+    tail: Tail,
+    fold: Fold,
+    limits: Option<Limits>,
+    found: Vec<(u64, Recorded)>,
+    moved: bool,
+    more: bool,
+}
+
+impl RolloutWatch {
+    pub(crate) fn new(
+        session: &Session,
+        launch: LaunchId,
+        wanted: Wanted,
+        handle: Handle,
+        teller: Teller,
+        clock: Clock,
+    ) -> RolloutWatch {
+        let places = session.launches.iter().filter_map(|l| l.watch.records.get(&Record::Rollout));
+        let read = places.map(|seen| seen.place).max();
+        // A conversation that is gone on with has a file already, of which all is known.
+        let goes_on = session.spec.adopted.is_some() || session.thread.is_some();
+        let begin = match (read, goes_on) {
+            (Some(place), _) => Begin::At(place),
+            (None, true) => Begin::Now,
+            (None, false) => Begin::At(0),
+        };
+        RolloutWatch { launch, wanted, begin, handle, teller, clock }
+    }
+
+    /// Follows the file for as long as it is polled. What cannot be read is tried again and ends nothing.
+    pub(crate) async fn run(mut self) {
+        loop {
+            if self.follow().await.is_err() {
+                held::pause(TRY_AGAIN).await;
+            }
+        }
+    }
+
+    async fn follow(&mut self) -> io::Result<()> {
+        let (path, thread) = self.find().await?;
+        let mut watch = polled(Watch::file(&path)?)?;
+        let mut pass = self.begin(&path, thread).await?;
+        loop {
+            pass = self.read(pass).await?;
+            if pass.more {
+                continue;
+            }
+            match pass.tail.standing()? {
+                Standing::Same | Standing::Gone => {}
+                // Another file has its name, or its history was taken back: it is read as it stands.
+                Standing::Replaced | Standing::Shorter { .. } => {
+                    self.begin = Begin::Now;
+                    return Ok(());
+                }
+            }
+            woken(&mut watch).await?;
+        }
+    }
+
+    /// Waits until the file is there.
+    async fn find(&self) -> io::Result<(PathBuf, Option<ThreadId>)> {
+        let home = match &self.wanted {
+            Wanted::File(path) => return Ok((path.clone(), None)),
+            Wanted::InHome(home) => home.clone(),
+        };
+        let mut watch = polled(Watch::sessions(&home.join("sessions"))?)?;
+        let mut events = self.handle.subscribe();
+        loop {
+            if let Some(thread) = self.thread().await {
+                let (places, wanted) = (Places::new(vec![home.clone()]), thread.clone());
+                let found = held::blocking(move || places.find(&wanted)).await;
+                if let Some(newest) = found.rollouts.last() {
+                    return Ok((newest.path.clone(), Some(thread)));
+                }
+            }
+            tokio::select! {
+                woken = woken(&mut watch) => woken?,
+                () = self.named(&mut events) => {}
+            }
+        }
+    }
+
+    /// Waits until the agent names its conversation, which may be after it began to write it down.
+    async fn named(&self, events: &mut broadcast::Receiver<Published>) {
+        let session = self.launch.session.to_string();
+        loop {
+            match events.recv().await {
+                Ok(rows) => {
+                    if rows.iter().any(|row| row.session == session && row.kind == NAMED) {
+                        return;
+                    }
+                }
+                // Some were missed, so that it has to be looked.
+                Err(broadcast::error::RecvError::Lagged(_)) => return,
+                // The daemon is stopping.
+                Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Gives the conversation that the session is known to have.
+    async fn thread(&self) -> Option<ThreadId> {
+        let session = self.launch.session.to_string();
+        let row = self.handle.ask_json(Ask::Row { session }).await.ok()?;
+        ThreadId::parse(row["session"]["thread"].as_str()?)
+    }
+
+    /// Opens the file where it was read last. Without such a place all of it is read, and only how it stands is told.
+    async fn begin(&mut self, path: &Path, thread: Option<ThreadId>) -> io::Result<Pass> {
+        let (path, begin) = (path.to_owned(), self.begin);
+        let opened = held::blocking(move || match begin {
+            Begin::At(0) | Begin::Now => {
+                let fold = thread.map_or_else(Fold::new, Fold::of);
+                Ok::<_, io::Error>(Pass::new(Tail::open(&path, 0)?, fold))
+            }
+            Begin::At(place) => {
+                let fold = thread.map_or_else(Fold::new, Fold::resume);
+                Ok(Pass::new(Tail::open(&path, place)?, fold))
+            }
+        })
+        .await?;
+        if begin != Begin::Now {
+            return Ok(opened);
+        }
+        let stands = held::blocking(move || opened.to_its_end()).await?;
+        self.begin = Begin::At(stands.tail.place());
+        self.tell(stands.as_it_stands()).await;
+        Ok(stands)
+    }
+
+    async fn read(&mut self, pass: Pass) -> io::Result<Pass> {
+        let mut pass = held::blocking(move || pass.on()).await?;
+        if pass.moved {
+            self.teller.heard(self.launch, self.clock.now().mono_ms);
+        }
+        self.begin = Begin::At(pass.tail.place());
+        self.tell(std::mem::take(&mut pass.found)).await;
+        Ok(pass)
+    }
+
+    async fn tell(&self, found: Vec<(u64, Recorded)>) {
+        let (launch, by) = (self.launch, Record::Rollout);
+        let found = found.into_iter();
+        let commands: Vec<Command> =
+            found.map(|(place, what)| Command::Recorded { launch, by, place, what }).collect();
+        if !commands.is_empty() {
+            self.teller.tell_all(launch.session, commands).await;
+        }
+    }
+}
+
+impl Pass {
+    fn new(tail: Tail, fold: Fold) -> Pass {
+        Pass { tail, fold, limits: None, found: Vec::new(), moved: false, more: false }
+    }
+
+    /// Reads on to the end, or until there is enough to tell.
+    fn on(mut self) -> io::Result<Pass> {
+        (self.moved, self.more) = (false, false);
+        while self.found.len() < BATCH {
+            let Next::Line(line) = self.tail.next_line()? else { return Ok(self) };
+            let after = line.after;
+            self.moved = true;
+            let (limits, found) = (&mut self.limits, &mut self.found);
+            self.fold.line(&line, |told| {
+                let recorded = of_rollout(&told, limits.as_ref());
+                found.extend(recorded.map(|recorded| (after, recorded)));
+                if let Told::Limits(told) = told {
+                    *limits = Some(told);
+                }
+            });
+        }
+        self.more = true;
+        Ok(self)
+    }
+
+    /// Reads all that was written before anybody watched, and keeps nothing of it but how it stands.
+    fn to_its_end(mut self) -> io::Result<Pass> {
+        loop {
+            self = self.on()?;
+            self.found.clear();
+            if !self.more {
+                return Ok(self);
+            }
+        }
+    }
+
+    /// Gives how the conversation stands at the place that was read last.
+    fn as_it_stands(&self) -> Vec<(u64, Recorded)> {
+        let place = self.tail.place();
+        let named = self.fold.thread().map(|thread| Recorded::Named { thread: thread.to_string() });
+        let turn = self.fold.turn().map(str::to_owned);
+        let open = turn.map(|turn| Recorded::TurnStarted { turn: Some(turn) });
+        // Each place is told once, so what is told together has places one after the other.
+        let told: Vec<Recorded> = named.into_iter().chain(open).collect();
+        let before = place.saturating_sub(told.len().saturating_sub(1) as u64);
+        (before..).zip(told).collect()
+    }
+}
+
+/// Waits until there is a reason to look again.
+async fn woken(watch: &mut AsyncFd<Watch>) -> io::Result<()> {
+    loop {
+        let mut guard = watch.readable_mut().await?;
+        let seen = guard.get_inner_mut().seen()?;
+        guard.clear_ready();
+        if seen {
+            return Ok(());
+        }
+    }
+}
