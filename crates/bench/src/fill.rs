@@ -116,6 +116,7 @@ pub(crate) fn spec(n: u64) -> Spec {
         warnings: Vec::new(),
         run: None,
         task: None,
+        adopted: None,
     }
 }
 

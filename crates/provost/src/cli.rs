@@ -13,9 +13,10 @@ use provost_engine::shell::codex::TOOLS_COMMAND;
 
 use crate::{
     commands::{
-        agent_tools, answer, approve, attach, cancel, completions, config, daemon, doctor, events,
-        exit_codes, gc, graph, ledger, limit, logs, ls, monitor, plan, presets, report,
-        report_card, resolve, resume, run, send, serve, skills, spawn, status, stop,
+        adopt, agent_hook, agent_tools, answer, approve, attach, cancel, completions, config,
+        daemon, discover, doctor, events, exit_codes, gc, graph, ledger, limit, logs, ls, monitor,
+        plan, presets, report, report_card, resolve, resume, run, send, serve, skills, spawn,
+        status, stop,
     },
     context::Context,
     error::{Error, usage},
@@ -52,6 +53,8 @@ enum Command {
     Graph(graph::GraphArgs),
     Serve(serve::ServeArgs),
     Spawn(Box<spawn::SpawnArgs>),
+    Discover(discover::DiscoverArgs),
+    Adopt(adopt::AdoptArgs),
     Ls(ls::LsArgs),
     Status(status::StatusArgs),
     Logs(logs::LogsArgs),
@@ -79,6 +82,8 @@ enum Command {
     Completions(completions::CompletionsArgs),
     #[command(hide = true, name = TOOLS_COMMAND)]
     AgentTools(agent_tools::AgentToolsArgs),
+    #[command(hide = true)]
+    AgentHook(agent_hook::AgentHookArgs),
     #[command(hide = true)]
     ExitCodes(exit_codes::ExitCodesArgs),
 }
@@ -118,6 +123,8 @@ fn dispatch(context: &Context, command: Command) -> Outcome {
         Command::Graph(args) => graph::run(context, &args),
         Command::Serve(args) => serve::run(context, &args),
         Command::Spawn(args) => spawn::run(context, &args),
+        Command::Discover(args) => discover::run(context, &args),
+        Command::Adopt(args) => adopt::run(context, &args),
         Command::Ls(args) => ls::run(context, &args),
         Command::Status(args) => status::run(context, &args),
         Command::Logs(args) => logs::run(context, &args),
@@ -144,6 +151,7 @@ fn dispatch(context: &Context, command: Command) -> Outcome {
         Command::Daemon(args) => daemon::run(context, &args),
         Command::Completions(args) => completions::run(context, &args),
         Command::AgentTools(args) => agent_tools::run(context, &args),
+        Command::AgentHook(args) => agent_hook::run(context, &args),
         Command::ExitCodes(args) => exit_codes::run(context, &args),
     }
 }

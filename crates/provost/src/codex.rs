@@ -186,6 +186,7 @@ impl<'a> Setup<'a> {
             dir: PathBuf::new(),
             codex_home: self.codex_home()?,
             user_home: self.user_home.clone(),
+            trusts: true,
             worktree: directory.to_owned(),
             skill_roots: self.skill_roots(),
             tools: None,

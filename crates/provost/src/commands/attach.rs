@@ -15,6 +15,7 @@ use provost_agents::models::offers;
 use provost_api::{ApiError, Code, SessionRow};
 use provost_core::{
     ids::{LaunchId, SessionId},
+    lifecycle::Flag,
     session::Driver,
 };
 use provost_drivers::codex::LISTENS;
@@ -22,7 +23,7 @@ use provost_engine::shell::{
     self,
     codex::{self, SCRUBBED_VARIABLES},
 };
-use provost_holder::{Looked, look};
+use provost_holder::{Looked, client::viewport::Left, look};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{Pid, PidfdFlags, pidfd_open},
@@ -70,6 +71,9 @@ pub(crate) fn run(context: &Context, args: &AttachArgs) -> Outcome {
     let home = context.trusted_home()?;
     let row = target::find(&context.daemon()?, &args.id)?;
     let place = shell::Home::new(&home.path);
+    if has_terminal(&row) {
+        return sit_down(context, &home, &place, &row, args.print);
+    }
     let attached = attachable(&row)?;
     refuse_agents(&home, &place, attached.launch)?;
     listening(&place, &row, attached.launch)?;
@@ -85,6 +89,48 @@ pub(crate) fn run(context: &Context, args: &AttachArgs) -> Outcome {
     }
     must_be_terminal(&row)?;
     screen.run(&place, attached.launch)
+}
+
+fn has_terminal(row: &SessionRow) -> bool {
+    Driver::ALL.iter().any(|driver| driver.has_terminal() && driver.word() == row.driver)
+}
+
+/// Shows the terminal that a session's agent has of its own.
+fn sit_down(
+    context: &Context,
+    home: &Home,
+    place: &shell::Home,
+    row: &SessionRow,
+    print: bool,
+) -> Outcome {
+    let id = ui::short(&row.id);
+    if row.flags.iter().any(|flag| flag == Flag::Adopted.word()) {
+        let message =
+            format!("session {id} was started by somebody else: it is seen where it runs");
+        return Err(ApiError::new(Code::Refused, message)
+            .next(format!("provost status {id}"))
+            .into());
+    }
+    let launch = running(row, &id)?;
+    refuse_agents(home, place, launch)?;
+    let command = format!("provost attach {}", row.id);
+    if context.ui.json {
+        context.ui.result(json!({"command": command}), &[])?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if print {
+        context.ui.line(&command)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    must_be_terminal(row)?;
+    let left = terminal::show(&place.launch(launch))?;
+    let said = match left {
+        Left::Detached => format!("left session {id}, which goes on"),
+        Left::Ended => format!("session {id}'s terminal has ended"),
+    };
+    context.ui.talk(&said);
+    context.ui.next(&[format!("provost status {id}")]);
+    Ok(ExitCode::SUCCESS)
 }
 
 /// What there is to attach to.

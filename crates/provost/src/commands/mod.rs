@@ -1,5 +1,7 @@
 //! One file for each command: its arguments, whose comments are the help, and what it does.
 
+pub(crate) mod adopt;
+pub(crate) mod agent_hook;
 pub(crate) mod agent_tools;
 pub(crate) mod answer;
 pub(crate) mod approve;
@@ -10,9 +12,11 @@ mod change;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod daemon;
+pub(crate) mod discover;
 pub(crate) mod doctor;
 pub(crate) mod events;
 pub(crate) mod exit_codes;
+mod found;
 pub(crate) mod gc;
 pub(crate) mod graph;
 mod input;

@@ -15,16 +15,16 @@ use provost_api::{
     LimitRequest, OpenRequest, PROTOCOL, ReportRequest, ResolveRequest, SendRequest,
 };
 use provost_core::{
-    ids::SessionId,
+    ids::{LaunchId, SessionId},
     request::{Reply, Scope},
     session::{Command, Reporter, Resolve, SendMode, Spec},
 };
 use provost_engine::{
     report::{self, check_text},
-    shell::{Ask, Extent, Listing},
+    shell::{Ask, Extent, Listing, watch},
 };
 use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     gc,
@@ -352,9 +352,27 @@ async fn take_report(
     let from = launch.map_or(Reporter::Operator, Reporter::Launch);
     // Whoever proves to be a launch speaks as that launch, from wherever it asks.
     let speaker = launch.map_or(peer, Peer::Launch);
+    if let (Some(hook), Some(launch)) = (&request.hook, launch) {
+        return take_hook(&daemon, launch, hook, &headers).await;
+    }
     let testimony = report::testimony(&request)?;
     let ask = Ask::Report { session: request.session, from, testimony };
     change(&daemon, &speaker, &headers, ("report", ask)).await
+}
+
+/// Takes what a hook of the agent says. Its launch is proved; it speaks for nobody else.
+async fn take_hook(daemon: &Daemon, launch: LaunchId, hook: &Value, headers: &HeaderMap) -> Answer {
+    let given = headers.get(IDEMPOTENCY_KEY).and_then(|key| key.to_str().ok()).unwrap_or_default();
+    let actor = format!("hook/{launch}");
+    let key = format!("launch/{launch}/report/{given}");
+    watch::take(&daemon.handle, launch, hook, &actor, &key).await?;
+    let row = daemon.handle.ask_json(Ask::Row { session: launch.session.to_string() }).await?;
+    let row = &row["session"];
+    let reply = json!({
+        "ok": true, "standing": "recorded", "next": [],
+        "id": row["id"], "state": row["state"], "sealed": row["sealed"],
+    });
+    Ok(Json(reply).into_response())
 }
 
 #[derive(Debug, Deserialize)]

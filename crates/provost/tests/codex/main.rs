@@ -20,5 +20,6 @@ mod requests;
 mod runs;
 mod screen;
 mod secrets;
+mod terminal;
 mod tools;
 mod work;

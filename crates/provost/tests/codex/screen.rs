@@ -22,7 +22,7 @@ impl<'a> Screen<'a> {
         Self::run(stage, &[&line])
     }
 
-    fn run(stage: &'a Stage, words: &[&str]) -> Self {
+    pub(crate) fn run(stage: &'a Stage, words: &[&str]) -> Self {
         let screen = Screen(stage);
         let start = ["-f", "/dev/null", "new-session", "-d", "-x", "120", "-y", "40"];
         screen.tmux(&[&start, words].concat());

@@ -17,7 +17,6 @@ use tokio::{
 use crate::error::chain;
 
 /// Shows the terminal of a launch until the person leaves, with Ctrl-\, or the agent's holder does.
-#[expect(dead_code, reason = "no session has a terminal of its own yet")]
 pub(super) fn show(launch: &Path) -> Result<Left, ApiError> {
     let cannot =
         |why: &dyn std::error::Error| chain(Code::Refused, "cannot show the terminal", why);

@@ -228,6 +228,7 @@ fn noted(note: Note) -> Option<String> {
         Note::LimitRaised { limit } => Some(format!("— output limit raised to {} —", size(limit))),
         Note::Suspended => Some("— stopped by a signal —".to_owned()),
         Note::Continued => Some("— goes on —".to_owned()),
+        Note::Resized { .. } => None,
         Note::StdoutClosed | Note::StderrClosed => None,
     }
 }

@@ -95,11 +95,12 @@ impl CodexArgs {
     }
 }
 
-/// How Codex works: in a conversation, or once.
+/// How Codex works: in a conversation, once, or on its own screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     Conversation,
     Once,
+    Terminal,
 }
 
 /// Builds the agent, with what is worth a warning.
@@ -122,6 +123,7 @@ pub(crate) fn agent(
         driver: match way {
             Way::Conversation => Driver::Codex,
             Way::Once => Driver::CodexExec,
+            Way::Terminal => Driver::CodexTerminal,
         },
         argv: vec![text(&found.program)?],
         env: variables.by_value,
@@ -145,7 +147,7 @@ pub(super) fn own_flag(args: &SpawnArgs) -> Option<&'static str> {
 
 /// What would have no effect, or another than it says.
 pub(super) fn refuse(args: &SpawnArgs) -> Result<(), ApiError> {
-    if args.instruction.is_none() {
+    if args.instruction.is_none() && !args.tty {
         return Err(usage("Codex needs an instruction: say what it is to do")
             .next("provost spawn --agent codex INSTRUCTION")
             .next("provost spawn --agent codex - < FILE"));
@@ -257,6 +259,7 @@ fn settings(way: Way, config: &Resolved) -> Settings {
         },
         questions: codex.questions && !once,
         result: ResultForm::Plain,
+        accept_trust: false,
         multi_agent: said_multi_agent(config),
     }
 }
@@ -377,6 +380,7 @@ mod tests {
             approvals: Approvals::Untrusted,
             questions: true,
             result: ResultForm::Plain,
+            accept_trust: false,
             multi_agent: None,
         };
         assert_eq!(spec.agent.settings, settings);

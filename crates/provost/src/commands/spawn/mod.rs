@@ -27,7 +27,7 @@ use crate::{cli::Outcome, clock, context::Context, error::usage, target::Session
 /// a clean checkout: only that makes `succeeded`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost spawn -- make test\n  provost spawn --exit0-is-done --wait -- ./build.sh\n  provost spawn --agent codex 'Fix the failing test' --worktree --check 'cargo test'\n  provost spawn --agent codex - < instruction.md\n  provost spawn --agent codex --once --budget 500k --wait 'Explain the build'"
+    after_help = "Examples:\n  provost spawn -- make test\n  provost spawn --exit0-is-done --wait -- ./build.sh\n  provost spawn --agent codex 'Fix the failing test' --worktree --check 'cargo test'\n  provost spawn --agent codex - < instruction.md\n  provost spawn --agent codex --once --budget 500k --wait 'Explain the build'\n  provost spawn --tty --agent codex"
 )]
 pub(crate) struct SpawnArgs {
     /// What the agent is asked to do; `-` takes it from standard input
@@ -44,6 +44,12 @@ pub(crate) struct SpawnArgs {
     /// Codex: work once and end, without questions or approvals (`codex exec`)
     #[arg(long, conflicts_with_all = ["keep", "stdin", "approvals"])]
     once: bool,
+    /// Run it in a terminal, which you can sit down at with `provost attach`. It stays when its work is done
+    #[arg(long, conflicts_with_all = ["once", "stdin"])]
+    tty: bool,
+    /// With --tty: let the agent's program trust this directory, instead of asking whoever sits at its screen
+    #[arg(long, value_name = "DIR", requires = "tty")]
+    accept_trust: Vec<PathBuf>,
     /// How many tokens the session may use, as in 2M or 500k
     #[arg(long, value_name = "TOKENS")]
     budget: Option<String>,
@@ -129,7 +135,8 @@ pub(super) fn expand(
     agent: &mut Agent,
     warnings: &mut Vec<String>,
 ) -> Result<(), ApiError> {
-    let is_codex = matches!(agent.driver, Driver::Codex | Driver::CodexExec);
+    let is_codex =
+        matches!(agent.driver, Driver::Codex | Driver::CodexExec | Driver::CodexTerminal);
     if !is_codex && !agent.pass_env.iter().any(|name| name.ends_with('*')) {
         return Ok(());
     }
@@ -150,7 +157,7 @@ fn unpassed(name: &str) -> String {
     )
 }
 
-fn opened(context: &Context, reply: Value) -> Outcome {
+pub(super) fn opened(context: &Context, reply: Value) -> Outcome {
     let row = serde_json::from_value::<SessionReply>(reply.clone()).ok().map(|reply| reply.session);
     let next = row.as_ref().map(next_commands).unwrap_or_default();
     if context.ui.json {

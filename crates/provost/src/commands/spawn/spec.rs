@@ -28,7 +28,8 @@ use crate::{
 pub(super) fn build(context: &Context, args: &SpawnArgs, id: Uuid) -> Result<Spec, ApiError> {
     let cwd = directory(context, args.cwd.as_deref())?;
     let config = settings::load(&context.environment, &cwd, flags(args))?;
-    let (agent, agents_warnings) = agent(context, args, &config)?;
+    let (mut agent, agents_warnings) = agent(context, args, &config)?;
+    agent.settings.accept_trust = accepts_trust(args, &cwd)?;
     let instruction = instruction(args, &agent)?;
     let short = SessionId(id).short();
     let name = args.name.clone().unwrap_or_else(|| format!("{}-{short}", agents::label(&agent)));
@@ -59,7 +60,7 @@ pub(super) fn build(context: &Context, args: &SpawnArgs, id: Uuid) -> Result<Spe
         protected: protected(&config),
         empty_diff: no_change(&config),
         exit0: exit0(agent.driver, &config),
-        afterwards: if args.keep { Afterwards::Park } else { Afterwards::Close },
+        afterwards: if args.keep || args.tty { Afterwards::Park } else { Afterwards::Close },
         bounds: bounds(&config),
         budget: budget(&config),
         policy,
@@ -68,7 +69,28 @@ pub(super) fn build(context: &Context, args: &SpawnArgs, id: Uuid) -> Result<Spe
         warnings,
         run: None,
         task: None,
+        adopted: None,
     })
+}
+
+/// Says whether the directory is one that the user named to be trusted, or lies in one.
+fn accepts_trust(args: &SpawnArgs, cwd: &Path) -> Result<bool, ApiError> {
+    for named in &args.accept_trust {
+        let found = std::fs::canonicalize(named)
+            .map_err(|why| usage(format!("--accept-trust {}: {why}", named.display())))?;
+        if cwd.starts_with(&found) {
+            return Ok(true);
+        }
+    }
+    match args.accept_trust.is_empty() {
+        true => Ok(false),
+        false => {
+            let message =
+                format!("--accept-trust does not name {}, which is worked in", cwd.display());
+            Err(usage(message)
+                .next(format!("provost spawn --tty --accept-trust {}", cwd.display())))
+        }
+    }
 }
 
 /// Gives the directory to work in, as the kernel knows it.
@@ -118,7 +140,11 @@ fn agent(
 ) -> Result<(Agent, Vec<String>), ApiError> {
     if args.agent.as_deref() == Some(config::BUILT_IN) {
         codex::refuse(args)?;
-        let way = if args.once { Way::Once } else { Way::Conversation };
+        let way = match (args.once, args.tty) {
+            (true, _) => Way::Once,
+            (false, true) => Way::Terminal,
+            (false, false) => Way::Conversation,
+        };
         return codex::agent(context, &args.variables, way, config);
     }
     if let Some(flag) = codex::own_flag(args) {
@@ -127,9 +153,23 @@ fn agent(
     }
     let agent =
         agents::configured(context, args.agent.as_deref(), &args.command, &args.variables, config)?;
-    refuse_budget(args, agent.driver)?;
-    let input = input_of(args, agent.driver)?;
-    Ok((Agent { input, ..agent }, Vec::new()))
+    let driver = driver_of(args, &agent)?;
+    refuse_budget(args, driver)?;
+    let input = input_of(args, driver)?;
+    Ok((Agent { input, driver, ..agent }, Vec::new()))
+}
+
+/// A plain command may have a terminal; an agent that speaks a protocol has no use for one.
+fn driver_of(args: &SpawnArgs, agent: &Agent) -> Result<Driver, ApiError> {
+    match (args.tty, agent.driver.has_protocol()) {
+        (false, _) => Ok(agent.driver),
+        (true, false) => Ok(Driver::Terminal),
+        (true, true) => {
+            let message =
+                format!("--tty is for programs with a screen: {:?} speaks a protocol", agent.name);
+            Err(usage(message).next(format!("provost spawn --agent {} INSTRUCTION", agent.name)))
+        }
+    }
 }
 
 /// Nobody counts the tokens and turns of a plain command.
@@ -171,9 +211,11 @@ fn instruction(args: &SpawnArgs, agent: &Agent) -> Result<Option<String>, ApiErr
 /// The exit status of Codex's server says nothing about the work; that of one-shot work is part of it.
 fn exit0(driver: Driver, config: &Resolved) -> Exit0 {
     match driver {
-        Driver::Codex => Exit0::SaysNothing,
+        Driver::Codex | Driver::CodexTerminal => Exit0::SaysNothing,
         Driver::CodexExec => Exit0::IsDone,
-        Driver::Command | Driver::Jsonl if config.session.exit0_is_done => Exit0::IsDone,
-        Driver::Command | Driver::Jsonl => Exit0::SaysNothing,
+        Driver::Command | Driver::Jsonl | Driver::Terminal => match config.session.exit0_is_done {
+            true => Exit0::IsDone,
+            false => Exit0::SaysNothing,
+        },
     }
 }

@@ -5,7 +5,7 @@ use provost_core::{
     result::Structured,
     session::{
         ClaimMade, ClaimSource, End, EndedBy, Event, FactKind, HookEnd, LaunchWhy, MessageKind,
-        ProcessEnded, RequestOpened, Standing, StopStep, StopWhy, TreeGone, TurnEnd,
+        ProcessEnded, RequestOpened, Standing, StopStep, StopWhy, TreeGone, TurnEnd, Way,
     },
     verdict::{CheckEnd, Receipt},
 };
@@ -28,6 +28,7 @@ pub(super) fn of(event: &Event) -> String {
         | Event::SetupFinished(_)
         | Event::LaunchOwed(_)
         | Event::LaunchStarted(_)
+        | Event::LaunchAdopted(_)
         | Event::LaunchFailed(_)
         | Event::LaunchFollowed(_) => beginning(event),
         Event::StreamReady(_)
@@ -50,10 +51,13 @@ pub(super) fn of(event: &Event) -> String {
         | Event::OutputLost(_)
         | Event::LimitRaised(_)
         | Event::ProgressTold(_)
-        | Event::UsageTold(_) => stream(event),
+        | Event::UsageTold(_)
+        | Event::SignalRecorded(_)
+        | Event::SignalHinted(_) => stream(event),
         Event::ProcessEnded(_)
         | Event::ProcessUnknown(_)
         | Event::ProcessSeen(_)
+        | Event::ProcessSuspended(_)
         | Event::PeopleAttached(_)
         | Event::ProcessUnobserved(_)
         | Event::TreeGone(_)
@@ -67,6 +71,8 @@ pub(super) fn of(event: &Event) -> String {
         | Event::RequestRuled(_)
         | Event::MessageQueued(_)
         | Event::MessageDelivered(_)
+        | Event::MessageTyped(_)
+        | Event::MessageUnproved(_)
         | Event::MessageLost(_)
         | Event::ResultAsked(_)
         | Event::ResultTold(_)
@@ -115,6 +121,10 @@ fn beginning(event: &Event) -> String {
             format!("launch {} owed{why}", e.launch.no)
         }
         Event::LaunchStarted(e) => format!("launch {} started, pid {}", e.launch.no, e.child.pid),
+        Event::LaunchAdopted(e) => match &e.child {
+            Some(child) => format!("launch {} adopted, pid {}", e.launch.no, child.pid),
+            None => format!("launch {} adopted, its process is not known", e.launch.no),
+        },
         Event::LaunchFailed(e) => format!("launch {} could not start: {}", e.launch.no, e.reason),
         Event::LaunchFollowed(e) => {
             format!("launch {} is followed again, by a new daemon", e.launch.no)
@@ -164,6 +174,8 @@ fn stream(event: &Event) -> String {
         Event::OutputLost(_) => "some output was lost".to_owned(),
         Event::LimitRaised(e) => format!("output limit raised to {}", size(e.bytes)),
         Event::ProgressTold(e) => format!("progress {}/{}", e.progress.done, e.progress.total),
+        Event::SignalRecorded(e) => format!("{}: {}", e.by.word(), e.said.word()),
+        Event::SignalHinted(e) => format!("{} shows: {}", e.by.word(), e.said.word()),
         Event::UsageTold(e) => format!("tokens: {} in, {} out", e.usage.input, e.usage.output),
         _ => unreachable!("of() sends only what a stream shows here"),
     }
@@ -175,6 +187,10 @@ fn process(event: &Event) -> String {
         Event::ProcessEnded(e) => ended(e),
         Event::ProcessUnknown(e) => format!("process cannot be looked at: {}", e.why),
         Event::ProcessSeen(_) => "process is seen again".to_owned(),
+        Event::ProcessSuspended(e) => match e.suspended {
+            true => "process is stopped".to_owned(),
+            false => "process goes on".to_owned(),
+        },
         Event::PeopleAttached(e) => match e.people {
             0 => "nobody is attached any more".to_owned(),
             1 => "somebody is attached".to_owned(),
@@ -247,6 +263,13 @@ fn speech(event: &Event) -> String {
             with(format!("{} for the agent{decided}", message(e.kind)), said)
         }
         Event::MessageDelivered(e) => format!("{} delivered", e.key),
+        Event::MessageTyped(e) => match e.way {
+            Way::CommandLine => format!("{} given on the command line", e.key),
+            Way::Keys => format!("{} typed", e.key),
+            Way::Again => format!("{} is not in the agent's record, to be sent off again", e.key),
+            Way::Pressed => format!("{} sent off again", e.key),
+        },
+        Event::MessageUnproved(e) => format!("{} waits: {}", e.key, e.reason),
         Event::MessageLost(e) => format!("{} not delivered: {}", e.key, e.reason),
         Event::ResultAsked(_) => "turn ended without a claim, asked for the result".to_owned(),
         Event::ResultTold(e) => match &e.result {

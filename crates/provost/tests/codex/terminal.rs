@@ -1,0 +1,195 @@
+//! Codex's own screen in a terminal that Provost hosts, and a Codex that somebody else started.
+
+use provost_testkit::harness::eventually;
+use serde_json::{Value, json};
+
+use crate::{kit::Stage, screen::Screen};
+
+/// Answers once, then waits behind a door in its second turn.
+const TALKS: &str = r#"
+[[thread]]
+turn = [
+  { response = [{ items = [{ message = "First is done." }] }] },
+  { response = [{ items = [{ hold = "door" }, { message = "Second is done." }] }] },
+]
+"#;
+
+/// Asks for an approval, then is done.
+const ASKS: &str = r#"
+[[thread]]
+turn = [
+  { response = [
+    { items = [{ shell = "echo hi > hi.txt", escalate = true, justification = "May I write?" }] },
+    { items = [{ message = "It is there." }] },
+  ] },
+]
+"#;
+
+/// A stage, and a session in a terminal whose directory the user said may be trusted.
+fn hosted(scenario: &str, instruction: &str) -> Option<(Stage, String)> {
+    let stage = Stage::new(scenario)?;
+    let path = stage.repo.path().display().to_string();
+    let id = stage.spawn(&["--tty", "--accept-trust", &path, instruction]);
+    Some((stage, id))
+}
+
+fn facts(stage: &Stage, id: &str) -> Vec<Value> {
+    let why = stage.home.provost(&["status", id, "--why", "--json"]);
+    why.ok().json()["facts"].as_array().unwrap().clone()
+}
+
+#[test]
+fn a07_text_is_typed_at_the_prompt_and_delivered_by_the_agents_own_record() {
+    let Some((stage, id)) = hosted(TALKS, "Do the first.") else { return };
+    stage.home.wait_state(&id, |row| row["state"] == "idle" && row["turns"] == 1);
+    let row = stage.home.wait_state(&id, |row| row["messages"][0]["fate"] == "delivered");
+    assert!(row["thread"].is_string(), "{row:#}");
+    stage.home.provost(&["send", &id, "Now the second."]).ok();
+    stage.model.wait_for_hold("door");
+    let row = stage.home.wait_state(&id, |row| row["messages"][1]["fate"] == "delivered");
+    assert_eq!(row["state"], "working", "{row:#}");
+    // Nothing is typed into an open turn: it waits, with the reason.
+    stage.home.provost(&["send", &id, "And a third."]).ok();
+    let row = stage.home.wait_state(&id, |row| row["messages"][2]["reason"].is_string());
+    assert_eq!(row["messages"][2]["fate"], "queued", "{row:#}");
+    let facts = facts(&stage, &id);
+    let said = |fact: &str, source: &str| {
+        facts.iter().any(|one| one["fact"] == fact && one["source"] == source)
+    };
+    assert!(said("record", "rollout") && said("record", "hook"), "{facts:#?}");
+    stage.home.provost(&["stop", &id]).ok();
+    stage.home.wait_state(&id, |row| row["launches"][0]["phase"] == "ended");
+}
+
+#[test]
+fn m07_an_approval_on_the_screen_needs_input_and_is_answered_from_elsewhere() {
+    let Some((stage, id)) = hosted(ASKS, "Write it.") else { return };
+    let row = stage.home.wait_state(&id, |row| row["state"] == "needs_input");
+    assert_eq!(row["requests"][0]["kind"], "approval", "{row:#}");
+    let request = row["requests"][0]["id"].as_str().unwrap().to_owned();
+    stage.home.provost(&["approve", &request]).ok();
+    stage.home.wait_state(&id, |row| row["state"] == "idle");
+    assert_eq!(stage.repo.read("hi.txt"), "hi\n");
+    stage.home.provost(&["stop", &id]).ok();
+    stage.home.wait_state(&id, |row| row["launches"][0]["phase"] == "ended");
+}
+
+#[test]
+fn a_directory_that_nobody_trusts_is_a_dialog_that_nothing_is_typed_into() {
+    let Some(stage) = Stage::new(TALKS) else { return };
+    let id = stage.spawn(&["--tty", "Do the first."]);
+    let row = stage.home.wait_state(&id, |row| row["state"] == "needs_input");
+    assert_eq!(row["requests"][0]["kind"], "dialog", "{row:#}");
+    assert!(row["requests"][0]["title"].as_str().unwrap().contains("trust"), "{row:#}");
+    stage.home.provost(&["send", &id, "Anything."]).ok();
+    let row = stage.home.wait_state(&id, |row| row["messages"][1]["reason"].is_string());
+    assert_eq!(row["messages"][1]["fate"], "queued", "{row:#}");
+    let screen = Screen::begin(&stage, &["attach", &id]);
+    screen.shows("Trust this folder?");
+    drop(screen);
+    assert_eq!(
+        stage.home.wait_state(&id, |_| true)["state"],
+        "needs_input",
+        "a closed viewport ends nothing"
+    );
+    stage.home.provost(&["cancel", &id, "--because", "enough"]).ok();
+    stage.sealed(&id);
+}
+
+#[test]
+fn t03_a_killed_agent_is_not_working_whatever_its_terminal_said_last() {
+    let Some((stage, id)) = hosted(TALKS, "Do the first.") else { return };
+    stage.home.wait_state(&id, |row| row["state"] == "idle" && row["turns"] == 1);
+    stage.home.provost(&["send", &id, "Now the second."]).ok();
+    stage.model.wait_for_hold("door");
+    stage.home.wait_state(&id, |row| row["state"] == "working");
+    stage.kill_codex(&id, 1);
+    let row = stage.sealed(&id);
+    assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("crash")), "{row:#}");
+}
+
+#[test]
+fn a_crash_of_the_daemon_loses_nothing_of_a_terminal() {
+    let Some((stage, id)) = hosted(TALKS, "Do the first.") else { return };
+    stage.home.wait_state(&id, |row| row["state"] == "idle" && row["turns"] == 1);
+    stage.home.provost(&["send", &id, "Now the second."]).ok();
+    stage.model.wait_for_hold("door");
+    stage.home.wait_state(&id, |row| row["messages"][1]["fate"] == "delivered");
+    stage.home.daemon().kill();
+    stage.model.release("door");
+    let row = stage.home.wait_state(&id, |row| row["state"] == "idle" && row["turns"] == 2);
+    assert_eq!(row["launches"].as_array().unwrap().len(), 1, "{row:#}");
+    eventually("both turns are told once", || {
+        let events = stage.home.provost(&["events", &id, "--json"]);
+        let count = |kind: &str| events.stdout.matches(&format!("\"{kind}\"")).count();
+        let told = (count("turn.started"), count("turn.ended"));
+        if told == (2, 2) { Ok(()) } else { Err(format!("{told:?}")) }
+    });
+    stage.home.provost(&["stop", &id]).ok();
+    stage.home.wait_state(&id, |row| row["launches"][0]["phase"] == "ended");
+}
+
+/// A Codex in a terminal of its own, as a person starts one.
+struct Theirs<'a> {
+    stage: &'a Stage,
+    screen: Screen<'a>,
+}
+
+impl<'a> Theirs<'a> {
+    fn begin(stage: &'a Stage) -> Theirs<'a> {
+        let path = stage.repo.path().display().to_string();
+        let trust = format!("[projects.{path:?}]\ntrust_level = \"trusted\"\n");
+        stage.configure_codex(crate::kit::Which::Pinned.model(), &trust);
+        let home = stage.codex_home().display().to_string();
+        let program = provost_testkit::model::codex().unwrap().display().to_string();
+        let line = format!(
+            "cd {path} && CODEX_HOME={home} exec {program} -c features.daemon_auto_start=false 'Do the first.'"
+        );
+        Theirs { stage, screen: Screen::run(stage, &["sh", "-c", &line]) }
+    }
+
+    fn pid(&self) -> String {
+        let mut found = String::new();
+        eventually("Codex writes its conversation", || {
+            let told = self.stage.home.provost(&["discover", "--json"]).ok().json();
+            let agents = told["agents"].as_array().unwrap().clone();
+            let cwd = self.stage.repo.path().display().to_string();
+            let ours = agents.iter().find(|one| one["cwd"] == cwd && one["rollout"].is_string());
+            match ours {
+                Some(one) => {
+                    found = one["pid"].to_string();
+                    Ok(())
+                }
+                None => Err(format!("{} agents", agents.len())),
+            }
+        });
+        found
+    }
+}
+
+#[test]
+fn an_agent_of_somebody_else_is_discovered_adopted_and_watched_to_its_end() {
+    let Some(stage) = Stage::new(TALKS) else { return };
+    let theirs = Theirs::begin(&stage);
+    theirs.screen.shows("First is done.");
+    let pid = theirs.pid();
+    let adopted = stage.home.provost(&["adopt", "--pid", &pid, "--name", "theirs", "--json"]);
+    let id = adopted.ok().json()["id"].as_str().unwrap().to_owned();
+    let row = stage.home.wait_state(&id, |row| row["state"] == "idle" && row["thread"].is_string());
+    assert!(row["flags"].as_array().unwrap().contains(&json!("adopted")), "{row:#}");
+    theirs.screen.tmux(&["send-keys", "-l", "Now the second."]);
+    theirs.screen.shows("Now the second.");
+    theirs.screen.tmux(&["send-keys", "Enter"]);
+    stage.model.wait_for_hold("door");
+    stage.home.wait_state(&id, |row| row["state"] == "working");
+    let refused = stage.home.provost(&["stop", &id]);
+    assert!(refused.exits(4).stderr.contains("somebody else"), "{refused:#?}");
+    stage.home.daemon().kill();
+    stage.model.release("door");
+    stage.home.wait_state(&id, |row| row["state"] == "idle");
+    drop(theirs);
+    let row = stage.sealed(&id);
+    assert_eq!(row["state"], "ended_unclaimed", "{row:#}");
+    let flags = row["flags"].as_array().unwrap();
+    assert!(flags.contains(&json!("exit_code_unobserved")), "never guessed: {row:#}");
+}
