@@ -184,7 +184,7 @@ impl RolloutWatch {
         if begin != Begin::Now {
             return Ok(opened);
         }
-        let stands = held::blocking(move || opened.to_its_end()).await?;
+        let stands = held::blocking(move || opened.up_to_its_end()).await?;
         self.begin = Begin::At(stands.tail.place());
         self.tell(stands.as_it_stands()).await;
         Ok(stands)
@@ -237,7 +237,7 @@ impl Pass {
     }
 
     /// Reads all that was written before anybody watched, and keeps nothing of it but how it stands.
-    fn to_its_end(mut self) -> io::Result<Pass> {
+    fn up_to_its_end(mut self) -> io::Result<Pass> {
         loop {
             self = self.on()?;
             self.found.clear();
