@@ -107,7 +107,10 @@ impl Session {
             owed.push(Effect::RunSetup);
         }
         owed.extend(self.launches.iter().filter_map(launch_effect));
-        owed.extend(self.launches.iter().filter(|l| l.is_followed()).map(|l| Effect::Follow(l.id)));
+        // What somebody else started is watched for its attempt: nobody waits for its process to go.
+        let sealed = self.attempt().is_sealed();
+        let followed = self.launches.iter().filter(|l| l.is_followed() && !(l.adopted && sealed));
+        owed.extend(followed.map(|launch| Effect::Follow(launch.id)));
         owed.extend(self.deliveries());
         owed.extend(self.presses());
         owed.extend(self.proof());

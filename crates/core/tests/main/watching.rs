@@ -338,6 +338,8 @@ fn an_adopted_agent_is_never_ended_by_provost() {
     bench.settle();
     assert_eq!(bench.state(), State::Cancelled);
     assert!(bench.session.attempt().is_sealed(), "its process need not end for that");
+    let follows = |effect: &Effect| matches!(effect, Effect::Follow(_));
+    assert!(!bench.session.effects().iter().any(follows), "nobody watches it any more");
     assert!(bench.log.iter().all(|(_, event)| !matches!(event, Event::StopAsked(_))));
 }
 

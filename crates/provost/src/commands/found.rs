@@ -146,6 +146,10 @@ fn same<T: Clone + PartialEq + std::fmt::Debug>(
 }
 
 fn by_pid(pid: u32) -> Result<Found, ApiError> {
+    if is_ours(pid) {
+        let message = format!("process {pid} was started by Provost, which supervises it already");
+        return Err(ApiError::new(Code::Refused, message).next("provost ls"));
+    }
     let looked = process::look(pid)
         .map_err(|why| ApiError::new(Code::Refused, format!("cannot look at {pid}: {why}")))?;
     let process = looked.ok_or_else(|| {
@@ -250,7 +254,15 @@ pub(crate) fn running() -> Result<Vec<Found>, ApiError> {
     let all = process::all().map_err(|why| {
         ApiError::new(Code::Refused, format!("cannot look at the processes: {why}"))
     })?;
-    Ok(all.processes.iter().filter(|one| one.is_agent_itself()).filter_map(of_process).collect())
+    let others = |one: &&Process| one.is_agent_itself() && !is_ours(one.identity.pid);
+    Ok(all.processes.iter().filter(others).filter_map(of_process).collect())
+}
+
+/// Says whether a process belongs to a launch of Provost's, by the mark that all of its processes carry.
+fn is_ours(pid: u32) -> bool {
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let mark = format!("{}=", provost_holder::spec::MARK);
+    environment.split(|byte| *byte == 0).any(|entry| entry.starts_with(mark.as_bytes()))
 }
 
 /// Gives the newest conversations that no process of `running` writes.

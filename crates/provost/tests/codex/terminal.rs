@@ -100,6 +100,9 @@ fn a_directory_that_nobody_trusts_is_a_dialog_that_nothing_is_typed_into() {
 fn t03_a_killed_agent_is_not_working_whatever_its_terminal_said_last() {
     let Some((stage, id)) = hosted(TALKS, "Do the first.") else { return };
     stage.home.wait_state(&id, |row| row["state"] == "idle" && row["turns"] == 1);
+    let pid = stage.home.wait_state(&id, |_| true)["launches"][0]["pid"].to_string();
+    let own = stage.home.provost(&["adopt", "--pid", &pid]);
+    assert!(own.exits(4).stderr.contains("started by Provost"), "{own:#?}");
     stage.home.provost(&["send", &id, "Now the second."]).ok();
     stage.model.wait_for_hold("door");
     stage.home.wait_state(&id, |row| row["state"] == "working");

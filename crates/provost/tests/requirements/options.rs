@@ -434,6 +434,10 @@ fn flags() -> Vec<Flag> {
         flag("--turns", &["--agent", "talks", "--turns", "4"], |spec, _| {
             spec["budget"]["turns"] == 4
         }),
+        flag("--tty", &["--tty", "--", "true"], |spec, _| spec["agent"]["driver"] == "terminal"),
+        flag("--accept-trust", &["--tty", "--accept-trust", ".", "--", "true"], |spec, _| {
+            spec["agent"]["settings"]["accept_trust"] == true
+        }),
         flag("--once", &["--agent", "codex", "--once", "x"], |spec, _| {
             spec["agent"]["driver"] == "codex_exec" && spec["exit0"] == "is_done"
         }),

@@ -80,7 +80,8 @@ impl RolloutWatch {
         let places = session.launches.iter().filter_map(|l| l.watch.records.get(&Record::Rollout));
         let read = places.map(|seen| seen.place).max();
         // A conversation that is gone on with has a file already, of which all is known.
-        let goes_on = session.spec.adopted.is_some() || session.thread.is_some();
+        let first = session.launches.first().is_some_and(|first| first.id == launch);
+        let goes_on = session.spec.adopted.is_some() || !first;
         let begin = match (read, goes_on) {
             (Some(place), _) => Begin::At(place),
             (None, true) => Begin::Now,
