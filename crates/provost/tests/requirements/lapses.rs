@@ -14,9 +14,9 @@ use crate::kit::{HANGS, Stage, lives, signal};
 /// Makes a stop quick, so that every step of it is taken.
 const QUICK: &str = "[session]\nstop_grace = \"1s\"\n";
 
-/// Says who it is, and removes the directory of its launch.
-const REMOVES: &str =
-    "echo $$ > pid.new; mv pid.new pid; rm -rf \"$PROVOST_HOME/launches/$PROVOST_LAUNCH\";";
+/// Says who it is, and removes the directory of its launch. It is gone at once, for whoever sees half of it gone may end
+/// the agent before it has removed the rest.
+const REMOVES: &str = "echo $$ > pid.new; mv pid.new pid; mv \"$PROVOST_HOME/launches/$PROVOST_LAUNCH\" \"$PROVOST_HOME/gone\"; rm -rf \"$PROVOST_HOME/gone\";";
 
 /// Lives until it is killed, whatever else it is told.
 const STAYS: &str = "trap '' TERM; while :; do sleep 1; done";
