@@ -21,7 +21,7 @@ use provost_git::Git;
 use provost_holder::{
     End, ExitRecord, HoldSpec, Looked, OnLimit, StdinMode, Tty, client,
     tree::{self, Traces},
-    wire::{Data, FaultCode, Op},
+    wire::{self, Data, FaultCode, Op},
 };
 use tokio::{
     sync::{mpsc, watch},
@@ -205,7 +205,10 @@ impl Context {
             }
             Effect::PressAgain { launch, message } => {
                 let key = again(&message);
-                self.write(launch, key, provost_drivers::ENTER.to_vec(), cancel).await;
+                let data = Data(provost_drivers::ENTER.to_vec());
+                let op = Op::Write { key, data, secret: false };
+                // An agent that takes no more input ends by itself, which is told by whoever follows it.
+                write(&self.world.home.launch(launch), op, cancel).await;
                 None
             }
             Effect::TakeSnapshot { attempt, no } => Some(self.snapshot(session, attempt, no).await),
@@ -263,15 +266,16 @@ impl Context {
 
     /// Follows what an agent on a terminal writes down itself, for as long as it is polled.
     fn record(&self, session: &Session, launch: LaunchId) -> impl Future<Output = ()> + use<> {
-        let own = session.spec.agent.driver == Driver::CodexTerminal;
-        let [(_, home), _] = codex::environment(&self.world.home, session.id);
-        let (handle, teller) = (self.handle.clone(), self.teller.clone());
-        let wanted = Wanted::InHome(home);
-        let watch = RolloutWatch::new(session, launch, wanted, handle, teller, self.clock);
+        let writes = session.spec.agent.driver == Driver::CodexTerminal;
+        let watch = writes.then(|| {
+            let [(_, home), _] = codex::environment(&self.world.home, session.id);
+            let (handle, teller) = (self.handle.clone(), self.teller.clone());
+            RolloutWatch::new(session, launch, Wanted::InHome(home), handle, teller, self.clock)
+        });
         async move {
-            match own {
-                true => watch.run().await,
-                false => std::future::pending().await,
+            match watch {
+                Some(watch) => watch.run().await,
+                None => std::future::pending().await,
             }
         }
     }
@@ -529,42 +533,15 @@ impl Context {
             return lost(format!("{} cannot be told this", session.spec.agent.name));
         };
         let op = Op::Write { key: key.to_owned(), data: Data(bytes), secret };
-        while !*cancel.borrow() {
-            if secret && !self.masked(session.id, &dir).await {
-                held::pause(TRY_AGAIN).await;
-                continue;
-            }
-            match held::request(&dir, op.clone()).await {
-                Ok(()) => {
-                    self.world.secrets.forget(session.id, key);
-                    return None;
-                }
-                Err(client::Error::Fault(fault)) if fault.code != FaultCode::Busy => {
-                    return lost(fault.message);
-                }
-                Err(_) => held::pause(TRY_AGAIN).await,
-            }
-        }
-        None
-    }
-
-    /// Writes to the agent's input once, for as long as it takes to hand it over.
-    async fn write(
-        &self,
-        launch: LaunchId,
-        key: String,
-        bytes: Vec<u8>,
-        cancel: watch::Receiver<bool>,
-    ) {
-        let dir = self.world.home.launch(launch);
-        let op = Op::Write { key, data: Data(bytes), secret: false };
-        while !*cancel.borrow() {
-            match held::request(&dir, op.clone()).await {
-                Err(client::Error::Fault(fault)) if fault.code == FaultCode::Busy => {}
-                Ok(()) | Err(client::Error::Fault(_)) => return,
-                Err(_) => {}
-            }
+        while secret && !*cancel.borrow() && !self.masked(session.id, &dir).await {
             held::pause(TRY_AGAIN).await;
+        }
+        match write(&dir, op, cancel).await? {
+            Ok(()) => {
+                self.world.secrets.forget(session.id, key);
+                None
+            }
+            Err(fault) => lost(fault.message),
         }
     }
 
@@ -592,11 +569,7 @@ async fn adopt(launch: LaunchId, adopted: &session::Adopted) -> Command {
     let Some(process) = adopted.process.clone() else {
         return Command::LaunchAdopted { launch, child: None };
     };
-    let known = provost_holder::Identity {
-        pid: u32::try_from(process.pid).unwrap_or(0),
-        start_time: process.start_time,
-        boot_id: process.boot_id.clone(),
-    };
+    let known = held::theirs(&process);
     match held::blocking(move || known.is_alive()).await {
         Ok(true) => Command::LaunchAdopted { launch, child: Some(process) },
         Ok(false) => {
@@ -606,6 +579,24 @@ async fn adopt(launch: LaunchId, adopted: &session::Adopted) -> Command {
         // It is watched from now on, and looked for until it is seen.
         Err(_) => Command::LaunchAdopted { launch, child: Some(process) },
     }
+}
+
+/// Has a holder write to its command, for as long as that takes; nothing if it was called off first.
+async fn write(
+    dir: &Path,
+    op: Op,
+    cancel: watch::Receiver<bool>,
+) -> Option<Result<(), wire::Fault>> {
+    while !*cancel.borrow() {
+        match held::request(dir, op.clone()).await {
+            Ok(()) => return Some(Ok(())),
+            Err(client::Error::Fault(fault)) if fault.code != FaultCode::Busy => {
+                return Some(Err(fault));
+            }
+            Err(_) => held::pause(TRY_AGAIN).await,
+        }
+    }
+    None
 }
 
 /// Takes the directory of a launch that has not started, so that no start under way can have it any more.

@@ -381,7 +381,8 @@ pub(crate) fn traces(
     Traces { holder: holder.map(theirs), child: child.map(theirs), ..Traces::of(&mark(dir)) }
 }
 
-fn theirs(found: &session::Identity) -> provost_holder::Identity {
+/// Gives a process that was recorded as its holder knows it.
+pub(crate) fn theirs(found: &session::Identity) -> provost_holder::Identity {
     provost_holder::Identity {
         pid: found.pid.unsigned_abs(),
         start_time: found.start_time,

@@ -24,7 +24,7 @@ pub(crate) struct DiscoverArgs {
 
 pub(crate) fn run(context: &Context, args: &DiscoverArgs) -> Outcome {
     let mut agents = found::running()?;
-    found::in_panes(context, &mut agents);
+    found::in_panes(context, &mut agents)?;
     if args.all {
         agents.extend(found::at_rest(context, &agents)?);
     }

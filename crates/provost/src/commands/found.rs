@@ -1,6 +1,9 @@
 //! Agents on this machine that Provost did not start: what can be known of each, and from where.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use provost_api::{ApiError, Code};
 use provost_core::session::Driver;
@@ -195,7 +198,9 @@ fn by_pane(context: &Context, text: &str) -> Result<Found, ApiError> {
             .next("provost discover")
     })?;
     let place = FoundPane { socket: socket.display().to_string(), id: id.to_string() };
-    let agents: Vec<Found> = running()?.into_iter().filter(|one| is_in(one, pane.pid)).collect();
+    let parents = parents()?;
+    let agents: Vec<Found> =
+        running()?.into_iter().filter(|one| is_in(one, pane.pid, &parents)).collect();
     match agents.as_slice() {
         [only] => Ok(Found { pane: Some(place), ..only.clone() }),
         [] => Err(ApiError::new(Code::NotFound, format!("no agent runs in pane {id}"))
@@ -212,16 +217,20 @@ fn pid_of(found: &Found) -> Option<String> {
     found.process.as_ref().map(|process| process.pid.to_string())
 }
 
+/// Gives the parent of every process.
+fn parents() -> Result<BTreeMap<u32, u32>, ApiError> {
+    let parent = |process: &Process| (process.identity.pid, process.parent);
+    Ok(processes()?.iter().map(parent).collect())
+}
+
 /// Says whether an agent is the process of a pane or descends from it.
-fn is_in(found: &Found, pane: u32) -> bool {
+fn is_in(found: &Found, pane: u32, parents: &BTreeMap<u32, u32>) -> bool {
     let mut next = found.process.as_ref().map(|process| process.pid);
     // No line of ancestors is this long; one that is seen while it changes could go round.
     for _ in 0..64 {
         match next {
             Some(pid) if pid == pane => return true,
-            Some(pid) if pid > 1 => {
-                next = process::look(pid).ok().flatten().map(|process| process.parent);
-            }
+            Some(pid) if pid > 1 => next = parents.get(&pid).copied(),
             Some(_) | None => return false,
         }
     }
@@ -249,13 +258,18 @@ fn by_thread(places: &Places, thread: &str) -> Result<Found, ApiError> {
     by_rollout(&newest.path)
 }
 
-/// Gives all agents of which a process runs.
-pub(crate) fn running() -> Result<Vec<Found>, ApiError> {
+fn processes() -> Result<Vec<Process>, ApiError> {
     let all = process::all().map_err(|why| {
         ApiError::new(Code::Refused, format!("cannot look at the processes: {why}"))
     })?;
+    Ok(all.processes)
+}
+
+/// Gives all agents of which a process runs.
+pub(crate) fn running() -> Result<Vec<Found>, ApiError> {
+    let all = processes()?;
     let others = |one: &&Process| one.is_agent_itself() && !is_ours(one.identity.pid);
-    Ok(all.processes.iter().filter(others).filter_map(of_process).collect())
+    Ok(all.iter().filter(others).filter_map(of_process).collect())
 }
 
 /// Says whether a process belongs to a launch of Provost's, by the mark that all of its processes carry.
@@ -276,17 +290,19 @@ pub(crate) fn at_rest(context: &Context, running: &[Found]) -> Result<Vec<Found>
 }
 
 /// Adds the panes of all tmux servers of this user to the agents that run in them.
-pub(crate) fn in_panes(context: &Context, agents: &mut [Found]) {
+pub(crate) fn in_panes(context: &Context, agents: &mut [Found]) -> Result<(), ApiError> {
+    let parents = parents()?;
     let directory =
         tmux::socket_directory(context.environment.get("TMUX_TMPDIR").map(AsRef::as_ref));
     for socket in tmux::sockets(&directory).unwrap_or_default() {
         for pane in Server::new(&socket).panes().unwrap_or_default() {
-            for agent in agents.iter_mut().filter(|agent| is_in(agent, pane.pid)) {
+            for agent in agents.iter_mut().filter(|agent| is_in(agent, pane.pid, &parents)) {
                 let (socket, id) = (socket.display().to_string(), pane.id.to_string());
                 agent.pane = Some(FoundPane { socket, id });
             }
         }
     }
+    Ok(())
 }
 
 fn of_process(process: &Process) -> Option<Found> {

@@ -6,7 +6,7 @@ use std::{io, os::fd::OwnedFd, time::Duration};
 
 use provost_core::{
     ids::LaunchId,
-    session::{self, Command, LaunchPhase, Session},
+    session::{Command, LaunchPhase, Session},
 };
 use provost_holder::Identity;
 use provost_watch::process;
@@ -64,7 +64,7 @@ impl Adopted {
         });
         Some(Adopted {
             launch,
-            process: child.as_ref().map(identity),
+            process: child.as_ref().map(held::theirs),
             record,
             teller,
             lost_sight: false,
@@ -160,9 +160,4 @@ fn looked(process: &Identity) -> io::Result<Look> {
     let state = process::state(&process::Identity { pid, start_time, boot_id })?;
     let found = |state| Look::Runs { stopped: state == process::State::Stopped };
     Ok(state.map_or(Look::Ended, found))
-}
-
-fn identity(known: &session::Identity) -> Identity {
-    let pid = u32::try_from(known.pid).unwrap_or(0);
-    Identity { pid, start_time: known.start_time, boot_id: known.boot_id.clone() }
 }
