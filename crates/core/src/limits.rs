@@ -17,6 +17,11 @@ pub const MAX_LEFT_OUT: usize = 20;
 /// How many hooks that have ended a session remembers; all of them are in its events.
 pub const MAX_HOOKS_KEPT: usize = 50;
 
+/// How long a good end of a run's session has to stand, if its window is not shorter still. A run asks for the facts itself:
+/// it takes only what is committed, and what was checked is looked at again after the checks. Other ends keep
+/// their window, for a late word may still turn them.
+pub const RUN_SETTLE_MS: u64 = 50;
+
 /// The windows and bounds that a session was opened with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use provost_core::{
     ids::{LaunchId, RequestId},
     lifecycle::{ClaimKind, Flag, State, StopCause},
+    limits::RUN_SETTLE_MS,
     request::Fate,
     session::{
         Attempt, Cursor, Due, Effect, Event, HookEvent, HookKey, LaunchPhase, MessageFate, Record,
@@ -260,11 +261,17 @@ fn seal_is_due(before: &Session, at: Moment, event: &Event) -> Result<(), Broken
         && attempt.verifying.failed.is_none();
     law!(decided || !unproved, "sealed as unverified though checks are configured");
     let bounds = &before.spec.bounds;
-    let window = match judged.has(Flag::SettleFirst) {
-        true => bounds.settle_ms.max(bounds.drain_ms),
-        false => bounds.settle_ms,
+    let good =
+        before.spec.run.is_some() && matches!(judged.state, State::Succeeded | State::Completed);
+    let window = match (judged.has(Flag::SettleFirst), good) {
+        (true, _) => bounds.settle_ms.max(bounds.drain_ms),
+        (false, true) => bounds.settle_ms.min(RUN_SETTLE_MS),
+        (false, false) => bounds.settle_ms,
     };
-    let stood = at.mono_ms.saturating_sub(attempt.since.mono_ms);
+    // What a run's checks proved stood while they ran.
+    let claimed = attempt.claim.as_ref().filter(|_| good && judged.state == State::Succeeded);
+    let since = claimed.map_or(attempt.since, |claim| claim.at);
+    let stood = at.mono_ms.saturating_sub(since.mono_ms);
     law!(stood >= window, "sealed after {stood} ms, before the window of {window} ms was over");
     Ok(())
 }

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     lifecycle::{Activity, ClaimKind, Flag, Process, State, StopCause, Verification},
+    limits::RUN_SETTLE_MS,
     policy::Ruling,
     request::{Fate, Reply, Request, RequestKind, Scope},
     time::Moment,
@@ -428,15 +429,26 @@ impl Session {
         if !self.attempt().shown.is_terminal() || self.is_stopping_for_it() || goes_on {
             return None;
         }
-        let judged = self.judge_facts();
-        let bounds = &self.spec.bounds;
-        let resolved = !self.attempt().resolutions.is_empty();
-        let window = match (resolved || bug!(SettleSkipped), judged.has(Flag::SettleFirst)) {
-            (true, _) => 0,
-            (false, true) => bounds.settle_ms.max(bounds.drain_ms),
-            (false, false) => bounds.settle_ms,
+        let settles = self.judge_facts().has(Flag::SettleFirst);
+        let (attempt, bounds) = (self.attempt(), &self.spec.bounds);
+        let resolved = !attempt.resolutions.is_empty();
+        let (from, window) = match (resolved || bug!(SettleSkipped), settles) {
+            (true, _) => (attempt.since, 0),
+            (false, true) => (attempt.since, bounds.settle_ms.max(bounds.drain_ms)),
+            (false, false) => self.settle_window(),
         };
-        Some((self.attempt().since.deadline(window), Due::Seal))
+        Some((from.deadline(window), Due::Seal))
+    }
+
+    /// Gives from when on and how long a terminal state has to stand. What checks proved for a run has stood since it was
+    /// claimed: whatever was said against it meanwhile would have been heard.
+    fn settle_window(&self) -> (Moment, u64) {
+        let (attempt, own) = (self.attempt(), self.spec.bounds.settle_ms);
+        match (attempt.shown, self.spec.run, &attempt.claim) {
+            (State::Succeeded, Some(_), Some(claim)) => (claim.at, own.min(RUN_SETTLE_MS)),
+            (State::Completed, Some(_), _) => (attempt.since, own.min(RUN_SETTLE_MS)),
+            (_, _, _) => (attempt.since, own),
+        }
     }
 
     /// A decided attempt is sealed when its process is known to be gone, or Provost gave up ending it.
