@@ -1,6 +1,6 @@
 //! The plan: a graph of tasks that is known to be one.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -21,10 +21,11 @@ pub const MAX_PLANNED: usize = 200;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Value")]
 pub struct Plan {
-    tasks: Vec<PlanTask>,
+    /// Shared, for a run with its plan is copied for every decision about it.
+    tasks: Arc<Vec<PlanTask>>,
     /// Where each task stands.
     #[serde(skip)]
-    places: BTreeMap<TaskId, usize>,
+    places: Arc<BTreeMap<TaskId, usize>>,
 }
 
 /// The reason a stored value is no plan.
@@ -96,7 +97,7 @@ impl Plan {
         let mut tasks: Vec<Option<PlanTask>> = tasks.into_iter().map(Some).collect();
         let tasks: Vec<PlanTask> = order.iter().filter_map(|at| tasks[*at].take()).collect();
         let places = tasks.iter().enumerate().map(|(at, task)| (task.id.clone(), at)).collect();
-        Plan { tasks, places }
+        Plan { tasks: Arc::new(tasks), places: Arc::new(places) }
     }
 }
 

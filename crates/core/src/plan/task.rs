@@ -1,6 +1,6 @@
 //! A task of a plan, and what its texts may be.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, str::FromStr, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -25,10 +25,11 @@ pub const MAX_ENTRIES: usize = 100;
 /// The longest criterion, check or scope, in characters.
 pub const MAX_ENTRY: usize = 4 << 10;
 
-/// Names a task within its plan: 1 to 40 of `a-z`, `0-9` and `-`, beginning with a letter or digit.
+/// Names a task within its plan: 1 to 40 of `a-z`, `0-9` and `-`, beginning with a letter or digit. The text is shared, for
+/// ids are copied with every session and link of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct TaskId(String);
+pub struct TaskId(Arc<str>);
 
 /// The reason a text is no task's id.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
@@ -51,7 +52,7 @@ impl fmt::Display for TaskId {
 
 impl From<TaskId> for String {
     fn from(id: TaskId) -> String {
-        id.0
+        id.0.as_ref().to_owned()
     }
 }
 
@@ -62,7 +63,7 @@ impl TryFrom<String> for TaskId {
         let known = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
         let fits = (1..=MAX_ID).contains(&text.len()) && !text.starts_with('-');
         match fits && text.bytes().all(known) {
-            true => Ok(TaskId(text)),
+            true => Ok(TaskId(text.into())),
             false => Err(BadTaskId(clipped(&text))),
         }
     }
