@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use crate::escape::{last_lines, printable, printable_line};
 use crate::guard::{self, Setting};
+use crate::known::Known;
 use crate::process::{self, End, Limits};
 
 /// How long one git call may take, unless told otherwise.
@@ -43,6 +44,7 @@ pub struct Git {
     home: PathBuf,
     scratch: PathBuf,
     time_limit: Duration,
+    known: Known,
 }
 
 /// Why a git call gave no answer.
@@ -93,6 +95,7 @@ impl Git {
             home: home.to_owned(),
             scratch: std::env::temp_dir(),
             time_limit: DEFAULT_TIME_LIMIT,
+            known: Known::default(),
         }
     }
 
@@ -108,6 +111,14 @@ impl Git {
     pub fn with_scratch(mut self, directory: &Path) -> Self {
         self.scratch = directory.to_owned();
         self
+    }
+
+    pub(crate) fn home(&self) -> &Path {
+        &self.home
+    }
+
+    pub(crate) fn known(&self) -> &Known {
+        &self.known
     }
 
     pub(crate) fn scratch(&self) -> &Path {

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::command::{Answer, Error, Git};
+use crate::index::Staging;
 use crate::names::{Oid, RefName, RepoPath};
 use crate::project::Project;
 use crate::repo::Repo;
@@ -72,6 +73,13 @@ pub fn head(git: &Git, project: &Project) -> Result<Head, Error> {
 /// Returns the tree that an expression (a commit, a ref, a tree) names, if any.
 pub fn tree_of(git: &Git, project: &Project, commitish: &str) -> Result<Option<Oid>, Error> {
     project.repo(git)?.resolve(format!("{commitish}^{{tree}}"))
+}
+
+/// Returns the files of the project's checkout that its commit does not have as they are, ignored ones left out.
+pub fn uncommitted(git: &Git, project: &Project) -> Result<Vec<RepoPath>, Error> {
+    let status = Staging::of(&project.repo(git)?)?.status()?;
+    // Two letters and a blank come before each path.
+    Ok(status.items().filter_map(|item| item.get(3..)).map(RepoPath::new).collect())
 }
 
 /// Returns the first parent of a commit; none if it has none.

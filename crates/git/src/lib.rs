@@ -32,6 +32,7 @@ mod dropped;
 mod escape;
 mod guard;
 mod index;
+mod known;
 mod nested;
 mod ongoing;
 mod process;
@@ -40,7 +41,9 @@ mod repo;
 
 pub use command::Git;
 pub use escape::printable;
-pub use inspect::{FileChange, Head, changed_among, diff_stat, head, parent_of, tree_of};
+pub use inspect::{
+    FileChange, Head, changed_among, diff_stat, head, parent_of, tree_of, uncommitted,
+};
 pub use landing::{
     Forward, Merged, branch_at, carry, forward, has_commit, includes, merge, remote_of, unite,
 };

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use crate::command::{self, Exit, Git};
 use crate::escape::printable_line;
-use crate::inspect::{self, Head};
+use crate::inspect;
+use crate::names::Oid;
 use crate::repo::Repo;
 
 /// What is asked of every place: whether there are files, and then paths.
@@ -25,8 +26,6 @@ pub struct Project {
     pub git_dir: PathBuf,
     /// The git directory that all worktrees of the repository share.
     pub common_dir: PathBuf,
-    /// What is checked out there.
-    pub head: Head,
 }
 
 /// Why a directory gives no project to work on.
@@ -52,8 +51,7 @@ impl Project {
     /// Finds the project that a directory lies in.
     pub fn find(git: &Git, cwd: &Path) -> Result<Self, Error> {
         let [top, git_dir, common_dir] = places(git, &real(cwd)?)?;
-        let head = inspect::head_of(&Repo::open(git, &git_dir, &top)?)?;
-        Ok(Self { top, git_dir, common_dir, head })
+        Ok(Self { top, git_dir, common_dir })
     }
 
     /// Finds the top of the checkout that a directory lies in, and looks at nothing else of it.
@@ -67,8 +65,9 @@ impl Project {
     }
 
     /// Returns the commit that is checked out, or an error if there is none yet.
-    pub fn commit(&self) -> Result<&crate::Oid, Error> {
-        self.head.commit().ok_or_else(|| Error::NoCommits(self.top.clone()))
+    pub fn commit(&self, git: &Git) -> Result<Oid, Error> {
+        let head = inspect::head(git, self)?;
+        head.commit().cloned().ok_or_else(|| Error::NoCommits(self.top.clone()))
     }
 
     /// Opens the checkout itself.

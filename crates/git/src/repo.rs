@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::command::{Answer, Call, Error, Exit, Git};
 use crate::guard::{self, Setting};
+use crate::known::{self, Files};
 use crate::names::{Oid, RefName};
 
 /// The handle through which everything else in this crate talks to git.
@@ -26,9 +27,23 @@ impl<'a> Repo<'a> {
     pub(crate) fn open(git: &'a Git, git_dir: &Path, top: &Path) -> Result<Self, Error> {
         let (git_dir, top) = (git_dir.to_owned(), top.to_owned());
         let mut repo = Self { git, git_dir, top, settings: Vec::new(), index: None };
-        let names = repo.read(["config", "--list", "-z", "--name-only"]).run()?;
-        repo.settings = guard::filters_off(&names.stdout).ok_or(Error::TooManyFilters)?;
+        let files = Files::of(&repo.git_dir, git.home());
+        let known = files.as_ref().and_then(|files| git.known().get(&repo.git_dir, files));
+        repo.settings = match known {
+            Some(settings) => settings,
+            None => repo.filters_off(files)?,
+        };
         Ok(repo)
+    }
+
+    /// Asks git which filters the configuration names.
+    fn filters_off(&self, files: Option<Files>) -> Result<Vec<Setting>, Error> {
+        let names = self.read(["config", "--list", "-z", "--name-only"]).run()?;
+        let settings = guard::filters_off(&names.stdout).ok_or(Error::TooManyFilters)?;
+        if let Some(files) = files.filter(|_| known::stands_alone(&names.stdout)) {
+            self.git.known().keep(&self.git_dir, files, &settings);
+        }
+        Ok(settings)
     }
 
     /// Opens the repository whose top is exactly this directory, if there is one.

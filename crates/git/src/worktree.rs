@@ -171,6 +171,15 @@ impl Worktree {
         named.is_some_and(|named| named.is_dir() && same(named))
     }
 
+    /// Returns the commit that is checked out, and its tree.
+    pub fn checked_out(&self, git: &Git) -> Result<(Oid, Oid), command::Error> {
+        let answer = self.repo(git)?.read(["rev-parse", "HEAD^{commit}", "HEAD^{tree}"]).run()?;
+        let oid = |line: &[u8]| std::str::from_utf8(line).ok().and_then(|text| Oid::new(text).ok());
+        let mut lines = answer.stdout.split(|byte| *byte == b'\n').map(oid);
+        let both = lines.next().flatten().zip(lines.next().flatten());
+        both.ok_or_else(|| answer.unexpected())
+    }
+
     /// Opens the worktree through the git directory that the project keeps.
     pub(crate) fn repo<'a>(&self, git: &'a Git) -> Result<Repo<'a>, command::Error> {
         Repo::open(git, &self.git_dir, &self.path)
@@ -414,10 +423,15 @@ impl Content {
 }
 
 fn resolve_base(project: &Project, shared: &Repo<'_>, base: &str) -> Result<Oid, Error> {
-    project.commit()?;
-    let found =
-        if base == "HEAD" { Some(project.commit()?.clone()) } else { shared.ref_commit(base)? };
-    found.ok_or_else(|| Error::NoSuchBase { base: printable_line(base.as_bytes()) })
+    if base == "HEAD" {
+        return Ok(project.commit(shared.git())?);
+    }
+    if let Some(found) = shared.ref_commit(base)? {
+        return Ok(found);
+    }
+    // A repository without commits has no base at all.
+    project.commit(shared.git())?;
+    Err(Error::NoSuchBase { base: printable_line(base.as_bytes()) })
 }
 
 /// Makes the directories above the path and checks that none of them, links

@@ -134,17 +134,15 @@ fn worktree(
     let branch = BranchName::new(branch)?;
     let base = match base {
         Some(base) => Oid::new(base)?,
-        None => project.commit()?.clone(),
+        None => project.commit(git)?,
     };
     if let Some(parent) = Path::new(path).parent() {
         std::fs::create_dir_all(parent)?;
     }
-    worktree_add(git, &project, Path::new(path), &branch, base.as_str()).map_err(hinted)?;
+    let made =
+        worktree_add(git, &project, Path::new(path), &branch, base.as_str()).map_err(hinted)?;
     // Where the work begins is what the branch was made from, also when it is prepared again after a crash.
-    let made = Project::find(git, Path::new(path))?;
-    let commit = made.commit()?.clone();
-    let tree = provost_git::tree_of(git, &made, commit.as_str())?;
-    let tree = tree.ok_or("the worktree's commit has no tree")?;
+    let (commit, tree) = made.checked_out(git)?;
     Ok(Snapshot { commit: CommitId(commit.to_string()), tree: TreeId(tree.to_string()) })
 }
 

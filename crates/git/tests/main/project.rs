@@ -3,7 +3,7 @@
 use std::fs;
 
 use provost_git::project::Error;
-use provost_git::{Head, Project};
+use provost_git::{Head, Project, head};
 
 use crate::lab::Lab;
 
@@ -16,9 +16,10 @@ fn a_repository_is_found_from_below() {
     assert_eq!(project.git_dir, lab.top().join(".git"));
     assert_eq!(project.common_dir, project.git_dir);
     assert!(!project.is_linked());
-    let Head::Branch { name, commit } = &project.head else { panic!("{:?}", project.head) };
+    let found = head(&lab.git, &project).unwrap();
+    let Head::Branch { name, commit } = &found else { panic!("{found:?}") };
     assert_eq!(name.to_string(), "refs/heads/main");
-    assert_eq!(project.commit().unwrap(), commit);
+    assert_eq!(project.commit(&lab.git).unwrap(), *commit);
     assert_eq!(*commit, lab.rev("HEAD"));
     assert_eq!(Project::top_of(&lab.git, &lab.top().join("deep")).unwrap(), lab.top());
 }
@@ -34,17 +35,16 @@ fn a_linked_worktree_knows_its_repository() {
     assert_eq!(Project::top_of(&lab.git, &linked).unwrap(), linked);
     assert_eq!(project.top, linked);
     assert_eq!(project.common_dir, lab.top().join(".git"));
-    assert_eq!(project.head, Head::Detached { commit: lab.rev("HEAD") });
+    assert_eq!(head(&lab.git, &project).unwrap(), Head::Detached { commit: lab.rev("HEAD") });
 }
 
 #[test]
 fn a_repository_without_commits_says_so() {
     let lab = Lab::empty();
     let project = lab.project();
-    assert!(
-        matches!(&project.head, Head::Unborn { name } if name.to_string() == "refs/heads/main")
-    );
-    let error = project.commit().unwrap_err();
+    let unborn = head(&lab.git, &project).unwrap();
+    assert!(matches!(&unborn, Head::Unborn { name } if name.to_string() == "refs/heads/main"));
+    let error = project.commit(&lab.git).unwrap_err();
     assert!(matches!(error, Error::NoCommits(_)));
     assert!(error.hint().unwrap().contains("git commit"));
 }

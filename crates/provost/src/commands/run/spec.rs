@@ -14,7 +14,7 @@ use provost_core::{
     session::{Agent, Driver},
     verdict::Snapshot,
 };
-use provost_git::{Git, Head, Project, tree_of};
+use provost_git::{Git, Head, Project, tree_of, uncommitted};
 use uuid::Uuid;
 
 use super::{
@@ -102,6 +102,7 @@ pub(super) fn build(context: &Context, wish: Wish<'_>, id: Uuid) -> Result<RunSp
         .chain(unread(&cwd, settings::project_top(&cwd).as_deref()))
         .chain(agent_warnings)
         .chain(place::absent(&git, &project, "the run's worktrees and checks")?)
+        .chain(unseen(&git, &project)?)
         .collect();
     Ok(RunSpec {
         name: wish.name.map_or_else(|| format!("run-{short}"), str::to_owned),
@@ -184,7 +185,7 @@ fn no_project(why: &provost_git::project::Error) -> ApiError {
 
 /// Looks where the run begins. What is to be merged needs a branch to be merged into.
 fn target(git: &Git, project: &Project, land: LandMode) -> Result<Target, ApiError> {
-    let commit = project.commit().map_err(|why| no_project(&why))?;
+    let commit = project.commit(git).map_err(|why| no_project(&why))?;
     let tree = tree_of(git, project, commit.as_str())
         .map_err(|why| chain(Code::BadRequest, "cannot read the newest commit", &why))?
         .ok_or_else(|| usage(format!("the commit {commit} has no files")))?;
@@ -192,7 +193,9 @@ fn target(git: &Git, project: &Project, land: LandMode) -> Result<Target, ApiErr
         commit: CommitId(commit.as_str().to_owned()),
         tree: TreeId(tree.as_str().to_owned()),
     };
-    let branch = branch(&project.head);
+    let head = provost_git::head(git, project)
+        .map_err(|why| chain(Code::BadRequest, "cannot read what is checked out", &why))?;
+    let branch = branch(&head);
     match (land, &branch) {
         (LandMode::Branch, _) | (LandMode::Merge | LandMode::Pr, Some(_)) => {
             Ok(Target { branch, base })
@@ -204,6 +207,26 @@ fn target(git: &Git, project: &Project, land: LandMode) -> Result<Target, ApiErr
         .next("git switch BRANCH")
         .next("provost run --land branch …")),
     }
+}
+
+/// So many files are named that are not committed.
+const NAMED: usize = 3;
+
+/// Warns of work of the user's that the run does not see, for it begins from the commit.
+fn unseen(git: &Git, project: &Project) -> Result<Option<String>, ApiError> {
+    let files = uncommitted(git, project)
+        .map_err(|why| chain(Code::BadRequest, "cannot look at your checkout", &why))?;
+    let named: Vec<String> = files.iter().take(NAMED).map(ToString::to_string).collect();
+    let more = match files.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Ok((!files.is_empty()).then(|| {
+        format!(
+            "the run begins from your commit and does not see what is not committed: {}{more}",
+            named.join(", ")
+        )
+    }))
 }
 
 fn branch(head: &Head) -> Option<String> {

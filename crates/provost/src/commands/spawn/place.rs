@@ -43,7 +43,7 @@ pub(super) fn find(context: &Context, wanted: &Wanted<'_>) -> Result<Placed, Api
     let found = project_at(context, wanted.cwd);
     let (git, project) = found.map_err(|why| unusable(&why, !is_no_place(&why)))?;
     let top = text(&project.top)?;
-    project.commit().map_err(|why| unusable(&why, own))?;
+    project.commit(&git).map_err(|why| unusable(&why, own))?;
     let warnings = absent(&git, &project, "the session's worktree and checks")?;
     let work =
         if own { worktree(context, wanted, &project)? } else { Work::InPlace { top: top.clone() } };

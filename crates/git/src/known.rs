@@ -1,0 +1,183 @@
+//! What is known of the filters that configurations name, so that git is not asked again for every call.
+//!
+//! A configuration stays the same while its files do, and a file is known by what the kernel says of it. Two changes within
+//! one tick of its clock look like one, so a file that was changed a moment ago is not relied on. Nor is a
+//! configuration that includes others, which may hang on what is checked out.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use crate::guard::Setting;
+
+/// How long a file must have stood unchanged to be relied on, in seconds.
+const SETTLED_SECONDS: i64 = 2;
+
+/// So many repositories are remembered; one that was removed is never asked for again.
+const MAX_KNOWN: usize = 1_000;
+
+/// What was found for each git directory, shared by all copies of a handle.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Known {
+    found: Arc<Mutex<BTreeMap<PathBuf, Found>>>,
+}
+
+#[derive(Debug)]
+struct Found {
+    files: Files,
+    settings: Vec<Setting>,
+}
+
+/// The files that a configuration comes from, as they were looked at.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Files(Vec<Option<Mark>>);
+
+/// What changes with every change of a file.
+#[derive(Debug, PartialEq, Eq)]
+struct Mark {
+    device: u64,
+    inode: u64,
+    size: u64,
+    changed: (i64, i64),
+}
+
+impl Known {
+    /// Returns what was found before, if the files are the same still.
+    pub(crate) fn get(&self, git_dir: &Path, files: &Files) -> Option<Vec<Setting>> {
+        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = found.get(git_dir).filter(|known| known.files == *files);
+        known.map(|known| known.settings.clone())
+    }
+
+    /// Keeps what was found. The files were looked at before git was asked, so that a change in between is noticed.
+    pub(crate) fn keep(&self, git_dir: &Path, files: Files, settings: &[Setting]) {
+        if !files.are_settled(now()) {
+            return;
+        }
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        if found.len() >= MAX_KNOWN {
+            found.clear();
+        }
+        found.insert(git_dir.to_owned(), Found { files, settings: settings.to_vec() });
+    }
+}
+
+impl Files {
+    /// Looks at the files of a repository's configuration; none if one of them cannot be looked at.
+    pub(crate) fn of(git_dir: &Path, home: &Path) -> Option<Self> {
+        let pointer = git_dir.join("commondir");
+        let common = match fs::read(&pointer) {
+            Ok(text) => git_dir.join(OsStr::from_bytes(text.trim_ascii_end())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => git_dir.to_owned(),
+            Err(_) => return None,
+        };
+        let files = [
+            pointer,
+            common.join("config"),
+            common.join("config.worktree"),
+            git_dir.join("config.worktree"),
+            home.join(".gitconfig"),
+            home.join(".config/git/config"),
+            PathBuf::from("/etc/gitconfig"),
+        ];
+        files.iter().map(|file| Mark::of(file).ok()).collect::<Option<_>>().map(Self)
+    }
+
+    fn are_settled(&self, now: i64) -> bool {
+        let stood = |mark: &Mark| mark.changed.0.saturating_add(SETTLED_SECONDS) < now;
+        self.0.iter().flatten().all(stood)
+    }
+}
+
+impl Mark {
+    fn of(file: &Path) -> io::Result<Option<Self>> {
+        match fs::metadata(file) {
+            Ok(about) => Ok(Some(Self {
+                device: about.dev(),
+                inode: about.ino(),
+                size: about.size(),
+                changed: (about.ctime(), about.ctime_nsec()),
+            })),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Tells whether a configuration with these names of settings (NUL-separated) comes from its own files alone.
+pub(crate) fn stands_alone(names: &[u8]) -> bool {
+    let includes = |name: &[u8]| name.starts_with(b"include.") || name.starts_with(b"includeif.");
+    !names.split(|byte| *byte == 0).any(includes)
+}
+
+#[expect(clippy::disallowed_methods, reason = "whether a file has just been changed is asked here")]
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn at(seconds: i64) -> Files {
+        let mark = Mark { device: 1, inode: 2, size: 3, changed: (seconds, 0) };
+        Files(vec![None, Some(mark)])
+    }
+
+    #[test]
+    fn a_file_that_was_just_changed_is_not_relied_on() {
+        assert!(at(100).are_settled(103));
+        assert!(!at(100).are_settled(102));
+        assert!(!at(100).are_settled(90), "its clock is ahead");
+    }
+
+    #[test]
+    fn a_configuration_that_includes_others_does_not_stand_alone() {
+        assert!(stands_alone(b"core.bare\0user.name\0"));
+        assert!(!stands_alone(b"core.bare\0include.path\0"));
+        assert!(!stands_alone(b"includeif.onbranch:main.path\0"));
+    }
+
+    #[test]
+    fn what_is_known_holds_until_a_file_is_another() {
+        let place = tempfile::tempdir().unwrap();
+        let (own, home) = (place.path().join("git"), place.path().join("home"));
+        fs::create_dir_all(&own).unwrap();
+        fs::write(own.join("config"), "[core]\n").unwrap();
+        let look = || Files::of(&own, &home).unwrap();
+        let known = Known::default();
+        let setting = vec![("filter.a.clean".into(), "".into())];
+        let keep = |files| {
+            known
+                .found
+                .lock()
+                .unwrap()
+                .insert(own.clone(), Found { files, settings: setting.clone() })
+        };
+        for change in [
+            &(|| fs::write(own.join("config"), "[core]\n[a]\n")) as &dyn Fn() -> io::Result<()>,
+            &|| fs::write(own.join("config.worktree"), ""),
+            &|| fs::remove_file(own.join("config.worktree")),
+            &|| fs::create_dir_all(&home).and_then(|()| fs::write(home.join(".gitconfig"), "")),
+            &|| fs::write(own.join("commondir"), "../other\n"),
+            &|| fs::remove_file(own.join("config")).and_then(|()| symlink("x", own.join("config"))),
+            &|| fs::remove_file(own.join("commondir")),
+        ] {
+            keep(look());
+            assert_eq!(known.get(&own, &look()).as_ref(), Some(&setting));
+            change().unwrap();
+            assert_eq!(known.get(&own, &look()), None);
+        }
+        known.keep(&own, look(), &setting);
+        assert_eq!(known.get(&own, &look()), None, "it was changed just now");
+    }
+}
