@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{change::KeyArgs, input};
 use crate::{cli::Outcome, context::Context, error::Error, ui};
 
-/// Show or remove what closed sessions no longer need
+/// Show or remove what closed sessions and runs no longer need
 ///
 /// Nothing with uncommitted or unreachable work is ever removed; what is kept is listed with the reason. Commits that
 /// an agent dropped are kept by a ref.
@@ -21,7 +21,7 @@ pub(crate) struct GcArgs {
     /// Remove it; without this it is only listed
     #[arg(long)]
     apply: bool,
-    /// Remove output only of sessions that have been closed for longer; worktrees go at any age
+    /// Remove output and report cards only of what has been closed for longer; worktrees go at any age
     #[arg(long, value_name = "AGE", default_value = "30d", value_parser = input::parse_age)]
     older_than: u64,
     #[command(flatten)]
@@ -45,6 +45,8 @@ struct Item {
     path: String,
     #[serde(default)]
     session: Option<String>,
+    #[serde(default)]
+    run: Option<String>,
     #[serde(default)]
     reason: Option<String>,
     #[serde(default)]
@@ -99,12 +101,13 @@ fn items(reply: &Value, list: &str) -> Vec<Item> {
 
 fn show(context: &Context, verb: &str, items: &[Item]) -> Result<(), Error> {
     let line = |item: &Item| {
-        let session = item.session.as_deref().map(|id| format!(" of {}", ui::short(id)));
+        let owner = item.session.as_deref().or(item.run.as_deref());
+        let owner = owner.map(|id| format!(" of {}", ui::short(id)));
         let reason = item.reason.as_deref().map(|reason| format!(": {}", ui::clean(reason)));
         format!(
             "{verb} {}{} {}{}{}",
             ui::clean(&item.what),
-            session.unwrap_or_default(),
+            owner.unwrap_or_default(),
             ui::clean(&item.path),
             reason.unwrap_or_default(),
             ui::clean(&item.besides())

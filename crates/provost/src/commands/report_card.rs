@@ -58,7 +58,7 @@ fn unread(id: &str, why: &io::Error) -> ApiError {
         true => (
             Code::NotFound,
             format!(
-                "the report card of run {short} is not there: it is still being written, could not be, or is in the home that the run was imported from"
+                "the report card of run {short} is not there: it is still being written, could not be, was removed by `provost gc`, or is in the home that the run was imported from"
             ),
         ),
         false => (Code::Storage, format!("the report card of run {short} cannot be read: {why}")),

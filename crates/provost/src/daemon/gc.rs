@@ -1,10 +1,13 @@
-//! Clean-up: what a closed session left and nobody needs. Nothing that could lose work is touched.
+//! Clean-up: what a closed session or run left and nobody needs. Nothing that could lose work is touched.
 
 use std::path::{Path, PathBuf};
 
 use provost_agents::home;
-use provost_api::{ApiError, Code, LaunchRow, SessionRow};
-use provost_core::{ids::SessionId, session::Command};
+use provost_api::{ApiError, Code, LaunchRow, RunRow, SessionRow};
+use provost_core::{
+    ids::{RunId, SessionId},
+    session::Command,
+};
 use provost_engine::shell::{Ask, Home, Listing};
 use provost_git::{
     BranchFate, BranchName, Git, KeepRef, Project, Removal, removal_risk, remove_worktree,
@@ -56,12 +59,49 @@ pub(crate) async fn collect(daemon: &Daemon, wanted: &Wanted) -> Result<Value, A
             collect_agent(daemon, &row, apply, &mut found).await?;
         }
     }
+    collect_runs(daemon, wanted, old, &mut found).await?;
     Ok(json!({"ok": true, "applied": apply, "removed": found.removed, "kept": found.kept}))
 }
 
+/// Removes the report cards of runs that were closed long ago, and what their hooks and landings printed.
+async fn collect_runs(
+    daemon: &Daemon,
+    wanted: &Wanted,
+    old: i64,
+    found: &mut Found,
+) -> Result<(), ApiError> {
+    let ledger = daemon.world.home.ledger();
+    let named = |row: &RunRow| wanted.runs.as_ref().is_none_or(|runs| runs.contains(&row.id));
+    let rows = blocking(move || sealed_runs(&ledger)).await??;
+    let over = rows.into_iter().filter(|row| row.sealed_at.is_some_and(|at| at < old));
+    for row in over.filter(named) {
+        let Ok(run) = row.id.parse::<RunId>() else { continue };
+        let (home, apply) = (daemon.world.home.clone(), wanted.apply);
+        let gone = blocking(move || remove_output_of_run(&home, run, apply)).await?;
+        found.removed.extend(gone.into_iter().map(|path| of_run("output", &path, &row.id)));
+    }
+    Ok(())
+}
+
+fn sealed_runs(ledger: &Path) -> Result<Vec<RunRow>, ApiError> {
+    let reader = SqliteReader::open(ledger).map_err(unreadable)?;
+    let mut rows = Vec::new();
+    Listing::default()
+        .visit_runs(&reader, |card| {
+            let row = serde_json::from_str::<RunRow>(card).ok();
+            rows.extend(row.filter(|row| row.sealed));
+            std::ops::ControlFlow::Continue(())
+        })
+        .map_err(unreadable)?;
+    Ok(rows)
+}
+
+fn unreadable(why: impl std::error::Error) -> ApiError {
+    ApiError::new(Code::Storage, why.to_string()).next("provost ledger verify")
+}
+
 fn sealed(ledger: &Path) -> Result<Vec<SessionRow>, ApiError> {
-    let told = |why: String| ApiError::new(Code::Storage, why).next("provost ledger verify");
-    let reader = SqliteReader::open(ledger).map_err(|why| told(why.to_string()))?;
+    let reader = SqliteReader::open(ledger).map_err(unreadable)?;
     let mut rows = Vec::new();
     Listing::default()
         .visit(&reader, |card| {
@@ -73,7 +113,7 @@ fn sealed(ledger: &Path) -> Result<Vec<SessionRow>, ApiError> {
             rows.extend(row.filter(over));
             std::ops::ControlFlow::Continue(())
         })
-        .map_err(|why| told(why.to_string()))?;
+        .map_err(unreadable)?;
     Ok(rows)
 }
 
@@ -210,23 +250,38 @@ fn remove(git: &Git, top: &str, path: &Path, branch: &str, apply: bool) -> Resul
 /// Removes the journals of a session's launches and checks.
 fn remove_output(home: &Home, session: &str, apply: bool) -> Vec<PathBuf> {
     let Ok(_) = session.parse::<SessionId>() else { return Vec::new() };
-    let prefix = format!("{session}.");
-    let mut gone = Vec::new();
-    for parent in [home.launches(), home.root().join("checks")] {
-        let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
-        for entry in
-            entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix))
-        {
-            if !apply || std::fs::remove_dir_all(entry.path()).is_ok() {
-                gone.push(entry.path());
-            }
-        }
-    }
-    gone
+    let parents = [home.launches(), home.checks()];
+    let places = parents.iter().flat_map(|parent| named(parent, session)).collect();
+    remove_places(places, apply)
+}
+
+/// Removes the report cards of a run, and the journals of its hooks and landings.
+fn remove_output_of_run(home: &Home, run: RunId, apply: bool) -> Vec<PathBuf> {
+    let cards = Some(home.run(run)).filter(|cards| cards.exists());
+    let held = named(&home.checks(), &run.to_string());
+    remove_places(cards.into_iter().chain(held).collect(), apply)
+}
+
+/// Gives the directories of an owner below one that holds those of many.
+fn named(parent: &Path, owner: &str) -> Vec<PathBuf> {
+    let prefix = format!("{owner}.");
+    let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
+    let own = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix));
+    own.map(|entry| entry.path()).collect()
+}
+
+/// Gives those that went, or would.
+fn remove_places(mut places: Vec<PathBuf>, apply: bool) -> Vec<PathBuf> {
+    places.retain(|place| !apply || std::fs::remove_dir_all(place).is_ok());
+    places
 }
 
 fn entry(what: &str, path: &Path, session: &str) -> Value {
     json!({"what": what, "path": path.display().to_string(), "session": session})
+}
+
+fn of_run(what: &str, path: &Path, run: &str) -> Value {
+    json!({"what": what, "path": path.display().to_string(), "run": run})
 }
 
 async fn blocking<T: Send + 'static>(
