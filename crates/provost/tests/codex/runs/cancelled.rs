@@ -11,6 +11,12 @@ const WRITE: &str = "echo hello > greeting.txt";
 #[track_caller]
 fn cancel(stage: &Stage, id: &str) -> Value {
     stage.provost(&["cancel", id, "--because", "enough"]).ok();
+    cancelled(stage, id)
+}
+
+/// Gives a run that is being cancelled as it ended.
+#[track_caller]
+fn cancelled(stage: &Stage, id: &str) -> Value {
     let row = stage.run_sealed(id);
     assert_eq!((&row["state"], &row["detail"]), (&"cancelled".into(), &"enough".into()), "{row:#}");
     for session in row["sessions"].as_array().unwrap() {
@@ -81,6 +87,26 @@ fn e05_e06_cancelled_work_is_kept_and_resumed() {
     let first = stage.provost(&["report-card", &id, "--leg", "1"]).ok().stdout.clone();
     assert!(first.starts_with("# run-") && first.contains(": cancelled"), "{first}");
     stage.model.assert_all_as_scripted();
+}
+
+#[test]
+fn e06_a_run_that_is_cancelled_while_it_is_planned_stays_so_whatever_the_planner_says_last() {
+    let task = r#"{"id":"one","title":"The one","instruction":"Write one.","after":[],"criteria":[],"checks":[],"scope":[]}"#;
+    let plan = format!(r#"{{"status":"completed","summary":"planned","tasks":[{task}]}}"#);
+    let planner = format!(
+        "[[thread]]\nturn = [{{ response = [{{ items = [{{ hold = \"door\" }}, {{ message = '{plan}' }}] }}] }}]\n"
+    );
+    let Some(stage) = Stage::new(&planner) else { return };
+    let id = stage.run_detached(&["Write it.", "--no-triage", "--plan-mode", "always"]);
+    stage.model.wait_for_hold("door");
+    assert_eq!(stage.run_row(&id)["stage"], "plan");
+    stage.provost(&["cancel", &id, "--because", "enough"]).ok();
+    // What it says now crosses its end.
+    stage.model.release("door");
+    let row = cancelled(&stage, &id);
+    assert_eq!((&row["stage"], &row["tasks"]), (&"plan".into(), &Value::Null), "{row:#}");
+    assert_eq!(row["sessions"].as_array().unwrap().len(), 1, "nobody works on a plan: {row:#}");
+    assert!(!stage.run_kinds(&id).contains(&"run.plan_made".to_owned()));
 }
 
 #[test]
