@@ -36,10 +36,11 @@ pub enum Bug {
     LateIntegrationTaken,
     QueueForgotten,
     StoppedErrandCounted,
+    WorktreeTakenFromAgent,
 }
 
 impl Bug {
-    pub const ALL: [Bug; 29] = [
+    pub const ALL: [Bug; 30] = [
         Bug::SealIgnoresOwedCheck,
         Bug::LateClaimApplied,
         Bug::EvidenceOfAnotherTree,
@@ -69,6 +70,7 @@ impl Bug {
         Bug::LateIntegrationTaken,
         Bug::QueueForgotten,
         Bug::StoppedErrandCounted,
+        Bug::WorktreeTakenFromAgent,
     ];
 }
 

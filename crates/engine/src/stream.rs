@@ -18,7 +18,7 @@ pub const SESSION: &str = "session";
 pub const RUN: &str = "run";
 
 /// The version of the fold: a snapshot made by another one is thrown away.
-pub const FOLD_VERSION: u32 = 2;
+pub const FOLD_VERSION: u32 = 3;
 
 /// A snapshot is kept for every so many events, so that a long stream is not folded from its start.
 pub const SNAPSHOT_EVERY: u64 = 256;

@@ -7,14 +7,14 @@ use super::{
     place::{Job, repeats},
     spec::{PlanMode, ReviewMode},
     stage::Stage,
-    state::{Decision, Run, RunSession, SessionEnd, Stopped},
+    state::{Run, RunSession, SessionEnd, Stopped},
 };
 use crate::{
     ids::SessionId,
     lifecycle::Verification,
-    request::{Asked, Fate, Question, Reply, Request, RequestKind},
+    request::Request,
     result::Structured,
-    session::{self, Budget, Message, SendMode, Session, Spec},
+    session::{self, Budget, SendMode, Session, Spec},
     time::Moment,
     verdict::{EmptyDiff, Refuted, Snapshot},
 };
@@ -82,27 +82,6 @@ impl Run {
         }
     }
 
-    /// An answer of a person becomes a decision of the run.
-    fn keep_decision(&self, session: &Session) -> Option<Step> {
-        let answered = session.requests.iter().filter(|request| {
-            request.asked.kind == RequestKind::Question && request.fate == Fate::Answered
-        });
-        answered
-            .flat_map(|request| request.asked.questions.iter().map(move |q| (request, q)))
-            .find_map(|(request, question)| {
-                if self.decision(request, question).is_some() || bug!(DecisionLost) {
-                    return None;
-                }
-                let decision = Decision {
-                    id: question.id.clone(),
-                    question: wording(request, question).to_owned(),
-                    answer: answer_of(session, request, question),
-                    request: request.id,
-                };
-                Some(Step::Event(DecisionMade { decision }.into()))
-            })
-    }
-
     fn take_end(&self, session: &Session) -> Option<Step> {
         session.attempt().is_sealed().then(|| {
             let end = Box::new(end_of(session, self.used_before(session)));
@@ -122,37 +101,9 @@ impl Run {
         self.answer_again(session)
             .filter(taken)
             .or_else(|| self.see_request(session))
+            .or_else(|| self.tell_decision(session).filter(taken))
             .or_else(|| self.give_more(session, around).filter(taken))
             .or_else(|| self.stop_overdrawn(session, around))
-    }
-
-    /// What was decided before, or given beforehand, is not asked again.
-    fn answer_again(&self, session: &Session) -> Option<Step> {
-        session.open_requests().find_map(|request| {
-            let asked = &request.asked;
-            let fit = asked.kind == RequestKind::Question && !asked.is_secret();
-            let known = |question: &Question| {
-                Some((question.id.clone(), self.known_answer(request, question)?))
-            };
-            let answers = asked.questions.iter().map(known).collect::<Option<_>>();
-            let answers = answers.filter(|_| fit && !asked.questions.is_empty())?;
-            let (request, revision) = (request.id, request.revision);
-            // What is not offered is for a person to settle.
-            let reply = Some(Reply::Answers(answers)).filter(|reply| asked.check(reply).is_ok())?;
-            Some(Step::Tell(session.id, session::Command::Answer { request, revision, reply }))
-        })
-    }
-
-    fn known_answer(&self, request: &Request, question: &Question) -> Option<Vec<String>> {
-        let decided = self.decision(request, question).and_then(|one| one.answer.clone());
-        decided.or_else(|| self.spec.answers.get(&question.id).cloned())
-    }
-
-    /// Gives what was decided about a question: the same words under the same name.
-    fn decision(&self, request: &Request, question: &Question) -> Option<&Decision> {
-        let same =
-            |one: &&Decision| one.id == question.id && one.question == wording(request, question);
-        self.decisions.iter().find(same)
     }
 
     fn see_request(&self, session: &Session) -> Option<Step> {
@@ -271,7 +222,7 @@ impl Run {
     fn begin(&self, around: &Around<'_>) -> Option<Step> {
         let review = matches!(self.stage, Stage::TaskReview | Stage::FinalReview);
         if review && self.spec.reviews.of(self.stage) == ReviewMode::Off {
-            return Some(enter(after(self.stage)));
+            return Some(enter(self.following(self.stage)));
         }
         if let Some(used) = self.used_up() {
             return Some(stopped(Cause::Budget, used));
@@ -431,7 +382,7 @@ impl Run {
     fn conclude_work(&self, end: &SessionEnd) -> Option<Step> {
         let from = &self.spec.target.base;
         Some(match self.worked(end, self.headless.as_deref(), from)? {
-            Ok(()) => enter(after(self.stage)),
+            Ok(()) => enter(self.following(self.stage)),
             Err(why) => stopped(Cause::Work, why),
         })
     }
@@ -439,12 +390,22 @@ impl Run {
     fn conclude_review(&self, end: &SessionEnd, cycle: u32, around: &Around<'_>) -> Option<Step> {
         match self.reviewed(self.stage, end, cycle, self.headless.as_deref())? {
             Err(why) => Some(stopped(Cause::Review, why)),
-            Ok(Reviewing::Done) => Some(enter(after(self.stage))),
+            Ok(Reviewing::Done) => Some(enter(self.following(self.stage))),
             Ok(Reviewing::Again) => match self.used_up() {
                 Some(used) => Some(stopped(Cause::Budget, used)),
                 None if !self.has_room(around) => None,
                 None => self.open_session(self.job(cycle + 1)),
             },
+        }
+    }
+
+    /// Gives the stage that comes next. A review that is off is none.
+    pub(super) fn following(&self, stage: Stage) -> Stage {
+        let next = after(stage);
+        let review = matches!(next, Stage::TaskReview | Stage::FinalReview);
+        match review && self.spec.reviews.of(next) == ReviewMode::Off {
+            true => self.following(next),
+            false => next,
         }
     }
 
@@ -519,7 +480,7 @@ fn end_live(session: &Session, stopped: &Stopped) -> Option<Step> {
     undecided.then_some(Step::Tell(session.id, session::Command::Cancel { because }))
 }
 
-pub(super) fn after(stage: Stage) -> Stage {
+fn after(stage: Stage) -> Stage {
     match stage {
         Stage::Intake => Stage::Triage,
         Stage::Plan => Stage::PlanReview,
@@ -577,24 +538,5 @@ fn end_of(session: &Session, (used, turns): (session::Usage, u32)) -> SessionEnd
         caveats: verifying.caveats.clone(),
         usage: session.usage.since(used),
         turns: session.turns.saturating_sub(turns),
-    }
-}
-
-fn wording<'a>(request: &'a Request, question: &'a Question) -> &'a str {
-    let Asked { title, .. } = &request.asked;
-    match (question.question.as_str(), question.header.as_str()) {
-        ("", "") => title,
-        ("", header) => header,
-        (words, _) => words,
-    }
-}
-
-/// Gives what was answered to one question; of a secret nothing.
-fn answer_of(session: &Session, request: &Request, question: &Question) -> Option<Vec<String>> {
-    let answers = |message: &&Message| message.request == Some(request.id);
-    match session.messages.iter().rev().find(answers)?.reply.as_ref()? {
-        Reply::Text(text) => Some(vec![text.clone()]),
-        Reply::Answers(given) => given.get(&question.id).cloned(),
-        Reply::Approve(_) | Reply::Deny => None,
     }
 }

@@ -53,8 +53,15 @@ events! {
     ErrandDone = "run.errand_done", 1 { task: TaskId, no: u32 }
     /// A conversation cannot be gone on with: another takes the task over.
     HandedOver = "run.handed_over", 1 { task: TaskId, from: SessionId, reason: String }
-    /// The work of a task failed, and is begun once more: by the same agent, or by another one from the beginning.
-    TaskRetried = "run.task_retried", 1 { task: TaskId, fresh: bool, detail: String }
+    /// The work of a task failed, and is begun once more: by the same agent, or by another one from the beginning. A review
+    /// that failed is always begun by another.
+    TaskRetried = "run.task_retried", 1 {
+        task: TaskId,
+        #[serde(default = "work", skip_serializing_if = "is_work")]
+        stage: Stage,
+        fresh: bool,
+        detail: String,
+    }
     /// The work of a task is done, and waits to be merged.
     TaskQueued = "run.task_queued", 1 { task: TaskId }
     /// The queue gives a task back to whoever worked on it.
@@ -102,4 +109,13 @@ events! {
     BudgetRaised = "run.budget_raised", 1 { tokens: Option<u64>, turns: Option<u32> }
     HookFinished = "run.hook_finished", 1 { key: RunHookKey, end: HookEnd }
     CardWritten = "run.card_written", 1 { leg: u32, failure: Option<String> }
+}
+
+fn work() -> Stage {
+    Stage::Work
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_work(stage: &Stage) -> bool {
+    *stage == Stage::Work
 }

@@ -203,8 +203,8 @@ impl Run {
         let opened_in = before.as_ref().map_or(e.stage, |one| one.opened_in);
         let counted = before.map_or_else(Default::default, |one| one.counted);
         let (leg, id, stage, cycle) = (self.leg().no, e.session, e.stage, e.cycle);
-        let task = e.task.clone();
-        let session = RunSession { id, no, leg, stage, opened_in, task, cycle, counted, end: None };
+        let (task, told, end) = (e.task.clone(), self.decisions.len(), None);
+        let session = RunSession { id, no, leg, stage, opened_in, task, cycle, told, counted, end };
         self.sessions.push(session);
         self.begin_task(e);
     }

@@ -68,6 +68,7 @@ impl Run {
                 task.hand_over(e.from, &e.reason);
                 task.phase = Phase::Waiting;
             }
+            Event::TaskRetried(e) if e.stage == Stage::TaskReview => task.review_anew(),
             Event::TaskRetried(e) => {
                 task.retries += 1;
                 // Another agent begins without what was done before.
@@ -156,14 +157,17 @@ impl Run {
 
     /// Takes in what a session found that checked what was merged.
     pub(super) fn end_check(&mut self, session: SessionId, end: &SessionEnd) {
+        let Some(graph) = &mut self.graph else { return };
+        let merged = graph.queue.to_prove().map(|link| &link.merge.tree);
+        // What was found about another tree says nothing of the one that is to be merged.
+        let other = end.head.as_ref().is_some_and(|head| Some(&head.tree) != merged);
         let found = match end.is_good() {
+            _ if other => Found::Nothing,
             true => Found::Good,
             false if end.receipts.iter().any(|one| refutes(&one.end)) => Found::Bad,
             false => Found::Nothing,
         };
-        if let Some(graph) = &mut self.graph {
-            graph.queue.checked(session, found);
-        }
+        graph.queue.checked(session, found);
     }
 }
 

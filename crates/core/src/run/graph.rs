@@ -168,6 +168,14 @@ impl Task {
         self.hand_overs.push((from, why.to_owned()));
     }
 
+    /// Lets another review what was done.
+    pub(super) fn review_anew(&mut self) {
+        (self.retries, self.headless) = (self.retries + 1, None);
+        if let Some(session) = self.worker {
+            self.phase = Phase::Working { session, stage: Stage::Work, cycle: 1 };
+        }
+    }
+
     /// Gives the session that works for the task now.
     pub fn session(&self) -> Option<SessionId> {
         match &self.phase {

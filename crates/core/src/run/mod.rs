@@ -6,6 +6,7 @@
 
 mod advance;
 mod decide;
+mod decisions;
 mod effect;
 mod event;
 mod evolve;

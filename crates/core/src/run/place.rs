@@ -93,7 +93,8 @@ impl Run {
         landing || stage == Stage::Tasks
     }
 
-    /// Makes of a spec one for a session that leaves its tree as it is, and has it checked.
+    /// Makes of a spec one for a session that leaves its tree as it is, and has it checked. Nothing is set up for it: nobody
+    /// works there, and a setup that changes files would have another tree checked than the one that was merged.
     fn checking_spec(&self, spec: Spec) -> Spec {
         let agent = Agent {
             name: "provost".to_owned(),
@@ -107,8 +108,9 @@ impl Run {
             ..self.spec.agent.clone()
         };
         let policy = self.spec.policy.clone();
-        let (instruction, exit0, budget) = (None, Exit0::IsDone, Budget::default());
-        Spec { agent, instruction, exit0, budget, policy, ..spec }
+        let (instruction, setup) = (None, None);
+        let (exit0, budget) = (Exit0::IsDone, Budget::default());
+        Spec { agent, instruction, setup, exit0, budget, policy, ..spec }
     }
 
     /// A reviewer may find nothing to mend; work that changed nothing is none.

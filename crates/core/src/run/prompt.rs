@@ -361,6 +361,14 @@ fn list(title: &str, items: String) -> String {
     if items.is_empty() { String::new() } else { section(title, &items) }
 }
 
+/// Words what was decided while an agent was at work.
+pub(super) fn decided_meanwhile(decision: &Decision) -> String {
+    let decided = decided(decision);
+    format!(
+        "Decided meanwhile, for all who work for this goal:\n\n{decided}\nGo on with your task."
+    )
+}
+
 fn decided(decision: &Decision) -> String {
     let answer = decision.answer.as_ref().map(|answers| answers.join("; "));
     let answer = answer.unwrap_or_else(|| "given, and kept secret".to_owned());

@@ -99,6 +99,16 @@ impl Queue {
         }
     }
 
+    /// Gives the last link of the part of the batch that has to be proved.
+    pub(super) fn to_prove(&self) -> Option<&Link> {
+        match self.next() {
+            QueueStep::Prove(len) => self.batch.as_ref()?.links.get(len.checked_sub(1)?),
+            QueueStep::Rest | QueueStep::Merge | QueueStep::Integrate(_) | QueueStep::Return(_) => {
+                None
+            }
+        }
+    }
+
     pub fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.batch.is_none() && self.conflicts.is_empty()
     }

@@ -50,6 +50,9 @@ pub struct RunSession {
     pub task: Option<TaskId>,
     /// Counts the reviews of one stage; in the last it is the number of the step.
     pub cycle: u32,
+    /// So many decisions of the run its instruction had in it.
+    #[serde(default)]
+    pub told: usize,
     /// What the run counted of it when it ended before.
     pub counted: (Usage, u32),
     /// Shared, for a run with many sessions is copied for every decision about it.

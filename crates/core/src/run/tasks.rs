@@ -2,7 +2,7 @@
 //! and what is done goes through the queue.
 
 use super::{
-    advance::{Around, Order, Reviewing, Step, after, ended, enter, stopped},
+    advance::{Around, Order, Reviewing, Step, ended, enter, stopped},
     event::*,
     graph::{Errand, Graph, MAX_RETURNS, Phase, Return, Task},
     outcome::Cause,
@@ -112,21 +112,42 @@ impl Run {
         }
     }
 
-    /// Begins a task that nothing is missing for, if there is room.
+    /// Begins the first task that nothing is missing for, if there is room.
     fn start_ready(&self, graph: &Graph, around: &Around<'_>) -> Option<Step> {
-        let (plan, task) = graph.ready().next()?;
+        let mut ready = graph.ready().peekable();
+        ready.peek()?;
         if let Some(used) = self.used_up() {
             return Some(stopped(Cause::Budget, used));
         }
         if !self.has_room(around) {
             return None;
         }
-        match self.conversation_for(graph, plan, task) {
-            Some((session, to)) => {
+        ready.find_map(|(plan, task)| self.start(graph, plan, task, around))
+    }
+
+    /// Begins a task, unless its conversation has to be waited for. A worktree is not touched while somebody may work in it: the
+    /// agent that ended there has to be gone, and one that cannot be ended keeps it.
+    fn start(
+        &self,
+        graph: &Graph,
+        plan: &PlanTask,
+        task: &Task,
+        around: &Around<'_>,
+    ) -> Option<Step> {
+        let Some((session, to)) = self.conversation_for(graph, plan, task) else {
+            return self.open_session(self.task_job(plan, task, Stage::Work, 1));
+        };
+        let launch = (around.look)(session).and_then(|session| session.launches.last());
+        match launch.filter(|launch| !launch.is_gone() && !bug!(WorktreeTakenFromAgent)) {
+            Some(launch) if launch.is_given_up() => {
+                let (task, reason) = (plan.id.clone(), "its agent could not be ended".to_owned());
+                Some(Step::Event(HandedOver { task, from: session, reason }.into()))
+            }
+            Some(_) => None,
+            None => {
                 let (task, no) = (plan.id.clone(), graph.errands + 1);
                 Some(Step::Event(ErrandOwed { task, no, session, to }.into()))
             }
-            None => self.open_session(self.task_job(plan, task, Stage::Work, 1)),
         }
     }
 
@@ -169,20 +190,16 @@ impl Run {
         let headless = task.headless.as_deref();
         if stage == Stage::TaskReview {
             return match self.reviewed(stage, end, cycle, headless)? {
-                Err(why) => Some(fail_task(plan, why)),
+                // Who told nothing, though all went well, would tell nothing again.
+                Err(why) if end.is_good() => Some(fail_task(plan, why)),
+                Err(why) => Some(self.begin_again(plan, task, (stage, end), why)),
                 Ok(Reviewing::Done) => Some(queued(plan)),
                 Ok(Reviewing::Again) => self.review_task(plan, task, cycle + 1, around),
             };
         }
         let from = task.base.as_ref().unwrap_or(&self.spec.target.base);
         match self.worked(end, headless, from)? {
-            Err(why) => Some(match self.retry(task, end) {
-                Some(fresh) => {
-                    let task = plan.id.clone();
-                    Step::Event(TaskRetried { task, fresh, detail: why }.into())
-                }
-                None => fail_task(plan, why),
-            }),
+            Err(why) => Some(self.begin_again(plan, task, (stage, end), why)),
             // What comes back from the queue was reviewed before.
             Ok(()) if self.spec.reviews.task == ReviewMode::Off || task.returned.is_some() => {
                 Some(queued(plan))
@@ -202,6 +219,23 @@ impl Run {
             Some(used) => Some(stopped(Cause::Budget, used)),
             None if !self.has_room(around) => None,
             None => self.open_session(self.task_job(plan, task, Stage::TaskReview, cycle)),
+        }
+    }
+
+    /// Begins what failed once more, if it may be, and fails the task otherwise.
+    fn begin_again(
+        &self,
+        plan: &PlanTask,
+        task: &Task,
+        (stage, end): (Stage, &SessionEnd),
+        detail: String,
+    ) -> Step {
+        match self.retry(task, end) {
+            Some(fresh) => {
+                let task = plan.id.clone();
+                Step::Event(TaskRetried { task, stage, fresh, detail }.into())
+            }
+            None => fail_task(plan, detail),
         }
     }
 
@@ -306,7 +340,7 @@ impl Run {
     /// All tasks are merged, or nothing more can be done for those that are left.
     fn end_tasks(&self, graph: &Graph) -> Option<Step> {
         if graph.is_done() {
-            return Some(enter(after(Stage::Tasks)));
+            return Some(enter(self.following(Stage::Tasks)));
         }
         // Also who has ended may have something to come: its work is being committed, or waits for a reviewer.
         let waits = graph.tasks().any(|(_, task)| task.is_under_way());

@@ -152,9 +152,12 @@ impl Sim {
                     false => Err("a pull request was seen as it was at another look".to_owned()),
                 }
             }
-            run::Event::StageEntered(entered) if entered.stage == Stage::FinalReview => {
+            run::Event::StageEntered(entered)
+                if matches!(entered.stage, Stage::FinalReview | Stage::Land) =>
+            {
                 self.engine.run(id).map_or(Ok(()), |run| self.all_work_is_there(run))
             }
+            run::Event::ErrandOwed(owed) => self.nobody_works_in(owed.session),
             run::Event::RunSealed(sealed) if sealed.outcome.ending == Ending::Succeeded => {
                 self.engine.run(id).map_or(Ok(()), |run| self.success_of_run_is_true(run))
             }

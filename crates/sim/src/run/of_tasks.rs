@@ -1,11 +1,11 @@
 //! What a run owes for the tasks of its plan, carried out in the repository.
 
 use provost_core::{
-    ids::CommitId,
+    ids::{CommitId, SessionId},
     lifecycle::State,
     plan::TaskId,
     run::{Command, Conflict, Graph, Link, Phase, Run, Stage},
-    session::Session,
+    session::{Launch, Session},
 };
 
 use super::Sim;
@@ -97,6 +97,15 @@ impl Sim {
         let names = [what, u64::from(no), u64::from(run.leg().no)];
         let mut rng = Rng::named(self.seed, &names);
         !self.faults.calm && rng.percent(share)
+    }
+
+    /// A worktree is brought elsewhere only once nothing of the agent lives that worked there.
+    pub(super) fn nobody_works_in(&self, session: SessionId) -> Result<(), Broken> {
+        let launch = self.engine.shadow(session).and_then(|session| session.launches.last());
+        match launch.is_none_or(Launch::is_gone) {
+            true => Ok(()),
+            false => Err(format!("the worktree of {session} is taken from a living agent")),
+        }
     }
 
     /// All that tasks left is in the work of the run once they are done.

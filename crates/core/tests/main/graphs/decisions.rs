@@ -1,6 +1,7 @@
 //! What was decided once reaches every task, and what a pull request is told reaches the whole of the work.
 
 use provost_core::{
+    lifecycle::ClaimKind,
     request::Reply,
     run::{LandMode, PullChecks, RunSpec},
     session::Signal,
@@ -34,6 +35,54 @@ fn r21_what_was_decided_is_not_asked_again_also_by_those_at_work() {
     bench.answer(Reply::Text("SQLite".to_owned()));
     assert_eq!(bench.sessions[&of_b].open_requests().count(), 0, "both have the one answer");
     assert_eq!(bench.run.decisions.len(), 1);
+}
+
+/// Gives how often a session was told a decision, and the words.
+fn told(bench: &RunBench, name: &str) -> Vec<String> {
+    let session = &bench.sessions[&bench.task(name).session().unwrap()];
+    let told = session.messages.iter().filter(|one| one.key.starts_with("decision-"));
+    told.map(|one| one.text.clone()).collect()
+}
+
+#[test]
+fn r21_what_is_decided_while_others_work_is_told_to_them_once() {
+    let mut bench = RunBench::open(given(&[("a", &[]), ("b", &[]), ("c", &[])]));
+    bench.on("c").start();
+    bench.on("b").start().signal(Signal::TurnStarted { turn: None });
+    bench.on("a").start().signal(Signal::Asked(asks("n1", "db", "Which database?")));
+    assert!(told(&bench, "b").is_empty());
+    bench.answer(Reply::Text("SQLite".to_owned())).pass(1).pass(1);
+    for name in ["b", "c"] {
+        let [text] = &told(&bench, name)[..] else { panic!("{name}: {:?}", told(&bench, name)) };
+        assert!(text.contains("- Which database?\n  Decided: SQLite"), "{text}");
+    }
+    assert!(told(&bench, "a").is_empty(), "it has the answer");
+    bench.on("a").signal(Signal::Asked(asks("n2", "os", "Which system?")));
+    bench.answer(Reply::Text("Linux".to_owned()));
+    assert_eq!(told(&bench, "b").len(), 2, "each by itself");
+}
+
+#[test]
+fn r21_who_waits_for_a_person_or_has_done_is_not_disturbed_by_a_decision() {
+    let mut bench = RunBench::open(given(&[("a", &[]), ("b", &[]), ("c", &[])]));
+    bench.on("b").start().signal(Signal::Asked(asks("n2", "os", "Which system?")));
+    bench.on("c").start().turn(ClaimKind::Completed, None);
+    bench.on("a").start().signal(Signal::Asked(asks("n1", "db", "Which database?")));
+    bench.answer(Reply::Text("SQLite".to_owned()));
+    assert!(told(&bench, "b").is_empty() && told(&bench, "c").is_empty());
+    bench.on("b").answer(Reply::Text("Linux".to_owned()));
+    assert_eq!(told(&bench, "b").len(), 1, "it is told once it works again");
+}
+
+#[test]
+fn r21_of_a_secret_nothing_is_told() {
+    let mut bench = RunBench::open(given(&[("a", &[]), ("b", &[])]));
+    bench.on("b").start();
+    let mut asked = asks("n1", "key", "Which key?");
+    asked.questions[0].secret = true;
+    bench.on("a").start().signal(Signal::Asked(asked));
+    bench.answer(Reply::Text("hush".to_owned()));
+    assert_eq!((bench.run.decisions.len(), told(&bench, "b").len()), (1, 0));
 }
 
 /// Two tasks are merged, and a pull request asks for them.

@@ -1,7 +1,7 @@
 //! What the queue gives back: conflicts with both sides, and what breaks together.
 
 use provost_core::{
-    run::{Cause, Command, Ending, MAX_RETURNS, Return},
+    run::{Cause, Command, Ending, MAX_RETURNS, Return, Stage},
     verdict::CheckEnd,
 };
 
@@ -160,4 +160,20 @@ fn two_that_changed_the_same_lines_mend_them_one_after_the_other() {
     assert_eq!(bench.task("c").returns, 0, "it is merged with what b left first");
     bench.conflicts(&[], &["c"]);
     assert_eq!((bench.word("c"), bench.task("c").returns), ("starting", 1));
+}
+
+#[test]
+fn a_check_of_another_tree_proves_nothing_about_the_merge() {
+    let mut spec = given(&[("a", &[]), ("b", &[])]);
+    spec.setup = Some("make".to_owned());
+    let mut bench = RunBench::open(spec);
+    bench.on("a").works("a1").on("b").works("b1").merges(&[("a", "a1"), ("b", "m")]);
+    let checking = bench.run.live().find(|one| one.stage == Stage::Tasks).unwrap().id;
+    assert_eq!(bench.sessions[&checking].spec.setup, None, "nothing changes what was merged");
+    for _ in 0..3 {
+        bench.merge_is("m-and-more", CheckEnd::Exit(0));
+        assert!(bench.owed().iter().all(|owed| !owed.starts_with("integrate")));
+    }
+    assert_eq!((bench.ending(), bench.outcome().cause), (Ending::Failed, Some(Cause::Queue)));
+    assert_eq!(bench.run.head, None, "nothing of it is on the branch");
 }

@@ -1,6 +1,9 @@
 //! Reviews of single tasks, and heads of work that nobody checks.
 
-use provost_core::run::{Command, Ending, ReviewMode, RunSpec, Stage};
+use provost_core::{
+    run::{Command, Ending, ReviewMode, RunSpec, Stage},
+    session::Signal,
+};
 
 use super::kit::{RunBench, given, id};
 use crate::{
@@ -56,6 +59,47 @@ fn a_review_that_told_nothing_fails_its_task_only() {
     assert_eq!((bench.word("a"), bench.word("b")), ("failed", "working"));
     bench.on("b").works("b1").on("b").does("b1", Some(review(Vec::new()))).comes_in("b");
     assert_eq!(bench.outcome().detail, "1 of 2 tasks are merged; a: the review told no findings");
+}
+
+/// A task that is done and being reviewed, each within a second.
+fn hurried(mode: ReviewMode) -> RunBench {
+    let mut spec = given(&[("a", &[])]);
+    (spec.reviews.task, spec.bounds.time_limit_ms) = (mode, Some(1_000));
+    let mut bench = RunBench::open(spec);
+    bench.works("a1");
+    bench
+}
+
+/// The reviewer takes longer than it may.
+fn overruns(bench: &mut RunBench) {
+    let id = bench.live();
+    bench.start().signal(Signal::TurnStarted { turn: None }).end_session(id);
+}
+
+#[test]
+fn a_reviewer_that_broke_down_is_followed_by_another_who_reviews_the_same_work() {
+    let mut bench = hurried(ReviewMode::Repair);
+    bench.reviews("a2", vec![finding("slow")]);
+    let broken = bench.live();
+    overruns(&mut bench);
+    assert_eq!((bench.word("a"), bench.count("run.task_retried")), ("review", 1));
+    assert_ne!(bench.live(), broken);
+    let base = &bench.sessions[&bench.live()].spec.work;
+    assert!(format!("{base:?}").contains("commit-of-a2"), "what was mended is kept: {base:?}");
+    assert_eq!(bench.task("a").workers.len(), 1, "the work is not done again");
+    bench.reviews("a2", Vec::new());
+    assert_eq!((bench.word("a"), bench.task("a").retries), ("queued", 1));
+}
+
+#[test]
+fn reviews_that_break_down_are_begun_again_as_often_as_work_is() {
+    let mut bench = hurried(ReviewMode::Report);
+    for reviews in 1..=2 {
+        assert_eq!(bench.word("a"), "review", "review {reviews}");
+        overruns(&mut bench);
+    }
+    assert_eq!((bench.word("a"), bench.ending()), ("failed", Ending::Failed));
+    assert!(bench.outcome().detail.contains("(timeout)"), "{}", bench.outcome().detail);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Who begins when, and in whose conversation.
 
 use provost_core::{
+    lifecycle::ClaimKind,
     run::{Command, HandedOver, RunSpec},
     session::{self, Driver},
 };
@@ -202,4 +203,42 @@ fn r18_a_conversation_goes_on_on_a_budget_that_was_raised() {
     bench.tell(Command::RaiseBudget { tokens: Some(300), turns: None }).tell(Command::Resume);
     bench.brings("a");
     assert_eq!((bench.live(), bench.count("run.handed_over")), (first, 0));
+}
+
+/// A chain of two, whose first is merged while its agent is still being ended.
+fn ending() -> RunBench {
+    let mut bench = RunBench::open(given(&[("a", &[]), ("b", &["a"])]));
+    bench.start().turn(ClaimKind::Completed, None).verify("a1", PASSED).pass(50).comes_in("a");
+    bench
+}
+
+#[test]
+fn a_worktree_is_not_touched_before_the_agent_is_gone_that_worked_there() {
+    let mut bench = ending();
+    assert_eq!((bench.word("a"), bench.word("b")), ("merged", "waiting"));
+    assert!(bench.owed().is_empty(), "nothing is brought anywhere: {:?}", bench.owed());
+    let first = bench.run.id.session(1);
+    bench.end_session(first);
+    assert_eq!((bench.word("b"), bench.owed()), ("starting", vec!["bring-1".to_owned()]));
+    bench.brings("b");
+    assert_eq!(bench.live(), first, "in the same conversation");
+}
+
+#[test]
+fn an_agent_that_cannot_be_ended_keeps_its_worktree_and_another_takes_over() {
+    let mut bench = ending();
+    (0..4).for_each(|_| {
+        bench.pass(20_000);
+    });
+    assert_eq!((bench.count("run.handed_over"), bench.count("run.errand_owed")), (1, 0));
+    assert_ne!(bench.on("b").live(), bench.run.id.session(1));
+    assert_eq!(bench.task("b").hand_overs[0].1, "its agent could not be ended");
+}
+
+#[test]
+fn a_task_whose_conversation_is_waited_for_keeps_no_other_waiting() {
+    let tasks: [(&str, &[&str]); 3] = [("a", &[]), ("b", &["a"]), ("c", &["a"])];
+    let mut bench = RunBench::open(given(&tasks));
+    bench.start().turn(ClaimKind::Completed, None).verify("a1", PASSED).pass(50).comes_in("a");
+    assert_eq!((bench.word("b"), bench.at_work()), ("waiting", vec!["c".to_owned()]));
 }

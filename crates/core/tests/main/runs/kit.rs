@@ -255,7 +255,9 @@ impl RunBench {
             assert_eq!(self.living().count(), 0, "sealed while a session lives");
         } else {
             let waits = self.run.awaits_approval() || self.elsewhere > 0;
-            let works = self.run.is_live() || !self.owed().is_empty();
+            let ending = |one: &Session| one.launches.last().is_some_and(|last| !last.is_gone());
+            let ends = self.sessions.values().any(ending);
+            let works = self.run.is_live() || !self.owed().is_empty() || ends;
             assert!(works || waits, "nothing is expected of anyone: {:?}", self.run.stage);
         }
         let mut folded = None;

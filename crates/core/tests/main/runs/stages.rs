@@ -180,3 +180,13 @@ fn the_effort_is_the_configurations() {
     let bench = RunBench::open(spec);
     assert_eq!(bench.session(1).spec.agent.settings.effort.as_deref(), Some("high"));
 }
+
+#[test]
+fn a_review_that_is_off_is_no_stage() {
+    let mut bench = RunBench::open(run_spec());
+    bench.works("new").landed("new");
+    assert_eq!(bench.stages(), [Stage::Work, Stage::Land]);
+    let mut bench = RunBench::open(reviewed(ReviewMode::Off, ReviewMode::Report));
+    bench.works("new").reviews("new", Vec::new()).landed("new");
+    assert_eq!(bench.stages(), [Stage::Work, Stage::FinalReview, Stage::Land]);
+}
