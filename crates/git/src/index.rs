@@ -51,15 +51,16 @@ impl<'a> Staging<'a> {
     }
 
     /// Stages everything but ignored files and embedded repositories, and
-    /// returns the latter.
+    /// returns the latter with the submodules in which something lies that no
+    /// commit of theirs has.
     ///
     /// An untracked repository inside the checkout would be staged as a link
     /// to a commit that is nowhere else; one without commits would fail.
     pub(crate) fn add_all(&self) -> Result<Vec<RepoPath>, Error> {
-        let embedded = embedded(&self.repo)?;
+        let mut left_out = embedded(&self.repo)?;
         let submodules = populated_submodules(&self.repo)?;
         let mut pathspecs = b":/\0".to_vec();
-        for path in embedded.iter().chain(&submodules) {
+        for path in left_out.iter().chain(&submodules) {
             pathspecs.extend_from_slice(b":(top,exclude,literal)");
             pathspecs.extend_from_slice(path.as_bytes());
             pathspecs.push(0);
@@ -71,7 +72,12 @@ impl<'a> Staging<'a> {
         // `git add` would run `git status` inside of each submodule, with the
         // filters of its own configuration; this only reads its HEAD.
         self.update("--add", submodules.iter())?;
-        Ok(embedded)
+        for path in submodules {
+            if is_dirty(&self.repo, &path, MAX_DEPTH)? {
+                left_out.push(path);
+            }
+        }
+        Ok(left_out)
     }
 
     pub(crate) fn write_tree(&self) -> Result<Oid, Error> {
@@ -142,18 +148,7 @@ pub(crate) fn populated_submodules(repo: &Repo<'_>) -> Result<Vec<RepoPath>, Err
     Ok(links)
 }
 
-/// Returns the submodules in which something lies that no commit of theirs has.
-pub(crate) fn dirty_submodules(repo: &Repo<'_>) -> Result<Vec<RepoPath>, Error> {
-    let mut dirty = Vec::new();
-    for path in populated_submodules(repo)? {
-        if is_dirty(repo, &path, MAX_DEPTH)? {
-            dirty.push(path);
-        }
-    }
-    Ok(dirty)
-}
-
-/// Tells whether a submodule, or one of its own, is dirty. What cannot be
+/// Tells whether in a submodule, or one of its own, something lies that no commit of it has. What cannot be
 /// looked into may be.
 fn is_dirty(repo: &Repo<'_>, path: &RepoPath, depth: usize) -> Result<bool, Error> {
     let inner = Repo::open_at(repo.git(), &repo.top().join(path.as_path()))?;

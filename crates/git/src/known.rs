@@ -168,8 +168,8 @@ mod tests {
             &|| fs::write(own.join("config.worktree"), ""),
             &|| fs::remove_file(own.join("config.worktree")),
             &|| fs::create_dir_all(&home).and_then(|()| fs::write(home.join(".gitconfig"), "")),
-            &|| fs::write(own.join("commondir"), "../other\n"),
             &|| fs::remove_file(own.join("config")).and_then(|()| symlink("x", own.join("config"))),
+            &|| fs::write(own.join("commondir"), "../other\n"),
             &|| fs::remove_file(own.join("commondir")),
         ] {
             keep(look());

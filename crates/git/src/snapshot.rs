@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::command::{self, Exit, Git, STDERR_LINES};
 use crate::escape::{last_lines, printable, printable_line};
-use crate::index::{Staging, dirty_submodules};
+use crate::index::Staging;
 use crate::inspect::{Head, head_of};
 use crate::keep::{self, keep_commit};
 use crate::names::{KeepRef, Oid, RefName, RepoPath};
@@ -187,8 +187,7 @@ impl Staged {
         if reveal {
             staging.reveal()?;
         }
-        let mut left_out = staging.add_all()?;
-        left_out.extend(dirty_submodules(repo)?);
+        let left_out = staging.add_all()?;
         let tree = staging.write_tree()?;
         let before =
             head.map(|commit| repo.resolve(format!("{commit}^{{tree}}"))).transpose()?.flatten();

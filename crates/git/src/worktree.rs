@@ -93,8 +93,9 @@ pub fn worktree_add(
 ) -> Result<Worktree, Error> {
     let shared = project.shared(git)?;
     let base = resolve_base(project, &shared, base)?;
-    let path = settle_path(project, &shared, path)?;
-    let site = Site { git, project, shared, path, branch, base };
+    let known = registry::entries(&shared)?;
+    let path = settle_path(project, &known, path)?;
+    let site = Site { git, project, shared, known, path, branch, base };
     match site.examine()? {
         Found::Nothing => site.make(Branch::New),
         Found::Shell { on_branch } => {
@@ -227,6 +228,8 @@ struct Site<'a> {
     git: &'a Git,
     project: &'a Project,
     shared: Repo<'a>,
+    /// The worktrees that were registered when the site was looked at.
+    known: Vec<Entry>,
     path: PathBuf,
     branch: &'a BranchName,
     base: Oid,
@@ -249,13 +252,15 @@ enum Found {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Branch {
     New,
+    /// New, and it was just seen that nobody has it.
+    Free,
     Own,
 }
 
 impl<'a> Site<'a> {
     fn examine(&self) -> Result<Found, Error> {
         let content = Content::of(&self.path).map_err(command::Error::file(&self.path))?;
-        let entry = registry::entry_at(&self.shared, &self.path)?;
+        let entry = self.known.iter().find(|entry| entry.path == self.path);
         match (entry, content) {
             (None, Content::Absent | Content::Empty) => Ok(Found::Nothing),
             (None, Content::GitFileOnly | Content::Other) => {
@@ -265,7 +270,7 @@ impl<'a> Site<'a> {
                 Ok(Found::Shell { on_branch: entry.branch == Some(self.branch.full()) })
             }
             (Some(entry), Content::GitFileOnly | Content::Other) => {
-                self.examine_registered(&entry, content)
+                self.examine_registered(entry, content)
             }
         }
     }
@@ -307,7 +312,7 @@ impl<'a> Site<'a> {
             .write(options.map(OsStr::new).into_iter().chain(place))
             .run()
             .map_err(Error::Git)?;
-        self.complete(branch)
+        self.complete(if branch == Branch::New { Branch::Free } else { branch })
     }
 
     /// Does what is left to do once the worktree is registered.
@@ -320,22 +325,22 @@ impl<'a> Site<'a> {
             return Err(error);
         }
         // Left by a reset that was cut off; nobody else works here yet.
-        let lock = worktree.git_dir.join("index.lock");
-        remove_if_there(fs::remove_file(&lock)).map_err(command::Error::file(&lock))?;
+        let left = worktree.git_dir.join("index.lock");
+        remove_if_there(fs::remove_file(&left)).map_err(command::Error::file(&left))?;
         repo.write(["reset", "--hard", "--quiet"]).run().map_err(Error::Git)?;
         submodules::fill(&repo, &Source::of_project(self.project))?;
-        self.lock()?;
+        lock(&worktree)?;
         Ok(worktree)
     }
 
     /// Puts HEAD on the branch, making the branch if it is new.
     fn attach(&self, repo: &Repo<'_>, branch: Branch) -> Result<(), Error> {
-        let full = self.branch.full();
-        if repo.head_ref()? != Some(RefName::new(OsStr::new(&full))) {
+        let (full, free) = (self.branch.full(), branch == Branch::Free);
+        if free || repo.head_ref()? != Some(RefName::new(OsStr::new(&full))) {
             self.check_branch(branch)?;
             repo.write(["symbolic-ref", "HEAD", &full]).run().map_err(Error::Git)?;
         }
-        if repo.ref_commit(&full)?.is_some() {
+        if !free && repo.ref_commit(&full)?.is_some() {
             return Ok(());
         }
         // The empty old value: the branch must not have come to be meanwhile.
@@ -349,23 +354,12 @@ impl<'a> Site<'a> {
 
     /// Takes a finished worktree and locks it if it is not locked.
     fn take(&self) -> Result<Worktree, Error> {
-        let entry = registry::entry_at(&self.shared, &self.path)?;
+        let entry = self.known.iter().find(|entry| entry.path == self.path);
+        let worktree = self.worktree()?;
         if entry.is_some_and(|entry| entry.lock.is_none()) {
-            self.lock()?;
+            lock(&worktree)?;
         }
-        self.worktree()
-    }
-
-    fn lock(&self) -> Result<(), Error> {
-        let entry = registry::entry_at(&self.shared, &self.path)?;
-        if entry.is_some_and(|entry| entry.lock.is_some()) {
-            self.shared
-                .write(["worktree".as_ref(), "unlock".as_ref(), self.path.as_os_str()])
-                .run()?;
-        }
-        let args = ["worktree", "lock", "--reason", LOCK_REASON].map(OsStr::new);
-        self.shared.write(args.into_iter().chain([self.path.as_os_str()])).run()?;
-        Ok(())
+        Ok(worktree)
     }
 
     fn check_branch(&self, branch: Branch) -> Result<(), Error> {
@@ -376,10 +370,10 @@ impl<'a> Site<'a> {
         if branch == Branch::New && self.shared.ref_commit(&full)?.is_some() {
             return Err(self.taken());
         }
-        if registry::entries(&self.shared)?.iter().any(elsewhere) {
-            return Err(self.taken());
+        match self.known.iter().any(elsewhere) {
+            true => Err(self.taken()),
+            false => Ok(()),
         }
-        Ok(())
     }
 
     fn taken(&self) -> Error {
@@ -434,9 +428,17 @@ fn resolve_base(project: &Project, shared: &Repo<'_>, base: &str) -> Result<Oid,
     Err(Error::NoSuchBase { base: printable_line(base.as_bytes()) })
 }
 
+/// Locks a worktree as git does, by a file with the reason, whatever lock it has. It is done in one step: after a crash
+/// the worktree is unfinished still, or finished.
+fn lock(worktree: &Worktree) -> Result<(), Error> {
+    let (file, new) = (worktree.git_dir.join("locked"), worktree.git_dir.join("locked.new"));
+    let locked = fs::write(&new, format!("{LOCK_REASON}\n")).and_then(|()| fs::rename(&new, &file));
+    Ok(locked.map_err(command::Error::file(&file))?)
+}
+
 /// Makes the directories above the path and checks that none of them, links
 /// resolved, lies in the repository.
-fn settle_path(project: &Project, shared: &Repo<'_>, path: &Path) -> Result<PathBuf, Error> {
+fn settle_path(project: &Project, known: &[Entry], path: &Path) -> Result<PathBuf, Error> {
     let bad = |why| Error::BadPath { path: path.to_owned(), why };
     if !path.is_absolute() {
         return Err(bad("it is not absolute"));
@@ -445,7 +447,7 @@ fn settle_path(project: &Project, shared: &Repo<'_>, path: &Path) -> Result<Path
     fs::create_dir_all(parent).map_err(command::Error::file(parent))?;
     let path = resolve_parent(path).map_err(command::Error::file(parent))?;
     let above = |entry: &Entry| entry.path != path && path.starts_with(&entry.path);
-    if path.starts_with(&project.common_dir) || registry::entries(shared)?.iter().any(above) {
+    if path.starts_with(&project.common_dir) || known.iter().any(above) {
         return Err(bad("it is inside the repository"));
     }
     Ok(path)

@@ -151,7 +151,7 @@ fn use_everything(lab: &Lab) {
     lab.write("b.bin", "c\n");
     let loose = snapshot_loose(git, &project, &keep("loose"), &says("x")).unwrap();
     assert!(loose.changed);
-    let base = lab.project().commit().unwrap().clone();
+    let base = lab.project().commit(&lab.git).unwrap();
     assert!(!diff_stat(git, &project, &base, &loose.commit).unwrap().is_empty());
     unique_branch(git, &project, &branch("provost/t1")).unwrap();
     let worktree = lab.worktree();
