@@ -3,7 +3,7 @@
 
 use std::{fs, os::unix::fs::symlink};
 
-use provost_testkit::harness::Repo;
+use provost_testkit::harness::{Repo, eventually};
 use serde_json::json;
 
 use crate::{
@@ -52,6 +52,40 @@ fn uncommitted_changes_of_every_sort_stay_when_work_is_merged_beside_them() {
     // Nor was anything of it seen by the agent, or committed.
     let committed = site.repo.git(&["ls-tree", "-r", "--name-only", "HEAD"]);
     assert_eq!(committed.lines().collect::<Vec<_>>(), [".gitignore", "README.md", "work.txt"]);
+}
+
+#[test]
+fn a_run_says_which_files_it_does_not_see_and_nothing_of_a_clean_checkout() {
+    let site = Site::new(WORK);
+    let clean = site.ended(&site.opened(&["--name", "clean"]));
+    assert_eq!(clean["warnings"], json!([]), "{clean:#}");
+    dirty(&site.repo);
+    site.repo.write("other.txt", "new\n");
+    let told = site.run(&["--name", "dirty"]);
+    let row = told.ok().json()["run"].clone();
+    let [warning] = &row["warnings"].as_array().unwrap()[..] else { panic!("{row:#}") };
+    let warning = warning.as_str().unwrap();
+    assert!(warning.contains("does not see what is not committed: README.md,"), "{warning}");
+    assert!(warning.ends_with(" and 1 more") && !warning.contains("ignored"), "{warning}");
+    assert!(told.stderr.is_empty() || told.stderr.contains(warning), "{told:#?}");
+    site.ended(row["id"].as_str().unwrap());
+}
+
+#[test]
+fn what_a_run_left_in_the_home_goes_when_it_is_old() {
+    let site = Site::new(WORK);
+    let id = site.opened(&["--check", "true"]);
+    site.ended(&id);
+    let cards = site.stage.home.path().join("runs").join(&id);
+    eventually("the report card", || cards.join("card-1.md").exists().then_some(()));
+    let young = site.stage.provost(&["gc", "--apply", "--json"]).ok().json();
+    assert!(cards.exists(), "{young:#}");
+    let old = site.stage.provost(&["gc", "--apply", "--older-than", "0s", "--json"]).ok().json();
+    let removed = old["removed"].as_array().unwrap();
+    let named = removed.iter().filter(|one| one["run"] == *id).count();
+    assert_eq!((named, cards.exists()), (1, false), "{old:#}");
+    let gone = site.stage.provost(&["report-card", &id]);
+    assert!(gone.exits(3).stderr.contains("provost gc"), "{gone:#?}");
 }
 
 #[test]

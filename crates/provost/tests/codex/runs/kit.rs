@@ -18,7 +18,8 @@ pub(crate) const ASKS: &str = r#"
     { items = [{ ask = [{ id = "colour", header = "Colour", question = "Which colour?", options = [{ label = "Red", description = "warm" }, { label = "Blue", description = "cold" }] }] }] },
     { items = [{ message = "I see." }] },"#;
 
-const SAYS: &str = r#"    { items = [{ message = "I have looked." }] },"#;
+/// A conversation that only looks.
+pub(crate) const SAYS: &str = r#"    { items = [{ message = "I have looked." }] },"#;
 
 /// Triage with what it does before it tells what it understood.
 pub(crate) fn triage(responses: &str) -> String {

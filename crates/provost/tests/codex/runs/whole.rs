@@ -5,8 +5,8 @@ use std::ops::Add as _;
 use provost_testkit::harness::eventually;
 use serde_json::Value;
 
-use super::kit::{ASKS, FINDING, review, triage, work};
-use crate::kit::Stage;
+use super::kit::{ASKS, FINDING, SAYS, review, triage, work};
+use crate::kit::{Stage, Which};
 
 const WRITE: &str = "echo hello > greeting.txt";
 const CHECK: &str = "grep -q hello greeting.txt";
@@ -40,6 +40,20 @@ fn r04_r21_a_goal_becomes_a_proved_branch_and_a_decision_is_told_to_every_later_
     stage.model.assert_all_as_scripted();
 }
 
+#[test]
+fn a_goal_becomes_a_proved_branch_with_the_oldest_codex_too() {
+    let scenario = [triage(SAYS), work(WRITE), review(FINDING)].concat();
+    let Some(stage) = Stage::with(Which::Oldest, &scenario) else { return };
+    let id = stage.run_detached(&["Write a greeting.", "--check", CHECK]);
+    let row = stage.run_sealed(&id);
+    assert_eq!((&row["state"], &row["proved"]), (&"succeeded".into(), &true.into()), "{row:#}");
+    assert_eq!(row["understanding"], "a greeting is to be written", "{row:#}");
+    assert_eq!(row["findings"][0]["title"], "No newline", "{row:#}");
+    let branch = row["landing"]["branch"].as_str().unwrap();
+    assert_eq!(stage.repo.git(&["show", &format!("{branch}:greeting.txt")]).trim(), "hello");
+    stage.model.assert_all_as_scripted();
+}
+
 const PLAIN: [&str; 5] = ["Write a greeting.", "--no-triage", "--review-task", "off", "--check"];
 
 #[test]
@@ -52,7 +66,9 @@ fn r16_e19_a_run_is_followed_to_its_card_and_its_branch_can_be_merged() {
     for part in ["stage work", "stage land", "landed on branch provost/", "sealed as succeeded"] {
         assert!(stderr.contains(part), "{part} is not in {stderr}");
     }
-    assert!(!stderr.contains("stage triage"), "{stderr}");
+    for off in ["stage triage", "stage task review", "stage final review"] {
+        assert!(!stderr.contains(off), "{off} is in {stderr}");
+    }
     let merge = stderr.lines().rev().find_map(|line| Some(&line[line.find("git -C ")?..])).unwrap();
     let branch = merge.split("  ").next().unwrap().rsplit(' ').next().unwrap();
     stage.repo.git(&["merge", "--quiet", branch]);

@@ -138,3 +138,25 @@ fn a_run_that_is_cancelled_while_three_work_leaves_no_process_and_keeps_all_work
     }
     assert_eq!(site.told_of("done").len(), 1);
 }
+
+#[test]
+fn a_worktree_that_is_removed_while_its_checks_run_is_lost_once_and_another_agent_takes_over() {
+    let site = Site::new(&[("one", &[], "echo $n > one.txt")]);
+    let root = site.stage.home.root().display().to_string();
+    let check = format!("touch {root}/checked; while test ! -e {root}/go; do sleep 0.01; done");
+    let id = site.opened(&["--check", &check]);
+    site.appears("checked");
+    let first = site.told_of("one")[0].session.clone();
+    let place = site.stage.status(&first)["worktree"]["path"].as_str().unwrap().to_owned();
+    fs::remove_dir_all(&place).unwrap();
+    site.sign("go");
+    let row = site.ended(&id);
+    assert_eq!(row["state"], json!("succeeded"), "{row:#}");
+    let told = site.told_of("one");
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert_ne!(told[1].session, first, "nobody works in a worktree that is gone");
+    let retried = site.events(&id, "run.task_retried");
+    let detail = retried[0]["detail"].as_str().unwrap();
+    assert!(detail.contains(&format!("the worktree {place} is gone")), "{detail}");
+    assert_eq!((retried.len(), site.file_at(&site.branch(&id), "one.txt")), (1, "2".to_owned()));
+}

@@ -103,3 +103,17 @@ fn a_task_that_breaks_what_others_did_is_found_by_halves_and_sent_back_with_the_
     let others = ["first", "second", "third", "fourth"].map(|task| site.told_of(task).len());
     assert_eq!(others, [1; 4], "nobody else had to do anything again");
 }
+
+#[test]
+fn a_setup_that_changes_files_does_not_change_what_the_queue_checks() {
+    let tasks: [Scripted<'_>; 2] =
+        [("one", &[], "echo 1 > one.txt"), ("two", &[], "echo 2 > two.txt")];
+    let site = Site::configured(&tasks, "worktree.setup = \"echo set up >> README.md\"\n");
+    let id = site.opened(&["--check", "true"]);
+    let row = site.ended(&id);
+    assert_eq!((&row["state"], &row["proved"]), (&json!("succeeded"), &json!(true)), "{row:#}");
+    let branch = site.branch(&id);
+    let tree = site.repo.git(&["rev-parse", &format!("{branch}^{{tree}}")]);
+    assert_eq!(row["tree"], json!(tree), "what was proved is what is on the branch");
+    assert_eq!(site.file_at(&branch, "README.md").matches("set up").count(), 1);
+}
