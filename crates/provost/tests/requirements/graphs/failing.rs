@@ -159,4 +159,5 @@ fn a_worktree_that_is_removed_while_its_checks_run_is_lost_once_and_another_agen
     let detail = retried[0]["detail"].as_str().unwrap();
     assert!(detail.contains(&format!("the worktree {place} is gone")), "{detail}");
     assert_eq!((retried.len(), site.file_at(&site.branch(&id), "one.txt")), (1, "2".to_owned()));
+    site.repo.git(&["worktree", "remove", "--force", "--force", &place]);
 }
