@@ -32,6 +32,10 @@ const NAMED: &str = "stream.ready";
 /// So many things are told together.
 const BATCH: usize = 500;
 
+/// Lines of so many bytes that said something are enough to be told at once: a large file is read in little memory,
+/// whatever people said in it.
+const BATCH_BYTES: u64 = 2 << 20;
+
 /// Where a file is, as far as that is known.
 #[derive(Clone, Debug)]
 pub(crate) enum Wanted {
@@ -220,14 +224,17 @@ impl Pass {
     /// Reads on to the end, or until there is enough to tell.
     fn on(mut self) -> io::Result<Pass> {
         (self.moved, self.more) = (false, false);
-        while self.found.len() < BATCH {
+        let mut bytes = 0;
+        while self.found.len() < BATCH && bytes < BATCH_BYTES {
             let Next::Line(line) = self.tail.next_line()? else { return Ok(self) };
-            let after = line.after;
+            let (after, length) = (line.after, line.bytes.len() as u64);
             self.moved = true;
             let (limits, found) = (&mut self.limits, &mut self.found);
             self.fold.line(&line, |told| {
-                let recorded = of_rollout(&told, limits.as_ref());
-                found.extend(recorded.map(|recorded| (after, recorded)));
+                if let Some(recorded) = of_rollout(&told, limits.as_ref()) {
+                    found.push((after, recorded));
+                    bytes += length;
+                }
                 if let Told::Limits(told) = told {
                     *limits = Some(told);
                 }
@@ -270,5 +277,37 @@ async fn woken(watch: &mut AsyncFd<Watch>) -> io::Result<()> {
         if seen {
             return Ok(());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs::File, io::Write as _};
+
+    use super::*;
+
+    #[test]
+    fn long_messages_are_told_a_few_at_a_time_and_each_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("rollout.jsonl");
+        let mut file = File::create(&path).unwrap();
+        let text = "a".repeat(500_000);
+        for no in 0..20 {
+            let said = format!(r#"{{"type":"user_message","message":"{no} {text}"}}"#);
+            writeln!(file, r#"{{"timestamp":"T","type":"event_msg","payload":{said}}}"#).unwrap();
+        }
+        let mut pass = Pass::new(Tail::open(&path, 0).unwrap(), Fold::new());
+        let mut places = Vec::new();
+        loop {
+            pass = pass.on().unwrap();
+            let found = std::mem::take(&mut pass.found);
+            assert!(found.len() as u64 * 500_000 < 2 * BATCH_BYTES, "{}", found.len());
+            places.extend(found.into_iter().map(|(place, _)| place));
+            if !pass.more {
+                break;
+            }
+        }
+        assert_eq!(places.len(), 20);
+        assert!(places.is_sorted_by(|one, other| one < other), "{places:?}");
     }
 }
