@@ -12,7 +12,7 @@ use provost_core::{
 };
 use provost_watch::{
     ThreadId,
-    rollout::{Fold, Limits, Next, Places, Standing, Tail, Told, Watch},
+    rollout::{Fold, Limits, Next, Places, Rollout, Standing, Tail, Told, Watch},
 };
 use tokio::{io::unix::AsyncFd, sync::broadcast};
 
@@ -133,12 +133,9 @@ impl RolloutWatch {
         let mut watch = polled(Watch::sessions(&home.join("sessions"))?)?;
         let mut events = self.handle.subscribe();
         loop {
-            if let Some(thread) = self.thread().await {
-                let (places, wanted) = (Places::new(vec![home.clone()]), thread.clone());
-                let found = held::blocking(move || places.find(&wanted)).await;
-                if let Some(newest) = found.rollouts.last() {
-                    return Ok((newest.path.clone(), Some(thread)));
-                }
+            let (places, named) = (Places::new(vec![home.clone()]), self.thread().await);
+            if let Some(found) = held::blocking(move || conversation(&places, named)).await {
+                return Ok((found.path, Some(found.thread)));
             }
             tokio::select! {
                 woken = woken(&mut watch) => woken?,
@@ -265,6 +262,18 @@ impl Pass {
         let told: Vec<Recorded> = named.into_iter().chain(open).collect();
         let before = place.saturating_sub(told.len().saturating_sub(1) as u64);
         (before..).zip(told).collect()
+    }
+}
+
+/// Gives the file of the conversation that was named. Older versions of Codex name none; in a home of its own the only
+/// conversation there is, is the agent's.
+fn conversation(places: &Places, named: Option<ThreadId>) -> Option<Rollout> {
+    match named {
+        Some(thread) => places.find(&thread).rollouts.pop(),
+        None => {
+            let mut newest = places.newest(2).rollouts;
+            newest.pop().filter(|_| newest.is_empty())
+        }
     }
 }
 
