@@ -9,6 +9,9 @@ use anyhow::{Context, Result, ensure};
 use provost_api::{Client, DaemonInfo};
 use serde_json::{Value, json};
 
+/// A tick of the processor's clock, as Linux tells it to programs.
+const TICK_MS: f64 = 10.0;
+
 /// Gives the release binary that is measured.
 #[expect(clippy::disallowed_methods, reason = "xtask names the binary, read once")]
 pub(crate) fn provost_bin() -> Result<PathBuf> {
@@ -132,4 +135,20 @@ pub(crate) fn private_kib(pid: u32) -> Result<(f64, f64)> {
             .unwrap_or(0.0)
     };
     Ok((field("Private_Dirty:"), field("Private_Clean:")))
+}
+
+/// The kernel tells in hundredths of a second what a process took with all the threads that it ever had, and
+/// exactly what its present ones took: the former counts for much, the latter for little.
+pub(crate) fn processor_ms(pid: u32) -> Result<f64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let (_, rest) = stat.rsplit_once(')').context("a stat line")?;
+    // After the name: the state is field 3, user and system time are fields 14 and 15.
+    let ticks =
+        rest.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<f64>().ok());
+    let mut nanoseconds = 0.0;
+    for thread in std::fs::read_dir(format!("/proc/{pid}/task"))? {
+        let told = std::fs::read_to_string(thread?.path().join("schedstat"))?;
+        nanoseconds += told.split(' ').next().context("a figure")?.parse::<f64>()?;
+    }
+    Ok(f64::max(ticks.sum::<f64>() * TICK_MS, nanoseconds / 1e6))
 }

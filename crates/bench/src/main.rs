@@ -8,12 +8,14 @@ mod daemon;
 mod exit;
 mod fill;
 mod graph;
+mod happenings;
 mod listing;
 mod memory;
 mod replay;
 mod table;
 mod timing;
 mod wakeups;
+mod watch;
 
 use anyhow::{Result, bail};
 
@@ -25,7 +27,7 @@ type Bench = fn(&mut Table) -> Result<()>;
 /// All benchmarks, in the order in which they run.
 ///
 /// A name also stands for all that begin with it: `codex` for `codex-turn` and the others.
-const ALL: [(&str, Bench); 13] = [
+const ALL: [(&str, Bench); 15] = [
     ("append", append::run),
     ("replay", replay::run),
     ("listing", listing::run),
@@ -39,6 +41,8 @@ const ALL: [(&str, Bench); 13] = [
     ("codex-turn", codex::turn),
     ("codex-delay", codex::delay),
     ("codex-many", codex::many),
+    ("watch-ingest", watch::ingest),
+    ("watch-terminals", watch::terminals),
 ];
 
 fn main() -> Result<()> {

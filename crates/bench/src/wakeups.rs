@@ -40,6 +40,12 @@ pub(crate) fn run(table: &mut Table) -> Result<()> {
     Ok(())
 }
 
+/// Waits until a daemon rests, and counts its system calls from then on.
+pub(crate) fn system_calls_at_rest(pid: u32) -> Result<usize> {
+    rest(pid)?;
+    system_calls(pid)
+}
+
 /// Threads that helped with the start leave after a while; the daemon is idle only then.
 fn rest(pid: u32) -> Result<()> {
     while std::fs::read_dir(format!("/proc/{pid}/task"))?.count() > RESTING_THREADS {

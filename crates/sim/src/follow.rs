@@ -6,13 +6,21 @@ use provost_core::{
     session::{Command, Cursor, Launch, Signal},
 };
 
-use crate::world::{Entry, Holder, HolderLife, World};
+use crate::{
+    screen::Shown,
+    world::{Entry, Holder, HolderLife, World},
+};
 
 /// What a follower remembers; it is lost in a crash, and begun again at the cursor that was committed.
 #[derive(Clone, Debug)]
 pub(crate) struct Follower {
     launch: LaunchId,
     read: usize,
+    /// How much of its own record and of its screen was looked at.
+    looked: usize,
+    told_suspended: bool,
+    /// Whether the agent is somebody else's: it has no journal, and its exit code is nobody's to see.
+    adopted: bool,
     told_exit: bool,
     told_closed: bool,
     told_limit: bool,
@@ -25,9 +33,14 @@ pub(crate) struct Follower {
 impl Follower {
     /// Begins at what was committed: the cursor, and whether the process could be looked at.
     pub(crate) fn new(launch: &Launch) -> Follower {
+        let (records, hints) = (launch.watch.records.values(), launch.watch.hints.values());
+        let looked = records.chain(hints).map(|seen| seen.place).max().unwrap_or(0);
         Follower {
             launch: launch.id,
             read: launch.cursor.offset as usize,
+            looked: looked as usize,
+            told_suspended: launch.watch.suspended,
+            adopted: launch.adopted,
             told_exit: false,
             told_closed: false,
             told_limit: false,
@@ -67,7 +80,8 @@ impl Follower {
         if self.read > holder.journal.len() {
             return Some(self.lose(holder));
         }
-        if let Some(command) = self.read_on(holder) {
+        let read = if self.adopted { None } else { self.read_on(holder) };
+        if let Some(command) = read.or_else(|| self.look_on(holder)) {
             return Some(command);
         }
         match holder.life {
@@ -92,8 +106,25 @@ impl Follower {
         Some(Command::Observed { launch: self.launch, signal, cursor })
     }
 
+    fn look_on(&mut self, holder: &Holder) -> Option<Command> {
+        let shown = holder.shown.get(self.looked)?.clone();
+        self.looked += 1;
+        let (launch, place) = (self.launch, self.looked as u64);
+        Some(match shown {
+            Shown::Recorded(by, what) => Command::Recorded { launch, by, place, what },
+            Shown::Hinted(by, what) => Command::Hinted { launch, by, place, what },
+        })
+    }
+
     fn watch(&mut self, holder: &Holder, world: &World) -> Option<Command> {
         let launch = self.launch;
+        if holder.suspended != self.told_suspended && holder.exit.is_none() {
+            self.told_suspended = holder.suspended;
+            return Some(Command::ProcessSuspended { launch, suspended: holder.suspended });
+        }
+        if self.adopted {
+            return holder.exit.map(|_| self.unobserved("somebody else started it"));
+        }
         if holder.at_limit && !std::mem::replace(&mut self.told_limit, true) {
             return Some(Command::OutputAtLimit { launch });
         }

@@ -15,6 +15,7 @@ mod repo;
 pub mod rng;
 mod run;
 pub mod run_laws;
+mod screen;
 mod script;
 mod turns;
 mod world;

@@ -410,14 +410,8 @@ impl Sim {
             Effect::RunSetup => self.set_up(key)?,
             Effect::StartLaunch(launch) => Some(self.start(*launch)),
             Effect::StopLaunch(launch, step) => self.stop(&session, *launch, *step)?,
-            Effect::Deliver { launch, message } => {
-                self.world.write(*launch, message);
-                None
-            }
-            Effect::PressAgain { launch, message } => {
-                self.world.write(*launch, &again(message));
-                None
-            }
+            Effect::Deliver { launch, message } => self.write(*launch, message)?,
+            Effect::PressAgain { launch, message } => self.write(*launch, &again(message))?,
             Effect::TakeSnapshot { attempt, no } => Some(self.look(&session, *attempt, *no)),
             Effect::RunCheck { attempt, index, .. } => {
                 self.check(key, &session, *attempt, *index)?
@@ -442,6 +436,15 @@ impl Sim {
             self.engine.told.entry(source).or_default().push_back(told);
         }
         Ok(())
+    }
+
+    /// Writes to an agent; what came of it is seen in its journal.
+    fn write(&mut self, launch: LaunchId, key: &str) -> Result<Option<Command>, Broken> {
+        if self.world.is_adopted(launch) {
+            return Err(format!("{key} is sent to {launch}, which somebody else started"));
+        }
+        self.world.write(launch, key);
+        Ok(None)
     }
 
     /// Starts something under its key, or takes its record once it has ended. `None` while it runs.
@@ -481,6 +484,9 @@ impl Sim {
             return Command::ProcessUnobserved { launch, why };
         }
         match self.world.start(launch) {
+            Ok(child) if self.world.is_adopted(launch) => {
+                Command::LaunchAdopted { launch, child: Some(child) }
+            }
             Ok(child) => Command::LaunchStarted { launch, holder: child.clone(), child },
             Err(reason) => Command::LaunchFailed { launch, reason },
         }

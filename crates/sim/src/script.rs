@@ -18,7 +18,12 @@ use provost_core::{
     verdict::EmptyDiff,
 };
 
-use crate::{goal::RunDeed, rng::Rng, run::Faults};
+use crate::{
+    goal::RunDeed,
+    rng::Rng,
+    run::Faults,
+    screen::{self, Shown},
+};
 
 /// One thing that an agent does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +39,10 @@ pub(crate) enum Act {
     /// `provost report`, which returns once it was recorded.
     Report(Testimony),
     Sleep(u64),
+    /// Something in its own record, or on its screen.
+    Show(Shown),
+    /// Its process is stopped, as by a terminal's ctrl-Z, or goes on.
+    Suspend(bool),
     /// Stands still until an answer comes.
     AwaitAnswer,
     CloseStream,
@@ -77,6 +86,10 @@ pub(crate) fn session_id(seed: u64, no: u64) -> SessionId {
 }
 
 pub(crate) fn spec(seed: u64, no: u64, faults: &Faults) -> Spec {
+    screen::on_screen(plain_spec(seed, no, faults), seed, no)
+}
+
+fn plain_spec(seed: u64, no: u64, faults: &Faults) -> Spec {
     let mut rng = Rng::named(seed, &[1, no]);
     let driver = rng.pick(&[Driver::Jsonl, Driver::Jsonl, Driver::Command]);
     let mut modern = Rng::named(seed, &[6, no]);
@@ -202,6 +215,9 @@ pub(crate) fn opening(
     faults: &Faults,
 ) -> Vec<Act> {
     let mut rng = Rng::named(seed, &[3, session, u64::from(launch)]);
+    if driver.has_terminal() {
+        return screen::opening(seed, session, launch, faults);
+    }
     if !driver.has_protocol() {
         return command(&mut rng, faults);
     }

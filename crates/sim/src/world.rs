@@ -17,6 +17,7 @@ use crate::{
     repo::{Repo, named},
     rng::Rng,
     run::Faults,
+    screen::{self, Shown},
     script::{self, Act, Temper},
 };
 
@@ -61,6 +62,11 @@ pub(crate) struct Holder {
     pub(crate) life: HolderLife,
     pub(crate) lapse: Option<Lapse>,
     pub(crate) journal: Vec<Entry>,
+    /// What its own record and its screen said, in order. The place after each is its index and one.
+    pub(crate) shown: Vec<Shown>,
+    pub(crate) suspended: bool,
+    /// Whether it is on a screen.
+    on_screen: bool,
     pub(crate) heard_ms: u64,
     pub(crate) exit: Option<(End, EndedBy)>,
     pub(crate) gone: bool,
@@ -90,6 +96,8 @@ pub(crate) struct Ran {
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) driver: Driver,
+    /// Whether its agent is somebody else's.
+    adopted: bool,
     /// What its session is there for in a run, if it is of one.
     part: Option<Part>,
     /// What its session does is drawn by this name in a story that has no certain numbers.
@@ -145,6 +153,7 @@ impl World {
         };
         let place = Place {
             driver: spec.agent.driver,
+            adopted: spec.adopted.is_some(),
             part: Part::of(spec),
             who: who(spec),
             task: spec.task.as_ref().map(ToString::to_string),
@@ -207,10 +216,10 @@ impl World {
         }
         let (no, launch_no) = self.draws_of(launch);
         let temper = script::temper(self.seed, no, launch_no, &self.faults);
-        if !temper.starts {
+        let Place { driver, part, adopted, .. } = self.places[&launch.session];
+        if !temper.starts && !adopted {
             return Err("no such program".to_owned());
         }
-        let Place { driver, part, .. } = self.places[&launch.session];
         if !self.holders.contains_key(&launch) {
             let (seed, faults) = (self.seed, &self.faults);
             let acts = match part {
@@ -218,10 +227,15 @@ impl World {
                 Some(part) => goal::opening(seed, (no, launch_no), (driver, part), faults),
             };
             let mut holder = Holder::new(launch, temper, acts, self.now_ms);
-            holder.part = part;
+            (holder.part, holder.on_screen) = (part, driver.has_terminal());
             self.holders.insert(launch, holder);
         }
         Ok(Identity { pid: launch.no as i32, start_time: 1, boot_id: format!("b{}", self.boot) })
+    }
+
+    /// Says whether the agent of a launch is somebody else's.
+    pub(crate) fn is_adopted(&self, launch: LaunchId) -> bool {
+        self.places.get(&launch.session).is_some_and(|place| place.adopted)
     }
 
     /// Writes to an agent's input, once per key. `false` if nobody is there to take it.
@@ -328,6 +342,8 @@ impl World {
             }
             Act::Report(testimony) => holder.report = Some(testimony),
             Act::Sleep(ms) => holder.wake_ms = now + ms,
+            Act::Show(shown) => holder.show(shown, now),
+            Act::Suspend(suspended) => holder.suspended = suspended,
             Act::AwaitAnswer => holder.acts.push_front(Act::AwaitAnswer),
             Act::CloseStream => holder.close(),
             // Half of the floods meet the end of the disk before that of the limit.
@@ -350,7 +366,9 @@ impl World {
     /// The holder is stopped, or the directory of its launch is removed.
     pub(crate) fn lapse(&mut self, launch: LaunchId, lapse: Lapse) {
         let living = |holder: &&mut Holder| holder.life == HolderLife::Here && !holder.gone;
-        if let Some(holder) = self.holders.get_mut(&launch).filter(living) {
+        // Whom somebody else started has no holder.
+        let held = !self.is_adopted(launch);
+        if let Some(holder) = self.holders.get_mut(&launch).filter(living).filter(|_| held) {
             holder.lapse = Some(lapse);
         }
     }
@@ -424,6 +442,9 @@ impl Holder {
             life: HolderLife::Here,
             lapse: None,
             journal: Vec::new(),
+            shown: Vec::new(),
+            suspended: false,
+            on_screen: false,
             heard_ms: now,
             exit: None,
             gone: false,
@@ -474,6 +495,16 @@ impl Holder {
         }
     }
 
+    /// Only what it records says that it moves.
+    fn show(&mut self, shown: Shown, now: u64) {
+        if self.shown.len() < MAX_LINES {
+            if matches!(shown, Shown::Recorded(..)) {
+                self.heard_ms = now;
+            }
+            self.shown.push(shown);
+        }
+    }
+
     fn close(&mut self) {
         if !std::mem::replace(&mut self.closed, true) {
             self.journal.push(Entry::Closed);
@@ -493,6 +524,9 @@ impl Holder {
                 return;
             }
         }
+        if self.on_screen {
+            return self.acts.extend(screen::reaction(seed, draws, key, faults));
+        }
         if self.journal.len() < MAX_LINES {
             self.acts.extend(match self.part {
                 None => script::reaction(seed, draws.0, draws.1, key, faults),
@@ -505,6 +539,9 @@ impl Holder {
         self.acts.clear();
         self.wake_ms = now;
         self.at_limit = false;
+        if self.on_screen {
+            return self.acts.extend(screen::interrupted());
+        }
         self.acts.push_back(Act::Line(Signal::TurnEnded {
             turn: None,
             end: TurnEnd::Interrupted,
@@ -518,6 +555,7 @@ impl Holder {
         self.acts.retain(|act| match act {
             Act::Line(_) | Act::Edit { .. } | Act::Revert | Act::Report(_) | Act::Sleep(_) => true,
             Act::AwaitAnswer | Act::CloseStream | Act::Flood | Act::Exit(_) => false,
+            Act::Show(_) | Act::Suspend(_) => false,
         });
         self.acts.truncate(MAX_AFTERLIFE);
     }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails, in its helpers too")]
 
 mod codex;
+mod ingest;
 mod kit;
 mod rollout;
 mod screen;

@@ -1,21 +1,19 @@
 //! Twenty sessions of Codex at once, with worktrees and checks: all end right, and what the daemon and the
 //! holders take for each.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 
 use super::scene::Scene;
 use crate::{
-    daemon::private_kib,
+    daemon::{private_kib, processor_ms},
     table::{Goal, Table},
     timing::{Sample, now},
 };
 
 /// How many sessions run at once.
 const SESSIONS: usize = 20;
-/// A tick of the processor's clock, as Linux tells it to programs.
-const TICK_MS: f64 = 10.0;
 /// One turn with a command, and a second one that tells the result.
 const SCENARIO: &str = r#"
 [[thread]]
@@ -83,20 +81,4 @@ impl Used {
         let (dirty, _) = private_kib(pid)?;
         Ok(Used { private_kib: dirty, processor_ms: processor_ms(pid)? })
     }
-}
-
-/// The kernel tells in hundredths of a second what a process took with all the threads that it ever had, and
-/// exactly what its present ones took: the former counts for much, the latter for little.
-fn processor_ms(pid: u32) -> Result<f64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    let (_, rest) = stat.rsplit_once(')').context("a stat line")?;
-    // After the name: the state is field 3, user and system time are fields 14 and 15.
-    let ticks =
-        rest.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<f64>().ok());
-    let mut nanoseconds = 0.0;
-    for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
-        let told = fs::read_to_string(thread?.path().join("schedstat"))?;
-        nanoseconds += told.split(' ').next().context("a figure")?.parse::<f64>()?;
-    }
-    Ok(f64::max(ticks.sum::<f64>() * TICK_MS, nanoseconds / 1e6))
 }

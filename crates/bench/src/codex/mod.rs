@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
+pub(crate) use scene::Scene;
+
 use crate::table::Table;
 
 /// A supervised job of one turn against a bare client.
@@ -29,7 +31,10 @@ pub(crate) fn many(table: &mut Table) -> Result<()> {
 }
 
 /// Measures with the Codex that `cargo xtask bench` names; without one it says so.
-fn with_codex(table: &mut Table, run: fn(&mut Table, &Path) -> Result<()>) -> Result<()> {
+pub(crate) fn with_codex(
+    table: &mut Table,
+    run: fn(&mut Table, &Path) -> Result<()>,
+) -> Result<()> {
     match program() {
         Some(codex) => run(table, &codex),
         None => {

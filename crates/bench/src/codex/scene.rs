@@ -5,25 +5,20 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
-    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, ensure};
-use provost_api::StreamReply;
 use provost_testkit::model::{MODEL, ModelServer, Scenario, codex_config};
 use serde_json::Value;
 
-use crate::{daemon::Daemon, timing::now};
-
-/// How long what is waited for may take.
-const PATIENCE: Duration = Duration::from_secs(300);
+use crate::{daemon::Daemon, happenings::Happenings};
 
 /// A daemon whose sessions lead to a scripted model.
 pub(crate) struct Scene<'a> {
     pub(crate) codex: &'a Path,
     pub(crate) daemon: Daemon,
     place: tempfile::TempDir,
-    model: ModelServer,
+    pub(crate) model: ModelServer,
 }
 
 impl Scene<'_> {
@@ -91,19 +86,20 @@ impl Scene<'_> {
         serde_json::from_slice(&output.stdout).context("no object")
     }
 
-    /// Starts a session and gives its id.
+    /// Starts a session that is to write something, and gives its id.
     pub(crate) fn spawn(&self, more: &[&str]) -> Result<String> {
-        let args = ["spawn", "--json", "--agent", "codex", "--sandbox", "full-access"];
-        let told = self.told(&[&args[..], more, &["Write hello."]].concat())?;
+        self.opened(&[&["--sandbox", "full-access"], more, &["Write hello."]].concat())
+    }
+
+    /// Starts a session and gives its id.
+    pub(crate) fn opened(&self, more: &[&str]) -> Result<String> {
+        let told = self.told(&[&["spawn", "--json", "--agent", "codex"], more].concat())?;
         told["id"].as_str().map(str::to_owned).with_context(|| format!("no session: {told}"))
     }
 
-    /// Begins to follow what happens from now on. To ask again and again would take what is measured.
+    /// Begins to follow what happens from now on.
     pub(crate) fn happenings(&self) -> Result<Happenings> {
-        let last: Value = self.daemon.client().get("/v1/events?limit=100000")?;
-        let last = last["last"].as_u64().context("a sequence number")?;
-        let stream = self.daemon.client().stream("/v1/events?follow=1", Some(last))?;
-        Ok(Happenings { stream, since: now() })
+        Happenings::from_now(&self.daemon)
     }
 
     /// Makes sure that there are so many sessions, all in this state.
@@ -113,35 +109,6 @@ impl Scene<'_> {
         let states: Vec<&str> = rows.iter().filter_map(|row| row["state"].as_str()).collect();
         let right = states.len() == count && states.iter().all(|found| *found == state);
         ensure!(right, "{count} {state} sessions were expected: {states:?}");
-        Ok(())
-    }
-}
-
-/// The daemon's stream of events.
-pub(crate) struct Happenings {
-    stream: StreamReply,
-    since: Instant,
-}
-
-impl Happenings {
-    /// Waits for the next event and gives its kind.
-    pub(crate) fn next(&mut self) -> Result<String> {
-        loop {
-            let line = self.stream.line()?.context("the daemon left")?;
-            // On a quiet stream, too, a line comes now and then.
-            ensure!(self.since.elapsed() < PATIENCE, "what was waited for does not happen");
-            if let Some(kind) = line.strip_prefix("event: ") {
-                return Ok(kind.to_owned());
-            }
-        }
-    }
-
-    /// Waits until an event of this kind has happened so many times.
-    pub(crate) fn wait_for(&mut self, kind: &str, times: usize) -> Result<()> {
-        let mut left = times;
-        while left > 0 {
-            left -= usize::from(self.next()? == kind);
-        }
         Ok(())
     }
 }

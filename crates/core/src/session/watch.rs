@@ -208,6 +208,12 @@ impl Watch {
         self.hints.get(&by).map(|seen| seen.said)
     }
 
+    /// Says whether a question stands on the screen. Escape codes tell of one before it is drawn: a key that is
+    /// pressed then goes elsewhere.
+    fn draws_a_question(&self) -> bool {
+        self.shows() == Some(Said::Asks) && self.last_hint(Glimpse::Screen) == Some(Said::Asks)
+    }
+
     /// Gives what the terminal shows, by the newest of what tells that.
     pub fn shows(&self) -> Option<Said> {
         let telling = |(by, _): &(&Glimpse, &Seen)| matches!(by, Glimpse::Osc | Glimpse::Screen);
@@ -255,14 +261,14 @@ impl Session {
                 true => Vec::new(),
                 false => {
                     let started = TurnStarted { launch: id, turn, cursor }.into();
-                    self.went_on(launch, |_| true).chain([started]).collect()
+                    self.went_on(launch).chain([started]).collect()
                 }
             },
             Recorded::TurnEnded { turn, end } => match launch.has_open(turn.as_deref()) {
                 false => Vec::new(),
                 true => {
                     let ended = TurnEnded { launch: id, turn, end, usage: None, cursor }.into();
-                    self.went_on(launch, |_| true).chain([ended]).collect()
+                    self.went_on(launch).chain([ended]).collect()
                 }
             },
             Recorded::Prompted { text } => self.taken(id, &text).into_iter().collect(),
@@ -271,7 +277,7 @@ impl Session {
                 vec![ProgressTold { launch: id, progress, cursor: Some(cursor) }.into()]
             }
             Recorded::Asked(asked) => self.ask(launch, asked).into_iter().collect(),
-            Recorded::WentOn => self.went_on(launch, |_| true).collect(),
+            Recorded::WentOn => self.went_on(launch).collect(),
         }
     }
 
@@ -283,17 +289,23 @@ impl Session {
             return Err(Rejected::Nothing);
         }
         let seen = SignalHinted { launch: id, by, place, said: what.said() }.into();
+        // Whoever showed the question shows that it was settled; the others may not have come to it yet.
+        let showed_it = launch.watch.last_hint(by) == Some(Said::Asks);
         let guessed = |request: &Request| request.asked.native.starts_with(SEEN);
         // A terminal that works again shows that an approval was given in it. Nothing is typed into an open turn
         // whatever it shows, so that nothing is unlocked by that.
-        let approved = |r: &Request| guessed(r) || r.asked.kind == RequestKind::Approval;
+        let approved =
+            |r: &Request| guessed(r) || (showed_it && r.asked.kind == RequestKind::Approval);
+        let answered = || self.answered(launch).filter(|_| showed_it);
         let then: Vec<Event> = match what.clone() {
             Hinted::Asks(asked) => {
                 let native = format!("{SEEN}{}-{place}", by.word());
                 self.ask(launch, Asked { native, ..asked }).into_iter().collect()
             }
-            Hinted::Working => self.went_on(launch, approved).collect(),
-            Hinted::AtPrompt | Hinted::Rests => self.went_on(launch, guessed).collect(),
+            Hinted::Working => answered().chain(self.settled(launch, approved)).collect(),
+            Hinted::AtPrompt | Hinted::Rests => {
+                answered().chain(self.settled(launch, guessed)).collect()
+            }
             Hinted::Retrying { detail } => {
                 let retrying = StreamRetrying { launch: id, detail, cursor: launch.cursor };
                 let tries = launch.is_in_turn() && !launch.stream.retrying;
@@ -315,24 +327,28 @@ impl Session {
 
     /// An agent that goes on has taken the answer that was typed, and whoever is at its terminal has settled the rest
     /// of what it had asked.
-    fn went_on<'a>(
+    fn went_on<'a>(&'a self, launch: &'a Launch) -> impl Iterator<Item = Event> + 'a {
+        self.answered(launch).chain(self.settled(launch, |_| true))
+    }
+
+    fn answered<'a>(&'a self, launch: &'a Launch) -> impl Iterator<Item = Event> + 'a {
+        let typed = |m: &&Message| {
+            m.kind == MessageKind::Answer && m.fate == MessageFate::Queued && m.typed.is_some()
+        };
+        let keys = self.messages.iter().filter(typed).map(|message| message.key.clone());
+        keys.map(|key| MessageDelivered { key, launch: launch.id }.into())
+    }
+
+    fn settled<'a>(
         &'a self,
         launch: &'a Launch,
         which: impl Fn(&Request) -> bool + 'a,
     ) -> impl Iterator<Item = Event> + 'a {
-        let answered = |m: &&Message| {
-            m.kind == MessageKind::Answer && m.fate == MessageFate::Queued && m.typed.is_some()
-        };
-        let delivered =
-            self.messages.iter().filter(answered).map(|message| {
-                MessageDelivered { key: message.key.clone(), launch: launch.id }.into()
-            });
         let of_it = move |request: &&Request| request.launch == launch.id && which(request);
-        let settled = self.open_requests().filter(of_it).map(|request| {
+        self.open_requests().filter(of_it).map(|request| {
             let fate = Fate::AnsweredElsewhere;
             RequestSettled { request: request.id, fate, cursor: None }.into()
-        });
-        delivered.chain(settled)
+        })
     }
 
     /// The agent's own record shows that it took what was typed.
@@ -418,7 +434,7 @@ impl HeldBack {
         match self {
             HeldBack::TurnOpen => "it is in a turn",
             HeldBack::Asks => "it asks something, and the text would answer that",
-            HeldBack::AsksNoMore => "it is not seen to ask any more",
+            HeldBack::AsksNoMore => "its screen does not show what it asks",
             HeldBack::Attended => "somebody is at its screen",
             HeldBack::NotAtPrompt => "it is not seen to be at its prompt",
             HeldBack::Unproved => "what was typed before is not in the agent's own record yet",
@@ -489,7 +505,7 @@ impl Session {
             (launch.watch.suspended, HeldBack::Suspended),
             (self.messages.iter().any(typed), HeldBack::Unproved),
             (launch.people > 0, HeldBack::Attended),
-            (answers && shows != Some(Said::Asks), HeldBack::AsksNoMore),
+            (answers && !launch.watch.draws_a_question(), HeldBack::AsksNoMore),
             (!answers && asks, HeldBack::Asks),
             (!answers && launch.is_in_turn(), HeldBack::TurnOpen),
             (!answers && shows != Some(Said::AtPrompt), HeldBack::NotAtPrompt),

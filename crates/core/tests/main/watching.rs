@@ -285,6 +285,34 @@ fn an_answer_is_typed_while_the_terminal_is_seen_to_ask_and_is_proved_by_its_goi
 }
 
 #[test]
+fn an_answer_waits_until_the_question_is_drawn_and_a_screen_that_never_showed_it_proves_nothing() {
+    let mut bench = Bench::running(terminal());
+    bench.begins(10, "a").records(20, Recorded::Asked(approval()));
+    bench.shows(Glimpse::Osc, 30, Hinted::Asks(approval()));
+    let request = bench.session.requests[0].id;
+    bench.tell(Command::Answer { request, revision: 1, reply: Reply::Approve(Scope::Once) });
+    assert_eq!(held_back(&bench), Some(HeldBack::AsksNoMore), "a key would go elsewhere");
+    bench.shows(Glimpse::Screen, 40, Hinted::Asks(approval()));
+    let key = delivery(&bench).expect("it is drawn now");
+    bench.signal(Signal::InputSeen { key });
+    bench.shows(Glimpse::Title, 50, Hinted::Working);
+    assert_eq!(*fate(&bench), MessageFate::Queued, "the title never showed a question");
+    bench.shows(Glimpse::Osc, 60, Hinted::Working);
+    assert!(matches!(fate(&bench), MessageFate::Delivered { .. }));
+}
+
+#[test]
+fn a_screen_that_is_behind_does_not_settle_an_approval() {
+    let mut bench = Bench::running(terminal());
+    bench.begins(10, "a").records(20, Recorded::Asked(approval()));
+    bench.shows(Glimpse::Osc, 30, Hinted::Asks(approval()));
+    bench.shows(Glimpse::Screen, 40, Hinted::Working);
+    assert_eq!(bench.state(), State::NeedsInput, "its question is yet to be drawn");
+    bench.shows(Glimpse::Osc, 50, Hinted::Working);
+    assert_eq!(bench.state(), State::Working);
+}
+
+#[test]
 fn an_answer_to_what_is_not_asked_any_more_is_held_back() {
     let mut bench = Bench::running(terminal());
     bench.begins(10, "a").records(20, Recorded::Asked(approval()));

@@ -3,7 +3,10 @@
 use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
 
-use crate::{kit::Stage, screen::Screen};
+use crate::{
+    kit::{Stage, Which},
+    screen::Screen,
+};
 
 /// Answers once, then waits behind a door in its second turn.
 const TALKS: &str = r#"
@@ -112,6 +115,46 @@ fn t03_a_killed_agent_is_not_working_whatever_its_terminal_said_last() {
 }
 
 #[test]
+fn t04_escape_on_the_screen_during_a_turn_is_interrupted_and_not_done() {
+    let Some((stage, id)) = hosted(TALKS, "Do the first.") else { return };
+    stage.home.wait_state(&id, |row| row["state"] == "idle" && row["turns"] == 1);
+    stage.home.provost(&["send", &id, "Now the second."]).ok();
+    stage.model.wait_for_hold("door");
+    stage.home.wait_state(&id, |row| row["state"] == "working" && row["turns"] == 2);
+    let screen = Screen::begin(&stage, &["attach", &id]);
+    screen.shows("esc to interrupt");
+    screen.tmux(&["send-keys", "Escape"]);
+    let row = stage.home.wait_state(&id, |row| row["state"] == "idle");
+    drop(screen);
+    assert_eq!((&row["claim"], &row["terminal"]), (&json!("none"), &json!(false)), "{row:#}");
+    let ends: Vec<Value> =
+        stage.events_of(&id, "turn.ended").iter().map(|e| e["data"]["end"].clone()).collect();
+    assert_eq!(ends, ["ok", "interrupted"]);
+    stage.home.provost(&["stop", &id]).ok();
+    stage.home.wait_state(&id, |row| row["launches"][0]["phase"] == "ended");
+}
+
+/// The oldest version whose records are understood has fewer ways to say how it is, and a question of its own.
+#[test]
+fn the_oldest_codex_is_hosted_and_its_offer_of_another_model_is_left_to_a_person() {
+    let Some(stage) = Stage::with(Which::Oldest, TALKS) else { return };
+    let path = stage.repo.path().display().to_string();
+    let id = stage.spawn(&["--tty", "--accept-trust", &path, "Do the first."]);
+    let row = stage.home.wait_state(&id, |row| row["state"] == "needs_input");
+    assert!(row["requests"][0]["title"].as_str().unwrap().contains("another model"), "{row:#}");
+    let screen = Screen::begin(&stage, &["attach", &id]);
+    screen.shows("Use existing model");
+    screen.tmux(&["send-keys", "Down"]);
+    screen.tmux(&["send-keys", "Enter"]);
+    screen.shows("First is done.");
+    drop(screen);
+    stage.home.wait_state(&id, |row| row["state"] == "idle" && row["turns"] == 1);
+    stage.kill_codex(&id, 1);
+    let row = stage.sealed(&id);
+    assert_eq!(row["cause"], "crash", "{row:#}");
+}
+
+#[test]
 fn a_crash_of_the_daemon_loses_nothing_of_a_terminal() {
     let Some((stage, id)) = hosted(TALKS, "Do the first.") else { return };
     stage.home.wait_state(&id, |row| row["state"] == "idle" && row["turns"] == 1);
@@ -142,7 +185,7 @@ impl<'a> Theirs<'a> {
     fn begin(stage: &'a Stage) -> Theirs<'a> {
         let path = stage.repo.path().display().to_string();
         let trust = format!("[projects.{path:?}]\ntrust_level = \"trusted\"\n");
-        stage.configure_codex(crate::kit::Which::Pinned.model(), &trust);
+        stage.configure_codex(Which::Pinned.model(), &trust);
         let home = stage.codex_home().display().to_string();
         let program = provost_testkit::model::codex().unwrap().display().to_string();
         let line = format!(

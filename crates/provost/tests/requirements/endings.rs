@@ -1,6 +1,10 @@
 //! How headless agents end, and that an ending stays what it is.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    io::{BufRead as _, BufReader},
+    process::Stdio,
+};
 
 use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
@@ -66,6 +70,32 @@ fn a01_the_end_is_the_same_if_no_daemon_runs_meanwhile() {
     assert_eq!((&row["state"], &row["claim_text"]), (&json!("completed"), &json!("alone")));
     assert_eq!(stage.events_of(&id, "claim.made").len(), 1);
     assert_eq!(row["launches"].as_array().unwrap().len(), 1);
+}
+
+/// Whoever looks on, and leaves or stays, is no part of it.
+#[test]
+fn a01_the_end_is_the_same_with_a_viewer_that_stays_one_that_was_killed_and_none() {
+    let stage = Stage::new();
+    let waits = "[[step]]\nsay = \"at work\"\n[[step]]\nwait_file = \"go\"\n[[step]]\nreport = \"completed\"\n[[step]]\nexit = 0\n";
+    let ids = [0; 3].map(|_| stage.play(waits, &[]));
+    let mut viewers = [&ids[0], &ids[1]].map(|id| {
+        let mut viewer = stage.home.command(&["logs", id, "-f"]);
+        let mut viewer = viewer.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut first = String::new();
+        BufReader::new(viewer.stdout.take().unwrap()).read_line(&mut first).unwrap();
+        assert!(first.contains("at work"), "{first}");
+        viewer
+    });
+    viewers[1].kill().unwrap();
+    viewers[1].wait().unwrap();
+    for id in &ids {
+        assert_eq!(stage.status(id)["state"], "working");
+    }
+    std::fs::write(stage.file("go"), "").unwrap();
+    let told = ids.clone().map(|id| told(&stage.sealed(&id)).split_once(' ').unwrap().1.to_owned());
+    assert!(told.iter().all(|one| *one == told[0]), "{told:#?}");
+    assert_eq!(stage.status(&ids[0])["state"], "completed");
+    viewers[0].wait().unwrap();
 }
 
 #[test]

@@ -32,6 +32,8 @@ impl Sim {
                 State::NeedsInput | State::Stalled | State::Lost => true,
                 // Whoever is at its screen will say what comes next.
                 State::Idle if visited => true,
+                // At its prompt it waits for whoever sits there.
+                State::Idle if session.spec.agent.driver.has_terminal() => true,
                 // A launch whose agent neither speaks nor ends, and nobody set it a limit.
                 State::Working | State::WrappingUp => limited || self.is_mute(session),
                 State::Idle
@@ -115,6 +117,10 @@ impl Sim {
             let given_up = launch.stop.is_some_and(|stop| stop.step == StopStep::GivenUp);
             // It is left to whoever is at its screen.
             let visited = launch.people > 0 && !session.attempt().is_decided();
+            // What somebody else started goes on for as long as they like.
+            if launch.adopted {
+                continue;
+            }
             if !launch.may_live() || !(parked || given_up || visited) {
                 return Err(format!("{} runs and nobody ends it", holder.launch));
             }

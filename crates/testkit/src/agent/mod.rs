@@ -7,12 +7,14 @@ mod input;
 mod output;
 mod play;
 mod report;
+mod screen;
 
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 
 use args::Invocation;
+pub use screen::{THREAD, VERSION};
 
 /// The exit code for bad usage and for a file that is not a scenario.
 pub const BAD_SCENARIO: u8 = 2;

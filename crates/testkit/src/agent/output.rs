@@ -114,7 +114,8 @@ fn writer(channel: Channel) -> Box<dyn Write> {
     }
 }
 
-fn filled_in(value: &Value, known: &BTreeMap<String, String>) -> Value {
+/// A value with the placeholders in its texts filled in.
+pub(super) fn filled_in(value: &Value, known: &BTreeMap<String, String>) -> Value {
     match value {
         Value::String(text) => Value::String(render(text, known)),
         Value::Array(items) => items.iter().map(|item| filled_in(item, known)).collect(),

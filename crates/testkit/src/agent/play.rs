@@ -10,7 +10,7 @@ use rustix::process::{Signal, getpid, kill_process};
 
 use super::args::{FROM_STEP, Play, VARS};
 use super::input::Input;
-use super::{Error, children, files, output, report};
+use super::{Error, children, files, output, report, screen};
 use crate::clock::pause;
 use crate::scenario::{self, Action, Expect, OnEof, Repeat, Run, Scenario, Step};
 
@@ -19,6 +19,10 @@ pub(super) const LONGEST_LIFE: Duration = Duration::from_secs(3600);
 
 pub(super) fn play(play: &Play) -> Result<u8, Error> {
     let scenario = load(play)?;
+    // Whoever reads keys wants them from the beginning, before anybody sees that it may be typed to.
+    if scenario.steps.iter().any(|step| matches!(step.action, Action::ReadKeys(_))) {
+        screen::take_keys()?;
+    }
     let mut player = Player::new(play);
     for (index, step) in scenario.steps.iter().enumerate().skip(play.from_step) {
         player.next_step = index + 1;
@@ -122,6 +126,9 @@ impl<'a> Player<'a> {
             }
             Action::WaitInput(wait) => return self.wait_input(&wait.wanted.kind, wait.on_eof),
             Action::ReadLine(read) => return self.read_line(read.on_eof),
+            Action::Record(line) => screen::record(line, known)?,
+            Action::Hook(said) => screen::hook(said, known)?,
+            Action::ReadKeys(_) => return self.read_keys(),
             Action::Spawn(spawn) => self.children.extend(children::spawn(spawn, known)?),
             Action::IgnoreTerm(_) => return Err(self.replace_self()),
             Action::Hang(_) => pause(LONGEST_LIFE),
@@ -163,6 +170,12 @@ impl<'a> Player<'a> {
             }
             None => Ok(at_eof(on_eof)),
         }
+    }
+
+    fn read_keys(&mut self) -> Result<Flow, Error> {
+        let Some(keys) = screen::read_keys()? else { return Ok(Flow::End(0)) };
+        self.known.insert("input".to_owned(), keys);
+        Ok(Flow::Next)
     }
 
     /// Becomes the same agent with TERM ignored, at the next step; returns only if that failed.

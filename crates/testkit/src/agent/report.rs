@@ -81,6 +81,6 @@ fn run_provost(argv: &[String], reply_to: Option<&str>, expected: Expect) -> Res
     clippy::disallowed_methods,
     reason = "the agent's edge: its environment is what Provost gave it"
 )]
-fn provost() -> OsString {
+pub(super) fn provost() -> OsString {
     std::env::var_os("PROVOST_BIN").unwrap_or_else(|| "provost".into())
 }

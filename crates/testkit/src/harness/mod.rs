@@ -10,6 +10,7 @@ mod output;
 mod processes;
 mod programs;
 mod repo;
+mod screen;
 mod wait;
 
 pub use crash::{COMMIT_PLACES, Crash};

@@ -11,6 +11,6 @@ pub use parse::{Error, parse};
 pub use sample::{sample, sample_names};
 pub use step::{
     Action, Bytes, Channel, Expect, FileText, Flood, Forgery, Kind, LateReport, OnEof, OneLine,
-    ReadLine, Repeat, Report, Run, Scenario, Spawn, Step, True, WaitFile, WaitInput,
+    ReadLine, Record, Repeat, Report, Run, Scenario, Spawn, Step, True, WaitFile, WaitInput,
 };
 pub use text::{RUNTIME_NAMES, render};

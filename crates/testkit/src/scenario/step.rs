@@ -54,6 +54,9 @@ pub enum Action {
     WaitFile(WaitFile),
     WaitInput(WaitInput),
     ReadLine(ReadLine),
+    Record(Record),
+    Hook(serde_json::Map<String, serde_json::Value>),
+    ReadKeys(True),
     Spawn(Spawn),
     IgnoreTerm(True),
     Hang(True),
@@ -88,6 +91,9 @@ pub(super) const ACTIONS: &[&str] = &[
     "wait_file",
     "wait_input",
     "read_line",
+    "record",
+    "hook",
+    "read_keys",
     "spawn",
     "ignore_term",
     "hang",
@@ -234,6 +240,17 @@ pub struct ReadLine {
     pub on: True,
     #[serde(default)]
     pub on_eof: OnEof,
+}
+
+/// A line of the file in which Codex writes down a conversation.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    /// The conversation, if it is another one than the agent's own.
+    pub thread: Option<String>,
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub payload: serde_json::Map<String, serde_json::Value>,
 }
 
 /// What the end of stdin does to a step that reads it.

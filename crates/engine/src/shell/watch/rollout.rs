@@ -12,7 +12,7 @@ use provost_core::{
 };
 use provost_watch::{
     ThreadId,
-    rollout::{Fold, Limits, Next, Places, Standing, Tail, Told, Watch},
+    rollout::{Fold, Limits, Next, Places, Rollout, Standing, Tail, Told, Watch},
 };
 use tokio::{io::unix::AsyncFd, sync::broadcast};
 
@@ -31,6 +31,10 @@ const NAMED: &str = "stream.ready";
 
 /// So many things are told together.
 const BATCH: usize = 500;
+
+/// Lines of so many bytes that said something are enough to be told at once: a large file is read in little memory,
+/// whatever people said in it.
+const BATCH_BYTES: u64 = 2 << 20;
 
 /// Where a file is, as far as that is known.
 #[derive(Clone, Debug)]
@@ -129,12 +133,9 @@ impl RolloutWatch {
         let mut watch = polled(Watch::sessions(&home.join("sessions"))?)?;
         let mut events = self.handle.subscribe();
         loop {
-            if let Some(thread) = self.thread().await {
-                let (places, wanted) = (Places::new(vec![home.clone()]), thread.clone());
-                let found = held::blocking(move || places.find(&wanted)).await;
-                if let Some(newest) = found.rollouts.last() {
-                    return Ok((newest.path.clone(), Some(thread)));
-                }
+            let (places, named) = (Places::new(vec![home.clone()]), self.thread().await);
+            if let Some(found) = held::blocking(move || conversation(&places, named)).await {
+                return Ok((found.path, Some(found.thread)));
             }
             tokio::select! {
                 woken = woken(&mut watch) => woken?,
@@ -220,14 +221,17 @@ impl Pass {
     /// Reads on to the end, or until there is enough to tell.
     fn on(mut self) -> io::Result<Pass> {
         (self.moved, self.more) = (false, false);
-        while self.found.len() < BATCH {
+        let mut bytes = 0;
+        while self.found.len() < BATCH && bytes < BATCH_BYTES {
             let Next::Line(line) = self.tail.next_line()? else { return Ok(self) };
-            let after = line.after;
+            let (after, length) = (line.after, line.bytes.len() as u64);
             self.moved = true;
             let (limits, found) = (&mut self.limits, &mut self.found);
             self.fold.line(&line, |told| {
-                let recorded = of_rollout(&told, limits.as_ref());
-                found.extend(recorded.map(|recorded| (after, recorded)));
+                if let Some(recorded) = of_rollout(&told, limits.as_ref()) {
+                    found.push((after, recorded));
+                    bytes += length;
+                }
                 if let Told::Limits(told) = told {
                     *limits = Some(told);
                 }
@@ -261,6 +265,18 @@ impl Pass {
     }
 }
 
+/// Gives the file of the conversation that was named. Older versions of Codex name none; in a home of its own the only
+/// conversation there is, is the agent's.
+fn conversation(places: &Places, named: Option<ThreadId>) -> Option<Rollout> {
+    match named {
+        Some(thread) => places.find(&thread).rollouts.pop(),
+        None => {
+            let mut newest = places.newest(2).rollouts;
+            newest.pop().filter(|_| newest.is_empty())
+        }
+    }
+}
+
 /// Waits until there is a reason to look again.
 async fn woken(watch: &mut AsyncFd<Watch>) -> io::Result<()> {
     loop {
@@ -270,5 +286,37 @@ async fn woken(watch: &mut AsyncFd<Watch>) -> io::Result<()> {
         if seen {
             return Ok(());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs::File, io::Write as _};
+
+    use super::*;
+
+    #[test]
+    fn long_messages_are_told_a_few_at_a_time_and_each_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("rollout.jsonl");
+        let mut file = File::create(&path).unwrap();
+        let text = "a".repeat(500_000);
+        for no in 0..20 {
+            let said = format!(r#"{{"type":"user_message","message":"{no} {text}"}}"#);
+            writeln!(file, r#"{{"timestamp":"T","type":"event_msg","payload":{said}}}"#).unwrap();
+        }
+        let mut pass = Pass::new(Tail::open(&path, 0).unwrap(), Fold::new());
+        let mut places = Vec::new();
+        loop {
+            pass = pass.on().unwrap();
+            let found = std::mem::take(&mut pass.found);
+            assert!(found.len() as u64 * 500_000 < 2 * BATCH_BYTES, "{}", found.len());
+            places.extend(found.into_iter().map(|(place, _)| place));
+            if !pass.more {
+                break;
+            }
+        }
+        assert_eq!(places.len(), 20);
+        assert!(places.is_sorted_by(|one, other| one < other), "{places:?}");
     }
 }

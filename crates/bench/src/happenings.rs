@@ -1,0 +1,74 @@
+//! What happens in a daemon, as its stream of events tells it.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use provost_api::StreamReply;
+use serde_json::Value;
+
+use crate::{daemon::Daemon, timing::now};
+
+/// How long what is waited for may take.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// The daemon's stream of events.
+pub(crate) struct Happenings {
+    stream: StreamReply,
+    since: Instant,
+}
+
+/// Something that happened, and when it was heard of.
+pub(crate) struct Happening {
+    pub(crate) kind: String,
+    pub(crate) session: String,
+    pub(crate) at: Instant,
+}
+
+impl Happenings {
+    /// Begins to follow what happens from now on. To ask again and again would take what is measured.
+    pub(crate) fn from_now(daemon: &Daemon) -> Result<Happenings> {
+        let last: Value = daemon.client().get("/v1/events?limit=100000")?;
+        let last = last["last"].as_u64().context("a sequence number")?;
+        let stream = daemon.client().stream("/v1/events?follow=1", Some(last))?;
+        Ok(Happenings { stream, since: now() })
+    }
+
+    /// Waits for the next event.
+    pub(crate) fn next(&mut self) -> Result<Happening> {
+        let mut kind = String::new();
+        loop {
+            let line = self.stream.line()?.context("the daemon left")?;
+            // On a quiet stream, too, a line comes now and then.
+            ensure!(self.since.elapsed() < PATIENCE, "what was waited for does not happen");
+            if let Some(told) = line.strip_prefix("event: ") {
+                told.clone_into(&mut kind);
+            }
+            if let Some(data) = line.strip_prefix("data: ") {
+                let at = now();
+                let data: Value = serde_json::from_str(data)?;
+                let session = data["session"].as_str().unwrap_or_default().to_owned();
+                return Ok(Happening { kind, session, at });
+            }
+        }
+    }
+
+    /// Waits until an event of this kind has happened so many times.
+    pub(crate) fn wait_for(&mut self, kind: &str, times: usize) -> Result<()> {
+        let mut left = times;
+        while left > 0 {
+            left -= usize::from(self.next()?.kind == kind);
+        }
+        Ok(())
+    }
+
+    /// Waits until an event of this kind has happened in a session, and gives when. The patience begins anew.
+    pub(crate) fn of(&mut self, session: &str, kind: &str) -> Result<Instant> {
+        self.since = now();
+        loop {
+            let next = self.next()?;
+            if next.kind == kind && next.session == session {
+                return Ok(next.at);
+            }
+        }
+    }
+}

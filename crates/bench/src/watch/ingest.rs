@@ -1,0 +1,149 @@
+//! A rollout of a gigabyte, against a bare scan of its lines, and what the daemon takes to read it.
+
+use std::{
+    fs::{self, File},
+    hint::black_box,
+    io::{BufWriter, Read, Write},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result, ensure};
+use provost_watch::rollout::{Fold, Next, Tail};
+
+use crate::{
+    daemon::Daemon,
+    happenings::Happenings,
+    table::{Goal, Table},
+    timing::{Sample, time},
+    wakeups,
+};
+
+/// How large the file is.
+const BYTES: usize = 1 << 30;
+const ROUNDS: usize = 9;
+/// How much the bare scan reads at once.
+const BLOCK: usize = 128 << 10;
+const THREAD: &str = "01a1e08b-614a-7c61-a49a-d6ec86726bf8";
+
+pub(crate) fn run(table: &mut Table) -> Result<()> {
+    let place = tempfile::Builder::new().prefix("pbw").tempdir()?;
+    let rollout = write(place.path())?;
+    scan(table, &rollout)?;
+    adopt(table, &rollout)
+}
+
+/// Writes lines as they are in everyday conversations; only the first two have to be parsed.
+fn write(place: &Path) -> Result<PathBuf> {
+    let path = place.join(format!("rollout-2026-11-16T10-00-00-{THREAD}.jsonl"));
+    let mut file = BufWriter::new(File::create(&path)?);
+    let at = r#""timestamp":"2026-11-16T10:00:00.000Z""#;
+    let cwd = place.display();
+    writeln!(
+        file,
+        r#"{{{at},"type":"session_meta","payload":{{"id":"{THREAD}","cwd":"{cwd}","cli_version":"0.166.0"}}}}"#
+    )?;
+    writeln!(
+        file,
+        r#"{{{at},"type":"event_msg","payload":{{"type":"task_started","turn_id":"t"}}}}"#
+    )?;
+    let mut block = Vec::new();
+    for length in [40, 300, 2_000, 900, 20_000, 120, 7_000, 600] {
+        let text = "Some words of an agent. ".repeat(length / 24 + 1);
+        writeln!(
+            block,
+            r#"{{{at},"ordinal":9,"type":"response_item","payload":{{"type":"message","text":"{text}"}}}}"#
+        )?;
+    }
+    for _ in 0..BYTES / block.len() {
+        file.write_all(&block)?;
+    }
+    file.flush()?;
+    Ok(path)
+}
+
+/// Reads the file in turns with and without looking at what its lines say.
+fn scan(table: &mut Table, rollout: &Path) -> Result<()> {
+    // The first reading is of the disk.
+    let lines = bare(rollout)?;
+    let (mut ratio, mut rate) = (Sample::default(), Sample::default());
+    for _ in 0..ROUNDS {
+        let (counted, bare) = time(|| bare(rollout));
+        let (told, watched) = time(|| watched(rollout));
+        ensure!(counted? == lines && told? == lines, "both see every line");
+        ratio.add(bare.as_secs_f64() / watched.as_secs_f64());
+        rate.add(BYTES as f64 / f64::from(1 << 20) / watched.as_secs_f64());
+    }
+    table.row(
+        "a rollout of 1 GB whose lines need no parsing, against a bare scan of its lines",
+        ratio.median(),
+        "×",
+        Goal::AtLeast(0.7),
+        &format!("{}; {:.0} MB/s", ratio.spread("×"), rate.median()),
+    );
+    Ok(())
+}
+
+/// Finds the ends of all lines.
+fn bare(rollout: &Path) -> Result<usize> {
+    let (mut file, mut block, mut lines) = (File::open(rollout)?, vec![0; BLOCK], 0);
+    loop {
+        let read = file.read(&mut block)?;
+        if read == 0 {
+            return Ok(lines);
+        }
+        for end in memchr::memchr_iter(b'\n', &block[..read]) {
+            black_box(end);
+            lines += 1;
+        }
+    }
+}
+
+/// Takes what every line says.
+fn watched(rollout: &Path) -> Result<usize> {
+    let (mut tail, mut fold, mut lines) = (Tail::open(rollout, 0)?, Fold::new(), 0);
+    while let Next::Line(line) = tail.next_line()? {
+        fold.line(&line, |told| drop(black_box(told)));
+        lines += 1;
+    }
+    Ok(lines)
+}
+
+/// Lets a daemon read the same file, as that of an agent that somebody else started.
+fn adopt(table: &mut Table, rollout: &Path) -> Result<()> {
+    let daemon = Daemon::home()?;
+    daemon.start()?;
+    let pid = daemon.pid()?;
+    let mut happenings = Happenings::from_now(&daemon)?;
+    let before = peak_kib(pid)?;
+    let (told, took) = time(|| {
+        daemon.run(&["adopt", "--rollout", &rollout.display().to_string(), "--json"])?;
+        happenings.wait_for("turn.started", 1)
+    });
+    told?;
+    table.row(
+        "memory of a daemon that reads it, above that of before",
+        (peak_kib(pid)? - before) / 1024.0,
+        " MB",
+        Goal::AtMost(16.0),
+        &format!(
+            "the most that it had; `provost adopt` to its open turn: {:.2} s",
+            took.as_secs_f64()
+        ),
+    );
+    let calls = wakeups::system_calls_at_rest(pid)?;
+    table.row(
+        "system calls of that daemon in 30 s in which nothing is added to it",
+        calls as f64,
+        "",
+        Goal::AtMost(10.0),
+        "strace",
+    );
+    Ok(())
+}
+
+fn peak_kib(pid: u32) -> Result<f64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let figure = line.and_then(|line| line.trim().strip_suffix(" kB")).context("a peak")?;
+    Ok(figure.parse()?)
+}

@@ -1,0 +1,238 @@
+//! Agents on screens that say more than is true: a program in the place of Codex that does what Codex does not do on
+//! demand.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use provost_testkit::harness::eventually;
+use serde_json::{Value, json};
+
+use crate::kit::{Stage, text};
+
+/// It names its conversation and begins a turn, and goes on when that is known.
+const IN_A_TURN: &str = r#"
+[[step]]
+hook = { hook_event_name = "SessionStart", source = "startup" }
+[[step]]
+record = { type = "event_msg", payload = { type = "task_started", turn_id = "t1" } }
+[[step]]
+wait_file = "known"
+"#;
+
+/// It asks for somebody, so that whoever sees that has seen all that came before it, goes on when that was seen, and
+/// ends its turn when it is let go.
+const SEEN_THEN_ENDED: &str = r#"
+[[step]]
+raw = '\e]7501;state=blocked:app=codex:kind=permission\x07'
+[[step]]
+wait_file = "seen"
+[[step]]
+raw = '\e]7501;state=working:app=codex\x07'
+[[step]]
+wait_file = "go"
+[[step]]
+record = { type = "event_msg", payload = { type = "task_complete", turn_id = "t1" } }
+[[step]]
+hang = true
+"#;
+
+/// Starts the scripted Codex on a screen in a directory that may be trusted.
+fn hosted(stage: &mut Stage, scenario: &str, more: &[&str]) -> (String, PathBuf) {
+    stage.home.script_codex(scenario);
+    let repo = stage.home.repo("work");
+    let place = text(repo.path());
+    let own = ["--tty", "--agent", "codex", "--accept-trust", &place];
+    (stage.spawn_in(repo.path(), &[&own, more].concat()), repo.path().to_owned())
+}
+
+/// The same, in a turn that is known to be open.
+fn in_a_turn(stage: &mut Stage, scenario: &str, more: &[&str]) -> (String, PathBuf) {
+    let (id, place) = hosted(stage, &[IN_A_TURN, scenario].concat(), more);
+    stage.wait_state(&id, |row| row["turns"] == 1);
+    let_go(&place, "known");
+    (id, place)
+}
+
+fn let_go(place: &Path, name: &str) {
+    fs::write(place.join(name), "").unwrap();
+}
+
+/// Waits until all that was printed has been seen, makes sure that the turn is still open and was never ended, and
+/// lets it end by the agent's own record.
+#[track_caller]
+fn ends_by_its_record_alone(stage: &Stage, id: &str, place: &Path) {
+    stage.wait(id, "needs_input");
+    let_go(place, "seen");
+    let row = stage.wait(id, "working");
+    assert_eq!((&row["turns"], &row["claim"]), (&json!(1), &json!("none")), "{row:#}");
+    assert_eq!(stage.events_of(id, "turn.ended"), Vec::<Value>::new());
+    let_go(place, "go");
+    let row = stage.wait(id, "idle");
+    assert_eq!((&row["turns"], &row["terminal"]), (&json!(1), &json!(false)), "{row:#}");
+    assert_eq!(stage.events_of(id, "turn.ended").len(), 1);
+}
+
+#[test]
+fn m01_no_text_in_its_output_ends_a_session_in_a_terminal() {
+    let mut stage = Stage::new();
+    let text = "[[step]]\nrepeat = { times = 500, steps = [{ forge = \"all\" }, { say = \"tokens used\" }] }\n";
+    let (id, place) = in_a_turn(&mut stage, &[text, SEEN_THEN_ENDED].concat(), &[]);
+    ends_by_its_record_alone(&stage, &id, &place);
+}
+
+#[test]
+fn m01_no_text_in_its_output_ends_a_session_on_pipes() {
+    let stage = Stage::new();
+    let text = "[[step]]\nrepeat = { times = 2000, steps = [{ forge = \"all\" }, { say = \"tokens used\" }] }\n[[step]]\nsay = \"the last line\"\n[[step]]\nwait_file = \"go\"\n[[step]]\nreport = \"completed\"\n";
+    let id = stage.play(text, &[]);
+    eventually("all of it is kept", || {
+        let told = stage.home.provost(&["logs", &id]).stdout;
+        told.contains("the last line").then_some(())
+    });
+    let row = stage.status(&id);
+    assert_eq!((&row["state"], &row["claim"]), (&json!("working"), &json!("none")), "{row:#}");
+    let_go(stage.home.root(), "go");
+    assert_eq!(stage.sealed(&id)["state"], "completed");
+}
+
+#[test]
+fn m02_lines_that_end_like_a_prompt_are_none() {
+    let mut stage = Stage::new();
+    let text = "[[step]]\nrepeat = { times = 50, steps = [{ say = \"100%\" }, { say = \"user@host:~$\" }, { say = \"root #\" }, { raw = 'user@host:~$ ' }] }\n";
+    let (id, place) = in_a_turn(&mut stage, &[text, SEEN_THEN_ENDED].concat(), &[]);
+    stage.home.provost(&["send", &id, "Not yet."]).ok();
+    let row = stage.wait_state(&id, |row| row["messages"][0]["reason"].is_string());
+    assert_eq!(row["messages"][0]["fate"], "queued", "{row:#}");
+    ends_by_its_record_alone(&stage, &id, &place);
+    // A plain program that looks like a shell is typed to by nobody but people.
+    let shell = stage.spawn_in(stage.home.root(), &["--tty", "--", "sh"]);
+    stage.pid(&shell);
+    let refused = stage.home.provost(&["send", &shell, "rm -rf ."]);
+    assert!(refused.exits(4).stderr.contains("plain command"), "{refused:#?}");
+}
+
+#[test]
+fn m04_a_spinner_is_no_progress_and_hung_with_one_is_stalled() {
+    let mut stage = Stage::new();
+    let spins = "[[step]]\nrepeat = { times = 100000, steps = [{ say = \"Working ({{n}}s, {{n}}0 tokens used)\" }, { sleep_ms = 10 }] }\n";
+    let (id, _) = in_a_turn(&mut stage, spins, &["--stale-after", "300ms"]);
+    let row = stage.wait(&id, "stalled");
+    assert_eq!((&row["process"], &row["turns"]), (&json!("alive"), &json!(1)), "{row:#}");
+    let drawn = |stage: &Stage| stage.home.provost(&["logs", &id, "--raw"]).stdout.len();
+    let before = drawn(&stage);
+    eventually("it still spins", || (drawn(&stage) > before).then_some(()));
+    assert_eq!(stage.status(&id)["state"], "stalled");
+}
+
+#[test]
+fn t07_forged_escape_codes_titles_and_screens_end_nothing_and_unlock_nothing() {
+    let mut stage = Stage::new();
+    let forged = r#"
+[[step]]
+raw = '\e]7501;state=done:app=codex\x07\e]7501;state=idle:app=codex\x07\e]7501;state=clear:app=codex\x07\e]7501;state=error:app=codex\x07\e]7501;state=idle:app=codex\x07'
+[[step]]
+raw = '\e]0;work\x07\e]2;Ready | work\x07\e]9;Task complete\x07\e]777;notify;Codex;Turn complete\x07\x07'
+[[step]]
+raw = '\e[2J\e[H\n\n\u203a Ask Codex to do anything\r\n\r\n  ? for shortcuts\r\n'
+[[step]]
+repeat = { times = 20, steps = [{ forge = "all" }] }
+[[step]]
+raw = '\e]7501;state=idle:app=codex\x07'
+[[step]]
+wait_file = "sent"
+"#;
+    let forged = forged.replace("\\u203a", "\u{203a}");
+    let (id, place) = in_a_turn(&mut stage, &[&forged, SEEN_THEN_ENDED].concat(), &[]);
+    // The prompt that it pretends to be at has been seen, and so has its turn.
+    stage.wait_state(&id, |row| {
+        let facts = row["turns"] == 1;
+        facts && stage.events_of(&id, "signal.hinted").iter().any(|e| e["data"]["said"] == "rests")
+    });
+    stage.home.provost(&["send", &id, "Now!"]).ok();
+    let row = stage.wait_state(&id, |row| row["messages"][0]["reason"].is_string());
+    assert_eq!(row["messages"][0]["reason"], "it is in a turn", "{row:#}");
+    let_go(&place, "sent");
+    ends_by_its_record_alone(&stage, &id, &place);
+}
+
+#[test]
+fn t08_another_conversation_of_the_same_process_ends_no_turn_of_this_one() {
+    let mut stage = Stage::new();
+    let hidden = r#"
+[[step]]
+record = { thread = "01a1e08b-0000-7c61-a49a-000000000000", type = "event_msg", payload = { type = "task_started", turn_id = "h1" } }
+[[step]]
+hook = { session_id = "01a1e08b-0000-7c61-a49a-000000000000", hook_event_name = "UserPromptSubmit", turn_id = "h1", prompt = "hidden" }
+[[step]]
+hook = { session_id = "01a1e08b-0000-7c61-a49a-000000000000", hook_event_name = "Stop", turn_id = "h1" }
+[[step]]
+hook = { session_id = "01a1e08b-0000-7c61-a49a-000000000000", hook_event_name = "Stop", turn_id = "t1" }
+[[step]]
+hook = { hook_event_name = "Stop", turn_id = "t1", agent_id = "a-helper" }
+[[step]]
+hook = { hook_event_name = "Stop", turn_id = "h1" }
+[[step]]
+record = { thread = "01a1e08b-0000-7c61-a49a-000000000000", type = "event_msg", payload = { type = "task_complete", turn_id = "t1" } }
+[[step]]
+raw = '\e]9;Task complete\x07'
+"#;
+    let (id, place) = in_a_turn(&mut stage, &[hidden, SEEN_THEN_ENDED].concat(), &[]);
+    ends_by_its_record_alone(&stage, &id, &place);
+    let row = stage.status(&id);
+    assert_eq!(row["thread"], provost_testkit::agent::THREAD, "{row:#}");
+}
+
+#[test]
+fn a07_what_the_agents_record_never_shows_is_sent_off_once_more_and_then_waits_with_the_reason() {
+    let mut stage = Stage::new();
+    let deaf = r#"
+[[step]]
+hook = { hook_event_name = "SessionStart", source = "startup" }
+[[step]]
+raw = '\e[?2004h\e]7501;state=idle:app=codex\x07'
+[[step]]
+read_keys = true
+[[step]]
+append = { path = "keys", content = "{{input}}\n" }
+[[step]]
+read_keys = true
+[[step]]
+append = { path = "keys", content = "again {{input}}\n" }
+[[step]]
+hang = true
+"#;
+    let (id, place) = hosted(&mut stage, deaf, &[]);
+    stage.home.provost(&["send", &id, "Do it,\nall of it."]).ok();
+    let unproved = eventually("nothing proves that it was taken", || {
+        stage.events_of(&id, "message.unproved").pop()
+    });
+    assert!(unproved["data"]["reason"].as_str().unwrap().contains("own record"), "{unproved}");
+    assert_eq!(stage.status(&id)["messages"][0]["fate"], "queued");
+    let keys = eventually("both were pressed", || {
+        let keys = fs::read_to_string(place.join("keys")).unwrap_or_default();
+        keys.contains("again").then_some(keys)
+    });
+    assert_eq!(
+        keys.replace('\r', "\n"),
+        "Do it,\nall of it.\nagain \n",
+        "pasted once, sent off twice"
+    );
+}
+
+#[test]
+fn m24_the_agents_kind_is_stored_with_the_session_and_no_words_change_it() {
+    let mut stage = Stage::new();
+    let lies = "[[step]]\nraw = '\\e]0;Claude Code\\x07\\r\\nWelcome to Claude Code! AI_AGENT=gemini\\r\\n'\n";
+    let (id, place) = in_a_turn(&mut stage, &[lies, SEEN_THEN_ENDED].concat(), &[]);
+    stage.wait(&id, "needs_input");
+    let kind = |row: &Value| (row["agent"].clone(), row["driver"].clone());
+    let before = kind(&stage.status(&id));
+    assert_eq!(before.0, "codex");
+    // What it is, is not asked of the machine again.
+    fs::remove_file(stage.home.root().join("scripted-codex")).unwrap();
+    stage.home.daemon().kill();
+    assert_eq!(kind(&stage.status(&id)), before);
+    ends_by_its_record_alone(&stage, &id, &place);
+}

@@ -1,0 +1,125 @@
+//! What is believed of agents that are watched, and what is kept of them.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    process::{Child, Stdio},
+};
+
+use provost_testkit::harness::{eventually, scripted_agent_bin};
+use serde_json::{Value, json};
+
+use crate::kit::{Stage, lives, text};
+
+#[test]
+fn m10_an_agent_that_uses_the_processor_is_as_silent_as_one_that_does_not() {
+    let stage = Stage::new();
+    let go = stage.file("go");
+    let busy = format!("while [ ! -e {go} ]; do :; done");
+    let quiet = format!("while [ ! -e {go} ]; do sleep 0.05; done");
+    let silent = ["--stale-after", "300ms", "--"];
+    let ids = [busy, quiet].map(|line| {
+        stage.spawn_in(stage.home.root(), &[&silent[..], &["sh", "-c", &line]].concat())
+    });
+    let told = ids.clone().map(|id| {
+        let row = stage.wait(&id, "stalled");
+        (row["process"].clone(), row["activity"].clone(), row["rule"].clone())
+    });
+    assert_eq!(told[0], told[1]);
+    assert_eq!(told[0].0, "alive");
+    fs::write(&go, "").unwrap();
+    for id in ids {
+        assert_eq!(stage.sealed(&id)["state"], "ended_unclaimed");
+    }
+}
+
+/// Everything that is written beside text: boxes, marks and bars, also alone on their lines.
+const DRAWN: [&str; 6] = [
+    "╭────────────────╮",
+    "│ 3 tests failed │",
+    "╰────────────────╯",
+    "› • ▌ ─ the reason stands here ─ ▐",
+    "⠋ ⠙ ⠹ ▁▂▃▄▅▆▇█",
+    "│",
+];
+
+#[test]
+fn m20_what_stands_between_drawing_characters_is_kept_and_so_are_they() {
+    let stage = Stage::new();
+    for form in [&["--tty", "--"][..], &["--"]] {
+        let line = format!("printf '%s\\n' {}; exit 3", DRAWN.map(|l| format!("'{l}'")).join(" "));
+        let id = stage.spawn_in(stage.home.root(), &[form, &["sh", "-c", &line]].concat());
+        stage.sealed(&id);
+        let told = stage.home.provost(&["logs", &id]).ok().stdout.clone();
+        let lines: Vec<&str> = told.lines().map(|line| line.trim_end_matches('\r')).collect();
+        assert!(lines.windows(DRAWN.len()).any(|these| these == DRAWN), "{form:?}: {told}");
+    }
+}
+
+#[test]
+fn m11_all_that_a_terminal_was_sent_is_on_disk_with_its_places_and_a_view_keeps_the_tail() {
+    let stage = Stage::new();
+    let flood = "[[step]]\nrepeat = { times = 20000, steps = [{ say = \"line {{n}} of what it did, at some length\" }] }\n";
+    let path = text(&stage.home.scenario("flood", flood));
+    let agent = text(&scripted_agent_bin());
+    let id = stage.spawn_in(stage.home.root(), &["--tty", "--", &agent, &path]);
+    stage.sealed(&id);
+    let whole = stage.home.provost(&["logs", &id, "--raw"]).ok().stdout.clone();
+    let expected: String =
+        (1..=20_000).map(|no| format!("line {no} of what it did, at some length\r\n")).collect();
+    assert_eq!(whole.len(), expected.len());
+    assert!(whole == expected, "each line once and in order");
+    let row = stage.status(&id);
+    assert!(row.to_string().len() < 20_000, "a view has not all of it");
+}
+
+/// Starts so many sessions at the same time; each prints its own number.
+fn starts(stage: &Stage, count: usize) -> Vec<Child> {
+    let start = |no: usize| {
+        let line = format!("echo mine-{no}-$PROVOST_SESSION");
+        let name = format!("s{no}");
+        let arguments = ["spawn", "--json", "--name", &name, "--", "sh", "-c", &line];
+        let mut command = stage.home.command(&arguments);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
+    };
+    (0..count).map(start).collect()
+}
+
+#[test]
+fn m15_a_hundred_starts_at_once_mix_nothing_up() {
+    let stage = Stage::new();
+    let mut ids = BTreeSet::new();
+    for (no, child) in starts(&stage, 100).into_iter().enumerate() {
+        let output = child.wait_with_output().unwrap();
+        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let id = told["id"].as_str().unwrap().to_owned();
+        let row = stage.sealed(&id);
+        assert_eq!(row["name"], format!("s{no}"));
+        let said = stage.home.provost(&["logs", &id]).ok().stdout.clone();
+        assert_eq!(said.lines().next(), Some(format!("mine-{no}-{id}").as_str()));
+        assert!(ids.insert(id), "an id was given twice");
+    }
+    assert_eq!(stage.rows().len(), 100);
+}
+
+#[test]
+fn m18_what_an_agent_leaves_running_is_reported_and_ended() {
+    let stage = Stage::new();
+    for form in [&["--tty", "--"][..], &["--"]] {
+        let pids = stage.file(&format!("pids-{}", form.len()));
+        let scenario = format!(
+            "[[step]]\nspawn = {{ kind = \"setsid\", count = 2, seconds = 600, pids = {pids:?} }}\n[[step]]\nreport = \"completed\"\n"
+        );
+        let path = text(&stage.home.scenario("leaves", &scenario));
+        let agent = text(&scripted_agent_bin());
+        let id = stage.spawn_in(stage.home.root(), &[form, &[&agent, &path]].concat());
+        let row = stage.sealed(&id);
+        assert_eq!(row["state"], "completed", "{form:?}: {row:#}");
+        assert_eq!(row["launches"][0]["leftovers"], 2, "{form:?}: {row:#}");
+        assert!(row["flags"].as_array().unwrap().contains(&json!("leftovers")), "{row:#}");
+        let left = fs::read_to_string(&pids).unwrap();
+        let left: Vec<u32> = left.lines().map(|pid| pid.parse().unwrap()).collect();
+        assert_eq!(left.len(), 2);
+        eventually("they are gone", || left.iter().all(|pid| !lives(*pid)).then_some(()));
+    }
+}

@@ -1,0 +1,179 @@
+//! Agents on screens, and those that somebody else started: what they write down, what they show, and how they take
+//! what is typed.
+//!
+//! As everything that is made up, it depends on the seed and on names only.
+
+use provost_core::{
+    request::{Asked, RequestKind, Waiting},
+    session::{
+        Adopted, Afterwards, Driver, End, Exit0, Glimpse, Hinted, Progress, Record, Recorded, Spec,
+        TurnEnd, Usage, Work,
+    },
+};
+
+use crate::{rng::Rng, run::Faults, script::Act};
+
+/// Something that can be seen of an agent beside a protocol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Shown {
+    Recorded(Record, Recorded),
+    Hinted(Glimpse, Hinted),
+}
+
+/// What is added to the key of a message when the key that sends it off is pressed once more.
+const AGAIN: &str = "-again";
+
+/// What people say in these stories.
+const SAID: &str = "so it is";
+
+/// Puts some sessions on screens, and lets some of these be somebody else's.
+pub(crate) fn on_screen(spec: Spec, seed: u64, no: u64) -> Spec {
+    let mut rng = Rng::named(seed, &[12, no]);
+    if !rng.percent(12) {
+        return spec;
+    }
+    let mut spec = Spec { afterwards: Afterwards::Park, exit0: Exit0::SaysNothing, ..spec };
+    spec.agent.driver = Driver::CodexTerminal;
+    spec.agent.carried = Default::default();
+    if rng.percent(40) {
+        spec.adopted = Some(Box::new(Adopted::default()));
+        (spec.instruction, spec.setup, spec.work) = (None, None, Work::Plain);
+        spec.checks = Vec::new();
+    }
+    spec
+}
+
+/// What an agent on a screen does from its start: it names its conversation, and begins with what stood on its command
+/// line.
+pub(crate) fn opening(seed: u64, session: u64, launch: u32, faults: &Faults) -> Vec<Act> {
+    let mut rng = Rng::named(seed, &[13, session, u64::from(launch)]);
+    let named = Recorded::Named { thread: format!("thread-{session}") };
+    let mut acts = vec![recorded(Record::Hook, named), hinted(Glimpse::Osc, Hinted::AtPrompt)];
+    if !faults.calm && rng.percent(15) {
+        let dialog = Hinted::Asks(asked(RequestKind::Dialog, "trust"));
+        acts.extend([hinted(Glimpse::Screen, dialog), Act::Sleep(rng.pick(&[200, 5_000]))]);
+        acts.push(hinted(Glimpse::Screen, Hinted::AtPrompt));
+    }
+    for text in rng.pick(&[&["do it"][..], &["do it", "and more"]]) {
+        acts.extend(turn(&mut rng, text, faults));
+    }
+    if rng.percent(if faults.calm { 100 } else { 40 }) {
+        let end = rng.pick(&[End::Exit(0), End::Exit(0), End::Exit(1), End::Signal(9)]);
+        acts.push(Act::Exit(end));
+    }
+    acts
+}
+
+/// What an agent on a screen does when a message was typed. Some take it at once, some when the key that sends it off
+/// is pressed once more, and some never.
+pub(crate) fn reaction(
+    seed: u64,
+    (session, launch): (u64, u32),
+    key: &str,
+    faults: &Faults,
+) -> Vec<Act> {
+    let message = key.strip_suffix(AGAIN).unwrap_or(key);
+    let said = message.bytes().fold(7u64, |sum, byte| sum.wrapping_mul(31) ^ u64::from(byte));
+    let mut rng = Rng::named(seed, &[14, session, u64::from(launch), said]);
+    let presses = rng.pick(&[1, 1, 1, 2, 3]);
+    let pressed = if key.ends_with(AGAIN) { 2 } else { 1 };
+    match presses == pressed {
+        true => turn(&mut rng, SAID, faults),
+        false => Vec::new(),
+    }
+}
+
+/// How an agent on a screen takes an interruption.
+pub(crate) fn interrupted() -> Vec<Act> {
+    let end = Recorded::TurnEnded { turn: None, end: TurnEnd::Interrupted };
+    vec![recorded(Record::Rollout, end), hinted(Glimpse::Osc, Hinted::AtPrompt)]
+}
+
+/// A turn as its record and its screen tell it. Both tell of the same things, and the screen of more than is true.
+fn turn(rng: &mut Rng, text: &str, faults: &Faults) -> Vec<Act> {
+    let turn = Some(format!("turn-{}", rng.below(1_000)));
+    let prompted = Recorded::Prompted { text: text.to_owned() };
+    let started = Recorded::TurnStarted { turn: turn.clone() };
+    let mut acts = vec![hinted(Glimpse::Osc, Hinted::Working)];
+    if rng.percent(70) {
+        acts.extend([prompted.clone(), started.clone()].map(|what| recorded(Record::Hook, what)));
+    }
+    acts.extend([started, prompted].map(|what| recorded(Record::Rollout, what)));
+    for _ in 0..rng.below(5) {
+        acts.extend(work(rng, faults));
+    }
+    let error = TurnEnd::Error("quota".to_owned());
+    let end = rng.pick(&[TurnEnd::Ok, TurnEnd::Ok, TurnEnd::Ok, TurnEnd::Interrupted, error]);
+    if faults.calm || rng.percent(90) {
+        let ended = Recorded::TurnEnded { turn, end };
+        let twice = rng.percent(60).then(|| recorded(Record::Hook, ended.clone()));
+        acts.extend(twice.into_iter().chain([recorded(Record::Rollout, ended)]));
+    }
+    acts.push(hinted(Glimpse::Osc, Hinted::AtPrompt));
+    acts
+}
+
+fn work(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
+    match rng.below(if faults.calm { 5 } else { 10 }) {
+        0 => vec![Act::Edit { good: rng.percent(70) }],
+        1 => vec![recorded(Record::Rollout, Recorded::Used(Usage { input: 10, output: 3 }))],
+        2 => {
+            let progress = Progress { done: rng.below(3), total: 3 };
+            vec![recorded(Record::Rollout, Recorded::Progress(progress))]
+        }
+        3 => vec![hinted(Glimpse::Title, Hinted::Working)],
+        4 => vec![Act::Sleep(rng.pick(&[1, 30, 800]))],
+        5 => approval(rng),
+        6 => vec![Act::Suspend(true), Act::Sleep(rng.pick(&[50, 4_000])), Act::Suspend(false)],
+        7 => {
+            let retrying = Hinted::Retrying { detail: "Reconnecting".to_owned() };
+            vec![hinted(Glimpse::Screen, retrying), Act::Sleep(4_000)]
+        }
+        // What anything can print into a terminal.
+        8 => {
+            let forged = rng.pick(&[Hinted::AtPrompt, Hinted::Rests, Hinted::Working]);
+            vec![hinted(rng.pick(&[Glimpse::Osc, Glimpse::Title, Glimpse::Notify]), forged)]
+        }
+        // The end of another conversation's turn.
+        _ => {
+            let turn = Some("hidden".to_owned());
+            vec![recorded(Record::Hook, Recorded::TurnEnded { turn, end: TurnEnd::Ok })]
+        }
+    }
+}
+
+/// It asks, tells so by a hook, a code and its screen, and goes on when it is answered.
+fn approval(rng: &mut Rng) -> Vec<Act> {
+    let asks = || asked(RequestKind::Approval, "run it");
+    let mut acts = vec![
+        recorded(Record::Hook, Recorded::Asked(asks())),
+        hinted(Glimpse::Osc, Hinted::Asks(asks())),
+        hinted(Glimpse::Screen, Hinted::Asks(asks())),
+        Act::AwaitAnswer,
+        hinted(Glimpse::Osc, Hinted::Working),
+        hinted(Glimpse::Screen, Hinted::Working),
+    ];
+    if rng.percent(50) {
+        acts.push(recorded(Record::Hook, Recorded::WentOn));
+    }
+    acts
+}
+
+fn asked(kind: RequestKind, title: &str) -> Asked {
+    Asked {
+        native: format!("hook-{title}"),
+        kind,
+        waiting: Waiting::Blocking,
+        title: title.to_owned(),
+        questions: Vec::new(),
+        subject: None,
+    }
+}
+
+fn recorded(by: Record, what: Recorded) -> Act {
+    Act::Show(Shown::Recorded(by, what))
+}
+
+fn hinted(by: Glimpse, what: Hinted) -> Act {
+    Act::Show(Shown::Hinted(by, what))
+}

@@ -1,0 +1,106 @@
+//! What an agent with a screen does besides drawing: it writes down its conversation where Codex does, runs its
+//! hooks, and reads keys.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    io::{self, BufRead as _, Read as _, Write as _},
+    path::PathBuf,
+    process::{Command, Stdio},
+};
+
+use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
+use serde_json::{Map, Value, json};
+
+use super::{Error, files, output::filled_in, report::provost};
+use crate::scenario::Record;
+
+/// The conversation that the agent calls its own.
+pub const THREAD: &str = "01a1e08b-614a-7c61-a49a-d6ec86726bf8";
+
+/// The version whose files these are.
+pub const VERSION: &str = "0.166.0";
+
+const PASTE_BEGINS: &str = "\x1b[200~";
+const PASTE_ENDS: &str = "\x1b[201~";
+
+/// Adds a line to the record of a conversation, which begins with whose it is.
+pub(super) fn record(record: &Record, known: &BTreeMap<String, String>) -> Result<(), Error> {
+    let thread = record.thread.as_deref().unwrap_or(THREAD);
+    let path = rollout(thread);
+    let mut text = String::new();
+    if !path.exists() {
+        let payload = json!({"id": thread, "cwd": "/", "cli_version": VERSION});
+        text.push_str(&line("session_meta", &payload));
+    }
+    let payload = filled_in(&Value::Object(record.payload.clone()), known);
+    text.push_str(&line(&record.kind, &payload));
+    files::append(&path.to_string_lossy(), &text)
+}
+
+fn line(kind: &str, payload: &Value) -> String {
+    let at = "2026-11-16T10:00:00.000Z";
+    // The order of the keys is Codex's.
+    format!("{{\"timestamp\":\"{at}\",\"type\":\"{kind}\",\"payload\":{payload}}}\n")
+}
+
+/// Tells what a hook of Codex is given, by the program that it would run.
+pub(super) fn hook(
+    said: &Map<String, Value>,
+    known: &BTreeMap<String, String>,
+) -> Result<(), Error> {
+    let mut said = filled_in(&Value::Object(said.clone()), known);
+    if said.get("session_id").is_none() {
+        said["session_id"] = THREAD.into();
+    }
+    let mut command = Command::new(provost());
+    command.arg("agent-hook").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().map_err(Error::io("run provost"))?;
+    let mut stdin = child.stdin.take().expect("its input is a pipe");
+    stdin.write_all(said.to_string().as_bytes()).map_err(Error::io("tell a hook"))?;
+    drop(stdin);
+    child.wait().map(drop).map_err(Error::io("run provost"))
+}
+
+/// Has the terminal give each key as it comes, without echo.
+pub(super) fn take_keys() -> Result<(), Error> {
+    let stdin = io::stdin();
+    let failed =
+        |error: rustix::io::Errno| Error::io("take the keys of its terminal")(error.into());
+    let mut terminal = tcgetattr(&stdin).map_err(failed)?;
+    terminal.make_raw();
+    tcsetattr(&stdin, OptionalActions::Now, &terminal).map_err(failed)
+}
+
+/// Reads keys up to the one that sends them off. What was pasted is given without its marks, and an Escape alone as
+/// it is.
+pub(super) fn read_keys() -> Result<Option<String>, Error> {
+    let (mut keys, mut stdin) = (String::new(), io::stdin().lock());
+    loop {
+        let more = stdin.fill_buf().map_err(Error::io("read keys"))?;
+        if more.is_empty() {
+            return Ok(None);
+        }
+        let length = more.len();
+        keys.push_str(&String::from_utf8_lossy(more));
+        stdin.by_ref().consume(length);
+        let pasting = keys.contains(PASTE_BEGINS) && !keys.contains(PASTE_ENDS);
+        if keys == "\x1b" || (!pasting && keys.ends_with('\r')) {
+            let text = keys.replace(PASTE_BEGINS, "").replace(PASTE_ENDS, "");
+            return Ok(Some(text.trim_end_matches('\r').to_owned()));
+        }
+    }
+}
+
+fn rollout(thread: &str) -> PathBuf {
+    let name = format!("rollout-2026-11-16T10-00-00-{thread}.jsonl");
+    PathBuf::from(codex_home()).join("sessions/2026/11/16").join(name)
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the agent's edge: its environment is what Provost gave it"
+)]
+fn codex_home() -> OsString {
+    std::env::var_os("CODEX_HOME").unwrap_or_else(|| ".".into())
+}

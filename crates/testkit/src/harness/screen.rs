@@ -1,0 +1,25 @@
+//! A program that says it is Codex, and does on its screen what a scenario says.
+
+use std::{fs, os::unix::fs::PermissionsExt as _};
+
+use super::home::Home;
+use super::programs::scripted_agent_bin;
+use crate::agent::VERSION;
+
+impl Home {
+    /// Lets the home's Codex be a scripted one: asked for its version it tells the one whose files it writes, and
+    /// otherwise it plays the scenario, whatever its arguments are.
+    pub fn script_codex(&mut self, scenario: &str) {
+        let scenario = self.scenario("scripted-codex", scenario);
+        let (agent, scenario) = (scripted_agent_bin(), scenario.display().to_string());
+        let program = self.root().join("scripted-codex");
+        let text = format!(
+            "#!/bin/sh\n[ \"$1\" = --version ] && echo codex-cli {VERSION} && exit\nexec {:?} {scenario:?}\n",
+            agent.display().to_string()
+        );
+        fs::write(&program, text).expect("the program can be written");
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755))
+            .expect("the program can be made one");
+        self.set_env("PROVOST_CODEX", program);
+    }
+}

@@ -1,0 +1,114 @@
+//! A rollout of hundreds of megabytes is read in constant memory, and not at all while nothing is added to it.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{BufWriter, Write},
+    path::Path,
+};
+
+use provost_watch::rollout::{Fold, Next, Tail, Told, Watch};
+
+/// How much of the file are lines of everyday lengths.
+const LINES: usize = 121 << 20;
+/// One line is as long as this, and is a hole in the file but for its ends.
+const LONG: u64 = 80 << 20;
+/// What reading may take of the memory.
+const MEMORY_KIB: u64 = 16 << 10;
+
+const META: &str = r#"{"timestamp":"T","ordinal":0,"type":"session_meta","payload":{"id":"01a1e08b-614a-7c61-a49a-d6ec86726bf8","cli_version":"0.166.0"}}"#;
+const STARTED: &str =
+    r#"{"timestamp":"T","type":"event_msg","payload":{"type":"task_started","turn_id":"t"}}"#;
+const ENDED: &str =
+    r#"{"timestamp":"T","type":"event_msg","payload":{"type":"task_complete","turn_id":"t"}}"#;
+const LIFE: &str = r#"{"timestamp":"2026-11-16T10:00:00.000Z","ordinal":9,"type":"response_item","payload":{"type":"message","text":""#;
+
+/// A block of lines that say that the agent goes on, short ones and long ones.
+fn block() -> Vec<u8> {
+    let mut block = Vec::new();
+    for length in [40, 300, 2_000, 900, 20_000, 120, 7_000] {
+        let text = "task_complete turn_aborted ".repeat(length / 27 + 1);
+        writeln!(block, "{LIFE}{text}\"}}}}").unwrap();
+    }
+    block
+}
+
+/// Writes the beginning of a turn, much that it did, and its end.
+fn write(to: impl Write) {
+    let mut to = BufWriter::new(to);
+    let block = block();
+    writeln!(to, "{META}\n{STARTED}").unwrap();
+    for _ in 0..LINES / block.len() {
+        to.write_all(&block).unwrap();
+    }
+    to.flush().unwrap();
+}
+
+/// Adds one line that is nearly all of it a hole, and the end of the turn.
+fn write_the_end(path: &Path) {
+    let mut file = OpenOptions::new().append(true).open(path).unwrap();
+    file.write_all(LIFE.as_bytes()).unwrap();
+    file.set_len(file.metadata().unwrap().len() + LONG).unwrap();
+    write!(file, "\n{ENDED}\n").unwrap();
+}
+
+/// The most memory that this process had since it was asked to forget that.
+fn peak_kib() -> u64 {
+    field("VmHWM:")
+}
+
+fn field(name: &str) -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    line.trim().strip_suffix(" kB").unwrap().parse().unwrap()
+}
+
+/// Reads a file to its end and gives what it said, without what says only that the agent goes on, and how many
+/// lines said that.
+fn told(tail: &mut Tail) -> (Vec<Told>, usize) {
+    let (mut fold, mut found, mut alive) = (Fold::new(), Vec::new(), 0);
+    while let Next::Line(line) = tail.next_line().unwrap() {
+        fold.line(&line, |told| match told {
+            Told::Alive => alive += 1,
+            told => found.push(told),
+        });
+    }
+    (found, alive)
+}
+
+/// Reads the file and checks what that took.
+fn read_in_little_memory(path: &Path, long_lines: usize) {
+    fs::write("/proc/self/clear_refs", "5").unwrap();
+    let before = field("VmRSS:");
+    let mut tail = Tail::open(path, 0).unwrap();
+    let (found, alive) = told(&mut tail);
+    let took = peak_kib().saturating_sub(before);
+    assert!(took <= MEMORY_KIB, "{took} KiB");
+    assert_eq!(alive, LINES / block().len() * 7 + long_lines);
+    let [Told::Session(_), Told::TurnStarted { .. }, Told::TurnEnded { .. }] = found.as_slice()
+    else {
+        panic!("{found:?}")
+    };
+}
+
+#[test]
+fn two_hundred_megabytes_are_read_in_constant_memory_and_silence_wakes_nobody() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("rollout.jsonl");
+    write(File::create(&path).unwrap());
+    write_the_end(&path);
+    assert!(fs::metadata(&path).unwrap().len() > 200 << 20);
+    let mut watch = Watch::file(&path).unwrap();
+    read_in_little_memory(&path, 1);
+    assert!(!watch.seen().unwrap(), "reading is no reason to read again");
+}
+
+#[test]
+fn a_large_compressed_file_is_read_in_constant_memory() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("rollout.jsonl.zst");
+    let mut encoder = zstd::Encoder::new(File::create(&path).unwrap(), 1).unwrap();
+    write(&mut encoder);
+    writeln!(encoder, "{ENDED}").unwrap();
+    encoder.finish().unwrap();
+    read_in_little_memory(&path, 0);
+}
