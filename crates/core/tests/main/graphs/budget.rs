@@ -50,6 +50,16 @@ fn a_raised_budget_reaches_all_that_work() {
 }
 
 #[test]
+fn turns_that_others_take_are_counted_as_tokens_are() {
+    let budget = Budget { tokens: None, turns: Some(10) };
+    let mut bench = RunBench::open(RunSpec { budget, ..given(&[("a", &[]), ("b", &[])]) });
+    bench.on("a").start().turns(2).on("b").start().turns(1);
+    bench.tell(Command::RaiseBudget { tokens: None, turns: Some(20) });
+    assert_eq!(bench.session(1).budget.turns, Some(19), "less the one of the other");
+    assert_eq!(bench.session(2).budget.turns, Some(18), "less the two of the other");
+}
+
+#[test]
 fn no_task_begins_on_a_budget_that_is_used_up() {
     let budget = Budget { tokens: None, turns: Some(1) };
     let mut bench = RunBench::open(RunSpec { budget, ..given(&[("a", &[]), ("b", &["a"])]) });

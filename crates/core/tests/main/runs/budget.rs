@@ -136,6 +136,17 @@ fn a_run_whose_budget_is_used_up_is_resumed_once_it_was_raised_in_the_same_conve
 }
 
 #[test]
+fn turns_that_were_counted_when_a_session_ended_are_part_of_what_it_may_take_in_all() {
+    let budget = Budget { tokens: Some(100), turns: Some(5) };
+    let mut bench = RunBench::open(RunSpec { budget, ..run_spec() });
+    let id = bench.live();
+    bench.start().signal(Signal::TurnStarted { turn: None }).uses(120).end_session(id);
+    bench.tell(Command::RaiseBudget { tokens: Some(200), turns: Some(9) }).tell(Command::Resume);
+    assert_eq!((bench.live(), bench.run.turns), (id, 1));
+    assert_eq!(bench.session(1).budget.turns, Some(9), "eight are left, and one it took before");
+}
+
+#[test]
 fn a_session_taken_up_again_may_not_use_what_others_used_meanwhile() {
     let spec = RunSpec {
         budget: tokens(100),

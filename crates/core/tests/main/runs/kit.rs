@@ -391,6 +391,18 @@ impl RunBench {
         self.signal(Signal::Usage(Usage { input: tokens, output: 0 }))
     }
 
+    /// The agent begins so many turns, and ends all but the last.
+    pub(crate) fn turns(&mut self, count: usize) -> &mut Self {
+        for no in 1..=count {
+            let turn = Some(no.to_string());
+            self.signal(Signal::TurnStarted { turn: turn.clone() });
+            if no < count {
+                self.signal(Signal::TurnEnded { turn, end: TurnEnd::Ok, usage: None });
+            }
+        }
+        self
+    }
+
     /// Carries out what is owed for the live session's verdict.
     pub(crate) fn verify(&mut self, tree: &str, end: CheckEnd) -> &mut Self {
         let id = self.live();
