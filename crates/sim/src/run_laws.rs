@@ -68,9 +68,13 @@ impl RunWatch {
         let keys: BTreeSet<String> = effects.iter().map(Effect::key).collect();
         law!(keys.len() == effects.len(), "two effects of a run have one key: {effects:?}");
         let mut live = run.live().filter_map(|live| look(live.id));
+        // Their worktrees are waited for.
+        let ends = |last: &Launch| !last.is_gone() && !last.is_given_up();
+        let mut ending = run.sessions.iter().filter_map(|one| look(one.id)?.launches.last());
         law!(
             run.is_sealed()
                 || live.next().is_some()
+                || ending.any(ends)
                 || effects.iter().any(brings_on)
                 || run.awaits_approval()
                 || elsewhere >= run.spec.planning.machine_parallel as usize,
