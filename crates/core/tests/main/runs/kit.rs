@@ -33,7 +33,7 @@ pub(crate) fn run_spec() -> RunSpec {
         spec: None,
         project: "/project".to_owned(),
         cwd: "/project/api".to_owned(),
-        target: Target { branch: Some("main".to_owned()), base: snapshot("old") },
+        target: Target { branch: Some("main".to_owned()), base: snapshot("old"), remote: None },
         worktrees: "/trees/limit".to_owned(),
         branch: "provost/limit".to_owned(),
         agent: crate::kit::spec().agent,
