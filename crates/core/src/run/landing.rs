@@ -165,7 +165,7 @@ impl Run {
     fn needs_session(&self, step: &LandStep) -> bool {
         match step {
             LandStep::Merge { conflicts, .. } => {
-                !conflicts.is_empty() || !self.spec.checks.is_empty()
+                !conflicts.is_empty() || !self.all_checks().is_empty()
             }
             LandStep::Answer { .. } => true,
         }
