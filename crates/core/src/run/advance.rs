@@ -333,7 +333,13 @@ impl Run {
                 return Some(stopped(Cause::Landing, reason.clone()));
             }
             // What was left is being committed; the answer comes.
-            end.head.as_ref()?;
+            let head = end.head.as_ref()?;
+            let step = current.map_or(0, |one| one.cycle);
+            if let Some(files) = self.left_in_conflict(step, head) {
+                let detail =
+                    format!("files in conflict were left as they were: {}", files.join(", "));
+                return Some(stopped(Cause::Landing, detail));
+            }
         }
         match self.ahead()? {
             Ahead::Session(no, _) if self.only_checks(self.stage, no) => {

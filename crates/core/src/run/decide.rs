@@ -13,6 +13,7 @@ use super::{
 use crate::{
     ids::{CommitId, SessionId},
     session::{Budget, HookEnd},
+    plan::TaskId,
     verdict::{Caveats, Snapshot},
 };
 
@@ -49,6 +50,12 @@ pub enum Command {
         len: usize,
     },
     /// What was done could not be merged, or the branch not be brought forward.
+    /// The work of one task cannot be merged with anything; the others wait for a merge without it.
+    TaskUnfit {
+        batch: u32,
+        task: TaskId,
+        reason: String,
+    },
     QueueFailed {
         batch: u32,
         reason: String,
@@ -154,6 +161,7 @@ impl Run {
             | Command::BatchMerged { .. }
             | Command::Integrated { .. }
             | Command::QueueFailed { .. } => self.decide_tasks(command, open),
+            | Command::TaskUnfit { .. }
             Command::HeadTaken { session, head, caveats } => {
                 let wanted = self.headless_sessions().any(|one| one.id == session);
                 if_new(open && wanted, HeadTaken { session, head, caveats })
@@ -248,6 +256,16 @@ impl Run {
                 if_new(owed || bug!(LateIntegrationTaken), Integrated { batch, len, head })
             }
             Command::QueueFailed { batch, reason } => {
+            Command::TaskUnfit { batch, task, reason } => {
+                let owed =
+                    graph.queue.next() == QueueStep::Merge && graph.queue.batches + 1 == batch;
+                if !owed || !graph.queue.waiting.contains(&task) {
+                    return Err(Rejected::Nothing);
+                }
+                let (onto, links, conflicts) = (self.base().clone(), Vec::new(), Vec::new());
+                let without = BatchMerged { no: batch, onto, links, conflicts };
+                Ok(vec![TaskFailed { task, detail: reason }.into(), without.into()])
+            }
                 let owed = match graph.queue.next() {
                     QueueStep::Merge => graph.queue.batches + 1 == batch,
                     QueueStep::Integrate(_) => batch_no == Some(batch),

@@ -174,7 +174,20 @@ impl Run {
     fn is_settled(&self, no: u32) -> bool {
         let of_step = |one: &&RunSession| one.stage == Stage::Land && one.cycle == no;
         let ends = self.sessions.iter().filter(of_step).filter_map(|one| one.end.as_ref());
-        ends.into_iter().any(|end| end.is_good() && end.head.is_some())
+        ends.into_iter().any(|end| {
+            end.is_good()
+                && end.head.as_ref().is_some_and(|head| self.left_in_conflict(no, head).is_none())
+        })
+    }
+
+    /// Gives the files of a step that were in conflict, if all of the tree is as it was: nobody mended them.
+    pub(super) fn left_in_conflict(&self, no: u32, head: &Snapshot) -> Option<&[String]> {
+        match self.step(no)? {
+            LandStep::Merge { merge, conflicts, .. } => {
+                (!conflicts.is_empty() && merge.tree == head.tree).then_some(conflicts)
+            }
+            LandStep::Answer { .. } => None,
+        }
     }
 
     /// Gives the session that did the work, if there is one: what is said about the work goes there.

@@ -76,6 +76,21 @@ fn conflicts_go_to_an_agent() {
 }
 
 #[test]
+#[test]
+fn files_in_conflict_that_were_left_as_they_were_do_not_land() {
+    let mut bench = RunBench::open(landing_by(LandMode::Merge));
+    bench.works("new").tell(moved(0, "both", &["a.rs"])).works("both");
+    assert_eq!(bench.owed(), ["landed-1"]);
+    bench.tell(Command::LandOver { leg: 1, pull: None });
+    assert_eq!((bench.ending(), bench.outcome().cause), (Ending::Failed, Some(Cause::Landing)));
+    assert_eq!(bench.outcome().detail, "files in conflict were left as they were: a.rs");
+    // Whoever resumes it has them mended.
+    bench.tell(Command::Resume);
+    assert!(bench.instruction().contains("- a.rs"));
+    bench.works("mended").landed("mended");
+    assert_eq!(bench.ending(), Ending::Succeeded);
+}
+
 fn conflicts_mended_without_checks_are_committed_and_prove_nothing() {
     let mut bench = RunBench::open(RunSpec { land: LandMode::Merge, ..unchecked() });
     bench.works("-").head("new").tell(moved(0, "merged", &["a.rs"])).works("-");
