@@ -356,7 +356,8 @@ impl RunBench {
             self.say(session::Command::WorkPrepared { cwd: "/w".to_owned(), base });
         }
         if self.sessions[&id].setup == SetupState::Owed {
-            self.say(session::Command::SetupFinished { failure: None });
+            let attempt = self.sessions[&id].setup_for;
+            self.say(session::Command::SetupFinished { attempt, failure: None });
         }
         let launch = self.sessions[&id].launches.last().expect("it is owed");
         if launch.phase == LaunchPhase::Owed {
