@@ -4,7 +4,8 @@ use super::{
     event::*,
     hook::RunHookKey,
     landing::{
-        LandStep, Landing, MAX_MERGES, MAX_ROUNDS, PullRequest, PullStanding, PullState, Remark,
+        LandStep, Landing, MAX_MERGES, MAX_REMARKS, MAX_ROUNDS, PullRequest, PullStanding,
+        PullState, Remark,
     },
     outcome::Cause,
     queue::{Conflict, Link, QueueStep},
@@ -12,8 +13,8 @@ use super::{
 };
 use crate::{
     ids::{CommitId, SessionId},
-    session::{Budget, HookEnd},
     plan::TaskId,
+    session::{Budget, HookEnd},
     verdict::{Caveats, Snapshot},
 };
 
@@ -49,13 +50,13 @@ pub enum Command {
         batch: u32,
         len: usize,
     },
-    /// What was done could not be merged, or the branch not be brought forward.
     /// The work of one task cannot be merged with anything; the others wait for a merge without it.
     TaskUnfit {
         batch: u32,
         task: TaskId,
         reason: String,
     },
+    /// What was done could not be merged, or the branch not be brought forward.
     QueueFailed {
         batch: u32,
         reason: String,
@@ -160,8 +161,8 @@ impl Run {
             | Command::ErrandFailed { .. }
             | Command::BatchMerged { .. }
             | Command::Integrated { .. }
-            | Command::QueueFailed { .. } => self.decide_tasks(command, open),
             | Command::TaskUnfit { .. }
+            | Command::QueueFailed { .. } => self.decide_tasks(command, open),
             Command::HeadTaken { session, head, caveats } => {
                 let wanted = self.headless_sessions().any(|one| one.id == session);
                 if_new(open && wanted, HeadTaken { session, head, caveats })
@@ -255,7 +256,6 @@ impl Run {
                 let owed = owed && batch_no == Some(batch);
                 if_new(owed || bug!(LateIntegrationTaken), Integrated { batch, len, head })
             }
-            Command::QueueFailed { batch, reason } => {
             Command::TaskUnfit { batch, task, reason } => {
                 let owed =
                     graph.queue.next() == QueueStep::Merge && graph.queue.batches + 1 == batch;
@@ -266,6 +266,7 @@ impl Run {
                 let without = BatchMerged { no: batch, onto, links, conflicts };
                 Ok(vec![TaskFailed { task, detail: reason }.into(), without.into()])
             }
+            Command::QueueFailed { batch, reason } => {
                 let owed = match graph.queue.next() {
                     QueueStep::Merge => graph.queue.batches + 1 == batch,
                     QueueStep::Integrate(_) => batch_no == Some(batch),
@@ -294,7 +295,8 @@ impl Run {
         match (new.is_empty(), open && self.rounds() < MAX_ROUNDS) {
             (true, _) => {}
             (false, true) => {
-                let step = Box::new(LandStep::Answer { remarks: new });
+                let remarks = new.into_iter().take(MAX_REMARKS).collect();
+                let step = Box::new(LandStep::Answer { remarks });
                 events.push(StepTaken { step }.into());
             }
             (false, false) => events.push(RemarksLeft { remarks: new }.into()),

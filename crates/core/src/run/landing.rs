@@ -18,7 +18,7 @@ pub const MAX_MERGES: usize = 5;
 /// How often what a pull request was told goes back to the agent.
 pub const MAX_ROUNDS: usize = 5;
 
-/// So many things that a pull request was told are taken from one look.
+/// So many things that a pull request was told go to the agent at once; the others go with the next look.
 pub const MAX_REMARKS: usize = 50;
 
 /// So many characters of one of them are kept.

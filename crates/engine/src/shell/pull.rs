@@ -211,7 +211,8 @@ impl Desk<'_> {
         let view = ["gh", "pr", "view", &number, "--json", forge::VIEW];
         let view = self.look(&format!("{key}.view"), &view).await?;
         let path = format!("repos/{{owner}}/{{repo}}/pulls/{number}/comments?per_page=100");
-        let lines = self.look(&format!("{key}.lines"), &["gh", "api", &path]).await?;
+        let api = ["gh", "api", "--paginate", &path];
+        let lines = self.look(&format!("{key}.lines"), &api).await?;
         forge::view(&view, &lines, &pull.commit.0)
     }
 
@@ -230,9 +231,9 @@ impl Desk<'_> {
         let dir = self.world.home.held(self.run.id, key);
         let (_never, mut cancel) = watch::channel(false);
         let argv: Vec<String> = line.iter().map(|word| (*word).to_owned()).collect();
-        let spec = || HoldSpec {
         let mut env = self.world.environment.of_agent_with(&self.run.spec.agent, IDENTITY);
         env.extend(self.guarded().await?);
+        let spec = || HoldSpec {
             env: env.clone(),
             stdin: StdinMode::Text(input.to_owned()),
             output_limit: OUTPUT_LIMIT,
