@@ -194,7 +194,7 @@ fn checks(run: &Run) -> Vec<provost_api::CheckRow> {
         receipts.and_then(|all| all.iter().find(|receipt| receipt.command == check))
     };
     let row = |check: &String| check_row(check, receipt(check), proved(check).unwrap_or(missing));
-    run.spec.checks.iter().map(row).collect()
+    run.all_checks().iter().map(row).collect()
 }
 
 fn landing(run: &Run) -> LandingRow {
