@@ -61,7 +61,8 @@ fn a_merge_that_the_checks_refute_ends_the_run() {
     assert_eq!(bench.owed(), ["landed-1"]);
     bench.tell(Command::LandOver { leg: 1, pull: None });
     assert_eq!((bench.ending(), bench.outcome().cause), (Ending::Failed, Some(Cause::Landing)));
-    assert_eq!(bench.outcome().detail, "its session ended as failed (verification)");
+    let told = "its session ended as failed (verification): the check `check` ended with exit 1";
+    assert_eq!(bench.outcome().detail, told);
 }
 
 #[test]
@@ -75,7 +76,6 @@ fn conflicts_go_to_an_agent() {
     assert_eq!(bench.ending(), Ending::Succeeded);
 }
 
-#[test]
 #[test]
 fn files_in_conflict_that_were_left_as_they_were_do_not_land() {
     let mut bench = RunBench::open(landing_by(LandMode::Merge));
@@ -91,6 +91,7 @@ fn files_in_conflict_that_were_left_as_they_were_do_not_land() {
     assert_eq!(bench.ending(), Ending::Succeeded);
 }
 
+#[test]
 fn conflicts_mended_without_checks_are_committed_and_prove_nothing() {
     let mut bench = RunBench::open(RunSpec { land: LandMode::Merge, ..unchecked() });
     bench.works("-").head("new").tell(moved(0, "merged", &["a.rs"])).works("-");
