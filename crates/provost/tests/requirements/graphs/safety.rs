@@ -112,3 +112,19 @@ fn no_program_of_an_agent_merges_nor_acts_as_the_operator() {
     assert_eq!(site.file_at(&site.branch(&id), "shared.txt"), "left\nright");
     assert_eq!(site.stage.status(&victim)["state"], "working");
 }
+
+#[test]
+fn what_a_run_that_goes_on_may_need_is_not_cleaned_up() {
+    let hold = "while test -e $root/hold; do sleep 0.01; done; echo 2 > two.txt";
+    let site = Site::new(&[("one", &[], "echo 1 > one.txt"), ("two", &[], hold)]);
+    site.sign("hold");
+    let id = site.opened(&["--check", "true"]);
+    site.wait_task(&id, "one", "merged");
+    let found = site.stage.provost(&["gc", "--apply", "--json"]).ok().json();
+    assert_eq!(found["removed"], json!([]), "{found:#}");
+    assert_eq!(found["kept"][0]["reason"], "its run goes on", "{found:#}");
+    std::fs::remove_file(site.stage.file("hold")).unwrap();
+    assert_eq!(site.ended(&id)["state"], "succeeded");
+    let found = site.stage.provost(&["gc", "--apply", "--json"]).ok().json();
+    assert!(!found["removed"].as_array().unwrap().is_empty(), "{found:#}");
+}
