@@ -132,7 +132,7 @@ pub(crate) fn run_spec(planning: Planning) -> RunSpec {
         spec: None,
         project: text("/tmp"),
         cwd: text("/tmp"),
-        target: Target { branch: Some(text("main")), base },
+        target: Target { branch: Some(text("main")), base, remote: None },
         worktrees: text("/tmp/trees"),
         branch: text("provost/bench"),
         agent,

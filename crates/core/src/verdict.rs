@@ -111,6 +111,32 @@ pub enum Refuted {
     NoSnapshot { reason: String },
 }
 
+impl CheckEnd {
+    /// Says in words how a check ended.
+    pub fn words(&self) -> String {
+        match self {
+            CheckEnd::Exit(code) => format!("exit {code}"),
+            CheckEnd::Signal(signal) => format!("signal {signal}"),
+            CheckEnd::TimeLimit => "time limit".to_owned(),
+            CheckEnd::OutputLimit => "output limit".to_owned(),
+            CheckEnd::Unfinished(reason) => reason.clone(),
+        }
+    }
+}
+
+impl Refuted {
+    /// Says in words what refuted the work.
+    pub fn words(&self) -> String {
+        match self {
+            Refuted::EmptyDiff => "nothing was changed (--no-change-ok allows that)".to_owned(),
+            Refuted::NoSnapshot { reason } => format!("the work could not be committed: {reason}"),
+            Refuted::Check { command, end } | Refuted::Unfinished { command, end } => {
+                format!("the check `{command}` ended with {}", end.words())
+            }
+        }
+    }
+}
+
 /// What the checks found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {

@@ -12,7 +12,7 @@ use provost_core::{
         Claim, ClaimSource, End, EndedBy, Fact, FactKind, Launch, LaunchPhase, Limited, Message,
         MessageFate, MessageKind, Session, StopStep, Work, WorkState,
     },
-    verdict::{Caveats, CheckEnd, Receipt, Refuted},
+    verdict::{Caveats, CheckEnd, Receipt},
 };
 
 use crate::shown;
@@ -141,7 +141,7 @@ pub fn why(session: &Session) -> (Vec<WhyFact>, String) {
     let receipts = &attempt.verifying.receipts;
     let found = receipts
         .last()
-        .map(|receipt| format!("{} on tree {}", ending(&receipt.end), receipt.tree.0));
+        .map(|receipt| format!("{} on tree {}", receipt.end.words(), receipt.tree.0));
     add("verification", session.verification().word(), "provost's checks", None, found);
     let decided = if attempt.is_decided() { "yes" } else { "no" };
     add("decision", decided, "operator or provost", None, reason(session, judged.cause));
@@ -265,23 +265,13 @@ pub(crate) fn check_row(command: &str, receipt: Option<&Receipt>, missing: &str)
     CheckRow {
         command: command.to_owned(),
         result: result.to_owned(),
-        detail: receipt.map(|receipt| ending(&receipt.end)),
+        detail: receipt.map(|receipt| receipt.end.words()),
         tree: receipt.map(|receipt| receipt.tree.0.clone()),
         duration_ms: receipt.map(|receipt| receipt.duration_ms),
         output_digest: receipt.map(|receipt| receipt.output_digest.clone()),
         output: receipt.map(|receipt| receipt.output.clone()),
         warm: receipt.map(|receipt| receipt.warm),
         environment: receipt.and_then(|receipt| receipt.environment.clone()),
-    }
-}
-
-fn ending(end: &CheckEnd) -> String {
-    match end {
-        CheckEnd::Exit(code) => format!("exit {code}"),
-        CheckEnd::Signal(signal) => format!("signal {signal}"),
-        CheckEnd::TimeLimit => "time limit".to_owned(),
-        CheckEnd::OutputLimit => "output limit".to_owned(),
-        CheckEnd::Unfinished(reason) => reason.clone(),
     }
 }
 
@@ -442,15 +432,7 @@ fn no_room(session: &Session) -> Option<String> {
 /// Says in words what refuted the work.
 fn refuted(session: &Session) -> Option<String> {
     match session.verification() {
-        Verification::Failed(Refuted::EmptyDiff) => {
-            Some("nothing was changed (--no-change-ok allows that)".to_owned())
-        }
-        Verification::Failed(Refuted::NoSnapshot { reason }) => {
-            Some(format!("the work could not be committed: {reason}"))
-        }
-        Verification::Failed(
-            Refuted::Check { command, end } | Refuted::Unfinished { command, end },
-        ) => Some(format!("the check `{command}` ended with {}", ending(&end))),
+        Verification::Failed(refuted) => Some(refuted.words()),
         Verification::None | Verification::Passed(_) => None,
     }
 }

@@ -1,6 +1,6 @@
 //! What `gh` says about pull requests, read. Nothing is guessed: what is not understood counts as not passed.
 
-use provost_core::run::{MAX_REMARKS, PullChecks, PullStanding, PullState, Remark};
+use provost_core::run::{PullChecks, PullStanding, PullState, Remark};
 use serde::Deserialize;
 
 /// A pull request in a list.
@@ -103,7 +103,10 @@ pub(crate) fn view(
 ) -> Result<(PullState, Vec<Remark>), String> {
     let view: View = serde_json::from_str(text)
         .map_err(|why| format!("gh told nothing that can be read of the pull request: {why}"))?;
-    let lines: Vec<LineComment> = serde_json::from_str(line_comments)
+    // Each page is a list, one after the other.
+    let pages = serde_json::Deserializer::from_str(line_comments).into_iter::<Vec<LineComment>>();
+    let pages: Vec<Vec<LineComment>> = pages
+        .collect::<Result<_, _>>()
         .map_err(|why| format!("gh told no list of comments: {why}"))?;
     let current = view.head_ref_oid == pushed;
     let checks = if current { checks(&view.status_check_rollup) } else { PullChecks::Pending };
@@ -112,9 +115,8 @@ pub(crate) fn view(
     let failed = failed.map(|check| check.remark(pushed));
     let reviews = view.reviews.iter().filter(|review| review.says()).map(Review::remark);
     let comments = view.comments.iter().map(Comment::remark);
-    let lines = lines.iter().map(LineComment::remark);
-    let remarks = failed.chain(reviews).chain(comments).chain(lines).take(MAX_REMARKS);
-    Ok((state, remarks.collect()))
+    let lines = pages.iter().flatten().map(LineComment::remark);
+    Ok((state, failed.chain(reviews).chain(comments).chain(lines).collect()))
 }
 
 fn standing(state: &str) -> PullStanding {
@@ -236,6 +238,19 @@ mod tests {
         ];
         assert_eq!(told, expected);
         assert!(view("no json", "[]", "c1").unwrap_err().contains("gh told nothing"));
+    }
+
+    #[test]
+    fn comments_of_all_pages_are_read_and_none_is_left_out_for_its_number() {
+        let text = r#"{"state":"OPEN","headRefOid":"c1"}"#;
+        let page = |from: u32| -> String {
+            let of =
+                |id: u32| format!(r#"{{"id":{id},"user":{{"login":"di"}},"path":"a","body":"b"}}"#);
+            format!("[{}]", (from..from + 60).map(of).collect::<Vec<_>>().join(","))
+        };
+        let (_, remarks) = view(text, &(page(0) + &page(60)), "c1").unwrap();
+        assert_eq!((remarks.len(), remarks[119].id.as_str()), (120, "line/119"));
+        assert!(view(text, "[] nonsense", "c1").unwrap_err().contains("no list of comments"));
     }
 
     #[test]

@@ -35,7 +35,10 @@ pub(crate) fn live<'s>(run: &Run, look: impl Fn(SessionId) -> Option<&'s Session
     for (one, session) in run.live().filter_map(|one| Some((one, look(one.id)?))) {
         let (before, turns) = one.counted;
         usage.add(session.usage.since(before));
-        row.requests.extend(card::requests(session));
+        // Nobody hears an answer any more once the run was stopped.
+        if run.leg().stopped.is_none() {
+            row.requests.extend(card::requests(session));
+        }
         row.turns += session.turns.saturating_sub(turns);
     }
     row.cost = run.spec.prices.as_ref().map(|prices| cost(prices, usage));
@@ -194,7 +197,7 @@ fn checks(run: &Run) -> Vec<provost_api::CheckRow> {
         receipts.and_then(|all| all.iter().find(|receipt| receipt.command == check))
     };
     let row = |check: &String| check_row(check, receipt(check), proved(check).unwrap_or(missing));
-    run.spec.checks.iter().map(row).collect()
+    run.all_checks().iter().map(row).collect()
 }
 
 fn landing(run: &Run) -> LandingRow {

@@ -45,7 +45,7 @@ pub(crate) fn setup(session: &Session) -> Option<SetupRow> {
         SetupState::Done => ("ok", None),
         SetupState::Failed { reason } => ("failed", Some(reason.clone())),
     };
-    let output = Home::new("").held_name(session.id, &Effect::RunSetup.key());
+    let output = Home::new("").held_name(session.id, &session.setup_effect().key());
     let output = output.display().to_string();
     Some(SetupRow { command, result: result.to_owned(), detail, output })
 }

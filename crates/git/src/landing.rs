@@ -2,9 +2,12 @@
 //! overwritten: a branch only goes forward, and a checkout only where no change of its user is touched.
 
 use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
+use crate::apart::Apart;
 use crate::command::{self, Exit, Git, STDERR_LINES};
-use crate::escape::last_lines;
+use crate::escape::{last_lines, printable_line};
 use crate::names::{BranchName, Oid, RefName, RepoPath};
 use crate::ongoing::{Ongoing, ongoing};
 use crate::project::{self, Project};
@@ -14,6 +17,9 @@ use crate::snapshot::{self, Message};
 
 /// So many filtered files are named in an error.
 const NAMED: usize = 3;
+
+/// So many files are asked for in one call.
+const AT_ONCE: usize = 500;
 
 /// Why work could not be landed.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +36,8 @@ pub enum Error {
         "bring the branch {branch} forward in its checkout: {files} would need a filter to be run"
     )]
     Filtered { branch: RefName, files: String },
+    #[error("speak with a remote from {}: a path is no text", printable_line(.0.as_os_str().as_bytes()))]
+    NoText(PathBuf),
     #[error(transparent)]
     Message(#[from] snapshot::Error),
     #[error(transparent)]
@@ -77,7 +85,8 @@ pub fn branch_at(
     }
 }
 
-/// Merges `onto` into `work` without any checkout. The same call gives the same commit: its time is given.
+/// Merges `onto` into `work` without any checkout. The same call gives the same commit: its time is given, and how it
+/// is merged is said by the files of `work` alone. A merge driver is a program that could choose a side, so none is run.
 pub fn merge(
     git: &Git,
     project: &Project,
@@ -86,17 +95,56 @@ pub fn merge(
     at_s: i64,
 ) -> Result<Merged, Error> {
     let repo = project.shared(git)?;
+    let (tree, conflicts) = merge_trees(&Apart::from(&repo, work)?, work, onto)?;
+    let commit = commit_tree(&repo, &tree, &[work, onto], message, at_s)?;
+    Ok(Merged { commit, tree, conflicts })
+}
+
+/// Gives the tree of a merge, and the files in conflict.
+fn merge_trees(
+    apart: &Apart<'_>,
+    work: &Oid,
+    onto: &Oid,
+) -> Result<(Oid, Vec<RepoPath>), command::Error> {
     let options = ["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages"];
-    let answer = repo.write(options.into_iter().chain([work.as_str(), onto.as_str()])).ask()?;
+    let call = apart.call(options.into_iter().chain([work.as_str(), onto.as_str()]));
+    let answer = call.variable("GIT_ATTR_SOURCE", work.as_str()).ask()?;
     if !matches!(answer.exit, Exit::Code(0 | 1)) {
-        return Err(answer.failure().into());
+        return Err(answer.failure());
     }
     let mut items = answer.items();
     let tree = items.next().and_then(|tree| Oid::new(std::str::from_utf8(tree).ok()?).ok());
     let tree = tree.ok_or_else(|| answer.unexpected())?;
-    let conflicts = items.map(RepoPath::new).collect();
-    let commit = commit_tree(&repo, &tree, &[work, onto], message, at_s)?;
-    Ok(Merged { commit, tree, conflicts })
+    Ok((tree, items.map(RepoPath::new).collect()))
+}
+
+/// Gives the files of a tree in which the conflicts of a merge still stand: those with a line that [`merge`] wrote
+/// around its sides. Such a line names a commit, so that nothing that somebody wrote is taken for one.
+pub fn unmended(
+    git: &Git,
+    project: &Project,
+    (work, onto): (&Oid, &Oid),
+    tree: &Oid,
+) -> Result<Vec<RepoPath>, Error> {
+    let apart = Apart::from(&project.shared(git)?, work)?;
+    let (_, files) = merge_trees(&apart, work, onto)?;
+    let marker = format!("^[<>]+ ({work}|{onto})");
+    let mut found = Vec::new();
+    for some in files.chunks(AT_ONCE) {
+        let options = ["grep", "-lzE", "--text", "-e", &marker, tree.as_str(), "--"];
+        let paths = some.iter().map(|file| file.as_path().as_os_str());
+        let call = apart.call(options.into_iter().map(OsStr::new).chain(paths));
+        let answer = call.variable("GIT_LITERAL_PATHSPECS", "1").ask()?;
+        match answer.exit {
+            // What it names begins with the tree.
+            Exit::Code(0) => found.extend(answer.items().map(|item| {
+                RepoPath::new(item.get(tree.as_str().len() + 1..).unwrap_or_default())
+            })),
+            Exit::Code(1) => {}
+            Exit::Code(_) | Exit::Signal(_) => return Err(answer.failure().into()),
+        }
+    }
+    Ok(found)
 }
 
 /// Makes a commit of a tree that unites lines of work. The same call gives the same commit.
@@ -188,27 +236,14 @@ pub fn includes(git: &Git, project: &Project, newer: &Oid, older: &Oid) -> Resul
     has(&project.shared(git)?, newer, older)
 }
 
-/// Returns the remote that a branch follows, else the usual one, else the only one.
-pub fn remote_of(
-    git: &Git,
-    project: &Project,
-    branch: Option<&str>,
-) -> Result<Option<String>, Error> {
-    let repo = project.shared(git)?;
-    let listed = repo.read(["remote"]).run()?;
-    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
-    let names: Vec<&str> = listed.lines().collect();
-    let followed = match branch {
-        Some(branch) => {
-            let answer =
-                repo.read(["config", "--get", &format!("branch.{branch}.remote")]).ask()?;
-            Some(answer.line().to_string_lossy().into_owned())
-        }
-        None => None,
-    };
-    let known = |name: &str| names.contains(&name).then(|| name.to_owned());
-    let only = || (names.len() == 1).then(|| names[0].to_owned());
-    Ok(followed.and_then(|name| known(&name)).or_else(|| known("origin")).or_else(only))
+/// Says whether two commits have a commit in common: what has none was not begun from anything of the project.
+pub fn related(git: &Git, project: &Project, one: &Oid, other: &Oid) -> Result<bool, Error> {
+    let answer = project.shared(git)?.read(["merge-base", one.as_str(), other.as_str()]).ask()?;
+    match answer.exit {
+        Exit::Code(0) => Ok(true),
+        Exit::Code(1) => Ok(false),
+        Exit::Code(_) | Exit::Signal(_) => Err(answer.failure().into()),
+    }
 }
 
 fn commit_of(repo: &Repo<'_>, branch: &RefName) -> Result<Option<Oid>, command::Error> {
@@ -305,7 +340,7 @@ impl Error {
             Self::Refused { .. } => Some("commit or stash your changes, then resume"),
             Self::Busy { .. } => Some("finish or abort it, then resume"),
             Self::Filtered { .. } => Some("merge the run's branch yourself with `git merge`"),
-            Self::Message(_) | Self::Git(_) => None,
+            Self::NoText(_) | Self::Message(_) | Self::Git(_) => None,
             Self::Project(error) => error.hint(),
         }
     }

@@ -3,7 +3,8 @@
 //! It is built against two dangers. A **hostile repository** must not run its
 //! own programs through Provost: every call has a scrubbed environment, and
 //! hooks, filters, the file system monitor, editors, pagers, signing and
-//! every transport are off (see [`command`]). And **no work may be lost**:
+//! every transport are off (see [`command`]). What merges reads nothing of the
+//! repository but its objects, so that no merge driver is known. And **no work may be lost**:
 //! what belongs to a user is never written to, what belongs to an agent is
 //! committed or kept by a ref before anything else happens, and removal is
 //! refused while it would lose something, with no way to force it.
@@ -21,6 +22,7 @@ pub mod inspect;
 pub mod keep;
 pub mod landing;
 pub mod names;
+pub mod outward;
 pub mod pool;
 pub mod project;
 pub mod removal;
@@ -28,6 +30,7 @@ pub mod snapshot;
 pub mod submodules;
 pub mod worktree;
 
+mod apart;
 mod dropped;
 mod escape;
 mod guard;
@@ -45,10 +48,12 @@ pub use inspect::{
     FileChange, Head, changed_among, diff_stat, head, parent_of, tree_of, uncommitted,
 };
 pub use landing::{
-    Forward, Merged, branch_at, carry, forward, has_commit, includes, merge, remote_of, unite,
+    Forward, Merged, branch_at, carry, forward, has_commit, includes, merge, related, unite,
+    unmended,
 };
 pub use names::{BranchName, KeepRef, Oid, RefName, RepoPath};
 pub use ongoing::Ongoing;
+pub use outward::{Remote, outward, remote_of};
 pub use pool::{Checkout, Pool, checkout_detached};
 pub use project::Project;
 pub use removal::{BranchFate, Removal, Risk, removal_risk, remove_worktree};

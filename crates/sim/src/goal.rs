@@ -111,7 +111,7 @@ fn spec(seed: u64, faults: &Faults) -> RunSpec {
         spec: None,
         project: "/work".to_owned(),
         cwd: "/work".to_owned(),
-        target: Target { branch: Some("main".to_owned()), base: snapshot("good-0") },
+        target: Target { branch: Some("main".to_owned()), base: snapshot("good-0"), remote: None },
         worktrees: "/trees/goal".to_owned(),
         branch: "provost/goal".to_owned(),
         triage: agent.driver.has_protocol() && (rng.percent(30) || asked),

@@ -327,7 +327,7 @@ impl Sim {
                 let holder = self.world.holders.get(launch);
                 holder.is_some_and(|h| h.is_listening() && !h.inputs.contains(&again(message)))
             }
-            Effect::RunCheck { .. } | Effect::RunHook(_) | Effect::RunSetup => {
+            Effect::RunCheck { .. } | Effect::RunHook(_) | Effect::RunSetup { .. } => {
                 self.world.ran.get(key).is_none_or(|ran| ran.done_ms <= self.world.now_ms)
             }
             Effect::StartLaunch(launch) => !self.world.is_stuck(*launch),
@@ -407,7 +407,7 @@ impl Sim {
         let Some(session) = self.engine.board.session(key.0).cloned() else { return Ok(()) };
         let result = match &effect {
             Effect::PrepareWork => Some(self.prepare(&session)),
-            Effect::RunSetup => self.set_up(key)?,
+            Effect::RunSetup { attempt } => self.set_up(key, *attempt)?,
             Effect::StartLaunch(launch) => Some(self.start(*launch)),
             Effect::StopLaunch(launch, step) => self.stop(&session, *launch, *step)?,
             Effect::Deliver { launch, message } => self.write(*launch, message)?,
@@ -468,12 +468,12 @@ impl Sim {
         }
     }
 
-    fn set_up(&mut self, key: &Key) -> Result<Option<Command>, Broken> {
+    fn set_up(&mut self, key: &Key, attempt: u32) -> Result<Option<Command>, Broken> {
         let no = self.world.draws(key.0);
         let fails = Rng::named(self.seed, &[8, no]).percent(15) && !self.world.is_certain_plan();
         Ok(self.ran(key, "setup")?.map(|uncertain| {
             let failure = (fails || uncertain).then(|| "it failed".to_owned());
-            Command::SetupFinished { failure }
+            Command::SetupFinished { attempt, failure }
         }))
     }
 

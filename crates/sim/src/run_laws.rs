@@ -10,7 +10,7 @@ use provost_core::{
     lifecycle::ClaimKind,
     request::{Fate, Question, Request, RequestKind},
     run::{
-        Around, Effect, Ending, Event, LandStep, Landing, MAX_MERGES, MAX_ROUNDS, Run,
+        Around, Effect, Ending, Event, Graph, LandStep, Landing, MAX_MERGES, MAX_ROUNDS, Run,
         RunHookEvent, RunHookKey, Stage, Stopped,
     },
     session::{Launch, Session},
@@ -238,6 +238,12 @@ fn seal_is_due(before: &Run, event: &Event) -> Result<(), Broken> {
     law!(ending == wanted, "a run is sealed as {} and not as {}", ending.word(), wanted.word());
     let only_planned = before.spec.planning.only && before.stage == Stage::PlanReview;
     law!(leg.stopped.is_some() || landed || only_planned, "a run ends well and has not landed");
+    let tasks = before.graph.iter().flat_map(Graph::tasks).flat_map(|(plan, _)| &plan.checks);
+    let checked = before.spec.checks.iter().chain(tasks).next().is_some();
+    law!(
+        leg.stopped.is_some() || only_planned || !checked || ending == Ending::Succeeded,
+        "a run with checks ends well on a tree that they did not pass on"
+    );
     let undone = before.graph.as_ref().is_some_and(|graph| !graph.is_done());
     law!(leg.stopped.is_some() || !undone, "a run ends well and not all of its tasks are merged");
     Ok(())

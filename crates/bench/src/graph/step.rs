@@ -116,6 +116,7 @@ fn end(no: usize) -> SessionEnd {
         state: State::Succeeded,
         cause: None,
         why: None,
+        gave_up: false,
         said: Some("done".to_owned()),
         result: None,
         tree: Some(snapshot(no).tree),

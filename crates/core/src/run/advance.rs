@@ -11,12 +11,12 @@ use super::{
 };
 use crate::{
     ids::SessionId,
-    lifecycle::Verification,
+    lifecycle::{ClaimKind, Judgement, Verification},
     request::Request,
     result::Structured,
     session::{self, Budget, SendMode, Session, Spec},
     time::Moment,
-    verdict::{EmptyDiff, Refuted, Snapshot},
+    verdict::{EmptyDiff, Snapshot},
 };
 
 /// One thing that follows.
@@ -284,7 +284,13 @@ impl Run {
                 return Some(stopped(Cause::Landing, reason.clone()));
             }
             // What was left is being committed; the answer comes.
-            end.head.as_ref()?;
+            let head = end.head.as_ref()?;
+            let step = current.map_or(0, |one| one.cycle);
+            if let Some(files) = self.left_in_conflict(step, head) {
+                let detail =
+                    format!("files in conflict were left as they were: {}", files.join(", "));
+                return Some(stopped(Cause::Landing, detail));
+            }
         }
         match self.ahead()? {
             Ahead::Session(no, _) if self.only_checks(self.stage, no) => {
@@ -507,19 +513,23 @@ pub(super) fn ended(end: &SessionEnd) -> String {
     format!("its session ended as {}{cause}{why}", end.state.word())
 }
 
-/// Gives the words for an end that no agent told and no check shows.
-fn why(session: &Session) -> Option<String> {
-    let stopped = session.attempt().stopped.as_ref().map(|(_, detail)| detail.clone());
-    stopped.or_else(|| match session.verification() {
-        Verification::Failed(Refuted::NoSnapshot { reason }) => {
-            Some(format!("the work could not be committed: {reason}"))
-        }
-        Verification::Failed(
-            Refuted::EmptyDiff | Refuted::Check { .. } | Refuted::Unfinished { .. },
-        )
-        | Verification::None
-        | Verification::Passed(_) => None,
-    })
+/// So many characters of what an agent said are told as the reason of an end.
+const SAID: usize = 200;
+
+/// Gives the words for an end that was not a good one: why Provost ended it, what refuted the work, or why the agent gave
+/// it up.
+fn why(session: &Session, judged: &Judgement) -> Option<String> {
+    let attempt = session.attempt();
+    let stopped = attempt.stopped.as_ref().map(|(_, detail)| detail.clone());
+    let crashed = judged.cause == Some(crate::lifecycle::Cause::Crash);
+    let refuted = || match session.verification() {
+        Verification::Failed(refuted) => Some(refuted.words()).filter(|_| !crashed),
+        Verification::None | Verification::Passed(_) => None,
+    };
+    let gave_up = attempt.claim.as_ref().filter(|claim| claim.kind == ClaimKind::Failed);
+    let said = gave_up.and_then(|claim| claim.text.as_deref()?.lines().next());
+    let said = said.map(|said| format!("it said: {}", said.chars().take(SAID).collect::<String>()));
+    stopped.or(said).or_else(refuted)
 }
 
 /// Gives how a session ended, without what the run counted of it before.
@@ -529,7 +539,8 @@ fn end_of(session: &Session, (used, turns): (session::Usage, u32)) -> SessionEnd
     SessionEnd {
         state: judged.state,
         cause: judged.cause,
-        why: why(session),
+        why: why(session, &judged),
+        gave_up: session.claim() == ClaimKind::Failed,
         said: attempt.claim.as_ref().and_then(|claim| claim.text.clone()),
         result: attempt.result.clone(),
         tree: attempt.sealed.as_ref().and_then(|sealed| sealed.tree.clone()),

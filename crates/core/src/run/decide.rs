@@ -4,7 +4,8 @@ use super::{
     event::*,
     hook::RunHookKey,
     landing::{
-        LandStep, Landing, MAX_MERGES, MAX_ROUNDS, PullRequest, PullStanding, PullState, Remark,
+        LandStep, Landing, MAX_MERGES, MAX_REMARKS, MAX_ROUNDS, PullRequest, PullStanding,
+        PullState, Remark,
     },
     outcome::Cause,
     queue::{Conflict, Link, QueueStep},
@@ -12,6 +13,7 @@ use super::{
 };
 use crate::{
     ids::{CommitId, SessionId},
+    plan::TaskId,
     session::{Budget, HookEnd},
     verdict::{Caveats, Snapshot},
 };
@@ -47,6 +49,12 @@ pub enum Command {
     Integrated {
         batch: u32,
         len: usize,
+    },
+    /// The work of one task cannot be merged with anything; the others wait for a merge without it.
+    TaskUnfit {
+        batch: u32,
+        task: TaskId,
+        reason: String,
     },
     /// What was done could not be merged, or the branch not be brought forward.
     QueueFailed {
@@ -153,6 +161,7 @@ impl Run {
             | Command::ErrandFailed { .. }
             | Command::BatchMerged { .. }
             | Command::Integrated { .. }
+            | Command::TaskUnfit { .. }
             | Command::QueueFailed { .. } => self.decide_tasks(command, open),
             Command::HeadTaken { session, head, caveats } => {
                 let wanted = self.headless_sessions().any(|one| one.id == session);
@@ -247,6 +256,16 @@ impl Run {
                 let owed = owed && batch_no == Some(batch);
                 if_new(owed || bug!(LateIntegrationTaken), Integrated { batch, len, head })
             }
+            Command::TaskUnfit { batch, task, reason } => {
+                let owed =
+                    graph.queue.next() == QueueStep::Merge && graph.queue.batches + 1 == batch;
+                if !owed || !graph.queue.waiting.contains(&task) {
+                    return Err(Rejected::Nothing);
+                }
+                let (onto, links, conflicts) = (self.base().clone(), Vec::new(), Vec::new());
+                let without = BatchMerged { no: batch, onto, links, conflicts };
+                Ok(vec![TaskFailed { task, detail: reason }.into(), without.into()])
+            }
             Command::QueueFailed { batch, reason } => {
                 let owed = match graph.queue.next() {
                     QueueStep::Merge => graph.queue.batches + 1 == batch,
@@ -276,7 +295,8 @@ impl Run {
         match (new.is_empty(), open && self.rounds() < MAX_ROUNDS) {
             (true, _) => {}
             (false, true) => {
-                let step = Box::new(LandStep::Answer { remarks: new });
+                let remarks = new.into_iter().take(MAX_REMARKS).collect();
+                let step = Box::new(LandStep::Answer { remarks });
                 events.push(StepTaken { step }.into());
             }
             (false, false) => events.push(RemarksLeft { remarks: new }.into()),

@@ -18,7 +18,7 @@ pub const MAX_MERGES: usize = 5;
 /// How often what a pull request was told goes back to the agent.
 pub const MAX_ROUNDS: usize = 5;
 
-/// So many things that a pull request was told are taken from one look.
+/// So many things that a pull request was told go to the agent at once; the others go with the next look.
 pub const MAX_REMARKS: usize = 50;
 
 /// So many characters of one of them are kept.
@@ -165,7 +165,7 @@ impl Run {
     fn needs_session(&self, step: &LandStep) -> bool {
         match step {
             LandStep::Merge { conflicts, .. } => {
-                !conflicts.is_empty() || !self.spec.checks.is_empty()
+                !conflicts.is_empty() || !self.all_checks().is_empty()
             }
             LandStep::Answer { .. } => true,
         }
@@ -174,7 +174,20 @@ impl Run {
     fn is_settled(&self, no: u32) -> bool {
         let of_step = |one: &&RunSession| one.stage == Stage::Land && one.cycle == no;
         let ends = self.sessions.iter().filter(of_step).filter_map(|one| one.end.as_ref());
-        ends.into_iter().any(|end| end.is_good() && end.head.is_some())
+        ends.into_iter().any(|end| {
+            end.is_good()
+                && end.head.as_ref().is_some_and(|head| self.left_in_conflict(no, head).is_none())
+        })
+    }
+
+    /// Gives the files of a step that were in conflict, if all of the tree is as it was: nobody mended them.
+    pub(super) fn left_in_conflict(&self, no: u32, head: &Snapshot) -> Option<&[String]> {
+        match self.step(no)? {
+            LandStep::Merge { merge, conflicts, .. } => {
+                (!conflicts.is_empty() && merge.tree == head.tree).then_some(conflicts)
+            }
+            LandStep::Answer { .. } => None,
+        }
     }
 
     /// Gives the session that did the work, if there is one: what is said about the work goes there.

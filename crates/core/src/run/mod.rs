@@ -45,7 +45,7 @@ pub use outcome::{Cause, Ending, Outcome, Proof};
 pub use prompt::{DEFAULT_TEMPLATES, Template, placeholders};
 pub use queue::{Batch, Conflict, Found, Link, Queue, QueueStep, Refutation};
 pub use spec::{
-    LandMode, Origin, PlanMode, Planning, Prices, ReviewMode, Reviews, RunSpec, Target,
+    LandMode, Origin, PlanMode, Planning, Prices, Remote, ReviewMode, Reviews, RunSpec, Target,
 };
 pub use stage::{Permissions, Stage};
 pub use state::{Decision, Leg, Planned, Reviewed, Run, RunSession, SessionEnd, Stopped};

@@ -157,7 +157,7 @@ impl Run {
     }
 
     /// Gives the checks of the run, and of the tasks of its plan that are merged.
-    pub(super) fn all_checks(&self) -> Vec<String> {
+    pub fn all_checks(&self) -> Vec<String> {
         let tasks = self.graph.iter().flat_map(Graph::tasks);
         let merged = tasks.filter(|(_, task)| task.phase == Phase::Merged).map(|(plan, _)| plan);
         self.checks_with(merged).into_iter().map(str::to_owned).collect()

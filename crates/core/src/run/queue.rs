@@ -170,9 +170,10 @@ impl Queue {
         links
     }
 
-    /// Takes a task out that has to be worked on again. Those that were merged behind it wait to be merged without it.
+    /// Takes a task out that has to be worked on again, or has failed. Those that were merged behind it wait to be merged without it.
     pub(super) fn returned(&mut self, task: &TaskId) {
         self.conflicts.retain(|conflict| conflict.task != *task);
+        self.waiting.retain(|waiting| waiting != task);
         let culprit = self.batch.as_ref().and_then(|batch| {
             let at = batch.links.iter().position(|link| link.task == *task)?;
             Some(batch.links[at + 1..].iter().map(|link| link.task.clone()).collect::<Vec<_>>())

@@ -170,6 +170,18 @@ pub struct Target {
     pub branch: Option<String>,
     /// Its newest commit then: what the work begins from.
     pub base: Snapshot,
+    /// Where it is pushed to; none if that is not asked for.
+    #[serde(default)]
+    pub remote: Option<Remote>,
+}
+
+/// A remote of the repository, kept before any agent began: an agent can change what the repository says of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remote {
+    pub name: String,
+    pub url: String,
+    /// What the repository's settings say of its remotes.
+    pub settings: Vec<(String, String)>,
 }
 
 /// Whose wish a run is, where no person typed it: an issue of a tracker, by a workflow.

@@ -64,9 +64,12 @@ pub struct RunSession {
 pub struct SessionEnd {
     pub state: State,
     pub cause: Option<lifecycle::Cause>,
-    /// Why Provost ended it, or could not take its work.
+    /// Why Provost ended it, what refuted its work, or why the agent gave it up.
     #[serde(default)]
     pub why: Option<String>,
+    /// Whether the agent said itself that it failed, whatever the checks say of what it left.
+    #[serde(default)]
+    pub gave_up: bool,
     /// What the agent said of its work, in its words.
     pub said: Option<String>,
     pub result: Option<Structured>,

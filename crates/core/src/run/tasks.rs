@@ -253,7 +253,8 @@ impl Run {
             Some(lifecycle::Cause::Verification) => true,
             Some(lifecycle::Cause::SelfReported | lifecycle::Cause::Budget) => return None,
         };
-        let again = task.retries < self.spec.planning.retries && end.state != State::Cancelled;
+        let ended = end.state == State::Cancelled || end.gave_up;
+        let again = task.retries < self.spec.planning.retries && !ended;
         again.then_some(fresh)
     }
 
@@ -362,8 +363,20 @@ impl Run {
         (!failed.is_empty()).then(|| stopped(Cause::Tasks, detail))
     }
 
+    /// Gives the checks for the work on a task: the run's, its own, and those of others that it broke before.
     pub(super) fn checks_of(&self, plan: &PlanTask) -> Vec<String> {
-        self.checks_with([plan]).into_iter().map(str::to_owned).collect()
+        let mut checks = self.checks_with([plan]);
+        let task = self.graph.as_ref().and_then(|graph| graph.task(&plan.id));
+        let broken = match task.and_then(|task| task.returned.as_ref()) {
+            Some(Return::Breaks { failed, .. }) => failed.as_slice(),
+            Some(Return::Conflict(_)) | None => &[],
+        };
+        for receipt in broken {
+            if !checks.contains(&receipt.command.as_str()) {
+                checks.push(&receipt.command);
+            }
+        }
+        checks.into_iter().map(str::to_owned).collect()
     }
 
     /// Gives the checks of the run and of these tasks, each once.

@@ -136,6 +136,7 @@ pub enum Command {
     /// What the agent's own program kept is about to be removed.
     StoreRemoved,
     SetupFinished {
+        attempt: u32,
         failure: Option<String>,
     },
     LaunchStarted {

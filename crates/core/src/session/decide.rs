@@ -133,8 +133,9 @@ impl Session {
             Command::StoreRemoved => {
                 if_new(!self.store_removed && self.attempt().is_sealed(), StoreRemoved {})
             }
-            Command::SetupFinished { failure } => {
-                if_new(self.setup == SetupState::Owed, SetupFinished { failure })
+            Command::SetupFinished { attempt, failure } => {
+                let owed = self.setup == SetupState::Owed && self.setup_for == attempt;
+                if_new(owed, SetupFinished { failure })
             }
             _ => unreachable!("decide() sends only commands about the place of work here"),
         }

@@ -17,7 +17,10 @@ pub type EffectKey = String;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Effect {
     PrepareWork,
-    RunSetup,
+    /// Set up the place of work, for this attempt.
+    RunSetup {
+        attempt: u32,
+    },
     StartLaunch(LaunchId),
     /// Read the journal and watch the process, for as long as this is owed.
     Follow(LaunchId),
@@ -78,7 +81,8 @@ impl Effect {
     pub fn key(&self) -> EffectKey {
         match self {
             Effect::PrepareWork => "work".to_owned(),
-            Effect::RunSetup => "setup".to_owned(),
+            Effect::RunSetup { attempt: 1 } => "setup".to_owned(),
+            Effect::RunSetup { attempt } => format!("setup-{attempt}"),
             Effect::StartLaunch(launch) => format!("l{}", launch.no),
             Effect::Follow(launch) => format!("follow-l{}", launch.no),
             Effect::StopLaunch(launch, step) => {
@@ -104,7 +108,7 @@ impl Session {
             && matches!(self.work, WorkState::Ready { .. })
             && !self.attempt().is_decided()
         {
-            owed.push(Effect::RunSetup);
+            owed.push(self.setup_effect());
         }
         owed.extend(self.launches.iter().filter_map(launch_effect));
         // What somebody else started is watched for its attempt: nobody waits for its process to go.
@@ -116,6 +120,11 @@ impl Session {
         owed.extend(self.proof());
         owed.extend(self.hooks.iter().map(|hook| Effect::RunHook(hook.key)));
         owed
+    }
+
+    /// Gives the newest effect that sets the place of work up, whether it is owed or not.
+    pub fn setup_effect(&self) -> Effect {
+        Effect::RunSetup { attempt: self.setup_for }
     }
 
     /// Messages go to the running launch of the attempt, one after the other in their order.

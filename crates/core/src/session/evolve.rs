@@ -35,6 +35,7 @@ impl Session {
             opened: at,
             work: WorkState::Owed,
             setup,
+            setup_for: 1,
             attempts: vec![Attempt::opened(1, spec.instruction.clone(), at)],
             launches: Vec::new(),
             requests: Vec::new(),
@@ -489,12 +490,27 @@ impl Session {
 
     fn open_attempt(&mut self, no: u32, instruction: Option<String>, at: Moment) {
         self.attempts.push(Attempt::opened(no, instruction, at));
+        self.owe_place_again(no);
         self.queue_instruction();
         // A process that is being ended serves no new instruction: the next launch waits for its end.
         let free = |launch: &&mut Launch| launch.may_live() && launch.stop.is_none();
         if let Some(launch) = self.launches.last_mut().filter(free) {
             launch.attempt = no;
             self.expect_a_turn(at);
+        }
+    }
+
+    /// What could not be prepared for one attempt may well be for the next: it was the repository's or the setup's fault,
+    /// and somebody may have mended it.
+    fn owe_place_again(&mut self, attempt: u32) {
+        if matches!(self.work, WorkState::Failed { .. }) {
+            self.work = WorkState::Owed;
+        }
+        match self.setup {
+            SetupState::Owed | SetupState::Failed { .. } => {
+                (self.setup, self.setup_for) = (SetupState::Owed, attempt);
+            }
+            SetupState::NotNeeded | SetupState::Done => {}
         }
     }
 

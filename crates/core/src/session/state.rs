@@ -147,6 +147,10 @@ pub struct Fact {
     pub at: Moment,
 }
 
+fn first_attempt() -> u32 {
+    1
+}
+
 /// One conversation with one agent over one worktree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
@@ -155,6 +159,9 @@ pub struct Session {
     pub opened: Moment,
     pub work: WorkState,
     pub setup: SetupState,
+    /// The attempt that it was set up for last, or is to be.
+    #[serde(default = "first_attempt")]
+    pub setup_for: u32,
     /// Never empty: a session is opened with its first attempt.
     pub attempts: Vec<Attempt>,
     pub launches: Vec<Launch>,

@@ -16,12 +16,15 @@ fn prepared() -> Command {
 }
 
 fn setup(failure: Option<&str>) -> Command {
-    Command::SetupFinished { failure: failure.map(str::to_owned) }
+    Command::SetupFinished { attempt: 1, failure: failure.map(str::to_owned) }
 }
 
 fn with_setup() -> Spec {
     Spec { setup: Some("make".to_owned()), ..spec() }
 }
+
+/// The setup for the first attempt.
+const SET_UP: Effect = Effect::RunSetup { attempt: 1 };
 
 fn started(launch: LaunchId) -> Command {
     let child = Identity { pid: 5, start_time: 6, boot_id: "boot".to_owned() };
@@ -35,14 +38,14 @@ fn why() -> String {
 #[test]
 fn the_place_of_work_comes_first_then_its_setup_then_the_launch() {
     let mut bench = Bench::new(with_setup());
-    assert!(bench.owes(&Effect::PrepareWork) && !bench.owes(&Effect::RunSetup));
+    assert!(bench.owes(&Effect::PrepareWork) && !bench.owes(&SET_UP));
     bench.advance();
     assert!(bench.session.launches.is_empty());
     bench.tell(prepared());
-    assert!(!bench.owes(&Effect::PrepareWork) && bench.owes(&Effect::RunSetup));
+    assert!(!bench.owes(&Effect::PrepareWork) && bench.owes(&SET_UP));
     assert!(bench.session.launches.is_empty());
     bench.tell(setup(None));
-    assert!(!bench.owes(&Effect::RunSetup));
+    assert!(!bench.owes(&SET_UP));
     assert_eq!(bench.session.launches[0].why, LaunchWhy::First);
     assert!(bench.owes(&Effect::StartLaunch(bench.launch())));
     bench.start();
@@ -154,11 +157,34 @@ fn a_start_that_fails_is_the_end_of_the_attempt() {
 }
 
 #[test]
+fn what_could_not_be_prepared_is_tried_again_for_the_next_attempt() {
+    let mut bench = Bench::new(with_setup());
+    bench.tell(Command::WorkFailed { reason: "no such repository".to_owned() }).settle();
+    assert!(bench.sealed());
+    bench.tell(send("once", SendMode::Continue));
+    assert!(bench.owes(&Effect::PrepareWork), "the repository may be there now");
+    let set_up = |attempt: u32, failure: Option<&str>| Command::SetupFinished {
+        attempt,
+        failure: failure.map(str::to_owned),
+    };
+    bench.tell(prepared()).tell(set_up(2, Some("no make"))).settle();
+    assert_eq!((bench.sealed(), bench.session.attempt().no), (true, 2));
+    bench.tell(send("twice", SendMode::Continue));
+    assert!(!bench.owes(&Effect::PrepareWork), "it stands");
+    assert!(bench.owes(&Effect::RunSetup { attempt: 3 }), "its record has another name");
+    assert_eq!(bench.decide(&set_up(2, None)), Err(Rejected::Nothing), "that was told late");
+    bench.tell(set_up(3, None));
+    assert_eq!(bench.session.launches.len(), 1);
+    // What was set up is not set up again.
+    assert_eq!(bench.session.setup, SetupState::Done);
+}
+
+#[test]
 fn nothing_is_begun_for_an_attempt_that_was_decided() {
     let cancel = Command::Cancel { because: "no".to_owned() };
     let mut bench = Bench::new(with_setup());
     bench.tell(prepared()).tell(cancel.clone());
-    assert!(!bench.owes(&Effect::RunSetup));
+    assert!(!bench.owes(&SET_UP));
     bench.tell(setup(None));
     assert!(bench.session.launches.is_empty());
 

@@ -54,7 +54,7 @@ pub(crate) fn random_spec(rng: &mut Rng) -> Spec {
 /// Anything at all: some of it makes sense for the session, much of it does not.
 pub(crate) fn random_command(session: &Session, rng: &mut Rng) -> Command {
     match rng.below(10) {
-        0 => about_work(rng),
+        0 => about_work(session, rng),
         1 | 2 => about_process(session, rng),
         3..=5 => observed(session, rng),
         6 | 7 => about_proof(session, rng),
@@ -62,14 +62,14 @@ pub(crate) fn random_command(session: &Session, rng: &mut Rng) -> Command {
     }
 }
 
-fn about_work(rng: &mut Rng) -> Command {
+fn about_work(session: &Session, rng: &mut Rng) -> Command {
     let reason = "no room".to_owned();
     match rng.below(9) {
         0 => Command::WorkFailed { reason },
         8 => Command::StoreRemoved,
         1 => Command::WorkRemoved,
-        2 => Command::SetupFinished { failure: Some(reason) },
-        3 | 4 => Command::SetupFinished { failure: None },
+        2 => Command::SetupFinished { attempt: session.setup_for, failure: Some(reason) },
+        3 | 4 => Command::SetupFinished { attempt: session.setup_for, failure: None },
         _ => Command::WorkPrepared { cwd: "/work".to_owned(), base: Some(snapshot("t0")) },
     }
 }

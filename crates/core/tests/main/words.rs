@@ -69,7 +69,8 @@ fn keys_of_effects_stay_what_they_are() {
     let key = HookKey { event: HookEvent::LateClaim, no: 3 };
     let effects = [
         (Effect::PrepareWork, "work"),
-        (Effect::RunSetup, "setup"),
+        (Effect::RunSetup { attempt: 1 }, "setup"),
+        (Effect::RunSetup { attempt: 2 }, "setup-2"),
         (Effect::StartLaunch(LAUNCH), "l2"),
         (Effect::Follow(LAUNCH), "follow-l2"),
         (Effect::StopLaunch(LAUNCH, StopStep::Terminate), "stop-l2-terminate"),

@@ -195,7 +195,10 @@ impl Context {
     async fn carry_out(self, session: &Session, effect: Effect, cancel: watch::Receiver<bool>) {
         let told = match effect.clone() {
             Effect::PrepareWork => Some(self.prepare(session).await),
-            Effect::RunSetup => Some(self.set_up(session, &effect, cancel).await),
+            Effect::RunSetup { attempt } => {
+                let failure = self.set_up(session, &effect, cancel).await;
+                Some(Command::SetupFinished { attempt, failure })
+            }
             Effect::StartLaunch(launch) => Some(self.launch(session, launch).await),
             // Followed for long, and so apart: see `follow`.
             Effect::Follow(_) => None,
@@ -293,7 +296,7 @@ impl Context {
         session: &Session,
         effect: &Effect,
         mut cancel: watch::Receiver<bool>,
-    ) -> Command {
+    ) -> Option<String> {
         let command = session.spec.setup.clone().unwrap_or_default();
         let dir = self.world.home.held(session.id, &effect.key());
         let argv = vec!["/bin/sh".to_owned(), "-c".to_owned(), command.clone()];
@@ -312,8 +315,7 @@ impl Context {
             Ok(Finished::Uncertain(why)) => Some(why),
             Err(why) => Some(chain(&why)),
         };
-        let failure = failure.map(|why| format!("the setup command `{command}` failed: {why}"));
-        Command::SetupFinished { failure }
+        failure.map(|why| format!("the setup command `{command}` failed: {why}"))
     }
 
     async fn launch(&self, session: &Session, launch: LaunchId) -> Command {

@@ -11,10 +11,10 @@ use provost_core::{
 };
 use provost_git::{
     BranchName, Forward, Git, Message, Oid, Project, RefName, branch_at, forward, has_commit,
-    landing, merge, unite,
+    landing, merge, related, unite, unmended,
 };
 
-use super::held::chain;
+use super::{held::chain, queue::tree_oid};
 
 /// Lands on a branch of this repository.
 pub(crate) fn land(git: &Git, run: &Run, step: usize) -> Command {
@@ -66,6 +66,9 @@ impl<'a> Site<'a> {
     /// Brings the target forward if it has not moved; else merges the work with what is there now.
     fn merged(&self, step: usize) -> Result<Command, String> {
         let (name, commit) = (self.target()?, self.to_land()?);
+        if let Some(merge) = self.left_in_conflict()? {
+            return Ok(Command::TargetMoved { step, merge: Box::new(merge) });
+        }
         let target = RefName::of_branch(name);
         match forward(self.git, &self.project, &target, &commit).map_err(told)? {
             Forward::Done => Ok(landed(name, &commit, true)),
@@ -89,17 +92,47 @@ impl<'a> Site<'a> {
         Ok(Command::TargetMoved { step, merge: Box::new(merge) })
     }
 
-    /// Gives the commit to land. Where conflicts were mended, the commit that held their markers is left out.
+    /// Gives the commit to land. Where conflicts were mended, the commit that held their markers is left out; what an
+    /// agent put on a root of its own is put on what the run began from.
     fn to_land(&self) -> Result<Oid, String> {
+        if let Some((work, onto)) = self.mended()? {
+            return self.unite(&[&work, &onto], self.message());
+        }
+        let (commit, base) = (oid(&self.head.commit)?, oid(&self.run.spec.target.base.commit)?);
+        match related(self.git, &self.project, &commit, &base).map_err(told)? {
+            true => Ok(commit),
+            false => {
+                let text = format!("Do the work of {}", self.run.spec.name);
+                self.unite(&[&base], Message { text, ..self.message() })
+            }
+        }
+    }
+
+    /// Gives the two that were merged with conflicts, if the newest work is to have mended these.
+    fn mended(&self) -> Result<Option<(Oid, Oid)>, String> {
         match self.run.steps.last() {
             Some(LandStep::Merge { onto, work, conflicts, .. }) if !conflicts.is_empty() => {
-                let tree = Oid::new(&self.head.tree.0).map_err(|why| chain(&why))?;
-                let (work, onto) = (oid(work)?, oid(onto)?);
-                let (message, at) = (self.message(), self.at());
-                unite(self.git, &self.project, &tree, &[&work, &onto], &message, at).map_err(told)
+                Ok(Some((oid(work)?, oid(onto)?)))
             }
-            Some(LandStep::Merge { .. } | LandStep::Answer { .. }) | None => oid(&self.head.commit),
+            Some(LandStep::Merge { .. } | LandStep::Answer { .. }) | None => Ok(None),
         }
+    }
+
+    /// Gives the merge anew, as the newest work has it, if files of it still have the lines around both sides.
+    fn left_in_conflict(&self) -> Result<Option<LandStep>, String> {
+        let Some((work, onto)) = self.mended()? else { return Ok(None) };
+        let tree = tree_oid(&self.head.tree)?;
+        let files = unmended(self.git, &self.project, (&work, &onto), &tree).map_err(told)?;
+        let conflicts: Vec<String> = files.iter().map(ToString::to_string).collect();
+        let [work, onto] = [work, onto].map(|commit| CommitId(commit.to_string()));
+        let merge = self.head.clone();
+        let stands = !conflicts.is_empty();
+        Ok(stands.then_some(LandStep::Merge { onto, work, merge, conflicts }))
+    }
+
+    fn unite(&self, parents: &[&Oid], message: Message) -> Result<Oid, String> {
+        let tree = tree_oid(&self.head.tree)?;
+        unite(self.git, &self.project, &tree, parents, &message, self.at()).map_err(told)
     }
 
     fn landed(&self) -> Result<Option<Command>, String> {

@@ -646,7 +646,7 @@ fn followed(effect: &Effect) -> Option<LaunchId> {
     match effect {
         Effect::Follow(launch) => Some(*launch),
         Effect::PrepareWork
-        | Effect::RunSetup
+        | Effect::RunSetup { .. }
         | Effect::StartLaunch(_)
         | Effect::StopLaunch(..)
         | Effect::Deliver { .. }

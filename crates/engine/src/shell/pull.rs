@@ -5,8 +5,9 @@ use std::{path::Path, time::Duration};
 
 use provost_core::{
     ids::CommitId,
-    run::{Command, Effect, Landing, PullChecks, PullRequest, Run},
+    run::{Command, Effect, Landing, PullChecks, PullRequest, Remote, Run},
 };
+use provost_git::{Project, outward};
 use provost_holder::{
     End, HoldSpec, OnLimit, StdinMode,
     journal::{self, Channel, Opened, Reader},
@@ -16,6 +17,7 @@ use tokio::sync::watch;
 use super::{
     executor::World,
     held::{self, Finished, chain},
+    landing::oid,
 };
 use crate::{
     forge::{self, Listed},
@@ -123,26 +125,30 @@ impl Desk<'_> {
 
     async fn push(&self, key: &str, commit: &CommitId) -> Result<(), String> {
         let target = format!("{}:refs/heads/{}", commit.0, self.run.spec.branch);
-        let remote = self.remote().await?;
-        let line = ["git", "push", "--no-verify", "--quiet", "--", &remote, &target];
+        let url = &self.remote()?.url;
+        let line = ["git", "push", "--no-verify", "--quiet", "--", url, &target];
         self.call(key, &line, "").await.map(drop)
     }
 
-    /// Gives where the branch that the run began on comes from.
-    async fn remote(&self) -> Result<String, String> {
+    /// Gives where the work goes, as it was when the run was opened.
+    fn remote(&self) -> Result<&Remote, String> {
+        self.run.spec.target.remote.as_ref().ok_or_else(|| {
+            "no remote was known when the run was opened; push its work yourself".to_owned()
+        })
+    }
+
+    /// Gives what git is told by variables, wherever it is run for the user: neither it nor `gh` reads anything of the
+    /// repository that an agent could have written.
+    async fn guarded(&self) -> Result<Vec<(String, String)>, String> {
         let (git, project) = (self.world.git.clone(), self.run.spec.project.clone());
-        let branch = self.run.spec.target.branch.clone();
+        let settings = self.remote()?.settings.clone();
+        let place = self.world.home.run(self.run.id).join("remote");
+        let base = oid(&self.run.spec.target.base.commit)?;
         let found = held::blocking(move || {
-            let project = provost_git::Project::find(&git, Path::new(&project))?;
-            provost_git::remote_of(&git, &project, branch.as_deref())
+            let project = Project::find(&git, Path::new(&project))?;
+            outward(&git, &project, &place, &base, &settings)
         });
-        match found.await {
-            Ok(Some(remote)) => Ok(remote),
-            Ok(None) => {
-                Err("the repository has no remote to push to; add one, then resume".to_owned())
-            }
-            Err(why) => Err(chain(&why)),
-        }
+        found.await.map_err(|why| chain(&why))
     }
 
     async fn find(&self, key: &str) -> Result<Option<Listed>, String> {
@@ -205,7 +211,8 @@ impl Desk<'_> {
         let view = ["gh", "pr", "view", &number, "--json", forge::VIEW];
         let view = self.look(&format!("{key}.view"), &view).await?;
         let path = format!("repos/{{owner}}/{{repo}}/pulls/{number}/comments?per_page=100");
-        let lines = self.look(&format!("{key}.lines"), &["gh", "api", &path]).await?;
+        let api = ["gh", "api", "--paginate", &path];
+        let lines = self.look(&format!("{key}.lines"), &api).await?;
         forge::view(&view, &lines, &pull.commit.0)
     }
 
@@ -224,8 +231,10 @@ impl Desk<'_> {
         let dir = self.world.home.held(self.run.id, key);
         let (_never, mut cancel) = watch::channel(false);
         let argv: Vec<String> = line.iter().map(|word| (*word).to_owned()).collect();
+        let mut env = self.world.environment.of_agent_with(&self.run.spec.agent, IDENTITY);
+        env.extend(self.guarded().await?);
         let spec = || HoldSpec {
-            env: self.world.environment.of_agent_with(&self.run.spec.agent, IDENTITY),
+            env: env.clone(),
             stdin: StdinMode::Text(input.to_owned()),
             output_limit: OUTPUT_LIMIT,
             on_limit: OnLimit::End,

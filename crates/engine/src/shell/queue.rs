@@ -13,8 +13,8 @@ use provost_core::{
     verdict::Snapshot,
 };
 use provost_git::{
-    BranchName, Forward, Git, Message, Oid, Project, RefName, branch_at, carry, forward, includes,
-    landing, merge as merge_commits, parent_of, tree_of, unite,
+    BranchName, Forward, Git, Message, Oid, Project, RefName, branch_at, carry, command, forward,
+    includes, landing, merge as merge_commits, parent_of, related, tree_of, unite, unmended,
 };
 
 use super::{
@@ -25,12 +25,13 @@ use super::{
 /// Merges the tasks that wait onto the run's newest work, as many as a batch takes. What cannot be merged behind
 /// others is left for the next batch; only what conflicts with the newest work itself is a conflict.
 pub(crate) fn merge(git: &Git, run: &Run, batch: u32) -> Command {
-    let merged = Site::of(git, run).and_then(|site| site.merge());
+    let merged = Site::of(git, run).map_err(Stuck::Queue).and_then(|site| site.merge());
     match merged {
         Ok(Merged { onto, links, conflicts }) => {
             Command::BatchMerged { batch, onto, links, conflicts }
         }
-        Err(reason) => Command::QueueFailed { batch, reason },
+        Err(Stuck::Task(task, reason)) => Command::TaskUnfit { batch, task, reason },
+        Err(Stuck::Queue(reason)) => Command::QueueFailed { batch, reason },
     }
 }
 
@@ -57,6 +58,36 @@ struct Merged {
     conflicts: Vec<Conflict>,
 }
 
+/// Why nothing was merged.
+enum Stuck {
+    /// Git refuses the work of one task: all others go on without it.
+    Task(TaskId, String),
+    /// The repository or the machine is in the way.
+    Queue(String),
+}
+
+impl From<String> for Stuck {
+    fn from(reason: String) -> Self {
+        Stuck::Queue(reason)
+    }
+}
+
+/// Says whose a failure is that was met with the work of a task.
+fn met_with(id: &TaskId) -> impl Fn(landing::Error) -> Stuck + '_ {
+    |why| match why {
+        landing::Error::Git(command::Error::Failed { .. }) => Stuck::Task(id.clone(), told(why)),
+        landing::Error::Git(_)
+        | landing::Error::Taken { .. }
+        | landing::Error::NoBranch(_)
+        | landing::Error::Refused { .. }
+        | landing::Error::Busy { .. }
+        | landing::Error::Filtered { .. }
+        | landing::Error::NoText(_)
+        | landing::Error::Message(_)
+        | landing::Error::Project(_) => Stuck::Queue(told(why)),
+    }
+}
+
 /// What was merged so far: onto the newest work, these, to this commit.
 struct Chain {
     onto: Oid,
@@ -80,7 +111,7 @@ impl<'a> Site<'a> {
         Ok(Site { git, run, graph, project })
     }
 
-    fn merge(&self) -> Result<Merged, String> {
+    fn merge(&self) -> Result<Merged, Stuck> {
         let onto = self.run.base().clone();
         let mut chain = Chain { onto: oid(&onto.commit)?, works: Vec::new(), tip: None };
         let (mut links, mut conflicts) = (Vec::new(), Vec::new());
@@ -89,7 +120,12 @@ impl<'a> Site<'a> {
             if links.len() == size {
                 break;
             }
-            let task = self.graph.task(id).ok_or("a task that waits is not of the plan")?;
+            let task = self.graph.task(id);
+            let task = task.ok_or_else(|| "a task that waits is not of the plan".to_owned())?;
+            if let Some(conflict) = self.left_in_conflict(id, task)? {
+                conflicts.push(conflict);
+                continue;
+            }
             let work = self.work_of(id, task)?;
             match self.link(id, &mut chain, &work)? {
                 Ok(merge) => links.push(Link { task: id.clone(), merge }),
@@ -111,11 +147,11 @@ impl<'a> Site<'a> {
         id: &TaskId,
         chain: &mut Chain,
         work: &Oid,
-    ) -> Result<Result<Snapshot, (Snapshot, Vec<String>)>, String> {
+    ) -> Result<Result<Snapshot, (Snapshot, Vec<String>)>, Stuck> {
         let tip = chain.tip.clone().unwrap_or_else(|| chain.onto.clone());
         let message = self.message(&format!("Merge task {id} of {}", self.run.spec.name), id);
         let parent = parent_of(self.git, &self.project, work).map_err(|why| chain_of(&why))?;
-        let tree = match includes(self.git, &self.project, work, &tip).map_err(told)? {
+        let tree = match includes(self.git, &self.project, work, &tip).map_err(met_with(id))? {
             // Nothing was done besides it: the merge has its tree, and what was proved of it holds.
             true => tree_of(self.git, &self.project, work.as_str())
                 .map_err(|why| chain_of(&why))?
@@ -123,10 +159,10 @@ impl<'a> Site<'a> {
             false => {
                 let merge =
                     |both| merge_commits(self.git, &self.project, both, &message, self.at());
-                let merged = merge((&tip, work)).map_err(told)?;
+                let merged = merge((&tip, work)).map_err(met_with(id))?;
                 if !merged.conflicts.is_empty() {
                     // A conflict is mended on the task's own branch, which is the first parent then.
-                    let mended = merge((work, &tip)).map_err(told)?;
+                    let mended = merge((work, &tip)).map_err(met_with(id))?;
                     let files = merged.conflicts.iter().map(ToString::to_string).collect();
                     return Ok(Err((snapshot(&mended.commit, &mended.tree), files)));
                 }
@@ -140,21 +176,44 @@ impl<'a> Site<'a> {
             false => {
                 let parents: Vec<&Oid> = std::iter::once(&chain.onto).chain(&chain.works).collect();
                 unite(self.git, &self.project, &tree, &parents, &message, self.at())
-                    .map_err(told)?
+                    .map_err(met_with(id))?
             }
         };
         chain.tip = Some(commit.clone());
         Ok(Ok(snapshot(&commit, &tree)))
     }
 
-    /// Gives the commit of a task to merge. Where conflicts were mended, the commit that held their markers is left out.
-    fn work_of(&self, id: &TaskId, task: &Task) -> Result<Oid, String> {
+    /// Gives the commit of a task to merge. Where conflicts were mended, the commit that held their markers is left out;
+    /// what an agent put on a root of its own is put on what the task began from.
+    fn work_of(&self, id: &TaskId, task: &Task) -> Result<Oid, Stuck> {
         let head = task.head.as_ref().ok_or_else(|| format!("task {id} left no work"))?;
-        let Some((work, onto)) = &task.mended else { return oid(&head.commit) };
-        let tree = Oid::new(&head.tree.0).map_err(|why| chain_of(&why))?;
-        let (work, onto) = (oid(work)?, oid(onto)?);
-        let message = self.message(&format!("Merge the work of others into task {id}"), id);
-        unite(self.git, &self.project, &tree, &[&work, &onto], &message, self.at()).map_err(told)
+        let (work, tree) = (oid(&head.commit)?, tree_oid(&head.tree)?);
+        let unite = |parents: &[&Oid], text: &str| {
+            let message = self.message(text, id);
+            unite(self.git, &self.project, &tree, parents, &message, self.at())
+                .map_err(met_with(id))
+        };
+        if let Some((work, onto)) = &task.mended {
+            let parents = [&oid(work)?, &oid(onto)?];
+            return unite(&parents, &format!("Merge the work of others into task {id}"));
+        }
+        let base = oid(&task.base.as_ref().unwrap_or(&self.run.spec.target.base).commit)?;
+        match related(self.git, &self.project, &work, &base).map_err(met_with(id))? {
+            true => Ok(work),
+            false => unite(&[&base], &format!("Do task {id}")),
+        }
+    }
+
+    /// Gives a conflict that was to be mended, and of which some files still have the lines around both sides.
+    fn left_in_conflict(&self, id: &TaskId, task: &Task) -> Result<Option<Conflict>, Stuck> {
+        let Some(((work, onto), head)) = task.mended.clone().zip(task.head.clone()) else {
+            return Ok(None);
+        };
+        let (both, tree) = ((&oid(&work)?, &oid(&onto)?), tree_oid(&head.tree)?);
+        let files = unmended(self.git, &self.project, both, &tree).map_err(met_with(id))?;
+        let files: Vec<String> = files.iter().map(ToString::to_string).collect();
+        let conflict = Conflict { task: id.clone(), work, onto, merge: head, files };
+        Ok((!conflict.files.is_empty()).then_some(conflict))
     }
 
     fn integrate(&self, len: usize) -> Result<(), String> {
@@ -222,6 +281,10 @@ impl<'a> Site<'a> {
     fn at(&self) -> i64 {
         self.run.opened.wall_ms / 1_000
     }
+}
+
+pub(super) fn tree_oid(tree: &TreeId) -> Result<Oid, String> {
+    Oid::new(&tree.0).map_err(|why| chain_of(&why))
 }
 
 fn snapshot(commit: &Oid, tree: &Oid) -> Snapshot {

@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use provost_git::{
-    BranchFate, Pool, checkout_detached, diff_stat, removal_risk, remove_worktree, snapshot_loose,
-    snapshot_worktree, unique_branch,
+    BranchFate, Forward, Oid, Pool, Project, RefName, checkout_detached, diff_stat, forward, merge,
+    removal_risk, remove_worktree, snapshot_loose, snapshot_worktree, unique_branch,
 };
 
 use crate::lab::{Lab, branch, commit_all, keep, says, write};
@@ -165,7 +165,19 @@ fn use_everything(lab: &Lab) {
         let checkout = checkout_detached(git, &project, &pool, "0", commit, &["target"]).unwrap();
         write(&checkout.path.join("a.txt"), "ten\n");
     }
+    merge_everything(lab, &project, (&loose.commit, &snapshot.commit));
     remove_worktree(git, &worktree, BranchFate::Keep).unwrap();
+}
+
+/// Both have changed the same line, for which the configuration has a program that says which side holds.
+fn merge_everything(lab: &Lab, project: &Project, (work, onto): (&Oid, &Oid)) {
+    write(&project.common_dir.join("info/attributes"), "* merge=evil\n");
+    let merged = merge(&lab.git, project, (work, onto), &says("x"), 0).unwrap();
+    let conflicts: Vec<String> = merged.conflicts.iter().map(ToString::to_string).collect();
+    assert_eq!(conflicts, ["a.txt"], "no program chose a side");
+    lab.user(&lab.top(), &["-c", "core.hooksPath=/dev/null", "branch", "kept", work.as_str()]);
+    let came = forward(&lab.git, project, &RefName::of_branch("kept"), &merged.commit).unwrap();
+    assert_eq!(came, Forward::Done);
 }
 
 fn canary(lab: &Lab) -> std::path::PathBuf {

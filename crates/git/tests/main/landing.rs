@@ -4,7 +4,7 @@ use std::fs;
 
 use provost_git::{
     Forward, Oid, RefName, branch_at, forward, has_commit,
-    landing::{Error, merge, unite},
+    landing::{Error, merge, unite, unmended},
 };
 
 use crate::lab::{Lab, branch, says, write};
@@ -159,4 +159,36 @@ fn a_conflict_is_in_the_tree_with_both_sides_and_can_be_united_without_them() {
     assert_eq!(came, Forward::Done);
     let log = lab.user(&lab.top(), &["log", "--format=%H"]);
     assert!(!log.contains(merged.commit.as_str()), "the commit with the markers is in no history");
+}
+
+#[test]
+fn a_conflict_stands_until_the_lines_around_its_sides_are_gone() {
+    let lab = Lab::new();
+    lab.write(".gitattributes", "a.txt conflict-marker-size=12\n");
+    lab.write("b*.txt", "one\n");
+    lab.commit_all("two files");
+    let project = lab.project();
+    let [left, right] = ["left", "right"].map(|side| {
+        let mine = work(&lab, "a.txt", &format!("{side}\n"));
+        lab.user(&lab.top(), &["checkout", "-q", "--detach", mine.as_str()]);
+        lab.write("b*.txt", &format!("{side}\n"));
+        lab.commit_all("both");
+        let both = lab.rev("HEAD");
+        lab.user(&lab.top(), &["checkout", "-q", "main"]);
+        both
+    });
+    let merged = merge(&lab.git, &project, (&left, &right), &says("both"), 0).unwrap();
+    let stand = |tree: &Oid| -> Vec<String> {
+        let files = unmended(&lab.git, &project, (&left, &right), tree).unwrap();
+        files.iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(stand(&merged.tree), ["a.txt", "b*.txt"]);
+    // One is mended, and what looks like a marker of somebody else's is text.
+    lab.user(&lab.top(), &["checkout", "-q", "--detach", merged.commit.as_str()]);
+    lab.write("b*.txt", "<<<<<<< ours\nleft and right\n>>>>>>> theirs\n");
+    lab.commit_all("half");
+    assert_eq!(stand(&lab.rev("HEAD^{tree}")), ["a.txt"]);
+    fs::remove_file(lab.top().join("a.txt")).unwrap();
+    lab.commit_all("whole");
+    assert_eq!(stand(&lab.rev("HEAD^{tree}")), Vec::<String>::new());
 }

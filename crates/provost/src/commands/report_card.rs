@@ -1,13 +1,19 @@
 //! `provost report-card`
 
-use std::{io, process::ExitCode};
+use std::{io, path::Path, process::ExitCode, time::Duration};
 
 use clap::Args;
 use provost_api::{ApiError, Code};
 use serde_json::json;
 
 use super::{input, run};
-use crate::{cli::Outcome, context::Context, target, ui};
+use crate::{cli::Outcome, clock, context::Context, target, ui};
+
+/// A card that is not there so long after the outcome will not come.
+const WRITTEN_WITHIN_MS: i64 = 10_000;
+
+/// Between two looks for it.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Print the report card of a run: asked, decided, changed, proved, reviewed, still open, used
 ///
@@ -41,7 +47,8 @@ pub(crate) fn run(context: &Context, args: &ReportCardArgs) -> Outcome {
     }
     let name = format!("card-{leg}.{}", if args.html { "html" } else { "md" });
     let path = context.trusted_home()?.path.join("runs").join(&row.id).join(name);
-    let text = std::fs::read_to_string(&path).map_err(|why| unread(&row.id, &why))?;
+    let text =
+        written(&path, row.sealed_at.unwrap_or_default()).map_err(|why| unread(&row.id, &why))?;
     match context.ui.json {
         true => {
             let card = json!({"ok": true, "id": row.id, "leg": leg, "path": path, "text": text});
@@ -50,6 +57,19 @@ pub(crate) fn run(context: &Context, args: &ReportCardArgs) -> Outcome {
         false => context.ui.raw(text.as_bytes())?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Reads a card. It is written right after the outcome is told, so one that is not there may come any moment.
+fn written(path: &Path, sealed_at: i64) -> io::Result<String> {
+    let until = sealed_at.saturating_add(WRITTEN_WITHIN_MS);
+    loop {
+        match std::fs::read_to_string(path) {
+            Err(why) if why.kind() == io::ErrorKind::NotFound && clock::now_ms() < until => {
+                clock::pause(PAUSE);
+            }
+            read => return read,
+        }
+    }
 }
 
 fn unread(id: &str, why: &io::Error) -> ApiError {

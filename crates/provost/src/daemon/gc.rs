@@ -1,6 +1,9 @@
 //! Clean-up: what a closed session or run left and nobody needs. Nothing that could lose work is touched.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 use provost_agents::home;
 use provost_api::{ApiError, Code, LaunchRow, RunRow, SessionRow};
@@ -48,7 +51,13 @@ pub(crate) async fn collect(daemon: &Daemon, wanted: &Wanted) -> Result<Value, A
     let apply = wanted.apply;
     let old = super::server::wall_ms().saturating_sub(wanted.older_than_ms);
     let mut found = Found::default();
+    let ledger = daemon.world.home.ledger();
+    let going_on = blocking(move || runs_going_on(&ledger)).await??;
     for row in rows.into_iter().filter(|row| wanted.has(row)) {
+        if row.run.as_ref().is_some_and(|run| going_on.contains(run)) {
+            keep_for_run(&row, &mut found);
+            continue;
+        }
         if row.worktree.as_ref().is_some_and(|worktree| !worktree.removed) {
             collect_worktree(daemon, &row, apply, &mut found).await?;
         }
@@ -115,6 +124,31 @@ fn sealed(ledger: &Path) -> Result<Vec<SessionRow>, ApiError> {
         })
         .map_err(unreadable)?;
     Ok(rows)
+}
+
+/// Gives the runs that have not ended: what their sessions left may be gone on with.
+fn runs_going_on(ledger: &Path) -> Result<BTreeSet<String>, ApiError> {
+    let told = |why: String| ApiError::new(Code::Storage, why).next("provost ledger verify");
+    let reader = SqliteReader::open(ledger).map_err(|why| told(why.to_string()))?;
+    let mut runs = BTreeSet::new();
+    Listing::default()
+        .visit_runs(&reader, |card| {
+            let row = serde_json::from_str::<RunRow>(card).ok();
+            runs.extend(row.filter(|row| !row.sealed).map(|row| row.id));
+            std::ops::ControlFlow::Continue(())
+        })
+        .map_err(|why| told(why.to_string()))?;
+    Ok(runs)
+}
+
+/// A later task, or what a pull request is told, may go to a session that has ended.
+fn keep_for_run(row: &SessionRow, found: &mut Found) {
+    let worktree = row.worktree.as_ref().filter(|worktree| !worktree.removed);
+    found.kept.extend(worktree.map(|worktree| {
+        let mut kept = entry("worktree", Path::new(&worktree.path), &row.id);
+        kept["reason"] = "its run goes on".into();
+        kept
+    }));
 }
 
 async fn collect_worktree(

@@ -1,7 +1,8 @@
 //! Who is on the other side of the socket. Whoever descends from a holder *is* that launch, check, hook or setup.
 //!
 //! The operator is who none of this is said of: by its ancestors, by the mark in its environment, and while a
-//! launch has lost its holder, by an ancestor that is older than that launch.
+//! launch has lost its holder, by an ancestor that is older than that launch. What the daemon runs without a holder
+//! (git) is nobody: should an agent find a way to have a program run by it, that program may nothing.
 
 use std::path::Path;
 
@@ -24,6 +25,8 @@ pub(crate) enum Peer {
     Stray(LaunchId),
     /// A process of a check, a hook or a setup: what it runs may be an agent's work.
     Held(String),
+    /// A process below this daemon, and below no holder: no person typed it.
+    Ours,
     /// A process that may have been this launch's, whose holder was killed.
     Unproven(LaunchId),
 }
@@ -57,6 +60,7 @@ impl Peer {
                 format!("launch/{launch}")
             }
             Peer::Held(key) => format!("held/{key}"),
+            Peer::Ours => "daemon".to_owned(),
         }
     }
 
@@ -74,6 +78,11 @@ impl Peer {
             Peer::Held(key) => Err(ApiError::new(
                 Code::Forbidden,
                 format!("a check, hook or setup may only look; this process belongs to {key}"),
+            )
+            .next("provost status")),
+            Peer::Ours => Err(ApiError::new(
+                Code::Forbidden,
+                "what the daemon runs may only look; this process is below it, and no person typed it",
             )
             .next("provost status")),
             Peer::Unproven(launch) => Err(unproven(*launch)),
@@ -95,6 +104,8 @@ struct Origin {
     /// When the oldest ancestor began that is none of this daemon's too: to those the children of a killed
     /// holder fall, so they prove nothing.
     since: u64,
+    /// Whether this daemon is an ancestor.
+    ours: bool,
 }
 
 /// Why it cannot be told.
@@ -106,7 +117,9 @@ impl Origin {
         let ours = identity::ancestors(std::process::id())?;
         let proof = ancestors.iter().filter(|one| !ours.contains(one));
         let since = proof.map(|one| one.start_time).min().unwrap_or(u64::MAX);
-        Ok(Origin { pid, ancestors, since })
+        let daemon = Identity::own()?;
+        let ours = ancestors.contains(&daemon);
+        Ok(Origin { pid, ancestors, since, ours })
     }
 
     fn peer(&self, home: &Home, live: &[Live]) -> Result<Peer, Untold> {
@@ -129,6 +142,7 @@ impl Origin {
         Ok(match self.purpose(home, live) {
             Some(Purpose::Held(key)) => Peer::Held(key),
             Some(Purpose::Launch(launch)) => Peer::Stray(launch),
+            None if self.ours => Peer::Ours,
             None => lost.map_or(Peer::Operator, Peer::Unproven),
         })
     }
@@ -200,6 +214,7 @@ pub(crate) fn reporter(
         (Peer::Launch(own), Some(named)) if *own == named => Ok(Some(named)),
         (Peer::Launch(_), Some(_)) => forbidden("a launch can speak only for itself"),
         (Peer::Held(_), _) => forbidden("a check, hook or setup speaks for nobody"),
+        (Peer::Ours, _) => forbidden("what the daemon runs speaks for nobody"),
         (Peer::Stray(own), Some(named)) if *own != named => {
             forbidden("a launch can speak only for itself")
         }

@@ -367,8 +367,10 @@ impl Card {
     }
 
     pub(super) fn label(&mut self, label: &str, text: &str) {
-        let label = self.paint.paint(Tone::Dim, &format!("{label:<LABEL_WIDTH$}"));
-        self.lines.extend(self.screen.wrap(&format!("  {label}{text}"), LABEL_WIDTH + 2));
+        // One that is too long takes the room that it needs, and the text keeps its distance.
+        let label =
+            self.paint.paint(Tone::Dim, &format!("{label:<width$}", width = LABEL_WIDTH - 1));
+        self.lines.extend(self.screen.wrap(&format!("  {label} {text}"), LABEL_WIDTH + 2));
     }
 
     /// Adds a line that is not broken, for it is a part of a drawing.

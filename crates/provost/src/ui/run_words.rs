@@ -201,7 +201,8 @@ fn step(step: &Value) -> String {
     let conflicts = length(&step["merge"]["conflicts"]);
     match (step["merge"].is_object(), conflicts) {
         (true, 0) => "the branch has moved: merged with it, to be checked again".to_owned(),
-        (true, files) => format!("the branch has moved: merged with it, {files} files in conflict"),
+        (true, 1) => "merged with the branch, 1 file in conflict".to_owned(),
+        (true, files) => format!("merged with the branch, {files} files in conflict"),
         (false, _) => {
             let remarks = length(&step["answer"]["remarks"]);
             format!("{remarks} remarks of the pull request go back to the work")

@@ -1,4 +1,4 @@
-//! How wide the terminal is, and lines that fit into it.
+//! How wide and high the terminal is, and lines that fit into it.
 
 use std::os::fd::AsFd;
 
@@ -11,16 +11,17 @@ const MIN_ROOM: usize = 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Screen {
     columns: Option<usize>,
+    rows: Option<usize>,
 }
 
 impl Screen {
     /// Lines are as long as they are.
     #[cfg(test)]
-    pub(crate) const ENDLESS: Screen = Screen { columns: None };
+    pub(crate) const ENDLESS: Screen = Screen { columns: None, rows: None };
 
     #[cfg(test)]
     pub(crate) fn of(columns: usize) -> Self {
-        Screen { columns: Some(columns) }
+        Screen { columns: Some(columns), rows: None }
     }
 
     /// Looks at standard output.
@@ -40,7 +41,7 @@ impl Screen {
 
     /// Gives the screen that is left beside something of this width.
     pub(crate) fn beside(self, width: usize) -> Self {
-        Screen { columns: self.columns.map(|columns| columns.saturating_sub(width)) }
+        Screen { columns: self.columns.map(|columns| columns.saturating_sub(width)), ..self }
     }
 
     /// Breaks a line between words; what follows is indented by `hang` columns.
@@ -58,7 +59,35 @@ impl Screen {
     /// Asks the terminal; whatever is none has no width.
     fn at(fd: impl AsFd) -> Self {
         let size = rustix::termios::tcgetwinsize(fd).ok();
-        Screen { columns: size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0) }
+        let known = |length: u16| Some(usize::from(length)).filter(|length| *length > 0);
+        Screen {
+            columns: size.and_then(|size| known(size.ws_col)),
+            rows: size.and_then(|size| known(size.ws_row)),
+        }
+    }
+
+    /// Gives the first lines that can be seen at once, and says how many more there are. The last row is the cursor's.
+    pub(crate) fn fit(self, mut lines: Vec<String>) -> Vec<String> {
+        let Some(rows) = self.rows else { return lines };
+        let high = |line: &String| match self.columns {
+            Some(columns) => width_painted(line).div_ceil(columns).max(1),
+            None => 1,
+        };
+        let room = rows.saturating_sub(1);
+        let fits = |room: usize| {
+            let sums = lines.iter().scan(0, |sum, line| {
+                *sum += high(line);
+                Some(*sum)
+            });
+            sums.take_while(|sum| *sum <= room).count()
+        };
+        if fits(room) < lines.len() {
+            let shown = fits(room.saturating_sub(1));
+            let more = lines.len() - shown;
+            lines.truncate(shown);
+            lines.push(format!("… {more} more lines"));
+        }
+        lines
     }
 }
 
@@ -128,6 +157,18 @@ fn width_painted(text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_can_be_seen_at_once_is_the_beginning_and_says_how_much_more_there_is() {
+        let screen = Screen { columns: Some(10), rows: Some(4) };
+        let lines = |count: usize| (0..count).map(|no| format!("line {no}")).collect::<Vec<_>>();
+        assert_eq!(screen.fit(lines(3)), lines(3));
+        assert_eq!(screen.fit(lines(4)), ["line 0", "line 1", "… 2 more lines"]);
+        // A command that is left whole takes two rows.
+        let long = vec!["provost answer".to_owned(), "line 1".to_owned(), "line 2".to_owned()];
+        assert_eq!(screen.fit(long), ["provost answer", "… 2 more lines"]);
+        assert_eq!(Screen::ENDLESS.fit(lines(99)), lines(99));
+    }
 
     #[test]
     fn lines_break_between_words_and_hang() {

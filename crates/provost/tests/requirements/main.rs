@@ -27,6 +27,7 @@ mod run_cancel;
 mod run_options;
 mod run_safety;
 mod run_site;
+mod run_trust;
 mod runs;
 mod safety;
 mod schemas;

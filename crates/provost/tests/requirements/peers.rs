@@ -1,6 +1,6 @@
 //! An agent speaks for itself only, and sees of the environment what it was given.
 
-use std::{collections::BTreeSet, fs};
+use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt};
 
 use provost_testkit::harness::eventually;
 use serde_json::json;
@@ -74,6 +74,30 @@ fn tries(stage: &Stage, other: &str) -> (String, usize) {
     }
     fs::write(stage.file("tries.sh"), script).unwrap();
     (format!("sh {}", stage.file("tries.sh")), asked.len() * 3)
+}
+
+/// Git is run by the daemon itself. Should a repository have a program run by it, that is no operator.
+#[test]
+fn what_git_runs_below_the_daemon_is_not_the_operator() {
+    let mut stage = Stage::new();
+    let bin = stage.home.root().join("bin");
+    fs::create_dir(&bin).unwrap();
+    let usual = "/usr/local/bin:/usr/bin:/bin";
+    // It is tried once, by the first git that the daemon runs.
+    let git = format!(
+        "#!/bin/sh\nPATH={usual}; cd {root} || exit\nif grep -q daemon /proc/$PPID/cmdline && mv armed fired 2>/dev/null; then sh tries.sh; fi\ncd \"$OLDPWD\" && exec git \"$@\"\n",
+        root = stage.home.root().display(),
+    );
+    fs::write(bin.join("git"), git).unwrap();
+    fs::set_permissions(bin.join("git"), fs::Permissions::from_mode(0o700)).unwrap();
+    stage.home.set_env("PATH", format!("{}:{usual}", bin.display()));
+    let other = stage.play(HANGS, &[]);
+    let (_, tries) = tries(&stage, &other);
+    fs::write(stage.file("armed"), "").unwrap();
+    let repo = stage.home.repo("work");
+    let id = stage.play_in(repo.path(), "[[step]]\nreport = \"completed\"\n", &["--worktree"]);
+    all_refused(&stage, tries, &other);
+    stage.sealed(&id);
 }
 
 #[track_caller]

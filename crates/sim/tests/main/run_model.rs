@@ -502,7 +502,7 @@ fn spec() -> RunSpec {
         spec: None,
         project: "/p".to_owned(),
         cwd: "/p".to_owned(),
-        target: Target { branch: Some("main".to_owned()), base: snapshot("t0") },
+        target: Target { branch: Some("main".to_owned()), base: snapshot("t0"), remote: None },
         worktrees: "/w".to_owned(),
         branch: "provost/m".to_owned(),
         agent: Agent {

@@ -8,7 +8,8 @@ use provost_core::{
     verdict::CheckEnd,
 };
 
-use super::kit::{RunBench, given, with};
+use super::kit::{RunBench, given, id, with};
+use crate::kit::snapshot;
 
 /// A run whose work may take a second.
 fn hurried(retries: u32) -> RunBench {
@@ -213,4 +214,24 @@ fn a_review_that_was_ended_begins_anew_without_the_work_being_done_again() {
     assert_eq!((bench.word("a"), bench.run.sessions.len()), ("review", 3));
     bench.on("a").reviews("a1", Vec::new()).comes_in("a").landed("a1");
     assert_eq!(bench.ending(), Ending::Succeeded);
+}
+
+#[test]
+fn work_that_cannot_be_merged_fails_its_task_and_nothing_else() {
+    let mut bench = RunBench::open(given(&[("a", &[]), ("b", &[]), ("c", &["b"])]));
+    bench.on("a").works("a1").on("b").works("b1");
+    let unfit = |bench: &RunBench, name: &str| {
+        let owed = bench.batch_merged(&[], &[]);
+        let Command::BatchMerged { batch, .. } = owed else { panic!("a merge was answered") };
+        Command::TaskUnfit { batch, task: id(name), reason: "no such object".to_owned() }
+    };
+    let told = unfit(&bench, "b");
+    assert!(bench.try_tell(unfit(&bench, "c")).is_err(), "it does not wait to be merged");
+    bench.tell(told.clone());
+    assert_eq!((bench.word("a"), bench.word("b")), ("queued", "failed"));
+    assert!(bench.try_tell(told).is_err(), "it was told before");
+    bench.comes_in("a");
+    assert_eq!((bench.ending(), bench.outcome().cause), (Ending::Failed, Some(Cause::Tasks)));
+    assert_eq!(bench.outcome().detail, "1 of 3 tasks are merged; b: no such object");
+    assert_eq!(bench.run.head, Some(snapshot("a1")));
 }

@@ -230,6 +230,7 @@ fn ended(state: State, head: Option<Snapshot>) -> SessionEnd {
         state,
         cause: None,
         why: None,
+        gave_up: false,
         said: None,
         result: None,
         tree: head.as_ref().map(|head| head.tree.clone()),

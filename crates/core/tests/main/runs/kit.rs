@@ -33,7 +33,7 @@ pub(crate) fn run_spec() -> RunSpec {
         spec: None,
         project: "/project".to_owned(),
         cwd: "/project/api".to_owned(),
-        target: Target { branch: Some("main".to_owned()), base: snapshot("old") },
+        target: Target { branch: Some("main".to_owned()), base: snapshot("old"), remote: None },
         worktrees: "/trees/limit".to_owned(),
         branch: "provost/limit".to_owned(),
         agent: crate::kit::spec().agent,
@@ -358,7 +358,8 @@ impl RunBench {
             self.say(session::Command::WorkPrepared { cwd: "/w".to_owned(), base });
         }
         if self.sessions[&id].setup == SetupState::Owed {
-            self.say(session::Command::SetupFinished { failure: None });
+            let attempt = self.sessions[&id].setup_for;
+            self.say(session::Command::SetupFinished { attempt, failure: None });
         }
         let launch = self.sessions[&id].launches.last().expect("it is owed");
         if launch.phase == LaunchPhase::Owed {

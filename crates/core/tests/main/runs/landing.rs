@@ -61,7 +61,8 @@ fn a_merge_that_the_checks_refute_ends_the_run() {
     assert_eq!(bench.owed(), ["landed-1"]);
     bench.tell(Command::LandOver { leg: 1, pull: None });
     assert_eq!((bench.ending(), bench.outcome().cause), (Ending::Failed, Some(Cause::Landing)));
-    assert_eq!(bench.outcome().detail, "its session ended as failed (verification)");
+    let told = "its session ended as failed (verification): the check `check` ended with exit 1";
+    assert_eq!(bench.outcome().detail, told);
 }
 
 #[test]
@@ -71,6 +72,21 @@ fn conflicts_go_to_an_agent() {
     assert_eq!(bench.session(2).spec.agent.driver, Driver::Jsonl);
     assert!(bench.instruction().contains("- a.rs\n- b.rs"));
     assert_eq!(bench.session(2).spec.name, "limit-land");
+    bench.works("mended").landed("mended");
+    assert_eq!(bench.ending(), Ending::Succeeded);
+}
+
+#[test]
+fn files_in_conflict_that_were_left_as_they_were_do_not_land() {
+    let mut bench = RunBench::open(landing_by(LandMode::Merge));
+    bench.works("new").tell(moved(0, "both", &["a.rs"])).works("both");
+    assert_eq!(bench.owed(), ["landed-1"]);
+    bench.tell(Command::LandOver { leg: 1, pull: None });
+    assert_eq!((bench.ending(), bench.outcome().cause), (Ending::Failed, Some(Cause::Landing)));
+    assert_eq!(bench.outcome().detail, "files in conflict were left as they were: a.rs");
+    // Whoever resumes it has them mended.
+    bench.tell(Command::Resume);
+    assert!(bench.instruction().contains("- a.rs"));
     bench.works("mended").landed("mended");
     assert_eq!(bench.ending(), Ending::Succeeded);
 }

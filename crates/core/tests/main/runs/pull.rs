@@ -2,8 +2,8 @@
 
 use provost_core::{
     run::{
-        Cause, Command, Ending, LandMode, LandStep, Landing, MAX_ROUNDS, PullChecks, PullStanding,
-        PullState, Remark, Stage,
+        Cause, Command, Ending, LandMode, LandStep, Landing, MAX_REMARKS, MAX_ROUNDS, PullChecks,
+        PullStanding, PullState, Remark, Stage,
     },
     session,
 };
@@ -63,6 +63,19 @@ fn merged_is_landed_and_closed_is_not() {
     bench.sees_standing(PullStanding::Closed).tell(Command::LandOver { leg: 1, pull: None });
     assert_eq!((bench.ending(), bench.outcome().cause), (Ending::Failed, Some(Cause::Landing)));
     assert_eq!(bench.outcome().detail, "the pull request was closed");
+}
+
+#[test]
+fn remarks_that_are_too_many_for_one_round_go_with_the_next() {
+    let mut bench = watching();
+    let said: Vec<Remark> =
+        (0..MAX_REMARKS + 5).map(|no| remark(&format!("r{no}"), &format!("say {no}."))).collect();
+    bench.sees(PullChecks::Passed, &said);
+    assert!(bench.instruction().contains("say 49.") && !bench.instruction().contains("say 50."));
+    bench.works("mended").requested("mended").sees(PullChecks::Passed, &said);
+    assert!(!bench.instruction().contains("say 49.") && bench.instruction().contains("say 54."));
+    bench.works("more").requested("more").sees(PullChecks::Passed, &said);
+    assert_eq!(bench.ending(), Ending::Succeeded);
 }
 
 #[test]

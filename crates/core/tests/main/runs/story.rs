@@ -98,7 +98,8 @@ fn refuted_work_fails_the_run_and_says_how_its_session_ended() {
     bench.start().turn(ClaimKind::Completed, None).verify("new", CheckEnd::Exit(1)).end_session(id);
     assert_eq!(bench.state(1), State::Failed);
     assert_eq!((bench.ending(), bench.outcome().cause), (Ending::Failed, Some(Cause::Work)));
-    assert_eq!(bench.outcome().detail, "its session ended as failed (verification)");
+    let told = "its session ended as failed (verification): the check `check` ended with exit 1";
+    assert_eq!(bench.outcome().detail, told);
     assert_eq!(bench.run.head, None, "refuted work is no head");
     assert_eq!(bench.run.proof, None);
 }

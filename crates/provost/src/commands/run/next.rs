@@ -28,11 +28,15 @@ pub(crate) fn next_commands(row: &RunRow) -> Vec<String> {
             let plan = row.tasks.as_ref().map(|_| format!("provost graph {id}"));
             let logs =
                 to_look_at(row).map(|session| format!("provost logs {}", ui::short(&session.id)));
+            // The checks of tasks are numbered by their sessions.
+            let red = row.checks.iter().position(|check| check.result == "failed");
+            let red = red.filter(|_| row.tasks.is_none());
+            let check = red.map(|at| format!("provost logs {id} --check {}", at + 1));
             let used_up = row.cause.as_deref() == Some("budget");
             let more = if row.budget.tokens.is_some() { "--tokens" } else { "--turns" };
             let raise = used_up.then(|| format!("provost limit {id} {more} MORE"));
             let resume = format!("provost resume {id}");
-            plan.into_iter().chain(logs).chain(raise).chain([resume, card]).collect()
+            plan.into_iter().chain(check).chain(logs).chain(raise).chain([resume, card]).collect()
         }
     }
 }

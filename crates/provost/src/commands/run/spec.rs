@@ -8,13 +8,13 @@ use provost_core::{
     ids::{CommitId, RunId, TreeId},
     plan::Plan,
     run::{
-        LandMode, Origin, PlanMode, Planning, Prices, ReviewMode, Reviews, RunSpec, Target,
+        LandMode, Origin, PlanMode, Planning, Prices, Remote, ReviewMode, Reviews, RunSpec, Target,
         Template,
     },
     session::{Agent, Driver},
     verdict::Snapshot,
 };
-use provost_git::{Git, Head, Project, tree_of, uncommitted};
+use provost_git::{Git, Head, Project, remote_of, tree_of, uncommitted};
 use uuid::Uuid;
 
 use super::{
@@ -197,8 +197,12 @@ fn target(git: &Git, project: &Project, land: LandMode) -> Result<Target, ApiErr
         .map_err(|why| chain(Code::BadRequest, "cannot read what is checked out", &why))?;
     let branch = branch(&head);
     match (land, &branch) {
-        (LandMode::Branch, _) | (LandMode::Merge | LandMode::Pr, Some(_)) => {
-            Ok(Target { branch, base })
+        (LandMode::Branch, _) | (LandMode::Merge, Some(_)) => {
+            Ok(Target { branch, base, remote: None })
+        }
+        (LandMode::Pr, Some(name)) => {
+            let remote = Some(remote(git, project, name)?);
+            Ok(Target { branch, base, remote })
         }
         (LandMode::Merge | LandMode::Pr, None) => Err(usage(format!(
             "no branch is checked out, so there is none that the work could be merged into by --land {}",
@@ -227,6 +231,19 @@ fn unseen(git: &Git, project: &Project) -> Result<Option<String>, ApiError> {
             named.join(", ")
         )
     }))
+}
+
+/// Looks where the work is to be pushed to. It is kept, as an agent could change what the repository says of it.
+fn remote(git: &Git, project: &Project, branch: &str) -> Result<Remote, ApiError> {
+    let found = remote_of(git, project, Some(branch)).map_err(|why| {
+        chain(Code::BadRequest, "cannot read the remotes of the repository", &why)
+    })?;
+    let found = found.ok_or_else(|| {
+        usage("the repository has no remote, so there is none that --land pr could push to")
+            .next("git remote add origin URL")
+            .next("provost run --land branch …")
+    })?;
+    Ok(Remote { name: found.name, url: found.url, settings: found.settings })
 }
 
 fn branch(head: &Head) -> Option<String> {

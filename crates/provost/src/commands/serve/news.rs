@@ -100,7 +100,7 @@ impl News {
             ),
             News::Warning { message } | News::Failed { message } => ui::clean(message),
             News::TrackerFailed { message, .. } => {
-                format!("the tracker did not answer: {}", ui::clean(message))
+                format!("nothing can be told from the tracker: {}", ui::clean(message))
             }
             News::Opened { of, title, row, attempt, .. } => {
                 let again =

@@ -36,6 +36,10 @@ pub(super) struct Server<'a> {
     going: BTreeMap<String, RunRow>,
     /// Runs that are to be cleaned up once they have ended.
     to_clean: BTreeSet<String>,
+    /// Issues that were active with the last look.
+    active: BTreeSet<String>,
+    /// Issues that are active no more, and whose state is to be asked for.
+    left: BTreeSet<String>,
     /// What was told already, so that it is told once.
     told: Told,
     begun: bool,
@@ -47,6 +51,9 @@ struct Told {
     requests: BTreeSet<String>,
     held: BTreeMap<String, String>,
     warnings: BTreeSet<String>,
+    /// What the tracker failed with in this pass, and in the one before.
+    failures: BTreeSet<String>,
+    failures_before: BTreeSet<String>,
 }
 
 #[derive(Deserialize)]
@@ -62,6 +69,8 @@ impl<'a> Server<'a> {
             work: Work::default(),
             going: BTreeMap::new(),
             to_clean: BTreeSet::new(),
+            active: BTreeSet::new(),
+            left: BTreeSet::new(),
             told: Told::default(),
             begun: false,
             failed: false,
@@ -88,17 +97,21 @@ impl<'a> Server<'a> {
     /// Looks at everything once and does what is due. Gives when something becomes due by itself.
     pub(super) fn pass(&mut self) -> Result<Option<u64>, Error> {
         self.failed = false;
+        self.told.failures_before = std::mem::take(&mut self.told.failures);
         self.reload()?;
         let client = self.context.daemon()?;
         self.look_at_runs(&client)?;
         let rules = self.source.workflow.config.rules();
         self.reconcile(&client, &rules)?;
-        self.clean(&client, &rules)?;
+        self.sweep(&rules)?;
+        self.clean(&client)?;
         self.begun = true;
         if self.source.is_broken() {
             return Ok(None);
         }
         let Some(candidates) = self.candidates(&rules)? else { return Ok(None) };
+        self.look_at_left(&rules, &candidates)?;
+        self.clean(&client)?;
         self.work.see_active(&rules, &candidates);
         let plan = schedule::plan(&rules, &self.work, &candidates, now());
         self.tell_held(&plan)?;
@@ -196,17 +209,39 @@ impl<'a> Server<'a> {
         self.tell(&News::Stopping { of, run: stop.run.clone(), why: stop.why.to_string() })
     }
 
-    /// Removes what ended runs of issues that are done with left and nobody needs: worktrees without work in them.
-    fn clean(&mut self, client: &Client, rules: &Rules) -> Result<(), Error> {
-        if !self.begun {
-            let found = self.source.tracker.in_states(&rules.terminal);
-            match found {
-                Ok(found) => {
-                    self.to_clean.extend(schedule::sweep(rules, &self.work, &found.issues))
-                }
-                Err(why) => self.tell_tracker(&why)?,
-            }
+    /// Finds all that was left by runs of issues that are done with, when serving begins.
+    fn sweep(&mut self, rules: &Rules) -> Result<(), Error> {
+        if self.begun {
+            return Ok(());
         }
+        match self.source.tracker.in_states(&rules.terminal) {
+            Ok(found) => self.to_clean.extend(schedule::sweep(rules, &self.work, &found.issues)),
+            Err(why) => self.tell_tracker(&why)?,
+        }
+        Ok(())
+    }
+
+    /// Finds the same of issues that were active until now: those alone are asked for, as there may be many others.
+    fn look_at_left(&mut self, rules: &Rules, candidates: &[Issue]) -> Result<(), Error> {
+        let now: BTreeSet<String> = candidates.iter().map(|issue| issue.id.clone()).collect();
+        let before = std::mem::replace(&mut self.active, now);
+        self.left.extend(before);
+        self.left.retain(|issue| !self.active.contains(issue));
+        self.left.retain(|issue| self.work.runs_of(issue).iter().any(schedule::Run::has_ended));
+        let ids: Vec<String> = self.left.iter().cloned().collect();
+        match self.source.tracker.by_ids(&ids) {
+            Ok(issues) => {
+                self.left.clear();
+                self.to_clean.extend(schedule::sweep(rules, &self.work, &issues));
+            }
+            // They are asked for again.
+            Err(why) => self.tell_tracker(&why)?,
+        }
+        Ok(())
+    }
+
+    /// Removes what ended runs of issues that are done with left and nobody needs: worktrees without work in them.
+    fn clean(&mut self, client: &Client) -> Result<(), Error> {
         let ended: Vec<String> =
             self.to_clean.iter().filter(|run| !self.going.contains_key(*run)).cloned().collect();
         for run in ended {
@@ -239,10 +274,15 @@ impl<'a> Server<'a> {
         }
     }
 
+    /// Tells why the tracker is of no use now, once for as long as that stays so.
     fn tell_tracker(&mut self, why: &trackers::Error) -> Result<(), Error> {
         self.failed = true;
         let (category, message) = (why.category(), why.to_string());
-        self.tell(&News::TrackerFailed { category, message })
+        let known = self.told.failures_before.contains(&message);
+        match self.told.failures.insert(message.clone()) && !known {
+            true => self.tell(&News::TrackerFailed { category, message }),
+            false => Ok(()),
+        }
     }
 
     /// Tells why issues wait, each reason once.

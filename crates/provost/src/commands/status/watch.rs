@@ -23,8 +23,16 @@ use crate::{
 /// How often a terminal is drawn again though nothing happened, so that ages are true.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Puts the cursor at the top and clears what is below it.
+/// Clears the terminal.
 const CLEAR: &[u8] = b"\x1b[H\x1b[2J";
+
+/// Puts the cursor at the top. What is there is written over: a terminal may keep what is cleared, and would keep a card
+/// for every second.
+const TOP: &[u8] = b"\x1b[H";
+
+/// Clears the rest of a line, and all below the cursor.
+const REST_OF_LINE: &str = "\x1b[K";
+const BELOW: &[u8] = b"\x1b[J";
 
 /// Shows it until its outcome is sealed.
 pub(super) fn run(context: &Context, client: &Client, meant: Target) -> Result<(), Error> {
@@ -135,14 +143,26 @@ impl Watch<'_> {
         }
         let lines = self.lines(heard);
         if self.draws() {
-            ui.raw(CLEAR)?;
-            return ui.lines(&lines);
+            return self.draw(lines);
         }
         if lines != self.shown {
             ui.lines(&lines)?;
             self.shown = lines;
         }
         Ok(())
+    }
+
+    /// Draws as much as can be seen: how it stands and what waits for a person come first. Of what has ended all is left
+    /// on the terminal.
+    fn draw(&mut self, lines: Vec<String>) -> Result<(), Error> {
+        let ui = &self.context.ui;
+        ui.raw(if self.shown.is_empty() { CLEAR } else { TOP })?;
+        let fitting = if self.is_sealed() { lines } else { Screen::output().fit(lines) };
+        let cleared: Vec<String> =
+            fitting.iter().map(|line| format!("{line}{REST_OF_LINE}")).collect();
+        ui.lines(&cleared)?;
+        self.shown = fitting;
+        ui.raw(BELOW)
     }
 
     fn lines(&self, heard: Option<i64>) -> Vec<String> {

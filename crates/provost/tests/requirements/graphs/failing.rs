@@ -161,3 +161,33 @@ fn a_worktree_that_is_removed_while_its_checks_run_is_lost_once_and_another_agen
     assert_eq!((retried.len(), site.file_at(&site.branch(&id), "one.txt")), (1, "2".to_owned()));
     site.repo.git(&["worktree", "remove", "--force", "--force", &place]);
 }
+
+#[test]
+fn a_task_that_says_that_it_failed_has_failed_also_if_checks_pass_on_what_it_left() {
+    let site = Site::new(&[("gives-up", &[], "echo a > a.txt; claim=failed")]);
+    let id = site.opened(&["--check", "true"]);
+    let row = site.ended(&id);
+    assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("tasks")), "{row:#}");
+    assert_eq!(site.told_of("gives-up").len(), 1, "nobody begins it again");
+    let detail = row["detail"].as_str().unwrap();
+    assert!(detail.contains("it said: gives-up, told 1 times"), "{detail}");
+}
+
+#[test]
+fn a_failed_run_names_the_check_that_failed_and_shows_the_checks_of_its_tasks() {
+    let site = Site::configured(
+        &[("good", &[], "echo g > g.txt"), ("bad", &["good"], "echo b > b.txt")],
+        "run.retries = 0",
+    );
+    let plan = site.stage.file("plan.toml");
+    let text = std::fs::read_to_string(&plan).unwrap();
+    let text = text.replacen("after = []\n", "after = []\nchecks = [\"test -s g.txt\"]\n", 1);
+    std::fs::write(&plan, text).unwrap();
+    let id = site.opened(&["--check", "! test -e b.txt"]);
+    let row = site.ended(&id);
+    let detail = row["detail"].as_str().unwrap();
+    assert!(detail.contains("the check `! test -e b.txt` ended with exit 1"), "{detail}");
+    let checks: Vec<_> =
+        row["checks"].as_array().unwrap().iter().map(|one| &one["command"]).collect();
+    assert_eq!(checks, ["! test -e b.txt", "test -s g.txt"], "{row:#}");
+}

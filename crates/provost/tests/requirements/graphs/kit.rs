@@ -66,15 +66,22 @@ impl Site {
         for dir in ["told", "tasks"] {
             fs::create_dir(root.join(dir)).unwrap();
         }
-        for (id, _, script) in tasks {
-            fs::write(root.join("tasks").join(id), format!("{script}\n")).unwrap();
-        }
         let here = root.display().to_string();
         fs::write(root.join("act.sh"), ACT.replace("ROOT", &here)).unwrap();
-        fs::write(root.join("plan.toml"), tasks.iter().map(in_toml).collect::<String>()).unwrap();
         let own = "session.rework = 0\nsession.stop_grace = \"100ms\"\nrun.parallel = 4\n";
         stage.configure_talker(&AGENT.replace("ROOT", &here), &format!("{own}{more}"));
-        Site { stage, repo }
+        let site = Site { stage, repo };
+        site.plan(tasks);
+        site
+    }
+
+    /// Makes these the tasks of the plan.
+    pub(crate) fn plan(&self, tasks: &[Scripted<'_>]) {
+        for (id, _, script) in tasks {
+            fs::write(self.stage.file(&format!("tasks/{id}")), format!("{script}\n")).unwrap();
+        }
+        fs::write(self.stage.file("plan.toml"), tasks.iter().map(in_toml).collect::<String>())
+            .unwrap();
     }
 
     /// Asks for a run of the plan.
@@ -212,6 +219,13 @@ impl Site {
         let events = self.stage.events_of(id, kind);
         events.iter().map(|event| event["data"].clone()).collect()
     }
+}
+
+/// Waits until the other is at work too, so that both begin from the same commit.
+pub(crate) fn beside(own: &str, other: &str, script: &str) -> String {
+    format!(
+        "touch $root/{own}-there; while ! test -e $root/{other}-there; do sleep 0.01; done\n{script}"
+    )
 }
 
 fn in_toml((id, after, _): &Scripted<'_>) -> String {

@@ -4,7 +4,7 @@
 mod approval;
 mod chains;
 mod failing;
-mod kit;
+pub(crate) mod kit;
 mod parallel;
 mod plans;
 mod questions;

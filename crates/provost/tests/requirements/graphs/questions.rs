@@ -66,3 +66,20 @@ fn tokens_are_counted_for_the_task_that_they_were_used_for_also_in_one_conversat
         graph["tasks"].as_array().unwrap().iter().map(|task| &task["usage"]).collect();
     assert_eq!(used, [&json!({"input": 10, "output": 1}); 2], "{graph:#}");
 }
+
+#[test]
+fn a_run_that_is_being_stopped_waits_for_no_answer() {
+    let site = Site::new(&[("asks", &[], ASKS)]);
+    // The agent does not go at once, so that there is something to see.
+    site.repo.write("provost.toml", "[session]\nstop_grace = \"3s\"\n");
+    site.repo.commit("A longer grace");
+    let id = site.opened(&[]);
+    site.stage.wait_state(&id, |row| row["requests"][0]["id"].is_string());
+    site.stage.provost(&["cancel", &id]).ok();
+    let row = site.stage.status(&id);
+    assert_eq!(row["requests"], json!([]), "{row:#}");
+    let shown = site.stage.provost(&["status", &id]);
+    assert!(!shown.stdout.contains("needs input"), "{shown:#?}");
+    assert!(!shown.stdout.contains("provost answer"), "{shown:#?}");
+    assert_eq!(site.ended(&id)["state"], "cancelled");
+}

@@ -2,14 +2,7 @@
 
 use serde_json::json;
 
-use super::kit::{Scripted, Site};
-
-/// Waits until the other is at work too, so that both begin from the same commit.
-fn beside(own: &str, other: &str, script: &str) -> String {
-    format!(
-        "touch $root/{own}-there; while ! test -e $root/{other}-there; do sleep 0.01; done\n{script}"
-    )
-}
+use super::kit::{Scripted, Site, beside};
 
 /// Both add a line in the same place. Who is told of the conflict keeps both lines.
 fn adds(line: &str) -> String {

@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use super::kit::Site;
+use super::kit::{Site, beside};
+use crate::kit::HANGS;
 
 fn two_tasks() -> Site {
     Site::new(&[
@@ -78,4 +79,52 @@ fn work_that_somebody_put_on_the_runs_branch_is_not_lost() {
     assert!(row["detail"].as_str().unwrap().contains(&format!("stands at {mine}")), "{row:#}");
     assert_eq!(site.repo.git(&["rev-parse", &branch]), mine);
     site.repo.git(&["worktree", "remove", "--force", &place]);
+}
+
+#[test]
+fn no_program_of_an_agent_merges_nor_acts_as_the_operator() {
+    let site = Site::new(&[]);
+    let victim = site.stage.play(HANGS, &[]);
+    let bin = site.stage.home.command::<&str>(&[]).get_program().to_str().unwrap().to_owned();
+    let driver = format!(
+        "PROVOST_HOME={} {bin} cancel {victim}; touch {}; exit 0",
+        site.stage.home.path().display(),
+        site.stage.file("ran")
+    );
+    std::fs::write(site.stage.file("driver.sh"), driver).unwrap();
+    // Whoever is told again sees both sides and keeps both.
+    let settle = "test $n = 1 || { grep -v '^[<=>]' shared.txt | sort > s; mv s shared.txt; }";
+    let arm = "git config merge.x.driver \"sh $root/driver.sh\"; mkdir -p $(git rev-parse --git-common-dir)/info; echo '* merge=x' > $(git rev-parse --git-common-dir)/info/attributes";
+    let left = beside(
+        "left",
+        "right",
+        &format!("{arm}; test $n != 1 || echo left > shared.txt; {settle}"),
+    );
+    let right =
+        beside("right", "left", &format!("test $n != 1 || echo right > shared.txt; {settle}"));
+    site.plan(&[("left", &[], &left), ("right", &[], &right)]);
+    site.repo.write("shared.txt", "base\n");
+    site.repo.commit("Something to change");
+    let id = site.opened(&["--check", "true"]);
+    let row = site.ended(&id);
+    assert_eq!(row["state"], "succeeded", "{row:#}");
+    assert!(!std::path::Path::new(&site.stage.file("ran")).exists(), "the agent's driver ran");
+    assert_eq!(site.file_at(&site.branch(&id), "shared.txt"), "left\nright");
+    assert_eq!(site.stage.status(&victim)["state"], "working");
+}
+
+#[test]
+fn what_a_run_that_goes_on_may_need_is_not_cleaned_up() {
+    let hold = "while test -e $root/hold; do sleep 0.01; done; echo 2 > two.txt";
+    let site = Site::new(&[("one", &[], "echo 1 > one.txt"), ("two", &[], hold)]);
+    site.sign("hold");
+    let id = site.opened(&["--check", "true"]);
+    site.wait_task(&id, "one", "merged");
+    let found = site.stage.provost(&["gc", "--apply", "--json"]).ok().json();
+    assert_eq!(found["removed"], json!([]), "{found:#}");
+    assert_eq!(found["kept"][0]["reason"], "its run goes on", "{found:#}");
+    std::fs::remove_file(site.stage.file("hold")).unwrap();
+    assert_eq!(site.ended(&id)["state"], "succeeded");
+    let found = site.stage.provost(&["gc", "--apply", "--json"]).ok().json();
+    assert!(!found["removed"].as_array().unwrap().is_empty(), "{found:#}");
 }

@@ -43,6 +43,40 @@ fn what_an_ended_run_of_an_issue_that_is_done_with_left_goes_when_serving_begins
 }
 
 #[test]
+fn what_an_ended_run_left_goes_once_its_issue_is_done_with_while_serving_goes_on() {
+    let served = Served::new(UNTIL_GO);
+    served.go();
+    served.issue("a", "todo");
+    let serving = served.serve();
+    let ended = serving.event_of("ended", "a");
+    assert_eq!(ended["state"], "completed", "{ended}");
+    served.issue("a", "done");
+    let cleaned = serving.event("cleaned");
+    assert_eq!((&cleaned["run"], &cleaned["kept"]), (&ended["run"], &json!([])), "{cleaned}");
+    let gone = cleaned["removed"][0].as_str().unwrap();
+    assert!(!std::path::Path::new(gone).exists());
+}
+
+#[test]
+fn a_file_that_is_no_issue_is_told_once_while_a_run_goes_on() {
+    let served = Served::new(UNTIL_GO);
+    served.issue("a", "todo");
+    let serving = served.serve();
+    serving.event_of("opened", "a");
+    served.issue_with("bad", "title: [\n");
+    let told = serving.event("tracker_failed");
+    assert_eq!(told["category"], "tracker_response", "{told}");
+    // Each of these is seen by a look of its own.
+    for id in ["b", "c", "d"] {
+        served.issue(id, "backlog");
+    }
+    std::fs::remove_file(served.repo.path().join("issues/bad.md")).unwrap();
+    served.go();
+    let events = serving.until("ended", "a");
+    assert_eq!(of_kind(&events, "tracker_failed").len(), 0, "{events:?}");
+}
+
+#[test]
 fn an_issue_that_is_put_aside_cancels_its_run_and_begins_anew_when_it_comes_back() {
     let served = Served::new(UNTIL_GO);
     served.issue("a", "todo");

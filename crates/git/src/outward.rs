@@ -1,0 +1,108 @@
+//! Remotes, and what a program is given that speaks with one for the user.
+//!
+//! A push needs who the user is: a token, a key, a helper. So it must run nothing that somebody else chose, and an
+//! agent can change the configuration and the hooks of the repository that it works in. Such a program therefore gets
+//! what the user set for all repositories, and of this one only what was written down before any agent began.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use crate::apart;
+use crate::command::{Exit, Git};
+use crate::guard;
+use crate::landing::Error;
+use crate::names::Oid;
+use crate::project::Project;
+
+/// A remote as it was when it was looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remote {
+    pub name: String,
+    /// Where a push goes.
+    pub url: String,
+    /// What the configuration says of this and of the other remotes that other programs ask for.
+    pub settings: Vec<(String, String)>,
+}
+
+/// Settings of remotes that are kept: where they are, and which of them `gh` was told to mean.
+const KEPT: &str = r"^remote\..*\.(url|gh-resolved)$";
+
+/// Settings that no user needs for a push, and that could lead to something that an agent wrote.
+const SETTINGS: &[(&str, &str)] = &[
+    ("core.hooksPath", "/dev/null"),
+    ("core.fsmonitor", "false"),
+    ("submodule.recurse", "false"),
+    ("push.recurseSubmodules", "no"),
+    ("gc.auto", "0"),
+    ("maintenance.auto", "false"),
+];
+
+/// Returns the remote that a branch follows, else the usual one, else the only one.
+pub fn remote_of(
+    git: &Git,
+    project: &Project,
+    branch: Option<&str>,
+) -> Result<Option<Remote>, Error> {
+    let repo = project.shared(git)?;
+    let listed = repo.read(["remote"]).run()?;
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    let names: Vec<&str> = listed.lines().collect();
+    let followed = match branch {
+        Some(branch) => {
+            let answer =
+                repo.read(["config", "--get", &format!("branch.{branch}.remote")]).ask()?;
+            Some(answer.line().to_string_lossy().into_owned())
+        }
+        None => None,
+    };
+    let known = |name: &str| names.contains(&name).then(|| name.to_owned());
+    let only = || (names.len() == 1).then(|| names[0].to_owned());
+    let name = followed.and_then(|name| known(&name)).or_else(|| known("origin")).or_else(only);
+    let Some(name) = name else { return Ok(None) };
+    let url = repo.read(["remote", "get-url", "--push", "--", &name]).run()?;
+    let url = url.line().to_str().ok_or_else(|| url.unexpected())?.to_owned();
+    let kept = repo.read(["config", "-z", "--get-regexp", KEPT]).ask()?;
+    let settings = match kept.exit {
+        Exit::Code(0) => kept.items().filter_map(setting).collect(),
+        Exit::Code(1) => Vec::new(),
+        Exit::Code(_) | Exit::Signal(_) => return Err(kept.failure().into()),
+    };
+    Ok(Some(Remote { name, url, settings }))
+}
+
+/// Takes a setting as `git config -z` prints it; what is no text is of no use to anybody.
+fn setting(item: &[u8]) -> Option<(String, String)> {
+    let (key, value) = std::str::from_utf8(item).ok()?.split_once('\n')?;
+    Some((key.to_owned(), value.to_owned()))
+}
+
+/// Returns the variables for a program that speaks with a remote for the user, in the project's checkout. With them
+/// git takes the directory `place` for all that the repository's worktrees share but the objects: no setting, hook or
+/// attribute of the repository itself is read.
+pub fn outward(
+    git: &Git,
+    project: &Project,
+    place: &Path,
+    like: &Oid,
+    settings: &[(String, String)],
+) -> Result<Vec<(String, String)>, Error> {
+    apart::lay_out(place, like)?;
+    let objects = project.shared(git)?.objects()?;
+    let fixed = SETTINGS.iter().map(|(key, value)| (OsStr::new(key), OsStr::new(value)));
+    let kept = settings.iter().map(|(key, value)| (OsStr::new(key), OsStr::new(value)));
+    let places = [
+        ("GIT_DIR", project.git_dir.as_os_str()),
+        ("GIT_COMMON_DIR", place.as_os_str()),
+        ("GIT_OBJECT_DIRECTORY", objects.as_os_str()),
+        ("GIT_TERMINAL_PROMPT", OsStr::new("0")),
+        ("GIT_OPTIONAL_LOCKS", OsStr::new("0")),
+        // A replacement could show another tree under the hash that was verified.
+        ("GIT_NO_REPLACE_OBJECTS", OsStr::new("1")),
+    ];
+    let places = places.map(|(name, value)| (name.into(), value.to_owned()));
+    let all = places.into_iter().chain(guard::as_variables(kept.chain(fixed)));
+    let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+        Some((name.into_string().ok()?, value.into_string().ok()?))
+    };
+    all.map(text).collect::<Option<_>>().ok_or_else(|| Error::NoText(place.to_owned()))
+}

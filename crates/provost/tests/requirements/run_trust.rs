@@ -1,0 +1,186 @@
+//! What a run believes of what it lands, and whom it lends the user's name: neither an agent's word nor an agent's programs.
+
+use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+
+use provost_testkit::harness::eventually;
+use serde_json::json;
+
+use crate::{graphs, kit::Stage, run_site::Site};
+
+/// Waits for a file beside the home.
+#[track_caller]
+fn appears(stage: &Stage, name: &str) {
+    let path = stage.file(name);
+    eventually(&format!("{name} appears"), || Path::new(&path).exists().then_some(()));
+}
+
+/// An agent that says that it is at work, does what a line does once it may, and is done; given files in conflict it
+/// does the other line.
+fn halting(work: &str, conflict: &str) -> Site {
+    let stage = Stage::new();
+    let repo = stage.home.repo("work");
+    repo.write("shared.txt", "base\n");
+    repo.commit("Something to change");
+    let root = stage.home.root().display().to_string();
+    let line = format!(
+        "if grep -q '^<' shared.txt; then {conflict}; else touch {root}/there; while ! test -e {root}/go; do sleep 0.01; done; {work}; fi"
+    );
+    Site::with(stage, repo, &line)
+}
+
+#[test]
+fn a_branch_that_moved_lands_only_after_the_checks_of_the_tasks() {
+    let script = "touch $root/there; while ! test -e $root/go; do sleep 0.01; done; echo a > a.txt";
+    let site = graphs::kit::Site::new(&[("a", &[], script)]);
+    let plan = site.stage.file("plan.toml");
+    let task = fs::read_to_string(&plan).unwrap();
+    fs::write(&plan, task + "checks = [\"test -s a.txt && ! test -e user.txt\"]\n").unwrap();
+    let id = site.opened(&["--land", "merge"]);
+    site.appears("there");
+    site.repo.write("user.txt", "mine\n");
+    let mine = site.repo.commit("Meanwhile");
+    site.sign("go");
+    let row = site.ended(&id);
+    assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("landing")), "{row:#}");
+    assert_eq!(site.repo.head(), mine, "what the checks refuse does not land");
+}
+
+#[test]
+fn files_in_conflict_that_nobody_mended_do_not_land() {
+    // One does nothing about the conflict, one does something else.
+    for (conflict, state) in [("true", "failed"), ("echo note > note.txt", "failed")] {
+        let site = halting("echo run > shared.txt", conflict);
+        let id = site.opened(&["--land", "merge"]);
+        appears(&site.stage, "there");
+        site.repo.write("shared.txt", "user\n");
+        let mine = site.repo.commit("Meanwhile");
+        fs::write(site.stage.file("go"), "").unwrap();
+        let row = site.ended(&id);
+        assert_eq!((&row["state"], &row["cause"]), (&json!(state), &json!("landing")), "{row:#}");
+        assert!(row["detail"].as_str().unwrap().contains("shared.txt"), "{row:#}");
+        assert_eq!((site.repo.head(), site.repo.read("shared.txt")), (mine, "user\n".to_owned()));
+    }
+}
+
+#[test]
+fn files_in_conflict_go_back_until_they_are_mended() {
+    let first = "test -e note.txt || { echo note > note.txt; exit 0; }; echo both > shared.txt";
+    let site = halting("echo run > shared.txt", first);
+    let id = site.opened(&["--land", "merge", "--check", "true"]);
+    appears(&site.stage, "there");
+    site.repo.write("shared.txt", "user\n");
+    site.repo.commit("Meanwhile");
+    fs::write(site.stage.file("go"), "").unwrap();
+    let row = site.ended(&id);
+    assert_eq!(row["state"], "succeeded", "{row:#}");
+    assert_eq!(site.repo.read("shared.txt") + &site.repo.read("note.txt"), "both\nnote\n");
+    let log = site.repo.git(&["log", "--format=%H"]);
+    for commit in log.lines() {
+        let file = site.repo.git(&["show", &format!("{commit}:shared.txt")]);
+        assert!(!file.contains("<<<<"), "{commit} has a marker");
+    }
+}
+
+#[test]
+fn a_place_that_could_not_be_prepared_is_prepared_when_the_run_is_resumed() {
+    let site = Site::new("echo work > work.txt");
+    let ok = site.stage.file("ok");
+    site.repo.write("provost.toml", &format!("[worktree]\nsetup = \"test -e {ok}\"\n"));
+    site.repo.commit("A setup");
+    let id = site.opened(&["--check", "test -s work.txt"]);
+    let row = site.ended(&id);
+    assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("work")), "{row:#}");
+    assert!(row["detail"].as_str().unwrap().contains("the setup command"), "{row:#}");
+    fs::write(ok, "").unwrap();
+    site.stage.provost(&["resume", &id]).ok();
+    let row = site.stage.wait_state(&id, |row| row["leg"] == 2 && row["sealed"] == true);
+    assert_eq!(row["state"], "succeeded", "{row:#}");
+}
+
+#[test]
+fn work_on_a_root_of_its_own_is_merged_and_nothing_else_is_lost() {
+    let orphan = "git checkout -q --orphan x; echo b > b.txt; git add -A; git -c user.name=a -c user.email=a@b commit -qm o";
+    let site = graphs::kit::Site::new(&[("a", &[], "echo a > a.txt"), ("b", &[], orphan)]);
+    let id = site.opened(&["--check", "true"]);
+    let row = site.ended(&id);
+    assert_eq!(
+        (&row["state"], &row["tasks"]["merged"]),
+        (&json!("succeeded"), &json!(2)),
+        "{row:#}"
+    );
+    assert_eq!(site.files_at(&site.branch(&id)), ["README.md", "a.txt", "b.txt"]);
+    site.repo.git(&["merge-base", "main", &site.branch(&id)]);
+}
+
+/// Answers as `gh` does, and notes what it was given.
+const GH: &str = r#"#!/bin/sh
+cd "$(dirname "$0")" || exit 1
+git -C "$PROJECT" status --porcelain > /dev/null
+case "$1 $2" in
+"pr list") cat list.json ;;
+"pr create") cat > /dev/null; echo '[{"number":7,"url":"https://example.invalid/pull/7","state":"OPEN"}]' > list.json ;;
+"pr view")
+    head=$(env -u GIT_COMMON_DIR -u GIT_OBJECT_DIRECTORY git --git-dir remote.git for-each-ref --format='%(objectname)' refs/heads/provost/)
+    echo "{\"state\":\"OPEN\",\"headRefOid\":\"$head\",\"statusCheckRollup\":[]}" ;;
+"api repos"*) echo '[]' ;;
+*) exit 1 ;;
+esac
+"#;
+
+#[test]
+fn what_is_pushed_for_the_user_runs_nothing_of_the_agents_and_goes_where_it_was_to_go() {
+    let mut stage = Stage::new();
+    let repo = stage.home.repo("work");
+    let forge = stage.home.root().join("forge");
+    fs::create_dir(&forge).unwrap();
+    fs::write(forge.join("gh"), GH.replace("$PROJECT", &repo.path().display().to_string()))
+        .unwrap();
+    fs::set_permissions(forge.join("gh"), fs::Permissions::from_mode(0o700)).unwrap();
+    fs::write(forge.join("list.json"), "[]").unwrap();
+    let (remote, ran) = (forge.join("remote.git"), stage.file("ran"));
+    repo.git(&["init", "--quiet", "--bare", remote.to_str().unwrap()]);
+    repo.git(&["remote", "add", "origin", remote.to_str().unwrap()]);
+    stage.home.set_env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", forge.display()));
+    stage.home.set_env("GH_TOKEN", "sekrit");
+    let evil = format!("echo $0 $GH_TOKEN >> {ran}; false");
+    fs::write(stage.file("evil.sh"), format!("#!/bin/sh\n{evil}\n")).unwrap();
+    fs::set_permissions(stage.file("evil.sh"), fs::Permissions::from_mode(0o700)).unwrap();
+    let arm = ARM.replace("EVIL", &stage.file("evil.sh"));
+    fs::write(stage.file("arm.sh"), arm).unwrap();
+    let line = format!("echo work > work.txt; sh {}", stage.file("arm.sh"));
+    let steps =
+        format!("[[step]]\nrun = [\"sh\", \"-ec\", {line:?}]\n[[step]]\nreport = \"completed\"\n");
+    let ready = "[[step]]\nemit = { type = \"ready\", thread = \"t\" }\n";
+    stage.configure_talker(
+        &format!("{ready}{steps}"),
+        "run.pull_every = \"50ms\"\nrun.pull_checks = \"0s\"\n",
+    );
+    let site = Site { stage, repo };
+    let id = site.opened(&["--land", "pr", "--check", "test -s work.txt"]);
+    let row = site.ended(&id);
+    assert_eq!(row["state"], "succeeded", "{row:#}");
+    assert!(!Path::new(&ran).exists(), "{}", fs::read_to_string(&ran).unwrap_or_default());
+    let there = site.repo.git(&["ls-remote", remote.to_str().unwrap()]);
+    assert!(there.contains(row["commit"].as_str().unwrap()), "{there}");
+}
+
+/// Names a program wherever a push, or git below `gh`, would look for one, and another place to push to.
+const ARM: &str = r#"
+common=$(git rev-parse --path-format=absolute --git-common-dir)
+for hook in reference-transaction pre-push post-index-change; do cp EVIL "$common/hooks/$hook" 2>/dev/null || { mkdir -p "$common/hooks"; cp EVIL "$common/hooks/$hook"; }; done
+git config core.fsmonitor EVIL
+git config core.sshCommand EVIL
+git config credential.helper EVIL
+git config remote.origin.receivepack EVIL
+git config filter.evil.clean EVIL
+echo '* filter=evil' > "$common/info/attributes"
+git init -q --bare "$common/elsewhere.git"
+git config remote.origin.url "$common/elsewhere.git"
+git config remote.origin.pushurl "$common/elsewhere.git"
+"#;
+
+#[test]
+fn a_pull_request_without_a_remote_is_refused_before_anything_is_made() {
+    let site = Site::new("echo work > work.txt");
+    site.refused(site.repo.path(), "pr", "has no remote");
+}
