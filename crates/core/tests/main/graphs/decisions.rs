@@ -39,7 +39,7 @@ fn r21_what_was_decided_is_not_asked_again_also_by_those_at_work() {
 
 /// Gives how often a session was told a decision, and the words.
 fn told(bench: &RunBench, name: &str) -> Vec<String> {
-    let session = &bench.sessions[&bench.task(name).session().unwrap()];
+    let session = &bench.sessions[&bench.task(name).session().expect("somebody works for it")];
     let told = session.messages.iter().filter(|one| one.key.starts_with("decision-"));
     told.map(|one| one.text.clone()).collect()
 }

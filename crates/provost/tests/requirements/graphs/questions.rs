@@ -44,6 +44,15 @@ fn r21_what_was_decided_in_one_task_is_told_to_every_later_one_and_not_asked_aga
         let told = site.told(task, 1);
         assert!(told.contains("Where is it kept?\n  Decided: In SQLite"), "{told}");
     }
+    // Who was at work then was told once, and who had asked not at all.
+    let decided = |task: &str, kind: &str| {
+        let session = site.told_of(task)[0].session.clone();
+        let events = site.stage.events_of(&session, kind);
+        events.iter().filter(|event| event["data"]["key"] == "decision-1").count()
+    };
+    for kind in ["message.queued", "message.delivered"] {
+        assert_eq!((decided("beside", kind), decided("asks", kind)), (1, 0), "{kind}");
+    }
     let again = fs::read_to_string(site.stage.file("answer-again")).unwrap();
     assert!(again.contains("In SQLite"), "{again}");
     assert_eq!(site.events(&id, "run.decision_made").len(), 1);
