@@ -96,6 +96,7 @@ impl Watch {
             "the session is {} and nothing is expected of anyone",
             state.word()
         );
+        who_cannot_be_typed_to_is_not(session, &effects)?;
         nothing_is_stranded(session, &effects)
     }
 
@@ -428,6 +429,21 @@ fn the_adopted_are_left_alone(before: &Session, event: &Event) -> Result<(), Bro
     if let Event::StopAsked(e) = event {
         let adopted = before.launch(e.launch).is_some_and(|launch| launch.adopted);
         law!(!adopted, "{} is to be ended, and was started by somebody else", e.launch);
+    }
+    Ok(())
+}
+
+/// No key goes to an agent that somebody else started in a place that nobody can type into.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the law is about these effects only")]
+fn who_cannot_be_typed_to_is_not(session: &Session, effects: &[Effect]) -> Result<(), Broken> {
+    let closed = session.spec.adopted.as_ref().is_some_and(|adopted| adopted.pane.is_none());
+    for effect in effects.iter().filter(|_| closed) {
+        match effect {
+            Effect::Deliver { launch, message } | Effect::PressAgain { launch, message } => {
+                return Err(format!("{message} is to be typed to {launch}, which has no pane"));
+            }
+            _ => {}
+        }
     }
     Ok(())
 }

@@ -428,6 +428,9 @@ impl Session {
         if request.revision != revision {
             return Err(Rejected::RequestRevision { id, now: request.revision, given: revision });
         }
+        if self.spec.adopted.as_ref().is_some_and(|adopted| adopted.pane.is_none()) {
+            return Err(Rejected::NoWayIn);
+        }
         request.asked.check(reply).map_err(|misfit| Rejected::Misfit(id, misfit))?;
         // It would reach neither the process that ends nor one that follows it.
         if self.current_launch().is_some_and(Launch::is_being_ended) {
@@ -438,6 +441,10 @@ impl Session {
             answer_to(request, reply).into(),
         ];
         if self.has_ended() {
+            // Nobody but whoever started it starts it again.
+            if self.spec.adopted.is_some() {
+                return Err(Rejected::NotRunning);
+            }
             events.push(LaunchOwed { launch: self.next_launch(), why: LaunchWhy::Answer }.into());
         }
         Ok(events)

@@ -420,3 +420,17 @@ fn a_dead_terminal_shows_nothing_any_more() {
     let late = Command::Hinted { launch, by: Glimpse::Osc, place: 30, what };
     assert_eq!(bench.try_tell(late), Err(Rejected::Nothing));
 }
+
+#[test]
+fn an_answer_to_somebody_elses_agent_is_refused_without_a_pane_and_after_its_end() {
+    for (pane, expected) in [(false, Rejected::NoWayIn), (true, Rejected::NotRunning)] {
+        let mut bench = watching(adopted(pane));
+        bench.begins(10, "a").records(20, Recorded::Asked(approval()));
+        let launch = bench.launch();
+        bench.tell(Command::ProcessUnobserved { launch, why: "it left".to_owned() });
+        let request = bench.session.requests[0].id;
+        let answer = Command::Answer { request, revision: 1, reply: Reply::Deny };
+        assert_eq!(bench.try_tell(answer), Err(expected));
+        assert_eq!(bench.session.launches.len(), 1, "nobody starts it again");
+    }
+}
