@@ -78,6 +78,8 @@ impl Session {
                 self.recorded(*launch, *by, *place, what)
             }
             Command::Hinted { launch, by, place, what } => self.hinted(*launch, *by, *place, what),
+            Command::PaneSeen { launch, sight } => self.pane_seen(*launch, *sight),
+            Command::Keyed { launch, key, way } => self.keyed(*launch, key, *way),
             Command::OutputAtLimit { launch } => {
                 let launch = self.known(*launch)?;
                 if_new(!launch.at_limit, OutputAtLimit { launch: launch.id })
@@ -426,6 +428,9 @@ impl Session {
         }
         if request.revision != revision {
             return Err(Rejected::RequestRevision { id, now: request.revision, given: revision });
+        }
+        if self.spec.adopted.as_ref().is_some_and(|adopted| adopted.pane.is_none()) {
+            return Err(Rejected::NoWayIn);
         }
         request.asked.check(reply).map_err(|misfit| Rejected::Misfit(id, misfit))?;
         // It would reach neither the process that ends nor one that follows it.

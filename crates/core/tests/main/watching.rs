@@ -21,7 +21,8 @@ fn terminal() -> Spec {
 }
 
 fn adopted(pane: bool) -> Spec {
-    let pane = pane.then(|| Pane { socket: "/tmux".to_owned(), id: "%1".to_owned() });
+    let pane =
+        pane.then(|| Pane { socket: "/tmux".to_owned(), id: "%1".to_owned(), server: Some(3) });
     let adopted = Adopted { pane, ..Adopted::default() };
     Spec { adopted: Some(Box::new(adopted)), ..terminal() }
 }

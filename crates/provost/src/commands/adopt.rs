@@ -142,7 +142,11 @@ fn adopted(found: &Found) -> Result<Adopted, ApiError> {
         boot_id: process.boot_id.clone(),
     });
     let pane = found.pane.as_ref();
-    let pane = pane.map(|pane| Pane { socket: pane.socket.clone(), id: pane.id.clone() });
+    let pane = pane.map(|pane| Pane {
+        socket: pane.socket.clone(),
+        id: pane.id.clone(),
+        server: Some(pane.server),
+    });
     Ok(Adopted {
         process,
         rollout: found.rollout.as_deref().map(place::text).transpose()?,

@@ -50,6 +50,7 @@ pub(crate) struct Found {
 pub(crate) struct FoundPane {
     pub(crate) socket: String,
     pub(crate) id: String,
+    pub(crate) server: u32,
 }
 
 impl Found {
@@ -104,7 +105,17 @@ pub(crate) fn one(context: &Context, given: &Given) -> Result<Found, ApiError> {
             usage(message).next("provost discover")
         })
     })?;
-    with_process(agreed)
+    with_pane(context, with_process(agreed)?)
+}
+
+/// An agent that runs in a pane of one of this user's tmux servers is watched there too, without being asked for that.
+fn with_pane(context: &Context, found: Found) -> Result<Found, ApiError> {
+    let mut found = [found];
+    if found[0].process.is_some() && found[0].pane.is_none() {
+        in_panes(context, &mut found)?;
+    }
+    let [found] = found;
+    Ok(found)
 }
 
 /// A record whose writer runs is watched by its process too, without being asked for that.
@@ -197,7 +208,8 @@ fn by_pane(context: &Context, text: &str) -> Result<Found, ApiError> {
         ApiError::new(Code::NotFound, format!("there is no pane {id} on {}", socket.display()))
             .next("provost discover")
     })?;
-    let place = FoundPane { socket: socket.display().to_string(), id: id.to_string() };
+    let place =
+        FoundPane { socket: socket.display().to_string(), id: id.to_string(), server: pane.server };
     let parents = parents()?;
     let agents: Vec<Found> =
         running()?.into_iter().filter(|one| is_in(one, pane.pid, &parents)).collect();
@@ -298,7 +310,7 @@ pub(crate) fn in_panes(context: &Context, agents: &mut [Found]) -> Result<(), Ap
         for pane in Server::new(&socket).panes().unwrap_or_default() {
             for agent in agents.iter_mut().filter(|agent| is_in(agent, pane.pid, &parents)) {
                 let (socket, id) = (socket.display().to_string(), pane.id.to_string());
-                agent.pane = Some(FoundPane { socket, id });
+                agent.pane = Some(FoundPane { socket, id, server: pane.server });
             }
         }
     }

@@ -88,13 +88,14 @@ fn the_same_seed_tells_the_same_story() {
 
 /// What is seen of terminals and of other people's agents: no story has one. The laws hold for these too, by the core's
 /// random stories.
-const WATCHED: [&str; 6] = [
+const WATCHED: [&str; 7] = [
     "launch.adopted",
     "process.suspended",
     "signal.recorded",
     "signal.hinted",
     "message.typed",
     "message.unproved",
+    "pane.seen",
 ];
 
 fn everything_was_visited(coverage: &Coverage) {
