@@ -286,6 +286,30 @@ fn an_answer_is_typed_while_the_terminal_is_seen_to_ask_and_is_proved_by_its_goi
 }
 
 #[test]
+fn an_answer_does_not_wait_for_a_text_that_waits_for_it() {
+    let mut bench = Bench::running(terminal());
+    bench.begins(10, "a").shows(Glimpse::Screen, 20, Hinted::Asks(approval()));
+    bench.tell(send("one", "hello"));
+    assert_eq!(delivery(&bench), None);
+    let request = bench.session.requests[0].id;
+    bench.tell(Command::Answer { request, revision: 1, reply: Reply::Deny });
+    assert_eq!(delivery(&bench).as_deref(), Some("answer-1-1"));
+}
+
+#[test]
+fn an_answer_that_nothing_shows_is_not_followed_by_the_key_that_would_confirm() {
+    let mut bench = Bench::running(terminal());
+    bench.begins(10, "a").shows(Glimpse::Screen, 20, Hinted::Asks(approval()));
+    let request = bench.session.requests[0].id;
+    bench.tell(Command::Answer { request, revision: 1, reply: Reply::Deny });
+    let key = delivery(&bench).expect("it is seen to ask");
+    bench.signal(Signal::InputSeen { key }).pass(3_000);
+    let presses = |effect: &Effect| matches!(effect, Effect::PressAgain { .. });
+    assert!(!bench.session.effects().iter().any(presses));
+    assert!(bench.session.messages[0].unproved.is_some());
+}
+
+#[test]
 fn an_answer_to_what_is_not_asked_any_more_is_held_back() {
     let mut bench = Bench::running(terminal());
     bench.begins(10, "a").records(20, Recorded::Asked(approval()));

@@ -213,6 +213,7 @@ fn by_pane(context: &Context, text: &str) -> Result<Found, ApiError> {
     let parents = parents()?;
     let agents: Vec<Found> =
         running()?.into_iter().filter(|one| is_in(one, pane.pid, &parents)).collect();
+    let agents = themselves(agents, &parents);
     match agents.as_slice() {
         [only] => Ok(Found { pane: Some(place), ..only.clone() }),
         [] => Err(ApiError::new(Code::NotFound, format!("no agent runs in pane {id}"))
@@ -223,6 +224,21 @@ fn by_pane(context: &Context, text: &str) -> Result<Found, ApiError> {
             Err(usage(message).next(format!("provost adopt --tmux {text} --pid PID")))
         }
     }
+}
+
+/// Of processes that are one agent, takes the one that writes the record, or else none that only started another: what
+/// npm installs is a script that runs the program.
+fn themselves(agents: Vec<Found>, parents: &BTreeMap<u32, u32>) -> Vec<Found> {
+    let writers: Vec<&Found> = agents.iter().filter(|one| one.rollout.is_some()).collect();
+    if let [only] = writers.as_slice() {
+        return vec![(*only).clone()];
+    }
+    let pid = |found: &Found| found.process.as_ref().map(|process| process.pid);
+    let parent = |found: &Found| pid(found).and_then(|pid| parents.get(&pid).copied());
+    let started =
+        |one: &&Found, other: &Found| parent(other).is_some() && parent(other) == pid(one);
+    let starts = |one: &&Found| agents.iter().any(|other| started(one, other));
+    agents.iter().filter(|one| !starts(one)).cloned().collect()
 }
 
 fn pid_of(found: &Found) -> Option<String> {
@@ -440,6 +456,18 @@ mod tests {
         assert_eq!((both.process, both.thread), (pid(7), Some("t".to_owned())));
         let third = Found { process: pid(8), ..found() };
         assert!(agree(&one, &third).unwrap_err().contains("process"));
+    }
+
+    #[test]
+    fn a_script_that_runs_the_agent_is_not_another_agent() {
+        let of = |pid| {
+            let process = Some(Identity { pid, start_time: 1, boot_id: "b".to_owned() });
+            Found { process, ..found() }
+        };
+        let parents = BTreeMap::from([(7, 1), (8, 7), (9, 8)]);
+        assert_eq!(themselves(vec![of(7), of(8)], &parents), [of(8)]);
+        let writes = Found { rollout: Some("/r".into()), ..of(8) };
+        assert_eq!(themselves(vec![of(7), writes.clone(), of(9)], &parents), [writes]);
     }
 
     #[test]

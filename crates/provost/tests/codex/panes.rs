@@ -1,6 +1,8 @@
 //! A Codex that somebody runs in a pane of tmux: read there, and typed into when it is a place for that.
 
-use provost_testkit::harness::{Home, eventually};
+use std::os::unix::fs::PermissionsExt as _;
+
+use provost_testkit::harness::{Crash, Home, eventually};
 use serde_json::{Value, json};
 
 use crate::{
@@ -59,8 +61,10 @@ impl<'a> Theirs<'a> {
         )
     }
 
+    /// Types a line as a person does, who sees what is typed.
     fn types(&self, text: &str) {
         self.screen.tmux(&["send-keys", "-l", text]);
+        self.screen.shows(text.get(..40).unwrap_or(text));
         self.screen.tmux(&["send-keys", "Enter"]);
     }
 
@@ -118,6 +122,17 @@ fn seen(home: &Home, id: &str, sight: &str) {
     });
 }
 
+/// How often Codex took this as input, by its own record.
+fn taken(stage: &Stage, text: &str) -> usize {
+    let homes = vec![stage.codex_home()];
+    let found = provost_watch::rollout::Places::new(homes).newest(10);
+    let read = |path: &std::path::Path| std::fs::read_to_string(path).unwrap();
+    let record: String = found.rollouts.iter().map(|rollout| read(&rollout.path)).collect();
+    let text = json!(text).to_string();
+    let took = |line: &&str| line.contains("\"user_message\"") && line.contains(&text);
+    record.lines().filter(took).count()
+}
+
 /// Waits until a message waits for this reason.
 fn waits_since(home: &Home, id: &str, no: usize, why: &str) {
     let reason = |row: &Value| row["messages"][no]["reason"].as_str().unwrap_or("").to_owned();
@@ -134,7 +149,7 @@ fn a07_text_is_typed_into_an_adopted_pane_at_its_prompt_and_nowhere_else() {
     stage.model.wait_for_hold("door");
     let row = stage.home.wait_state(&id, |row| row["messages"][0]["fate"] == "delivered");
     assert_eq!(row["state"], "working", "{row:#}");
-    assert_eq!(stage.turns_asked("Now the\nsecond."), 1, "it came as one text");
+    assert_eq!(taken(&stage, "Now the\nsecond."), 1, "it came as one text");
     stage.home.provost(&["send", &id, "And a third."]).ok();
     waits_since(&stage.home, &id, 1, "in a turn");
     stage.model.release("door");
@@ -143,4 +158,136 @@ fn a07_text_is_typed_into_an_adopted_pane_at_its_prompt_and_nowhere_else() {
     let row = theirs.leave(&id);
     assert_eq!(row["state"], "ended_unclaimed", "{row:#}");
     assert!(row["flags"].as_array().unwrap().contains(&json!("exit_code_unobserved")), "{row:#}");
+}
+
+#[test]
+fn an_approval_in_an_adopted_pane_is_seen_and_given_from_elsewhere() {
+    let Some(stage) = Stage::new(ASKS) else { return };
+    let theirs = Theirs::begin(&stage);
+    let id = theirs.adopt();
+    stage.home.provost(&["send", &id, "Write it."]).ok();
+    let row = stage.home.wait_state(&id, |row| row["state"] == "needs_input");
+    assert_eq!(row["requests"][0]["kind"], "approval", "{row:#}");
+    // A text would answer what is asked.
+    stage.home.provost(&["send", &id, "Anything."]).ok();
+    waits_since(&stage.home, &id, 1, "asks something");
+    let request = row["requests"][0]["id"].as_str().unwrap().to_owned();
+    stage.home.provost(&["approve", &request]).ok();
+    eventually("it wrote", || std::fs::read_to_string(stage.repo.path().join("hi.txt")).ok());
+    theirs.leave(&id);
+}
+
+#[test]
+fn a07_nothing_is_typed_into_a_shell_that_is_in_front_of_the_agent() {
+    let Some(stage) = Stage::new(TALKS) else { return };
+    let theirs = Theirs::begin(&stage);
+    let id = theirs.adopt();
+    // As a terminal's Ctrl-Z does, to all that is in front.
+    let pid = stage.home.wait_state(&id, |_| true)["launches"][0]["pid"].as_i64().unwrap();
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    let group = rustix::process::getpgid(Some(pid)).unwrap();
+    rustix::process::kill_process_group(group, rustix::process::Signal::STOP).unwrap();
+    stage.home.provost(&["send", &id, "rm -rf everything"]).ok();
+    let row = stage.home.wait_state(&id, |row| row["messages"][0]["reason"].is_string());
+    assert_eq!(row["messages"][0]["fate"], "queued", "{row:#}");
+    // The agent has left the terminal as it had it, so that nothing is echoed and a line ends otherwise.
+    theirs.screen.tmux(&["send-keys", "-l", "echo this-is-$((6*7))"]);
+    theirs.screen.tmux(&["send-keys", "C-j"]);
+    theirs.screen.shows("this-is-42");
+    seen(&stage.home, &id, "taken");
+    assert!(!theirs.screen.tmux(&["capture-pane", "-p"]).contains("rm -rf"), "typed into a shell");
+    theirs.leave(&id);
+}
+
+#[test]
+fn t09_a_person_who_looks_back_or_writes_is_not_disturbed_and_no_event_is_lost() {
+    let Some(stage) = Stage::new(TALKS) else { return };
+    let theirs = Theirs::begin(&stage);
+    let id = theirs.adopt();
+    let second = Home::new();
+    let other = theirs.adopt_in(&second);
+    at_its_prompt(&second, &other);
+    theirs.screen.tmux(&["copy-mode"]);
+    seen(&stage.home, &id, "browsed");
+    stage.home.provost(&["send", &id, "Now the second."]).ok();
+    waits_since(&stage.home, &id, 0, "looks back");
+    theirs.screen.tmux(&["resize-window", "-x", "100", "-y", "35"]);
+    assert_eq!(theirs.screen.tmux(&["display-message", "-p", "#{pane_in_mode}"]).trim(), "1");
+    theirs.screen.tmux(&["send-keys", "-X", "cancel"]);
+    stage.model.wait_for_hold("door");
+    stage.home.wait_state(&id, |row| row["messages"][0]["fate"] == "delivered");
+    second.wait_state(&other, |row| row["state"] == "working");
+    stage.model.release("door");
+    stage.home.wait_state(&id, |row| row["state"] == "idle");
+    second.wait_state(&other, |row| row["state"] == "idle");
+    assert_eq!(taken(&stage, "Now the second."), 1);
+    theirs.screen.tmux(&["send-keys", "-l", "half a thought"]);
+    theirs.screen.shows("half a thought");
+    stage.home.provost(&["send", &id, "And a third."]).ok();
+    waits_since(&stage.home, &id, 1, "begun to write");
+    theirs.screen.tmux(&["send-keys", "C-u"]);
+    stage.home.wait_state(&id, |row| row["messages"][1]["fate"] == "delivered");
+    assert_eq!((taken(&stage, "And a third."), taken(&stage, "half a thought")), (1, 0));
+    theirs.leave(&id);
+    second.sealed(&other);
+}
+
+#[test]
+fn a_daemon_that_crashes_while_it_types_leaves_a_doubt_and_types_nothing_again() {
+    let Some(stage) = Stage::new(TALKS) else { return };
+    let theirs = Theirs::begin(&stage);
+    let id = theirs.adopt();
+    stage.home.daemon().kill();
+    let crash = Crash { place: "pane.typing", nth: 1 };
+    let mut daemon = stage.home.daemon().start(Some(&crash));
+    stage.home.provost(&["send", &id, "Never typed."]).ok();
+    daemon.wait().unwrap();
+    waits_since(&stage.home, &id, 0, "may have been typed");
+    assert!(!theirs.screen.tmux(&["capture-pane", "-p"]).contains("Never typed."));
+    theirs.types("Now the second.");
+    stage.model.wait_for_hold("door");
+    stage.model.release("door");
+    stage.home.wait_state(&id, |row| row["messages"][0]["fate"] == "undeliverable");
+    assert_eq!(taken(&stage, "Never typed."), 0);
+    theirs.leave(&id);
+}
+
+#[test]
+fn a_daemon_that_crashes_after_it_typed_finds_the_proof() {
+    let Some(stage) = Stage::new(TALKS) else { return };
+    let theirs = Theirs::begin(&stage);
+    let id = theirs.adopt();
+    stage.home.daemon().kill();
+    let crash = Crash { place: "pane.typed", nth: 1 };
+    let mut daemon = stage.home.daemon().start(Some(&crash));
+    stage.home.provost(&["send", &id, "Now the second."]).ok();
+    daemon.wait().unwrap();
+    stage.home.wait_state(&id, |row| row["messages"][0]["fate"] == "delivered");
+    stage.model.wait_for_hold("door");
+    assert_eq!(taken(&stage, "Now the second."), 1);
+    stage.model.release("door");
+    theirs.leave(&id);
+}
+
+#[test]
+fn without_control_mode_a_pane_is_looked_at_when_there_is_news() {
+    let Some(mut stage) = Stage::new(TALKS) else { return };
+    let script =
+        "#!/bin/sh\ncase \" $* \" in *' -C '*) exit 1;; esac\nPATH=${PATH#*:} exec tmux \"$@\"\n";
+    let directory = stage.home.root().join("without-control");
+    std::fs::create_dir(&directory).unwrap();
+    let path = directory.join("tmux");
+    std::fs::write(&path, script).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let like = stage.home.command(&["status"]);
+    let usual = like.get_envs().find(|(name, _)| *name == "PATH").and_then(|(_, path)| path);
+    let usual = usual.unwrap().to_str().unwrap().to_owned();
+    stage.home.set_env("PATH", format!("{}:{usual}", directory.display()));
+    let theirs = Theirs::begin(&stage);
+    let id = theirs.adopt();
+    stage.home.provost(&["send", &id, "Now the second."]).ok();
+    stage.model.wait_for_hold("door");
+    stage.home.wait_state(&id, |row| row["messages"][0]["fate"] == "delivered");
+    stage.model.release("door");
+    theirs.leave(&id);
 }
