@@ -69,7 +69,9 @@ impl Found {
             Some(_) => "its exit code cannot be seen: somebody else started it",
         };
         let record = match self.rollout {
-            None => Some("it has no record that can be read, so that its turns cannot be seen"),
+            None => Some(
+                "it has no record that can be read, so that its turns cannot be seen and nothing can be sent to it",
+            ),
             Some(_) => None,
         };
         let own = [Some(process), record].into_iter().flatten().map(str::to_owned);

@@ -3,6 +3,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use provost_testkit::harness::{Crash, Home, eventually};
+use provost_watch::rollout::{Fold, Next, Places, Tail, Told};
 use serde_json::{Value, json};
 
 use crate::{
@@ -123,14 +124,18 @@ fn seen(home: &Home, id: &str, sight: &str) {
 }
 
 /// How often Codex took this as input, by its own record.
-fn taken(stage: &Stage, text: &str) -> usize {
-    let homes = vec![stage.codex_home()];
-    let found = provost_watch::rollout::Places::new(homes).newest(10);
-    let read = |path: &std::path::Path| std::fs::read_to_string(path).unwrap();
-    let record: String = found.rollouts.iter().map(|rollout| read(&rollout.path)).collect();
-    let text = json!(text).to_string();
-    let took = |line: &&str| line.contains("\"user_message\"") && line.contains(&text);
-    record.lines().filter(took).count()
+fn taken(stage: &Stage, wanted: &str) -> usize {
+    let mut times = 0;
+    for rollout in Places::new(vec![stage.codex_home()]).newest(10).rollouts {
+        let (mut tail, mut fold) = (Tail::open(&rollout.path, 0).unwrap(), Fold::new());
+        while let Next::Line(line) = tail.next_line().unwrap() {
+            fold.line(&line, |told| {
+                let took = matches!(told, Told::UserMessage { text, .. } if text == wanted);
+                times += usize::from(took);
+            });
+        }
+    }
+    times
 }
 
 /// Waits until a message waits for this reason.

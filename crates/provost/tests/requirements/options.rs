@@ -333,7 +333,8 @@ fn otherwise(stage: &Stage, key: &str, spec: &Value, codex: &Value) {
         }
         "terminal.tmux" => {
             // A window is opened by whoever asks for the session, with settings that are written down first.
-            let spawned = stage.home.provost(&["spawn", "--tty", "--json", "--", "true"]);
+            let flags = ["--tty", "--no-worktree", "--no-check", "--json", "--", "true"];
+            let spawned = stage.home.provost(&[&["spawn"], flags.as_slice()].concat());
             stage.sealed(spawned.ok().json()["id"].as_str().unwrap());
             assert!(stage.home.path().join("tmux.conf").exists());
         }

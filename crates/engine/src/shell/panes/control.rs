@@ -1,7 +1,7 @@
 //! One client in control mode: hands out what each pane writes, and has tmux hold back what nobody can take now.
 
 use std::{
-    collections::{BTreeSet, VecDeque},
+    collections::{BTreeMap, VecDeque},
     io,
     time::Duration,
 };
@@ -10,7 +10,7 @@ use provost_watch::tmux::{Client, Measures, Message, PaneId, Server, SessionId};
 use tokio::{
     io::unix::AsyncFd,
     sync::mpsc::{self, error::TrySendError},
-    time::{MissedTickBehavior, interval},
+    time::{Instant, MissedTickBehavior, interval, interval_at},
 };
 
 use super::{
@@ -23,6 +23,12 @@ const PAUSE_AFTER: u32 = 1;
 
 /// How often it is looked whether a pane that was paused can go on.
 const REST: Duration = Duration::from_millis(100);
+
+/// How long a pane rests that floods again and again; how long it rests doubles up to this.
+const LONGEST_REST: Duration = Duration::from_secs(2);
+
+/// A pane that was heard for so long without a pause does not flood any more.
+const CALM: Duration = Duration::from_secs(3);
 
 /// How often it is looked whether anybody still watches.
 const ROUND: Duration = Duration::from_secs(5);
@@ -55,11 +61,20 @@ enum Expected {
     Lines(PaneId),
 }
 
+/// How long a pane is left alone.
+#[derive(Clone, Copy)]
+struct Rest {
+    until: Instant,
+    time: Duration,
+}
+
 struct Control {
     client: AsyncFd<Client>,
     watched: Watched,
     /// Panes of which nothing comes until they are asked for: nobody watches them, or not fast enough.
-    paused: BTreeSet<PaneId>,
+    paused: BTreeMap<PaneId, Rest>,
+    /// When a pane that was paused went on, and how long it had rested.
+    resumed: BTreeMap<PaneId, (Instant, Duration)>,
     expected: VecDeque<Expected>,
     measures: Option<Measures>,
 }
@@ -73,7 +88,7 @@ pub(super) async fn run(
     let attached = held::blocking(move || Client::attach(&server, &session, PAUSE_AFTER)).await;
     let Ok(Ok(client)) = attached.map(polled) else { return };
     let mut control = Control::new(client);
-    let (mut rest, mut round) = (interval(REST), interval(ROUND));
+    let (mut rest, mut round) = (interval(REST), interval_at(Instant::now() + ROUND, ROUND));
     rest.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let goes_on = tokio::select! {
@@ -100,7 +115,8 @@ impl Control {
         Control {
             client,
             watched: Watched::new(),
-            paused: BTreeSet::new(),
+            paused: BTreeMap::new(),
+            resumed: BTreeMap::new(),
             expected: VecDeque::new(),
             measures: None,
         }
@@ -129,22 +145,25 @@ impl Control {
     }
 
     fn holds(&self) -> bool {
-        self.paused.iter().any(|pane| self.watched.contains_key(pane))
+        self.paused.keys().any(|pane| self.watched.contains_key(pane))
     }
 
-    /// Asks for the panes that were paused and whose watchers have caught up.
+    /// Asks for the panes that have rested and whose watchers have caught up.
     fn resume(&mut self) -> io::Result<()> {
+        let now = Instant::now();
         let has_room = |feed: &mpsc::Sender<Feed>| feed.capacity() * 2 >= feed.max_capacity();
         let caught_up = |pane: &&PaneId| {
             self.watched.get(*pane).is_some_and(|feeds| feeds.iter().all(has_room))
         };
-        let ready: Vec<PaneId> = self.paused.iter().filter(caught_up).cloned().collect();
+        let rested = self.paused.iter().filter(|(_, rest)| rest.until <= now);
+        let ready: Vec<PaneId> = rested.map(|(pane, _)| pane).filter(caught_up).cloned().collect();
         ready.iter().try_for_each(|pane| self.go_on(pane))
     }
 
     /// Asks for what a pane writes from now on, and for what it shows.
     fn go_on(&mut self, pane: &PaneId) -> io::Result<()> {
-        if self.paused.remove(pane) {
+        if let Some(rest) = self.paused.remove(pane) {
+            self.resumed.insert(pane.clone(), (Instant::now(), rest.time));
             self.client.get_mut().resume(pane)?;
             self.expected.push_back(Expected::Nothing);
         }
@@ -158,13 +177,23 @@ impl Control {
     }
 
     fn pause(&mut self, pane: PaneId) -> io::Result<()> {
-        if self.paused.contains(&pane) {
+        if self.paused.contains_key(&pane) {
             return Ok(());
         }
         self.client.get_mut().pause(&pane)?;
         self.expected.push_back(Expected::Nothing);
-        self.paused.insert(pane);
+        self.rest(pane);
         Ok(())
+    }
+
+    /// Leaves a pane alone, the longer the sooner it flooded again.
+    fn rest(&mut self, pane: PaneId) {
+        let now = Instant::now();
+        let time = match self.resumed.get(&pane) {
+            Some((at, before)) if now - *at < CALM => (*before * 2).min(LONGEST_REST),
+            Some(_) | None => REST,
+        };
+        self.paused.entry(pane).or_insert(Rest { until: now + time, time });
     }
 
     fn take_all(&mut self, messages: Vec<Message>) -> io::Result<()> {
@@ -175,12 +204,12 @@ impl Control {
         match message {
             Message::Output { pane, bytes, .. } => {
                 // What was on its way when the pane was paused is not the whole of it.
-                let told =
-                    self.paused.contains(&pane) || self.feed(&pane, || Feed::Output(bytes.clone()));
+                let told = self.paused.contains_key(&pane)
+                    || self.feed(&pane, || Feed::Output(bytes.clone()));
                 if told { Ok(()) } else { self.pause(pane) }
             }
             Message::Paused(pane) => {
-                self.paused.insert(pane);
+                self.rest(pane);
                 Ok(())
             }
             Message::Reply { asked: true, ok, lines } => self.answered(ok, lines),

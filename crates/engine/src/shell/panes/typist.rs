@@ -72,7 +72,9 @@ impl Typist {
         };
         let mut rest = REST;
         while !*cancel.borrow() {
-            if self.shows(wanted, &[PaneSight::Open]).await {
+            if self.shows(wanted, &[PaneSight::Open]).await
+                && self.records(&message.key, Way::Typing).await
+            {
                 return self.type_it(&message.key, what).await;
             }
             self.panes.bell(self.launch).notify_one();
@@ -81,10 +83,8 @@ impl Typist {
         }
     }
 
+    /// Types what was recorded to be typed now, by this very daemon.
     async fn type_it(&self, key: &str, what: Typing) {
-        if !self.records(key, Way::Typing).await {
-            return;
-        }
         failpoint::pass("pane.typing");
         self.panes.remember(self.launch, key);
         let place = self.place.clone();

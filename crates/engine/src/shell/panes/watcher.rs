@@ -6,6 +6,7 @@ use provost_core::{
     ids::LaunchId,
     session::{Command, PaneSight, Session},
 };
+use provost_watch::tmux::SessionId;
 use tokio::sync::{Notify, broadcast, mpsc};
 
 use super::{
@@ -43,6 +44,8 @@ pub(crate) struct PaneWatch {
     teller: Teller,
     clock: Clock,
     told: Option<PaneSight>,
+    /// The tmux session that it was seen in last.
+    session: Option<SessionId>,
     /// When the pane is to be looked at.
     look_ms: Option<u64>,
 }
@@ -70,6 +73,7 @@ impl PaneWatch {
             teller,
             clock,
             told: watch.pane,
+            session: None,
             look_ms: None,
         })
     }
@@ -93,10 +97,12 @@ impl PaneWatch {
         }
     }
 
-    /// Takes what the pane writes until nobody tells it any more, and says whether anything came.
+    /// Takes what the pane writes until nobody tells it any more, and says whether anything came. A pane that was moved to
+    /// another tmux session is told of there.
     async fn listen(&mut self, mut feed: mpsc::Receiver<Feed>) -> bool {
         let mut came = false;
-        loop {
+        let session = self.session.clone();
+        while self.session == session {
             let wait = self.wait();
             let bell = self.bell.clone();
             tokio::select! {
@@ -111,6 +117,7 @@ impl PaneWatch {
                 () = wait => self.look_if_due().await,
             }
         }
+        came
     }
 
     /// Without control mode the pane is looked at when the agent's own record, or somebody, says something.
@@ -179,6 +186,7 @@ impl PaneWatch {
         let sight = match &looked {
             Looked::There(found) => {
                 self.frame(found, now).await;
+                self.session = Some(found.pane.session.clone());
                 found.sight
             }
             Looked::Unseen | Looked::Never => PaneSight::Gone,

@@ -251,4 +251,27 @@ mod tests {
     fn text_that_looks_like_an_end_or_a_prompt_says_nothing() {
         assert_eq!(told(b"task complete\r\nuser@host:~$ \r\n100%\r\n# "), []);
     }
+
+    #[test]
+    fn a_picture_is_looked_at_twice_and_what_comes_after_it_lies_after_it() {
+        let drawn = Drawn {
+            screen: Screen::new(24, 80),
+            steady: Steady::default(),
+            version: None,
+            due_ms: None,
+            changed: false,
+        };
+        let mut hints =
+            Hints { scanner: Scanner::default(), drawn: Some(drawn), sent: 5, before: 5 };
+        hints.feed(b"\x1b]7501;state=wor", 0);
+        let measures = Measures { rows: 10, columns: 40, cursor: (0, 2), scrolls: (0, 9) };
+        let lines = ["› Ask", "", "  ? for shortcuts", "\x1b[2J"].map(str::to_owned);
+        hints.picture(measures, &lines, 0);
+        assert_eq!(hints.look(LOOK_MS), None, "one frame is not believed");
+        let shown = hints.look(2 * LOOK_MS).unwrap();
+        assert_eq!((shown.by, shown.what), (Glimpse::Screen, Hinted::AtPrompt));
+        let told = hints.feed(b"king\x07\x1b]7501;state=working:app=codex\x07", 300);
+        let [told] = told.as_slice() else { panic!("{told:?}") };
+        assert!(told.place > shown.place && told.what == Hinted::Working, "{told:?}");
+    }
 }
