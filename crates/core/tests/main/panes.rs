@@ -50,7 +50,7 @@ fn records(bench: &mut Bench, place: u64, what: Recorded) {
 }
 
 fn held_back(bench: &Bench) -> Option<HeldBack> {
-    let launch = bench.session.current_launch().unwrap();
+    let launch = bench.session.current_launch().expect("it is watched");
     bench.session.held_back(launch, &bench.session.messages[0])
 }
 

@@ -194,7 +194,7 @@ impl PaneWatch {
         if sight != PaneSight::Open {
             self.look_ms.get_or_insert(now + LOOK_AGAIN_MS);
         }
-        if std::mem::replace(&mut self.told, Some(sight)) != Some(sight) {
+        if self.told.replace(sight) != Some(sight) {
             let launch = self.launch;
             self.teller.tell(launch.session, Command::PaneSeen { launch, sight }).await;
         }
