@@ -38,7 +38,7 @@ pub use schema::schema;
 pub use source::{Place, Source};
 pub use table::{
     Agent, ApprovalRules, Budget, Codex, Environment, Event, HookDefaults, Monitor, Prices,
-    Prompts, Review, Run, Session, Skills, Ui, Verifier, Verify, Workflow, Worktree,
+    Prompts, Review, Run, Session, Skills, Terminal, Ui, Verifier, Verify, Workflow, Worktree,
 };
 pub use types::{
     ApprovalRule, Approvals, Argv, BranchPrefix, Bytes, Choice, Color, Command, Driver, Escalation,

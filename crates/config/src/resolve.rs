@@ -18,7 +18,7 @@ use crate::source::Source;
 use crate::suggest;
 use crate::table::{
     Agent, ApprovalRules, Budget, Codex, Environment, Event, HookDefaults, Monitor, Prices,
-    Prompts, Review, Run, Session, Skills, Ui, Verifier, Verify, Workflow, Worktree,
+    Prompts, Review, Run, Session, Skills, Terminal, Ui, Verifier, Verify, Workflow, Worktree,
 };
 use crate::types::{Choice, Hook, HookSpec};
 use crate::value::{Chosen, Setting};
@@ -63,6 +63,7 @@ pub struct Resolved {
     pub prices: Prices,
     pub prompts: Prompts,
     pub worktree: Worktree,
+    pub terminal: Terminal,
     pub budget: Budget,
     pub approvals: ApprovalRules,
     pub skills: Skills,
@@ -435,6 +436,7 @@ fn resolved(chosen: &Chosen, entries: Vec<Entry>, warnings: Vec<Warning>) -> Res
         prices: Prices::take(chosen, "prices"),
         prompts: Prompts::take(chosen, "prompts"),
         worktree: Worktree::take(chosen, "worktree"),
+        terminal: Terminal::take(chosen, "terminal"),
         budget: Budget::take(chosen, "budget"),
         approvals: ApprovalRules::take(chosen, "approvals"),
         skills: Skills::take(chosen, "skills"),

@@ -173,6 +173,12 @@ options! {
         setup: Choice<Command> = unset;
     }
 
+    /// The terminals of agents that have one.
+    "terminal" => Terminal {
+        /// Whether each of them also gets a window in Provost's own tmux.
+        tmux: bool = false;
+    }
+
     /// How much a session, or a run with all its sessions, may use before it stops; `provost limit` raises it.
     "budget" => Budget {
         /// How many tokens, input and output together; unset or off means as many as it needs.

@@ -135,6 +135,9 @@ pub fn why(session: &Session) -> (Vec<WhyFact>, String) {
         let place = format!("a guess, byte {} of what the terminal was sent", seen.place);
         add("hint", seen.said.word(), by.word(), Some(seen.at.wall_ms), Some(place));
     }
+    if let Some(sight) = watch.and_then(|watch| watch.pane) {
+        add("pane", sight.word(), "tmux", None, None);
+    }
     let open: Vec<_> = session.open_requests().map(|request| request.id.to_string()).collect();
     let count = open.len().to_string();
     add("requests", &count, "agent", None, (!open.is_empty()).then(|| open.join(", ")));

@@ -13,6 +13,7 @@ mod home;
 mod settings;
 mod target;
 mod ui;
+mod viewport;
 
 use std::process::ExitCode;
 

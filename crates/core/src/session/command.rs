@@ -6,9 +6,10 @@ use super::{
     attempt::Standing,
     hook::{HookEnd, HookKey},
     launch::{Cursor, End, EndedBy, Identity, TurnEnd},
+    pane::PaneSight,
     spec::Assignment,
     state::{Progress, Usage},
-    watch::{Glimpse, Hinted, Record, Recorded},
+    watch::{Glimpse, Hinted, Record, Recorded, Way},
 };
 use crate::{
     ids::{LaunchId, RequestId, RunId},
@@ -176,6 +177,17 @@ pub enum Command {
         place: u64,
         what: Hinted,
     },
+    /// The pane of an agent that somebody else started looks like this.
+    PaneSeen {
+        launch: LaunchId,
+        sight: PaneSight,
+    },
+    /// A message is about to be typed into a pane, or was.
+    Keyed {
+        launch: LaunchId,
+        key: String,
+        way: Way,
+    },
     OutputAtLimit {
         launch: LaunchId,
     },
@@ -330,6 +342,8 @@ pub enum Rejected {
     NotOurs,
     #[error("it was started by somebody else, and there is no way to say anything to it")]
     NoWayIn,
+    #[error("nothing was typed: {0}")]
+    NothingTyped(&'static str),
     #[error("the session worked for run {}, which has done with it", .0.short())]
     OfRun(RunId),
     #[error("it can no longer be resumed: its conversation was removed by gc")]

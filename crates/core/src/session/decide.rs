@@ -78,6 +78,8 @@ impl Session {
                 self.recorded(*launch, *by, *place, what)
             }
             Command::Hinted { launch, by, place, what } => self.hinted(*launch, *by, *place, what),
+            Command::PaneSeen { launch, sight } => self.pane_seen(*launch, *sight),
+            Command::Keyed { launch, key, way } => self.keyed(*launch, key, *way),
             Command::OutputAtLimit { launch } => {
                 let launch = self.known(*launch)?;
                 if_new(!launch.at_limit, OutputAtLimit { launch: launch.id })

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     hook::HookKey,
     launch::{Launch, LaunchPhase, StopStep},
-    state::{Message, MessageFate, Session, SetupState, WorkState},
+    state::{Message, MessageFate, MessageKind, Session, SetupState, WorkState},
     watch::Way,
 };
 use crate::{ids::LaunchId, verdict::Verdict};
@@ -133,12 +133,22 @@ impl Session {
         let ready =
             |launch: &&Launch| launch.stop.is_none() && (launch.stream.ready || !shakes_hands);
         let launch = self.running().filter(ready)?;
-        let message = self.messages.iter().find(|message| message.fate == MessageFate::Queued)?;
-        let typed = self.spec.agent.driver.has_terminal();
-        if typed && (message.unproved.is_some() || self.held_back(launch, message).is_some()) {
-            return None;
-        }
+        let mut queued = self.messages.iter().filter(|m| m.fate == MessageFate::Queued);
+        let message = match self.spec.agent.driver.has_terminal() {
+            true => self.to_be_typed(launch)?,
+            false => queued.next()?,
+        };
         Some(Effect::Deliver { launch: launch.id, message: message.key.clone() })
+    }
+
+    /// Gives what may be typed now. Texts keep their order, and an answer does not wait for a text that waits for it.
+    fn to_be_typed(&self, launch: &Launch) -> Option<&Message> {
+        let queued = |m: &&Message| m.fate == MessageFate::Queued;
+        let is_answer = |m: &&Message| m.kind == MessageKind::Answer;
+        let answer = self.messages.iter().filter(queued).find(is_answer);
+        let text = self.messages.iter().filter(queued).find(|m| !is_answer(m));
+        let free = |m: &&Message| m.unproved.is_none() && self.held_back(launch, m).is_none();
+        answer.into_iter().chain(text).find(free)
     }
 
     fn presses(&self) -> Option<Effect> {

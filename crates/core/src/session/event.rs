@@ -10,6 +10,7 @@ use super::{
     command::FactKind,
     hook::{HookEnd, HookKey},
     launch::{Cursor, End, EndedBy, Identity, LaunchWhy, StopStep, StopWhy, TurnEnd},
+    pane::PaneSight,
     spec::{Assignment, Spec},
     state::{MessageKind, Progress, Usage},
     watch::{Glimpse, Record, Said, Way},
@@ -97,6 +98,9 @@ events! {
     SignalRecorded = "signal.recorded", 1 { launch: LaunchId, by: Record, place: u64, said: Said }
     /// The agent's terminal lets guess so.
     SignalHinted = "signal.hinted", 1 { launch: LaunchId, by: Glimpse, place: u64, said: Said }
+
+    /// What is seen of the pane of an agent that somebody else started.
+    PaneSeen = "pane.seen", 1 { launch: LaunchId, sight: PaneSight }
 
     ClaimMade = "claim.made", 1 {
         launch: Option<LaunchId>, kind: ClaimKind, source: ClaimSource, text: Option<String>,

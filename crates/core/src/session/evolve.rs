@@ -10,6 +10,7 @@ use super::{
     launch::{
         Cursor, Gone, Launch, LaunchPhase, LaunchWhy, Sight, Stop, StopStep, TurnEnd, TurnState,
     },
+    pane::why_it_waits,
     spec::Assignment,
     state::{
         Fact, Limited, Message, MessageFate, MessageKind, Session, SetupState, Usage, WorkState,
@@ -149,6 +150,9 @@ impl Session {
                 self.on_launch(e.launch, |launch| {
                     launch.watch.hints.insert(e.by, seen);
                 });
+            }
+            Event::PaneSeen(e) => {
+                self.on_launch(e.launch, |launch| launch.watch.pane = Some(e.sight));
             }
             Event::ClaimMade(_)
             | Event::FactTold(_)
@@ -403,7 +407,10 @@ impl Session {
             }
             Event::MessageTyped(e) => {
                 let typed = Typed { launch: e.launch, at, way: e.way };
-                self.on_message(&e.key, |message| message.typed = Some(typed));
+                self.on_message(&e.key, |message| {
+                    message.typed = Some(typed);
+                    message.unproved = why_it_waits(e.way);
+                });
             }
             Event::MessageUnproved(e) => self.on_message(&e.key, |message| {
                 message.typed = None;

@@ -15,6 +15,7 @@ mod evolve;
 mod hook;
 mod judge;
 mod launch;
+mod pane;
 mod spec;
 mod state;
 mod watch;
@@ -31,19 +32,20 @@ pub use event::{
     LaunchAdopted, LaunchFailed, LaunchFollowed, LaunchOwed, LaunchStarted, LimitLifted,
     LimitRaised, LimitSlot, MessageDelivered, MessageLost, MessageQueued, MessageTyped,
     MessageUnproved, OutputAtLimit, OutputFlows, OutputLost, OutputNoRoom, OutputOversized,
-    PeopleAttached, ProcessEnded, ProcessSeen, ProcessSuspended, ProcessUnknown, ProcessUnobserved,
-    ProgressTold, RequestContradicted, RequestOpened, RequestRuled, RequestSettled, ResultAsked,
-    ResultTold, ReworkSent, SessionOpened, SetupFinished, SignalHinted, SignalRecorded,
-    SnapshotFailed, SnapshotTaken, StopAsked, StopEscalated, StoreRemoved, StreamClosed,
-    StreamHeard, StreamReady, StreamRefused, StreamRetrying, StreamSettled, StreamSilent,
-    TaskAssigned, TreeGone, TurnEnded, TurnStarted, UsageTold, WorkFailed, WorkPrepared,
-    WorkRemoved,
+    PaneSeen, PeopleAttached, ProcessEnded, ProcessSeen, ProcessSuspended, ProcessUnknown,
+    ProcessUnobserved, ProgressTold, RequestContradicted, RequestOpened, RequestRuled,
+    RequestSettled, ResultAsked, ResultTold, ReworkSent, SessionOpened, SetupFinished,
+    SignalHinted, SignalRecorded, SnapshotFailed, SnapshotTaken, StopAsked, StopEscalated,
+    StoreRemoved, StreamClosed, StreamHeard, StreamReady, StreamRefused, StreamRetrying,
+    StreamSettled, StreamSilent, TaskAssigned, TreeGone, TurnEnded, TurnStarted, UsageTold,
+    WorkFailed, WorkPrepared, WorkRemoved,
 };
 pub use hook::{HookEnd, HookEnded, HookEvent, HookKey, HookOwed};
 pub use launch::{
     Cursor, End, EndedBy, Identity, Launch, LaunchPhase, LaunchWhy, Stop, StopStep, StopWhy,
     TurnEnd,
 };
+pub use pane::PaneSight;
 pub use spec::{
     Adopted, Afterwards, Agent, Approvals, Assignment, Carried, Driver, Exit0, HookSpec, Input,
     MultiAgent, OfRun, Pane, Sandbox, Settings, Spec, Work,

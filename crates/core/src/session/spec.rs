@@ -343,6 +343,9 @@ pub struct Adopted {
 pub struct Pane {
     pub socket: String,
     pub id: String,
+    /// The process of the server: another one on the same socket has other panes with the same ids.
+    #[serde(default)]
+    pub server: Option<u32>,
 }
 
 /// Another task of the same run for a conversation that ended.

@@ -16,6 +16,7 @@ use super::{
         UsageTold,
     },
     launch::{Launch, TurnEnd, TurnState},
+    pane::PaneSight,
     state::{Message, MessageFate, MessageKind, Progress, Session, Usage},
 };
 use crate::{
@@ -189,6 +190,9 @@ pub struct Watch {
     pub last_turn: Option<String>,
     /// Whether its process was stopped, as by a terminal's ctrl-Z.
     pub suspended: bool,
+    /// What is seen of the pane of an agent that somebody else started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pane: Option<PaneSight>,
 }
 
 impl Watch {
@@ -268,7 +272,8 @@ impl Session {
                 false => Vec::new(),
                 true => {
                     let ended = TurnEnded { launch: id, turn, end, usage: None, cursor }.into();
-                    self.went_on(launch).chain([ended]).collect()
+                    let lost = self.lose_the_doubted();
+                    self.went_on(launch).chain([ended]).chain(lost).collect()
                 }
             },
             Recorded::Prompted { text } => self.taken(id, &text).into_iter().collect(),
@@ -402,11 +407,17 @@ pub struct Typed {
 pub enum Way {
     /// On the command line of the agent, which takes it when it is ready.
     CommandLine,
+    /// It is about to be typed into somebody else's pane.
+    Typing,
     Keys,
     /// Nothing showed that it was taken: the key that sends it is to be pressed once more.
     Again,
+    /// It is about to be pressed in somebody else's pane.
+    Pressing,
     /// That was done.
     Pressed,
+    /// Nobody knows whether it stands in somebody else's pane, so that it is not typed again.
+    Doubted,
 }
 
 /// What is added to the key of a message for the second press of the key that sends it.
@@ -427,6 +438,9 @@ pub enum HeldBack {
     NotAtPrompt,
     Unproved,
     Suspended,
+    /// Its pane is somebody else's and was not looked at yet.
+    PaneUnseen,
+    Pane(PaneSight),
 }
 
 impl HeldBack {
@@ -439,6 +453,8 @@ impl HeldBack {
             HeldBack::NotAtPrompt => "it is not seen to be at its prompt",
             HeldBack::Unproved => "what was typed before is not in the agent's own record yet",
             HeldBack::Suspended => "its process is stopped",
+            HeldBack::PaneUnseen => "its pane was not looked at yet",
+            HeldBack::Pane(sight) => sight.word(),
         }
     }
 }
@@ -470,7 +486,7 @@ impl Session {
     /// command line is taken when the agent is ready for it, however long its dialogs are open.
     fn to_be_proved(&self) -> Option<(&Message, Typed, u64)> {
         let typed = |m: &'_ Message| m.typed.filter(|_| m.fate == MessageFate::Queued);
-        let waits = |way| matches!(way, Way::Keys | Way::Pressed);
+        let waits = |way| matches!(way, Way::Typing | Way::Keys | Way::Pressing | Way::Pressed);
         let (message, typed) = self.messages.iter().find_map(|m| Some((m, typed(m)?)))?;
         let running = self.launch(typed.launch).is_some_and(Launch::may_live);
         let at = typed.at.deadline(self.spec.bounds.proof_ms);
@@ -485,9 +501,22 @@ impl Session {
     pub(super) fn doubt_what_was_typed(&self, now: Moment) -> Option<Event> {
         let (message, typed, _) = self.to_be_proved().filter(|(_, _, at)| now.mono_ms >= *at)?;
         let key = message.key.clone();
+        // To press the key that sends would answer what the agent asks, and perhaps otherwise.
+        let sends = message.kind != MessageKind::Answer;
         Some(match typed.way {
-            Way::Keys => MessageTyped { key, launch: typed.launch, way: Way::Again }.into(),
-            Way::CommandLine | Way::Again | Way::Pressed => {
+            Way::Keys if sends => {
+                MessageTyped { key, launch: typed.launch, way: Way::Again }.into()
+            }
+            Way::CommandLine
+            | Way::Typing
+            | Way::Keys
+            | Way::Again
+            | Way::Pressing
+            | Way::Pressed
+            | Way::Doubted => {
+                if let Some(doubted) = self.doubted(message, typed.launch) {
+                    return Some(doubted);
+                }
                 let reason = "it was typed, and the agent's own record does not show it".to_owned();
                 MessageUnproved { key, reason }.into()
             }
@@ -501,6 +530,7 @@ impl Session {
         let asks = self.open_requests().any(|request| request.launch == launch.id);
         let shows = launch.watch.shows();
         let answers = message.kind == MessageKind::Answer;
+        let by_pane = self.pane_holds_back(launch);
         let reasons = [
             (launch.watch.suspended, HeldBack::Suspended),
             (self.messages.iter().any(typed), HeldBack::Unproved),
@@ -510,6 +540,6 @@ impl Session {
             (!answers && launch.is_in_turn(), HeldBack::TurnOpen),
             (!answers && shows != Some(Said::AtPrompt), HeldBack::NotAtPrompt),
         ];
-        reasons.into_iter().find(|(holds, _)| *holds).map(|(_, why)| why)
+        reasons.into_iter().find(|(holds, _)| *holds).map(|(_, why)| why).or(by_pane)
     }
 }

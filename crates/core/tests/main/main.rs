@@ -14,6 +14,7 @@ mod launching;
 mod laws;
 mod otherwise;
 mod overlay;
+mod panes;
 mod plans;
 mod policy;
 mod purity;

@@ -7,8 +7,8 @@ use provost_core::{
     request::{Asked, Reply, RequestKind, Waiting},
     session::{
         Afterwards, Command, Cursor, Driver, End, EndedBy, Exit0, FactKind, Glimpse, Hinted,
-        HookEnd, Identity, Input, Progress, Record, Recorded, Reporter, Resolve, SendMode, Session,
-        Signal, Spec, Testimony, TurnEnd, Usage,
+        HookEnd, Identity, Input, PaneSight, Progress, Record, Recorded, Reporter, Resolve,
+        SendMode, Session, Signal, Spec, Testimony, TurnEnd, Usage, Way,
     },
     verdict::{CheckEnd, EmptyDiff},
 };
@@ -77,7 +77,13 @@ fn about_work(session: &Session, rng: &mut Rng) -> Command {
 fn about_process(session: &Session, rng: &mut Rng) -> Command {
     let launch = some_launch(session, rng);
     let why = "why".to_owned();
-    match rng.below(14) {
+    match rng.below(16) {
+        15 => Command::PaneSeen { launch, sight: rng.pick(&[PaneSight::Open, PaneSight::Taken]) },
+        14 => {
+            let key = session.messages.last().map(|message| message.key.clone());
+            let ways = [Way::Typing, Way::Keys, Way::Pressing, Way::Pressed, Way::Doubted];
+            Command::Keyed { launch, key: key.unwrap_or_default(), way: rng.pick(&ways) }
+        }
         13 => Command::ProcessSuspended { launch, suspended: rng.percent(50) },
         12 if session.spec.adopted.is_some() => {
             let child = Identity { pid: 5, start_time: 6, boot_id: "boot".to_owned() };

@@ -21,7 +21,8 @@ fn terminal() -> Spec {
 }
 
 fn adopted(pane: bool) -> Spec {
-    let pane = pane.then(|| Pane { socket: "/tmux".to_owned(), id: "%1".to_owned() });
+    let pane =
+        pane.then(|| Pane { socket: "/tmux".to_owned(), id: "%1".to_owned(), server: Some(3) });
     let adopted = Adopted { pane, ..Adopted::default() };
     Spec { adopted: Some(Box::new(adopted)), ..terminal() }
 }
@@ -310,6 +311,30 @@ fn a_screen_that_is_behind_does_not_settle_an_approval() {
     assert_eq!(bench.state(), State::NeedsInput, "its question is yet to be drawn");
     bench.shows(Glimpse::Osc, 50, Hinted::Working);
     assert_eq!(bench.state(), State::Working);
+}
+
+#[test]
+fn an_answer_does_not_wait_for_a_text_that_waits_for_it() {
+    let mut bench = Bench::running(terminal());
+    bench.begins(10, "a").shows(Glimpse::Screen, 20, Hinted::Asks(approval()));
+    bench.tell(send("one", "hello"));
+    assert_eq!(delivery(&bench), None);
+    let request = bench.session.requests[0].id;
+    bench.tell(Command::Answer { request, revision: 1, reply: Reply::Deny });
+    assert_eq!(delivery(&bench).as_deref(), Some("answer-1-1"));
+}
+
+#[test]
+fn an_answer_that_nothing_shows_is_not_followed_by_the_key_that_would_confirm() {
+    let mut bench = Bench::running(terminal());
+    bench.begins(10, "a").shows(Glimpse::Screen, 20, Hinted::Asks(approval()));
+    let request = bench.session.requests[0].id;
+    bench.tell(Command::Answer { request, revision: 1, reply: Reply::Deny });
+    let key = delivery(&bench).expect("it is seen to ask");
+    bench.signal(Signal::InputSeen { key }).pass(3_000);
+    let presses = |effect: &Effect| matches!(effect, Effect::PressAgain { .. });
+    assert!(!bench.session.effects().iter().any(presses));
+    assert!(bench.session.messages[0].unproved.is_some());
 }
 
 #[test]

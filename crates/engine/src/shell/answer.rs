@@ -364,6 +364,7 @@ pub(super) fn refused(why: &Rejected, session: SessionId) -> ApiError {
         | Rejected::NotRunning
         | Rejected::NotOurs
         | Rejected::NoWayIn
+        | Rejected::NothingTyped(_)
         | Rejected::AtWork
         | Rejected::PlaceGone(_)
         | Rejected::QueueFull(_)
@@ -390,6 +391,7 @@ pub(super) fn refused(why: &Rejected, session: SessionId) -> ApiError {
         | Rejected::NotRunning
         | Rejected::NotOurs
         | Rejected::NoWayIn
+        | Rejected::NothingTyped(_)
         | Rejected::AtWork
         | Rejected::QueueFull(_)
         | Rejected::ConversationGone

@@ -38,6 +38,7 @@ use super::{
     held::{self, Finished, Holders, NoneLeft, SURVIVOR_GRACE, chain},
     home::Home,
     hook::HookJob,
+    panes::{Hub, Panes, Typing, Typist},
     run_effect,
     secrets::Secrets,
     watch::{Adopted, RolloutWatch, Wanted},
@@ -98,6 +99,8 @@ type Key = (Subject, EffectKey);
 pub struct Executor {
     context: Context,
     running: BTreeMap<Key, watch::Sender<bool>>,
+    /// Taken when it runs.
+    hub: Option<Hub>,
     tasks: JoinSet<Option<Key>>,
 }
 
@@ -109,6 +112,7 @@ struct Context {
     handle: Handle,
     clock: Clock,
     checks: CheckRunner,
+    panes: Panes,
     /// What was owed before this moment was owed to an earlier daemon.
     since_ms: u64,
 }
@@ -124,12 +128,19 @@ impl Executor {
             slots: Slots::default(),
         };
         let since_ms = clock.now().mono_ms;
-        let context = Context { world, teller, handle, clock, checks, since_ms };
-        Executor { context, running: BTreeMap::new(), tasks: JoinSet::new() }
+        let (panes, hub) = Panes::new();
+        let context = Context { world, teller, handle, clock, checks, panes, since_ms };
+        Executor { context, running: BTreeMap::new(), hub: Some(hub), tasks: JoinSet::new() }
     }
 
     /// Takes orders until the owner is gone.
     pub(crate) async fn run(mut self, mut orders: mpsc::Receiver<Dispatch>) {
+        if let Some(hub) = self.hub.take() {
+            self.tasks.spawn(async move {
+                hub.run().await;
+                None
+            });
+        }
         let context = self.context.clone();
         self.tasks.spawn(async move {
             drop_box::empty(&context.world, &context.handle, None).await;
@@ -164,7 +175,7 @@ impl Executor {
         let context = self.context.clone();
         self.tasks.spawn(async move {
             if let Effect::Follow(launch) = effect {
-                context.follow(session, launch).await;
+                context.follow(session, launch, cancel).await;
             } else {
                 context.carry_out(&session, effect, cancel).await;
             }
@@ -203,8 +214,18 @@ impl Context {
             // Followed for long, and so apart: see `follow`.
             Effect::Follow(_) => None,
             Effect::StopLaunch(launch, step) => self.stop(session, launch, step, cancel).await,
+            Effect::Deliver { launch, message } if session.spec.adopted.is_some() => {
+                self.type_it(session, launch, &message, cancel).await;
+                None
+            }
             Effect::Deliver { launch, message } => {
                 self.deliver(session, launch, &message, cancel).await
+            }
+            Effect::PressAgain { launch, message } if session.spec.adopted.is_some() => {
+                if let Some(typist) = self.typist(session, launch) {
+                    typist.press(&message).await;
+                }
+                None
             }
             Effect::PressAgain { launch, message } => {
                 let key = again(&message);
@@ -235,14 +256,24 @@ impl Context {
     }
 
     /// Follows a launch, and keeps nothing of the session meanwhile: hundreds may be followed.
-    async fn follow(self, session: Arc<Session>, launch: LaunchId) {
+    async fn follow(
+        self,
+        session: Arc<Session>,
+        launch: LaunchId,
+        mut cancel: watch::Receiver<bool>,
+    ) {
         if session.spec.adopted.is_some() {
             let (handle, teller) = (self.handle.clone(), self.teller.clone());
-            let adopted = Adopted::new(&session, launch, handle, teller, self.clock);
+            let adopted = Adopted::new(&session, launch, &self.panes, handle, teller, self.clock);
             drop(session);
             if let Some(adopted) = adopted {
-                adopted.run().await;
+                tokio::select! {
+                    () = adopted.run() => {}
+                    // It is somebody else's: once its attempt is sealed, nobody waits for its end.
+                    () = held::cancelled(&mut cancel) => {}
+                }
                 self.teller.forget(launch);
+                self.panes.forget(launch);
             }
             return;
         }
@@ -544,6 +575,34 @@ impl Context {
                 None
             }
             Err(fault) => lost(fault.message),
+        }
+    }
+
+    fn typist(&self, session: &Session, launch: LaunchId) -> Option<Typist> {
+        let (handle, teller) = (self.handle.clone(), self.teller.clone());
+        Typist::new(session, launch, self.panes.clone(), handle, teller)
+    }
+
+    /// Types a message into the pane of an agent that somebody else started. Its own record tells when it was taken.
+    async fn type_it(
+        &self,
+        session: &Session,
+        launch: LaunchId,
+        key: &str,
+        cancel: watch::Receiver<bool>,
+    ) {
+        let message = session.messages.iter().find(|message| message.key == key);
+        let (Some(message), Some(typist)) = (message, self.typist(session, launch)) else { return };
+        let what = match message.request {
+            None => Some(Typing::Text(message.text.clone())),
+            Some(_) => said(session, launch, message, message.reply.as_ref()).map(Typing::Keys),
+        };
+        match what {
+            Some(what) => typist.deliver(message, what, cancel).await,
+            None => {
+                let why = format!("{} cannot be told this in a pane", session.spec.agent.name);
+                typist.lose(key, why).await;
+            }
         }
     }
 

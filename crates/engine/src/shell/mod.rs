@@ -20,6 +20,7 @@ mod hook;
 mod landing;
 mod listing;
 mod owner;
+mod panes;
 mod pull;
 mod queue;
 mod real_path;

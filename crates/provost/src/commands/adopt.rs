@@ -25,9 +25,10 @@ use crate::{cli::Outcome, clock, context::Context, error::usage, settings};
 
 /// Take charge of an agent that somebody else started
 ///
-/// It is watched from now on and never touched: nothing is typed into it, and Provost does not end it. Several ways to
-/// name it may be given together; if they are not about the same agent nothing is adopted. What cannot be seen of it is
-/// said: the exit code of a process that is not Provost's is nobody's to see.
+/// It is watched from now on, and Provost does not end it. If it runs in a pane of tmux it is read there too, and what is
+/// sent to it is typed there when it is at its prompt. Several ways to name it may be given together; if they are not
+/// about the same agent nothing is adopted. What cannot be seen of it is said: the exit code of a process that is not
+/// Provost's is nobody's to see.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost discover\n  provost adopt --pid 4711\n  provost adopt --thread 01a1e08b-614a-7c61-a49a-d6ec86726bf8 --name review\n  provost adopt --tmux %3 --role dev"
@@ -142,7 +143,11 @@ fn adopted(found: &Found) -> Result<Adopted, ApiError> {
         boot_id: process.boot_id.clone(),
     });
     let pane = found.pane.as_ref();
-    let pane = pane.map(|pane| Pane { socket: pane.socket.clone(), id: pane.id.clone() });
+    let pane = pane.map(|pane| Pane {
+        socket: pane.socket.clone(),
+        id: pane.id.clone(),
+        server: Some(pane.server),
+    });
     Ok(Adopted {
         process,
         rollout: found.rollout.as_deref().map(place::text).transpose()?,

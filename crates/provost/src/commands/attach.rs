@@ -12,7 +12,7 @@ use std::{
 
 use clap::Args;
 use provost_agents::models::offers;
-use provost_api::{ApiError, Code, SessionRow};
+use provost_api::{ApiError, Client, Code, SessionRow};
 use provost_core::{
     ids::{LaunchId, SessionId},
     lifecycle::Flag,
@@ -38,8 +38,10 @@ use crate::{
     context::Context,
     daemon::peer::{Live, Peer},
     error::usage,
+    follow::{self, Of},
     home::Home,
     target, ui,
+    viewport::Viewport,
 };
 
 /// The option by which Codex shows what another of its processes does.
@@ -60,8 +62,12 @@ const LEAVE_SCREEN: &[u8] = b"\x1b[?1049l\x1b[?25h\x1b[?2004l\x1b[?1004l\x1b[<u\
 )]
 pub(crate) struct AttachArgs {
     /// The session: its id, the beginning or end of it, or its name
-    #[arg(value_parser = input::parse_name)]
-    id: String,
+    #[arg(value_parser = input::parse_name, required_unless_present = "tmux")]
+    id: Option<String>,
+    /// Show it in a window of Provost's own tmux, which is made if it is missing; without a session the windows that
+    /// are there. tmux's own key (Ctrl-B D) leaves
+    #[arg(long)]
+    tmux: bool,
     /// Print the command for a shell instead of running it
     #[arg(long)]
     print: bool,
@@ -69,9 +75,16 @@ pub(crate) struct AttachArgs {
 
 pub(crate) fn run(context: &Context, args: &AttachArgs) -> Outcome {
     let home = context.trusted_home()?;
-    let row = target::find(&context.daemon()?, &args.id)?;
+    let client = context.daemon()?;
+    let row = args.id.as_deref().map(|id| target::find(&client, id)).transpose()?;
     let place = shell::Home::new(&home.path);
+    if args.tmux {
+        return in_tmux(context, &home, &place, row.as_ref(), args.print);
+    }
+    // The parser has it that there is one.
+    let Some(row) = row else { return Err(usage("say which session").into()) };
     if has_terminal(&row) {
+        let row = started(&client, row)?;
         return sit_down(context, &home, &place, &row, args.print);
     }
     let attached = attachable(&row)?;
@@ -104,13 +117,7 @@ fn sit_down(
     print: bool,
 ) -> Outcome {
     let id = ui::short(&row.id);
-    if row.flags.iter().any(|flag| flag == Flag::Adopted.word()) {
-        let message =
-            format!("session {id} was started by somebody else: it is seen where it runs");
-        return Err(ApiError::new(Code::Refused, message)
-            .next(format!("provost status {id}"))
-            .into());
-    }
+    refuse_adopted(row, &id)?;
     let launch = running(row, &id)?;
     refuse_agents(home, place, launch)?;
     let command = format!("provost attach {}", row.id);
@@ -131,6 +138,76 @@ fn sit_down(
     context.ui.talk(&said);
     context.ui.next(&[format!("provost status {id}")]);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Waits for an agent that is being started.
+fn started(client: &Client, row: SessionRow) -> Result<SessionRow, ApiError> {
+    let starts = |row: &SessionRow| {
+        let phase = row.launches.last().map(|launch| launch.phase.as_str());
+        matches!(phase, None | Some("owed")) && !row.terminal
+    };
+    if !starts(&row) {
+        return Ok(row);
+    }
+    let events = follow::aside(Of::Session(row.id.clone()), 0)?;
+    loop {
+        let row = target::find(client, &row.id)?;
+        if !starts(&row) {
+            return Ok(row);
+        }
+        let ended = || ApiError::new(Code::Unreachable, "the stream of events has ended");
+        events.recv().map_err(|_| ended())??;
+    }
+}
+
+/// Shows a session, or all that have a window, in Provost's own tmux.
+fn in_tmux(
+    context: &Context,
+    home: &Home,
+    place: &shell::Home,
+    row: Option<&SessionRow>,
+    print: bool,
+) -> Outcome {
+    let viewport = Viewport::prepare(context)?;
+    let window = match row {
+        None => None,
+        Some(row) => {
+            may_be_shown(home, place, row)?;
+            Some(viewport.window(&row.id, &row.name)?)
+        }
+    };
+    let words = viewport.attach_command(window.as_ref());
+    let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    if context.ui.json {
+        context.ui.result(json!({"argv": words, "cwd": home.path}), &[])?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if print {
+        let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+        context.ui.line(&words.join(" "))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    Err(viewport.attach(window.as_ref()).into())
+}
+
+/// Makes sure that there is something to show, to somebody who may see it. What is being started is waited for there.
+fn may_be_shown(home: &Home, place: &shell::Home, row: &SessionRow) -> Result<(), ApiError> {
+    let id = ui::short(&row.id);
+    refuse_adopted(row, &id)?;
+    match running(row, &id) {
+        Ok(launch) => refuse_agents(home, place, launch),
+        Err(_) if !row.terminal && row.launches.len() < 2 => Ok(()),
+        Err(why) => Err(why),
+    }
+}
+
+fn refuse_adopted(row: &SessionRow, id: &str) -> Result<(), ApiError> {
+    if row.flags.iter().any(|flag| flag == Flag::Adopted.word()) {
+        let message =
+            format!("session {id} was started by somebody else: it is seen where it runs");
+        return Err(ApiError::new(Code::Refused, message).next(format!("provost status {id}")));
+    }
+    Ok(())
 }
 
 /// What there is to attach to.

@@ -50,6 +50,7 @@ pub(crate) struct Found {
 pub(crate) struct FoundPane {
     pub(crate) socket: String,
     pub(crate) id: String,
+    pub(crate) server: u32,
 }
 
 impl Found {
@@ -68,7 +69,9 @@ impl Found {
             Some(_) => "its exit code cannot be seen: somebody else started it",
         };
         let record = match self.rollout {
-            None => Some("it has no record that can be read, so that its turns cannot be seen"),
+            None => Some(
+                "it has no record that can be read, so that its turns cannot be seen and nothing can be sent to it",
+            ),
             Some(_) => None,
         };
         let own = [Some(process), record].into_iter().flatten().map(str::to_owned);
@@ -104,7 +107,17 @@ pub(crate) fn one(context: &Context, given: &Given) -> Result<Found, ApiError> {
             usage(message).next("provost discover")
         })
     })?;
-    with_process(agreed)
+    with_pane(context, with_process(agreed)?)
+}
+
+/// An agent that runs in a pane of one of this user's tmux servers is watched there too, without being asked for that.
+fn with_pane(context: &Context, found: Found) -> Result<Found, ApiError> {
+    let mut found = [found];
+    if found[0].process.is_some() && found[0].pane.is_none() {
+        in_panes(context, &mut found)?;
+    }
+    let [found] = found;
+    Ok(found)
 }
 
 /// A record whose writer runs is watched by its process too, without being asked for that.
@@ -197,10 +210,12 @@ fn by_pane(context: &Context, text: &str) -> Result<Found, ApiError> {
         ApiError::new(Code::NotFound, format!("there is no pane {id} on {}", socket.display()))
             .next("provost discover")
     })?;
-    let place = FoundPane { socket: socket.display().to_string(), id: id.to_string() };
+    let place =
+        FoundPane { socket: socket.display().to_string(), id: id.to_string(), server: pane.server };
     let parents = parents()?;
     let agents: Vec<Found> =
         running()?.into_iter().filter(|one| is_in(one, pane.pid, &parents)).collect();
+    let agents = themselves(agents, &parents);
     match agents.as_slice() {
         [only] => Ok(Found { pane: Some(place), ..only.clone() }),
         [] => Err(ApiError::new(Code::NotFound, format!("no agent runs in pane {id}"))
@@ -211,6 +226,21 @@ fn by_pane(context: &Context, text: &str) -> Result<Found, ApiError> {
             Err(usage(message).next(format!("provost adopt --tmux {text} --pid PID")))
         }
     }
+}
+
+/// Of processes that are one agent, takes the one that writes the record, or else none that only started another: what
+/// npm installs is a script that runs the program.
+fn themselves(agents: Vec<Found>, parents: &BTreeMap<u32, u32>) -> Vec<Found> {
+    let writers: Vec<&Found> = agents.iter().filter(|one| one.rollout.is_some()).collect();
+    if let [only] = writers.as_slice() {
+        return vec![(*only).clone()];
+    }
+    let pid = |found: &Found| found.process.as_ref().map(|process| process.pid);
+    let parent = |found: &Found| pid(found).and_then(|pid| parents.get(&pid).copied());
+    let started =
+        |one: &&Found, other: &Found| parent(other).is_some() && parent(other) == pid(one);
+    let starts = |one: &&Found| agents.iter().any(|other| started(one, other));
+    agents.iter().filter(|one| !starts(one)).cloned().collect()
 }
 
 fn pid_of(found: &Found) -> Option<String> {
@@ -298,7 +328,7 @@ pub(crate) fn in_panes(context: &Context, agents: &mut [Found]) -> Result<(), Ap
         for pane in Server::new(&socket).panes().unwrap_or_default() {
             for agent in agents.iter_mut().filter(|agent| is_in(agent, pane.pid, &parents)) {
                 let (socket, id) = (socket.display().to_string(), pane.id.to_string());
-                agent.pane = Some(FoundPane { socket, id });
+                agent.pane = Some(FoundPane { socket, id, server: pane.server });
             }
         }
     }
@@ -428,6 +458,18 @@ mod tests {
         assert_eq!((both.process, both.thread), (pid(7), Some("t".to_owned())));
         let third = Found { process: pid(8), ..found() };
         assert!(agree(&one, &third).unwrap_err().contains("process"));
+    }
+
+    #[test]
+    fn a_script_that_runs_the_agent_is_not_another_agent() {
+        let of = |pid| {
+            let process = Some(Identity { pid, start_time: 1, boot_id: "b".to_owned() });
+            Found { process, ..found() }
+        };
+        let parents = BTreeMap::from([(7, 1), (8, 7), (9, 8)]);
+        assert_eq!(themselves(vec![of(7), of(8)], &parents), [of(8)]);
+        let writes = Found { rollout: Some("/r".into()), ..of(8) };
+        assert_eq!(themselves(vec![of(7), writes.clone(), of(9)], &parents), [writes]);
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod journal;
 mod kit;
 mod limits;
 mod once;
+mod panes;
 mod questions;
 mod requests;
 mod runs;

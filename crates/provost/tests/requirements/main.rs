@@ -19,6 +19,7 @@ mod liveness;
 mod monitor;
 mod moving;
 mod options;
+mod panes;
 mod peers;
 mod reads;
 mod records;

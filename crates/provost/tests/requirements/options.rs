@@ -60,6 +60,8 @@ repair = "M {{task}}"
 resume = "G {{task}}"
 merge = "C {{task}}"
 remarks = "P {{task}}"
+[terminal]
+tmux = true
 [worktree]
 enabled = true
 branch_prefix = "agents"
@@ -329,6 +331,13 @@ fn otherwise(stage: &Stage, key: &str, spec: &Value, codex: &Value) {
             let branch = spec["work"]["worktree"]["branch"].as_str().unwrap();
             assert!(branch.starts_with("agents/"), "{branch}");
         }
+        "terminal.tmux" => {
+            // A window is opened by whoever asks for the session, with settings that are written down first.
+            let flags = ["--tty", "--no-worktree", "--no-check", "--json", "--", "true"];
+            let spawned = stage.home.provost(&[&["spawn"], flags.as_slice()].concat());
+            stage.sealed(spawned.ok().json()["id"].as_str().unwrap());
+            assert!(stage.home.path().join("tmux.conf").exists());
+        }
         "ui.color" => {
             let listed = stage.home.provost(&["config", "show"]);
             assert!(listed.ok().stdout.contains('\u{1b}'), "colours were asked for");
@@ -435,6 +444,10 @@ fn flags() -> Vec<Flag> {
             spec["budget"]["turns"] == 4
         }),
         flag("--tty", &["--tty", "--", "true"], |spec, _| spec["agent"]["driver"] == "terminal"),
+        // What it does beside the session is tried with windows of tmux; see panes.rs.
+        flag("--tmux", &["--tty", "--tmux", "--", "true"], |spec, _| {
+            spec["agent"]["driver"] == "terminal"
+        }),
         flag("--accept-trust", &["--tty", "--accept-trust", ".", "--", "true"], |spec, _| {
             spec["agent"]["settings"]["accept_trust"] == true
         }),

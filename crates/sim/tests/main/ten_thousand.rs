@@ -86,8 +86,12 @@ fn the_same_seed_tells_the_same_story() {
     }
 }
 
+/// What no story has: panes of tmux. Their rules are tried by the core's random stories (`panes.rs`).
+const ELSEWHERE: [&str; 1] = ["pane.seen"];
+
 fn everything_was_visited(coverage: &Coverage) {
     let kinds: BTreeSet<&str> = Event::KINDS.iter().map(|(kind, _)| *kind).collect();
+    let kinds: BTreeSet<&str> = kinds.difference(&BTreeSet::from(ELSEWHERE)).copied().collect();
     assert_eq!(Vec::from_iter(kinds.difference(&coverage.kinds)), Vec::<&&str>::new(), "kinds");
     let states: BTreeSet<&str> = State::ALL.iter().map(|state| state.word()).collect();
     assert_eq!(Vec::from_iter(states.difference(&coverage.states)), Vec::<&&str>::new(), "states");

@@ -8,4 +8,4 @@ mod stat;
 
 pub use kind::{AgentKind, Basis, Told, agent_kind};
 pub use look::{All, Process, Seen, all, look};
-pub use stat::{Identity, State, state};
+pub use stat::{Identity, State, is_in_front, state};

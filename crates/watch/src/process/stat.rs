@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::path::Path;
 
 use rustix::io::Errno;
 
@@ -30,6 +31,10 @@ pub(super) struct Stat {
     pub(super) parent: u32,
     pub(super) start_time: u64,
     pub(super) state: State,
+    /// Its own group, and the one in front of its terminal.
+    groups: (i64, i64),
+    /// The number of its terminal, as the kernel packs it.
+    terminal: i64,
 }
 
 impl Stat {
@@ -50,6 +55,18 @@ pub fn state(process: &Identity) -> io::Result<Option<State>> {
     let same = |stat: &Stat| stat.start_time == process.start_time;
     let found = Stat::read(process.pid)?.filter(same);
     Ok(found.map(|stat| stat.state).filter(|state| *state != State::Zombie))
+}
+
+/// Looks whether this very process is there with this terminal, and in front of it: then keys reach it, and not a
+/// shell that waits for its end.
+pub fn is_in_front(process: &Identity, terminal: &Path) -> io::Result<bool> {
+    let Some(stat) = Stat::read(process.pid)? else { return Ok(false) };
+    let device = rustix::fs::stat(terminal)?.st_rdev;
+    let (major, minor) =
+        (i64::from(rustix::fs::major(device)), i64::from(rustix::fs::minor(device)));
+    let packed = (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12);
+    let same = stat.start_time == process.start_time && stat.terminal == packed;
+    Ok(same && stat.state == State::Alive && stat.groups.0 == stat.groups.1)
 }
 
 pub(super) fn boot_id() -> io::Result<String> {
@@ -79,6 +96,8 @@ fn parse(bytes: &[u8]) -> Option<Stat> {
         parent: fields.get(1)?.parse().ok()?,
         start_time: fields.get(19)?.parse().ok()?,
         state,
+        groups: (fields.get(2)?.parse().ok()?, fields.get(5)?.parse().ok()?),
+        terminal: fields.get(4)?.parse().ok()?,
     })
 }
 
@@ -89,7 +108,9 @@ mod tests {
     #[test]
     fn a_hostile_name_does_not_shift_the_fields() {
         let line = b"7 (a) Z 1 2) (b) T 3 4 5 0 -1 0 0 0 0 0 0 0 0 0 20 0 6 0 789 0";
-        assert_eq!(parse(line), Some(Stat { parent: 3, start_time: 789, state: State::Stopped }));
+        let stat = parse(line).unwrap();
+        assert_eq!((stat.parent, stat.start_time, stat.state), (3, 789, State::Stopped));
+        assert_eq!((stat.groups, stat.terminal), ((4, -1), 0));
         assert_eq!(parse(b"7 (a) S 3"), None);
     }
 

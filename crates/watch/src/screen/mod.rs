@@ -4,9 +4,11 @@
 //! stands above that and is never read as either. A screen raises a person's attention; it ends nothing.
 
 mod bottom;
+mod painted;
 mod rules;
 mod steady;
 
+pub use painted::{drafted, plain};
 pub use rules::{RULES, Rule, Versions, read};
 pub use steady::Steady;
 

@@ -1,13 +1,11 @@
 //! A client in control mode: it is told what the panes of a session write, and changes nothing about them.
 
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
-use rustix::io::Errno;
-
 use super::message::{Message, Messages};
-use super::pane::{PaneId, SessionId};
+use super::pane::{Measures, PaneId, SessionId};
 use super::run::{Error, Server};
 
 /// How much is read in one go.
@@ -40,23 +38,49 @@ impl Client {
 
     /// Takes what has come. Nothing if there is nothing yet; an end of the stream is an exit without a reason.
     pub fn read(&mut self) -> io::Result<Vec<Message>> {
+        match self.take() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Vec::new()),
+            taken => taken,
+        }
+    }
+
+    /// The same, for whoever waits for the descriptor: that there is nothing yet is an error, as the kernel tells it.
+    pub fn take(&mut self) -> io::Result<Vec<Message>> {
         let mut piece = vec![0; PIECE];
         match self.output.read(&mut piece) {
             Ok(0) => Ok(vec![Message::Exit { reason: None }]),
             Ok(read) => Ok(self.messages.feed(&piece[..read])),
-            Err(error) if error.raw_os_error() == Some(Errno::AGAIN.raw_os_error()) => {
-                Ok(Vec::new())
-            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Vec::new()),
             Err(error) => Err(error),
         }
     }
 
-    /// Asks for the output of a pane that was paused.
+    /// Asks for the output of a pane that was paused. It is answered once.
     pub fn resume(&mut self, pane: &PaneId) -> io::Result<()> {
         // Without quotes tmux takes the sign of an id for one of its own words.
-        writeln!(self.input, "refresh-client -A '{pane}:continue'")?;
+        self.ask(&format!("refresh-client -A '{pane}:continue'"))
+    }
+
+    /// Has tmux tell nothing more of a pane for now, and keep nothing of it for us either. It is answered once.
+    pub fn pause(&mut self, pane: &PaneId) -> io::Result<()> {
+        self.ask(&format!("refresh-client -A '{pane}:pause'"))
+    }
+
+    /// Asks what a pane shows. It is answered twice, by its measures and its lines, after all that was drawn before.
+    pub fn picture(&mut self, pane: &PaneId) -> io::Result<()> {
+        self.ask(&format!("display-message -p -t '{pane}' '{}'", Measures::FORMAT))?;
+        self.ask(&format!("capture-pane -p -t '{pane}'"))
+    }
+
+    fn ask(&mut self, line: &str) -> io::Result<()> {
+        writeln!(self.input, "{line}")?;
         self.input.flush()
+    }
+}
+
+impl AsRawFd for Client {
+    fn as_raw_fd(&self) -> RawFd {
+        self.output.as_raw_fd()
     }
 }
 

@@ -22,8 +22,12 @@ pub enum Message {
     /// The answer to a command.
     Reply {
         ok: bool,
+        /// Whether the command came from this client, and not from the line that started it.
+        asked: bool,
         lines: Vec<String>,
     },
+    /// Somebody began to look back in a pane, or ended that.
+    ModeChanged(PaneId),
     /// The client is at its end; the panes may well go on.
     Exit {
         reason: Option<String>,
@@ -41,7 +45,14 @@ pub enum Message {
 pub struct Messages {
     line: Vec<u8>,
     too_long: bool,
-    reply: Option<Vec<String>>,
+    reply: Option<Reply>,
+}
+
+/// A reply that is being told.
+#[derive(Debug)]
+struct Reply {
+    asked: bool,
+    lines: Vec<String>,
 }
 
 impl Messages {
@@ -74,29 +85,29 @@ impl Messages {
         }
         let line = line.strip_suffix(b"\r").unwrap_or(&line);
         match self.reply.take() {
-            Some(lines) => self.in_reply(lines, line),
+            Some(reply) => self.in_reply(reply, line),
             None if line.starts_with(b"%begin ") => {
-                self.reply = Some(Vec::new());
+                self.reply = Some(Reply { asked: line.ends_with(b" 1"), lines: Vec::new() });
                 None
             }
             None => message(line),
         }
     }
 
-    fn in_reply(&mut self, mut lines: Vec<String>, line: &[u8]) -> Option<Message> {
+    fn in_reply(&mut self, mut reply: Reply, line: &[u8]) -> Option<Message> {
         let ok = line.starts_with(b"%end ");
         if ok || line.starts_with(b"%error ") {
-            return Some(Message::Reply { ok, lines });
+            return Some(Message::Reply { ok, asked: reply.asked, lines: reply.lines });
         }
         // tmux says that a pane goes on before it ends its answer to the command that asked for it.
         if line.starts_with(b"%continue ") || line.starts_with(b"%pause ") {
-            self.reply = Some(lines);
+            self.reply = Some(reply);
             return message(line);
         }
-        if lines.len() < MOST_LINES {
-            lines.push(String::from_utf8_lossy(line).into_owned());
+        if reply.lines.len() < MOST_LINES {
+            reply.lines.push(String::from_utf8_lossy(line).into_owned());
         }
-        self.reply = Some(lines);
+        self.reply = Some(reply);
         None
     }
 }
@@ -111,6 +122,7 @@ fn message(line: &[u8]) -> Option<Message> {
         b"extended-output" => extended_output(rest),
         b"pause" => pane(rest).map(Message::Paused),
         b"continue" => pane(rest).map(Message::Continued),
+        b"pane-mode-changed" => pane(rest).map(Message::ModeChanged),
         b"exit" => {
             let reason = String::from_utf8_lossy(rest).into_owned();
             Some(Message::Exit { reason: Some(reason).filter(|reason| !reason.is_empty()) })
@@ -209,10 +221,10 @@ mod tests {
 
     #[test]
     fn a_reply_is_kept_together_whatever_its_lines_look_like() {
-        let text = "%begin 1 2 1\n%exit\nline\n%end 1 2 1\n%begin 1 3 1\nno such pane\n%error 1 3 1\n%window-add @1\n";
+        let text = "%begin 1 2 1\n%exit\nline\n%end 1 2 1\n%begin 1 3 0\nno such pane\n%error 1 3 0\n%window-add @1\n";
         let expected = [
-            Message::Reply { ok: true, lines: vec!["%exit".into(), "line".into()] },
-            Message::Reply { ok: false, lines: vec!["no such pane".into()] },
+            Message::Reply { ok: true, asked: true, lines: vec!["%exit".into(), "line".into()] },
+            Message::Reply { ok: false, asked: false, lines: vec!["no such pane".into()] },
             Message::Other { name: "window-add".into() },
         ];
         assert_eq!(messages(text), expected);
@@ -223,7 +235,10 @@ mod tests {
         let found = messages("%begin 1 2 1\n%continue %3\n%end 1 2 1\n");
         assert_eq!(
             found,
-            [Message::Continued(id("%3")), Message::Reply { ok: true, lines: Vec::new() }]
+            [
+                Message::Continued(id("%3")),
+                Message::Reply { ok: true, asked: true, lines: Vec::new() }
+            ]
         );
     }
 

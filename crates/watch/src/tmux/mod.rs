@@ -9,5 +9,5 @@ mod run;
 
 pub use control::Client;
 pub use message::{Message, Messages};
-pub use pane::{Pane, PaneId, SessionId};
+pub use pane::{Measures, Pane, PaneId, SessionId};
 pub use run::{Error, Server, socket_directory, sockets};

@@ -1,6 +1,7 @@
 //! Panes, as tmux lists them.
 
 use std::fmt;
+use std::path::PathBuf;
 
 /// A pane's id, `%3`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,8 +54,12 @@ pub struct Pane {
     pub id: PaneId,
     pub session: SessionId,
     pub session_name: String,
+    /// The process of the server: another one on the same socket has other panes with the same ids.
+    pub server: u32,
     /// The process that tmux started in it: a shell, as a rule.
     pub pid: u32,
+    /// The terminal that its program has.
+    pub tty: PathBuf,
     pub dead: bool,
     pub dead_status: Option<i32>,
     /// Whether a person looks back or chooses something in it; then keys do not reach the program.
@@ -69,10 +74,10 @@ pub struct Pane {
 impl Pane {
     /// What tmux is asked for; what others may choose freely comes last.
     pub(super) const FORMAT: &str = "#{pane_id}\t#{session_id}\t#{pane_pid}\t#{pane_dead}\t#{pane_dead_status}\t\
-        #{pane_in_mode}\t#{session_attached}\t#{pane_height}\t#{pane_width}\t#{session_name}\t#{pane_title}";
+        #{pane_in_mode}\t#{session_attached}\t#{pane_height}\t#{pane_width}\t#{pid}\t#{pane_tty}\t#{session_name}\t#{pane_title}";
 
     pub(super) fn parse(line: &str) -> Option<Self> {
-        let mut fields = line.splitn(11, '\t');
+        let mut fields = line.splitn(13, '\t');
         let mut next = || fields.next();
         Some(Self {
             id: PaneId::parse(next()?)?,
@@ -84,9 +89,34 @@ impl Pane {
             clients: next()?.parse().ok()?,
             rows: next()?.parse().ok()?,
             columns: next()?.parse().ok()?,
+            server: next()?.parse().ok()?,
+            tty: PathBuf::from(next()?),
             session_name: next()?.to_owned(),
             title: next()?.chars().filter(|char| !char.is_control()).collect(),
         })
+    }
+}
+
+/// How large a pane is, and where its program draws next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Measures {
+    pub rows: u16,
+    pub columns: u16,
+    /// The row and column of the cursor.
+    pub cursor: (u16, u16),
+    /// The first and the last row that scroll.
+    pub scrolls: (u16, u16),
+}
+
+impl Measures {
+    pub(super) const FORMAT: &str = "#{pane_height} #{pane_width} #{cursor_y} #{cursor_x} \
+        #{scroll_region_upper} #{scroll_region_lower}";
+
+    /// Reads the first of the two answers to a picture.
+    pub fn parse(line: &str) -> Option<Self> {
+        let numbers: Option<Vec<u16>> = line.split(' ').map(|word| word.parse().ok()).collect();
+        let [rows, columns, row, column, upper, lower] = numbers?[..] else { return None };
+        Some(Self { rows, columns, cursor: (row, column), scrolls: (upper, lower) })
     }
 }
 
@@ -104,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_hostile_title_does_not_shift_the_fields() {
-        let line = "%3\t$1\t77\t0\t\t1\t2\t40\t110\tname\ta\tb\u{9b}c";
+        let line = "%3\t$1\t77\t0\t\t1\t2\t40\t110\t55\t/dev/pts/3\tname\ta\tb\u{9b}c";
         let pane = Pane::parse(line).unwrap();
         assert_eq!((pane.id.as_str(), pane.session.as_str(), pane.pid), ("%3", "$1", 77));
         assert_eq!(
@@ -112,6 +142,7 @@ mod tests {
             (false, None, true, 2)
         );
         assert_eq!((pane.session_name.as_str(), pane.title.as_str()), ("name", "abc"));
+        assert_eq!((pane.server, pane.tty.to_str()), (55, Some("/dev/pts/3")));
         assert_eq!(Pane::parse("%3\t$1\tx"), None);
     }
 }

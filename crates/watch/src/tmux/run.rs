@@ -69,10 +69,17 @@ impl Server {
         Ok(shown.lines().map(|line| line.trim_end().to_owned()).collect())
     }
 
+    /// The lines that a pane shows, with the codes that say how each character looks.
+    pub fn painted(&self, id: &PaneId) -> Result<Vec<String>, Error> {
+        let shown = self.run(&["capture-pane", "-p", "-e", "-t", id.as_str()], b"")?;
+        Ok(shown.lines().map(str::to_owned).collect())
+    }
+
     /// Pastes a text as a person would, so that no line of it is taken for a command. Characters that could end
     /// the paste or act on the program are left out.
     pub fn paste(&self, id: &PaneId, text: &str) -> Result<(), Error> {
         let is_text = |char: &char| !char.is_control() || matches!(char, '\n' | '\t');
+        let text = text.replace("\r\n", "\n").replace('\r', "\n");
         let text: String = text.chars().filter(is_text).collect();
         let buffer = format!("provost-{}-{}", std::process::id(), &id.as_str()[1..]);
         self.run(&["load-buffer", "-b", &buffer, "-"], text.as_bytes())?;
@@ -83,6 +90,14 @@ impl Server {
     /// Presses one key, by tmux's name for it: `Enter`, `Escape`, `y`.
     pub fn key(&self, id: &PaneId, key: &str) -> Result<(), Error> {
         self.run(&["send-keys", "-t", id.as_str(), "--", key], b"").map(drop)
+    }
+
+    /// Sends bytes as keys, unless somebody looks back in the pane: there they would be commands to tmux.
+    pub fn keys(&self, id: &PaneId, bytes: &[u8]) -> Result<(), Error> {
+        let codes: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let send = format!("send-keys -t '{id}' -H {}", codes.join(" "));
+        let free = "#{?pane_in_mode,0,1}";
+        self.run(&["if-shell", "-F", "-t", id.as_str(), free, &send], b"").map(drop)
     }
 
     pub(super) fn command(&self) -> Command {

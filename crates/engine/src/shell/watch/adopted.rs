@@ -1,6 +1,6 @@
 //! Watches an agent that somebody else started: its process by a descriptor of the kernel, its record by its file.
 //!
-//! Nothing is ever sent to it. Its exit code belongs to whoever started it and is seen by nobody here.
+//! Its exit code belongs to whoever started it and is seen by nobody here.
 
 use std::{io, os::fd::OwnedFd, time::Duration};
 
@@ -16,6 +16,7 @@ use super::super::{
     clock::Clock,
     handle::{Handle, Teller},
     held,
+    panes::{PaneWatch, Panes},
 };
 use super::{
     polled::polled,
@@ -36,6 +37,7 @@ pub(crate) struct Adopted {
     launch: LaunchId,
     process: Option<Identity>,
     record: Option<RolloutWatch>,
+    pane: Option<PaneWatch>,
     teller: Teller,
     lost_sight: bool,
     suspended: bool,
@@ -51,6 +53,7 @@ impl Adopted {
     pub(crate) fn new(
         session: &Session,
         launch: LaunchId,
+        panes: &Panes,
         handle: Handle,
         teller: Teller,
         clock: Clock,
@@ -59,6 +62,8 @@ impl Adopted {
         let recorded = session.launch(launch)?;
         let LaunchPhase::Running { child, .. } = &recorded.phase else { return None };
         let file = adopted.rollout.as_ref().map(|path| Wanted::File(path.into()));
+        let pane = (panes.clone(), handle.clone(), teller.clone());
+        let pane = PaneWatch::new(session, launch, pane.0, pane.1, pane.2, clock);
         let record = file.map(|wanted| {
             RolloutWatch::new(session, launch, wanted, handle, teller.clone(), clock)
         });
@@ -66,6 +71,7 @@ impl Adopted {
             launch,
             process: child.as_ref().map(held::theirs),
             record,
+            pane,
             teller,
             lost_sight: false,
             suspended: recorded.watch.suspended,
@@ -81,8 +87,16 @@ impl Adopted {
                 None => std::future::pending().await,
             }
         };
+        let pane = self.pane.take();
+        let pane = async {
+            match pane {
+                Some(pane) => pane.run().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             () = record => {}
+            () = pane => {}
             () = self.until_it_ends() => {
                 let (launch, why) = (self.launch, UNSEEN.to_owned());
                 let ended = Command::ProcessUnobserved { launch, why };

@@ -8,6 +8,7 @@ use provost_drivers::codex::Version;
 use provost_watch::{
     screen::{self, Reading, Shown, Steady},
     terminal::{AgentState, Blocked, Scanner, Screen, Signal, TitleState, title_state},
+    tmux::Measures,
 };
 
 /// Something that a terminal lets guess.
@@ -27,6 +28,8 @@ pub(crate) struct Hints {
     drawn: Option<Drawn>,
     /// How many bytes the terminal was sent.
     sent: u64,
+    /// How many of them the scanner was not given: what came before it, and what is missing.
+    before: u64,
 }
 
 /// The screen of an agent whose screens are known.
@@ -52,7 +55,36 @@ impl Hints {
             due_ms: None,
             changed: false,
         });
-        Hints { scanner: Scanner::default(), drawn, sent: 0 }
+        Hints { scanner: Scanner::default(), drawn, sent: 0, before: 0 }
+    }
+
+    /// Reads a terminal whose beginning nobody saw; what it says lies after this place.
+    pub(crate) fn after(session: &Session, size: (u16, u16), place: u64) -> Hints {
+        Hints { sent: place, before: place, ..Hints::new(session, size) }
+    }
+
+    /// Takes what the terminal shows now. Something before it may be missing.
+    pub(crate) fn picture(&mut self, measures: Measures, lines: &[String], now_ms: u64) {
+        self.sent += 1;
+        (self.scanner, self.before) = (Scanner::default(), self.sent);
+        if let Some(drawn) = &mut self.drawn {
+            drawn.screen = pictured(measures, lines);
+            drawn.changed = true;
+            drawn.due_ms.get_or_insert(now_ms + LOOK_MS);
+        }
+    }
+
+    /// Takes what somebody else read from the screen, as one of two frames that have to agree.
+    pub(crate) fn frame(&mut self, reading: Reading) -> Option<Guess> {
+        let steady = self.drawn.as_mut()?.steady.frame(reading)?;
+        self.sent += 1;
+        self.before += 1;
+        Some(Guess { by: Glimpse::Screen, place: self.sent, what: of_screen(&steady)? })
+    }
+
+    /// Gives what is believed to be shown.
+    pub(crate) fn believes(&self) -> Option<Shown> {
+        self.drawn.as_ref().and_then(|drawn| drawn.steady.shown())
     }
 
     pub(crate) fn resize(&mut self, rows: u16, columns: u16) {
@@ -90,12 +122,26 @@ impl Hints {
             drawn.changed = true;
             drawn.due_ms.get_or_insert(now_ms + LOOK_MS);
         }
+        let before = self.before;
         self.scanner.feed(bytes, |heard| {
-            let guess = |(by, what)| Guess { by, place: heard.after, what };
+            let guess = |(by, what)| Guess { by, place: before + heard.after, what };
             found.extend(of_signal(&heard.signal).map(guess));
         });
         found
     }
+}
+
+/// Draws a picture, with the cursor and the rows that scroll where the program left them.
+fn pictured(measures: Measures, lines: &[String]) -> Screen {
+    let mut screen = Screen::new(measures.rows, measures.columns);
+    let ((row, column), (upper, lower)) = (measures.cursor, measures.scrolls);
+    let clean = |line: &String| line.chars().filter(|c| !c.is_control()).collect::<String>();
+    let lines: Vec<String> = lines.iter().map(clean).collect();
+    let (upper, lower, row, column) = (upper + 1, lower.saturating_add(1), row + 1, column + 1);
+    let rest = format!("\x1b[{upper};{lower}r\x1b[{row};{column}H");
+    screen.feed(lines.join("\r\n").as_bytes());
+    screen.feed(rest.as_bytes());
+    screen
 }
 
 fn of_signal(signal: &Signal) -> Option<(Glimpse, Hinted)> {
@@ -185,7 +231,7 @@ mod tests {
     use super::*;
 
     fn told(bytes: &[u8]) -> Vec<(Glimpse, Hinted)> {
-        let mut hints = Hints { scanner: Scanner::default(), drawn: None, sent: 0 };
+        let mut hints = Hints { scanner: Scanner::default(), drawn: None, sent: 0, before: 0 };
         hints.feed(bytes, 0).into_iter().map(|guess| (guess.by, guess.what)).collect()
     }
 
@@ -204,5 +250,28 @@ mod tests {
     #[test]
     fn text_that_looks_like_an_end_or_a_prompt_says_nothing() {
         assert_eq!(told(b"task complete\r\nuser@host:~$ \r\n100%\r\n# "), []);
+    }
+
+    #[test]
+    fn a_picture_is_looked_at_twice_and_what_comes_after_it_lies_after_it() {
+        let drawn = Drawn {
+            screen: Screen::new(24, 80),
+            steady: Steady::default(),
+            version: None,
+            due_ms: None,
+            changed: false,
+        };
+        let mut hints =
+            Hints { scanner: Scanner::default(), drawn: Some(drawn), sent: 5, before: 5 };
+        hints.feed(b"\x1b]7501;state=wor", 0);
+        let measures = Measures { rows: 10, columns: 40, cursor: (0, 2), scrolls: (0, 9) };
+        let lines = ["› Ask", "", "  ? for shortcuts", "\x1b[2J"].map(str::to_owned);
+        hints.picture(measures, &lines, 0);
+        assert_eq!(hints.look(LOOK_MS), None, "one frame is not believed");
+        let shown = hints.look(2 * LOOK_MS).unwrap();
+        assert_eq!((shown.by, shown.what), (Glimpse::Screen, Hinted::AtPrompt));
+        let told = hints.feed(b"king\x07\x1b]7501;state=working:app=codex\x07", 300);
+        let [told] = told.as_slice() else { panic!("{told:?}") };
+        assert!(told.place > shown.place && told.what == Hinted::Working, "{told:?}");
     }
 }

@@ -11,4 +11,5 @@ mod rollout;
 pub(crate) use adopted::Adopted;
 pub(crate) use hints::{Guess, Hints};
 pub use hooks::take;
+pub(crate) use polled::polled;
 pub(crate) use rollout::{RolloutWatch, Wanted};

@@ -9,6 +9,6 @@ use tokio::io::{Interest, unix::AsyncFd};
     deprecated,
     reason = "the other way is unsafe code; what is given here never changes its descriptor"
 )]
-pub(super) fn polled<T: AsRawFd>(with_descriptor: T) -> io::Result<AsyncFd<T>> {
+pub(crate) fn polled<T: AsRawFd>(with_descriptor: T) -> io::Result<AsyncFd<T>> {
     AsyncFd::with_interest(with_descriptor, Interest::READABLE)
 }

@@ -19,7 +19,10 @@ use serde_json::Value;
 
 use self::{codex::CodexArgs, variables::VariableArgs};
 use super::change::{KeyArgs, next_commands};
-use crate::{cli::Outcome, clock, context::Context, error::usage, target::SessionReply, ui};
+use crate::{
+    cli::Outcome, clock, context::Context, error::usage, target::SessionReply, ui,
+    viewport::Viewport,
+};
 
 /// Start an agent or any command, and supervise it
 ///
@@ -27,7 +30,7 @@ use crate::{cli::Outcome, clock, context::Context, error::usage, target::Session
 /// a clean checkout: only that makes `succeeded`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost spawn -- make test\n  provost spawn --exit0-is-done --wait -- ./build.sh\n  provost spawn --agent codex 'Fix the failing test' --worktree --check 'cargo test'\n  provost spawn --agent codex - < instruction.md\n  provost spawn --agent codex --once --budget 500k --wait 'Explain the build'\n  provost spawn --tty --agent codex"
+    after_help = "Examples:\n  provost spawn -- make test\n  provost spawn --exit0-is-done --wait -- ./build.sh\n  provost spawn --agent codex 'Fix the failing test' --worktree --check 'cargo test'\n  provost spawn --agent codex - < instruction.md\n  provost spawn --agent codex --once --budget 500k --wait 'Explain the build'\n  provost spawn --tty --agent codex\n  provost spawn --tty --tmux --agent codex 'Fix the failing test'"
 )]
 pub(crate) struct SpawnArgs {
     /// What the agent is asked to do; `-` takes it from standard input
@@ -50,6 +53,9 @@ pub(crate) struct SpawnArgs {
     /// With --tty: let the agent's program trust this directory, instead of asking whoever sits at its screen
     #[arg(long, value_name = "DIR", requires = "tty")]
     accept_trust: Vec<PathBuf>,
+    /// With --tty: also open a window for it in Provost's own tmux; see `provost attach --tmux`
+    #[arg(long, requires = "tty")]
+    tmux: bool,
     /// How many tokens the session may use, as in 2M or 500k
     #[arg(long, value_name = "TOKENS")]
     budget: Option<String>,
@@ -114,6 +120,7 @@ const MAX_LABEL: usize = 100;
 pub(crate) fn run(context: &Context, args: &SpawnArgs) -> Outcome {
     let id = clock::mint();
     let mut spec = spec::build(context, args, id)?;
+    let viewport = viewport(context, args)?;
     let client = context.daemon()?;
     expand(context, &client, &mut spec.agent, &mut spec.warnings)?;
     let warnings = spec.warnings.clone();
@@ -124,7 +131,33 @@ pub(crate) fn run(context: &Context, args: &SpawnArgs) -> Outcome {
     if let Some(told) = reply.get_mut("warnings").and_then(Value::as_array_mut) {
         told.extend(warnings.into_iter().map(Value::String));
     }
+    if let Some(viewport) = viewport {
+        show(context, &viewport, &reply);
+    }
     if args.wait { wait::run(context, &reply) } else { opened(context, reply) }
+}
+
+/// Finds where a window is opened for the session. What only the configuration asks for is not insisted on.
+fn viewport(context: &Context, args: &SpawnArgs) -> Result<Option<Viewport>, ApiError> {
+    if !args.tty || !spec::wants_window(context, args)? {
+        return Ok(None);
+    }
+    match Viewport::prepare(context) {
+        Ok(viewport) => Ok(Some(viewport)),
+        Err(why) if args.tmux => Err(why),
+        Err(why) => {
+            context.ui.warn(&why.message);
+            Ok(None)
+        }
+    }
+}
+
+/// Opens a window for a session that exists, whatever comes of the window.
+fn show(context: &Context, viewport: &Viewport, reply: &Value) {
+    let row = serde_json::from_value::<SessionReply>(reply.clone()).map(|reply| reply.session);
+    if let Some(Err(why)) = row.ok().map(|row| viewport.window(&row.id, &row.name)) {
+        context.ui.warn(&why.message);
+    }
 }
 
 /// Names with a star stand for what the daemon has when the session is opened. What Codex is passed

@@ -73,6 +73,12 @@ pub(super) fn build(context: &Context, args: &SpawnArgs, id: Uuid) -> Result<Spe
     })
 }
 
+/// Says whether a session in a terminal gets a window in Provost's own tmux.
+pub(super) fn wants_window(context: &Context, args: &SpawnArgs) -> Result<bool, ApiError> {
+    let cwd = directory(context, args.cwd.as_deref())?;
+    Ok(settings::load(&context.environment, &cwd, flags(args))?.terminal.tmux)
+}
+
 /// Says whether the directory is one that the user named to be trusted, or lies in one.
 fn accepts_trust(args: &SpawnArgs, cwd: &Path) -> Result<bool, ApiError> {
     for named in &args.accept_trust {
@@ -115,6 +121,7 @@ fn flags(args: &SpawnArgs) -> Vec<Flag> {
         (!args.check.is_empty()).then(|| flag_list("--check", "verify.checks", &args.check));
     [
         switch(args.worktree, "--worktree", "worktree.enabled", "true"),
+        switch(args.tmux, "--tmux", "terminal.tmux", "true"),
         switch(args.no_worktree, "--no-worktree", "worktree.enabled", "false"),
         switch(args.exit0_is_done, "--exit0-is-done", "session.exit0_is_done", "true"),
         switch(args.no_change_ok, "--no-change-ok", "session.no_change_ok", "true"),

@@ -53,7 +53,8 @@ pub(super) fn of(event: &Event) -> String {
         | Event::ProgressTold(_)
         | Event::UsageTold(_)
         | Event::SignalRecorded(_)
-        | Event::SignalHinted(_) => stream(event),
+        | Event::SignalHinted(_)
+        | Event::PaneSeen(_) => stream(event),
         Event::ProcessEnded(_)
         | Event::ProcessUnknown(_)
         | Event::ProcessSeen(_)
@@ -176,6 +177,7 @@ fn stream(event: &Event) -> String {
         Event::ProgressTold(e) => format!("progress {}/{}", e.progress.done, e.progress.total),
         Event::SignalRecorded(e) => format!("{}: {}", e.by.word(), e.said.word()),
         Event::SignalHinted(e) => format!("{} shows: {}", e.by.word(), e.said.word()),
+        Event::PaneSeen(e) => e.sight.word().to_owned(),
         Event::UsageTold(e) => format!("tokens: {} in, {} out", e.usage.input, e.usage.output),
         _ => unreachable!("of() sends only what a stream shows here"),
     }
@@ -265,9 +267,12 @@ fn speech(event: &Event) -> String {
         Event::MessageDelivered(e) => format!("{} delivered", e.key),
         Event::MessageTyped(e) => match e.way {
             Way::CommandLine => format!("{} given on the command line", e.key),
+            Way::Typing => format!("{} about to be typed", e.key),
             Way::Keys => format!("{} typed", e.key),
             Way::Again => format!("{} is not in the agent's record, to be sent off again", e.key),
+            Way::Pressing => format!("{} about to be sent off again", e.key),
             Way::Pressed => format!("{} sent off again", e.key),
+            Way::Doubted => format!("{} may have been typed", e.key),
         },
         Event::MessageUnproved(e) => format!("{} waits: {}", e.key, e.reason),
         Event::MessageLost(e) => format!("{} not delivered: {}", e.key, e.reason),

@@ -1,0 +1,183 @@
+//! The pane of somebody else's agent: when it is a place to type into, and that nothing is typed there twice.
+
+use provost_core::{
+    session::{
+        Adopted, Command, Driver, Effect, Event, Glimpse, HeldBack, Hinted, Identity, MessageFate,
+        Pane, PaneSight, Record, Recorded, Rejected, SendMode, Spec, TurnEnd, Way,
+    },
+    time::Moment,
+};
+
+use crate::{
+    kit::{Bench, spec},
+    rng::Rng,
+};
+
+fn in_a_pane() -> Spec {
+    let mut spec = spec();
+    spec.agent.driver = Driver::CodexTerminal;
+    spec.instruction = None;
+    spec.afterwards = provost_core::session::Afterwards::Park;
+    let pane = Pane { socket: "/tmux".to_owned(), id: "%1".to_owned(), server: Some(3) };
+    spec.adopted = Some(Box::new(Adopted { pane: Some(pane), ..Adopted::default() }));
+    spec
+}
+
+/// An adopted agent at its prompt, in an open pane, with a text that waits.
+fn at_its_prompt() -> Bench {
+    let mut bench = Bench::new(in_a_pane());
+    bench.tell(Command::WorkPrepared { cwd: "/work".to_owned(), base: None });
+    let launch = bench.launch();
+    let child = Identity { pid: 7, start_time: 8, boot_id: "boot".to_owned() };
+    bench.tell(Command::LaunchAdopted { launch, child: Some(child) });
+    bench.tell(Command::Hinted { launch, by: Glimpse::Screen, place: 1, what: Hinted::AtPrompt });
+    bench.tell(Command::PaneSeen { launch, sight: PaneSight::Open });
+    bench.tell(send("one"));
+    bench
+}
+
+fn send(key: &str) -> Command {
+    Command::Send { key: key.to_owned(), text: "hello".to_owned(), mode: SendMode::Continue }
+}
+
+fn keyed(bench: &Bench, way: Way) -> Command {
+    Command::Keyed { launch: bench.launch(), key: "one".to_owned(), way }
+}
+
+fn records(bench: &mut Bench, place: u64, what: Recorded) {
+    let launch = bench.launch();
+    bench.tell(Command::Recorded { launch, by: Record::Rollout, place, what });
+}
+
+fn held_back(bench: &Bench) -> Option<HeldBack> {
+    let launch = bench.session.current_launch().expect("it is watched");
+    bench.session.held_back(launch, &bench.session.messages[0])
+}
+
+fn delivers(bench: &Bench) -> bool {
+    bench.session.effects().iter().any(|effect| matches!(effect, Effect::Deliver { .. }))
+}
+
+fn presses(bench: &Bench) -> bool {
+    bench.session.effects().iter().any(|effect| matches!(effect, Effect::PressAgain { .. }))
+}
+
+#[test]
+fn only_an_open_pane_is_typed_into() {
+    let mut bench = at_its_prompt();
+    assert_eq!((held_back(&bench), delivers(&bench)), (None, true));
+    let launch = bench.launch();
+    let closed = [PaneSight::Browsed, PaneSight::Taken, PaneSight::Drafted, PaneSight::Gone];
+    for sight in closed {
+        bench.tell(Command::PaneSeen { launch, sight });
+        assert_eq!((held_back(&bench), delivers(&bench)), (Some(HeldBack::Pane(sight)), false));
+        let refused = bench.try_tell(keyed(&bench, Way::Typing));
+        assert!(matches!(refused, Err(Rejected::NothingTyped(_))), "{refused:?}");
+    }
+}
+
+#[test]
+fn what_is_about_to_be_typed_is_recorded_first_and_only_once() {
+    let mut bench = at_its_prompt();
+    bench.tell(keyed(&bench, Way::Typing));
+    assert!(!delivers(&bench), "whoever comes after a crash types nothing");
+    assert!(bench.try_tell(keyed(&bench, Way::Typing)).is_err());
+    bench.tell(keyed(&bench, Way::Keys));
+    records(&mut bench, 10, Recorded::Prompted { text: "hello".to_owned() });
+    assert!(matches!(bench.session.messages[0].fate, MessageFate::Delivered { .. }));
+}
+
+#[test]
+fn what_a_crash_left_half_typed_waits_with_the_reason_until_a_turn_ends_without_it() {
+    let mut bench = at_its_prompt();
+    bench.tell(keyed(&bench, Way::Typing)).pass(3_000);
+    let message = &bench.session.messages[0];
+    assert_eq!(message.typed.map(|typed| typed.way), Some(Way::Doubted));
+    assert!(message.unproved.as_deref().unwrap().contains("may have been typed"));
+    bench.tell(send("two")).pass(60_000);
+    assert!(!delivers(&bench) && !presses(&bench), "nothing is typed after it either");
+    records(&mut bench, 10, Recorded::TurnStarted { turn: Some("a".to_owned()) });
+    let end = TurnEnd::Ok;
+    records(&mut bench, 20, Recorded::TurnEnded { turn: Some("a".to_owned()), end });
+    assert!(matches!(bench.session.messages[0].fate, MessageFate::Undeliverable { .. }));
+    assert!(delivers(&bench), "the next one can be typed");
+}
+
+#[test]
+fn a_doubt_is_gone_when_the_record_shows_the_text() {
+    let mut bench = at_its_prompt();
+    bench.tell(keyed(&bench, Way::Typing)).pass(3_000);
+    records(&mut bench, 10, Recorded::Prompted { text: "hello".to_owned() });
+    assert!(matches!(bench.session.messages[0].fate, MessageFate::Delivered { .. }));
+}
+
+#[test]
+fn the_key_that_sends_is_pressed_once_more_and_then_nothing() {
+    let mut bench = at_its_prompt();
+    bench.tell(keyed(&bench, Way::Typing));
+    bench.tell(keyed(&bench, Way::Keys)).pass(3_000);
+    assert!(presses(&bench));
+    bench.tell(keyed(&bench, Way::Pressing));
+    assert!(!presses(&bench), "whoever comes after a crash presses nothing");
+    bench.tell(keyed(&bench, Way::Pressed)).pass(3_000);
+    let way = bench.session.messages[0].typed.map(|typed| typed.way);
+    assert_eq!((way, delivers(&bench)), (Some(Way::Doubted), false));
+}
+
+#[test]
+fn without_a_pane_there_is_no_way_in() {
+    let mut spec = in_a_pane();
+    spec.adopted = Some(Box::default());
+    let mut bench = Bench::new(spec);
+    bench.tell(Command::WorkPrepared { cwd: "/work".to_owned(), base: None });
+    let launch = bench.launch();
+    bench.tell(Command::LaunchAdopted { launch, child: None });
+    assert_eq!(bench.try_tell(send("one")), Err(Rejected::NoWayIn));
+}
+
+/// Something that may happen to an adopted session, in any order; an effect is taken up by daemons that may crash
+/// before they tell more of it.
+fn anything(bench: &Bench, rng: &mut Rng, place: u64) -> Command {
+    let launch = bench.launch();
+    let ways = [Way::Typing, Way::Keys, Way::Pressing, Way::Pressed, Way::Doubted, Way::Again];
+    let sights = [PaneSight::Open, PaneSight::Open, PaneSight::Browsed, PaneSight::Taken];
+    let turn = Some(rng.pick(&["a", "b"]).to_owned());
+    let recorded = |what| Command::Recorded { launch, by: Record::Rollout, place, what };
+    let hinted = |what| Command::Hinted { launch, by: Glimpse::Screen, place, what };
+    match rng.below(9) {
+        0 => Command::PaneSeen { launch, sight: rng.pick(&sights) },
+        1 => hinted(Hinted::AtPrompt),
+        2 => hinted(Hinted::Working),
+        3 => recorded(Recorded::TurnStarted { turn }),
+        4 => recorded(Recorded::TurnEnded { turn, end: TurnEnd::Ok }),
+        5 if rng.percent(10) => Command::ProcessUnobserved { launch, why: "gone".to_owned() },
+        _ => keyed(bench, rng.pick(&ways)),
+    }
+}
+
+fn times(log: &[(Moment, Event)], wanted: Way) -> usize {
+    let typed =
+        |event: &&(Moment, Event)| matches!(&event.1, Event::MessageTyped(e) if e.way == wanted);
+    log.iter().filter(typed).count()
+}
+
+#[test]
+fn no_order_of_adopting_crashing_and_restarting_types_twice_or_changes_a_seal() {
+    for seed in 0..2_000 {
+        let (mut rng, mut bench) = (Rng::new(seed), at_its_prompt());
+        let mut sealed = None;
+        for step in 0..40 {
+            let command = anything(&bench, &mut rng, 10 + step);
+            // What comes late or twice is refused, which is the point.
+            bench.try_tell(command).ok();
+            if rng.percent(20) {
+                bench.pass(1_500);
+            }
+            let now = bench.session.attempts[0].sealed.clone();
+            assert!(sealed.is_none() || sealed == now, "seed {seed} changed a seal");
+            sealed = now;
+        }
+        let typed = (times(&bench.log, Way::Typing), times(&bench.log, Way::Pressing));
+        assert!(typed.0 <= 1 && typed.1 <= 1, "seed {seed} typed {typed:?}");
+    }
+}

@@ -1,0 +1,100 @@
+//! A pane by all that it is known by, and what a look at it finds.
+
+use std::path::Path;
+
+use provost_core::session::{Driver, LaunchPhase, PaneSight, Session};
+use provost_drivers::codex::Version;
+use provost_watch::{
+    process,
+    screen::{self, Reading},
+    tmux::{Error, Pane, PaneId, Server},
+};
+
+/// Where an agent that somebody else started is typed into.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    pub(super) server: Server,
+    pub(super) id: PaneId,
+    /// The process of the server in whose life the id means this pane.
+    life: Option<u32>,
+    process: Option<process::Identity>,
+    /// Whether the agent's screens are known, and of which version they are.
+    known: Option<Option<(u64, u64)>>,
+}
+
+/// What a look at a pane finds.
+#[derive(Debug)]
+pub(super) enum Looked {
+    There(Box<Found>),
+    /// It could not be looked at now.
+    Unseen,
+    /// It is gone for good: ids are not given twice in the life of a server.
+    Never,
+}
+
+/// A pane as it stands.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) pane: Pane,
+    pub(super) sight: PaneSight,
+    /// What it shows, where that is known to be read.
+    pub(super) reading: Option<Reading>,
+}
+
+impl Place {
+    pub(super) fn of(session: &Session) -> Option<Place> {
+        let pane = session.spec.adopted.as_deref()?.pane.as_ref()?;
+        let running = session.current_launch().map(|launch| &launch.phase);
+        let process = match running {
+            Some(LaunchPhase::Running { child: Some(child), .. }) => Some(process::Identity {
+                pid: child.pid.unsigned_abs(),
+                start_time: child.start_time,
+                boot_id: child.boot_id.clone(),
+            }),
+            Some(_) | None => None,
+        };
+        let agent = &session.spec.agent;
+        let version = agent.version.as_deref().and_then(Version::parse);
+        let version = version.map(|Version(major, minor, _)| (u64::from(major), u64::from(minor)));
+        Some(Place {
+            server: Server::new(&pane.socket),
+            id: PaneId::parse(&pane.id)?,
+            life: pane.server,
+            process,
+            known: (agent.driver == Driver::CodexTerminal).then_some(version),
+        })
+    }
+
+    /// Looks at the pane, its process and its screen. Blocks.
+    pub(super) fn look(&self) -> Looked {
+        match self.server.pane(&self.id) {
+            Ok(Some(pane)) if self.life.is_none_or(|life| life == pane.server) => self.found(pane),
+            Ok(_) => Looked::Never,
+            Err(Error::NoServer(_)) if self.life.is_some_and(is_over) => Looked::Never,
+            Err(_) => Looked::Unseen,
+        }
+    }
+
+    fn found(&self, pane: Pane) -> Looked {
+        let Ok(painted) = self.known.map(|_| self.server.painted(&self.id)).transpose() else {
+            return Looked::Unseen;
+        };
+        let read =
+            |painted: &Vec<String>| screen::read(&screen::plain(painted), self.known.flatten());
+        let reading = painted.as_ref().map(read);
+        let drafted = painted.as_deref().is_some_and(screen::drafted);
+        let in_front = |process| process::is_in_front(process, &pane.tty).unwrap_or(false);
+        let sight = match self.process.as_ref().is_some_and(in_front) {
+            _ if pane.dead => PaneSight::Gone,
+            _ if pane.in_mode => PaneSight::Browsed,
+            false => PaneSight::Taken,
+            true if drafted => PaneSight::Drafted,
+            true => PaneSight::Open,
+        };
+        Looked::There(Box::new(Found { pane, sight, reading }))
+    }
+}
+
+fn is_over(server: u32) -> bool {
+    !Path::new("/proc").join(server.to_string()).exists()
+}

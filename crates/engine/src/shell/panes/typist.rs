@@ -1,0 +1,153 @@
+//! Types into the pane of an agent that somebody else started: looks, records what it is about to do, does it.
+
+use std::time::Duration;
+
+use provost_core::{
+    ids::LaunchId,
+    session::{Command, Message, MessageKind, PaneSight, Session, Way},
+};
+use provost_watch::{screen::Shown, tmux};
+use tokio::sync::watch;
+
+use super::{
+    super::{
+        failpoint,
+        handle::{Ask, Handle, Teller},
+        held,
+    },
+    hub::Panes,
+    place::{Found, Looked, Place},
+};
+
+/// How long to wait before a pane is looked at again that is no place to type into; it doubles up to the second.
+const REST: Duration = Duration::from_millis(500);
+const LONGEST_REST: Duration = Duration::from_secs(8);
+
+/// Who records what is typed.
+const TYPIST: &str = "provost";
+
+/// What is typed.
+#[derive(Clone, Debug)]
+pub(crate) enum Typing {
+    /// Pasted, and then sent off.
+    Text(String),
+    /// The keys of an answer.
+    Keys(Vec<u8>),
+}
+
+/// Types for one launch.
+pub(crate) struct Typist {
+    pub(crate) launch: LaunchId,
+    place: Place,
+    panes: Panes,
+    handle: Handle,
+    teller: Teller,
+}
+
+impl Typist {
+    pub(crate) fn new(
+        session: &Session,
+        launch: LaunchId,
+        panes: Panes,
+        handle: Handle,
+        teller: Teller,
+    ) -> Option<Typist> {
+        Some(Typist { launch, place: Place::of(session)?, panes, handle, teller })
+    }
+
+    /// Types a message once the pane is a place for it, unless it is called off before.
+    pub(crate) async fn deliver(
+        &self,
+        message: &Message,
+        what: Typing,
+        cancel: watch::Receiver<bool>,
+    ) {
+        let wanted = match message.kind {
+            MessageKind::Answer => Shown::Approval,
+            MessageKind::Instruction
+            | MessageKind::Steer
+            | MessageKind::Rework
+            | MessageKind::ResultWanted
+            | MessageKind::Continue => Shown::Composer,
+        };
+        let mut rest = REST;
+        while !*cancel.borrow() {
+            if self.shows(wanted, &[PaneSight::Open]).await
+                && self.records(&message.key, Way::Typing).await
+            {
+                return self.type_it(&message.key, what).await;
+            }
+            self.panes.bell(self.launch).notify_one();
+            held::pause(rest).await;
+            rest = (rest * 2).min(LONGEST_REST);
+        }
+    }
+
+    /// Types what was recorded to be typed now, by this very daemon.
+    async fn type_it(&self, key: &str, what: Typing) {
+        failpoint::pass("pane.typing");
+        self.panes.remember(self.launch, key);
+        let place = self.place.clone();
+        // What went wrong half way is doubted in time, as is what a crash leaves.
+        if held::blocking(move || typed(&place, &what)).await.is_ok() {
+            failpoint::pass("pane.typed");
+            self.records(key, Way::Keys).await;
+        }
+    }
+
+    /// Presses the key that sends a message once more. What another daemon typed is left as it stands.
+    pub(crate) async fn press(&self, key: &str) {
+        let ours = self.panes.remembers(self.launch, key);
+        let stands = [PaneSight::Open, PaneSight::Drafted];
+        if !ours || !self.shows(Shown::Composer, &stands).await {
+            self.records(key, Way::Doubted).await;
+            return;
+        }
+        if !self.records(key, Way::Pressing).await {
+            return;
+        }
+        let place = self.place.clone();
+        let enter = || provost_drivers::ENTER;
+        if held::blocking(move || place.server.keys(&place.id, enter())).await.is_ok() {
+            self.records(key, Way::Pressed).await;
+        }
+    }
+
+    /// Looks whether the pane shows this now, and is seen to be one of these.
+    async fn shows(&self, wanted: Shown, sights: &[PaneSight]) -> bool {
+        let place = self.place.clone();
+        match held::blocking(move || place.look()).await {
+            Looked::There(found) => fits(&found, wanted, sights),
+            Looked::Unseen | Looked::Never => false,
+        }
+    }
+
+    /// Has it recorded, and says whether that is durable.
+    async fn records(&self, key: &str, way: Way) -> bool {
+        let (launch, key) = (self.launch, key.to_owned());
+        let command = Command::Keyed { launch, key, way };
+        let ask = Ask::Do { session: launch.session.to_string(), command };
+        self.handle.ask(ask, TYPIST, None).await.is_ok()
+    }
+
+    /// Tells that a message cannot be typed.
+    pub(crate) async fn lose(&self, key: &str, reason: String) {
+        let lost = Command::MessageLost { key: key.to_owned(), reason };
+        self.teller.tell(self.launch.session, lost).await;
+    }
+}
+
+fn fits(found: &Found, wanted: Shown, sights: &[PaneSight]) -> bool {
+    let shows = found.reading.as_ref().is_some_and(|reading| reading.shown == wanted);
+    shows && sights.contains(&found.sight)
+}
+
+fn typed(place: &Place, what: &Typing) -> Result<(), tmux::Error> {
+    match what {
+        Typing::Keys(keys) => place.server.keys(&place.id, keys),
+        Typing::Text(text) => {
+            place.server.paste(&place.id, text)?;
+            place.server.keys(&place.id, provost_drivers::ENTER)
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! A Codex that somebody runs in a pane of tmux: read there, and typed into when it is a place for that.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use provost_testkit::harness::{Crash, Home, eventually};
+use provost_watch::rollout::{Fold, Next, Places, Tail, Told};
+use serde_json::{Value, json};
+
+use crate::{
+    kit::{Stage, Which},
+    screen::Screen,
+};
+
+/// Answers once, then waits behind a door in its second turn.
+const TALKS: &str = r#"
+[[thread]]
+turn = [
+  { response = [{ items = [{ message = "First is done." }] }] },
+  { response = [{ items = [{ hold = "door" }, { message = "Second is done." }] }] },
+  { response = [{ items = [{ message = "Third is done." }] }] },
+]
+"#;
+
+/// Answers once, then asks for an approval.
+const ASKS: &str = r#"
+[[thread]]
+turn = [
+  { response = [{ items = [{ message = "First is done." }] }] },
+  { response = [
+    { items = [{ shell = "echo hi > hi.txt", escalate = true, justification = "May I write?" }] },
+    { items = [{ message = "It is there." }] },
+  ] },
+]
+"#;
+
+/// A Codex in a pane, as a person starts one from a shell.
+struct Theirs<'a> {
+    stage: &'a Stage,
+    screen: Screen<'a>,
+}
+
+impl<'a> Theirs<'a> {
+    /// Begins one that has done its first turn.
+    fn begin(stage: &'a Stage) -> Theirs<'a> {
+        let path = stage.repo.path().display().to_string();
+        let trust = format!("[projects.{path:?}]\ntrust_level = \"trusted\"\n");
+        stage.configure_codex(Which::Pinned.model(), &trust);
+        let screen = Screen::run(stage, &["PS1='at-the-shell> ' exec sh -i"]);
+        let theirs = Theirs { stage, screen };
+        theirs.screen.shows("at-the-shell>");
+        theirs.types(&theirs.line());
+        theirs.screen.shows("First is done.");
+        theirs
+    }
+
+    fn line(&self) -> String {
+        let path = self.stage.repo.path().display().to_string();
+        let home = self.stage.codex_home().display().to_string();
+        let program = provost_testkit::model::codex().unwrap().display().to_string();
+        format!(
+            "cd {path}; CODEX_HOME={home} {program} -c features.daemon_auto_start=false 'Do the first.'"
+        )
+    }
+
+    /// Types a line as a person does, who sees what is typed.
+    fn types(&self, text: &str) {
+        self.screen.tmux(&["send-keys", "-l", text]);
+        self.screen.shows(text.get(..40).unwrap_or(text));
+        self.screen.tmux(&["send-keys", "Enter"]);
+    }
+
+    /// The pane, as `adopt` takes it.
+    fn pane(&self) -> String {
+        let socket = self.stage.home.root().join("tmux.sock");
+        let id = self.screen.tmux(&["list-panes", "-F", "#{pane_id}"]);
+        format!("{}:{}", socket.display(), id.trim())
+    }
+
+    /// Adopts it, once it has written down its conversation.
+    fn adopt_in(&self, home: &Home) -> String {
+        eventually("it is seen with its record", || {
+            let told = home.provost(&["discover", "--json"]).ok().json();
+            let agents = told["agents"].as_array().unwrap().clone();
+            let cwd = self.stage.repo.path().display().to_string();
+            let ours = agents.iter().find(|one| one["cwd"] == cwd && one["rollout"].is_string());
+            ours.map(|_| ()).ok_or_else(|| format!("{} agents", agents.len()))
+        });
+        let adopted = home.provost(&["adopt", "--tmux", &self.pane(), "--json"]);
+        adopted.ok().json()["id"].as_str().unwrap().to_owned()
+    }
+
+    fn adopt(&self) -> String {
+        let id = self.adopt_in(&self.stage.home);
+        at_its_prompt(&self.stage.home, &id);
+        id
+    }
+
+    /// Ends it, and with it the session.
+    fn leave(self, id: &str) -> Value {
+        let stage = self.stage;
+        drop(self);
+        stage.sealed(id)
+    }
+}
+
+/// Waits until the pane shows its prompt and is open.
+fn at_its_prompt(home: &Home, id: &str) {
+    home.wait_state(id, |row| row["state"] == "idle" && row["thread"].is_string());
+    seen(home, id, "open");
+    eventually("it is seen at its prompt", || {
+        let shown = home.events_of(id, "signal.hinted");
+        let last = shown.iter().rev().find(|event| event["data"]["by"] == "screen").cloned();
+        let last = last.unwrap_or_default();
+        if last["data"]["said"] == "at_prompt" { Ok(()) } else { Err(last.to_string()) }
+    });
+}
+
+/// Waits until the pane was last seen like this.
+fn seen(home: &Home, id: &str, sight: &str) {
+    eventually(&format!("the pane is {sight}"), || {
+        let last = home.events_of(id, "pane.seen").pop().unwrap_or_default();
+        if last["data"]["sight"] == sight { Ok(()) } else { Err(last.to_string()) }
+    });
+}
+
+/// How often Codex took this as input, by its own record.
+fn taken(stage: &Stage, wanted: &str) -> usize {
+    let mut times = 0;
+    for rollout in Places::new(vec![stage.codex_home()]).newest(10).rollouts {
+        let (mut tail, mut fold) = (Tail::open(&rollout.path, 0).unwrap(), Fold::new());
+        while let Next::Line(line) = tail.next_line().unwrap() {
+            fold.line(&line, |told| {
+                let took = matches!(told, Told::UserMessage { text, .. } if text == wanted);
+                times += usize::from(took);
+            });
+        }
+    }
+    times
+}
+
+/// Waits until a message waits for this reason.
+fn waits_since(home: &Home, id: &str, no: usize, why: &str) {
+    let reason = |row: &Value| row["messages"][no]["reason"].as_str().unwrap_or("").to_owned();
+    let row = home.wait_state(id, |row| reason(row).contains(why));
+    assert_eq!(row["messages"][no]["fate"], "queued", "{row:#}");
+}
+
+#[test]
+fn a07_text_is_typed_into_an_adopted_pane_at_its_prompt_and_nowhere_else() {
+    let Some(stage) = Stage::new(TALKS) else { return };
+    let theirs = Theirs::begin(&stage);
+    let id = theirs.adopt();
+    stage.home.provost(&["send", &id, "Now the\nsecond."]).ok();
+    stage.model.wait_for_hold("door");
+    let row = stage.home.wait_state(&id, |row| row["messages"][0]["fate"] == "delivered");
+    assert_eq!(row["state"], "working", "{row:#}");
+    assert_eq!(taken(&stage, "Now the\nsecond."), 1, "it came as one text");
+    stage.home.provost(&["send", &id, "And a third."]).ok();
+    waits_since(&stage.home, &id, 1, "in a turn");
+    stage.model.release("door");
+    stage.home.wait_state(&id, |row| row["messages"][1]["fate"] == "delivered");
+    theirs.screen.shows("Third is done.");
+    let row = theirs.leave(&id);
+    assert_eq!(row["state"], "ended_unclaimed", "{row:#}");
+    assert!(row["flags"].as_array().unwrap().contains(&json!("exit_code_unobserved")), "{row:#}");
+}
+
+#[test]
+fn an_approval_in_an_adopted_pane_is_seen_and_given_from_elsewhere() {
+    let Some(stage) = Stage::new(ASKS) else { return };
+    let theirs = Theirs::begin(&stage);
+    let id = theirs.adopt();
+    stage.home.provost(&["send", &id, "Write it."]).ok();
+    let row = stage.home.wait_state(&id, |row| row["state"] == "needs_input");
+    assert_eq!(row["requests"][0]["kind"], "approval", "{row:#}");
+    // A text would answer what is asked.
+    stage.home.provost(&["send", &id, "Anything."]).ok();
+    waits_since(&stage.home, &id, 1, "asks something");
+    let request = row["requests"][0]["id"].as_str().unwrap().to_owned();
+    stage.home.provost(&["approve", &request]).ok();
+    eventually("it wrote", || std::fs::read_to_string(stage.repo.path().join("hi.txt")).ok());
+    theirs.leave(&id);
+}
+
+#[test]
+fn a07_nothing_is_typed_into_a_shell_that_is_in_front_of_the_agent() {
+    let Some(stage) = Stage::new(TALKS) else { return };
+    let theirs = Theirs::begin(&stage);
+    let id = theirs.adopt();
+    // As a terminal's Ctrl-Z does, to all that is in front.
+    let pid = stage.home.wait_state(&id, |_| true)["launches"][0]["pid"].as_i64().unwrap();
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    let group = rustix::process::getpgid(Some(pid)).unwrap();
+    rustix::process::kill_process_group(group, rustix::process::Signal::STOP).unwrap();
+    stage.home.provost(&["send", &id, "rm -rf everything"]).ok();
+    let row = stage.home.wait_state(&id, |row| row["messages"][0]["reason"].is_string());
+    assert_eq!(row["messages"][0]["fate"], "queued", "{row:#}");
+    // The agent has left the terminal as it had it, so that nothing is echoed and a line ends otherwise.
+    theirs.screen.tmux(&["send-keys", "-l", "echo this-is-$((6*7))"]);
+    theirs.screen.tmux(&["send-keys", "C-j"]);
+    theirs.screen.shows("this-is-42");
+    seen(&stage.home, &id, "taken");
+    assert!(!theirs.screen.tmux(&["capture-pane", "-p"]).contains("rm -rf"), "typed into a shell");
+    theirs.leave(&id);
+}
+
+#[test]
+fn t09_a_person_who_looks_back_or_writes_is_not_disturbed_and_no_event_is_lost() {
+    let Some(stage) = Stage::new(TALKS) else { return };
+    let theirs = Theirs::begin(&stage);
+    let id = theirs.adopt();
+    let second = Home::new();
+    let other = theirs.adopt_in(&second);
+    at_its_prompt(&second, &other);
+    theirs.screen.tmux(&["copy-mode"]);
+    seen(&stage.home, &id, "browsed");
+    stage.home.provost(&["send", &id, "Now the second."]).ok();
+    waits_since(&stage.home, &id, 0, "looks back");
+    theirs.screen.tmux(&["resize-window", "-x", "100", "-y", "35"]);
+    assert_eq!(theirs.screen.tmux(&["display-message", "-p", "#{pane_in_mode}"]).trim(), "1");
+    theirs.screen.tmux(&["send-keys", "-X", "cancel"]);
+    stage.model.wait_for_hold("door");
+    stage.home.wait_state(&id, |row| row["messages"][0]["fate"] == "delivered");
+    second.wait_state(&other, |row| row["state"] == "working");
+    stage.model.release("door");
+    stage.home.wait_state(&id, |row| row["state"] == "idle");
+    second.wait_state(&other, |row| row["state"] == "idle");
+    assert_eq!(taken(&stage, "Now the second."), 1);
+    theirs.screen.tmux(&["send-keys", "-l", "half a thought"]);
+    theirs.screen.shows("half a thought");
+    stage.home.provost(&["send", &id, "And a third."]).ok();
+    waits_since(&stage.home, &id, 1, "begun to write");
+    theirs.screen.tmux(&["send-keys", "C-u"]);
+    stage.home.wait_state(&id, |row| row["messages"][1]["fate"] == "delivered");
+    assert_eq!((taken(&stage, "And a third."), taken(&stage, "half a thought")), (1, 0));
+    theirs.leave(&id);
+    second.sealed(&other);
+}
+
+#[test]
+fn a_daemon_that_crashes_while_it_types_leaves_a_doubt_and_types_nothing_again() {
+    let Some(stage) = Stage::new(TALKS) else { return };
+    let theirs = Theirs::begin(&stage);
+    let id = theirs.adopt();
+    stage.home.daemon().kill();
+    let crash = Crash { place: "pane.typing", nth: 1 };
+    let mut daemon = stage.home.daemon().start(Some(&crash));
+    stage.home.provost(&["send", &id, "Never typed."]).ok();
+    daemon.wait().unwrap();
+    waits_since(&stage.home, &id, 0, "may have been typed");
+    assert!(!theirs.screen.tmux(&["capture-pane", "-p"]).contains("Never typed."));
+    theirs.types("Now the second.");
+    stage.model.wait_for_hold("door");
+    stage.model.release("door");
+    stage.home.wait_state(&id, |row| row["messages"][0]["fate"] == "undeliverable");
+    assert_eq!(taken(&stage, "Never typed."), 0);
+    theirs.leave(&id);
+}
+
+#[test]
+fn a_daemon_that_crashes_after_it_typed_finds_the_proof() {
+    let Some(stage) = Stage::new(TALKS) else { return };
+    let theirs = Theirs::begin(&stage);
+    let id = theirs.adopt();
+    stage.home.daemon().kill();
+    let crash = Crash { place: "pane.typed", nth: 1 };
+    let mut daemon = stage.home.daemon().start(Some(&crash));
+    stage.home.provost(&["send", &id, "Now the second."]).ok();
+    daemon.wait().unwrap();
+    stage.home.wait_state(&id, |row| row["messages"][0]["fate"] == "delivered");
+    stage.model.wait_for_hold("door");
+    assert_eq!(taken(&stage, "Now the second."), 1);
+    stage.model.release("door");
+    theirs.leave(&id);
+}
+
+#[test]
+fn without_control_mode_a_pane_is_looked_at_when_there_is_news() {
+    let Some(mut stage) = Stage::new(TALKS) else { return };
+    let script =
+        "#!/bin/sh\ncase \" $* \" in *' -C '*) exit 1;; esac\nPATH=${PATH#*:} exec tmux \"$@\"\n";
+    let directory = stage.home.root().join("without-control");
+    std::fs::create_dir(&directory).unwrap();
+    let path = directory.join("tmux");
+    std::fs::write(&path, script).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let like = stage.home.command(&["status"]);
+    let usual = like.get_envs().find(|(name, _)| *name == "PATH").and_then(|(_, path)| path);
+    let usual = usual.unwrap().to_str().unwrap().to_owned();
+    stage.home.set_env("PATH", format!("{}:{usual}", directory.display()));
+    let theirs = Theirs::begin(&stage);
+    let id = theirs.adopt();
+    stage.home.provost(&["send", &id, "Now the second."]).ok();
+    stage.model.wait_for_hold("door");
+    stage.home.wait_state(&id, |row| row["messages"][0]["fate"] == "delivered");
+    stage.model.release("door");
+    theirs.leave(&id);
+}

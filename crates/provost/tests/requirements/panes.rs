@@ -1,0 +1,376 @@
+//! Panes of tmux: agents that others run there, and windows that show what Provost hosts.
+
+use std::{
+    fs,
+    path::PathBuf,
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use provost_testkit::harness::{Home, eventually, eventually_within};
+use serde_json::{Value, json};
+
+use crate::kit::{Stage, kill, lives, text};
+
+/// Looks like a Codex at its prompt. It writes down each line that it is given, and does what some of them say. It may
+/// outlive its terminal.
+const LOOKS_LIKE_CODEX: &str = r#"
+exec 3>>"$1"
+[ -e "$2.stays" ] && trap '' HUP
+stty -echo
+prompt() { printf '\033[2J\033[H\033[?2004h\033[1m›\033[0m \033[2mAsk Codex to do anything\033[0m\r\n\r\n  ? for shortcuts\r\n'; }
+prompt
+while read -r line; do
+  printf '%s\n' "$line" >> "$2"
+  case $line in
+    flood) printf '\033[2J\033[H'; yes 0123456789012345678901234567890123456789012345678901234567890123456789 | head -c 100000000; touch "$2.flooded"; prompt;;
+    working) printf '\033]7501;state=working:app=codex\007';;
+    idle) printf '\033]7501;state=idle:app=codex\007';;
+  esac
+done
+while [ -e "$2.stays" ]; do sleep 0.1; done
+"#;
+
+/// How long a hundred megabytes may take a busy machine.
+const FLOOD: Duration = Duration::from_secs(150);
+
+/// A tmux server of somebody else, in the directory of a test.
+struct Theirs<'a>(&'a Stage);
+
+impl<'a> Theirs<'a> {
+    /// A server with these sessions, each with an agent.
+    fn begin(stage: &'a Stage, names: &[&str]) -> Option<Theirs<'a>> {
+        if is_missing() {
+            return None;
+        }
+        fs::write(stage.file("looks"), LOOKS_LIKE_CODEX).unwrap();
+        // An agent is known by the name of its program.
+        fs::copy("/bin/sh", stage.file("codex")).unwrap();
+        let theirs = Theirs(stage);
+        names.iter().for_each(|name| theirs.agent(name));
+        Some(theirs)
+    }
+
+    fn agent(&self, name: &str) {
+        let thread = format!("01a1e08b-614a-7c61-a49a-{:012x}", fold(name));
+        let record = self.0.file(&format!("rollout-2026-11-15T18-49-53-{thread}.jsonl"));
+        let meta = json!({"id": thread, "timestamp": "2026-11-15T18:49:53.000Z", "cwd": "/",
+            "originator": "codex", "cli_version": "0.166.0", "source": "cli"});
+        let line = json!({"timestamp": "2026-11-15T18:49:53.000Z", "type": "session_meta", "payload": meta});
+        fs::write(&record, format!("{line}\n")).unwrap();
+        let (program, script) = (self.0.file("codex"), self.0.file("looks"));
+        let start = ["-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", "-s", name];
+        let log = self.log(name);
+        let words = [program.as_str(), &script, &record, &log];
+        self.tmux(&[start.as_slice(), &words].concat());
+    }
+
+    fn log(&self, name: &str) -> String {
+        self.0.file(&format!("{name}.log"))
+    }
+
+    fn told(&self, name: &str) -> String {
+        fs::read_to_string(self.log(name)).unwrap_or_default()
+    }
+
+    /// Adopts the agent of a session in a home, and waits until it is seen at its prompt.
+    fn adopt_in(&self, home: &Home, name: &str) -> String {
+        let pane = format!("{}:{}", self.0.file("their.sock"), self.pane(name));
+        let id = eventually("the agent is there", || {
+            let adopted = home.provost(&["adopt", "--tmux", &pane, "--json"]);
+            match adopted.code() {
+                Some(0) => Ok(adopted.json()["id"].as_str().unwrap().to_owned()),
+                _ => Err(adopted.stdout),
+            }
+        });
+        shows(home, &id, "screen", "at_prompt");
+        id
+    }
+
+    fn pane(&self, name: &str) -> String {
+        let exact = format!("={name}:");
+        self.tmux(&["list-panes", "-t", &exact, "-F", "#{pane_id}"]).trim().to_owned()
+    }
+
+    /// Types a line into the pane of a session, as a person does.
+    fn types(&self, name: &str, line: &str) {
+        let pane = self.pane(name);
+        self.tmux(&["send-keys", "-t", &pane, "-l", line]);
+        self.tmux(&["send-keys", "-t", &pane, "Enter"]);
+    }
+
+    fn server(&self) -> u32 {
+        self.tmux(&["display-message", "-p", "#{pid}"]).trim().parse().unwrap()
+    }
+
+    fn tmux(&self, arguments: &[&str]) -> String {
+        tmux(self.0, &self.0.file("their.sock"), arguments)
+    }
+}
+
+impl Drop for Theirs<'_> {
+    fn drop(&mut self) {
+        self.tmux(&["kill-server"]);
+    }
+}
+
+/// Provost's own tmux, ended with the test.
+struct Windows<'a>(&'a Stage);
+
+impl Windows<'_> {
+    fn tmux(&self, arguments: &[&str]) -> String {
+        tmux(self.0, &text(&self.0.home.path().join("tmux.sock")), arguments)
+    }
+
+    /// The windows that are open, by name.
+    fn names(&self) -> Vec<String> {
+        let listed = self.tmux(&["list-windows", "-a", "-F", "#{window_name}"]);
+        listed.lines().map(str::to_owned).collect()
+    }
+}
+
+impl Drop for Windows<'_> {
+    fn drop(&mut self) {
+        self.tmux(&["kill-server"]);
+    }
+}
+
+fn tmux(stage: &Stage, socket: &str, arguments: &[&str]) -> String {
+    let like = stage.home.command(&["status"]);
+    let environment = like.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    let mut tmux = Command::new("tmux");
+    tmux.env_clear().envs(environment).env("TERM", "xterm-256color").env("LC_ALL", "C.UTF-8");
+    tmux.arg("-S").arg(socket).args(arguments).stdin(Stdio::null());
+    let ran = tmux.current_dir(stage.home.root()).output().unwrap();
+    String::from_utf8_lossy(&ran.stdout).into_owned()
+}
+
+#[expect(clippy::disallowed_methods, reason = "the test run says what it does without")]
+fn is_missing() -> bool {
+    std::env::var("PROVOST_TEST_MISSING").unwrap_or_default().split(',').any(|tool| tool == "tmux")
+}
+
+fn fold(name: &str) -> u64 {
+    name.bytes().fold(7, |sum, byte| (sum * 31 + u64::from(byte)) & 0xff_ffff)
+}
+
+/// Waits until the last that a source said of a terminal is this.
+fn shows(home: &Home, id: &str, by: &str, said: &str) {
+    eventually(&format!("{by} says {said}"), || {
+        let hints = home.events_of(id, "signal.hinted");
+        let last = hints.into_iter().rev().find(|event| event["data"]["by"] == by);
+        let last = last.unwrap_or_default();
+        if last["data"]["said"] == said { Ok(()) } else { Err(last.to_string()) }
+    });
+}
+
+/// How many kilobytes of memory a process has.
+fn memory(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+#[test]
+fn m14_text_goes_to_the_pane_that_was_adopted_though_names_begin_alike() {
+    let stage = Stage::new();
+    let Some(theirs) = Theirs::begin(&stage, &["agent", "agent-2", "agent-22"]) else { return };
+    let id = theirs.adopt_in(&stage.home, "agent-2");
+    stage.home.provost(&["send", &id, "for the second"]).ok();
+    eventually("the text", || theirs.told("agent-2").contains("for the second").then_some(()));
+    assert_eq!((theirs.told("agent"), theirs.told("agent-22")), (String::new(), String::new()));
+    // It never shows the text in a record, so that it is doubted and not typed twice.
+    let reason = |row: &Value| row["messages"][0]["reason"].as_str().unwrap_or("").to_owned();
+    stage.home.wait_state(&id, |row| reason(row).contains("may have been typed"));
+    assert_eq!(theirs.told("agent-2").matches("for the second").count(), 1);
+}
+
+#[test]
+fn m16_a_dead_pane_is_no_end_and_an_end_that_nobody_saw_is_unobserved() {
+    let stage = Stage::new();
+    let Some(theirs) = Theirs::begin(&stage, &["agent"]) else { return };
+    theirs.tmux(&["set-option", "-g", "remain-on-exit", "on"]);
+    let id = theirs.adopt_in(&stage.home, "agent");
+    kill(stage.pid(&id));
+    let row = stage.sealed(&id);
+    assert_eq!(
+        (&row["state"], &row["cause"]),
+        (&json!("ended_unclaimed"), &Value::Null),
+        "{row:#}"
+    );
+    assert!(row["flags"].as_array().unwrap().contains(&json!("exit_code_unobserved")), "{row:#}");
+}
+
+#[test]
+fn m16_the_end_of_a_tmux_server_ends_no_session_of_which_the_process_lives() {
+    let stage = Stage::new();
+    let stays = stage.file("agent.log.stays");
+    fs::write(&stays, "").unwrap();
+    let Some(theirs) = Theirs::begin(&stage, &["agent"]) else { return };
+    let id = theirs.adopt_in(&stage.home, "agent");
+    let pid = stage.pid(&id);
+    kill(theirs.server());
+    eventually("the pane is not to be seen", || {
+        let last = stage.home.events_of(&id, "pane.seen").pop().unwrap_or_default();
+        if last["data"]["sight"] == "gone" { Ok(()) } else { Err(last.to_string()) }
+    });
+    let row = stage.status(&id);
+    assert!(row["sealed"] == false && row["process"] == "alive" && lives(pid), "{row:#}");
+    stage.home.provost(&["send", &id, "Anything."]).ok();
+    let row = stage.status(&id);
+    assert_eq!(row["messages"][0]["fate"], "queued", "{row:#}");
+    fs::remove_file(stays).unwrap();
+    let row = stage.sealed(&id);
+    assert_eq!(row["state"], "ended_unclaimed", "{row:#}");
+}
+
+#[test]
+fn t06_a_flood_in_one_pane_makes_tmux_grow_little_and_holds_up_nobody() {
+    let stage = Stage::new();
+    let Some(theirs) = Theirs::begin(&stage, &["flood", "other"]) else { return };
+    let (flood, other) =
+        (theirs.adopt_in(&stage.home, "flood"), theirs.adopt_in(&stage.home, "other"));
+    let (server, flooded) =
+        (theirs.server(), PathBuf::from(format!("{}.flooded", theirs.log("flood"))));
+    let (before, mut most) = (memory(server), 0);
+    theirs.types("flood", "flood");
+    eventually("the flood began", || theirs.told("flood").contains("flood").then_some(()));
+    for said in ["working", "idle", "working", "idle"] {
+        theirs.types("other", said);
+        let word = if said == "idle" { "at_prompt" } else { said };
+        shows(&stage.home, &other, "osc", word);
+        most = most.max(memory(server));
+    }
+    eventually_within(FLOOD, "the flood ended", || {
+        most = most.max(memory(server));
+        flooded.exists().then_some(())
+    });
+    assert!(most.saturating_sub(before) <= 20 << 10, "tmux grew from {before} to {most} kB");
+    // What it shows after the flood is seen, though not all of the flood was.
+    stage.home.provost(&["send", &flood, "after the flood"]).ok();
+    eventually("the text", || theirs.told("flood").contains("after the flood").then_some(()));
+}
+
+#[test]
+fn t09_two_supervisors_of_one_pane_lose_nothing_and_press_nothing() {
+    let (stage, second) = (Stage::new(), Stage::new());
+    let Some(theirs) = Theirs::begin(&stage, &["agent"]) else { return };
+    let one = theirs.adopt_in(&stage.home, "agent");
+    let two = theirs.adopt_in(&second.home, "agent");
+    theirs.tmux(&["resize-window", "-t", &theirs.pane("agent"), "-x", "100", "-y", "30"]);
+    for said in ["working", "idle"] {
+        theirs.types("agent", said);
+        let word = if said == "idle" { "at_prompt" } else { said };
+        shows(&stage.home, &one, "osc", word);
+        shows(&second.home, &two, "osc", word);
+    }
+    stage.home.daemon().kill();
+    stage.home.wait_state(&one, |row| row["state"] == "idle");
+    assert_eq!(theirs.told("agent"), "working\nidle\n", "nothing but the person's keys");
+}
+
+/// The five endings, each with the line that tells them apart.
+const ENDINGS: [(&str, &str); 5] = [
+    ("exit0_silent", "ended_unclaimed null exit0 code=0 signal=null"),
+    ("exit1_silent", "failed \"crash\" exitN code=1 signal=null"),
+    ("completed_exit0", "completed null exit0 code=0 signal=null"),
+    ("needs_input_exit0", "needs_input null exit0 code=0 signal=null"),
+    ("working_killed9", "failed \"crash\" exitN code=null signal=9"),
+];
+
+fn told(row: &Value) -> String {
+    format!(
+        "{} {} {} code={} signal={}",
+        row["state"].as_str().unwrap(),
+        row["cause"],
+        row["process"].as_str().unwrap(),
+        row["exit"]["code"],
+        row["exit"]["signal"]
+    )
+}
+
+fn ended(row: &Value) -> bool {
+    let settled = row["sealed"] == true || row["state"] == "needs_input";
+    row["process"] != "alive" && row["activity"] == "exited" && settled
+}
+
+#[test]
+fn a01_the_end_in_a_terminal_is_the_holders_record_with_a_window_open_or_closed() {
+    if is_missing() {
+        return;
+    }
+    let stage = Stage::new();
+    let windows = Windows(&stage);
+    let scenario =
+        "[[step]]\nwait_file = \"go\"\n[[step]]\nreport = \"completed\"\n[[step]]\nexit = 0\n";
+    let flags = |name| ["--tty", "--tmux", "--name", name];
+    let ids = ["open", "closed"].map(|name| stage.play(scenario, &flags(name)));
+    eventually("both windows", || {
+        let mut names = windows.names();
+        names.sort();
+        if names == ["closed", "open"] { Ok(()) } else { Err(names) }
+    });
+    let pane = windows.tmux(&[
+        "list-panes",
+        "-a",
+        "-f",
+        "#{==:#{window_name},closed}",
+        "-F",
+        "#{pane_id}",
+    ]);
+    windows.tmux(&["kill-pane", "-t", pane.trim()]);
+    eventually("its window is gone", || (windows.names() == ["open"]).then_some(()));
+    fs::write(stage.file("go"), "").unwrap();
+    for id in ids {
+        let row = stage.sealed(&id);
+        assert_eq!(
+            (&row["state"], &row["exit"]["code"]),
+            (&json!("completed"), &json!(0)),
+            "{row:#}"
+        );
+    }
+    eventually("no window outlives its session", || windows.names().is_empty().then_some(()));
+}
+
+#[test]
+fn a02_five_endings_in_a_terminal_are_told_apart_without_and_with_windows_whose_server_dies() {
+    if is_missing() {
+        return;
+    }
+    let stage = Stage::new();
+    let windows = Windows(&stage);
+    for flags in [&["--tty"][..], &["--tty", "--tmux"]] {
+        let ids = ENDINGS.map(|(sample, _)| stage.play_sample(sample, flags));
+        if flags.len() > 1 {
+            windows.tmux(&["kill-server"]);
+        }
+        for (id, (sample, expected)) in ids.iter().zip(ENDINGS) {
+            let row = stage.home.wait_state(id, ended);
+            assert_eq!(told(&row), expected, "{sample} with {flags:?}");
+        }
+    }
+}
+
+#[test]
+fn a_window_is_made_once_is_known_exactly_and_needs_tmux() {
+    if is_missing() {
+        return;
+    }
+    let mut stage = Stage::new();
+    let id = stage.spawn_in(stage.home.root(), &["--tty", "--name", "#(touch x) a", "--", "cat"]);
+    stage.pid(&id);
+    {
+        let windows = Windows(&stage);
+        let print =
+            || stage.home.provost(&["attach", "--tmux", &id, "--print"]).ok().stdout.clone();
+        let first = print();
+        assert_eq!(first, print(), "the same window");
+        assert!(first.contains("=provost:@") && first.contains("tmux.conf"), "{first}");
+        assert_eq!(windows.names(), ["(touch x) a"]);
+    }
+    stage.home.set_env("PATH", "/nowhere");
+    let refused = stage.home.provost(&["attach", "--tmux", &id, "--print"]);
+    assert!(refused.exits(4).stderr.contains("tmux is not installed"), "{refused:#?}");
+    stage.home.provost(&["stop", &id]).ok();
+    stage.sealed(&id);
+}
