@@ -435,7 +435,8 @@ impl Turn<'_> {
             | Due::LimitLifted
             | Due::Handshake
             | Due::Expiry
-            | Due::Proof => Command::Tick,
+            | Due::Proof
+            | Due::Compaction => Command::Tick,
         };
         // A rejected silence means that the stream was heard meanwhile: nothing to record.
         drop(self.command(id, &command, "provost"));

@@ -1,7 +1,7 @@
 //! A session as it is shown: the row of `ls` and `status`, and the facts behind its state.
 
 use provost_api::{
-    BudgetRow, CheckRow, ClaimRow, ExitRow, FactRow, LaunchRow, LimitedRow, MessageRow,
+    BudgetRow, CheckRow, ClaimRow, ContextRow, ExitRow, FactRow, LaunchRow, LimitedRow, MessageRow,
     ProgressRow, QuestionRow, RequestRow, ResolutionRow, SessionRow, SubjectRow, UsageRow, WhyFact,
     WorktreeRow,
 };
@@ -71,6 +71,9 @@ pub fn row(session: &Session) -> SessionRow {
             source: "agent".to_owned(),
         }),
         usage: UsageRow { input: session.usage.input, output: session.usage.output },
+        context: session
+            .context
+            .map(|context| ContextRow { used: context.used, window: context.window }),
         turns: session.turns,
         budget: BudgetRow { tokens: session.budget.tokens, turns: session.budget.turns },
         limited: session.limited.as_ref().filter(|_| !attempt.is_sealed()).map(limited),
@@ -402,6 +405,9 @@ fn message(session: &Session, message: &Message) -> MessageRow {
         MessageKind::ResultWanted => "result_wanted",
         MessageKind::Answer => "answer",
         MessageKind::Continue => "continue",
+        MessageKind::Nudge => "nudge",
+        MessageKind::Interrupt => "interrupt",
+        MessageKind::Compact => "compact",
     };
     let (fate, reason) = match &message.fate {
         MessageFate::Queued => ("queued", waits(session, message)),

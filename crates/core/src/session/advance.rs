@@ -35,6 +35,8 @@ impl Session {
             .or_else(|| self.lift_the_limit(now))
             .or_else(|| self.give_up_the_handshake(now))
             .or_else(|| self.doubt_what_was_typed(now))
+            .or_else(|| self.drop_what_is_moot())
+            .or_else(|| self.give_up_the_compaction(now))
             .or_else(|| self.run_out_of_time(now))
             .or_else(|| self.believe_exit0())
             .or_else(|| self.settle_stream(now))
@@ -57,6 +59,7 @@ impl Session {
             self.handshake_deadline(),
             self.expiry_deadline(),
             self.proof_deadline(),
+            self.compaction_deadline(),
         ];
         open.into_iter()
             .filter(|_| !sealed)
@@ -336,10 +339,11 @@ impl Session {
     }
 
     /// An idle agent that claimed nothing is asked once for its result; idle again, or deaf, it is closed. One
-    /// with a person at its screen is that person's: whoever interrupts a turn there goes on there.
+    /// with a person at its screen is that person's, and so is one that a person interrupted: whoever does that goes on.
     fn ask_for_a_result(&self) -> Option<Event> {
         let free = |launch: &&Launch| launch.stop.is_none() && !launch.is_attended();
-        let asks = !self.spec.agent.driver.has_terminal();
+        let asks =
+            !self.spec.agent.driver.has_terminal() && !self.attempt().held && !self.is_compacting();
         let launch = self.current_launch().filter(free).filter(|_| asks)?;
         let asked = self.attempt().result_asked.is_some();
         let deaf = launch.stream.turn == TurnState::Open { turn: None }

@@ -55,6 +55,7 @@ pub enum Due {
     Handshake,
     Expiry,
     Proof,
+    Compaction,
 }
 
 impl Due {
@@ -69,6 +70,7 @@ impl Due {
             Due::Handshake => "handshake",
             Due::Expiry => "expiry",
             Due::Proof => "proof",
+            Due::Compaction => "compaction",
         }
     }
 }
@@ -124,7 +126,7 @@ impl Session {
         let ready =
             |launch: &&Launch| launch.stop.is_none() && (launch.stream.ready || !shakes_hands);
         let launch = self.running().filter(ready)?;
-        let message = self.messages.iter().find(|message| message.fate == MessageFate::Queued)?;
+        let message = self.next_message(launch)?;
         let typed = self.spec.agent.driver.has_terminal();
         if typed && (message.unproved.is_some() || self.held_back(launch, message).is_some()) {
             return None;

@@ -11,7 +11,7 @@ use super::{
     hook::{HookEnd, HookKey},
     launch::{Cursor, End, EndedBy, Identity, LaunchWhy, StopStep, StopWhy, TurnEnd},
     spec::{Assignment, Spec},
-    state::{MessageKind, Progress, Usage},
+    state::{Context, MessageKind, Progress, Usage},
     watch::{Glimpse, Record, Said, Way},
 };
 use crate::{
@@ -80,6 +80,11 @@ events! {
     /// What is said beside the stream has no place in it.
     ProgressTold = "progress.told", 1 { launch: LaunchId, progress: Progress, cursor: Option<Cursor> }
     UsageTold = "usage.told", 1 { launch: LaunchId, usage: Usage, cursor: Cursor }
+    ContextTold = "context.told", 1 { launch: LaunchId, context: Context, cursor: Cursor }
+    /// The agent made its conversation shorter, asked or by itself.
+    ContextCompacted = "context.compacted", 1 { launch: LaunchId, cursor: Cursor }
+    /// The agent did not, though it was asked.
+    ContextKept = "context.kept", 1 { launch: LaunchId, reason: String, cursor: Option<Cursor> }
 
     ProcessEnded = "process.ended", 1 { launch: LaunchId, end: End, by: EndedBy }
     /// The process can't be looked at; that is no end.

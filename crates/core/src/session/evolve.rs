@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{
     attempt::{Attempt, Claim, ClaimSource, Resolution, Standing},
+    control::Compacting,
     decide::answer_to,
     event::{Event, HookFinished, RequestOpened, SessionOpened, SnapshotTaken, TurnEnded},
     hook::{HookEnded, HookEvent, HookKey, HookOwed},
@@ -45,6 +46,9 @@ impl Session {
             thread: None,
             progress: None,
             usage: Usage::default(),
+            context: None,
+            compactions: 0,
+            compacting: None,
             turns: 0,
             budget: spec.budget,
             limited: None,
@@ -136,7 +140,10 @@ impl Session {
             | Event::OutputLost(_)
             | Event::LimitRaised(_)
             | Event::ProgressTold(_)
-            | Event::UsageTold(_) => self.apply_stream(at, event),
+            | Event::UsageTold(_)
+            | Event::ContextTold(_)
+            | Event::ContextCompacted(_)
+            | Event::ContextKept(_) => self.apply_stream(at, event),
             Event::SignalRecorded(e) => {
                 let seen = Seen { said: e.said, place: e.place, at };
                 self.on_launch(e.launch, |launch| {
@@ -258,9 +265,11 @@ impl Session {
             Event::TurnStarted(e) => {
                 self.heard(e.launch, at, e.cursor);
                 let turn = TurnState::Open { turn: e.turn.clone() };
-                self.on_launch(e.launch, |launch| launch.stream.turn = turn);
-                self.turns = self.turns.saturating_add(1);
-                self.void_verdict(e.launch);
+                self.on_launch(e.launch, |launch| {
+                    launch.stream.turn = turn;
+                    launch.stream.interrupted = false;
+                });
+                self.begin_turn(e.launch);
             }
             Event::TurnEnded(e) => self.end_turn(e, at),
             Event::StreamRefused(e) => {
@@ -340,6 +349,21 @@ impl Session {
                 self.heard(e.launch, at, e.cursor);
                 self.usage.add(e.usage);
             }
+            Event::ContextTold(e) => {
+                self.heard(e.launch, at, e.cursor);
+                self.context = Some(e.context);
+            }
+            Event::ContextCompacted(e) => {
+                self.heard(e.launch, at, e.cursor);
+                // How full it is now has yet to be told.
+                self.context = None;
+                self.compactions = self.compactions.saturating_add(1);
+                self.compacting = self.compacting.filter(|asked| asked.turn);
+            }
+            Event::ContextKept(e) => {
+                self.advance_cursor(Some(e.launch), e.cursor, at);
+                self.compacting = None;
+            }
             _ => unreachable!("apply() sends only events about a stream here"),
         }
     }
@@ -398,6 +422,7 @@ impl Session {
                 self.queue(e.key.clone(), e.kind, e.text.clone(), e.request, e.reply.clone());
             }
             Event::MessageDelivered(e) => {
+                self.begin_what_was_asked(&e.key, e.launch, at);
                 self.settle_message(&e.key, MessageFate::Delivered { launch: e.launch });
             }
             Event::MessageTyped(e) => {
@@ -409,6 +434,9 @@ impl Session {
                 message.unproved = Some(e.reason.clone());
             }),
             Event::MessageLost(e) => {
+                if self.kind_of(&e.key) == Some(MessageKind::Interrupt) {
+                    self.attempt_mut().held = false;
+                }
                 self.settle_message(
                     &e.key,
                     MessageFate::Undeliverable { reason: e.reason.clone() },
@@ -507,6 +535,18 @@ impl Session {
         }
     }
 
+    /// Counts a turn of the work. One that the agent begins to compact its conversation is none.
+    fn begin_turn(&mut self, launch: LaunchId) {
+        match self.compacting.as_mut().filter(|asked| asked.launch == launch) {
+            Some(asked) => asked.turn = true,
+            None => {
+                self.turns = self.turns.saturating_add(1);
+                self.attempt_mut().held = false;
+                self.void_verdict(launch);
+            }
+        }
+    }
+
     fn end_turn(&mut self, e: &TurnEnded, at: Moment) {
         self.heard(e.launch, at, e.cursor);
         self.usage.add(e.usage.unwrap_or_default());
@@ -516,17 +556,21 @@ impl Session {
         let takes_more = self.spec.agent.driver.has_protocol();
         self.on_launch(e.launch, |launch| {
             launch.stream.ended_well = e.end == TurnEnd::Ok;
+            launch.stream.interrupted = false;
             launch.watch.last_turn = e.turn.clone().or(launch.watch.last_turn.take());
             if takes_more {
                 launch.stream.turn = TurnState::Over;
             }
         });
         let current = self.current_launch().is_some_and(|launch| launch.id == e.launch);
-        if !current || self.attempt().is_sealed() {
+        // However a compaction ends, that says nothing about the work.
+        let compacted = self.compacting.take().is_some_and(|asked| asked.launch == e.launch);
+        if !current || compacted || self.attempt().is_sealed() {
             return;
         }
         match &e.end {
-            TurnEnd::Ok | TurnEnd::Interrupted => {}
+            TurnEnd::Ok => {}
+            TurnEnd::Interrupted => self.go_on_with_what_waits(at),
             TurnEnd::Error(text) => self.take_turn_error(e.launch, text, at),
             TurnEnd::Limited { detail, .. }
                 if self.attempt().limit_waits >= self.spec.bounds.limit_waits =>
@@ -534,6 +578,17 @@ impl Session {
                 self.take_turn_error(e.launch, detail, at);
             }
             TurnEnd::Limited { until_ms, detail } => self.wait_for_the_limit(*until_ms, detail, at),
+        }
+    }
+
+    /// What was said with an interrupt begins the next turn. What is typed waits for the prompt first.
+    fn go_on_with_what_waits(&mut self, at: Moment) {
+        let waits = |m: &Message| {
+            let says = matches!(m.kind, MessageKind::Steer | MessageKind::Continue);
+            says && m.fate == MessageFate::Queued
+        };
+        if self.messages.iter().any(waits) && !self.spec.agent.driver.has_terminal() {
+            self.expect_a_turn(at);
         }
     }
 
@@ -670,6 +725,7 @@ impl Session {
         reply: Option<Reply>,
     ) {
         let attempt = self.attempt().no;
+        self.attempt_mut().held |= kind == MessageKind::Interrupt;
         if let Some(asked) = self.requests.iter_mut().find(|asked| Some(asked.id) == request) {
             asked.allowed = reply.as_ref().and_then(Reply::allows);
         }
@@ -684,6 +740,32 @@ impl Session {
             typed: None,
             unproved: None,
         });
+    }
+
+    /// An interrupt or a compaction that reached the agent is under way.
+    fn begin_what_was_asked(&mut self, key: &str, launch: LaunchId, at: Moment) {
+        match self.kind_of(key) {
+            Some(MessageKind::Interrupt) => {
+                self.on_launch(launch, |launch| launch.stream.interrupted = launch.is_in_turn());
+            }
+            Some(MessageKind::Compact) => {
+                self.compacting = Some(Compacting { launch, since: at, turn: false });
+            }
+            Some(
+                MessageKind::Instruction
+                | MessageKind::Steer
+                | MessageKind::Nudge
+                | MessageKind::Rework
+                | MessageKind::ResultWanted
+                | MessageKind::Answer
+                | MessageKind::Continue,
+            )
+            | None => {}
+        }
+    }
+
+    fn kind_of(&self, key: &str) -> Option<MessageKind> {
+        self.messages.iter().find(|message| message.key == key).map(|message| message.kind)
     }
 
     fn settle_message(&mut self, key: &str, fate: MessageFate) {

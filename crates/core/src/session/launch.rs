@@ -163,6 +163,9 @@ pub struct Stream {
     /// Whether the last turn ended well.
     #[serde(default)]
     pub ended_well: bool,
+    /// Whether the agent was told to leave its open turn.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interrupted: bool,
     /// Whether a turn is open. A command without a protocol is one long turn.
     pub turn: TurnState,
     pub heard: Moment,
@@ -243,6 +246,7 @@ impl Launch {
                 ready: false,
                 refused: None,
                 ended_well: false,
+                interrupted: false,
                 turn,
                 heard: at,
                 silent: false,

@@ -78,6 +78,14 @@ impl Driver {
         self.shakes_hands()
     }
 
+    /// Says whether the agent can be asked to make its conversation shorter.
+    pub fn compacts(self) -> bool {
+        match self {
+            Driver::Command | Driver::CodexExec | Driver::Terminal => false,
+            Driver::Jsonl | Driver::Codex | Driver::CodexTerminal => true,
+        }
+    }
+
     /// Says whether exit 0 counts only together with a turn that the agent's own stream ended well.
     pub fn shows_its_end(self) -> bool {
         match self {

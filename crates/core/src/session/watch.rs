@@ -11,12 +11,12 @@ use super::{
     command::Rejected,
     effect::Due,
     event::{
-        Event, MessageDelivered, MessageTyped, MessageUnproved, ProgressTold, RequestSettled,
-        SignalHinted, SignalRecorded, StreamReady, StreamRetrying, TurnEnded, TurnStarted,
-        UsageTold,
+        ContextCompacted, ContextTold, Event, MessageDelivered, MessageTyped, MessageUnproved,
+        ProgressTold, RequestSettled, SignalHinted, SignalRecorded, StreamReady, StreamRetrying,
+        TurnEnded, TurnStarted, UsageTold,
     },
     launch::{Launch, TurnEnd, TurnState},
-    state::{Message, MessageFate, MessageKind, Progress, Session, Usage},
+    state::{Context, Message, MessageFate, MessageKind, Progress, Session, Usage},
 };
 use crate::{
     ids::LaunchId,
@@ -86,11 +86,18 @@ pub enum Recorded {
     Prompted {
         text: String,
     },
-    Used(Usage),
+    /// What the last call of the model took, and how full its context is since.
+    Used {
+        usage: Usage,
+        context: Option<Context>,
+    },
     Progress(Progress),
     Asked(Asked),
     /// What it had asked is settled: it goes on.
     WentOn,
+    /// It begins to make its conversation shorter.
+    Compacting,
+    Compacted,
 }
 
 /// What a terminal lets guess.
@@ -123,6 +130,8 @@ pub enum Said {
     AtPrompt,
     Retrying,
     Rests,
+    Compacting,
+    Compacted,
 }
 
 impl Said {
@@ -140,6 +149,8 @@ impl Said {
             Said::AtPrompt => "at its prompt",
             Said::Retrying => "retrying",
             Said::Rests => "rests",
+            Said::Compacting => "compacts its conversation",
+            Said::Compacted => "compacted its conversation",
         }
     }
 }
@@ -151,10 +162,12 @@ impl Recorded {
             Recorded::TurnStarted { .. } => Said::TurnStarted,
             Recorded::TurnEnded { .. } => Said::TurnEnded,
             Recorded::Prompted { .. } => Said::Prompted,
-            Recorded::Used(_) => Said::Used,
+            Recorded::Used { .. } => Said::Used,
             Recorded::Progress(_) => Said::Progress,
             Recorded::Asked(_) => Said::Asks,
             Recorded::WentOn => Said::WentOn,
+            Recorded::Compacting => Said::Compacting,
+            Recorded::Compacted => Said::Compacted,
         }
     }
 }
@@ -255,7 +268,8 @@ impl Session {
                 true => Vec::new(),
                 false => {
                     let started = TurnStarted { launch: id, turn, cursor }.into();
-                    self.went_on(launch, |_| true).chain([started]).collect()
+                    let went_on = self.went_on(launch, |_| true);
+                    went_on.chain(self.compact_taken(id)).chain([started]).collect()
                 }
             },
             Recorded::TurnEnded { turn, end } => match launch.has_open(turn.as_deref()) {
@@ -266,12 +280,22 @@ impl Session {
                 }
             },
             Recorded::Prompted { text } => self.taken(id, &text).into_iter().collect(),
-            Recorded::Used(usage) => vec![UsageTold { launch: id, usage, cursor }.into()],
+            Recorded::Used { usage, context } => {
+                let new = context.filter(|context| self.context != Some(*context));
+                let told = new.map(|context| ContextTold { launch: id, context, cursor }.into());
+                let used = UsageTold { launch: id, usage, cursor }.into();
+                std::iter::once(used).chain(told).collect()
+            }
             Recorded::Progress(progress) => {
                 vec![ProgressTold { launch: id, progress, cursor: Some(cursor) }.into()]
             }
             Recorded::Asked(asked) => self.ask(launch, asked).into_iter().collect(),
             Recorded::WentOn => self.went_on(launch, |_| true).collect(),
+            Recorded::Compacting => self.compact_taken(id).into_iter().collect(),
+            Recorded::Compacted => {
+                let compacted = ContextCompacted { launch: id, cursor }.into();
+                self.compact_taken(id).into_iter().chain([compacted]).collect()
+            }
         }
     }
 
@@ -341,6 +365,20 @@ impl Session {
             message.fate == MessageFate::Queued
                 && message.typed.is_some_and(|typed| typed.launch == launch)
                 && same_text(&message.text, text)
+        };
+        let key = self.messages.iter().find(typed)?.key.clone();
+        Some(MessageDelivered { key, launch }.into())
+    }
+}
+
+impl Session {
+    /// An agent that begins a turn after it was told to compact does that. What it is told so is no input of a
+    /// conversation, and so in no record.
+    fn compact_taken(&self, launch: LaunchId) -> Option<Event> {
+        let typed = |message: &&Message| {
+            message.kind == MessageKind::Compact
+                && message.fate == MessageFate::Queued
+                && message.typed.is_some_and(|typed| typed.launch == launch)
         };
         let key = self.messages.iter().find(typed)?.key.clone();
         Some(MessageDelivered { key, launch }.into())
@@ -434,7 +472,9 @@ impl Session {
         let queued = |key: &str| {
             self.messages.iter().find(|m| m.key == key && m.fate == MessageFate::Queued)
         };
-        if !self.spec.agent.driver.has_terminal() {
+        // A key that interrupts is no text that the agent could be seen to take: its turn ends, or does not.
+        let presses = queued(key).is_some_and(|message| message.kind == MessageKind::Interrupt);
+        if !self.spec.agent.driver.has_terminal() || presses {
             let delivered = MessageDelivered { key: key.to_owned(), launch };
             return queued(key).map(|_| vec![delivered.into()]).ok_or(Rejected::Nothing);
         }
@@ -485,14 +525,16 @@ impl Session {
         let asks = self.open_requests().any(|request| request.launch == launch.id);
         let shows = launch.watch.shows();
         let answers = message.kind == MessageKind::Answer;
+        let interrupts = message.kind == MessageKind::Interrupt;
+        let prompted = !answers && !interrupts;
         let reasons = [
             (launch.watch.suspended, HeldBack::Suspended),
             (self.messages.iter().any(typed), HeldBack::Unproved),
             (launch.people > 0, HeldBack::Attended),
             (answers && shows != Some(Said::Asks), HeldBack::AsksNoMore),
             (!answers && asks, HeldBack::Asks),
-            (!answers && launch.is_in_turn(), HeldBack::TurnOpen),
-            (!answers && shows != Some(Said::AtPrompt), HeldBack::NotAtPrompt),
+            (prompted && launch.is_in_turn(), HeldBack::TurnOpen),
+            (prompted && shows != Some(Said::AtPrompt), HeldBack::NotAtPrompt),
         ];
         reasons.into_iter().find(|(holds, _)| *holds).map(|(_, why)| why)
     }

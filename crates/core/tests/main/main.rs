@@ -1,6 +1,7 @@
 //! Tests of the pure domain through its public surface.
 
 mod contract;
+mod control;
 mod elsewhere;
 mod ending;
 mod evidence;

@@ -6,9 +6,9 @@ use provost_core::{
     limits::Bounds,
     request::{Asked, Reply, RequestKind, Waiting},
     session::{
-        Afterwards, Command, Cursor, Driver, End, EndedBy, Exit0, FactKind, Glimpse, Hinted,
-        HookEnd, Identity, Input, Progress, Record, Recorded, Reporter, Resolve, SendMode, Session,
-        Signal, Spec, Testimony, TurnEnd, Usage,
+        Afterwards, Command, Context, Cursor, Driver, End, EndedBy, Exit0, FactKind, Glimpse,
+        Hinted, HookEnd, Identity, Input, Progress, Record, Recorded, Reporter, Resolve, SendMode,
+        Session, Signal, Spec, Testimony, TurnEnd, Usage,
     },
     verdict::{CheckEnd, EmptyDiff},
 };
@@ -149,12 +149,14 @@ fn seen(session: &Session, launch: LaunchId, rng: &mut Rng) -> Command {
     }
     let by = rng.pick(&[Record::Hook, Record::Rollout, Record::Rollout]);
     let text = session.messages.last().map(|message| message.text.clone()).unwrap_or_default();
-    let what = match rng.below(9) {
+    let what = match rng.below(11) {
+        9 => Recorded::Compacting,
+        10 => Recorded::Compacted,
         0 => Recorded::Named { thread: "t".to_owned() },
         1 | 2 => Recorded::TurnStarted { turn },
         3 | 4 => Recorded::TurnEnded { turn, end: rng.pick(&[TurnEnd::Ok, TurnEnd::Interrupted]) },
         5 => Recorded::Prompted { text },
-        6 => Recorded::Used(Usage { input: 1, output: 2 }),
+        6 => Recorded::Used { usage: Usage { input: 1, output: 2 }, context: None },
         7 => Recorded::Asked(asked),
         _ => Recorded::WentOn,
     };
@@ -163,7 +165,9 @@ fn seen(session: &Session, launch: LaunchId, rng: &mut Rng) -> Command {
 
 fn random_signal(session: &Session, rng: &mut Rng) -> Signal {
     let native = rng.pick(&["n1", "n2"]).to_owned();
-    match rng.below(16) {
+    match rng.below(18) {
+        16 => Signal::Context(Context { used: rng.below(100), window: 100 }),
+        17 => rng.pick(&[Signal::Compacted, Signal::NotCompacted { reason: "unknown".to_owned() }]),
         0 => Signal::Ready { thread: rng.pick(&[None, Some("t".to_owned())]) },
         1..=3 => Signal::TurnStarted { turn: rng.pick(&[None, Some("u".to_owned())]) },
         4..=6 => {
@@ -232,7 +236,12 @@ fn about_proof(session: &Session, rng: &mut Rng) -> Command {
 
 fn by_people(session: &Session, rng: &mut Rng) -> Command {
     let because = "so".to_owned();
-    match rng.below(16) {
+    match rng.below(18) {
+        16 => {
+            let text = rng.percent(50).then(|| because.clone());
+            Command::Interrupt { key: format!("leave-{}", rng.below(1_000)), text }
+        }
+        17 => Command::Compact { key: format!("compact-{}", rng.below(1_000)) },
         0 => Command::Cancel { because },
         1 => Command::Stop,
         2 => {

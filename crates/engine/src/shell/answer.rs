@@ -363,6 +363,11 @@ pub(super) fn refused(why: &Rejected, session: SessionId) -> ApiError {
         | Rejected::Cancelled
         | Rejected::NotRunning
         | Rejected::NotOurs
+        | Rejected::NotTouched
+        | Rejected::Stopping
+        | Rejected::NoTurn
+        | Rejected::HasNoTurns(_)
+        | Rejected::CannotCompact(_)
         | Rejected::NoWayIn
         | Rejected::AtWork
         | Rejected::PlaceGone(_)
@@ -389,6 +394,11 @@ pub(super) fn refused(why: &Rejected, session: SessionId) -> ApiError {
         | Rejected::Cancelled
         | Rejected::NotRunning
         | Rejected::NotOurs
+        | Rejected::NotTouched
+        | Rejected::Stopping
+        | Rejected::NoTurn
+        | Rejected::HasNoTurns(_)
+        | Rejected::CannotCompact(_)
         | Rejected::NoWayIn
         | Rejected::AtWork
         | Rejected::QueueFull(_)

@@ -12,8 +12,8 @@ use provost_core::{
     request::Reply,
     run::{self, Run},
     session::{
-        self, Command, Driver, Effect, EffectKey, Identity, LaunchPhase, Message, Session,
-        StopStep, WorkState, again,
+        self, Command, Driver, Effect, EffectKey, Identity, LaunchPhase, Message, MessageKind,
+        Session, StopStep, WorkState, again,
     },
 };
 use provost_drivers::{Answer, Saying};
@@ -633,11 +633,17 @@ fn said(
         reply,
         live: request.launch == launch,
     });
+    let thread = session.thread.as_deref();
+    if message.kind == MessageKind::Interrupt {
+        let turn = session.launch(launch).and_then(|launch| launch.turn());
+        let interrupt = Saying::Interrupt { key: &message.key, thread, turn };
+        return provost_drivers::say(session.spec.agent.driver, &interrupt);
+    }
     let saying = Saying::Message {
         key: &message.key,
         kind: message.kind,
         text: &message.text,
-        thread: session.thread.as_deref(),
+        thread,
         answer,
         form: session.spec.agent.settings.result,
     };

@@ -202,6 +202,11 @@ impl Card {
             let used = format!("{} in, {} out{of}", row.usage.input, row.usage.output);
             self.label("tokens", &used);
         }
+        if let Some(context) = row.context.as_ref().filter(|context| context.window > 0) {
+            let percent = context.used.saturating_mul(100) / context.window;
+            let text = format!("{percent} % full: {} of {}", context.used, context.window);
+            self.label("context", &text);
+        }
         if let Some(limited) = &row.limited {
             let wait = u64::try_from(limited.until.saturating_sub(self.now_ms)).unwrap_or(0);
             let text = format!("goes on by itself in {}: {}", span(wait), limited.detail);

@@ -52,6 +52,9 @@ pub(super) fn of(event: &Event) -> String {
         | Event::LimitRaised(_)
         | Event::ProgressTold(_)
         | Event::UsageTold(_)
+        | Event::ContextTold(_)
+        | Event::ContextCompacted(_)
+        | Event::ContextKept(_)
         | Event::SignalRecorded(_)
         | Event::SignalHinted(_) => stream(event),
         Event::ProcessEnded(_)
@@ -177,6 +180,11 @@ fn stream(event: &Event) -> String {
         Event::SignalRecorded(e) => format!("{}: {}", e.by.word(), e.said.word()),
         Event::SignalHinted(e) => format!("{} shows: {}", e.by.word(), e.said.word()),
         Event::UsageTold(e) => format!("tokens: {} in, {} out", e.usage.input, e.usage.output),
+        Event::ContextCompacted(_) => "conversation compacted".to_owned(),
+        Event::ContextKept(e) => format!("conversation not compacted: {}", e.reason),
+        Event::ContextTold(e) => {
+            format!("context: {} of {} tokens", e.context.used, e.context.window)
+        }
         _ => unreachable!("of() sends only what a stream shows here"),
     }
 }
@@ -381,6 +389,9 @@ fn message(kind: MessageKind) -> &'static str {
         MessageKind::ResultWanted => "question for the result",
         MessageKind::Answer => "answer",
         MessageKind::Continue => "continuation",
+        MessageKind::Nudge => "nudge",
+        MessageKind::Interrupt => "interrupt",
+        MessageKind::Compact => "request to compact",
     }
 }
 
