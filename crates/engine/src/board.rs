@@ -436,6 +436,7 @@ impl Turn<'_> {
             | Due::Handshake
             | Due::Expiry
             | Due::Proof
+            | Due::Reaction
             | Due::Compaction => Command::Tick,
         };
         // A rejected silence means that the stream was heard meanwhile: nothing to record.

@@ -106,7 +106,7 @@ pub fn row(session: &Session) -> SessionRow {
 }
 
 /// Shows the facts behind a state: what they say, who said so and when.
-pub fn why(session: &Session) -> (Vec<WhyFact>, String) {
+pub fn why(session: &Session, now_ms: u64) -> (Vec<WhyFact>, String) {
     let (attempt, launch) = (session.attempt(), session.current_launch());
     let mut facts = Vec::new();
     let mut add =
@@ -137,6 +137,12 @@ pub fn why(session: &Session) -> (Vec<WhyFact>, String) {
     for (by, seen) in watch.into_iter().flat_map(|watch| &watch.hints) {
         let place = format!("a guess, byte {} of what the terminal was sent", seen.place);
         add("hint", seen.said.word(), by.word(), Some(seen.at.wall_ms), Some(place));
+    }
+    if let Some(found) = launch.and_then(|launch| launch.contradiction(now_ms)) {
+        let turn = if found.in_turn { "a turn is open" } else { "no turn is open" };
+        let detail = format!("the agent's own record says that {turn}, and is believed");
+        let at = Some(found.since.wall_ms);
+        add("contradiction", found.shows.word(), found.by.word(), at, Some(detail));
     }
     let open: Vec<_> = session.open_requests().map(|request| request.id.to_string()).collect();
     let count = open.len().to_string();

@@ -37,6 +37,8 @@ impl Session {
             .or_else(|| self.doubt_what_was_typed(now))
             .or_else(|| self.drop_what_is_moot())
             .or_else(|| self.give_up_the_compaction(now))
+            .or_else(|| self.hand_over())
+            .or_else(|| self.react(now))
             .or_else(|| self.run_out_of_time(now))
             .or_else(|| self.believe_exit0())
             .or_else(|| self.settle_stream(now))
@@ -60,6 +62,8 @@ impl Session {
             self.expiry_deadline(),
             self.proof_deadline(),
             self.compaction_deadline(),
+            self.reaction_deadline(),
+            self.quiet_deadline(),
         ];
         open.into_iter()
             .filter(|_| !sealed)
@@ -428,7 +432,7 @@ impl Session {
 
     fn seal_deadline(&self) -> Option<(u64, Due)> {
         // Whoever goes on has not ended: however long its tree takes to go, no window ends before that.
-        let goes_on = self.died_at_work().is_some();
+        let goes_on = self.died_at_work().is_some() || self.is_handing_over();
         if !self.attempt().shown.is_terminal() || self.is_stopping_for_it() || goes_on {
             return None;
         }

@@ -109,6 +109,10 @@ impl Session {
         if launch.stream.interrupted || self.compacting().is_some() {
             return None;
         }
+        // An agent that goes on with another's work is told what that is before all that waits for it.
+        if let Some(instruction) = queued.clone().find(|m| m.kind == MessageKind::Instruction) {
+            return Some(instruction);
+        }
         queued.find(|m| m.kind != MessageKind::Compact || launch.stream.turn == TurnState::Over)
     }
 

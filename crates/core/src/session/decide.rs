@@ -285,10 +285,10 @@ impl Session {
         if heard_ms > stream.heard.mono_ms {
             return one(StreamHeard { launch: id, heard_ms });
         }
-        if_new(
-            now.mono_ms >= due && !stream.silent && launch.may_live(),
-            StreamSilent { launch: id },
-        )
+        let silent = now.mono_ms >= due && !stream.silent && launch.may_live();
+        let silent = silent.then(|| StreamSilent { launch: id }.into());
+        let events: Vec<Event> = silent.into_iter().chain(self.react_to_silence(now)).collect();
+        if events.is_empty() { Err(Rejected::Nothing) } else { Ok(events) }
     }
 
     /// Records testimony. It is never refused for the state that the session is in.

@@ -56,6 +56,7 @@ pub enum Due {
     Expiry,
     Proof,
     Compaction,
+    Reaction,
 }
 
 impl Due {
@@ -71,6 +72,7 @@ impl Due {
             Due::Expiry => "expiry",
             Due::Proof => "proof",
             Due::Compaction => "compaction",
+            Due::Reaction => "reaction",
         }
     }
 }

@@ -159,5 +159,10 @@ events! {
     AttemptResolved = "attempt.resolved", 1 { state: State, cause: Option<Cause>, because: String }
     AttemptSealed = "attempt.sealed", 1 { attempt: u32, sealed: Sealed }
 
+    /// A reaction answered an occasion; what it does follows from this.
+    ReactionDone = "reaction.done", 1 { reaction: String, occasion: u32 }
+    /// Another agent goes on with the work, in a conversation of its own.
+    AgentReplaced = "agent.replaced", 1 { from: String, to: String }
+
     HookFinished = "hook.finished", 1 { key: HookKey, end: HookEnd }
 }

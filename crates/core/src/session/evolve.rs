@@ -11,6 +11,7 @@ use super::{
     launch::{
         Cursor, Gone, Launch, LaunchPhase, LaunchWhy, Sight, Stop, StopStep, TurnEnd, TurnState,
     },
+    react::Reacted,
     spec::Assignment,
     state::{
         Fact, Limited, Message, MessageFate, MessageKind, Session, SetupState, Usage, WorkState,
@@ -49,6 +50,9 @@ impl Session {
             context: None,
             compactions: 0,
             compacting: None,
+            reacted: vec![Reacted::default(); spec.reactions.len()],
+            handing_over: None,
+            handed_over: false,
             turns: 0,
             budget: spec.budget,
             limited: None,
@@ -179,6 +183,8 @@ impl Session {
             | Event::AttemptResolved(_)
             | Event::AttemptSealed(_) => self.apply_attempt(at, event),
             Event::HookFinished(e) => self.end_hook(e),
+            Event::ReactionDone(e) => self.carry_out(e, at),
+            Event::AgentReplaced(e) => self.take_over(&e.from),
         }
     }
 
@@ -268,6 +274,7 @@ impl Session {
                 self.on_launch(e.launch, |launch| {
                     launch.stream.turn = turn;
                     launch.stream.interrupted = false;
+                    launch.watch.turned = Some(at);
                 });
                 self.begin_turn(e.launch);
             }
@@ -436,6 +443,7 @@ impl Session {
             Event::MessageLost(e) => {
                 if self.kind_of(&e.key) == Some(MessageKind::Interrupt) {
                     self.attempt_mut().held = false;
+                    self.forget_what_went_with(&e.key, &e.reason);
                 }
                 self.settle_message(
                     &e.key,
@@ -513,10 +521,13 @@ impl Session {
                 self.owe_state_hook(state, at);
             }
         }
+        self.keep_occasions(at);
     }
 
     fn open_attempt(&mut self, no: u32, instruction: Option<String>, at: Moment) {
         self.attempts.push(Attempt::opened(no, instruction, at));
+        self.handing_over = None;
+        self.reacted.iter_mut().for_each(|reacted| reacted.total = 0);
         self.queue_instruction();
         // A process that is being ended serves no new instruction: the next launch waits for its end.
         let free = |launch: &&mut Launch| launch.may_live() && launch.stop.is_none();
@@ -557,6 +568,7 @@ impl Session {
         self.on_launch(e.launch, |launch| {
             launch.stream.ended_well = e.end == TurnEnd::Ok;
             launch.stream.interrupted = false;
+            launch.watch.turned = Some(at);
             launch.watch.last_turn = e.turn.clone().or(launch.watch.last_turn.take());
             if takes_more {
                 launch.stream.turn = TurnState::Over;
@@ -716,6 +728,10 @@ impl Session {
         }
     }
 
+    pub(super) fn say(&mut self, key: String, kind: MessageKind, text: String) {
+        self.queue(key, kind, text, None, None);
+    }
+
     fn queue(
         &mut self,
         key: String,
@@ -764,6 +780,18 @@ impl Session {
         }
     }
 
+    /// Nobody is told that it was interrupted if it was not.
+    fn forget_what_went_with(&mut self, interrupt: &str, reason: &str) {
+        if let Some(name) = interrupt.strip_prefix("leave-") {
+            let key = format!("continue-{name}");
+            let waits = |m: &Message| m.key == key && m.fate == MessageFate::Queued;
+            if self.messages.iter().any(waits) {
+                let reason = reason.to_owned();
+                self.settle_message(&key, MessageFate::Undeliverable { reason });
+            }
+        }
+    }
+
     fn kind_of(&self, key: &str) -> Option<MessageKind> {
         self.messages.iter().find(|message| message.key == key).map(|message| message.kind)
     }
@@ -807,6 +835,10 @@ impl Session {
     }
 
     fn owe_hook(&mut self, event: HookEvent, at: Moment) {
+        self.owe_hook_of(event, None, at);
+    }
+
+    pub(super) fn owe_hook_of(&mut self, event: HookEvent, reaction: Option<String>, at: Moment) {
         if !self.spec.hooks.contains_key(&event) {
             return;
         }
@@ -819,6 +851,7 @@ impl Session {
             attempt: self.attempt().no,
             state: judgement.state,
             cause: judgement.cause,
+            reaction,
             at,
         });
     }

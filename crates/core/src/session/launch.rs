@@ -35,6 +35,8 @@ pub enum LaunchWhy {
     Instruction,
     /// The agent died in the middle of its work, and its conversation goes on.
     Crash,
+    /// Another agent goes on with the work.
+    HandedOver,
 }
 
 /// How a process ended.
@@ -83,6 +85,8 @@ pub enum StopWhy {
     ReworkExhausted,
     /// The agent closed its stream and lived on.
     Leftover,
+    /// Another agent goes on with the work.
+    HandedOver,
 }
 
 /// How far a stop has gone. Steps are taken once each, in this order.

@@ -16,6 +16,7 @@ mod evolve;
 mod hook;
 mod judge;
 mod launch;
+mod react;
 mod spec;
 mod state;
 mod watch;
@@ -28,24 +29,25 @@ pub use command::{
 pub use control::Compacting;
 pub use effect::{Due, Effect, EffectKey};
 pub use event::{
-    AgentWarned, AttemptCancelled, AttemptOpened, AttemptResolved, AttemptSealed, AttemptStopped,
-    AttemptSuperseded, BudgetRaised, CheckFinished, ClaimMade, ContextCompacted, ContextKept,
-    ContextTold, Event, FactTold, HookFinished, LaunchAdopted, LaunchFailed, LaunchFollowed,
-    LaunchOwed, LaunchStarted, LimitLifted, LimitRaised, LimitSlot, MessageDelivered, MessageLost,
-    MessageQueued, MessageTyped, MessageUnproved, OutputAtLimit, OutputFlows, OutputLost,
-    OutputNoRoom, OutputOversized, PeopleAttached, ProcessEnded, ProcessSeen, ProcessSuspended,
-    ProcessUnknown, ProcessUnobserved, ProgressTold, RequestContradicted, RequestOpened,
-    RequestRuled, RequestSettled, ResultAsked, ResultTold, ReworkSent, SessionOpened,
-    SetupFinished, SignalHinted, SignalRecorded, SnapshotFailed, SnapshotTaken, StopAsked,
-    StopEscalated, StoreRemoved, StreamClosed, StreamHeard, StreamReady, StreamRefused,
-    StreamRetrying, StreamSettled, StreamSilent, TaskAssigned, TreeGone, TurnEnded, TurnStarted,
-    UsageTold, WorkFailed, WorkPrepared, WorkRemoved,
+    AgentReplaced, AgentWarned, AttemptCancelled, AttemptOpened, AttemptResolved, AttemptSealed,
+    AttemptStopped, AttemptSuperseded, BudgetRaised, CheckFinished, ClaimMade, ContextCompacted,
+    ContextKept, ContextTold, Event, FactTold, HookFinished, LaunchAdopted, LaunchFailed,
+    LaunchFollowed, LaunchOwed, LaunchStarted, LimitLifted, LimitRaised, LimitSlot,
+    MessageDelivered, MessageLost, MessageQueued, MessageTyped, MessageUnproved, OutputAtLimit,
+    OutputFlows, OutputLost, OutputNoRoom, OutputOversized, PeopleAttached, ProcessEnded,
+    ProcessSeen, ProcessSuspended, ProcessUnknown, ProcessUnobserved, ProgressTold, ReactionDone,
+    RequestContradicted, RequestOpened, RequestRuled, RequestSettled, ResultAsked, ResultTold,
+    ReworkSent, SessionOpened, SetupFinished, SignalHinted, SignalRecorded, SnapshotFailed,
+    SnapshotTaken, StopAsked, StopEscalated, StoreRemoved, StreamClosed, StreamHeard, StreamReady,
+    StreamRefused, StreamRetrying, StreamSettled, StreamSilent, TaskAssigned, TreeGone, TurnEnded,
+    TurnStarted, UsageTold, WorkFailed, WorkPrepared, WorkRemoved,
 };
 pub use hook::{HookEnd, HookEnded, HookEvent, HookKey, HookOwed};
 pub use launch::{
     Cursor, End, EndedBy, Identity, Launch, LaunchPhase, LaunchWhy, Stop, StopStep, StopWhy,
     TurnEnd,
 };
+pub use react::{Act, Heir, On, Reacted, Reaction};
 pub use spec::{
     Adopted, Afterwards, Agent, Approvals, Assignment, Carried, Driver, Exit0, HookSpec, Input,
     MultiAgent, OfRun, Pane, Sandbox, Settings, Spec, Work,
@@ -55,5 +57,6 @@ pub use state::{
     SetupState, Usage, WorkState,
 };
 pub use watch::{
-    Glimpse, HeldBack, Hinted, Record, Recorded, Said, Seen, Typed, Watch, Way, again,
+    Contradiction, Glimpse, HeldBack, Hinted, Record, Recorded, Said, Seen, Typed, Watch, Way,
+    again,
 };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{hook::HookEvent, launch::Identity, state::Budget};
+use super::{hook::HookEvent, launch::Identity, react::Reaction, state::Budget};
 use crate::{
     ids::{CommitId, RunId},
     limits::Bounds,
@@ -320,6 +320,9 @@ pub struct Spec {
     #[serde(default)]
     pub policy: Policy,
     pub hooks: BTreeMap<HookEvent, HookSpec>,
+    /// What is done by itself on which occasion.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reactions: Vec<Reaction>,
     /// What was worth a warning when the session was opened, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,

@@ -10,6 +10,7 @@ use super::{
     control::Compacting,
     hook::{HookEnded, HookEvent, HookOwed},
     launch::{Launch, LaunchPhase},
+    react::{Heir, Reacted},
     spec::Spec,
     watch::Typed,
 };
@@ -197,6 +198,15 @@ pub struct Session {
     pub compactions: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compacting: Option<Compacting>,
+    /// How each reaction of the spec stands, in the same order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reacted: Vec<Reacted>,
+    /// The agent that goes on once the process of this one is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handing_over: Option<Heir>,
+    /// Whether that has happened: it does so once.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub handed_over: bool,
     /// How many turns the agent began.
     #[serde(default)]
     pub turns: u32,

@@ -198,6 +198,9 @@ pub struct Seen {
 pub struct Watch {
     pub records: BTreeMap<Record, Seen>,
     pub hints: BTreeMap<Glimpse, Seen>,
+    /// When a turn was recorded to begin or to end last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turned: Option<Moment>,
     /// The turn that ended last: told once more by another record, it is not begun or ended again.
     pub last_turn: Option<String>,
     /// Whether its process was stopped, as by a terminal's ctrl-Z.
@@ -223,9 +226,53 @@ impl Watch {
 
     /// Gives what the terminal shows, by the newest of what tells that.
     pub fn shows(&self) -> Option<Said> {
+        self.newest_hint().map(|(_, seen)| seen.said)
+    }
+
+    fn newest_hint(&self) -> Option<(Glimpse, Seen)> {
         let telling = |(by, _): &(&Glimpse, &Seen)| matches!(by, Glimpse::Osc | Glimpse::Screen);
         let newest = self.hints.iter().filter(telling).max_by_key(|(_, seen)| seen.place);
-        newest.map(|(_, seen)| seen.said)
+        newest.map(|(by, seen)| (*by, *seen))
+    }
+}
+
+/// How long two sources may contradict each other before that is shown: one is often later than the other.
+const CONTRADICTION_MS: u64 = 2_000;
+
+/// What a terminal shows though the agent's own record says otherwise. It changes nothing: the record is believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Contradiction {
+    pub shows: Said,
+    pub by: Glimpse,
+    /// Whether a turn is open, as was recorded.
+    pub in_turn: bool,
+    pub since: Moment,
+}
+
+impl Launch {
+    /// Gives the contradiction between what a living agent records and what its terminal shows, if it lasts.
+    pub fn contradiction(&self, now_ms: u64) -> Option<Contradiction> {
+        let (by, seen) = self.watch.newest_hint().filter(|_| self.may_live())?;
+        let turned = self.watch.turned?;
+        let in_turn = self.is_in_turn();
+        let contradicts = match seen.said {
+            Said::AtPrompt | Said::Rests => in_turn,
+            Said::Working | Said::Retrying => !in_turn,
+            Said::Named
+            | Said::TurnStarted
+            | Said::TurnEnded
+            | Said::Prompted
+            | Said::Used
+            | Said::Progress
+            | Said::Asks
+            | Said::WentOn
+            | Said::Compacting
+            | Said::Compacted => false,
+        };
+        let since = if seen.at.mono_ms > turned.mono_ms { seen.at } else { turned };
+        let lasts = now_ms >= since.deadline(CONTRADICTION_MS);
+        let told = Contradiction { shows: seen.said, by, in_turn, since };
+        (contradicts && lasts).then_some(told)
     }
 }
 

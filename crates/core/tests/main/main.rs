@@ -19,6 +19,7 @@ mod plans;
 mod policy;
 mod purity;
 mod random;
+mod reactions;
 
 mod replies;
 #[expect(unreachable_pub, dead_code, reason = "it is the simulator's own file, public there")]

@@ -6,9 +6,9 @@ use provost_core::{
     limits::Bounds,
     request::{Asked, Reply, RequestKind, Waiting},
     session::{
-        Afterwards, Command, Context, Cursor, Driver, End, EndedBy, Exit0, FactKind, Glimpse,
-        Hinted, HookEnd, Identity, Input, Progress, Record, Recorded, Reporter, Resolve, SendMode,
-        Session, Signal, Spec, Testimony, TurnEnd, Usage,
+        Act, Afterwards, Command, Context, Cursor, Driver, End, EndedBy, Exit0, FactKind, Glimpse,
+        Hinted, HookEnd, Identity, Input, On, Progress, Reaction, Record, Recorded, Reporter,
+        Resolve, SendMode, Session, Signal, Spec, Testimony, TurnEnd, Usage,
     },
     verdict::{CheckEnd, EmptyDiff},
 };
@@ -48,7 +48,30 @@ pub(crate) fn random_spec(rng: &mut Rng) -> Spec {
     spec.empty_diff = rng.pick(&[EmptyDiff::Refused, EmptyDiff::Accepted]);
     spec.setup = rng.pick(&[None, None, Some("setup".to_owned())]);
     spec.hooks.retain(|_, _| rng.percent(70));
+    spec.reactions = (0..rng.below(4)).map(|no| random_reaction(no, rng)).collect();
     spec
+}
+
+/// Any answer to any occasion, whether it is one or not.
+fn random_reaction(no: u64, rng: &mut Rng) -> Reaction {
+    let full = On::Context { percent: 50 };
+    let text = "go on".to_owned();
+    let acts = [
+        Act::Notify,
+        Act::Nudge { text: text.clone() },
+        Act::Interrupt { text },
+        Act::Compact,
+        Act::ResumeLater,
+        Act::HandOver { agent: Box::new(spec().agent), text: None },
+    ];
+    Reaction {
+        name: format!("r{no}"),
+        on: rng.pick(&[On::Quiet, On::Stalled, On::NeedsInput, full, On::UsageLimit]),
+        after_ms: rng.pick(&[0, 50, 300]),
+        act: rng.pick(&acts),
+        times: rng.pick(&[1, 2]),
+        total: rng.pick(&[1, 3]),
+    }
 }
 
 /// Anything at all: some of it makes sense for the session, much of it does not.
@@ -172,7 +195,8 @@ fn random_signal(session: &Session, rng: &mut Rng) -> Signal {
         1..=3 => Signal::TurnStarted { turn: rng.pick(&[None, Some("u".to_owned())]) },
         4..=6 => {
             let error = TurnEnd::Error("quota".to_owned());
-            let end = rng.pick(&[TurnEnd::Ok, TurnEnd::Ok, TurnEnd::Interrupted, error]);
+            let limited = TurnEnd::Limited { until_ms: None, detail: "no more".to_owned() };
+            let end = rng.pick(&[TurnEnd::Ok, TurnEnd::Ok, TurnEnd::Interrupted, error, limited]);
             Signal::TurnEnded { turn: None, end, usage: None }
         }
         7 | 8 => Signal::Said(testimony(rng)),

@@ -176,8 +176,8 @@ impl Owner {
                 .map_err(|why| ApiError::new(Code::Storage, why).next("provost ledger verify"))?;
         }
         let session = self.board.session(id).ok_or_else(|| self.missing(named))?;
-        let (facts, rule) = card::why(session);
         let now = self.clock.now().mono_ms;
+        let (facts, rule) = card::why(session, now);
         let next = session
             .deadline()
             .map(|(at, due)| format!("{} in {} ms", due.word(), at.saturating_sub(now)));

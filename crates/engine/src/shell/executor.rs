@@ -29,6 +29,7 @@ use tokio::{
 };
 
 use super::{
+    census::Census,
     check::{CheckJob, CheckRunner, Slots},
     clock::Clock,
     codex, drop_box,
@@ -72,6 +73,8 @@ pub struct World {
     /// What tokens are derived from.
     pub key: [u8; 32],
     pub secrets: Secrets,
+    /// Who is followed, and how they looked last.
+    pub census: Census,
     /// Held while something lands.
     pub landing: Arc<tokio::sync::Mutex<()>>,
 }
@@ -233,9 +236,11 @@ impl Context {
 
     /// Follows a launch, and keeps nothing of the session meanwhile: hundreds may be followed.
     async fn follow(self, session: Arc<Session>, launch: LaunchId) {
+        let _counted = self.world.census.count(launch);
         if session.spec.adopted.is_some() {
             let (handle, teller) = (self.handle.clone(), self.teller.clone());
-            let adopted = Adopted::new(&session, launch, handle, teller, self.clock);
+            let census = self.world.census.clone();
+            let adopted = Adopted::new(&session, launch, handle, teller, self.clock, census);
             drop(session);
             if let Some(adopted) = adopted {
                 adopted.run().await;

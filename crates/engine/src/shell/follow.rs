@@ -237,6 +237,7 @@ impl Follower {
                 self.finish(&exit, leftovers, ended.verified()).await
             }
             Looked::Alive { .. } | Looked::Ended { gone: None, .. } => {
+                self.link.world.census.alive(self.launch);
                 self.exited |= matches!(found, Looked::Ended { .. });
                 self.drain().await?;
                 self.catch_up().await;
@@ -254,7 +255,8 @@ impl Follower {
             Looked::OtherBoot { .. } => {
                 self.drain().await?;
                 let none_left = held::none_left(&self.traces, SURVIVOR_GRACE).await?;
-                self.unobserved("the machine was started anew", &none_left).await
+                // What the kernel says of the whole machine is no probe of this one.
+                self.ended_unseen("the machine was started anew", &none_left).await
             }
         }
     }
@@ -672,8 +674,16 @@ impl Follower {
         self.tell(command).await;
     }
 
+    /// Tells an end that nobody saw, unless too many look so at once. Who was found and ended did not just look so.
+    async fn unobserved(&mut self, why: &str, none_left: &NoneLeft) -> Result<Next, held::Error> {
+        if !none_left.ran() {
+            self.link.world.census.believe(self.launch).await?;
+        }
+        self.ended_unseen(why, none_left).await
+    }
+
     /// Tells an end that nobody saw. It takes the proof that it is one.
-    async fn unobserved(&mut self, why: &str, _: &NoneLeft) -> Result<Next, held::Error> {
+    async fn ended_unseen(&mut self, why: &str, _: &NoneLeft) -> Result<Next, held::Error> {
         let launch = self.launch;
         self.tell(Command::ProcessUnobserved { launch, why: why.to_owned() }).await;
         Ok(Next::Done)

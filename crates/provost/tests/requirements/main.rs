@@ -20,6 +20,7 @@ mod monitor;
 mod moving;
 mod options;
 mod peers;
+mod reactions;
 mod reads;
 mod reports;
 mod run_cancel;

@@ -88,6 +88,8 @@ pub(super) fn of(event: &Event) -> String {
         | Event::AttemptStopped(_)
         | Event::AttemptResolved(_)
         | Event::AttemptSealed(_)
+        | Event::ReactionDone(_)
+        | Event::AgentReplaced(_)
         | Event::HookFinished(_) => outcome(event),
     }
 }
@@ -120,6 +122,7 @@ fn beginning(event: &Event) -> String {
                 LaunchWhy::Answer => ", for the answer",
                 LaunchWhy::Instruction => ", for the instruction",
                 LaunchWhy::Crash => ", for the agent died at work",
+                LaunchWhy::HandedOver => ", for the agent that goes on",
             };
             format!("launch {} owed{why}", e.launch.no)
         }
@@ -214,6 +217,7 @@ fn process(event: &Event) -> String {
                 StopWhy::Unclaimed => ", it claims nothing",
                 StopWhy::ReworkExhausted => ", its work was refuted too often",
                 StopWhy::Leftover => ", it closed its output and lived on",
+                StopWhy::HandedOver => ", another agent goes on",
             };
             format!("stop begins: {}{why}", step(e.step))
         }
@@ -316,6 +320,8 @@ fn outcome(event: &Event) -> String {
             let state = plain(judged.state.word());
             format!("sealed as {state}{}, rule {}", cause.unwrap_or_default(), judged.rule.word())
         }
+        Event::ReactionDone(e) => format!("reaction {}", e.reaction),
+        Event::AgentReplaced(e) => format!("handed over from {} to {}", e.from, e.to),
         Event::HookFinished(e) => {
             let end = match &e.end {
                 HookEnd::Exit(code) => format!("exit {code}"),
