@@ -154,6 +154,66 @@ impl Session {
     }
 }
 
+// What becomes of them.
+impl Session {
+    /// Counts a turn of the work. One that the agent begins to compact its conversation is none.
+    pub(super) fn begin_turn(&mut self, launch: LaunchId) {
+        match self.compacting.as_mut().filter(|asked| asked.launch == launch) {
+            Some(asked) => asked.turn = true,
+            None => {
+                self.turns = self.turns.saturating_add(1);
+                self.attempt_mut().held = false;
+                self.void_verdict(launch);
+            }
+        }
+    }
+
+    /// What was said with an interrupt begins the next turn. What is typed waits for the prompt first.
+    pub(super) fn go_on_with_what_waits(&mut self, at: Moment) {
+        let waits = |m: &Message| {
+            let says = matches!(m.kind, MessageKind::Steer | MessageKind::Continue);
+            says && m.fate == MessageFate::Queued
+        };
+        if self.messages.iter().any(waits) && !self.spec.agent.driver.has_terminal() {
+            self.expect_a_turn(at);
+        }
+    }
+
+    /// An interrupt or a compaction that reached the agent is under way.
+    pub(super) fn begin_what_was_asked(&mut self, key: &str, launch: LaunchId, at: Moment) {
+        match self.kind_of(key) {
+            Some(MessageKind::Interrupt) => {
+                self.on_launch(launch, |launch| launch.stream.interrupted = launch.is_in_turn());
+            }
+            Some(MessageKind::Compact) => {
+                self.compacting = Some(Compacting { launch, since: at, turn: false });
+            }
+            Some(
+                MessageKind::Instruction
+                | MessageKind::Steer
+                | MessageKind::Nudge
+                | MessageKind::Rework
+                | MessageKind::ResultWanted
+                | MessageKind::Answer
+                | MessageKind::Continue,
+            )
+            | None => {}
+        }
+    }
+
+    /// Nobody is told that it was interrupted if it was not.
+    pub(super) fn forget_what_went_with(&mut self, interrupt: &str, reason: &str) {
+        if let Some(name) = interrupt.strip_prefix("leave-") {
+            let key = format!("continue-{name}");
+            let waits = |m: &Message| m.key == key && m.fate == MessageFate::Queued;
+            if self.messages.iter().any(waits) {
+                let reason = reason.to_owned();
+                self.settle_message(&key, MessageFate::Undeliverable { reason });
+            }
+        }
+    }
+}
+
 fn queued(key: String, kind: MessageKind, text: &str) -> MessageQueued {
     MessageQueued { key, kind, text: text.to_owned(), request: None, reply: None }
 }

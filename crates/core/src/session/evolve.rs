@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use super::{
     attempt::{Attempt, Claim, ClaimSource, Resolution, Standing},
-    control::Compacting,
     decide::answer_to,
     event::{Event, HookFinished, RequestOpened, SessionOpened, SnapshotTaken, TurnEnded},
     hook::{HookEnded, HookEvent, HookKey, HookOwed},
@@ -538,23 +537,11 @@ impl Session {
     }
 
     /// A turn is expected of a living agent: until it comes, the agent counts as active, not as idle.
-    fn expect_a_turn(&mut self, at: Moment) {
+    pub(super) fn expect_a_turn(&mut self, at: Moment) {
         if let Some(launch) = self.launches.last_mut() {
             launch.stream.turn = TurnState::Open { turn: None };
             launch.stream.heard = at;
             launch.stream.silent = false;
-        }
-    }
-
-    /// Counts a turn of the work. One that the agent begins to compact its conversation is none.
-    fn begin_turn(&mut self, launch: LaunchId) {
-        match self.compacting.as_mut().filter(|asked| asked.launch == launch) {
-            Some(asked) => asked.turn = true,
-            None => {
-                self.turns = self.turns.saturating_add(1);
-                self.attempt_mut().held = false;
-                self.void_verdict(launch);
-            }
         }
     }
 
@@ -590,17 +577,6 @@ impl Session {
                 self.take_turn_error(e.launch, detail, at);
             }
             TurnEnd::Limited { until_ms, detail } => self.wait_for_the_limit(*until_ms, detail, at),
-        }
-    }
-
-    /// What was said with an interrupt begins the next turn. What is typed waits for the prompt first.
-    fn go_on_with_what_waits(&mut self, at: Moment) {
-        let waits = |m: &Message| {
-            let says = matches!(m.kind, MessageKind::Steer | MessageKind::Continue);
-            says && m.fate == MessageFate::Queued
-        };
-        if self.messages.iter().any(waits) && !self.spec.agent.driver.has_terminal() {
-            self.expect_a_turn(at);
         }
     }
 
@@ -713,7 +689,7 @@ impl Session {
     }
 
     /// A new turn may change the work, so what was found before is no longer about it.
-    fn void_verdict(&mut self, launch: LaunchId) {
+    pub(super) fn void_verdict(&mut self, launch: LaunchId) {
         let current = self.current_launch().is_some_and(|current| current.id == launch);
         if current && !self.attempt().is_sealed() {
             self.attempt_mut().verifying.void();
@@ -758,45 +734,11 @@ impl Session {
         });
     }
 
-    /// An interrupt or a compaction that reached the agent is under way.
-    fn begin_what_was_asked(&mut self, key: &str, launch: LaunchId, at: Moment) {
-        match self.kind_of(key) {
-            Some(MessageKind::Interrupt) => {
-                self.on_launch(launch, |launch| launch.stream.interrupted = launch.is_in_turn());
-            }
-            Some(MessageKind::Compact) => {
-                self.compacting = Some(Compacting { launch, since: at, turn: false });
-            }
-            Some(
-                MessageKind::Instruction
-                | MessageKind::Steer
-                | MessageKind::Nudge
-                | MessageKind::Rework
-                | MessageKind::ResultWanted
-                | MessageKind::Answer
-                | MessageKind::Continue,
-            )
-            | None => {}
-        }
-    }
-
-    /// Nobody is told that it was interrupted if it was not.
-    fn forget_what_went_with(&mut self, interrupt: &str, reason: &str) {
-        if let Some(name) = interrupt.strip_prefix("leave-") {
-            let key = format!("continue-{name}");
-            let waits = |m: &Message| m.key == key && m.fate == MessageFate::Queued;
-            if self.messages.iter().any(waits) {
-                let reason = reason.to_owned();
-                self.settle_message(&key, MessageFate::Undeliverable { reason });
-            }
-        }
-    }
-
-    fn kind_of(&self, key: &str) -> Option<MessageKind> {
+    pub(super) fn kind_of(&self, key: &str) -> Option<MessageKind> {
         self.messages.iter().find(|message| message.key == key).map(|message| message.kind)
     }
 
-    fn settle_message(&mut self, key: &str, fate: MessageFate) {
+    pub(super) fn settle_message(&mut self, key: &str, fate: MessageFate) {
         self.on_message(key, |message| {
             message.fate = fate;
             // The text has done its work; what a person wrote need not stay in memory.
@@ -899,7 +841,7 @@ impl Session {
         });
     }
 
-    fn on_launch(&mut self, launch: LaunchId, change: impl FnOnce(&mut Launch)) {
+    pub(super) fn on_launch(&mut self, launch: LaunchId, change: impl FnOnce(&mut Launch)) {
         if let Some(launch) = self.launch_mut(launch) {
             change(launch);
         }

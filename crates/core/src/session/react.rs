@@ -185,7 +185,7 @@ impl Session {
         let Some(launch) = self.running().filter(|launch| launch.stop.is_none()) else {
             return *act == Act::Notify && !self.launches.iter().any(Launch::is_being_ended);
         };
-        let (driver, ours) = (self.spec.agent.driver, !launch.adopted);
+        let (driver, ours) = (self.spec.agent.driver, self.spec.adopted.is_none());
         let reached = self.spec.adopted.as_ref().is_none_or(|adopted| adopted.pane.is_some());
         match act {
             Act::Notify => true,

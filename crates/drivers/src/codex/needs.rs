@@ -157,6 +157,7 @@ pub const NEEDS: &[Need] = &[
     since(Version(0, 160, 0), item("agentMessage", &["delivery", "questions[].title"])),
     item("commandExecution", &["id", "command", "cwd", "status", "exitCode"]),
     item("fileChange", &["id", "changes[].path", "changes[].kind", "changes[].diff", "status"]),
+    item("contextCompaction", &["id"]),
 ];
 
 const fn asks(name: &'static str, fields: &'static [&'static str]) -> Need {

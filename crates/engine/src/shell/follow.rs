@@ -69,6 +69,8 @@ pub(crate) struct Follower {
     terminal: Option<Hints>,
     /// Whether what it prints shows that it moves: a spinner of an agent that says so otherwise does not.
     moves: bool,
+    /// Whether its standard error is a log beside its protocol, which tells of no work.
+    logs: bool,
     /// Whether the end of its output is the end of its stream.
     closes: bool,
     lines: Lines,
@@ -177,6 +179,7 @@ impl Follower {
             protocol,
             terminal,
             moves: driver != Driver::CodexTerminal,
+            logs: driver == Driver::Codex,
             closes: driver.has_protocol(),
             lines: Lines::resume(Channel::Stdout, resume),
             resume,
@@ -548,12 +551,8 @@ impl Follower {
         self.printed_ms = self.link.clock.ours(frame.mono_ms);
         match frame.channel {
             Channel::Stdout if self.terminal.is_some() => self.shown(&frame.payload).await,
-            Channel::Stdout => {
-                self.link.teller.heard(self.launch, self.printed_ms);
-                for delivered in self.lines.feed(frame) {
-                    self.read(delivered.line, delivered.after).await;
-                }
-            }
+            Channel::Stdout => self.printed(frame).await,
+            Channel::Stderr if self.logs => {}
             Channel::Stderr => self.link.teller.heard(self.launch, self.printed_ms),
             Channel::Stdin => {
                 // What the protocol wrote by itself is told to nobody, so that nothing that is held back is
@@ -586,6 +585,18 @@ impl Follower {
                     | Err(_) => {}
                 }
             }
+        }
+    }
+
+    /// Takes what was printed. Whoever only says that it tries again does not move.
+    async fn printed(&mut self, frame: &Frame) {
+        let delivered = self.lines.feed(frame);
+        let mut moves = delivered.is_empty();
+        for delivered in delivered {
+            moves |= self.read(delivered.line, delivered.after).await;
+        }
+        if moves {
+            self.link.teller.heard(self.launch, self.printed_ms);
         }
     }
 
@@ -628,14 +639,17 @@ impl Follower {
         }
     }
 
-    async fn read(&mut self, line: Line, after: journal::Cursor) {
+    /// Reads a line, and says whether it shows that the agent gets on.
+    async fn read(&mut self, line: Line, after: journal::Cursor) -> bool {
         let signal = match line {
             Line::Whole(bytes) => self.protocol.read(&bytes),
             Line::Oversized { len } => Some(Signal::Oversized { bytes: len }),
         };
+        let moves = !matches!(signal, Some(Signal::Retrying { .. }));
         if let Some(signal) = signal {
             self.observe(signal, after).await;
         }
+        moves
     }
 
     /// The stream is at its end: a last line without an end is read, then the stream is closed.

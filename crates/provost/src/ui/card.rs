@@ -81,6 +81,8 @@ fn by_itself(deadline: &str) -> String {
         "silence" => "it counts as stalled if it stays silent",
         "limit_lifted" => "it goes on, for the account's limit is over then",
         "handshake" => "it is given up unless it names its conversation",
+        "reaction" => "a reaction of the project is due if it stays so",
+        "compaction" => "its compaction is no longer waited for",
         _ => return clean(&spell_times(deadline)),
     };
     format!("{what}, in {}", clean(&spell_times(when)))
