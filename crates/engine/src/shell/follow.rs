@@ -88,6 +88,8 @@ pub(crate) struct Follower {
     /// How long its holder may then take to end the rest.
     ending: Duration,
     told_unknown: bool,
+    /// It looks dead, and is not believed to be: that its journal can be read says nothing else.
+    doubted: bool,
     caught_up: bool,
     no_room: bool,
     folded: Coalesce,
@@ -192,6 +194,7 @@ impl Follower {
             ending: Duration::from_millis(bounds.drain_ms.saturating_add(bounds.stop_grace_ms))
                 .saturating_add(ENDING),
             told_unknown,
+            doubted: false,
             caught_up: false,
             no_room: recorded.no_room.is_some(),
             folded: Coalesce::new(session.budget.tokens.is_some()),
@@ -241,6 +244,7 @@ impl Follower {
             }
             Looked::Alive { .. } | Looked::Ended { gone: None, .. } => {
                 self.link.world.census.alive(self.launch);
+                self.doubted = false;
                 self.exited |= matches!(found, Looked::Ended { .. });
                 self.drain().await?;
                 self.catch_up().await;
@@ -522,7 +526,7 @@ impl Follower {
 
     /// Takes back that the launch could not be looked at: it was, and its journal was read.
     async fn see(&mut self) {
-        if std::mem::take(&mut self.told_unknown) {
+        if !self.doubted && std::mem::take(&mut self.told_unknown) {
             self.tell(Command::ProcessSeen { launch: self.launch }).await;
         }
     }
@@ -691,7 +695,9 @@ impl Follower {
     /// Tells an end that nobody saw, unless too many look so at once. Who was found and ended did not just look so.
     async fn unobserved(&mut self, why: &str, none_left: &NoneLeft) -> Result<Next, held::Error> {
         if !none_left.ran() {
-            self.link.world.census.believe(self.launch).await?;
+            let believed = self.link.world.census.believe(self.launch).await;
+            self.doubted = believed.is_err();
+            believed?;
         }
         self.ended_unseen(why, none_left).await
     }
