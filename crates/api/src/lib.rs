@@ -12,17 +12,18 @@ mod session;
 pub use client::{Client, Lost, Reply, StreamReply};
 pub use error::{ApiError, Code, ErrorBody};
 pub use request::{
-    ActorKind, AnswerRequest, CancelRequest, DaemonInfo, Decision, EventRow, LimitRequest,
-    OpenRequest, ProgressReport, ReportReply, ReportRequest, ResolveRequest, SendRequest,
+    ActorKind, AnswerRequest, CancelRequest, DaemonInfo, Decision, EventRow, InterruptRequest,
+    LimitRequest, OpenRequest, ProgressReport, ReportReply, ReportRequest, ResolveRequest,
+    SendRequest,
 };
 pub use run::{
     CostRow, DecisionRow, FindingRow, GraphRow, LandingRow, OpenRunRequest, OriginRow, PullRow,
     QueueRow, RunRow, RunSessionRow, TaskCounts, TaskRow,
 };
 pub use session::{
-    BudgetRow, CheckRow, ClaimRow, ExitRow, FactRow, HookRow, LaunchRow, LimitedRow, MessageRow,
-    ProgressRow, QuestionRow, RequestRow, ResolutionRow, SessionRow, SetupRow, SubjectRow,
-    UsageRow, WhyFact, WhyReply, WorktreeRow,
+    BudgetRow, CheckRow, ClaimRow, ContextRow, ExitRow, FactRow, HookRow, LaunchRow, LimitedRow,
+    MessageRow, ProgressRow, QuestionRow, RequestRow, ResolutionRow, SessionRow, SetupRow,
+    SubjectRow, UsageRow, WhyFact, WhyReply, WorktreeRow,
 };
 
 /// The version of the wire. A daemon and a command line with different ones do not talk.

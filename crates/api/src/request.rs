@@ -24,6 +24,14 @@ pub struct SendRequest {
     pub supersede: bool,
 }
 
+/// Has the agent leave its turn.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct InterruptRequest {
+    /// What the agent is told next.
+    #[serde(default)]
+    pub text: Option<String>,
+}
+
 /// Ends the work.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CancelRequest {

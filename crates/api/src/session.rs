@@ -53,6 +53,9 @@ pub struct SessionRow {
     pub late_claims: Vec<ClaimRow>,
     pub progress: Option<ProgressRow>,
     pub usage: UsageRow,
+    /// How full the context of the agent's model is; left out where the agent does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<ContextRow>,
     /// How many turns the agent began.
     #[serde(default)]
     pub turns: u32,
@@ -241,6 +244,13 @@ pub struct ProgressRow {
 pub struct UsageRow {
     pub input: u64,
     pub output: u64,
+}
+
+/// How full the context of the agent's model is, in tokens.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ContextRow {
+    pub used: u64,
+    pub window: u64,
 }
 
 /// The command that prepares a session's worktree before anything is started in it.

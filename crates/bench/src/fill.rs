@@ -113,6 +113,7 @@ pub(crate) fn spec(n: u64) -> Spec {
         budget: Default::default(),
         policy: Default::default(),
         hooks: BTreeMap::new(),
+        reactions: Vec::new(),
         warnings: Vec::new(),
         run: None,
         task: None,

@@ -38,11 +38,12 @@ pub use schema::schema;
 pub use source::{Place, Source};
 pub use table::{
     Agent, ApprovalRules, Budget, Codex, Environment, Event, HookDefaults, Monitor, Prices,
-    Prompts, Review, Run, Session, Skills, Terminal, Ui, Verifier, Verify, Workflow, Worktree,
+    Prompts, Reaction, Review, Run, Session, Skills, Terminal, Ui, Verifier, Verify, Workflow,
+    Worktree,
 };
 pub use types::{
-    ApprovalRule, Approvals, Argv, BranchPrefix, Bytes, Choice, Color, Command, Driver, Escalation,
-    FilePath, Hook, Label, Land, Line, NamePatterns, PLACEHOLDERS, PlanMode, Price, Prompt,
-    RelativePattern, ReviewMode, RulesVersion, SAFE_VARIABLES, Sandbox, Tokens, Variable,
+    Act, ApprovalRule, Approvals, Argv, BranchPrefix, Bytes, Choice, Color, Command, Driver,
+    Escalation, FilePath, Hook, Label, Land, Line, NamePatterns, On, PLACEHOLDERS, PlanMode, Price,
+    Prompt, RelativePattern, ReviewMode, RulesVersion, SAFE_VARIABLES, Sandbox, Tokens, Variable,
     Variables,
 };

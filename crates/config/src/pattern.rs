@@ -41,6 +41,7 @@ pub(crate) fn name_fault(path: &[String]) -> Option<String> {
     let parts: Vec<&str> = path.iter().map(String::as_str).collect();
     match parts.as_slice() {
         ["agents", name] => name_fault_of("an agent's", name),
+        ["reactions", name] => name_fault_of("a reaction's", name),
         ["verifiers", name] => name_fault_of("a verifier's", name),
         ["workflows", name] => name_fault_of("a workflow's", name),
         ["presets", name] => name_fault_of("a preset's", name),

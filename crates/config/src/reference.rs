@@ -104,7 +104,7 @@ fn notes() -> String {
            `PROVOST_STALE_SECONDS` is a second name for `session.stale_after`, in whole seconds; `agents.codex.path` \
            has the short name `PROVOST_CODEX`.\n\n\
          Precedence: flag, environment, project, user, default. Lists and commands replace those of a lower layer; \
-         agents, verifiers and workflows are merged name by name, and so are the variables of agents.\n\n\
+         agents, reactions, verifiers and workflows are merged name by name, and so are the variables of agents.\n\n\
          No keys: {}.\n\n\
          Variables that every child gets if they are set: {}.\n",
         code(RESERVED_VARIABLES),

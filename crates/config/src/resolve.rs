@@ -18,7 +18,8 @@ use crate::source::Source;
 use crate::suggest;
 use crate::table::{
     Agent, ApprovalRules, Budget, Codex, Environment, Event, HookDefaults, Monitor, Prices,
-    Prompts, Review, Run, Session, Skills, Terminal, Ui, Verifier, Verify, Workflow, Worktree,
+    Prompts, Reaction, Review, Run, Session, Skills, Terminal, Ui, Verifier, Verify, Workflow,
+    Worktree,
 };
 use crate::types::{Choice, Hook, HookSpec};
 use crate::value::{Chosen, Setting};
@@ -74,6 +75,7 @@ pub struct Resolved {
     pub agents: BTreeMap<String, Agent>,
     pub codex: Codex,
     pub monitor: Monitor,
+    pub reactions: BTreeMap<String, Reaction>,
     /// The verifiers that the files declare; those that are built in are not among them.
     pub verifiers: BTreeMap<String, Verifier>,
     pub workflows: BTreeMap<String, Workflow>,
@@ -322,7 +324,7 @@ fn flag_value(flag: &Flag) -> Result<Given, Vec<Problem>> {
 }
 
 /// The sections in which users name things of their own.
-const NAMED: [&str; 3] = ["agents", "verifiers", "workflows"];
+const NAMED: [&str; 4] = ["agents", "reactions", "verifiers", "workflows"];
 
 fn keys_of(section: &str) -> impl Iterator<Item = &'static Key> {
     keys().filter(move |key| {
@@ -330,7 +332,7 @@ fn keys_of(section: &str) -> impl Iterator<Item = &'static Key> {
     })
 }
 
-/// The agent, verifier, workflow or preset that a key belongs to.
+/// The agent, reaction, verifier, workflow or preset that a key belongs to.
 fn owner_of(name: &str) -> Option<&str> {
     let named = NAMED.iter().find_map(|section| name_in(section, name));
     named.or_else(|| preset::split(name).map(|(name, _)| name))
@@ -445,6 +447,7 @@ fn resolved(chosen: &Chosen, entries: Vec<Entry>, warnings: Vec<Warning>) -> Res
         agents: named("agents", chosen, &entries, Agent::take),
         codex: Codex::take(chosen, "agents.codex"),
         monitor: Monitor::take(chosen, "monitor"),
+        reactions: named("reactions", chosen, &entries, Reaction::take),
         verifiers: named("verifiers", chosen, &entries, Verifier::take),
         workflows: named("workflows", chosen, &entries, Workflow::take),
         environment: Environment::take(chosen, "environment"),

@@ -83,7 +83,9 @@ fn describe_sections(root: &mut Json) {
         child(child(agents, agent), "env")["description"] =
             json!("Variables of the agent's environment.");
     }
-    for (section, one) in [("verifiers", "A verifier."), ("workflows", "A workflow.")] {
+    for (section, one) in
+        [("reactions", "A reaction."), ("verifiers", "A verifier."), ("workflows", "A workflow.")]
+    {
         child(&mut root["properties"][section], "*")["description"] = json!(one);
     }
 }

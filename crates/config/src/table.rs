@@ -7,9 +7,9 @@ use std::time::Duration;
 use crate::key::{events, options};
 use crate::shape::Limits;
 use crate::types::{
-    ApprovalRule, Approvals, Argv, BranchPrefix, Bytes, Choice, Color, Command, Driver, Escalation,
-    FilePath, Label, Land, Line, NamePatterns, PlanMode, Price, Prompt, RelativePattern,
-    ReviewMode, RulesVersion, Sandbox, Tokens, Variables, is_safe,
+    Act, ApprovalRule, Approvals, Argv, BranchPrefix, Bytes, Choice, Color, Command, Driver,
+    Escalation, FilePath, Label, Land, Line, NamePatterns, On, PlanMode, Price, Prompt,
+    RelativePattern, ReviewMode, RulesVersion, Sandbox, Tokens, Variables, is_safe,
 };
 
 const HOUR: u64 = 3_600_000;
@@ -37,6 +37,12 @@ const BATCH: Limits = Limits { min: 1, max: 64 };
 
 /// How often a review that repairs may look again.
 const CYCLES: Limits = Limits { min: 1, max: 20 };
+
+/// How often a reaction happens: never zero, which would be none.
+const TIMES: Limits = Limits { min: 1, max: 1_000 };
+
+/// Hundredths of a whole.
+const PERCENT: Limits = Limits { min: 1, max: 100 };
 
 /// Budgets: never zero, which would let nothing begin.
 const BUDGET: Limits = Limits { min: 1, max: 1_000_000_000_000 };
@@ -215,6 +221,26 @@ options! {
         output_limit: Bytes = "1MiB" in OUTPUT;
     }
 
+    /// What is done by itself when a session is quiet or stalled, asks, or comes to a limit; every one runs the hook `session.reaction`.
+    "reactions.*" => Reaction {
+        /// The occasion.
+        on: On = required;
+        /// How long it has to hold first, and how far apart the answers to one occasion are; unset or off means none. For "resume_later": how long to wait if the agent does not say until when.
+        after: Choice<Duration> = unset in SILENCE;
+        /// For the occasion "context": how full it has to be, in percent; unset or off means 85.
+        at: Choice<u32> = unset in PERCENT;
+        /// What is done.
+        act as "do": Act = required;
+        /// What the agent is told by "nudge" and "interrupt", instead of Provost's words, and by "hand_over" besides them.
+        text: Option<Line> = unset;
+        /// For "hand_over": the agent that goes on.
+        agent: Option<Line> = unset;
+        /// How often one occasion is answered.
+        times: u32 = 1 in TIMES;
+        /// How often this happens in one attempt.
+        total: u32 = 10 in TIMES;
+    }
+
     /// The agents that `--agent NAME` can start.
     "agents.*" => Agent {
         /// How Provost talks to the agent.
@@ -335,6 +361,8 @@ events! {
     SessionSuperseded = "session.superseded";
     /// a claim arrived after the outcome was sealed.
     SessionLateClaim = "session.late_claim";
+    /// a reaction was carried out on a session.
+    SessionReaction = "session.reaction";
     /// a run was opened.
     RunOpened = "run.opened";
     /// an agent of a run waits for a person.

@@ -17,6 +17,24 @@ pub fn continuation(phase: &LaunchPhase, instruction: &str) -> String {
     )
 }
 
+/// Said to an agent that goes on with what another one began.
+pub fn hand_over(from: &str, instruction: &str, besides: Option<&str>) -> String {
+    let besides = besides.map(|text| format!("{text}\n\n")).unwrap_or_default();
+    format!(
+        "Another agent ({from}) worked on this before you, in this very directory, and was taken off it. You do \
+         not have its conversation. What it did is in the files: look at them, at what is committed and at \
+         what is not, before you go on. {besides}The instruction was:\n\n{instruction}"
+    )
+}
+
+/// Said to an agent whose turn a reaction ended, unless the project says something else.
+pub const INTERRUPTED: &str = "Your turn was interrupted since nothing had been heard of you for a while. Go on with your task; \
+     if something did not answer, leave it and try another way.";
+
+/// Said to an agent that a reaction nudges, unless the project says something else.
+pub const NUDGE: &str =
+    "Nothing has been heard of you for a while. If you are stuck, say with what; otherwise go on.";
+
 fn how(phase: &LaunchPhase) -> String {
     match phase {
         LaunchPhase::Ended { end: End::Exit(code), .. } => format!("it exited with {code}"),

@@ -16,7 +16,7 @@ impl Protocol for Command {
 
 pub(crate) fn say(what: &Saying<'_>) -> Option<Vec<u8>> {
     match what {
-        Saying::Message { kind: MessageKind::Steer, text, .. } => {
+        Saying::Message { kind: MessageKind::Steer | MessageKind::Nudge, text, .. } => {
             let mut bytes = text.as_bytes().to_vec();
             bytes.push(b'\n');
             Some(bytes)
@@ -27,7 +27,9 @@ pub(crate) fn say(what: &Saying<'_>) -> Option<Vec<u8>> {
                 | MessageKind::Rework
                 | MessageKind::ResultWanted
                 | MessageKind::Answer
-                | MessageKind::Continue,
+                | MessageKind::Continue
+                | MessageKind::Interrupt
+                | MessageKind::Compact,
             ..
         }
         | Saying::Interrupt { .. } => None,

@@ -6,7 +6,7 @@
 use provost_core::{
     lifecycle::ClaimKind,
     request::{Asked, Question, Reply, RequestKind, Scope, Waiting},
-    session::{FactKind, MessageKind, Progress, Signal, Testimony, TurnEnd, Usage},
+    session::{Context, FactKind, MessageKind, Progress, Signal, Testimony, TurnEnd, Usage},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -42,6 +42,9 @@ pub(crate) fn say(what: &Saying<'_>) -> Option<Vec<u8>> {
             MessageKind::Steer => json!({"type": "steer", "key": key, "text": text}),
             MessageKind::Rework => json!({"type": "rework", "key": key, "text": text}),
             MessageKind::Continue => json!({"type": "continue", "key": key, "text": text}),
+            MessageKind::Nudge => json!({"type": "nudge", "key": key, "text": text}),
+            MessageKind::Interrupt => json!({"type": "interrupt", "key": key}),
+            MessageKind::Compact => json!({"type": "compact", "key": key}),
             MessageKind::ResultWanted => json!({"type": "result_wanted", "key": key}),
             MessageKind::Answer => answered(key, &(*answer)?),
         },
@@ -115,6 +118,13 @@ enum Line {
         #[serde(default)]
         output: u64,
     },
+    /// How full the context of the agent's model is.
+    Context {
+        used: u64,
+        window: u64,
+    },
+    /// The conversation was made shorter.
+    Compacted,
     Fact {
         fact: String,
         value: String,
@@ -153,6 +163,8 @@ fn signal(line: Line) -> Option<Signal> {
         Line::RequestWithdrawn { id } => Signal::Withdrawn { native: id },
         Line::Progress { done, total } => Signal::Progress(Progress { done, total }),
         Line::Usage { input, output } => Signal::Usage(Usage { input, output }),
+        Line::Context { used, window } => Signal::Context(Context { used, window }),
+        Line::Compacted => Signal::Compacted,
         Line::Fact { fact, value } => {
             Signal::Said(Testimony::Fact { kind: fact_kind(&fact)?, value })
         }

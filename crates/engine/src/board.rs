@@ -435,7 +435,9 @@ impl Turn<'_> {
             | Due::LimitLifted
             | Due::Handshake
             | Due::Expiry
-            | Due::Proof => Command::Tick,
+            | Due::Proof
+            | Due::Reaction
+            | Due::Compaction => Command::Tick,
         };
         // A rejected silence means that the stream was heard meanwhile: nothing to record.
         drop(self.command(id, &command, "provost"));

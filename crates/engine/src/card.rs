@@ -1,7 +1,7 @@
 //! A session as it is shown: the row of `ls` and `status`, and the facts behind its state.
 
 use provost_api::{
-    BudgetRow, CheckRow, ClaimRow, ExitRow, FactRow, LaunchRow, LimitedRow, MessageRow,
+    BudgetRow, CheckRow, ClaimRow, ContextRow, ExitRow, FactRow, LaunchRow, LimitedRow, MessageRow,
     ProgressRow, QuestionRow, RequestRow, ResolutionRow, SessionRow, SubjectRow, UsageRow, WhyFact,
     WorktreeRow,
 };
@@ -71,6 +71,9 @@ pub fn row(session: &Session) -> SessionRow {
             source: "agent".to_owned(),
         }),
         usage: UsageRow { input: session.usage.input, output: session.usage.output },
+        context: session
+            .context
+            .map(|context| ContextRow { used: context.used, window: context.window }),
         turns: session.turns,
         budget: BudgetRow { tokens: session.budget.tokens, turns: session.budget.turns },
         limited: session.limited.as_ref().filter(|_| !attempt.is_sealed()).map(limited),
@@ -103,7 +106,7 @@ pub fn row(session: &Session) -> SessionRow {
 }
 
 /// Shows the facts behind a state: what they say, who said so and when.
-pub fn why(session: &Session) -> (Vec<WhyFact>, String) {
+pub fn why(session: &Session, now_ms: u64) -> (Vec<WhyFact>, String) {
     let (attempt, launch) = (session.attempt(), session.current_launch());
     let mut facts = Vec::new();
     let mut add =
@@ -137,6 +140,12 @@ pub fn why(session: &Session) -> (Vec<WhyFact>, String) {
     }
     if let Some(sight) = watch.and_then(|watch| watch.pane) {
         add("pane", sight.word(), "tmux", None, None);
+    }
+    if let Some(found) = launch.and_then(|launch| launch.contradiction(now_ms)) {
+        let turn = if found.in_turn { "a turn is open" } else { "no turn is open" };
+        let detail = format!("the agent's own record says that {turn}, and is believed");
+        let at = Some(found.since.wall_ms);
+        add("contradiction", found.shows.word(), found.by.word(), at, Some(detail));
     }
     let open: Vec<_> = session.open_requests().map(|request| request.id.to_string()).collect();
     let count = open.len().to_string();
@@ -395,6 +404,9 @@ fn message(session: &Session, message: &Message) -> MessageRow {
         MessageKind::ResultWanted => "result_wanted",
         MessageKind::Answer => "answer",
         MessageKind::Continue => "continue",
+        MessageKind::Nudge => "nudge",
+        MessageKind::Interrupt => "interrupt",
+        MessageKind::Compact => "compact",
     };
     let (fate, reason) = match &message.fate {
         MessageFate::Queued => ("queued", waits(session, message)),

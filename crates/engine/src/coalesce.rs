@@ -31,6 +31,8 @@ enum Kind {
     /// Their sum counts.
     Usage,
     /// The latest counts.
+    Context,
+    /// The latest counts.
     Retrying,
 }
 
@@ -122,6 +124,7 @@ fn kind(signal: &Signal) -> Option<Kind> {
     match signal {
         Signal::Progress(_) => Some(Kind::Progress),
         Signal::Usage(_) => Some(Kind::Usage),
+        Signal::Context(_) => Some(Kind::Context),
         Signal::Retrying { .. } => Some(Kind::Retrying),
         Signal::Ready { .. }
         | Signal::TurnStarted { .. }
@@ -133,6 +136,8 @@ fn kind(signal: &Signal) -> Option<Kind> {
         | Signal::Asked(_)
         | Signal::Withdrawn { .. }
         | Signal::CameOut { .. }
+        | Signal::Compacted
+        | Signal::NotCompacted { .. }
         | Signal::Oversized { .. }
         | Signal::InputSeen { .. }
         | Signal::Closed => None,

@@ -13,10 +13,10 @@ use provost_engine::shell::codex::TOOLS_COMMAND;
 
 use crate::{
     commands::{
-        adopt, agent_hook, agent_tools, answer, approve, attach, cancel, completions, config,
-        daemon, discover, doctor, events, exit_codes, gc, graph, ledger, limit, logs, ls, monitor,
-        plan, presets, report, report_card, resolve, resume, run, send, serve, skills, spawn,
-        status, stop,
+        adopt, agent_hook, agent_tools, answer, approve, attach, cancel, compact, completions,
+        config, daemon, discover, doctor, events, exit_codes, gc, graph, interrupt, ledger, limit,
+        logs, ls, monitor, plan, presets, report, report_card, resolve, resume, run, send, serve,
+        skills, spawn, status, stop,
     },
     context::Context,
     error::{Error, usage},
@@ -65,6 +65,8 @@ enum Command {
     Approve(approve::ApproveArgs),
     Deny(approve::DenyArgs),
     Attach(attach::AttachArgs),
+    Interrupt(interrupt::InterruptArgs),
+    Compact(compact::CompactArgs),
     Stop(stop::StopArgs),
     Cancel(cancel::CancelArgs),
     Resume(resume::ResumeArgs),
@@ -135,6 +137,8 @@ fn dispatch(context: &Context, command: Command) -> Outcome {
         Command::Approve(args) => approve::approve(context, &args),
         Command::Deny(args) => approve::deny(context, &args),
         Command::Attach(args) => attach::run(context, &args),
+        Command::Interrupt(args) => interrupt::run(context, &args),
+        Command::Compact(args) => compact::run(context, &args),
         Command::Stop(args) => stop::run(context, &args),
         Command::Cancel(args) => cancel::run(context, &args),
         Command::Resume(args) => resume::run(context, &args),

@@ -11,8 +11,8 @@ use provost_core::{
     limits::RUN_SETTLE_MS,
     request::Fate,
     session::{
-        Attempt, Cursor, Due, Effect, Event, HookEvent, HookKey, LaunchPhase, MessageFate, Record,
-        Session, StopStep, TurnEnd,
+        Act, Attempt, Cursor, Due, Effect, Event, HookEvent, HookKey, LaunchPhase, MessageFate,
+        Record, Session, StopStep, TurnEnd,
     },
     time::Moment,
     verdict::{CheckEnd, EmptyDiff, Verdict},
@@ -30,6 +30,9 @@ pub struct Watch {
     /// How long the current attempt was worked on, counted here and not by the session.
     worked_ms: u64,
     last_ms: u64,
+    /// How often each occasion was reacted to, and how often in all of an attempt.
+    reactions: BTreeMap<(String, u32), u32>,
+    reactions_in_all: BTreeMap<(String, u32), u32>,
 }
 
 macro_rules! law {
@@ -71,6 +74,7 @@ impl Watch {
         self.hooks_fire_once(before, event, after)?;
         self.stops_go_in_order(before, at, event, after)?;
         self.time_limits_are_fair(before, event)?;
+        self.reactions_are_bounded(before, event)?;
         if matches!(event, Event::AttemptOpened(_)) {
             self.worked_ms = 0;
         }
@@ -128,6 +132,28 @@ impl Watch {
             "the time limit of {limit} ms ran out after {} ms of work: waiting was counted",
             self.worked_ms
         );
+        Ok(())
+    }
+
+    /// An occasion is answered so often and no more, and nothing is done to what is over or somebody else's.
+    fn reactions_are_bounded(&mut self, before: &Session, event: &Event) -> Result<(), Broken> {
+        let Event::ReactionDone(done) = event else { return Ok(()) };
+        let (name, attempt) = (&done.reaction, before.attempt());
+        let known = before.spec.reactions.iter().find(|one| one.name == *name);
+        let Some(reaction) = known else { return Err(format!("there is no reaction {name}")) };
+        let times = self.reactions.entry((name.clone(), done.occasion)).or_default();
+        *times += 1;
+        law!(*times <= reaction.times, "occasion {} of {name} was answered again", done.occasion);
+        let all = self.reactions_in_all.entry((name.clone(), attempt.no)).or_default();
+        *all += 1;
+        law!(*all <= reaction.total, "{name} was carried out {all} times in one attempt");
+        let over = attempt.is_sealed() || attempt.is_decided();
+        law!(!over, "{name} was carried out on an attempt that is over");
+        let stopping = before.launches.last().is_some_and(|launch| launch.is_being_ended());
+        law!(!stopping, "{name} was carried out on a process that is being ended");
+        let told = matches!(reaction.act, Act::Notify | Act::Nudge { .. });
+        let theirs = before.spec.adopted.is_some();
+        law!(told || !theirs, "{name} touched an agent that somebody else started");
         Ok(())
     }
 
@@ -534,7 +560,9 @@ fn announced(before: &Session, event: &Event) -> Option<HookEvent> {
 fn is_terminal(event: HookEvent) -> bool {
     match event {
         HookEvent::State(state) => state.is_terminal(),
-        HookEvent::Opened | HookEvent::Started | HookEvent::LateClaim => false,
+        HookEvent::Opened | HookEvent::Started | HookEvent::LateClaim | HookEvent::Reaction => {
+            false
+        }
     }
 }
 
@@ -553,6 +581,8 @@ fn launch_of(event: &Event) -> Option<LaunchId> {
         Event::OutputLost(e) => Some(e.launch),
         Event::ProgressTold(e) => Some(e.launch),
         Event::UsageTold(e) => Some(e.launch),
+        Event::ContextTold(e) => Some(e.launch),
+        Event::ContextCompacted(e) => Some(e.launch),
         Event::RequestOpened(e) => Some(e.launch),
         Event::ProcessEnded(e) => Some(e.launch),
         Event::ProcessUnknown(e) => Some(e.launch),
@@ -577,6 +607,8 @@ fn cursor_of(event: &Event) -> Option<(LaunchId, Cursor)> {
         Event::OutputOversized(e) => Some((e.launch, e.cursor)),
         Event::ProgressTold(e) => Some((e.launch, e.cursor?)),
         Event::UsageTold(e) => Some((e.launch, e.cursor)),
+        Event::ContextTold(e) => Some((e.launch, e.cursor)),
+        Event::ContextCompacted(e) => Some((e.launch, e.cursor)),
         Event::RequestOpened(e) => Some((e.launch, e.cursor)),
         Event::ClaimMade(e) => Some((e.launch?, e.cursor?)),
         Event::FactTold(e) => Some((e.launch?, e.cursor?)),

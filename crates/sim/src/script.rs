@@ -148,6 +148,7 @@ fn plain_spec(seed: u64, no: u64, faults: &Faults) -> Spec {
         budget: budget(&mut modern, faults),
         policy: policy(),
         hooks: hooks(&mut rng),
+        reactions: Vec::new(),
         warnings: Vec::new(),
         run: None,
     }

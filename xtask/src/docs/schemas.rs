@@ -23,6 +23,7 @@ pub(super) fn documents() -> Result<Vec<Document>> {
         ("report-request", schema_for!(api::ReportRequest).to_value()),
         ("resolve-request", schema_for!(api::ResolveRequest).to_value()),
         ("run", schema_for!(api::RunRow).to_value()),
+        ("interrupt-request", schema_for!(api::InterruptRequest).to_value()),
         ("send-request", schema_for!(api::SendRequest).to_value()),
         ("session", schema_for!(api::SessionRow).to_value()),
         ("why", schema_for!(api::WhyReply).to_value()),

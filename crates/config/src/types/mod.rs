@@ -26,4 +26,6 @@ pub use prompt::{PLACEHOLDERS, Prompt};
 pub use rules::{ApprovalRule, RulesVersion};
 pub use texts::{FilePath, Label, Line};
 pub use tokens::Tokens;
-pub use words::{Approvals, Color, Driver, Escalation, Land, PlanMode, ReviewMode, Sandbox};
+pub use words::{
+    Act, Approvals, Color, Driver, Escalation, Land, On, PlanMode, ReviewMode, Sandbox,
+};

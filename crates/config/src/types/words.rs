@@ -60,6 +60,36 @@ words! {
         FullAccess = "full-access",
     }
 
+    /// What is reacted to.
+    On {
+        /// A turn is open, and nothing is heard.
+        Quiet = "quiet",
+        /// It is silent past the window.
+        Stalled = "stalled",
+        /// It waits for a person.
+        NeedsInput = "needs_input",
+        /// Its context is nearly full.
+        Context = "context",
+        /// Its account may not go on.
+        UsageLimit = "usage_limit",
+    }
+
+    /// What is done about it.
+    Act {
+        /// Only the hook runs.
+        Notify = "notify",
+        /// The agent is told something.
+        Nudge = "nudge",
+        /// The agent leaves its turn and is told something.
+        Interrupt = "interrupt",
+        /// The agent makes its conversation shorter.
+        Compact = "compact",
+        /// The limit is waited for, so often and no more.
+        ResumeLater = "resume_later",
+        /// Another agent goes on.
+        HandOver = "hand_over",
+    }
+
     /// When an agent asks before it acts.
     Approvals {
         /// Before everything that is not known to be harmless.

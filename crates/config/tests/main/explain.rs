@@ -139,6 +139,7 @@ fn the_listing_follows_the_table() {
     hooks.session.accepted = null  default
     hooks.session.superseded = null  default
     hooks.session.late_claim = null  default
+    hooks.session.reaction = null  default
     hooks.run.opened = null  default
     hooks.run.question = null  default
     hooks.run.findings = null  default

@@ -118,6 +118,7 @@ words!(
         SettledOtherwise = "settled_otherwise",
         Suspended = "suspended",
         Adopted = "adopted",
+        Interrupted = "interrupted",
     }
 );
 

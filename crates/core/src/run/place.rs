@@ -67,6 +67,7 @@ impl Run {
             budget: self.remaining(),
             policy: spec.policy.moved(&self.path(0), &self.path(no)),
             hooks: BTreeMap::new(),
+            reactions: Vec::new(),
             warnings: Vec::new(),
             run: Some(OfRun { run: self.id, stage: job.stage }),
             task: job.task.map(|task| task.id.clone()),

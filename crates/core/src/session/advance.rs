@@ -36,6 +36,10 @@ impl Session {
             .or_else(|| self.lift_the_limit(now))
             .or_else(|| self.give_up_the_handshake(now))
             .or_else(|| self.doubt_what_was_typed(now))
+            .or_else(|| self.drop_what_is_moot())
+            .or_else(|| self.give_up_the_compaction(now))
+            .or_else(|| self.hand_over())
+            .or_else(|| self.react(now))
             .or_else(|| self.run_out_of_time(now))
             .or_else(|| self.believe_exit0())
             .or_else(|| self.settle_stream(now))
@@ -58,6 +62,9 @@ impl Session {
             self.handshake_deadline(),
             self.expiry_deadline(),
             self.proof_deadline(),
+            self.compaction_deadline(),
+            self.reaction_deadline(),
+            self.quiet_deadline(),
         ];
         open.into_iter()
             .filter(|_| !sealed)
@@ -337,10 +344,11 @@ impl Session {
     }
 
     /// An idle agent that claimed nothing is asked once for its result; idle again, or deaf, it is closed. One
-    /// with a person at its screen is that person's: whoever interrupts a turn there goes on there.
+    /// with a person at its screen is that person's, and so is one that a person interrupted: whoever does that goes on.
     fn ask_for_a_result(&self) -> Option<Event> {
         let free = |launch: &&Launch| launch.stop.is_none() && !launch.is_attended();
-        let asks = !self.spec.agent.driver.has_terminal();
+        let asks =
+            !self.spec.agent.driver.has_terminal() && !self.attempt().held && !self.is_compacting();
         let launch = self.current_launch().filter(free).filter(|_| asks)?;
         let asked = self.attempt().result_asked.is_some();
         let deaf = launch.stream.turn == TurnState::Open { turn: None }
@@ -425,7 +433,7 @@ impl Session {
 
     fn seal_deadline(&self) -> Option<(u64, Due)> {
         // Whoever goes on has not ended: however long its tree takes to go, no window ends before that.
-        let goes_on = self.died_at_work().is_some();
+        let goes_on = self.died_at_work().is_some() || self.is_handing_over();
         if !self.attempt().shown.is_terminal() || self.is_stopping_for_it() || goes_on {
             return None;
         }

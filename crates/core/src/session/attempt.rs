@@ -155,6 +155,9 @@ pub struct Attempt {
     #[serde(default)]
     pub limit_waits: u32,
     pub result_asked: Option<Moment>,
+    /// Whether a person interrupted its turn, and has yet to say how it goes on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub held: bool,
     pub clock: Clock,
     /// The state as it was shown last, and since when: what windows and hooks are measured by.
     pub shown: State,
@@ -180,6 +183,7 @@ impl Attempt {
             resumes: 0,
             limit_waits: 0,
             result_asked: None,
+            held: false,
             clock: Clock::default(),
             shown: State::Working,
             since: at,

@@ -8,7 +8,7 @@ use super::{
     launch::{Cursor, End, EndedBy, Identity, TurnEnd},
     pane::PaneSight,
     spec::Assignment,
-    state::{Progress, Usage},
+    state::{Context, Progress, Usage},
     watch::{Glimpse, Hinted, Record, Recorded, Way},
 };
 use crate::{
@@ -69,6 +69,14 @@ pub enum Signal {
     },
     Progress(Progress),
     Usage(Usage),
+    /// How full the context of the agent's model is now.
+    Context(Context),
+    /// The agent made its conversation shorter.
+    Compacted,
+    /// The agent did not, though it was asked.
+    NotCompacted {
+        reason: String,
+    },
     Retrying {
         detail: String,
     },
@@ -285,6 +293,15 @@ pub enum Command {
         revision: u32,
         reply: Reply,
     },
+    /// Has the agent leave its turn, and told this next if anything.
+    Interrupt {
+        key: String,
+        text: Option<String>,
+    },
+    /// Has the agent make its conversation shorter.
+    Compact {
+        key: String,
+    },
     Stop,
     Cancel {
         because: String,
@@ -340,6 +357,16 @@ pub enum Rejected {
     NotRunning,
     #[error("it was started by somebody else: end it where it runs")]
     NotOurs,
+    #[error("it was started by somebody else: do that where it runs")]
+    NotTouched,
+    #[error("the session is being stopped")]
+    Stopping,
+    #[error("no turn is open")]
+    NoTurn,
+    #[error("{0} has no turns that could be interrupted")]
+    HasNoTurns(String),
+    #[error("{0} has no conversation that could be compacted")]
+    CannotCompact(String),
     #[error("it was started by somebody else, and there is no way to say anything to it")]
     NoWayIn,
     #[error("nothing was typed: {0}")]

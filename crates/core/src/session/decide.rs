@@ -111,6 +111,8 @@ impl Session {
             Command::Send { key, text, mode } => self.send(key, text, *mode),
             Command::Assign { key, text, assignment } => self.assign(key, text, assignment),
             Command::Answer { request, revision, reply } => self.answer(*request, *revision, reply),
+            Command::Interrupt { key, text } => self.interrupt(key, text.as_deref()),
+            Command::Compact { key } => self.compact(key),
             Command::Stop => self.stop(),
             Command::Cancel { because } => self.cancel(because),
             Command::Resolve { to, because } => Ok(self.resolve(*to, because)),
@@ -262,6 +264,14 @@ impl Session {
                 one(ProgressTold { launch: id, progress, cursor: Some(cursor) })
             }
             Signal::Usage(usage) => one(UsageTold { launch: id, usage, cursor }),
+            Signal::Context(context) => {
+                if_new(self.context != Some(context), ContextTold { launch: id, context, cursor })
+            }
+            Signal::Compacted => one(ContextCompacted { launch: id, cursor }),
+            Signal::NotCompacted { reason } => {
+                let asked = self.compacting().is_some_and(|asked| asked.launch == id);
+                if_new(asked, ContextKept { launch: id, reason, cursor: Some(cursor) })
+            }
             Signal::Retrying { detail } => one(StreamRetrying { launch: id, detail, cursor }),
             Signal::Oversized { bytes } => one(OutputOversized { launch: id, bytes, cursor }),
             Signal::InputSeen { .. } => Err(Rejected::Nothing),
@@ -278,10 +288,10 @@ impl Session {
         if heard_ms > stream.heard.mono_ms {
             return one(StreamHeard { launch: id, heard_ms });
         }
-        if_new(
-            now.mono_ms >= due && !stream.silent && launch.may_live(),
-            StreamSilent { launch: id },
-        )
+        let silent = now.mono_ms >= due && !stream.silent && launch.may_live();
+        let silent = silent.then(|| StreamSilent { launch: id }.into());
+        let events: Vec<Event> = silent.into_iter().chain(self.react_to_silence(now)).collect();
+        if events.is_empty() { Err(Rejected::Nothing) } else { Ok(events) }
     }
 
     /// Records testimony. It is never refused for the state that the session is in.

@@ -58,6 +58,8 @@ pub enum Due {
     Handshake,
     Expiry,
     Proof,
+    Compaction,
+    Reaction,
 }
 
 impl Due {
@@ -72,6 +74,8 @@ impl Due {
             Due::Handshake => "handshake",
             Due::Expiry => "expiry",
             Due::Proof => "proof",
+            Due::Compaction => "compaction",
+            Due::Reaction => "reaction",
         }
     }
 }
@@ -133,22 +137,25 @@ impl Session {
         let ready =
             |launch: &&Launch| launch.stop.is_none() && (launch.stream.ready || !shakes_hands);
         let launch = self.running().filter(ready)?;
-        let mut queued = self.messages.iter().filter(|m| m.fate == MessageFate::Queued);
         let message = match self.spec.agent.driver.has_terminal() {
             true => self.to_be_typed(launch)?,
-            false => queued.next()?,
+            false => self.next_message(launch)?,
         };
         Some(Effect::Deliver { launch: launch.id, message: message.key.clone() })
     }
 
-    /// Gives what may be typed now. Texts keep their order, and an answer does not wait for a text that waits for it.
+    /// Gives what may be typed now. Texts keep their order, an interrupt overtakes them, and an answer does not wait for a
+    /// text that waits for it.
     fn to_be_typed(&self, launch: &Launch) -> Option<&Message> {
-        let queued = |m: &&Message| m.fate == MessageFate::Queued;
-        let is_answer = |m: &&Message| m.kind == MessageKind::Answer;
-        let answer = self.messages.iter().filter(queued).find(is_answer);
-        let text = self.messages.iter().filter(queued).find(|m| !is_answer(m));
+        let is_answer = |m: &Message| m.kind == MessageKind::Answer;
+        let mut queued = self.messages.iter().filter(|m| m.fate == MessageFate::Queued);
         let free = |m: &&Message| m.unproved.is_none() && self.held_back(launch, m).is_none();
-        answer.into_iter().chain(text).find(free)
+        let next = self.next_message(launch);
+        if next.is_some_and(|next| next.kind == MessageKind::Interrupt) {
+            return next.filter(free);
+        }
+        let answer = queued.find(|m| is_answer(m));
+        answer.into_iter().chain(next.filter(|m| !is_answer(m))).find(free)
     }
 
     fn presses(&self) -> Option<Effect> {

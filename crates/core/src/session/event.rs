@@ -12,7 +12,7 @@ use super::{
     launch::{Cursor, End, EndedBy, Identity, LaunchWhy, StopStep, StopWhy, TurnEnd},
     pane::PaneSight,
     spec::{Assignment, Spec},
-    state::{MessageKind, Progress, Usage},
+    state::{Context, MessageKind, Progress, Usage},
     watch::{Glimpse, Record, Said, Way},
 };
 use crate::{
@@ -81,6 +81,11 @@ events! {
     /// What is said beside the stream has no place in it.
     ProgressTold = "progress.told", 1 { launch: LaunchId, progress: Progress, cursor: Option<Cursor> }
     UsageTold = "usage.told", 1 { launch: LaunchId, usage: Usage, cursor: Cursor }
+    ContextTold = "context.told", 1 { launch: LaunchId, context: Context, cursor: Cursor }
+    /// The agent made its conversation shorter, asked or by itself.
+    ContextCompacted = "context.compacted", 1 { launch: LaunchId, cursor: Cursor }
+    /// The agent did not, though it was asked.
+    ContextKept = "context.kept", 1 { launch: LaunchId, reason: String, cursor: Option<Cursor> }
 
     ProcessEnded = "process.ended", 1 { launch: LaunchId, end: End, by: EndedBy }
     /// The process can't be looked at; that is no end.
@@ -157,6 +162,11 @@ events! {
     AttemptStopped = "attempt.stopped", 1 { cause: StopCause, detail: String }
     AttemptResolved = "attempt.resolved", 1 { state: State, cause: Option<Cause>, because: String }
     AttemptSealed = "attempt.sealed", 1 { attempt: u32, sealed: Sealed }
+
+    /// A reaction answered an occasion; what it does follows from this.
+    ReactionDone = "reaction.done", 1 { reaction: String, occasion: u32 }
+    /// Another agent goes on with the work, in a conversation of its own.
+    AgentReplaced = "agent.replaced", 1 { from: String, to: String }
 
     HookFinished = "hook.finished", 1 { key: HookKey, end: HookEnd }
 }

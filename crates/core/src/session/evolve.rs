@@ -11,6 +11,7 @@ use super::{
         Cursor, Gone, Launch, LaunchPhase, LaunchWhy, Sight, Stop, StopStep, TurnEnd, TurnState,
     },
     pane::why_it_waits,
+    react::Reacted,
     spec::Assignment,
     state::{
         Fact, Limited, Message, MessageFate, MessageKind, Session, SetupState, Usage, WorkState,
@@ -47,6 +48,12 @@ impl Session {
             thread: None,
             progress: None,
             usage: Usage::default(),
+            context: None,
+            compactions: 0,
+            compacting: None,
+            reacted: vec![Reacted::default(); spec.reactions.len()],
+            handing_over: None,
+            handed_over: false,
             turns: 0,
             budget: spec.budget,
             limited: None,
@@ -138,7 +145,10 @@ impl Session {
             | Event::OutputLost(_)
             | Event::LimitRaised(_)
             | Event::ProgressTold(_)
-            | Event::UsageTold(_) => self.apply_stream(at, event),
+            | Event::UsageTold(_)
+            | Event::ContextTold(_)
+            | Event::ContextCompacted(_)
+            | Event::ContextKept(_) => self.apply_stream(at, event),
             Event::SignalRecorded(e) => {
                 let seen = Seen { said: e.said, place: e.place, at };
                 self.on_launch(e.launch, |launch| {
@@ -177,6 +187,8 @@ impl Session {
             | Event::AttemptResolved(_)
             | Event::AttemptSealed(_) => self.apply_attempt(at, event),
             Event::HookFinished(e) => self.end_hook(e),
+            Event::ReactionDone(e) => self.carry_out(e, at),
+            Event::AgentReplaced(e) => self.take_over(&e.from),
         }
     }
 
@@ -263,9 +275,12 @@ impl Session {
             Event::TurnStarted(e) => {
                 self.heard(e.launch, at, e.cursor);
                 let turn = TurnState::Open { turn: e.turn.clone() };
-                self.on_launch(e.launch, |launch| launch.stream.turn = turn);
-                self.turns = self.turns.saturating_add(1);
-                self.void_verdict(e.launch);
+                self.on_launch(e.launch, |launch| {
+                    launch.stream.turn = turn;
+                    launch.stream.interrupted = false;
+                    launch.watch.turned = Some(at);
+                });
+                self.begin_turn(e.launch);
             }
             Event::TurnEnded(e) => self.end_turn(e, at),
             Event::StreamRefused(e) => {
@@ -345,6 +360,21 @@ impl Session {
                 self.heard(e.launch, at, e.cursor);
                 self.usage.add(e.usage);
             }
+            Event::ContextTold(e) => {
+                self.heard(e.launch, at, e.cursor);
+                self.context = Some(e.context);
+            }
+            Event::ContextCompacted(e) => {
+                self.heard(e.launch, at, e.cursor);
+                // How full it is now has yet to be told.
+                self.context = None;
+                self.compactions = self.compactions.saturating_add(1);
+                self.compacting = self.compacting.filter(|asked| asked.turn);
+            }
+            Event::ContextKept(e) => {
+                self.advance_cursor(Some(e.launch), e.cursor, at);
+                self.compacting = None;
+            }
             _ => unreachable!("apply() sends only events about a stream here"),
         }
     }
@@ -403,6 +433,7 @@ impl Session {
                 self.queue(e.key.clone(), e.kind, e.text.clone(), e.request, e.reply.clone());
             }
             Event::MessageDelivered(e) => {
+                self.begin_what_was_asked(&e.key, e.launch, at);
                 self.settle_message(&e.key, MessageFate::Delivered { launch: e.launch });
             }
             Event::MessageTyped(e) => {
@@ -417,6 +448,10 @@ impl Session {
                 message.unproved = Some(e.reason.clone());
             }),
             Event::MessageLost(e) => {
+                if self.kind_of(&e.key) == Some(MessageKind::Interrupt) {
+                    self.attempt_mut().held = false;
+                    self.forget_what_went_with(&e.key, &e.reason);
+                }
                 self.settle_message(
                     &e.key,
                     MessageFate::Undeliverable { reason: e.reason.clone() },
@@ -493,11 +528,14 @@ impl Session {
                 self.owe_state_hook(state, at);
             }
         }
+        self.keep_occasions(at);
     }
 
     fn open_attempt(&mut self, no: u32, instruction: Option<String>, at: Moment) {
         self.attempts.push(Attempt::opened(no, instruction, at));
         self.owe_place_again(no);
+        self.handing_over = None;
+        self.reacted.iter_mut().for_each(|reacted| reacted.total = 0);
         self.queue_instruction();
         // A process that is being ended serves no new instruction: the next launch waits for its end.
         let free = |launch: &&mut Launch| launch.may_live() && launch.stop.is_none();
@@ -522,7 +560,7 @@ impl Session {
     }
 
     /// A turn is expected of a living agent: until it comes, the agent counts as active, not as idle.
-    fn expect_a_turn(&mut self, at: Moment) {
+    pub(super) fn expect_a_turn(&mut self, at: Moment) {
         if let Some(launch) = self.launches.last_mut() {
             launch.stream.turn = TurnState::Open { turn: None };
             launch.stream.heard = at;
@@ -539,17 +577,22 @@ impl Session {
         let takes_more = self.spec.agent.driver.has_protocol();
         self.on_launch(e.launch, |launch| {
             launch.stream.ended_well = e.end == TurnEnd::Ok;
+            launch.stream.interrupted = false;
+            launch.watch.turned = Some(at);
             launch.watch.last_turn = e.turn.clone().or(launch.watch.last_turn.take());
             if takes_more {
                 launch.stream.turn = TurnState::Over;
             }
         });
         let current = self.current_launch().is_some_and(|launch| launch.id == e.launch);
-        if !current || self.attempt().is_sealed() {
+        // However a compaction ends, that says nothing about the work.
+        let compacted = self.compacting.take().is_some_and(|asked| asked.launch == e.launch);
+        if !current || compacted || self.attempt().is_sealed() {
             return;
         }
         match &e.end {
-            TurnEnd::Ok | TurnEnd::Interrupted => {}
+            TurnEnd::Ok => {}
+            TurnEnd::Interrupted => self.go_on_with_what_waits(at),
             TurnEnd::Error(text) => self.take_turn_error(e.launch, text, at),
             TurnEnd::Limited { detail, .. }
                 if self.attempt().limit_waits >= self.spec.bounds.limit_waits =>
@@ -669,7 +712,7 @@ impl Session {
     }
 
     /// A new turn may change the work, so what was found before is no longer about it.
-    fn void_verdict(&mut self, launch: LaunchId) {
+    pub(super) fn void_verdict(&mut self, launch: LaunchId) {
         let current = self.current_launch().is_some_and(|current| current.id == launch);
         if current && !self.attempt().is_sealed() {
             self.attempt_mut().verifying.void();
@@ -684,6 +727,10 @@ impl Session {
         }
     }
 
+    pub(super) fn say(&mut self, key: String, kind: MessageKind, text: String) {
+        self.queue(key, kind, text, None, None);
+    }
+
     fn queue(
         &mut self,
         key: String,
@@ -693,6 +740,7 @@ impl Session {
         reply: Option<Reply>,
     ) {
         let attempt = self.attempt().no;
+        self.attempt_mut().held |= kind == MessageKind::Interrupt;
         if let Some(asked) = self.requests.iter_mut().find(|asked| Some(asked.id) == request) {
             asked.allowed = reply.as_ref().and_then(Reply::allows);
         }
@@ -709,7 +757,11 @@ impl Session {
         });
     }
 
-    fn settle_message(&mut self, key: &str, fate: MessageFate) {
+    pub(super) fn kind_of(&self, key: &str) -> Option<MessageKind> {
+        self.messages.iter().find(|message| message.key == key).map(|message| message.kind)
+    }
+
+    pub(super) fn settle_message(&mut self, key: &str, fate: MessageFate) {
         self.on_message(key, |message| {
             message.fate = fate;
             // The text has done its work; what a person wrote need not stay in memory.
@@ -748,6 +800,10 @@ impl Session {
     }
 
     fn owe_hook(&mut self, event: HookEvent, at: Moment) {
+        self.owe_hook_of(event, None, at);
+    }
+
+    pub(super) fn owe_hook_of(&mut self, event: HookEvent, reaction: Option<String>, at: Moment) {
         if !self.spec.hooks.contains_key(&event) {
             return;
         }
@@ -760,6 +816,7 @@ impl Session {
             attempt: self.attempt().no,
             state: judgement.state,
             cause: judgement.cause,
+            reaction,
             at,
         });
     }
@@ -807,7 +864,7 @@ impl Session {
         });
     }
 
-    fn on_launch(&mut self, launch: LaunchId, change: impl FnOnce(&mut Launch)) {
+    pub(super) fn on_launch(&mut self, launch: LaunchId, change: impl FnOnce(&mut Launch)) {
         if let Some(launch) = self.launch_mut(launch) {
             change(launch);
         }

@@ -16,6 +16,8 @@ pub enum HookEvent {
     Opened,
     Started,
     LateClaim,
+    /// A reaction was carried out.
+    Reaction,
     /// The state was entered (live states) or sealed (terminal states).
     State(State),
 }
@@ -24,7 +26,7 @@ impl HookEvent {
     /// Gives every name that a hook may have.
     pub fn all() -> Vec<HookEvent> {
         let states = State::ALL.iter().copied().filter_map(HookEvent::for_state);
-        [HookEvent::Opened, HookEvent::Started, HookEvent::LateClaim]
+        [HookEvent::Opened, HookEvent::Started, HookEvent::LateClaim, HookEvent::Reaction]
             .into_iter()
             .chain(states)
             .collect()
@@ -54,6 +56,7 @@ impl HookEvent {
             HookEvent::Opened => "opened",
             HookEvent::Started => "started",
             HookEvent::LateClaim => "late_claim",
+            HookEvent::Reaction => "reaction",
             HookEvent::State(state) => state.word(),
         }
     }
@@ -104,6 +107,9 @@ pub struct HookOwed {
     pub attempt: u32,
     pub state: State,
     pub cause: Option<Cause>,
+    /// The reaction that it tells of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reaction: Option<String>,
     pub at: Moment,
 }
 

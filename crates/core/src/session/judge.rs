@@ -165,7 +165,9 @@ impl Session {
         note(self.contradicted().next().is_some(), Flag::SettledOtherwise);
         note(!caveats.protected.is_empty(), Flag::ChecksTouched);
         note(self.limited.is_some() && !self.attempt().is_sealed(), Flag::Limited);
+        let held = self.attempt().held && !self.attempt().is_sealed();
         if let Some(launch) = self.current_launch() {
+            note(held && launch.may_live() && !launch.is_in_turn(), Flag::Interrupted);
             let gone = launch.gone;
             note(launch.is_being_ended(), Flag::Stopping);
             note(launch.at_limit && launch.may_live(), Flag::OutputLimit);

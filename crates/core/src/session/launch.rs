@@ -35,6 +35,8 @@ pub enum LaunchWhy {
     Instruction,
     /// The agent died in the middle of its work, and its conversation goes on.
     Crash,
+    /// Another agent goes on with the work.
+    HandedOver,
 }
 
 /// How a process ended.
@@ -83,6 +85,8 @@ pub enum StopWhy {
     ReworkExhausted,
     /// The agent closed its stream and lived on.
     Leftover,
+    /// Another agent goes on with the work.
+    HandedOver,
 }
 
 /// How far a stop has gone. Steps are taken once each, in this order.
@@ -163,6 +167,9 @@ pub struct Stream {
     /// Whether the last turn ended well.
     #[serde(default)]
     pub ended_well: bool,
+    /// Whether the agent was told to leave its open turn.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interrupted: bool,
     /// Whether a turn is open. A command without a protocol is one long turn.
     pub turn: TurnState,
     pub heard: Moment,
@@ -243,6 +250,7 @@ impl Launch {
                 ready: false,
                 refused: None,
                 ended_well: false,
+                interrupted: false,
                 turn,
                 heard: at,
                 silent: false,

@@ -7,6 +7,7 @@
 mod advance;
 mod attempt;
 mod command;
+mod control;
 mod decide;
 mod effect;
 mod elsewhere;
@@ -16,6 +17,7 @@ mod hook;
 mod judge;
 mod launch;
 mod pane;
+mod react;
 mod spec;
 mod state;
 mod watch;
@@ -25,20 +27,21 @@ pub use command::{
     Command, FactKind, Rejected, Reporter, Resolve, SendMode, Signal, Testimony, UsedUp,
     standing_of,
 };
+pub use control::Compacting;
 pub use effect::{Due, Effect, EffectKey};
 pub use event::{
-    AgentWarned, AttemptCancelled, AttemptOpened, AttemptResolved, AttemptSealed, AttemptStopped,
-    AttemptSuperseded, BudgetRaised, CheckFinished, ClaimMade, Event, FactTold, HookFinished,
-    LaunchAdopted, LaunchFailed, LaunchFollowed, LaunchOwed, LaunchStarted, LimitLifted,
-    LimitRaised, LimitSlot, MessageDelivered, MessageLost, MessageQueued, MessageTyped,
-    MessageUnproved, OutputAtLimit, OutputFlows, OutputLost, OutputNoRoom, OutputOversized,
-    PaneSeen, PeopleAttached, ProcessEnded, ProcessSeen, ProcessSuspended, ProcessUnknown,
-    ProcessUnobserved, ProgressTold, RequestContradicted, RequestOpened, RequestRuled,
-    RequestSettled, ResultAsked, ResultTold, ReworkSent, SessionOpened, SetupFinished,
-    SignalHinted, SignalRecorded, SnapshotFailed, SnapshotTaken, StopAsked, StopEscalated,
-    StoreRemoved, StreamClosed, StreamHeard, StreamReady, StreamRefused, StreamRetrying,
-    StreamSettled, StreamSilent, TaskAssigned, TreeGone, TurnEnded, TurnStarted, UsageTold,
-    WorkFailed, WorkPrepared, WorkRemoved,
+    AgentReplaced, AgentWarned, AttemptCancelled, AttemptOpened, AttemptResolved, AttemptSealed,
+    AttemptStopped, AttemptSuperseded, BudgetRaised, CheckFinished, ClaimMade, ContextCompacted,
+    ContextKept, ContextTold, Event, FactTold, HookFinished, LaunchAdopted, LaunchFailed,
+    LaunchFollowed, LaunchOwed, LaunchStarted, LimitLifted, LimitRaised, LimitSlot,
+    MessageDelivered, MessageLost, MessageQueued, MessageTyped, MessageUnproved, OutputAtLimit,
+    OutputFlows, OutputLost, OutputNoRoom, OutputOversized, PaneSeen, PeopleAttached, ProcessEnded,
+    ProcessSeen, ProcessSuspended, ProcessUnknown, ProcessUnobserved, ProgressTold, ReactionDone,
+    RequestContradicted, RequestOpened, RequestRuled, RequestSettled, ResultAsked, ResultTold,
+    ReworkSent, SessionOpened, SetupFinished, SignalHinted, SignalRecorded, SnapshotFailed,
+    SnapshotTaken, StopAsked, StopEscalated, StoreRemoved, StreamClosed, StreamHeard, StreamReady,
+    StreamRefused, StreamRetrying, StreamSettled, StreamSilent, TaskAssigned, TreeGone, TurnEnded,
+    TurnStarted, UsageTold, WorkFailed, WorkPrepared, WorkRemoved,
 };
 pub use hook::{HookEnd, HookEnded, HookEvent, HookKey, HookOwed};
 pub use launch::{
@@ -46,14 +49,16 @@ pub use launch::{
     TurnEnd,
 };
 pub use pane::PaneSight;
+pub use react::{Act, Heir, On, Reacted, Reaction};
 pub use spec::{
     Adopted, Afterwards, Agent, Approvals, Assignment, Carried, Driver, Exit0, HookSpec, Input,
     MultiAgent, OfRun, Pane, Sandbox, Settings, Spec, Work,
 };
 pub use state::{
-    Budget, Fact, Limited, Message, MessageFate, MessageKind, Progress, Session, SetupState, Usage,
-    WorkState,
+    Budget, Context, Fact, Limited, Message, MessageFate, MessageKind, Progress, Session,
+    SetupState, Usage, WorkState,
 };
 pub use watch::{
-    Glimpse, HeldBack, Hinted, Record, Recorded, Said, Seen, Typed, Watch, Way, again,
+    Contradiction, Glimpse, HeldBack, Hinted, Record, Recorded, Said, Seen, Typed, Watch, Way,
+    again,
 };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{hook::HookEvent, launch::Identity, state::Budget};
+use super::{hook::HookEvent, launch::Identity, react::Reaction, state::Budget};
 use crate::{
     ids::{CommitId, RunId},
     limits::Bounds,
@@ -76,6 +76,14 @@ impl Driver {
     /// Says whether a new process can go on with the conversation of one that died.
     pub fn resumes(self) -> bool {
         self.shakes_hands()
+    }
+
+    /// Says whether the agent can be asked to make its conversation shorter.
+    pub fn compacts(self) -> bool {
+        match self {
+            Driver::Command | Driver::CodexExec | Driver::Terminal => false,
+            Driver::Jsonl | Driver::Codex | Driver::CodexTerminal => true,
+        }
     }
 
     /// Says whether exit 0 counts only together with a turn that the agent's own stream ended well.
@@ -312,6 +320,9 @@ pub struct Spec {
     #[serde(default)]
     pub policy: Policy,
     pub hooks: BTreeMap<HookEvent, HookSpec>,
+    /// What is done by itself on which occasion.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reactions: Vec<Reaction>,
     /// What was worth a warning when the session was opened, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,

@@ -7,8 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::{
     attempt::Attempt,
     command::FactKind,
+    control::Compacting,
     hook::{HookEnded, HookEvent, HookOwed},
     launch::{Launch, LaunchPhase},
+    react::{Heir, Reacted},
     spec::Spec,
     watch::Typed,
 };
@@ -50,6 +52,12 @@ pub enum MessageKind {
     Answer,
     /// What happened to the agent, and that it shall go on.
     Continue,
+    /// What the project's reactions say by themselves.
+    Nudge,
+    /// That it shall leave its turn.
+    Interrupt,
+    /// That it shall make its conversation shorter.
+    Compact,
 }
 
 /// How a message stands.
@@ -122,6 +130,21 @@ impl Usage {
     }
 }
 
+/// How full the context of the agent's model is, as the agent told last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Context {
+    pub used: u64,
+    pub window: u64,
+}
+
+impl Context {
+    /// Says whether so many hundredths of it, or more, are taken.
+    pub fn is_at(self, percent: u32) -> bool {
+        let (used, window) = (u128::from(self.used), u128::from(self.window));
+        window > 0 && used * 100 >= window * u128::from(percent)
+    }
+}
+
 /// How much a session may use in all; none means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -174,6 +197,23 @@ pub struct Session {
     pub thread: Option<String>,
     pub progress: Option<Progress>,
     pub usage: Usage,
+    /// None as long as the agent told nothing of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<Context>,
+    /// How often the agent made its conversation shorter, asked or by itself.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub compactions: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compacting: Option<Compacting>,
+    /// How each reaction of the spec stands, in the same order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reacted: Vec<Reacted>,
+    /// The agent that goes on once the process of this one is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handing_over: Option<Heir>,
+    /// Whether that has happened: it does so once.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub handed_over: bool,
     /// How many turns the agent began.
     #[serde(default)]
     pub turns: u32,
@@ -192,6 +232,10 @@ pub struct Session {
     #[serde(default)]
     pub store_removed: bool,
     pub output_limit: u64,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 impl Session {

@@ -11,13 +11,13 @@ use super::{
     command::Rejected,
     effect::Due,
     event::{
-        Event, MessageDelivered, MessageTyped, MessageUnproved, ProgressTold, RequestSettled,
-        SignalHinted, SignalRecorded, StreamReady, StreamRetrying, TurnEnded, TurnStarted,
-        UsageTold,
+        ContextCompacted, ContextTold, Event, MessageDelivered, MessageTyped, MessageUnproved,
+        ProgressTold, RequestSettled, SignalHinted, SignalRecorded, StreamReady, StreamRetrying,
+        TurnEnded, TurnStarted, UsageTold,
     },
     launch::{Launch, TurnEnd, TurnState},
     pane::PaneSight,
-    state::{Message, MessageFate, MessageKind, Progress, Session, Usage},
+    state::{Context, Message, MessageFate, MessageKind, Progress, Session, Usage},
 };
 use crate::{
     ids::LaunchId,
@@ -87,11 +87,18 @@ pub enum Recorded {
     Prompted {
         text: String,
     },
-    Used(Usage),
+    /// What the last call of the model took, and how full its context is since.
+    Used {
+        usage: Usage,
+        context: Option<Context>,
+    },
     Progress(Progress),
     Asked(Asked),
     /// What it had asked is settled: it goes on.
     WentOn,
+    /// It begins to make its conversation shorter.
+    Compacting,
+    Compacted,
 }
 
 /// What a terminal lets guess.
@@ -124,6 +131,8 @@ pub enum Said {
     AtPrompt,
     Retrying,
     Rests,
+    Compacting,
+    Compacted,
 }
 
 impl Said {
@@ -141,6 +150,8 @@ impl Said {
             Said::AtPrompt => "at its prompt",
             Said::Retrying => "retrying",
             Said::Rests => "rests",
+            Said::Compacting => "compacts its conversation",
+            Said::Compacted => "compacted its conversation",
         }
     }
 }
@@ -152,10 +163,12 @@ impl Recorded {
             Recorded::TurnStarted { .. } => Said::TurnStarted,
             Recorded::TurnEnded { .. } => Said::TurnEnded,
             Recorded::Prompted { .. } => Said::Prompted,
-            Recorded::Used(_) => Said::Used,
+            Recorded::Used { .. } => Said::Used,
             Recorded::Progress(_) => Said::Progress,
             Recorded::Asked(_) => Said::Asks,
             Recorded::WentOn => Said::WentOn,
+            Recorded::Compacting => Said::Compacting,
+            Recorded::Compacted => Said::Compacted,
         }
     }
 }
@@ -186,6 +199,9 @@ pub struct Seen {
 pub struct Watch {
     pub records: BTreeMap<Record, Seen>,
     pub hints: BTreeMap<Glimpse, Seen>,
+    /// When a turn was recorded to begin or to end last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turned: Option<Moment>,
     /// The turn that ended last: told once more by another record, it is not begun or ended again.
     pub last_turn: Option<String>,
     /// Whether its process was stopped, as by a terminal's ctrl-Z.
@@ -220,9 +236,53 @@ impl Watch {
 
     /// Gives what the terminal shows, by the newest of what tells that.
     pub fn shows(&self) -> Option<Said> {
+        self.newest_hint().map(|(_, seen)| seen.said)
+    }
+
+    fn newest_hint(&self) -> Option<(Glimpse, Seen)> {
         let telling = |(by, _): &(&Glimpse, &Seen)| matches!(by, Glimpse::Osc | Glimpse::Screen);
         let newest = self.hints.iter().filter(telling).max_by_key(|(_, seen)| seen.place);
-        newest.map(|(_, seen)| seen.said)
+        newest.map(|(by, seen)| (*by, *seen))
+    }
+}
+
+/// How long two sources may contradict each other before that is shown: one is often later than the other.
+const CONTRADICTION_MS: u64 = 2_000;
+
+/// What a terminal shows though the agent's own record says otherwise. It changes nothing: the record is believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Contradiction {
+    pub shows: Said,
+    pub by: Glimpse,
+    /// Whether a turn is open, as was recorded.
+    pub in_turn: bool,
+    pub since: Moment,
+}
+
+impl Launch {
+    /// Gives the contradiction between what a living agent records and what its terminal shows, if it lasts.
+    pub fn contradiction(&self, now_ms: u64) -> Option<Contradiction> {
+        let (by, seen) = self.watch.newest_hint().filter(|_| self.may_live())?;
+        let turned = self.watch.turned?;
+        let in_turn = self.is_in_turn();
+        let contradicts = match seen.said {
+            Said::AtPrompt | Said::Rests => in_turn,
+            Said::Working | Said::Retrying => !in_turn,
+            Said::Named
+            | Said::TurnStarted
+            | Said::TurnEnded
+            | Said::Prompted
+            | Said::Used
+            | Said::Progress
+            | Said::Asks
+            | Said::WentOn
+            | Said::Compacting
+            | Said::Compacted => false,
+        };
+        let since = if seen.at.mono_ms > turned.mono_ms { seen.at } else { turned };
+        let lasts = now_ms >= since.deadline(CONTRADICTION_MS);
+        let told = Contradiction { shows: seen.said, by, in_turn, since };
+        (contradicts && lasts).then_some(told)
     }
 }
 
@@ -265,7 +325,8 @@ impl Session {
                 true => Vec::new(),
                 false => {
                     let started = TurnStarted { launch: id, turn, cursor }.into();
-                    self.went_on(launch).chain([started]).collect()
+                    let went_on = self.went_on(launch);
+                    went_on.chain(self.compact_taken(id)).chain([started]).collect()
                 }
             },
             Recorded::TurnEnded { turn, end } => match launch.has_open(turn.as_deref()) {
@@ -277,12 +338,22 @@ impl Session {
                 }
             },
             Recorded::Prompted { text } => self.taken(id, &text).into_iter().collect(),
-            Recorded::Used(usage) => vec![UsageTold { launch: id, usage, cursor }.into()],
+            Recorded::Used { usage, context } => {
+                let new = context.filter(|context| self.context != Some(*context));
+                let told = new.map(|context| ContextTold { launch: id, context, cursor }.into());
+                let used = UsageTold { launch: id, usage, cursor }.into();
+                std::iter::once(used).chain(told).collect()
+            }
             Recorded::Progress(progress) => {
                 vec![ProgressTold { launch: id, progress, cursor: Some(cursor) }.into()]
             }
             Recorded::Asked(asked) => self.ask(launch, asked).into_iter().collect(),
             Recorded::WentOn => self.went_on(launch).collect(),
+            Recorded::Compacting => self.compact_taken(id).into_iter().collect(),
+            Recorded::Compacted => {
+                let compacted = ContextCompacted { launch: id, cursor }.into();
+                self.compact_taken(id).into_iter().chain([compacted]).collect()
+            }
         }
     }
 
@@ -362,6 +433,20 @@ impl Session {
             message.fate == MessageFate::Queued
                 && message.typed.is_some_and(|typed| typed.launch == launch)
                 && same_text(&message.text, text)
+        };
+        let key = self.messages.iter().find(typed)?.key.clone();
+        Some(MessageDelivered { key, launch }.into())
+    }
+}
+
+impl Session {
+    /// An agent that begins a turn after it was told to compact does that. What it is told so is no input of a
+    /// conversation, and so in no record.
+    fn compact_taken(&self, launch: LaunchId) -> Option<Event> {
+        let typed = |message: &&Message| {
+            message.kind == MessageKind::Compact
+                && message.fate == MessageFate::Queued
+                && message.typed.is_some_and(|typed| typed.launch == launch)
         };
         let key = self.messages.iter().find(typed)?.key.clone();
         Some(MessageDelivered { key, launch }.into())
@@ -466,7 +551,9 @@ impl Session {
         let queued = |key: &str| {
             self.messages.iter().find(|m| m.key == key && m.fate == MessageFate::Queued)
         };
-        if !self.spec.agent.driver.has_terminal() {
+        // A key that interrupts is no text that the agent could be seen to take: its turn ends, or does not.
+        let presses = queued(key).is_some_and(|message| message.kind == MessageKind::Interrupt);
+        if !self.spec.agent.driver.has_terminal() || presses {
             let delivered = MessageDelivered { key: key.to_owned(), launch };
             return queued(key).map(|_| vec![delivered.into()]).ok_or(Rejected::Nothing);
         }
@@ -531,14 +618,16 @@ impl Session {
         let shows = launch.watch.shows();
         let answers = message.kind == MessageKind::Answer;
         let by_pane = self.pane_holds_back(launch);
+        let interrupts = message.kind == MessageKind::Interrupt;
+        let prompted = !answers && !interrupts;
         let reasons = [
             (launch.watch.suspended, HeldBack::Suspended),
             (self.messages.iter().any(typed), HeldBack::Unproved),
             (launch.people > 0, HeldBack::Attended),
             (answers && !launch.watch.draws_a_question(), HeldBack::AsksNoMore),
             (!answers && asks, HeldBack::Asks),
-            (!answers && launch.is_in_turn(), HeldBack::TurnOpen),
-            (!answers && shows != Some(Said::AtPrompt), HeldBack::NotAtPrompt),
+            (prompted && launch.is_in_turn(), HeldBack::TurnOpen),
+            (prompted && shows != Some(Said::AtPrompt), HeldBack::NotAtPrompt),
         ];
         reasons.into_iter().find(|(holds, _)| *holds).map(|(_, why)| why).or(by_pane)
     }

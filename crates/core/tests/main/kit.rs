@@ -92,6 +92,7 @@ pub(crate) fn spec() -> Spec {
                 )
             })
             .collect(),
+        reactions: Vec::new(),
         warnings: Vec::new(),
         run: None,
         task: None,

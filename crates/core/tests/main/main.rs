@@ -1,6 +1,7 @@
 //! Tests of the pure domain through its public surface.
 
 mod contract;
+mod control;
 mod elsewhere;
 mod ending;
 mod evidence;
@@ -19,6 +20,7 @@ mod plans;
 mod policy;
 mod purity;
 mod random;
+mod reactions;
 
 mod replies;
 #[expect(unreachable_pub, dead_code, reason = "it is the simulator's own file, public there")]

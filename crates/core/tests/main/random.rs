@@ -6,9 +6,9 @@ use provost_core::{
     limits::Bounds,
     request::{Asked, Reply, RequestKind, Waiting},
     session::{
-        Afterwards, Command, Cursor, Driver, End, EndedBy, Exit0, FactKind, Glimpse, Hinted,
-        HookEnd, Identity, Input, PaneSight, Progress, Record, Recorded, Reporter, Resolve,
-        SendMode, Session, Signal, Spec, Testimony, TurnEnd, Usage, Way,
+        Act, Afterwards, Command, Context, Cursor, Driver, End, EndedBy, Exit0, FactKind, Glimpse,
+        Hinted, HookEnd, Identity, Input, On, PaneSight, Progress, Reaction, Record, Recorded,
+        Reporter, Resolve, SendMode, Session, Signal, Spec, Testimony, TurnEnd, Usage, Way,
     },
     verdict::{CheckEnd, EmptyDiff},
 };
@@ -48,7 +48,30 @@ pub(crate) fn random_spec(rng: &mut Rng) -> Spec {
     spec.empty_diff = rng.pick(&[EmptyDiff::Refused, EmptyDiff::Accepted]);
     spec.setup = rng.pick(&[None, None, Some("setup".to_owned())]);
     spec.hooks.retain(|_, _| rng.percent(70));
+    spec.reactions = (0..rng.below(4)).map(|no| random_reaction(no, rng)).collect();
     spec
+}
+
+/// Any answer to any occasion, whether it is one or not.
+fn random_reaction(no: u64, rng: &mut Rng) -> Reaction {
+    let full = On::Context { percent: 50 };
+    let text = "go on".to_owned();
+    let acts = [
+        Act::Notify,
+        Act::Nudge { text: text.clone() },
+        Act::Interrupt { text },
+        Act::Compact,
+        Act::ResumeLater,
+        Act::HandOver { agent: Box::new(spec().agent), text: None },
+    ];
+    Reaction {
+        name: format!("r{no}"),
+        on: rng.pick(&[On::Quiet, On::Stalled, On::NeedsInput, full, On::UsageLimit]),
+        after_ms: rng.pick(&[0, 50, 300]),
+        act: rng.pick(&acts),
+        times: rng.pick(&[1, 2]),
+        total: rng.pick(&[1, 3]),
+    }
 }
 
 /// Anything at all: some of it makes sense for the session, much of it does not.
@@ -155,12 +178,14 @@ fn seen(session: &Session, launch: LaunchId, rng: &mut Rng) -> Command {
     }
     let by = rng.pick(&[Record::Hook, Record::Rollout, Record::Rollout]);
     let text = session.messages.last().map(|message| message.text.clone()).unwrap_or_default();
-    let what = match rng.below(9) {
+    let what = match rng.below(11) {
+        9 => Recorded::Compacting,
+        10 => Recorded::Compacted,
         0 => Recorded::Named { thread: "t".to_owned() },
         1 | 2 => Recorded::TurnStarted { turn },
         3 | 4 => Recorded::TurnEnded { turn, end: rng.pick(&[TurnEnd::Ok, TurnEnd::Interrupted]) },
         5 => Recorded::Prompted { text },
-        6 => Recorded::Used(Usage { input: 1, output: 2 }),
+        6 => Recorded::Used { usage: Usage { input: 1, output: 2 }, context: None },
         7 => Recorded::Asked(asked),
         _ => Recorded::WentOn,
     };
@@ -169,12 +194,15 @@ fn seen(session: &Session, launch: LaunchId, rng: &mut Rng) -> Command {
 
 fn random_signal(session: &Session, rng: &mut Rng) -> Signal {
     let native = rng.pick(&["n1", "n2"]).to_owned();
-    match rng.below(16) {
+    match rng.below(18) {
+        16 => Signal::Context(Context { used: rng.below(100), window: 100 }),
+        17 => rng.pick(&[Signal::Compacted, Signal::NotCompacted { reason: "unknown".to_owned() }]),
         0 => Signal::Ready { thread: rng.pick(&[None, Some("t".to_owned())]) },
         1..=3 => Signal::TurnStarted { turn: rng.pick(&[None, Some("u".to_owned())]) },
         4..=6 => {
             let error = TurnEnd::Error("quota".to_owned());
-            let end = rng.pick(&[TurnEnd::Ok, TurnEnd::Ok, TurnEnd::Interrupted, error]);
+            let limited = TurnEnd::Limited { until_ms: None, detail: "no more".to_owned() };
+            let end = rng.pick(&[TurnEnd::Ok, TurnEnd::Ok, TurnEnd::Interrupted, error, limited]);
             Signal::TurnEnded { turn: None, end, usage: None }
         }
         7 | 8 => Signal::Said(testimony(rng)),
@@ -238,7 +266,12 @@ fn about_proof(session: &Session, rng: &mut Rng) -> Command {
 
 fn by_people(session: &Session, rng: &mut Rng) -> Command {
     let because = "so".to_owned();
-    match rng.below(16) {
+    match rng.below(18) {
+        16 => {
+            let text = rng.percent(50).then(|| because.clone());
+            Command::Interrupt { key: format!("leave-{}", rng.below(1_000)), text }
+        }
+        17 => Command::Compact { key: format!("compact-{}", rng.below(1_000)) },
         0 => Command::Cancel { because },
         1 => Command::Stop,
         2 => {

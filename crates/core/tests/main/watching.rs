@@ -459,3 +459,30 @@ fn an_answer_to_somebody_elses_agent_is_refused_without_a_pane_and_after_its_end
         assert_eq!(bench.session.launches.len(), 1, "nobody starts it again");
     }
 }
+
+#[test]
+fn a_contradiction_that_lasts_is_shown_with_both_sides_and_changes_nothing() {
+    let mut bench = Bench::running(terminal());
+    let launch = bench.launch();
+    let started = Recorded::TurnStarted { turn: Some("u".to_owned()) };
+    bench.tell(Command::Recorded { launch, by: Record::Rollout, place: 1, what: started });
+    let by = Glimpse::Osc;
+    bench.tell(Command::Hinted { launch, by, place: 1, what: Hinted::Working });
+    let found = |bench: &Bench| bench.session.launches[0].contradiction(bench.now.mono_ms);
+    bench.pass(10_000);
+    assert_eq!(found(&bench), None);
+    bench.tell(Command::Hinted { launch, by, place: 2, what: Hinted::AtPrompt });
+    bench.pass(1_999);
+    assert_eq!(found(&bench), None, "one source is often later than the other");
+    bench.pass(1);
+    let told = found(&bench).expect("it lasts");
+    assert_eq!((told.shows, told.by, told.in_turn), (Said::AtPrompt, by, true));
+    assert_eq!(bench.state(), State::Working);
+    let ended = Recorded::TurnEnded { turn: Some("u".to_owned()), end: TurnEnd::Ok };
+    bench.tell(Command::Recorded { launch, by: Record::Rollout, place: 2, what: ended });
+    assert_eq!(found(&bench), None);
+    bench.tell(Command::Hinted { launch, by, place: 3, what: Hinted::Working });
+    bench.pass(2_000);
+    assert_eq!(found(&bench).map(|told| told.in_turn), Some(false));
+    assert_eq!(bench.state(), State::Idle);
+}

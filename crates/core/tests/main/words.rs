@@ -41,6 +41,7 @@ fn hooks_are_named_for_what_happened() {
         "opened",
         "started",
         "late_claim",
+        "reaction",
         "needs_input",
         "rework",
         "stalled",

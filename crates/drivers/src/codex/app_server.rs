@@ -12,7 +12,7 @@ use provost_core::{
     limits::MAX_OPEN_REQUESTS,
     request::Asked,
     result::ResultForm,
-    session::{Signal, TurnEnd},
+    session::{Context, Signal, TurnEnd},
 };
 use serde_json::{Value, json};
 
@@ -21,11 +21,11 @@ use super::{
     ends::{self, Limits},
     handshake,
     items::{Item, OpenItems},
-    notes::{Note, Place},
+    notes::{Note, Place, Tokens},
     outbox::Outbox,
     pending::{MAX_WAITING, Pending, Requests},
     requests, result,
-    say::{INTERRUPT, MESSAGE, RESULT},
+    say::{COMPACT, INTERRUPT, MESSAGE, RESULT},
     settings::Settings,
     tools,
     usage::Meter,
@@ -64,6 +64,8 @@ pub(crate) struct AppServer {
     requests: Requests,
     meter: Meter,
     limits: Limits,
+    /// How full the context of the session's own thread is, as it was told last.
+    context: Option<Context>,
     /// What the session's own thread is set to, as far as the server told.
     settings: Option<Settings>,
     outbox: Outbox,
@@ -104,6 +106,7 @@ impl AppServer {
             requests: Requests::default(),
             meter: Meter::new(opening.thread.clone()),
             limits: Limits::default(),
+            context: None,
             settings: None,
             outbox: Outbox::default(),
             late: VecDeque::new(),
@@ -236,6 +239,9 @@ impl AppServer {
         if self.cleaning.as_ref().is_some_and(|cleaning| cleaning.key == id) {
             return self.cleaned();
         }
+        if id.starts_with(COMPACT) {
+            return outcome.err().map(|reason| Signal::NotCompacted { reason });
+        }
         let is_result = id.starts_with(RESULT);
         if !is_result && !id.starts_with(MESSAGE) {
             return None;
@@ -310,8 +316,17 @@ impl AppServer {
                 None
             }
             Note::ItemCompleted { place, item } => self.item_completed(&place, item),
-            Note::Usage { thread, total, last } => {
-                self.meter.told(&thread, total, last).map(Signal::Usage)
+            Note::Usage { thread, total, last, window } => {
+                let context = self.filled(&thread, last, window).map(Signal::Context);
+                match self.meter.told(&thread, total, last).map(Signal::Usage) {
+                    None => context,
+                    used => {
+                        // The latest counts.
+                        self.late.retain(|late| !matches!(late, Signal::Context(_)));
+                        self.late.extend(context);
+                        used
+                    }
+                }
             }
             Note::RateLimits(limits) => {
                 self.limits.told(&limits);
@@ -329,6 +344,13 @@ impl AppServer {
                 ours.then(|| self.set(Settings::updated(&settings))).flatten()
             }
         }
+    }
+
+    /// Gives how full the context of the session's own thread is, if that is another than was told before.
+    fn filled(&mut self, thread: &str, last: Tokens, window: Option<u64>) -> Option<Context> {
+        let filled = Context { used: last.sum(), window: window? };
+        let new = self.is_root(Some(thread)) && self.context.replace(filled) != Some(filled);
+        new.then_some(filled)
     }
 
     /// A change that somebody made at the screen would be seen nowhere else.
@@ -401,6 +423,7 @@ impl AppServer {
             Item::AgentMessage { text, commentary: false, .. } if self.is_result(place) => {
                 result::read(&text, self.opening.settings.result)
             }
+            Item::Compaction { .. } => self.compacted(place),
             Item::AgentMessage { .. }
             | Item::Command { .. }
             | Item::FileChange { .. }
@@ -412,6 +435,13 @@ impl AppServer {
                 }
             },
         }
+    }
+
+    /// How full the context is now is told anew, whatever it was.
+    fn compacted(&mut self, place: &Place) -> Option<Signal> {
+        let ours = self.is_root(place.thread.as_deref());
+        self.context = self.context.filter(|_| !ours);
+        ours.then_some(Signal::Compacted)
     }
 
     fn is_result(&self, place: &Place) -> bool {

@@ -18,10 +18,30 @@ const MAX_DIFF: usize = 32 << 10;
 /// An item, as far as it means something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Item {
-    AgentMessage { id: String, text: String, commentary: bool, asked: Vec<Beside> },
-    Command { id: String, command: Option<String>, cwd: Option<String>, done: Option<bool> },
-    FileChange { id: String, change: Change, done: Option<bool> },
-    Other { id: String },
+    AgentMessage {
+        id: String,
+        text: String,
+        commentary: bool,
+        asked: Vec<Beside>,
+    },
+    Command {
+        id: String,
+        command: Option<String>,
+        cwd: Option<String>,
+        done: Option<bool>,
+    },
+    FileChange {
+        id: String,
+        change: Change,
+        done: Option<bool>,
+    },
+    /// The conversation was made shorter.
+    Compaction {
+        id: String,
+    },
+    Other {
+        id: String,
+    },
 }
 
 /// A question asked beside the work, in a message.
@@ -57,6 +77,7 @@ impl Item {
                 done: done(value),
             },
             "fileChange" => Item::FileChange { id, change: Change::read(value), done: done(value) },
+            "contextCompaction" => Item::Compaction { id },
             _ => Item::Other { id },
         })
     }
@@ -66,6 +87,7 @@ impl Item {
             Item::AgentMessage { id, .. }
             | Item::Command { id, .. }
             | Item::FileChange { id, .. }
+            | Item::Compaction { id }
             | Item::Other { id } => id,
         }
     }
@@ -74,7 +96,7 @@ impl Item {
     pub(crate) fn done(&self) -> Option<bool> {
         match self {
             Item::Command { done, .. } | Item::FileChange { done, .. } => *done,
-            Item::AgentMessage { .. } | Item::Other { .. } => None,
+            Item::AgentMessage { .. } | Item::Compaction { .. } | Item::Other { .. } => None,
         }
     }
 }
@@ -126,7 +148,8 @@ pub(crate) struct OpenItems(VecDeque<(Place, Item)>);
 
 impl OpenItems {
     pub(crate) fn open(&mut self, place: Place, item: Item) {
-        if matches!(item, Item::AgentMessage { .. } | Item::Other { .. }) {
+        if matches!(item, Item::AgentMessage { .. } | Item::Compaction { .. } | Item::Other { .. })
+        {
             return;
         }
         self.close(item.id());

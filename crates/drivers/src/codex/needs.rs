@@ -63,6 +63,7 @@ pub const NEEDS: &[Need] = &[
     asks("turn/start", &["threadId", "input", "outputSchema"]),
     since(Version(0, 136, 0), asks("turn/start", &["clientUserMessageId"])),
     asks("turn/interrupt", &["threadId", "turnId"]),
+    asks("thread/compact/start", &["threadId"]),
     asks("thread/backgroundTerminals/clean", &["threadId"]),
     tells("turn/started", &["threadId", "turn.id"]),
     tells("turn/completed", &["threadId", "turn.id", "turn.status", "turn.error.codexErrorInfo"]),
@@ -76,6 +77,7 @@ pub const NEEDS: &[Need] = &[
             "tokenUsage.total.outputTokens",
             "tokenUsage.last.inputTokens",
             "tokenUsage.last.outputTokens",
+            "tokenUsage.modelContextWindow",
         ],
     ),
     tells(
@@ -155,6 +157,7 @@ pub const NEEDS: &[Need] = &[
     since(Version(0, 160, 0), item("agentMessage", &["delivery", "questions[].title"])),
     item("commandExecution", &["id", "command", "cwd", "status", "exitCode"]),
     item("fileChange", &["id", "changes[].path", "changes[].kind", "changes[].diff", "status"]),
+    item("contextCompaction", &["id"]),
 ];
 
 const fn asks(name: &'static str, fields: &'static [&'static str]) -> Need {

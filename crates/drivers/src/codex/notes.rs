@@ -32,6 +32,8 @@ pub(crate) enum Note {
         thread: String,
         total: Tokens,
         last: Tokens,
+        /// How much the model's context holds.
+        window: Option<u64>,
     },
     RateLimits(Value),
     Error {
@@ -60,6 +62,13 @@ pub(crate) struct Place {
 pub(crate) struct Tokens {
     pub(crate) input: u64,
     pub(crate) output: u64,
+}
+
+impl Tokens {
+    /// What the call took, which is what the context holds after it.
+    pub(crate) fn sum(self) -> u64 {
+        self.input.saturating_add(self.output)
+    }
 }
 
 /// What a line of the app-server is to this driver.
@@ -152,5 +161,6 @@ fn usage(thread: String, told: &Value) -> Option<Note> {
         let input = part["inputTokens"].as_u64()?;
         Some(Tokens { input, output: part["outputTokens"].as_u64().unwrap_or(0) })
     };
-    Some(Note::Usage { thread, total: tokens(&told["total"])?, last: tokens(&told["last"])? })
+    let (total, last) = (tokens(&told["total"])?, tokens(&told["last"])?);
+    Some(Note::Usage { thread, total, last, window: told["modelContextWindow"].as_u64() })
 }

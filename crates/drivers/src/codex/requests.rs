@@ -112,9 +112,13 @@ fn fitting(asked: Asked) -> Result<Asked, String> {
 fn command(id: &Id, params: &Value, items: &OpenItems) -> Result<Asked, String> {
     let (item_command, item_cwd) = match text(params, "itemId").and_then(|id| items.find(id)) {
         Some(Item::Command { command, cwd, .. }) => (command.as_deref(), cwd.as_deref()),
-        Some(Item::AgentMessage { .. } | Item::FileChange { .. } | Item::Other { .. }) | None => {
-            (None, None)
-        }
+        Some(
+            Item::AgentMessage { .. }
+            | Item::FileChange { .. }
+            | Item::Compaction { .. }
+            | Item::Other { .. },
+        )
+        | None => (None, None),
     };
     let command = text(params, "command").or(item_command);
     let network = text(&params["networkApprovalContext"], "host");

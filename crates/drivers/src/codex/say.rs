@@ -1,7 +1,7 @@
 //! What is said to the agent, as lines of the app-server's protocol.
 //!
 //! The id of each request tells what its answer is about, so that an answer means the same after any
-//! restart: `m:` a message, `r:` a message that asks for a result, `i:` an interrupt.
+//! restart: `m:` a message, `r:` a message that asks for a result, `i:` an interrupt, `c:` a compaction.
 
 use provost_core::{
     request::{Asked, Question, Reply, RequestKind, Scope},
@@ -16,6 +16,7 @@ use crate::{Answer, Saying};
 pub(crate) const MESSAGE: &str = "m:";
 pub(crate) const RESULT: &str = "r:";
 pub(crate) const INTERRUPT: &str = "i:";
+pub(crate) const COMPACT: &str = "c:";
 
 /// Gives the line that says this, or none if it can't be said.
 pub(crate) fn say(what: &Saying<'_>) -> Option<Vec<u8>> {
@@ -28,9 +29,16 @@ pub(crate) fn say(what: &Saying<'_>) -> Option<Vec<u8>> {
             (MessageKind::Answer, Some(answer)) => answered(key, thread, &answer, form),
             (MessageKind::Answer, None) => None,
             (MessageKind::ResultWanted, _) => Some(result_wanted(key, thread?, form)),
+            // It is said as an interrupt, which names the turn.
+            (MessageKind::Interrupt, _) => None,
+            (MessageKind::Compact, _) => {
+                let params = json!({"threadId": thread?});
+                Some(wire::request(&format!("{COMPACT}{key}"), "thread/compact/start", params))
+            }
             (
                 MessageKind::Instruction
                 | MessageKind::Steer
+                | MessageKind::Nudge
                 | MessageKind::Rework
                 | MessageKind::Continue,
                 _,

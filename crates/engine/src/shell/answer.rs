@@ -176,8 +176,8 @@ impl Owner {
                 .map_err(|why| ApiError::new(Code::Storage, why).next("provost ledger verify"))?;
         }
         let session = self.board.session(id).ok_or_else(|| self.missing(named))?;
-        let (facts, rule) = card::why(session);
         let now = self.clock.now().mono_ms;
+        let (facts, rule) = card::why(session, now);
         let next = session
             .deadline()
             .map(|(at, due)| format!("{} in {} ms", due.word(), at.saturating_sub(now)));
@@ -363,6 +363,11 @@ pub(super) fn refused(why: &Rejected, session: SessionId) -> ApiError {
         | Rejected::Cancelled
         | Rejected::NotRunning
         | Rejected::NotOurs
+        | Rejected::NotTouched
+        | Rejected::Stopping
+        | Rejected::NoTurn
+        | Rejected::HasNoTurns(_)
+        | Rejected::CannotCompact(_)
         | Rejected::NoWayIn
         | Rejected::NothingTyped(_)
         | Rejected::AtWork
@@ -390,6 +395,11 @@ pub(super) fn refused(why: &Rejected, session: SessionId) -> ApiError {
         | Rejected::Cancelled
         | Rejected::NotRunning
         | Rejected::NotOurs
+        | Rejected::NotTouched
+        | Rejected::Stopping
+        | Rejected::NoTurn
+        | Rejected::HasNoTurns(_)
+        | Rejected::CannotCompact(_)
         | Rejected::NoWayIn
         | Rejected::NothingTyped(_)
         | Rejected::AtWork

@@ -12,8 +12,8 @@ use provost_core::{
     request::Reply,
     run::{self, Run},
     session::{
-        self, Command, Driver, Effect, EffectKey, Identity, LaunchPhase, Message, Session,
-        StopStep, WorkState, again,
+        self, Command, Driver, Effect, EffectKey, Identity, LaunchPhase, Message, MessageKind,
+        Session, StopStep, WorkState, again,
     },
 };
 use provost_drivers::{Answer, Saying};
@@ -29,6 +29,7 @@ use tokio::{
 };
 
 use super::{
+    census::Census,
     check::{CheckJob, CheckRunner, Slots},
     clock::Clock,
     codex, drop_box,
@@ -73,6 +74,8 @@ pub struct World {
     /// What tokens are derived from.
     pub key: [u8; 32],
     pub secrets: Secrets,
+    /// Who is followed, and how they looked last.
+    pub census: Census,
     /// Held while something lands.
     pub landing: Arc<tokio::sync::Mutex<()>>,
 }
@@ -262,9 +265,11 @@ impl Context {
         launch: LaunchId,
         mut cancel: watch::Receiver<bool>,
     ) {
+        let _counted = self.world.census.count(launch);
         if session.spec.adopted.is_some() {
             let (handle, teller) = (self.handle.clone(), self.teller.clone());
-            let adopted = Adopted::new(&session, launch, &self.panes, handle, teller, self.clock);
+            let (panes, census) = (&self.panes, self.world.census.clone());
+            let adopted = Adopted::new(&session, launch, panes, handle, teller, self.clock, census);
             drop(session);
             if let Some(adopted) = adopted {
                 tokio::select! {
@@ -694,11 +699,17 @@ fn said(
         reply,
         live: request.launch == launch,
     });
+    let thread = session.thread.as_deref();
+    if message.kind == MessageKind::Interrupt {
+        let turn = session.launch(launch).and_then(|launch| launch.turn());
+        let interrupt = Saying::Interrupt { key: &message.key, thread, turn };
+        return provost_drivers::say(session.spec.agent.driver, &interrupt);
+    }
     let saying = Saying::Message {
         key: &message.key,
         kind: message.kind,
         text: &message.text,
-        thread: session.thread.as_deref(),
+        thread,
         answer,
         form: session.spec.agent.settings.result,
     };

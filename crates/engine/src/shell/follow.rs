@@ -69,6 +69,8 @@ pub(crate) struct Follower {
     terminal: Option<Hints>,
     /// Whether what it prints shows that it moves: a spinner of an agent that says so otherwise does not.
     moves: bool,
+    /// Whether its standard error is a log beside its protocol, which tells of no work.
+    logs: bool,
     /// Whether the end of its output is the end of its stream.
     closes: bool,
     lines: Lines,
@@ -86,6 +88,8 @@ pub(crate) struct Follower {
     /// How long its holder may then take to end the rest.
     ending: Duration,
     told_unknown: bool,
+    /// It looks dead, and is not believed to be: that its journal can be read says nothing else.
+    doubted: bool,
     caught_up: bool,
     no_room: bool,
     folded: Coalesce,
@@ -177,6 +181,7 @@ impl Follower {
             protocol,
             terminal,
             moves: driver != Driver::CodexTerminal,
+            logs: driver == Driver::Codex,
             closes: driver.has_protocol(),
             lines: Lines::resume(Channel::Stdout, resume),
             resume,
@@ -189,6 +194,7 @@ impl Follower {
             ending: Duration::from_millis(bounds.drain_ms.saturating_add(bounds.stop_grace_ms))
                 .saturating_add(ENDING),
             told_unknown,
+            doubted: false,
             caught_up: false,
             no_room: recorded.no_room.is_some(),
             folded: Coalesce::new(session.budget.tokens.is_some()),
@@ -237,6 +243,8 @@ impl Follower {
                 self.finish(&exit, leftovers, ended.verified()).await
             }
             Looked::Alive { .. } | Looked::Ended { gone: None, .. } => {
+                self.link.world.census.alive(self.launch);
+                self.doubted = false;
                 self.exited |= matches!(found, Looked::Ended { .. });
                 self.drain().await?;
                 self.catch_up().await;
@@ -254,7 +262,8 @@ impl Follower {
             Looked::OtherBoot { .. } => {
                 self.drain().await?;
                 let none_left = held::none_left(&self.traces, SURVIVOR_GRACE).await?;
-                self.unobserved("the machine was started anew", &none_left).await
+                // What the kernel says of the whole machine is no probe of this one.
+                self.ended_unseen("the machine was started anew", &none_left).await
             }
         }
     }
@@ -517,7 +526,7 @@ impl Follower {
 
     /// Takes back that the launch could not be looked at: it was, and its journal was read.
     async fn see(&mut self) {
-        if std::mem::take(&mut self.told_unknown) {
+        if !self.doubted && std::mem::take(&mut self.told_unknown) {
             self.tell(Command::ProcessSeen { launch: self.launch }).await;
         }
     }
@@ -546,12 +555,8 @@ impl Follower {
         self.printed_ms = self.link.clock.ours(frame.mono_ms);
         match frame.channel {
             Channel::Stdout if self.terminal.is_some() => self.shown(&frame.payload).await,
-            Channel::Stdout => {
-                self.link.teller.heard(self.launch, self.printed_ms);
-                for delivered in self.lines.feed(frame) {
-                    self.read(delivered.line, delivered.after).await;
-                }
-            }
+            Channel::Stdout => self.printed(frame).await,
+            Channel::Stderr if self.logs => {}
             Channel::Stderr => self.link.teller.heard(self.launch, self.printed_ms),
             Channel::Stdin => {
                 // What the protocol wrote by itself is told to nobody, so that nothing that is held back is
@@ -584,6 +589,18 @@ impl Follower {
                     | Err(_) => {}
                 }
             }
+        }
+    }
+
+    /// Takes what was printed. Whoever only says that it tries again does not move.
+    async fn printed(&mut self, frame: &Frame) {
+        let delivered = self.lines.feed(frame);
+        let mut moves = delivered.is_empty();
+        for delivered in delivered {
+            moves |= self.read(delivered.line, delivered.after).await;
+        }
+        if moves {
+            self.link.teller.heard(self.launch, self.printed_ms);
         }
     }
 
@@ -626,14 +643,17 @@ impl Follower {
         }
     }
 
-    async fn read(&mut self, line: Line, after: journal::Cursor) {
+    /// Reads a line, and says whether it shows that the agent gets on.
+    async fn read(&mut self, line: Line, after: journal::Cursor) -> bool {
         let signal = match line {
             Line::Whole(bytes) => self.protocol.read(&bytes),
             Line::Oversized { len } => Some(Signal::Oversized { bytes: len }),
         };
+        let moves = !matches!(signal, Some(Signal::Retrying { .. }));
         if let Some(signal) = signal {
             self.observe(signal, after).await;
         }
+        moves
     }
 
     /// The stream is at its end: a last line without an end is read, then the stream is closed.
@@ -672,8 +692,18 @@ impl Follower {
         self.tell(command).await;
     }
 
+    /// Tells an end that nobody saw, unless too many look so at once. Who was found and ended did not just look so.
+    async fn unobserved(&mut self, why: &str, none_left: &NoneLeft) -> Result<Next, held::Error> {
+        if !none_left.ran() {
+            let believed = self.link.world.census.believe(self.launch).await;
+            self.doubted = believed.is_err();
+            believed?;
+        }
+        self.ended_unseen(why, none_left).await
+    }
+
     /// Tells an end that nobody saw. It takes the proof that it is one.
-    async fn unobserved(&mut self, why: &str, _: &NoneLeft) -> Result<Next, held::Error> {
+    async fn ended_unseen(&mut self, why: &str, _: &NoneLeft) -> Result<Next, held::Error> {
         let launch = self.launch;
         self.tell(Command::ProcessUnobserved { launch, why: why.to_owned() }).await;
         Ok(Next::Done)

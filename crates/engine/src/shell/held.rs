@@ -81,6 +81,8 @@ pub enum Error {
     Talk(String),
     #[error("{0} of its processes could not be ended")]
     Remain(usize),
+    #[error("{dead} of {live} launches look dead at once, which is not believed of any of them")]
+    Doubted { dead: usize, live: usize },
 }
 
 /// Proof that no process of a launch lives: the process table was searched. Without it nothing may be told

@@ -5,7 +5,7 @@ use provost_core::{
     session::{HookEnd, HookKey, HookOwed, HookSpec, Session},
 };
 use provost_holder::{End, EndedBy, HoldSpec, OnLimit, StdinMode};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     environment::DaemonEnvironment,
@@ -111,6 +111,12 @@ fn run_payload(run: &Run, owed: &RunHookOwed) -> String {
     .to_string()
 }
 
+/// The reaction that a hook tells of: what it answers, and what was done.
+fn reaction(session: &Session, name: &str) -> Option<Value> {
+    let one = session.spec.reactions.iter().find(|one| one.name == name)?;
+    Some(json!({"name": one.name, "on": one.on.word(), "do": one.act.word()}))
+}
+
 /// What a hook is told: the occasion, and the session as it stands.
 fn payload(session: &Session, owed: &HookOwed) -> String {
     json!({
@@ -120,6 +126,7 @@ fn payload(session: &Session, owed: &HookOwed) -> String {
         "attempt": owed.attempt,
         "state": owed.state.word(),
         "cause": owed.cause.map(|cause| cause.word()),
+        "reaction": owed.reaction.as_ref().and_then(|name| reaction(session, name)),
         "session": card::row(session),
     })
     .to_string()

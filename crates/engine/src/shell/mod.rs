@@ -5,6 +5,7 @@
 
 mod again;
 mod answer;
+mod census;
 mod check;
 mod clock;
 pub mod codex;
@@ -29,6 +30,7 @@ mod secrets;
 pub mod watch;
 mod work;
 
+pub use census::Census;
 pub use clock::Clock;
 pub use environment::DaemonEnvironment;
 pub use executor::{Executor, World};

@@ -4,10 +4,10 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use clap::Args;
 use provost_api::{ApiError, OpenRequest};
-use provost_config::Flag;
+use provost_config::{Act, Flag, Resolved};
 use provost_core::{
     ids::SessionId,
-    session::{Adopted, Afterwards, Agent, Exit0, Identity, Input, Pane, Spec, Work},
+    session::{Adopted, Afterwards, Agent, Exit0, Identity, Input, Pane, Reaction, Spec, Work},
     verdict::EmptyDiff,
 };
 use serde_json::Value;
@@ -114,11 +114,20 @@ fn spec(
         budget: budget(&config),
         policy: Default::default(),
         hooks: session_hooks(&config)?,
+        reactions: reactions(&config)?,
         warnings: found.lacks(),
         run: None,
         task: None,
         adopted: Some(Box::new(adopted(found)?)),
     })
+}
+
+/// Whom somebody else started is told something at most: other reactions of the project are not for it.
+fn reactions(config: &Resolved) -> Result<Vec<Reaction>, ApiError> {
+    let nobody = |name: &str| Err(usage(format!("nobody hands over to {name}")));
+    let mut config = config.clone();
+    config.reactions.retain(|_, one| matches!(one.act, Act::Notify | Act::Nudge));
+    spawn::reactions::build(&config, nobody)
 }
 
 fn agent(found: &Found) -> Agent {

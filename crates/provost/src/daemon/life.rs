@@ -200,6 +200,7 @@ fn world(places: &shell::Home) -> Result<World, ApiError> {
         program,
         key,
         secrets: shell::Secrets::default(),
+        census: Default::default(),
         landing: std::sync::Arc::default(),
     })
 }

@@ -12,7 +12,8 @@ use axum::{
 };
 use provost_api::{
     AnswerRequest, ApiError, CancelRequest, Code, DaemonInfo, Decision, ErrorBody, IDEMPOTENCY_KEY,
-    LimitRequest, OpenRequest, PROTOCOL, ReportRequest, ResolveRequest, SendRequest,
+    InterruptRequest, LimitRequest, OpenRequest, PROTOCOL, ReportRequest, ResolveRequest,
+    SendRequest,
 };
 use provost_core::{
     ids::{LaunchId, SessionId},
@@ -101,6 +102,8 @@ pub(crate) fn router(daemon: Daemon) -> Router {
         .route("/v1/sessions/{id}", get(row))
         .route("/v1/sessions/{id}/why", get(why))
         .route("/v1/sessions/{id}/send", post(send))
+        .route("/v1/sessions/{id}/interrupt", post(interrupt))
+        .route("/v1/sessions/{id}/compact", post(compact))
         .route("/v1/sessions/{id}/stop", post(stop))
         .route("/v1/sessions/{id}/cancel", post(cancel))
         .route("/v1/sessions/{id}/resolve", post(resolve))
@@ -224,13 +227,43 @@ async fn send(
 ) -> Answer {
     check_text(&request.text, "text")?;
     let mode = if request.supersede { SendMode::Supersede } else { SendMode::Continue };
+    let command = Command::Send { key: message_key("send", &headers), text: request.text, mode };
+    operate(&daemon, &caller, &headers, session, ("send", command)).await
+}
+
+/// Gives the key of a message to an agent: the same change, sent twice, is the same message.
+fn message_key(what: &str, headers: &HeaderMap) -> String {
     let key = headers
         .get(IDEMPOTENCY_KEY)
         .and_then(|key| key.to_str().ok())
         .map_or_else(|| super::server::new_session_id().to_string(), str::to_owned);
     let key: String = key.chars().filter(char::is_ascii_graphic).take(100).collect();
-    let command = Command::Send { key: format!("send-{key}"), text: request.text, mode };
-    operate(&daemon, &caller, &headers, session, ("send", command)).await
+    format!("{what}-{key}")
+}
+
+async fn interrupt(
+    State(daemon): State<Daemon>,
+    Path(session): Path<String>,
+    caller: Caller,
+    headers: HeaderMap,
+    Given(request): Given<InterruptRequest>,
+) -> Answer {
+    if let Some(text) = &request.text {
+        check_text(text, "text")?;
+    }
+    let command = Command::Interrupt { key: message_key("leave", &headers), text: request.text };
+    operate(&daemon, &caller, &headers, session, ("interrupt", command)).await
+}
+
+async fn compact(
+    State(daemon): State<Daemon>,
+    Path(session): Path<String>,
+    caller: Caller,
+    headers: HeaderMap,
+    _body: Bytes,
+) -> Answer {
+    let command = Command::Compact { key: message_key("compact", &headers) };
+    operate(&daemon, &caller, &headers, session, ("compact", command)).await
 }
 
 async fn stop(

@@ -81,6 +81,8 @@ fn by_itself(deadline: &str) -> String {
         "silence" => "it counts as stalled if it stays silent",
         "limit_lifted" => "it goes on, for the account's limit is over then",
         "handshake" => "it is given up unless it names its conversation",
+        "reaction" => "a reaction of the project is due if it stays so",
+        "compaction" => "its compaction is no longer waited for",
         _ => return clean(&spell_times(deadline)),
     };
     format!("{what}, in {}", clean(&spell_times(when)))
@@ -201,6 +203,11 @@ impl Card {
             let of = row.budget.tokens.map(|tokens| format!(", of {tokens}")).unwrap_or_default();
             let used = format!("{} in, {} out{of}", row.usage.input, row.usage.output);
             self.label("tokens", &used);
+        }
+        if let Some(context) = row.context.as_ref().filter(|context| context.window > 0) {
+            let percent = context.used.saturating_mul(100) / context.window;
+            let text = format!("{percent} % full: {} of {}", context.used, context.window);
+            self.label("context", &text);
         }
         if let Some(limited) = &row.limited {
             let wait = u64::try_from(limited.until.saturating_sub(self.now_ms)).unwrap_or(0);

@@ -230,6 +230,7 @@ pub(crate) mod tests {
             late_claims: Vec::new(),
             progress: None,
             usage: UsageRow::default(),
+            context: None,
             turns: 0,
             budget: Default::default(),
             limited: None,

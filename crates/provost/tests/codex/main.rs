@@ -8,6 +8,7 @@
 mod attach;
 mod by_mcp;
 mod carried;
+mod control;
 mod finding;
 mod forms;
 mod going_on;

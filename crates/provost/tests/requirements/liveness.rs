@@ -46,3 +46,52 @@ fn e23_the_same_pid_and_start_time_is_still_the_launch() {
     assert_eq!((&row["process"], &row["launches"][0]["pid"]), (&"alive".into(), &agent.into()));
     assert_eq!(row["launches"].as_array().unwrap().len(), 1);
 }
+
+/// The holder and the agent of a launch.
+fn processes(stage: &Stage, id: &str) -> [u32; 2] {
+    let agent = stage.pid(id);
+    let dir = stage.home.path().join("launches").join(format!("{id}.l1"));
+    let held: Value = serde_json::from_slice(&fs::read(dir.join("held.json")).unwrap()).unwrap();
+    [u32::try_from(held["holder"]["pid"].as_u64().unwrap()).unwrap(), agent]
+}
+
+#[test]
+fn mass_death_seen_by_probes_alone_is_believed_of_nobody() {
+    let stage = Stage::new();
+    let sessions: Vec<String> = (0..5).map(|_| stage.play(HANGS, &[])).collect();
+    let processes: Vec<[u32; 2]> = sessions.iter().map(|id| processes(&stage, id)).collect();
+    stage.home.daemon().kill();
+    // Four of five are gone without a trace of how, while nobody looked.
+    processes.iter().skip(1).flatten().for_each(|pid| kill(*pid));
+    for id in &sessions[1..] {
+        let row = stage.home.wait_state(id, |row| row["process"] == "unknown");
+        let phase = &row["launches"][0]["phase"];
+        assert_eq!((phase, &row["sealed"]), (&"running".into(), &false.into()), "{row:#}");
+        let why = stage.events_of(id, "process.unknown")[0]["data"]["why"].to_string();
+        assert!(why.contains("4 of 5 launches look dead at once"), "{why}");
+    }
+    assert_eq!(stage.status(&sessions[0])["process"], "alive");
+    // A wait status is never doubted. Among the few that are left it is no wonder that all have gone.
+    kill(processes[0][1]);
+    assert_eq!(stage.sealed(&sessions[0])["state"], "failed");
+    for id in &sessions[1..] {
+        assert_eq!(stage.sealed(id)["launches"][0]["phase"], "unobserved");
+    }
+}
+
+#[test]
+fn a_few_that_look_dead_are_believed_to_be() {
+    let stage = Stage::new();
+    let sessions: Vec<String> = (0..5).map(|_| stage.play(HANGS, &[])).collect();
+    let processes: Vec<[u32; 2]> = sessions.iter().map(|id| processes(&stage, id)).collect();
+    stage.home.daemon().kill();
+    processes.iter().take(2).flatten().for_each(|pid| kill(*pid));
+    for id in &sessions[..2] {
+        let row = stage.sealed(id);
+        assert_eq!(row["launches"][0]["phase"], "unobserved", "{row:#}");
+    }
+    for id in &sessions[2..] {
+        stage.home.provost(&["cancel", id]).ok();
+        stage.sealed(id);
+    }
+}

@@ -21,6 +21,7 @@ mod moving;
 mod options;
 mod panes;
 mod peers;
+mod reactions;
 mod reads;
 mod records;
 mod reports;

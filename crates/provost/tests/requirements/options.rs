@@ -100,6 +100,15 @@ home = "~/codex"
 pass_env = ["LENT_TO_CODEX"]
 [agents.codex.env]
 COLOUR = "green"
+[reactions.mine]
+on = "context"
+after = "77s"
+at = 70
+do = "hand_over"
+text = "You are the second."
+agent = "helper"
+times = 2
+total = 3
 [monitor]
 stale_after = "74s"
 [verifiers.mine]
@@ -164,6 +173,16 @@ fn effect(key: &str) -> Option<(&'static str, Value)> {
         "approvals.expire_after" => ("/bounds/approval_ms", json!(73 * 60_000)),
         "hooks.time_limit" => ("/hooks/session.opened/time_limit_ms", json!(69_000)),
         "hooks.output_limit" => ("/hooks/session.opened/output_limit", json!(70 << 10)),
+        "reactions.*.on" | "reactions.*.at" => {
+            ("/reactions/0/on", json!({"context": {"percent": 70}}))
+        }
+        "reactions.*.after" => ("/reactions/0/after_ms", json!(77_000)),
+        "reactions.*.do" | "reactions.*.agent" => {
+            ("/reactions/0/act/hand_over/agent/name", json!("helper"))
+        }
+        "reactions.*.text" => ("/reactions/0/act/hand_over/text", json!("You are the second.")),
+        "reactions.*.times" => ("/reactions/0/times", json!(2)),
+        "reactions.*.total" => ("/reactions/0/total", json!(3)),
         "agents.*.driver" => ("/agent/driver", json!("jsonl")),
         "agents.*.command" => ("/agent/argv", json!(["true", "one"])),
         "agents.*.env.*" => ("/agent/env/COLOUR", json!("blue")),

@@ -380,6 +380,7 @@ fn spec(checks: &[String]) -> Spec {
         budget: Default::default(),
         policy: Default::default(),
         hooks: Default::default(),
+        reactions: Vec::new(),
         warnings: Vec::new(),
         run: None,
     }

@@ -13,6 +13,7 @@ use provost_watch::process;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::super::{
+    census::Census,
     clock::Clock,
     handle::{Handle, Teller},
     held,
@@ -39,8 +40,17 @@ pub(crate) struct Adopted {
     record: Option<RolloutWatch>,
     pane: Option<PaneWatch>,
     teller: Teller,
+    census: Census,
     lost_sight: bool,
     suspended: bool,
+}
+
+/// Who says that a process has ended.
+enum Seen {
+    /// The kernel, by the descriptor of that very process.
+    ToEnd,
+    /// A look that did not find it.
+    Gone,
 }
 
 /// What a look at a process found.
@@ -57,6 +67,7 @@ impl Adopted {
         handle: Handle,
         teller: Teller,
         clock: Clock,
+        census: Census,
     ) -> Option<Adopted> {
         let adopted = session.spec.adopted.as_deref()?;
         let recorded = session.launch(launch)?;
@@ -73,6 +84,7 @@ impl Adopted {
             record,
             pane,
             teller,
+            census,
             lost_sight: false,
             suspended: recorded.watch.suspended,
         })
@@ -106,25 +118,33 @@ impl Adopted {
     }
 
     async fn until_it_ends(&mut self) {
-        let Some(process) = self.process.clone() else { return std::future::pending().await };
+        let Some(process) = self.process.clone() else {
+            // Nobody knows its process, so that nobody takes it for dead.
+            self.census.alive(self.launch);
+            return std::future::pending().await;
+        };
         loop {
-            match self.watch(&process).await {
-                Ok(()) => return,
-                Err(why) => {
-                    self.lose_sight(&why).await;
-                    held::pause(LOOK_AGAIN).await;
-                }
-            }
+            let why = match self.watch(&process).await {
+                Ok(Seen::ToEnd) => return,
+                Ok(Seen::Gone) => match self.census.believe(self.launch).await {
+                    Ok(()) => return,
+                    Err(why) => held::chain(&why),
+                },
+                Err(why) => why.to_string(),
+            };
+            self.lose_sight(why).await;
+            held::pause(LOOK_AGAIN).await;
         }
     }
 
     /// Returns when the process has ended, and with an error when it cannot be looked at.
-    async fn watch(&mut self, process: &Identity) -> io::Result<()> {
-        let Some(pidfd) = opened(process)? else { return Ok(()) };
+    async fn watch(&mut self, process: &Identity) -> io::Result<Seen> {
+        let Some(pidfd) = opened(process)? else { return Ok(Seen::Gone) };
+        self.census.alive(self.launch);
         let pidfd = polled(pidfd)?;
         loop {
             match looked(process)? {
-                Look::Ended => return Ok(()),
+                Look::Ended => return Ok(Seen::ToEnd),
                 Look::Runs { stopped } => self.runs(stopped).await,
             }
             tokio::select! {
@@ -145,9 +165,9 @@ impl Adopted {
         }
     }
 
-    async fn lose_sight(&mut self, why: &io::Error) {
+    async fn lose_sight(&mut self, why: String) {
         if !std::mem::replace(&mut self.lost_sight, true) {
-            let (launch, why) = (self.launch, why.to_string());
+            let launch = self.launch;
             self.teller.tell(launch.session, Command::ProcessUnknown { launch, why }).await;
         }
     }

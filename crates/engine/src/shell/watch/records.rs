@@ -2,7 +2,7 @@
 
 use provost_core::{
     request::{Asked, RequestKind, Subject, Waiting},
-    session::{Progress, Recorded, TurnEnd, Usage},
+    session::{Context, Progress, Recorded, TurnEnd, Usage},
 };
 use provost_watch::{
     hooks,
@@ -24,13 +24,15 @@ pub(super) fn of_rollout(told: &Told, limits: Option<&rollout::Limits>) -> Optio
         Told::UserMessage { text, .. } => Some(Recorded::Prompted { text: text.clone() }),
         Told::Tokens(tokens) => {
             let rollout::Usage { input, output, .. } = tokens.response;
-            Some(Recorded::Used(Usage { input, output }))
+            let context = tokens.window.map(|window| Context { used: tokens.filled(), window });
+            Some(Recorded::Used { usage: Usage { input, output }, context })
         }
         Told::Plan(plan) => {
             let (done, total) = plan.progress();
             Some(Recorded::Progress(Progress { done: done as u64, total: total as u64 }))
         }
-        Told::Limits(_) | Told::Compacted | Told::Alive | Told::Unreadable { .. } => None,
+        Told::Compacted => Some(Recorded::Compacted),
+        Told::Limits(_) | Told::Alive | Told::Unreadable { .. } => None,
     }
 }
 
@@ -77,8 +79,9 @@ pub(super) fn of_hook(heard: &hooks::Heard, thread: Option<&str>) -> Vec<Recorde
         }
         hooks::Told::ToolEnded { .. } => vec![Recorded::WentOn],
         hooks::Told::Stopped { .. } => vec![Recorded::TurnEnded { turn, end: TurnEnd::Ok }],
+        hooks::Told::Compacting => vec![Recorded::Compacting],
+        // The record tells that too, and has a place by which it counts once.
         hooks::Told::ToolBegan { .. }
-        | hooks::Told::Compacting
         | hooks::Told::Compacted
         | hooks::Told::SubagentStarted
         | hooks::Told::SubagentStopped

@@ -6,6 +6,7 @@ pub(super) mod codex;
 pub(super) mod parting;
 pub(super) mod place;
 pub(super) mod policy;
+pub(super) mod reactions;
 pub(super) mod spec;
 pub(super) mod variables;
 mod wait;

@@ -15,7 +15,7 @@ use super::{
     chosen::{bounds, budget, checks, keep, no_change, protected, session_hooks, shell_line},
     codex::{self, Way},
     place::{self, Wanted},
-    policy,
+    policy, reactions,
 };
 use crate::{
     commands::{config::unread, input},
@@ -61,10 +61,11 @@ pub(super) fn build(context: &Context, args: &SpawnArgs, id: Uuid) -> Result<Spe
         empty_diff: no_change(&config),
         exit0: exit0(agent.driver, &config),
         afterwards: if args.keep || args.tty { Afterwards::Park } else { Afterwards::Close },
-        bounds: bounds(&config),
+        bounds: reactions::bounded(bounds(&config), &config),
         budget: budget(&config),
         policy,
         hooks: session_hooks(&config)?,
+        reactions: reactions::build(&config, |name| heir(context, args, name, &config))?,
         agent,
         warnings,
         run: None,
@@ -164,6 +165,19 @@ fn agent(
     refuse_budget(args, driver)?;
     let input = input_of(args, driver)?;
     Ok((Agent { input, driver, ..agent }, Vec::new()))
+}
+
+/// Gives the agent that work is handed over to.
+fn heir(
+    context: &Context,
+    args: &SpawnArgs,
+    name: &str,
+    config: &Resolved,
+) -> Result<Agent, ApiError> {
+    match name == config::BUILT_IN {
+        true => Ok(codex::agent(context, &args.variables, Way::Conversation, config)?.0),
+        false => agents::configured(context, Some(name), &[], &args.variables, config),
+    }
 }
 
 /// A plain command may have a terminal; an agent that speaks a protocol has no use for one.

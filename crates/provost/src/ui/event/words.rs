@@ -52,6 +52,9 @@ pub(super) fn of(event: &Event) -> String {
         | Event::LimitRaised(_)
         | Event::ProgressTold(_)
         | Event::UsageTold(_)
+        | Event::ContextTold(_)
+        | Event::ContextCompacted(_)
+        | Event::ContextKept(_)
         | Event::SignalRecorded(_)
         | Event::SignalHinted(_)
         | Event::PaneSeen(_) => stream(event),
@@ -86,6 +89,8 @@ pub(super) fn of(event: &Event) -> String {
         | Event::AttemptStopped(_)
         | Event::AttemptResolved(_)
         | Event::AttemptSealed(_)
+        | Event::ReactionDone(_)
+        | Event::AgentReplaced(_)
         | Event::HookFinished(_) => outcome(event),
     }
 }
@@ -118,6 +123,7 @@ fn beginning(event: &Event) -> String {
                 LaunchWhy::Answer => ", for the answer",
                 LaunchWhy::Instruction => ", for the instruction",
                 LaunchWhy::Crash => ", for the agent died at work",
+                LaunchWhy::HandedOver => ", for the agent that goes on",
             };
             format!("launch {} owed{why}", e.launch.no)
         }
@@ -179,6 +185,11 @@ fn stream(event: &Event) -> String {
         Event::SignalHinted(e) => format!("{} shows: {}", e.by.word(), e.said.word()),
         Event::PaneSeen(e) => e.sight.word().to_owned(),
         Event::UsageTold(e) => format!("tokens: {} in, {} out", e.usage.input, e.usage.output),
+        Event::ContextCompacted(_) => "conversation compacted".to_owned(),
+        Event::ContextKept(e) => format!("conversation not compacted: {}", e.reason),
+        Event::ContextTold(e) => {
+            format!("context: {} of {} tokens", e.context.used, e.context.window)
+        }
         _ => unreachable!("of() sends only what a stream shows here"),
     }
 }
@@ -208,6 +219,7 @@ fn process(event: &Event) -> String {
                 StopWhy::Unclaimed => ", it claims nothing",
                 StopWhy::ReworkExhausted => ", its work was refuted too often",
                 StopWhy::Leftover => ", it closed its output and lived on",
+                StopWhy::HandedOver => ", another agent goes on",
             };
             format!("stop begins: {}{why}", step(e.step))
         }
@@ -313,6 +325,8 @@ fn outcome(event: &Event) -> String {
             let state = plain(judged.state.word());
             format!("sealed as {state}{}, rule {}", cause.unwrap_or_default(), judged.rule.word())
         }
+        Event::ReactionDone(e) => format!("reaction {}", e.reaction),
+        Event::AgentReplaced(e) => format!("handed over from {} to {}", e.from, e.to),
         Event::HookFinished(e) => {
             let end = match &e.end {
                 HookEnd::Exit(code) => format!("exit {code}"),
@@ -386,6 +400,9 @@ fn message(kind: MessageKind) -> &'static str {
         MessageKind::ResultWanted => "question for the result",
         MessageKind::Answer => "answer",
         MessageKind::Continue => "continuation",
+        MessageKind::Nudge => "nudge",
+        MessageKind::Interrupt => "interrupt",
+        MessageKind::Compact => "request to compact",
     }
 }
 

@@ -1,0 +1,219 @@
+//! What is asked of an agent besides work: to leave its turn, and to make its conversation shorter.
+//!
+//! Both go to the agent as messages do, so that they arrive once. What came of them shows what the agent does then:
+//! its turn ends, its conversation is compacted. A compaction may be a turn to the agent; it is none of its work.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    command::Rejected,
+    effect::Due,
+    event::{ContextKept, Event, MessageLost, MessageQueued},
+    launch::{Launch, TurnState},
+    spec::Driver,
+    state::{Message, MessageFate, MessageKind, Session},
+};
+use crate::{ids::LaunchId, time::Moment};
+
+/// What is typed into a terminal to have its conversation compacted.
+const COMPACT: &str = "/compact";
+
+/// A compaction that the agent was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Compacting {
+    pub launch: LaunchId,
+    pub since: Moment,
+    /// Whether the agent began a turn for it.
+    pub turn: bool,
+}
+
+type Decision = Result<Vec<Event>, Rejected>;
+
+impl Session {
+    /// Asks the agent to leave its open turn. What is said with that begins the next one.
+    pub(super) fn interrupt(&self, key: &str, text: Option<&str>) -> Decision {
+        let launch = self.within_reach()?;
+        let agent = &self.spec.agent;
+        if !agent.driver.has_protocol() {
+            return Err(Rejected::HasNoTurns(agent.name.clone()));
+        }
+        if self.is_under_way(MessageKind::Interrupt) || launch.stream.interrupted {
+            return Err(Rejected::Nothing);
+        }
+        if !launch.is_in_turn() {
+            return Err(Rejected::NoTurn);
+        }
+        let said = text.map(|text| queued(format!("{key}-text"), MessageKind::Steer, text));
+        let interrupt = queued(key.to_owned(), MessageKind::Interrupt, "");
+        Ok(std::iter::once(interrupt).chain(said).map(Event::from).collect())
+    }
+
+    /// Asks the agent to compact its conversation, as soon as no turn is open.
+    pub(super) fn compact(&self, key: &str) -> Decision {
+        self.within_reach()?;
+        let agent = &self.spec.agent;
+        if !agent.driver.compacts() {
+            return Err(Rejected::CannotCompact(agent.name.clone()));
+        }
+        if self.is_under_way(MessageKind::Compact) || self.compacting().is_some() {
+            return Err(Rejected::Nothing);
+        }
+        Ok(vec![queued(key.to_owned(), MessageKind::Compact, self.compact_text()).into()])
+    }
+
+    /// Gives what is said to have a conversation compacted: the rest is the protocol's.
+    pub(super) fn compact_text(&self) -> &'static str {
+        if self.spec.agent.driver.has_terminal() { COMPACT } else { "" }
+    }
+
+    /// Gives the launch that can be told what to do besides its work.
+    fn within_reach(&self) -> Result<&Launch, Rejected> {
+        let attempt = self.attempt();
+        match self.running() {
+            _ if attempt.is_sealed() => Err(Rejected::Sealed(self.judgement().state.word())),
+            _ if attempt.cancelled.is_some() => Err(Rejected::Cancelled),
+            None => Err(Rejected::NotRunning),
+            Some(launch) if launch.adopted => Err(Rejected::NotTouched),
+            Some(launch) if launch.stop.is_some() || attempt.is_decided() => {
+                Err(Rejected::Stopping)
+            }
+            Some(launch) => Ok(launch),
+        }
+    }
+
+    /// Says whether a message of a kind has yet to reach the agent.
+    pub(super) fn is_under_way(&self, kind: MessageKind) -> bool {
+        self.messages.iter().any(|m| m.kind == kind && m.fate == MessageFate::Queued)
+    }
+
+    /// Gives the compaction that the running process was asked for.
+    pub fn compacting(&self) -> Option<Compacting> {
+        let runs = |asked: &Compacting| self.running().is_some_and(|one| one.id == asked.launch);
+        self.compacting.filter(runs)
+    }
+
+    /// Says whether a compaction is owed or under way: the agent is not asked for anything else meanwhile.
+    pub(super) fn is_compacting(&self) -> bool {
+        self.compacting().is_some() || self.is_under_way(MessageKind::Compact)
+    }
+
+    /// Gives the message that is next for a launch. An interrupt overtakes what waits, and nothing is said to an
+    /// agent that leaves its turn or compacts: it would take that up in what is about to end.
+    pub(super) fn next_message(&self, launch: &Launch) -> Option<&Message> {
+        let mut queued = self.messages.iter().filter(|m| m.fate == MessageFate::Queued);
+        if let Some(interrupt) = queued.clone().find(|m| m.kind == MessageKind::Interrupt) {
+            // An app-server interrupts a turn by its name.
+            let named = self.spec.agent.driver != Driver::Codex || launch.turn().is_some();
+            return Some(interrupt).filter(|_| named);
+        }
+        if launch.stream.interrupted || self.compacting().is_some() {
+            return None;
+        }
+        // An agent that goes on with another's work is told what that is before all that waits for it.
+        if let Some(instruction) = queued.clone().find(|m| m.kind == MessageKind::Instruction) {
+            return Some(instruction);
+        }
+        queued.find(|m| m.kind != MessageKind::Compact || launch.stream.turn == TurnState::Over)
+    }
+
+    /// What is asked of a turn or a conversation that is over is moot.
+    pub(super) fn drop_what_is_moot(&self) -> Option<Event> {
+        let launch = self.running();
+        let in_turn = launch.is_some_and(Launch::is_in_turn);
+        let goes_on = launch.is_some() && self.may_use_more();
+        let moot = |message: &&Message| match message.kind {
+            MessageKind::Interrupt => !in_turn,
+            MessageKind::Compact => !goes_on,
+            MessageKind::Instruction
+            | MessageKind::Steer
+            | MessageKind::Nudge
+            | MessageKind::Rework
+            | MessageKind::ResultWanted
+            | MessageKind::Answer
+            | MessageKind::Continue => false,
+        };
+        let mut queued = self.messages.iter().filter(|m| m.fate == MessageFate::Queued);
+        let message = queued.find(moot)?;
+        let what = if message.kind == MessageKind::Interrupt { "turn" } else { "conversation" };
+        let reason = format!("the {what} ended first");
+        Some(MessageLost { key: message.key.clone(), reason }.into())
+    }
+
+    pub(super) fn compaction_deadline(&self) -> Option<(u64, Due)> {
+        // A turn that was begun for it is watched like any other.
+        let asked = self.compacting().filter(|asked| !asked.turn)?;
+        Some((asked.since.deadline(self.spec.bounds.stale_ms), Due::Compaction))
+    }
+
+    /// Nothing shows that the agent does what it was asked for: it is not waited for any longer.
+    pub(super) fn give_up_the_compaction(&self, now: Moment) -> Option<Event> {
+        let (at, _) = self.compaction_deadline()?;
+        let launch = self.compacting()?.launch;
+        let reason = "the agent did not say that it compacts its conversation".to_owned();
+        (now.mono_ms >= at).then(|| ContextKept { launch, reason, cursor: None }.into())
+    }
+}
+
+// What becomes of them.
+impl Session {
+    /// Counts a turn of the work. One that the agent begins to compact its conversation is none.
+    pub(super) fn begin_turn(&mut self, launch: LaunchId) {
+        match self.compacting.as_mut().filter(|asked| asked.launch == launch) {
+            Some(asked) => asked.turn = true,
+            None => {
+                self.turns = self.turns.saturating_add(1);
+                self.attempt_mut().held = false;
+                self.void_verdict(launch);
+            }
+        }
+    }
+
+    /// What was said with an interrupt begins the next turn. What is typed waits for the prompt first.
+    pub(super) fn go_on_with_what_waits(&mut self, at: Moment) {
+        let waits = |m: &Message| {
+            let says = matches!(m.kind, MessageKind::Steer | MessageKind::Continue);
+            says && m.fate == MessageFate::Queued
+        };
+        if self.messages.iter().any(waits) && !self.spec.agent.driver.has_terminal() {
+            self.expect_a_turn(at);
+        }
+    }
+
+    /// An interrupt or a compaction that reached the agent is under way.
+    pub(super) fn begin_what_was_asked(&mut self, key: &str, launch: LaunchId, at: Moment) {
+        match self.kind_of(key) {
+            Some(MessageKind::Interrupt) => {
+                self.on_launch(launch, |launch| launch.stream.interrupted = launch.is_in_turn());
+            }
+            Some(MessageKind::Compact) => {
+                self.compacting = Some(Compacting { launch, since: at, turn: false });
+            }
+            Some(
+                MessageKind::Instruction
+                | MessageKind::Steer
+                | MessageKind::Nudge
+                | MessageKind::Rework
+                | MessageKind::ResultWanted
+                | MessageKind::Answer
+                | MessageKind::Continue,
+            )
+            | None => {}
+        }
+    }
+
+    /// Nobody is told that it was interrupted if it was not.
+    pub(super) fn forget_what_went_with(&mut self, interrupt: &str, reason: &str) {
+        if let Some(name) = interrupt.strip_prefix("leave-") {
+            let key = format!("continue-{name}");
+            let waits = |m: &Message| m.key == key && m.fate == MessageFate::Queued;
+            if self.messages.iter().any(waits) {
+                let reason = reason.to_owned();
+                self.settle_message(&key, MessageFate::Undeliverable { reason });
+            }
+        }
+    }
+}
+
+fn queued(key: String, kind: MessageKind, text: &str) -> MessageQueued {
+    MessageQueued { key, kind, text: text.to_owned(), request: None, reply: None }
+}

@@ -1,0 +1,104 @@
+//! The reactions that a session is opened with, resolved once: a later edit of a file changes none of them.
+
+use provost_api::ApiError;
+use provost_config::{self as config, Resolved};
+use provost_core::{
+    limits::Bounds,
+    prompt,
+    session::{Act, Agent, On, Reaction},
+};
+
+use super::chosen::ms;
+use crate::error::usage;
+
+/// How full a context is when it counts as nearly full, in hundredths, unless the configuration says so.
+const NEARLY_FULL: u32 = 85;
+
+/// Builds the reactions; `agent` finds the one that work is handed over to.
+pub(crate) fn build(
+    config: &Resolved,
+    agent: impl Fn(&str) -> Result<Agent, ApiError>,
+) -> Result<Vec<Reaction>, ApiError> {
+    let one = |(name, one): (&String, &config::Reaction)| reaction(name, one, &agent);
+    config.reactions.iter().map(one).collect()
+}
+
+/// The wait for the account's limit is bounded by the reaction that tells of it.
+pub(crate) fn bounded(bounds: Bounds, config: &Resolved) -> Bounds {
+    let later = |one: &&config::Reaction| one.act == config::Act::ResumeLater;
+    let Some(one) = config.reactions.values().find(later) else { return bounds };
+    let wait = one.after.on().copied().map_or(bounds.limit_wait_ms, ms);
+    Bounds { limit_waits: one.total, limit_wait_ms: wait, ..bounds }
+}
+
+fn reaction(
+    name: &str,
+    one: &config::Reaction,
+    agent: &impl Fn(&str) -> Result<Agent, ApiError>,
+) -> Result<Reaction, ApiError> {
+    let refuse = |what: String| {
+        usage(format!("reactions.{name}: {what}"))
+            .next(format!("provost config explain reactions.{name}.do"))
+    };
+    let on = on(one);
+    let act = act(one, agent).map_err(|why| {
+        why.unwrap_or_else(|| {
+            refuse(
+                "\"hand_over\" needs the agent that goes on: give its name as \"agent\"".to_owned(),
+            )
+        })
+    })?;
+    if !act.answers(on) {
+        return Err(refuse(format!("{:?} is no answer to {:?}", act.word(), on.word())));
+    }
+    if one.at.on().is_some() && one.on != config::On::Context {
+        return Err(refuse("\"at\" is for on = \"context\"".to_owned()));
+    }
+    if one.agent.is_some() && one.act != config::Act::HandOver {
+        return Err(refuse("\"agent\" is for do = \"hand_over\"".to_owned()));
+    }
+    let says = matches!(act, Act::Nudge { .. } | Act::Interrupt { .. } | Act::HandOver { .. });
+    if one.text.is_some() && !says {
+        return Err(refuse(format!("{:?} says nothing: leave out \"text\"", act.word())));
+    }
+    // How long the account is waited for is no time before the wait is told.
+    let after_ms = one.after.on().copied().filter(|_| act != Act::ResumeLater).map_or(0, ms);
+    Ok(Reaction { name: name.to_owned(), on, after_ms, act, times: one.times, total: one.total })
+}
+
+fn on(one: &config::Reaction) -> On {
+    match one.on {
+        config::On::Quiet => On::Quiet,
+        config::On::Stalled => On::Stalled,
+        config::On::NeedsInput => On::NeedsInput,
+        config::On::Context => On::Context { percent: one.at.on().copied().unwrap_or(NEARLY_FULL) },
+        config::On::UsageLimit => On::UsageLimit,
+    }
+}
+
+/// Gives what is done; none of an error means that the agent is missing.
+fn act(
+    one: &config::Reaction,
+    agent: &impl Fn(&str) -> Result<Agent, ApiError>,
+) -> Result<Act, Option<ApiError>> {
+    let text = one.text.as_ref().map(|text| text.as_str().to_owned());
+    Ok(match one.act {
+        config::Act::Notify => Act::Notify,
+        config::Act::Nudge => Act::Nudge { text: text.unwrap_or_else(|| prompt::NUDGE.to_owned()) },
+        config::Act::Interrupt => {
+            Act::Interrupt { text: text.unwrap_or_else(|| prompt::INTERRUPTED.to_owned()) }
+        }
+        config::Act::Compact => Act::Compact,
+        config::Act::ResumeLater => Act::ResumeLater,
+        config::Act::HandOver => {
+            let name = one.agent.as_ref().ok_or(None)?.as_str();
+            let agent = agent(name).map_err(Some)?;
+            if !agent.driver.has_protocol() {
+                let message =
+                    format!("work cannot be handed over to {name:?}: it takes no instruction");
+                return Err(Some(usage(message).next("provost config show")));
+            }
+            Act::HandOver { agent: Box::new(agent), text }
+        }
+    })
+}

@@ -1,0 +1,238 @@
+//! What Provost does by itself on an occasion, each time once, and what a person can have done the same way.
+
+use std::fs;
+
+use provost_testkit::harness::eventually;
+use serde_json::{Value, json};
+
+use crate::kit::{Stage, TALKER};
+
+/// An agent that is in a turn.
+const IN_A_TURN: &str = r#"
+[[step]]
+emit = { type = "ready", thread = "t" }
+[[step]]
+wait_input = { type = "instruction" }
+[[step]]
+emit = { type = "turn_started", turn = "u" }
+"#;
+
+/// An agent that says that it is done, and why.
+const DONE: &str = r#"
+[[step]]
+emit = { type = "claim", claim = "completed", text = "after: {{input}}" }
+[[step]]
+emit = { type = "turn_ended", status = "ok" }
+[[step]]
+hang = true
+"#;
+
+fn waits_for(what: &str) -> String {
+    format!("[[step]]\nwait_input = {{ type = \"{what}\" }}\n")
+}
+
+fn emits(what: &str) -> String {
+    format!("[[step]]\nemit = {{ {what} }}\n")
+}
+
+/// Starts the agent with a reaction of this project.
+fn started(stage: &Stage, scenario: &str, reaction: &str) -> String {
+    stage.configure_talker(scenario, &format!("[reactions.mine]\n{reaction}\n"));
+    stage.spawn_in(stage.home.root(), &["--agent", TALKER, "do it"])
+}
+
+fn reacted(stage: &Stage, id: &str) -> usize {
+    stage.events_of(id, "reaction.done").len()
+}
+
+fn fate(row: &Value, kind: &str) -> Value {
+    let messages = row["messages"].as_array().unwrap();
+    messages.iter().find(|one| one["kind"] == kind).map_or(Value::Null, |one| one["fate"].clone())
+}
+
+#[test]
+fn a_quiet_agent_is_nudged_once_though_the_daemon_dies() {
+    let stage = Stage::new();
+    let scenario = [IN_A_TURN, &waits_for("nudge"), &waits_for("steer"), DONE].concat();
+    let reaction = "on = \"quiet\"\nafter = \"300ms\"\ndo = \"nudge\"\ntext = \"Are you there?\"";
+    let id = started(&stage, &scenario, reaction);
+    let nudged = |row: &Value| fate(row, "nudge") == "delivered";
+    stage.home.wait_state(&id, nudged);
+    stage.home.daemon().kill();
+    assert!(nudged(&stage.status(&id)));
+    assert_eq!(reacted(&stage, &id), 1);
+    stage.home.provost(&["send", &id, "go"]).ok();
+    let row = stage.sealed(&id);
+    assert_eq!((&row["state"], &row["claim_text"]), (&json!("completed"), &json!("after: go")));
+    assert_eq!(reacted(&stage, &id), 1, "one silence is answered once");
+}
+
+#[test]
+fn a_stalled_agent_is_interrupted_and_told_to_go_on() {
+    let stage = Stage::new();
+    let left = emits("type = \"turn_ended\", turn = \"u\", status = \"interrupted\"");
+    let again = emits("type = \"turn_started\", turn = \"v\"");
+    let scenario =
+        [IN_A_TURN, &waits_for("interrupt"), &left, &waits_for("continue"), &again, DONE].concat();
+    let reaction = "on = \"stalled\"\ndo = \"interrupt\"\ntext = \"Otherwise.\"\n[session]\nstale_after = \"400ms\"";
+    let id = started(&stage, &scenario, reaction);
+    let row = stage.sealed(&id);
+    assert_eq!(row["claim_text"], "after: Otherwise.");
+    assert_eq!((fate(&row, "interrupt"), reacted(&stage, &id)), (json!("delivered"), 1));
+    assert_eq!(fate(&row, "result_wanted"), Value::Null, "it went on by itself");
+}
+
+#[test]
+fn m06_a_silent_turn_is_stalled_at_the_end_of_the_window_and_never_earlier() {
+    let stage = Stage::new();
+    let scenario = [IN_A_TURN, "[[step]]\nhang = true\n"].concat();
+    let id = started(
+        &stage,
+        &scenario,
+        "on = \"stalled\"\ndo = \"notify\"\n[session]\nstale_after = \"700ms\"",
+    );
+    eventually("the reaction", || (reacted(&stage, &id) == 1).then_some(()));
+    let at = |kind: &str| stage.events_of(&id, kind)[0]["at"].as_i64().unwrap();
+    let silent = at("stream.silent") - at("turn.started");
+    assert!((700..2_700).contains(&silent), "stalled after {silent} ms");
+    assert_eq!(stage.status(&id)["state"], "stalled");
+    stage.home.provost(&["cancel", &id]).ok();
+    stage.sealed(&id);
+}
+
+#[test]
+fn a_full_context_is_shown_and_compacted_between_turns() {
+    let stage = Stage::new();
+    let scenario = [
+        IN_A_TURN,
+        &emits("type = \"context\", used = 90, window = 100"),
+        &emits("type = \"turn_ended\", turn = \"u\", status = \"ok\""),
+        &waits_for("compact"),
+        &emits("type = \"compacted\""),
+        &waits_for("result_wanted"),
+        DONE,
+    ]
+    .concat();
+    let id = started(&stage, &scenario, "on = \"context\"\nat = 80\ndo = \"compact\"");
+    let row = stage.sealed(&id);
+    assert_eq!((&row["state"], &row["turns"]), (&json!("completed"), &json!(1)));
+    assert_eq!(stage.events_of(&id, "context.compacted").len(), 1);
+    assert_eq!(stage.events_of(&id, "context.told")[0]["data"]["context"]["used"], 90);
+    assert_eq!(row["context"], Value::Null, "how full it is since was not told");
+}
+
+#[test]
+fn whoever_is_to_know_of_a_question_is_told_once() {
+    let stage = Stage::new();
+    let told = stage.file("told");
+    let asks = emits("type = \"request\", id = \"q\", kind = \"question\", title = \"Which?\"");
+    let scenario = [IN_A_TURN, &asks, &waits_for("answer"), DONE].concat();
+    let hook = format!("[hooks]\nsession.reaction = \"cat >> {told}; echo >> {told}\"");
+    let reaction = format!("on = \"needs_input\"\nafter = \"50ms\"\ndo = \"notify\"\n{hook}");
+    let id = started(&stage, &scenario, &reaction);
+    let line =
+        eventually("the hook", || fs::read_to_string(&told).ok().filter(|t| t.ends_with('\n')));
+    let payload: Value = serde_json::from_str(line.trim()).unwrap();
+    let expected = json!({"name": "mine", "on": "needs_input", "do": "notify"});
+    assert_eq!((&payload["reaction"], &payload["event"]), (&expected, &json!("session.reaction")));
+    stage.home.daemon().kill();
+    let request = stage.status(&id)["requests"][0]["id"].as_str().unwrap().to_owned();
+    stage.home.provost(&["answer", &request, "this"]).ok();
+    stage.sealed(&id);
+    assert_eq!(reacted(&stage, &id), 1);
+    assert_eq!(fs::read_to_string(&told).unwrap().lines().count(), 1);
+}
+
+#[test]
+fn work_is_handed_over_to_another_agent_in_the_same_place_and_that_is_recorded() {
+    let stage = Stage::new();
+    let repo = stage.home.repo("work");
+    let first = stage.home.scenario(
+        "first",
+        &[
+            IN_A_TURN,
+            "[[step]]\nrun = [\"sh\", \"-c\", \"echo one > begun\"]\n[[step]]\nhang = true\n",
+        ]
+        .concat(),
+    );
+    let second = [
+        &emits("type = \"ready\", thread = \"s\""),
+        &waits_for("instruction"),
+        &emits("type = \"turn_started\", turn = \"v\""),
+        "[[step]]\nrun = [\"sh\", \"-c\", \"cp begun finished\"]\n",
+        DONE,
+    ]
+    .concat();
+    let second = stage.home.scenario("second", &second);
+    let agent = provost_testkit::harness::scripted_agent_bin();
+    stage.configure(&format!(
+        "[session]\nstale_after = \"400ms\"\nstop_grace = \"200ms\"\n\
+         [reactions.mine]\non = \"stalled\"\ndo = \"hand_over\"\nagent = \"second\"\n\
+         [agents.first]\ndriver = \"jsonl\"\ncommand = [{agent:?}, {first:?}]\n\
+         [agents.second]\ndriver = \"jsonl\"\ncommand = [{agent:?}, {second:?}]\n"
+    ));
+    let arguments = ["--agent", "first", "--worktree", "--check", "test -e finished", "do it"];
+    let id = stage.spawn_in(repo.path(), &arguments);
+    let row = stage.sealed(&id);
+    assert_eq!((&row["state"], &row["agent"]), (&json!("succeeded"), &json!("second")), "{row:#}");
+    let said = row["claim_text"].as_str().unwrap();
+    assert!(said.contains("Another agent (first)") && said.ends_with("do it"), "{said}");
+    let replaced = &stage.events_of(&id, "agent.replaced")[0]["data"];
+    assert_eq!((&replaced["from"], &replaced["to"]), (&json!("first"), &json!("second")));
+    assert_eq!((reacted(&stage, &id), row["launches"].as_array().unwrap().len()), (1, 2));
+}
+
+#[test]
+fn a_turn_is_interrupted_by_hand_and_goes_on_as_it_is_told() {
+    let stage = Stage::new();
+    let left = emits("type = \"turn_ended\", turn = \"u\", status = \"interrupted\"");
+    let again = emits("type = \"turn_started\", turn = \"v\"");
+    let scenario =
+        [IN_A_TURN, &waits_for("interrupt"), &left, &waits_for("steer"), &again, DONE].concat();
+    stage.configure_talker(&scenario, "");
+    let id = stage.spawn_in(stage.home.root(), &["--agent", TALKER, "do it"]);
+    stage.home.wait_state(&id, |row| row["turns"] == 1);
+    stage.home.provost(&["interrupt", &id]).ok();
+    let held = |row: &Value| row["flags"].as_array().unwrap().contains(&json!("interrupted"));
+    let row = stage.home.wait_state(&id, held);
+    assert_eq!((&row["state"], fate(&row, "result_wanted")), (&json!("idle"), Value::Null));
+    let refused = stage.home.provost(&["interrupt", &id, "--json"]).exits(4).json();
+    assert!(refused["error"]["message"].as_str().unwrap().contains("no turn is open"), "{refused}");
+    stage.home.daemon().kill();
+    assert!(held(&stage.status(&id)), "also after a crash a person is waited for");
+    stage.home.provost(&["send", &id, "Otherwise."]).ok();
+    assert_eq!(stage.sealed(&id)["claim_text"], "after: Otherwise.");
+}
+
+#[test]
+fn a_plain_command_has_nothing_to_compact_or_to_interrupt() {
+    let stage = Stage::new();
+    let id = stage.play(crate::kit::HANGS, &[]);
+    stage.pid(&id);
+    for command in ["compact", "interrupt"] {
+        let refused = stage.home.provost(&[command, &id, "--json"]).exits(4).json();
+        let why = refused["error"]["message"].as_str().unwrap();
+        assert!(why.contains("command has no"), "{why}");
+    }
+    stage.home.provost(&["cancel", &id]).ok();
+    stage.sealed(&id);
+}
+
+#[test]
+fn a_reaction_that_makes_no_sense_is_refused_before_anything_is_started() {
+    let stage = Stage::new();
+    for (reaction, hint) in [
+        ("on = \"quiet\"\ndo = \"compact\"", "is no answer to"),
+        ("on = \"quiet\"\ndo = \"hand_over\"", "needs the agent"),
+        ("on = \"quiet\"\ndo = \"hand_over\"\nagent = \"nobody\"", "no agent"),
+        ("on = \"quiet\"\ndo = \"notify\"\ntext = \"x\"", "says nothing"),
+        ("on = \"quiet\"\ndo = \"notify\"\nat = 5", "is for on"),
+        ("on = \"quite\"\ndo = \"notify\"", "quiet"),
+        ("on = \"quiet\"", "do"),
+    ] {
+        stage.configure(&format!("[reactions.mine]\n{reaction}\n"));
+        let error = stage.home.provost(&["spawn", "--json", "--", "true"]).exits(2).json();
+        let message = error["error"]["message"].as_str().unwrap();
+        assert!(message.contains(hint) && message.contains("mine"), "{reaction}: {message}");
+    }
+}
