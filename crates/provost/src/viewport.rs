@@ -181,9 +181,9 @@ enum Ran {
 }
 
 fn missing(why: &io::Error) -> ApiError {
-    let message = match why.kind() {
-        io::ErrorKind::NotFound => "tmux is not installed, and --tmux needs it".to_owned(),
-        _ => format!("cannot run tmux: {why}"),
+    let message = match why.kind() == io::ErrorKind::NotFound {
+        true => "tmux is not installed, and --tmux needs it".to_owned(),
+        false => format!("cannot run tmux: {why}"),
     };
     ApiError::new(Code::Refused, message).next("provost attach ID")
 }
