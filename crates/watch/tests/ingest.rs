@@ -67,9 +67,12 @@ fn field(name: &str) -> u64 {
 fn told(tail: &mut Tail) -> (Vec<Told>, usize) {
     let (mut fold, mut found, mut alive) = (Fold::new(), Vec::new(), 0);
     while let Next::Line(line) = tail.next_line().unwrap() {
-        fold.line(&line, |told| match told {
-            Told::Alive => alive += 1,
-            told => found.push(told),
+        fold.line(&line, |told| {
+            if told == Told::Alive {
+                alive += 1;
+            } else {
+                found.push(told);
+            }
         });
     }
     (found, alive)

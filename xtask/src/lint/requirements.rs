@@ -1,6 +1,6 @@
 //! The table of requirements names tests that exist, and at least one for each requirement.
 
-use std::{collections::BTreeSet, fs};
+use std::{collections::BTreeSet, fs, ops::RangeInclusive};
 
 use anyhow::{Context as _, Result, bail};
 
@@ -8,8 +8,14 @@ use crate::{process::capture, say::say, workspace::Workspace};
 
 const TABLE: &str = "docs/requirements.md";
 
-/// How many requirements there are of each kind.
-const KINDS: [(char, usize); 2] = [('R', 21), ('E', 26)];
+/// The requirements of each kind, by their numbers.
+const KINDS: [(char, RangeInclusive<usize>); 5] =
+    [('R', 1..=21), ('E', 1..=26), ('A', 1..=9), ('M', 1..=25), ('T', 3..=9)];
+
+/// The names of all requirements.
+fn wanted() -> impl Iterator<Item = String> {
+    KINDS.into_iter().flat_map(|(kind, all)| all.map(move |no| format!("{kind}{no}")))
+}
 
 /// Looks for every test that the table names.
 pub(super) fn check(workspace: &Workspace) -> Result<()> {
@@ -41,9 +47,7 @@ fn function(line: &str) -> Option<String> {
 
 fn troubles_in(table: &str, tests: &BTreeSet<String>) -> Vec<String> {
     let rows: Vec<(&str, Vec<&str>)> = table.lines().filter_map(row).collect();
-    let wanted = KINDS.iter().flat_map(|(kind, most)| (1..=*most).map(move |no| (kind, no)));
-    let missing = wanted.map(|(kind, no)| format!("{kind}{no}"));
-    let missing = missing.filter(|id| !rows.iter().any(|(named, _)| named == id));
+    let missing = wanted().filter(|id| !rows.iter().any(|(named, _)| named == id));
     let missing = missing.map(|id| format!("{TABLE}: {id} is not in it"));
     let unproved = rows.iter().filter(|(_, named)| named.is_empty());
     let unproved = unproved.map(|(id, _)| format!("{TABLE}: {id} names no test"));
@@ -57,7 +61,8 @@ fn troubles_in(table: &str, tests: &BTreeSet<String>) -> Vec<String> {
 fn row(line: &str) -> Option<(&str, Vec<&str>)> {
     let mut cells = line.strip_prefix("| ")?.strip_suffix(" |")?.split(" | ");
     let (id, tests) = (cells.next()?, cells.last()?);
-    let is_id = id.starts_with(['R', 'E']) && id[1..].parse::<u32>().is_ok();
+    let is_id = id.starts_with(|kind: char| kind.is_ascii_uppercase());
+    let is_id = is_id && id[1..].parse::<u32>().is_ok();
     is_id.then(|| (id, tests.split('`').skip(1).step_by(2).collect()))
 }
 
@@ -67,9 +72,7 @@ mod tests {
 
     #[test]
     fn a_test_that_is_not_there_and_a_row_without_one_are_told() {
-        let all = KINDS.iter().flat_map(|(kind, most)| (1..=*most).map(move |no| (kind, no)));
-        let good: String =
-            all.map(|(kind, no)| format!("| {kind}{no} | x | `there` |\n")).collect();
+        let good: String = wanted().map(|id| format!("| {id} | x | `there` |\n")).collect();
         let there = BTreeSet::from(["there".to_owned()]);
         assert_eq!(troubles_in(&good, &there), Vec::<String>::new());
         let bad = good.replace("| R2 | x | `there` |", "| R2 | x |  |");
