@@ -6,8 +6,8 @@
 use provost_core::{
     request::{Asked, RequestKind, Waiting},
     session::{
-        Adopted, Afterwards, Driver, End, Exit0, Glimpse, Hinted, Progress, Record, Recorded, Spec,
-        TurnEnd, Usage, Work,
+        Adopted, Afterwards, Context, Driver, End, Exit0, Glimpse, Hinted, Progress, Record,
+        Recorded, Spec, TurnEnd, Usage, Work,
     },
 };
 
@@ -116,7 +116,7 @@ fn turn(rng: &mut Rng, text: &str, faults: &Faults) -> Vec<Act> {
 fn work(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
     match rng.below(if faults.calm { 5 } else { 10 }) {
         0 => vec![Act::Edit { good: rng.percent(70) }],
-        1 => vec![recorded(Record::Rollout, Recorded::Used(Usage { input: 10, output: 3 }))],
+        1 => vec![recorded(Record::Rollout, used())],
         2 => {
             let progress = Progress { done: rng.below(3), total: 3 };
             vec![recorded(Record::Rollout, Recorded::Progress(progress))]
@@ -176,4 +176,9 @@ fn recorded(by: Record, what: Recorded) -> Act {
 
 fn hinted(by: Glimpse, what: Hinted) -> Act {
     Act::Show(Shown::Hinted(by, what))
+}
+
+fn used() -> Recorded {
+    let usage = Usage { input: 10, output: 3 };
+    Recorded::Used { usage, context: Some(Context { used: 13, window: 100 }) }
 }

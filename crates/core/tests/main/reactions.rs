@@ -242,7 +242,7 @@ fn nothing_is_done_to_what_is_over_or_being_ended() {
 
 #[test]
 fn whom_somebody_else_started_is_told_something_at_most() {
-    let pane = Pane { socket: "s".to_owned(), id: "%1".to_owned(), server: 1 };
+    let pane = Pane { socket: "s".to_owned(), id: "%1".to_owned(), server: None };
     for (act, pane, expected) in [
         (Act::Notify, None, 1),
         (nudge(), None, 0),

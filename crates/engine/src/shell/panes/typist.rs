@@ -64,8 +64,12 @@ impl Typist {
     ) {
         let wanted = match message.kind {
             MessageKind::Answer => Shown::Approval,
+            // Neither an interrupt nor a compaction is asked of somebody else's agent: both are refused before.
             MessageKind::Instruction
             | MessageKind::Steer
+            | MessageKind::Nudge
+            | MessageKind::Interrupt
+            | MessageKind::Compact
             | MessageKind::Rework
             | MessageKind::ResultWanted
             | MessageKind::Continue => Shown::Composer,
