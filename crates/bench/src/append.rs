@@ -252,6 +252,7 @@ fn world(places: &Home) -> Result<World> {
         key: [7; 32],
         landing: std::sync::Arc::default(),
         secrets: provost_engine::shell::Secrets::default(),
+        census: provost_engine::shell::Census::default(),
     })
 }
 
