@@ -114,6 +114,7 @@ fn the_listing_follows_the_table() {
     worktree.branch_prefix = "provost"  default
     worktree.copy = []  default
     worktree.setup = null  default
+    terminal.tmux = false  default
     budget.tokens = null  default
     budget.turns = null  default
     approvals.version = 1  default
