@@ -21,7 +21,7 @@ use super::{
     ends::{self, Limits},
     handshake,
     items::{Item, OpenItems},
-    notes::{Note, Place, Tokens},
+    notes::{Note, Place},
     outbox::Outbox,
     pending::{MAX_WAITING, Pending, Requests},
     requests, result,
@@ -316,8 +316,8 @@ impl AppServer {
                 None
             }
             Note::ItemCompleted { place, item } => self.item_completed(&place, item),
-            Note::Usage { thread, total, last, window } => {
-                let context = self.filled(&thread, last, window).map(Signal::Context);
+            Note::Usage { thread, total, last, filled, window } => {
+                let context = self.filled(&thread, filled, window).map(Signal::Context);
                 match self.meter.told(&thread, total, last).map(Signal::Usage) {
                     None => context,
                     used => {
@@ -347,8 +347,8 @@ impl AppServer {
     }
 
     /// Gives how full the context of the session's own thread is, if that is another than was told before.
-    fn filled(&mut self, thread: &str, last: Tokens, window: Option<u64>) -> Option<Context> {
-        let filled = Context { used: last.sum(), window: window? };
+    fn filled(&mut self, thread: &str, used: u64, window: Option<u64>) -> Option<Context> {
+        let filled = Context { used, window: window? };
         let new = self.is_root(Some(thread)) && self.context.replace(filled) != Some(filled);
         new.then_some(filled)
     }

@@ -77,6 +77,7 @@ pub const NEEDS: &[Need] = &[
             "tokenUsage.total.outputTokens",
             "tokenUsage.last.inputTokens",
             "tokenUsage.last.outputTokens",
+            "tokenUsage.last.totalTokens",
             "tokenUsage.modelContextWindow",
         ],
     ),

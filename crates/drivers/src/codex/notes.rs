@@ -32,7 +32,8 @@ pub(crate) enum Note {
         thread: String,
         total: Tokens,
         last: Tokens,
-        /// How much the model's context holds.
+        /// How much of the model's context is taken, and how much it holds.
+        filled: u64,
         window: Option<u64>,
     },
     RateLimits(Value),
@@ -62,13 +63,6 @@ pub(crate) struct Place {
 pub(crate) struct Tokens {
     pub(crate) input: u64,
     pub(crate) output: u64,
-}
-
-impl Tokens {
-    /// What the call took, which is what the context holds after it.
-    pub(crate) fn sum(self) -> u64 {
-        self.input.saturating_add(self.output)
-    }
 }
 
 /// What a line of the app-server is to this driver.
@@ -162,5 +156,9 @@ fn usage(thread: String, told: &Value) -> Option<Note> {
         Some(Tokens { input, output: part["outputTokens"].as_u64().unwrap_or(0) })
     };
     let (total, last) = (tokens(&told["total"])?, tokens(&told["last"])?);
-    Some(Note::Usage { thread, total, last, window: told["modelContextWindow"].as_u64() })
+    // After a compaction there was no call, and the sum alone tells what is left.
+    let sum = told["last"]["totalTokens"].as_u64();
+    let filled = sum.unwrap_or_else(|| last.input.saturating_add(last.output));
+    let window = told["modelContextWindow"].as_u64();
+    Some(Note::Usage { thread, total, last, filled, window })
 }

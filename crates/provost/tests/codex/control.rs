@@ -130,8 +130,7 @@ fn t05_a_model_that_cannot_be_reached_is_retried_then_stalled_and_never_done() {
     stage.configure("[session]\nstale_after = \"3s\"\n");
     let nobody = "http://127.0.0.1:9/v1";
     let config = codex_config(Which::Pinned.model(), nobody)
-        .replace("stream_max_retries = 0", "stream_max_retries = 100")
-        .replace("request_max_retries = 0", "request_max_retries = 100");
+        .replace("stream_max_retries = 0", "stream_max_retries = 100");
     std::fs::write(stage.codex_home().join("config.toml"), config).unwrap();
     let id = stage.spawn(&["Work."]);
     let row = stage.home.wait_state(&id, |row| row["retrying"].is_string());
