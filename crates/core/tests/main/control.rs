@@ -36,10 +36,12 @@ fn taken(bench: &mut Bench, key: &str) {
 }
 
 fn delivery(bench: &Bench) -> Option<String> {
-    bench.session.effects().into_iter().find_map(|effect| match effect {
-        Effect::Deliver { message, .. } => Some(message),
-        _ => None,
-    })
+    bench.session.effects().into_iter().find_map(delivered)
+}
+
+/// Gives the message that an effect delivers, if it does.
+pub(crate) fn delivered(effect: Effect) -> Option<String> {
+    if let Effect::Deliver { message, .. } = effect { Some(message) } else { None }
 }
 
 fn ended(end: TurnEnd) -> Signal {

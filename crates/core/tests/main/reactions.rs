@@ -3,12 +3,15 @@
 use provost_core::{
     lifecycle::{ClaimKind, State},
     session::{
-        Act, Adopted, Command, Context, Driver, Due, Effect, Event, LaunchWhy, MessageKind, On,
-        Pane, Reaction, Recorded, Rejected, SendMode, Session, Signal, Spec, StopWhy, TurnEnd,
+        Act, Adopted, Command, Context, Driver, Due, Event, LaunchWhy, MessageKind, On, Pane,
+        Reaction, Recorded, Rejected, SendMode, Session, Signal, Spec, StopWhy, TurnEnd,
     },
 };
 
-use crate::kit::{Bench, OVER, question, send, spec};
+use crate::{
+    control::delivered,
+    kit::{Bench, OVER, question, send, spec},
+};
 
 fn reaction(on: On, act: Act) -> Reaction {
     Reaction { name: "it".to_owned(), on, after_ms: 100, act, times: 1, total: 10 }
@@ -69,7 +72,7 @@ fn pass(bench: &mut Bench, ms: u64) {
     if let Some((at, Due::Silence(launch))) = bench.session.deadline()
         && at <= bench.now.mono_ms
     {
-        let heard_ms = bench.session.launch(launch).unwrap().stream.heard.mono_ms;
+        let heard_ms = bench.session.launch(launch).expect("it is due").stream.heard.mono_ms;
         bench.try_tell(Command::Silence { launch, heard_ms }).ok();
     }
 }
@@ -146,11 +149,7 @@ fn what_was_not_interrupted_is_not_told_that_it_was() {
     let mut bench = at_work(reacting(On::Quiet, interrupt()));
     pass(&mut bench, 100);
     bench.signal(Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None });
-    let deliver = |effect: &Effect| match effect {
-        Effect::Deliver { message, .. } => Some(message.clone()),
-        _ => None,
-    };
-    let next: Vec<_> = bench.session.effects().iter().filter_map(deliver).collect();
+    let next: Vec<_> = bench.session.effects().into_iter().filter_map(delivered).collect();
     assert_eq!(next, ["result-1-0"]);
 }
 
@@ -285,10 +284,7 @@ fn r18_another_agent_goes_on_once_all_of_the_former_is_gone_and_that_is_recorded
     let replaced = |event: &Event| matches!(event, Event::AgentReplaced(e) if e.to == "heir");
     assert!(bench.log.iter().any(|(_, event)| replaced(event)));
     bench.start();
-    let told = bench.session.effects().into_iter().find_map(|effect| match effect {
-        Effect::Deliver { message, .. } => Some(message),
-        _ => None,
-    });
+    let told = bench.session.effects().into_iter().find_map(delivered);
     assert_eq!(told.as_deref(), Some("handed-over-1"), "before all that waits");
     let text = &bench.session.messages.iter().find(|m| m.key == "handed-over-1").unwrap().text;
     assert!(text.contains("do it") && text.contains("(test)") && text.contains("second"), "{text}");
