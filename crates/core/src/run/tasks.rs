@@ -13,6 +13,7 @@ use super::{
     state::{Run, SessionEnd},
 };
 use crate::{
+    ids::SessionId,
     lifecycle::{self, State},
     plan::{PlanTask, TaskId},
     session::{self, Assignment},
@@ -140,8 +141,11 @@ impl Run {
         let launch = (around.look)(session).and_then(|session| session.launches.last());
         match launch.filter(|launch| !launch.is_gone() && !bug!(WorktreeTakenFromAgent)) {
             Some(launch) if launch.is_given_up() => {
-                let (task, reason) = (plan.id.clone(), "its agent could not be ended".to_owned());
-                Some(Step::Event(HandedOver { task, from: session, reason }.into()))
+                Some(hand_over(plan, session, "its agent could not be ended"))
+            }
+            // Nobody ends an agent while a person is at its screen, and that may be for long.
+            Some(launch) if launch.is_attended() && launch.stop.is_none() => {
+                Some(hand_over(plan, session, "a person is at its agent's screen"))
             }
             Some(_) => None,
             None => {
@@ -158,7 +162,7 @@ impl Run {
         graph: &Graph,
         plan: &PlanTask,
         task: &Task,
-    ) -> Option<(crate::ids::SessionId, Option<crate::verdict::Snapshot>)> {
+    ) -> Option<(SessionId, Option<crate::verdict::Snapshot>)> {
         let left = task.handed_over.as_ref().map(|(from, _)| *from);
         let worker = task.worker.filter(|worker| Some(*worker) != left);
         if let (Some(_), Some(worker)) = (&task.again, worker) {
@@ -413,6 +417,11 @@ impl Run {
 
 fn fail_task(plan: &PlanTask, detail: String) -> Step {
     Step::Event(TaskFailed { task: plan.id.clone(), detail }.into())
+}
+
+fn hand_over(plan: &PlanTask, from: SessionId, reason: &str) -> Step {
+    let (task, reason) = (plan.id.clone(), reason.to_owned());
+    Step::Event(HandedOver { task, from, reason }.into())
 }
 
 fn queued(plan: &PlanTask) -> Step {

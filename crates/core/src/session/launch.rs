@@ -274,7 +274,7 @@ impl Launch {
 
     /// Says whether the process is left to whoever is at its screen: it is not asked for a result and not closed
     /// under a person. What an operator decided is done all the same.
-    pub(super) fn is_attended(&self) -> bool {
+    pub fn is_attended(&self) -> bool {
         self.may_live() && self.people > 0
     }
 

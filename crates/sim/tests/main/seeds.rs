@@ -29,6 +29,11 @@ fn seed_94244_an_errand_of_a_run_that_was_stopped_keeps_no_room_from_other_runs(
     holds(94_244);
 }
 
+#[test]
+fn seed_37236_an_agent_with_a_person_at_its_screen_holds_up_no_task_after_its_own() {
+    holds(37_236);
+}
+
 fn holds(seed: u64) {
     assert_eq!(simulate(seed, Faults::ALL).broken, None);
 }
