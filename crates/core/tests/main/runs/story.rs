@@ -134,7 +134,8 @@ fn triage_has_to_tell_what_was_understood() {
     let mut bench = RunBench::open(triaged());
     bench.fails();
     assert_eq!(bench.outcome().cause, Some(Cause::Triage));
-    assert_eq!(bench.outcome().detail, "its session ended as failed (self_reported)");
+    let told = "its session ended as failed (self_reported): it said: so";
+    assert_eq!(bench.outcome().detail, told);
 }
 
 #[test]
