@@ -28,7 +28,9 @@ pub(crate) fn row<'s>(
     let used = used_by_task(run, &look);
     let usage = |id: &TaskId| used.get(id).copied().unwrap_or_default();
     let is_over = |task: &Task| run.is_sealed() && is_under_way(&task.phase);
-    let asks = |task: &Task| task.session().and_then(&look).is_some_and(waits_for_a_person);
+    // Nobody hears an answer any more once the run was stopped.
+    let open = run.leg().stopped.is_none();
+    let asks = |task: &Task| open && task.session().and_then(&look).is_some_and(waits_for_a_person);
     let tasks = match &run.graph {
         Some(graph) => graph
             .tasks()

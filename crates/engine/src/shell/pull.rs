@@ -211,7 +211,7 @@ impl Desk<'_> {
         let view = ["gh", "pr", "view", &number, "--json", forge::VIEW];
         let view = self.look(&format!("{key}.view"), &view).await?;
         let path = format!("repos/{{owner}}/{{repo}}/pulls/{number}/comments?per_page=100");
-        let api = ["gh", "api", "--paginate", &path];
+        let api = ["gh", "api", &path, "--paginate"];
         let lines = self.look(&format!("{key}.lines"), &api).await?;
         forge::view(&view, &lines, &pull.commit.0)
     }

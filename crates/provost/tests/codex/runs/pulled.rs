@@ -36,7 +36,8 @@ case "$1 $2" in
     echo '[{"number":7,"url":"https://example.invalid/pull/7","state":"OPEN"}]' > list.json
     echo https://example.invalid/pull/7 ;;
 "pr view")
-    head=$(git --git-dir remote.git for-each-ref --format='%(objectname)' refs/heads/provost/)
+    # What git was told of the user's repository is not for another.
+    head=$(env -u GIT_COMMON_DIR -u GIT_OBJECT_DIRECTORY git --git-dir remote.git for-each-ref --format='%(objectname)' refs/heads/provost/)
     sed "s/HEAD/$head/" view.json ;;
 "api repos"*) cat lines.json ;;
 *) echo "what is $*" >&2; exit 1 ;;
