@@ -7,4 +7,5 @@ mod kit;
 mod loops;
 mod model;
 mod roles;
+mod waking;
 mod words;
