@@ -9,9 +9,10 @@ use super::{
     message::{Address, Channel, Kind, MAX_TEXT, MAX_WAITING, Priority},
 };
 use crate::{ids::SessionId, verdict::Receipt};
+use serde::{Deserialize, Serialize};
 
 /// A message to be stored.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Post {
     pub key: String,
     pub correlation: Option<String>,
@@ -25,7 +26,8 @@ pub struct Post {
 }
 
 /// What is asked of a task or observed about it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Command {
     Bind {
         name: String,
@@ -152,7 +154,8 @@ pub enum Command {
 }
 
 /// What is to be checked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Checked {
     Criterion(u32),
     Evidence(String),
