@@ -30,8 +30,8 @@ pub struct Around<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     Events(Vec<Event>),
-    /// The event together with what it says to a session, or, if that takes nothing, the message is dead.
-    Send(Box<(Event, SessionId, session::Command)>),
+    /// The offer together with what it says to a session, or, if that takes nothing, the message is dead.
+    Send(Box<(MessageOffered, SessionId, session::Command)>),
 }
 
 impl<'a> Around<'a> {
@@ -240,7 +240,7 @@ impl Task {
             Lease { no: message.offers + 1, consumer: member.name.clone(), way, until_ms: None };
         let text = envelope::wrapped(self, message);
         let command = session::Command::Send { key: sent, text, mode: SendMode::Continue };
-        let offered = MessageOffered { no: message.no, lease }.into();
+        let offered = MessageOffered { no: message.no, lease };
         Step::Send(Box::new((offered, session.id, command)))
     }
 }

@@ -201,7 +201,11 @@ impl Turn<'_> {
                         Some(Err(why)) => Some(why.to_string()),
                         None => Some("its session cannot be looked at".to_owned()),
                     };
-                    let event = refused.map_or(offered.clone(), |reason| dead(&offered, reason));
+                    // A message that no session takes is a dead one, which a person sees and can have offered again.
+                    let event = match refused {
+                        None => offered.into(),
+                        Some(reason) => MessageDead { no: offered.no, reason }.into(),
+                    };
                     self.add_to_task(id, event, "provost");
                 }
             }
@@ -229,14 +233,6 @@ impl Turn<'_> {
     }
 }
 
-/// A session that takes nothing makes its message a dead one, which a person can see and have offered again.
-fn dead(offered: &Event, reason: String) -> Event {
-    match offered {
-        Event::MessageOffered(offered) => MessageDead { no: offered.no, reason }.into(),
-        other => other.clone(),
-    }
-}
-
 impl TaskDraft {
     pub(super) fn is_empty(&self) -> bool {
         self.events.is_empty()
@@ -255,5 +251,120 @@ impl TaskDraft {
             card: Some(task_card::text(&self.task)),
             snapshot: due.then(|| stream::task_snapshot(&self.task)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use provost_core::{
+        task::{Address, Channel, Kind, Labels, Post, Priority, Role, Standing, TaskBounds},
+        time::Moment,
+    };
+    use provost_ledger::{Ledger, MemLedger, ReadLedger};
+    use uuid::Uuid;
+
+    use super::*;
+
+    const TASK: StandingId = StandingId(Uuid::from_u128(7));
+
+    /// A board with its ledger, in which only what is told happens.
+    #[derive(Default)]
+    struct Lab {
+        board: Board,
+        ledger: MemLedger,
+        now: u64,
+    }
+
+    impl Lab {
+        fn paired() -> Lab {
+            let mut lab = Lab::default();
+            let spec = TaskSpec {
+                name: "limits".to_owned(),
+                goal: "limit how often each caller may call".to_owned(),
+                summary: None,
+                project: None,
+                cwd: "/project".to_owned(),
+                checks: Vec::new(),
+                config: Default::default(),
+                bounds: TaskBounds { offer_ms: 10, lease_ms: 100, ..TaskBounds::default() },
+            };
+            lab.turn(|turn| drop(turn.open_task(TASK, spec, "operator").cloned()));
+            let (name, labels) = ("hand".to_owned(), Labels::default());
+            lab.tell(Command::Bind { name, role: Role::Worker, session: None, labels });
+            lab
+        }
+
+        fn turn(&mut self, change: impl FnOnce(&mut Turn<'_>)) {
+            let at = Moment { wall_ms: self.now as i64, mono_ms: self.now };
+            let mut turn = self.board.begin(at);
+            for task in self.board.due_tasks(self.now) {
+                turn.follow_task(task);
+            }
+            change(&mut turn);
+            if let Some((batch, staged)) = turn.stage() {
+                let committed = self.ledger.append(batch).expect("memory takes all");
+                self.board.commit(staged, &committed);
+            }
+        }
+
+        fn tell(&mut self, command: Command) -> Vec<Event> {
+            let mut came = Vec::new();
+            self.turn(|turn| {
+                let done = turn.command_task(TASK, (&Actor::Operator, &command), "operator");
+                came = done.expect("the board holds it").expect("it is allowed").1;
+            });
+            came
+        }
+
+        fn post(&mut self, key: &str) {
+            self.tell(Command::Post(Box::new(Post {
+                key: key.to_owned(),
+                correlation: None,
+                channel: Channel::Cli,
+                to: Address::Member("hand".to_owned()),
+                kind: Kind::Instruction,
+                text: "do it".to_owned(),
+                priority: Priority::Normal,
+                expires_in_ms: None,
+            })));
+        }
+
+        fn task(&self) -> &Task {
+            self.board.task(TASK).expect("it is open")
+        }
+    }
+
+    #[test]
+    fn what_the_ledger_has_of_a_task_folds_to_what_the_board_holds() {
+        let mut lab = Lab::paired();
+        lab.post("first");
+        lab.tell(Command::Next { consumer: "hand".to_owned() });
+        let stream = stream::task_stream_id(TASK);
+        let records = lab.ledger.read_stream(&stream, 0).expect("memory can be read");
+        let folded = stream::fold_task(&stream, None, &records).expect("it was written by us");
+        assert_eq!(&folded, lab.task());
+        let kept = stream::refold(&stream, &records).expect("it folds");
+        assert_eq!((kept.open, kept.owed), (true, stream::owed_by_task(lab.task())));
+        assert_eq!(kept.card, Some(task_card::text(lab.task())));
+    }
+
+    #[test]
+    fn time_brings_a_message_back_and_the_board_says_when() {
+        let mut lab = Lab::paired();
+        lab.post("first");
+        lab.tell(Command::Next { consumer: "hand".to_owned() });
+        assert_eq!(lab.board.next_deadline(), Some(10));
+        lab.now = 10;
+        lab.turn(|_| ());
+        assert_eq!(lab.task().messages[0].standing, Standing::Stored);
+        assert_eq!(lab.board.next_deadline(), None);
+    }
+
+    #[test]
+    fn a_task_that_is_over_is_let_go() {
+        let mut lab = Lab::paired();
+        lab.tell(Command::Cancel { because: "nobody needs it any more".to_owned() });
+        assert_eq!(lab.board.task(TASK), None);
+        assert_eq!(lab.board.tasks().count(), 0);
     }
 }

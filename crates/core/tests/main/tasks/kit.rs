@@ -119,13 +119,13 @@ impl Desk {
                 None => return,
                 Some(Step::Events(events)) => self.fold(events),
                 Some(Step::Send(send)) => {
-                    let (event, id, command) = *send;
+                    let (offered, id, command) = *send;
                     let at = self.at();
                     let session = self.sessions.get_mut(&id).expect("a session that was looked at");
                     for told in session.decide(&command, at).expect("the session takes it") {
                         session.evolve(at, &told);
                     }
-                    self.fold(vec![event]);
+                    self.fold(vec![offered.into()]);
                 }
             }
         }
