@@ -8,6 +8,7 @@ mod error;
 mod request;
 mod run;
 mod session;
+mod task;
 
 pub use client::{Client, Lost, Reply, StreamReply};
 pub use error::{ApiError, Code, ErrorBody};
@@ -24,6 +25,11 @@ pub use session::{
     BudgetRow, CheckRow, ClaimRow, ContextRow, ExitRow, FactRow, HookRow, LaunchRow, LimitedRow,
     MessageRow, ProgressRow, QuestionRow, RequestRow, ResolutionRow, SessionRow, SetupRow,
     SubjectRow, UsageRow, WhyFact, WhyReply, WorktreeRow,
+};
+
+pub use task::{
+    AdvanceRow, BlockerRow, CommunicationRow, ContinuationRow, CriterionRow, ItemRow, LoopRow,
+    MemberRow, NextRequest, OpenTaskRequest, StandingTaskRow, TaskMessageRow, TaskRequest,
 };
 
 /// The version of the wire. A daemon and a command line with different ones do not talk.

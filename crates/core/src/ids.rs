@@ -68,6 +68,32 @@ impl FromStr for RunId {
     }
 }
 
+/// A task that stands alone, and is none of a run's plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct StandingId(pub Uuid);
+
+impl StandingId {
+    /// Gives the eight last digits, for people to read and type.
+    pub fn short(&self) -> String {
+        SessionId(self.0).short()
+    }
+}
+
+impl fmt::Display for StandingId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for StandingId {
+    type Err = BadId;
+
+    fn from_str(text: &str) -> Result<Self, BadId> {
+        text.parse().map(|SessionId(id)| StandingId(id))
+    }
+}
+
 /// The reason a text is no id.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("\"{0}\" is no id: expected {1}")]

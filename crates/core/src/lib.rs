@@ -34,5 +34,6 @@ pub mod request;
 pub mod result;
 pub mod run;
 pub mod session;
+pub mod task;
 pub mod time;
 pub mod verdict;

@@ -3,19 +3,23 @@
 //! A [`Turn`] collects decisions against drafts; [`Turn::stage`] gives the batch for the ledger; only with the
 //! ledger's [`Committed`] can [`Board::commit`] make the drafts true, and only then are there effects.
 
+mod tasks;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use provost_core::{
-    ids::{LaunchId, RunId, SessionId},
+    ids::{LaunchId, RunId, SessionId, StandingId},
     lifecycle::State,
     run::{self, Around, Order, Run, RunOpened, RunSpec, RunStopped, Step},
     session::{
         Command, Due, Effect, EffectKey, Event, LimitSlot, Rejected, Session, SessionOpened, Spec,
     },
+    task,
     time::Moment,
 };
 use provost_ledger::{Batch, Committed, Idempotency, StreamWrite};
 
+use self::tasks::{TaskDraft, Tasks};
 use crate::{
     account::{Queue, Slot},
     card, run_card, stream,
@@ -29,6 +33,7 @@ const MAX_FOLLOW_UPS: usize = 1024;
 pub struct Board {
     sessions: BTreeMap<SessionId, Held>,
     runs: BTreeMap<RunId, HeldRun>,
+    tasks: Tasks,
     deadlines: BTreeSet<(u64, SessionId)>,
 }
 
@@ -55,6 +60,8 @@ pub struct Changes {
     pub cancel: Vec<(SessionId, EffectKey)>,
     pub start_of_runs: Vec<(RunId, run::Effect)>,
     pub cancel_of_runs: Vec<(RunId, EffectKey)>,
+    pub start_of_tasks: Vec<(StandingId, task::Effect)>,
+    pub cancel_of_tasks: Vec<(StandingId, EffectKey)>,
     /// The state of a session after each of its events, by its version.
     pub states: BTreeMap<(SessionId, u64), State>,
 }
@@ -68,6 +75,7 @@ pub struct Turn<'b> {
     reached: Moment,
     drafts: BTreeMap<SessionId, Draft>,
     runs: BTreeMap<RunId, RunDraft>,
+    tasks: BTreeMap<StandingId, TaskDraft>,
     replies: Vec<Idempotency>,
 }
 
@@ -98,6 +106,7 @@ struct Drafted {
 pub struct Staged {
     drafts: BTreeMap<SessionId, Draft>,
     runs: BTreeMap<RunId, RunDraft>,
+    tasks: BTreeMap<StandingId, TaskDraft>,
 }
 
 impl Board {
@@ -142,13 +151,14 @@ impl Board {
     /// Begins a turn in which time works only as far as `reached`: nothing ends because a deadline passed
     /// while nobody looked.
     pub fn begin_observing(&self, now: Moment, reached: Moment) -> Turn<'_> {
-        let (drafts, runs) = (BTreeMap::new(), BTreeMap::new());
-        Turn { board: self, now, reached, drafts, runs, replies: Vec::new() }
+        let (drafts, runs, tasks) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Turn { board: self, now, reached, drafts, runs, tasks, replies: Vec::new() }
     }
 
     /// Gives the earliest moment at which time alone changes something.
     pub fn next_deadline(&self) -> Option<u64> {
-        self.deadlines.first().map(|(at, _)| *at)
+        let of_sessions = self.deadlines.first().map(|(at, _)| *at);
+        of_sessions.into_iter().chain(self.next_task_deadline()).min()
     }
 
     /// Gives the sessions for which time has come.
@@ -173,6 +183,9 @@ impl Board {
         for draft in staged.runs.into_values() {
             let version = draft.expected + draft.events.len() as u64;
             self.hold_run(draft.run, version, false, &mut changes);
+        }
+        for draft in staged.tasks.into_values() {
+            self.commit_task(draft, &mut changes);
         }
         changes
     }
@@ -363,6 +376,7 @@ impl Turn<'_> {
             self.follow_run(run.run, "provost");
             self.give_room(run.run);
         }
+        self.follow_tasks_of(id);
         self.session(id).map(|session| Ok((session, events)))
     }
 
@@ -459,13 +473,17 @@ impl Turn<'_> {
         drafts.retain(|_, draft| !draft.events.is_empty());
         let mut runs = self.runs;
         runs.retain(|_, draft| !draft.events.is_empty());
-        if drafts.is_empty() && runs.is_empty() && self.replies.is_empty() {
+        let mut tasks = self.tasks;
+        tasks.retain(|_, draft| !draft.is_empty());
+        let changed = !drafts.is_empty() || !runs.is_empty() || !tasks.is_empty();
+        if !changed && self.replies.is_empty() {
             return None;
         }
         let of_runs = runs.values().map(RunDraft::write);
-        let writes = drafts.values().map(Draft::write).chain(of_runs).collect();
+        let of_tasks = tasks.values().map(TaskDraft::write);
+        let writes = drafts.values().map(Draft::write).chain(of_runs).chain(of_tasks).collect();
         let at = stream::to_ledger(self.now);
-        Some((Batch { at, writes, idempotency: self.replies }, Staged { drafts, runs }))
+        Some((Batch { at, writes, idempotency: self.replies }, Staged { drafts, runs, tasks }))
     }
 
     fn draft(&mut self, id: SessionId) -> Option<&mut Draft> {

@@ -15,6 +15,7 @@ mod run_card;
 pub mod shell;
 mod shown;
 pub mod stream;
+pub mod task_card;
 
 pub use card::{row, why};
 pub use run_card::row as run_row;

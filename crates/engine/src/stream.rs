@@ -1,21 +1,25 @@
 //! Streams in the ledger, of sessions and of runs: names, events as records, and the fold that checks the caches.
 
 use provost_core::{
-    ids::{RunId, SessionId},
+    ids::{RunId, SessionId, StandingId},
     run::{self, Run},
     session::{Event, Session},
+    task::{self, Task},
     time::Moment,
 };
 use provost_ledger::{Folded, NewEvent, Owed, Recorded, Snapshot, StoredSnapshot, StreamId};
 use serde::de::DeserializeOwned;
 
-use crate::{card, run_card, shell::Clock};
+use crate::{card, run_card, shell::Clock, task_card};
 
 /// The kind of stream that a session has.
 pub const SESSION: &str = "session";
 
 /// The kind of stream that a run has.
 pub const RUN: &str = "run";
+
+/// The kind of stream that a task has which stands alone.
+pub const TASK: &str = "task";
 
 /// The version of the fold: a snapshot made by another one is thrown away.
 pub const FOLD_VERSION: u32 = 3;
@@ -32,13 +36,16 @@ pub enum Error {
     Event { stream: String, version: u64, source: provost_core::stored::DecodeError },
     #[error("{stream} is no run's stream")]
     NoRun { stream: String },
+    #[error("{stream} is no task's stream")]
+    NoTask { stream: String },
     #[error("{stream} does not begin with its being opened")]
     NotOpened { stream: String },
 }
 
 /// Says whether this program understands an event.
 pub fn is_known(kind: &str, v: u16) -> bool {
-    Event::KINDS.contains(&(kind, v)) || run::Event::KINDS.contains(&(kind, v))
+    let kinds = [Event::KINDS, run::Event::KINDS, task::Event::KINDS];
+    kinds.into_iter().any(|known| known.contains(&(kind, v)))
 }
 
 pub fn stream_id(session: SessionId) -> StreamId {
@@ -61,18 +68,30 @@ pub fn run_id(stream: &str) -> Result<RunId, Error> {
     key.parse().map_err(|_| no())
 }
 
+pub fn task_stream_id(task: StandingId) -> StreamId {
+    StreamId::new(format!("{TASK}/{task}")).expect("a kind, a slash and a UUID name a stream")
+}
+
+pub fn task_id(stream: &str) -> Result<StandingId, Error> {
+    let no = || Error::NoTask { stream: stream.to_owned() };
+    let key = stream.strip_prefix("task/").ok_or_else(no)?;
+    key.parse().map_err(|_| no())
+}
+
 /// What a stream is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Subject {
     Session(SessionId),
     Run(RunId),
+    Task(StandingId),
 }
 
 /// Says what a stream is of.
 pub fn subject(stream: &str) -> Result<Subject, Error> {
-    match stream.starts_with("run/") {
-        true => run_id(stream).map(Subject::Run),
-        false => session_id(stream).map(Subject::Session),
+    match stream.split_once('/') {
+        Some((RUN, _)) => run_id(stream).map(Subject::Run),
+        Some((TASK, _)) => task_id(stream).map(Subject::Task),
+        _ => session_id(stream).map(Subject::Session),
     }
 }
 
@@ -90,6 +109,11 @@ pub(crate) fn new_event(event: &Event, actor: &str) -> NewEvent {
 }
 
 pub(crate) fn new_run_event(event: &run::Event, actor: &str) -> NewEvent {
+    let (kind, v) = event.kind();
+    NewEvent { kind: kind.to_owned(), v, actor: actor.to_owned(), data: event.encode() }
+}
+
+pub(crate) fn new_task_event(event: &task::Event, actor: &str) -> NewEvent {
     let (kind, v) = event.kind();
     NewEvent { kind: kind.to_owned(), v, actor: actor.to_owned(), data: event.encode() }
 }
@@ -136,6 +160,29 @@ pub fn fold_run(
         }
     }
     run.ok_or_else(|| Error::NotOpened { stream: stream.to_string() })
+}
+
+/// Folds a task from its records, beginning at a snapshot if there is a usable one.
+pub fn fold_task(
+    stream: &StreamId,
+    snapshot: Option<&StoredSnapshot>,
+    records: &[Recorded],
+) -> Result<Task, Error> {
+    let id = task_id(stream.as_str())?;
+    let mut task: Option<Task> = snapshot.and_then(restore);
+    for record in records {
+        let event =
+            task::Event::decode(&record.kind, record.v, &record.data).map_err(|source| {
+                Error::Event { stream: stream.to_string(), version: record.version, source }
+            })?;
+        let at = to_core(record.at);
+        match (&mut task, &event) {
+            (Some(task), event) => task.evolve(at, event),
+            (None, task::Event::TaskOpened(opened)) => task = Some(Task::open(id, at, opened)),
+            (None, _) => break,
+        }
+    }
+    task.ok_or_else(|| Error::NotOpened { stream: stream.to_string() })
 }
 
 /// Gives the version after which records are needed besides a snapshot.
@@ -200,10 +247,32 @@ pub fn owed_by_run(run: &Run) -> Vec<Owed> {
     effects.iter().map(owed).collect()
 }
 
+pub fn task_snapshot(task: &Task) -> Snapshot {
+    let data = serde_json::to_string(task).expect("a task has string keys only");
+    Snapshot { fold_version: FOLD_VERSION, data }
+}
+
+pub fn owed_by_task(task: &Task) -> Vec<Owed> {
+    let effects = task.effects();
+    let owed = effects.iter().map(|effect| Owed {
+        key: effect.key(),
+        kind: "effect".to_owned(),
+        due_mono_ms: None,
+    });
+    let timer = task.deadline().map(|at| Owed {
+        key: "timer".to_owned(),
+        kind: "messages".to_owned(),
+        due_mono_ms: Some(at),
+    });
+    owed.chain(timer).collect()
+}
+
 /// Refolds a whole stream, for `ledger verify` and `import`.
 pub fn refold(stream: &StreamId, records: &[Recorded]) -> Result<Folded, String> {
-    if let Ok(Subject::Run(_)) = subject(stream.as_str()) {
-        return refold_run(stream, records);
+    match subject(stream.as_str()) {
+        Ok(Subject::Run(_)) => return refold_run(stream, records),
+        Ok(Subject::Task(_)) => return refold_task(stream, records),
+        Ok(Subject::Session(_)) | Err(_) => {}
     }
     let session = fold(stream, None, records).map_err(|why| why.to_string())?;
     Ok(Folded {
@@ -221,5 +290,15 @@ fn refold_run(stream: &StreamId, records: &[Recorded]) -> Result<Folded, String>
         owed: owed_by_run(&run),
         card: Some(run_card::text(&run)),
         snapshot: Some(run_snapshot(&run)),
+    })
+}
+
+fn refold_task(stream: &StreamId, records: &[Recorded]) -> Result<Folded, String> {
+    let task = fold_task(stream, None, records).map_err(|why| why.to_string())?;
+    Ok(Folded {
+        open: !task.is_closed(),
+        owed: owed_by_task(&task),
+        card: Some(task_card::text(&task)),
+        snapshot: Some(task_snapshot(&task)),
     })
 }

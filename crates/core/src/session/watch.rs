@@ -473,7 +473,7 @@ impl Launch {
     }
 
     /// Says whether a turn is open.
-    pub(super) fn is_in_turn(&self) -> bool {
+    pub(crate) fn is_in_turn(&self) -> bool {
         matches!(self.stream.turn, TurnState::Open { .. })
     }
 }

@@ -32,6 +32,7 @@ mod shown;
 mod speech;
 mod stories;
 mod streams;
+mod tasks;
 mod verdict;
 // The laws have one wording, the simulator's.
 #[expect(unreachable_pub, reason = "it is the simulator's own file, public there")]

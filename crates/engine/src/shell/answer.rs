@@ -58,6 +58,7 @@ impl Owner {
             }
             Ask::Graph { run } => self.graph(run),
             Ask::Runs { limit } => self.list_runs(*limit),
+            Ask::Task(ask) => self.answer_task(ask),
             Ask::Open { .. }
             | Ask::Do { .. }
             | Ask::Report { .. }
@@ -244,6 +245,7 @@ impl Owner {
             | Ask::RunRow { .. }
             | Ask::Graph { .. }
             | Ask::Runs { .. }
+            | Ask::Task(_)
             | Ask::Row { .. }
             | Ask::Why { .. }
             | Ask::List(_)
@@ -289,7 +291,7 @@ impl Owner {
     }
 }
 
-fn ambiguous(text: &str, what: &str, several: &[(String, String)]) -> ApiError {
+pub(super) fn ambiguous(text: &str, what: &str, several: &[(String, String)]) -> ApiError {
     let names: Vec<String> = several.iter().map(|(id, name)| format!("{id} ({name})")).collect();
     let message = format!("\"{text}\" may mean several {what}: {}", names.join(", "));
     ApiError::new(Code::BadRequest, message).next("provost ls")

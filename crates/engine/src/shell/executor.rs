@@ -8,13 +8,14 @@ use std::{
 };
 
 use provost_core::{
-    ids::{LaunchId, RunId, SessionId},
+    ids::{LaunchId, RunId, SessionId, StandingId},
     request::Reply,
     run::{self, Run},
     session::{
         self, Command, Driver, Effect, EffectKey, Identity, LaunchPhase, Message, MessageKind,
         Session, StopStep, WorkState, again,
     },
+    task::{self, Task},
 };
 use provost_drivers::{Answer, Saying};
 use provost_git::Git;
@@ -42,6 +43,7 @@ use super::{
     panes::{Hub, Panes, Typing, Typist},
     run_effect,
     secrets::Secrets,
+    task_effect,
     watch::{Adopted, RolloutWatch, Wanted},
     work,
 };
@@ -90,10 +92,32 @@ impl World {
 /// What the owner asks for.
 #[derive(Debug)]
 pub(crate) enum Dispatch {
-    Start { session: Arc<Session>, effect: Effect },
-    Cancel { session: SessionId, key: EffectKey },
-    StartRun { run: Arc<Run>, effect: run::Effect },
-    CancelRun { run: RunId, key: EffectKey },
+    Start {
+        session: Arc<Session>,
+        effect: Effect,
+    },
+    Cancel {
+        session: SessionId,
+        key: EffectKey,
+    },
+    StartRun {
+        run: Arc<Run>,
+        effect: run::Effect,
+    },
+    CancelRun {
+        run: RunId,
+        key: EffectKey,
+    },
+    /// With the session whose work is looked at, if there is one.
+    StartTask {
+        task: Arc<Task>,
+        worker: Option<Arc<Session>>,
+        effect: task::Effect,
+    },
+    CancelTask {
+        task: StandingId,
+        key: EffectKey,
+    },
 }
 
 type Key = (Subject, EffectKey);
@@ -160,6 +184,12 @@ impl Executor {
                     Some(Dispatch::CancelRun { run, key }) => {
                         self.cancel(&(Subject::Run(run), key));
                     }
+                    Some(Dispatch::StartTask { task, worker, effect }) => {
+                        self.start_task(task, worker, effect);
+                    }
+                    Some(Dispatch::CancelTask { task, key }) => {
+                        self.cancel(&(Subject::Task(task), key));
+                    }
                     None => return,
                 },
                 // A panic is in the log by itself; what it left undone is owed again after a restart.
@@ -194,6 +224,19 @@ impl Executor {
         self.tasks.spawn(async move {
             let told = run_effect::carry_out(&context.world, &run, effect, cancel).await;
             context.teller.tell_run(run.id, told).await;
+            Some(key)
+        });
+    }
+
+    fn start_task(&mut self, task: Arc<Task>, worker: Option<Arc<Session>>, effect: task::Effect) {
+        let key = (Subject::Task(task.id), effect.key());
+        let (sender, cancel) = watch::channel(false);
+        self.running.insert(key.clone(), sender);
+        let context = self.context.clone();
+        self.tasks.spawn(async move {
+            let (git, checks) = (&context.world.git, &context.checks);
+            let told = task_effect::carry_out(git, checks, (&task, worker), effect, cancel).await;
+            context.teller.tell_task(task.id, told).await;
             Some(key)
         });
     }

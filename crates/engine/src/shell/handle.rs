@@ -7,15 +7,16 @@ use std::{
 
 use provost_api::{ApiError, Code, EventRow};
 use provost_core::{
-    ids::{LaunchId, RunId, SessionId},
+    ids::{LaunchId, RunId, SessionId, StandingId},
     run::{self, RunSpec},
     session::{Command, Reporter, Spec, Testimony},
+    task,
 };
 use provost_ledger::Recorded;
 use serde_json::Value;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
-use super::listing::Listing;
+use super::{listing::Listing, tasks::TaskAsk};
 
 /// JSON, or why there is none.
 pub(super) type Answer = Result<String, ApiError>;
@@ -57,6 +58,8 @@ pub enum Ask {
     Runs {
         limit: usize,
     },
+    /// Something about a task that stands alone.
+    Task(TaskAsk),
     Row {
         session: String,
     },
@@ -95,10 +98,18 @@ pub struct RunTold {
     pub command: run::Command,
 }
 
+/// Something that was done for a task that stands alone.
+#[derive(Debug)]
+pub struct TaskTold {
+    pub task: StandingId,
+    pub command: task::Command,
+}
+
 pub(super) enum Input {
     Asked(Box<Asked>),
     Told(Told),
     RunTold(RunTold),
+    TaskTold(TaskTold),
     CaughtUp(LaunchId),
     Stop(oneshot::Sender<()>),
 }
@@ -176,6 +187,12 @@ impl Teller {
         drop(self.inputs.send(Input::RunTold(RunTold { run, command })).await);
     }
 
+    /// Tells the owner what came of an effect of a task.
+    pub(crate) async fn tell_task(&self, task: StandingId, command: task::Command) {
+        // A stopped owner hears nothing more; what was owed is owed again at the next start.
+        drop(self.inputs.send(Input::TaskTold(TaskTold { task, command })).await);
+    }
+
     /// Forgets a launch of which nothing more will be heard.
     pub(crate) fn forget(&self, launch: LaunchId) {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).remove(&launch);
@@ -210,6 +227,7 @@ pub fn event_row(record: &Recorded) -> EventRow {
 
 pub(super) fn is_query(ask: &Ask) -> bool {
     match ask {
+        Ask::Task(ask) => ask.is_query(),
         Ask::Open { .. }
         | Ask::Do { .. }
         | Ask::Report { .. }

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use provost_ledger::{CardQuery, Cursor, Error, ReadLedger, Show};
 use serde::Deserialize;
 
-use crate::stream::{RUN, SESSION};
+use crate::stream::{RUN, SESSION, TASK};
 
 /// Which sessions are asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -95,6 +95,15 @@ impl Listing {
         show: impl FnMut(&str) -> ControlFlow<()>,
     ) -> Result<bool, Error> {
         self.visit_kind(RUN, ledger, show)
+    }
+
+    /// The same for tasks that stand alone.
+    pub fn visit_tasks(
+        &self,
+        ledger: &dyn ReadLedger,
+        show: impl FnMut(&str) -> ControlFlow<()>,
+    ) -> Result<bool, Error> {
+        self.visit_kind(TASK, ledger, show)
     }
 
     /// The same for streams of another kind.

@@ -12,10 +12,11 @@ use std::{
 
 use provost_api::{ApiError, Code, EventRow};
 use provost_core::{
-    ids::{LaunchId, RunId, SessionId},
+    ids::{LaunchId, RunId, SessionId, StandingId},
     lifecycle::State,
     run::Run,
     session::{Command, Effect, Message, Rejected, Reporter, Session, standing_of},
+    task::{self, Task},
     time::Moment,
 };
 use provost_ledger::{
@@ -34,9 +35,11 @@ use super::{
     executor::{Dispatch, Executor, World},
     failpoint,
     handle::{
-        Answer, Ask, Asked, Handle, Input, Published, RunTold, Teller, Told, event_row, is_query,
+        Answer, Ask, Asked, Handle, Input, Published, RunTold, TaskTold, Teller, Told, event_row,
+        is_query,
     },
     secrets::Secrets,
+    tasks,
 };
 use crate::{
     board::{Board, Changes, Staged, Turn},
@@ -74,11 +77,12 @@ pub enum StartError {
 /// Folds a stream from a snapshot and the records after it.
 type Fold<T> = fn(&StreamId, Option<&StoredSnapshot>, &[Recorded]) -> Result<T, stream::Error>;
 
-/// What was observed of sessions, and what was done for runs.
+/// What was observed of sessions, and what was done for runs and tasks.
 #[derive(Default)]
 struct News {
     sessions: Vec<Told>,
     runs: Vec<RunTold>,
+    tasks: Vec<TaskTold>,
 }
 
 /// The owner of the board and the ledger.
@@ -180,6 +184,7 @@ impl Owner {
             changes.start.iter().filter_map(|(_, effect)| followed(effect)).collect();
         // Told with the first batch, before time may judge: what waits for us waits from now on.
         owner.backlog.sessions = launches.iter().map(|launch| followed_again(*launch)).collect();
+        owner.backlog.tasks = owner.board.tasks().map(|task| looked_at_again(task.id)).collect();
         owner.catching_up =
             CatchingUp { launches, from: last, until: clock.now().mono_ms + CATCH_UP_MS };
         let thread = thread::Builder::new().name("owner".to_owned()).spawn(move || {
@@ -202,6 +207,7 @@ impl Owner {
                 Ok(changes) => {
                     all.start.extend(changes.start);
                     all.start_of_runs.extend(changes.start_of_runs);
+                    all.start_of_tasks.extend(changes.start_of_tasks);
                 }
                 Err(why) => drop(self.unreadable.insert(stream.to_string(), why)),
             }
@@ -209,7 +215,7 @@ impl Owner {
         Ok(all)
     }
 
-    /// Folds a session, or a run, from the ledger onto the board.
+    /// Folds a session, a run or a task from the ledger onto the board.
     pub(super) fn load(&mut self, stream: &StreamId) -> Result<Changes, String> {
         match stream::subject(stream.as_str()).map_err(|why| why.to_string())? {
             Subject::Session(_) => {
@@ -219,6 +225,10 @@ impl Owner {
             Subject::Run(_) => {
                 let (run, version) = self.folded::<Run>(stream, stream::fold_run)?;
                 Ok(self.board.load_run(run, version))
+            }
+            Subject::Task(_) => {
+                let (task, version) = self.folded::<Task>(stream, stream::fold_task)?;
+                Ok(self.board.load_task(task, version))
             }
         }
     }
@@ -249,6 +259,7 @@ impl Owner {
                     Input::Asked(one) => asked.push(*one),
                     Input::Told(one) => told.sessions.push(one),
                     Input::RunTold(one) => told.runs.push(one),
+                    Input::TaskTold(one) => told.tasks.push(one),
                     Input::CaughtUp(launch) => drop(self.catching_up.launches.remove(&launch)),
                     Input::Stop(done) => stop = Some(done),
                 }
@@ -309,6 +320,7 @@ impl Owner {
             match subject {
                 Subject::Session(id) => self.board.let_go(id),
                 Subject::Run(id) => self.board.let_run_go(id),
+                Subject::Task(id) => self.board.let_task_go(id),
             }
         }
     }
@@ -350,27 +362,44 @@ impl Owner {
         let sessions = named.chain(told.sessions.iter().map(|one| one.session));
         let runs = changes.iter().filter_map(|one| self.subject_run(&one.ask));
         let runs = runs.chain(told.runs.iter().map(|one| one.run));
-        let wanted: Vec<Subject> =
-            sessions.map(Subject::Session).chain(runs.map(Subject::Run)).collect();
+        let tasks = changes.iter().filter_map(|one| self.subject_of_task(&one.ask));
+        let tasks = tasks.chain(told.tasks.iter().map(|one| one.task));
+        let wanted: Vec<Subject> = sessions
+            .map(Subject::Session)
+            .chain(runs.map(Subject::Run))
+            .chain(tasks.map(Subject::Task))
+            .collect();
         let mut loaded = Vec::new();
         for subject in wanted {
             self.bring_back(subject, &mut loaded);
-            // A run may go on with what a session left.
-            let run = match subject {
-                Subject::Run(id) => self.board.run(id),
-                Subject::Session(_) => None,
-            };
-            for session in run.map(Run::wanted).unwrap_or_default() {
+            for session in self.needed_for(subject) {
                 self.bring_back(Subject::Session(session), &mut loaded);
             }
         }
         loaded
     }
 
+    /// Gives the sessions that may have to take something when something happens to this: a run may go on with what a
+    /// session left, and a task may wake its members.
+    fn needed_for(&self, subject: Subject) -> Vec<SessionId> {
+        let of_task = |id: &StandingId| self.board.task(*id).map(tasks::wanted).unwrap_or_default();
+        match subject {
+            Subject::Run(id) => self.board.run(id).map(Run::wanted).unwrap_or_default(),
+            Subject::Task(id) => of_task(&id),
+            Subject::Session(id) => self.board.tasks_of(id).iter().flat_map(of_task).collect(),
+        }
+    }
+
+    fn subject_of_task(&self, ask: &Ask) -> Option<StandingId> {
+        let Ask::Task(ask) = ask else { return None };
+        self.subject_task(ask)
+    }
+
     fn bring_back(&mut self, subject: Subject, loaded: &mut Vec<Subject>) {
         let (held, stream) = match subject {
             Subject::Session(id) => (self.board.session(id).is_some(), stream::stream_id(id)),
             Subject::Run(id) => (self.board.run(id).is_some(), stream::run_stream_id(id)),
+            Subject::Task(id) => (self.board.task(id).is_some(), stream::task_stream_id(id)),
         };
         if held {
             return;
@@ -392,6 +421,7 @@ impl Owner {
             | Ask::RunRow { .. }
             | Ask::Graph { .. }
             | Ask::Runs { .. }
+            | Ask::Task(_)
             | Ask::Open { .. }
             | Ask::Do { .. }
             | Ask::Report { .. }
@@ -415,6 +445,15 @@ impl Owner {
         }
         for one in &told.runs {
             drop(turn.command_run(one.run, &one.command, "provost"));
+        }
+        for one in &told.tasks {
+            // What is not new was told before; whatever follows from the sessions follows all the same.
+            let command = (&task::Actor::Provost, &one.command);
+            drop(turn.command_task(one.task, command, "provost"));
+            turn.follow_task(one.task);
+        }
+        for id in self.board.due_tasks(turn.reached().mono_ms) {
+            turn.follow_task(id);
         }
         for id in self.board.due(turn.reached()) {
             turn.due(id, |launch| self.heard_of(launch));
@@ -505,6 +544,7 @@ impl Owner {
                     Some(Ok(run)) => Ok(run_reply(run)),
                 }
             }
+            Ask::Task(ask) => self.change_task(turn, ask, actor),
             Ask::RunRow { .. }
             | Ask::Graph { .. }
             | Ask::Runs { .. }
@@ -574,12 +614,29 @@ impl Owner {
             let Some(held) = self.board.run(id) else { continue };
             self.order(Dispatch::StartRun { run: Arc::new(held.clone()), effect }).await;
         }
+        for (task, key) in changes.cancel_of_tasks {
+            self.order(Dispatch::CancelTask { task, key }).await;
+        }
+        for (id, effect) in changes.start_of_tasks {
+            let Some(held) = self.board.task(id) else { continue };
+            let (task, worker) = (Arc::new(held.clone()), self.worker_of(held, &effect));
+            self.order(Dispatch::StartTask { task, worker, effect }).await;
+        }
         let mut shared: HashMap<SessionId, Arc<Session>> = HashMap::new();
         for (id, effect) in changes.start {
             let Some(held) = self.board.session(id) else { continue };
             let session = shared.entry(id).or_insert_with(|| Arc::new(held.clone())).clone();
             self.order(Dispatch::Start { session, effect }).await;
         }
+    }
+
+    /// Gives the session whose work an effect of a task is about, also if nothing more is expected of it.
+    fn worker_of(&self, task: &Task, effect: &task::Effect) -> Option<Arc<Session>> {
+        let task::Effect::RunCheck(owed) = effect;
+        let id = task.member(&owed.worker)?.session?;
+        let held = self.board.session(id).cloned();
+        let stored = || self.folded::<Session>(&stream::stream_id(id), stream::fold).ok();
+        held.or_else(|| stored().map(|(session, _)| session)).map(Arc::new)
     }
 
     async fn order(&self, order: Dispatch) {
@@ -608,20 +665,22 @@ impl News {
     }
 
     fn len(&self) -> usize {
-        self.sessions.len() + self.runs.len()
+        self.sessions.len() + self.runs.len() + self.tasks.len()
     }
 
     fn extend(&mut self, more: News) {
         self.sessions.extend(more.sessions);
         self.runs.extend(more.runs);
+        self.tasks.extend(more.tasks);
     }
 
     /// Gives each by itself.
     fn each(self) -> impl Iterator<Item = News> {
-        let sessions =
-            self.sessions.into_iter().map(|one| News { sessions: vec![one], runs: Vec::new() });
-        let runs = self.runs.into_iter().map(|one| News { sessions: Vec::new(), runs: vec![one] });
-        sessions.chain(runs)
+        let sessions = self.sessions.into_iter();
+        let sessions = sessions.map(|one| News { sessions: vec![one], ..News::default() });
+        let runs = self.runs.into_iter().map(|one| News { runs: vec![one], ..News::default() });
+        let tasks = self.tasks.into_iter().map(|one| News { tasks: vec![one], ..News::default() });
+        sessions.chain(runs).chain(tasks)
     }
 }
 
@@ -639,6 +698,11 @@ fn reply(changes: Vec<Asked>, replies: Vec<Answer>) {
 
 fn followed_again(launch: LaunchId) -> Told {
     Told { session: launch.session, commands: vec![Command::LaunchFollowed { launch }] }
+}
+
+/// What a task owes its members may have been missed while no daemon ran.
+fn looked_at_again(task: StandingId) -> TaskTold {
+    TaskTold { task, command: task::Command::Look }
 }
 
 /// Gives the launch that an effect follows.

@@ -1,0 +1,214 @@
+//! A task that stands alone, as it is shown.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Opens a task. `spec` is the domain's own form, resolved by the command line.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct OpenTaskRequest {
+    /// The task's id: a UUID of version 7 that the caller minted.
+    pub id: String,
+    pub spec: Value,
+}
+
+/// Asks something of a task. `command` is the domain's own form.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct TaskRequest {
+    pub command: Value,
+    /// The member that the caller acts as. An agent is who its process says, whatever stands here.
+    #[serde(default, rename = "as")]
+    pub by: Option<String>,
+}
+
+/// Asks for the next message of a member.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct NextRequest {
+    /// The member; the operator's own messages if none is named.
+    #[serde(default, rename = "as")]
+    pub by: Option<String>,
+    /// How long to wait for one, in milliseconds.
+    #[serde(default)]
+    pub wait_ms: u64,
+}
+
+/// What is true about a task that stands alone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StandingTaskRow {
+    pub id: String,
+    pub name: String,
+    pub goal: String,
+    pub summary: Option<String>,
+    pub project: Option<String>,
+    pub cwd: String,
+    /// open, active, paused, done, failed or cancelled.
+    pub state: String,
+    pub terminal: bool,
+    /// Why it is what it is, in words.
+    pub because: Option<String>,
+    pub since: i64,
+    pub opened_at: i64,
+    pub members: Vec<MemberRow>,
+    /// How many of the messages that are remembered stand how.
+    pub messages: BTreeMap<String, usize>,
+    pub criteria: Vec<CriterionRow>,
+    #[serde(rename = "loop")]
+    pub looped: Option<LoopRow>,
+    /// light, guided or strict.
+    pub mode: String,
+    /// The revision of the configuration that managers acknowledge.
+    pub revision: u32,
+    /// What keeps the task from being called complete.
+    pub blockers: Vec<BlockerRow>,
+    /// Whether its last audit runs.
+    pub being_audited: bool,
+}
+
+/// Somebody who works on a task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MemberRow {
+    pub name: String,
+    /// worker, manager or reviewer.
+    pub role: String,
+    pub session: Option<String>,
+    pub thread: Option<String>,
+    pub title: Option<String>,
+    /// Whether it left.
+    pub left: bool,
+    pub acknowledged_revision: Option<u32>,
+    pub communication: CommunicationRow,
+}
+
+/// How a member gets what is sent to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CommunicationRow {
+    /// session or pull.
+    pub kind: String,
+    /// push or pull.
+    pub receive: String,
+    pub can_push: bool,
+    /// Whether somebody else has to wake it.
+    pub needs_wake: bool,
+    /// The command by which it gets its next message.
+    pub receive_command: String,
+}
+
+/// Something that must hold before the task is done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CriterionRow {
+    pub no: u32,
+    pub text: String,
+    /// proposed, accepted, satisfied, deferred or rejected.
+    pub state: String,
+    /// user, manager, worker or audit.
+    pub source: String,
+    pub rationale: Option<String>,
+    /// verified or asserted.
+    pub needs: String,
+    /// The command that Provost runs for it.
+    pub check: Option<String>,
+    /// What satisfied it: verified or asserted.
+    pub receipt: Option<String>,
+    /// The words, or the end of the check.
+    pub evidence: Option<String>,
+}
+
+/// A loop as it stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LoopRow {
+    pub template: String,
+    pub iteration: u32,
+    pub max: u32,
+    /// keep, compact or new_thread.
+    pub cleanup: String,
+    /// What each iteration has to show.
+    pub evidence: Vec<String>,
+    pub shown: Vec<String>,
+    pub missing: Vec<String>,
+    /// The message that asks for the next iteration and was not accepted yet.
+    pub asked: Option<u32>,
+    pub advances: Vec<AdvanceRow>,
+    pub refusals: u32,
+    pub last_refusal: Option<String>,
+    /// Why it ended: finished, stopped, plateau or budget.
+    pub ended: Option<String>,
+    /// What to do next, in words.
+    pub recommendation: String,
+    pub tools: Vec<String>,
+}
+
+/// An iteration that began.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AdvanceRow {
+    pub to: u32,
+    pub message: u32,
+    pub consumer: String,
+    pub at: i64,
+}
+
+/// Something that keeps a task from being finished.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BlockerRow {
+    /// The name by which programs know it.
+    pub code: String,
+    pub text: String,
+}
+
+/// A message as whoever takes it gets it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ItemRow {
+    pub task: String,
+    pub no: u32,
+    /// Counts the offers: accepting and acknowledging name it.
+    pub lease: u32,
+    pub lease_until: Option<i64>,
+    pub kind: String,
+    pub key: String,
+    pub correlation: Option<String>,
+    pub from: String,
+    pub channel: String,
+    /// instructs or claims.
+    pub trust: String,
+    pub redelivered: bool,
+    /// The text as it was written.
+    pub text: String,
+    /// The same with who wrote it, for an agent to read.
+    pub envelope: String,
+    /// The terms of the loop, if the message begins an iteration of it.
+    #[serde(rename = "loop")]
+    pub looped: Option<ContinuationRow>,
+    pub acknowledge_command: String,
+}
+
+/// What comes with the beginning of an iteration.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ContinuationRow {
+    pub template: String,
+    pub iteration: u32,
+    pub max: u32,
+    pub cleanup: String,
+    pub evidence: Vec<String>,
+    pub artifacts: Vec<String>,
+    pub tools: Vec<String>,
+}
+
+/// A message as the task's lists show it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TaskMessageRow {
+    pub no: u32,
+    pub key: String,
+    pub correlation: Option<String>,
+    pub from: String,
+    pub to: String,
+    pub kind: String,
+    /// stored, offered, accepted, acknowledged, expired, cancelled or dead.
+    pub standing: String,
+    /// Why it is dead or was cancelled.
+    pub reason: Option<String>,
+    pub consumer: Option<String>,
+    pub offers: u32,
+    pub stored_at: i64,
+    pub text: String,
+}

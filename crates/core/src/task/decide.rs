@@ -1,0 +1,257 @@
+//! What comes of a command. Pure: the same task, actor, command and surroundings always give the same events.
+
+use super::{
+    advance::Around,
+    command::{Command, Rejected},
+    criterion::says_something,
+    event::*,
+    gate::{Attack, LoopEnd, Proof, Shown},
+    manager::{Action, Config, Mode, MoveKind},
+    member::{Actor, Labels, Member, Role},
+    state::{Phase, Task},
+};
+use crate::ids::SessionId;
+
+pub(super) type Decision = Result<Vec<Event>, Rejected>;
+
+pub(super) fn one(event: impl Into<Event>) -> Decision {
+    Ok(vec![event.into()])
+}
+
+impl Task {
+    /// Decides what comes of a command of an actor.
+    pub fn decide(&self, actor: &Actor, command: &Command, around: &Around<'_>) -> Decision {
+        let action = command.action();
+        if let Some(action) = action {
+            self.permit(actor, action, command)?;
+        }
+        let mut events = self.come_of(actor, command, around)?;
+        // One move is for one deed; a refusal of the loop is none.
+        let refused = matches!(events.first(), Some(Event::ContinuationRefused(_)));
+        if let Some(action) = action.filter(|action| !refused && self.uses_move(actor, *action)) {
+            events.push(MoveUsed { action }.into());
+        }
+        Ok(events)
+    }
+
+    fn uses_move(&self, actor: &Actor, action: Action) -> bool {
+        self.role_of(actor) == Some(Role::Manager)
+            && self.needs_move(action)
+            && self.move_for(action).is_some()
+    }
+
+    /// Says whether an actor may do this. Asked for every command, whoever brings it by whatever way.
+    fn permit(&self, actor: &Actor, action: Action, command: &Command) -> Result<(), Rejected> {
+        let role = match actor {
+            Actor::Operator | Actor::Provost => return Ok(()),
+            Actor::Policy => Role::Manager,
+            Actor::Member(name) => {
+                let who = name.clone();
+                self.member(name).ok_or(Rejected::NoMember { who })?.role
+            }
+        };
+        if !action.is_open_to(role) {
+            return Err(Rejected::NotForRole { role, action });
+        }
+        match role {
+            Role::Manager => self.permit_manager(actor, action, command),
+            Role::Worker | Role::Reviewer => Ok(()),
+        }
+    }
+
+    fn permit_manager(
+        &self,
+        actor: &Actor,
+        action: Action,
+        command: &Command,
+    ) -> Result<(), Rejected> {
+        if !self.is_granted(action) {
+            return Err(Rejected::NotGranted(action));
+        }
+        // Whoever may not act yet may still read, and acknowledge what was read.
+        if action == Action::Receive || *actor == Actor::Policy {
+            return Ok(());
+        }
+        let read = self.member(actor.name()).and_then(|member| member.acknowledged);
+        let revision = self.config.revision;
+        match self.config.mode {
+            Mode::Light => return Ok(()),
+            Mode::Guided | Mode::Strict if read != Some(revision) => {
+                return Err(Rejected::NotAcknowledged(revision));
+            }
+            Mode::Guided | Mode::Strict => {}
+        }
+        // To call the whole off after it is over does nothing, and needs no move.
+        let idempotent = matches!(command, Command::Finish { .. }) && self.phase.is_over();
+        match self.needs_move(action) && self.move_for(action).is_none() && !idempotent {
+            true => Err(Rejected::NoMove(action.moves())),
+            false => Ok(()),
+        }
+    }
+
+    fn come_of(&self, actor: &Actor, command: &Command, around: &Around<'_>) -> Decision {
+        if self.phase.is_over() {
+            return self.after_the_end(command);
+        }
+        match command {
+            Command::Bind { name, role, session, labels } => {
+                self.bind(name, *role, *session, labels)
+            }
+            Command::Retire { name, because } => {
+                let member = self.known(name)?;
+                one(MemberLeft { name: member.name.clone(), because: because.clone() })
+            }
+            Command::Rotate { from, to, session, handover } => {
+                self.rotate(from, to, *session, handover)
+            }
+            Command::Label { name, labels } => self.label(name, labels),
+            Command::AcknowledgeContract { revision } => {
+                self.acknowledge_contract(actor, *revision)
+            }
+            Command::Post(post) => self.post(actor, post, around.now),
+            Command::Next { consumer } => self.next(actor, consumer, around),
+            Command::Accept { no, lease, polls } => self.accept(actor, *no, *lease, *polls, around),
+            Command::Acknowledge { no, lease, note } => {
+                self.acknowledge(actor, *no, *lease, note.clone())
+            }
+            Command::Release { no, lease, reason } => {
+                self.held(actor, *no, *lease)?;
+                one(MessageReturned { no: *no, reason: reason.clone() })
+            }
+            Command::CancelMessage { .. } | Command::Requeue { .. } | Command::Bury { .. } => {
+                self.sort(command)
+            }
+            Command::Propose { text, rationale, needs } => {
+                self.propose(actor, text, rationale.clone(), needs)
+            }
+            Command::Judge { no, judgement } => self.judge(actor, *no, judgement),
+            Command::Check { what } => self.want_check(what),
+            Command::CheckDone { no, receipt } => self.check_done(*no, receipt),
+            Command::BeginLoop { template } => self.begin_loop(template),
+            Command::Show { iteration, name, shown } => self.show(actor, *iteration, name, shown),
+            Command::Continue { .. } => self.ask_to_continue(actor, command, around),
+            Command::StopLoop { because } => {
+                self.running_loop().ok_or(Rejected::NoLoop)?;
+                one(LoopEnded { end: LoopEnd::Stopped { because: because.clone() } })
+            }
+            Command::Configure { config, expected } => self.configure(config, *expected),
+            Command::RecordMove { kind, because } => self.record_move(actor, *kind, because),
+            Command::DoEpilogue { step, evidence } => {
+                says_something(evidence)?;
+                let (step, evidence, by) = (*step, evidence.clone(), actor.clone());
+                match self.epilogue.contains(&step) {
+                    true => Err(Rejected::Nothing),
+                    false => one(EpilogueDone { step, evidence, by }),
+                }
+            }
+            Command::AttackWork { attack } => self.attack(actor, attack),
+            Command::Pause { because } => match self.is_paused() {
+                true => Err(Rejected::Nothing),
+                false => one(PhaseChanged { phase: Phase::Paused { because: because.clone() } }),
+            },
+            Command::GoOn => match self.is_paused() {
+                true => one(PhaseChanged { phase: self.phase_of_members() }),
+                false => Err(Rejected::NotPaused),
+            },
+            Command::Finish { because } => self.finish(actor, because),
+            Command::Fail { because } => self.end(Phase::Failed { because: because.clone() }),
+            Command::Cancel { because } => self.end(Phase::Cancelled { because: because.clone() }),
+            Command::Look => Err(Rejected::Nothing),
+        }
+    }
+
+    /// A task that is over takes nothing more. To finish what is done is to be told that it is.
+    fn after_the_end(&self, command: &Command) -> Decision {
+        match (command, &self.phase) {
+            (Command::Finish { .. }, Phase::Done { .. }) => Ok(Vec::new()),
+            (Command::Cancel { .. }, Phase::Cancelled { .. }) => Ok(Vec::new()),
+            (Command::CheckDone { .. } | Command::Look, _) => Err(Rejected::Nothing),
+            _ => Err(Rejected::Over(self.phase.word())),
+        }
+    }
+
+    pub(super) fn known(&self, name: &str) -> Result<&Member, Rejected> {
+        self.member(name).ok_or_else(|| Rejected::NoMember { who: name.to_owned() })
+    }
+
+    fn bind(
+        &self,
+        name: &str,
+        role: Role,
+        session: Option<SessionId>,
+        labels: &Labels,
+    ) -> Decision {
+        self.is_free(name, session)?;
+        let bound =
+            MemberBound { name: name.to_owned(), role, session, labels: labels.clone() }.into();
+        let begins = self.phase == Phase::Open && role == Role::Worker;
+        let active = begins.then(|| PhaseChanged { phase: Phase::Active }.into());
+        Ok([bound].into_iter().chain(active).collect())
+    }
+
+    fn is_free(&self, name: &str, session: Option<SessionId>) -> Result<(), Rejected> {
+        if name == "operator" || self.members.iter().any(|member| member.name == name) {
+            return Err(Rejected::NameTaken(name.to_owned()));
+        }
+        let bound = self.members.iter().filter(|member| member.is_bound());
+        let mut sessions = bound.filter_map(|member| member.session);
+        match session.is_some_and(|session| sessions.any(|taken| taken == session)) {
+            true => Err(Rejected::SessionTaken),
+            false => Ok(()),
+        }
+    }
+
+    fn rotate(&self, from: &str, to: &str, session: Option<SessionId>, handover: &str) -> Decision {
+        self.known(from)?;
+        self.is_free(to, session)?;
+        says_something(handover)?;
+        let (from, to, handover) = (from.to_owned(), to.to_owned(), handover.to_owned());
+        one(MemberRotated { from, to, session, handover })
+    }
+
+    fn label(&self, name: &str, labels: &Labels) -> Decision {
+        match self.known(name)?.labels == *labels {
+            true => Err(Rejected::Nothing),
+            false => one(MemberLabelled { name: name.to_owned(), labels: labels.clone() }),
+        }
+    }
+
+    fn acknowledge_contract(&self, actor: &Actor, revision: u32) -> Decision {
+        let member = self.known(actor.name())?;
+        let now = self.config.revision;
+        if revision != now {
+            return Err(Rejected::Revision { now, given: revision });
+        }
+        match member.acknowledged == Some(revision) {
+            true => Err(Rejected::Nothing),
+            false => one(ContractAcknowledged { name: member.name.clone(), revision }),
+        }
+    }
+
+    fn configure(&self, config: &Config, expected: u32) -> Decision {
+        let now = self.config.revision;
+        if expected != now {
+            return Err(Rejected::Revision { now, given: expected });
+        }
+        let config = Config { revision: now + 1, ..config.clone() };
+        one(Configured { config: Box::new(config) })
+    }
+
+    fn record_move(&self, actor: &Actor, kind: MoveKind, because: &str) -> Decision {
+        says_something(because)?;
+        let (because, by) = (because.to_owned(), actor.name().to_owned());
+        one(MoveRecorded { kind, because, by })
+    }
+
+    fn attack(&self, actor: &Actor, attack: &Attack) -> Decision {
+        Proof::Adversarial.met_by(&Shown::Attack(attack.clone()))?;
+        one(WorkAttacked { attack: attack.clone(), by: actor.clone() })
+    }
+
+    fn phase_of_members(&self) -> Phase {
+        match self.members.iter().any(|member| member.role == Role::Worker) {
+            true => Phase::Active,
+            false => Phase::Open,
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! What comes of commands about messages: each is handled once, by whoever holds it, and never lost.
+
+use super::{
+    advance::Around,
+    command::{Command, Post, Rejected},
+    decide::{Decision, one},
+    event::*,
+    gate::Blocked,
+    member::Actor,
+    message::{Address, Kind, Lease, MAX_TEXT, MAX_WAITING, Message, Standing, Trust, Way},
+    state::Task,
+};
+use crate::time::Moment;
+
+impl Task {
+    pub(super) fn post(&self, actor: &Actor, post: &Post, now: Moment) -> Decision {
+        let from = self.role_of(actor);
+        if let Address::Member(name) = &post.to {
+            self.known(name)?;
+        }
+        if post.text.len() > MAX_TEXT {
+            return Err(Rejected::TooLong(post.text.len()));
+        }
+        if self.messages.iter().any(|message| message.key == post.key) {
+            return Err(Rejected::Nothing);
+        }
+        self.has_room(&post.to)?;
+        let trust = Trust::between(from, self.role_at(&post.to));
+        // What is only said to be instructed instructs nobody.
+        let kind = match (post.kind, trust) {
+            (Kind::Instruction, Trust::Claims) => Kind::Report,
+            (kind, _) => kind,
+        };
+        let expires_ms = post.expires_in_ms.map(|window| now.deadline(window));
+        one(MessageStored {
+            no: self.messages_stored + 1,
+            key: post.key.clone(),
+            correlation: post.correlation.clone(),
+            from: actor.clone(),
+            channel: post.channel,
+            trust,
+            to: post.to.clone(),
+            kind,
+            text: post.text.clone(),
+            priority: post.priority,
+            expires_ms,
+            iteration: None,
+        })
+    }
+
+    pub(super) fn has_room(&self, to: &Address) -> Result<(), Rejected> {
+        let waits = |message: &&Message| message.to == *to && !message.standing.is_over();
+        let waiting = self.messages.iter().filter(waits).count();
+        match waiting < MAX_WAITING {
+            true => Ok(()),
+            false => Err(Rejected::Full(waiting, to.name().to_owned())),
+        }
+    }
+
+    /// Gives the message that comes next for an address.
+    pub(super) fn next_for(&self, to: &Address, now: Moment) -> Option<&Message> {
+        let waiting =
+            self.messages.iter().filter(|message| message.to == *to && message.waits(now));
+        waiting.max_by_key(|message| (message.priority, std::cmp::Reverse(message.no)))
+    }
+
+    pub(super) fn address_of(&self, actor: &Actor, consumer: &str) -> Result<Address, Rejected> {
+        let own = match actor {
+            Actor::Operator | Actor::Provost => true,
+            Actor::Member(name) => name == consumer,
+            Actor::Policy => false,
+        };
+        match (own, consumer) {
+            (false, _) => Err(Rejected::NotYours(consumer.to_owned())),
+            (true, "operator") => Ok(Address::Operator),
+            (true, name) => Ok(Address::Member(self.known(name)?.name.clone())),
+        }
+    }
+
+    pub(super) fn next(&self, actor: &Actor, consumer: &str, around: &Around<'_>) -> Decision {
+        let to = self.address_of(actor, consumer)?;
+        // Nothing is delivered while the task is paused.
+        if self.is_paused() {
+            return Err(Rejected::Nothing);
+        }
+        let message = self.next_for(&to, around.now).ok_or(Rejected::Nothing)?;
+        if let Some(why) = self.bars(message, around) {
+            return Ok(self.refuse_delivery(message, why));
+        }
+        let lease = Lease {
+            no: message.offers + 1,
+            consumer: consumer.to_owned(),
+            way: Way::Pull,
+            until_ms: Some(around.now.deadline(self.spec.bounds.offer_ms)),
+        };
+        one(MessageOffered { no: message.no, lease })
+    }
+
+    /// Says why a message may not be delivered: its gate is looked at once more, on every way.
+    pub(super) fn bars(&self, message: &Message, around: &Around<'_>) -> Option<Blocked> {
+        let iteration = message.iteration.filter(|_| !self.has_begun(message))?;
+        match &self.looped {
+            None => Some(Blocked::Ended),
+            Some(looped) => looped.may_begin(iteration, around.used(self)).err(),
+        }
+    }
+
+    /// Says whether the iteration of a continuation began: whoever gets it again begins nothing.
+    fn has_begun(&self, message: &Message) -> bool {
+        let newest = self.looped.as_ref().and_then(|looped| looped.passed.last());
+        newest.is_some_and(|passed| passed.message == message.no)
+    }
+
+    pub(super) fn refuse_delivery(&self, message: &Message, why: Blocked) -> Vec<Event> {
+        let reason = format!("{}: {why}", why.code());
+        let iteration = message.iteration.unwrap_or_default();
+        let by = message.from.clone();
+        vec![
+            ContinuationRefused { iteration, why, by }.into(),
+            MessageDead { no: message.no, reason }.into(),
+        ]
+    }
+
+    pub(super) fn held(
+        &self,
+        actor: &Actor,
+        no: u32,
+        lease: u32,
+    ) -> Result<(&Message, Lease), Rejected> {
+        let message = self.message(no).ok_or(Rejected::NoMessage(no))?;
+        let held = message
+            .standing
+            .lease()
+            .ok_or(Rejected::MessageIs { no, standing: message.standing.word() })?;
+        self.address_of(actor, &held.consumer)?;
+        match held.no == lease && held.way == Way::Pull {
+            true => Ok((message, held.clone())),
+            false => Err(Rejected::StaleLease(no)),
+        }
+    }
+
+    pub(super) fn accept(
+        &self,
+        actor: &Actor,
+        no: u32,
+        lease: u32,
+        polls: u32,
+        around: &Around<'_>,
+    ) -> Decision {
+        let (message, held) = self.held(actor, no, lease)?;
+        if matches!(message.standing, Standing::Accepted(_)) {
+            return Err(Rejected::Nothing);
+        }
+        if let Some(why) = self.bars(message, around) {
+            return Ok(self.refuse_delivery(message, why));
+        }
+        let until_ms = Some(around.now.deadline(self.spec.bounds.lease_ms));
+        Ok(self.accepted(message, Lease { until_ms, ..held }, polls, around))
+    }
+
+    /// The consumer has a message. If it continues the loop, its iteration begins now, in the same commit.
+    pub(super) fn accepted(
+        &self,
+        message: &Message,
+        lease: Lease,
+        polls: u32,
+        around: &Around<'_>,
+    ) -> Vec<Event> {
+        let consumer = lease.consumer.clone();
+        let role = self.role_at(&message.to);
+        let accepted = MessageAccepted { no: message.no, lease, kind: message.kind, role, polls };
+        let begins = message.iteration.filter(|_| !self.has_begun(message));
+        let advanced = begins.map(|to| {
+            let look = around.look_of(self);
+            LoopAdvanced { to, message: message.no, consumer, look }.into()
+        });
+        [accepted.into()].into_iter().chain(advanced).collect()
+    }
+
+    pub(super) fn acknowledge(
+        &self,
+        actor: &Actor,
+        no: u32,
+        lease: u32,
+        note: Option<String>,
+    ) -> Decision {
+        if let Some(Standing::Acknowledged { .. }) = self.message(no).map(|m| &m.standing) {
+            return Err(Rejected::Nothing);
+        }
+        let (message, held) = self.held(actor, no, lease)?;
+        match matches!(message.standing, Standing::Accepted(_)) {
+            true => one(MessageAcknowledged { no, by: held.consumer, note }),
+            false => Err(Rejected::MessageIs { no, standing: message.standing.word() }),
+        }
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "come_of() is the exhaustive match")]
+    pub(super) fn sort(&self, command: &Command) -> Decision {
+        let find = |no: u32| self.message(no).ok_or(Rejected::NoMessage(no));
+        let is = |message: &Message| Rejected::MessageIs {
+            no: message.no,
+            standing: message.standing.word(),
+        };
+        match command {
+            // What somebody has is not taken from it: it may be at work on it.
+            Command::CancelMessage { no, because } => match find(*no)? {
+                message if message.standing == Standing::Stored => {
+                    one(MessageCancelled { no: *no, because: because.clone() })
+                }
+                message => Err(is(message)),
+            },
+            Command::Requeue { no, because } => match find(*no)? {
+                message
+                    if matches!(message.standing, Standing::Dead { .. } | Standing::Expired) =>
+                {
+                    one(MessageRequeued { no: *no, because: because.clone() })
+                }
+                message => Err(is(message)),
+            },
+            Command::Bury { no, reason } => match find(*no)? {
+                message if !message.standing.is_over() => {
+                    one(MessageDead { no: *no, reason: reason.clone() })
+                }
+                message => Err(is(message)),
+            },
+            _ => unreachable!("come_of() sends only these here"),
+        }
+    }
+}

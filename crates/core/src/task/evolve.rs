@@ -1,0 +1,341 @@
+//! Folding an event into a task. Total: an event that was stored is never refused.
+
+use std::collections::BTreeSet;
+
+use super::{
+    criterion::{Criterion, CriterionState},
+    event::*,
+    gate::{Loop, Passed},
+    manager::Move,
+    member::{Member, Told},
+    message::{Address, MAX_OVER_KEPT, Message, Standing},
+    state::{Audit, Phase, Purpose, Task},
+};
+use crate::{ids::StandingId, time::Moment};
+
+impl Task {
+    /// Begins a task from its first event.
+    pub fn open(id: StandingId, at: Moment, event: &TaskOpened) -> Task {
+        let spec = (*event.spec).clone();
+        Task {
+            id,
+            opened: at,
+            phase: Phase::Open,
+            since: at,
+            members: Vec::new(),
+            messages: Vec::new(),
+            messages_stored: 0,
+            criteria: Vec::new(),
+            looped: None,
+            config: spec.config.clone(),
+            moves: Vec::new(),
+            epilogue: BTreeSet::new(),
+            attacked: false,
+            checks: Vec::new(),
+            checks_owed: 0,
+            audit: None,
+            audits: 0,
+            blockers: Vec::new(),
+            spec,
+        }
+    }
+
+    /// Folds one event.
+    pub fn evolve(&mut self, at: Moment, event: &Event) {
+        match event {
+            // A task is opened once: `open` folds the first.
+            Event::TaskOpened(_) => {}
+            Event::PhaseChanged(e) => self.enter(e.phase.clone(), at),
+            Event::MemberBound(_)
+            | Event::MemberLeft(_)
+            | Event::MemberRotated(_)
+            | Event::MemberLabelled(_)
+            | Event::ContractAcknowledged(_)
+            | Event::NewsTold(_) => self.apply_member(at, event),
+            Event::MessageStored(_)
+            | Event::MessageOffered(_)
+            | Event::MessageAccepted(_)
+            | Event::MessageAcknowledged(_)
+            | Event::MessageReturned(_)
+            | Event::MessageExpired(_)
+            | Event::MessageCancelled(_)
+            | Event::MessageDead(_)
+            | Event::MessageRequeued(_) => self.apply_message(at, event),
+            Event::CriterionProposed(e) => self.propose_criterion(e, at),
+            Event::CriterionJudged(e) => self.judge_criterion(e, at),
+            Event::CheckWanted(e) => {
+                self.checks_owed = e.check.no;
+                self.checks.push(e.check.clone());
+            }
+            Event::CheckDone(e) => self.end_check(e),
+            Event::LoopBegun(e) => self.looped = Some(Loop::begin((*e.template).clone())),
+            Event::EvidenceShown(_)
+            | Event::ContinuationRefused(_)
+            | Event::LoopAdvanced(_)
+            | Event::LoopEnded(_) => self.apply_loop(at, event),
+            Event::Configured(e) => self.config = (*e.config).clone(),
+            Event::MoveRecorded(e) => {
+                let (kind, because, by) = (e.kind, e.because.clone(), e.by.clone());
+                self.moves.push(Move { kind, because, by, at, used: false });
+            }
+            Event::MoveUsed(_) => {
+                if let Some(newest) = self.moves.last_mut() {
+                    newest.used = true;
+                }
+            }
+            Event::EpilogueDone(e) => drop(self.epilogue.insert(e.step)),
+            Event::WorkAttacked(_) => self.attacked = true,
+            Event::FinishAsked(e) => {
+                self.audits = e.no;
+                let (no, because, by) = (e.no, e.because.clone(), e.by.clone());
+                self.audit = Some(Audit { no, because, by, receipts: Vec::new() });
+                self.blockers.clear();
+            }
+            Event::FinishRefused(e) => {
+                self.audit = None;
+                self.blockers = e.blockers.clone();
+            }
+        }
+    }
+
+    fn enter(&mut self, phase: Phase, at: Moment) {
+        if phase.is_over() {
+            self.audit = None;
+            self.checks.clear();
+            self.blockers.clear();
+            let because = format!("the task is {}", phase.word());
+            for message in &mut self.messages {
+                if !message.standing.is_over() {
+                    message.standing = Standing::Cancelled { because: because.clone() };
+                }
+            }
+        }
+        self.phase = phase;
+        self.since = at;
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "evolve() is the exhaustive match")]
+    fn apply_member(&mut self, at: Moment, event: &Event) {
+        match event {
+            Event::MemberBound(e) => self.members.push(Member {
+                name: e.name.clone(),
+                role: e.role,
+                session: e.session,
+                labels: e.labels.clone(),
+                bound: at,
+                left: None,
+                acknowledged: None,
+                told: Told::default(),
+            }),
+            Event::MemberLeft(e) => self.leave(&e.name, at),
+            Event::MemberRotated(e) => self.replace(e, at),
+            Event::MemberLabelled(e) => {
+                self.with_member(&e.name, |member| member.labels = e.labels.clone());
+            }
+            Event::ContractAcknowledged(e) => {
+                self.with_member(&e.name, |member| member.acknowledged = Some(e.revision));
+            }
+            Event::NewsTold(e) => self.with_member(&e.member, |member| {
+                member.told = Told {
+                    turns_ended: e.turns_ended,
+                    attempts_sealed: e.attempts_sealed,
+                    requests: e.requests,
+                };
+            }),
+            _ => {}
+        }
+    }
+
+    fn with_member(&mut self, name: &str, change: impl FnOnce(&mut Member)) {
+        let member = self.members.iter_mut().find(|member| member.name == name);
+        if let Some(member) = member {
+            change(member);
+        }
+    }
+
+    fn leave(&mut self, name: &str, at: Moment) {
+        self.with_member(name, |member| member.left = Some(at));
+        let reason = format!("{name} has left the task");
+        for message in &mut self.messages {
+            let for_them = message.to == Address::Member(name.to_owned());
+            if for_them && !message.standing.is_over() {
+                message.standing = Standing::Dead { reason: reason.clone() };
+            }
+        }
+    }
+
+    /// Whatever waits for who leaves waits for who comes.
+    fn replace(&mut self, e: &MemberRotated, at: Moment) {
+        let Some(left) = self.members.iter_mut().find(|member| member.name == e.from) else {
+            return;
+        };
+        left.left = Some(at);
+        let role = left.role;
+        for message in &mut self.messages {
+            let for_them = message.to == Address::Member(e.from.clone());
+            if for_them && !message.standing.is_over() {
+                message.to = Address::Member(e.to.clone());
+                message.redelivered |= message.standing != Standing::Stored;
+                message.standing = Standing::Stored;
+            }
+        }
+        self.members.push(Member {
+            name: e.to.clone(),
+            role,
+            session: e.session,
+            labels: super::member::Labels::default(),
+            bound: at,
+            left: None,
+            acknowledged: None,
+            told: Told::default(),
+        });
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "evolve() is the exhaustive match")]
+    fn apply_message(&mut self, at: Moment, event: &Event) {
+        match event {
+            Event::MessageStored(e) => self.store(e, at),
+            Event::MessageOffered(e) => self.with_message(e.no, |message| {
+                message.offers = e.lease.no;
+                message.standing = Standing::Offered(e.lease.clone());
+            }),
+            Event::MessageAccepted(e) => {
+                self.settle(e.no, Standing::Accepted(e.lease.clone()));
+            }
+            Event::MessageAcknowledged(e) => {
+                self.settle(e.no, Standing::Acknowledged { by: e.by.clone() });
+            }
+            Event::MessageReturned(e) => self.with_message(e.no, |message| {
+                message.redelivered |= message.standing != Standing::Stored;
+                message.standing = Standing::Stored;
+            }),
+            Event::MessageExpired(e) => self.settle(e.no, Standing::Expired),
+            Event::MessageCancelled(e) => {
+                self.settle(e.no, Standing::Cancelled { because: e.because.clone() });
+            }
+            Event::MessageDead(e) => {
+                self.settle(e.no, Standing::Dead { reason: e.reason.clone() });
+            }
+            Event::MessageRequeued(e) => self.with_message(e.no, |message| {
+                message.standing = Standing::Stored;
+                message.expires_ms = None;
+                message.offers = 0;
+            }),
+            _ => {}
+        }
+        self.forget_continuation();
+    }
+
+    fn store(&mut self, e: &MessageStored, at: Moment) {
+        self.messages_stored = e.no;
+        if let (Some(_), Some(looped)) = (e.iteration, &mut self.looped) {
+            looped.asked = Some(e.no);
+        }
+        self.messages.push(Message {
+            no: e.no,
+            key: e.key.clone(),
+            correlation: e.correlation.clone(),
+            from: e.from.clone(),
+            channel: e.channel,
+            trust: e.trust,
+            to: e.to.clone(),
+            kind: e.kind,
+            text: e.text.clone(),
+            priority: e.priority,
+            stored: at,
+            expires_ms: e.expires_ms,
+            iteration: e.iteration,
+            offers: 0,
+            redelivered: false,
+            standing: Standing::Stored,
+        });
+    }
+
+    fn with_message(&mut self, no: u32, change: impl FnOnce(&mut Message)) {
+        if let Some(message) = self.messages.iter_mut().rev().find(|message| message.no == no) {
+            change(message);
+        }
+    }
+
+    fn settle(&mut self, no: u32, standing: Standing) {
+        self.with_message(no, |message| message.standing = standing);
+        let over = self.messages.iter().filter(|message| message.standing.is_over()).count();
+        if over > MAX_OVER_KEPT {
+            let oldest = self.messages.iter().position(|message| message.standing.is_over());
+            oldest.map(|at| self.messages.remove(at));
+        }
+    }
+
+    /// A continuation that nobody can accept any more stands in nobody's way.
+    fn forget_continuation(&mut self) {
+        let Some(asked) = self.looped.as_ref().and_then(|looped| looped.asked) else { return };
+        let is_over = self.message(asked).is_none_or(|message| message.standing.is_over());
+        if let Some(looped) = self.looped.as_mut().filter(|_| is_over) {
+            looped.asked = None;
+        }
+    }
+
+    fn propose_criterion(&mut self, e: &CriterionProposed, at: Moment) {
+        self.criteria.push(Criterion {
+            no: e.no,
+            text: e.text.clone(),
+            source: e.source,
+            rationale: e.rationale.clone(),
+            needs: e.needs.clone(),
+            state: CriterionState::Proposed,
+            since: at,
+        });
+    }
+
+    fn judge_criterion(&mut self, e: &CriterionJudged, at: Moment) {
+        let criterion = self.criteria.iter_mut().find(|criterion| criterion.no == e.no);
+        if let Some(criterion) = criterion
+            && let Some(state) = criterion.state.after(&e.judgement)
+        {
+            criterion.state = state;
+            criterion.since = at;
+        }
+    }
+
+    fn end_check(&mut self, e: &CheckDone) {
+        let Some(at) = self.checks.iter().position(|owed| owed.no == e.no) else { return };
+        let owed = self.checks.remove(at);
+        match (owed.purpose, &mut self.audit) {
+            (Purpose::Audit(no), Some(audit)) if audit.no == no => {
+                audit.receipts.push((*e.receipt).clone());
+            }
+            (Purpose::Audit(_) | Purpose::Criterion(_) | Purpose::Evidence { .. }, _) => {}
+        }
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "evolve() is the exhaustive match")]
+    fn apply_loop(&mut self, at: Moment, event: &Event) {
+        let Some(looped) = &mut self.looped else { return };
+        match event {
+            Event::EvidenceShown(e) if e.iteration == looped.iteration => {
+                looped.shown.insert(e.name.clone(), e.shown.clone());
+            }
+            Event::ContinuationRefused(e) => {
+                looped.refusals += 1;
+                looped.last_refusal = Some(e.why.code().to_owned());
+            }
+            Event::LoopAdvanced(e) => {
+                looped.passed.push(Passed {
+                    iteration: looped.iteration,
+                    message: e.message,
+                    consumer: e.consumer.clone(),
+                    at,
+                    look: e.look.clone(),
+                });
+                looped.iteration = e.to;
+                looped.asked = None;
+                looped.shown.clear();
+            }
+            Event::LoopEnded(e) => {
+                looped.ended = Some(e.end.clone());
+                looped.asked = None;
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! What keeps a task from being finished, by name.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    criterion::{CriterionState, Needs},
+    manager::{Epilogue, Mode},
+    member::Role,
+    state::Task,
+};
+use crate::verdict::{CheckEnd, Receipt};
+
+/// Something that keeps a task from being finished.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(tag = "blocker", rename_all = "snake_case")]
+pub enum Blocker {
+    #[error("criterion {no} is {state}: {text}")]
+    OpenCriterion { no: u32, state: String, text: String },
+    #[error("{member} has not acknowledged revision {revision} of the contract")]
+    ContractUnacknowledged { member: String, revision: u32 },
+    #[error("of the epilogue, {} is open", .step.word())]
+    EpilogueOpen { step: Epilogue },
+    #[error(
+        "nobody tried to disprove the work: show an attack with what could fail, how it was tried and what came of it"
+    )]
+    NotAttacked,
+    #[error("iteration {iteration} of the loop lacks evidence: {}", .missing.join(", "))]
+    LoopIncomplete { iteration: u32, missing: Vec<String> },
+    #[error("the check `{command}` does not pass on the tree that is to be finished")]
+    CheckFailed { command: String, output: String },
+    #[error("the task is paused")]
+    Paused,
+    /// The manager said that nothing is to come, and left the task as it was.
+    #[error("the manager decided to stop, and has not finished the task")]
+    DecidedNotFinished,
+}
+
+impl Blocker {
+    /// Gives the name by which programs know it.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Blocker::OpenCriterion { .. } => "open_criterion",
+            Blocker::ContractUnacknowledged { .. } => "contract_unacknowledged",
+            Blocker::EpilogueOpen { .. } => "epilogue_open",
+            Blocker::NotAttacked => "not_attacked",
+            Blocker::LoopIncomplete { .. } => "loop_incomplete",
+            Blocker::CheckFailed { .. } => "check_failed",
+            Blocker::Paused => "paused",
+            Blocker::DecidedNotFinished => "decided_not_finished",
+        }
+    }
+}
+
+impl Task {
+    /// Gives what keeps the task from being finished, as far as that is known without running a check.
+    pub fn blockers(&self) -> Vec<Blocker> {
+        let mut blockers = Vec::new();
+        if self.is_paused() {
+            blockers.push(Blocker::Paused);
+        }
+        blockers.extend(self.open_criteria());
+        blockers.extend(self.unacknowledged());
+        let open = self.config.epilogue.iter().filter(|step| !self.is_epilogue_done(**step));
+        blockers.extend(open.map(|step| Blocker::EpilogueOpen { step: *step }));
+        if self.config.adversarial && !self.attacked {
+            blockers.push(Blocker::NotAttacked);
+        }
+        if let Some(looped) = self.looped.as_ref().filter(|looped| !looped.is_complete()) {
+            let (iteration, missing) = (looped.iteration, looped.missing());
+            blockers.push(Blocker::LoopIncomplete { iteration, missing });
+        }
+        blockers
+    }
+
+    /// Gives what keeps the task from being called complete: a last move is none of it.
+    pub fn readiness(&self) -> Vec<Blocker> {
+        let mut blockers = self.blockers();
+        let decided = self.moves.last().is_some_and(|newest| newest.kind.is_terminal());
+        if decided && !self.phase.is_over() {
+            blockers.push(Blocker::DecidedNotFinished);
+        }
+        blockers
+    }
+
+    fn open_criteria(&self) -> impl Iterator<Item = Blocker> {
+        let open = self.criteria.iter().filter(|criterion| criterion.is_open());
+        open.map(|criterion| Blocker::OpenCriterion {
+            no: criterion.no,
+            state: criterion.state.word().to_owned(),
+            text: criterion.text.clone(),
+        })
+    }
+
+    /// A manager that has not read what it works by cannot say that all of it holds.
+    fn unacknowledged(&self) -> Vec<Blocker> {
+        let revision = self.config.revision;
+        let demanded = match self.config.mode {
+            Mode::Light => false,
+            Mode::Guided | Mode::Strict => true,
+        };
+        let managers = self.bound(Role::Manager).filter(|_| demanded);
+        managers
+            .filter(|manager| manager.acknowledged != Some(revision))
+            .map(|manager| Blocker::ContractUnacknowledged {
+                member: manager.name.clone(),
+                revision,
+            })
+            .collect()
+    }
+
+    /// The checks of the epilogue are run by the audit itself.
+    fn is_epilogue_done(&self, step: Epilogue) -> bool {
+        match step {
+            Epilogue::Checks => true,
+            Epilogue::DraftPullRequest | Epilogue::SeparateReview | Epilogue::Handover => {
+                self.epilogue.contains(&step)
+            }
+        }
+    }
+
+    /// Gives the commands that have to pass on the tree that is finished: those of the task, and those of criteria
+    /// that a check satisfied. What passed on another tree says nothing about this one.
+    pub fn audited(&self) -> Vec<String> {
+        let of_criteria = self.criteria.iter().filter_map(|criterion| {
+            match (&criterion.needs, &criterion.state) {
+                (Needs::Verified { check }, CriterionState::Satisfied { .. }) => Some(check),
+                (Needs::Verified { .. } | Needs::Asserted, _) => None,
+            }
+        });
+        let mut commands: Vec<String> = Vec::new();
+        for command in self.spec.checks.iter().chain(of_criteria) {
+            if !commands.contains(command) {
+                commands.push(command.clone());
+            }
+        }
+        commands
+    }
+
+    /// Gives what the audit's checks found against the work.
+    pub(super) fn refuted(receipts: &[Receipt]) -> Vec<Blocker> {
+        let failed = receipts.iter().filter(|receipt| receipt.end != CheckEnd::Exit(0));
+        failed
+            .map(|receipt| Blocker::CheckFailed {
+                command: receipt.command.clone(),
+                output: receipt.output.clone(),
+            })
+            .collect()
+    }
+}

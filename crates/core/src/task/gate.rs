@@ -1,0 +1,358 @@
+//! Loops: bounded iterations, each behind a gate of evidence.
+//!
+//! The next iteration is asked for with a continuation, which is refused where evidence of this one is missing, and
+//! looked at once more when it is delivered. It begins when its consumer accepts it, and in no other way.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::criterion::{Evidence, Insufficient, says_something};
+use crate::{ids::TreeId, time::Moment, verdict::CheckEnd};
+
+/// How many iterations a loop may have.
+pub const MAX_ITERATIONS: u32 = 1_000;
+
+/// What has to be shown in each iteration.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Proof {
+    /// A command that Provost runs.
+    Verified { check: String },
+    /// Somebody's word, shown as such.
+    Asserted,
+    /// Somebody tried to disprove the work: what could fail, how it was tried, and what came of it.
+    Adversarial,
+    /// An object that has these fields, none of them empty.
+    Artifact { fields: Vec<String> },
+    /// Two pictures that Provost compared; at most this share of their points may differ, in millionths.
+    Pictures { differing: u32 },
+}
+
+/// A piece of evidence that a loop asks for by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Required {
+    pub name: String,
+    pub proof: Proof,
+}
+
+/// What is done to the worker's conversation before the next iteration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CleanUp {
+    #[default]
+    Keep,
+    Compact,
+    NewThread,
+}
+
+impl CleanUp {
+    pub fn word(self) -> &'static str {
+        match self {
+            CleanUp::Keep => "keep",
+            CleanUp::Compact => "compact",
+            CleanUp::NewThread => "new_thread",
+        }
+    }
+}
+
+/// The terms of a loop.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Template {
+    pub name: String,
+    pub max: u32,
+    pub evidence: Vec<Required>,
+    #[serde(default)]
+    pub clean_up: CleanUp,
+    /// After so many iterations that changed neither the tree nor the findings the loop is stopped.
+    #[serde(default)]
+    pub plateau: Option<u32>,
+    /// How many tokens its worker may use in all.
+    #[serde(default)]
+    pub tokens: Option<u64>,
+    /// What the members are told of, and may use.
+    #[serde(default)]
+    pub tools: Vec<String>,
+}
+
+/// Why a template is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadTemplate {
+    #[error("a loop has 1 to {MAX_ITERATIONS} iterations, not {0}")]
+    Bounds(u32),
+    #[error("a loop without evidence has no gate: name what each iteration has to show")]
+    NoEvidence,
+    #[error("the evidence \"{0}\" is named twice")]
+    Twice(String),
+    #[error("the evidence \"{0}\" has no name, field or command to look for")]
+    Empty(String),
+}
+
+impl Template {
+    pub fn check(&self) -> Result<(), BadTemplate> {
+        if !(1..=MAX_ITERATIONS).contains(&self.max) {
+            return Err(BadTemplate::Bounds(self.max));
+        }
+        if self.evidence.is_empty() {
+            return Err(BadTemplate::NoEvidence);
+        }
+        let mut names = BTreeSet::new();
+        for required in &self.evidence {
+            let empty = match &required.proof {
+                Proof::Verified { check } => check.trim().is_empty(),
+                Proof::Artifact { fields } => fields.is_empty(),
+                Proof::Asserted | Proof::Adversarial | Proof::Pictures { .. } => false,
+            };
+            if empty || required.name.trim().is_empty() {
+                return Err(BadTemplate::Empty(required.name.clone()));
+            }
+            if !names.insert(&required.name) {
+                return Err(BadTemplate::Twice(required.name.clone()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What somebody found who tried to disprove the work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Attack {
+    pub failure_mode: String,
+    pub check: String,
+    pub result: String,
+}
+
+/// Two pictures as Provost compared them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Compared {
+    pub expected: String,
+    pub actual: String,
+    /// Which share of the points differs, in millionths.
+    pub differing: u32,
+}
+
+/// What was shown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Shown {
+    Evidence(Evidence),
+    Attack(Attack),
+    Artifact(BTreeMap<String, String>),
+    Pictures(Compared),
+}
+
+/// Why what was shown is not what is needed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unfit {
+    #[error(transparent)]
+    Insufficient(#[from] Insufficient),
+    #[error("expected {0}")]
+    OtherKind(&'static str),
+    #[error("the field \"{0}\" is missing or empty")]
+    Missing(String),
+    #[error("{found} of a million points differ, and at most {most} may")]
+    Differs { found: u32, most: u32 },
+}
+
+impl Proof {
+    /// Says whether what was shown is what is needed.
+    pub fn met_by(&self, shown: &Shown) -> Result<(), Unfit> {
+        match (self, shown) {
+            (Proof::Verified { check }, Shown::Evidence(Evidence::Verified(receipt))) => {
+                match (receipt.command == *check, receipt.end == CheckEnd::Exit(0)) {
+                    (true, true) => Ok(()),
+                    (true, false) => Err(Insufficient::CheckFailed.into()),
+                    (false, _) => Err(Insufficient::OtherCheck.into()),
+                }
+            }
+            (Proof::Verified { check }, _) => Err(Insufficient::NeedsCheck(check.clone()).into()),
+            (Proof::Asserted, Shown::Evidence(Evidence::Asserted { text, .. })) => {
+                Ok(says_something(text)?)
+            }
+            (Proof::Asserted, Shown::Evidence(Evidence::Verified(_))) => Ok(()),
+            (Proof::Adversarial, Shown::Attack(attack)) => {
+                for part in [&attack.failure_mode, &attack.check, &attack.result] {
+                    says_something(part)?;
+                }
+                Ok(())
+            }
+            (Proof::Artifact { fields }, Shown::Artifact(given)) => {
+                let filled =
+                    |field: &&String| given.get(*field).is_none_or(|value| value.trim().is_empty());
+                let missing = fields.iter().find(filled);
+                missing.map_or(Ok(()), |field| Err(Unfit::Missing(field.clone())))
+            }
+            (Proof::Pictures { differing }, Shown::Pictures(compared)) => {
+                let (found, most) = (compared.differing, *differing);
+                if found <= most { Ok(()) } else { Err(Unfit::Differs { found, most }) }
+            }
+            (Proof::Asserted, _) => Err(Unfit::OtherKind("a text that says what holds")),
+            (Proof::Adversarial, _) => {
+                Err(Unfit::OtherKind("an attack: failure_mode, check and result"))
+            }
+            (Proof::Artifact { .. }, _) => Err(Unfit::OtherKind("an object with fields")),
+            (Proof::Pictures { .. }, _) => Err(Unfit::OtherKind("two pictures")),
+        }
+    }
+}
+
+/// An iteration that is over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Passed {
+    pub iteration: u32,
+    /// The message that began the next one, and who accepted it.
+    pub message: u32,
+    pub consumer: String,
+    pub at: Moment,
+    /// What the work looked like: two iterations that look the same changed nothing.
+    pub look: Look,
+}
+
+/// What an iteration left, for comparing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Look {
+    pub tree: Option<TreeId>,
+    /// Digests of what was shown.
+    pub findings: BTreeMap<String, String>,
+}
+
+/// Why a loop ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LoopEnd {
+    Finished,
+    Stopped { because: String },
+    Plateau { iterations: u32 },
+    Budget { used: u64 },
+}
+
+/// A loop of a task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Loop {
+    pub template: Template,
+    /// The current iteration, from 1.
+    pub iteration: u32,
+    /// What was shown in it.
+    pub shown: BTreeMap<String, Shown>,
+    pub passed: Vec<Passed>,
+    /// The continuation that waits to be accepted.
+    pub asked: Option<u32>,
+    /// How often a continuation was refused, and why the last one was.
+    pub refusals: u32,
+    pub last_refusal: Option<String>,
+    pub ended: Option<LoopEnd>,
+}
+
+/// Why the next iteration does not begin. Not a failure: the loop is where it was.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
+pub enum Blocked {
+    #[error("the loop has ended")]
+    Ended,
+    #[error("the next iteration is {expected}, not {given}")]
+    OtherIteration { expected: u32, given: u32 },
+    #[error("iteration {0} is the last: finish, or stop the loop")]
+    LastIteration(u32),
+    #[error("message {0} asks for that iteration already")]
+    AskedAlready(u32),
+    #[error("evidence is missing: {}", .0.join(", "))]
+    MissingEvidence(Vec<String>),
+    #[error("{0} iterations changed neither the tree nor the findings")]
+    Plateau(u32),
+    #[error("its worker used {used} of {tokens} tokens")]
+    Budget { used: u64, tokens: u64 },
+}
+
+impl Blocked {
+    /// Gives the name by which programs know it.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Blocked::Ended => "loop_ended",
+            Blocked::OtherIteration { .. } => "other_iteration",
+            Blocked::LastIteration(_) => "last_iteration",
+            Blocked::AskedAlready(_) => "asked_already",
+            Blocked::MissingEvidence(_) => "missing_evidence",
+            Blocked::Plateau(_) => "plateau",
+            Blocked::Budget { .. } => "budget",
+        }
+    }
+}
+
+impl Loop {
+    pub fn begin(template: Template) -> Loop {
+        Loop {
+            template,
+            iteration: 1,
+            shown: BTreeMap::new(),
+            passed: Vec::new(),
+            asked: None,
+            refusals: 0,
+            last_refusal: None,
+            ended: None,
+        }
+    }
+
+    /// Gives the evidence that is missing in this iteration.
+    pub fn missing(&self) -> Vec<String> {
+        let is_missing = |required: &&Required| {
+            let shown = self.shown.get(&required.name);
+            shown.is_none_or(|shown| required.proof.met_by(shown).is_err())
+        };
+        let missing = self.template.evidence.iter().filter(is_missing);
+        missing.map(|required| required.name.clone()).collect()
+    }
+
+    /// Says whether iteration `given` may be asked for.
+    pub fn may_ask(&self, given: u32, used: u64) -> Result<(), Blocked> {
+        match self.asked {
+            Some(message) => Err(Blocked::AskedAlready(message)),
+            None => self.may_begin(given, used),
+        }
+    }
+
+    /// Says whether iteration `given` may begin, when it is asked for and when its message is delivered.
+    pub fn may_begin(&self, given: u32, used: u64) -> Result<(), Blocked> {
+        let expected = self.iteration + 1;
+        if self.ended.is_some() {
+            return Err(Blocked::Ended);
+        }
+        if given != expected {
+            return Err(Blocked::OtherIteration { expected, given });
+        }
+        if self.iteration >= self.template.max {
+            return Err(Blocked::LastIteration(self.iteration));
+        }
+        let missing = self.missing();
+        if !missing.is_empty() {
+            return Err(Blocked::MissingEvidence(missing));
+        }
+        if let Some(iterations) = self.plateau() {
+            return Err(Blocked::Plateau(iterations));
+        }
+        match self.template.tokens {
+            Some(tokens) if used >= tokens => Err(Blocked::Budget { used, tokens }),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Gives how many iterations in a row looked the same, if those are too many.
+    fn plateau(&self) -> Option<u32> {
+        let most = self.template.plateau?;
+        let newest = self.passed.last()?;
+        let same = self.passed.iter().rev().take_while(|passed| passed.look == newest.look);
+        let same = u32::try_from(same.count()).unwrap_or(u32::MAX);
+        // The first of them was a change from what was before.
+        (same > most).then_some(same - 1)
+    }
+
+    /// Says whether the loop does not stand in the way of finishing: it was stopped, or this iteration has all its
+    /// evidence, also if it is the last.
+    pub fn is_complete(&self) -> bool {
+        match &self.ended {
+            Some(LoopEnd::Finished | LoopEnd::Stopped { .. }) => true,
+            Some(LoopEnd::Plateau { .. } | LoopEnd::Budget { .. }) => false,
+            None => self.missing().is_empty(),
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What comes of commands about the loop.
+
+use super::{
+    advance::Around,
+    command::{Command, Rejected},
+    criterion::Evidence,
+    decide::{Decision, one},
+    event::*,
+    gate::{Loop, Proof, Shown, Template},
+    member::Actor,
+    message::{Address, Kind, MAX_TEXT, Priority, Trust},
+    state::Task,
+};
+
+impl Task {
+    pub(super) fn begin_loop(&self, template: &Template) -> Decision {
+        template.check()?;
+        match self.running_loop() {
+            Some(running) => Err(Rejected::LoopRuns(running.template.name.clone())),
+            None => one(LoopBegun { template: Box::new(template.clone()) }),
+        }
+    }
+
+    pub(super) fn show(
+        &self,
+        actor: &Actor,
+        iteration: u32,
+        name: &str,
+        shown: &Shown,
+    ) -> Decision {
+        let looped = self.running_loop().ok_or(Rejected::NoLoop)?;
+        let now = looped.iteration;
+        if iteration != now {
+            return Err(Rejected::OtherIteration { now, given: iteration });
+        }
+        let proof = required(looped, name)?;
+        // Only Provost has receipts of commands that it ran, and pictures that it compared.
+        let own = match shown {
+            Shown::Evidence(Evidence::Verified(_)) | Shown::Pictures(_) => true,
+            Shown::Evidence(Evidence::Asserted { .. }) | Shown::Attack(_) | Shown::Artifact(_) => {
+                false
+            }
+        };
+        if own && *actor != Actor::Provost {
+            return Err(Rejected::NothingToCheck);
+        }
+        proof.met_by(shown)?;
+        let (name, shown, by) = (name.to_owned(), shown.clone(), actor.clone());
+        one(EvidenceShown { iteration, name, shown, by })
+    }
+
+    /// Asks for the next iteration. A refusal is recorded: the manager asks, the gate decides.
+    pub(super) fn ask_to_continue(
+        &self,
+        actor: &Actor,
+        command: &Command,
+        around: &Around<'_>,
+    ) -> Decision {
+        let Command::Continue { iteration, to, key, text, channel } = command else {
+            unreachable!("come_of() sends only this here")
+        };
+        let (iteration, channel) = (*iteration, *channel);
+        let looped = self.looped.as_ref().ok_or(Rejected::NoLoop)?;
+        if self.messages.iter().any(|message| message.key == *key) {
+            return Err(Rejected::Nothing);
+        }
+        if let Err(why) = looped.may_ask(iteration, around.used(self)) {
+            return one(ContinuationRefused { iteration, why, by: actor.clone() });
+        }
+        let to = Address::Member(self.known(to)?.name.clone());
+        if text.len() > MAX_TEXT {
+            return Err(Rejected::TooLong(text.len()));
+        }
+        self.has_room(&to)?;
+        one(MessageStored {
+            no: self.messages_stored + 1,
+            key: key.clone(),
+            correlation: None,
+            from: actor.clone(),
+            channel,
+            trust: Trust::between(self.role_of(actor), self.role_at(&to)),
+            to,
+            kind: Kind::Continuation,
+            text: text.clone(),
+            priority: Priority::Normal,
+            expires_ms: None,
+            iteration: Some(iteration),
+        })
+    }
+}
+
+pub(super) fn required<'a>(looped: &'a Loop, name: &str) -> Result<&'a Proof, Rejected> {
+    let evidence = &looped.template.evidence;
+    let found = evidence.iter().find(|required| required.name == name);
+    found.map(|required| &required.proof).ok_or_else(|| {
+        Rejected::NoSuchEvidence(evidence.iter().map(|one| one.name.clone()).collect())
+    })
+}

@@ -1,0 +1,299 @@
+//! Messages of a task, from being stored to being acknowledged.
+//!
+//! Being offered, being accepted and being acknowledged are three facts. A message is offered under a lease; only who
+//! has the lease can accept and acknowledge it, so that a consumer that comes back too late handles nothing twice.
+
+use serde::{Deserialize, Serialize};
+
+use super::member::{Actor, Role};
+use crate::{ids::SessionId, time::Moment};
+
+/// The longest text of a message.
+pub const MAX_TEXT: usize = 1 << 20;
+
+/// How many messages may wait for one member.
+pub const MAX_WAITING: usize = 1_000;
+
+/// How often a message is offered before it is laid aside as dead.
+pub const MAX_OFFERS: u32 = 10;
+
+/// How many messages that are over a task remembers; all of them are in its events.
+pub const MAX_OVER_KEPT: usize = 200;
+
+/// For whom a message is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Address {
+    Member(String),
+    Operator,
+}
+
+impl Address {
+    pub fn name(&self) -> &str {
+        match self {
+            Address::Member(name) => name,
+            Address::Operator => "operator",
+        }
+    }
+}
+
+/// What a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// What to do.
+    Instruction,
+    /// Something to know.
+    Note,
+    /// What a member tells of its work.
+    Report,
+    /// The next iteration of the loop; the only kind that can advance it.
+    Continuation,
+    /// What Provost saw of a member's session.
+    News,
+    /// A text that proves that a connection stands.
+    Probe,
+}
+
+impl Kind {
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Instruction => "instruction",
+            Kind::Note => "note",
+            Kind::Report => "report",
+            Kind::Continuation => "continuation",
+            Kind::News => "news",
+            Kind::Probe => "probe",
+        }
+    }
+}
+
+/// Which of several messages comes first; those of one priority come in the order in which they were stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Priority {
+    Low,
+    #[default]
+    Normal,
+    High,
+}
+
+/// The way by which what was written came to Provost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Channel {
+    /// A person's command.
+    Cli,
+    /// A tool that an agent was given.
+    Tool,
+    /// Provost's own rules.
+    Rule,
+}
+
+impl Channel {
+    pub fn word(self) -> &'static str {
+        match self {
+            Channel::Cli => "command line",
+            Channel::Tool => "tool",
+            Channel::Rule => "rule",
+        }
+    }
+}
+
+/// How far what a message says may be followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trust {
+    /// It speaks for whoever started the work.
+    Instructs,
+    /// It is what somebody says, to be checked before it is believed.
+    Claims,
+}
+
+impl Trust {
+    /// Says how far an author is to be followed by whoever has this role.
+    pub fn between(from: Option<Role>, to: Option<Role>) -> Trust {
+        match (from, to) {
+            // The operator and Provost itself have no role.
+            (None, _) => Trust::Instructs,
+            (Some(Role::Manager), Some(Role::Worker | Role::Reviewer)) => Trust::Instructs,
+            (Some(Role::Manager), Some(Role::Manager) | None)
+            | (Some(Role::Worker | Role::Reviewer), _) => Trust::Claims,
+        }
+    }
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Trust::Instructs => "instructs",
+            Trust::Claims => "claims",
+        }
+    }
+}
+
+/// How a message comes to its consumer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Way {
+    /// Provost gives it to the session, where it has this key.
+    Push { session: SessionId, key: String },
+    /// The consumer asked for it.
+    Pull,
+}
+
+impl Way {
+    pub fn word(&self) -> &'static str {
+        match self {
+            Way::Push { .. } => "push",
+            Way::Pull => "pull",
+        }
+    }
+}
+
+/// A message held for one consumer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lease {
+    /// Counts the offers of the message: what is told under an older one is told too late.
+    pub no: u32,
+    pub consumer: String,
+    pub way: Way,
+    /// When it is offered to others again. A push has no end of its own: the session says what becomes of it.
+    pub until_ms: Option<u64>,
+}
+
+impl Lease {
+    fn is_over(&self, now: Moment) -> bool {
+        self.until_ms.is_some_and(|until| until <= now.mono_ms)
+    }
+}
+
+/// How a message stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    Stored,
+    Offered(Lease),
+    /// The consumer has it.
+    Accepted(Lease),
+    Acknowledged {
+        by: String,
+    },
+    Expired,
+    Cancelled {
+        because: String,
+    },
+    /// Nobody could take it; a person can have it offered again.
+    Dead {
+        reason: String,
+    },
+}
+
+impl Standing {
+    pub fn word(&self) -> &'static str {
+        match self {
+            Standing::Stored => "stored",
+            Standing::Offered(_) => "offered",
+            Standing::Accepted(_) => "accepted",
+            Standing::Acknowledged { .. } => "acknowledged",
+            Standing::Expired => "expired",
+            Standing::Cancelled { .. } => "cancelled",
+            Standing::Dead { .. } => "dead",
+        }
+    }
+
+    pub fn lease(&self) -> Option<&Lease> {
+        match self {
+            Standing::Offered(lease) | Standing::Accepted(lease) => Some(lease),
+            Standing::Stored
+            | Standing::Acknowledged { .. }
+            | Standing::Expired
+            | Standing::Cancelled { .. }
+            | Standing::Dead { .. } => None,
+        }
+    }
+
+    /// Says whether nothing more is expected of it.
+    pub fn is_over(&self) -> bool {
+        match self {
+            Standing::Stored | Standing::Offered(_) | Standing::Accepted(_) => false,
+            Standing::Acknowledged { .. }
+            | Standing::Expired
+            | Standing::Cancelled { .. }
+            | Standing::Dead { .. } => true,
+        }
+    }
+}
+
+/// A message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    /// Counts the messages of the task.
+    pub no: u32,
+    /// What its sender calls it: sent twice under one key, it is one message.
+    pub key: String,
+    /// What belongs together, through all answers.
+    pub correlation: Option<String>,
+    pub from: Actor,
+    pub channel: Channel,
+    pub trust: Trust,
+    pub to: Address,
+    pub kind: Kind,
+    pub text: String,
+    pub priority: Priority,
+    pub stored: Moment,
+    pub expires_ms: Option<u64>,
+    /// The iteration that it begins, if it is a continuation.
+    pub iteration: Option<u32>,
+    /// How often it was offered.
+    pub offers: u32,
+    /// Whether a consumer may have had it before.
+    pub redelivered: bool,
+    pub standing: Standing,
+}
+
+impl Message {
+    /// Says whether it can be offered now.
+    pub fn waits(&self, now: Moment) -> bool {
+        let over = self.expires_ms.is_some_and(|expires| expires <= now.mono_ms);
+        self.standing == Standing::Stored && !over
+    }
+
+    /// Says what time does to it, if its time has come.
+    pub fn overdue(&self, now: Moment) -> Option<Overdue> {
+        let expired = self.expires_ms.is_some_and(|expires| expires <= now.mono_ms);
+        match &self.standing {
+            Standing::Stored if expired => Some(Overdue::Expired),
+            Standing::Offered(lease) | Standing::Accepted(lease) if lease.is_over(now) => {
+                Some(if self.offers < MAX_OFFERS { Overdue::Returned } else { Overdue::Dead })
+            }
+            Standing::Stored
+            | Standing::Offered(_)
+            | Standing::Accepted(_)
+            | Standing::Acknowledged { .. }
+            | Standing::Expired
+            | Standing::Cancelled { .. }
+            | Standing::Dead { .. } => None,
+        }
+    }
+
+    /// Gives when time changes something about it.
+    pub fn deadline(&self) -> Option<u64> {
+        match &self.standing {
+            Standing::Stored => self.expires_ms,
+            Standing::Offered(lease) | Standing::Accepted(lease) => lease.until_ms,
+            Standing::Acknowledged { .. }
+            | Standing::Expired
+            | Standing::Cancelled { .. }
+            | Standing::Dead { .. } => None,
+        }
+    }
+}
+
+/// What time does to a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overdue {
+    Expired,
+    /// Its lease is over: it waits again.
+    Returned,
+    /// It was offered too often.
+    Dead,
+}

@@ -1,0 +1,187 @@
+//! What a task's events add up to.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    criterion::Criterion,
+    finish::Blocker,
+    gate::Loop,
+    manager::{Action, Config, Epilogue, Mode, Move},
+    member::{Actor, Member, Role},
+    message::{Address, Message},
+    spec::TaskSpec,
+};
+use crate::{ids::StandingId, time::Moment, verdict::Receipt};
+
+/// Where a task is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Nobody works on it yet.
+    Open,
+    Active,
+    Paused {
+        because: String,
+    },
+    Done {
+        because: String,
+    },
+    Failed {
+        because: String,
+    },
+    Cancelled {
+        because: String,
+    },
+}
+
+impl Phase {
+    pub fn word(&self) -> &'static str {
+        match self {
+            Phase::Open => "open",
+            Phase::Active => "active",
+            Phase::Paused { .. } => "paused",
+            Phase::Done { .. } => "done",
+            Phase::Failed { .. } => "failed",
+            Phase::Cancelled { .. } => "cancelled",
+        }
+    }
+
+    /// Says whether nothing more comes of it.
+    pub fn is_over(&self) -> bool {
+        match self {
+            Phase::Open | Phase::Active | Phase::Paused { .. } => false,
+            Phase::Done { .. } | Phase::Failed { .. } | Phase::Cancelled { .. } => true,
+        }
+    }
+}
+
+/// What a check is run for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    Criterion(u32),
+    /// Evidence of an iteration of the loop, by its name.
+    Evidence {
+        iteration: u32,
+        name: String,
+    },
+    /// The audit before the task is finished.
+    Audit(u32),
+}
+
+/// A check that Provost is to run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckOwed {
+    pub no: u32,
+    pub command: String,
+    pub purpose: Purpose,
+    /// Whose work is checked.
+    pub worker: String,
+}
+
+/// A finish that was asked for, while its audit runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Audit {
+    pub no: u32,
+    pub because: String,
+    pub by: Actor,
+    pub receipts: Vec<Receipt>,
+}
+
+/// A task that stands alone, with all who work on it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Task {
+    pub id: StandingId,
+    pub spec: TaskSpec,
+    pub opened: Moment,
+    pub phase: Phase,
+    pub since: Moment,
+    pub members: Vec<Member>,
+    /// Those that are not over, and the newest of the others.
+    pub messages: Vec<Message>,
+    /// How many there were in all.
+    pub messages_stored: u32,
+    pub criteria: Vec<Criterion>,
+    /// The loop that runs, or ran last.
+    pub looped: Option<Loop>,
+    pub config: Config,
+    pub moves: Vec<Move>,
+    /// What of the epilogue is done.
+    pub epilogue: BTreeSet<Epilogue>,
+    /// Whether somebody tried to disprove the work as a whole.
+    pub attacked: bool,
+    pub checks: Vec<CheckOwed>,
+    pub checks_owed: u32,
+    pub audit: Option<Audit>,
+    pub audits: u32,
+    /// Why the last finish was refused.
+    pub blockers: Vec<Blocker>,
+}
+
+impl Task {
+    /// Gives a member who is bound.
+    pub fn member(&self, name: &str) -> Option<&Member> {
+        self.members.iter().find(|member| member.name == name && member.is_bound())
+    }
+
+    /// Gives the members of a role who are bound.
+    pub fn bound(&self, role: Role) -> impl Iterator<Item = &Member> {
+        self.members.iter().filter(move |member| member.role == role && member.is_bound())
+    }
+
+    pub fn message(&self, no: u32) -> Option<&Message> {
+        self.messages.iter().rev().find(|message| message.no == no)
+    }
+
+    pub fn criterion(&self, no: u32) -> Option<&Criterion> {
+        self.criteria.iter().find(|criterion| criterion.no == no)
+    }
+
+    /// Gives the loop that runs.
+    pub fn running_loop(&self) -> Option<&Loop> {
+        self.looped.as_ref().filter(|looped| looped.ended.is_none())
+    }
+
+    /// Gives what role an actor has; the operator and Provost itself have none.
+    pub fn role_of(&self, actor: &Actor) -> Option<Role> {
+        match actor {
+            Actor::Operator | Actor::Provost => None,
+            Actor::Policy => Some(Role::Manager),
+            Actor::Member(name) => self.member(name).map(|member| member.role),
+        }
+    }
+
+    pub fn role_at(&self, address: &Address) -> Option<Role> {
+        match address {
+            Address::Operator => None,
+            Address::Member(name) => self.member(name).map(|member| member.role),
+        }
+    }
+
+    /// Says whether the configuration lets a manager do this.
+    pub(super) fn is_granted(&self, action: Action) -> bool {
+        !self.config.denied.contains(&action)
+    }
+
+    /// Gives the move under which a strict manager may do this.
+    pub(super) fn move_for(&self, action: Action) -> Option<&Move> {
+        let newest = self.moves.last().filter(|newest| !newest.used)?;
+        action.moves().contains(&newest.kind).then_some(newest)
+    }
+
+    /// Says whether a move has to be recorded before this is done.
+    pub(super) fn needs_move(&self, action: Action) -> bool {
+        self.config.mode == Mode::Strict && !action.moves().is_empty()
+    }
+
+    pub fn is_paused(&self) -> bool {
+        matches!(self.phase, Phase::Paused { .. })
+    }
+
+    /// Says whether nothing is owed or expected any more: the stream may be put away.
+    pub fn is_closed(&self) -> bool {
+        self.phase.is_over() && self.effects().is_empty()
+    }
+}

@@ -1,0 +1,292 @@
+//! Messages: stored, offered, accepted, acknowledged; never lost, never handled twice.
+
+use provost_core::task::{
+    Actor, Address, Command, Event, Kind, MAX_OFFERS, MAX_OVER_KEPT, MAX_TEXT, MAX_WAITING, Post,
+    Priority, Rejected, Standing, Trust,
+};
+
+use super::kit::{A_REASON, Desk, lease_of, member, post};
+
+fn changed(command: Command, change: impl FnOnce(&mut Post)) -> Command {
+    let Command::Post(mut post) = command else { panic!("it is a post") };
+    change(&mut post);
+    Command::Post(post)
+}
+
+#[test]
+fn a_message_goes_from_stored_to_acknowledged_and_tells_who_took_it() {
+    let mut desk = Desk::paired();
+    let no = desk.post(&member("boss"), "hand", "first");
+    assert_eq!(*desk.standing(no), Standing::Stored);
+    let (taken, lease) = desk.next("hand").expect("it waits");
+    assert_eq!((taken, lease), (no, 1));
+    assert_eq!(desk.standing(no).word(), "offered");
+    desk.done(&member("hand"), Command::Accept { no, lease, polls: 3 });
+    let Some(Event::MessageAccepted(accepted)) = desk.events.last() else { panic!("accepted") };
+    assert_eq!((accepted.kind, accepted.polls), (Kind::Instruction, 3));
+    assert_eq!(accepted.role.map(|role| role.word()), Some("worker"));
+    assert_eq!(accepted.lease.way.word(), "pull");
+    desk.done(&member("hand"), Command::Acknowledge { no, lease, note: None });
+    assert_eq!(*desk.standing(no), Standing::Acknowledged { by: "hand".to_owned() });
+    assert_eq!(desk.next("hand"), None);
+}
+
+#[test]
+fn one_key_is_one_message() {
+    let mut desk = Desk::paired();
+    desk.post(&member("boss"), "hand", "first");
+    assert_eq!(desk.refused(&member("boss"), post("hand", "first")), Rejected::Nothing);
+    assert_eq!(desk.task.messages.len(), 1);
+}
+
+#[test]
+fn d2_what_a_dead_consumer_took_comes_back_and_says_so() {
+    let mut desk = Desk::paired();
+    let no = desk.post(&member("boss"), "hand", "first");
+    desk.take("hand");
+    desk.wait(99);
+    assert_eq!(desk.standing(no).word(), "accepted", "its lease is not over");
+    desk.wait(1);
+    assert_eq!(*desk.standing(no), Standing::Stored);
+    assert!(desk.message(no).redelivered);
+    assert_eq!(desk.message(no).key, "first");
+    let (again, lease) = desk.take("hand");
+    assert_eq!((again, lease), (no, 2));
+}
+
+#[test]
+fn d2_what_was_offered_and_never_accepted_comes_back() {
+    let mut desk = Desk::paired();
+    let no = desk.post(&member("boss"), "hand", "first");
+    desk.next("hand").expect("it waits");
+    desk.wait(9);
+    assert_eq!(desk.standing(no).word(), "offered");
+    desk.wait(1);
+    assert_eq!(*desk.standing(no), Standing::Stored);
+}
+
+#[test]
+fn a_consumer_that_comes_back_too_late_handles_nothing() {
+    let mut desk = Desk::paired();
+    let no = desk.post(&member("boss"), "hand", "first");
+    let (_, old) = desk.take("hand");
+    desk.wait(100);
+    let late = Command::Acknowledge { no, lease: old, note: None };
+    assert_eq!(
+        desk.refused(&member("hand"), late.clone()),
+        Rejected::MessageIs { no, standing: "stored" }
+    );
+    let (_, new) = desk.take("hand");
+    assert_eq!(desk.refused(&member("hand"), late), Rejected::StaleLease(no));
+    desk.done(&member("hand"), Command::Acknowledge { no, lease: new, note: None });
+    let again = Command::Acknowledge { no, lease: new, note: None };
+    assert_eq!(desk.refused(&member("hand"), again), Rejected::Nothing);
+}
+
+#[test]
+fn what_was_not_accepted_cannot_be_acknowledged() {
+    let mut desk = Desk::paired();
+    let no = desk.post(&member("boss"), "hand", "first");
+    let (_, lease) = desk.next("hand").expect("it waits");
+    let early = Command::Acknowledge { no, lease, note: None };
+    let why = Rejected::MessageIs { no, standing: "offered" };
+    assert_eq!(desk.refused(&member("hand"), early), why);
+}
+
+#[test]
+fn d4_who_comes_second_gets_the_next_one() {
+    let mut desk = Desk::paired();
+    let first = desk.post(&member("boss"), "hand", "first");
+    let second = desk.post(&member("boss"), "hand", "second");
+    assert_eq!(desk.next("hand").map(|(no, _)| no), Some(first));
+    assert_eq!(desk.next("hand").map(|(no, _)| no), Some(second));
+    assert_eq!(desk.next("hand"), None);
+}
+
+#[test]
+fn what_matters_more_comes_first_and_equals_in_their_order() {
+    let mut desk = Desk::paired();
+    for (key, priority) in [
+        ("a", Priority::Low),
+        ("b", Priority::Normal),
+        ("c", Priority::High),
+        ("d", Priority::High),
+    ] {
+        let command = changed(post("hand", key), |post| post.priority = priority);
+        desk.done(&member("boss"), command);
+    }
+    let order: Vec<u32> = (0..4).map(|_| desk.handle("hand")).collect();
+    assert_eq!(order, [3, 4, 2, 1]);
+}
+
+#[test]
+fn what_nobody_took_in_time_expires_and_what_is_held_does_not() {
+    let mut desk = Desk::paired();
+    for key in ["a", "b"] {
+        let command = changed(post("hand", key), |post| post.expires_in_ms = Some(50));
+        desk.done(&member("boss"), command);
+    }
+    let (held, lease) = desk.take("hand");
+    desk.wait(50);
+    assert_eq!(*desk.standing(2), Standing::Expired);
+    desk.done(&member("hand"), Command::Acknowledge { no: held, lease, note: None });
+    assert_eq!(desk.next("hand"), None);
+}
+
+#[test]
+fn a_message_that_nobody_ever_handles_is_laid_aside_and_can_be_offered_again() {
+    let mut desk = Desk::paired();
+    let no = desk.post(&member("boss"), "hand", "first");
+    for _ in 0..MAX_OFFERS {
+        desk.next("hand").expect("it is offered again");
+        desk.wait(10);
+    }
+    assert_eq!(desk.standing(no).word(), "dead");
+    assert_eq!(desk.next("hand"), None);
+    desk.done(&Actor::Operator, Command::Requeue { no, because: A_REASON.to_owned() });
+    assert_eq!(desk.handle("hand"), no);
+}
+
+#[test]
+fn what_is_held_is_not_cancelled_and_what_waits_is() {
+    let mut desk = Desk::paired();
+    let held = desk.post(&member("boss"), "hand", "a");
+    let waits = desk.post(&member("boss"), "hand", "b");
+    desk.take("hand");
+    let cancel = |no| Command::CancelMessage { no, because: A_REASON.to_owned() };
+    let why = Rejected::MessageIs { no: held, standing: "accepted" };
+    assert_eq!(desk.refused(&member("boss"), cancel(held)), why);
+    desk.done(&member("boss"), cancel(waits));
+    assert_eq!(desk.next("hand"), None);
+}
+
+#[test]
+fn what_is_given_back_is_offered_to_the_next_who_asks() {
+    let mut desk = Desk::paired();
+    let no = desk.post(&member("boss"), "hand", "a");
+    let (_, lease) = desk.take("hand");
+    desk.done(&member("hand"), Command::Release { no, lease, reason: A_REASON.to_owned() });
+    assert_eq!(desk.handle("hand"), no);
+}
+
+#[test]
+fn nobody_takes_what_is_for_another() {
+    let mut desk = Desk::paired();
+    let no = desk.post(&Actor::Operator, "hand", "a");
+    let command = Command::Next { consumer: "hand".to_owned() };
+    assert_eq!(desk.refused(&member("eye"), command), Rejected::NotYours("hand".to_owned()));
+    let (_, lease) = desk.next("hand").expect("it waits");
+    let steal = Command::Accept { no, lease, polls: 0 };
+    assert_eq!(desk.refused(&member("eye"), steal), Rejected::NotYours("hand".to_owned()));
+}
+
+#[test]
+fn too_long_and_too_many_are_refused_with_the_limit() {
+    let mut desk = Desk::paired();
+    let long = changed(post("hand", "long"), |post| post.text = "x".repeat(MAX_TEXT + 1));
+    assert_eq!(desk.refused(&member("boss"), long), Rejected::TooLong(MAX_TEXT + 1));
+    let whole = changed(post("hand", "whole"), |post| post.text = "x".repeat(MAX_TEXT));
+    desk.done(&member("boss"), whole);
+    for n in 1..MAX_WAITING {
+        desk.post(&member("boss"), "hand", &format!("m{n}"));
+    }
+    let why = Rejected::Full(MAX_WAITING, "hand".to_owned());
+    assert_eq!(desk.refused(&member("boss"), post("hand", "one more")), why);
+    desk.post(&member("boss"), "eye", "others have room");
+}
+
+#[test]
+fn only_the_newest_that_are_over_are_remembered() {
+    let mut desk = Desk::paired();
+    for n in 0..MAX_OVER_KEPT + 5 {
+        desk.post(&member("boss"), "hand", &format!("m{n}"));
+        desk.handle("hand");
+    }
+    assert_eq!(desk.task.messages.len(), MAX_OVER_KEPT);
+    assert_eq!(desk.task.messages[0].no, 6);
+}
+
+#[test]
+fn what_a_worker_says_instructs_nobody() {
+    let mut desk = Desk::paired();
+    let up = desk.post(&member("hand"), "boss", "up");
+    assert_eq!((desk.message(up).kind, desk.message(up).trust), (Kind::Report, Trust::Claims));
+    let down = desk.post(&member("boss"), "hand", "down");
+    assert_eq!(desk.message(down).trust, Trust::Instructs);
+    let person = desk.post(&Actor::Operator, "boss", "person");
+    assert_eq!(desk.message(person).trust, Trust::Instructs);
+}
+
+#[test]
+fn a_pause_delivers_nothing_and_loses_nothing() {
+    let mut desk = Desk::paired();
+    let no = desk.post(&member("boss"), "hand", "a");
+    desk.done(&Actor::Operator, Command::Pause { because: A_REASON.to_owned() });
+    assert_eq!(desk.next("hand"), None);
+    desk.done(&Actor::Operator, Command::GoOn);
+    assert_eq!(desk.handle("hand"), no);
+}
+
+#[test]
+fn who_leaves_leaves_no_message_behind_unseen() {
+    let mut desk = Desk::paired();
+    let no = desk.post(&member("boss"), "hand", "a");
+    let because = A_REASON.to_owned();
+    desk.done(&Actor::Operator, Command::Retire { name: "hand".to_owned(), because });
+    assert_eq!(desk.standing(no).word(), "dead");
+    let why = Rejected::NoMember { who: "hand".to_owned() };
+    assert_eq!(desk.refused(&Actor::Operator, post("hand", "b")), why);
+}
+
+#[test]
+fn who_takes_a_place_takes_its_messages() {
+    let mut desk = Desk::paired();
+    let held = desk.post(&member("boss"), "hand", "a");
+    let waits = desk.post(&member("boss"), "hand", "b");
+    let (_, lease) = desk.take("hand");
+    desk.done(
+        &Actor::Operator,
+        Command::Rotate {
+            from: "hand".to_owned(),
+            to: "second".to_owned(),
+            session: None,
+            handover: "half of the limits are in, the tests are red".to_owned(),
+        },
+    );
+    assert_eq!(desk.message(held).to, Address::Member("second".to_owned()));
+    assert!(desk.message(held).redelivered && !desk.message(waits).redelivered);
+    let late = Command::Acknowledge { no: held, lease, note: None };
+    assert_eq!(desk.refused(&member("hand"), late), Rejected::NoMember { who: "hand".to_owned() });
+    assert_eq!([desk.handle("second"), desk.handle("second")], [held, waits]);
+    let name = Command::Bind {
+        name: "hand".to_owned(),
+        role: provost_core::task::Role::Worker,
+        session: None,
+        labels: Default::default(),
+    };
+    assert_eq!(desk.refused(&Actor::Operator, name), Rejected::NameTaken("hand".to_owned()));
+}
+
+#[test]
+fn d21_labels_change_nothing_about_delivery() {
+    let mut desk = Desk::paired();
+    let labels = provost_core::task::Labels {
+        thread: Some("wrong".to_owned()),
+        title: Some("hand".to_owned()),
+    };
+    let before = desk.post(&member("boss"), "hand", "a");
+    desk.done(&Actor::Operator, Command::Label { name: "hand".to_owned(), labels });
+    assert_eq!(desk.handle("hand"), before);
+}
+
+#[test]
+fn a_lease_says_until_when() {
+    let mut desk = Desk::paired();
+    let no = desk.post(&member("boss"), "hand", "a");
+    desk.now = 5;
+    desk.next("hand").expect("it waits");
+    assert_eq!(lease_of(desk.standing(no)).until_ms, Some(15));
+    assert_eq!(desk.task.deadline(), Some(15));
+    desk.done(&member("hand"), Command::Accept { no, lease: 1, polls: 0 });
+    assert_eq!(desk.task.deadline(), Some(105));
+}

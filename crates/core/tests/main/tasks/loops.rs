@@ -1,0 +1,222 @@
+//! Loops: no iteration without its evidence, none twice, none skipped.
+
+use provost_core::task::{
+    Actor, BadTemplate, Blocked, CleanUp, Command, Event, Evidence, Proof, Rejected, Required,
+    Shown, Standing, Template,
+};
+
+use super::kit::{A_REASON, Desk, fitting, go_on, member, template};
+
+fn looping(template: Template) -> Desk {
+    let mut desk = Desk::paired();
+    desk.begin_loop(template);
+    desk
+}
+
+fn iteration(desk: &Desk) -> u32 {
+    desk.task.looped.as_ref().expect("there is a loop").iteration
+}
+
+#[test]
+fn d20_an_iteration_begins_when_its_continuation_is_accepted_and_not_before() {
+    let mut desk = looping(template(3));
+    desk.show_all("one");
+    let no = desk.continues(2).expect("its evidence is there");
+    assert_eq!(iteration(&desk), 1, "not when it is stored");
+    let (_, lease) = desk.next("hand").expect("it waits");
+    assert_eq!(iteration(&desk), 1, "not when it is offered");
+    desk.wait(10);
+    assert_eq!((iteration(&desk), desk.standing(no)), (1, &Standing::Stored), "not by time");
+    let (_, lease) = desk.next("hand").map_or((no, lease), |offered| offered);
+    let events = desk.done(&member("hand"), Command::Accept { no, lease, polls: 0 });
+    assert_eq!(iteration(&desk), 2);
+    let Some(Event::LoopAdvanced(advanced)) = events.get(1) else { panic!("in one commit") };
+    assert_eq!((advanced.to, advanced.message), (2, no));
+    assert_eq!(advanced.consumer, "hand");
+    assert_eq!(desk.task.looped.as_ref().map(|looped| looped.shown.len()), Some(0));
+}
+
+#[test]
+fn d19_every_proper_subset_of_the_evidence_is_refused() {
+    let proofs = [
+        Proof::Verified { check: "test".to_owned() },
+        Proof::Asserted,
+        Proof::Adversarial,
+        Proof::Artifact { fields: vec!["url".to_owned()] },
+        Proof::Pictures { differing: 5 },
+    ];
+    let evidence: Vec<Required> = proofs
+        .into_iter()
+        .enumerate()
+        .map(|(n, proof)| Required { name: format!("proof-{n}"), proof })
+        .collect();
+    let all = evidence.len();
+    for subset in 0..1_u32 << all {
+        let mut desk = looping(Template { evidence: evidence.clone(), ..template(3) });
+        let shown = |n: &usize| subset & (1 << n) != 0;
+        for n in (0..all).filter(shown) {
+            desk.show(&evidence[n], "one");
+        }
+        let missing: Vec<String> =
+            (0..all).filter(|n| !shown(n)).map(|n| format!("proof-{n}")).collect();
+        let expected =
+            if missing.is_empty() { Ok(1) } else { Err(Blocked::MissingEvidence(missing)) };
+        assert_eq!(desk.continues(2), expected);
+    }
+}
+
+#[test]
+fn d13_d20_the_current_an_earlier_and_a_skipped_iteration_are_refused_with_the_expected_number() {
+    let mut desk = looping(template(9));
+    desk.show_all("one");
+    desk.continues(2).expect("its evidence is there");
+    desk.handle("hand");
+    desk.show_all("two");
+    for given in [0, 1, 2, 4, 9] {
+        let why = Blocked::OtherIteration { expected: 3, given };
+        assert_eq!(desk.continues(given), Err(why));
+    }
+    assert_eq!(iteration(&desk), 2);
+    assert_eq!(desk.task.looped.as_ref().map(|looped| looped.refusals), Some(5));
+}
+
+#[test]
+fn d13_one_continuation_is_for_one_iteration() {
+    let mut desk = looping(template(9));
+    desk.show_all("one");
+    let no = desk.continues(2).expect("its evidence is there");
+    assert_eq!(desk.continues(2), Err(Blocked::AskedAlready(no)));
+    let because = A_REASON.to_owned();
+    desk.done(&member("boss"), Command::CancelMessage { no, because });
+    desk.continues(2).expect("the other one is gone");
+}
+
+#[test]
+fn the_gate_is_looked_at_again_when_it_is_delivered() {
+    let mut desk = looping(template(9));
+    desk.show_all("one");
+    let no = desk.continues(2).expect("its evidence is there");
+    desk.done(&member("boss"), Command::StopLoop { because: A_REASON.to_owned() });
+    assert_eq!(desk.next("hand"), None);
+    assert_eq!(desk.standing(no).word(), "dead");
+    assert_eq!(iteration(&desk), 1);
+}
+
+#[test]
+fn d2_a_continuation_that_comes_again_begins_nothing_again() {
+    let mut desk = looping(template(9));
+    desk.show_all("one");
+    let no = desk.continues(2).expect("its evidence is there");
+    desk.take("hand");
+    desk.wait(100);
+    assert_eq!(*desk.standing(no), Standing::Stored);
+    assert_eq!(desk.handle("hand"), no);
+    assert_eq!(iteration(&desk), 2);
+    let advanced = desk.events.iter().filter(|event| matches!(event, Event::LoopAdvanced(_)));
+    assert_eq!(advanced.count(), 1);
+}
+
+#[test]
+fn a_plain_message_advances_no_loop() {
+    let mut desk = looping(template(9));
+    desk.show_all("one");
+    desk.post(&member("boss"), "hand", "please begin iteration 2");
+    desk.handle("hand");
+    assert_eq!(iteration(&desk), 1);
+}
+
+#[test]
+fn success_in_the_last_iteration_counts_and_there_is_none_after_it() {
+    let mut desk = looping(template(1));
+    assert!(!desk.task.looped.as_ref().is_some_and(|looped| looped.is_complete()));
+    desk.show_all("one");
+    assert_eq!(desk.continues(2), Err(Blocked::LastIteration(1)));
+    assert!(desk.task.looped.as_ref().is_some_and(|looped| looped.is_complete()));
+}
+
+#[test]
+fn a_loop_that_changes_nothing_is_stopped() {
+    let mut desk = looping(Template { plateau: Some(2), ..template(9) });
+    for next in 2..=4 {
+        desk.show_all("same");
+        desk.continues(next).expect("it may still have changed something");
+        desk.handle("hand");
+    }
+    desk.show_all("same");
+    assert_eq!(desk.continues(5), Err(Blocked::Plateau(2)));
+}
+
+#[test]
+fn a_loop_that_changes_the_tree_goes_on() {
+    let mut desk = looping(Template { plateau: Some(1), ..template(9) });
+    for next in 2..=6 {
+        desk.show_all(&format!("tree-{next}"));
+        desk.continues(next).expect("the tree changed");
+        desk.handle("hand");
+    }
+}
+
+#[test]
+fn d12_evidence_that_says_nothing_is_refused() {
+    let mut desk = looping(template(9));
+    let show = |name: &str, shown| Command::Show { iteration: 1, name: name.to_owned(), shown };
+    let mut attack = super::kit::attack();
+    attack.result = "x".to_owned();
+    let why = desk.refused(&member("eye"), show("attack", Shown::Attack(attack)));
+    assert!(matches!(why, Rejected::Unfit(_)), "{why:?}");
+    let word =
+        Evidence::Asserted { text: "all of the tests pass".to_owned(), by: "hand".to_owned() };
+    let why = desk.refused(&member("hand"), show("tests", Shown::Evidence(word.clone())));
+    assert!(matches!(why, Rejected::Unfit(_)), "{why:?}");
+    let why = desk.refused(&member("hand"), show("other", Shown::Evidence(word)));
+    assert_eq!(why, Rejected::NoSuchEvidence(vec!["tests".to_owned(), "attack".to_owned()]));
+}
+
+#[test]
+fn only_provost_shows_what_it_ran_itself() {
+    let mut desk = looping(template(9));
+    let (shown, _) = fitting(&Proof::Verified { check: "test".to_owned() }, "one");
+    let forged = Command::Show { iteration: 1, name: "tests".to_owned(), shown };
+    assert_eq!(desk.refused(&member("hand"), forged), Rejected::NothingToCheck);
+}
+
+#[test]
+fn evidence_of_another_iteration_is_refused() {
+    let mut desk = looping(template(9));
+    let (shown, actor) = fitting(&Proof::Adversarial, "one");
+    let early = Command::Show { iteration: 2, name: "attack".to_owned(), shown };
+    assert_eq!(desk.refused(&actor, early), Rejected::OtherIteration { now: 1, given: 2 });
+}
+
+#[test]
+fn a_template_has_bounds_and_evidence_with_names() {
+    let twice = vec![template(1).evidence[0].clone(), template(1).evidence[0].clone()];
+    let empty = Required { name: "a".to_owned(), proof: Proof::Artifact { fields: Vec::new() } };
+    for (bad, why) in [
+        (Template { max: 0, ..template(1) }, BadTemplate::Bounds(0)),
+        (Template { max: 1001, ..template(1) }, BadTemplate::Bounds(1001)),
+        (Template { evidence: Vec::new(), ..template(1) }, BadTemplate::NoEvidence),
+        (Template { evidence: twice, ..template(1) }, BadTemplate::Twice("tests".to_owned())),
+        (Template { evidence: vec![empty], ..template(1) }, BadTemplate::Empty("a".to_owned())),
+    ] {
+        assert_eq!(bad.check(), Err(why));
+    }
+    assert_eq!(Template { max: 1000, clean_up: CleanUp::Compact, ..template(1) }.check(), Ok(()));
+}
+
+#[test]
+fn one_loop_at_a_time() {
+    let mut desk = looping(template(9));
+    let another = Command::BeginLoop { template: Box::new(template(2)) };
+    let why = Rejected::LoopRuns("build".to_owned());
+    assert_eq!(desk.refused(&Actor::Operator, another.clone()), why);
+    desk.done(&Actor::Operator, Command::StopLoop { because: A_REASON.to_owned() });
+    desk.done(&Actor::Operator, another);
+    desk.done(&Actor::Operator, Command::StopLoop { because: A_REASON.to_owned() });
+}
+
+#[test]
+fn there_is_no_next_iteration_without_a_loop() {
+    let mut desk = Desk::paired();
+    assert_eq!(desk.refused(&member("boss"), go_on(2, "k")), Rejected::NoLoop);
+}

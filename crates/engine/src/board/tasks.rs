@@ -1,0 +1,370 @@
+//! Tasks that stand alone, on the board: decided together with the sessions of their members.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use provost_core::{
+    ids::{SessionId, StandingId},
+    session::EffectKey,
+    task::{
+        Actor, Around, Command, Effect, Event, Member, MessageDead, Rejected, Step, Task,
+        TaskOpened, TaskSpec,
+    },
+};
+use provost_ledger::StreamWrite;
+
+use super::{Board, Changes, MAX_FOLLOW_UPS, Turn};
+use crate::{stream, task_card};
+
+/// The tasks of a board, and where their members' sessions are bound.
+#[derive(Debug, Default)]
+pub(super) struct Tasks {
+    held: BTreeMap<StandingId, HeldTask>,
+    deadlines: BTreeSet<(u64, StandingId)>,
+    bound: BTreeMap<SessionId, BTreeSet<StandingId>>,
+}
+
+#[derive(Debug)]
+struct HeldTask {
+    task: Task,
+    version: u64,
+    effects: BTreeMap<EffectKey, Effect>,
+}
+
+#[derive(Debug)]
+pub(super) struct TaskDraft {
+    task: Task,
+    expected: u64,
+    events: Vec<(Event, String)>,
+}
+
+/// Gives the sessions of the members who are bound.
+fn sessions(task: &Task) -> impl Iterator<Item = SessionId> {
+    task.members.iter().filter(|member| member.is_bound()).filter_map(|member| member.session)
+}
+
+impl Tasks {
+    fn let_go(&mut self, id: StandingId) -> Option<HeldTask> {
+        let held = self.held.remove(&id)?;
+        if let Some(at) = held.task.deadline() {
+            self.deadlines.remove(&(at, id));
+        }
+        for session in sessions(&held.task) {
+            if let Some(tasks) = self.bound.get_mut(&session) {
+                tasks.remove(&id);
+            }
+        }
+        self.bound.retain(|_, tasks| !tasks.is_empty());
+        Some(held)
+    }
+
+    fn hold(&mut self, task: Task, version: u64, effects: BTreeMap<EffectKey, Effect>) {
+        let id = task.id;
+        if let Some(at) = task.deadline() {
+            self.deadlines.insert((at, id));
+        }
+        for session in sessions(&task) {
+            self.bound.entry(session).or_default().insert(id);
+        }
+        self.held.insert(id, HeldTask { task, version, effects });
+    }
+}
+
+impl Board {
+    /// Takes in a task as the ledger has it; what it owes is in the changes.
+    pub fn load_task(&mut self, task: Task, version: u64) -> Changes {
+        let mut changes = Changes::default();
+        self.hold_task(task, version, true, &mut changes);
+        changes
+    }
+
+    pub fn task(&self, id: StandingId) -> Option<&Task> {
+        self.tasks.held.get(&id).map(|held| &held.task)
+    }
+
+    pub fn tasks(&self) -> impl Iterator<Item = &Task> {
+        self.tasks.held.values().map(|held| &held.task)
+    }
+
+    /// Gives the tasks that a session works for.
+    pub fn tasks_of(&self, session: SessionId) -> Vec<StandingId> {
+        self.tasks.bound.get(&session).into_iter().flatten().copied().collect()
+    }
+
+    pub(super) fn next_task_deadline(&self) -> Option<u64> {
+        self.tasks.deadlines.first().map(|(at, _)| *at)
+    }
+
+    /// Gives the tasks for which time has come.
+    pub fn due_tasks(&self, reached_ms: u64) -> Vec<StandingId> {
+        let due = self.tasks.deadlines.iter().take_while(|(at, _)| *at <= reached_ms);
+        due.map(|(_, task)| *task).collect()
+    }
+
+    /// Lets a task go of which nothing is expected any more.
+    pub fn let_task_go(&mut self, id: StandingId) {
+        if self.task(id).is_some_and(Task::is_closed) {
+            self.tasks.let_go(id);
+        }
+    }
+
+    pub(super) fn hold_task(
+        &mut self,
+        task: Task,
+        version: u64,
+        keep_closed: bool,
+        changes: &mut Changes,
+    ) {
+        let id = task.id;
+        let owed = task.effects();
+        let effects: BTreeMap<EffectKey, Effect> =
+            owed.into_iter().map(|effect| (effect.key(), effect)).collect();
+        let before = self.tasks.let_go(id).map(|held| held.effects).unwrap_or_default();
+        let started = effects.iter().filter(|(key, _)| !before.contains_key(*key));
+        changes.start_of_tasks.extend(started.map(|(_, effect)| (id, effect.clone())));
+        let ended = before.keys().filter(|key| !effects.contains_key(*key));
+        changes.cancel_of_tasks.extend(ended.map(|key| (id, key.clone())));
+        if !task.is_closed() || keep_closed {
+            self.tasks.hold(task, version, effects);
+        }
+    }
+
+    pub(super) fn commit_task(&mut self, draft: TaskDraft, changes: &mut Changes) {
+        let version = draft.expected + draft.events.len() as u64;
+        self.hold_task(draft.task, version, false, changes);
+    }
+}
+
+impl Turn<'_> {
+    /// Opens a task.
+    pub fn open_task(&mut self, id: StandingId, spec: TaskSpec, actor: &str) -> Option<&Task> {
+        let opened = TaskOpened { spec: Box::new(spec) };
+        let task = Task::open(id, self.now, &opened);
+        let events = vec![(opened.into(), actor.to_owned())];
+        self.tasks.entry(id).or_insert(TaskDraft { task, expected: 0, events });
+        self.task(id)
+    }
+
+    /// Gives a task as it would be after the decisions so far.
+    pub fn task(&self, id: StandingId) -> Option<&Task> {
+        self.tasks.get(&id).map(|draft| &draft.task).or_else(|| self.board.task(id))
+    }
+
+    /// Decides a command about a task that the board holds. Gives the task as it would be, and what came of it.
+    pub fn command_task(
+        &mut self,
+        id: StandingId,
+        (who, command): (&Actor, &Command),
+        actor: &str,
+    ) -> Option<Result<(&Task, Vec<Event>), Rejected>> {
+        let look = |session| self.session(session);
+        let around = Around { now: self.now, look: &look };
+        let events = match self.task(id)?.decide(who, command, &around) {
+            Ok(events) => events,
+            Err(why) => return Some(Err(why)),
+        };
+        for event in &events {
+            self.add_to_task(id, event.clone(), actor);
+        }
+        self.follow_task(id);
+        self.task(id).map(|task| Ok((task, events)))
+    }
+
+    /// Lets every task see what happened to a session.
+    pub(super) fn follow_tasks_of(&mut self, session: SessionId) {
+        let drafted =
+            self.tasks.values().filter(|draft| sessions(&draft.task).any(|bound| bound == session));
+        let mut tasks: BTreeSet<StandingId> = drafted.map(|draft| draft.task.id).collect();
+        tasks.extend(self.board.tasks_of(session));
+        for id in tasks {
+            self.follow_task(id);
+        }
+    }
+
+    /// Adds what follows for a task from itself and its members' sessions.
+    pub fn follow_task(&mut self, id: StandingId) {
+        for _ in 0..MAX_FOLLOW_UPS {
+            let step = self.task(id).and_then(|task| {
+                let look = |session| self.session(session);
+                task.advance(&Around { now: self.reached, look: &look })
+            });
+            match step {
+                None => return,
+                Some(Step::Events(events)) => {
+                    for event in events {
+                        self.add_to_task(id, event, "provost");
+                    }
+                }
+                Some(Step::Send(send)) => {
+                    let (offered, session, command) = *send;
+                    let refused = match self.decide(session, &command, "provost") {
+                        Some(Ok(_)) => None,
+                        Some(Err(why)) => Some(why.to_string()),
+                        None => Some("its session cannot be looked at".to_owned()),
+                    };
+                    // A message that no session takes is a dead one, which a person sees and can have offered again.
+                    let event = match refused {
+                        None => offered.into(),
+                        Some(reason) => MessageDead { no: offered.no, reason }.into(),
+                    };
+                    self.add_to_task(id, event, "provost");
+                }
+            }
+        }
+        unreachable!("the rules of a task come to rest: {:?}", self.task(id));
+    }
+
+    fn add_to_task(&mut self, id: StandingId, event: Event, actor: &str) {
+        let now = self.now;
+        if !self.tasks.contains_key(&id) {
+            let Some(held) = self.board.tasks.held.get(&id) else { return };
+            let (task, expected) = (held.task.clone(), held.version);
+            self.tasks.insert(id, TaskDraft { task, expected, events: Vec::new() });
+        }
+        if let Some(draft) = self.tasks.get_mut(&id) {
+            draft.task.evolve(now, &event);
+            draft.events.push((event, actor.to_owned()));
+        }
+    }
+
+    /// Gives the member whose session this is.
+    pub fn member_of(&self, id: StandingId, session: SessionId) -> Option<&Member> {
+        let mut members = self.task(id)?.members.iter();
+        members.find(|member| member.is_bound() && member.session == Some(session))
+    }
+}
+
+impl TaskDraft {
+    pub(super) fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    pub(super) fn write(&self) -> StreamWrite {
+        let after = self.expected + self.events.len() as u64;
+        let due = self.expected / stream::SNAPSHOT_EVERY != after / stream::SNAPSHOT_EVERY;
+        let recorded = |(event, actor): &(Event, String)| stream::new_task_event(event, actor);
+        StreamWrite {
+            stream: stream::task_stream_id(self.task.id),
+            expected: self.expected,
+            events: self.events.iter().map(recorded).collect(),
+            open: !self.task.is_closed(),
+            owed: stream::owed_by_task(&self.task),
+            card: Some(task_card::text(&self.task)),
+            snapshot: due.then(|| stream::task_snapshot(&self.task)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use provost_core::{
+        task::{Address, Channel, Kind, Labels, Post, Priority, Role, Standing, TaskBounds},
+        time::Moment,
+    };
+    use provost_ledger::{Ledger, MemLedger, ReadLedger};
+    use uuid::Uuid;
+
+    use super::*;
+
+    const TASK: StandingId = StandingId(Uuid::from_u128(7));
+
+    /// A board with its ledger, in which only what is told happens.
+    #[derive(Default)]
+    struct Lab {
+        board: Board,
+        ledger: MemLedger,
+        now: u64,
+    }
+
+    impl Lab {
+        fn paired() -> Lab {
+            let mut lab = Lab::default();
+            let spec = TaskSpec {
+                name: "limits".to_owned(),
+                goal: "limit how often each caller may call".to_owned(),
+                summary: None,
+                project: None,
+                cwd: "/project".to_owned(),
+                checks: Vec::new(),
+                config: Default::default(),
+                bounds: TaskBounds { offer_ms: 10, lease_ms: 100, ..TaskBounds::default() },
+            };
+            lab.turn(|turn| drop(turn.open_task(TASK, spec, "operator").cloned()));
+            let (name, labels) = ("hand".to_owned(), Labels::default());
+            lab.tell(Command::Bind { name, role: Role::Worker, session: None, labels });
+            lab
+        }
+
+        fn turn(&mut self, change: impl FnOnce(&mut Turn<'_>)) {
+            let at = Moment { wall_ms: self.now as i64, mono_ms: self.now };
+            let mut turn = self.board.begin(at);
+            for task in self.board.due_tasks(self.now) {
+                turn.follow_task(task);
+            }
+            change(&mut turn);
+            if let Some((batch, staged)) = turn.stage() {
+                let committed = self.ledger.append(batch).expect("memory takes all");
+                self.board.commit(staged, &committed);
+            }
+        }
+
+        fn tell(&mut self, command: Command) -> Vec<Event> {
+            let mut came = Vec::new();
+            self.turn(|turn| {
+                let done = turn.command_task(TASK, (&Actor::Operator, &command), "operator");
+                came = done.expect("the board holds it").expect("it is allowed").1;
+            });
+            came
+        }
+
+        fn post(&mut self, key: &str) {
+            self.tell(Command::Post(Box::new(Post {
+                key: key.to_owned(),
+                correlation: None,
+                channel: Channel::Cli,
+                to: Address::Member("hand".to_owned()),
+                kind: Kind::Instruction,
+                text: "do it".to_owned(),
+                priority: Priority::Normal,
+                expires_in_ms: None,
+            })));
+        }
+
+        fn task(&self) -> &Task {
+            self.board.task(TASK).expect("it is open")
+        }
+    }
+
+    #[test]
+    fn what_the_ledger_has_of_a_task_folds_to_what_the_board_holds() {
+        let mut lab = Lab::paired();
+        lab.post("first");
+        lab.tell(Command::Next { consumer: "hand".to_owned() });
+        let stream = stream::task_stream_id(TASK);
+        let records = lab.ledger.read_stream(&stream, 0).expect("memory can be read");
+        let folded = stream::fold_task(&stream, None, &records).expect("it was written by us");
+        assert_eq!(&folded, lab.task());
+        let kept = stream::refold(&stream, &records).expect("it folds");
+        assert_eq!((kept.open, kept.owed), (true, stream::owed_by_task(lab.task())));
+        assert_eq!(kept.card, Some(task_card::text(lab.task())));
+    }
+
+    #[test]
+    fn time_brings_a_message_back_and_the_board_says_when() {
+        let mut lab = Lab::paired();
+        lab.post("first");
+        lab.tell(Command::Next { consumer: "hand".to_owned() });
+        assert_eq!(lab.board.next_deadline(), Some(10));
+        lab.now = 10;
+        lab.turn(|_| ());
+        assert_eq!(lab.task().messages[0].standing, Standing::Stored);
+        assert_eq!(lab.board.next_deadline(), None);
+    }
+
+    #[test]
+    fn a_task_that_is_over_is_let_go() {
+        let mut lab = Lab::paired();
+        lab.tell(Command::Cancel { because: "nobody needs it any more".to_owned() });
+        assert_eq!(lab.board.task(TASK), None);
+        assert_eq!(lab.board.tasks().count(), 0);
+    }
+}
