@@ -1,7 +1,7 @@
 //! Clean-up: what a closed session or run left and nobody needs. Nothing that could lose work is touched.
 
 use std::{
-    collections::BTreeSet,
+    collections::BTreeMap,
     path::{Path, PathBuf},
 };
 
@@ -52,10 +52,12 @@ pub(crate) async fn collect(daemon: &Daemon, wanted: &Wanted) -> Result<Value, A
     let old = super::server::wall_ms().saturating_sub(wanted.older_than_ms);
     let mut found = Found::default();
     let ledger = daemon.world.home.ledger();
-    let going_on = blocking(move || runs_going_on(&ledger)).await??;
+    // Who names a run is done with it.
+    let resumed_since = if wanted.runs.is_some() { i64::MAX } else { old };
+    let needed = blocking(move || runs_in_need(&ledger, resumed_since)).await??;
     for row in rows.into_iter().filter(|row| wanted.has(row)) {
-        if row.run.as_ref().is_some_and(|run| going_on.contains(run)) {
-            keep_for_run(&row, &mut found);
+        if let Some(reason) = row.run.as_ref().and_then(|run| needed.get(run)) {
+            keep_for_run(&row, reason, &mut found);
             continue;
         }
         if row.worktree.as_ref().is_some_and(|worktree| !worktree.removed) {
@@ -126,27 +128,38 @@ fn sealed(ledger: &Path) -> Result<Vec<SessionRow>, ApiError> {
     Ok(rows)
 }
 
-/// Gives the runs that have not ended: what their sessions left may be gone on with.
-fn runs_going_on(ledger: &Path) -> Result<BTreeSet<String>, ApiError> {
-    let told = |why: String| ApiError::new(Code::Storage, why).next("provost ledger verify");
-    let reader = SqliteReader::open(ledger).map_err(|why| told(why.to_string()))?;
-    let mut runs = BTreeSet::new();
+/// Gives the runs whose sessions' worktrees are kept, and why: those that go on, and those that ended after this moment
+/// and can be resumed with what was left.
+fn runs_in_need(
+    ledger: &Path,
+    resumed_since: i64,
+) -> Result<BTreeMap<String, &'static str>, ApiError> {
+    let reader = SqliteReader::open(ledger).map_err(unreadable)?;
+    let mut runs = BTreeMap::new();
     Listing::default()
         .visit_runs(&reader, |card| {
-            let row = serde_json::from_str::<RunRow>(card).ok();
-            runs.extend(row.filter(|row| !row.sealed).map(|row| row.id));
+            if let Ok(row) = serde_json::from_str::<RunRow>(card) {
+                let resumable = matches!(row.state.as_str(), "failed" | "cancelled");
+                let recent = row.sealed_at.is_some_and(|at| at >= resumed_since);
+                let reason = match row.sealed {
+                    false => Some("its run goes on"),
+                    true if resumable && recent => Some("its run can be resumed"),
+                    true => None,
+                };
+                runs.extend(reason.map(|reason| (row.id, reason)));
+            }
             std::ops::ControlFlow::Continue(())
         })
-        .map_err(|why| told(why.to_string()))?;
+        .map_err(unreadable)?;
     Ok(runs)
 }
 
-/// A later task, or what a pull request is told, may go to a session that has ended.
-fn keep_for_run(row: &SessionRow, found: &mut Found) {
+/// A later task, what a pull request is told, or a resume may go to a session that has ended.
+fn keep_for_run(row: &SessionRow, reason: &str, found: &mut Found) {
     let worktree = row.worktree.as_ref().filter(|worktree| !worktree.removed);
     found.kept.extend(worktree.map(|worktree| {
         let mut kept = entry("worktree", Path::new(&worktree.path), &row.id);
-        kept["reason"] = "its run goes on".into();
+        kept["reason"] = reason.into();
         kept
     }));
 }

@@ -282,3 +282,26 @@ fn a_branch_that_leaves_no_room_for_the_runs_is_left_alone_and_named() {
     assert!(detail.contains("(launch): ") && detail.contains("refs/heads/provost"), "{detail}");
     assert_eq!(site.repo.branches(), ["main", "provost"]);
 }
+
+#[test]
+fn what_a_run_that_can_be_resumed_left_is_not_cleaned_up_before_it_is_old() {
+    let stage = Stage::new();
+    let repo = stage.home.repo("work");
+    let begun = stage.home.root().join("begun");
+    let first = format!("echo half > work.txt; touch {}; sleep 1000", begun.display());
+    let line = format!("test -e work.txt || {{ {first}; }}; echo done >> work.txt");
+    let site = Site::with(stage, repo, &line);
+    let id = site.opened(&["--check", "grep -q done work.txt"]);
+    eventually("the agent's first half", || begun.exists().then_some(()));
+    site.stage.provost(&["cancel", &id]).ok();
+    assert_eq!(site.ended(&id)["state"], "cancelled");
+    let found = site.stage.provost(&["gc", "--apply", "--json"]).ok().json();
+    assert_eq!(found["removed"], json!([]), "{found:#}");
+    assert_eq!(found["kept"][0]["reason"], "its run can be resumed", "{found:#}");
+    site.stage.provost(&["resume", &id]).ok();
+    let row = site.ended(&id);
+    assert_eq!(row["state"], "succeeded", "{row:#}");
+    let commit = row["commit"].as_str().unwrap();
+    let work = site.repo.git(&["show", &format!("{commit}:work.txt")]);
+    assert_eq!(work, "half\ndone", "it went on with what was there");
+}

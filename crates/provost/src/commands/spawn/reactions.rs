@@ -36,10 +36,8 @@ fn reaction(
     one: &config::Reaction,
     agent: &impl Fn(&str) -> Result<Agent, ApiError>,
 ) -> Result<Reaction, ApiError> {
-    let refuse = |what: String| {
-        usage(format!("reactions.{name}: {what}"))
-            .next(format!("provost config explain reactions.{name}.do"))
-    };
+    let refuse =
+        |what: String| usage(format!("reactions.{name}: {what}")).next("provost config schema");
     let on = on(one);
     let act = act(one, agent).map_err(|why| {
         why.unwrap_or_else(|| {
