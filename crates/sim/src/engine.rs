@@ -9,6 +9,7 @@ use provost_core::{
     ids::{LaunchId, RunId, SessionId},
     run::{self, Run, RunSpec},
     session::{Command, Effect, EffectKey, Event, Rejected, Session, Spec},
+    task,
     time::Moment,
 };
 use provost_engine::{
@@ -203,6 +204,7 @@ impl Engine {
             match subject {
                 Subject::Session(id) => self.board.let_go(id),
                 Subject::Run(id) => self.board.let_run_go(id),
+                Subject::Task(id) => self.board.let_task_go(id),
             }
         }
         Ok(went)
@@ -298,6 +300,7 @@ impl Engine {
         let held = match subject {
             Subject::Session(id) => self.board.session(id).is_some(),
             Subject::Run(id) => self.board.run(id).is_some(),
+            Subject::Task(id) => self.board.task(id).is_some(),
         };
         if !held && self.load(subject).is_ok() {
             loaded.push(subject);
@@ -317,6 +320,11 @@ impl Engine {
                     self.folded::<Run>(&stream::run_stream_id(id), stream::fold_run)?;
                 same(self.run(id), &run)?;
                 Ok(self.board.load_run(run, version))
+            }
+            Subject::Task(id) => {
+                let (task, version) =
+                    self.folded::<task::Task>(&stream::task_stream_id(id), stream::fold_task)?;
+                Ok(self.board.load_task(task, version))
             }
         }
     }
@@ -392,6 +400,8 @@ impl Engine {
             match subject {
                 Subject::Session(id) => self.judge_record(id, record, now)?,
                 Subject::Run(id) => self.judge_run_record(id, record, now)?,
+                // No story has a task that stands alone: their delivery is model-checked in the core's tests.
+                Subject::Task(_) => {}
             }
             self.events += 1;
             changed.push(subject);
@@ -402,7 +412,7 @@ impl Engine {
                     let shadow = &self.shadows[&id];
                     shadow.watch.rest(&shadow.session, now)?;
                 }
-                Subject::Run(_) => {}
+                Subject::Run(_) | Subject::Task(_) => {}
             }
         }
         // A run follows from its sessions, so that it rests only where they do.

@@ -73,7 +73,9 @@ impl Session {
             _ if attempt.is_sealed() => Err(Rejected::Sealed(self.judgement().state.word())),
             _ if attempt.cancelled.is_some() => Err(Rejected::Cancelled),
             None => Err(Rejected::NotRunning),
-            Some(launch) if launch.adopted => Err(Rejected::NotTouched),
+            Some(launch) if launch.adopted || self.spec.adopted.is_some() => {
+                Err(Rejected::NotTouched)
+            }
             Some(launch) if launch.stop.is_some() || attempt.is_decided() => {
                 Err(Rejected::Stopping)
             }

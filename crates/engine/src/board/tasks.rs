@@ -261,11 +261,12 @@ mod tests {
         time::Moment,
     };
     use provost_ledger::{Ledger, MemLedger, ReadLedger};
-    use uuid::Uuid;
 
     use super::*;
 
-    const TASK: StandingId = StandingId(Uuid::from_u128(7));
+    fn id() -> StandingId {
+        "00000000-0000-7000-8000-000000000007".parse().expect("it is a UUID")
+    }
 
     /// A board with its ledger, in which only what is told happens.
     #[derive(Default)]
@@ -288,7 +289,7 @@ mod tests {
                 config: Default::default(),
                 bounds: TaskBounds { offer_ms: 10, lease_ms: 100, ..TaskBounds::default() },
             };
-            lab.turn(|turn| drop(turn.open_task(TASK, spec, "operator").cloned()));
+            lab.turn(|turn| drop(turn.open_task(id(), spec, "operator").cloned()));
             let (name, labels) = ("hand".to_owned(), Labels::default());
             lab.tell(Command::Bind { name, role: Role::Worker, session: None, labels });
             lab
@@ -310,7 +311,7 @@ mod tests {
         fn tell(&mut self, command: Command) -> Vec<Event> {
             let mut came = Vec::new();
             self.turn(|turn| {
-                let done = turn.command_task(TASK, (&Actor::Operator, &command), "operator");
+                let done = turn.command_task(id(), (&Actor::Operator, &command), "operator");
                 came = done.expect("the board holds it").expect("it is allowed").1;
             });
             came
@@ -330,7 +331,7 @@ mod tests {
         }
 
         fn task(&self) -> &Task {
-            self.board.task(TASK).expect("it is open")
+            self.board.task(id()).expect("it is open")
         }
     }
 
@@ -339,7 +340,7 @@ mod tests {
         let mut lab = Lab::paired();
         lab.post("first");
         lab.tell(Command::Next { consumer: "hand".to_owned() });
-        let stream = stream::task_stream_id(TASK);
+        let stream = stream::task_stream_id(id());
         let records = lab.ledger.read_stream(&stream, 0).expect("memory can be read");
         let folded = stream::fold_task(&stream, None, &records).expect("it was written by us");
         assert_eq!(&folded, lab.task());
@@ -364,7 +365,7 @@ mod tests {
     fn a_task_that_is_over_is_let_go() {
         let mut lab = Lab::paired();
         lab.tell(Command::Cancel { because: "nobody needs it any more".to_owned() });
-        assert_eq!(lab.board.task(TASK), None);
+        assert_eq!(lab.board.task(id()), None);
         assert_eq!(lab.board.tasks().count(), 0);
     }
 }

@@ -119,6 +119,7 @@ fn of_the_checkout(task: &Task) -> Session {
         budget: Default::default(),
         policy: Default::default(),
         hooks: Default::default(),
+        reactions: Default::default(),
         warnings: Vec::new(),
         run: None,
         task: None,

@@ -265,7 +265,7 @@ mod tests {
             Hints { scanner: Scanner::default(), drawn: Some(drawn), sent: 5, before: 5 };
         hints.feed(b"\x1b]7501;state=wor", 0);
         let measures = Measures { rows: 10, columns: 40, cursor: (0, 2), scrolls: (0, 9) };
-        let lines = ["› Ask", "", "  ? for shortcuts", "\x1b[2J"].map(str::to_owned);
+        let lines = ["› Ask", "", "  ? for shortcuts", "  \x1b[2J"].map(str::to_owned);
         hints.picture(measures, &lines, 0);
         assert_eq!(hints.look(LOOK_MS), None, "one frame is not believed");
         let shown = hints.look(2 * LOOK_MS).unwrap();
