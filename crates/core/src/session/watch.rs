@@ -325,7 +325,9 @@ impl Session {
                 true => Vec::new(),
                 false => {
                     let started = TurnStarted { launch: id, turn, cursor }.into();
-                    let went_on = self.went_on(launch);
+                    // A record is read later than a screen is drawn: what is asked there now is asked in this turn.
+                    let asks = launch.watch.shows() == Some(Said::Asks);
+                    let went_on = self.went_on(launch).filter(|_| !asks);
                     went_on.chain(self.compact_taken(id)).chain([started]).collect()
                 }
             },

@@ -303,6 +303,17 @@ fn an_answer_waits_until_the_question_is_drawn_and_a_screen_that_never_showed_it
 }
 
 #[test]
+fn a_turns_beginning_that_is_read_late_does_not_settle_what_is_asked_in_it() {
+    let mut bench = Bench::running(terminal());
+    bench.shows(Glimpse::Screen, 10, Hinted::Asks(approval()));
+    assert_eq!(bench.state(), State::NeedsInput);
+    bench.begins(20, "a");
+    assert_eq!(bench.state(), State::NeedsInput, "it still stands on the screen");
+    bench.shows(Glimpse::Screen, 30, Hinted::Working);
+    assert_eq!(bench.state(), State::Working);
+}
+
+#[test]
 fn a_screen_that_is_behind_does_not_settle_an_approval() {
     let mut bench = Bench::running(terminal());
     bench.begins(10, "a").records(20, Recorded::Asked(approval()));

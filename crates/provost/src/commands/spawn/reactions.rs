@@ -39,12 +39,11 @@ fn reaction(
     let refuse =
         |what: String| usage(format!("reactions.{name}: {what}")).next("provost config schema");
     let on = on(one);
-    let act = act(one, agent).map_err(|why| {
-        why.unwrap_or_else(|| {
-            refuse(
-                "\"hand_over\" needs the agent that goes on: give its name as \"agent\"".to_owned(),
-            )
-        })
+    let act = act(one, agent).map_err(|why| match why {
+        Some(why) => ApiError { message: format!("reactions.{name}: {}", why.message), ..why },
+        None => refuse(
+            "\"hand_over\" needs the agent that goes on: give its name as \"agent\"".to_owned(),
+        ),
     })?;
     if !act.answers(on) {
         return Err(refuse(format!("{:?} is no answer to {:?}", act.word(), on.word())));
