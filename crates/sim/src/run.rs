@@ -331,7 +331,7 @@ impl Sim {
                 self.world.ran.get(key).is_none_or(|ran| ran.done_ms <= self.world.now_ms)
             }
             Effect::StartLaunch(launch) => !self.world.is_stuck(*launch),
-            Effect::PrepareWork | Effect::TakeSnapshot { .. } => true,
+            Effect::PrepareWork { .. } | Effect::TakeSnapshot { .. } => true,
             Effect::Follow(_) => false,
         }
     }
@@ -406,7 +406,7 @@ impl Sim {
         let Some(Task::Other(effect)) = self.engine.tasks.get(key).cloned() else { return Ok(()) };
         let Some(session) = self.engine.board.session(key.0).cloned() else { return Ok(()) };
         let result = match &effect {
-            Effect::PrepareWork => Some(self.prepare(&session)),
+            Effect::PrepareWork { .. } => Some(self.prepare(&session)),
             Effect::RunSetup { attempt } => self.set_up(key, *attempt)?,
             Effect::StartLaunch(launch) => Some(self.start(*launch)),
             Effect::StopLaunch(launch, step) => self.stop(&session, *launch, *step)?,

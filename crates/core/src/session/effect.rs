@@ -16,7 +16,11 @@ pub type EffectKey = String;
 /// Something to be done to the outside world. Its result comes back as a command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Effect {
-    PrepareWork,
+    /// Prepare the place of work, for this attempt: what failed for one and is owed for the next is another effect, also
+    /// if both are told in one commit.
+    PrepareWork {
+        attempt: u32,
+    },
     /// Set up the place of work, for this attempt.
     RunSetup {
         attempt: u32,
@@ -84,7 +88,8 @@ impl Effect {
     /// Gives the effect's key within its session.
     pub fn key(&self) -> EffectKey {
         match self {
-            Effect::PrepareWork => "work".to_owned(),
+            Effect::PrepareWork { attempt: 1 } => "work".to_owned(),
+            Effect::PrepareWork { attempt } => format!("work-{attempt}"),
             Effect::RunSetup { attempt: 1 } => "setup".to_owned(),
             Effect::RunSetup { attempt } => format!("setup-{attempt}"),
             Effect::StartLaunch(launch) => format!("l{}", launch.no),
@@ -106,7 +111,7 @@ impl Session {
     pub fn effects(&self) -> Vec<Effect> {
         let mut owed = Vec::new();
         if self.work == WorkState::Owed && !self.attempt().is_sealed() {
-            owed.push(Effect::PrepareWork);
+            owed.push(Effect::PrepareWork { attempt: self.work_for });
         }
         if self.setup == SetupState::Owed
             && matches!(self.work, WorkState::Ready { .. })

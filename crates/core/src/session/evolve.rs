@@ -37,6 +37,7 @@ impl Session {
             opened: at,
             work: WorkState::Owed,
             setup,
+            work_for: 1,
             setup_for: 1,
             attempts: vec![Attempt::opened(1, spec.instruction.clone(), at)],
             launches: Vec::new(),
@@ -549,7 +550,7 @@ impl Session {
     /// and somebody may have mended it.
     fn owe_place_again(&mut self, attempt: u32) {
         if matches!(self.work, WorkState::Failed { .. }) {
-            self.work = WorkState::Owed;
+            (self.work, self.work_for) = (WorkState::Owed, attempt);
         }
         match self.setup {
             SetupState::Owed | SetupState::Failed { .. } => {

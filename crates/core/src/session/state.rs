@@ -181,6 +181,9 @@ pub struct Session {
     pub spec: Spec,
     pub opened: Moment,
     pub work: WorkState,
+    /// The attempt that its place was prepared for last, or is to be.
+    #[serde(default = "first_attempt")]
+    pub work_for: u32,
     pub setup: SetupState,
     /// The attempt that it was set up for last, or is to be.
     #[serde(default = "first_attempt")]

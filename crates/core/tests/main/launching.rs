@@ -25,6 +25,11 @@ fn with_setup() -> Spec {
 
 /// The setup for the first attempt.
 const SET_UP: Effect = Effect::RunSetup { attempt: 1 };
+const PREPARE: Effect = Effect::PrepareWork { attempt: 1 };
+
+fn prepares(effect: &Effect) -> bool {
+    matches!(effect, Effect::PrepareWork { .. })
+}
 
 fn started(launch: LaunchId) -> Command {
     let child = Identity { pid: 5, start_time: 6, boot_id: "boot".to_owned() };
@@ -38,11 +43,11 @@ fn why() -> String {
 #[test]
 fn the_place_of_work_comes_first_then_its_setup_then_the_launch() {
     let mut bench = Bench::new(with_setup());
-    assert!(bench.owes(&Effect::PrepareWork) && !bench.owes(&SET_UP));
+    assert!(bench.owes(&PREPARE) && !bench.owes(&SET_UP));
     bench.advance();
     assert!(bench.session.launches.is_empty());
     bench.tell(prepared());
-    assert!(!bench.owes(&Effect::PrepareWork) && bench.owes(&SET_UP));
+    assert!(!bench.owes(&PREPARE) && bench.owes(&SET_UP));
     assert!(bench.session.launches.is_empty());
     bench.tell(setup(None));
     assert!(!bench.owes(&SET_UP));
@@ -162,7 +167,7 @@ fn what_could_not_be_prepared_is_tried_again_for_the_next_attempt() {
     bench.tell(Command::WorkFailed { reason: "no such repository".to_owned() }).settle();
     assert!(bench.sealed());
     bench.tell(send("once", SendMode::Continue));
-    assert!(bench.owes(&Effect::PrepareWork), "the repository may be there now");
+    assert!(bench.owes(&Effect::PrepareWork { attempt: 2 }), "the repository may be there now");
     let set_up = |attempt: u32, failure: Option<&str>| Command::SetupFinished {
         attempt,
         failure: failure.map(str::to_owned),
@@ -170,7 +175,7 @@ fn what_could_not_be_prepared_is_tried_again_for_the_next_attempt() {
     bench.tell(prepared()).tell(set_up(2, Some("no make"))).settle();
     assert_eq!((bench.sealed(), bench.session.attempt().no), (true, 2));
     bench.tell(send("twice", SendMode::Continue));
-    assert!(!bench.owes(&Effect::PrepareWork), "it stands");
+    assert!(!bench.session.effects().iter().any(prepares), "it stands");
     assert!(bench.owes(&Effect::RunSetup { attempt: 3 }), "its record has another name");
     assert_eq!(bench.decide(&set_up(2, None)), Err(Rejected::Nothing), "that was told late");
     bench.tell(set_up(3, None));
@@ -190,7 +195,7 @@ fn nothing_is_begun_for_an_attempt_that_was_decided() {
 
     let mut bench = Bench::new(spec());
     bench.tell(cancel).settle();
-    assert!(bench.sealed() && !bench.owes(&Effect::PrepareWork));
+    assert!(bench.sealed() && !bench.owes(&PREPARE));
 }
 
 #[test]

@@ -87,7 +87,7 @@ fn approval() -> Asked {
 fn delivery(bench: &Bench) -> Option<String> {
     bench.session.effects().into_iter().find_map(|effect| match effect {
         Effect::Deliver { message, .. } => Some(message),
-        Effect::PrepareWork
+        Effect::PrepareWork { .. }
         | Effect::RunSetup { .. }
         | Effect::StartLaunch(_)
         | Effect::Follow(_)

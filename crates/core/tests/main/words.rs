@@ -69,7 +69,8 @@ fn hooks_are_named_for_what_happened() {
 fn keys_of_effects_stay_what_they_are() {
     let key = HookKey { event: HookEvent::LateClaim, no: 3 };
     let effects = [
-        (Effect::PrepareWork, "work"),
+        (Effect::PrepareWork { attempt: 1 }, "work"),
+        (Effect::PrepareWork { attempt: 2 }, "work-2"),
         (Effect::RunSetup { attempt: 1 }, "setup"),
         (Effect::RunSetup { attempt: 2 }, "setup-2"),
         (Effect::StartLaunch(LAUNCH), "l2"),

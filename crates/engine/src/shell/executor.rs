@@ -251,7 +251,7 @@ impl Executor {
 impl Context {
     async fn carry_out(self, session: &Session, effect: Effect, cancel: watch::Receiver<bool>) {
         let told = match effect.clone() {
-            Effect::PrepareWork => Some(self.prepare(session).await),
+            Effect::PrepareWork { .. } => Some(self.prepare(session).await),
             Effect::RunSetup { attempt } => {
                 let failure = self.set_up(session, &effect, cancel).await;
                 Some(Command::SetupFinished { attempt, failure })

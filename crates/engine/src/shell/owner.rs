@@ -709,7 +709,7 @@ fn looked_at_again(task: StandingId) -> TaskTold {
 fn followed(effect: &Effect) -> Option<LaunchId> {
     match effect {
         Effect::Follow(launch) => Some(*launch),
-        Effect::PrepareWork
+        Effect::PrepareWork { .. }
         | Effect::RunSetup { .. }
         | Effect::StartLaunch(_)
         | Effect::StopLaunch(..)

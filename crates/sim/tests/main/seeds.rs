@@ -10,6 +10,16 @@ fn seed_659_a_holder_that_dies_between_the_exit_and_the_end_of_its_tree_leaves_n
 }
 
 #[test]
+fn seed_2294_a_place_that_failed_and_is_owed_again_in_one_commit_is_prepared_again() {
+    holds(2294);
+}
+
+#[test]
+fn seed_23504_work_that_a_person_accepted_is_completed_though_its_checks_did_not_run() {
+    holds(23504);
+}
+
+#[test]
 fn seed_15_a_snapshot_told_twice_does_not_confirm_itself() {
     holds(15);
 }
