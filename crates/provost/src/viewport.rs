@@ -204,11 +204,11 @@ mod tests {
 
     #[test]
     fn a_window_is_meant_exactly() {
-        let words = viewport("/home/provost").attach_command(Some(&Window("@3".to_owned())));
+        let words = viewport("/state/provost").attach_command(Some(&Window("@3".to_owned())));
         let words: Vec<&str> = words.iter().map(|word| word.to_str().unwrap()).collect();
         assert_eq!(
             words.join(" "),
-            "tmux -u -S /home/provost/tmux.sock -f /home/provost/tmux.conf attach-session -t =provost:@3"
+            "tmux -u -S /state/provost/tmux.sock -f /state/provost/tmux.conf attach-session -t =provost:@3"
         );
     }
 
