@@ -204,6 +204,7 @@ append = { path = "keys", content = "again {{input}}\n" }
 hang = true
 "#;
     let (id, place) = hosted(&mut stage, deaf, &[]);
+    stage.wait_state(&id, |row| row["state"] == "idle");
     stage.home.provost(&["send", &id, "Do it,\nall of it."]).ok();
     let unproved = eventually("nothing proves that it was taken", || {
         stage.events_of(&id, "message.unproved").pop()
