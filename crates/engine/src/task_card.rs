@@ -9,7 +9,10 @@ use provost_core::task::{
     Phase, Proof, Required, Standing, Task, wrapped,
 };
 
-use crate::card::{clip, clip_to};
+use crate::{
+    card::{clip, clip_to},
+    shell::codex::shell_quoted,
+};
 
 /// The longest text of which a row may have many.
 const SHORT: usize = 300;
@@ -101,12 +104,12 @@ pub fn communication(task: &Task, member: &Member) -> CommunicationRow {
     }
 }
 
-/// Gives a name as one word of a shell, whatever is in it.
+/// Gives a name as one word of a shell, plain where it can be.
 fn quoted(name: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
     match !name.is_empty() && !name.starts_with('-') && name.chars().all(plain) {
         true => name.to_owned(),
-        false => format!("'{}'", name.replace('\'', r"'\''")),
+        false => shell_quoted(name),
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 };
 
 use provost_core::{
-    ids::SessionId,
+    ids::{SessionId, TreeId},
     session::{Session, Spec, Work},
     verdict::{CheckEnd, Receipt, Snapshot},
 };
@@ -278,9 +278,14 @@ fn check_end(exit: &ExitRecord) -> CheckEnd {
 }
 
 fn unfinished(job: &CheckJob, why: String) -> Receipt {
+    unfinished_on(&job.command, job.snapshot.tree.clone(), why)
+}
+
+/// Gives the receipt of a check of which nothing is known.
+pub(super) fn unfinished_on(command: &str, tree: TreeId, why: String) -> Receipt {
     Receipt {
-        command: job.command.clone(),
-        tree: job.snapshot.tree.clone(),
+        command: command.to_owned(),
+        tree,
         end: CheckEnd::Unfinished(why),
         duration_ms: 0,
         output_digest: String::new(),

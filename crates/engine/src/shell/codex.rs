@@ -213,7 +213,8 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-fn shell_quoted(text: &str) -> String {
+/// Gives a text as one word of a shell, whatever is in it.
+pub(crate) fn shell_quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 

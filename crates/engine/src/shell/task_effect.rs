@@ -8,13 +8,13 @@ use provost_core::{
     session::{Afterwards, Agent, Driver, Exit0, Input, Session, SessionOpened, Spec, Work},
     task::{CheckOwed, Command, Effect, Task},
     time::Moment,
-    verdict::{CheckEnd, EmptyDiff, Receipt},
+    verdict::{EmptyDiff, Receipt},
 };
 use provost_git::Git;
 use tokio::sync::watch;
 
 use super::{
-    check::{CheckJob, CheckRunner},
+    check::{CheckJob, CheckRunner, unfinished_on},
     held, work,
 };
 
@@ -44,7 +44,8 @@ async fn check(
     let taken = held::blocking(move || work::snapshot(&git, &looked, owed.no)).await;
     let (snapshot, _) = match taken {
         Ok(taken) => taken,
-        Err(why) => return unfinished(&owed.command, why),
+        // Without a commit there is no tree that it could be about.
+        Err(why) => return unfinished_on(&owed.command, TreeId(String::new()), why),
     };
     let bounds = &task.spec.bounds;
     let bounds = Bounds {
@@ -66,20 +67,6 @@ async fn check(
 
 fn short(tree: &TreeId) -> &str {
     tree.0.get(..12).unwrap_or(&tree.0)
-}
-
-fn unfinished(command: &str, why: String) -> Receipt {
-    Receipt {
-        command: command.to_owned(),
-        tree: TreeId(String::new()),
-        end: CheckEnd::Unfinished(why),
-        duration_ms: 0,
-        output_digest: String::new(),
-        output: String::new(),
-        tail: String::new(),
-        warm: false,
-        environment: None,
-    }
 }
 
 /// A worker that Provost has no session of works in the checkout that the task was opened in.
