@@ -5,6 +5,8 @@
 mod body;
 mod client;
 mod error;
+mod handoff;
+mod history;
 mod request;
 mod run;
 mod session;
@@ -12,10 +14,16 @@ mod task;
 
 pub use client::{Client, Lost, Reply, StreamReply};
 pub use error::{ApiError, Code, ErrorBody};
+pub use handoff::{BeatRow, HandoffRow, HeartbeatRow, TeardownRow};
+pub use history::{
+    AuditReply, AuditedRow, ChangeRow, DiffReply, DivergenceRow, HitRow, JudgementRow, MetricsRow,
+    PastRow, PastSessionRow, PastTaskRow, ReceiptRow, ReplayReply, SearchReply, TaskFiguresRow,
+    TelemetryReply, ThenReply, WaitRow,
+};
 pub use request::{
-    ActorKind, AnswerRequest, CancelRequest, DaemonInfo, Decision, EventRow, InterruptRequest,
-    LimitRequest, OpenRequest, ProgressReport, ReportReply, ReportRequest, ResolveRequest,
-    SendRequest,
+    ActorKind, AnswerRequest, CallReply, CallRequest, CancelRequest, DaemonInfo, Decision,
+    EventRow, InterruptRequest, LimitRequest, OpenRequest, ProgressReport, ReportReply,
+    ReportRequest, ResolveRequest, SendRequest,
 };
 pub use run::{
     CostRow, DecisionRow, FindingRow, GraphRow, LandingRow, OpenRunRequest, OriginRow, PullRow,
@@ -28,8 +36,9 @@ pub use session::{
 };
 
 pub use task::{
-    AdvanceRow, BlockerRow, CommunicationRow, ContinuationRow, CriterionRow, ItemRow, LoopRow,
-    MemberRow, NextRequest, OpenTaskRequest, StandingTaskRow, TaskMessageRow, TaskRequest,
+    AdvanceRow, AuditedWorkRow, BlockerRow, CommunicationRow, ContinuationRow, CriterionRow,
+    DraftRow, DraftedRow, FailedCheckRow, ItemRow, LeftOutRow, LoopRow, MemberRow, MoveRow,
+    NextRequest, OpenTaskRequest, PairRequest, StandingTaskRow, TaskMessageRow, TaskRequest,
 };
 
 /// The version of the wire. A daemon and a command line with different ones do not talk.

@@ -32,6 +32,30 @@ pub struct InterruptRequest {
     pub text: Option<String>,
 }
 
+/// A call of a tool by which a member of a task acts on it.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct CallRequest {
+    /// The caller's own name for the call, unique within its launch.
+    pub id: String,
+    /// What is asked, in the domain's own form.
+    pub call: Value,
+    /// The launch that calls, with its token, where its process does not tell.
+    #[serde(default)]
+    pub launch: Option<String>,
+    #[serde(default)]
+    pub token: Option<String>,
+}
+
+/// What came of a call of a tool.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct CallReply {
+    pub ok: bool,
+    /// Whether the task's rules let it be done.
+    pub taken: bool,
+    /// What the agent is told, as JSON.
+    pub answer: String,
+}
+
 /// Ends the work.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CancelRequest {

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::CommunicationRow;
+
 /// What is true about a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionRow {
@@ -48,6 +50,9 @@ pub struct SessionRow {
     pub tree: Option<String>,
     pub commit: Option<String>,
     pub requests: Vec<RequestRow>,
+    /// How the agent gets what is sent to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub communication: Option<CommunicationRow>,
     /// The agent's own name for the conversation.
     pub thread: Option<String>,
     pub late_claims: Vec<ClaimRow>,
@@ -135,14 +140,18 @@ pub struct RequestRow {
     #[serde(default)]
     pub subject: Option<SubjectRow>,
     pub asked_at: i64,
-    /// Commands that settle it: to answer or approve it, and to deny it where that can be.
+    /// Commands that settle it: to answer or approve it, and to deny it where that can be; or the one that leads to the
+    /// screen where alone it can be settled.
     #[serde(default)]
     pub commands: Vec<String>,
 }
 
 impl RequestRow {
-    /// Gives the command that answers or approves it.
+    /// Gives the command that answers or approves it, or leads to where that can be done.
     pub fn answer_command(&self) -> String {
+        if let Some(told) = self.commands.first() {
+            return told.clone();
+        }
         if self.kind == "approval" {
             return self.settle("approve");
         }
@@ -155,9 +164,9 @@ impl RequestRow {
         format!("{} {way}", self.settle("answer"))
     }
 
-    /// Says whether it can be refused as well: a question can only be answered.
+    /// Says whether it can be refused as well: a question can only be answered, and so can what stands on a screen.
     pub fn can_be_denied(&self) -> bool {
-        matches!(self.kind.as_str(), "approval" | "dialog")
+        matches!(self.kind.as_str(), "approval" | "dialog") && self.commands.len() != 1
     }
 
     /// Gives the command that refuses an approval or declines a dialog.
@@ -190,6 +199,9 @@ pub struct SubjectRow {
     pub paths: Vec<String>,
     pub diff: Option<String>,
     pub network: Option<String>,
+    /// What of the terminal lets guess this; left out where the agent itself told it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guessed_by: Option<String>,
 }
 
 /// How much a session may use in all; null means no limit.

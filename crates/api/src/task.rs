@@ -21,6 +21,19 @@ pub struct TaskRequest {
     /// The member that the caller acts as. An agent is who its process says, whatever stands here.
     #[serde(default, rename = "as")]
     pub by: Option<String>,
+    /// The launch that asks, with its token, where its process does not tell.
+    #[serde(default)]
+    pub launch: Option<String>,
+    #[serde(default)]
+    pub token: Option<String>,
+}
+
+/// Opens a task with all who work on it. `pairing` is the engine's own form, resolved by the command line.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct PairRequest {
+    /// The task's id: a UUID of version 7 that the caller minted.
+    pub id: String,
+    pub pairing: Value,
 }
 
 /// Asks for the next message of a member.
@@ -32,6 +45,11 @@ pub struct NextRequest {
     /// How long to wait for one, in milliseconds.
     #[serde(default)]
     pub wait_ms: u64,
+    /// The launch that asks, with its token, where its process does not tell.
+    #[serde(default)]
+    pub launch: Option<String>,
+    #[serde(default)]
+    pub token: Option<String>,
 }
 
 /// What is true about a task that stands alone.
@@ -43,6 +61,9 @@ pub struct StandingTaskRow {
     pub summary: Option<String>,
     pub project: Option<String>,
     pub cwd: String,
+    /// The commands that have to pass on the tree that is finished.
+    #[serde(default)]
+    pub checks: Vec<String>,
     /// open, active, paused, done, failed or cancelled.
     pub state: String,
     pub terminal: bool,
@@ -60,10 +81,43 @@ pub struct StandingTaskRow {
     pub mode: String,
     /// The revision of the configuration that managers acknowledge.
     pub revision: u32,
+    /// The configuration, in the domain's own form.
+    #[serde(default)]
+    pub config: Value,
+    /// The moves that were recorded last.
+    #[serde(default)]
+    pub moves: Vec<MoveRow>,
     /// What keeps the task from being called complete.
     pub blockers: Vec<BlockerRow>,
     /// Whether its last audit runs.
     pub being_audited: bool,
+    /// The work that its last audit was of.
+    #[serde(default)]
+    pub audited: Option<AuditedWorkRow>,
+    /// The rules that manage it, by their name in the configuration.
+    #[serde(default)]
+    pub policy: Option<String>,
+}
+
+/// The work that was audited.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AuditedWorkRow {
+    /// Whose work it is.
+    pub worker: String,
+    /// The git tree that the checks ran on.
+    pub tree: String,
+}
+
+/// What a manager recorded to do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MoveRow {
+    /// wait, nudge, interrupt, escalate, stop or inspect.
+    pub kind: String,
+    pub because: String,
+    pub by: String,
+    pub at: i64,
+    /// Whether something was done under it.
+    pub used: bool,
 }
 
 /// Somebody who works on a task.
@@ -78,21 +132,38 @@ pub struct MemberRow {
     /// Whether it left.
     pub left: bool,
     pub acknowledged_revision: Option<u32>,
+    /// When it asked for a message last, as far as the daemon that runs knows.
+    #[serde(default)]
+    pub polled_at: Option<i64>,
+    /// The state of its session, where one task is shown as it stands.
+    #[serde(default)]
+    pub state: Option<String>,
+    /// The branch that its session works on, where one task is shown as it stands.
+    #[serde(default)]
+    pub branch: Option<String>,
     pub communication: CommunicationRow,
 }
 
-/// How a member gets what is sent to it.
+/// How a session or a member gets what is sent to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CommunicationRow {
-    /// session or pull.
+    /// What it is spoken to by: app_server, json_lines, terminal, pane, pipe, once, watched; pull for a member that is
+    /// opened elsewhere.
     pub kind: String,
-    /// push or pull.
+    /// turns, typed, written, asks or nothing.
     pub receive: String,
+    /// Whether Provost brings it there.
     pub can_push: bool,
     /// Whether somebody else has to wake it.
     pub needs_wake: bool,
-    /// The command by which it gets its next message.
-    pub receive_command: String,
+    /// The command by which it gets its next message; null where that is brought to it, or nothing is.
+    pub receive_command: Option<String>,
+    /// How it acts on its task: tools or commands. Only of members.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acts: Option<String>,
+    /// What is to be known besides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// Something that must hold before the task is done.
@@ -113,6 +184,56 @@ pub struct CriterionRow {
     pub receipt: Option<String>,
     /// The words, or the end of the check.
     pub evidence: Option<String>,
+    /// Whether its check is owed or runs.
+    #[serde(default)]
+    pub being_checked: bool,
+    /// Its check as it was run last, if that did not pass.
+    #[serde(default)]
+    pub failed: Option<FailedCheckRow>,
+}
+
+/// A check that did not pass.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FailedCheckRow {
+    pub command: String,
+    /// How it ended, in words.
+    pub end: String,
+    /// Whose work was checked.
+    pub worker: String,
+    /// The git tree that it ran on; empty if there was none.
+    pub tree: String,
+    /// Where its output is kept, relative to Provost's home.
+    pub output: String,
+}
+
+/// Criteria that a text gave.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DraftRow {
+    /// user, manager, worker or audit.
+    pub source: String,
+    pub rationale: String,
+    pub proposed: Vec<DraftedRow>,
+    pub left_out: Vec<LeftOutRow>,
+    /// How many more were left out than are listed.
+    pub more_left_out: usize,
+    /// Whether nothing was proposed.
+    pub dry_run: bool,
+}
+
+/// A criterion that was drafted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DraftedRow {
+    /// null if it was not proposed.
+    pub no: Option<u32>,
+    pub text: String,
+}
+
+/// An item that is no criterion.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LeftOutRow {
+    pub text: String,
+    /// says_nothing, too_long, hidden_characters, known or too_many.
+    pub why: String,
 }
 
 /// A loop as it stands.
@@ -126,7 +247,16 @@ pub struct LoopRow {
     /// What each iteration has to show.
     pub evidence: Vec<String>,
     pub shown: Vec<String>,
+    /// What of it Provost saw itself, by its name, in words: the end of a check, or what of two pictures differs.
+    #[serde(default)]
+    pub verified: BTreeMap<String, String>,
     pub missing: Vec<String>,
+    /// Of what the check is owed or runs.
+    #[serde(default)]
+    pub being_checked: Vec<String>,
+    /// The checks of this iteration that did not pass when they were run last, by the name of the evidence.
+    #[serde(default)]
+    pub failed: BTreeMap<String, FailedCheckRow>,
     /// The message that asks for the next iteration and was not accepted yet.
     pub asked: Option<u32>,
     pub advances: Vec<AdvanceRow>,
@@ -154,6 +284,9 @@ pub struct BlockerRow {
     /// The name by which programs know it.
     pub code: String,
     pub text: String,
+    /// The command that helps.
+    #[serde(default)]
+    pub next: Option<String>,
 }
 
 /// A message as whoever takes it gets it.

@@ -37,13 +37,13 @@ pub use resolve::{Entry, Flag, FlagValue, Inputs, Resolved, Shadowed, resolve};
 pub use schema::schema;
 pub use source::{Place, Source};
 pub use table::{
-    Agent, ApprovalRules, Budget, Codex, Environment, Event, HookDefaults, Monitor, Prices,
-    Prompts, Reaction, Review, Run, Session, Skills, Terminal, Ui, Verifier, Verify, Workflow,
-    Worktree,
+    Agent, ApprovalRules, Budget, Codex, Environment, Event, HookDefaults, LoopTemplate,
+    ManagerPolicy, Monitor, Prices, Prompts, Reaction, Review, Run, Session, Skills, Terminal, Ui,
+    Verifier, Verify, Workflow, Worktree,
 };
 pub use types::{
-    Act, ApprovalRule, Approvals, Argv, BranchPrefix, Bytes, Choice, Color, Command, Driver,
-    Escalation, FilePath, Hook, Label, Land, Line, NamePatterns, On, PLACEHOLDERS, PlanMode, Price,
-    Prompt, RelativePattern, ReviewMode, RulesVersion, SAFE_VARIABLES, Sandbox, Tokens, Variable,
-    Variables,
+    Act, ApprovalRule, Approvals, Argv, BranchPrefix, Bytes, Choice, CleanUp, Color, Command,
+    Driver, Escalation, FilePath, Hook, Label, Land, Line, NamePatterns, On, PLACEHOLDERS,
+    PlanMode, Price, Prompt, Proofs, RelativePattern, ReviewMode, RulesVersion, SAFE_VARIABLES,
+    Sandbox, Tokens, Variable, Variables,
 };

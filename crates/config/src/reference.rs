@@ -52,7 +52,8 @@ fn is_in(key: &Key, prefix: &str) -> bool {
 }
 
 fn row(key: &Key) -> String {
-    let name = key.name.replacen('*', "NAME", 1).replace('*', "VARIABLE");
+    let below = if key.name.starts_with("loops.") { "EVIDENCE" } else { "VARIABLE" };
+    let name = key.name.replacen('*', "NAME", 1).replace('*', below);
     let variable = key.variable().map_or_else(String::new, |variable| format!("`{variable}`"));
     let cells =
         [format!("`{name}`"), takes(key), default(key), variable, key.description().to_owned()];
@@ -104,7 +105,7 @@ fn notes() -> String {
            `PROVOST_STALE_SECONDS` is a second name for `session.stale_after`, in whole seconds; `agents.codex.path` \
            has the short name `PROVOST_CODEX`.\n\n\
          Precedence: flag, environment, project, user, default. Lists and commands replace those of a lower layer; \
-         agents, reactions, verifiers and workflows are merged name by name, and so are the variables of agents.\n\n\
+         agents, reactions, verifiers, workflows, loops and policies are merged name by name, and so are the variables of agents and the evidence of loops.\n\n\
          No keys: {}.\n\n\
          Variables that every child gets if they are set: {}.\n",
         code(RESERVED_VARIABLES),

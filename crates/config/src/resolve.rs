@@ -17,9 +17,9 @@ use crate::problem::{Error, Fault, Problem, ProblemKind};
 use crate::source::Source;
 use crate::suggest;
 use crate::table::{
-    Agent, ApprovalRules, Budget, Codex, Environment, Event, HookDefaults, Monitor, Prices,
-    Prompts, Reaction, Review, Run, Session, Skills, Terminal, Ui, Verifier, Verify, Workflow,
-    Worktree,
+    Agent, ApprovalRules, Budget, Codex, Environment, Event, HookDefaults, LoopTemplate,
+    ManagerPolicy, Monitor, Prices, Prompts, Reaction, Review, Run, Session, Skills, Terminal, Ui,
+    Verifier, Verify, Workflow, Worktree,
 };
 use crate::types::{Choice, Hook, HookSpec};
 use crate::value::{Chosen, Setting};
@@ -79,6 +79,9 @@ pub struct Resolved {
     /// The verifiers that the files declare; those that are built in are not among them.
     pub verifiers: BTreeMap<String, Verifier>,
     pub workflows: BTreeMap<String, Workflow>,
+    /// The loops that the files declare or change; those that are built in are not among them.
+    pub loops: BTreeMap<String, LoopTemplate>,
+    pub policies: BTreeMap<String, ManagerPolicy>,
     pub environment: Environment,
     pub ui: Ui,
     /// Where each key's value came from; a key that nothing set has [`Source::Default`].
@@ -324,7 +327,7 @@ fn flag_value(flag: &Flag) -> Result<Given, Vec<Problem>> {
 }
 
 /// The sections in which users name things of their own.
-const NAMED: [&str; 4] = ["agents", "reactions", "verifiers", "workflows"];
+const NAMED: [&str; 6] = ["agents", "reactions", "verifiers", "workflows", "loops", "policies"];
 
 fn keys_of(section: &str) -> impl Iterator<Item = &'static Key> {
     keys().filter(move |key| {
@@ -332,7 +335,7 @@ fn keys_of(section: &str) -> impl Iterator<Item = &'static Key> {
     })
 }
 
-/// The agent, reaction, verifier, workflow or preset that a key belongs to.
+/// The agent, reaction, verifier, workflow, loop, policy or preset that a key belongs to.
 fn owner_of(name: &str) -> Option<&str> {
     let named = NAMED.iter().find_map(|section| name_in(section, name));
     named.or_else(|| preset::split(name).map(|(name, _)| name))
@@ -450,6 +453,8 @@ fn resolved(chosen: &Chosen, entries: Vec<Entry>, warnings: Vec<Warning>) -> Res
         reactions: named("reactions", chosen, &entries, Reaction::take),
         verifiers: named("verifiers", chosen, &entries, Verifier::take),
         workflows: named("workflows", chosen, &entries, Workflow::take),
+        loops: named("loops", chosen, &entries, LoopTemplate::take),
+        policies: named("policies", chosen, &entries, ManagerPolicy::take),
         environment: Environment::take(chosen, "environment"),
         ui: Ui::take(chosen, "ui"),
         provenance: entries.iter().map(|entry| (entry.key.clone(), entry.source.clone())).collect(),

@@ -83,11 +83,18 @@ fn describe_sections(root: &mut Json) {
         child(child(agents, agent), "env")["description"] =
             json!("Variables of the agent's environment.");
     }
-    for (section, one) in
-        [("reactions", "A reaction."), ("verifiers", "A verifier."), ("workflows", "A workflow.")]
-    {
+    for (section, one) in [
+        ("reactions", "A reaction."),
+        ("verifiers", "A verifier."),
+        ("workflows", "A workflow."),
+        ("loops", "A loop."),
+        ("policies", "A manager that is rules and no agent."),
+    ] {
         child(&mut root["properties"][section], "*")["description"] = json!(one);
     }
+    let looped = child(&mut root["properties"]["loops"], "*");
+    child(looped, "evidence")["description"] =
+        json!("What each iteration has to show, by its name.");
 }
 
 /// Required keys may come from another layer, so the schema only notes them.

@@ -7,9 +7,9 @@ use std::time::Duration;
 use crate::key::{events, options};
 use crate::shape::Limits;
 use crate::types::{
-    Act, ApprovalRule, Approvals, Argv, BranchPrefix, Bytes, Choice, Color, Command, Driver,
-    Escalation, FilePath, Label, Land, Line, NamePatterns, On, PlanMode, Price, Prompt,
-    RelativePattern, ReviewMode, RulesVersion, Sandbox, Tokens, Variables, is_safe,
+    Act, ApprovalRule, Approvals, Argv, BranchPrefix, Bytes, Choice, CleanUp, Color, Command,
+    Driver, Escalation, FilePath, Label, Land, Line, NamePatterns, On, PlanMode, Price, Prompt,
+    Proofs, RelativePattern, ReviewMode, RulesVersion, Sandbox, Tokens, Variables, is_safe,
 };
 
 const HOUR: u64 = 3_600_000;
@@ -40,6 +40,15 @@ const CYCLES: Limits = Limits { min: 1, max: 20 };
 
 /// How often a reaction happens: never zero, which would be none.
 const TIMES: Limits = Limits { min: 1, max: 1_000 };
+
+/// How many iterations a loop may have.
+const ITERATIONS: Limits = Limits { min: 1, max: 1_000 };
+
+/// How many iterations in a row may change nothing.
+const PLATEAU: Limits = Limits { min: 1, max: 1_000 };
+
+/// How many things a policy may do: one of them says that there are no more.
+const ACTS: Limits = Limits { min: 2, max: 1_000 };
 
 /// Hundredths of a whole.
 const PERCENT: Limits = Limits { min: 1, max: 100 };
@@ -315,6 +324,48 @@ options! {
         defer_on_plateau: bool = true;
         /// Agents that every second try is advised for, in turn.
         fallback: Vec<Label> = [];
+    }
+
+    /// Loops of the project's own, for `provost pair --loop NAME`; one that has the name of a built-in loop changes it key by key.
+    "loops.*" => LoopTemplate {
+        /// The built-in loop that it begins from; unset means the one of its own name, if there is one.
+        from: Option<Line> = unset;
+        /// How many iterations it may have; unset or off leaves it to the loop that it begins from, else 10.
+        max: Choice<u32> = unset in ITERATIONS;
+        /// What is done to the worker's conversation before each further iteration; unset or off leaves it to the loop that it begins from, else keeps it.
+        clean_up: Choice<CleanUp> = unset;
+        /// After how many iterations in a row that changed nothing it is stopped; unset leaves it to the loop that it begins from, else 3; off means never.
+        plateau: Choice<u32> = unset in PLATEAU;
+        /// How many tokens its workers may use in all; unset or off means as many as they need.
+        tokens: Choice<Tokens> = unset in BUDGET;
+        /// Tools that its members are told of.
+        tools: Vec<Label> = [];
+        /// What each iteration has to show, by its name: `"verified:COMMAND"`, `"verified"` for the project's own checks, `"asserted"`, `"attack"`, `"artifact:FIELD,FIELD"` or `"pictures:MILLIONTHS[:EXPECTED:ACTUAL[:TOLERANCE]]"`; off leaves out what the loop that it begins from asks for.
+        evidence["*"]: Proofs = unset;
+    }
+
+    /// Managers that are rules and no agent, for `provost pair --manager policy:NAME`.
+    "policies.*" => ManagerPolicy {
+        /// How many things it may do in one task; the last of them tells the operator that it does no more.
+        acts: u32 = 50 in ACTS;
+        /// Whether the open checks are run when the workers say that they are done.
+        check: bool = true;
+        /// How often work is sent back, because a check failed or evidence is missing; then the operator is told.
+        rework: u32 = 3 in REPEATS;
+        /// What the worker is told before what the checks printed, instead of Provost's words.
+        rework_text: Option<Line> = unset;
+        /// Whether criteria that members propose are accepted; otherwise the operator is told.
+        accept: bool = false;
+        /// How long a worker may rest without a word before it is nudged; unset or off means for ever.
+        nudge_after: Choice<Duration> = unset in SILENCE;
+        /// How often workers are nudged; then the operator is told.
+        nudges: u32 = 3 in REPEATS;
+        /// What a worker that rests is told, instead of Provost's words.
+        nudge_text: Option<Line> = unset;
+        /// Whether the next iteration of a loop is asked for when this one has its evidence and something is still open.
+        go_on: bool = true;
+        /// Whether the task is finished when nothing is open and a check proved the work; otherwise the operator is told.
+        finish: bool = true;
     }
 
     /// What every child process gets from the environment.

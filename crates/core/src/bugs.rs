@@ -37,10 +37,17 @@ pub enum Bug {
     QueueForgotten,
     StoppedErrandCounted,
     WorktreeTakenFromAgent,
+    StaleLeaseTaken,
+    LeaseNeverEnds,
+    PushComesBack,
+    KeyStoredTwice,
+    GivenNewsChanged,
+    LossNotTold,
+    GateForgotten,
 }
 
 impl Bug {
-    pub const ALL: [Bug; 30] = [
+    pub const ALL: [Bug; 37] = [
         Bug::SealIgnoresOwedCheck,
         Bug::LateClaimApplied,
         Bug::EvidenceOfAnotherTree,
@@ -71,6 +78,13 @@ impl Bug {
         Bug::QueueForgotten,
         Bug::StoppedErrandCounted,
         Bug::WorktreeTakenFromAgent,
+        Bug::StaleLeaseTaken,
+        Bug::LeaseNeverEnds,
+        Bug::PushComesBack,
+        Bug::KeyStoredTwice,
+        Bug::GivenNewsChanged,
+        Bug::LossNotTold,
+        Bug::GateForgotten,
     ];
 }
 

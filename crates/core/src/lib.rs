@@ -35,5 +35,6 @@ pub mod result;
 pub mod run;
 pub mod session;
 pub mod task;
+pub mod text;
 pub mod time;
 pub mod verdict;

@@ -59,6 +59,8 @@ pub struct Bounds {
     pub handshake_ms: u64,
     /// How long the agent's own record may take to show what was typed into its terminal.
     pub proof_ms: u64,
+    /// How long what was typed may go without that while no turn is open, before it is given up.
+    pub unproved_ms: u64,
     /// How many times a tree that moved during verification is taken again.
     pub snapshots: u32,
     /// How long one check may take.
@@ -88,6 +90,7 @@ impl Default for Bounds {
             limit_spacing_ms: 10_000,
             handshake_ms: 60_000,
             proof_ms: 3_000,
+            unproved_ms: 30_000,
             snapshots: 3,
             check_time_ms: 30 * 60 * 1_000,
             check_output: 64 << 20,

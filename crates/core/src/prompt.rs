@@ -31,11 +31,20 @@ pub fn hand_over(from: &str, instruction: &str, besides: Option<&str>) -> String
 pub const INTERRUPTED: &str = "Your turn was interrupted since nothing had been heard of you for a while. Go on with your task; \
      if something did not answer, leave it and try another way.";
 
+/// Said to an agent that was not there any more when a call of a tool was answered.
+pub fn call_answered(answer: &str) -> String {
+    format!(
+        "Your process ended before a call of one of Provost's tools was answered. The call was carried out, once: do \
+         not repeat it. The answer was:\n\n{answer}"
+    )
+}
+
 /// Said to an agent that a reaction nudges, unless the project says something else.
 pub const NUDGE: &str =
     "Nothing has been heard of you for a while. If you are stuck, say with what; otherwise go on.";
 
-fn how(phase: &LaunchPhase) -> String {
+/// Says how a process ended.
+pub(crate) fn how(phase: &LaunchPhase) -> String {
     match phase {
         LaunchPhase::Ended { end: End::Exit(code), .. } => format!("it exited with {code}"),
         LaunchPhase::Ended { end: End::Signal(signal), .. } => {

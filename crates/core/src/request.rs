@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     ids::{LaunchId, RequestId},
+    session::Glimpse,
     time::Moment,
 };
 
@@ -68,6 +69,9 @@ pub struct Subject {
     pub diff: Option<String>,
     /// The host that would be spoken with.
     pub network: Option<String>,
+    /// What of the agent's terminal lets guess all this, where the agent itself did not tell it. No rule acts on a guess.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guessed_by: Option<Glimpse>,
 }
 
 /// One of the answers that the agent offers.

@@ -3,6 +3,8 @@
 //! A [`Passed`] can be made only from evidence: receipts of every required check, all for the tree that
 //! is judged, all run to their end, on a tree that differs from where the attempt began.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{CommitId, TreeId};
@@ -44,6 +46,18 @@ pub enum CheckEnd {
     OutputLimit,
     /// It could not be started, or its holder was lost: nothing is known about the tree.
     Unfinished(String),
+}
+
+impl fmt::Display for CheckEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CheckEnd::Exit(code) => write!(f, "exited with {code}"),
+            CheckEnd::Signal(signal) => write!(f, "was ended by signal {signal}"),
+            CheckEnd::TimeLimit => f.write_str("did not end within its time limit"),
+            CheckEnd::OutputLimit => f.write_str("printed more than its output limit"),
+            CheckEnd::Unfinished(reason) => write!(f, "could not be run: {reason}"),
+        }
+    }
 }
 
 /// The evidence of one check: the command, how it ended and the tree it ran on.

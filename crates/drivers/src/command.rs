@@ -27,11 +27,13 @@ pub(crate) fn say(what: &Saying<'_>) -> Option<Vec<u8>> {
                 | MessageKind::Rework
                 | MessageKind::ResultWanted
                 | MessageKind::Answer
+                | MessageKind::Returned
                 | MessageKind::Continue
                 | MessageKind::Interrupt
                 | MessageKind::Compact,
             ..
         }
-        | Saying::Interrupt { .. } => None,
+        | Saying::Interrupt { .. }
+        | Saying::Returned { .. } => None,
     }
 }

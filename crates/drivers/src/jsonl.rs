@@ -7,11 +7,15 @@ use provost_core::{
     lifecycle::ClaimKind,
     request::{Asked, Question, Reply, RequestKind, Scope, Waiting},
     session::{Context, FactKind, MessageKind, Progress, Signal, Testimony, TurnEnd, Usage},
+    task::Call,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{Answer, Protocol, Saying};
+use crate::{
+    Answer, Protocol, Saying,
+    tools::{self, Called},
+};
 
 /// A longer line is kept and shown as oversized, and means nothing: no fact about a session needs so much.
 pub const MAX_MESSAGE: usize = 128 << 10;
@@ -37,6 +41,9 @@ impl Protocol for Jsonl {
 pub(crate) fn say(what: &Saying<'_>) -> Option<Vec<u8>> {
     let message = match what {
         Saying::Interrupt { key, .. } => json!({"type": "interrupt", "key": key}),
+        Saying::Returned { key, native, ok, text, .. } => {
+            json!({"type": "returned", "key": key, "call": native, "ok": ok, "text": text})
+        }
         Saying::Message { key, kind, text, answer, .. } => match kind {
             MessageKind::Instruction => json!({"type": "instruction", "key": key, "text": text}),
             MessageKind::Steer => json!({"type": "steer", "key": key, "text": text}),
@@ -47,6 +54,8 @@ pub(crate) fn say(what: &Saying<'_>) -> Option<Vec<u8>> {
             MessageKind::Compact => json!({"type": "compact", "key": key}),
             MessageKind::ResultWanted => json!({"type": "result_wanted", "key": key}),
             MessageKind::Answer => answered(key, &(*answer)?),
+            // It is said as what came of a call, which is named.
+            MessageKind::Returned => return None,
         },
     };
     let mut bytes = message.to_string().into_bytes();
@@ -108,6 +117,13 @@ enum Line {
     RequestWithdrawn {
         id: String,
     },
+    /// A call of a tool by which a member of a task acts on it; it is answered by `returned`.
+    Call {
+        id: String,
+        tool: String,
+        #[serde(default)]
+        arguments: Value,
+    },
     Progress {
         done: u64,
         total: u64,
@@ -161,6 +177,14 @@ fn signal(line: Line) -> Option<Signal> {
             subject: None,
         }),
         Line::RequestWithdrawn { id } => Signal::Withdrawn { native: id },
+        Line::Call { id, .. } if id.trim().is_empty() => return None,
+        Line::Call { id, tool, arguments } => match tools::call(&tool, &arguments) {
+            Ok(Called::OfTask(call)) => Signal::Called { native: id, call: Box::new(call) },
+            Ok(Called::Said(_) | Called::Progress(_) | Called::Asked { .. }) => {
+                Signal::Warned { text: format!("{tool} is said in a line of its own, not called") }
+            }
+            Err(why) => Signal::Called { native: id, call: Box::new(Call::Unread { why }) },
+        },
         Line::Progress { done, total } => Signal::Progress(Progress { done, total }),
         Line::Usage { input, output } => Signal::Usage(Usage { input, output }),
         Line::Context { used, window } => Signal::Context(Context { used, window }),

@@ -10,6 +10,7 @@ mod jsonl;
 mod masks;
 pub mod mcp;
 mod render;
+mod task_tools;
 mod terminal;
 mod tools;
 
@@ -98,6 +99,17 @@ pub enum Saying<'a> {
         thread: Option<&'a str>,
         turn: Option<&'a str>,
     },
+    /// What came of a call of a tool.
+    Returned {
+        key: &'a str,
+        native: &'a str,
+        ok: bool,
+        text: &'a str,
+        thread: Option<&'a str>,
+        /// Whether the process that called is the one that is answered.
+        live: bool,
+        form: ResultForm,
+    },
 }
 
 /// An answer to something that the agent asked.
@@ -126,6 +138,6 @@ pub fn say(driver: Driver, what: &Saying<'_>) -> Option<Vec<u8>> {
         Driver::Jsonl => jsonl::say(what),
         Driver::Codex => codex::say(what),
         Driver::CodexExec => None,
-        Driver::Terminal | Driver::CodexTerminal => terminal::say(what),
+        Driver::Terminal | Driver::CodexTerminal => terminal::say(driver, what),
     }
 }

@@ -5,7 +5,10 @@
 //! whatever has an id is answered once. There is no tool to ask with: an answer could come hours later, and
 //! clients give up on a call within minutes.
 
-use provost_core::session::{Settings, Testimony};
+use provost_core::{
+    session::{Membership, Settings, Testimony},
+    task,
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -49,7 +52,15 @@ pub enum Heard {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
     id: Value,
-    pub said: Testimony,
+    pub what: What,
+}
+
+/// What a call says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum What {
+    Said(Testimony),
+    /// Something about the task that the agent is a member of: its answer is the task's.
+    OfTask(Box<task::Call>),
 }
 
 impl Call {
@@ -63,6 +74,11 @@ impl Call {
         answer(&self.id, told(NOTED, false))
     }
 
+    /// Gives the line that says what came of the call.
+    pub fn returned(&self, text: &str, ok: bool) -> Vec<u8> {
+        answer(&self.id, told(text, !ok))
+    }
+
     /// Gives the line that says why the call came to nothing.
     pub fn refused(&self, why: &str) -> Vec<u8> {
         answer(&self.id, told(why, true))
@@ -70,12 +86,12 @@ impl Call {
 }
 
 /// Gives what the agent is told about the tools and whom it works for.
-pub fn instructions() -> String {
-    format!("{}{WHERE}", tools::instructions(&settings()))
+pub fn instructions(member: Option<Membership>) -> String {
+    format!("{}{WHERE}", tools::instructions(&settings(member)))
 }
 
-/// Reads a line of the client.
-pub fn hear(line: &[u8]) -> Heard {
+/// Reads a line of the client, which is given the tools of this member.
+pub fn hear(line: &[u8], member: Option<Membership>) -> Heard {
     let line = line.trim_ascii();
     if line.is_empty() {
         return Heard::Nothing;
@@ -85,7 +101,7 @@ pub fn hear(line: &[u8]) -> Heard {
     };
     let id = message.get("id").filter(|id| id.is_string() || id.is_number());
     match (id, text(&message, "method")) {
-        (Some(id), Some(method)) => requested(id, method, &message["params"]),
+        (Some(id), Some(method)) => requested(id, method, &message["params"], member),
         // A notification, or an answer to what was never asked.
         (None, Some(_)) if message.get("id").is_none() => Heard::Nothing,
         (_, None) if message.get("result").is_some() || message.get("error").is_some() => {
@@ -104,12 +120,13 @@ pub fn too_long() -> Vec<u8> {
     error(&Value::Null, INVALID_REQUEST, &why)
 }
 
-fn requested(id: &Value, method: &str, params: &Value) -> Heard {
+fn requested(id: &Value, method: &str, params: &Value, member: Option<Membership>) -> Heard {
     let result = match method {
-        "initialize" => hello(params),
+        "initialize" => hello(params, member),
         "ping" => json!({}),
         "tools/list" => {
-            json!({"tools": tools::offered(&settings()).into_iter().map(spec).collect::<Value>()})
+            let offered = tools::offered(&settings(member));
+            json!({"tools": offered.into_iter().map(spec).collect::<Value>()})
         }
         "tools/call" => return called(id, params),
         _ => {
@@ -120,14 +137,14 @@ fn requested(id: &Value, method: &str, params: &Value) -> Heard {
     Heard::Answer(answer(id, result))
 }
 
-fn hello(params: &Value) -> Value {
+fn hello(params: &Value, member: Option<Membership>) -> Value {
     let wanted = text(params, "protocolVersion");
     let version = VERSIONS.into_iter().find(|version| Some(*version) == wanted);
     json!({
         "protocolVersion": version.unwrap_or(VERSIONS[0]),
         "capabilities": {"tools": {}},
         "serverInfo": {"name": NAME, "title": "Provost", "version": env!("CARGO_PKG_VERSION")},
-        "instructions": instructions(),
+        "instructions": instructions(member),
     })
 }
 
@@ -141,12 +158,17 @@ fn called(id: &Value, params: &Value) -> Heard {
         Err(expected) => expected,
         Ok(_) if is_of_a_sub_agent(&params["_meta"]) => NOT_THE_MAIN_AGENT.to_owned(),
         Ok(Called::Asked { .. }) => NO_ASKING.to_owned(),
-        Ok(Called::Said(said)) => return Heard::Call(Call { id: id.clone(), said }),
+        Ok(Called::Said(said)) => return heard(id, What::Said(said)),
         Ok(Called::Progress(progress)) => {
-            return Heard::Call(Call { id: id.clone(), said: Testimony::Progress(progress) });
+            return heard(id, What::Said(Testimony::Progress(progress)));
         }
+        Ok(Called::OfTask(call)) => return heard(id, What::OfTask(Box::new(call))),
     };
     Heard::Answer(answer(id, told(&refusal, true)))
+}
+
+fn heard(id: &Value, what: What) -> Heard {
+    Heard::Call(Call { id: id.clone(), what })
 }
 
 /// Codex tells the thread that calls and the one that all began with. Old versions tell neither.
@@ -156,8 +178,8 @@ fn is_of_a_sub_agent(about: &Value) -> bool {
 }
 
 /// Nobody can be asked through this server.
-fn settings() -> Settings {
-    Settings { questions: false, ..Settings::default() }
+fn settings(member: Option<Membership>) -> Settings {
+    Settings { questions: false, member, ..Settings::default() }
 }
 
 fn told(text: &str, is_error: bool) -> Value {
@@ -185,7 +207,7 @@ mod tests {
     use super::*;
 
     fn heard(message: &Value) -> Heard {
-        hear(message.to_string().as_bytes())
+        hear(message.to_string().as_bytes(), None)
     }
 
     /// The answer to a message, which is one line.
@@ -249,14 +271,15 @@ mod tests {
         let message = call("provost_report", json!({"status": "completed", "summary": "s"}));
         let Heard::Call(report) = heard(&message) else { panic!() };
         let (kind, text) = (ClaimKind::Completed, Some("s".to_owned()));
-        assert_eq!(report.said, Testimony::Claim { kind, text });
+        assert_eq!(report.what, What::Said(Testimony::Claim { kind, text }));
         let noted = json!({"content": [{"type": "text", "text": "Noted."}], "isError": false});
         assert_eq!(read(&report.noted())["result"], noted);
         assert_eq!(read(&report.refused("no"))["result"]["isError"], true);
         let mut message = call("provost_progress", json!({"done": 1, "total": 2}));
         message["id"] = json!("seven\n");
         let Heard::Call(progress) = heard(&message) else { panic!() };
-        assert_eq!(progress.said, Testimony::Progress(Progress { done: 1, total: 2 }));
+        let told = Testimony::Progress(Progress { done: 1, total: 2 });
+        assert_eq!(progress.what, What::Said(told));
         assert_eq!(read(&progress.noted())["id"], "seven\n");
         assert_ne!(progress.id(), report.id());
     }
@@ -302,7 +325,7 @@ mod tests {
         ] {
             assert_eq!(answered(&message)["error"]["code"], code, "{message}");
         }
-        let Heard::Answer(told) = hear(b"{\"id\":") else { panic!() };
+        let Heard::Answer(told) = hear(b"{\"id\":", None) else { panic!() };
         assert_eq!(read(&told)["error"]["code"], PARSE_ERROR);
         assert!(read(&too_long())["id"].is_null());
         for quiet in [
@@ -313,6 +336,6 @@ mod tests {
         ] {
             assert_eq!(heard(&quiet), Heard::Nothing, "{quiet}");
         }
-        assert_eq!(hear(b" \r\n"), Heard::Nothing);
+        assert_eq!(hear(b" \r\n", None), Heard::Nothing);
     }
 }

@@ -3,7 +3,10 @@
 //! Text is pasted, not typed: programs take a paste as one input, whatever lines it has, and none of its
 //! characters as a command. The key that sends it comes after that.
 
-use provost_core::request::{Reply, Scope};
+use provost_core::{
+    request::{Reply, Scope},
+    session::{self, Driver, MessageKind, literally, sayable},
+};
 
 use crate::Saying;
 
@@ -13,12 +16,18 @@ pub const ENTER: &[u8] = b"\r";
 const ESCAPE: &[u8] = b"\x1b";
 const PASTE: (&[u8], &[u8]) = (b"\x1b[200~", b"\x1b[201~");
 
-pub(crate) fn say(what: &Saying<'_>) -> Option<Vec<u8>> {
+pub(crate) fn say(driver: Driver, what: &Saying<'_>) -> Option<Vec<u8>> {
     match what {
         Saying::Message { answer: Some(answer), .. } => key_for(answer.reply),
-        Saying::Message { text, .. } => Some(pasted(text)),
+        // A command to the agent's own composer, and meant as one.
+        Saying::Message { kind: MessageKind::Compact, text, .. } => Some(pasted(text)),
+        Saying::Message { text, .. } => {
+            sayable(driver, text).ok().map(|()| pasted(&literally(driver, text)))
+        }
         // In a dialog or an approval it is the key that declines.
         Saying::Interrupt { .. } => Some(ESCAPE.to_vec()),
+        // Whoever sits at a terminal calls tools beside it, and is answered there.
+        Saying::Returned { .. } => None,
     }
 }
 
@@ -33,14 +42,7 @@ fn key_for(reply: &Reply) -> Option<Vec<u8>> {
 
 /// Nothing in the text can end the paste or be a command to the terminal.
 fn pasted(text: &str) -> Vec<u8> {
-    let harmless = |c: char| match c {
-        '\n' | '\t' => Some(c),
-        '\r' => Some('\n'),
-        c if c.is_control() => None,
-        c => Some(c),
-    };
-    let text: String = text.replace("\r\n", "\n").chars().filter_map(harmless).collect();
-    [PASTE.0, text.as_bytes(), PASTE.1, ENTER].concat()
+    [PASTE.0, session::pasted(text).as_bytes(), PASTE.1, ENTER].concat()
 }
 
 #[cfg(test)]
@@ -50,6 +52,21 @@ mod tests {
     #[test]
     fn a_text_is_pasted_whole_and_sent() {
         assert_eq!(pasted("one\ntwo"), b"\x1b[200~one\ntwo\x1b[201~\r");
+    }
+
+    #[test]
+    fn a_text_is_no_command_to_codex_and_a_command_is_one() {
+        let say = |kind, text| {
+            let form = Default::default();
+            let message =
+                Saying::Message { key: "k", kind, text, thread: None, answer: None, form };
+            say(Driver::CodexTerminal, &message)
+        };
+        let steer = |text| say(MessageKind::Steer, text);
+        assert_eq!(steer("/new idea"), Some(b"\x1b[200~ /new idea\x1b[201~\r".to_vec()));
+        assert_eq!(steer("!ls"), None, "it would be run");
+        let compact = say(MessageKind::Compact, "/compact");
+        assert_eq!(compact, Some(b"\x1b[200~/compact\x1b[201~\r".to_vec()));
     }
 
     #[test]

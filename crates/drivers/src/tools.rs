@@ -7,12 +7,16 @@ use provost_core::{
     request::Choice,
     result::ResultForm,
     session::{FactKind, Progress, Settings, Testimony},
+    task::{self, Role},
 };
 use serde_json::{Value, json};
 
-use crate::codex::{
-    result::{MAX_SUMMARY, STATUSES},
-    wire::{bounded, list, text},
+use crate::{
+    codex::{
+        result::{MAX_SUMMARY, STATUSES},
+        wire::{bounded, list, text},
+    },
+    task_tools,
 };
 
 /// So long may a branch, an address or a path be that is told as a fact.
@@ -59,19 +63,30 @@ pub(crate) struct Tool {
 pub(crate) enum Called {
     Said(Testimony),
     Progress(Progress),
-    Asked { question: String, options: Vec<Choice> },
+    Asked {
+        question: String,
+        options: Vec<Choice>,
+    },
+    /// Something about the task that the agent is a member of.
+    OfTask(task::Call),
 }
 
 /// Gives the instructions that come with the tools.
 pub(crate) fn instructions(settings: &Settings) -> String {
     let asks = if settings.questions { MAY_ASK } else { "" };
     let told = if settings.result == ResultForm::Plain { INSTRUCTIONS } else { TOLD_AT_THE_END };
-    format!("{told}{asks}")
+    match settings.member {
+        Some(member) => format!("{}{asks}", task_tools::instructions(member, told)),
+        None => format!("{told}{asks}"),
+    }
 }
 
 /// Gives the tools of an agent with these settings.
 pub(crate) fn offered(settings: &Settings) -> Vec<Tool> {
+    let manages = settings.member.is_some_and(|member| member.role == Role::Manager);
     let mut tools = match settings.result {
+        // Who manages has no work of its own to report.
+        _ if manages => Vec::new(),
         ResultForm::Plain => vec![report(), progress(), fact()],
         // How the work stands is told with the result, and only there.
         ResultForm::Triage | ResultForm::Plan | ResultForm::PlanReview | ResultForm::Review => {
@@ -79,11 +94,15 @@ pub(crate) fn offered(settings: &Settings) -> Vec<Tool> {
         }
     };
     tools.extend(settings.questions.then(ask));
+    tools.extend(settings.member.into_iter().flat_map(task_tools::offered));
     tools
 }
 
 /// Reads a call; otherwise says what was expected.
 pub(crate) fn call(tool: &str, arguments: &Value) -> Result<Called, String> {
+    if let Some(read) = task_tools::call(tool, arguments) {
+        return read.map(Called::OfTask);
+    }
     match tool {
         REPORT => said(arguments).ok_or(
             "provost_report expects {status: working|completed|failed|needs_input, summary: text}",
@@ -181,7 +200,7 @@ fn ask() -> Tool {
     )
 }
 
-fn tool(
+pub(crate) fn tool(
     name: &'static str,
     description: &'static str,
     properties: Value,

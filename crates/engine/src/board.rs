@@ -3,6 +3,7 @@
 //! A [`Turn`] collects decisions against drafts; [`Turn::stage`] gives the batch for the ledger; only with the
 //! ledger's [`Committed`] can [`Board::commit`] make the drafts true, and only then are there effects.
 
+mod calls;
 mod tasks;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,17 +13,19 @@ use provost_core::{
     lifecycle::State,
     run::{self, Around, Order, Run, RunOpened, RunSpec, RunStopped, Step},
     session::{
-        Command, Due, Effect, EffectKey, Event, LimitSlot, Rejected, Session, SessionOpened, Spec,
+        Adopted, Command, Due, Effect, EffectKey, Event, LimitSlot, Rejected, Session,
+        SessionOpened, Spec,
     },
     task,
     time::Moment,
 };
 use provost_ledger::{Batch, Committed, Idempotency, StreamWrite};
 
+pub use self::calls::Outcome;
 use self::tasks::{TaskDraft, Tasks};
 use crate::{
     account::{Queue, Slot},
-    card, run_card, stream,
+    card, run_card, stream, words,
 };
 
 /// More follow-up events than this in one decision mean a rule that does not come to rest.
@@ -251,6 +254,13 @@ impl Turn<'_> {
         self.reached
     }
 
+    /// Gives the session that has an agent which is to be adopted, also if it is only about to be opened.
+    pub fn has_agent(&self, adopted: &Adopted) -> Option<&Session> {
+        let held = self.board.sessions().filter(|one| !self.drafts.contains_key(&one.id));
+        let drafted = self.drafts.values().map(|draft| &draft.session);
+        held.chain(drafted).find(|session| session.has_agent(adopted))
+    }
+
     /// Opens a session.
     pub fn open(&mut self, id: SessionId, spec: Spec, actor: &str) -> &Session {
         let opened = SessionOpened { spec: Box::new(spec) };
@@ -372,6 +382,7 @@ impl Turn<'_> {
             Ok(events) => events,
             Err(why) => return Some(Err(why)),
         };
+        self.answer_calls(id);
         if let Some(run) = self.session(id).and_then(|session| session.spec.run) {
             self.follow_run(run.run, "provost");
             self.give_room(run.run);
@@ -526,6 +537,7 @@ impl Draft {
             open: !self.session.is_closed(),
             owed: stream::owed(&self.session),
             card: Some(card::text(&self.session)),
+            found_by: words::of_session(&self.session),
             snapshot: due.then(|| stream::snapshot(&self.session)),
         }
     }
@@ -543,6 +555,7 @@ impl RunDraft {
             open: !self.run.is_closed(),
             owed: stream::owed_by_run(&self.run),
             card: Some(run_card::text(&self.run)),
+            found_by: words::of_run(&self.run),
             snapshot: due.then(|| stream::run_snapshot(&self.run)),
         }
     }

@@ -1,9 +1,9 @@
 //! A session as it is shown: the row of `ls` and `status`, and the facts behind its state.
 
 use provost_api::{
-    BudgetRow, CheckRow, ClaimRow, ContextRow, ExitRow, FactRow, LaunchRow, LimitedRow, MessageRow,
-    ProgressRow, QuestionRow, RequestRow, ResolutionRow, SessionRow, SubjectRow, UsageRow, WhyFact,
-    WorktreeRow,
+    BudgetRow, CheckRow, ClaimRow, CommunicationRow, ContextRow, ExitRow, FactRow, LaunchRow,
+    LimitedRow, MessageRow, ProgressRow, QuestionRow, RequestRow, ResolutionRow, SessionRow,
+    SubjectRow, UsageRow, WhyFact, WorktreeRow,
 };
 use provost_core::{
     lifecycle::{Cause, ClaimKind, Flag, Rule, Verification},
@@ -12,6 +12,7 @@ use provost_core::{
         Claim, ClaimSource, End, EndedBy, Fact, FactKind, Launch, LaunchPhase, Limited, Message,
         MessageFate, MessageKind, Session, StopStep, Work, WorkState,
     },
+    task::Communication,
     verdict::{Caveats, CheckEnd, Receipt},
 };
 
@@ -63,6 +64,7 @@ pub fn row(session: &Session) -> SessionRow {
         tree: snapshot.map(|snapshot| snapshot.tree.0.clone()),
         commit: snapshot.map(|snapshot| snapshot.commit.0.clone()),
         requests: requests(session),
+        communication: Some(communication(&Communication::of_session(session))),
         thread: session.thread.as_deref().map(clip),
         late_claims: newest(&attempt.late_claims).map(claim_row).collect(),
         progress: session.progress.map(|progress| ProgressRow {
@@ -102,6 +104,19 @@ pub fn row(session: &Session) -> SessionRow {
         since: attempt.resolutions.last().map_or(attempt.since, |one| one.at).wall_ms,
         heard_at: None,
         sealed_at: attempt.sealed.as_ref().map(|sealed| sealed.at.wall_ms),
+    }
+}
+
+/// Shows how somebody gets what is sent to it.
+pub(crate) fn communication(how: &Communication) -> CommunicationRow {
+    CommunicationRow {
+        kind: how.kind().to_owned(),
+        receive: how.receive.word().to_owned(),
+        can_push: how.can_push(),
+        needs_wake: how.needs_wake(),
+        receive_command: how.receive_command.clone(),
+        acts: how.via.map(|via| via.word().to_owned()),
+        note: how.note().map(str::to_owned),
     }
 }
 
@@ -289,13 +304,24 @@ pub(crate) fn check_row(command: &str, receipt: Option<&Receipt>, missing: &str)
 
 /// Shows what waits for a person.
 pub(crate) fn requests(session: &Session) -> Vec<RequestRow> {
-    session.open_requests().take(SHOWN_THINGS).map(request).collect()
+    session.open_requests().take(SHOWN_THINGS).map(|one| request(session, one)).collect()
 }
 
-fn request(request: &Request) -> RequestRow {
+fn request(session: &Session, request: &Request) -> RequestRow {
     let row = request_row(request);
-    let deny = row.can_be_denied().then(|| row.deny_command());
-    let commands = [Some(row.answer_command()), deny].into_iter().flatten().collect();
+    let id = session.id.short();
+    let runs = session.current_launch().is_some_and(Launch::may_live);
+    let commands = match (session.is_settled_there(request), &session.spec.adopted) {
+        (true, None) if runs => vec![format!("provost attach {id}")],
+        (true, None) if session.spec.agent.driver.has_protocol() => {
+            vec![format!("provost resume {id}")]
+        }
+        (true, _) => vec![format!("provost status {id} --why")],
+        (false, _) => {
+            let deny = row.can_be_denied().then(|| row.deny_command());
+            [Some(row.answer_command()), deny].into_iter().flatten().collect()
+        }
+    };
     RequestRow { commands, ..row }
 }
 
@@ -346,6 +372,7 @@ fn subject(subject: &Subject) -> SubjectRow {
         paths: subject.paths.iter().take(SHOWN_THINGS).map(|path| clip(path)).collect(),
         diff: part(&subject.diff),
         network: part(&subject.network),
+        guessed_by: subject.guessed_by.map(|by| by.word().to_owned()),
     }
 }
 
@@ -403,6 +430,7 @@ fn message(session: &Session, message: &Message) -> MessageRow {
         MessageKind::Rework => "rework",
         MessageKind::ResultWanted => "result_wanted",
         MessageKind::Answer => "answer",
+        MessageKind::Returned => "returned",
         MessageKind::Continue => "continue",
         MessageKind::Nudge => "nudge",
         MessageKind::Interrupt => "interrupt",
@@ -434,7 +462,17 @@ fn reason(session: &Session, cause: Option<Cause>) -> Option<String> {
     let asked = awaits_result(session).then(|| RESULT_ASKED.to_owned());
     // A crash is a reason of its own, whatever the checks found besides.
     let refuted = || refuted(session).filter(|_| cause != Some(Cause::Crash));
-    decided.or_else(refuted).or_else(|| no_room(session)).or(asked).as_deref().map(clip)
+    let answer = || waiting_answer(session).filter(|_| !attempt.is_sealed());
+    let held = decided.or_else(refuted).or_else(|| no_room(session)).or_else(answer);
+    held.or(asked).as_deref().map(clip)
+}
+
+/// Says what an answer waits for that was given and could not be typed yet.
+fn waiting_answer(session: &Session) -> Option<String> {
+    let message = session.waiting_answer()?;
+    let request = message.request.map(|request| format!("q{} ", request.no)).unwrap_or_default();
+    let why = waits(session, message).unwrap_or_else(|| "it is being typed".to_owned());
+    Some(format!("the answer to {request}waits: {why}"))
 }
 
 /// Says what holds the agent back that only room on a disk can help.

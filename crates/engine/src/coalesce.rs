@@ -134,6 +134,7 @@ fn kind(signal: &Signal) -> Option<Kind> {
         | Signal::Said(_)
         | Signal::Told { .. }
         | Signal::Asked(_)
+        | Signal::Called { .. }
         | Signal::Withdrawn { .. }
         | Signal::CameOut { .. }
         | Signal::Compacted

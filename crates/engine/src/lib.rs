@@ -9,6 +9,8 @@ mod card;
 mod coalesce;
 mod forge;
 mod graph_card;
+pub mod handoff_card;
+pub mod look;
 pub mod report;
 mod report_card;
 mod run_card;
@@ -16,6 +18,9 @@ pub mod shell;
 mod shown;
 pub mod stream;
 pub mod task_card;
+mod task_help;
+pub mod task_look;
+mod words;
 
 pub use card::{row, why};
 pub use run_card::row as run_row;

@@ -7,10 +7,10 @@ use provost_core::{
     task::{self, Task},
     time::Moment,
 };
-use provost_ledger::{Folded, NewEvent, Owed, Recorded, Snapshot, StoredSnapshot, StreamId};
+use provost_ledger::{Folded, NewEvent, Owed, Recorded, Snapshot, StoredSnapshot, StreamId, Words};
 use serde::de::DeserializeOwned;
 
-use crate::{card, run_card, shell::Clock, task_card};
+use crate::{card, run_card, shell::Clock, task_card, words};
 
 /// The kind of stream that a session has.
 pub const SESSION: &str = "session";
@@ -22,7 +22,7 @@ pub const RUN: &str = "run";
 pub const TASK: &str = "task";
 
 /// The version of the fold: a snapshot made by another one is thrown away.
-pub const FOLD_VERSION: u32 = 3;
+pub const FOLD_VERSION: u32 = 4;
 
 /// A snapshot is kept for every so many events, so that a long stream is not folded from its start.
 pub const SNAPSHOT_EVERY: u64 = 256;
@@ -104,18 +104,19 @@ pub fn to_ledger(at: Moment) -> provost_ledger::Moment {
 }
 
 pub(crate) fn new_event(event: &Event, actor: &str) -> NewEvent {
-    let (kind, v) = event.kind();
-    NewEvent { kind: kind.to_owned(), v, actor: actor.to_owned(), data: event.encode() }
+    recorded(event.kind(), actor, event.encode(), words::of_event(event))
+}
+
+fn recorded((kind, v): (&str, u16), actor: &str, data: String, words: Words) -> NewEvent {
+    NewEvent { kind: kind.to_owned(), v, actor: actor.to_owned(), data, words }
 }
 
 pub(crate) fn new_run_event(event: &run::Event, actor: &str) -> NewEvent {
-    let (kind, v) = event.kind();
-    NewEvent { kind: kind.to_owned(), v, actor: actor.to_owned(), data: event.encode() }
+    recorded(event.kind(), actor, event.encode(), words::of_run_event(event))
 }
 
 pub(crate) fn new_task_event(event: &task::Event, actor: &str) -> NewEvent {
-    let (kind, v) = event.kind();
-    NewEvent { kind: kind.to_owned(), v, actor: actor.to_owned(), data: event.encode() }
+    recorded(event.kind(), actor, event.encode(), words::of_task_event(event))
 }
 
 /// Folds a session from its records, beginning at a snapshot if there is a usable one.
@@ -217,20 +218,36 @@ pub fn owed(session: &Session) -> Vec<Owed> {
     owed
 }
 
-/// Gives what closes the copy of a session that belongs to another home, for `ledger import`; nothing for one that is
-/// closed already.
+/// Gives what closes the copy of a session, run or task that belongs to another home, for `import`; nothing for one that
+/// is closed already.
 pub fn close_elsewhere(
     stream: &StreamId,
     records: &[Recorded],
 ) -> Result<Vec<(provost_ledger::Moment, NewEvent)>, String> {
-    let session = fold(stream, None, records).map_err(|why| why.to_string())?;
-    if session.is_closed() {
-        return Ok(Vec::new());
-    }
     let last = records.iter().map(|record| record.at.mono_ms).max().unwrap_or(0);
     let now = Clock::after(last.saturating_add(1)).now();
-    let events = session.close_elsewhere(now);
-    Ok(events.iter().map(|event| (to_ledger(now), new_event(event, "import"))).collect())
+    let events = closings(stream, records, now).map_err(|why| why.to_string())?;
+    Ok(events.into_iter().map(|event| (to_ledger(now), event)).collect())
+}
+
+fn closings(stream: &StreamId, records: &[Recorded], now: Moment) -> Result<Vec<NewEvent>, Error> {
+    const BY: &str = "import";
+    Ok(match subject(stream.as_str())? {
+        Subject::Session(_) => {
+            let session = fold(stream, None, records)?;
+            let events =
+                if session.is_closed() { Vec::new() } else { session.close_elsewhere(now) };
+            events.iter().map(|event| new_event(event, BY)).collect()
+        }
+        Subject::Run(_) => {
+            let run = fold_run(stream, None, records)?;
+            run.close_elsewhere(now).iter().map(|event| new_run_event(event, BY)).collect()
+        }
+        Subject::Task(_) => {
+            let task = fold_task(stream, None, records)?;
+            task.close_elsewhere().iter().map(|event| new_task_event(event, BY)).collect()
+        }
+    })
 }
 
 pub fn run_snapshot(run: &Run) -> Snapshot {
@@ -280,6 +297,8 @@ pub fn refold(stream: &StreamId, records: &[Recorded]) -> Result<Folded, String>
         owed: owed(&session),
         card: Some(card::text(&session)),
         snapshot: Some(snapshot(&session)),
+        found_by: words::of_session(&session),
+        words: words_of(records, Event::decode, words::of_event),
     })
 }
 
@@ -290,6 +309,8 @@ fn refold_run(stream: &StreamId, records: &[Recorded]) -> Result<Folded, String>
         owed: owed_by_run(&run),
         card: Some(run_card::text(&run)),
         snapshot: Some(run_snapshot(&run)),
+        found_by: words::of_run(&run),
+        words: words_of(records, run::Event::decode, words::of_run_event),
     })
 }
 
@@ -300,5 +321,14 @@ fn refold_task(stream: &StreamId, records: &[Recorded]) -> Result<Folded, String
         owed: owed_by_task(&task),
         card: Some(task_card::text(&task)),
         snapshot: Some(task_snapshot(&task)),
+        found_by: words::of_task(&task),
+        words: words_of(records, task::Event::decode, words::of_task_event),
     })
+}
+
+type Decode<E> = fn(&str, u16, &str) -> Result<E, provost_core::stored::DecodeError>;
+
+fn words_of<E>(records: &[Recorded], decode: Decode<E>, words: fn(&E) -> Words) -> Vec<Words> {
+    let read = |record: &Recorded| decode(&record.kind, record.v, &record.data).ok();
+    records.iter().map(|record| read(record).as_ref().map(words).unwrap_or_default()).collect()
 }

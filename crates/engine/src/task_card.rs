@@ -1,29 +1,51 @@
 //! A task that stands alone, as it is shown.
 
 use provost_api::{
-    AdvanceRow, BlockerRow, CommunicationRow, ContinuationRow, CriterionRow, ItemRow, LoopRow,
-    MemberRow, StandingTaskRow, TaskMessageRow,
+    AdvanceRow, AuditedWorkRow, BlockerRow, CommunicationRow, ContinuationRow, CriterionRow,
+    DraftRow, DraftedRow, FailedCheckRow, ItemRow, LeftOutRow, LoopRow, MemberRow, MoveRow,
+    StandingTaskRow, TaskMessageRow,
 };
-use provost_core::task::{
-    Blocker, Criterion, CriterionState, Evidence, Lease, Loop, LoopEnd, Member, Message, Needs,
-    Phase, Proof, Required, Standing, Task, wrapped,
+use provost_core::{
+    ids::SessionId,
+    session::Session,
+    task::{
+        Audited, Blocker, Caller, Commands, Communication, Criterion, CriterionJudged,
+        CriterionProposed, CriterionState, Draft, Event, Evidence, FailedCheck, Lease, Loop,
+        LoopEnd, Member, MemberTold, Message, Move, Phase, Proof, Purpose, Required, Shown,
+        Standing, Task, visible, wrapped,
+    },
 };
+use serde_json::{Value, json};
 
 use crate::{
-    card::{clip, clip_to},
-    shell::codex::shell_quoted,
+    card::{self, clip, clip_to},
+    task_help,
 };
 
 /// The longest text of which a row may have many.
 const SHORT: usize = 300;
 
+/// So many members are in the row that the ledger keeps with every change: one row has its limit, and a task with
+/// thousands of them is listed as well. Whoever asks for the task is shown all.
+const MAX_LISTED: usize = 100;
+
 /// Gives the row as the ledger keeps it.
 pub(crate) fn text(task: &Task) -> String {
-    serde_json::to_string(&row(task)).expect("a row has string keys only")
+    let row = row_of(task, &Caller::default(), MAX_LISTED);
+    serde_json::to_string(&row).expect("a row has string keys only")
 }
 
-/// Shows a task.
+/// Shows a task, with commands for whoever has Provost on its path.
 pub fn row(task: &Task) -> StandingTaskRow {
+    row_for(task, &Caller::default())
+}
+
+/// Shows a task, with commands that name Provost as this does.
+pub fn row_for(task: &Task, caller: &Caller) -> StandingTaskRow {
+    row_of(task, caller, usize::MAX)
+}
+
+fn row_of(task: &Task, caller: &Caller, most: usize) -> StandingTaskRow {
     let spec = &task.spec;
     let counts = task.message_counts().into_iter();
     StandingTaskRow {
@@ -33,20 +55,63 @@ pub fn row(task: &Task) -> StandingTaskRow {
         summary: spec.summary.as_deref().map(clip),
         project: spec.project.clone(),
         cwd: spec.cwd.clone(),
+        checks: spec.checks.clone(),
         state: task.phase.word().to_owned(),
         terminal: task.phase.is_over(),
         because: because(&task.phase).map(clip),
         since: task.since.wall_ms,
         opened_at: task.opened.wall_ms,
-        members: task.members.iter().map(|one| member(task, one)).collect(),
+        members: task.members.iter().take(most).map(|one| member(task, one, caller)).collect(),
         messages: counts.map(|(word, count)| (word.to_owned(), count)).collect(),
-        criteria: task.criteria.iter().map(criterion).collect(),
-        looped: task.looped.as_ref().map(loop_row),
+        criteria: task.criteria.iter().map(|one| criterion(task, one)).collect(),
+        looped: task.looped.as_ref().map(|looped| loop_row(task, looped)),
         mode: task.config.mode.word().to_owned(),
         revision: task.config.revision,
+        config: json!(task.config),
+        moves: moves(task),
         blockers: blockers(task),
         being_audited: task.audit.is_some(),
+        audited: audited(task),
+        policy: spec.policy.as_ref().map(|policy| policy.name.clone()),
     }
+}
+
+/// The same with what is known of its members' sessions. `look` gives a session as it stands.
+pub fn row_with<'s>(
+    task: &Task,
+    caller: &Caller,
+    look: impl Fn(SessionId) -> Option<&'s Session>,
+) -> StandingTaskRow {
+    let mut row = row_for(task, caller);
+    for (member, shown) in task.members.iter().zip(&mut row.members) {
+        if let Some(session) = member.session.and_then(&look) {
+            shown.state = Some(session.state().word().to_owned());
+            shown.branch = session.spec.work.branch().map(str::to_owned);
+        }
+    }
+    row
+}
+
+/// Shows the work that the last audit was of; none if it could not be committed.
+pub(crate) fn audited(task: &Task) -> Option<AuditedWorkRow> {
+    let Audited { worker, tree } = task.audited.clone()?;
+    let tree = Some(tree.0).filter(|tree| !tree.is_empty())?;
+    Some(AuditedWorkRow { worker, tree })
+}
+
+/// How many of the newest moves are shown.
+const MOVES_SHOWN: usize = 5;
+
+fn moves(task: &Task) -> Vec<MoveRow> {
+    let newest = task.moves.iter().skip(task.moves.len().saturating_sub(MOVES_SHOWN));
+    let row = |one: &Move| MoveRow {
+        kind: one.kind.word().to_owned(),
+        because: clip_to(&one.because, SHORT),
+        by: one.by.clone(),
+        at: one.at.wall_ms,
+        used: one.used,
+    };
+    newest.map(row).collect()
 }
 
 fn because(phase: &Phase) -> Option<&str> {
@@ -59,22 +124,20 @@ fn because(phase: &Phase) -> Option<&str> {
     }
 }
 
-/// What the last audit found counts until something else is found.
-fn blockers(task: &Task) -> Vec<BlockerRow> {
-    if task.phase.is_over() {
-        return Vec::new();
+/// Shows what keeps a task from being called complete, to people and agents alike.
+pub(crate) fn blockers(task: &Task) -> Vec<BlockerRow> {
+    task.readiness().iter().map(|one| blocker(task, one)).collect()
+}
+
+pub(crate) fn blocker(task: &Task, blocker: &Blocker) -> BlockerRow {
+    BlockerRow {
+        code: blocker.code().to_owned(),
+        text: clip_to(&blocker.to_string(), SHORT),
+        next: task_help::about_blocker(task, blocker),
     }
-    let mut all = task.readiness();
-    let checks = task.blockers.iter().filter(|one| matches!(one, Blocker::CheckFailed { .. }));
-    all.extend(checks.cloned());
-    all.iter().map(blocker).collect()
 }
 
-pub fn blocker(blocker: &Blocker) -> BlockerRow {
-    BlockerRow { code: blocker.code().to_owned(), text: clip_to(&blocker.to_string(), SHORT) }
-}
-
-fn member(task: &Task, member: &Member) -> MemberRow {
+fn member(task: &Task, member: &Member, caller: &Caller) -> MemberRow {
     MemberRow {
         name: member.name.clone(),
         role: member.role.word().to_owned(),
@@ -83,41 +146,26 @@ fn member(task: &Task, member: &Member) -> MemberRow {
         title: member.labels.title.clone(),
         left: !member.is_bound(),
         acknowledged_revision: member.acknowledged,
-        communication: communication(task, member),
+        polled_at: None,
+        state: None,
+        branch: None,
+        communication: communication(task, member, caller),
     }
 }
 
-/// Gives how a member gets its messages. A session that Provost drives is given them and woken by that.
-pub fn communication(task: &Task, member: &Member) -> CommunicationRow {
-    let pushed = member.session.is_some();
-    let way = if pushed { "push" } else { "pull" };
-    CommunicationRow {
-        kind: if pushed { "session" } else { "pull" }.to_owned(),
-        receive: way.to_owned(),
-        can_push: pushed,
-        needs_wake: !pushed,
-        receive_command: format!(
-            "provost inbox next --task {} --as {} --wait",
-            task.id,
-            quoted(&member.name)
-        ),
-    }
+/// Gives how a member gets its messages.
+pub(crate) fn communication(task: &Task, member: &Member, caller: &Caller) -> CommunicationRow {
+    card::communication(&Communication::of_member(task, member, caller))
 }
 
-/// Gives a name as one word of a shell, plain where it can be.
-fn quoted(name: &str) -> String {
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
-    match !name.is_empty() && !name.starts_with('-') && name.chars().all(plain) {
-        true => name.to_owned(),
-        false => shell_quoted(name),
-    }
+fn commands<'a>(task: &'a Task, member: &'a str, caller: &'a Caller) -> Commands<'a> {
+    Commands { caller, task, by: Some(member) }
 }
 
-fn criterion(criterion: &Criterion) -> CriterionRow {
-    let (needs, check) = match &criterion.needs {
-        Needs::Verified { check } => ("verified", Some(check.clone())),
-        Needs::Asserted => ("asserted", None),
-    };
+pub(crate) fn criterion(task: &Task, criterion: &Criterion) -> CriterionRow {
+    let purpose = Purpose::Criterion(criterion.no);
+    let check = criterion.needs.check().map(|check| check.command);
+    let needs = if check.is_some() { "verified" } else { "asserted" };
     let evidence = match &criterion.state {
         CriterionState::Satisfied { evidence } => Some(evidence),
         CriterionState::Proposed
@@ -135,6 +183,44 @@ fn criterion(criterion: &Criterion) -> CriterionRow {
         check,
         receipt: evidence.map(|evidence| evidence.word().to_owned()),
         evidence: evidence.map(told),
+        being_checked: task.is_being_checked(&purpose),
+        failed: task.failed_check(&purpose).map(failed),
+    }
+}
+
+fn failed(failed: &FailedCheck) -> FailedCheckRow {
+    let receipt = &failed.receipt;
+    FailedCheckRow {
+        command: receipt.command.clone(),
+        end: clip_to(&receipt.end.words(), SHORT),
+        worker: failed.worker.clone(),
+        tree: receipt.tree.0.clone(),
+        output: receipt.output.clone(),
+    }
+}
+
+/// Shows what a text gives. `task` is as it was before anything of it was proposed.
+pub(crate) fn draft(task: &Task, draft: &Draft, dry_run: bool) -> DraftRow {
+    let numbers = (task.criteria.len() + 1..).map(|no| (!dry_run).then_some(no));
+    let proposed = draft.drafted.iter().zip(numbers);
+    let left_out = draft.left_out.iter();
+    DraftRow {
+        source: draft.source.word().to_owned(),
+        rationale: draft.rationale.clone(),
+        proposed: proposed
+            .map(|(text, no)| DraftedRow {
+                no: no.and_then(|no| u32::try_from(no).ok()),
+                text: text.clone(),
+            })
+            .collect(),
+        left_out: left_out
+            .map(|(text, why)| LeftOutRow {
+                text: clip_to(&visible(text), SHORT),
+                why: why.word().to_owned(),
+            })
+            .collect(),
+        more_left_out: draft.more,
+        dry_run,
     }
 }
 
@@ -148,15 +234,26 @@ fn told(evidence: &Evidence) -> String {
 }
 
 /// Shows a loop.
-pub fn loop_row(looped: &Loop) -> LoopRow {
+pub fn loop_row(task: &Task, looped: &Loop) -> LoopRow {
     let template = &looped.template;
+    let iteration = looped.iteration;
+    let of = |name: &String| Purpose::Evidence { iteration, name: name.clone() };
+    let names = names(&template.evidence);
+    let not_passed = |name: &String| Some((name.clone(), failed(task.failed_check(&of(name))?)));
     LoopRow {
         template: template.name.clone(),
-        iteration: looped.iteration,
+        iteration,
         max: template.max,
         cleanup: template.clean_up.word().to_owned(),
-        evidence: names(&template.evidence),
+        being_checked: names
+            .iter()
+            .filter(|name| task.is_being_checked(&of(name)))
+            .cloned()
+            .collect(),
+        failed: names.iter().filter_map(not_passed).collect(),
+        evidence: names,
         shown: looped.shown.keys().cloned().collect(),
+        verified: looped.shown.iter().filter_map(verified).collect(),
         missing: looped.missing(),
         asked: looped.asked,
         advances: looped
@@ -175,6 +272,18 @@ pub fn loop_row(looped: &Loop) -> LoopRow {
         recommendation: recommended(looped),
         tools: template.tools.clone(),
     }
+}
+
+/// Gives what of the evidence Provost saw itself, in words.
+fn verified((name, shown): (&String, &Shown)) -> Option<(String, String)> {
+    let text = match shown {
+        Shown::Evidence(evidence @ Evidence::Verified(_)) => told(evidence),
+        Shown::Pictures(compared) => compared.words(),
+        Shown::Evidence(Evidence::Asserted { .. }) | Shown::Attack(_) | Shown::Artifact(_) => {
+            return None;
+        }
+    };
+    Some((name.clone(), text))
 }
 
 fn names(evidence: &[Required]) -> Vec<String> {
@@ -208,6 +317,7 @@ pub fn item(
     task: &Task,
     message: &Message,
     lease: &Lease,
+    caller: &Caller,
     wall_of: impl Fn(u64) -> i64,
 ) -> ItemRow {
     ItemRow {
@@ -225,13 +335,9 @@ pub fn item(
         text: message.text.clone(),
         envelope: wrapped(task, message),
         looped: continuation(task, message),
-        acknowledge_command: format!(
-            "provost inbox ack {} --lease {} --task {} --as {}",
-            message.no,
-            lease.no,
-            task.id,
-            quoted(&lease.consumer)
-        ),
+        acknowledge_command: commands(task, &lease.consumer, caller)
+            .acknowledge(message.no, lease.no)
+            .to_string(),
     }
 }
 
@@ -275,5 +381,29 @@ pub fn message(message: &Message) -> TaskMessageRow {
         offers: message.offers,
         stored_at: message.stored.wall_ms,
         text: clip(&message.text),
+    }
+}
+
+/// Gives the row that an event changed.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the rest is in the task's own row")]
+pub(crate) fn changed(task: &Task, event: &Event) -> Option<(&'static str, Value)> {
+    let stored = |no: u32| task.message(no).map(|one| ("message", json!(message(one))));
+    match event {
+        Event::MessageStored(e) => stored(e.no),
+        Event::MessageAccepted(e) => stored(e.no),
+        Event::MessageAcknowledged(e) => stored(e.no),
+        Event::MessageReturned(e) => stored(e.no),
+        Event::MessageCancelled(e) => stored(e.no),
+        Event::MessageDead(e) => stored(e.no),
+        Event::MessageRequeued(e) => stored(e.no),
+        Event::CriterionProposed(CriterionProposed { no, .. })
+        | Event::CriterionJudged(CriterionJudged { no, .. }) => {
+            let row = criterion(task, task.criterion(*no)?);
+            Some(("criterion", json!(row)))
+        }
+        Event::MemberTold(MemberTold { name, what, .. }) => {
+            Some(("told", json!({"member": name, "what": what.word()})))
+        }
+        _ => None,
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
-use crate::{Moment, StreamId};
+use crate::{FoundBy, Moment, StreamId, Words};
 
 /// The largest JSON of one event; bulk output belongs in a journal, not in the ledger.
 pub const MAX_EVENT_BYTES: usize = 1024 * 1024;
@@ -42,6 +42,8 @@ pub struct StreamWrite {
     pub owed: Vec<Owed>,
     /// The summary for listings, as JSON; a cache, replaced by every write.
     pub card: Option<String>,
+    /// What the stream is found by after this write.
+    pub found_by: FoundBy,
     /// The state after this write; `None` keeps the snapshot of before, which stays true of its version.
     pub snapshot: Option<Snapshot>,
 }
@@ -55,6 +57,8 @@ pub struct NewEvent {
     pub actor: String,
     /// One line of JSON.
     pub data: String,
+    /// What it is found by; most events are found by nothing.
+    pub words: Words,
 }
 
 /// An effect that is owed (no due time) or a durable timer.

@@ -1,4 +1,5 @@
-//! Writes a whole ledger as JSON lines: a header, the records stream by stream, the remembered replies, a trailer.
+//! Writes a ledger, or some streams of it, as JSON lines: a header, the records stream by stream, the remembered
+//! replies, a trailer.
 //!
 //! Streams come oldest first and each in one piece, archived or not, so that an import needs to hold only one at a time and
 //! an export of the import is the same. Caches are left out: the import makes them anew.
@@ -9,7 +10,7 @@ use std::ops::ControlFlow;
 use serde_json::value::RawValue;
 
 use crate::lines::{End, FORMAT_VERSION, Header, Line, LineWriter, RecordLine, ReplyLine};
-use crate::{ReadLedger, Recorded, StreamHead, Visit};
+use crate::{ReadLedger, Recorded, StreamId, Visit};
 
 /// The name of the format in the header.
 pub(crate) const FORMAT: &str = "provost-ledger";
@@ -42,6 +43,18 @@ pub fn export(
     result.map(|end| Exported { streams: end.streams, records: end.records, replies: end.replies })
 }
 
+/// Exports some streams alone. What is written follows from their events: the same streams in another ledger give the
+/// same bytes. Replies are not among it: they are the home's, and no stream's.
+pub fn export_streams(
+    ledger: &dyn ReadLedger,
+    streams: &[StreamId],
+    out: &mut dyn Write,
+) -> Result<Exported, Error> {
+    let mut result = Ok(End::default());
+    ledger.frozen(&mut |ledger| result = Export::new(ledger, out).some(streams))?;
+    result.map(|end| Exported { streams: end.streams, records: end.records, replies: end.replies })
+}
+
 struct Export<'a> {
     ledger: &'a dyn ReadLedger,
     lines: LineWriter<BufWriter<&'a mut dyn Write>>,
@@ -54,14 +67,38 @@ impl<'a> Export<'a> {
     }
 
     fn run(mut self, home: Option<&str>) -> Result<End, Error> {
-        self.lines.write(&Header {
-            format: FORMAT.to_owned(),
-            version: FORMAT_VERSION,
-            last_seq: self.ledger.last_seq()?,
-            home: home.map(str::to_owned),
-        })?;
+        self.header(self.ledger.last_seq()?, home)?;
         self.streams()?;
         self.replies()?;
+        self.end()
+    }
+
+    fn some(mut self, streams: &[StreamId]) -> Result<End, Error> {
+        let mut all = Vec::new();
+        for stream in streams {
+            all.push(self.ledger.read_stream(stream, 0)?);
+        }
+        // Oldest first, as in a whole export.
+        all.retain(|records| !records.is_empty());
+        all.sort_by_key(|records| records.first().map(|record| record.seq));
+        let last = all.iter().filter_map(|records| Some(records.last()?.seq)).max();
+        self.header(last.unwrap_or(0), None)?;
+        for records in &all {
+            self.records(records)?;
+        }
+        self.end()
+    }
+
+    fn header(&mut self, last_seq: u64, home: Option<&str>) -> Result<(), Error> {
+        Ok(self.lines.write(&Header {
+            format: FORMAT.to_owned(),
+            version: FORMAT_VERSION,
+            last_seq,
+            home: home.map(str::to_owned),
+        })?)
+    }
+
+    fn end(mut self) -> Result<End, Error> {
         self.lines.write(&Line::End(self.end))?;
         self.lines.into_inner().flush()?;
         Ok(self.end)
@@ -69,14 +106,20 @@ impl<'a> Export<'a> {
 
     fn streams(&mut self) -> Result<(), Error> {
         let mut fault = None;
-        self.ledger.for_each_stream(&mut |head| keep_fault(&mut fault, self.stream(&head)))?;
+        self.ledger
+            .for_each_stream(&mut |head| keep_fault(&mut fault, self.stream(&head.stream)))?;
         fault.map_or(Ok(()), Err)
     }
 
-    fn stream(&mut self, head: &StreamHead) -> Result<(), Error> {
+    fn stream(&mut self, stream: &StreamId) -> Result<(), Error> {
+        let records = self.ledger.read_stream(stream, 0)?;
+        self.records(&records)
+    }
+
+    fn records(&mut self, records: &[Recorded]) -> Result<(), Error> {
         self.end.streams += 1;
-        for record in self.ledger.read_stream(&head.stream, 0)? {
-            write_record(&mut self.lines, &record)?;
+        for record in records {
+            write_record(&mut self.lines, record)?;
             self.end.records += 1;
         }
         Ok(())

@@ -5,6 +5,7 @@
 //! Everything is synchronous; the engine's one owner thread calls it.
 
 mod batch;
+mod bundle;
 mod error;
 mod export;
 mod lines;
@@ -12,13 +13,18 @@ mod mem;
 mod port;
 mod sqlite;
 mod stream;
+mod words;
 
 pub use batch::{
     Batch, Idempotency, Invalid, MAX_ACTOR_BYTES, MAX_CARD_BYTES, MAX_EVENT_BYTES, MAX_KEY_BYTES,
     MAX_KIND_BYTES, MAX_REPLY_BYTES, MAX_SNAPSHOT_BYTES, NewEvent, Owed, Snapshot, StreamWrite,
 };
+pub use bundle::{
+    BUNDLE_VERSION, Bundle, BundledFile, BundledStream, Error as BundleError, Manifest,
+    write_bundle,
+};
 pub use error::Error;
-pub use export::{Error as ExportError, Exported, export};
+pub use export::{Error as ExportError, Exported, export, export_streams};
 pub use lines::{Error as LineError, FORMAT_VERSION, MAX_LINE_BYTES};
 pub use mem::MemLedger;
 pub use port::{
@@ -31,3 +37,4 @@ pub use sqlite::{
     Probe, ReadOnly, Report, SCHEMA_VERSION, SqliteLedger, SqliteReader, verify,
 };
 pub use stream::{Error as StreamIdError, MAX_STREAM_ID_BYTES, StreamId};
+pub use words::{By, FoundBy, MAX_INDEXED_BYTES, MAX_WORDS, Sought, Words};

@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use crate::words::Named;
 use crate::{
-    AppendError, ArchiveError, Archived, Batch, CardQuery, CardRef, Committed, Cursor, Error,
-    Ledger, Moment, Owed, ReadLedger, Recorded, RecordedRef, StoredSnapshot, StreamHead, StreamId,
-    StreamState, StreamWrite, Visit,
+    AppendError, ArchiveError, Archived, Batch, By, CardQuery, CardRef, Committed, Cursor, Error,
+    FoundBy, Ledger, Moment, Owed, ReadLedger, Recorded, RecordedRef, Sought, StoredSnapshot,
+    StreamHead, StreamId, StreamState, StreamWrite, Visit, Words,
 };
 
 /// A ledger that forgets everything with its process. A clone is an independent copy.
@@ -14,6 +15,7 @@ use crate::{
 pub struct MemLedger {
     last_seq: u64,
     log: BTreeMap<u64, Recorded>,
+    words: BTreeMap<u64, Words>,
     streams: BTreeMap<StreamId, MemStream>,
     replies: BTreeMap<String, String>,
     failing: u32,
@@ -23,6 +25,7 @@ pub struct MemLedger {
 struct MemStream {
     state: StreamState,
     changed_ms: i64,
+    found_by: FoundBy,
     seqs: Vec<u64>,
     archive: Vec<Recorded>,
 }
@@ -83,6 +86,9 @@ impl MemLedger {
                 actor: event.actor,
                 data: event.data,
             };
+            if !event.words.is_empty() {
+                self.words.insert(self.last_seq, event.words);
+            }
             records.push(record.clone());
             self.log.insert(self.last_seq, record);
         }
@@ -102,6 +108,7 @@ impl MemLedger {
             state.snapshot = Some(StoredSnapshot { version, snapshot });
         }
         stream.changed_ms = at.wall_ms;
+        stream.found_by = write.found_by;
     }
 
     fn check_archivable(&self, stream: &StreamId) -> Result<(), ArchiveError> {
@@ -135,6 +142,7 @@ impl MemStream {
         Self {
             state: StreamState { head, owed: Vec::new(), card: None, snapshot: None },
             changed_ms: 0,
+            found_by: FoundBy::default(),
             seqs: Vec::new(),
             archive: Vec::new(),
         }
@@ -188,7 +196,8 @@ impl Ledger for MemLedger {
             let Some(found) = self.streams.get_mut(*stream) else {
                 continue;
             };
-            let log = &mut self.log;
+            let (log, words) = (&mut self.log, &mut self.words);
+            words.retain(|seq, _| !found.seqs.contains(seq));
             found.archive = found.seqs.iter().filter_map(|s| log.remove(s)).collect();
             found.state.head.archived = true;
             found.state.snapshot = None;
@@ -287,6 +296,52 @@ impl ReadLedger for MemLedger {
             }
         }
         Ok(None)
+    }
+
+    fn find_streams(
+        &self,
+        kind: &str,
+        by: By<'_>,
+        limit: usize,
+        visit: &mut dyn FnMut(CardRef<'_>) -> Visit,
+    ) -> Result<bool, Error> {
+        let fits = |stream: &&&MemStream| match by {
+            By::Words(sought) => sought.fits_all([&stream.found_by.name, &stream.found_by.words]),
+            By::Parts(sought) => sought.fits(&stream.found_by.parts),
+            By::Name(text) => {
+                Named::new(text).fits(stream.state.head.stream.key(), &stream.found_by)
+            }
+        };
+        let by_age = self.by_age();
+        let of_kind = by_age.iter().rev().filter(|s| s.state.head.stream.kind() == kind);
+        for stream in of_kind.filter(fits).take(limit) {
+            if visit(stream.card()).is_break() {
+                break;
+            }
+        }
+        Ok(true)
+    }
+
+    fn find_events(
+        &self,
+        kind: &str,
+        sought: &Sought,
+        limit: usize,
+        visit: &mut dyn FnMut(RecordedRef<'_>) -> Visit,
+    ) -> Result<(), Error> {
+        let fitting = self.words.iter().rev().filter(|(_, words)| sought.fits(words));
+        let records = fitting.filter_map(|(seq, _)| self.log.get(seq));
+        for record in records.filter(|record| record.stream.kind() == kind).take(limit) {
+            if visit(record.as_ref()).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn seq_before(&self, wall_ms: i64) -> Result<u64, Error> {
+        let first = self.log.values().find(|record| record.at.wall_ms >= wall_ms);
+        Ok(first.map_or(self.last_seq, |record| record.seq - 1))
     }
 
     fn for_each_stream(&self, visit: &mut dyn FnMut(StreamHead) -> Visit) -> Result<(), Error> {

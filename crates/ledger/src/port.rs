@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Batch, Error, Invalid, Owed, Snapshot, StreamId};
+use crate::{Batch, By, Error, FoundBy, Invalid, Owed, Snapshot, Sought, StreamId, Words};
 
 /// A point in time on both clocks of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -86,6 +86,9 @@ pub struct Folded {
     pub owed: Vec<Owed>,
     pub card: Option<String>,
     pub snapshot: Option<Snapshot>,
+    pub found_by: FoundBy,
+    /// What its events are found by, in their order; those beyond the end are found by nothing.
+    pub words: Vec<Words>,
 }
 
 /// Which summaries to list: one kind of stream, newest first.
@@ -231,6 +234,30 @@ pub trait ReadLedger {
         query: CardQuery<'_>,
         visit: &mut dyn FnMut(CardRef<'_>) -> Visit,
     ) -> Result<Option<Cursor>, Error>;
+
+    /// Visits up to `limit` streams of a kind that are found, newest first. Says whether there is anything to find them
+    /// by: a ledger of an older program has nothing yet.
+    fn find_streams(
+        &self,
+        kind: &str,
+        by: By<'_>,
+        limit: usize,
+        visit: &mut dyn FnMut(CardRef<'_>) -> Visit,
+    ) -> Result<bool, Error>;
+
+    /// Visits up to `limit` events of streams of a kind that are found by words, newest first. Those of archived
+    /// streams are passed over.
+    fn find_events(
+        &self,
+        kind: &str,
+        sought: &Sought,
+        limit: usize,
+        visit: &mut dyn FnMut(RecordedRef<'_>) -> Visit,
+    ) -> Result<(), Error>;
+
+    /// The highest `seq` that was given out before a wall time, as far as it can be told: events of archived streams
+    /// are passed over, and a clock may have been set back.
+    fn seq_before(&self, wall_ms: i64) -> Result<u64, Error>;
 
     /// Visits all streams, oldest first.
     fn for_each_stream(&self, visit: &mut dyn FnMut(StreamHead) -> Visit) -> Result<(), Error>;

@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use provost_ledger::{
-    Batch, Committed, Durability, Folded, Idempotency, Ledger, Moment, NewEvent, OpenError,
-    OpenOptions, Owed, ReadLedger, Recorded, Snapshot, SqliteLedger, StreamId, StreamWrite, Visit,
+    Batch, Committed, Durability, Folded, FoundBy, Idempotency, Ledger, Moment, NewEvent,
+    OpenError, OpenOptions, Owed, ReadLedger, Recorded, Snapshot, SqliteLedger, StreamId,
+    StreamWrite, Visit, Words,
 };
 
 /// The version of [`fold`].
@@ -19,12 +20,20 @@ pub(crate) fn event(kind: &str) -> NewEvent {
 }
 
 pub(crate) fn event_with(kind: &str, data: &str) -> NewEvent {
-    NewEvent { kind: kind.to_owned(), v: 1, actor: "user/1000".to_owned(), data: data.to_owned() }
+    let (actor, words) = ("user/1000".to_owned(), Words::of([data]));
+    NewEvent { kind: kind.to_owned(), v: 1, actor, data: data.to_owned(), words }
 }
 
 /// `owe:KEY` owes, `pay:KEY` pays, `time:KEY` sets a timer, `close` closes, anything else opens.
 pub(crate) fn fold(_: &StreamId, records: &[Recorded]) -> Result<Folded, String> {
-    let mut folded = Folded { open: true, owed: Vec::new(), card: None, snapshot: None };
+    let mut folded = Folded {
+        open: true,
+        owed: Vec::new(),
+        card: None,
+        snapshot: None,
+        found_by: found_by(records.iter().map(|record| record.data.as_str())),
+        words: records.iter().map(|record| Words::of([record.data.as_str()])).collect(),
+    };
     for record in records {
         step(&mut folded, record)?;
     }
@@ -33,6 +42,12 @@ pub(crate) fn fold(_: &StreamId, records: &[Recorded]) -> Result<Folded, String>
     folded.snapshot = Some(Snapshot { fold_version: FOLD_VERSION, data: card.clone() });
     folded.card = Some(card);
     Ok(folded)
+}
+
+/// A stream is found by what its events say; the first of that is its name, and a part.
+fn found_by<'a>(data: impl Iterator<Item = &'a str> + Clone) -> FoundBy {
+    let first = Words::of(data.clone().take(1));
+    FoundBy { name: first.clone(), words: Words::of(data.skip(1)), parts: first }
 }
 
 fn step(folded: &mut Folded, record: &Recorded) -> Result<(), String> {
@@ -81,6 +96,7 @@ pub(crate) fn write(ledger: &dyn ReadLedger, name: &str, events: &[NewEvent]) ->
         open: folded.open,
         owed: folded.owed,
         card: folded.card,
+        found_by: folded.found_by,
         snapshot: None,
     }
 }

@@ -1,8 +1,9 @@
 //! The rules of the port, for every implementation.
 
 use provost_ledger::{
-    AppendError, ArchiveError, CardQuery, Cursor, Invalid, Ledger, MAX_EVENT_BYTES, MemLedger,
-    NewEvent, Owed, ReadLedger, Show, Snapshot, StreamWrite, Visit, export,
+    AppendError, ArchiveError, Batch, By, CardQuery, CardRef, Cursor, Invalid, Ledger,
+    MAX_EVENT_BYTES, MemLedger, NewEvent, Owed, ReadLedger, RecordedRef, Show, Snapshot, Sought,
+    StreamWrite, Visit, export,
 };
 
 use crate::common::{add, all_records, at, batch, event, event_with, id, open_fast, reply, write};
@@ -50,7 +51,83 @@ conformance!(
     numbers_are_never_used_again,
     old_finished_streams_are_found,
     an_export_has_every_stream,
+    streams_are_found_by_words_names_and_ids,
+    events_are_found_until_they_are_archived,
+    a_moment_has_its_number,
 );
+
+fn streams_are_found_by_words_names_and_ids(ledger: &mut impl Ledger) {
+    let said = |text: &str| event_with("x", &format!("\"{text}\""));
+    for (name, text) in [
+        ("task/0199aa11-0000-7000-8000-0000deadbeef", "Limit the callers"),
+        ("task/0199bb22-0000-7000-8000-0000deadcafe", "limits, once more"),
+        ("session/0199aa11-0000-7000-8000-000000000001", "limit"),
+    ] {
+        let write = write(ledger, name, &[said(text)]);
+        ledger.append(batch(vec![write])).unwrap();
+    }
+    let found = |by: By<'_>| {
+        let mut names = Vec::new();
+        let told = ledger.find_streams("task", by, 10, &mut |card| {
+            names.push(card.stream.rsplit('-').next().unwrap().to_owned());
+            Visit::Continue(())
+        });
+        assert!(told.unwrap());
+        names
+    };
+    let sought = |text: &str| Sought::new(text).unwrap();
+    let (beef, cafe) = ("0000deadbeef", "0000deadcafe");
+    assert_eq!(found(By::Words(&sought("LIMIT"))), [cafe, beef], "newest first");
+    assert_eq!(found(By::Words(&sought("limit callers"))), [beef]);
+    assert_eq!(found(By::Parts(&sought("once"))), [cafe]);
+    assert_eq!(found(By::Name("limit the callers")), [beef], "a name is whole words");
+    assert_eq!(found(By::Name("deadcafe")), [cafe]);
+    assert_eq!(found(By::Name("0199aa11-0000")), [beef]);
+    assert_eq!(found(By::Name("---")), [] as [&str; 0]);
+    // What it is found by is what it is now.
+    let name = "task/0199aa11-0000-7000-8000-0000deadbeef";
+    let more = write(ledger, name, &[said("twice")]);
+    ledger.append(batch(vec![more])).unwrap();
+    let mut names = 0;
+    let twice = sought("limit twice");
+    let count = &mut |_: CardRef<'_>| {
+        names += 1;
+        Visit::Continue(())
+    };
+    assert!(ledger.find_streams("task", By::Words(&twice), 10, count).unwrap());
+    assert_eq!(names, 1);
+}
+
+fn events_are_found_until_they_are_archived(ledger: &mut impl Ledger) {
+    let events = [event_with("x", "\"one word\""), event_with("y", "\"other word\"")];
+    let a = write(ledger, "task/a", &[&events[..], &[event("close")]].concat());
+    let b = write(ledger, "task/b", &events[..1]);
+    ledger.append(batch(vec![a, b])).unwrap();
+    let found = |ledger: &dyn ReadLedger, text: &str| {
+        let mut seqs = Vec::new();
+        let visit = &mut |record: RecordedRef<'_>| {
+            seqs.push(record.seq);
+            Visit::Continue(())
+        };
+        ledger.find_events("task", &Sought::new(text).unwrap(), 2, visit).unwrap();
+        seqs
+    };
+    assert_eq!(found(ledger, "word"), [4, 2], "the newest");
+    assert_eq!(found(ledger, "word one"), [4, 1]);
+    ledger.archive(&[id("task/a")]).unwrap();
+    assert_eq!(found(ledger, "word"), [4]);
+}
+
+fn a_moment_has_its_number(ledger: &mut impl Ledger) {
+    assert_eq!(ledger.seq_before(at(10).wall_ms).unwrap(), 0);
+    for ms in [10, 20, 20, 30] {
+        let write =
+            write(ledger, &format!("session/{}", ledger.last_seq().unwrap()), &[event("x")]);
+        ledger.append(Batch { at: at(ms), ..batch(vec![write]) }).unwrap();
+    }
+    let before = |ms: i64| ledger.seq_before(at(ms).wall_ms).unwrap();
+    assert_eq!([before(10), before(11), before(20), before(21), before(31)], [0, 1, 1, 3, 4]);
+}
 
 fn an_empty_ledger_has_nothing(ledger: &mut impl Ledger) {
     assert_eq!(ledger.last_seq().unwrap(), 0);
@@ -341,8 +418,7 @@ fn invalid_batches_touch_nothing(ledger: &mut impl Ledger) {
 
 fn the_largest_event_fits(ledger: &mut impl Ledger) {
     let data = format!("\"{}\"", "x".repeat(MAX_EVENT_BYTES - 2));
-    let event =
-        NewEvent { kind: "big".to_owned(), v: u16::MAX, actor: "user/1000".to_owned(), data };
+    let event = NewEvent { v: u16::MAX, data, ..event("big") };
     let write = write(ledger, "session/a", std::slice::from_ref(&event));
     ledger.append(batch(vec![write])).unwrap();
     let record = &ledger.read_stream(&id("session/a"), 0).unwrap()[0];

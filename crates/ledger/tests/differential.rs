@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use provost_ledger::{
-    AppendError, ArchiveError, Batch, CardQuery, Idempotency, Ledger, MemLedger, NewEvent, Owed,
-    ReadLedger, Show, Snapshot, StreamWrite, Visit, export,
+    AppendError, ArchiveError, Batch, By, CardQuery, FoundBy, Idempotency, Ledger, MemLedger,
+    NewEvent, Owed, ReadLedger, Show, Snapshot, Sought, StreamWrite, Visit, Words, export,
 };
 
 use crate::common::{at, id, open_fast};
@@ -73,6 +73,11 @@ fn writes() -> impl Strategy<Value = StreamWrite> {
             events: events.into_iter().map(|(k, v)| new_event(k, v)).collect(),
             open,
             owed: owed.into_iter().map(|(k, due)| new_owed(k, due)).collect(),
+            found_by: FoundBy {
+                name: Words::of([if open { "wide open" } else { "wider" }]),
+                words: Words::of([format!("more {stream}").as_str()]),
+                parts: Words::of(["part"]),
+            },
             card: open.then(|| format!("{{\"s\":{stream}}}")),
             snapshot: snapshot.map(|n| Snapshot { fold_version: n, data: n.to_string() }),
         })
@@ -88,6 +93,7 @@ fn new_event(kind: u8, v: u16) -> NewEvent {
         v,
         actor: "user/1".to_owned(),
         data: format!("[{kind}]"),
+        words: Words::of([format!("word{kind} common").as_str()]),
     }
 }
 
@@ -120,6 +126,36 @@ fn carry_out(ledger: &mut impl Ledger, step: &Step) -> String {
     }
 }
 
+/// What is found, by words, parts, names and ids.
+fn found(ledger: &dyn ReadLedger) -> Vec<String> {
+    let sought = |text: &str| Sought::new(text).unwrap();
+    let (open, wide, part) = (sought("wide more"), sought("wid"), sought("part"));
+    let mut all = Vec::new();
+    for kind in ["session", "run"] {
+        for by in [
+            By::Words(&open),
+            By::Words(&wide),
+            By::Parts(&part),
+            By::Name("Open"),
+            By::Name("wid"),
+        ] {
+            let told = ledger.find_streams(kind, by, 3, &mut |card| {
+                all.push(format!("{card:?}"));
+                Visit::Continue(())
+            });
+            assert!(told.unwrap());
+        }
+        for text in ["common", "wor", "word1 common", "nothing"] {
+            let visit = &mut |record: provost_ledger::RecordedRef<'_>| {
+                all.push(format!("{text} {record:?}"));
+                Visit::Continue(())
+            };
+            ledger.find_events(kind, &sought(text), 4, visit).unwrap();
+        }
+    }
+    all
+}
+
 /// Everything that can be read.
 fn picture(ledger: &dyn ReadLedger) -> String {
     let mut cards = Vec::new();
@@ -136,6 +172,7 @@ fn picture(ledger: &dyn ReadLedger) -> String {
         cards.push(format!("{next:?}"));
     }
     let states: Vec<_> = (0..STREAMS).map(|s| ledger.stream(&name(s)).unwrap()).collect();
+    cards.extend(found(ledger));
     let mut text = Vec::new();
     export(ledger, None, &mut text).unwrap();
     format!(

@@ -7,6 +7,7 @@
 )]
 
 mod archive;
+mod bundle;
 mod common;
 mod conformance;
 mod corruption;

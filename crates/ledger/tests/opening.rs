@@ -5,12 +5,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use provost_ledger::{
-    AppendError, ArchiveError, BackupError, Durability, Ledger, OpenError, ReadLedger,
-    SqliteLedger, SqliteReader, verify,
+    AppendError, ArchiveError, BackupError, By, CardRef, Durability, Ledger, OpenError, ReadLedger,
+    SqliteLedger, SqliteReader, Visit, verify,
 };
 
 use crate::common::{
-    add, all_records, batch, event, fold, id, open, open_with, told, try_open, write,
+    add, all_records, batch, event, fold, id, open, open_fast, open_with, told, try_open, write,
 };
 
 #[test]
@@ -183,4 +183,38 @@ fn a_backup_is_a_whole_ledger_and_overwrites_nothing() {
     assert_eq!(restored.read_stream(&id("session/a"), 0).unwrap().len(), 2);
     let report = verify(&SqliteReader::open(&copy).unwrap(), &mut fold).unwrap();
     assert!(report.is_clean(), "{report:?}");
+}
+
+#[test]
+fn a_ledger_of_before_the_index_is_taken_into_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut ledger = open_fast(dir.path());
+    add(&mut ledger, "session/first", &["x"]);
+    drop(ledger);
+    let old = rusqlite::Connection::open(dir.path().join("ledger.db")).unwrap();
+    old.execute_batch(
+        "DROP TABLE stream_words; DROP TABLE event_words; DROP TABLE unindexed; PRAGMA user_version = 1",
+    )
+    .unwrap();
+    drop(old);
+    let found = |ledger: &dyn ReadLedger| {
+        let mut names = Vec::new();
+        let visit = &mut |card: CardRef<'_>| {
+            names.push(card.stream.to_owned());
+            Visit::Continue(())
+        };
+        let told = ledger.find_streams("session", By::Name("first"), 9, visit).unwrap();
+        (told, names)
+    };
+    let reader = SqliteReader::open(dir.path()).unwrap();
+    assert_eq!(found(&reader), (false, Vec::new()), "there is nothing to find it by");
+    assert!(verify(&reader, &mut fold).unwrap().is_clean(), "and that is no fault");
+    drop(reader);
+    let mut ledger = open_fast(dir.path());
+    assert!(verify(&SqliteReader::open(dir.path()).unwrap(), &mut fold).unwrap().is_clean());
+    // What cannot be folded is found by its id all the same.
+    let mut poisoned = |_: &_, _: &_| Err("poisoned".to_owned());
+    assert_eq!(ledger.index_rest(&mut poisoned).unwrap(), 1);
+    assert_eq!(ledger.index_rest(&mut fold).unwrap(), 0);
+    assert_eq!(found(&ledger), (true, vec!["session/first".to_owned()]));
 }

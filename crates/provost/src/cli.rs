@@ -13,10 +13,11 @@ use provost_engine::shell::codex::TOOLS_COMMAND;
 
 use crate::{
     commands::{
-        adopt, agent_hook, agent_tools, answer, approve, attach, cancel, compact, completions,
-        config, daemon, discover, doctor, events, exit_codes, gc, graph, interrupt, ledger, limit,
-        logs, ls, monitor, plan, presets, report, report_card, resolve, resume, run, send, serve,
-        skills, spawn, status, stop,
+        adopt, agent_hook, agent_tools, answer, approve, attach, audit, cancel, check, compact,
+        completions, config, criteria, cycle, daemon, discover, doctor, events, exit_codes, export,
+        finish, gc, graph, guide, handoff, import, inbox, interrupt, ledger, limit, logs, looping,
+        ls, manager, monitor, pair, plan, presets, replay, report, report_card, resolve, resume,
+        run, search, send, serve, skills, spawn, status, stop, task, telemetry, tour,
     },
     context::Context,
     error::{Error, usage},
@@ -59,6 +60,12 @@ enum Command {
     Status(status::StatusArgs),
     Logs(logs::LogsArgs),
     Events(events::EventsArgs),
+    Replay(replay::ReplayArgs),
+    Audit(audit::AuditArgs),
+    Search(search::SearchArgs),
+    Telemetry(telemetry::TelemetryArgs),
+    Export(export::ExportArgs),
+    Import(import::ImportArgs),
     Monitor(Box<monitor::MonitorArgs>),
     Send(send::SendArgs),
     Answer(answer::AnswerArgs),
@@ -73,9 +80,21 @@ enum Command {
     Resolve(resolve::ResolveArgs),
     Limit(limit::LimitArgs),
     Report(report::ReportArgs),
+    Pair(Box<pair::PairArgs>),
+    Task(task::TaskArgs),
+    Handoff(handoff::HandoffArgs),
+    Inbox(inbox::InboxArgs),
+    Criteria(criteria::CriteriaArgs),
+    Check(check::CheckArgs),
+    Loop(looping::LoopArgs),
+    Manager(manager::ManagerArgs),
+    Cycle(cycle::CycleArgs),
+    Finish(finish::FinishArgs),
     ReportCard(report_card::ReportCardArgs),
     Gc(gc::GcArgs),
     Doctor(doctor::DoctorArgs),
+    Guide(guide::GuideArgs),
+    Tour(tour::TourArgs),
     Skills(skills::SkillsArgs),
     Presets(presets::PresetsArgs),
     Config(config::ConfigArgs),
@@ -131,6 +150,12 @@ fn dispatch(context: &Context, command: Command) -> Outcome {
         Command::Status(args) => status::run(context, &args),
         Command::Logs(args) => logs::run(context, &args),
         Command::Events(args) => events::run(context, &args),
+        Command::Replay(args) => replay::run(context, &args),
+        Command::Audit(args) => audit::run(context, &args),
+        Command::Search(args) => search::run(context, &args),
+        Command::Telemetry(args) => telemetry::run(context, &args),
+        Command::Export(args) => export::run(context, &args),
+        Command::Import(args) => import::run(context, &args),
         Command::Monitor(args) => monitor::run(context, &args),
         Command::Send(args) => send::run(context, &args),
         Command::Answer(args) => answer::run(context, &args),
@@ -146,8 +171,20 @@ fn dispatch(context: &Context, command: Command) -> Outcome {
         Command::Limit(args) => limit::run(context, &args),
         Command::ReportCard(args) => report_card::run(context, &args),
         Command::Report(args) => report::run(context, &args),
+        Command::Pair(args) => pair::run(context, &args),
+        Command::Handoff(args) => handoff::run(context, &args),
+        Command::Task(args) => task::run(context, &args),
+        Command::Inbox(args) => inbox::run(context, &args),
+        Command::Criteria(args) => criteria::run(context, &args),
+        Command::Check(args) => check::run(context, &args),
+        Command::Loop(args) => looping::run(context, &args),
+        Command::Cycle(args) => cycle::run(context, &args),
+        Command::Manager(args) => manager::run(context, &args),
+        Command::Finish(args) => finish::run(context, &args),
         Command::Gc(args) => gc::run(context, &args),
         Command::Doctor(args) => doctor::run(context, &args),
+        Command::Guide(args) => guide::run(context, &args),
+        Command::Tour(args) => tour::run(context, &args),
         Command::Skills(args) => skills::run(context, &args),
         Command::Presets(args) => presets::run(context, &args),
         Command::Config(args) => config::run(context, &args),
@@ -198,12 +235,12 @@ fn asked_for(error: &clap::Error) -> bool {
 /// Says whether a command that is shown as a hint is one that this program takes. Words in capitals stand for
 /// what the reader puts there; what is no command of this program is not judged.
 pub(crate) fn takes(hint: &str) -> bool {
-    let words: Vec<&str> = hint
-        .split_whitespace()
+    let words: Vec<String> = shell_words(hint)
+        .into_iter()
         .skip_while(|word| word.contains('=') && !word.starts_with('-'))
-        .take_while(|word| !matches!(*word, "<" | ">" | "|" | "…"))
+        .take_while(|word| !matches!(word.as_str(), "<" | ">" | "|" | "…"))
         .collect();
-    if words.first() != Some(&"provost") {
+    if words.first().map(String::as_str) != Some("provost") {
         return true;
     }
     let stand_ins = [ErrorKind::ValueValidation, ErrorKind::InvalidValue];
@@ -214,6 +251,25 @@ pub(crate) fn takes(hint: &str) -> bool {
             || stand_ins.contains(&error.kind())
             || (hint.ends_with('…') && to_be_said.contains(&error.kind()))
     })
+}
+
+/// Splits a command as a shell does, as far as commands are written by [`provost_core::text::shell_word`].
+fn shell_words(text: &str) -> Vec<String> {
+    let (mut words, mut word, mut quoted) = (Vec::new(), None::<String>, false);
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\'' => {
+                quoted = !quoted;
+                word.get_or_insert_default();
+            }
+            '\\' if !quoted => word.get_or_insert_default().extend(letters.next()),
+            letter if letter.is_whitespace() && !quoted => words.extend(word.take()),
+            letter => word.get_or_insert_default().push(letter),
+        }
+    }
+    words.extend(word);
+    words
 }
 
 fn wants_json(arguments: &[OsString]) -> bool {
@@ -251,6 +307,7 @@ mod tests {
             "provost spawn --agent codex - < FILE",
             "provost spawn --no-worktree --no-check …",
             "provost help",
+            "provost manager ack --revision 0 --as 'a b'\\''s'",
             "git commit --allow-empty -m first",
         ] {
             assert!(takes(good), "{good}");
@@ -263,6 +320,49 @@ mod tests {
         ] {
             assert!(!takes(bad), "{bad}");
         }
+    }
+
+    /// A hint that no test happens to show is a command all the same.
+    #[test]
+    fn every_hint_that_is_written_down_is_a_command() {
+        fn sources(dir: &Path, found: &mut Vec<String>) {
+            for entry in std::fs::read_dir(dir).unwrap().flatten() {
+                let path = entry.path();
+                match path.is_dir() {
+                    true => sources(&path, found),
+                    false => found.push(std::fs::read_to_string(path).unwrap()),
+                }
+            }
+        }
+        /// Puts a word in the place of everything that is filled in.
+        fn filled(text: &str) -> String {
+            let mut parts = text.split('{');
+            let first = parts.next().unwrap_or_default().to_owned();
+            parts.fold(first, |text, part| {
+                let rest = part.split_once('}').map_or("", |(_, rest)| rest);
+                format!("{text}WORD{rest}")
+            })
+        }
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut texts = Vec::new();
+        sources(&root.join("src"), &mut texts);
+        sources(&root.join("../engine/src"), &mut texts);
+        let mut hints = 0;
+        for text in &texts {
+            for begin in [".next(\"provost", ".next(format!(\"provost"] {
+                for rest in text.split(begin).skip(1) {
+                    let Some((rest, _)) = rest.split_once('"') else { continue };
+                    let hint = filled(&format!("provost{rest}"));
+                    // Which command it is, is known only where it is shown.
+                    if hint.starts_with("provost WORD") {
+                        continue;
+                    }
+                    assert!(takes(&hint), "{hint}");
+                    hints += 1;
+                }
+            }
+        }
+        assert!(hints > 50, "{hints} were found");
     }
 
     #[test]

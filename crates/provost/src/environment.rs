@@ -24,6 +24,13 @@ impl Environment {
         Environment { variables: owned.collect() }
     }
 
+    /// Gives the same without these variables.
+    pub(crate) fn without(&self, names: &[&str]) -> Self {
+        let mut variables = self.variables.clone();
+        variables.retain(|name, _| !names.contains(&name.as_str()));
+        Environment { variables }
+    }
+
     /// Gives a variable; an empty one counts as unset.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(String::as_str).filter(|value| !value.is_empty())

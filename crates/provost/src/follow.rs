@@ -26,6 +26,8 @@ pub(crate) enum Of {
     Session(String),
     /// A run and all its sessions.
     Run(String),
+    /// A task that stands alone, without its members' sessions.
+    Task(String),
 }
 
 impl Of {
@@ -35,6 +37,7 @@ impl Of {
             Of::All => ("session", None),
             Of::Session(id) => ("session", Some(id.clone())),
             Of::Run(id) => ("run", Some(id.clone())),
+            Of::Task(id) => ("task", Some(id.clone())),
         }
     }
 }

@@ -55,7 +55,11 @@ pub(crate) fn parse_size(flag: &str, text: &str) -> Result<u64, ApiError> {
 pub(crate) fn parse_duration(flag: &str, text: &str) -> Result<Duration, ApiError> {
     let inputs =
         Inputs { flags: vec![flag_text(flag, "verify.time_limit", text)], ..Inputs::default() };
-    let resolved = provost_config::resolve(&inputs).map_err(|why| usage(why.to_string()))?;
+    // The key only lends its rules, so nothing is said of it.
+    let resolved = provost_config::resolve(&inputs).map_err(|why| {
+        let details: Vec<&str> = why.problems.iter().map(|one| one.detail.as_str()).collect();
+        usage(format!("invalid value for {flag}; {}", details.join("; ")))
+    })?;
     Ok(resolved.verify.time_limit)
 }
 
@@ -118,6 +122,17 @@ mod tests {
         let error = parse_size("--output", "64mib").unwrap_err();
         assert!(error.message.contains("did you mean \"MiB\"?"), "{}", error.message);
         assert_eq!(error.code.exit_code(), 2);
+    }
+
+    #[test]
+    fn a_duration_that_is_none_names_its_flag_alone() {
+        assert_eq!(parse_duration("--timeout", "1h30m").unwrap(), Duration::from_secs(5400));
+        for text in ["nonsense", "0", ""] {
+            let error = parse_duration("--timeout", text).unwrap_err();
+            assert_eq!(error.code.exit_code(), 2, "{text}");
+            assert!(error.message.contains("--timeout"), "{}", error.message);
+            assert!(!error.message.contains("time_limit"), "{}", error.message);
+        }
     }
 
     #[test]

@@ -34,6 +34,16 @@ pub(crate) fn run_action(id: &str, action: &str) -> String {
     format!("{}/{action}", run(id))
 }
 
+/// Gives the address of a task that stands alone.
+pub(crate) fn task(id: &str) -> String {
+    format!("/v1/tasks/{}", encode(id))
+}
+
+/// Gives the address of something about a task that stands alone.
+pub(crate) fn task_action(id: &str, action: &str) -> String {
+    format!("{}/{action}", task(id))
+}
+
 /// Gives the address of a session by its id, a part of it or its name.
 pub(crate) fn session(id: &str) -> String {
     format!("/v1/sessions/{}", encode(id))
@@ -44,13 +54,19 @@ pub(crate) fn action(id: &str, action: &str) -> String {
     format!("{}/{action}", session(id))
 }
 
+/// Gives the address of something as it was, whatever it is.
+pub(crate) fn history(id: &str) -> String {
+    format!("/v1/history/{}", encode(id))
+}
+
 /// Gives an address with a query; parameters without a value are left out.
 pub(crate) fn query(path: &str, parameters: &[(&str, Option<String>)]) -> String {
     let given: Vec<String> = parameters
         .iter()
         .filter_map(|(name, value)| Some(format!("{name}={}", encode(value.as_deref()?))))
         .collect();
-    if given.is_empty() { path.to_owned() } else { format!("{path}?{}", given.join("&")) }
+    let mark = if path.contains('?') { '&' } else { '?' };
+    if given.is_empty() { path.to_owned() } else { format!("{path}{mark}{}", given.join("&")) }
 }
 
 /// Asks for a session.

@@ -62,7 +62,7 @@ impl Workflow {
             Self::Retro => self.retro(project, key),
             Self::Create => {
                 // A status without a story would say that there is something to develop.
-                story::file(project, key)?;
+                story::is_there(project, key)?;
                 self.story(project, key)
             }
             Self::Dev | Self::Automate | Self::Review => self.story(project, key),
@@ -115,7 +115,9 @@ fn is_status(reason: &Reason) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::{fs, os::unix::fs::symlink, path::Path};
+
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
 
     use super::*;
 
@@ -225,12 +227,83 @@ mod tests {
             ("no_field", &[(STORY, "```\nall done\n```\n")]),
             ("malformed", &[(STORY, "---\nStatus: done\n")]),
             ("not_a_file", &[("_bmad-output/implementation-artifacts/1-2-login.md/x", "")]),
+            ("malformed", &[(STORY, " \n")]),
+            ("several_fields", &[(STORY, "\u{feff}---\nstatus: review\n---\nStatus: done\n")]),
         ];
         for (word, files) in cases {
             assert_eq!(check(Workflow::Review, "1-2", files), Err(*word), "{files:?}");
         }
         assert!(check(Workflow::Review, "1-2", &[(SPRINT, &good)]).is_ok());
         assert_eq!(check(Workflow::Create, "1-2", &[(SPRINT, &good)]), Err("no_file"));
+    }
+
+    #[test]
+    fn a_story_is_created_when_its_file_can_be_read() {
+        let create = |make: &dyn Fn(&Path)| {
+            let dir = tempfile::tempdir().unwrap();
+            let (text, story) = (sprint("  1-2-login: ready-for-dev\n"), dir.path().join(STORY));
+            fs::create_dir_all(story.parent().unwrap()).unwrap();
+            fs::write(dir.path().join(SPRINT), text).unwrap();
+            make(&story);
+            let project = Project::open(dir.path()).unwrap();
+            let key = Key::parse("1-2").unwrap();
+            Workflow::Create.check(&project, &key).map_err(|reason| reason.word())
+        };
+        let outside = tempfile::NamedTempFile::new().unwrap();
+        fs::write(outside.path(), "# Story\n").unwrap();
+        let write = |text: &'static str| move |story: &Path| fs::write(story, text).unwrap();
+        assert!(create(&write("# Story\n")).is_ok());
+        assert!(create(&write("---\nepic: 1\n---\n# Story\n")).is_ok());
+        assert_eq!(create(&|story| symlink("gone.md", story).unwrap()), Err("unreadable"));
+        assert_eq!(create(&|story| fs::create_dir(story).unwrap()), Err("not_a_file"));
+        let out = create(&|story| symlink(outside.path(), story).unwrap());
+        assert_eq!(out, Err("outside_of_project"));
+        let (mode, fifo) = (Mode::RUSR | Mode::WUSR, FileType::Fifo);
+        let pipe = create(&|story| mknodat(CWD, story, fifo, mode, 0).unwrap());
+        assert_eq!(pipe, Err("not_a_file"));
+        for text in ["", "\n", "---\nstatus: done\n", "---\na: [\n---\n", "\u{feff}---\na: 1\n"] {
+            assert_eq!(create(&write(text)), Err("malformed"), "{text:?}");
+        }
+        assert_eq!(create(&write("---\nstatus: [done]\n---\n")), Err("not_a_text"));
+    }
+
+    #[test]
+    fn a_status_in_code_or_in_a_comment_says_nothing() {
+        for text in [
+            "# Story\n\n```\nStatus: done\n```\n",
+            "```yaml\n~~~\n``\nStatus: done\n",
+            "~~~~\n~~~\nStatus: done\n~~~~\n",
+            "<!--\nStatus: done\n-->\n",
+            "# Story <!-- one of:\nStatus: done -->\n",
+            "<!-- a --> <!-- b\nStatus: done\n-->\n",
+            "<!--\n```\n-->\n```\nStatus: done\n```\n",
+        ] {
+            assert_eq!(check(Workflow::Review, "1-2", &[(STORY, text)]), Err("no_field"), "{text}");
+        }
+        for text in [
+            "```\nStatus: review\n## x\n```\nStatus: done\n",
+            "<!-- Status: review\n## x -->\n**Status:** done\n",
+            "<!-->\n```a```\nStatus: done\n",
+            "````\n```\n<!--\n`````\nStatus: done\n",
+        ] {
+            assert!(check(Workflow::Review, "1-2", &[(STORY, text)]).is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_sprint_behind_a_link_that_leads_nowhere_is_broken() {
+        let dir = tempfile::tempdir().unwrap();
+        let second = dir.path().join("_bmad-output/sprint-status.yaml");
+        fs::create_dir_all(dir.path().join(SPRINT).parent().unwrap()).unwrap();
+        fs::write(second, sprint("  1-2-login: done\n")).unwrap();
+        let check = || {
+            let project = Project::open(dir.path()).unwrap();
+            let checked = Workflow::Review.check(&project, &Key::parse("1-2").unwrap());
+            checked.map_err(|reason| reason.word())
+        };
+        assert!(check().is_ok());
+        symlink("gone.yaml", dir.path().join(SPRINT)).unwrap();
+        assert_eq!(check(), Err("unreadable"));
     }
 
     #[test]

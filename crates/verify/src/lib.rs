@@ -8,6 +8,7 @@
 mod bmad;
 mod field;
 mod key;
+mod pictures;
 mod policy;
 mod project;
 mod reason;
@@ -17,6 +18,7 @@ mod verifier;
 
 pub use bmad::Workflow;
 pub use key::{Key, KeyFault};
+pub use pictures::{BadPicture, Comparison, MAX_PICTURE_BYTES, MAX_POINTS, Read, compare};
 pub use policy::{Advice, Ending, Next, Policy, Previous, Try, Urgency};
 pub use project::MAX_FILE_BYTES;
 pub use reason::Reason;

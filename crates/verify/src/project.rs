@@ -81,8 +81,13 @@ impl Project {
     pub(crate) fn matching(&self, pattern: &Pattern) -> Result<Vec<PathBuf>, Reason> {
         if !pattern.name.contains('*') {
             let path = pattern.directory.join(&pattern.name);
-            let there = self.root.join(&path).symlink_metadata().is_ok();
-            return Ok(there.then_some(path).into_iter().collect());
+            return match self.root.join(&path).symlink_metadata() {
+                Ok(_) => Ok(vec![path]),
+                Err(why) if why.kind() == io::ErrorKind::NotFound => {
+                    self.leads_somewhere(&path).map(|()| Vec::new())
+                }
+                Err(why) => Err(Reason::Unreadable { path: pattern.shown(), why: why.to_string() }),
+            };
         }
         let unreadable = |why: io::Error| Reason::Unreadable {
             path: pattern.directory.display().to_string(),
@@ -90,7 +95,9 @@ impl Project {
         };
         let entries = match fs::read_dir(self.root.join(&pattern.directory)) {
             Ok(entries) => entries,
-            Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(why) if why.kind() == io::ErrorKind::NotFound => {
+                return self.leads_somewhere(&pattern.directory).map(|()| Vec::new());
+            }
             Err(why) => return Err(unreadable(why)),
         };
         let mut found = Vec::new();
@@ -127,18 +134,21 @@ impl Project {
     /// Reads a text file, if it is one and lies in the project whatever links lead to it.
     pub(crate) fn read(&self, relative: &Path) -> Result<Text, Reason> {
         let path = relative.display().to_string();
-        let file = self.file(relative, &path)?;
-        let unreadable = |why: String| Reason::Unreadable { path: path.clone(), why };
-        let mut bytes = Vec::new();
-        file.take(MAX_FILE_BYTES + 1)
-            .read_to_end(&mut bytes)
-            .map_err(|why| unreadable(why.to_string()))?;
-        if bytes.len() as u64 > MAX_FILE_BYTES {
-            return Err(Reason::TooLarge { path, limit: MAX_FILE_BYTES });
-        }
-        match String::from_utf8(bytes) {
+        match String::from_utf8(self.bytes(relative, MAX_FILE_BYTES)?) {
             Ok(text) => Ok(Text { path, text }),
-            Err(_) => Err(unreadable("it is not UTF-8".to_owned())),
+            Err(_) => Err(Reason::Unreadable { path, why: "it is not UTF-8".to_owned() }),
+        }
+    }
+
+    /// Reads a file of at most so many bytes, if it lies in the project whatever links lead to it.
+    pub(crate) fn bytes(&self, relative: &Path, limit: u64) -> Result<Vec<u8>, Reason> {
+        let path = relative.display().to_string();
+        let file = self.file(relative, &path)?;
+        let mut bytes = Vec::new();
+        match file.take(limit + 1).read_to_end(&mut bytes) {
+            Err(why) => Err(Reason::Unreadable { path, why: why.to_string() }),
+            Ok(_) if bytes.len() as u64 > limit => Err(Reason::TooLarge { path, limit }),
+            Ok(_) => Ok(bytes),
         }
     }
 
@@ -147,12 +157,23 @@ impl Project {
         self.file(relative, &relative.display().to_string()).map(drop)
     }
 
+    /// A link that leads nowhere, at a path that is not there or on the way to it, is broken and not absent.
+    fn leads_somewhere(&self, relative: &Path) -> Result<(), Reason> {
+        let broken = relative.ancestors().map(|part| self.root.join(part)).any(|part| {
+            let is_link = part.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
+            is_link && !part.exists()
+        });
+        let why = || "a link leads nowhere".to_owned();
+        let path = || relative.display().to_string();
+        if broken { Err(Reason::Unreadable { path: path(), why: why() }) } else { Ok(()) }
+    }
+
     fn file(&self, relative: &Path, path: &str) -> Result<File, Reason> {
         let path = path.to_owned();
         let real = match self.root.join(relative).canonicalize() {
             Ok(real) => real,
             Err(why) if why.kind() == io::ErrorKind::NotFound => {
-                return Err(Reason::NoFile { path });
+                return self.leads_somewhere(relative).and(Err(Reason::NoFile { path }));
             }
             Err(why) => return Err(Reason::Unreadable { path, why: why.to_string() }),
         };
@@ -227,6 +248,22 @@ mod tests {
         symlink("real", dir.path().join("in")).unwrap();
         assert!(matches!(project.read(Path::new("out")), Err(Reason::Outside { .. })));
         assert_eq!(project.read(Path::new("in")).unwrap().text, "x");
+    }
+
+    #[test]
+    fn a_link_that_leads_nowhere_is_broken_and_not_absent() {
+        let (dir, project) = project(&["d/x"]);
+        symlink("gone", dir.path().join("link.md")).unwrap();
+        symlink("gone", dir.path().join("e")).unwrap();
+        for path in ["link.md", "e/x.md"] {
+            let read = project.read(Path::new(path)).map_err(|why| why.word());
+            assert_eq!(read.err(), Some("unreadable"), "{path}");
+        }
+        for pattern in ["e/x.md", "e/*.md"] {
+            let found = one(&project, pattern).map_err(|why| why.word());
+            assert_eq!(found, Err("unreadable"), "{pattern}");
+        }
+        assert!(matches!(project.read(Path::new("d/y/z")), Err(Reason::NoFile { .. })));
     }
 
     #[test]

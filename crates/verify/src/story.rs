@@ -140,9 +140,26 @@ pub(crate) fn file(project: &Project, key: &Key) -> Result<PathBuf, Reason> {
     project.one(&patterns.collect::<Result<Vec<_>, _>>().map_err(unusable)?)
 }
 
+/// Reads the one file of a story. What is empty is no story.
+fn read(project: &Project, key: &Key) -> Result<Text, Reason> {
+    let mut read = project.read(&file(project, key)?)?;
+    if let Some(text) = read.text.strip_prefix('\u{feff}') {
+        read.text = text.to_owned();
+    }
+    match read.text.trim().is_empty() {
+        true => Err(Reason::Malformed { path: read.path, why: "it is empty".to_owned() }),
+        false => Ok(read),
+    }
+}
+
+/// Looks whether there is the one file of a story, and can be read.
+pub(crate) fn is_there(project: &Project, key: &Key) -> Result<(), Reason> {
+    in_front_matter(&read(project, key)?).map(drop)
+}
+
 /// Gives the status that a story's file tells of itself.
 pub(crate) fn status(project: &Project, key: &Key) -> Result<Status, Reason> {
-    let read = project.read(&file(project, key)?)?;
+    let read = read(project, key)?;
     let told = in_front_matter(&read)?.into_iter().chain(in_head(&read.text));
     let mut told: Vec<String> = told.collect();
     told.dedup();
@@ -163,15 +180,68 @@ fn in_front_matter(read: &Text) -> Result<Vec<String>, Reason> {
     told.map(|value| field::text_of(value).ok_or_else(not_text)).collect()
 }
 
-/// Gives what lines `Status: …` say before the first section; what stands further down are words about the work.
-fn in_head(text: &str) -> impl Iterator<Item = String> {
-    let head = text.lines().take_while(|line| !line.starts_with("## "));
-    let after_front =
-        head.skip(field::head(text).ok().flatten().map_or(0, |front| front.lines().count() + 2));
-    after_front.filter_map(|line| {
+/// Gives what lines `Status: …` say before the first section; what stands further down are words about the work, and what
+/// stands in code or in a comment says nothing.
+fn in_head(text: &str) -> Vec<String> {
+    let front = field::head(text).ok().flatten().map_or(0, |front| front.lines().count() + 2);
+    let mut aside = None;
+    let mut told = Vec::new();
+    for line in text.lines().skip(front) {
+        let outside = aside.is_none();
+        aside = Aside::after(aside, line);
+        if outside && line.starts_with("## ") {
+            break;
+        }
         let line = line.replace("**", "");
-        line.strip_prefix("Status:").map(|status| status.trim().to_owned())
-    })
+        told.extend(line.strip_prefix("Status:").filter(|_| outside).map(|s| s.trim().to_owned()));
+    }
+    told
+}
+
+/// What a line of Markdown can stand in that is not the text itself.
+#[derive(Clone, Copy)]
+enum Aside {
+    /// Code between fences: of which character, and how many at least end it.
+    Code(char, usize),
+    Comment,
+}
+
+impl Aside {
+    /// Gives what the next line stands in.
+    fn after(aside: Option<Self>, line: &str) -> Option<Self> {
+        match (aside, fence(line)) {
+            (Some(Self::Code(c, least)), Some((found, count, info))) => {
+                let ends = found == c && count >= least && info.trim().is_empty();
+                (!ends).then_some(Self::Code(c, least))
+            }
+            (Some(Self::Code(..)), None) => aside,
+            (None, Some((c, count, info))) if c != '`' || !info.contains('`') => {
+                Some(Self::Code(c, count))
+            }
+            (None | Some(Self::Comment), _) => comment(aside.is_some(), line),
+        }
+    }
+}
+
+/// Takes a line that may be a fence apart: its character, how many there are, and what follows them.
+fn fence(line: &str) -> Option<(char, usize, &str)> {
+    let start = line.trim_start_matches(' ');
+    let c = start.chars().next().filter(|c| ['`', '~'].contains(c))?;
+    let info = start.trim_start_matches(c);
+    let count = start.len() - info.len();
+    (line.len() - start.len() < 4 && count >= 3).then_some((c, count, info))
+}
+
+/// Follows the comments of a line, and says whether one is open behind it.
+fn comment(mut open: bool, line: &str) -> Option<Aside> {
+    let mut rest = line;
+    loop {
+        let end = if open { rest.find("-->") } else { rest.find("<!--") };
+        let Some(at) = end else { return open.then_some(Aside::Comment) };
+        // `<!-->` is a whole comment.
+        rest = &rest[at + if open { 3 } else { 2 }..];
+        open = !open;
+    }
 }
 
 fn numbers(key: &Key) -> Result<Numbers<'_>, Reason> {

@@ -21,6 +21,11 @@ impl ThreadId {
         &self.0
     }
 
+    /// When the thread was made, in milliseconds since 1970, as its id tells. Not every id does.
+    pub fn made_at_ms(&self) -> Option<u64> {
+        made_at(&self.0)
+    }
+
     /// Whether something with this id is older than the thread, as both ids tell by their first 48 bits.
     /// Ids that tell no time are not older.
     pub(crate) fn is_younger_than(&self, other: &str) -> bool {

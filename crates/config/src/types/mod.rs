@@ -8,6 +8,7 @@ mod names;
 mod paths;
 pub(crate) mod price;
 mod prompt;
+mod proofs;
 mod rules;
 mod texts;
 pub(crate) mod tokens;
@@ -23,9 +24,10 @@ pub(crate) use names::{is_safe, name_fault_of, variable_name_fault};
 pub use paths::{BranchPrefix, RelativePattern};
 pub use price::Price;
 pub use prompt::{PLACEHOLDERS, Prompt};
+pub use proofs::Proofs;
 pub use rules::{ApprovalRule, RulesVersion};
 pub use texts::{FilePath, Label, Line};
 pub use tokens::Tokens;
 pub use words::{
-    Act, Approvals, Color, Driver, Escalation, Land, On, PlanMode, ReviewMode, Sandbox,
+    Act, Approvals, CleanUp, Color, Driver, Escalation, Land, On, PlanMode, ReviewMode, Sandbox,
 };

@@ -138,6 +138,16 @@ words! {
         Preference = "preference",
     }
 
+    /// What is done to a conversation before the next iteration of a loop.
+    CleanUp {
+        /// Nothing.
+        Keep = "keep",
+        /// It is made shorter.
+        Compact = "compact",
+        /// Another one is begun.
+        NewThread = "new_thread",
+    }
+
     /// When output for people is coloured.
     Color {
         /// When it goes to a terminal.

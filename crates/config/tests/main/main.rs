@@ -7,6 +7,7 @@ mod explain;
 mod files;
 mod hooks;
 mod layers;
+mod loops;
 mod messages;
 mod outputs;
 mod runs;

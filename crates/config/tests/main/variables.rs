@@ -59,6 +59,23 @@ fn every_scalar_key_has_one_variable_and_no_other_key_has_it() {
             "workflows.*.escalate",
             "workflows.*.defer_on_plateau",
             "workflows.*.fallback",
+            "loops.*.from",
+            "loops.*.max",
+            "loops.*.clean_up",
+            "loops.*.plateau",
+            "loops.*.tokens",
+            "loops.*.tools",
+            "loops.*.evidence.*",
+            "policies.*.acts",
+            "policies.*.check",
+            "policies.*.rework",
+            "policies.*.rework_text",
+            "policies.*.accept",
+            "policies.*.nudge_after",
+            "policies.*.nudges",
+            "policies.*.nudge_text",
+            "policies.*.go_on",
+            "policies.*.finish",
             "environment.allow"
         ]
     );

@@ -8,6 +8,7 @@ mod advance;
 mod decide;
 mod decisions;
 mod effect;
+mod elsewhere;
 mod event;
 mod evolve;
 mod fold_tasks;

@@ -14,7 +14,7 @@ use crate::{
     policy::Ruling,
     request::{Fate, Reply, Request, RequestKind, Scope},
     time::Moment,
-    verdict::{CheckEnd, Refuted},
+    verdict::Refuted,
 };
 
 impl Session {
@@ -36,6 +36,8 @@ impl Session {
             .or_else(|| self.lift_the_limit(now))
             .or_else(|| self.give_up_the_handshake(now))
             .or_else(|| self.doubt_what_was_typed(now))
+            .or_else(|| self.call_off_the_press())
+            .or_else(|| self.give_up_what_is_doubted(now))
             .or_else(|| self.drop_what_is_moot())
             .or_else(|| self.give_up_the_compaction(now))
             .or_else(|| self.hand_over())
@@ -85,7 +87,14 @@ impl Session {
                 RequestSettled { request: request.id, fate: Fate::Void, cursor: None }.into(),
             );
         }
-        let lost = self.messages.iter().find(|message| message.fate == MessageFate::Queued);
+        // A call is answered for as long as there is somebody who waits for that.
+        let waits = |message: &Message| {
+            let running = self.running().filter(|launch| launch.stop.is_none());
+            let asker = message.returned.as_ref().map(|returned| returned.launch);
+            asker.is_some() && asker == running.map(|launch| launch.id)
+        };
+        let queued = |message: &&Message| message.fate == MessageFate::Queued && !waits(message);
+        let lost = self.messages.iter().find(queued);
         if let Some(message) = lost {
             let reason = "the session ended first".to_owned();
             return Some(MessageLost { key: message.key.clone(), reason }.into());
@@ -218,7 +227,11 @@ impl Session {
             LaunchPhase::Unobserved { .. } => true,
             LaunchPhase::Owed | LaunchPhase::Running { .. } | LaunchPhase::Failed { .. } => false,
         };
-        let at_work = !matches!(self.claim(), ClaimKind::Completed | ClaimKind::Failed);
+        // A member at rest has nothing to go on with: what is sent to it next wakes it.
+        let waits = self.messages.iter().any(|message| message.fate == MessageFate::Queued);
+        let rests = self.is_member() && launch.stream.turn == TurnState::Over && !waits;
+        let claimed = matches!(self.claim(), ClaimKind::Completed | ClaimKind::Failed);
+        let at_work = !claimed && !rests;
         let resumable = self.spec.agent.driver.resumes() && self.thread.is_some();
         let bounded = self.attempt().resumes < self.spec.bounds.resumes;
         let undecided = launch.stop.is_none() && !self.attempt().is_decided();
@@ -343,12 +356,19 @@ impl Session {
         self.attempt().shown == State::Idle && self.process() == Process::Alive
     }
 
-    /// An idle agent that claimed nothing is asked once for its result; idle again, or deaf, it is closed. One
-    /// with a person at its screen is that person's, and so is one that a person interrupted: whoever does that goes on.
+    /// Says whether the session works for a task that stands alone, and rests between what it is sent.
+    pub(super) fn is_member(&self) -> bool {
+        self.spec.agent.settings.member.is_some()
+    }
+
+    /// An idle agent that claimed nothing is asked once for its result; idle again, or deaf, it is closed. A member of a
+    /// task waits for its next message. One with a person at its screen is that person's, and so is one that a person interrupted: whoever does that goes on.
     fn ask_for_a_result(&self) -> Option<Event> {
         let free = |launch: &&Launch| launch.stop.is_none() && !launch.is_attended();
-        let asks =
-            !self.spec.agent.driver.has_terminal() && !self.attempt().held && !self.is_compacting();
+        let asks = !self.spec.agent.driver.has_terminal()
+            && !self.attempt().held
+            && !self.is_compacting()
+            && !self.is_member();
         let launch = self.current_launch().filter(free).filter(|_| asks)?;
         let asked = self.attempt().result_asked.is_some();
         let deaf = launch.stream.turn == TurnState::Open { turn: None }
@@ -394,7 +414,7 @@ impl Session {
             }
             Verification::Failed(
                 Refuted::Check { command, end } | Refuted::Unfinished { command, end },
-            ) => format!("The check `{command}` {}.{}", told(&end), self.printed_by(&command)),
+            ) => format!("The check `{command}` {}.{}", end, self.printed_by(&command)),
             Verification::None | Verification::Passed(_) => String::new(),
         }
     }
@@ -483,15 +503,5 @@ impl Session {
             && !self.is_blocked();
         let at = launch.stream.heard.deadline(self.spec.bounds.stale_ms);
         listening.then_some((at, Due::Silence(launch.id)))
-    }
-}
-
-fn told(end: &CheckEnd) -> String {
-    match end {
-        CheckEnd::Exit(code) => format!("exited with {code}"),
-        CheckEnd::Signal(signal) => format!("was ended by signal {signal}"),
-        CheckEnd::TimeLimit => "did not end within its time limit".to_owned(),
-        CheckEnd::OutputLimit => "printed more than its output limit".to_owned(),
-        CheckEnd::Unfinished(reason) => format!("could not be run: {reason}"),
     }
 }

@@ -16,6 +16,7 @@ use crate::{
     lifecycle::ClaimKind,
     request::{Asked, Misfit, Reply},
     result::Structured,
+    task,
     verdict::{Caveats, Receipt, Snapshot},
 };
 
@@ -66,6 +67,11 @@ pub enum Signal {
     CameOut {
         native: String,
         done: bool,
+    },
+    /// The agent called a tool by which a member of a task acts on it.
+    Called {
+        native: String,
+        call: Box<task::Call>,
     },
     Progress(Progress),
     Usage(Usage),
@@ -121,6 +127,8 @@ pub enum SendMode {
     Continue,
     /// Ends the open attempt as superseded and opens the next.
     Supersede,
+    /// The same, in a new process with a conversation of its own.
+    NewThread,
 }
 
 /// What an operator may make of an attempt. There is no way to `succeeded` here.
@@ -293,6 +301,18 @@ pub enum Command {
         revision: u32,
         reply: Reply,
     },
+    /// The agent called a tool beside its stream.
+    Called {
+        launch: LaunchId,
+        native: String,
+        call: Box<task::Call>,
+    },
+    /// What came of a call.
+    AnswerCall {
+        no: u32,
+        ok: bool,
+        text: String,
+    },
     /// Has the agent leave its turn, and told this next if anything.
     Interrupt {
         key: String,
@@ -345,6 +365,8 @@ pub enum Rejected {
     RequestRevision { id: RequestId, now: u32, given: u32 },
     #[error("request {0} can be answered in a moment: the session is being stopped")]
     BeingStopped(RequestId),
+    #[error("request {0} stands on the agent's own screen, and can be answered there only")]
+    AtItsScreen(RequestId),
     #[error("request {0} was given something else than it asked for: {1}")]
     Misfit(RequestId, Misfit),
     #[error("the session has ended as {0}")]
@@ -361,14 +383,28 @@ pub enum Rejected {
     NotTouched,
     #[error("the session is being stopped")]
     Stopping,
+    #[error("the session is being stopped: say it again in a moment, when it has ended")]
+    EndsUnheard,
     #[error("no turn is open")]
     NoTurn,
     #[error("{0} has no turns that could be interrupted")]
     HasNoTurns(String),
     #[error("{0} has no conversation that could be compacted")]
     CannotCompact(String),
+    #[error("{0} cannot begin another conversation")]
+    OneThread(String),
     #[error("it was started by somebody else, and there is no way to say anything to it")]
     NoWayIn,
+    #[error("request {0} is no longer open: it was answered, and the answer was lost: {1}")]
+    AnswerLost(RequestId, String),
+    #[error(
+        "Codex's screen runs what begins with `!` as a command of yours and does not take it as a text: begin it with a word, as in `Run this: !…`"
+    )]
+    RunAsCommand,
+    #[error(
+        "nothing of the text can be typed into a terminal: it is empty, or of control characters"
+    )]
+    NothingToType,
     #[error("nothing was typed: {0}")]
     NothingTyped(&'static str),
     #[error("the session worked for run {}, which has done with it", .0.short())]

@@ -12,6 +12,7 @@ use super::{
     launch::{Launch, TurnState},
     spec::Driver,
     state::{Message, MessageFate, MessageKind, Session},
+    typing::sayable,
 };
 use crate::{ids::LaunchId, time::Moment};
 
@@ -43,6 +44,7 @@ impl Session {
         if !launch.is_in_turn() {
             return Err(Rejected::NoTurn);
         }
+        text.map_or(Ok(()), |text| sayable(agent.driver, text))?;
         let said = text.map(|text| queued(format!("{key}-text"), MessageKind::Steer, text));
         let interrupt = queued(key.to_owned(), MessageKind::Interrupt, "");
         Ok(std::iter::once(interrupt).chain(said).map(Event::from).collect())
@@ -95,15 +97,19 @@ impl Session {
     }
 
     /// Says whether a compaction is owed or under way: the agent is not asked for anything else meanwhile.
-    pub(super) fn is_compacting(&self) -> bool {
+    pub fn is_compacting(&self) -> bool {
         self.compacting().is_some() || self.is_under_way(MessageKind::Compact)
     }
 
-    /// Gives the message that is next for a launch. An interrupt overtakes what waits, and nothing is said to an
-    /// agent that leaves its turn or compacts: it would take that up in what is about to end.
+    /// Gives the message that is next for a launch. An interrupt overtakes what waits but for answers, which were given
+    /// for what it would call off, and nothing is said to an agent that leaves its turn or compacts: it would take that
+    /// up in what is about to end.
     pub(super) fn next_message(&self, launch: &Launch) -> Option<&Message> {
         let mut queued = self.messages.iter().filter(|m| m.fate == MessageFate::Queued);
         if let Some(interrupt) = queued.clone().find(|m| m.kind == MessageKind::Interrupt) {
+            if let Some(answer) = queued.clone().find(|m| m.kind == MessageKind::Answer) {
+                return Some(answer);
+            }
             // An app-server interrupts a turn by its name.
             let named = self.spec.agent.driver != Driver::Codex || launch.turn().is_some();
             return Some(interrupt).filter(|_| named);
@@ -118,27 +124,28 @@ impl Session {
         queued.find(|m| m.kind != MessageKind::Compact || launch.stream.turn == TurnState::Over)
     }
 
-    /// What is asked of a turn or a conversation that is over is moot.
+    /// What is asked of a turn or a conversation that is over is moot, as is an answer that nobody waits for.
     pub(super) fn drop_what_is_moot(&self) -> Option<Event> {
         let launch = self.running();
         let in_turn = launch.is_some_and(Launch::is_in_turn);
         let goes_on = launch.is_some() && self.may_use_more();
-        let moot = |message: &&Message| match message.kind {
-            MessageKind::Interrupt => !in_turn,
-            MessageKind::Compact => !goes_on,
+        let moot = |message: &Message| match message.kind {
+            MessageKind::Interrupt => (!in_turn).then_some("the turn ended first"),
+            MessageKind::Compact => (!goes_on).then_some("the conversation ended first"),
+            MessageKind::Answer => self.why_moot(message),
+            MessageKind::Nudge => {
+                self.nudges_in_vain(message).then_some("what it was for was over first")
+            }
             MessageKind::Instruction
             | MessageKind::Steer
-            | MessageKind::Nudge
             | MessageKind::Rework
             | MessageKind::ResultWanted
-            | MessageKind::Answer
-            | MessageKind::Continue => false,
+            | MessageKind::Returned
+            | MessageKind::Continue => None,
         };
         let mut queued = self.messages.iter().filter(|m| m.fate == MessageFate::Queued);
-        let message = queued.find(moot)?;
-        let what = if message.kind == MessageKind::Interrupt { "turn" } else { "conversation" };
-        let reason = format!("the {what} ended first");
-        Some(MessageLost { key: message.key.clone(), reason }.into())
+        let (message, why) = queued.find_map(|message| Some((message, moot(message)?)))?;
+        Some(MessageLost { key: message.key.clone(), reason: why.to_owned() }.into())
     }
 
     pub(super) fn compaction_deadline(&self) -> Option<(u64, Due)> {
@@ -196,10 +203,22 @@ impl Session {
                 | MessageKind::Nudge
                 | MessageKind::Rework
                 | MessageKind::ResultWanted
-                | MessageKind::Answer
                 | MessageKind::Continue,
-            )
-            | None => {}
+            ) => self.expect_its_turn(key, launch, at),
+            // They belong to a turn that is there, or to none.
+            Some(MessageKind::Answer | MessageKind::Returned) | None => {}
+        }
+    }
+
+    /// What reaches an agent at rest begins a turn, where the protocol says so. Until that comes the agent is at work on
+    /// it: whatever else it were given it would take up in the same turn, and if it dies it has something to go on with.
+    fn expect_its_turn(&mut self, key: &str, launch: LaunchId, at: Moment) {
+        let rests = |one: &Launch| one.id == launch && one.stream.turn == TurnState::Over;
+        let begins = self.spec.agent.driver.begins_turns() && !self.attempt().is_sealed();
+        if begins && self.launches.last().is_some_and(rests) {
+            let text = self.messages.iter().find(|m| m.key == key).map(|m| m.text.clone());
+            self.expect_a_turn(at);
+            self.on_launch(launch, |launch| launch.stream.told = text);
         }
     }
 

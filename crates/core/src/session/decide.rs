@@ -4,9 +4,10 @@ use super::{
     attempt::{ClaimSource, Standing},
     command::{Command, Rejected, Reporter, Resolve, SendMode, Signal, Testimony},
     event::*,
-    launch::{Cursor, Launch, LaunchPhase, LaunchWhy, Sight, StopStep, StopWhy},
+    launch::{Cursor, Launch, LaunchPhase, LaunchWhy, Sight, Stop, StopStep, StopWhy},
     spec::Assignment,
     state::{Budget, MessageFate, MessageKind, Progress, Session, SetupState, WorkState},
+    typing::sayable,
 };
 use crate::{
     ids::{LaunchId, RequestId},
@@ -111,6 +112,8 @@ impl Session {
             Command::Send { key, text, mode } => self.send(key, text, *mode),
             Command::Assign { key, text, assignment } => self.assign(key, text, assignment),
             Command::Answer { request, revision, reply } => self.answer(*request, *revision, reply),
+            Command::Called { launch, native, call } => self.called(*launch, native, call, None),
+            Command::AnswerCall { no, ok, text } => self.answer_call(*no, *ok, text),
             Command::Interrupt { key, text } => self.interrupt(key, text.as_deref()),
             Command::Compact { key } => self.compact(key),
             Command::Stop => self.stop(),
@@ -258,6 +261,7 @@ impl Session {
                 Err(Rejected::Nothing)
             }
             Signal::Asked(asked) => one(self.asked(id, asked, cursor)),
+            Signal::Called { native, call } => self.called(id, &native, &call, Some(cursor)),
             Signal::Withdrawn { native } => self.withdraw(id, &native, cursor),
             Signal::CameOut { native, done } => self.came_out(id, &native, done, cursor),
             Signal::Progress(progress) => {
@@ -427,7 +431,13 @@ impl Session {
             self.requests.iter().find(|r| r.id == id).ok_or(Rejected::UnknownRequest(id))?;
         match request.fate {
             Fate::Open => {}
-            Fate::Answered => return Err(Rejected::RequestSettled(id, "it was answered")),
+            Fate::Answered => {
+                let lost = self.why_lost(request);
+                let answered = || Rejected::RequestSettled(id, "it was answered");
+                return Err(
+                    lost.map_or_else(answered, |why| Rejected::AnswerLost(id, why.to_owned()))
+                );
+            }
             Fate::Withdrawn => return Err(Rejected::RequestSettled(id, "the agent withdrew it")),
             Fate::AnsweredElsewhere => {
                 return Err(Rejected::RequestSettled(id, "it was answered on the agent's screen"));
@@ -442,6 +452,13 @@ impl Session {
         }
         if self.spec.adopted.as_ref().is_some_and(|adopted| adopted.pane.is_none()) {
             return Err(Rejected::NoWayIn);
+        }
+        if self.is_settled_there(request) {
+            return Err(match (&self.spec.adopted, self.has_ended()) {
+                (Some(_), _) => Rejected::NotTouched,
+                (None, true) => Rejected::NotRunning,
+                (None, false) => Rejected::AtItsScreen(id),
+            });
         }
         request.asked.check(reply).map_err(|misfit| Rejected::Misfit(id, misfit))?;
         // It would reach neither the process that ends nor one that follows it.
@@ -502,7 +519,7 @@ impl Session {
         let sealed = self.attempt().is_sealed();
         let agent = &self.spec.agent;
         let alive = self.launches.last().is_some_and(Launch::may_live);
-        let instructs = mode == SendMode::Supersede || sealed;
+        let instructs = mode != SendMode::Continue || sealed;
         if self.work == WorkState::Removed {
             return Err(Rejected::PlaceGone(self.spec.work.branch().map(str::to_owned)));
         }
@@ -532,6 +549,7 @@ impl Session {
         if !agent.driver.has_protocol() && !alive {
             return Err(Rejected::NotRunning);
         }
+        sayable(agent.driver, text)?;
         let message = MessageQueued {
             key: key.to_owned(),
             kind: MessageKind::Steer,
@@ -540,6 +558,9 @@ impl Session {
             reply: None,
         };
         let next = AttemptOpened { no: self.attempt().no + 1, instruction: Some(text.to_owned()) };
+        if mode == SendMode::NewThread {
+            return self.begin_anew(next);
+        }
         match (mode, sealed) {
             (SendMode::Continue, false) if self.attempt().cancelled.is_some() => {
                 Err(Rejected::Cancelled)
@@ -547,17 +568,36 @@ impl Session {
             (SendMode::Continue, false) if self.messages.iter().any(|m| m.key == key) => {
                 Err(Rejected::Nothing)
             }
+            (SendMode::Continue, false) if self.ends_unheard() => Err(Rejected::EndsUnheard),
             (SendMode::Continue, false) => Ok(self.steer(message)),
-            (SendMode::Continue, true) | (SendMode::Supersede, true) => one(next),
-            (SendMode::Supersede, false) => {
-                let mut events = vec![AttemptSuperseded {}.into()];
-                let mut superseded = self.clone();
-                superseded.evolve(self.attempt().since, &events[0]);
-                events.push(superseded.seal(self.attempt().since).into());
+            (SendMode::Continue | SendMode::Supersede | SendMode::NewThread, true) => one(next),
+            (SendMode::Supersede | SendMode::NewThread, false) => {
+                let mut events = self.superseded();
                 events.push(next.into());
                 Ok(events)
             }
         }
+    }
+
+    fn superseded(&self) -> Vec<Event> {
+        let since = self.attempt().since;
+        let superseded = AttemptSuperseded {}.into();
+        let mut after = self.clone();
+        after.evolve(since, &superseded);
+        vec![superseded, after.seal(since).into()]
+    }
+
+    /// Opens the next attempt in a conversation of its own, which another process has: this one knows its own.
+    fn begin_anew(&self, next: AttemptOpened) -> Decision {
+        if !self.spec.agent.driver.begins_threads() {
+            return Err(Rejected::OneThread(self.spec.agent.name.clone()));
+        }
+        let open = !self.attempt().is_sealed();
+        let mut events = if open { self.superseded() } else { Vec::new() };
+        let running = self.launches.last().filter(|launch| launch.may_be_ended());
+        events.extend(running.map(|one| self.stop_launch(one.id, StopWhy::Finished).into()));
+        events.extend([ThreadLeft {}.into(), next.into()]);
+        Ok(events)
     }
 
     /// Only a conversation that ended takes another task.
@@ -577,6 +617,16 @@ impl Session {
             events.push(LaunchOwed { launch: self.next_launch(), why: LaunchWhy::Answer }.into());
         }
         events
+    }
+
+    /// Says whether the operator's stop comes first: what is said now would reach neither the process that ends nor one
+    /// that follows it.
+    pub(crate) fn ends_unheard(&self) -> bool {
+        let by_operator =
+            |stop: Stop| stop.why == StopWhy::Operator && stop.step != StopStep::GivenUp;
+        let stopped = self.current_launch().is_some_and(|one| one.stop.is_some_and(by_operator));
+        let resumed_by_it = self.has_ended() && self.judge_facts().state == State::NeedsInput;
+        stopped && !resumed_by_it
     }
 
     fn stop(&self) -> Decision {

@@ -6,7 +6,6 @@ use super::{
     hook::HookKey,
     launch::{Launch, LaunchPhase, StopStep},
     state::{Message, MessageFate, MessageKind, Session, SetupState, WorkState},
-    watch::Way,
 };
 use crate::{ids::LaunchId, verdict::Verdict};
 
@@ -137,7 +136,7 @@ impl Session {
     }
 
     /// Messages go to the running launch of the attempt, one after the other in their order.
-    fn deliveries(&self) -> Option<Effect> {
+    pub(super) fn deliveries(&self) -> Option<Effect> {
         let shakes_hands = self.spec.agent.driver.shakes_hands();
         let ready =
             |launch: &&Launch| launch.stop.is_none() && (launch.stream.ready || !shakes_hands);
@@ -149,27 +148,23 @@ impl Session {
         Some(Effect::Deliver { launch: launch.id, message: message.key.clone() })
     }
 
-    /// Gives what may be typed now. Texts keep their order, an interrupt overtakes them, and an answer does not wait for a
-    /// text that waits for it.
+    /// Gives what may be typed now. Texts keep their order, and neither an answer nor an interrupt waits for a text.
+    /// An interrupt comes after the answer to what stands on the screen: it would call off what was approved.
     fn to_be_typed(&self, launch: &Launch) -> Option<&Message> {
-        let is_answer = |m: &Message| m.kind == MessageKind::Answer;
-        let mut queued = self.messages.iter().filter(|m| m.fate == MessageFate::Queued);
+        let queued = || self.messages.iter().filter(|m| m.fate == MessageFate::Queued);
         let free = |m: &&Message| m.unproved.is_none() && self.held_back(launch, m).is_none();
-        let next = self.next_message(launch);
-        if next.is_some_and(|next| next.kind == MessageKind::Interrupt) {
-            return next.filter(free);
-        }
-        let answer = queued.find(|m| is_answer(m));
-        answer.into_iter().chain(next.filter(|m| !is_answer(m))).find(free)
+        let is_key = |m: &&Message| matches!(m.kind, MessageKind::Answer | MessageKind::Interrupt);
+        let of_kind = |kind| queued().filter(move |m: &&Message| m.kind == kind);
+        let keys = of_kind(MessageKind::Answer).chain(of_kind(MessageKind::Interrupt));
+        let text = self.next_message(launch).filter(|m| !is_key(m));
+        keys.chain(text).find(free)
     }
 
     fn presses(&self) -> Option<Effect> {
         let launch = self.running().filter(|launch| launch.stop.is_none())?.id;
-        let again = |m: &&Message| {
-            m.fate == MessageFate::Queued && m.typed.is_some_and(|typed| typed.way == Way::Again)
-        };
-        let message = self.messages.iter().find(again)?.key.clone();
-        Some(Effect::PressAgain { launch, message })
+        let (message, typed) = self.pressed_again()?;
+        let message = message.key.clone();
+        self.may_press_again(&typed).then_some(Effect::PressAgain { launch, message })
     }
 
     fn proof(&self) -> Option<Effect> {

@@ -9,7 +9,7 @@ use super::{
 use crate::time::Moment;
 
 /// What is said of everything that only the other home can know.
-const ELSEWHERE: &str = "it was imported from another home, where it may go on";
+pub const ELSEWHERE: &str = "it was imported from another home, where it may go on";
 
 impl Session {
     /// Gives the events after which nothing is owed, running or expected here any more.
@@ -52,11 +52,14 @@ fn leave(launch: &Launch) -> Option<Event> {
     }
 }
 
-/// What was owed before may have run; what the closing itself brings about did not.
 fn forgo(hook: &HookOwed, now: Moment) -> Event {
-    let end = match hook.at == now {
+    HookFinished { key: hook.key, end: forgone(hook.at, now) }.into()
+}
+
+/// What was owed before may have run; what the closing itself brings about did not.
+pub(crate) fn forgone(owed: Moment, now: Moment) -> HookEnd {
+    match owed == now {
         true => HookEnd::NotStarted(ELSEWHERE.to_owned()),
         false => HookEnd::Uncertain(ELSEWHERE.to_owned()),
-    };
-    HookFinished { key: hook.key, end }.into()
+    }
 }

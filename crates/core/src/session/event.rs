@@ -45,6 +45,8 @@ events! {
     /// A new daemon goes on with a handshake: the time without one is not the agent's.
     LaunchFollowed = "launch.followed", 1 { launch: LaunchId }
 
+    /// Whoever is at the agent's screen goes on in another of its conversations.
+    ThreadMoved = "thread.moved", 1 { launch: LaunchId, by: Record, from: String, to: String }
     StreamReady = "stream.ready", 1 { launch: LaunchId, thread: Option<String>, cursor: Cursor }
     TurnStarted = "turn.started", 1 { launch: LaunchId, turn: Option<String>, cursor: Cursor }
     TurnEnded = "turn.ended", 1 {
@@ -124,6 +126,13 @@ events! {
     /// What was answered is not what happened: it was done though it was denied, or the other way round.
     RequestContradicted = "request.contradicted", 1 { request: RequestId, done: bool, cursor: Cursor }
 
+    /// The agent called a tool by which a member of a task acts on it. Without a cursor it came beside the stream.
+    ToolCalled = "tool.called", 1 {
+        no: u32, launch: LaunchId, native: String, call: Box<crate::task::Call>, cursor: Option<Cursor>,
+    }
+    /// What came of the call, as the agent is told.
+    ToolAnswered = "tool.answered", 1 { no: u32, ok: bool, text: String }
+
     /// The project's policy settled an approval.
     RequestRuled = "request.ruled", 1 { request: RequestId, reply: Reply, rule: String }
 
@@ -137,7 +146,7 @@ events! {
     MessageDelivered = "message.delivered", 1 { key: String, launch: LaunchId }
     /// The text was typed into the agent's terminal; only its own record can show that it took it.
     MessageTyped = "message.typed", 1 { key: String, launch: LaunchId, way: Way }
-    /// Nothing shows that the agent took what was typed.
+    /// Nothing shows that the agent took what was typed. Only older ledgers have it: it is doubted now.
     MessageUnproved = "message.unproved", 1 { key: String, reason: String }
     MessageLost = "message.lost", 1 { key: String, reason: String }
 
@@ -158,6 +167,8 @@ events! {
 
     AttemptCancelled = "attempt.cancelled", 1 { because: String }
     AttemptSuperseded = "attempt.superseded", 1 {}
+    /// The next attempt begins a conversation of its own.
+    ThreadLeft = "thread.left", 1 {}
     /// Provost itself ended the attempt.
     AttemptStopped = "attempt.stopped", 1 { cause: StopCause, detail: String }
     AttemptResolved = "attempt.resolved", 1 { state: State, cause: Option<Cause>, because: String }

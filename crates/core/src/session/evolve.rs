@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use super::{
     attempt::{Attempt, Claim, ClaimSource, Resolution, Standing},
+    calls::Calls,
+    control::Compacting,
     decide::answer_to,
     event::{Event, HookFinished, RequestOpened, SessionOpened, SnapshotTaken, TurnEnded},
     hook::{HookEnded, HookEvent, HookKey, HookOwed},
@@ -16,7 +18,7 @@ use super::{
     state::{
         Fact, Limited, Message, MessageFate, MessageKind, Session, SetupState, Usage, WorkState,
     },
-    watch::{Seen, Typed, Way},
+    watch::{Said, Seen, Typed},
 };
 use crate::{
     ids::{LaunchId, RequestId, SessionId, jitter_of},
@@ -42,6 +44,7 @@ impl Session {
             attempts: vec![Attempt::opened(1, spec.instruction.clone(), at)],
             launches: Vec::new(),
             requests: Vec::new(),
+            calls: Calls::default(),
             messages: Vec::new(),
             hooks: Vec::new(),
             hooks_fired: BTreeMap::new(),
@@ -86,7 +89,9 @@ impl Session {
 
     /// Folds one event.
     pub fn evolve(&mut self, at: Moment, event: &Event) {
+        let was_blocked = self.is_blocked();
         self.apply(at, event);
+        self.end_the_wait(was_blocked, at);
         self.after(at);
     }
 
@@ -109,9 +114,12 @@ impl Session {
             }
             Event::LaunchOwed(e) => {
                 let continuation = self.continuation(e.why);
-                let launch = Launch::owed(e.launch, e.why, self.attempt().no, at);
+                let mut launch = Launch::owed(e.launch, e.why, self.attempt().no, at);
+                let died = self.current_launch().filter(|_| e.why == LaunchWhy::Crash);
+                launch.stream.told = died.and_then(|died| died.stream.told.clone());
                 self.launches.push(launch);
                 self.resume(e.why, continuation);
+                self.give_on_the_command_line(e.launch, at);
             }
             Event::LaunchStarted(_)
             | Event::LaunchAdopted(_)
@@ -153,7 +161,8 @@ impl Session {
             Event::SignalRecorded(e) => {
                 let seen = Seen { said: e.said, place: e.place, at };
                 self.on_launch(e.launch, |launch| {
-                    launch.watch.records.insert(e.by, seen);
+                    launch.watch.note(e.by, seen);
+                    launch.watch.approved.take_if(|_| e.said == Said::WentOn);
                 });
             }
             Event::SignalHinted(e) => {
@@ -162,6 +171,7 @@ impl Session {
                     launch.watch.hints.insert(e.by, seen);
                 });
             }
+            Event::ThreadMoved(e) => self.move_on(e, at),
             Event::PaneSeen(e) => {
                 self.on_launch(e.launch, |launch| launch.watch.pane = Some(e.sight));
             }
@@ -172,6 +182,8 @@ impl Session {
             | Event::RequestSettled(_)
             | Event::RequestContradicted(_)
             | Event::RequestRuled(_)
+            | Event::ToolCalled(_)
+            | Event::ToolAnswered(_)
             | Event::MessageQueued(_)
             | Event::MessageDelivered(_)
             | Event::MessageTyped(_)
@@ -184,6 +196,7 @@ impl Session {
             | Event::CheckFinished(_)
             | Event::AttemptCancelled(_)
             | Event::AttemptSuperseded(_)
+            | Event::ThreadLeft(_)
             | Event::AttemptStopped(_)
             | Event::AttemptResolved(_)
             | Event::AttemptSealed(_) => self.apply_attempt(at, event),
@@ -210,7 +223,7 @@ impl Session {
                         (stop.step, stop.since) = (StopStep::Kill, at);
                     }
                 }
-                self.expect_what_was_given(e.launch, at);
+                self.expect_what_was_given(e.launch);
                 if self.launches.len() == 1 {
                     self.owe_hook(HookEvent::Started, at);
                 }
@@ -245,7 +258,9 @@ impl Session {
                 launch.stream.heard = at;
             }),
             Event::PeopleAttached(e) => {
-                self.on_launch(e.launch, |launch| launch.people = e.people);
+                self.on_launch(e.launch, |launch| {
+                    (launch.people, launch.attended) = (e.people, Some(at));
+                });
             }
             Event::TreeGone(e) => {
                 let gone = Gone { leftovers: e.leftovers, verified: e.verified };
@@ -275,11 +290,10 @@ impl Session {
             }
             Event::TurnStarted(e) => {
                 self.heard(e.launch, at, e.cursor);
-                let turn = TurnState::Open { turn: e.turn.clone() };
                 self.on_launch(e.launch, |launch| {
-                    launch.stream.turn = turn;
-                    launch.stream.interrupted = false;
+                    launch.stream.begin_turn(e.turn.clone());
                     launch.watch.turned = Some(at);
+                    launch.watch.approved = None;
                 });
                 self.begin_turn(e.launch);
             }
@@ -430,11 +444,14 @@ impl Session {
                     self.queue(answer.key, answer.kind, answer.text, answer.request, answer.reply);
                 }
             }
+            Event::ToolCalled(e) => self.take_call(e, at),
+            Event::ToolAnswered(e) => self.return_call(e),
             Event::MessageQueued(e) => {
                 self.queue(e.key.clone(), e.kind, e.text.clone(), e.request, e.reply.clone());
             }
             Event::MessageDelivered(e) => {
                 self.begin_what_was_asked(&e.key, e.launch, at);
+                self.expect_what_was_approved(&e.key, e.launch, at);
                 self.settle_message(&e.key, MessageFate::Delivered { launch: e.launch });
             }
             Event::MessageTyped(e) => {
@@ -489,6 +506,7 @@ impl Session {
             }
             Event::AttemptCancelled(e) => self.attempt_mut().cancelled = Some(e.because.clone()),
             Event::AttemptSuperseded(_) => self.attempt_mut().superseded = true,
+            Event::ThreadLeft(_) => (self.thread, self.context) = (None, None),
             Event::AttemptStopped(e) => {
                 self.attempt_mut().stopped = Some((e.cause, e.detail.clone()));
             }
@@ -518,6 +536,8 @@ impl Session {
         let working = (state != State::NeedsInput || bug!(WaitingCounted))
             && !state.is_terminal()
             && self.limited.is_none()
+            // A member of a task may rest for as long as nobody needs it.
+            && !(state == State::Idle && self.is_member())
             && self
                 .current_launch()
                 .is_some_and(|launch| matches!(launch.phase, LaunchPhase::Running { .. }));
@@ -563,9 +583,7 @@ impl Session {
     /// A turn is expected of a living agent: until it comes, the agent counts as active, not as idle.
     pub(super) fn expect_a_turn(&mut self, at: Moment) {
         if let Some(launch) = self.launches.last_mut() {
-            launch.stream.turn = TurnState::Open { turn: None };
-            launch.stream.heard = at;
-            launch.stream.silent = false;
+            launch.stream.expect_a_turn(at);
         }
     }
 
@@ -577,17 +595,15 @@ impl Session {
         // Whoever takes no instructions has nothing to do after its turn but to end.
         let takes_more = self.spec.agent.driver.has_protocol();
         self.on_launch(e.launch, |launch| {
-            launch.stream.ended_well = e.end == TurnEnd::Ok;
-            launch.stream.interrupted = false;
+            launch.stream.end_turn(e.end == TurnEnd::Ok, takes_more);
             launch.watch.turned = Some(at);
+            launch.watch.approved = None;
             launch.watch.last_turn = e.turn.clone().or(launch.watch.last_turn.take());
-            if takes_more {
-                launch.stream.turn = TurnState::Over;
-            }
         });
         let current = self.current_launch().is_some_and(|launch| launch.id == e.launch);
-        // However a compaction ends, that says nothing about the work.
-        let compacted = self.compacting.take().is_some_and(|asked| asked.launch == e.launch);
+        // However a compaction ends, that says nothing about the work. A turn that was open before it is none of it.
+        let own = |asked: &Compacting| asked.launch == e.launch && asked.turn;
+        let compacted = self.compacting.take_if(|asked| own(asked)).is_some();
         if !current || compacted || self.attempt().is_sealed() {
             return;
         }
@@ -644,7 +660,8 @@ impl Session {
         let died = self.current_launch().filter(|_| why == LaunchWhy::Crash)?;
         let heard = |m: &Message| m.attempt == self.attempt().no && m.fate != MessageFate::Queued;
         let asks = self.open_requests().any(|r| r.asked.kind != RequestKind::Approval);
-        let instruction = self.attempt().instruction.as_deref().unwrap_or_default();
+        let instruction = self.attempt().instruction.as_deref();
+        let instruction = died.stream.told.as_deref().or(instruction).unwrap_or_default();
         (self.messages.iter().any(heard) && !asks)
             .then(|| crate::prompt::continuation(&died.phase, instruction))
     }
@@ -751,10 +768,12 @@ impl Session {
             text,
             request,
             reply,
+            returned: None,
             attempt,
             fate: MessageFate::Queued,
             typed: None,
             unproved: None,
+            occasion: None,
         });
     }
 
@@ -771,26 +790,18 @@ impl Session {
         });
     }
 
-    fn on_message(&mut self, key: &str, change: impl FnOnce(&mut Message)) {
+    pub(super) fn on_message(&mut self, key: &str, change: impl FnOnce(&mut Message)) {
         if let Some(message) = self.messages.iter_mut().find(|message| message.key == key) {
             change(message);
         }
     }
 
-    /// A terminal is given its first instruction on the command line; one that is given none waits at its prompt.
-    fn expect_what_was_given(&mut self, launch: LaunchId, at: Moment) {
-        if !self.spec.agent.driver.has_terminal() {
-            return;
-        }
-        let given = self.messages.iter_mut().find(|message| message.fate == MessageFate::Queued);
-        match given {
-            Some(message) => {
-                message.typed = Some(Typed { launch, at, way: Way::CommandLine });
-            }
-            None if self.spec.agent.driver.has_protocol() => {
-                self.on_launch(launch, |launch| launch.stream.turn = TurnState::Over);
-            }
-            None => {}
+    /// A terminal that is given nothing on its command line waits at its prompt.
+    fn expect_what_was_given(&mut self, launch: LaunchId) {
+        let driver = self.spec.agent.driver;
+        let waits = driver.has_terminal() && driver.has_protocol() && self.given(launch).is_none();
+        if waits {
+            self.on_launch(launch, |launch| launch.stream.turn = TurnState::Over);
         }
     }
 
@@ -829,7 +840,7 @@ impl Session {
         self.hooks_ended.drain(..surplus);
     }
 
-    fn heard(&mut self, launch: LaunchId, at: Moment, cursor: Cursor) {
+    pub(super) fn heard(&mut self, launch: LaunchId, at: Moment, cursor: Cursor) {
         self.break_silence(launch);
         self.on_launch(launch, |launch| {
             launch.stream.heard = at;
@@ -847,7 +858,12 @@ impl Session {
         }
     }
 
-    fn advance_cursor(&mut self, launch: Option<LaunchId>, cursor: Option<Cursor>, at: Moment) {
+    pub(super) fn advance_cursor(
+        &mut self,
+        launch: Option<LaunchId>,
+        cursor: Option<Cursor>,
+        at: Moment,
+    ) {
         if let (Some(launch), Some(cursor)) = (launch, cursor) {
             self.heard(launch, at, cursor);
         }

@@ -115,7 +115,8 @@ impl Session {
     }
 
     pub(super) fn is_blocked(&self) -> bool {
-        !self.has_ended() && self.open_requests().any(|request| request.blocks())
+        let asks = || self.open_requests().any(|request| request.blocks());
+        !self.has_ended() && (asks() || self.waiting_answer().is_some())
     }
 
     fn overlay(&self) -> Overlay {

@@ -181,6 +181,33 @@ pub struct Stream {
     /// What the agent said of that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retrying_why: Option<String>,
+    /// Whether the turn that counts as open is only expected, and no record has it yet.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub expected: bool,
+    /// What the agent was told at rest, until the turn that it begins is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told: Option<String>,
+}
+
+impl Stream {
+    /// Until the turn comes, the agent counts as at work. One that is open now is not over by that.
+    pub(super) fn expect_a_turn(&mut self, at: Moment) {
+        self.expected |= self.turn == TurnState::Over;
+        self.turn = TurnState::Open { turn: None };
+        (self.heard, self.silent) = (at, false);
+    }
+
+    pub(super) fn begin_turn(&mut self, turn: Option<String>) {
+        (self.turn, self.expected) = (TurnState::Open { turn }, false);
+        self.interrupted = false;
+    }
+
+    pub(super) fn end_turn(&mut self, well: bool, takes_more: bool) {
+        (self.ended_well, self.interrupted, self.expected, self.told) = (well, false, false, None);
+        if takes_more {
+            self.turn = TurnState::Over;
+        }
+    }
 }
 
 /// Whether a turn is open.
@@ -227,6 +254,9 @@ pub struct Launch {
     pub oversized: bool,
     /// How many people are at the agent's own screen.
     pub people: u32,
+    /// When somebody came there or left last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attended: Option<Moment>,
     /// What is seen of it beside its protocol.
     #[serde(default)]
     pub watch: Watch,
@@ -258,6 +288,8 @@ impl Launch {
                 settled: false,
                 retrying: false,
                 retrying_why: None,
+                expected: false,
+                told: None,
             },
             stop: None,
             gone: None,
@@ -267,6 +299,7 @@ impl Launch {
             output_lost: false,
             oversized: false,
             people: 0,
+            attended: None,
             watch: Watch::default(),
             adopted: false,
         }
@@ -333,6 +366,15 @@ impl Launch {
 
     pub fn has_ended(&self) -> bool {
         !self.may_live()
+    }
+
+    /// Says whether the process ended in a way that nobody asked for.
+    pub fn was_lost(&self) -> bool {
+        match &self.phase {
+            LaunchPhase::Ended { end, by, .. } => *by == EndedBy::Itself && *end != End::Exit(0),
+            LaunchPhase::Unobserved { .. } | LaunchPhase::Failed { .. } => true,
+            LaunchPhase::Owed | LaunchPhase::Running { .. } => false,
+        }
     }
 
     /// Says whether a stop is under way that has neither ended the process nor been given up.

@@ -4,31 +4,41 @@
 //! [`Session::advance`] gives what follows by itself, [`Session::effects`] what is owed to the outside
 //! world and [`Session::deadline`] when time alone will change something.
 
+mod adoption;
 mod advance;
 mod attempt;
+mod calls;
 mod command;
 mod control;
+mod conversation;
 mod decide;
 mod effect;
 mod elsewhere;
 mod event;
 mod evolve;
+mod guess;
 mod hook;
 mod judge;
 mod launch;
 mod pane;
+mod reach;
 mod react;
 mod spec;
 mod state;
+mod typing;
+mod waiting;
 mod watch;
 
 pub use attempt::{Attempt, Claim, ClaimSource, Clock, Resolution, Sealed, Standing, Verifying};
+pub use calls::{Calls, MAX_ANSWER, MAX_CALLS_KEPT, Returned, ToolCall};
 pub use command::{
     Command, FactKind, Rejected, Reporter, Resolve, SendMode, Signal, Testimony, UsedUp,
     standing_of,
 };
 pub use control::Compacting;
 pub use effect::{Due, Effect, EffectKey};
+pub use elsewhere::ELSEWHERE;
+pub(crate) use elsewhere::forgone;
 pub use event::{
     AgentReplaced, AgentWarned, AttemptCancelled, AttemptOpened, AttemptResolved, AttemptSealed,
     AttemptStopped, AttemptSuperseded, BudgetRaised, CheckFinished, ClaimMade, ContextCompacted,
@@ -40,8 +50,9 @@ pub use event::{
     RequestContradicted, RequestOpened, RequestRuled, RequestSettled, ResultAsked, ResultTold,
     ReworkSent, SessionOpened, SetupFinished, SignalHinted, SignalRecorded, SnapshotFailed,
     SnapshotTaken, StopAsked, StopEscalated, StoreRemoved, StreamClosed, StreamHeard, StreamReady,
-    StreamRefused, StreamRetrying, StreamSettled, StreamSilent, TaskAssigned, TreeGone, TurnEnded,
-    TurnStarted, UsageTold, WorkFailed, WorkPrepared, WorkRemoved,
+    StreamRefused, StreamRetrying, StreamSettled, StreamSilent, TaskAssigned, ThreadLeft,
+    ThreadMoved, ToolAnswered, ToolCalled, TreeGone, TurnEnded, TurnStarted, UsageTold, WorkFailed,
+    WorkPrepared, WorkRemoved,
 };
 pub use hook::{HookEnd, HookEnded, HookEvent, HookKey, HookOwed};
 pub use launch::{
@@ -49,15 +60,17 @@ pub use launch::{
     TurnEnd,
 };
 pub use pane::PaneSight;
-pub use react::{Act, Heir, On, Reacted, Reaction};
+pub use reach::{Line, Receive};
+pub use react::{Act, Heir, Occasion, On, Reacted, Reaction};
 pub use spec::{
     Adopted, Afterwards, Agent, Approvals, Assignment, Carried, Driver, Exit0, HookSpec, Input,
-    MultiAgent, OfRun, Pane, Sandbox, Settings, Spec, Work,
+    Membership, MultiAgent, OfRun, Pane, Sandbox, Settings, Spec, Work,
 };
 pub use state::{
     Budget, Context, Fact, Limited, Message, MessageFate, MessageKind, Progress, Session,
     SetupState, Usage, WorkState,
 };
+pub use typing::{literally, pasted, sayable};
 pub use watch::{
     Contradiction, Glimpse, HeldBack, Hinted, Record, Recorded, Said, Seen, Typed, Watch, Way,
     again,

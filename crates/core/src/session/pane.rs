@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     command::Rejected,
-    event::{Event, MessageLost, MessageTyped, PaneSeen},
+    event::{Event, MessageTyped, PaneSeen},
     launch::Launch,
     state::{Message, MessageFate, Session},
+    typing::DOUBTED,
     watch::{HeldBack, Way},
 };
 use crate::ids::LaunchId;
@@ -42,9 +43,6 @@ impl PaneSight {
         }
     }
 }
-
-/// What is said of a message that may have been typed.
-const DOUBTED: &str = "it may have been typed, and the agent's own record does not show it";
 
 type Decision = Result<Vec<Event>, Rejected>;
 
@@ -82,23 +80,6 @@ impl Session {
             }
             _ => refused("it was typed before"),
         }
-    }
-
-    /// Doubts what was typed into somebody else's pane, for good: it is never typed twice.
-    pub(super) fn doubted(&self, message: &Message, launch: LaunchId) -> Option<Event> {
-        let adopted = self.launch(launch).is_some_and(|launch| launch.adopted);
-        adopted.then(|| typed(message, launch, Way::Doubted))
-    }
-
-    /// A turn that ended without it shows that what may have been typed was not taken.
-    pub(super) fn lose_the_doubted(&self) -> impl Iterator<Item = Event> {
-        let doubted = |m: &&Message| {
-            m.fate == MessageFate::Queued && m.typed.is_some_and(|typed| typed.way == Way::Doubted)
-        };
-        self.messages
-            .iter()
-            .filter(doubted)
-            .map(|m| MessageLost { key: m.key.clone(), reason: DOUBTED.to_owned() }.into())
     }
 
     /// Gives why nothing is typed into a launch's pane, if it has one and is somebody else's.

@@ -7,12 +7,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    effect::Due,
+    effect::{Due, Effect},
     event::{AgentReplaced, Event, LaunchOwed, ReactionDone, RequestSettled},
     hook::HookEvent,
     launch::{Launch, LaunchWhy, StopWhy, TurnState},
     spec::Agent,
-    state::{MessageFate, MessageKind, Session},
+    state::{Message, MessageFate, MessageKind, Session},
 };
 use crate::{lifecycle::State, limits::MAX_QUEUED, request::Fate, time::Moment};
 
@@ -111,6 +111,13 @@ pub struct Reaction {
 pub struct Heir {
     pub agent: Box<Agent>,
     pub text: Option<String>,
+}
+
+/// What was reacted to: the reaction, and which of its occasions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Occasion {
+    pub reaction: String,
+    pub no: u32,
 }
 
 /// How a reaction stands.
@@ -227,6 +234,19 @@ impl Session {
         }
     }
 
+    /// Says whether a nudge waits though what it was for is over. One that is on its way to an agent with a protocol
+    /// arrives; into a terminal nothing is typed before the turn ends, and then nobody needs it.
+    pub(super) fn nudges_in_vain(&self, message: &Message) -> bool {
+        let Some(Occasion { reaction, no }) = &message.occasion else { return false };
+        let reacted = self.reacted_of(reaction);
+        let holds = reacted.is_some_and(|one| one.since_ms.is_some() && one.occasion == *no);
+        let on_its_way = || {
+            let goes = |effect| matches!(effect, Effect::Deliver { message: key, .. } if key == message.key);
+            !self.spec.agent.driver.has_terminal() && self.deliveries().is_some_and(goes)
+        };
+        !holds && message.typed.is_none() && !on_its_way()
+    }
+
     /// Says since when an occasion holds.
     fn holds(&self, on: On, known: Option<u64>, at: Moment) -> Option<u64> {
         let attempt = self.attempt();
@@ -269,7 +289,12 @@ impl Session {
         let key = format!("{}-{}-{}", done.reaction, self.attempt().no, total);
         match self.spec.reactions[no].act.clone() {
             Act::Notify | Act::ResumeLater => {}
-            Act::Nudge { text } => self.say(format!("nudge-{key}"), MessageKind::Nudge, text),
+            Act::Nudge { text } => {
+                let key = format!("nudge-{key}");
+                self.say(key.clone(), MessageKind::Nudge, text);
+                let (reaction, no) = (done.reaction.clone(), done.occasion);
+                self.on_message(&key, |m| m.occasion = Some(Occasion { reaction, no }));
+            }
             Act::Interrupt { text } => {
                 self.say(format!("leave-{key}"), MessageKind::Interrupt, String::new());
                 self.say(format!("continue-{key}"), MessageKind::Continue, text);

@@ -13,6 +13,7 @@ use crate::{
     policy::Policy,
     result::ResultForm,
     run::Stage,
+    task::Role,
     verdict::{EmptyDiff, Snapshot},
 };
 
@@ -86,6 +87,23 @@ impl Driver {
         }
     }
 
+    /// Says whether every message that reaches the agent at rest begins a turn, which it tells of, or is refused.
+    pub fn begins_turns(self) -> bool {
+        match self {
+            Driver::Codex => true,
+            Driver::Command
+            | Driver::Jsonl
+            | Driver::CodexExec
+            | Driver::Terminal
+            | Driver::CodexTerminal => false,
+        }
+    }
+
+    /// Says whether a new process of the agent can begin a conversation of its own.
+    pub fn begins_threads(self) -> bool {
+        self.has_protocol() && !self.has_terminal()
+    }
+
     /// Says whether exit 0 counts only together with a turn that the agent's own stream ended well.
     pub fn shows_its_end(self) -> bool {
         match self {
@@ -149,9 +167,19 @@ pub struct Settings {
     /// Whether the user said that the agent's program may trust the directory.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub accept_trust: bool,
+    /// What the agent is there for, if it works for a task that stands alone: it has the tools for that, and rests
+    /// between its messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub member: Option<Membership>,
     /// Whether the agent may have agents of its own; none leaves it to the agent and its configuration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub multi_agent: Option<MultiAgent>,
+}
+
+/// What an agent is there for in a task that stands alone. Which task that is, the task knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Membership {
+    pub role: Role,
 }
 
 /// Whether an agent may have agents of its own, and who said so.

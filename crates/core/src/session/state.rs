@@ -6,11 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     attempt::Attempt,
+    calls::{Calls, Returned},
     command::FactKind,
     control::Compacting,
     hook::{HookEnded, HookEvent, HookOwed},
     launch::{Launch, LaunchPhase},
-    react::{Heir, Reacted},
+    react::{Heir, Occasion, Reacted},
     spec::Spec,
     watch::Typed,
 };
@@ -52,6 +53,8 @@ pub enum MessageKind {
     Answer,
     /// What happened to the agent, and that it shall go on.
     Continue,
+    /// What came of a call of a tool.
+    Returned,
     /// What the project's reactions say by themselves.
     Nudge,
     /// That it shall leave its turn.
@@ -79,6 +82,9 @@ pub struct Message {
     pub request: Option<RequestId>,
     #[serde(default)]
     pub reply: Option<Reply>,
+    /// The call that this is the answer to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub returned: Option<Returned>,
     pub attempt: u32,
     pub fate: MessageFate,
     /// When it was typed into a terminal, if it was and nothing shows yet that the agent took it.
@@ -87,6 +93,9 @@ pub struct Message {
     /// Why it waits though it was typed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unproved: Option<String>,
+    /// What a nudge is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub occasion: Option<Occasion>,
 }
 
 impl Session {
@@ -192,6 +201,9 @@ pub struct Session {
     pub attempts: Vec<Attempt>,
     pub launches: Vec<Launch>,
     pub requests: Vec<Request>,
+    /// The calls of tools by which a member of a task acts on it.
+    #[serde(default, skip_serializing_if = "Calls::is_empty")]
+    pub calls: Calls,
     pub messages: Vec<Message>,
     pub hooks: Vec<HookOwed>,
     pub hooks_fired: BTreeMap<HookEvent, u32>,

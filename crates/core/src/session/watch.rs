@@ -11,16 +11,17 @@ use super::{
     command::Rejected,
     effect::Due,
     event::{
-        ContextCompacted, ContextTold, Event, MessageDelivered, MessageTyped, MessageUnproved,
-        ProgressTold, RequestSettled, SignalHinted, SignalRecorded, StreamReady, StreamRetrying,
-        TurnEnded, TurnStarted, UsageTold,
+        ContextCompacted, ContextTold, Event, MessageDelivered, MessageTyped, ProgressTold,
+        RequestSettled, SignalHinted, SignalRecorded, StreamReady, StreamRetrying, TurnEnded,
+        TurnStarted, UsageTold,
     },
     launch::{Launch, TurnEnd, TurnState},
     pane::PaneSight,
     state::{Context, Message, MessageFate, MessageKind, Progress, Session, Usage},
+    typing::{doubted, pasted},
 };
 use crate::{
-    ids::LaunchId,
+    ids::{LaunchId, RequestId},
     limits::MAX_OPEN_REQUESTS,
     request::{Asked, Fate, Request, RequestKind},
     time::Moment,
@@ -76,6 +77,10 @@ pub enum Recorded {
     Named {
         thread: String,
     },
+    /// Whoever is at its screen goes on in this conversation, which is no hidden one of its own.
+    Moved {
+        thread: String,
+    },
     TurnStarted {
         turn: Option<String>,
     },
@@ -107,6 +112,8 @@ pub enum Hinted {
     Working,
     /// It takes input: nothing stands in its way.
     AtPrompt,
+    /// It is at its prompt, where something is written that was not sent.
+    Drafted,
     Asks(Asked),
     Retrying {
         detail: String,
@@ -120,6 +127,7 @@ pub enum Hinted {
 #[serde(rename_all = "snake_case")]
 pub enum Said {
     Named,
+    Moved,
     TurnStarted,
     TurnEnded,
     Prompted,
@@ -129,6 +137,7 @@ pub enum Said {
     WentOn,
     Working,
     AtPrompt,
+    Drafted,
     Retrying,
     Rests,
     Compacting,
@@ -139,6 +148,7 @@ impl Said {
     pub fn word(self) -> &'static str {
         match self {
             Said::Named => "named its conversation",
+            Said::Moved => "went on in another conversation",
             Said::TurnStarted => "turn started",
             Said::TurnEnded => "turn ended",
             Said::Prompted => "took input",
@@ -148,6 +158,7 @@ impl Said {
             Said::WentOn => "went on",
             Said::Working => "working",
             Said::AtPrompt => "at its prompt",
+            Said::Drafted => "something is written at its prompt",
             Said::Retrying => "retrying",
             Said::Rests => "rests",
             Said::Compacting => "compacts its conversation",
@@ -160,6 +171,7 @@ impl Recorded {
     fn said(&self) -> Said {
         match self {
             Recorded::Named { .. } => Said::Named,
+            Recorded::Moved { .. } => Said::Moved,
             Recorded::TurnStarted { .. } => Said::TurnStarted,
             Recorded::TurnEnded { .. } => Said::TurnEnded,
             Recorded::Prompted { .. } => Said::Prompted,
@@ -178,6 +190,7 @@ impl Hinted {
         match self {
             Hinted::Working => Said::Working,
             Hinted::AtPrompt => Said::AtPrompt,
+            Hinted::Drafted => Said::Drafted,
             Hinted::Asks(_) => Said::Asks,
             Hinted::Retrying { .. } => Said::Retrying,
             Hinted::Rests => Said::Rests,
@@ -204,8 +217,21 @@ pub struct Watch {
     pub turned: Option<Moment>,
     /// The turn that ended last: told once more by another record, it is not begun or ended again.
     pub last_turn: Option<String>,
+    /// Whether the file that is read tells of turns. Then it alone says that one is over: at a hook the agent may be told to
+    /// go on.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub turns_on_file: bool,
+    /// Whether the file that is read is still that of the conversation that was left.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub behind: bool,
+    /// The conversations that were left for others, the newest last.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left: Vec<String>,
     /// Whether its process was stopped, as by a terminal's ctrl-Z.
     pub suspended: bool,
+    /// What was approved here, as long as no record shows that the agent went on after it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approved: Option<RequestId>,
     /// What is seen of the pane of an agent that somebody else started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pane: Option<PaneSight>,
@@ -228,10 +254,23 @@ impl Watch {
         self.hints.get(&by).map(|seen| seen.said)
     }
 
+    /// Says whether the codes said after the screen was read that the agent rests, in whatever way: what the screen shows now
+    /// is news, though it be the same as before.
+    fn is_overtaken(&self, by: Glimpse) -> bool {
+        by == Glimpse::Screen && self.shows() == Some(Said::Rests)
+    }
+
     /// Says whether a question stands on the screen. Escape codes tell of one before it is drawn: a key that is
     /// pressed then goes elsewhere.
     fn draws_a_question(&self) -> bool {
         self.shows() == Some(Said::Asks) && self.last_hint(Glimpse::Screen) == Some(Said::Asks)
+    }
+
+    /// Says whether it is at its prompt, and as far as its screen is read nothing is written there. The screen is drawn
+    /// after the codes that tell of it: until it is, what was written in the turn before is not seen.
+    fn is_at_an_empty_prompt(&self) -> bool {
+        let drawn = self.last_hint(Glimpse::Screen).is_none_or(|said| said == Said::AtPrompt);
+        drawn && self.shows() == Some(Said::AtPrompt)
     }
 
     /// Gives what the terminal shows, by the newest of what tells that.
@@ -264,11 +303,12 @@ impl Launch {
     pub fn contradiction(&self, now_ms: u64) -> Option<Contradiction> {
         let (by, seen) = self.watch.newest_hint().filter(|_| self.may_live())?;
         let turned = self.watch.turned?;
-        let in_turn = self.is_in_turn();
+        let in_turn = self.is_in_recorded_turn();
         let contradicts = match seen.said {
-            Said::AtPrompt | Said::Rests => in_turn,
+            Said::AtPrompt | Said::Drafted | Said::Rests => in_turn,
             Said::Working | Said::Retrying => !in_turn,
             Said::Named
+            | Said::Moved
             | Said::TurnStarted
             | Said::TurnEnded
             | Said::Prompted
@@ -289,6 +329,18 @@ impl Launch {
 /// The beginning of the names of requests that a terminal lets guess, which the agent has no names for.
 const SEEN: &str = "seen-";
 
+impl Request {
+    /// Says whether only a terminal lets guess that this is asked.
+    pub(super) fn is_guessed(&self) -> bool {
+        self.asked.native.starts_with(SEEN)
+    }
+
+    fn is_guessed_by(&self, by: Glimpse) -> bool {
+        let guess = self.asked.native.strip_prefix(SEEN);
+        guess.is_some_and(|guess| guess.starts_with(by.word()))
+    }
+}
+
 type Decision = Result<Vec<Event>, Rejected>;
 
 impl Session {
@@ -301,13 +353,20 @@ impl Session {
         what: &Recorded,
     ) -> Decision {
         let launch = self.launch(id).ok_or(Rejected::UnknownLaunch(id))?;
-        if launch.watch.has_read(by, place) {
+        if let Recorded::Moved { thread } = what {
+            return self.moved(launch, by, thread);
+        }
+        let behind = launch.watch.is_behind(by, what, self.thread.as_deref());
+        let ends = matches!(what, Recorded::TurnEnded { .. });
+        let early = ends && by == Record::Hook && launch.watch.turns_on_file;
+        if behind || early || launch.watch.has_read(by, place) {
             return Err(Rejected::Nothing);
         }
         let then = self.follows_from(launch, what);
         let seen = SignalRecorded { launch: id, by, place, said: what.said() };
-        // Of a hook nothing has to be kept but what came of it.
-        match then.is_empty() && by == Record::Hook {
+        // Of a hook nothing has to be kept but what came of it, or what is waited for.
+        let awaited = *what == Recorded::WentOn && launch.watch.approved.is_some();
+        match then.is_empty() && by == Record::Hook && !awaited {
             true => Err(Rejected::Nothing),
             false => Ok(std::iter::once(seen.into()).chain(then).collect()),
         }
@@ -318,9 +377,12 @@ impl Session {
         match what.clone() {
             Recorded::Named { thread } => {
                 let known = launch.stream.ready && self.thread.as_ref() == Some(&thread);
-                let ready = || StreamReady { launch: id, thread: Some(thread), cursor };
-                (!known).then(|| ready().into()).into_iter().collect()
+                let new = !known && !self.is_another(launch, &thread);
+                let ready = || StreamReady { launch: id, thread: Some(thread.clone()), cursor };
+                new.then(|| ready().into()).into_iter().collect()
             }
+            // It is decided by itself.
+            Recorded::Moved { .. } => Vec::new(),
             Recorded::TurnStarted { turn } => match launch.knows_turn(turn.as_deref()) {
                 true => Vec::new(),
                 false => {
@@ -328,14 +390,17 @@ impl Session {
                     // A record is read later than a screen is drawn: what is asked there now is asked in this turn.
                     let asks = launch.watch.shows() == Some(Said::Asks);
                     let went_on = self.went_on(launch).filter(|_| !asks);
-                    went_on.chain(self.compact_taken(id)).chain([started]).collect()
+                    // Whoever was at its screen may have begun any turn; otherwise it is what it was told.
+                    let compacts =
+                        self.compact_taken(id, |typed| !launch.was_attended_since(typed));
+                    went_on.chain(compacts).chain([started]).collect()
                 }
             },
             Recorded::TurnEnded { turn, end } => match launch.has_open(turn.as_deref()) {
                 false => Vec::new(),
                 true => {
                     let ended = TurnEnded { launch: id, turn, end, usage: None, cursor }.into();
-                    let lost = self.lose_the_doubted();
+                    let lost = self.give_up_what_no_turn_took(launch);
                     self.went_on(launch).chain([ended]).chain(lost).collect()
                 }
             },
@@ -351,10 +416,10 @@ impl Session {
             }
             Recorded::Asked(asked) => self.ask(launch, asked).into_iter().collect(),
             Recorded::WentOn => self.went_on(launch).collect(),
-            Recorded::Compacting => self.compact_taken(id).into_iter().collect(),
+            Recorded::Compacting => self.compact_taken(id, |_| true).into_iter().collect(),
             Recorded::Compacted => {
                 let compacted = ContextCompacted { launch: id, cursor }.into();
-                self.compact_taken(id).into_iter().chain([compacted]).collect()
+                self.compact_taken(id, |_| true).into_iter().chain([compacted]).collect()
             }
         }
     }
@@ -362,26 +427,30 @@ impl Session {
     /// Takes what a terminal lets guess, if it is another thing than before.
     pub(super) fn hinted(&self, id: LaunchId, by: Glimpse, place: u64, what: &Hinted) -> Decision {
         let launch = self.launch(id).ok_or(Rejected::UnknownLaunch(id))?;
-        let same = launch.watch.last_hint(by) == Some(what.said());
+        let same = launch.watch.last_hint(by) == Some(what.said())
+            && !launch.watch.is_overtaken(by)
+            && !self.asks_otherwise(launch, by, what);
         if launch.watch.has_shown(by, place) || same || launch.has_ended() {
             return Err(Rejected::Nothing);
         }
         let seen = SignalHinted { launch: id, by, place, said: what.said() }.into();
         // Whoever showed the question shows that it was settled; the others may not have come to it yet.
         let showed_it = launch.watch.last_hint(by) == Some(Said::Asks);
-        let guessed = |request: &Request| request.asked.native.starts_with(SEEN);
+        // A screen is drawn, and looked at, after the codes that tell of it: until it shows their question, it is behind.
+        let behind = by == Glimpse::Screen && !showed_it;
+        let guessed = |r: &Request| r.is_guessed() && !(behind && r.is_guessed_by(Glimpse::Osc));
         // A terminal that works again shows that an approval was given in it. Nothing is typed into an open turn
         // whatever it shows, so that nothing is unlocked by that.
         let approved =
-            |r: &Request| guessed(r) || (showed_it && r.asked.kind == RequestKind::Approval);
+            |r: &Request| showed_it && (guessed(r) || r.asked.kind == RequestKind::Approval);
         let answered = || self.answered(launch).filter(|_| showed_it);
         let then: Vec<Event> = match what.clone() {
             Hinted::Asks(asked) => {
                 let native = format!("{SEEN}{}-{place}", by.word());
-                self.ask(launch, Asked { native, ..asked }).into_iter().collect()
+                self.guess(launch, by, Asked { native, ..asked })
             }
             Hinted::Working => answered().chain(self.settled(launch, approved)).collect(),
-            Hinted::AtPrompt | Hinted::Rests => {
+            Hinted::AtPrompt | Hinted::Drafted | Hinted::Rests => {
                 answered().chain(self.settled(launch, guessed)).collect()
             }
             Hinted::Retrying { detail } => {
@@ -394,10 +463,11 @@ impl Session {
     }
 
     /// Opens a request, unless the same is open already, under whatever name.
-    fn ask(&self, launch: &Launch, asked: Asked) -> Option<Event> {
-        let mut open = self.open_requests().filter(|request| request.launch == launch.id);
+    pub(super) fn ask(&self, launch: &Launch, asked: Asked) -> Option<Event> {
         let guessed = asked.native.starts_with(SEEN);
-        let known = open.any(|request| guessed || request.asked.native == asked.native);
+        // What is answered, and stands there until the answer is typed, is no other request.
+        let same = |request: &Request| request.is_open() && request.asked.native == asked.native;
+        let known = self.unsettled(launch.id).any(|request| guessed || same(request));
         let room = self.open_requests().count() < MAX_OPEN_REQUESTS;
         (!known && room && launch.may_live())
             .then(|| self.asked(launch.id, asked, launch.cursor).into())
@@ -405,16 +475,8 @@ impl Session {
 
     /// An agent that goes on has taken the answer that was typed, and whoever is at its terminal has settled the rest
     /// of what it had asked.
-    fn went_on<'a>(&'a self, launch: &'a Launch) -> impl Iterator<Item = Event> + 'a {
+    pub(super) fn went_on<'a>(&'a self, launch: &'a Launch) -> impl Iterator<Item = Event> + 'a {
         self.answered(launch).chain(self.settled(launch, |_| true))
-    }
-
-    fn answered<'a>(&'a self, launch: &'a Launch) -> impl Iterator<Item = Event> + 'a {
-        let typed = |m: &&Message| {
-            m.kind == MessageKind::Answer && m.fate == MessageFate::Queued && m.typed.is_some()
-        };
-        let keys = self.messages.iter().filter(typed).map(|message| message.key.clone());
-        keys.map(|key| MessageDelivered { key, launch: launch.id }.into())
     }
 
     fn settled<'a>(
@@ -442,23 +504,25 @@ impl Session {
 }
 
 impl Session {
-    /// An agent that begins a turn after it was told to compact does that. What it is told so is no input of a
-    /// conversation, and so in no record.
-    fn compact_taken(&self, launch: LaunchId) -> Option<Event> {
-        let typed = |message: &&Message| {
+    /// What an agent is told to compact its conversation is no input of that, and so in no record: what it does then
+    /// shows that it took it.
+    fn compact_taken(&self, launch: LaunchId, shows: impl Fn(&Typed) -> bool) -> Option<Event> {
+        let took = |typed: Typed| typed.launch == launch && shows(&typed);
+        let told = |message: &&Message| {
             message.kind == MessageKind::Compact
                 && message.fate == MessageFate::Queued
-                && message.typed.is_some_and(|typed| typed.launch == launch)
+                && message.typed.is_some_and(took)
         };
-        let key = self.messages.iter().find(typed)?.key.clone();
+        let key = self.messages.iter().find(told)?.key.clone();
         Some(MessageDelivered { key, launch }.into())
     }
 }
 
-/// Terminals change the ends of lines and agents trim what they are given.
-fn same_text(one: &str, other: &str) -> bool {
-    let lines = |text: &str| text.trim().lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
-    lines(one) == lines(other)
+/// Terminals change the ends of lines, agents trim what they are given, and what cannot be pasted was not.
+fn same_text(sent: &str, recorded: &str) -> bool {
+    let lines =
+        |text: &str| pasted(text).trim().lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
+    lines(sent) == lines(recorded)
 }
 
 impl Launch {
@@ -474,9 +538,14 @@ impl Launch {
         self.is_in_turn() && !ended && !other
     }
 
-    /// Says whether a turn is open.
+    /// Says whether a turn is open, or expected.
     pub(crate) fn is_in_turn(&self) -> bool {
         matches!(self.stream.turn, TurnState::Open { .. })
+    }
+
+    /// Says whether a turn is open, and not only expected: what is expected begins with what is typed.
+    pub(super) fn is_in_recorded_turn(&self) -> bool {
+        self.is_in_turn() && !self.stream.expected
     }
 }
 
@@ -503,7 +572,7 @@ pub enum Way {
     Pressing,
     /// That was done.
     Pressed,
-    /// Nobody knows whether it stands in somebody else's pane, so that it is not typed again.
+    /// Nobody knows whether it stands in the terminal, so that it is not typed again.
     Doubted,
 }
 
@@ -521,8 +590,14 @@ pub enum HeldBack {
     TurnOpen,
     Asks,
     AsksNoMore,
+    /// It asks something else than what was answered.
+    AsksElse,
+    /// It was told to leave its turn before something in that was approved, which it does now.
+    Approved,
     Attended,
     NotAtPrompt,
+    /// Something is written at its prompt, and would be sent with the text.
+    Drafted,
     Unproved,
     Suspended,
     /// Its pane is somebody else's and was not looked at yet.
@@ -536,8 +611,11 @@ impl HeldBack {
             HeldBack::TurnOpen => "it is in a turn",
             HeldBack::Asks => "it asks something, and the text would answer that",
             HeldBack::AsksNoMore => "its screen does not show what it asks",
+            HeldBack::AsksElse => "it asks something else too, and the answer might reach that",
+            HeldBack::Approved => "what was approved after that is not done yet",
             HeldBack::Attended => "somebody is at its screen",
             HeldBack::NotAtPrompt => "it is not seen to be at its prompt",
+            HeldBack::Drafted => "something is written at its prompt, and would be sent with it",
             HeldBack::Unproved => "what was typed before is not in the agent's own record yet",
             HeldBack::Suspended => "its process is stopped",
             HeldBack::PaneUnseen => "its pane was not looked at yet",
@@ -571,27 +649,28 @@ impl Session {
         }
     }
 
-    /// Gives the message that was typed and has to be proved, with the time that it has for that. What stands on a
-    /// command line is taken when the agent is ready for it, however long its dialogs are open.
-    fn to_be_proved(&self) -> Option<(&Message, Typed, u64)> {
-        let typed = |m: &'_ Message| m.typed.filter(|_| m.fate == MessageFate::Queued);
+    /// Gives what was typed and has to be proved, with the time that it has for that. What stands on a command line is
+    /// taken when the agent is ready for it, however long its dialogs are open.
+    fn to_be_proved(&self) -> impl Iterator<Item = (&Message, Typed, u64)> {
         let waits = |way| matches!(way, Way::Typing | Way::Keys | Way::Pressing | Way::Pressed);
-        let (message, typed) = self.messages.iter().find_map(|m| Some((m, typed(m)?)))?;
-        let running = self.launch(typed.launch).is_some_and(Launch::may_live);
-        let at = typed.at.deadline(self.spec.bounds.proof_ms);
-        (waits(typed.way) && running).then_some((message, typed, at))
+        let runs = |id| self.launch(id).is_some_and(Launch::may_live);
+        let queued = self.messages.iter().filter(|m| m.fate == MessageFate::Queued);
+        let typed = queued.filter_map(|m| Some((m, m.typed?)));
+        let waiting = typed.filter(move |(_, typed)| waits(typed.way) && runs(typed.launch));
+        waiting.map(|(m, typed)| (m, typed, typed.at.deadline(self.spec.bounds.proof_ms)))
     }
 
     pub(super) fn proof_deadline(&self) -> Option<(u64, Due)> {
-        self.to_be_proved().map(|(_, _, at)| (at, Due::Proof))
+        let proof = self.to_be_proved().map(|(_, _, at)| (at, Due::Proof));
+        proof.chain(self.doubt_deadline()).min_by_key(|(at, _)| *at)
     }
 
-    /// What the agent's record does not show in time is sent off once more, and then waits for a person.
+    /// What the agent's record does not show in time is sent off once more, and then doubted.
     pub(super) fn doubt_what_was_typed(&self, now: Moment) -> Option<Event> {
-        let (message, typed, _) = self.to_be_proved().filter(|(_, _, at)| now.mono_ms >= *at)?;
+        let (message, typed, _) = self.to_be_proved().find(|(_, _, at)| now.mono_ms >= *at)?;
         let key = message.key.clone();
         // To press the key that sends would answer what the agent asks, and perhaps otherwise.
-        let sends = message.kind != MessageKind::Answer;
+        let sends = message.kind != MessageKind::Answer && self.may_press_again(&typed);
         Some(match typed.way {
             Way::Keys if sends => {
                 MessageTyped { key, launch: typed.launch, way: Way::Again }.into()
@@ -602,34 +681,39 @@ impl Session {
             | Way::Again
             | Way::Pressing
             | Way::Pressed
-            | Way::Doubted => {
-                if let Some(doubted) = self.doubted(message, typed.launch) {
-                    return Some(doubted);
-                }
-                let reason = "it was typed, and the agent's own record does not show it".to_owned();
-                MessageUnproved { key, reason }.into()
-            }
+            | Way::Doubted => doubted(message, typed.launch),
         })
     }
 
     /// Says why a message may not be typed into the terminal of a launch now, or nothing if it may be. An answer goes
     /// to whom it is seen to ask, and everything else to a prompt.
     pub fn held_back(&self, launch: &Launch, message: &Message) -> Option<HeldBack> {
-        let typed = |m: &Message| m.fate == MessageFate::Queued && m.typed.is_some();
-        let asks = self.open_requests().any(|request| request.launch == launch.id);
-        let shows = launch.watch.shows();
+        let asks = self.open_requests().any(|request| request.launch == launch.id)
+            || launch.watch.shows() == Some(Said::Asks);
+        let drafted = launch.watch.last_hint(Glimpse::Screen) == Some(Said::Drafted);
         let answers = message.kind == MessageKind::Answer;
         let by_pane = self.pane_holds_back(launch);
         let interrupts = message.kind == MessageKind::Interrupt;
         let prompted = !answers && !interrupts;
+        // A key waits for the key before it; whether a text was taken says nothing of what is asked after it.
+        let before = |m: &Message, way: Way| {
+            prompted || (m.kind == MessageKind::Answer && way != Way::Doubted)
+        };
+        let typed = |m: &Message| {
+            m.fate == MessageFate::Queued && m.typed.is_some_and(|typed| before(m, typed.way))
+        };
         let reasons = [
             (launch.watch.suspended, HeldBack::Suspended),
             (self.messages.iter().any(typed), HeldBack::Unproved),
             (launch.people > 0, HeldBack::Attended),
+            (answers && !self.is_asked_now(launch, message), HeldBack::AsksElse),
             (answers && !launch.watch.draws_a_question(), HeldBack::AsksNoMore),
             (!answers && asks, HeldBack::Asks),
-            (prompted && launch.is_in_turn(), HeldBack::TurnOpen),
-            (prompted && shows != Some(Said::AtPrompt), HeldBack::NotAtPrompt),
+            (!answers && self.has_answer_to_type(launch.id), HeldBack::Asks),
+            (interrupts && self.was_approved_after(launch, message), HeldBack::Approved),
+            (prompted && launch.is_in_recorded_turn(), HeldBack::TurnOpen),
+            (prompted && drafted, HeldBack::Drafted),
+            (prompted && !launch.watch.is_at_an_empty_prompt(), HeldBack::NotAtPrompt),
         ];
         reasons.into_iter().find(|(holds, _)| *holds).map(|(_, why)| why).or(by_pane)
     }

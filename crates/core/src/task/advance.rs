@@ -1,19 +1,19 @@
 //! What follows by itself, from the task and from its members' sessions as they stand. Level-triggered.
 
-use std::collections::BTreeMap;
+use std::{cell::LazyCell, collections::BTreeMap};
 
 use super::{
     criterion::Evidence,
     envelope,
     event::*,
     gate::{Look, Shown},
-    member::{Actor, Member, Role, Told},
-    message::{Address, Channel, Kind, Lease, Message, Overdue, Priority, Standing, Trust, Way},
+    member::{Member, Role},
+    message::{Lease, Message, Overdue, Way},
     state::Task,
 };
 use crate::{
     ids::SessionId,
-    lifecycle::{Activity, State},
+    lifecycle::{Activity, ClaimKind, State},
     session::{self, MessageFate, SendMode, Session},
     time::Moment,
 };
@@ -45,20 +45,9 @@ impl<'a> Around<'a> {
     pub(super) fn look_of(&self, task: &Task) -> Look {
         let Some(looped) = task.running_loop() else { return Look::default() };
         let findings = looped.shown.iter().map(|(name, shown)| (name.clone(), found(shown)));
-        Look { tree: shown_tree(looped.shown.values()), findings: findings.collect() }
+        let tree = looped.shown.values().find_map(Shown::tree).cloned();
+        Look { tree, findings: findings.collect() }
     }
-}
-
-/// Gives the tree that this iteration's receipts are about.
-fn shown_tree<'s>(shown: impl Iterator<Item = &'s Shown>) -> Option<crate::ids::TreeId> {
-    let verified = shown.filter_map(|shown| match shown {
-        Shown::Evidence(Evidence::Verified(receipt)) => Some(receipt.tree.clone()),
-        Shown::Evidence(Evidence::Asserted { .. })
-        | Shown::Attack(_)
-        | Shown::Artifact(_)
-        | Shown::Pictures(_) => None,
-    });
-    verified.last()
 }
 
 /// Gives what of evidence would differ if something had changed; durations and times do not count.
@@ -86,22 +75,41 @@ impl Task {
         if self.phase.is_over() {
             return None;
         }
+        self.step(around, |_| true)
+    }
+
+    /// Gives what is due because something happened to this session, and to no other since the task was at rest. What
+    /// follows from that is for [`Task::advance`]. A task may have thousands of members, and most that happens to one
+    /// of them is nothing to the others.
+    pub fn advance_for(&self, session: SessionId, around: &Around<'_>) -> Option<Step> {
+        if self.phase.is_over() {
+            return None;
+        }
+        self.step(around, |id| id == session)
+    }
+
+    fn step(&self, around: &Around<'_>, of: impl Fn(SessionId) -> bool + Copy) -> Option<Step> {
         self.let_time_work(around.now)
-            .or_else(|| self.see_pushed(around))
-            .or_else(|| self.tell_news(around))
-            .or_else(|| self.push(around))
+            .or_else(|| self.hand_over())
+            .or_else(|| self.see_pushed(around, of))
+            .or_else(|| self.tell_news(around, of))
+            .or_else(|| self.stop_unjudged(around))
+            .or_else(|| self.manage(around))
+            .or_else(|| self.push(around, of))
     }
 
     /// Gives when time alone changes something.
     pub fn deadline(&self) -> Option<u64> {
         let live = self.messages.iter().filter(|_| !self.phase.is_over());
-        live.filter_map(Message::deadline).min()
+        let messages = live.filter_map(|message| message.deadline()).min();
+        messages.into_iter().chain(self.policy_deadline()).min()
     }
 
+    /// Does at once what time does to all messages: thousands of leases may end in one moment.
     fn let_time_work(&self, now: Moment) -> Option<Step> {
-        self.messages.iter().find_map(|message| {
+        let overdue = self.messages.iter().filter_map(|message| {
             let no = message.no;
-            let event = match message.overdue(now)? {
+            Some(match message.overdue(now)? {
                 Overdue::Expired => MessageExpired { no }.into(),
                 Overdue::Returned => {
                     let holder = message.standing.lease().map_or("nobody", |lease| &lease.consumer);
@@ -113,17 +121,18 @@ impl Task {
                         format!("it was offered {} times and never handled", message.offers);
                     MessageDead { no, reason }.into()
                 }
-            };
-            Some(Step::Events(vec![event]))
-        })
+            })
+        });
+        let events: Vec<Event> = overdue.collect();
+        (!events.is_empty()).then_some(Step::Events(events))
     }
 
     /// Sees what became of what was given to sessions.
-    fn see_pushed(&self, around: &Around<'_>) -> Option<Step> {
+    fn see_pushed(&self, around: &Around<'_>, of: impl Fn(SessionId) -> bool) -> Option<Step> {
         self.messages.iter().find_map(|message| {
             let lease = message.standing.lease()?;
             let Way::Push { session, key } = &lease.way else { return None };
-            let session = (around.look)(*session)?;
+            let session = Some(*session).filter(|id| of(*id)).and_then(around.look)?;
             let sent = session.messages.iter().find(|sent| sent.key == *key);
             self.pushed(message, lease, sent, around).map(Step::Events)
         })
@@ -138,13 +147,24 @@ impl Task {
     ) -> Option<Vec<Event>> {
         let no = message.no;
         match sent.map(|sent| &sent.fate) {
+            Some(MessageFate::Queued) if bug!(PushComesBack) && message.offers == 1 => {
+                Some(vec![MessageReturned { no, reason: "it waits".to_owned() }.into()])
+            }
             Some(MessageFate::Queued) => None,
-            // The agent's own record has it: a confirmed push is consumed.
+            // The agent's own record has it: a confirmed push is consumed. What its loop ended for meanwhile begins
+            // nothing, also if another loop began.
             Some(MessageFate::Delivered { .. }) => {
+                if let Some(why) = self.bars(message, around) {
+                    return Some(self.refuse_delivery(message, why));
+                }
                 let mut events = self.accepted(message, lease.clone(), 0, around);
                 let by = lease.consumer.clone();
                 events.push(MessageAcknowledged { no, by, note: None }.into());
                 Some(events)
+            }
+            // The agent never had it, so it can be offered again.
+            Some(MessageFate::Undeliverable { reason }) if !message.is_worn() => {
+                Some(vec![MessageReturned { no, reason: reason.clone() }.into()])
             }
             Some(MessageFate::Undeliverable { reason }) => {
                 Some(vec![MessageDead { no, reason: reason.clone() }.into()])
@@ -156,82 +176,50 @@ impl Task {
         }
     }
 
-    /// What happens to a worker reaches its managers by itself, once.
-    fn tell_news(&self, around: &Around<'_>) -> Option<Step> {
-        let told = |member: &&Member| member.is_bound() && member.role != Role::Manager;
-        self.members.iter().filter(told).find_map(|member| {
-            let session = (around.look)(member.session?)?;
-            let seen = seen_of(session);
-            (seen != member.told).then(|| Step::Events(self.news(member, session, seen)))
-        })
-    }
-
-    fn news(&self, member: &Member, session: &Session, seen: Told) -> Vec<Event> {
-        let text = envelope::news(member, session);
-        let managers = self.bound(Role::Manager).map(|manager| manager.name.clone());
-        let numbered = managers.zip(self.messages_stored + 1..);
-        let stored = numbered.map(|(to, no)| {
-            Event::from(MessageStored {
-                no,
-                key: format!(
-                    "news-{}-{}-{}-{}-{to}",
-                    member.name, seen.turns_ended, seen.attempts_sealed, seen.requests
-                ),
-                correlation: None,
-                from: Actor::Provost,
-                channel: Channel::Rule,
-                // What an agent said is in it.
-                trust: Trust::Claims,
-                to: Address::Member(to),
-                kind: Kind::News,
-                text: text.clone(),
-                priority: Priority::Normal,
-                expires_ms: None,
-                iteration: None,
-            })
-        });
-        let told = NewsTold {
-            member: member.name.clone(),
-            turns_ended: seen.turns_ended,
-            attempts_sealed: seen.attempts_sealed,
-            requests: seen.requests,
-        };
-        stored.chain([told.into()]).collect()
-    }
-
     /// Gives the next message to a session that is at rest, one at a time.
-    fn push(&self, around: &Around<'_>) -> Option<Step> {
+    fn push(&self, around: &Around<'_>, of: impl Fn(SessionId) -> bool) -> Option<Step> {
         if self.is_paused() {
             return None;
         }
-        let bound = self.members.iter().filter(|member| member.is_bound());
-        bound.filter(|member| self.has_none_under_way(member)).find_map(|member| {
-            let session = (around.look)(member.session?)?;
-            let to = Address::Member(member.name.clone());
-            let message = self.next_for(&to, around.now).filter(|_| takes(session))?;
-            match self.bars(message, around) {
-                Some(why) => Some(Step::Events(self.refuse_delivery(message, why))),
+        let waiting = LazyCell::new(|| self.waiting(around.now));
+        let mut bound = self.members.iter().filter(|member| member.is_bound());
+        bound.find_map(|member| {
+            let session = member.session.filter(|id| of(*id)).and_then(around.look)?;
+            let takes = takes(session);
+            if !takes && !can_be_steered(session) {
+                return None;
+            }
+            let next = waiting.get(member.name.as_str()).filter(|next| !next.held)?;
+            let message = if takes { next.first? } else { next.steered? };
+            if let Some(why) = self.bars(message, around) {
+                return Some(Step::Events(self.refuse_delivery(message, why)));
+            }
+            match self.clean_up(member, message, session, around.now) {
+                Some(cleaned) => Some(Step::Events(vec![cleaned])),
+                None if session.is_compacting() => None,
                 None => Some(self.send(member, message, session)),
             }
         })
     }
 
-    fn has_none_under_way(&self, member: &Member) -> bool {
-        let held = |message: &Message| match &message.standing {
-            Standing::Offered(lease) | Standing::Accepted(lease) => lease.consumer == member.name,
-            Standing::Stored
-            | Standing::Acknowledged { .. }
-            | Standing::Expired
-            | Standing::Cancelled { .. }
-            | Standing::Dead { .. } => false,
-        };
-        !self.messages.iter().any(held)
+    /// Gives what waits for each member, in one look at all messages: there may be as many of these as of those.
+    fn waiting(&self, now: Moment) -> BTreeMap<&str, Waiting<'_>> {
+        let mut waiting: BTreeMap<&str, Waiting<'_>> = BTreeMap::new();
+        for message in &self.messages {
+            if let Some(lease) = message.standing.lease() {
+                waiting.entry(&lease.consumer).or_default().held = true;
+            } else if message.waits(now) {
+                waiting.entry(message.to.name()).or_default().add(message);
+            }
+        }
+        waiting
     }
 
     fn send(&self, member: &Member, message: &Message, session: &Session) -> Step {
         let sent = format!("task-{}-{}-{}", self.id.short(), message.no, message.offers + 1);
+        let begins_thread = self.begins_thread(message, session);
         // To a session that has ended it is its next instruction, which has a key of its own.
-        let key = match session.attempt().is_sealed() {
+        let key = match session.attempt().is_sealed() || begins_thread {
             true => format!("instruction-{}", session.attempt().no + 1),
             false => sent.clone(),
         };
@@ -239,35 +227,62 @@ impl Task {
         let lease =
             Lease { no: message.offers + 1, consumer: member.name.clone(), way, until_ms: None };
         let text = envelope::wrapped(self, message);
-        let command = session::Command::Send { key: sent, text, mode: SendMode::Continue };
+        let (text, mode) = match begins_thread {
+            true => (envelope::handed_over(self, &text), SendMode::NewThread),
+            false => (text, SendMode::Continue),
+        };
+        let command = session::Command::Send { key: sent, text, mode };
         let offered = MessageOffered { no: message.no, lease };
         Step::Send(Box::new((offered, session.id, command)))
     }
 }
 
-/// Says whether a session takes something now: it is at rest, and nobody is asked anything.
-fn takes(session: &Session) -> bool {
+/// What waits for a member.
+#[derive(Default)]
+struct Waiting<'t> {
+    first: Option<&'t Message>,
+    /// The first of those that may reach it in the middle of its turn.
+    steered: Option<&'t Message>,
+    /// Whether it has one already.
+    held: bool,
+}
+
+impl<'t> Waiting<'t> {
+    fn add(&mut self, message: &'t Message) {
+        let first = |known: Option<&'t Message>| match known {
+            Some(known) if known.comes_before(message) => known,
+            Some(_) | None => message,
+        };
+        self.first = Some(first(self.first));
+        if message.steer {
+            self.steered = Some(first(self.steered));
+        }
+    }
+}
+
+/// Says whether a session takes something now: it is at rest, and nobody is asked anything. One that claimed an end takes
+/// what comes next when that is sealed: what it claimed is not about it.
+pub(super) fn takes(session: &Session) -> bool {
     if session.spec.adopted.is_some() || session.open_requests().next().is_some() {
         return false;
     }
     let sealed = session.attempt().is_sealed();
-    let at_rest = session
-        .current_launch()
-        .is_some_and(|launch| launch.may_live() && launch.activity() == Activity::Idle);
+    let claimed = matches!(session.claim(), ClaimKind::Completed | ClaimKind::Failed);
+    let at_rest = session.current_launch().is_some_and(|launch| {
+        let hears = launch.may_live() && !session.ends_unheard();
+        hears && launch.activity() == Activity::Idle && !claimed
+    });
     let resumable = session.spec.agent.driver.has_protocol() && session.state() != State::Cancelled;
     (sealed && resumable) || (!sealed && at_rest)
 }
 
-/// Gives how much of a session there is to tell.
-fn seen_of(session: &Session) -> Told {
-    let sealed = session.attempts.iter().filter(|attempt| attempt.is_sealed()).count();
-    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    let turns_ended = session.turns.saturating_sub(u32::from(in_turn(session)));
-    Told { turns_ended, attempts_sealed: count(sealed), requests: count(session.requests.len()) }
-}
-
-fn in_turn(session: &Session) -> bool {
-    session.current_launch().is_some_and(|launch| launch.may_live() && launch.is_in_turn())
+/// Says whether something can be said to a session in the middle of its turn.
+fn can_be_steered(session: &Session) -> bool {
+    let driver = session.spec.agent.driver;
+    let able = driver.has_protocol() && !driver.has_terminal();
+    let free = !session.attempt().is_sealed() && session.open_requests().next().is_none();
+    let launch = session.current_launch().filter(|launch| launch.may_live());
+    able && free && launch.is_some_and(|launch| launch.stop.is_none() && launch.is_in_turn())
 }
 
 /// Sums up how many messages stand how.

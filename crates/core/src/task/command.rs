@@ -1,12 +1,15 @@
 //! What may be asked of a task, and why nothing comes of it.
 
 use super::{
-    criterion::{Insufficient, Judgement, Needs},
+    criterion::{Insufficient, Judgement, Needs, SaysNothing},
+    draft::DraftFrom,
     finish::Blocker,
-    gate::{Attack, BadTemplate, Blocked, Shown, Template, Unfit},
+    gate::{Attack, BadTemplate, Blocked, Compared, Shown, Template, Unfit},
     manager::{Action, Config, Epilogue, MoveKind},
-    member::{Labels, Role},
+    member::{Labels, MAX_MEMBER_NAME, Role},
     message::{Address, Channel, Kind, MAX_TEXT, MAX_WAITING, Priority},
+    pictures::{BadFiles, Files},
+    proposing::Choice,
 };
 use crate::{ids::SessionId, verdict::Receipt};
 use serde::{Deserialize, Serialize};
@@ -23,6 +26,9 @@ pub struct Post {
     pub priority: Priority,
     /// How long it is of use.
     pub expires_in_ms: Option<u64>,
+    /// Whether it may reach a session in the middle of its turn, where its agent can be steered.
+    #[serde(default)]
+    pub steer: bool,
 }
 
 /// What is asked of a task or observed about it.
@@ -90,6 +96,18 @@ pub enum Command {
         rationale: Option<String>,
         needs: Needs,
     },
+    /// Proposes a criterion and accepts it, or does neither.
+    Demand {
+        text: String,
+        rationale: Option<String>,
+        needs: Needs,
+    },
+    /// Proposes what is listed in a text, or only says what that would be.
+    Draft {
+        from: DraftFrom,
+        #[serde(default)]
+        dry_run: bool,
+    },
     Judge {
         no: u32,
         judgement: Judgement,
@@ -101,6 +119,9 @@ pub enum Command {
     CheckDone {
         no: u32,
         receipt: Box<Receipt>,
+        /// What was measured, if pictures were compared.
+        #[serde(default)]
+        compared: Option<Box<Compared>>,
     },
     BeginLoop {
         template: Box<Template>,
@@ -121,12 +142,32 @@ pub enum Command {
     StopLoop {
         because: String,
     },
+    /// Has a member's agent leave its turn, and told this next if anything.
+    Interrupt {
+        member: String,
+        key: String,
+        text: Option<String>,
+    },
+    /// Has a member's agent make its conversation shorter.
+    Compact {
+        member: String,
+        key: String,
+    },
     Configure {
         config: Box<Config>,
         expected: u32,
     },
     RecordMove {
         kind: MoveKind,
+        because: String,
+    },
+    /// Proposes what comes next: the worker first, then the manager.
+    ProposeNext {
+        text: String,
+    },
+    /// Chooses between the two.
+    ChooseNext {
+        choice: Choice,
         because: String,
     },
     DoEpilogue {
@@ -159,9 +200,43 @@ pub enum Command {
 pub enum Checked {
     Criterion(u32),
     Evidence(String),
+    /// A piece of evidence that is two pictures: these.
+    Pictures {
+        evidence: String,
+        files: Files,
+    },
+}
+
+impl Checked {
+    /// Gives what is checked for a piece of evidence, with the pictures if they are named.
+    pub fn of_evidence(evidence: String, files: Option<Files>) -> Checked {
+        match files {
+            Some(files) => Checked::Pictures { evidence, files },
+            None => Checked::Evidence(evidence),
+        }
+    }
 }
 
 impl Command {
+    /// Gives the key under which it stores a message.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else stores one")]
+    pub fn message_key(&self) -> Option<&str> {
+        match self {
+            Command::Post(post) => Some(&post.key),
+            Command::Continue { key, .. } => Some(key),
+            _ => None,
+        }
+    }
+
+    /// Gives the session that it binds.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else binds one")]
+    pub fn bound_session(&self) -> Option<SessionId> {
+        match self {
+            Command::Bind { session, .. } | Command::Rotate { session, .. } => *session,
+            _ => None,
+        }
+    }
+
     /// Gives what is done to the task by this, which is what permissions are about. None for what only Provost
     /// itself tells.
     pub fn action(&self) -> Option<Action> {
@@ -182,13 +257,19 @@ impl Command {
             Command::CancelMessage { .. } | Command::Requeue { .. } | Command::Bury { .. } => {
                 Action::Sort
             }
-            Command::Propose { .. } => Action::Propose,
-            Command::Judge { .. } => Action::Judge,
+            Command::Propose { .. } | Command::Draft { .. } | Command::ProposeNext { .. } => {
+                Action::Propose
+            }
+            Command::ChooseNext { .. } => Action::Choose,
+            // Whoever may not judge may not demand; whether it may propose is looked at besides.
+            Command::Judge { .. } | Command::Demand { .. } => Action::Judge,
             Command::Check { .. }
             | Command::Show { .. }
             | Command::DoEpilogue { .. }
             | Command::AttackWork { .. } => Action::Show,
             Command::Continue { .. } => Action::Continue,
+            Command::Interrupt { .. } => Action::Interrupt,
+            Command::Compact { .. } => Action::Compact,
             Command::BeginLoop { .. } | Command::StopLoop { .. } => Action::Loop,
             Command::Configure { .. } => Action::Configure,
             Command::RecordMove { .. } => Action::RecordMove,
@@ -212,14 +293,18 @@ pub enum Rejected {
     Over(&'static str),
     #[error("{who} is not bound to this task")]
     NoMember { who: String },
-    #[error("a {} may not {}", .role.word(), .action.word())]
+    #[error("a {} may not {}", .role.word(), .action.words())]
     NotForRole { role: Role, action: Action },
-    #[error("the configuration does not let the manager {}", .0.word())]
+    #[error("the configuration does not let the manager {}", .0.words())]
     NotGranted(Action),
     #[error("revision {0} of the contract is not acknowledged yet")]
     NotAcknowledged(u32),
     #[error("in strict mode a move is recorded first, one of: {}", words(.0))]
     NoMove(&'static [MoveKind]),
+    #[error(
+        "{0:?} is no name of a member: expected 1 to {MAX_MEMBER_NAME} characters that can be seen, with no blank first or last"
+    )]
+    BadName(String),
     #[error("\"{0}\" is taken: every name is used once in a task")]
     NameTaken(String),
     #[error("that session works for this task already")]
@@ -234,6 +319,14 @@ pub enum Rejected {
     MessageIs { no: u32, standing: &'static str },
     #[error("message {0} was offered to somebody else meanwhile; it is theirs now")]
     StaleLease(u32),
+    #[error("lease {lease} of message {no} was never given to anybody")]
+    NoLease { no: u32, lease: u32 },
+    #[error(
+        "the key \"{0}\" was used for another message of yours, which stays as it is: use another key"
+    )]
+    KeyTaken(String),
+    #[error("{0} is no worker: an iteration begins when a worker accepts it")]
+    NoWorker(String),
     #[error("messages of {0} are for {0} alone")]
     NotYours(String),
     #[error("criterion {0} is not of this task")]
@@ -242,10 +335,18 @@ pub enum Rejected {
     IllegalJudgement { state: &'static str, judgement: &'static str },
     #[error("the receipt satisfies nothing: {0}")]
     Insufficient(#[from] Insufficient),
+    #[error(transparent)]
+    SaysNothing(#[from] SaysNothing),
     #[error("a task has at most {0} criteria")]
     TooManyCriteria(usize),
     #[error("there is nothing to check there: it needs somebody's word, not a command")]
     NothingToCheck,
+    #[error("name the pictures that are to be compared: the loop does not say which")]
+    NoPictures,
+    #[error("the loop says which pictures are compared, and these are others")]
+    OtherPictures,
+    #[error(transparent)]
+    BadFiles(#[from] BadFiles),
     #[error("there is nobody whose work could be checked: bind a worker first")]
     NoWork,
     #[error("no loop runs")]
@@ -266,10 +367,76 @@ pub enum Rejected {
     Revision { now: u32, given: u32 },
     #[error("{} things keep the task from being finished", .0.len())]
     NotReady(Vec<Blocker>),
+    #[error("the worker proposes first, without knowing what the manager thinks")]
+    WorkerFirst,
+    #[error("round {0} has that proposal already: it is the other's turn, or that of who chooses")]
+    Proposed(u32),
+    #[error("there are no two proposals to choose from")]
+    NotBoth,
+    #[error("who proposed does not choose")]
+    OwnProposal,
     #[error("the task's audit runs already")]
     BeingAudited,
     #[error("the task is not paused")]
     NotPaused,
+    #[error("{0} has no session that Provost drives: say it with a message")]
+    NoSession(String),
+    #[error("the session of {member} does not take that: {why}")]
+    NotTaken { member: String, why: String },
+}
+
+impl Rejected {
+    /// Gives the name by which programs know it.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Rejected::Nothing => "nothing_new",
+            Rejected::Over(_) => "task_over",
+            Rejected::NoMember { .. } => "no_member",
+            Rejected::NotForRole { .. } => "not_for_role",
+            Rejected::NotGranted(_) => "not_granted",
+            Rejected::NotAcknowledged(_) => "not_acknowledged",
+            Rejected::NoMove(_) => "no_move",
+            Rejected::NameTaken(_) => "name_taken",
+            Rejected::BadName(_) => "bad_name",
+            Rejected::SessionTaken => "session_taken",
+            Rejected::Full(..) => "inbox_full",
+            Rejected::TooLong(_) => "too_long",
+            Rejected::NoMessage(_) => "no_message",
+            Rejected::MessageIs { .. } => "message_is_otherwise",
+            Rejected::StaleLease(_) => "stale_lease",
+            Rejected::NoLease { .. } => "no_lease",
+            Rejected::KeyTaken(_) => "key_taken",
+            Rejected::NoWorker(_) => "not_a_worker",
+            Rejected::NotYours(_) => "not_yours",
+            Rejected::NoCriterion(_) => "no_criterion",
+            Rejected::IllegalJudgement { .. } => "illegal_judgement",
+            Rejected::Insufficient(_) => "insufficient",
+            Rejected::SaysNothing(_) => "says_nothing",
+            Rejected::TooManyCriteria(_) => "too_many_criteria",
+            Rejected::NothingToCheck => "nothing_to_check",
+            Rejected::NoPictures => "no_pictures",
+            Rejected::OtherPictures => "other_pictures",
+            Rejected::BadFiles(_) => "bad_pictures",
+            Rejected::NoWork => "no_worker",
+            Rejected::NoLoop => "no_loop",
+            Rejected::LoopRuns(_) => "loop_runs",
+            Rejected::BadTemplate(_) => "bad_template",
+            Rejected::NoSuchEvidence(_) => "no_such_evidence",
+            Rejected::OtherIteration { .. } => "other_iteration",
+            Rejected::Unfit(_) => "unfit",
+            Rejected::Blocked(why) => why.code(),
+            Rejected::Revision { .. } => "other_revision",
+            Rejected::NotReady(_) => "not_ready",
+            Rejected::WorkerFirst => "worker_first",
+            Rejected::Proposed(_) => "proposed_already",
+            Rejected::NotBoth => "not_both",
+            Rejected::OwnProposal => "own_proposal",
+            Rejected::BeingAudited => "being_audited",
+            Rejected::NotPaused => "not_paused",
+            Rejected::NoSession(_) => "no_session",
+            Rejected::NotTaken { .. } => "not_taken",
+        }
+    }
 }
 
 fn words(moves: &[MoveKind]) -> String {

@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::member::Role;
+use super::{
+    member::{Actor, Role},
+    pictures::Pictures,
+};
 use crate::{
     ids::TreeId,
     time::Moment,
@@ -12,7 +15,7 @@ use crate::{
 /// How many criteria a task may have.
 pub const MAX_CRITERIA: usize = 200;
 
-/// The shortest evidence that says anything.
+/// How many letters and digits a text has at least that says anything: evidence, a criterion, a reason of a manager.
 pub const MIN_EVIDENCE: usize = 12;
 
 /// Who brought a criterion up.
@@ -54,6 +57,8 @@ impl Source {
 pub enum Needs {
     /// A command that Provost runs on the tree that is to be finished.
     Verified { check: String },
+    /// Two pictures that Provost compares.
+    Pictures(Box<Pictures>),
     /// Somebody's word, shown as such.
     Asserted,
 }
@@ -73,6 +78,15 @@ impl Evidence {
             Evidence::Asserted { .. } => "asserted",
         }
     }
+
+    pub(super) fn signed(self, actor: &Actor) -> Evidence {
+        match self {
+            Evidence::Asserted { text, .. } => {
+                Evidence::Asserted { text, by: actor.name().to_owned() }
+            }
+            Evidence::Verified(receipt) => Evidence::Verified(receipt),
+        }
+    }
 }
 
 /// Why evidence satisfies nothing.
@@ -86,21 +100,33 @@ pub enum Insufficient {
     CheckFailed,
     #[error("the receipt is of another command")]
     OtherCheck,
-    #[error(
-        "\"{0}\" says nothing that could be checked: tell what was done and what came of it, in {MIN_EVIDENCE} characters at least"
-    )]
-    SaysNothing(String),
+    #[error("{0}; tell what was done and what came of it")]
+    SaysNothing(#[from] SaysNothing),
 }
 
+/// A text that is too short to say anything, as far as it is told.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("\"{0}\" says too little: at least {MIN_EVIDENCE} letters or digits are needed")]
+pub struct SaysNothing(pub String);
+
 impl Needs {
+    /// Gives what Provost itself does to see whether it holds; none if somebody's word is enough.
+    pub fn check(&self) -> Option<Check> {
+        match self {
+            Needs::Verified { check } => Some(Check { command: check.clone(), pictures: None }),
+            Needs::Pictures(pictures) => Some(Check::of(pictures)),
+            Needs::Asserted => None,
+        }
+    }
+
     /// Says whether evidence is what is needed.
     pub fn met_by(&self, evidence: &Evidence) -> Result<(), Insufficient> {
-        match (self, evidence) {
-            (Needs::Verified { check }, Evidence::Asserted { .. }) => {
-                Err(Insufficient::NeedsCheck(check.clone()))
+        match (self.check(), evidence) {
+            (Some(check), Evidence::Asserted { .. }) => {
+                Err(Insufficient::NeedsCheck(check.command))
             }
-            (Needs::Verified { check }, Evidence::Verified(receipt)) => match &receipt.end {
-                _ if receipt.command != *check => Err(Insufficient::OtherCheck),
+            (Some(check), Evidence::Verified(receipt)) => match &receipt.end {
+                _ if receipt.command != check.command => Err(Insufficient::OtherCheck),
                 CheckEnd::Exit(0) => Ok(()),
                 CheckEnd::Exit(_)
                 | CheckEnd::Signal(_)
@@ -108,18 +134,33 @@ impl Needs {
                 | CheckEnd::OutputLimit
                 | CheckEnd::Unfinished(_) => Err(Insufficient::CheckFailed),
             },
-            (Needs::Asserted, Evidence::Verified(_)) => Ok(()),
-            (Needs::Asserted, Evidence::Asserted { text, .. }) => says_something(text),
+            (None, Evidence::Verified(_)) => Ok(()),
+            (None, Evidence::Asserted { text, .. }) => Ok(says_something(text)?),
         }
     }
 }
 
-/// An empty receipt, or one of a letter, satisfies nothing.
-pub(super) fn says_something(text: &str) -> Result<(), Insufficient> {
+/// What Provost does to see whether something holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// A command that it runs, or what stands for one in a receipt.
+    pub command: String,
+    /// The pictures that it compares instead.
+    pub pictures: Option<Box<Pictures>>,
+}
+
+impl Check {
+    pub(super) fn of(pictures: &Pictures) -> Check {
+        Check { command: pictures.command(), pictures: Some(Box::new(pictures.clone())) }
+    }
+}
+
+/// An empty text, or one of a letter, says nothing.
+pub(super) fn says_something(text: &str) -> Result<(), SaysNothing> {
     let letters = text.chars().filter(|letter| letter.is_alphanumeric()).count();
     match letters >= MIN_EVIDENCE {
         true => Ok(()),
-        false => Err(Insufficient::SaysNothing(text.chars().take(40).collect())),
+        false => Err(SaysNothing(text.chars().take(40).collect())),
     }
 }
 
@@ -195,6 +236,19 @@ impl CriterionState {
 }
 
 impl Judgement {
+    /// Nobody signs for another: what somebody asserts is said by whoever brings it.
+    pub(super) fn signed(self, actor: &Actor) -> Judgement {
+        match self {
+            Judgement::Satisfy { evidence } => {
+                Judgement::Satisfy { evidence: evidence.signed(actor) }
+            }
+            other @ (Judgement::Accept
+            | Judgement::Defer { .. }
+            | Judgement::Reject { .. }
+            | Judgement::Reopen { .. }) => other,
+        }
+    }
+
     pub fn word(&self) -> &'static str {
         match self {
             Judgement::Accept => "accept",

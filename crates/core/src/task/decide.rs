@@ -5,9 +5,10 @@ use super::{
     command::{Command, Rejected},
     criterion::says_something,
     event::*,
-    gate::{Attack, LoopEnd, Proof, Shown},
+    gate::{Attack, Proof, Shown},
     manager::{Action, Config, Mode, MoveKind},
-    member::{Actor, Labels, Member, Role},
+    member::{Actor, Labels, Means, Member, Order, RESERVED, Role, is_member_name},
+    message::{Address, Kind, Priority, Trust},
     state::{Phase, Task},
 };
 use crate::ids::SessionId;
@@ -29,13 +30,17 @@ impl Task {
         // One move is for one deed; a refusal of the loop is none.
         let refused = matches!(events.first(), Some(Event::ContinuationRefused(_)));
         if let Some(action) = action.filter(|action| !refused && self.uses_move(actor, *action)) {
-            events.push(MoveUsed { action }.into());
+            // An end of the task is the last that happens to it.
+            let ends = matches!(events.last(), Some(Event::PhaseChanged(e)) if e.phase.is_over());
+            events.insert(events.len() - usize::from(ends), MoveUsed { action }.into());
         }
         Ok(events)
     }
 
     fn uses_move(&self, actor: &Actor, action: Action) -> bool {
-        self.role_of(actor) == Some(Role::Manager)
+        // What is asked of a task that is over changes nothing of it.
+        !self.phase.is_over()
+            && self.role_of(actor) == Some(Role::Manager)
             && self.needs_move(action)
             && self.move_for(action).is_some()
     }
@@ -95,14 +100,14 @@ impl Task {
         }
         match command {
             Command::Bind { name, role, session, labels } => {
-                self.bind(name, *role, *session, labels)
+                self.bind((name, *role), *session, labels, around)
             }
             Command::Retire { name, because } => {
                 let member = self.known(name)?;
                 one(MemberLeft { name: member.name.clone(), because: because.clone() })
             }
             Command::Rotate { from, to, session, handover } => {
-                self.rotate(from, to, *session, handover)
+                self.rotate(actor, (from, to), (*session, handover), around)
             }
             Command::Label { name, labels } => self.label(name, labels),
             Command::AcknowledgeContract { revision } => {
@@ -115,8 +120,12 @@ impl Task {
                 self.acknowledge(actor, *no, *lease, note.clone())
             }
             Command::Release { no, lease, reason } => {
-                self.held(actor, *no, *lease)?;
-                one(MessageReturned { no: *no, reason: reason.clone() })
+                let (message, _) = self.held(actor, *no, *lease)?;
+                let (no, reason) = (*no, reason.clone());
+                match message.is_worn() {
+                    true => one(MessageDead { no, reason }),
+                    false => one(MessageReturned { no, reason }),
+                }
             }
             Command::CancelMessage { .. } | Command::Requeue { .. } | Command::Bury { .. } => {
                 self.sort(command)
@@ -124,15 +133,26 @@ impl Task {
             Command::Propose { text, rationale, needs } => {
                 self.propose(actor, text, rationale.clone(), needs)
             }
+            Command::Demand { text, rationale, needs } => {
+                self.permit(actor, Action::Propose, command)?;
+                self.demand(actor, text, rationale.clone(), needs)
+            }
+            Command::Draft { from, dry_run } => self.propose_draft(actor, from, *dry_run),
             Command::Judge { no, judgement } => self.judge(actor, *no, judgement),
-            Command::Check { what } => self.want_check(what),
-            Command::CheckDone { no, receipt } => self.check_done(*no, receipt),
+            Command::Check { what } => self.want_check(actor, what),
+            Command::CheckDone { no, receipt, compared } => {
+                self.check_done(*no, receipt, compared.as_deref())
+            }
             Command::BeginLoop { template } => self.begin_loop(template),
             Command::Show { iteration, name, shown } => self.show(actor, *iteration, name, shown),
             Command::Continue { .. } => self.ask_to_continue(actor, command, around),
-            Command::StopLoop { because } => {
-                self.running_loop().ok_or(Rejected::NoLoop)?;
-                one(LoopEnded { end: LoopEnd::Stopped { because: because.clone() } })
+            Command::StopLoop { because } => self.stop_loop(because),
+            Command::Interrupt { member, key, text } => {
+                let what = Order::Interrupt { text: text.clone() };
+                self.tell_member(actor, member, (what, key), around)
+            }
+            Command::Compact { member, key } => {
+                self.tell_member(actor, member, (Order::Compact, key), around)
             }
             Command::Configure { config, expected } => self.configure(config, *expected),
             Command::RecordMove { kind, because } => self.record_move(actor, *kind, because),
@@ -144,6 +164,8 @@ impl Task {
                     false => one(EpilogueDone { step, evidence, by }),
                 }
             }
+            Command::ProposeNext { text } => self.propose_next(actor, text),
+            Command::ChooseNext { choice, because } => self.choose_next(actor, *choice, because),
             Command::AttackWork { attack } => self.attack(actor, attack),
             Command::Pause { because } => match self.is_paused() {
                 true => Err(Rejected::Nothing),
@@ -176,21 +198,26 @@ impl Task {
 
     fn bind(
         &self,
-        name: &str,
-        role: Role,
+        (name, role): (&str, Role),
         session: Option<SessionId>,
         labels: &Labels,
+        around: &Around<'_>,
     ) -> Decision {
         self.is_free(name, session)?;
-        let bound =
-            MemberBound { name: name.to_owned(), role, session, labels: labels.clone() }.into();
+        let (name, labels, means) = (name.to_owned(), labels.clone(), means(session, around));
+        let bound = MemberBound { name, role, session, labels, means }.into();
         let begins = self.phase == Phase::Open && role == Role::Worker;
         let active = begins.then(|| PhaseChanged { phase: Phase::Active }.into());
         Ok([bound].into_iter().chain(active).collect())
     }
 
     fn is_free(&self, name: &str, session: Option<SessionId>) -> Result<(), Rejected> {
-        if name == "operator" || self.members.iter().any(|member| member.name == name) {
+        if !is_member_name(name) {
+            return Err(Rejected::BadName(name.to_owned()));
+        }
+        if RESERVED.contains(&name.to_lowercase().as_str())
+            || self.members.iter().any(|member| member.name == name)
+        {
             return Err(Rejected::NameTaken(name.to_owned()));
         }
         let bound = self.members.iter().filter(|member| member.is_bound());
@@ -201,12 +228,32 @@ impl Task {
         }
     }
 
-    fn rotate(&self, from: &str, to: &str, session: Option<SessionId>, handover: &str) -> Decision {
-        self.known(from)?;
+    /// Whoever comes is told first what it has to know; a session hears of it with its part.
+    fn rotate(
+        &self,
+        actor: &Actor,
+        (from, to): (&str, &str),
+        (session, handover): (Option<SessionId>, &str),
+        around: &Around<'_>,
+    ) -> Decision {
+        let role = self.known(from)?.role;
         self.is_free(to, session)?;
         says_something(handover)?;
+        let told = session.is_none().then(|| {
+            let (no, key) = (self.messages_stored + 1, format!("handover-{from}-{to}"));
+            let to = Address::Member(to.to_owned());
+            MessageStored {
+                from: actor.clone(),
+                trust: Trust::between(self.role_of(actor), Some(role)),
+                kind: Kind::Note,
+                priority: Priority::High,
+                ..MessageStored::by_rule(no, key, to, handover.to_owned())
+            }
+        });
         let (from, to, handover) = (from.to_owned(), to.to_owned(), handover.to_owned());
-        one(MemberRotated { from, to, session, handover })
+        let means = means(session, around);
+        let rotated = MemberRotated { from, to, session, handover, means }.into();
+        Ok([rotated].into_iter().chain(told.map(Event::from)).collect())
     }
 
     fn label(&self, name: &str, labels: &Labels) -> Decision {
@@ -254,4 +301,9 @@ impl Task {
             false => Phase::Open,
         }
     }
+}
+
+/// Gives what a session gives a member, as far as it can be looked at.
+fn means(session: Option<SessionId>, around: &Around<'_>) -> Option<Means> {
+    session.and_then(|id| (around.look)(id)).map(Means::of)
 }

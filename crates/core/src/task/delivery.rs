@@ -1,10 +1,13 @@
 //! What comes of commands about messages: each is handled once, by whoever holds it, and never lost.
 
+use std::sync::Arc;
+
 use super::{
     advance::Around,
     command::{Command, Post, Rejected},
     decide::{Decision, one},
     event::*,
+    forgotten::Sent,
     gate::Blocked,
     member::Actor,
     message::{Address, Kind, Lease, MAX_TEXT, MAX_WAITING, Message, Standing, Trust, Way},
@@ -21,8 +24,10 @@ impl Task {
         if post.text.len() > MAX_TEXT {
             return Err(Rejected::TooLong(post.text.len()));
         }
-        if self.messages.iter().any(|message| message.key == post.key) {
-            return Err(Rejected::Nothing);
+        match self.sent_before(actor, post) {
+            Sent::Never => {}
+            Sent::Already => return Err(Rejected::Nothing),
+            Sent::Otherwise => return Err(Rejected::KeyTaken(post.key.clone())),
         }
         self.has_room(&post.to)?;
         let trust = Trust::between(from, self.role_at(&post.to));
@@ -45,11 +50,19 @@ impl Task {
             priority: post.priority,
             expires_ms,
             iteration: None,
+            steer: post.steer,
         })
     }
 
+    /// Gives the message that somebody stored under a key, if it is remembered. A key is its sender's own: what one calls a message, another
+    /// may call one too.
+    pub fn sent(&self, by: &Actor, key: &str) -> Option<&Message> {
+        let mut messages = self.messages.iter();
+        messages.find(|message| message.key == key && message.from == *by).map(Arc::as_ref)
+    }
+
     pub(super) fn has_room(&self, to: &Address) -> Result<(), Rejected> {
-        let waits = |message: &&Message| message.to == *to && !message.standing.is_over();
+        let waits = |message: &&Arc<Message>| message.to == *to && !message.standing.is_over();
         let waiting = self.messages.iter().filter(waits).count();
         match waiting < MAX_WAITING {
             true => Ok(()),
@@ -58,10 +71,12 @@ impl Task {
     }
 
     /// Gives the message that comes next for an address.
-    pub(super) fn next_for(&self, to: &Address, now: Moment) -> Option<&Message> {
-        let waiting =
-            self.messages.iter().filter(|message| message.to == *to && message.waits(now));
-        waiting.max_by_key(|message| (message.priority, std::cmp::Reverse(message.no)))
+    fn next_for(&self, to: &Address, now: Moment) -> Option<&Message> {
+        let mine = self.messages.iter().filter(|message| message.to == *to && message.waits(now));
+        mine.map(Arc::as_ref).reduce(|known, next| match next.comes_before(known) {
+            true => next,
+            false => known,
+        })
     }
 
     pub(super) fn address_of(&self, actor: &Actor, consumer: &str) -> Result<Address, Rejected> {
@@ -98,9 +113,11 @@ impl Task {
 
     /// Says why a message may not be delivered: its gate is looked at once more, on every way.
     pub(super) fn bars(&self, message: &Message, around: &Around<'_>) -> Option<Blocked> {
-        let iteration = message.iteration.filter(|_| !self.has_begun(message))?;
+        let gated = !self.has_begun(message) && !bug!(GateForgotten);
+        let iteration = message.iteration.filter(|_| gated)?;
         match &self.looped {
             None => Some(Blocked::Ended),
+            Some(looped) if message.no <= looped.begun_after => Some(Blocked::OtherLoop),
             Some(looped) => looped.may_begin(iteration, around.used(self)).err(),
         }
     }
@@ -115,10 +132,20 @@ impl Task {
         let reason = format!("{}: {why}", why.code());
         let iteration = message.iteration.unwrap_or_default();
         let by = message.from.clone();
-        vec![
+        let end = why.end().filter(|_| self.running_loop().is_some());
+        let end = end.map(|end| LoopEnded { end }.into());
+        let told = self.asker(&by).filter(|name| self.member(name).is_some()).map(|to| {
+            let text = format!(
+                "message {}, for iteration {iteration}, was not delivered: {reason}",
+                message.no
+            );
+            self.provost_tells(&to, format!("refused-{}-{}", message.no, message.offers), text)
+        });
+        let refused = [
             ContinuationRefused { iteration, why, by }.into(),
             MessageDead { no: message.no, reason }.into(),
-        ]
+        ];
+        refused.into_iter().chain(end).chain(told).collect()
     }
 
     pub(super) fn held(
@@ -133,7 +160,11 @@ impl Task {
             .lease()
             .ok_or(Rejected::MessageIs { no, standing: message.standing.word() })?;
         self.address_of(actor, &held.consumer)?;
-        match held.no == lease && held.way == Way::Pull {
+        if lease > message.offers {
+            return Err(Rejected::NoLease { no, lease });
+        }
+        let own = held.no == lease || bug!(StaleLeaseTaken);
+        match own && held.way == Way::Pull {
             true => Ok((message, held.clone())),
             false => Err(Rejected::StaleLease(no)),
         }
@@ -184,8 +215,11 @@ impl Task {
         lease: u32,
         note: Option<String>,
     ) -> Decision {
-        if let Some(Standing::Acknowledged { .. }) = self.message(no).map(|m| &m.standing) {
-            return Err(Rejected::Nothing);
+        if let Some(Standing::Acknowledged { lease: handled, .. }) =
+            self.message(no).map(|m| &m.standing)
+        {
+            let own = *handled == lease;
+            return Err(if own { Rejected::Nothing } else { Rejected::StaleLease(no) });
         }
         let (message, held) = self.held(actor, no, lease)?;
         match matches!(message.standing, Standing::Accepted(_)) {
@@ -210,6 +244,10 @@ impl Task {
                 message => Err(is(message)),
             },
             Command::Requeue { no, because } => match find(*no)? {
+                // For who has left it would wait for ever.
+                Message { to: Address::Member(name), .. } if self.member(name).is_none() => {
+                    Err(Rejected::NoMember { who: name.clone() })
+                }
                 message
                     if matches!(message.standing, Standing::Dead { .. } | Standing::Expired) =>
                 {

@@ -5,10 +5,12 @@ use serde::{Deserialize, Serialize};
 use super::{
     criterion::{Judgement, Needs, Source},
     finish::Blocker,
-    gate::{Blocked, Look, LoopEnd, Shown, Template},
+    gate::{Blocked, CleanUp, Compared, Look, LoopEnd, Shown, Template},
     manager::{Action, Config, Epilogue, MoveKind},
-    member::{Actor, Labels, Role},
+    member::{Actor, Labels, Means, Order, Role},
     message::{Address, Channel, Kind, Lease, Priority, Trust},
+    policy::{Act, Rest},
+    proposing::Choice,
     spec::TaskSpec,
     state::{CheckOwed, Phase},
 };
@@ -22,6 +24,8 @@ events! {
         role: Role,
         session: Option<SessionId>,
         labels: Labels,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        means: Option<Means>,
     }
     MemberLeft = "task.member_left", 1 { name: String, because: String }
     /// Another took a member's place, with what it has to know.
@@ -30,6 +34,8 @@ events! {
         to: String,
         session: Option<SessionId>,
         handover: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        means: Option<Means>,
     }
     MemberLabelled = "task.member_labelled", 1 { name: String, labels: Labels }
     ContractAcknowledged = "task.contract_acknowledged", 1 { name: String, revision: u32 }
@@ -46,6 +52,8 @@ events! {
         priority: Priority,
         expires_ms: Option<u64>,
         iteration: Option<u32>,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        steer: bool,
     }
     MessageOffered = "task.message_offered", 1 { no: u32, lease: Lease }
     /// The consumer has it: who that is, how it came to it, and how often it had asked in vain.
@@ -63,12 +71,18 @@ events! {
     MessageCancelled = "task.message_cancelled", 1 { no: u32, because: String }
     MessageDead = "task.message_dead", 1 { no: u32, reason: String }
     MessageRequeued = "task.message_requeued", 1 { no: u32, because: String }
-    /// What of a member's session its manager was told with the message before this.
+    /// More was seen of the same member before anybody was given its news: the message tells it all.
+    NewsAdded = "task.news_added", 1 { no: u32, text: String }
+    /// What of a member's session its managers were told with the messages before this.
     NewsTold = "task.news_told", 1 {
         member: String,
         turns_ended: u32,
         attempts_sealed: u32,
         requests: u32,
+        #[serde(default)]
+        processes_lost: u32,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        messages: Vec<u32>,
     }
     CriterionProposed = "task.criterion_proposed", 1 {
         no: u32,
@@ -79,7 +93,13 @@ events! {
     }
     CriterionJudged = "task.criterion_judged", 1 { no: u32, judgement: Judgement, by: Actor }
     CheckWanted = "task.check_wanted", 1 { check: CheckOwed }
-    CheckDone = "task.check_done", 1 { no: u32, receipt: Box<Receipt> }
+    CheckDone = "task.check_done", 1 {
+        no: u32,
+        receipt: Box<Receipt>,
+        /// What was measured, if pictures were compared.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        compared: Option<Box<Compared>>,
+    }
     LoopBegun = "task.loop_begun", 1 { template: Box<Template> }
     EvidenceShown = "task.evidence_shown", 1 {
         iteration: u32,
@@ -96,13 +116,33 @@ events! {
         consumer: String,
         look: Look,
     }
+    /// The worker's conversation is cleaned up before a continuation is given to it, or could not be.
+    CleanedUp = "task.cleaned_up", 1 {
+        message: u32,
+        name: String,
+        clean_up: CleanUp,
+        skipped: Option<String>,
+    }
     LoopEnded = "task.loop_ended", 1 { end: LoopEnd }
+    /// A member's agent was made to leave its turn, or to make its conversation shorter.
+    MemberTold = "task.member_told", 1 { name: String, what: Order, key: String, by: Actor }
     Configured = "task.configured", 1 { config: Box<Config> }
     MoveRecorded = "task.move_recorded", 1 { kind: MoveKind, because: String, by: String }
     MoveUsed = "task.move_used", 1 { action: Action }
+    /// A member asked for something that it may not do, or that it could not prove. Nothing came of it.
+    ActionRefused = "task.action_refused", 1 { by: Actor, action: Action, code: String, why: String }
     EpilogueDone = "task.epilogue_done", 1 { step: Epilogue, evidence: String, by: Actor }
     /// Somebody tried to disprove the work as a whole.
     WorkAttacked = "task.work_attacked", 1 { attack: super::gate::Attack, by: Actor }
     FinishAsked = "task.finish_asked", 1 { no: u32, because: String, by: Actor }
+    /// The policy that manages the task sees that a worker rests, or that it no longer does.
+    PolicySaw = "task.policy_saw", 1 { worker: String, rest: Option<Rest> }
+    /// What the policy did, and why that came to nothing if it did.
+    PolicyActed = "task.policy_acted", 1 { act: Act, refused: Option<String> }
+    /// Somebody proposed what comes next. Nobody is shown the text before both are written.
+    NextProposed = "task.next_proposed", 1 { round: u32, role: Role, by: String, text: String }
+    NextChosen = "task.next_chosen", 1 { round: u32, choice: Choice, because: String, by: Actor }
     FinishRefused = "task.finish_refused", 1 { blockers: Vec<Blocker> }
+    /// Whoever asked for the finish is told that it was granted, after the audit: the last thing that a task says.
+    FinishTold = "task.finish_told", 1 { name: String, text: String }
 }

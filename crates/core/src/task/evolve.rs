@@ -1,17 +1,25 @@
 //! Folding an event into a task. Total: an event that was stored is never refused.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
     criterion::{Criterion, CriterionState},
     event::*,
+    forgotten::{Forgotten, MAX_KEYS_KEPT},
     gate::{Loop, Passed},
+    handing::{handed_to, hands_over},
     manager::Move,
     member::{Member, Told},
     message::{Address, MAX_OVER_KEPT, Message, Standing},
-    state::{Audit, Phase, Purpose, Task},
+    policy::PolicyState,
+    proposing::{Proposal, Round},
+    state::{Audit, Audited, CheckOwed, FailedCheck, Phase, Purpose, Task},
 };
-use crate::{ids::StandingId, time::Moment};
+use crate::{
+    ids::StandingId,
+    time::Moment,
+    verdict::{CheckEnd, Receipt},
+};
 
 impl Task {
     /// Begins a task from its first event.
@@ -25,6 +33,7 @@ impl Task {
             members: Vec::new(),
             messages: Vec::new(),
             messages_stored: 0,
+            forgotten: Vec::new(),
             criteria: Vec::new(),
             looped: None,
             config: spec.config.clone(),
@@ -33,9 +42,14 @@ impl Task {
             attacked: false,
             checks: Vec::new(),
             checks_owed: 0,
+            failed: Vec::new(),
             audit: None,
             audits: 0,
+            audited: None,
             blockers: Vec::new(),
+            next: None,
+            refused: Vec::new(),
+            policy: PolicyState::default(),
             spec,
         }
     }
@@ -53,6 +67,7 @@ impl Task {
             | Event::ContractAcknowledged(_)
             | Event::NewsTold(_) => self.apply_member(at, event),
             Event::MessageStored(_)
+            | Event::NewsAdded(_)
             | Event::MessageOffered(_)
             | Event::MessageAccepted(_)
             | Event::MessageAcknowledged(_)
@@ -68,11 +83,22 @@ impl Task {
                 self.checks.push(e.check.clone());
             }
             Event::CheckDone(e) => self.end_check(e),
-            Event::LoopBegun(e) => self.looped = Some(Loop::begin((*e.template).clone())),
+            Event::PolicySaw(e) => self.policy.see(e, at),
+            Event::PolicyActed(e) => self.policy.act(e),
+            Event::LoopBegun(e) => {
+                self.looped = Some(Loop::begin((*e.template).clone(), self.messages_stored));
+                self.forget_evidence();
+            }
             Event::EvidenceShown(_)
             | Event::ContinuationRefused(_)
             | Event::LoopAdvanced(_)
-            | Event::LoopEnded(_) => self.apply_loop(at, event),
+            | Event::CleanedUp(_)
+            | Event::LoopEnded(_) => {
+                self.apply_loop(at, event);
+                if matches!(event, Event::LoopAdvanced(_)) {
+                    self.forget_evidence();
+                }
+            }
             Event::Configured(e) => self.config = (*e.config).clone(),
             Event::MoveRecorded(e) => {
                 let (kind, because, by) = (e.kind, e.because.clone(), e.by.clone());
@@ -83,6 +109,13 @@ impl Task {
                     newest.used = true;
                 }
             }
+            Event::NextProposed(e) => self.propose_to_come(e),
+            Event::NextChosen(e) => {
+                if let Some(round) = self.next.as_mut().filter(|round| round.no == e.round) {
+                    round.chosen = Some((e.choice, e.because.clone()));
+                }
+            }
+            Event::ActionRefused(e) => self.refuse(e),
             Event::EpilogueDone(e) => drop(self.epilogue.insert(e.step)),
             Event::WorkAttacked(_) => self.attacked = true,
             Event::FinishAsked(e) => {
@@ -95,6 +128,8 @@ impl Task {
                 self.audit = None;
                 self.blockers = e.blockers.clone();
             }
+            // What is said to a session is in that session's events; what was refused changed nothing.
+            Event::MemberTold(_) | Event::FinishTold(_) => {}
         }
     }
 
@@ -106,7 +141,8 @@ impl Task {
             let because = format!("the task is {}", phase.word());
             for message in &mut self.messages {
                 if !message.standing.is_over() {
-                    message.standing = Standing::Cancelled { because: because.clone() };
+                    let because = because.clone();
+                    Arc::make_mut(message).standing = Standing::Cancelled { because };
                 }
             }
         }
@@ -122,10 +158,14 @@ impl Task {
                 role: e.role,
                 session: e.session,
                 labels: e.labels.clone(),
+                means: e.means,
+                handed: false,
+                handover: None,
                 bound: at,
                 left: None,
                 acknowledged: None,
                 told: Told::default(),
+                news: Vec::new(),
             }),
             Event::MemberLeft(e) => self.leave(&e.name, at),
             Event::MemberRotated(e) => self.replace(e, at),
@@ -140,7 +180,9 @@ impl Task {
                     turns_ended: e.turns_ended,
                     attempts_sealed: e.attempts_sealed,
                     requests: e.requests,
+                    processes_lost: e.processes_lost,
                 };
+                member.news = e.messages.clone();
             }),
             _ => {}
         }
@@ -159,12 +201,12 @@ impl Task {
         for message in &mut self.messages {
             let for_them = message.to == Address::Member(name.to_owned());
             if for_them && !message.standing.is_over() {
-                message.standing = Standing::Dead { reason: reason.clone() };
+                Arc::make_mut(message).standing = Standing::Dead { reason: reason.clone() };
             }
         }
     }
 
-    /// Whatever waits for who leaves waits for who comes.
+    /// Whatever waits for who leaves waits for who comes, but for what told the one its own part.
     fn replace(&mut self, e: &MemberRotated, at: Moment) {
         let Some(left) = self.members.iter_mut().find(|member| member.name == e.from) else {
             return;
@@ -173,7 +215,15 @@ impl Task {
         let role = left.role;
         for message in &mut self.messages {
             let for_them = message.to == Address::Member(e.from.clone());
-            if for_them && !message.standing.is_over() {
+            let open = for_them && !message.standing.is_over();
+            if !open {
+                continue;
+            }
+            let message = Arc::make_mut(message);
+            if hands_over(message) {
+                let because = format!("{} has left the task", e.from);
+                message.standing = Standing::Cancelled { because };
+            } else {
                 message.to = Address::Member(e.to.clone());
                 message.redelivered |= message.standing != Standing::Stored;
                 message.standing = Standing::Stored;
@@ -184,10 +234,14 @@ impl Task {
             role,
             session: e.session,
             labels: super::member::Labels::default(),
+            means: e.means,
+            handed: false,
+            handover: Some(e.handover.clone()),
             bound: at,
             left: None,
             acknowledged: None,
             told: Told::default(),
+            news: Vec::new(),
         });
     }
 
@@ -195,6 +249,9 @@ impl Task {
     fn apply_message(&mut self, at: Moment, event: &Event) {
         match event {
             Event::MessageStored(e) => self.store(e, at),
+            Event::NewsAdded(e) => {
+                self.with_message(e.no, |message| message.text = e.text.clone());
+            }
             Event::MessageOffered(e) => self.with_message(e.no, |message| {
                 message.offers = e.lease.no;
                 message.standing = Standing::Offered(e.lease.clone());
@@ -203,7 +260,8 @@ impl Task {
                 self.settle(e.no, Standing::Accepted(e.lease.clone()));
             }
             Event::MessageAcknowledged(e) => {
-                self.settle(e.no, Standing::Acknowledged { by: e.by.clone() });
+                let lease = self.message(e.no).map_or(0, |message| message.offers);
+                self.settle(e.no, Standing::Acknowledged { by: e.by.clone(), lease });
             }
             Event::MessageReturned(e) => self.with_message(e.no, |message| {
                 message.redelivered |= message.standing != Standing::Stored;
@@ -219,7 +277,8 @@ impl Task {
             Event::MessageRequeued(e) => self.with_message(e.no, |message| {
                 message.standing = Standing::Stored;
                 message.expires_ms = None;
-                message.offers = 0;
+                message.forgiven = message.offers;
+                message.redelivered |= message.offers > 0;
             }),
             _ => {}
         }
@@ -228,10 +287,13 @@ impl Task {
 
     fn store(&mut self, e: &MessageStored, at: Moment) {
         self.messages_stored = e.no;
+        if let Some(name) = handed_to(e) {
+            self.with_member(name, |member| member.handed = true);
+        }
         if let (Some(_), Some(looped)) = (e.iteration, &mut self.looped) {
             looped.asked = Some(e.no);
         }
-        self.messages.push(Message {
+        self.messages.push(Arc::new(Message {
             no: e.no,
             key: e.key.clone(),
             correlation: e.correlation.clone(),
@@ -245,15 +307,17 @@ impl Task {
             stored: at,
             expires_ms: e.expires_ms,
             iteration: e.iteration,
+            steer: e.steer,
             offers: 0,
+            forgiven: 0,
             redelivered: false,
             standing: Standing::Stored,
-        });
+        }));
     }
 
     fn with_message(&mut self, no: u32, change: impl FnOnce(&mut Message)) {
         if let Some(message) = self.messages.iter_mut().rev().find(|message| message.no == no) {
-            change(message);
+            change(Arc::make_mut(message));
         }
     }
 
@@ -262,7 +326,15 @@ impl Task {
         let over = self.messages.iter().filter(|message| message.standing.is_over()).count();
         if over > MAX_OVER_KEPT {
             let oldest = self.messages.iter().position(|message| message.standing.is_over());
-            oldest.map(|at| self.messages.remove(at));
+            let oldest = oldest.map(|at| self.messages.remove(at));
+            self.forget(oldest.as_deref());
+        }
+    }
+
+    fn forget(&mut self, message: Option<&Message>) {
+        self.forgotten.extend(message.and_then(Forgotten::of).map(Arc::new));
+        if self.forgotten.len() > MAX_KEYS_KEPT {
+            self.forgotten.remove(0);
         }
     }
 
@@ -272,6 +344,17 @@ impl Task {
         let is_over = self.message(asked).is_none_or(|message| message.standing.is_over());
         if let Some(looped) = self.looped.as_mut().filter(|_| is_over) {
             looped.asked = None;
+        }
+    }
+
+    fn propose_to_come(&mut self, e: &NextProposed) {
+        let proposal = Proposal { by: e.by.clone(), text: e.text.clone() };
+        match self.next.as_mut().filter(|round| round.no == e.round) {
+            Some(round) => round.manager = Some(proposal),
+            None => {
+                let (manager, chosen) = (None, None);
+                self.next = Some(Round { no: e.round, worker: proposal, manager, chosen });
+            }
         }
     }
 
@@ -300,12 +383,35 @@ impl Task {
     fn end_check(&mut self, e: &CheckDone) {
         let Some(at) = self.checks.iter().position(|owed| owed.no == e.no) else { return };
         let owed = self.checks.remove(at);
-        match (owed.purpose, &mut self.audit) {
-            (Purpose::Audit(no), Some(audit)) if audit.no == no => {
-                audit.receipts.push((*e.receipt).clone());
-            }
-            (Purpose::Audit(_) | Purpose::Criterion(_) | Purpose::Evidence { .. }, _) => {}
+        if self.spec.policy.is_some() {
+            self.policy.take_in(e.no, &e.receipt);
         }
+        match (&owed.purpose, &mut self.audit) {
+            (Purpose::Audit(no), Some(audit)) if audit.no == *no => {
+                audit.receipts.push((*e.receipt).clone());
+                let (worker, tree) = (owed.worker, e.receipt.tree.clone());
+                self.audited = Some(Audited { worker, tree });
+            }
+            (Purpose::Audit(_), _) => {}
+            (Purpose::Criterion(_) | Purpose::Evidence { .. }, _) => {
+                self.remember(owed, &e.receipt)
+            }
+        }
+    }
+
+    /// What does not pass is remembered until it is run again, without what it printed.
+    fn remember(&mut self, owed: CheckOwed, receipt: &Receipt) {
+        let CheckOwed { purpose, worker, .. } = owed;
+        self.failed.retain(|failed| failed.purpose != purpose);
+        if receipt.end != CheckEnd::Exit(0) {
+            let receipt = Receipt { tail: String::new(), ..receipt.clone() };
+            self.failed.push(FailedCheck { purpose, worker, receipt });
+        }
+    }
+
+    /// Evidence is of one iteration, and so is a check of it that failed.
+    fn forget_evidence(&mut self) {
+        self.failed.retain(|failed| !matches!(failed.purpose, Purpose::Evidence { .. }));
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "evolve() is the exhaustive match")]
@@ -313,7 +419,7 @@ impl Task {
         let Some(looped) = &mut self.looped else { return };
         match event {
             Event::EvidenceShown(e) if e.iteration == looped.iteration => {
-                looped.shown.insert(e.name.clone(), e.shown.clone());
+                looped.take(&e.name, &e.shown);
             }
             Event::ContinuationRefused(e) => {
                 looped.refusals += 1;
@@ -331,6 +437,7 @@ impl Task {
                 looped.asked = None;
                 looped.shown.clear();
             }
+            Event::CleanedUp(e) => looped.cleaned_for = Some(e.message),
             Event::LoopEnded(e) => {
                 looped.ended = Some(e.end.clone());
                 looped.asked = None;

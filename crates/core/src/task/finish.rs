@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    criterion::{CriterionState, Needs},
+    criterion::{Check, Criterion, CriterionState},
+    gate::{Loop, LoopEnd, Proof},
     manager::{Epilogue, Mode},
     member::Role,
     state::Task,
@@ -26,6 +27,11 @@ pub enum Blocker {
     NotAttacked,
     #[error("iteration {iteration} of the loop lacks evidence: {}", .missing.join(", "))]
     LoopIncomplete { iteration: u32, missing: Vec<String> },
+    /// It ended by itself, and nobody said what that means.
+    #[error(
+        "the loop gave up: {why}; stop it with a reason to finish all the same, or begin another"
+    )]
+    LoopGaveUp { why: String },
     #[error("the check `{command}` does not pass on the tree that is to be finished")]
     CheckFailed { command: String, output: String },
     #[error("the task is paused")]
@@ -44,11 +50,25 @@ impl Blocker {
             Blocker::EpilogueOpen { .. } => "epilogue_open",
             Blocker::NotAttacked => "not_attacked",
             Blocker::LoopIncomplete { .. } => "loop_incomplete",
+            Blocker::LoopGaveUp { .. } => "loop_gave_up",
             Blocker::CheckFailed { .. } => "check_failed",
             Blocker::Paused => "paused",
             Blocker::DecidedNotFinished => "decided_not_finished",
         }
     }
+}
+
+impl Blocker {
+    /// Says it in one line, with its name.
+    pub fn line(&self) -> String {
+        format!("{}: {self}", self.code())
+    }
+}
+
+/// Says in one sentence what kept a task from being finished.
+pub fn not_finished(blockers: &[Blocker]) -> String {
+    let told: Vec<String> = blockers.iter().map(Blocker::line).collect();
+    format!("the task is not finished: {}", told.join("; "))
 }
 
 impl Task {
@@ -67,18 +87,26 @@ impl Task {
         }
         if let Some(looped) = self.looped.as_ref().filter(|looped| !looped.is_complete()) {
             let (iteration, missing) = (looped.iteration, looped.missing());
-            blockers.push(Blocker::LoopIncomplete { iteration, missing });
+            blockers.push(match &looped.ended {
+                Some(end) => Blocker::LoopGaveUp { why: end.words() },
+                None => Blocker::LoopIncomplete { iteration, missing },
+            });
         }
         blockers
     }
 
-    /// Gives what keeps the task from being called complete: a last move is none of it.
+    /// Gives what keeps the task from being called complete, as everybody is shown it: a last move is none of it, and what
+    /// the last audit found counts until the next one begins.
     pub fn readiness(&self) -> Vec<Blocker> {
+        if self.phase.is_over() {
+            return Vec::new();
+        }
         let mut blockers = self.blockers();
-        let decided = self.moves.last().is_some_and(|newest| newest.kind.is_terminal());
-        if decided && !self.phase.is_over() {
+        if self.moves.last().is_some_and(|newest| newest.kind.is_terminal()) {
             blockers.push(Blocker::DecidedNotFinished);
         }
+        let failed = self.blockers.iter().filter(|one| matches!(one, Blocker::CheckFailed { .. }));
+        blockers.extend(failed.cloned());
         blockers
     }
 
@@ -118,22 +146,32 @@ impl Task {
         }
     }
 
-    /// Gives the commands that have to pass on the tree that is finished: those of the task, and those of criteria
-    /// that a check satisfied. What passed on another tree says nothing about this one.
-    pub fn audited(&self) -> Vec<String> {
-        let of_criteria = self.criteria.iter().filter_map(|criterion| {
-            match (&criterion.needs, &criterion.state) {
-                (Needs::Verified { check }, CriterionState::Satisfied { .. }) => Some(check),
-                (Needs::Verified { .. } | Needs::Asserted, _) => None,
-            }
+    /// Gives what has to pass on the tree that is finished: the checks of the task, those of criteria that a check
+    /// satisfied, and those that the loop's evidence rests on. What passed on another tree says nothing about this one.
+    pub fn audited(&self) -> Vec<Check> {
+        let satisfied = |one: &&Criterion| matches!(one.state, CriterionState::Satisfied { .. });
+        let of_criteria = self.criteria.iter().filter(satisfied);
+        let of_criteria = of_criteria.filter_map(|criterion| criterion.needs.check());
+        let plain = |command: &String| Check { command: command.clone(), pictures: None };
+        // A loop that was stopped is no longer held to its evidence.
+        let stopped = |looped: &&Loop| matches!(looped.ended, Some(LoopEnd::Stopped { .. }));
+        let looped = self.looped.as_ref().filter(|looped| !stopped(looped));
+        let of_loop = looped.into_iter().flat_map(|looped| &looped.template.evidence);
+        let of_loop = of_loop.filter_map(|required| match &required.proof {
+            Proof::Verified { check } => Some(plain(check)),
+            Proof::Asserted
+            | Proof::Adversarial
+            | Proof::Artifact { .. }
+            | Proof::Pictures { .. } => None,
         });
-        let mut commands: Vec<String> = Vec::new();
-        for command in self.spec.checks.iter().chain(of_criteria) {
-            if !commands.contains(command) {
-                commands.push(command.clone());
+        let own = self.spec.checks.iter().map(plain);
+        let mut checks: Vec<Check> = Vec::new();
+        for check in own.chain(of_criteria).chain(of_loop) {
+            if !checks.contains(&check) {
+                checks.push(check);
             }
         }
-        commands
+        checks
     }
 
     /// Gives what the audit's checks found against the work.

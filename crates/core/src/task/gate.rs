@@ -7,8 +7,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::criterion::{Evidence, Insufficient, says_something};
-use crate::{ids::TreeId, time::Moment, verdict::CheckEnd};
+use super::{
+    criterion::{Evidence, Insufficient, says_something},
+    pictures::{BadFiles, Files, Picture},
+};
+use crate::{
+    ids::TreeId,
+    text::{in_quotes, visible},
+    time::Moment,
+    verdict::CheckEnd,
+};
 
 /// How many iterations a loop may have.
 pub const MAX_ITERATIONS: u32 = 1_000;
@@ -25,8 +33,13 @@ pub enum Proof {
     Adversarial,
     /// An object that has these fields, none of them empty.
     Artifact { fields: Vec<String> },
-    /// Two pictures that Provost compared; at most this share of their points may differ, in millionths.
-    Pictures { differing: u32 },
+    /// Two pictures that Provost compared; at most this share of their points may differ, in millionths. Which they are
+    /// is said here, or by who has them compared.
+    Pictures {
+        differing: u32,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        files: Option<Files>,
+    },
 }
 
 /// A piece of evidence that a loop asks for by name.
@@ -86,6 +99,8 @@ pub enum BadTemplate {
     Twice(String),
     #[error("the evidence \"{0}\" has no name, field or command to look for")]
     Empty(String),
+    #[error(transparent)]
+    Files(#[from] BadFiles),
 }
 
 impl Template {
@@ -98,6 +113,9 @@ impl Template {
         }
         let mut names = BTreeSet::new();
         for required in &self.evidence {
+            if let Proof::Pictures { files: Some(files), .. } = &required.proof {
+                files.check()?;
+            }
             let empty = match &required.proof {
                 Proof::Verified { check } => check.trim().is_empty(),
                 Proof::Artifact { fields } => fields.is_empty(),
@@ -130,6 +148,13 @@ pub struct Compared {
     pub actual: String,
     /// Which share of the points differs, in millionths.
     pub differing: u32,
+    /// How far a colour was let be off, in millionths of its range.
+    #[serde(default)]
+    pub tolerance: u32,
+    #[serde(default)]
+    pub expected_is: Picture,
+    #[serde(default)]
+    pub actual_is: Picture,
 }
 
 /// What was shown.
@@ -153,9 +178,44 @@ pub enum Unfit {
     Missing(String),
     #[error("{found} of a million points differ, and at most {most} may")]
     Differs { found: u32, most: u32 },
+    #[error("the pictures are not of one size: {}x{} points are expected, and there are {}x{}", .expected.0, .expected.1, .actual.0, .actual.1)]
+    OtherSize { expected: (u32, u32), actual: (u32, u32) },
+}
+
+impl Shown {
+    /// Gives the tree that it is about, if Provost's own check says so.
+    pub fn tree(&self) -> Option<&TreeId> {
+        match self {
+            Shown::Evidence(Evidence::Verified(receipt)) => Some(&receipt.tree),
+            Shown::Evidence(Evidence::Asserted { .. })
+            | Shown::Attack(_)
+            | Shown::Artifact(_)
+            | Shown::Pictures(_) => None,
+        }
+    }
 }
 
 impl Proof {
+    /// Says what has to be shown, in words.
+    pub fn words(&self) -> String {
+        match self {
+            Proof::Verified { check } => format!("`{}` passes, run by Provost", visible(check)),
+            Proof::Asserted => "somebody's word, shown as such".to_owned(),
+            Proof::Adversarial => {
+                "an attempt to disprove the work: failure_mode, check and result".to_owned()
+            }
+            Proof::Artifact { fields } => format!("the fields {}", fields.join(", ")),
+            Proof::Pictures { differing, files } => {
+                let which = files.as_ref().map_or_else(String::new, |files| {
+                    format!(", {} and {}", in_quotes(&files.expected), in_quotes(&files.actual))
+                });
+                format!(
+                    "two pictures{which}, compared by Provost, that differ in at most {differing} of a million points"
+                )
+            }
+        }
+    }
+
     /// Says whether what was shown is what is needed.
     pub fn met_by(&self, shown: &Shown) -> Result<(), Unfit> {
         match (self, shown) {
@@ -168,12 +228,12 @@ impl Proof {
             }
             (Proof::Verified { check }, _) => Err(Insufficient::NeedsCheck(check.clone()).into()),
             (Proof::Asserted, Shown::Evidence(Evidence::Asserted { text, .. })) => {
-                Ok(says_something(text)?)
+                Ok(says_something(text).map_err(Insufficient::from)?)
             }
             (Proof::Asserted, Shown::Evidence(Evidence::Verified(_))) => Ok(()),
             (Proof::Adversarial, Shown::Attack(attack)) => {
                 for part in [&attack.failure_mode, &attack.check, &attack.result] {
-                    says_something(part)?;
+                    says_something(part).map_err(Insufficient::from)?;
                 }
                 Ok(())
             }
@@ -183,16 +243,20 @@ impl Proof {
                 let missing = fields.iter().find(filled);
                 missing.map_or(Ok(()), |field| Err(Unfit::Missing(field.clone())))
             }
-            (Proof::Pictures { differing }, Shown::Pictures(compared)) => {
-                let (found, most) = (compared.differing, *differing);
-                if found <= most { Ok(()) } else { Err(Unfit::Differs { found, most }) }
+            (Proof::Pictures { differing, files }, Shown::Pictures(compared)) => {
+                if files.as_ref().is_some_and(|files| !compared.is_of(files)) {
+                    return Err(Insufficient::OtherCheck.into());
+                }
+                compared.fits(*differing)
             }
             (Proof::Asserted, _) => Err(Unfit::OtherKind("a text that says what holds")),
             (Proof::Adversarial, _) => {
                 Err(Unfit::OtherKind("an attack: failure_mode, check and result"))
             }
             (Proof::Artifact { .. }, _) => Err(Unfit::OtherKind("an object with fields")),
-            (Proof::Pictures { .. }, _) => Err(Unfit::OtherKind("two pictures")),
+            (Proof::Pictures { .. }, _) => {
+                Err(Unfit::OtherKind("two pictures that Provost compared: have them checked"))
+            }
         }
     }
 }
@@ -227,10 +291,27 @@ pub enum LoopEnd {
     Budget { used: u64 },
 }
 
+impl LoopEnd {
+    /// Says it in words.
+    pub fn words(&self) -> String {
+        match self {
+            LoopEnd::Finished => "it is finished".to_owned(),
+            LoopEnd::Stopped { because } => format!("it was stopped: {because}"),
+            LoopEnd::Plateau { iterations } => {
+                format!("{iterations} iterations changed neither the tree nor the findings")
+            }
+            LoopEnd::Budget { used } => format!("its worker used up its tokens ({used})"),
+        }
+    }
+}
+
 /// A loop of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loop {
     pub template: Template,
+    /// How many messages the task had before it: none of them continues it.
+    #[serde(default)]
+    pub begun_after: u32,
     /// The current iteration, from 1.
     pub iteration: u32,
     /// What was shown in it.
@@ -238,6 +319,9 @@ pub struct Loop {
     pub passed: Vec<Passed>,
     /// The continuation that waits to be accepted.
     pub asked: Option<u32>,
+    /// The continuation for which the worker's conversation was cleaned up.
+    #[serde(default)]
+    pub cleaned_for: Option<u32>,
     /// How often a continuation was refused, and why the last one was.
     pub refusals: u32,
     pub last_refusal: Option<String>,
@@ -250,6 +334,8 @@ pub struct Loop {
 pub enum Blocked {
     #[error("the loop has ended")]
     Ended,
+    #[error("it was for a loop before this one")]
+    OtherLoop,
     #[error("the next iteration is {expected}, not {given}")]
     OtherIteration { expected: u32, given: u32 },
     #[error("iteration {0} is the last: finish, or stop the loop")]
@@ -265,10 +351,25 @@ pub enum Blocked {
 }
 
 impl Blocked {
+    /// Gives the end that comes to a loop which may not go on for this.
+    pub fn end(&self) -> Option<LoopEnd> {
+        match self {
+            Blocked::Plateau(iterations) => Some(LoopEnd::Plateau { iterations: *iterations }),
+            Blocked::Budget { used, .. } => Some(LoopEnd::Budget { used: *used }),
+            Blocked::Ended
+            | Blocked::OtherLoop
+            | Blocked::OtherIteration { .. }
+            | Blocked::LastIteration(_)
+            | Blocked::AskedAlready(_)
+            | Blocked::MissingEvidence(_) => None,
+        }
+    }
+
     /// Gives the name by which programs know it.
     pub fn code(&self) -> &'static str {
         match self {
             Blocked::Ended => "loop_ended",
+            Blocked::OtherLoop => "other_loop",
             Blocked::OtherIteration { .. } => "other_iteration",
             Blocked::LastIteration(_) => "last_iteration",
             Blocked::AskedAlready(_) => "asked_already",
@@ -280,17 +381,28 @@ impl Blocked {
 }
 
 impl Loop {
-    pub fn begin(template: Template) -> Loop {
+    /// Begins a loop behind as many messages of its task.
+    pub fn begin(template: Template, begun_after: u32) -> Loop {
         Loop {
             template,
+            begun_after,
             iteration: 1,
             shown: BTreeMap::new(),
             passed: Vec::new(),
             asked: None,
+            cleaned_for: None,
             refusals: 0,
             last_refusal: None,
             ended: None,
         }
+    }
+
+    /// Takes what was shown. A receipt of another tree than this one says nothing about it, and no longer counts.
+    pub(super) fn take(&mut self, name: &str, shown: &Shown) {
+        if let Some(tree) = shown.tree() {
+            self.shown.retain(|_, known| known.tree().is_none_or(|known| known == tree));
+        }
+        self.shown.insert(name.to_owned(), shown.clone());
     }
 
     /// Gives the evidence that is missing in this iteration.
@@ -340,6 +452,8 @@ impl Loop {
     fn plateau(&self) -> Option<u32> {
         let most = self.template.plateau?;
         let newest = self.passed.last()?;
+        // Where no receipt told of a tree, nobody can say that it did not change.
+        newest.look.tree.as_ref()?;
         let same = self.passed.iter().rev().take_while(|passed| passed.look == newest.look);
         let same = u32::try_from(same.count()).unwrap_or(u32::MAX);
         // The first of them was a change from what was before.

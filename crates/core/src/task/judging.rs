@@ -2,12 +2,16 @@
 
 use super::{
     command::{Checked, Rejected},
-    criterion::{Evidence, Judgement, MAX_CRITERIA, Needs, Source, says_something},
+    criterion::{Check, Evidence, Judgement, MAX_CRITERIA, Needs, Source, says_something},
     decide::{Decision, one},
+    envelope,
     event::*,
-    gate::{LoopEnd, Proof, Shown},
+    gate::{Compared, LoopEnd, Proof, Shown},
     looping::required,
+    manager::Action,
     member::{Actor, Member, Role},
+    message::Address,
+    pictures::{Files, Pictures},
     state::{CheckOwed, Phase, Purpose, Task},
 };
 use crate::verdict::Receipt;
@@ -24,14 +28,36 @@ impl Task {
             return Err(Rejected::TooManyCriteria(MAX_CRITERIA));
         }
         says_something(text)?;
-        let no = u32::try_from(self.criteria.len()).unwrap_or(u32::MAX).saturating_add(1);
+        if let Needs::Pictures(pictures) = needs {
+            self.may_choose(actor, &pictures.files)?;
+        }
+        let no = self.next_criterion();
         let source = Source::of(self.role_of(actor));
         let text = text.to_owned();
         one(CriterionProposed { no, text, source, rationale, needs: needs.clone() })
     }
 
+    fn next_criterion(&self) -> u32 {
+        u32::try_from(self.criteria.len()).unwrap_or(u32::MAX).saturating_add(1)
+    }
+
+    pub(super) fn demand(
+        &self,
+        actor: &Actor,
+        text: &str,
+        rationale: Option<String>,
+        needs: &Needs,
+    ) -> Decision {
+        let mut events = self.propose(actor, text, rationale, needs)?;
+        let no = self.next_criterion();
+        let (judgement, by) = (Judgement::Accept, actor.clone());
+        events.push(CriterionJudged { no, judgement, by }.into());
+        Ok(events)
+    }
+
     pub(super) fn judge(&self, actor: &Actor, no: u32, judgement: &Judgement) -> Decision {
         let criterion = self.criterion(no).ok_or(Rejected::NoCriterion(no))?;
+        let judgement = &judgement.clone().signed(actor);
         if let Judgement::Satisfy { evidence } = judgement {
             // Only Provost has receipts of commands that it ran.
             if matches!(evidence, Evidence::Verified(_)) && *actor != Actor::Provost {
@@ -58,40 +84,85 @@ impl Task {
         with_session.or_else(|| workers.next()).ok_or(Rejected::NoWork)
     }
 
-    pub(super) fn want_check(&self, what: &Checked) -> Decision {
-        let (command, purpose) = match what {
+    pub(super) fn want_check(&self, actor: &Actor, what: &Checked) -> Decision {
+        let (check, purpose) = match what {
             Checked::Criterion(no) => {
                 let criterion = self.criterion(*no).ok_or(Rejected::NoCriterion(*no))?;
-                match &criterion.needs {
-                    Needs::Verified { check } => (check.clone(), Purpose::Criterion(*no)),
-                    Needs::Asserted => return Err(Rejected::NothingToCheck),
-                }
+                let check = criterion.needs.check().ok_or(Rejected::NothingToCheck)?;
+                (check, Purpose::Criterion(*no))
             }
-            Checked::Evidence(name) => {
-                let looped = self.running_loop().ok_or(Rejected::NoLoop)?;
-                let (iteration, name) = (looped.iteration, name.clone());
-                match required(looped, &name)? {
-                    Proof::Verified { check } => {
-                        (check.clone(), Purpose::Evidence { iteration, name })
-                    }
-                    Proof::Asserted
-                    | Proof::Adversarial
-                    | Proof::Artifact { .. }
-                    | Proof::Pictures { .. } => return Err(Rejected::NothingToCheck),
-                }
+            Checked::Evidence(name) => self.check_of_evidence(name, None)?,
+            Checked::Pictures { evidence, files } => {
+                self.may_choose(actor, files)?;
+                self.check_of_evidence(evidence, Some(files))?
             }
         };
         if self.checks.iter().any(|owed| owed.purpose == purpose) {
             return Err(Rejected::Nothing);
         }
-        let worker = self.checked_worker()?.name.clone();
-        let no = self.checks_owed + 1;
-        one(CheckWanted { check: CheckOwed { no, command, purpose, worker } })
+        // A worker has its own work checked, not that of another.
+        let own = match actor {
+            Actor::Member(name) => self.bound(Role::Worker).find(|worker| worker.name == *name),
+            Actor::Operator | Actor::Policy | Actor::Provost => None,
+        };
+        let worker = own.map_or_else(|| self.checked_worker(), Ok)?.name.clone();
+        let (no, by) = (self.checks_owed + 1, self.asker(actor));
+        let Check { command, pictures } = check;
+        one(CheckWanted { check: CheckOwed { no, command, purpose, worker, by, pictures } })
     }
 
-    pub(super) fn check_done(&self, no: u32, receipt: &Receipt) -> Decision {
+    /// Gives what is done for a piece of evidence. Which pictures are compared says the loop, or else who asks.
+    fn check_of_evidence(
+        &self,
+        name: &str,
+        given: Option<&Files>,
+    ) -> Result<(Check, Purpose), Rejected> {
+        let looped = self.running_loop().ok_or(Rejected::NoLoop)?;
+        let check = match (required(looped, name)?, given) {
+            (Proof::Verified { check }, None) => Check { command: check.clone(), pictures: None },
+            (Proof::Pictures { differing, files }, given) => {
+                let files = match (files, given) {
+                    (Some(own), Some(given)) if own != given => {
+                        return Err(Rejected::OtherPictures);
+                    }
+                    (Some(files), _) | (None, Some(files)) => files.clone(),
+                    (None, None) => return Err(Rejected::NoPictures),
+                };
+                Check::of(&Pictures { files, differing: *differing })
+            }
+            (Proof::Verified { .. }, Some(_))
+            | (Proof::Asserted | Proof::Adversarial | Proof::Artifact { .. }, _) => {
+                return Err(Rejected::NothingToCheck);
+            }
+        };
+        let (iteration, name) = (looped.iteration, name.to_owned());
+        Ok((check, Purpose::Evidence { iteration, name }))
+    }
+
+    /// Says whether an actor may have these files compared. How exactly is not for whoever has to pass.
+    fn may_choose(&self, actor: &Actor, files: &Files) -> Result<(), Rejected> {
+        files.check()?;
+        match self.role_of(actor) {
+            Some(role @ (Role::Worker | Role::Reviewer)) if files.tolerance > 0 => {
+                Err(Rejected::NotForRole { role, action: Action::Judge })
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    pub(super) fn check_done(
+        &self,
+        no: u32,
+        receipt: &Receipt,
+        compared: Option<&Compared>,
+    ) -> Decision {
         let owed = self.checks.iter().find(|owed| owed.no == no).ok_or(Rejected::Nothing)?;
-        let mut events = vec![CheckDone { no, receipt: Box::new(receipt.clone()) }.into()];
+        let done = CheckDone {
+            no,
+            receipt: Box::new(receipt.clone()),
+            compared: compared.cloned().map(Box::new),
+        };
+        let mut events = vec![done.into()];
         let evidence = Evidence::Verified(Box::new(receipt.clone()));
         match &owed.purpose {
             Purpose::Criterion(no) => {
@@ -100,13 +171,41 @@ impl Task {
                 events.extend(self.judge(&Actor::Provost, *no, &judgement).unwrap_or_default());
             }
             Purpose::Evidence { iteration, name } => {
-                let shown = Shown::Evidence(evidence);
+                let pictures = compared.cloned().map(Shown::Pictures);
+                let shown = pictures.unwrap_or(Shown::Evidence(evidence));
                 let shown = self.show(&Actor::Provost, *iteration, name, &shown);
                 events.extend(shown.unwrap_or_default());
             }
             Purpose::Audit(audit) => events.extend(self.audit_done(*audit, no, receipt)),
         }
+        events.extend(self.tell_asker(owed, receipt));
         Ok(events)
+    }
+
+    /// Gives the member that asks for something of which it is told later what came of it.
+    pub(super) fn asker(&self, actor: &Actor) -> Option<String> {
+        match actor {
+            Actor::Member(name) => Some(name.clone()),
+            Actor::Operator | Actor::Policy | Actor::Provost => None,
+        }
+    }
+
+    /// Whoever had a check run hears what came of it by itself, once: a check is done once.
+    fn tell_asker(&self, owed: &CheckOwed, receipt: &Receipt) -> Option<Event> {
+        let asker = self.member(owed.by.as_deref()?)?;
+        let what = match &owed.purpose {
+            Purpose::Criterion(no) => format!("criterion {no}"),
+            Purpose::Evidence { iteration, name } => format!("{name} of iteration {iteration}"),
+            Purpose::Audit(no) => format!("audit {no}"),
+        };
+        let text = envelope::checked(owed.no, &what, receipt);
+        Some(self.provost_tells(&asker.name, format!("check-{}", owed.no), text))
+    }
+
+    /// Gives a message of Provost itself to a member.
+    pub(super) fn provost_tells(&self, to: &str, key: String, text: String) -> Event {
+        let to = Address::Member(to.to_owned());
+        MessageStored::by_rule(self.messages_stored + 1, key, to, text).into()
     }
 
     /// Finishes the task if nothing is open, after its audit if there are commands that have to pass.
@@ -119,15 +218,16 @@ impl Task {
             return one(FinishRefused { blockers });
         }
         let (no, because, by) = (self.audits + 1, because.to_owned(), actor.clone());
-        let commands = self.audited();
-        if commands.is_empty() {
+        let checks = self.audited();
+        if checks.is_empty() {
             return self.end(Phase::Done { because });
         }
         let worker = self.checked_worker()?.name.clone();
         let mut events = vec![Event::from(FinishAsked { no, because, by })];
-        for (command, number) in commands.into_iter().zip(self.checks_owed + 1..) {
-            let worker = worker.clone();
-            let check = CheckOwed { no: number, command, purpose: Purpose::Audit(no), worker };
+        for (Check { command, pictures }, number) in checks.into_iter().zip(self.checks_owed + 1..)
+        {
+            let (worker, purpose) = (worker.clone(), Purpose::Audit(no));
+            let check = CheckOwed { no: number, command, purpose, worker, by: None, pictures };
             events.push(CheckWanted { check }.into());
         }
         Ok(events)
@@ -149,9 +249,19 @@ impl Task {
         match blockers.is_empty() {
             true => {
                 let because = asked.because.clone();
-                self.end(Phase::Done { because }).unwrap_or_default()
+                let told = self.asker(&asked.by).map(|name| {
+                    let text = envelope::finished(self);
+                    FinishTold { name, text }.into()
+                });
+                let ended = self.end(Phase::Done { because }).unwrap_or_default();
+                told.into_iter().chain(ended).collect()
             }
-            false => vec![FinishRefused { blockers }.into()],
+            false => {
+                let text = envelope::unfinished(&blockers);
+                let asker = self.asker(&asked.by).filter(|name| self.member(name).is_some());
+                let told = asker.map(|to| self.provost_tells(&to, format!("audit-{audit}"), text));
+                [FinishRefused { blockers }.into()].into_iter().chain(told).collect()
+            }
         }
     }
 

@@ -6,8 +6,8 @@ use super::{
     criterion::Evidence,
     decide::{Decision, one},
     event::*,
-    gate::{Loop, Proof, Shown, Template},
-    member::Actor,
+    gate::{Loop, LoopEnd, Proof, Shown, Template},
+    member::{Actor, Role},
     message::{Address, Kind, MAX_TEXT, Priority, Trust},
     state::Task,
 };
@@ -45,8 +45,23 @@ impl Task {
             return Err(Rejected::NothingToCheck);
         }
         proof.met_by(shown)?;
-        let (name, shown, by) = (name.to_owned(), shown.clone(), actor.clone());
+        let shown = match shown.clone() {
+            Shown::Evidence(evidence) => Shown::Evidence(evidence.signed(actor)),
+            other @ (Shown::Attack(_) | Shown::Artifact(_) | Shown::Pictures(_)) => other,
+        };
+        let (name, by) = (name.to_owned(), actor.clone());
         one(EvidenceShown { iteration, name, shown, by })
+    }
+
+    /// Ends the loop. One that ran out of change or budget is taken as it is by that.
+    pub(super) fn stop_loop(&self, because: &str) -> Decision {
+        let looped = self.looped.as_ref().ok_or(Rejected::NoLoop)?;
+        match looped.ended {
+            None | Some(LoopEnd::Plateau { .. } | LoopEnd::Budget { .. }) => {
+                one(LoopEnded { end: LoopEnd::Stopped { because: because.to_owned() } })
+            }
+            Some(LoopEnd::Finished | LoopEnd::Stopped { .. }) => Err(Rejected::NoLoop),
+        }
     }
 
     /// Asks for the next iteration. A refusal is recorded: the manager asks, the gate decides.
@@ -61,13 +76,19 @@ impl Task {
         };
         let (iteration, channel) = (*iteration, *channel);
         let looped = self.looped.as_ref().ok_or(Rejected::NoLoop)?;
-        if self.messages.iter().any(|message| message.key == *key) {
+        if self.sent(actor, key).is_some() || self.forgotten(actor, key).is_some() {
             return Err(Rejected::Nothing);
         }
         if let Err(why) = looped.may_ask(iteration, around.used(self)) {
-            return one(ContinuationRefused { iteration, why, by: actor.clone() });
+            let end = why.end().map(|end| LoopEnded { end }.into());
+            let refused = ContinuationRefused { iteration, why, by: actor.clone() }.into();
+            return Ok([refused].into_iter().chain(end).collect());
         }
-        let to = Address::Member(self.known(to)?.name.clone());
+        let member = self.known(to)?;
+        if member.role != Role::Worker {
+            return Err(Rejected::NoWorker(member.name.clone()));
+        }
+        let to = Address::Member(member.name.clone());
         if text.len() > MAX_TEXT {
             return Err(Rejected::TooLong(text.len()));
         }
@@ -85,6 +106,7 @@ impl Task {
             priority: Priority::Normal,
             expires_ms: None,
             iteration: Some(iteration),
+            steer: false,
         })
     }
 }

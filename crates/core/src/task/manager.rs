@@ -30,12 +30,14 @@ pub enum Action {
     Configure,
     /// Begins or stops a loop.
     Loop,
+    /// Chooses between what others propose.
+    Choose,
     /// Pauses, cancels, fails or finishes the task.
     End,
 }
 
 impl Action {
-    pub const ALL: [Action; 15] = [
+    pub const ALL: [Action; 16] = [
         Action::Receive,
         Action::Message,
         Action::Interrupt,
@@ -50,6 +52,7 @@ impl Action {
         Action::Bind,
         Action::Configure,
         Action::Loop,
+        Action::Choose,
         Action::End,
     ];
 
@@ -69,7 +72,30 @@ impl Action {
             Action::Bind => "bind",
             Action::Configure => "configure",
             Action::Loop => "loop",
+            Action::Choose => "choose",
             Action::End => "end",
+        }
+    }
+
+    /// Says what is done, for people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Action::Receive => "take messages",
+            Action::Message => "send messages",
+            Action::Interrupt => "interrupt a member",
+            Action::Compact => "have a member's conversation compacted",
+            Action::Propose => "propose criteria",
+            Action::Judge => "judge criteria",
+            Action::Show => "show evidence or have it checked",
+            Action::Continue => "ask for the next iteration",
+            Action::AskUser => "ask the user",
+            Action::RecordMove => "record moves",
+            Action::Sort => "sort messages",
+            Action::Bind => "bind or retire members",
+            Action::Configure => "change the manager's configuration",
+            Action::Loop => "begin or stop a loop",
+            Action::Choose => "choose what comes next",
+            Action::End => "pause or end the task",
         }
     }
 
@@ -78,6 +104,7 @@ impl Action {
         match self {
             Action::Receive | Action::Message | Action::Propose | Action::Show => true,
             Action::AskUser => role != Role::Reviewer,
+            Action::Choose => role == Role::Reviewer,
             Action::Interrupt
             | Action::Compact
             | Action::Judge
@@ -105,6 +132,7 @@ impl Action {
             | Action::RecordMove
             | Action::Sort
             | Action::Bind
+            | Action::Choose
             | Action::Configure => &[],
         }
     }

@@ -5,7 +5,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::member::{Actor, Role};
+use super::{
+    event::MessageStored,
+    member::{Actor, Role},
+};
 use crate::{ids::SessionId, time::Moment};
 
 /// The longest text of a message.
@@ -16,6 +19,9 @@ pub const MAX_WAITING: usize = 1_000;
 
 /// How often a message is offered before it is laid aside as dead.
 pub const MAX_OFFERS: u32 = 10;
+
+/// How long a message may become that tells several news.
+pub const MAX_NEWS: usize = 16 << 10;
 
 /// How many messages that are over a task remembers; all of them are in its events.
 pub const MAX_OVER_KEPT: usize = 200;
@@ -162,7 +168,7 @@ pub struct Lease {
 
 impl Lease {
     fn is_over(&self, now: Moment) -> bool {
-        self.until_ms.is_some_and(|until| until <= now.mono_ms)
+        self.until_ms.is_some_and(|until| until <= now.mono_ms) && !bug!(LeaseNeverEnds)
     }
 }
 
@@ -176,6 +182,9 @@ pub enum Standing {
     Accepted(Lease),
     Acknowledged {
         by: String,
+        /// The lease under which it was handled.
+        #[serde(default)]
+        lease: u32,
     },
     Expired,
     Cancelled {
@@ -243,8 +252,14 @@ pub struct Message {
     pub expires_ms: Option<u64>,
     /// The iteration that it begins, if it is a continuation.
     pub iteration: Option<u32>,
-    /// How often it was offered.
+    /// Whether it may reach a session in the middle of its turn.
+    #[serde(default)]
+    pub steer: bool,
+    /// How often it was offered: a lease has the number of its offer, and no two have one number.
     pub offers: u32,
+    /// How many of them no longer count, since somebody had it offered anew.
+    #[serde(default)]
+    pub forgiven: u32,
     /// Whether a consumer may have had it before.
     pub redelivered: bool,
     pub standing: Standing,
@@ -257,13 +272,24 @@ impl Message {
         self.standing == Standing::Stored && !over
     }
 
+    /// Says whether it is given to who both are for before another is.
+    pub(super) fn comes_before(&self, other: &Message) -> bool {
+        let rank = |message: &Message| (message.priority, std::cmp::Reverse(message.no));
+        rank(self) > rank(other)
+    }
+
+    /// Says whether it was offered as often as it may be.
+    pub fn is_worn(&self) -> bool {
+        self.offers.saturating_sub(self.forgiven) >= MAX_OFFERS
+    }
+
     /// Says what time does to it, if its time has come.
     pub fn overdue(&self, now: Moment) -> Option<Overdue> {
         let expired = self.expires_ms.is_some_and(|expires| expires <= now.mono_ms);
         match &self.standing {
             Standing::Stored if expired => Some(Overdue::Expired),
             Standing::Offered(lease) | Standing::Accepted(lease) if lease.is_over(now) => {
-                Some(if self.offers < MAX_OFFERS { Overdue::Returned } else { Overdue::Dead })
+                Some(if self.is_worn() { Overdue::Dead } else { Overdue::Returned })
             }
             Standing::Stored
             | Standing::Offered(_)
@@ -284,6 +310,27 @@ impl Message {
             | Standing::Expired
             | Standing::Cancelled { .. }
             | Standing::Dead { .. } => None,
+        }
+    }
+}
+
+impl MessageStored {
+    /// Gives what Provost tells a member by its own rules. It may quote what others said or printed.
+    pub(super) fn by_rule(no: u32, key: String, to: Address, text: String) -> MessageStored {
+        MessageStored {
+            no,
+            key,
+            correlation: None,
+            from: Actor::Provost,
+            channel: Channel::Rule,
+            trust: Trust::Claims,
+            to,
+            kind: Kind::News,
+            text,
+            priority: Priority::Normal,
+            expires_ms: None,
+            iteration: None,
+            steer: false,
         }
     }
 }

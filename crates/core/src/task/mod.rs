@@ -5,43 +5,73 @@
 //! kept like everything else.
 
 mod advance;
+mod call;
 mod command;
+mod command_line;
+mod communication;
 mod criterion;
 mod decide;
 mod delivery;
+mod draft;
 mod effect;
+mod elsewhere;
 mod envelope;
 mod event;
 mod evolve;
 mod finish;
+mod forgotten;
 mod gate;
+mod handing;
+mod handoff;
 mod judging;
 mod looping;
 mod manager;
 mod member;
 mod message;
+mod news;
+mod ordering;
+pub mod pictures;
+mod policy;
+pub mod prompts;
+mod proposing;
+pub mod recipes;
+mod refusal;
 mod spec;
 mod state;
+pub mod templates;
 
+pub use crate::text::visible;
 pub use advance::{Around, Step};
+pub use call::{BadCall, Call, JudgementKind, SentKind};
 pub use command::{Checked, Command, Post, Rejected};
+pub use command_line::{Caller, CommandLine, Commands, WAIT_SECONDS};
+pub use communication::Communication;
 pub use criterion::{
-    Criterion, CriterionState, Evidence, Insufficient, Judgement, MAX_CRITERIA, MIN_EVIDENCE,
-    Needs, Source,
+    Check, Criterion, CriterionState, Evidence, Insufficient, Judgement, MAX_CRITERIA,
+    MIN_EVIDENCE, Needs, SaysNothing, Source,
 };
+pub use draft::{Draft, DraftFrom, LeftOut, MAX_DRAFTED, MAX_DRAFTED_LETTERS, items};
 pub use effect::Effect;
-pub use envelope::{visible, wrapped};
+pub use envelope::wrapped;
 pub use event::*;
-pub use finish::Blocker;
+pub use finish::{Blocker, not_finished};
+pub use forgotten::{Forgotten, MAX_KEYS_KEPT};
 pub use gate::{
     Attack, BadTemplate, Blocked, CleanUp, Compared, Look, Loop, LoopEnd, MAX_ITERATIONS, Passed,
     Proof, Required, Shown, Template, Unfit,
 };
+pub use handoff::{Beat, HEARTBEAT_MINUTES, Handoff, Heartbeat, Teardown, handoff, heartbeat};
 pub use manager::{Action, Config, Epilogue, Mode, Move, MoveKind};
-pub use member::{Actor, Labels, Member, Role, Told};
-pub use message::{
-    Address, Channel, Kind, Lease, MAX_OFFERS, MAX_OVER_KEPT, MAX_TEXT, MAX_WAITING, Message,
-    Overdue, Priority, Standing, Trust, Way,
+pub use member::{
+    Actor, Labels, MAX_MEMBER_NAME, Means, Member, Order, Role, Told, is_member_name,
 };
+pub use message::{
+    Address, Channel, Kind, Lease, MAX_NEWS, MAX_OFFERS, MAX_OVER_KEPT, MAX_TEXT, MAX_WAITING,
+    Message, Overdue, Priority, Standing, Trust, Way,
+};
+pub use policy::{About, Act, Failure, MAX_ACTS, MIN_ACTS, Mark, Policy, PolicyState, Rest};
+pub use prompts::{Via, contract};
+pub use proposing::{Choice, MAX_PROPOSAL, Proposal, Round};
+pub use refusal::{MAX_REFUSALS, Refusal};
 pub use spec::{MAX_GOAL, TaskBounds, TaskSpec};
-pub use state::{Audit, CheckOwed, Phase, Purpose, Task};
+pub use state::{Audit, Audited, CheckOwed, FailedCheck, Phase, Purpose, Task};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::manager::Config;
+use super::{manager::Config, policy::Policy};
 
 /// The longest goal.
 pub const MAX_GOAL: usize = 64 << 10;
@@ -22,6 +22,9 @@ pub struct TaskSpec {
     pub checks: Vec<String>,
     #[serde(default)]
     pub config: Config,
+    /// The rules that manage it, where no agent does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Policy>,
     #[serde(default)]
     pub bounds: TaskBounds,
 }

@@ -1,19 +1,28 @@
 //! What a task's events add up to.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
 use super::{
     criterion::Criterion,
     finish::Blocker,
+    forgotten::Forgotten,
     gate::Loop,
     manager::{Action, Config, Epilogue, Mode, Move},
     member::{Actor, Member, Role},
     message::{Address, Message},
+    pictures::Pictures,
+    policy::PolicyState,
+    proposing::Round,
+    refusal::Refusal,
     spec::TaskSpec,
 };
-use crate::{ids::StandingId, time::Moment, verdict::Receipt};
+use crate::{
+    ids::{StandingId, TreeId},
+    time::Moment,
+    verdict::Receipt,
+};
 
 /// Where a task is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,6 +88,28 @@ pub struct CheckOwed {
     pub purpose: Purpose,
     /// Whose work is checked.
     pub worker: String,
+    /// The member that asked for it, and is told what came of it.
+    #[serde(default)]
+    pub by: Option<String>,
+    /// The pictures that are compared, if no command is run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pictures: Option<Box<Pictures>>,
+}
+
+/// A check that did not pass, for what it was run last.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailedCheck {
+    pub purpose: Purpose,
+    /// Whose work was checked.
+    pub worker: String,
+    pub receipt: Receipt,
+}
+
+/// The work that the last audit was of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Audited {
+    pub worker: String,
+    pub tree: TreeId,
 }
 
 /// A finish that was asked for, while its audit runs.
@@ -99,10 +130,13 @@ pub struct Task {
     pub phase: Phase,
     pub since: Moment,
     pub members: Vec<Member>,
-    /// Those that are not over, and the newest of the others.
-    pub messages: Vec<Message>,
+    /// Those that are not over, and the newest of the others. Shared: a task is copied with each change of it.
+    pub messages: Vec<Arc<Message>>,
     /// How many there were in all.
     pub messages_stored: u32,
+    /// The keys of those that are over and no longer here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forgotten: Vec<Arc<Forgotten>>,
     pub criteria: Vec<Criterion>,
     /// The loop that runs, or ran last.
     pub looped: Option<Loop>,
@@ -114,10 +148,24 @@ pub struct Task {
     pub attacked: bool,
     pub checks: Vec<CheckOwed>,
     pub checks_owed: u32,
+    /// Those of criteria and evidence that did not pass when they were run last.
+    #[serde(default)]
+    pub failed: Vec<FailedCheck>,
     pub audit: Option<Audit>,
     pub audits: u32,
+    #[serde(default)]
+    pub audited: Option<Audited>,
     /// Why the last finish was refused.
     pub blockers: Vec<Blocker>,
+    /// The newest proposals for what comes next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<Round>,
+    /// What members were refused, each thing once.
+    #[serde(default)]
+    pub refused: Vec<Refusal>,
+    /// What the policy that manages it has seen and done.
+    #[serde(default)]
+    pub policy: PolicyState,
 }
 
 impl Task {
@@ -132,11 +180,21 @@ impl Task {
     }
 
     pub fn message(&self, no: u32) -> Option<&Message> {
-        self.messages.iter().rev().find(|message| message.no == no)
+        self.messages.iter().rev().find(|message| message.no == no).map(Arc::as_ref)
     }
 
     pub fn criterion(&self, no: u32) -> Option<&Criterion> {
         self.criteria.iter().find(|criterion| criterion.no == no)
+    }
+
+    /// Says whether a check of this is owed.
+    pub fn is_being_checked(&self, purpose: &Purpose) -> bool {
+        self.checks.iter().any(|owed| owed.purpose == *purpose)
+    }
+
+    /// Gives the check of this that did not pass when it was run last.
+    pub fn failed_check(&self, purpose: &Purpose) -> Option<&FailedCheck> {
+        self.failed.iter().find(|failed| failed.purpose == *purpose)
     }
 
     /// Gives the loop that runs.

@@ -164,6 +164,25 @@ fn only_an_agent_that_ended_in_need_of_input_is_resumed_by_a_message() {
 }
 
 #[test]
+fn what_is_said_while_the_operator_stops_it_is_refused_until_it_has_ended() {
+    let mut bench = Bench::running(spec());
+    bench.tell(Command::Stop);
+    let said = send("a", SendMode::Continue);
+    assert_eq!(bench.try_tell(said.clone()), Err(Rejected::EndsUnheard));
+    bench.end_by(End::Signal(15), EndedBy::Provost);
+    assert_eq!(bench.try_tell(said.clone()), Err(Rejected::EndsUnheard), "its end is not sealed");
+    bench.settle();
+    assert!(bench.sealed() && bench.session.messages.iter().all(|m| m.key != "a"));
+    bench.tell(said);
+    assert_eq!(bench.session.attempt().no, 2, "it goes on with that");
+
+    let mut waiting = Bench::running(spec());
+    waiting.claim(ClaimKind::NeedsInput).signal(OVER).tell(Command::Stop);
+    waiting.end_by(End::Signal(15), EndedBy::Provost).tell(send("b", SendMode::Continue));
+    assert_eq!(waiting.session.launches[1].why, LaunchWhy::Answer);
+}
+
+#[test]
 fn what_still_waits_at_the_seal_is_told_as_lost() {
     let mut bench = Bench::running(spec());
     bench.tell(send("a", SendMode::Continue)).claim(ClaimKind::Completed).end(End::Exit(0));

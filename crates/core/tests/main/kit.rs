@@ -242,8 +242,12 @@ impl Bench {
     }
 
     pub(crate) fn claim(&mut self, kind: ClaimKind) -> &mut Self {
-        let from = Reporter::Launch(self.launch());
-        self.tell(Command::Report { from, testimony: Testimony::Claim { kind, text: None } })
+        self.claims(kind, None)
+    }
+
+    pub(crate) fn claims(&mut self, kind: ClaimKind, text: Option<&str>) -> &mut Self {
+        let (from, text) = (Reporter::Launch(self.launch()), text.map(str::to_owned));
+        self.tell(Command::Report { from, testimony: Testimony::Claim { kind, text } })
     }
 
     /// The process ends by itself; its stream closes and its tree is gone.

@@ -1,5 +1,7 @@
 //! Tests of the pure domain through its public surface.
 
+mod adoptions;
+mod calls;
 mod contract;
 mod control;
 mod elsewhere;
@@ -8,11 +10,13 @@ mod evidence;
 mod found;
 mod going_on;
 mod graphs;
+mod guesses;
 mod hooks;
 mod inbox;
 mod kit;
 mod launching;
 mod laws;
+mod moving;
 mod otherwise;
 mod overlay;
 mod panes;
@@ -33,8 +37,10 @@ mod speech;
 mod stories;
 mod streams;
 mod tasks;
+mod typing;
 mod verdict;
 // The laws have one wording, the simulator's.
+mod waiting;
 #[expect(unreachable_pub, reason = "it is the simulator's own file, public there")]
 #[path = "../../../sim/src/laws.rs"]
 mod watched;

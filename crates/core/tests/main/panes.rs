@@ -1,6 +1,7 @@
 //! The pane of somebody else's agent: when it is a place to type into, and that nothing is typed there twice.
 
 use provost_core::{
+    request::{Asked, Reply, RequestKind},
     session::{
         Adopted, Command, Driver, Effect, Event, Glimpse, HeldBack, Hinted, Identity, MessageFate,
         Pane, PaneSight, Record, Recorded, Rejected, SendMode, Spec, TurnEnd, Way,
@@ -11,6 +12,7 @@ use provost_core::{
 use crate::{
     kit::{Bench, spec},
     rng::Rng,
+    watching::approval,
 };
 
 fn in_a_pane() -> Spec {
@@ -63,6 +65,17 @@ fn presses(bench: &Bench) -> bool {
 }
 
 #[test]
+fn what_is_no_approval_is_settled_where_it_runs() {
+    let mut bench = at_its_prompt();
+    let launch = bench.launch();
+    let what = Hinted::Asks(Asked { kind: RequestKind::Dialog, ..approval() });
+    bench.tell(Command::Hinted { launch, by: Glimpse::Screen, place: 2, what });
+    let request = bench.session.requests[0].id;
+    let deny = Command::Answer { request, revision: 1, reply: Reply::Deny };
+    assert_eq!(bench.try_tell(deny), Err(Rejected::NotTouched));
+}
+
+#[test]
 fn only_an_open_pane_is_typed_into() {
     let mut bench = at_its_prompt();
     assert_eq!((held_back(&bench), delivers(&bench)), (None, true));
@@ -94,7 +107,7 @@ fn what_a_crash_left_half_typed_waits_with_the_reason_until_a_turn_ends_without_
     let message = &bench.session.messages[0];
     assert_eq!(message.typed.map(|typed| typed.way), Some(Way::Doubted));
     assert!(message.unproved.as_deref().unwrap().contains("may have been typed"));
-    bench.tell(send("two")).pass(60_000);
+    bench.tell(send("two")).pass(20_000);
     assert!(!delivers(&bench) && !presses(&bench), "nothing is typed after it either");
     records(&mut bench, 10, Recorded::TurnStarted { turn: Some("a".to_owned()) });
     let end = TurnEnd::Ok;

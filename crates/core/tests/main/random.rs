@@ -4,7 +4,7 @@ use provost_core::{
     ids::{LaunchId, RequestId, TreeId},
     lifecycle::ClaimKind,
     limits::Bounds,
-    request::{Asked, Reply, RequestKind, Waiting},
+    request::{Asked, Reply, RequestKind, Scope, Waiting},
     session::{
         Act, Afterwards, Command, Context, Cursor, Driver, End, EndedBy, Exit0, FactKind, Glimpse,
         Hinted, HookEnd, Identity, Input, On, PaneSight, Progress, Reaction, Record, Recorded,
@@ -30,6 +30,8 @@ fn bounds(rng: &mut Rng) -> Bounds {
         time_limit_ms: rng.pick(&[None, Some(0), Some(300), Some(2_000)]),
         rework: rng.below(3) as u32,
         snapshots: rng.below(3) as u32,
+        proof_ms: 150,
+        unproved_ms: 500,
         ..Bounds::default()
     }
 }
@@ -160,7 +162,7 @@ fn seen(session: &Session, launch: LaunchId, rng: &mut Rng) -> Command {
     let place = newest.unwrap_or(0).saturating_sub(1) + rng.below(4);
     let turn = rng.pick(&[None, Some("a".to_owned()), Some("b".to_owned())]);
     let asked = Asked {
-        native: "n".to_owned(),
+        native: rng.pick(&["n", "m"]).to_owned(),
         kind: rng.pick(&[RequestKind::Approval, RequestKind::Question, RequestKind::Dialog]),
         waiting: Waiting::Blocking,
         title: String::new(),
@@ -169,8 +171,9 @@ fn seen(session: &Session, launch: LaunchId, rng: &mut Rng) -> Command {
     };
     if rng.percent(50) {
         let by = rng.pick(&[Glimpse::Osc, Glimpse::Title, Glimpse::Screen]);
-        let what = match rng.below(5) {
+        let what = match rng.below(6) {
             0 => Hinted::Working,
+            5 => Hinted::Drafted,
             1 => Hinted::Asks(asked),
             2 => Hinted::Retrying { detail: "again".to_owned() },
             3 => Hinted::Rests,
@@ -289,7 +292,9 @@ fn by_people(session: &Session, rng: &mut Rng) -> Command {
                 session.requests.iter().map(|r| (r.id, r.revision)).collect();
             let forged = [(RequestId { session: session.id, no: 99 }, 1)];
             let (request, revision) = rng.pick(if known.is_empty() { &forged } else { &known });
-            Command::Answer { request, revision, reply: Reply::Text(because) }
+            let approves = Reply::Approve(Scope::Once);
+            let reply = rng.pick(&[Reply::Text(because), approves, Reply::Deny]);
+            Command::Answer { request, revision, reply }
         }
         8 => Command::RaiseLimit { bytes: rng.pick(&[1, 1 << 40]) },
         9 => match session.messages.last() {

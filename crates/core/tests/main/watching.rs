@@ -1,18 +1,18 @@
 //! What is seen beside a protocol: what records may do and what a terminal only lets guess.
 
 use provost_core::{
-    lifecycle::{Flag, State},
+    lifecycle::{ClaimKind, Flag, State},
     request::{Asked, Fate, Reply, RequestKind, Scope, Waiting},
     session::{
         Adopted, Command, Driver, Effect, End, Event, Glimpse, HeldBack, Hinted, Identity,
-        MessageFate, Pane, Record, Recorded, Rejected, Said, SendMode, Signal, Spec, TurnEnd, Way,
-        again,
+        MessageFate, Pane, Record, Recorded, Rejected, Reporter, Said, SendMode, Signal, Spec,
+        Testimony, TurnEnd, Way, again,
     },
 };
 
 use crate::kit::{Bench, spec};
 
-fn terminal() -> Spec {
+pub(crate) fn terminal() -> Spec {
     let mut spec = spec();
     spec.agent.driver = Driver::CodexTerminal;
     spec.instruction = None;
@@ -20,19 +20,19 @@ fn terminal() -> Spec {
     spec
 }
 
-fn adopted(pane: bool) -> Spec {
+pub(crate) fn adopted(pane: bool) -> Spec {
     let pane =
         pane.then(|| Pane { socket: "/tmux".to_owned(), id: "%1".to_owned(), server: Some(3) });
     let adopted = Adopted { pane, ..Adopted::default() };
     Spec { adopted: Some(Box::new(adopted)), ..terminal() }
 }
 
-fn identity() -> Identity {
+pub(crate) fn identity() -> Identity {
     Identity { pid: 7, start_time: 8, boot_id: "boot".to_owned() }
 }
 
 /// A session with the agent of somebody else.
-fn watching(spec: Spec) -> Bench {
+pub(crate) fn watching(spec: Spec) -> Bench {
     let mut bench = Bench::new(spec);
     bench.tell(Command::WorkPrepared { cwd: "/work".to_owned(), base: None });
     let launch = bench.launch();
@@ -41,7 +41,7 @@ fn watching(spec: Spec) -> Bench {
 }
 
 /// What is said next at a place of its own.
-trait Says {
+pub(crate) trait Says {
     fn records(&mut self, place: u64, what: Recorded) -> &mut Bench;
     fn shows(&mut self, by: Glimpse, place: u64, what: Hinted) -> &mut Bench;
     fn begins(&mut self, place: u64, turn: &str) -> &mut Bench;
@@ -68,12 +68,12 @@ impl Says for Bench {
     }
 }
 
-fn send(key: &str, text: &str) -> Command {
+pub(crate) fn send(key: &str, text: &str) -> Command {
     let (key, text) = (key.to_owned(), text.to_owned());
     Command::Send { key, text, mode: SendMode::Continue }
 }
 
-fn approval() -> Asked {
+pub(crate) fn approval() -> Asked {
     Asked {
         native: "hook-1".to_owned(),
         kind: RequestKind::Approval,
@@ -84,7 +84,7 @@ fn approval() -> Asked {
     }
 }
 
-fn delivery(bench: &Bench) -> Option<String> {
+pub(crate) fn delivery(bench: &Bench) -> Option<String> {
     bench.session.effects().into_iter().find_map(|effect| match effect {
         Effect::Deliver { message, .. } => Some(message),
         Effect::PrepareWork { .. }
@@ -99,7 +99,7 @@ fn delivery(bench: &Bench) -> Option<String> {
     })
 }
 
-fn held_back(bench: &Bench) -> Option<HeldBack> {
+pub(crate) fn held_back(bench: &Bench) -> Option<HeldBack> {
     let message = bench.session.messages.last().expect("something was sent");
     let launch = bench.session.current_launch().expect("it runs");
     bench.session.held_back(launch, message)
@@ -221,15 +221,73 @@ fn text_is_typed_at_an_empty_prompt_only() {
 }
 
 /// A session with "hello" typed at its prompt.
-fn typed() -> Bench {
+pub(crate) fn typed() -> Bench {
     let mut bench = Bench::running(terminal());
     bench.shows(Glimpse::Osc, 10, Hinted::AtPrompt).tell(send("one", "hello"));
     bench.signal(Signal::InputSeen { key: "one".to_owned() });
     bench
 }
 
-fn fate(bench: &Bench) -> &MessageFate {
+pub(crate) fn fate(bench: &Bench) -> &MessageFate {
     &bench.session.messages[0].fate
+}
+
+#[test]
+fn the_next_instruction_and_a_rework_are_typed_though_a_turn_is_expected() {
+    let mut bench = Bench::running(terminal());
+    bench.begins(10, "a").ends(20, "a").shows(Glimpse::Screen, 5, Hinted::AtPrompt);
+    bench.tell(Command::Report {
+        from: Reporter::Operator,
+        testimony: Testimony::Claim { kind: ClaimKind::Completed, text: None },
+    });
+    bench.pass(60_000);
+    assert!(bench.session.attempt().is_sealed());
+    bench.tell(send("next", "next instruction"));
+    assert_eq!((bench.state(), bench.session.attempt().no), (State::Working, 2));
+    assert_eq!(held_back(&bench), None, "no turn is open by its own record");
+    assert_eq!(delivery(&bench).as_deref(), Some("instruction-2"));
+    bench.begins(30, "b");
+    bench.tell(send("more", "and more"));
+    assert_eq!(held_back(&bench), Some(HeldBack::TurnOpen));
+    let (key, text) = ("other".to_owned(), "something else".to_owned());
+    bench.tell(Command::Send { key, text, mode: SendMode::Supersede });
+    assert_eq!(bench.session.attempt().no, 3);
+    assert_eq!(held_back(&bench), Some(HeldBack::TurnOpen), "the turn of before is still open");
+    bench.ends(40, "b");
+    assert_eq!(held_back(&bench), None);
+}
+
+#[test]
+fn a_turn_is_over_when_the_file_says_so_and_not_at_a_hook_that_may_send_it_on() {
+    let mut bench = Bench::running(terminal());
+    let launch = bench.launch();
+    let stop = |turn: &str| Command::Recorded {
+        launch,
+        by: Record::Hook,
+        place: 0,
+        what: Recorded::TurnEnded { turn: Some(turn.to_owned()), end: TurnEnd::Ok },
+    };
+    bench.begins(10, "a");
+    assert_eq!(bench.try_tell(stop("a")), Err(Rejected::Nothing));
+    assert_eq!(bench.state(), State::Working);
+    bench.ends(20, "a");
+    assert_eq!(bench.state(), State::Idle);
+    // The oldest versions write nothing of turns: there the hook is all that there is.
+    let mut old = Bench::running(terminal());
+    let begin = Recorded::TurnStarted { turn: Some("a".to_owned()) };
+    old.tell(Command::Recorded { launch, by: Record::Hook, place: 0, what: begin });
+    old.tell(stop("a"));
+    assert_eq!(old.state(), State::Idle);
+}
+
+#[test]
+fn a_screen_that_shows_the_same_after_the_codes_told_of_an_error_is_news() {
+    let mut bench = Bench::running(terminal());
+    bench.shows(Glimpse::Screen, 5, Hinted::AtPrompt).shows(Glimpse::Osc, 7, Hinted::Rests);
+    bench.tell(send("k", "text"));
+    assert_eq!(held_back(&bench), Some(HeldBack::NotAtPrompt), "nobody has looked since");
+    bench.shows(Glimpse::Screen, 9, Hinted::AtPrompt);
+    assert_eq!(held_back(&bench), None);
 }
 
 #[test]
@@ -258,8 +316,6 @@ fn what_is_not_proved_is_sent_off_once_more_and_then_waits_with_the_reason() {
     assert_eq!(*fate(&bench), MessageFate::Queued);
     assert!(bench.session.messages[0].unproved.is_some());
     assert_eq!(delivery(&bench), None, "it may stand at the prompt already");
-    bench.begins(20, "a").ends(30, "a").shows(Glimpse::Screen, 40, Hinted::AtPrompt);
-    assert_eq!(delivery(&bench).as_deref(), Some("one"));
 }
 
 #[test]
@@ -303,6 +359,19 @@ fn an_answer_waits_until_the_question_is_drawn_and_a_screen_that_never_showed_it
 }
 
 #[test]
+fn an_interrupt_waits_for_an_answer_whose_question_is_not_drawn_yet() {
+    let mut bench = Bench::running(terminal());
+    bench.begins(10, "a").records(20, Recorded::Asked(approval()));
+    let request = bench.session.open_requests().next().unwrap().id;
+    bench.tell(Command::Interrupt { key: "leave".to_owned(), text: None });
+    assert_eq!(delivery(&bench), None);
+    bench.tell(Command::Answer { request, revision: 1, reply: Reply::Approve(Scope::Once) });
+    assert_eq!(delivery(&bench), None, "neither the answer nor what would call it off");
+    bench.shows(Glimpse::Screen, 5, Hinted::Asks(approval()));
+    assert!(delivery(&bench).is_some_and(|key| key.starts_with("answer")));
+}
+
+#[test]
 fn a_turns_beginning_that_is_read_late_does_not_settle_what_is_asked_in_it() {
     let mut bench = Bench::running(terminal());
     bench.shows(Glimpse::Screen, 10, Hinted::Asks(approval()));
@@ -321,6 +390,18 @@ fn a_screen_that_is_behind_does_not_settle_an_approval() {
     bench.shows(Glimpse::Screen, 40, Hinted::Working);
     assert_eq!(bench.state(), State::NeedsInput, "its question is yet to be drawn");
     bench.shows(Glimpse::Osc, 50, Hinted::Working);
+    assert_eq!(bench.state(), State::Working);
+}
+
+#[test]
+fn a_screen_that_is_behind_does_not_settle_what_the_codes_let_guess() {
+    let mut bench = Bench::running(terminal());
+    bench.begins(10, "a").shows(Glimpse::Osc, 20, Hinted::Asks(approval()));
+    bench.shows(Glimpse::Screen, 30, Hinted::Working);
+    assert_eq!(bench.state(), State::NeedsInput, "its question is yet to be drawn");
+    bench.shows(Glimpse::Screen, 40, Hinted::Asks(approval()));
+    assert_eq!(bench.session.requests.len(), 1);
+    bench.shows(Glimpse::Screen, 50, Hinted::Working);
     assert_eq!(bench.state(), State::Working);
 }
 

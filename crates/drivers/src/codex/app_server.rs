@@ -21,6 +21,7 @@ use super::{
     ends::{self, Limits},
     handshake,
     items::{Item, OpenItems},
+    native::Native,
     notes::{Note, Place},
     outbox::Outbox,
     pending::{MAX_WAITING, Pending, Requests},
@@ -483,12 +484,18 @@ impl AppServer {
                 self.ask(id, "item/tool/call", params, asked)
             }
             Ok(_) if !from_root => Err(NOT_THE_MAIN_AGENT.to_owned()),
+            Ok(Called::OfTask(call)) => {
+                let native = Native::Tool(id.clone()).text();
+                let call = Box::new(call);
+                self.wait(id, "item/tool/call", params, &native)
+                    .map(|()| Signal::Called { native, call })
+            }
             Ok(Called::Said(testimony)) => Ok(Signal::Said(testimony)),
             Ok(Called::Progress(progress)) => Ok(Signal::Progress(progress)),
             Err(expected) => Err(expected),
         };
         match signal {
-            Ok(signal @ Signal::Asked(_)) => Some(signal),
+            Ok(signal @ (Signal::Asked(_) | Signal::Called { .. })) => Some(signal),
             Ok(signal) => {
                 self.reply(id, NOTED, true);
                 Some(signal)
@@ -508,22 +515,28 @@ impl AppServer {
         asked: Result<Asked, String>,
     ) -> Result<Signal, String> {
         let mut asked = asked?;
-        if self.requests.is_full() {
-            return Err(format!("{MAX_WAITING} requests wait for an answer already"));
-        }
+        self.wait(id, method, params, &asked.native)?;
         if !self.is_root(text(params, "threadId")) {
             asked.title = format!("(sub-agent) {}", asked.title);
+        }
+        Ok(Signal::Asked(asked))
+    }
+
+    /// Notes that the server waits for an answer that only the session can give.
+    fn wait(&mut self, id: &Id, method: &str, params: &Value, native: &str) -> Result<(), String> {
+        if self.requests.is_full() {
+            return Err(format!("{MAX_WAITING} requests wait for an answer already"));
         }
         let item = text(params, "itemId").or(text(params, "callId"));
         self.requests.open(Pending {
             id: id.clone(),
-            native: asked.native.clone(),
+            native: native.to_owned(),
             turn: Place::of(params).turn,
             item: item.map(str::to_owned),
             decides: requests::decides(method, params),
             asked: fingerprint(method, params),
         });
-        Ok(Signal::Asked(asked))
+        Ok(())
     }
 
     fn reply(&mut self, id: &Id, text: &str, success: bool) {

@@ -4,6 +4,7 @@
 //! restart: `m:` a message, `r:` a message that asks for a result, `i:` an interrupt, `c:` a compaction.
 
 use provost_core::{
+    prompt,
     request::{Asked, Question, Reply, RequestKind, Scope},
     result::ResultForm,
     session::MessageKind,
@@ -25,12 +26,19 @@ pub(crate) fn say(what: &Saying<'_>) -> Option<Vec<u8>> {
             let params = json!({"threadId": thread?, "turnId": turn?});
             Some(wire::request(&format!("{INTERRUPT}{key}"), "turn/interrupt", params))
         }
+        Saying::Returned { key, native, ok, text, thread, live, form } => {
+            let native = Native::parse(native)?;
+            if let (Native::Tool(id), true) = (&native, live) {
+                return Some(wire::answer(id, tools::reply(text, ok)));
+            }
+            Some(message(key, thread?, &prompt::call_answered(text), form))
+        }
         Saying::Message { key, kind, text, thread, answer, form } => match (kind, answer) {
             (MessageKind::Answer, Some(answer)) => answered(key, thread, &answer, form),
             (MessageKind::Answer, None) => None,
             (MessageKind::ResultWanted, _) => Some(result_wanted(key, thread?, form)),
-            // It is said as an interrupt, which names the turn.
-            (MessageKind::Interrupt, _) => None,
+            // They are said as an interrupt, which names the turn, and as what came of a call, which is named.
+            (MessageKind::Interrupt | MessageKind::Returned, _) => None,
             (MessageKind::Compact, _) => {
                 let params = json!({"threadId": thread?});
                 Some(wire::request(&format!("{COMPACT}{key}"), "thread/compact/start", params))

@@ -1,10 +1,10 @@
 //! Tasks that stand alone, on the board: decided together with the sessions of their members.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use provost_core::{
     ids::{SessionId, StandingId},
-    session::EffectKey,
+    session::{EffectKey, Session},
     task::{
         Actor, Around, Command, Effect, Event, Member, MessageDead, Rejected, Step, Task,
         TaskOpened, TaskSpec,
@@ -13,7 +13,7 @@ use provost_core::{
 use provost_ledger::StreamWrite;
 
 use super::{Board, Changes, MAX_FOLLOW_UPS, Turn};
-use crate::{stream, task_card};
+use crate::{stream, task_card, words};
 
 /// The tasks of a board, and where their members' sessions are bound.
 #[derive(Debug, Default)]
@@ -32,13 +32,13 @@ struct HeldTask {
 
 #[derive(Debug)]
 pub(super) struct TaskDraft {
-    task: Task,
+    pub(super) task: Task,
     expected: u64,
     events: Vec<(Event, String)>,
 }
 
 /// Gives the sessions of the members who are bound.
-fn sessions(task: &Task) -> impl Iterator<Item = SessionId> {
+pub(super) fn sessions(task: &Task) -> impl Iterator<Item = SessionId> {
     task.members.iter().filter(|member| member.is_bound()).filter_map(|member| member.session)
 }
 
@@ -135,13 +135,39 @@ impl Board {
 }
 
 impl Turn<'_> {
-    /// Opens a task.
-    pub fn open_task(&mut self, id: StandingId, spec: TaskSpec, actor: &str) -> Option<&Task> {
+    /// Opens a task and does all of this to it, or nothing at all.
+    pub fn open_task(
+        &mut self,
+        id: StandingId,
+        spec: TaskSpec,
+        commands: &[Command],
+        actor: &str,
+    ) -> Result<&Task, Rejected> {
+        self.open_task_with(id, spec, (commands, &[]), actor)
+    }
+
+    /// The same with sessions that are about to be opened for it.
+    pub fn open_task_with(
+        &mut self,
+        id: StandingId,
+        spec: TaskSpec,
+        (commands, new): (&[Command], &[Session]),
+        actor: &str,
+    ) -> Result<&Task, Rejected> {
         let opened = TaskOpened { spec: Box::new(spec) };
-        let task = Task::open(id, self.now, &opened);
-        let events = vec![(opened.into(), actor.to_owned())];
-        self.tasks.entry(id).or_insert(TaskDraft { task, expected: 0, events });
-        self.task(id)
+        let mut task = Task::open(id, self.now, &opened);
+        let mut events: Vec<(Event, String)> = vec![(opened.into(), actor.to_owned())];
+        let about_to = |id| new.iter().find(|session| session.id == id);
+        let look = |session| self.session(session).or_else(|| about_to(session));
+        let around = Around { now: self.now, look: &look };
+        for command in commands {
+            for event in task.decide(&Actor::Operator, command, &around)? {
+                task.evolve(self.now, &event);
+                events.push((event, actor.to_owned()));
+            }
+        }
+        let draft = self.tasks.entry(id).or_insert(TaskDraft { task, expected: 0, events });
+        Ok(&draft.task)
     }
 
     /// Gives a task as it would be after the decisions so far.
@@ -158,15 +184,33 @@ impl Turn<'_> {
     ) -> Option<Result<(&Task, Vec<Event>), Rejected>> {
         let look = |session| self.session(session);
         let around = Around { now: self.now, look: &look };
-        let events = match self.task(id)?.decide(who, command, &around) {
+        let task = self.task(id)?;
+        let events = match task.decide(who, command, &around) {
             Ok(events) => events,
-            Err(why) => return Some(Err(why)),
+            Err(why) => {
+                let kept = task.keep_refusal(who, command, &why);
+                kept.into_iter().for_each(|kept| self.add_to_task(id, kept, actor));
+                return Some(Err(why));
+            }
         };
-        for event in &events {
+        let told = self.tell_task(id, &events, actor);
+        self.follow_task(id);
+        self.follow_others(id, told);
+        self.task(id).map(|task| Ok((task, events)))
+    }
+
+    /// Adds events to a task, and says to sessions what goes with them. Gives those sessions.
+    fn tell_task(&mut self, id: StandingId, events: &[Event], actor: &str) -> Vec<SessionId> {
+        let said = |task: &Task| events.iter().filter_map(|event| task.said_by(event)).collect();
+        let said: Vec<_> = self.task(id).map(said).unwrap_or_default();
+        for event in events {
             self.add_to_task(id, event.clone(), actor);
         }
-        self.follow_task(id);
-        self.task(id).map(|task| Ok((task, events)))
+        for (session, command) in &said {
+            // The task asked whether it is taken; what nobody can be told any more needs no telling.
+            drop(self.decide(*session, command, actor));
+        }
+        said.into_iter().map(|(session, _)| session).collect()
     }
 
     /// Lets every task see what happened to a session.
@@ -176,24 +220,49 @@ impl Turn<'_> {
         let mut tasks: BTreeSet<StandingId> = drafted.map(|draft| draft.task.id).collect();
         tasks.extend(self.board.tasks_of(session));
         for id in tasks {
-            self.follow_task(id);
+            let told = self.follow_alone(id, Some(session));
+            self.follow_others(id, told);
         }
     }
 
-    /// Adds what follows for a task from itself and its members' sessions.
+    /// Adds what follows for a task from itself and its members' sessions, and for other tasks of those sessions to
+    /// which it said something.
     pub fn follow_task(&mut self, id: StandingId) {
-        for _ in 0..MAX_FOLLOW_UPS {
+        let told = self.follow_alone(id, None);
+        self.follow_others(id, told);
+    }
+
+    /// A session may work for several tasks: what one says to it, the others see.
+    fn follow_others(&mut self, id: StandingId, told: Vec<SessionId>) {
+        let mut told: VecDeque<(StandingId, SessionId)> =
+            told.into_iter().map(|session| (id, session)).collect();
+        while let Some((by, session)) = told.pop_front() {
+            let others = self.tasks_of(session).into_iter().filter(|other| *other != by);
+            for other in Vec::from_iter(others) {
+                let more = self.follow_alone(other, None);
+                told.extend(more.into_iter().map(|session| (other, session)));
+            }
+        }
+    }
+
+    /// Adds what follows for one task, from what happened to one session if to no other. Gives the sessions to which it
+    /// said something.
+    fn follow_alone(&mut self, id: StandingId, mut of: Option<SessionId>) -> Vec<SessionId> {
+        let mut told = Vec::new();
+        // Something may follow for each member and each message.
+        let size = self.task(id).map_or(0, |task| task.members.len() + task.messages.len());
+        for _ in 0..MAX_FOLLOW_UPS + 4 * size {
             let step = self.task(id).and_then(|task| {
                 let look = |session| self.session(session);
-                task.advance(&Around { now: self.reached, look: &look })
+                let around = Around { now: self.reached, look: &look };
+                match of.take() {
+                    Some(session) => task.advance_for(session, &around),
+                    None => task.advance(&around),
+                }
             });
             match step {
-                None => return,
-                Some(Step::Events(events)) => {
-                    for event in events {
-                        self.add_to_task(id, event, "provost");
-                    }
-                }
+                None => return told,
+                Some(Step::Events(events)) => told.extend(self.tell_task(id, &events, "provost")),
                 Some(Step::Send(send)) => {
                     let (offered, session, command) = *send;
                     let refused = match self.decide(session, &command, "provost") {
@@ -207,6 +276,7 @@ impl Turn<'_> {
                         Some(reason) => MessageDead { no: offered.no, reason }.into(),
                     };
                     self.add_to_task(id, event, "provost");
+                    told.push(session);
                 }
             }
         }
@@ -249,6 +319,7 @@ impl TaskDraft {
             open: !self.task.is_closed(),
             owed: stream::owed_by_task(&self.task),
             card: Some(task_card::text(&self.task)),
+            found_by: words::of_task(&self.task),
             snapshot: due.then(|| stream::task_snapshot(&self.task)),
         }
     }
@@ -287,9 +358,10 @@ mod tests {
                 cwd: "/project".to_owned(),
                 checks: Vec::new(),
                 config: Default::default(),
+                policy: None,
                 bounds: TaskBounds { offer_ms: 10, lease_ms: 100, ..TaskBounds::default() },
             };
-            lab.turn(|turn| drop(turn.open_task(id(), spec, "operator").cloned()));
+            lab.turn(|turn| drop(turn.open_task(id(), spec, &[], "operator").cloned()));
             let (name, labels) = ("hand".to_owned(), Labels::default());
             lab.tell(Command::Bind { name, role: Role::Worker, session: None, labels });
             lab
@@ -327,6 +399,7 @@ mod tests {
                 text: "do it".to_owned(),
                 priority: Priority::Normal,
                 expires_in_ms: None,
+                steer: false,
             })));
         }
 

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use provost_api::{ApiError, Code, RunRow};
+use provost_api::{ApiError, Code, CommunicationRow, RunRow};
 use provost_core::{
     ids::{RunId, SessionId},
     run::{self, Run},
@@ -16,7 +16,7 @@ use super::{
     listing::{self, Extent, Listing},
     owner::Owner,
 };
-use crate::{card, graph_card, run_card, stream};
+use crate::{card, graph_card, run_card, stream, task_card};
 
 /// How far apart two clocks may be read, in milliseconds.
 const CLOCKS_APART: u64 = 2;
@@ -62,6 +62,7 @@ impl Owner {
             Ask::Open { .. }
             | Ask::Do { .. }
             | Ask::Report { .. }
+            | Ask::Call { .. }
             | Ask::OpenRun { .. }
             | Ask::DoRun { .. } => {
                 unreachable!("changes are decided, not answered")
@@ -74,7 +75,18 @@ impl Owner {
         let mut row = card::row(session);
         let live = session.current_launch().filter(|_| !row.sealed);
         row.heard_at = live.map(|launch| self.heard_at(launch));
+        row.communication = self.as_member(session.id).or(row.communication);
         json!({"ok": true, "session": row}).to_string()
+    }
+
+    /// Gives how a session gets what is sent to it by the task that it works for.
+    fn as_member(&self, id: SessionId) -> Option<CommunicationRow> {
+        let tasks = self.board.tasks_of(id).into_iter();
+        tasks.filter_map(|task| self.board.task(task)).find_map(|task| {
+            let mut bound = task.members.iter().filter(|member| member.is_bound());
+            let member = bound.find(|member| member.session == Some(id))?;
+            Some(task_card::communication(task, member, &self.caller))
+        })
     }
 
     /// Gives the moment at which something was heard of a launch. Silence is counted on the clock that stands still while the
@@ -160,7 +172,7 @@ impl Owner {
         match found.as_slice() {
             [(id, _)] => id.parse().map_err(|_| self.no_run(text)),
             [] => Err(self.no_run(text)),
-            several => Err(ambiguous(text, "runs", several)),
+            several => Err(ambiguous(text, &[stream::RUN], several)),
         }
     }
 
@@ -237,6 +249,7 @@ impl Owner {
             Ask::Report { from: Reporter::Launch(launch) | Reporter::Dropped(launch), .. } => {
                 Some(Ok(launch.session))
             }
+            Ask::Call { launch, .. } => Some(Ok(launch.session)),
             Ask::Do { session, .. } => Some(self.resolve(session)),
             Ask::Report { session, .. } => session.as_deref().map(|session| self.resolve(session)),
             Ask::Open { .. }
@@ -270,7 +283,7 @@ impl Owner {
         match found.as_slice() {
             [] => Err(self.missing(text)),
             [(id, _)] => id.parse().map_err(|_| self.missing(text)),
-            several => Err(ambiguous(text, "sessions", several)),
+            several => Err(ambiguous(text, &[stream::SESSION], several)),
         }
     }
 
@@ -291,10 +304,24 @@ impl Owner {
     }
 }
 
-pub(super) fn ambiguous(text: &str, what: &str, several: &[(String, String)]) -> ApiError {
+/// Says what of these kinds a text may mean, and where they are listed.
+pub(crate) fn ambiguous(text: &str, kinds: &[&str], several: &[(String, String)]) -> ApiError {
+    let what = if let [kind] = kinds { format!("{kind}s") } else { "things".to_owned() };
     let names: Vec<String> = several.iter().map(|(id, name)| format!("{id} ({name})")).collect();
     let message = format!("\"{text}\" may mean several {what}: {}", names.join(", "));
-    ApiError::new(Code::BadRequest, message).next("provost ls")
+    let mut lists: Vec<&str> = kinds
+        .iter()
+        .map(|kind| if *kind == stream::TASK { "provost task ls" } else { "provost ls" })
+        .collect();
+    lists.dedup();
+    lists.into_iter().fold(ApiError::new(Code::BadRequest, message), ApiError::next)
+}
+
+pub(super) fn adopted_already(other: &Session) -> ApiError {
+    let (name, id) = (&other.spec.name, other.id.short());
+    let what = if other.spec.adopted.is_some() { "adopted already" } else { "run by Provost" };
+    let message = format!("this agent is {what}: it is the session {name} ({id})");
+    ApiError::new(Code::Refused, message).next(format!("provost status {id}"))
 }
 
 pub(super) fn run_reply(run: &Run) -> String {
@@ -354,12 +381,15 @@ pub(super) fn refused(why: &Rejected, session: SessionId) -> ApiError {
     let named = &id[id.len() - SHORT..];
     let code = match why {
         Rejected::UnknownLaunch(_) | Rejected::UnknownRequest(_) => Code::NotFound,
-        Rejected::LimitNotRaised { .. } | Rejected::BudgetNotRaised(_) | Rejected::Misfit(..) => {
-            Code::BadRequest
-        }
+        Rejected::LimitNotRaised { .. }
+        | Rejected::BudgetNotRaised(_)
+        | Rejected::RunAsCommand
+        | Rejected::NothingToType
+        | Rejected::Misfit(..) => Code::BadRequest,
         Rejected::Nothing
         | Rejected::RequestSettled(..)
         | Rejected::BeingStopped(_)
+        | Rejected::AtItsScreen(_)
         | Rejected::RequestRevision { .. }
         | Rejected::Sealed(_)
         | Rejected::Cancelled
@@ -367,11 +397,14 @@ pub(super) fn refused(why: &Rejected, session: SessionId) -> ApiError {
         | Rejected::NotOurs
         | Rejected::NotTouched
         | Rejected::Stopping
+        | Rejected::EndsUnheard
         | Rejected::NoTurn
         | Rejected::HasNoTurns(_)
         | Rejected::CannotCompact(_)
+        | Rejected::OneThread(_)
         | Rejected::NoWayIn
         | Rejected::NothingTyped(_)
+        | Rejected::AnswerLost(..)
         | Rejected::AtWork
         | Rejected::PlaceGone(_)
         | Rejected::QueueFull(_)
@@ -385,6 +418,8 @@ pub(super) fn refused(why: &Rejected, session: SessionId) -> ApiError {
     let next = match why {
         Rejected::Sealed(_) => format!("provost resolve {named} --as accepted --because TEXT"),
         Rejected::BudgetUsedUp(used_up) => format!("provost limit {named} {}", used_up.raise),
+        Rejected::EndsUnheard => format!("provost resume {named} TEXT"),
+        Rejected::AtItsScreen(_) => format!("provost attach {named}"),
         Rejected::OfRun(run) => format!("provost resume {}", run.short()),
         Rejected::PlaceGone(Some(branch)) => format!("git switch {branch} && provost spawn"),
         Rejected::Nothing
@@ -402,8 +437,12 @@ pub(super) fn refused(why: &Rejected, session: SessionId) -> ApiError {
         | Rejected::NoTurn
         | Rejected::HasNoTurns(_)
         | Rejected::CannotCompact(_)
+        | Rejected::OneThread(_)
         | Rejected::NoWayIn
         | Rejected::NothingTyped(_)
+        | Rejected::AnswerLost(..)
+        | Rejected::RunAsCommand
+        | Rejected::NothingToType
         | Rejected::AtWork
         | Rejected::QueueFull(_)
         | Rejected::ConversationGone
@@ -430,7 +469,7 @@ pub(super) fn unwritten(why: &AppendError) -> ApiError {
     ApiError::new(Code::Storage, message).next("provost doctor")
 }
 
-pub(super) fn unread(why: &provost_ledger::Error) -> ApiError {
+pub(crate) fn unread(why: &provost_ledger::Error) -> ApiError {
     ApiError::new(Code::Storage, format!("the ledger could not be read: {why}"))
         .next("provost ledger verify")
 }

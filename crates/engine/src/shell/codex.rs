@@ -10,7 +10,7 @@ pub use provost_agents::home::SCRUBBED_VARIABLES;
 use provost_agents::home::{self, SessionHome, ToolServer};
 use provost_core::{
     ids::{LaunchId, SessionId},
-    session::{Approvals, Driver, MessageFate, MessageKind, Sandbox, Session, Settings},
+    session::{Approvals, Driver, Sandbox, Session, Settings},
 };
 use provost_drivers::{
     codex::{LISTENS, Version},
@@ -62,7 +62,7 @@ pub(crate) fn equip(
     }
     match driver {
         Driver::CodexExec => spec.argv.extend(exec_arguments(session)),
-        Driver::CodexTerminal => spec.argv.extend(terminal_arguments(program, session)),
+        Driver::CodexTerminal => spec.argv.extend(terminal_arguments(program, session, launch)),
         Driver::Codex | Driver::Command | Driver::Jsonl | Driver::Terminal => {
             listen(home, session, launch, spec);
         }
@@ -114,7 +114,7 @@ fn prepare(place: &Path, session: &Session, program: &Path) -> Result<home::Prep
         trusts: session.spec.agent.driver != Driver::CodexTerminal
             || session.spec.agent.settings.accept_trust,
         skill_roots: carried.skills.iter().map(PathBuf::from).collect(),
-        tools: tools(session.spec.agent.driver, program),
+        tools: tools(session, program),
         settings: Default::default(),
     };
     home::prepare(&wanted).map_err(|why| format!("prepare a home for Codex: {}", chain(&why)))
@@ -122,14 +122,17 @@ fn prepare(place: &Path, session: &Session, program: &Path) -> Result<home::Prep
 
 /// One-shot work takes tools by an MCP server only. The app-server has been given them at the beginning of
 /// a thread since before the oldest version that is worked with.
-fn tools(driver: Driver, program: &Path) -> Option<ToolServer> {
-    match driver {
+fn tools(session: &Session, program: &Path) -> Option<ToolServer> {
+    let member = session.spec.agent.settings.member;
+    let role = member.map(|member| member.role.word());
+    let role = role.into_iter().flat_map(|role| ["--role".to_owned(), role.to_owned()]);
+    match session.spec.agent.driver {
         Driver::CodexExec | Driver::CodexTerminal => Some(ToolServer {
             name: mcp::NAME.to_owned(),
             command: program.to_owned(),
-            arguments: vec![TOOLS_COMMAND.to_owned()],
+            arguments: [TOOLS_COMMAND.to_owned()].into_iter().chain(role).collect(),
             variables: TOOLS_VARIABLES.map(str::to_owned).to_vec(),
-            instructions: mcp::instructions(),
+            instructions: mcp::instructions(member),
         }),
         Driver::Codex | Driver::Command | Driver::Jsonl | Driver::Terminal => None,
     }
@@ -166,7 +169,7 @@ fn exec_arguments(session: &Session) -> Vec<String> {
 }
 
 /// Codex's own screen, in one process, with hooks that tell this launch's story while it goes on.
-fn terminal_arguments(program: &Path, session: &Session) -> Vec<String> {
+fn terminal_arguments(program: &Path, session: &Session, launch: LaunchId) -> Vec<String> {
     let settings = &session.spec.agent.settings;
     let approvals = match settings.approvals {
         Approvals::Untrusted => "untrusted",
@@ -183,9 +186,8 @@ fn terminal_arguments(program: &Path, session: &Session) -> Vec<String> {
     arguments.extend(common_arguments(settings));
     let quoted = shell_quoted(&program.display().to_string());
     arguments.extend(hooks::arguments(&format!("{quoted} {HOOK_COMMAND}")));
-    let given = session.messages.iter().find(|message| message.fate == MessageFate::Queued);
-    if let Some(instruction) = given.filter(|message| message.kind != MessageKind::Answer) {
-        arguments.extend(words(&["--", &instruction.text]));
+    if let Some(given) = session.given(launch) {
+        arguments.extend(words(&["--", &given.text]));
     }
     arguments
 }

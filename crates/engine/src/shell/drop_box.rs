@@ -76,7 +76,7 @@ async fn empty_one(world: &World, handle: &Handle, directory: &Path, only: Optio
         if dropped.report.token.as_deref() != Some(world.token(dropped.launch).as_str()) {
             continue;
         }
-        if take(handle, &dropped).await {
+        if take(world, handle, &dropped).await {
             // A file that stays is recognised by its key the next time.
             fs::remove_file(&dropped.path).ok();
         }
@@ -113,12 +113,12 @@ impl Watch {
 }
 
 /// Records a report under its key, so that it counts once however often it is taken.
-async fn take(handle: &Handle, dropped: &Dropped) -> bool {
+async fn take(world: &World, handle: &Handle, dropped: &Dropped) -> bool {
     let actor = format!("drop/{}", dropped.launch);
     // The key that the daemon would have given it over the socket, where the same report may have arrived.
     let key = format!("launch/{}/report/{}", dropped.launch, dropped.key);
     if let Some(hook) = &dropped.report.hook {
-        let taken = watch::take(handle, dropped.launch, hook, &actor, &key).await;
+        let taken = watch::take(world, handle, dropped.launch, hook, &actor, &key).await;
         return !matches!(taken, Err(error) if error.code == Code::Unreachable);
     }
     match report::testimony(&dropped.report) {

@@ -44,7 +44,7 @@ use super::{
     run_effect,
     secrets::Secrets,
     task_effect,
-    watch::{Adopted, RolloutWatch, Wanted},
+    watch::{Adopted, Moves, RolloutWatch, Wanted},
     work,
 };
 use crate::stream::Subject;
@@ -78,11 +78,21 @@ pub struct World {
     pub secrets: Secrets,
     /// Who is followed, and how they looked last.
     pub census: Census,
+    /// Who goes on in another conversation.
+    pub moves: Moves,
     /// Held while something lands.
     pub landing: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl World {
+    /// Gives how Provost is called by whoever has no environment that says so.
+    pub fn caller(&self) -> task::Caller {
+        task::Caller {
+            program: self.program.display().to_string(),
+            home: Some(self.home.root().display().to_string()),
+        }
+    }
+
     /// Gives the token with which a launch speaks for itself. Derived, so that it survives a crash unwritten.
     pub fn token(&self, launch: LaunchId) -> String {
         blake3::keyed_hash(&self.key, launch.to_string().as_bytes()).to_hex().to_string()
@@ -268,8 +278,10 @@ impl Context {
                 self.deliver(session, launch, &message, cancel).await
             }
             Effect::PressAgain { launch, message } if session.spec.adopted.is_some() => {
-                if let Some(typist) = self.typist(session, launch) {
-                    typist.press(&message).await;
+                let text =
+                    session.messages.iter().find(|one| one.key == message).map(typed(session));
+                if let (Some(typist), Some(text)) = (self.typist(session, launch), text) {
+                    typist.press(&message, &text).await;
                 }
                 None
             }
@@ -312,7 +324,15 @@ impl Context {
         if session.spec.adopted.is_some() {
             let (handle, teller) = (self.handle.clone(), self.teller.clone());
             let (panes, census) = (&self.panes, self.world.census.clone());
-            let adopted = Adopted::new(&session, launch, panes, handle, teller, self.clock, census);
+            let moves = &self.world.moves;
+            let adopted = Adopted::new(
+                (&session, launch),
+                panes,
+                moves,
+                (handle, teller),
+                self.clock,
+                census,
+            );
             drop(session);
             if let Some(adopted) = adopted {
                 tokio::select! {
@@ -322,6 +342,7 @@ impl Context {
                 }
                 self.teller.forget(launch);
                 self.panes.forget(launch);
+                self.world.moves.forget(launch);
             }
             return;
         }
@@ -342,6 +363,7 @@ impl Context {
             }
             codex::sweep(&self.world.home, launch);
             self.teller.forget(launch);
+            self.world.moves.forget(launch);
             self.world.holders.reap();
         }
     }
@@ -352,7 +374,8 @@ impl Context {
         let watch = writes.then(|| {
             let [(_, home), _] = codex::environment(&self.world.home, session.id);
             let (handle, teller) = (self.handle.clone(), self.teller.clone());
-            RolloutWatch::new(session, launch, Wanted::InHome(home), handle, teller, self.clock)
+            let (wanted, moves) = (Wanted::InHome(home), &self.world.moves);
+            RolloutWatch::new(session, launch, wanted, moves, handle, teller, self.clock)
         });
         async move {
             match watch {
@@ -426,6 +449,7 @@ impl Context {
         if matches!(held::looked(&dir).await, Ok(Looked::Absent)) {
             self.nothing_runs(session, launch, &dir).await?;
             room_on_disk(self.world.home.root())?;
+            work::is_of_home(session, self.world.home.root())?;
             let spec = self.launch_spec(session, launch).await?;
             self.world.holders.start_at(&dir, spec).await.map_err(|why| chain(&why))?;
         }
@@ -642,7 +666,7 @@ impl Context {
         let message = session.messages.iter().find(|message| message.key == key);
         let (Some(message), Some(typist)) = (message, self.typist(session, launch)) else { return };
         let what = match message.request {
-            None => Some(Typing::Text(message.text.clone())),
+            None => Some(Typing::Text(typed(session)(message))),
             Some(_) => said(session, launch, message, message.reply.as_ref()).map(Typing::Keys),
         };
         match what {
@@ -725,6 +749,11 @@ fn recorded(session: &Session, launch: LaunchId, dir: &Path) -> Traces {
     session.launch(launch).map_or_else(|| Traces::of(&held::mark(dir)), |l| follow::traces(l, dir))
 }
 
+/// Gives the text of a message as it is typed into a pane.
+fn typed(session: &Session) -> impl Fn(&Message) -> String {
+    |message| session::literally(session.spec.agent.driver, &message.text)
+}
+
 fn identity(found: provost_holder::Identity) -> Identity {
     let pid = i32::try_from(found.pid).unwrap_or(0);
     Identity { pid, start_time: found.start_time, boot_id: found.boot_id }
@@ -747,6 +776,18 @@ fn said(
         let turn = session.launch(launch).and_then(|launch| launch.turn());
         let interrupt = Saying::Interrupt { key: &message.key, thread, turn };
         return provost_drivers::say(session.spec.agent.driver, &interrupt);
+    }
+    if let Some(returned) = &message.returned {
+        let said = Saying::Returned {
+            key: &message.key,
+            native: &returned.native,
+            ok: returned.ok,
+            text: &message.text,
+            thread,
+            live: returned.launch == launch,
+            form: session.spec.agent.settings.result,
+        };
+        return provost_drivers::say(session.spec.agent.driver, &said);
     }
     let saying = Saying::Message {
         key: &message.key,

@@ -405,6 +405,8 @@ impl Follower {
                     self.tell(Command::OutputNoRoom { launch: self.launch, dir }).await;
                 }
                 Notice::Visits { people } => {
+                    self.drain().await?;
+                    self.see_what_was_left().await;
                     self.tell(Command::PeopleAttached { launch: self.launch, people }).await;
                 }
                 Notice::Suspended { suspended } => {
@@ -621,6 +623,15 @@ impl Follower {
     async fn look_at_the_screen(&mut self) {
         let (launch, now) = (self.launch, self.link.clock.now().mono_ms);
         let guess = self.terminal.as_mut().and_then(|hints| hints.look(now));
+        if let Some(Guess { by, place, what }) = guess {
+            self.tell(Command::Hinted { launch, by, place, what }).await;
+        }
+    }
+
+    /// Tells what somebody who leaves has left at the prompt, before it is told that nobody is there.
+    async fn see_what_was_left(&mut self) {
+        let launch = self.launch;
+        let guess = self.terminal.as_mut().and_then(Hints::draft);
         if let Some(Guess { by, place, what }) = guess {
             self.tell(Command::Hinted { launch, by, place, what }).await;
         }

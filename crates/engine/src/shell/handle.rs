@@ -39,6 +39,12 @@ pub enum Ask {
         from: Reporter,
         testimony: Testimony,
     },
+    /// A call of a tool by which a member of a task acts on it, made beside the agent's stream.
+    Call {
+        launch: LaunchId,
+        native: String,
+        call: Box<task::Call>,
+    },
     OpenRun {
         id: RunId,
         spec: Box<RunSpec>,
@@ -220,9 +226,19 @@ pub fn event_row(record: &Recorded) -> EventRow {
         version: record.version,
         kind: record.kind.clone(),
         actor: record.actor.clone(),
-        data: serde_json::from_str(&record.data).unwrap_or(Value::Null),
+        data: shown(record),
         state: None,
     }
+}
+
+/// Gives what an event says. A proposal for what comes next is read by nobody before both are written, and then in the
+/// message to who chooses.
+fn shown(record: &Recorded) -> Value {
+    let mut data = serde_json::from_str(&record.data).unwrap_or(Value::Null);
+    if record.kind == "task.next_proposed" && data.is_object() {
+        data["text"] = Value::Null;
+    }
+    data
 }
 
 pub(super) fn is_query(ask: &Ask) -> bool {
@@ -231,6 +247,7 @@ pub(super) fn is_query(ask: &Ask) -> bool {
         Ask::Open { .. }
         | Ask::Do { .. }
         | Ask::Report { .. }
+        | Ask::Call { .. }
         | Ask::OpenRun { .. }
         | Ask::DoRun { .. } => false,
         Ask::RunRow { .. }

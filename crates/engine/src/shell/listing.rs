@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use provost_ledger::{CardQuery, Cursor, Error, ReadLedger, Show};
+use provost_ledger::{By, CardQuery, CardRef, Cursor, Error, ReadLedger, Show};
 use serde::Deserialize;
 
 use crate::stream::{RUN, SESSION, TASK};
@@ -114,58 +114,138 @@ impl Listing {
         mut show: impl FnMut(&str) -> ControlFlow<()>,
     ) -> Result<bool, Error> {
         let (mut shown, mut more) = (Shown::default(), false);
-        let mut after: Option<Cursor> = None;
-        loop {
-            let query = CardQuery { kind, show: Show::OpenFirst, after, limit: 500 };
-            let mut stop = false;
-            after = ledger.cards(query, &mut |card| {
-                let Some(text) = card.card.as_deref().filter(|text| self.takes(text)) else {
-                    return ControlFlow::Continue(());
-                };
-                if !self.extent.has_room(card.open, &shown) {
-                    (more, stop) = (true, true);
-                    return ControlFlow::Break(());
-                }
-                match card.open {
-                    true => shown.open += 1,
-                    false => shown.closed += 1,
-                }
-                match show(text) {
-                    ControlFlow::Continue(()) => ControlFlow::Continue(()),
-                    ControlFlow::Break(()) => {
-                        stop = true;
-                        ControlFlow::Break(())
-                    }
-                }
-            })?;
-            if stop || after.is_none() {
-                return Ok(more);
+        visit_cards(kind, ledger, &mut |card| {
+            let Some(text) = card.card.as_deref().filter(|text| self.takes(text)) else {
+                return ControlFlow::Continue(());
+            };
+            if !self.extent.has_room(card.open, &shown) {
+                more = true;
+                return ControlFlow::Break(());
             }
+            match card.open {
+                true => shown.open += 1,
+                false => shown.closed += 1,
+            }
+            show(text)
+        })?;
+        Ok(more)
+    }
+}
+
+/// Visits the streams of a kind page by page, those that are open first, until there are no more or one is enough.
+fn visit_cards(
+    kind: &'static str,
+    ledger: &dyn ReadLedger,
+    visit: &mut dyn FnMut(CardRef<'_>) -> ControlFlow<()>,
+) -> Result<(), Error> {
+    let mut after: Option<Cursor> = None;
+    loop {
+        let query = CardQuery { kind, show: Show::OpenFirst, after, limit: 500 };
+        let mut stop = false;
+        after = ledger.cards(query, &mut |card| {
+            let on = visit(card);
+            stop = on.is_break();
+            on
+        })?;
+        if stop || after.is_none() {
+            return Ok(());
         }
     }
 }
 
-/// Finds the sessions, or runs, that a person may mean: by name, or by the beginning or end of the id.
+/// How many of those that may be meant are looked at.
+const MAX_LIKE: usize = 1_000;
+
+/// How many of those that are meant are told.
+const MAX_MEANT: usize = 10;
+
+/// Finds the sessions, runs or tasks that a person may mean: by name, or by the beginning or end of the id. The name of a
+/// task that is over may be used again: it means the task of that name that is open, or the newest.
 pub(crate) fn find(
     kind: &'static str,
     ledger: &dyn ReadLedger,
     text: &str,
 ) -> Result<Vec<(String, String)>, Error> {
     let mut found = Vec::new();
-    Listing::default().visit_kind(kind, ledger, |card| {
-        if let Ok(card) = serde_json::from_str::<Card<'_>>(card) {
-            let long = text.len() >= 4;
-            let plain = card.id.replace('-', "");
-            let by_id = long
-                && (plain.starts_with(text) || plain.ends_with(text) || card.id.starts_with(text));
-            if card.name == text || by_id {
-                found.push((card.id.into_owned(), card.name.into_owned()));
-            }
-        }
-        match found.len() < 10 {
+    let mut look = |card: CardRef<'_>| {
+        let meant = card.card.as_deref().and_then(|shown| meant(shown, text));
+        let (open, created) = (card.open, card.created_seq);
+        found.extend(meant.map(|meant| Meant { open, created, ..meant }));
+        match found.len() < MAX_MEANT {
             true => ControlFlow::Continue(()),
             false => ControlFlow::Break(()),
         }
-    })?;
-    Ok(found)
+    };
+    let indexed = ledger.find_streams(kind, By::Name(text), MAX_LIKE, &mut look)?;
+    if !indexed || is_nameless(text) {
+        visit_cards(kind, ledger, &mut look)?;
+    }
+    if kind == TASK {
+        keep_named(&mut found);
+    }
+    Ok(found.into_iter().map(|meant| (meant.id, meant.name)).collect())
+}
+
+/// Something that a person may mean.
+#[derive(Debug, PartialEq, Eq)]
+struct Meant {
+    id: String,
+    name: String,
+    by_name: bool,
+    open: bool,
+    /// The event that began it.
+    created: u64,
+}
+
+/// Of all that have the name, keeps those that are open, or else the newest.
+fn keep_named(found: &mut Vec<Meant>) {
+    let named = found.iter().filter(|meant| meant.by_name);
+    let open = named.clone().any(|meant| meant.open);
+    let newest = named.map(|meant| meant.created).max();
+    found.retain(|meant| match (meant.by_name, open) {
+        (false, _) => true,
+        (true, true) => meant.open,
+        (true, false) => Some(meant.created) == newest,
+    });
+}
+
+/// Says whether a name has nothing in it that an index could find: no letter and no digit.
+fn is_nameless(text: &str) -> bool {
+    !text.chars().any(char::is_alphanumeric)
+}
+
+/// Reads a card, if that is what the text means.
+fn meant(card: &str, text: &str) -> Option<Meant> {
+    let card = serde_json::from_str::<Card<'_>>(card).ok()?;
+    let long = text.len() >= 4;
+    let plain = card.id.replace('-', "");
+    let by_id =
+        long && (plain.starts_with(text) || plain.ends_with(text) || card.id.starts_with(text));
+    let by_name = card.name == text;
+    let (id, name) = (card.id.into_owned(), card.name.into_owned());
+    (by_name || by_id).then_some(Meant { id, name, by_name, open: false, created: 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(id: &str, open: bool, created: u64) -> Meant {
+        let (id, name) = (id.to_owned(), "limits".to_owned());
+        Meant { id, name, by_name: true, open, created }
+    }
+
+    fn kept(mut found: Vec<Meant>) -> Vec<String> {
+        keep_named(&mut found);
+        found.into_iter().map(|meant| meant.id).collect()
+    }
+
+    #[test]
+    fn a_name_means_the_task_that_is_open_and_else_the_newest() {
+        assert_eq!(kept(vec![named("a", false, 1), named("b", true, 9)]), ["b"]);
+        assert_eq!(kept(vec![named("b", false, 9), named("a", false, 1)]), ["b"]);
+        assert_eq!(kept(vec![named("a", true, 1), named("b", true, 9)]), ["a", "b"]);
+        let by_id = Meant { by_name: false, ..named("c", false, 3) };
+        assert_eq!(kept(vec![named("a", true, 1), by_id]), ["a", "c"], "an id is no name");
+    }
 }

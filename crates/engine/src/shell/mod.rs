@@ -32,6 +32,7 @@ mod tasks;
 pub mod watch;
 mod work;
 
+pub(crate) use answer::{ambiguous, unread};
 pub use census::Census;
 pub use clock::Clock;
 pub use environment::DaemonEnvironment;
@@ -39,7 +40,8 @@ pub use executor::{Executor, World};
 pub use handle::{Ask, Handle, Published, RunTold, TaskTold, Teller, Told, event_row};
 pub use held::{Holders, chain};
 pub use home::Home;
+pub(crate) use listing::find;
 pub use listing::{Extent, Listing};
 pub use owner::{Opened, Owner, StartError};
 pub use secrets::Secrets;
-pub use tasks::{By, TaskAsk};
+pub use tasks::{By, NewCriterion, NewMember, NewSession, OWN_TASK, Pairing, TaskAsk};

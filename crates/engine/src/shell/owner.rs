@@ -29,7 +29,8 @@ use tokio::sync::{broadcast, mpsc};
 
 use super::{
     answer::{
-        refused, report_reply, run_refused, run_reply, session_reply, unrecordable, unwritten,
+        adopted_already, refused, report_reply, run_refused, run_reply, session_reply,
+        unrecordable, unwritten,
     },
     clock::Clock,
     executor::{Dispatch, Executor, World},
@@ -39,10 +40,10 @@ use super::{
         is_query,
     },
     secrets::Secrets,
-    tasks,
+    tasks::{self, Polls},
 };
 use crate::{
-    board::{Board, Changes, Staged, Turn},
+    board::{Board, Changes, Outcome, Staged, Turn},
     card,
     stream::{self, Subject},
 };
@@ -55,6 +56,9 @@ const MAX_WAITING: usize = 4096;
 
 /// How many events a slow subscriber may be behind before it reads the ledger instead.
 const MAX_BEHIND: usize = 1024;
+
+/// How far ahead of time sessions are brought back for what time will do: to decide takes a while.
+const AHEAD_MS: u64 = 1_000;
 
 /// How long after a failed write what was observed is written again.
 const WRITE_AGAIN: Duration = Duration::from_secs(1);
@@ -99,6 +103,9 @@ pub struct Owner {
     pub(super) unreadable: BTreeMap<String, String>,
     secrets: Secrets,
     catching_up: CatchingUp,
+    pub(super) polls: Polls,
+    /// How members are told to call Provost, wherever they are.
+    pub(super) caller: task::Caller,
     /// Answers for whoever was not looked at yet: it may be dead, and then nobody can use them.
     early: Vec<Asked>,
 }
@@ -163,6 +170,7 @@ impl Owner {
         let teller = Teller { inputs: sender.clone(), heard: Arc::clone(&heard) };
         let handle = Handle { inputs: sender, events: events.clone() };
         let secrets = world.secrets.clone();
+        let caller = world.caller();
         let executor = Executor::new(world, teller, handle.clone(), clock);
         let executor = Box::pin(executor.run(dispatched));
         let mut owner = Owner {
@@ -177,6 +185,8 @@ impl Owner {
             unreadable: BTreeMap::new(),
             secrets,
             catching_up: CatchingUp::default(),
+            polls: Polls::default(),
+            caller,
             early: Vec::new(),
         };
         let changes = owner.restore()?;
@@ -316,11 +326,16 @@ impl Owner {
         }
         let loaded = self.load_for(&changes, &told);
         self.settle(changes, told).await;
+        self.put_away(&loaded);
+    }
+
+    /// Lets go again of what was brought back.
+    pub(super) fn put_away(&mut self, loaded: &[Subject]) {
         for subject in loaded {
             match subject {
-                Subject::Session(id) => self.board.let_go(id),
-                Subject::Run(id) => self.board.let_run_go(id),
-                Subject::Task(id) => self.board.let_task_go(id),
+                Subject::Session(id) => self.board.let_go(*id),
+                Subject::Run(id) => self.board.let_run_go(*id),
+                Subject::Task(id) => self.board.let_task_go(*id),
             }
         }
     }
@@ -359,15 +374,22 @@ impl Owner {
     /// Brings closed sessions and runs back to which something is asked or told.
     fn load_for(&mut self, changes: &[Asked], told: &News) -> Vec<Subject> {
         let named = changes.iter().filter_map(|one| self.subject(&one.ask)?.ok());
-        let sessions = named.chain(told.sessions.iter().map(|one| one.session));
+        let paired = changes.iter().flat_map(|one| self.sessions_of_pair(&one.ask));
+        let sessions = named.chain(paired).chain(told.sessions.iter().map(|one| one.session));
         let runs = changes.iter().filter_map(|one| self.subject_run(&one.ask));
         let runs = runs.chain(told.runs.iter().map(|one| one.run));
         let tasks = changes.iter().filter_map(|one| self.subject_of_task(&one.ask));
         let tasks = tasks.chain(told.tasks.iter().map(|one| one.task));
+        // What time does now may have to be said to somebody who was put away.
+        let mut soon = self.catching_up.reached(self.clock.now());
+        soon.mono_ms = soon.mono_ms.saturating_add(AHEAD_MS);
+        let due = self.board.due_tasks(soon.mono_ms).into_iter().map(Subject::Task);
+        let due = due.chain(self.board.due(soon).into_iter().map(Subject::Session));
         let wanted: Vec<Subject> = sessions
             .map(Subject::Session)
             .chain(runs.map(Subject::Run))
             .chain(tasks.map(Subject::Task))
+            .chain(due)
             .collect();
         let mut loaded = Vec::new();
         for subject in wanted {
@@ -390,9 +412,24 @@ impl Owner {
         }
     }
 
+    fn sessions_of_pair(&self, ask: &Ask) -> Vec<SessionId> {
+        let Ask::Task(ask) = ask else { return Vec::new() };
+        self.sessions_to_bind(ask)
+    }
+
     fn subject_of_task(&self, ask: &Ask) -> Option<StandingId> {
         let Ask::Task(ask) = ask else { return None };
         self.subject_task(ask)
+    }
+
+    /// Brings a task and the sessions of its members back, to be looked at.
+    pub(super) fn load_with_members(&mut self, id: StandingId) -> Vec<Subject> {
+        let mut loaded = Vec::new();
+        self.bring_back(Subject::Task(id), &mut loaded);
+        for session in self.needed_for(Subject::Task(id)) {
+            self.bring_back(Subject::Session(session), &mut loaded);
+        }
+        loaded
     }
 
     fn bring_back(&mut self, subject: Subject, loaded: &mut Vec<Subject>) {
@@ -425,6 +462,7 @@ impl Owner {
             | Ask::Open { .. }
             | Ask::Do { .. }
             | Ask::Report { .. }
+            | Ask::Call { .. }
             | Ask::Row { .. }
             | Ask::Why { .. }
             | Ask::List(_)
@@ -461,11 +499,12 @@ impl Owner {
         let mut replies = Vec::new();
         let mut keys: HashMap<String, String> = HashMap::new();
         for one in changes {
-            let known = one.key.as_ref().and_then(|key| self.replied(key, &keys));
+            let key = self.whole_key(one);
+            let known = key.as_ref().and_then(|key| self.replied(key, &keys));
             let reply = match known {
                 Some(reply) => self.same_change(&turn, &one.ask, reply),
                 None => self.change(&mut turn, &one.ask, &one.actor).inspect(|reply| {
-                    if let Some(key) = &one.key {
+                    if let Some(key) = &key {
                         keys.insert(key.clone(), reply.clone());
                         turn.remember(key.clone(), reply.clone());
                     }
@@ -474,6 +513,13 @@ impl Owner {
             replies.push(reply);
         }
         Decided { staged: turn.stage(), replies }
+    }
+
+    /// A key names a change of one task: under the same key another task is changed for the first time.
+    fn whole_key(&self, one: &Asked) -> Option<String> {
+        let key = one.key.as_ref()?;
+        let task = self.subject_of_task(&one.ask);
+        Some(task.map_or_else(|| key.clone(), |task| format!("{key}/{task}")))
     }
 
     fn replied(&self, key: &str, now: &HashMap<String, String>) -> Option<String> {
@@ -488,6 +534,10 @@ impl Owner {
         }
         match ask {
             Ask::Open { id, spec, warnings } => {
+                let adopted = spec.adopted.as_deref();
+                if let Some(other) = adopted.and_then(|adopted| turn.has_agent(adopted)) {
+                    return Err(adopted_already(other));
+                }
                 let session = turn.open(*id, (**spec).clone(), actor);
                 let row = card::row(session);
                 Ok(json!({"ok": true, "id": row.id, "session": row, "warnings": warnings})
@@ -529,6 +579,21 @@ impl Owner {
                     Some(Ok((session, events))) => {
                         let standing = standing_of(&events).map_or("recorded", |s| s.word());
                         Ok(report_reply(session, standing))
+                    }
+                }
+            }
+            Ask::Call { launch, native, call } => {
+                let id = launch.session;
+                match turn.call(*launch, (native, call), actor) {
+                    None => Err(self.unloaded(id)),
+                    Some(Err(Rejected::Nothing)) => {
+                        let message =
+                            "the call is of a process that works no longer, or was made before";
+                        Err(ApiError::new(Code::Refused, message).next("provost status"))
+                    }
+                    Some(Err(why)) => Err(refused(&why, id)),
+                    Some(Ok(Outcome { ok, text })) => {
+                        Ok(json!({"ok": true, "id": id, "taken": ok, "answer": text}).to_string())
                     }
                 }
             }

@@ -1,12 +1,17 @@
 //! What a task owes: checks of its workers' work, run by Provost on what is committed of it.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use provost_core::{
     ids::{SessionId, TreeId},
     limits::Bounds,
-    session::{Afterwards, Agent, Driver, Exit0, Input, Session, SessionOpened, Spec, Work},
-    task::{CheckOwed, Command, Effect, Task},
+    session::{
+        Afterwards, Agent, Driver, Exit0, Input, Session, SessionOpened, Spec, Work, WorkState,
+    },
+    task::{
+        CheckOwed, Command, Compared, Effect, Task,
+        pictures::{Measured, Picture, Pictures},
+    },
     time::Moment,
     verdict::{EmptyDiff, Receipt},
 };
@@ -27,10 +32,48 @@ pub(crate) async fn carry_out(
     cancel: watch::Receiver<bool>,
 ) -> Command {
     let Effect::RunCheck(owed) = effect;
+    // Whoever works in the directory itself, with no tree of its own that is kept, works in the task's checkout.
+    let worker = worker.filter(|worker| worker.spec.work != Work::Plain);
     let worker = worker.map_or_else(|| of_the_checkout(task), |worker| (*worker).clone());
     let no = owed.no;
-    let receipt = check(git, checks, (task, worker), owed, cancel).await;
-    Command::CheckDone { no, receipt: Box::new(receipt) }
+    let (receipt, compared) = match owed.pictures.clone() {
+        Some(pictures) => compare(git, worker, *pictures, no).await,
+        None => (check(git, checks, (task, worker), owed, cancel).await, None),
+    };
+    Command::CheckDone { no, receipt: Box::new(receipt), compared: compared.map(Box::new) }
+}
+
+/// Compares two pictures where the worker works. They may be what git ignores; what else there is of the work is told
+/// by its tree, if it has one.
+async fn compare(
+    git: &Git,
+    worker: Session,
+    pictures: Pictures,
+    no: u32,
+) -> (Receipt, Option<Compared>) {
+    let git = git.clone();
+    held::blocking(move || {
+        let taken = work::snapshot(&git, &worker, no);
+        let tree = taken.map(|(snapshot, _)| snapshot.tree).unwrap_or(TreeId(String::new()));
+        let cwd = match &worker.work {
+            WorkState::Ready { cwd, .. } => cwd,
+            WorkState::Owed | WorkState::Failed { .. } | WorkState::Removed => &worker.spec.cwd,
+        };
+        let files = &pictures.files;
+        let named = (files.expected.as_str(), files.actual.as_str());
+        let found = provost_verify::compare(Path::new(cwd), named, files.tolerance);
+        pictures.receipt(tree, found.map(measured).map_err(|why| why.to_string()))
+    })
+    .await
+}
+
+fn measured(found: provost_verify::Comparison) -> Measured {
+    let picture = |read: provost_verify::Read| {
+        let provost_verify::Read { digest, width, height } = read;
+        Picture { digest, width, height }
+    };
+    let provost_verify::Comparison { expected, actual, differing, points } = found;
+    Measured { expected: picture(expected), actual: picture(actual), differing, points }
 }
 
 async fn check(

@@ -1,15 +1,22 @@
 //! What may be asked of the engine about tasks that stand alone, and what it answers.
 
-use std::ops::ControlFlow;
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::ControlFlow,
+    sync::{Mutex, PoisonError},
+};
 
-use provost_api::{ApiError, Code};
+use provost_api::{ApiError, Code, DraftRow, HandoffRow, StandingTaskRow};
 use provost_core::{
     ids::{LaunchId, SessionId, StandingId},
+    session::{Session, SessionOpened, Spec},
     task::{
-        self, Actor, Command, CriterionJudged, Event, MessageOffered, Rejected, Task, TaskSpec,
+        Actor, Caller, Command, Event, Labels, Member, MessageOffered, Needs, Post, Rejected, Role,
+        Task, TaskSpec, Template, Told, not_finished,
     },
 };
 use provost_ledger::ReadLedger;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
@@ -17,7 +24,7 @@ use super::{
     listing::{self, Extent, Listing},
     owner::Owner,
 };
-use crate::{board::Turn, stream, task_card};
+use crate::{board::Turn, handoff_card, stream, task_card, task_help, task_look};
 
 /// Who asks something of a task, as the socket proved it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,8 +32,71 @@ pub enum By {
     Operator,
     /// A person who acts for a member, or the application that has the member.
     As(String),
-    /// An agent, which is the member whose session it is and nobody else.
-    Launch(LaunchId),
+    /// An agent, which is the member whose session it is and nobody else, whoever it names.
+    Launch {
+        launch: LaunchId,
+        named: Option<String>,
+    },
+}
+
+impl By {
+    fn name(&self) -> &str {
+        match self {
+            By::Operator => "operator",
+            By::As(name) => name,
+            By::Launch { named, .. } => named.as_deref().unwrap_or("this agent"),
+        }
+    }
+}
+
+/// What stands for the caller's own task: the one that an agent works for, or the only one that is open.
+pub const OWN_TASK: &str = "@";
+
+/// A task with all who work on it and what holds from the beginning.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Pairing {
+    pub spec: TaskSpec,
+    pub members: Vec<NewMember>,
+    /// Criteria of whoever opens it: accepted, not only proposed.
+    #[serde(default)]
+    pub criteria: Vec<NewCriterion>,
+    #[serde(default)]
+    pub template: Option<Box<Template>>,
+    #[serde(default)]
+    pub posts: Vec<Post>,
+}
+
+/// Somebody who is to work on a task.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NewMember {
+    pub name: String,
+    pub role: Role,
+    #[serde(default)]
+    pub labels: Labels,
+    /// Whoever has none asks for its messages.
+    #[serde(default)]
+    pub session: Option<NewSession>,
+}
+
+/// The session of somebody who is to work on a task.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NewSession {
+    /// One that exists, as a person names it.
+    Existing(String),
+    New {
+        id: SessionId,
+        spec: Box<Spec>,
+    },
+}
+
+/// Something that must hold from the beginning.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NewCriterion {
+    pub text: String,
+    #[serde(default)]
+    pub rationale: Option<String>,
+    pub needs: Needs,
 }
 
 /// What may be asked about tasks.
@@ -35,6 +105,11 @@ pub enum TaskAsk {
     Open {
         id: StandingId,
         spec: Box<TaskSpec>,
+    },
+    /// Opens a task with all who work on it, or nothing.
+    Pair {
+        id: StandingId,
+        pairing: Box<Pairing>,
     },
     Do {
         task: String,
@@ -48,9 +123,22 @@ pub enum TaskAsk {
     },
     Row {
         task: String,
+        by: By,
     },
     Messages {
         task: String,
+        by: By,
+    },
+    /// All that a decision about the next step needs, as a member sees it.
+    Cycle {
+        task: String,
+        by: By,
+    },
+    /// What a member is handed, or all of them, with the heartbeats of the task.
+    Handoff {
+        task: String,
+        by: By,
+        member: Option<String>,
     },
     List {
         limit: usize,
@@ -60,18 +148,59 @@ pub enum TaskAsk {
 impl TaskAsk {
     pub(super) fn is_query(&self) -> bool {
         match self {
-            TaskAsk::Open { .. } | TaskAsk::Do { .. } | TaskAsk::Next { .. } => false,
-            TaskAsk::Row { .. } | TaskAsk::Messages { .. } | TaskAsk::List { .. } => true,
+            TaskAsk::Open { .. }
+            | TaskAsk::Pair { .. }
+            | TaskAsk::Do { .. }
+            | TaskAsk::Next { .. } => false,
+            TaskAsk::Row { .. }
+            | TaskAsk::Messages { .. }
+            | TaskAsk::Cycle { .. }
+            | TaskAsk::Handoff { .. }
+            | TaskAsk::List { .. } => true,
         }
     }
 
-    fn named(&self) -> Option<&str> {
+    fn named(&self) -> Option<(&str, &By)> {
         match self {
-            TaskAsk::Do { task, .. }
-            | TaskAsk::Next { task, .. }
-            | TaskAsk::Row { task }
-            | TaskAsk::Messages { task } => Some(task),
-            TaskAsk::Open { .. } | TaskAsk::List { .. } => None,
+            TaskAsk::Do { task, by, .. }
+            | TaskAsk::Next { task, by }
+            | TaskAsk::Row { task, by }
+            | TaskAsk::Messages { task, by }
+            | TaskAsk::Cycle { task, by }
+            | TaskAsk::Handoff { task, by, .. } => Some((task, by)),
+            TaskAsk::Open { .. } | TaskAsk::Pair { .. } | TaskAsk::List { .. } => None,
+        }
+    }
+}
+
+/// How often each asked in vain since it had something, and when it asked last, as far as this daemon knows. It is told
+/// with what is accepted, and is no reason to write anything before.
+#[derive(Debug, Default)]
+pub(super) struct Polls(Mutex<HashMap<(StandingId, String), Poll>>);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Poll {
+    in_vain: u32,
+    at: i64,
+}
+
+impl Polls {
+    fn note(&self, task: StandingId, consumer: &str, at: i64, vain: bool) {
+        let mut polls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let poll = polls.entry((task, consumer.to_owned())).or_default();
+        poll.at = at;
+        poll.in_vain = poll.in_vain.saturating_add(u32::from(vain));
+    }
+
+    fn of(&self, task: StandingId, consumer: &str) -> Option<Poll> {
+        let polls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        polls.get(&(task, consumer.to_owned())).copied()
+    }
+
+    fn begin_anew(&self, task: StandingId, consumer: &str) {
+        let mut polls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(poll) = polls.get_mut(&(task, consumer.to_owned())) {
+            poll.in_vain = 0;
         }
     }
 }
@@ -79,11 +208,27 @@ impl TaskAsk {
 impl Owner {
     /// Finds the task that something is asked about.
     pub(super) fn subject_task(&self, ask: &TaskAsk) -> Option<StandingId> {
-        ask.named().and_then(|named| self.resolve_task(named).ok())
+        ask.named().and_then(|(named, by)| self.resolve_task(named, by).ok())
     }
 
-    /// Finds the task that a person means.
-    fn resolve_task(&self, text: &str) -> Result<StandingId, ApiError> {
+    /// Gives the sessions that exist and are to work for a task.
+    pub(super) fn sessions_to_bind(&self, ask: &TaskAsk) -> Vec<SessionId> {
+        if let TaskAsk::Do { command, .. } = ask {
+            return command.bound_session().into_iter().collect();
+        }
+        let TaskAsk::Pair { pairing, .. } = ask else { return Vec::new() };
+        let named = pairing.members.iter().filter_map(|member| match &member.session {
+            Some(NewSession::Existing(session)) => self.resolve(session).ok(),
+            Some(NewSession::New { .. }) | None => None,
+        });
+        named.collect()
+    }
+
+    /// Finds the task that is meant.
+    fn resolve_task(&self, text: &str, by: &By) -> Result<StandingId, ApiError> {
+        if text == OWN_TASK {
+            return self.own_task(by);
+        }
         if let Ok(id) = text.parse::<StandingId>() {
             let held = self.board.task(id).is_some();
             let stored =
@@ -97,19 +242,54 @@ impl Owner {
         match found.as_slice() {
             [(id, _)] => id.parse().map_err(|_| no_task(text)),
             [] => Err(no_task(text)),
-            several => Err(ambiguous(text, "tasks", several)),
+            several => Err(ambiguous(text, &[stream::TASK], several)),
+        }
+    }
+
+    /// Gives the task that an agent works for, or the only one that is open.
+    fn own_task(&self, by: &By) -> Result<StandingId, ApiError> {
+        let (own, none): (Vec<StandingId>, &str) = match by {
+            By::Launch { launch, .. } => {
+                (self.board.tasks_of(launch.session), "this agent works for no task")
+            }
+            By::Operator | By::As(_) => {
+                let open = self.board.tasks().filter(|task| !task.phase.is_over());
+                (open.map(|task| task.id).take(2).collect(), "no task is open")
+            }
+        };
+        match own.as_slice() {
+            [one] => Ok(*one),
+            [] => Err(ApiError::new(Code::NotFound, none).next("provost task ls")),
+            [..] => {
+                let message = "there are several tasks: name the one that you mean";
+                Err(ApiError::new(Code::BadRequest, message).next("provost task ls"))
+            }
         }
     }
 
     /// Answers what changes nothing.
     pub(super) fn answer_task(&mut self, ask: &TaskAsk) -> Result<String, ApiError> {
         match ask {
-            TaskAsk::Row { task } => {
-                self.with_task(task, |task| json!({"ok": true, "task": task_card::row(task)}))
-            }
-            TaskAsk::Messages { task } => self.with_task(task, |task| {
-                let rows: Vec<_> = task.messages.iter().map(task_card::message).collect();
-                json!({"ok": true, "messages": rows})
+            TaskAsk::Row { task, by } => self.with_sessions((task, by), |task, owner| {
+                let look = |session| owner.board.session(session);
+                let mut row = task_card::row_with(task, &owner.caller, look);
+                for member in &mut row.members {
+                    member.polled_at = owner.polls.of(task.id, &member.name).map(|poll| poll.at);
+                }
+                Ok(json!({"ok": true, "task": row}))
+            }),
+            TaskAsk::Messages { task, by } => self.with_task((task, by), |task, _| {
+                let rows: Vec<_> =
+                    task.messages.iter().map(|one| task_card::message(one)).collect();
+                Ok(json!({"ok": true, "task": task.id.to_string(), "messages": rows}))
+            }),
+            TaskAsk::Cycle { task, by } => self.with_sessions((task, by), |task, owner| {
+                let seen = seen_by(task, by)?;
+                let look = |session| owner.board.session(session);
+                Ok(json!({"ok": true, "cycle": task_look::look(task, &seen, look)}))
+            }),
+            TaskAsk::Handoff { task, by, member } => self.with_task((task, by), |task, owner| {
+                handed(task, member.as_deref(), &owner.caller)
             }),
             TaskAsk::List { limit } => {
                 let listing = Listing { extent: Extent::LiveAnd(*limit), ..Listing::default() };
@@ -121,24 +301,50 @@ impl Owner {
                 let more = shown.map_err(|why| unread(&why))?;
                 Ok(format!("{{\"ok\":true,\"tasks\":[{}],\"more\":{more}}}", cards.join(",")))
             }
-            TaskAsk::Open { .. } | TaskAsk::Do { .. } | TaskAsk::Next { .. } => {
+            TaskAsk::Open { .. }
+            | TaskAsk::Pair { .. }
+            | TaskAsk::Do { .. }
+            | TaskAsk::Next { .. } => {
                 unreachable!("changes are decided, not answered")
             }
         }
     }
 
+    /// Shows a task with its members' sessions, also those that are put away.
+    fn with_sessions(
+        &mut self,
+        (named, by): (&str, &By),
+        show: impl FnOnce(&Task, &Owner) -> Result<Value, ApiError>,
+    ) -> Result<String, ApiError> {
+        let id = self.resolve_task(named, by)?;
+        let loaded = self.load_with_members(id);
+        let shown = self.board.task(id).ok_or_else(|| self.not_here(id, named));
+        let shown = shown.and_then(|task| show(task, self));
+        self.put_away(&loaded);
+        shown.map(|shown| shown.to_string())
+    }
+
+    /// Says why a task is not on the board: it does not exist, or cannot be read.
+    fn not_here(&self, id: StandingId, named: &str) -> ApiError {
+        match self.unreadable.get(&stream::task_stream_id(id).to_string()) {
+            None => no_task(named),
+            Some(why) => ApiError::new(Code::Storage, why.clone()).next("provost ledger verify"),
+        }
+    }
+
     fn with_task(
         &mut self,
-        named: &str,
-        show: impl FnOnce(&Task) -> Value,
+        (named, by): (&str, &By),
+        show: impl FnOnce(&Task, &Owner) -> Result<Value, ApiError>,
     ) -> Result<String, ApiError> {
-        let id = self.resolve_task(named)?;
+        let id = self.resolve_task(named, by)?;
         let loaded = self.board.task(id).is_none();
         if loaded {
             self.load(&stream::task_stream_id(id))
                 .map_err(|why| ApiError::new(Code::Storage, why).next("provost ledger verify"))?;
         }
-        let shown = self.board.task(id).map(show).ok_or_else(|| no_task(named));
+        let shown = self.board.task(id).map(|task| show(task, self));
+        let shown = shown.unwrap_or_else(|| Err(no_task(named)));
         if loaded {
             self.board.let_task_go(id);
         }
@@ -154,18 +360,26 @@ impl Owner {
     ) -> Result<String, ApiError> {
         match ask {
             TaskAsk::Open { id, spec } => self.open_task(turn, *id, spec, actor),
+            TaskAsk::Pair { id, pairing } => self.open_pair(turn, *id, pairing, actor),
             TaskAsk::Do { task, by, command } => {
-                let id = self.resolve_task(task)?;
+                let id = self.resolve_task(task, by)?;
                 let who = member_of(turn, id, by)?;
+                let unknown = command.bound_session().filter(|id| turn.session(*id).is_none());
+                if let Some(session) = unknown {
+                    return Err(self.unloaded(session));
+                }
                 self.do_task(turn, id, (&who, command), actor)
             }
             TaskAsk::Next { task, by } => {
-                let id = self.resolve_task(task)?;
+                let id = self.resolve_task(task, by)?;
                 let who = member_of(turn, id, by)?;
-                let command = Command::Next { consumer: who.name().to_owned() };
-                self.next_of_task(turn, id, (&who, &command), actor)
+                self.next_of_task(turn, id, &who, actor)
             }
-            TaskAsk::Row { .. } | TaskAsk::Messages { .. } | TaskAsk::List { .. } => {
+            TaskAsk::Row { .. }
+            | TaskAsk::Messages { .. }
+            | TaskAsk::Cycle { .. }
+            | TaskAsk::Handoff { .. }
+            | TaskAsk::List { .. } => {
                 unreachable!("queries are answered before decisions")
             }
         }
@@ -178,14 +392,79 @@ impl Owner {
         spec: &TaskSpec,
         actor: &str,
     ) -> Result<String, ApiError> {
-        let mut open = self.board.tasks().filter(|task| !task.phase.is_over());
-        if open.any(|task| task.spec.name == spec.name) {
-            let message = format!("there is an open task \"{}\" already", spec.name);
-            return Err(ApiError::new(Code::Refused, message).next("provost task ls"));
-        }
-        let task = turn.open_task(id, spec.clone(), actor).ok_or_else(|| no_task(&spec.name))?;
-        let row = task_card::row(task);
+        self.is_free(spec)?;
+        turn.open_task(id, spec.clone(), &[], actor).map_err(|why| refused(&why, id))?;
+        self.opened(turn, id)
+    }
+
+    fn opened(&self, turn: &Turn<'_>, id: StandingId) -> Result<String, ApiError> {
+        let row = self.row_in(turn, id)?;
         Ok(json!({"ok": true, "id": row.id, "task": row}).to_string())
+    }
+
+    /// Shows a task as it would be after the decisions so far.
+    fn row_in(&self, turn: &Turn<'_>, id: StandingId) -> Result<StandingTaskRow, ApiError> {
+        let task = turn.task(id).ok_or_else(|| no_task(&id.to_string()))?;
+        Ok(task_card::row_with(task, &self.caller, |session| turn.session(session)))
+    }
+
+    /// Opens a task, its sessions and all that binds them in one commit: what cannot be done whole is not begun.
+    fn open_pair(
+        &self,
+        turn: &mut Turn<'_>,
+        id: StandingId,
+        pairing: &Pairing,
+        actor: &str,
+    ) -> Result<String, ApiError> {
+        self.is_free(&pairing.spec)?;
+        let mut commands = Vec::new();
+        for member in &pairing.members {
+            let session = match &member.session {
+                Some(NewSession::Existing(named)) => Some(self.resolve(named)?),
+                Some(NewSession::New { id, .. }) => Some(*id),
+                None => None,
+            };
+            let (name, labels) = (member.name.clone(), member.labels.clone());
+            commands.push(Command::Bind { name, role: member.role, session, labels });
+        }
+        for criterion in &pairing.criteria {
+            let NewCriterion { text, rationale, needs } = criterion.clone();
+            commands.push(Command::Demand { text, rationale, needs });
+        }
+        let template = pairing.template.iter().cloned();
+        commands.extend(template.map(|template| Command::BeginLoop { template }));
+        let posts = pairing.posts.iter().cloned();
+        commands.extend(posts.map(|post| Command::Post(Box::new(post))));
+        let new = self.about_to_be_opened(pairing);
+        turn.open_task_with(id, pairing.spec.clone(), (&commands, &new), actor)
+            .map_err(|why| refused(&why, id).next("provost pair --help"))?;
+        for member in &pairing.members {
+            if let Some(NewSession::New { id, spec }) = &member.session {
+                turn.open(*id, (**spec).clone(), actor);
+            }
+        }
+        turn.follow_task(id);
+        self.opened(turn, id)
+    }
+
+    /// Gives the sessions of a pair as they will be when nothing has happened to them.
+    fn about_to_be_opened(&self, pairing: &Pairing) -> Vec<Session> {
+        let new = pairing.members.iter().filter_map(|member| match &member.session {
+            Some(NewSession::New { id, spec }) => Some((*id, spec.clone())),
+            Some(NewSession::Existing(_)) | None => None,
+        });
+        new.map(|(id, spec)| Session::open(id, self.clock.now(), &SessionOpened { spec })).collect()
+    }
+
+    fn is_free(&self, spec: &TaskSpec) -> Result<(), ApiError> {
+        let mut open = self.board.tasks().filter(|task| !task.phase.is_over());
+        match open.any(|task| task.spec.name == spec.name) {
+            true => {
+                let message = format!("there is an open task \"{}\" already", spec.name);
+                Err(ApiError::new(Code::Refused, message).next("provost task ls"))
+            }
+            false => Ok(()),
+        }
     }
 
     fn do_task(
@@ -195,15 +474,65 @@ impl Owner {
         asked: (&Actor, &Command),
         actor: &str,
     ) -> Result<String, ApiError> {
-        match turn.command_task(id, asked, actor) {
+        let (who, command) = asked;
+        let counted = self.with_polls(id, who, command);
+        let draft = drafted(turn.task(id), who, command);
+        match turn.command_task(id, (who, counted.as_ref().unwrap_or(command)), actor) {
             None => Err(no_task(&id.to_string())),
-            Some(Err(Rejected::Nothing)) => turn
-                .task(id)
-                .map(|task| json!({"ok": true, "task": task_card::row(task)}).to_string())
-                .ok_or_else(|| no_task(&id.to_string())),
-            Some(Err(why)) => Err(refused(&why, id)),
-            Some(Ok((task, events))) => changed(task, &events),
+            Some(Err(Rejected::Nothing)) => self.told_again(turn, id, asked),
+            Some(Err(why)) => Err(refused_to(&why, id, asked)),
+            Some(Ok((_, events))) => {
+                if counted.is_some() {
+                    self.polls.begin_anew(id, who.name());
+                }
+                self.changed(turn, id, (&events, draft))
+            }
         }
+    }
+
+    /// Answers a change that was made before with what it changed then.
+    fn told_again(
+        &self,
+        turn: &Turn<'_>,
+        id: StandingId,
+        (who, command): (&Actor, &Command),
+    ) -> Result<String, ApiError> {
+        let mut reply = json!({"ok": true, "task": self.row_in(turn, id)?});
+        let sent = |task| Task::sent(task, who, command.message_key()?);
+        if let Some(message) = turn.task(id).and_then(sent) {
+            reply["message"] = json!(task_card::message(message));
+        }
+        Ok(reply.to_string())
+    }
+
+    /// Answers with what was changed; what was refused and recorded is an error all the same.
+    fn changed(
+        &self,
+        turn: &Turn<'_>,
+        id: StandingId,
+        (events, draft): (&[Event], Option<DraftRow>),
+    ) -> Result<String, ApiError> {
+        let task = turn.task(id).ok_or_else(|| no_task(&id.to_string()))?;
+        events.iter().find_map(|event| came_to_nothing(task, event)).map_or(Ok(()), Err)?;
+        let mut rows: BTreeMap<&str, Value> =
+            events.iter().filter_map(|event| task_card::changed(task, event)).collect();
+        rows.extend(draft.map(|draft| ("draft", json!(draft))));
+        let unwritten = |why: serde_json::Error| ApiError::new(Code::Internal, why.to_string());
+        // Written out at once: a value of all that in between would cost more than the change.
+        let row = serde_json::to_string(&self.row_in(turn, id)?).map_err(unwritten)?;
+        let mut reply = format!("{{\"ok\":true,\"task\":{row}");
+        for (name, row) in rows {
+            reply.push_str(&format!(",{}:{row}", json!(name)));
+        }
+        reply.push('}');
+        Ok(reply)
+    }
+
+    /// How often was asked in vain is known here, and not taken from whoever asks.
+    fn with_polls(&self, id: StandingId, who: &Actor, command: &Command) -> Option<Command> {
+        let Command::Accept { no, lease, .. } = command else { return None };
+        let polls = self.polls.of(id, who.name()).map_or(0, |poll| poll.in_vain);
+        Some(Command::Accept { no: *no, lease: *lease, polls })
     }
 
     /// Gives the next message, or nothing: whoever has none waits for one, and nobody has failed.
@@ -211,7 +540,7 @@ impl Owner {
         &self,
         turn: &mut Turn<'_>,
         id: StandingId,
-        asked: (&Actor, &Command),
+        who: &Actor,
         actor: &str,
     ) -> Result<String, ApiError> {
         let now = self.clock.now();
@@ -219,22 +548,75 @@ impl Owner {
             let ahead = i64::try_from(mono_ms.saturating_sub(now.mono_ms)).unwrap_or(i64::MAX);
             now.wall_ms.saturating_add(ahead)
         };
-        match turn.command_task(id, asked, actor) {
-            None => Err(no_task(&id.to_string())),
-            Some(Err(Rejected::Nothing)) => Ok(json!({"ok": true, "item": null}).to_string()),
-            Some(Err(why)) => Err(refused(&why, id)),
+        let command = Command::Next { consumer: who.name().to_owned() };
+        let item = match turn.command_task(id, (who, &command), actor) {
+            None => return Err(no_task(&id.to_string())),
+            Some(Err(Rejected::Nothing)) => None,
+            Some(Err(why)) => return Err(refused_to(&why, id, (who, &command))),
             Some(Ok((task, events))) => {
-                let item = events.iter().find_map(|event| offered(task, event, wall_of));
-                Ok(json!({"ok": true, "item": item}).to_string())
+                events.iter().find_map(|event| offered(task, event, &self.caller, wall_of))
             }
-        }
+        };
+        self.polls.note(id, who.name(), now.wall_ms, item.is_none());
+        Ok(json!({"ok": true, "task": id.to_string(), "item": item}).to_string())
     }
 }
 
-fn offered(task: &Task, event: &Event, wall_of: impl Fn(u64) -> i64) -> Option<Value> {
+/// Gives who looks: a member, or the operator, who sees what a manager sees.
+fn seen_by(task: &Task, by: &By) -> Result<Member, ApiError> {
+    let named = match by {
+        By::Operator => None,
+        By::As(name) => Some(task.member(name)),
+        By::Launch { launch, .. } => {
+            let mut bound = task.members.iter().filter(|one| one.is_bound());
+            Some(bound.find(|one| one.session == Some(launch.session)))
+        }
+    };
+    match named {
+        Some(Some(member)) => Ok(member.clone()),
+        Some(None) => {
+            let who = by.name().to_owned();
+            Err(refused(&Rejected::NoMember { who }, task.id))
+        }
+        None => Ok(Member {
+            name: Actor::Operator.name().to_owned(),
+            role: Role::Manager,
+            session: None,
+            labels: Labels::default(),
+            means: None,
+            handed: false,
+            handover: None,
+            bound: task.opened,
+            left: None,
+            acknowledged: Some(task.config.revision),
+            told: Told::default(),
+            news: Vec::new(),
+        }),
+    }
+}
+
+/// Gives what members are handed.
+fn handed(task: &Task, member: Option<&str>, caller: &Caller) -> Result<Value, ApiError> {
+    let bound = task.members.iter().filter(|one| one.is_bound());
+    let named = bound.filter(|one| member.is_none_or(|member| one.name == member));
+    let rows: Vec<HandoffRow> =
+        named.filter_map(|one| handoff_card::handoff(task, &one.name, caller)).collect();
+    if let (Some(member), true) = (member, rows.is_empty()) {
+        return Err(refused(&Rejected::NoMember { who: member.to_owned() }, task.id));
+    }
+    let heartbeat = handoff_card::heartbeat(task, caller);
+    Ok(json!({"ok": true, "task": task.id.to_string(), "handoffs": rows, "heartbeat": heartbeat}))
+}
+
+fn offered(
+    task: &Task,
+    event: &Event,
+    caller: &Caller,
+    wall_of: impl Fn(u64) -> i64,
+) -> Option<Value> {
     let Event::MessageOffered(MessageOffered { no, lease }) = event else { return None };
     let message = task.message(*no)?;
-    Some(json!(task_card::item(task, message, lease, wall_of)))
+    Some(json!(task_card::item(task, message, lease, caller, wall_of)))
 }
 
 /// Gives who asks, as the task knows it.
@@ -243,73 +625,69 @@ fn member_of(turn: &Turn<'_>, id: StandingId, by: &By) -> Result<Actor, ApiError
         By::Operator => Ok(Actor::Operator),
         By::As(name) if name == "operator" => Ok(Actor::Operator),
         By::As(name) => Ok(Actor::Member(name.clone())),
-        By::Launch(launch) => {
+        By::Launch { launch, named } => {
             let member = turn.member_of(id, launch.session);
-            let name = member.map(|member| member.name.clone());
-            name.map(Actor::Member).ok_or_else(|| {
+            let name = member.map(|member| member.name.clone()).ok_or_else(|| {
                 let message = format!("launch {launch} works for no member of this task");
                 ApiError::new(Code::Forbidden, message).next("provost task ls")
-            })
+            })?;
+            match named {
+                Some(named) if *named != name => {
+                    let message = format!("you are {name} of this task, and act for nobody else");
+                    Err(ApiError::new(Code::Forbidden, message).next("provost task show"))
+                }
+                Some(_) | None => Ok(Actor::Member(name)),
+            }
         }
     }
 }
 
-/// Answers with what was changed; what was refused and recorded is an error all the same.
-fn changed(task: &Task, events: &[Event]) -> Result<String, ApiError> {
-    for event in events {
-        if let Event::ContinuationRefused(refused) = event {
+/// Gives the refusal that an event records.
+#[expect(clippy::wildcard_enum_match_arm, reason = "nothing else refuses")]
+fn came_to_nothing(task: &Task, event: &Event) -> Option<ApiError> {
+    match event {
+        Event::ContinuationRefused(refused) => {
             let message = format!("{}: {}", refused.why.code(), refused.why);
             let next = format!("provost loop status --task {}", task.id.short());
-            return Err(ApiError::new(Code::Refused, message).next(next));
+            Some(ApiError::new(Code::Refused, message).next(next))
         }
-        if let Event::FinishRefused(refused) = event {
-            let told: Vec<String> = refused
-                .blockers
-                .iter()
-                .map(|blocker| format!("{}: {blocker}", blocker.code()))
-                .collect();
-            let message = format!("the task is not finished: {}", told.join("; "));
-            let next = format!("provost task show {}", task.id.short());
-            return Err(ApiError::new(Code::Refused, message).next(next));
-        }
-    }
-    let mut reply = json!({"ok": true, "task": task_card::row(task)});
-    for event in events {
-        if let Some((name, row)) = row_of(task, event) {
-            reply[name] = row;
-        }
-    }
-    Ok(reply.to_string())
-}
-
-/// Gives the row that an event changed.
-#[expect(clippy::wildcard_enum_match_arm, reason = "the rest is in the task's own row")]
-fn row_of(task: &Task, event: &Event) -> Option<(&'static str, Value)> {
-    let message =
-        |no: u32| task.message(no).map(|message| ("message", json!(task_card::message(message))));
-    match event {
-        Event::MessageStored(e) => message(e.no),
-        Event::MessageAccepted(e) => message(e.no),
-        Event::MessageAcknowledged(e) => message(e.no),
-        Event::MessageReturned(e) => message(e.no),
-        Event::MessageCancelled(e) => message(e.no),
-        Event::MessageDead(e) => message(e.no),
-        Event::MessageRequeued(e) => message(e.no),
-        Event::CriterionProposed(task::CriterionProposed { no, .. })
-        | Event::CriterionJudged(CriterionJudged { no, .. }) => {
-            let row = task_card::row(task).criteria.into_iter().find(|row| row.no == *no)?;
-            Some(("criterion", json!(row)))
+        Event::FinishRefused(refused) => {
+            let error = ApiError::new(Code::Refused, not_finished(&refused.blockers));
+            let helps = refused.blockers.iter();
+            let helps = helps.filter_map(|one| task_help::about_blocker(task, one)).take(HELPS);
+            let error = helps.fold(error, ApiError::next);
+            Some(error.next(format!("provost task show {}", task.id.short())))
         }
         _ => None,
     }
 }
+
+/// Gives what is drafted by a command, also if nothing is proposed.
+fn drafted(task: Option<&Task>, who: &Actor, command: &Command) -> Option<DraftRow> {
+    let Command::Draft { from, dry_run } = command else { return None };
+    let task = task?;
+    let draft = task.draft(who, from).ok()?;
+    Some(task_card::draft(task, &draft, *dry_run))
+}
+
+/// How many commands are named that help.
+const HELPS: usize = 3;
 
 fn no_task(text: &str) -> ApiError {
     ApiError::new(Code::NotFound, format!("there is no task \"{text}\"")).next("provost task ls")
 }
 
 fn refused(why: &Rejected, id: StandingId) -> ApiError {
-    let code = match why {
+    ApiError::new(code(why), why.to_string()).next(format!("provost task show {}", id.short()))
+}
+
+/// The same with the command that helps whoever asked.
+fn refused_to(why: &Rejected, id: StandingId, asked: (&Actor, &Command)) -> ApiError {
+    ApiError::new(code(why), why.to_string()).next(task_help::after_refusal(id, asked, why))
+}
+
+fn code(why: &Rejected) -> Code {
+    match why {
         Rejected::NoMember { .. }
         | Rejected::NoMessage(_)
         | Rejected::NoCriterion(_)
@@ -318,8 +696,13 @@ fn refused(why: &Rejected, id: StandingId) -> ApiError {
             Code::Forbidden
         }
         Rejected::TooLong(_)
+        | Rejected::BadName(_)
         | Rejected::BadTemplate(_)
+        | Rejected::BadFiles(_)
+        | Rejected::NoPictures
+        | Rejected::OtherPictures
         | Rejected::Unfit(_)
+        | Rejected::SaysNothing(_)
         | Rejected::Insufficient(_) => Code::BadRequest,
         Rejected::Nothing
         | Rejected::Over(_)
@@ -330,6 +713,9 @@ fn refused(why: &Rejected, id: StandingId) -> ApiError {
         | Rejected::Full(..)
         | Rejected::MessageIs { .. }
         | Rejected::StaleLease(_)
+        | Rejected::NoLease { .. }
+        | Rejected::KeyTaken(_)
+        | Rejected::NoWorker(_)
         | Rejected::IllegalJudgement { .. }
         | Rejected::TooManyCriteria(_)
         | Rejected::NothingToCheck
@@ -340,10 +726,15 @@ fn refused(why: &Rejected, id: StandingId) -> ApiError {
         | Rejected::Blocked(_)
         | Rejected::Revision { .. }
         | Rejected::NotReady(_)
+        | Rejected::WorkerFirst
+        | Rejected::Proposed(_)
+        | Rejected::NotBoth
+        | Rejected::OwnProposal
         | Rejected::BeingAudited
-        | Rejected::NotPaused => Code::Refused,
-    };
-    ApiError::new(code, why.to_string()).next(format!("provost task show {}", id.short()))
+        | Rejected::NotPaused
+        | Rejected::NoSession(_)
+        | Rejected::NotTaken { .. } => Code::Refused,
+    }
 }
 
 /// Gives the sessions that have to be at hand when something happens to a task.

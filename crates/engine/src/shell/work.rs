@@ -1,6 +1,9 @@
 //! The place of work: worktrees, where the work begins, and commits of what a turn left behind.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use provost_core::{
     ids::{CommitId, SessionId, TreeId},
@@ -45,6 +48,22 @@ pub(crate) fn prepare(git: &Git, session: &Session) -> Result<Prepared, String> 
             detached(git, top, path, &base.0).map_err(|why| chain(&*why))?;
             Ok(Prepared { cwd: inside(&spec.cwd, top, path), base: None })
         }
+    }
+}
+
+/// Refuses to work in a worktree of another home, from which the record of a session was imported: somebody may be at work
+/// there.
+pub(crate) fn is_of_home(session: &Session, home: &Path) -> Result<(), String> {
+    let path = match &session.spec.work {
+        Work::Worktree { path, .. } | Work::Detached { path, .. } => path,
+        Work::Plain | Work::InPlace { .. } => return Ok(()),
+    };
+    // What is not there is found missing by whoever goes there.
+    match (fs::canonicalize(path), fs::canonicalize(home)) {
+        (Ok(place), Ok(home)) if !place.starts_with(&home) => Err(format!(
+            "its worktree {path} belongs to another home: go on with it there, or begin anew with `provost spawn`"
+        )),
+        _ => Ok(()),
     }
 }
 

@@ -6,6 +6,7 @@ mod input;
 mod leader;
 mod masks;
 mod output;
+mod pace;
 mod relay;
 mod set_up;
 mod stops;

@@ -21,6 +21,7 @@ use super::ending::{Ending, Order, Terms};
 use super::input::{Input, Item};
 use super::leader::Leader;
 use super::output::{Output, Read1, Streams};
+use super::pace::Pace;
 use super::relay::{Arriving, Visits};
 use super::set_up::{Begun, Place};
 use super::terminal::Terminal;
@@ -56,6 +57,8 @@ pub(super) struct Supervisor {
     visits: Option<Visits>,
     /// The command's terminal, if it has one.
     terminal: Option<&'static Terminal>,
+    /// How often it is read.
+    pace: Pace,
     output: Output,
     leader: Leader,
     rules: Rules,
@@ -141,6 +144,7 @@ impl Supervisor {
             arriving,
             visits: None,
             terminal,
+            pace: Pace::default(),
             output: Output::new(streams, spec.output_limit),
             leader: Leader::new(&child),
             rules: Rules::new(spec, now),
@@ -222,7 +226,7 @@ impl Supervisor {
                 let fd = input.wants_to_write();
                 all.extend(fd.map(|fd| (source, PollFd::from_borrowed_fd(fd, PollFlags::OUT))));
             }
-            if !self.output.limit_reached() {
+            if !self.output.limit_reached() && self.pace.rests_until(mono_ms()).is_none() {
                 let streams = self.output.streams();
                 all.extend(streams.map(|(channel, fd)| {
                     (Source::Output(channel), PollFd::from_borrowed_fd(fd, PollFlags::IN))
@@ -257,7 +261,8 @@ impl Supervisor {
         };
         let blind = self.leader.is_unwatched().then(|| mono_ms() + RETRY_MS);
         let arriving = self.arriving.as_ref().map(Arriving::due);
-        [phase, self.retry_at, blind, arriving].into_iter().flatten().min()
+        let rests = self.pace.rests_until(mono_ms());
+        [phase, self.retry_at, blind, arriving, rests].into_iter().flatten().min()
     }
 
     /// Gives the clients a last chance to read what they were sent.
@@ -306,6 +311,7 @@ impl Supervisor {
             return;
         }
         match self.output.read(channel, &mut self.journal, mono_ms()) {
+            Ok(Read1::Progress(read)) if self.terminal.is_some() => self.keep_pace(read),
             Ok(Read1::Progress(_) | Read1::Nothing) => {}
             Ok(Read1::LimitReached) => self.reach_limit(),
             Err(_) => self.disk_refused(),

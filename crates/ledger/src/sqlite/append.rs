@@ -6,6 +6,7 @@ use rusqlite::Connection;
 
 use super::ledger::{Kinds, Point, SqliteLedger};
 use super::rows::{self, Frame, Place, StreamRow};
+use super::words;
 use crate::{
     AppendError, ArchiveError, Archived, Batch, Committed, Ledger, NewEvent, Owed, Recorded,
     StreamId, StreamWrite,
@@ -44,6 +45,8 @@ pub(crate) struct Heads {
 struct Head {
     version: u64,
     owed: Vec<Owed>,
+    /// A digest of what the stream is found by.
+    found_by: u64,
 }
 
 impl Heads {
@@ -67,14 +70,23 @@ impl Heads {
         }
     }
 
+    /// Takes into the index what a stream is found by, where that is new.
+    fn replace_words(&self, conn: &Connection, write: &StreamWrite) -> rusqlite::Result<()> {
+        match self.open.get(&write.stream) {
+            Some(head) if head.found_by == words::digest(&write.found_by) => Ok(()),
+            Some(_) | None => words::put_stream(conn, &write.stream, &write.found_by),
+        }
+    }
+
     /// Takes in what a batch left that is now durable.
     fn learn(&mut self, batch: &Batch) {
         for write in &batch.writes {
             let version = write.expected + write.events.len() as u64;
             match write.open {
-                true => self
-                    .open
-                    .insert(write.stream.clone(), Head { version, owed: write.owed.clone() }),
+                true => {
+                    let (owed, found_by) = (write.owed.clone(), words::digest(&write.found_by));
+                    self.open.insert(write.stream.clone(), Head { version, owed, found_by })
+                }
                 false => self.open.remove(&write.stream),
             };
         }
@@ -100,6 +112,7 @@ impl SqliteLedger {
             check_place(write, place.as_ref())?;
             staged.write(&tx, batch, write, place).map_err(storage)?;
             self.heads.replace_owed(&tx, write).map_err(storage)?;
+            self.heads.replace_words(&tx, write).map_err(storage)?;
         }
         staged.kinds(&tx, batch, &self.kinds, &self.software).map_err(storage)?;
         for one in &batch.idempotency {
@@ -125,6 +138,9 @@ impl Staged {
         let first = self.seqs.len();
         let version = write.expected + 1;
         rows::insert_events(conn, &frame, version, &write.events, |seq| self.seqs.push(seq))?;
+        for (event, seq) in write.events.iter().zip(&self.seqs[first..]) {
+            words::put_event(conn, *seq, write.stream.kind(), &event.words)?;
+        }
         let row = StreamRow {
             stream: &write.stream,
             created_seq: self.seqs[first],

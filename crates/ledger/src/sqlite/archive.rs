@@ -14,6 +14,7 @@ use super::files;
 use super::ledger::{Point, SqliteLedger};
 use super::read::scan_stream;
 use super::rows;
+use super::words;
 use crate::export::{self, write_record};
 use crate::lines::{Line, LineReader, LineWriter};
 use crate::port::distinct;
@@ -173,6 +174,7 @@ fn move_out(db: &Db, file: &str, sections: &[Section]) -> Result<(), Error> {
 }
 
 fn move_section(conn: &Connection, file: &str, section: &Section) -> rusqlite::Result<()> {
+    words::drop_events(conn, &section.stream)?;
     conn.prepare_cached("DELETE FROM event WHERE stream = ?1")?
         .execute([section.stream.as_str()])?;
     rows::drop_snapshot(conn, &section.stream)?;

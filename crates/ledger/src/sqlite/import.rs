@@ -7,6 +7,7 @@ use rusqlite::{Connection, params};
 use super::db::{Db, int};
 use super::ledger::SqliteLedger;
 use super::rows::{self, StreamRow};
+use super::words;
 use crate::batch::json_fault;
 use crate::export::FORMAT;
 use crate::lines::{End, Error as LineError, FORMAT_VERSION, Header, Line, LineReader};
@@ -99,7 +100,10 @@ impl SqliteLedger {
             let folded =
                 records.map_err(|e| e.to_string()).and_then(|records| fold(&stream, &records));
             match folded {
-                Ok(folded) => db.run(|conn| put_caches(conn, &stream, head.version, &folded))?,
+                Ok(folded) => db.run(|conn| {
+                    put_caches(conn, &stream, head.version, &folded)?;
+                    words::put_stream(conn, &stream, &folded.found_by)
+                })?,
                 Err(why) => failed.push((stream, why)),
             }
         }
@@ -225,7 +229,12 @@ impl Import<'_> {
                     card: folded.card.as_deref(),
                 },
             )?;
-            put_caches(conn, stream, last.version, &folded)
+            put_caches(conn, stream, last.version, &folded)?;
+            words::put_stream(conn, stream, &folded.found_by)?;
+            let mut each = records.iter().zip(&folded.words);
+            each.try_for_each(|(record, words)| {
+                words::put_event(conn, record.seq, stream.kind(), words)
+            })
         })?;
         self.counts.streams += 1;
         Ok(())
@@ -240,7 +249,7 @@ impl Import<'_> {
         self.closed += u64::from(!events.is_empty());
         for ((at, event), version) in events.into_iter().zip(version + 1..) {
             self.last_seq += 1;
-            let NewEvent { kind, v, actor, data } = event;
+            let NewEvent { kind, v, actor, data, words: _ } = event;
             let (seq, stream) = (self.last_seq, stream.clone());
             let record = Recorded { seq, stream, version, kind, v, at, actor, data };
             self.insert(|conn| rows::insert_record(conn, record.as_ref()))?;

@@ -12,6 +12,7 @@ mod read;
 mod rows;
 mod schema;
 mod verify;
+mod words;
 
 pub use backup::Error as BackupError;
 pub use import::{Error as ImportError, Imported};

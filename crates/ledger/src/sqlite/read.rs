@@ -3,14 +3,16 @@
 use std::borrow::Cow;
 
 use rusqlite::types::ValueRef;
-use rusqlite::{OptionalExtension, Row, Rows, params};
+use rusqlite::{OptionalExtension, Params, Row, Rows, params};
 
 use super::archive;
 use super::db::{Connected, Db, count, int, text};
 use super::rows::{self, HEAD, RECORD};
+use super::words;
+use crate::words::Named;
 use crate::{
-    CardQuery, CardRef, Cursor, Error, Owed, ReadLedger, Recorded, RecordedRef, StoredSnapshot,
-    StreamHead, StreamId, StreamState, Visit,
+    By, CardQuery, CardRef, Cursor, Error, Owed, ReadLedger, Recorded, RecordedRef, Sought,
+    StoredSnapshot, StreamHead, StreamId, StreamState, Visit,
 };
 
 impl<T: Connected> ReadLedger for T {
@@ -108,6 +110,75 @@ impl<T: Connected> ReadLedger for T {
         Ok(None)
     }
 
+    fn find_streams(
+        &self,
+        kind: &str,
+        by: By<'_>,
+        limit: usize,
+        visit: &mut dyn FnMut(CardRef<'_>) -> Visit,
+    ) -> Result<bool, Error> {
+        if !self.db().run(words::exists)? {
+            return Ok(false);
+        }
+        let found = match by {
+            By::Words(sought) => Some(format!("{{name words}} : ({})", sought.query())),
+            By::Parts(sought) => Some(format!("parts : ({})", sought.query())),
+            By::Name(text) => Named::new(text).query(),
+        };
+        let Some(found) = found else { return Ok(true) };
+        let query = format!("subject : \"{kind}\" AND {found}");
+        self.db().run(|conn| {
+            let sql = format!(
+                "SELECT {HEAD}, card FROM stream_words
+                 CROSS JOIN stream ON stream.created_seq = stream_words.rowid
+                 WHERE stream_words MATCH ?1 ORDER BY stream_words.rowid DESC LIMIT ?2"
+            );
+            let mut statement = conn.prepare_cached(&sql)?;
+            let rows = statement.query(params![query, int(limit as u64)])?;
+            until_break(rows, |row| Ok(visit(card(row)?)))
+        })?;
+        Ok(true)
+    }
+
+    fn find_events(
+        &self,
+        kind: &str,
+        sought: &Sought,
+        limit: usize,
+        visit: &mut dyn FnMut(RecordedRef<'_>) -> Visit,
+    ) -> Result<(), Error> {
+        if !self.db().run(words::exists)? {
+            return Ok(());
+        }
+        let query = format!("subject : \"{kind}\" AND words : ({})", sought.query());
+        let sql = format!(
+            "SELECT {RECORD} FROM event_words CROSS JOIN event ON event.seq = event_words.rowid
+             WHERE event_words MATCH ?1 ORDER BY event_words.rowid DESC LIMIT ?2"
+        );
+        visit_rows(self.db(), &sql, params![query, int(limit as u64)], visit)
+    }
+
+    fn seq_before(&self, wall_ms: i64) -> Result<u64, Error> {
+        self.db().run(|conn| {
+            let mut next = conn.prepare_cached(
+                "SELECT seq, wall_ms FROM event WHERE seq >= ?1 ORDER BY seq LIMIT 1",
+            )?;
+            let last = rows::last_seq(conn)?;
+            // The first number from which on nothing is older lies in low..=high.
+            let (mut low, mut high) = (1, last + 1);
+            while low < high {
+                let middle = low + (high - low) / 2;
+                let found = next
+                    .query_row([int(middle)], |row| Ok((count(row, 0)?, row.get::<_, i64>(1)?)));
+                match found.optional()? {
+                    Some((seq, at)) if at < wall_ms => low = seq + 1,
+                    Some(_) | None => high = middle,
+                }
+            }
+            Ok(low - 1)
+        })
+    }
+
     fn for_each_stream(&self, visit: &mut dyn FnMut(StreamHead) -> Visit) -> Result<(), Error> {
         self.db().run(|conn| {
             let mut statement =
@@ -173,11 +244,21 @@ fn visit_records(
     limit: u64,
     visit: &mut dyn FnMut(RecordedRef<'_>) -> Visit,
 ) -> Result<(), Error> {
+    let sql = format!("SELECT {RECORD} FROM event WHERE seq > ?1 ORDER BY seq LIMIT ?2");
+    visit_rows(db, &sql, params![int(after), int(limit)], visit)
+}
+
+/// Visits the records that a query gives.
+fn visit_rows(
+    db: &Db,
+    sql: &str,
+    params: impl Params,
+    visit: &mut dyn FnMut(RecordedRef<'_>) -> Visit,
+) -> Result<(), Error> {
     let mut fault = None;
     db.run(|conn| {
-        let sql = format!("SELECT {RECORD} FROM event WHERE seq > ?1 ORDER BY seq LIMIT ?2");
-        let mut statement = conn.prepare_cached(&sql)?;
-        let rows = statement.query([int(after), int(limit)])?;
+        let mut statement = conn.prepare_cached(sql)?;
+        let rows = statement.query(params)?;
         until_break(rows, |row| match readable(row) {
             Ok(record) => Ok(visit(record)),
             Err(error) => {

@@ -1,6 +1,6 @@
 //! The single rows of the tables: how each is written and read. Transactions belong to the callers.
 
-use rusqlite::{Connection, OptionalExtension, Result, Row, params};
+use rusqlite::{Connection, OptionalExtension, Params, Result, Row, params};
 
 use super::db::{count, int, text};
 use crate::{Moment, NewEvent, Owed, RecordedRef, Snapshot, StoredSnapshot, StreamHead, StreamId};
@@ -216,6 +216,11 @@ pub(crate) fn kinds(conn: &Connection) -> Result<Vec<(String, u16, String)>> {
     conn.prepare_cached("SELECT kind, v, software FROM kind ORDER BY kind, v")?
         .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
         .collect()
+}
+
+/// Says whether a query gives any row.
+pub(crate) fn exists(conn: &Connection, sql: &str, params: impl Params) -> Result<bool> {
+    conn.prepare_cached(sql)?.exists(params)
 }
 
 /// The highest `seq` ever given out.

@@ -8,6 +8,7 @@ use super::db::Db;
 use super::ledger::SqliteReader;
 use super::read::scan_stream;
 use super::rows;
+use super::words;
 use crate::batch::json_fault;
 use crate::{Fold, Folded, Owed, ReadLedger, Recorded, StoredSnapshot, StreamHead, StreamId};
 
@@ -212,8 +213,25 @@ impl Check<'_> {
             Err(error) => return self.found(Some(id), error.to_string(), RESTORE),
         };
         self.compare(id, &folded, head.open, &state.owed, state.card.as_deref());
+        self.words(head, &folded);
         if let Some(stored) = &state.snapshot {
             self.snapshot(id, records, &folded, stored);
+        }
+    }
+
+    /// Whether the stream is found by what its events say. One that an older program wrote is not yet, and that is told
+    /// by no difference.
+    fn words(&mut self, head: &StreamHead, folded: &Folded) {
+        let found = self.db.run(|conn| {
+            let unindexed = "SELECT 1 FROM unindexed WHERE id = ?1";
+            Ok(!words::exists(conn)?
+                || rows::exists(conn, unindexed, [head.stream.as_str()])?
+                || words::has_stream(conn, head.created_seq, &folded.found_by)?)
+        });
+        match found {
+            Ok(true) => {}
+            Ok(false) => self.found(Some(&head.stream), "its words do not find it", REBUILD),
+            Err(error) => self.found(Some(&head.stream), error.to_string(), RESTORE),
         }
     }
 

@@ -9,19 +9,37 @@ use std::{
 };
 
 use clap::Args;
-use provost_api::ApiError;
-use provost_drivers::mcp::{self, Call, Heard, MAX_LINE};
+use provost_api::{ApiError, CallReply, CallRequest, Code, ReportRequest};
+use provost_core::{
+    session::{Membership, Testimony},
+    task::{self, Role},
+};
+use provost_drivers::mcp::{self, Call, Heard, MAX_LINE, What};
 use provost_engine::report;
 
 use super::telling;
-use crate::{cli::Outcome, clock, context::Context, error::usage};
+use crate::{cli::Outcome, clock, context::Context, daemon, error::usage};
+
+/// How often a daemon that does not answer is asked again about a task, and how long is waited between.
+const ASKED: u32 = 100;
+const AGAIN: std::time::Duration = std::time::Duration::from_millis(300);
 
 /// Serve the supervisor's tools to an agent, as an MCP server on standard streams
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  provost agent-tools")]
-pub(crate) struct AgentToolsArgs {}
+#[command(after_help = "Examples:\n  provost agent-tools\n  provost agent-tools --role manager")]
+pub(crate) struct AgentToolsArgs {
+    /// What the agent is there for in a task: worker, manager or reviewer
+    #[arg(long, value_name = "ROLE", value_parser = role)]
+    role: Option<Role>,
+}
 
-pub(crate) fn run(context: &Context, _args: &AgentToolsArgs) -> Outcome {
+fn role(word: &str) -> Result<Role, String> {
+    let known = Role::ALL.into_iter().find(|role| role.word() == word);
+    known.ok_or_else(|| "expected worker, manager or reviewer".to_owned())
+}
+
+pub(crate) fn run(context: &Context, args: &AgentToolsArgs) -> Outcome {
+    let member = args.role.map(|role| Membership { role });
     let nonce = clock::mint().to_string();
     let mut input = io::stdin().lock();
     loop {
@@ -30,7 +48,7 @@ pub(crate) fn run(context: &Context, _args: &AgentToolsArgs) -> Outcome {
         let answer = match line {
             Line::End => return Ok(ExitCode::SUCCESS),
             Line::TooLong => Some(mcp::too_long()),
-            Line::Whole(line) => match mcp::hear(&line) {
+            Line::Whole(line) => match mcp::hear(&line, member) {
                 Heard::Nothing => None,
                 Heard::Answer(answer) => Some(answer),
                 Heard::Call(call) => Some(take(context, &nonce, &call)),
@@ -44,17 +62,48 @@ pub(crate) fn run(context: &Context, _args: &AgentToolsArgs) -> Outcome {
 
 /// Tells the supervisor what a call says, and gives the answer to the call.
 fn take(context: &Context, nonce: &str, call: &Call) -> Vec<u8> {
-    match tell(context, nonce, call) {
-        Ok(()) => call.noted(),
-        Err(why) => call.refused(&format!("the supervisor could not be told: {}", why.message)),
-    }
+    let taken = match &call.what {
+        What::Said(said) => tell(context, (nonce, &call.id()), said).map(|()| call.noted()),
+        What::OfTask(asked) => ask(context, (nonce, &call.id()), asked)
+            .map(|reply| call.returned(&reply.answer, reply.taken)),
+    };
+    taken.unwrap_or_else(|why| {
+        call.refused(&format!("the supervisor could not be told: {}", why.message))
+    })
 }
 
-fn tell(context: &Context, nonce: &str, call: &Call) -> Result<(), ApiError> {
-    let mut request = report::request(&call.said);
+fn tell(context: &Context, (nonce, id): (&str, &str), said: &Testimony) -> Result<(), ApiError> {
+    let mut request = report::request(said);
     telling::sign(context, &mut request);
-    let key = key(request.launch.as_deref().unwrap_or_default(), nonce, &call.id());
+    let key = key(request.launch.as_deref().unwrap_or_default(), nonce, id);
     telling::tell(context, &request, &key).map(drop)
+}
+
+/// Asks the daemon about the agent's task, also one that is being started again: the agent waits for the answer, and
+/// under one key it is the same however often it is asked for.
+fn ask(
+    context: &Context,
+    (nonce, id): (&str, &str),
+    asked: &task::Call,
+) -> Result<CallReply, ApiError> {
+    let mut signed = ReportRequest::default();
+    telling::sign(context, &mut signed);
+    let ReportRequest { launch, token, .. } = signed;
+    let key = key(launch.as_deref().unwrap_or_default(), nonce, id);
+    let call = serde_json::to_value(asked)
+        .map_err(|why| ApiError::new(Code::Internal, why.to_string()))?;
+    let request = CallRequest { id: key.clone(), call, launch, token };
+    let home = context.trusted_home()?;
+    let post = || -> Result<CallReply, ApiError> {
+        daemon::connect_only(&home)?.post("/v1/calls", &request, &key)
+    };
+    for _ in 1..ASKED {
+        match post() {
+            Err(why) if why.code == Code::Unreachable => clock::pause(AGAIN),
+            answered => return answered,
+        }
+    }
+    post()
 }
 
 /// One call of one process of one launch is one report, whichever way and however often it is told.

@@ -17,6 +17,7 @@ use provost_core::{
     ids::{LaunchId, SessionId},
     lifecycle::Flag,
     session::Driver,
+    text::shell_word,
 };
 use provost_drivers::codex::LISTENS;
 use provost_engine::shell::{
@@ -53,12 +54,13 @@ const LEAVE_SCREEN: &[u8] = b"\x1b[?1049l\x1b[?25h\x1b[?2004l\x1b[?1004l\x1b[<u\
 
 /// Open the agent's own screen on its live conversation
 ///
-/// Only Codex has one, from version 0.140 on. Provost goes on supervising: what is asked can be answered
-/// here and there, and the first answer counts. While somebody is attached the agent is not asked for its result
-/// and not closed. To leave the screen ends nothing.
+/// Whatever runs in a terminal (`spawn --tty`) has one, and so has a session of Codex from version 0.140 on. Ctrl-\ leaves
+/// a terminal, and Codex's own key to quit the screen of the other; neither ends anything. Provost goes on supervising: what
+/// is asked can be answered here and there, and the first answer counts. While somebody is attached the agent is not asked
+/// for its result and not closed.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost attach 1a2b3c4d\n  provost attach 1a2b3c4d --print\n  tmux new-window \"$(provost attach 1a2b3c4d --print)\""
+    after_help = "Examples:\n  provost attach 1a2b3c4d\n  provost attach 1a2b3c4d --tmux\n  provost attach 1a2b3c4d --print\n  tmux new-window \"$(provost attach 1a2b3c4d --print)\""
 )]
 pub(crate) struct AttachArgs {
     /// The session: its id, the beginning or end of it, or its name
@@ -183,7 +185,7 @@ fn in_tmux(
         return Ok(ExitCode::SUCCESS);
     }
     if print {
-        let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+        let words: Vec<String> = words.iter().map(|word| shell_word(word)).collect();
         context.ui.line(&words.join(" "))?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -354,8 +356,8 @@ impl NativeScreen {
     fn for_shell(&self) -> String {
         let unset =
             SCRUBBED_VARIABLES.iter().flat_map(|name| ["-u".to_owned(), (*name).to_owned()]);
-        let set = self.env.iter().map(|(name, value)| format!("{name}={}", quoted(value)));
-        let words = self.argv.iter().map(|word| quoted(word));
+        let set = self.env.iter().map(|(name, value)| format!("{name}={}", shell_word(value)));
+        let words = self.argv.iter().map(|word| shell_word(word));
         let all = std::iter::once("env".to_owned()).chain(unset).chain(set).chain(words);
         all.collect::<Vec<_>>().join(" ")
     }
@@ -445,14 +447,6 @@ fn environment(place: &shell::Home, session: SessionId) -> BTreeMap<&'static str
         .into_iter()
         .map(|(name, value)| (name, value.display().to_string()))
         .collect()
-}
-
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,@%+".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    }
 }
 
 #[cfg(test)]

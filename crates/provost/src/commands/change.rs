@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use provost_api::{RequestRow, SessionRow};
+use provost_core::lifecycle::Flag;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -164,6 +165,10 @@ fn after_the_end(row: &SessionRow, id: &str) -> Vec<String> {
 
 /// Gives the commands with which a conversation that ended too early is gone on with.
 fn go_on(row: &SessionRow, id: &str) -> Vec<String> {
+    if row.flags.iter().any(|flag| flag == Flag::Adopted.word()) {
+        // Whoever started it starts it again, and then it can be watched again.
+        return vec!["provost discover".to_owned()];
+    }
     let conversation = row.driver.starts_with("codex") && row.thread.is_some();
     let used_up = row.cause.as_deref() == Some("budget");
     let more = match (row.budget.tokens, row.budget.turns) {
@@ -229,6 +234,31 @@ mod tests {
         assert_eq!(next[..3], expected);
         assert_eq!(next[3], "provost stop deadbeef", "one that lives can be stopped besides");
         assert_eq!(next_commands(&waiting("jsonl"))[0], "provost send deadbeef TEXT");
+    }
+
+    #[test]
+    fn what_somebody_else_started_is_not_resumed_from_here() {
+        let row = SessionRow {
+            terminal: true,
+            state: "ended_unclaimed".to_owned(),
+            thread: Some("t".to_owned()),
+            ..waiting("codex_terminal")
+        };
+        let resumes = |row: &SessionRow| next_commands(row).iter().any(|n| n.contains("resume"));
+        assert!(resumes(&row));
+        let adopted = SessionRow { flags: vec!["adopted".to_owned()], ..row };
+        assert!(!resumes(&adopted));
+        assert!(next_commands(&adopted).contains(&"provost discover".to_owned()));
+    }
+
+    #[test]
+    fn what_stands_on_a_screen_is_answered_there() {
+        let mut asking = ui::test_asking();
+        asking.requests[0].kind = "dialog".to_owned();
+        assert!(asking.requests[0].can_be_denied());
+        asking.requests[0].commands = vec!["provost attach deadbeef".to_owned()];
+        assert_eq!(next_commands(&asking)[0], "provost attach deadbeef");
+        assert!(!asking.requests[0].can_be_denied());
     }
 
     #[test]

@@ -160,8 +160,25 @@ fn wait_for_the_end(pid: u32, process: Option<&Identity>) -> Result<(), ApiError
     Err(ApiError::new(Code::TimedOut, message).next("provost daemon status"))
 }
 
+/// Whoever asks whether a daemon runs is not told to ask that: what needs one starts it.
+fn not_there(error: ApiError) -> ApiError {
+    match error.code {
+        Code::Unreachable => ApiError { next: Vec::new(), ..error }.next("provost ls"),
+        Code::Failed
+        | Code::BadRequest
+        | Code::NotFound
+        | Code::Refused
+        | Code::Forbidden
+        | Code::TimedOut
+        | Code::ReadOnly
+        | Code::Storage
+        | Code::Internal => error,
+    }
+}
+
 fn status(context: &Context) -> Outcome {
-    let info: DaemonInfo = daemon::connect_only(&context.trusted_home()?)?.get("/v1/daemon")?;
+    let asked = daemon::connect_only(&context.trusted_home()?);
+    let info: DaemonInfo = asked.and_then(|client| client.get("/v1/daemon")).map_err(not_there)?;
     let next = ["provost ls".to_owned(), "provost doctor".to_owned()];
     if context.ui.json {
         context.ui.result(json!(info), &next)?;

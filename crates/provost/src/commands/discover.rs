@@ -23,7 +23,7 @@ pub(crate) struct DiscoverArgs {
 }
 
 pub(crate) fn run(context: &Context, args: &DiscoverArgs) -> Outcome {
-    let mut agents = found::running()?;
+    let mut agents = found::each()?;
     found::in_panes(context, &mut agents)?;
     if args.all {
         agents.extend(found::at_rest(context, &agents)?);
@@ -72,6 +72,7 @@ fn row(found: &Found) -> Value {
         "cwd": found.cwd,
         "rollout": found.rollout,
         "thread": found.thread,
+        "conversations": found.several.iter().map(|open| &open.path).collect::<Vec<_>>(),
         "version": found.version,
         "pane": found.pane.as_ref().map(|pane| json!({"socket": pane.socket, "id": pane.id})),
         "lacks": found.lacks(),

@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use provost_api::{ApiError, Client, EventRow};
+use provost_api::{ApiError, Client, Code, EventRow};
 use serde::Deserialize;
 
-use super::input;
+use super::{input, tasking::TaskReply};
 use crate::{
     cli::Outcome,
     context::Context,
@@ -16,7 +16,7 @@ use crate::{
     ui::{self, Screen},
 };
 
-/// Show what happened: the events of the ledger, of one session, of a run with its sessions, or of all
+/// Show what happened: the events of the ledger, of one session or task, of a run with its sessions, or of all
 ///
 /// With --json and --follow each event is a JSON object on a line of its own.
 #[derive(Debug, Args)]
@@ -24,7 +24,7 @@ use crate::{
     after_help = "Examples:\n  provost events\n  provost events 1a2b3c4d\n  provost events -f --since 120\n  provost events -f --json | jq -r .kind"
 )]
 pub(crate) struct EventsArgs {
-    /// The session or run: its id, the beginning or end of it, or its name; all of them without it
+    /// The session, run or task: its id, the beginning or end of it, or its name; all of them without it
     #[arg(value_parser = input::parse_name)]
     id: Option<String>,
     /// Wait for further events: of a session from its beginning, of all from now on, or from behind --since
@@ -84,10 +84,15 @@ fn go_on(context: &Context, args: &EventsArgs) -> Outcome {
 /// Finds whose events are meant. An id may be ambiguous later; the full one is not.
 fn of(client: &Client, args: &EventsArgs) -> Result<Of, ApiError> {
     let Some(id) = &args.id else { return Ok(Of::All) };
-    Ok(match target::find_any(client, id)? {
-        Target::Session(row) => Of::Session(row.id),
-        Target::Run(row) => Of::Run(row.id),
-    })
+    match target::find_any(client, id) {
+        Ok(Target::Session(row)) => Ok(Of::Session(row.id)),
+        Ok(Target::Run(row)) => Ok(Of::Run(row.id)),
+        Err(why) if why.code == Code::NotFound => {
+            let found: Result<TaskReply, ApiError> = client.get(&target::task(id));
+            found.map(|found| Of::Task(found.task.id)).map_err(|_| why)
+        }
+        Err(why) => Err(why),
+    }
 }
 
 /// Says behind which event to begin: a session is told from its beginning, the ledger from its end.

@@ -1,7 +1,7 @@
 //! Agents on this machine that Provost did not start: what can be known of each, and from where.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
 
@@ -9,9 +9,9 @@ use provost_api::{ApiError, Code};
 use provost_core::session::Driver;
 use provost_watch::{
     ThreadId,
-    process::{self, AgentKind, Basis, Identity, Process, Seen},
-    rollout::{Fold, Next, Places, SessionMeta, Tail, Told},
-    tmux::{self, PaneId, Server},
+    process::{self, AgentKind, Basis, Identity, InTmux, Process, Seen},
+    rollout::{Places, Rollout, SessionMeta, meta},
+    tmux::{self, Pane, PaneId, Server},
 };
 
 use crate::{context::Context, error::usage};
@@ -41,6 +41,10 @@ pub(crate) struct Found {
     pub(crate) thread: Option<String>,
     pub(crate) version: Option<String>,
     pub(crate) pane: Option<FoundPane>,
+    /// The conversations that its process writes, if they are several of people: which one is meant has to be said.
+    pub(crate) several: Vec<Rollout>,
+    /// Where its environment says that its pane is.
+    pub(crate) inside: Option<InTmux>,
     /// What could not be seen, and why.
     pub(crate) hidden: Vec<String>,
 }
@@ -54,6 +58,18 @@ pub(crate) struct FoundPane {
 }
 
 impl Found {
+    fn has_record(&self) -> bool {
+        self.rollout.is_some() || !self.several.is_empty()
+    }
+
+    /// Says whether its environment names this very pane.
+    fn says(&self, socket: &Path, pane: &Pane) -> bool {
+        self.inside.as_ref().is_some_and(|inside| {
+            let same = inside.pane.as_deref() == Some(pane.id.as_str());
+            same && inside.socket == socket && inside.server.is_none_or(|pid| pid == pane.server)
+        })
+    }
+
     /// Only of Codex it is known how it writes down its conversation.
     pub(crate) fn driver(&self) -> Driver {
         match self.rollout.is_some() {
@@ -82,19 +98,21 @@ impl Found {
 /// Finds the one agent that is meant.
 pub(crate) fn one(context: &Context, given: &Given) -> Result<Found, ApiError> {
     let places = places(context)?;
-    let mut found: Vec<(&'static str, Found)> = Vec::new();
-    if let Some(pid) = given.pid {
-        found.push(("--pid", by_pid(pid)?));
-    }
-    if let Some(pane) = &given.pane {
-        found.push(("--tmux", by_pane(context, pane)?));
-    }
+    let mut named: Vec<(&'static str, Found)> = Vec::new();
     if let Some(rollout) = &given.rollout {
-        found.push(("--rollout", by_rollout(rollout)?));
+        named.push(("--rollout", by_rollout(rollout)?));
     }
     if let Some(thread) = &given.thread {
-        found.push(("--thread", by_thread(&places, thread)?));
+        named.push(("--thread", by_thread(&places, thread)?));
     }
+    let mut found: Vec<(&'static str, Found)> = Vec::new();
+    if let Some(pid) = given.pid {
+        found.push(("--pid", narrowed(by_pid(pid)?, &named)?));
+    }
+    if let Some(pane) = &given.pane {
+        found.push(("--tmux", narrowed(by_pane(context, pane, given.pid)?, &named)?));
+    }
+    found.extend(named);
     let mut found = found.into_iter();
     let Some(first) = found.next() else {
         return Err(
@@ -110,6 +128,36 @@ pub(crate) fn one(context: &Context, given: &Given) -> Result<Found, ApiError> {
     with_pane(context, with_process(agreed)?)
 }
 
+/// Takes the conversation that was named of those that a process writes. Without a name nobody knows which is meant.
+fn narrowed(found: Found, named: &[(&str, Found)]) -> Result<Found, ApiError> {
+    let is_named = |open: &&Rollout| {
+        named.iter().any(|(_, one)| one.rollout.as_deref() == Some(open.path.as_path()))
+    };
+    match found.several.iter().find(is_named).cloned() {
+        _ if found.several.is_empty() => Ok(found),
+        Some(open) => Ok(writes(found, &open)),
+        None => {
+            let pid = pid_of(&found).unwrap_or_default();
+            let open = found.several.iter().map(|open| open.path.display().to_string());
+            let open = open.collect::<Vec<_>>().join(", ");
+            let message = format!("process {pid} writes several conversations: {open}");
+            Err(usage(message).next(format!("provost adopt --pid {pid} --rollout FILE")))
+        }
+    }
+}
+
+/// Adds the conversation that a process writes.
+fn writes(found: Found, open: &Rollout) -> Found {
+    let version = meta(&open.path).ok().flatten().and_then(|meta| meta.cli_version);
+    Found {
+        rollout: Some(open.path.clone()),
+        thread: Some(open.thread.to_string()),
+        version: version.or(found.version),
+        several: Vec::new(),
+        ..found
+    }
+}
+
 /// An agent that runs in a pane of one of this user's tmux servers is watched there too, without being asked for that.
 fn with_pane(context: &Context, found: Found) -> Result<Found, ApiError> {
     let mut found = [found];
@@ -123,8 +171,14 @@ fn with_pane(context: &Context, found: Found) -> Result<Found, ApiError> {
 /// A record whose writer runs is watched by its process too, without being asked for that.
 fn with_process(found: Found) -> Result<Found, ApiError> {
     let (None, Some(rollout)) = (&found.process, &found.rollout) else { return Ok(found) };
-    let writers: Vec<Found> =
-        running()?.into_iter().filter(|one| one.rollout.as_ref() == Some(rollout)).collect();
+    let is_it = |open: &Rollout| open.path == *rollout;
+    let writers: Vec<Found> = running()?
+        .into_iter()
+        .filter_map(|one| match one.several.iter().find(|open| is_it(open)).cloned() {
+            Some(open) => Some(writes(one, &open)),
+            None => Some(one).filter(|one| one.rollout.as_ref() == Some(rollout)),
+        })
+        .collect();
     match writers.as_slice() {
         [only] => agree(&found, only).map_err(usage),
         _ => Ok(found),
@@ -143,7 +197,9 @@ fn agree(one: &Found, other: &Found) -> Result<Found, String> {
         rollout: same("rollout", &one.rollout, &other.rollout)?,
         thread: same("conversation", &one.thread, &other.thread)?,
         version: one.version.clone().or_else(|| other.version.clone()),
-        pane: one.pane.clone().or_else(|| other.pane.clone()),
+        pane: same("pane", &one.pane, &other.pane)?,
+        several: Vec::new(),
+        inside: one.inside.clone().or_else(|| other.inside.clone()),
         hidden: one.hidden.iter().chain(&other.hidden).cloned().collect(),
     })
 }
@@ -171,30 +227,15 @@ fn by_pid(pid: u32) -> Result<Found, ApiError> {
     let process = looked.ok_or_else(|| {
         ApiError::new(Code::NotFound, format!("there is no process {pid}")).next("provost discover")
     })?;
-    let found = of_process(&process).ok_or_else(|| {
+    of_process(&process).ok_or_else(|| {
         let message = format!(
             "process {pid} is no agent that is known: neither AI_AGENT nor its program says so"
         );
         ApiError::new(Code::Refused, message).next("provost discover")
-    })?;
-    match process.rollouts.seen().map(Vec::as_slice) {
-        Some([_, _, ..]) if found.rollout.is_none() => {
-            let open: Vec<String> = process
-                .rollouts
-                .seen()
-                .into_iter()
-                .flatten()
-                .map(|rollout| rollout.path.display().to_string())
-                .collect();
-            let message =
-                format!("process {pid} writes several conversations: {}", open.join(", "));
-            Err(usage(message).next(format!("provost adopt --pid {pid} --rollout FILE")))
-        }
-        _ => Ok(found),
-    }
+    })
 }
 
-fn by_pane(context: &Context, text: &str) -> Result<Found, ApiError> {
+fn by_pane(context: &Context, text: &str, pid: Option<u32>) -> Result<Found, ApiError> {
     let (socket, id) = match text.rsplit_once(':') {
         Some((socket, id)) => (PathBuf::from(socket), id),
         None => (default_socket(context), text),
@@ -215,7 +256,11 @@ fn by_pane(context: &Context, text: &str) -> Result<Found, ApiError> {
     let parents = parents()?;
     let agents: Vec<Found> =
         running()?.into_iter().filter(|one| is_in(one, pane.pid, &parents)).collect();
-    let agents = themselves(agents, &parents);
+    let meant = |one: &Found| pid.is_some() && one.process.as_ref().map(|one| one.pid) == pid;
+    let agents = match agents.iter().find(|one| meant(one)) {
+        Some(meant) => vec![meant.clone()],
+        None => themselves(agents, &parents),
+    };
     match agents.as_slice() {
         [only] => Ok(Found { pane: Some(place), ..only.clone() }),
         [] => Err(ApiError::new(Code::NotFound, format!("no agent runs in pane {id}"))
@@ -231,15 +276,21 @@ fn by_pane(context: &Context, text: &str) -> Result<Found, ApiError> {
 /// Of processes that are one agent, takes the one that writes the record, or else none that only started another: what
 /// npm installs is a script that runs the program.
 fn themselves(agents: Vec<Found>, parents: &BTreeMap<u32, u32>) -> Vec<Found> {
-    let writers: Vec<&Found> = agents.iter().filter(|one| one.rollout.is_some()).collect();
+    let writers: Vec<&Found> = agents.iter().filter(|one| one.has_record()).collect();
     if let [only] = writers.as_slice() {
         return vec![(*only).clone()];
     }
+    without_starters(agents, parents)
+}
+
+/// Leaves out what only started another process of the same agent, as the script does that npm installs.
+fn without_starters(agents: Vec<Found>, parents: &BTreeMap<u32, u32>) -> Vec<Found> {
     let pid = |found: &Found| found.process.as_ref().map(|process| process.pid);
     let parent = |found: &Found| pid(found).and_then(|pid| parents.get(&pid).copied());
-    let started =
-        |one: &&Found, other: &Found| parent(other).is_some() && parent(other) == pid(one);
-    let starts = |one: &&Found| agents.iter().any(|other| started(one, other));
+    let started = |one: &&Found, other: &Found| {
+        parent(other).is_some() && parent(other) == pid(one) && other.agent == one.agent
+    };
+    let starts = |one: &&Found| !one.has_record() && agents.iter().any(|other| started(one, other));
     agents.iter().filter(|one| !starts(one)).cloned().collect()
 }
 
@@ -295,8 +346,13 @@ fn processes() -> Result<Vec<Process>, ApiError> {
     Ok(all.processes)
 }
 
-/// Gives all agents of which a process runs.
-pub(crate) fn running() -> Result<Vec<Found>, ApiError> {
+/// Gives all agents that run, each once.
+pub(crate) fn each() -> Result<Vec<Found>, ApiError> {
+    Ok(without_starters(running()?, &parents()?))
+}
+
+/// Gives all processes of agents.
+fn running() -> Result<Vec<Found>, ApiError> {
     let all = processes()?;
     let others = |one: &&Process| one.is_agent_itself() && !is_ours(one.identity.pid);
     Ok(all.iter().filter(others).filter_map(of_process).collect())
@@ -312,27 +368,44 @@ fn is_ours(pid: u32) -> bool {
 /// Gives the newest conversations that no process of `running` writes.
 pub(crate) fn at_rest(context: &Context, running: &[Found]) -> Result<Vec<Found>, ApiError> {
     let newest = places(context)?.newest(NEWEST);
-    let written = |path: &Path| running.iter().any(|one| one.rollout.as_deref() == Some(path));
+    let written = |path: &Path| {
+        let several = |one: &Found| one.several.iter().any(|open| open.path == path);
+        running.iter().any(|one| one.rollout.as_deref() == Some(path) || several(one))
+    };
     let rest = newest.rollouts.iter().filter(|rollout| !written(&rollout.path));
     Ok(rest
-        .filter_map(|rollout| Some(of_meta(&rollout.path, &meta(&rollout.path).ok()??)))
+        .filter_map(|rollout| Some((rollout, meta(&rollout.path).ok()??)))
+        .filter(|(_, meta)| !meta.hidden)
+        .map(|(rollout, meta)| of_meta(&rollout.path, &meta))
         .collect())
 }
 
-/// Adds the panes of all tmux servers of this user to the agents that run in them.
+/// Adds the panes of this user's tmux servers to the agents that run in them: of those in tmux's own directory, and of those
+/// that an agent's environment names. Whoever is named has to show the agent in a pane.
 pub(crate) fn in_panes(context: &Context, agents: &mut [Found]) -> Result<(), ApiError> {
     let parents = parents()?;
-    let directory =
-        tmux::socket_directory(context.environment.get("TMUX_TMPDIR").map(AsRef::as_ref));
-    for socket in tmux::sockets(&directory).unwrap_or_default() {
+    for socket in sockets(context, agents) {
+        // A path that is no text cannot be kept.
+        let Some(text) = socket.to_str() else { continue };
         for pane in Server::new(&socket).panes().unwrap_or_default() {
             for agent in agents.iter_mut().filter(|agent| is_in(agent, pane.pid, &parents)) {
-                let (socket, id) = (socket.display().to_string(), pane.id.to_string());
-                agent.pane = Some(FoundPane { socket, id, server: pane.server });
+                if agent.pane.is_none() || agent.says(&socket, &pane) {
+                    let (socket, id) = (text.to_owned(), pane.id.to_string());
+                    agent.pane = Some(FoundPane { socket, id, server: pane.server });
+                }
             }
         }
     }
     Ok(())
+}
+
+/// Gives the sockets of this user on which a tmux may listen, each once.
+fn sockets(context: &Context, agents: &[Found]) -> BTreeSet<PathBuf> {
+    let directory =
+        tmux::socket_directory(context.environment.get("TMUX_TMPDIR").map(AsRef::as_ref));
+    let named = agents.iter().filter_map(|agent| Some(agent.inside.as_ref()?.socket.clone()));
+    let named = named.filter(|socket| tmux::is_own_socket(socket));
+    tmux::sockets(&directory).unwrap_or_default().into_iter().chain(named).collect()
 }
 
 fn of_process(process: &Process) -> Option<Found> {
@@ -342,29 +415,40 @@ fn of_process(process: &Process) -> Option<Found> {
         Basis::Executable => "its program",
         Basis::Arguments => "its arguments",
     };
-    let rollout = match process.rollouts.seen().map(Vec::as_slice) {
-        Some([only]) => Some(only),
-        Some(_) | None => None,
-    };
     let arguments = process.arguments.seen().into_iter().flatten();
     let hidden = [
         hidden("its program", &process.executable),
         hidden("its directory", &process.cwd),
         hidden("its open files", &process.rollouts),
     ];
-    let meta = rollout.and_then(|rollout| meta(&rollout.path).ok().flatten());
-    Some(Found {
+    let found = Found {
         agent: kind(&told.kind),
         known_by,
         process: Some(process.identity.clone()),
         argv: arguments.map(|word| word.to_string_lossy().into_owned()).collect(),
         cwd: process.cwd.seen().cloned(),
-        rollout: rollout.map(|rollout| rollout.path.clone()),
-        thread: rollout.map(|rollout| rollout.thread.to_string()),
-        version: meta.and_then(|meta| meta.cli_version),
+        rollout: None,
+        thread: None,
+        version: None,
         pane: None,
+        several: Vec::new(),
+        inside: process.tmux.seen().cloned().flatten(),
         hidden: hidden.into_iter().flatten().collect(),
+    };
+    let open = conversations(process);
+    Some(match open.as_slice() {
+        [only] => writes(found, only),
+        _ => Found { several: open, ..found },
     })
+}
+
+/// Gives the conversations of people that a process writes; those of its sub-agents are not for anybody else.
+fn conversations(process: &Process) -> Vec<Rollout> {
+    let open = process.rollouts.seen().into_iter().flatten();
+    let hidden = |rollout: &Rollout| {
+        matches!(meta(&rollout.path), Ok(Some(SessionMeta { hidden: true, .. })))
+    };
+    open.filter(|rollout| !hidden(rollout)).cloned().collect()
 }
 
 fn hidden<T>(what: &str, seen: &Seen<T>) -> Option<String> {
@@ -397,21 +481,10 @@ fn of_meta(path: &Path, meta: &SessionMeta) -> Found {
         thread: Some(meta.thread.to_string()),
         version: meta.cli_version.clone(),
         pane: None,
+        several: Vec::new(),
+        inside: None,
         hidden: Vec::new(),
     }
-}
-
-/// Reads whose conversation a file is, which its first line says.
-fn meta(path: &Path) -> std::io::Result<Option<SessionMeta>> {
-    let (mut tail, mut fold) = (Tail::open(path, 0)?, Fold::new());
-    let Next::Line(line) = tail.next_line()? else { return Ok(None) };
-    let mut found = None;
-    fold.line(&line, |told| {
-        if let Told::Session(meta) = told {
-            found = Some(meta);
-        }
-    });
-    Ok(found)
 }
 
 fn places(context: &Context) -> Result<Places, ApiError> {
@@ -445,6 +518,8 @@ mod tests {
             thread: None,
             version: None,
             pane: None,
+            several: Vec::new(),
+            inside: None,
             hidden: Vec::new(),
         }
     }
@@ -470,6 +545,48 @@ mod tests {
         assert_eq!(themselves(vec![of(7), of(8)], &parents), [of(8)]);
         let writes = Found { rollout: Some("/r".into()), ..of(8) };
         assert_eq!(themselves(vec![of(7), writes.clone(), of(9)], &parents), [writes]);
+    }
+
+    #[test]
+    fn of_several_conversations_the_one_that_is_named_is_taken() {
+        let open = |no: u32| {
+            let path = format!(
+                "/r/rollout-2026-11-15T18-49-53-01a1e08b-614a-7c61-a49a-00000000000{no}.jsonl"
+            );
+            Rollout::named(Path::new(&path), false).unwrap()
+        };
+        let several = || Found { several: vec![open(1), open(2)], ..found() };
+        assert!(narrowed(several(), &[]).unwrap_err().message.contains("several conversations"));
+        let named = Found { rollout: Some(open(2).path), ..found() };
+        let taken = narrowed(several(), &[("--rollout", named)]).unwrap();
+        assert_eq!((taken.rollout, taken.several), (Some(open(2).path), Vec::new()));
+        assert_eq!(taken.thread, Some(open(2).thread.to_string()));
+    }
+
+    #[test]
+    fn the_pane_that_an_environment_names_is_known_by_all_that_it_says() {
+        let pane = Pane {
+            id: PaneId::parse("%3").unwrap(),
+            session: provost_watch::tmux::SessionId::parse("$0").unwrap(),
+            session_name: "s".to_owned(),
+            server: 7,
+            pid: 8,
+            tty: "/dev/pts/1".into(),
+            dead: false,
+            dead_status: None,
+            in_mode: false,
+            clients: 0,
+            rows: 24,
+            columns: 80,
+            title: String::new(),
+        };
+        let says = |server, id: &str| {
+            let inside = InTmux { socket: "/s".into(), server, pane: Some(id.to_owned()) };
+            Found { inside: Some(inside), ..found() }.says(Path::new("/s"), &pane)
+        };
+        assert!(says(Some(7), "%3") && says(None, "%3"));
+        assert!(!says(Some(6), "%3") && !says(Some(7), "%4"));
+        assert!(!found().says(Path::new("/s"), &pane));
     }
 
     #[test]

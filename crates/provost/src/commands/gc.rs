@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{change::KeyArgs, input};
 use crate::{cli::Outcome, context::Context, error::Error, ui};
 
-/// Show or remove what closed sessions and runs no longer need
+/// Show or remove what closed sessions, runs and tasks no longer need
 ///
 /// Nothing with uncommitted or unreachable work is ever removed; what is kept is listed with the reason. Commits that
 /// an agent dropped are kept by a ref.
@@ -47,6 +47,8 @@ struct Item {
     session: Option<String>,
     #[serde(default)]
     run: Option<String>,
+    #[serde(default)]
+    task: Option<String>,
     #[serde(default)]
     reason: Option<String>,
     #[serde(default)]
@@ -101,7 +103,7 @@ fn items(reply: &Value, list: &str) -> Vec<Item> {
 
 fn show(context: &Context, verb: &str, items: &[Item]) -> Result<(), Error> {
     let line = |item: &Item| {
-        let owner = item.session.as_deref().or(item.run.as_deref());
+        let owner = item.session.as_deref().or(item.run.as_deref()).or(item.task.as_deref());
         let owner = owner.map(|id| format!(" of {}", ui::short(id)));
         let reason = item.reason.as_deref().map(|reason| format!(": {}", ui::clean(reason)));
         format!(

@@ -54,6 +54,14 @@ pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
     number.checked_mul(scale).filter(|count| *count > 0).ok_or_else(expected)
 }
 
+/// Reads a time in seconds, or with a unit as in `90s` or `5m`, into seconds.
+pub(crate) fn parse_seconds(text: &str) -> Result<u64, String> {
+    match text.parse::<u64>() {
+        Ok(seconds) => Ok(seconds),
+        Err(_) => parse_age(text).map(|ms| ms.div_ceil(1000)),
+    }
+}
+
 /// Reads an age such as `30d`, `12h`, `15m` or `0s` into milliseconds.
 pub(crate) fn parse_age(text: &str) -> Result<u64, String> {
     let expected = || format!("{text:?} is no age: expected a number and d, h, m or s, as in 30d");
@@ -94,6 +102,12 @@ mod tests {
         ] {
             assert!(parse_age(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_wait_is_in_seconds_unless_it_says_otherwise() {
+        assert_eq!((parse_seconds("8"), parse_seconds("2m")), (Ok(8), Ok(120)));
+        assert!(parse_seconds("soon").is_err());
     }
 
     #[test]

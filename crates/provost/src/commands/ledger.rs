@@ -11,7 +11,8 @@ use clap::{Args, Subcommand};
 use provost_api::{ApiError, Code};
 use provost_engine::stream;
 use provost_ledger::{
-    Durability, Exported, ImportError, Open, OpenError, OpenOptions, SqliteLedger, SqliteReader,
+    Durability, Exported, ImportError, Imported, Open, OpenError, OpenOptions, SqliteLedger,
+    SqliteReader,
 };
 use serde_json::{Value, json};
 
@@ -188,6 +189,53 @@ fn export_error(why: provost_ledger::ExportError) -> Error {
 
 fn import(context: &Context, args: &ImportArgs) -> Outcome {
     let mut input = opened(&args.file)?;
+    let (imported, mut value) =
+        take_in(context, &mut input, args.take_over).map_err(|why| why.told(IMPORT))?;
+    value["replies"] = json!(imported.replies);
+    let closed = match imported.closed {
+        0 => String::new(),
+        closed => format!(", {closed} open streams of another home closed"),
+    };
+    let text =
+        format!("imported {} streams, {} records{closed}", imported.streams, imported.records);
+    done(context, value, &text, &["provost ledger verify", "provost ls"])
+}
+
+/// Why an export was not taken in.
+pub(super) enum NotTakenIn {
+    /// The home or its ledger is not to be had.
+    Home(ApiError),
+    Import(ImportError),
+}
+
+impl From<ApiError> for NotTakenIn {
+    fn from(error: ApiError) -> Self {
+        NotTakenIn::Home(error)
+    }
+}
+
+impl From<ImportError> for NotTakenIn {
+    fn from(error: ImportError) -> Self {
+        NotTakenIn::Import(error)
+    }
+}
+
+impl NotTakenIn {
+    /// Says so. `again` is the command that would take it, into another home.
+    pub(super) fn told(self, again: &str) -> ApiError {
+        match self {
+            NotTakenIn::Home(error) => error,
+            NotTakenIn::Import(why) => import_error(&why).next(again),
+        }
+    }
+}
+
+/// Takes an export into an empty home. Gives what was imported, also as the beginning of the result.
+pub(super) fn take_in(
+    context: &Context,
+    input: &mut dyn BufRead,
+    take_over: bool,
+) -> Result<(Imported, Value), NotTakenIn> {
     let home = context.home()?;
     home.prepare()?;
     let options = OpenOptions {
@@ -198,24 +246,15 @@ fn import(context: &Context, args: &ImportArgs) -> Outcome {
     let mut ledger =
         SqliteLedger::open(&home.ledger(), &options).map_err(|why| open_error(&why))?;
     let id = home.id();
-    let open = match args.take_over {
+    let open = match take_over {
         true => Open::GoOn,
         false => Open::OnlyOf { home: id.as_deref(), close: &mut stream::close_elsewhere },
     };
-    let imported = ledger
-        .import(&mut input, &stream::is_known, &mut stream::refold, open)
-        .map_err(|why| import_error(&why))?;
+    let imported = ledger.import(input, &stream::is_known, &mut stream::refold, open)?;
     let value = json!({
-        "ok": true, "streams": imported.streams, "records": imported.records, "replies": imported.replies,
-        "closed": imported.closed,
+        "ok": true, "streams": imported.streams, "records": imported.records, "closed": imported.closed,
     });
-    let closed = match imported.closed {
-        0 => String::new(),
-        closed => format!(", {closed} open sessions of another home closed"),
-    };
-    let text =
-        format!("imported {} streams, {} records{closed}", imported.streams, imported.records);
-    done(context, value, &text, &["provost ledger verify", "provost ls"])
+    Ok((imported, value))
 }
 
 /// Opens an export, which `-` says is on standard input.
@@ -240,7 +279,7 @@ fn import_error(why: &ImportError) -> ApiError {
         ImportError::Line(_) | ImportError::Fold { .. } => Code::BadRequest,
         ImportError::Storage(_) => Code::Storage,
     };
-    chain(code, "nothing was imported", why).next(IMPORT)
+    chain(code, "nothing was imported", why)
 }
 
 fn backup(context: &Context, to: &Path) -> Outcome {
@@ -271,7 +310,7 @@ fn archive(context: &Context, args: &ArchiveArgs) -> Outcome {
     done(context, reply, &text, next)
 }
 
-fn done(context: &Context, value: Value, text: &str, next: &[&str]) -> Outcome {
+pub(super) fn done(context: &Context, value: Value, text: &str, next: &[&str]) -> Outcome {
     let next: Vec<String> = next.iter().map(|command| (*command).to_owned()).collect();
     if context.ui.json {
         context.ui.result(value, &next)?;
@@ -282,7 +321,7 @@ fn done(context: &Context, value: Value, text: &str, next: &[&str]) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-fn reader(context: &Context) -> Result<SqliteReader, ApiError> {
+pub(super) fn reader(context: &Context) -> Result<SqliteReader, ApiError> {
     let home = context.trusted_home()?;
     SqliteReader::open(&home.ledger()).map_err(|why| open_error(&why))
 }

@@ -1,35 +1,126 @@
 //! `provost send`
 
-use clap::Args;
-use provost_api::SendRequest;
+use clap::{Args, ValueEnum};
+use provost_api::{ApiError, SendRequest};
+use provost_core::task::{Address, Channel, Command, Kind, Post, Priority};
 
 use super::{
     change::{KeyArgs, change},
     input,
+    tasking::{self, OfTask},
 };
-use crate::{cli::Outcome, context::Context};
+use crate::{cli::Outcome, context::Context, error::usage};
 
-/// Say something to a session's agent
+/// Say something to a session's agent, or to a member of a task
 ///
-/// While an attempt is open the text steers it; afterwards it is the next instruction.
+/// To a session: while an attempt is open the text steers it; afterwards it is the next instruction. To a member of a
+/// task, with --to: the text is stored and delivered once, when the member takes it.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost send 1a2b3c4d 'Also update the changelog.'\n  provost send fixer - < instruction.md\n  provost send fixer --supersede 'Leave that; fix the tests first.'"
+    after_help = "Examples:\n  provost send 1a2b3c4d 'Also update the changelog.'\n  provost send fixer - < instruction.md\n  provost send fixer --supersede 'Leave that; fix the tests first.'\n  provost send --to hand 'Begin with the tests.' --task limits\n  provost send --to operator 'Which limit?' --task limits --as boss"
 )]
 pub(crate) struct SendArgs {
-    /// The session: its id, the beginning or end of it, or its name
-    #[arg(value_parser = input::parse_name)]
-    id: String,
+    /// The session: its id, the beginning or end of it, or its name. Left out with --to
+    #[arg(value_name = "SESSION")]
+    first: String,
     /// What to say; `-` takes it from standard input
-    text: String,
+    #[arg(value_name = "TEXT")]
+    second: Option<String>,
     /// End the open attempt as superseded and make this the next instruction
-    #[arg(long)]
+    #[arg(long, conflicts_with = "to")]
     supersede: bool,
+    /// The member of a task that it is for, or `operator`
+    #[arg(long, value_name = "MEMBER")]
+    to: Option<String>,
+    #[command(flatten)]
+    message: MessageArgs,
+    #[command(flatten)]
+    task: OfTask,
     #[command(flatten)]
     key: KeyArgs,
 }
 
+#[derive(Debug, Args)]
+struct MessageArgs {
+    /// What the message is
+    #[arg(long, value_enum, requires = "to", default_value = "instruction")]
+    kind: KindArg,
+    /// Which of several comes first
+    #[arg(long, value_enum, requires = "to", default_value = "normal")]
+    priority: PriorityArg,
+    /// How long it is of use, as in 30m; nobody is offered it afterwards
+    #[arg(long, value_name = "TIME", requires = "to", value_parser = input::parse_age)]
+    expires: Option<u64>,
+    /// What belongs together, through all answers
+    #[arg(long, value_name = "ID", requires = "to")]
+    correlation: Option<String>,
+    /// Give it to a session of Provost's also in the middle of its turn, where its agent can be steered
+    #[arg(long, requires = "to")]
+    steer: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum KindArg {
+    Instruction,
+    Note,
+    Report,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum PriorityArg {
+    Low,
+    Normal,
+    High,
+}
+
 pub(crate) fn run(context: &Context, args: &SendArgs) -> Outcome {
-    let request = SendRequest { text: input::text(&args.text)?, supersede: args.supersede };
-    change(context, &args.id, "send", &request, &args.key)
+    match (&args.to, &args.second) {
+        (None, Some(text)) => {
+            input::parse_name(&args.first).map_err(|why| usage(format!("the session: {why}")))?;
+            let request = SendRequest { text: input::text(text)?, supersede: args.supersede };
+            change(context, &args.first, "send", &request, &args.key)
+        }
+        (Some(to), None) => post(context, args, to),
+        (None, None) => Err(usage("say what to send, and to whom")
+            .next("provost send SESSION TEXT")
+            .next("provost send --to MEMBER TEXT")
+            .into()),
+        (Some(_), Some(_)) => {
+            let message =
+                "with --to the text is all that is named besides: the task is named with --task";
+            Err(usage(message).next("provost send --to MEMBER TEXT --task TASK").into())
+        }
+    }
+}
+
+fn post(context: &Context, args: &SendArgs, to: &str) -> Outcome {
+    let key = args.key.get(context);
+    let post = message(args, to, &key)?;
+    tasking::show(context, args.task.meant().tell(context, &Command::Post(Box::new(post)), &key)?)
+}
+
+fn message(args: &SendArgs, to: &str, key: &str) -> Result<Post, ApiError> {
+    let MessageArgs { kind, priority, expires, correlation, steer } = &args.message;
+    Ok(Post {
+        key: key.to_owned(),
+        correlation: correlation.clone(),
+        channel: Channel::Cli,
+        to: match to {
+            "operator" => Address::Operator,
+            member => Address::Member(member.to_owned()),
+        },
+        kind: match kind {
+            KindArg::Instruction => Kind::Instruction,
+            KindArg::Note => Kind::Note,
+            KindArg::Report => Kind::Report,
+        },
+        text: input::text(&args.first)?,
+        priority: match priority {
+            PriorityArg::Low => Priority::Low,
+            PriorityArg::Normal => Priority::Normal,
+            PriorityArg::High => Priority::High,
+        },
+        expires_in_ms: *expires,
+        steer: *steer,
+    })
 }

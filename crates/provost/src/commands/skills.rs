@@ -1,11 +1,18 @@
 //! `provost skills`
 
-use std::{path::PathBuf, process::ExitCode};
+mod stubs;
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use clap::{Args, Subcommand};
 use provost_agents::skills::{Delivery, RootKind, Skill, Standing};
+use provost_api::{ApiError, Code};
 use serde_json::{Value, json};
 
+use self::stubs::{Deed, STUBS, Stub};
 use crate::{
     cli::Outcome,
     codex::Setup,
@@ -15,10 +22,10 @@ use crate::{
     ui::{Fit, Screen, Table, Tone, clean},
 };
 
-/// Show the skills that Codex gets
+/// Show the skills that Codex gets, and install those of Provost itself
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost skills list\n  provost skills list --cwd ~/src/app --json"
+    after_help = "Examples:\n  provost skills list\n  provost skills install --dry-run\n  provost skills list --cwd ~/src/app --json"
 )]
 pub(crate) struct SkillsArgs {
     #[command(subcommand)]
@@ -32,6 +39,31 @@ enum What {
         after_help = "Examples:\n  provost skills list\n  provost skills list --json | jq '.skills[] | select(.used | not)'"
     )]
     List(ListArgs),
+    /// Install the skills by which agents learn to manage and to review with Provost
+    ///
+    /// Each is a stub that tells the agent to run `provost guide`. Nothing is written over that is not Provost's.
+    #[command(
+        after_help = "Examples:\n  provost skills install\n  provost skills install --repo --dry-run\n  provost skills install --to ~/.codex/skills"
+    )]
+    Install(PlaceArgs),
+    /// Remove what `install` wrote, and nothing else
+    #[command(
+        after_help = "Examples:\n  provost skills remove\n  provost skills remove --repo --dry-run"
+    )]
+    Remove(PlaceArgs),
+}
+
+#[derive(Debug, Args)]
+struct PlaceArgs {
+    /// In `.agents/skills` of the repository that this is in, instead of `~/.agents/skills`
+    #[arg(long, conflicts_with = "to")]
+    repo: bool,
+    /// In this directory
+    #[arg(long, value_name = "DIR")]
+    to: Option<PathBuf>,
+    /// Say what would be done, and do nothing
+    #[arg(long)]
+    dry_run: bool,
 }
 
 #[derive(Debug, Args)]
@@ -42,13 +74,103 @@ struct ListArgs {
 }
 
 pub(crate) fn run(context: &Context, args: &SkillsArgs) -> Outcome {
-    let What::List(args) = &args.what;
+    let args = match &args.what {
+        What::List(args) => args,
+        What::Install(args) => return change(context, args, Stub::planned_install),
+        What::Remove(args) => return change(context, args, Stub::planned_remove),
+    };
     let cwd = args.cwd.clone().map_or_else(|| context.environment.here(), Ok)?;
     let cwd = std::fs::canonicalize(&cwd)
         .map_err(|why| usage(format!("cannot go to {}: {why}", cwd.display())))?;
     let config = settings::load(&context.environment, &cwd, Vec::new())?;
     let skills = Setup::new(&context.environment, &config)?.skills(&cwd)?;
     show(context, &skills)
+}
+
+/// Plans for every stub first: where one is refused, nothing is done at all.
+fn change(
+    context: &Context,
+    args: &PlaceArgs,
+    plan: fn(&Stub, &Path) -> std::io::Result<Deed>,
+) -> Outcome {
+    let root = place(context, args)?;
+    let failed = |stub: &Stub, why: std::io::Error| {
+        usage(format!("cannot change {}: {why}", stub.directory(&root).display()))
+    };
+    let mut plans = Vec::new();
+    for stub in &STUBS {
+        let deed = plan(stub, &root).map_err(|why| failed(stub, why))?;
+        if let Deed::Refuse(why) = deed {
+            let path = stub.directory(&root).display().to_string();
+            let message = format!("{path} stays as it is, and nothing was done: {why}");
+            return Err(ApiError::new(Code::Refused, message).into());
+        }
+        plans.push((stub, deed));
+    }
+    for (stub, deed) in plans.iter().filter(|_| !args.dry_run) {
+        stub.carry_out(*deed, &root).map_err(|why| failed(stub, why))?;
+    }
+    tell(context, &plans, &root, args.dry_run)
+}
+
+fn place(context: &Context, args: &PlaceArgs) -> Result<PathBuf, ApiError> {
+    let skills = |above: &Path| above.join(".agents/skills");
+    match (&args.to, args.repo) {
+        (Some(directory), _) => Ok(context.environment.here()?.join(directory)),
+        (None, true) => {
+            let here = context.environment.here()?;
+            let top = here.ancestors().find(|above| above.join(".git").exists());
+            top.map(skills).ok_or_else(|| {
+                usage(format!("{} is in no repository", here.display()))
+                    .next("provost skills install --to DIR")
+            })
+        }
+        (None, false) => context
+            .environment
+            .path("HOME")
+            .map(|home| skills(&home))
+            .ok_or_else(|| usage("HOME is not set").next("provost skills install --to DIR")),
+    }
+}
+
+fn tell(context: &Context, plans: &[(&Stub, Deed)], root: &Path, dry_run: bool) -> Outcome {
+    let next = ["provost guide managing".to_owned()];
+    if context.ui.json {
+        let told: Vec<Value> = plans
+            .iter()
+            .map(|(stub, deed)| {
+                let path = stub.directory(root).display().to_string();
+                json!({"name": stub.name, "path": path, "done": done(*deed)})
+            })
+            .collect();
+        context.ui.result(json!({"ok": true, "dry_run": dry_run, "skills": told}), &next)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let would = if dry_run { "would be " } else { "" };
+    let lines: Vec<String> = plans
+        .iter()
+        .map(|(stub, deed)| {
+            let path = clean(&stub.directory(root).display().to_string());
+            match deed {
+                Deed::Nothing => format!("{path}: as it should be"),
+                Deed::Write | Deed::Replace | Deed::Remove | Deed::Refuse(_) => {
+                    format!("{path}: {would}{}", done(*deed))
+                }
+            }
+        })
+        .collect();
+    context.ui.lines(&lines)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn done(deed: Deed) -> &'static str {
+    match deed {
+        Deed::Write => "installed",
+        Deed::Replace => "replaced",
+        Deed::Remove => "removed",
+        Deed::Nothing => "nothing",
+        Deed::Refuse(_) => "refused",
+    }
 }
 
 fn show(context: &Context, skills: &[Skill]) -> Outcome {

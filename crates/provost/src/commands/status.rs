@@ -1,14 +1,23 @@
 //! `provost status`
 
+mod past;
 mod watch;
 
 use std::{collections::BTreeMap, process::ExitCode};
 
 use clap::Args;
-use provost_api::{Client, RequestRow, RunRow, SessionRow, WhyReply};
+use provost_api::{
+    ApiError, Client, Code, RequestRow, RunRow, SessionRow, StandingTaskRow, WhyReply,
+};
 use serde_json::{Value, json};
 
-use super::{change::next_commands, graph, input, ls::ListReply, run};
+use super::{
+    change::next_commands,
+    graph, input,
+    ls::ListReply,
+    run,
+    tasking::{self, TaskReply},
+};
 use crate::{
     cli::Outcome,
     clock,
@@ -18,13 +27,13 @@ use crate::{
     ui::{self, Beside, Screen},
 };
 
-/// Show what is true: of one session or run, or of all at a glance
+/// Show what is true: of one session, run or task, or of all at a glance
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost status\n  provost status 1a2b3c4d\n  provost status 1a2b3c4d --why\n  provost status 1a2b3c4d --watch\n  provost status fixer --json | jq .state"
+    after_help = "Examples:\n  provost status\n  provost status 1a2b3c4d\n  provost status 1a2b3c4d --why\n  provost status 1a2b3c4d --watch\n  provost status 1a2b3c4d --at 120\n  provost status limits --diff 100..120\n  provost status fixer --json | jq .state"
 )]
 pub(crate) struct StatusArgs {
-    /// The session or run: its id, the beginning or end of it, or its name
+    /// The session, run or task: its id, the beginning or end of it, or its name
     #[arg(value_parser = input::parse_name)]
     id: Option<String>,
     /// Show the facts behind the state: what was said or seen, by whom and when; of a run those of its newest session
@@ -33,21 +42,66 @@ pub(crate) struct StatusArgs {
     /// Show it again whenever something happens, until its outcome is sealed; with --json a line for each time
     #[arg(short, long, requires = "id")]
     watch: bool,
+    /// Show it as it was after this event of the ledger; also of a task
+    #[arg(long, value_name = "SEQ", requires = "id", conflicts_with_all = ["why", "watch", "diff"])]
+    at: Option<u64>,
+    /// Show which fields are different between two events of the ledger; also of a task
+    #[arg(long, value_name = "FROM..TO", requires = "id", conflicts_with_all = ["why", "watch"], value_parser = past::parse_span)]
+    diff: Option<(u64, u64)>,
 }
 
 pub(crate) fn run(context: &Context, args: &StatusArgs) -> Outcome {
     let client = context.daemon()?;
     match &args.id {
+        Some(id) if args.at.is_some() || args.diff.is_some() => {
+            past::run(context, &client, id, (args.at, args.diff))?;
+        }
         None => overview(context, &client)?,
-        Some(id) => match target::find_any(&client, id)? {
-            meant if args.watch => watch::run(context, &client, meant)?,
-            Target::Session(row) if args.why => why(context, &client, &row.id)?,
-            Target::Session(row) => one(context, &row)?,
-            Target::Run(row) if args.why => why_run(context, &client, &row)?,
-            Target::Run(row) => one_run(context, &client, &row)?,
+        Some(id) => match found(&client, id)? {
+            Found::Task(row) => one_task(context, &row)?,
+            Found::Target(meant) if args.watch => watch::run(context, &client, meant)?,
+            Found::Target(Target::Session(row)) if args.why => why(context, &client, &row.id)?,
+            Found::Target(Target::Session(row)) => one(context, &row)?,
+            Found::Target(Target::Run(row)) if args.why => why_run(context, &client, &row)?,
+            Found::Target(Target::Run(row)) => one_run(context, &client, &row)?,
         },
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What a status is asked of.
+enum Found {
+    Target(Target),
+    Task(Box<StandingTaskRow>),
+}
+
+/// A task is meant if nothing else is.
+fn found(client: &Client, id: &str) -> Result<Found, ApiError> {
+    let missing = match target::find_any(client, id) {
+        Ok(meant) => return Ok(Found::Target(meant)),
+        Err(error) => error,
+    };
+    if missing.code != Code::NotFound {
+        return Err(missing);
+    }
+    match client.get::<TaskReply>(&target::task(id)) {
+        Ok(reply) => Ok(Found::Task(Box::new(reply.task))),
+        Err(error) if error.code == Code::NotFound => {
+            let message = format!("there is no session, run or task \"{id}\"");
+            Err(ApiError { message, ..missing })
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn one_task(context: &Context, row: &StandingTaskRow) -> Result<(), Error> {
+    let next = tasking::next_commands(row);
+    if context.ui.json {
+        return context.ui.result(json!(row), &next);
+    }
+    context.ui.lines(&ui::task_card(context.ui.paint, Screen::output(), clock::now_ms(), row))?;
+    context.ui.next(&next);
+    Ok(())
 }
 
 fn one(context: &Context, row: &SessionRow) -> Result<(), Error> {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use provost_agents::home;
-use provost_api::{ApiError, Code, LaunchRow, RunRow, SessionRow};
+use provost_api::{ApiError, Code, LaunchRow, RunRow, SessionRow, StandingTaskRow};
 use provost_core::{
     ids::{RunId, SessionId},
     session::Command,
@@ -71,6 +71,9 @@ pub(crate) async fn collect(daemon: &Daemon, wanted: &Wanted) -> Result<Value, A
         }
     }
     collect_runs(daemon, wanted, old, &mut found).await?;
+    if wanted.runs.is_none() {
+        collect_tasks(daemon, wanted.apply, old, &mut found).await?;
+    }
     Ok(json!({"ok": true, "applied": apply, "removed": found.removed, "kept": found.kept}))
 }
 
@@ -92,6 +95,40 @@ async fn collect_runs(
         found.removed.extend(gone.into_iter().map(|path| of_run("output", &path, &row.id)));
     }
     Ok(())
+}
+
+/// Removes what checks of tasks printed that ended long ago. Checks of a worker's session go with the session.
+async fn collect_tasks(
+    daemon: &Daemon,
+    apply: bool,
+    old: i64,
+    found: &mut Found,
+) -> Result<(), ApiError> {
+    let (home, ledger) = (daemon.world.home.clone(), daemon.world.home.ledger());
+    let gone = blocking(move || -> Result<Vec<Value>, ApiError> {
+        let over = tasks_over(&ledger, old)?;
+        let places = over.into_iter().flat_map(|id| {
+            let gone = remove_places(named(&home.checks(), &id), apply);
+            gone.into_iter().map(move |path| of("task", "output", &path, &id)).collect::<Vec<_>>()
+        });
+        Ok(places.collect())
+    });
+    found.removed.extend(gone.await??);
+    Ok(())
+}
+
+/// Gives the tasks that ended before a moment.
+fn tasks_over(ledger: &Path, before: i64) -> Result<Vec<String>, ApiError> {
+    let reader = SqliteReader::open(ledger).map_err(unreadable)?;
+    let mut ids = Vec::new();
+    Listing::default()
+        .visit_tasks(&reader, |card| {
+            let row = serde_json::from_str::<StandingTaskRow>(card).ok();
+            ids.extend(row.filter(|row| row.terminal && row.since < before).map(|row| row.id));
+            std::ops::ControlFlow::Continue(())
+        })
+        .map_err(unreadable)?;
+    Ok(ids)
 }
 
 fn sealed_runs(ledger: &Path) -> Result<Vec<RunRow>, ApiError> {
@@ -324,11 +361,17 @@ fn remove_places(mut places: Vec<PathBuf>, apply: bool) -> Vec<PathBuf> {
 }
 
 fn entry(what: &str, path: &Path, session: &str) -> Value {
-    json!({"what": what, "path": path.display().to_string(), "session": session})
+    of("session", what, path, session)
 }
 
 fn of_run(what: &str, path: &Path, run: &str) -> Value {
-    json!({"what": what, "path": path.display().to_string(), "run": run})
+    of("run", what, path, run)
+}
+
+fn of(owner: &str, what: &str, path: &Path, id: &str) -> Value {
+    let mut entry = json!({"what": what, "path": path.display().to_string()});
+    entry[owner] = id.into();
+    entry
 }
 
 async fn blocking<T: Send + 'static>(

@@ -142,10 +142,6 @@ fn open_ledger(places: &shell::Home) -> Result<SqliteLedger, ApiError> {
         software: env!("CARGO_PKG_VERSION"),
         durability: Durability::Full,
     };
-    #[cfg_attr(
-        not(feature = "failpoints"),
-        expect(unused_mut, reason = "only tests probe the ledger")
-    )]
     let mut ledger = open_patiently(&places.ledger(), &options).map_err(|why| match &why {
         OpenError::Locked { .. } => {
             ApiError::new(Code::Refused, why.to_string()).next("provost daemon status")
@@ -159,6 +155,10 @@ fn open_ledger(places: &shell::Home) -> Result<SqliteLedger, ApiError> {
             ApiError::new(Code::Storage, shell::chain(&why)).next("provost doctor")
         }
     })?;
+    // What an older program wrote is taken into the index, once.
+    ledger
+        .index_rest(&mut stream::refold)
+        .map_err(|why| ApiError::new(Code::Storage, shell::chain(&why)).next("provost doctor"))?;
     #[cfg(feature = "failpoints")]
     ledger.set_probe(Box::new(|point| {
         shell::failpoint::pass(&format!("ledger.{point:?}").to_lowercase())
@@ -201,6 +201,7 @@ fn world(places: &shell::Home) -> Result<World, ApiError> {
         key,
         secrets: shell::Secrets::default(),
         census: Default::default(),
+        moves: Default::default(),
         landing: std::sync::Arc::default(),
     })
 }

@@ -1,6 +1,8 @@
 //! What may be asked over the socket, and how it is put to the engine.
 
+mod history;
 mod runs;
+mod tasks;
 
 use axum::{
     Json, Router,
@@ -11,18 +13,19 @@ use axum::{
     routing::{get, post},
 };
 use provost_api::{
-    AnswerRequest, ApiError, CancelRequest, Code, DaemonInfo, Decision, ErrorBody, IDEMPOTENCY_KEY,
-    InterruptRequest, LimitRequest, OpenRequest, PROTOCOL, ReportRequest, ResolveRequest,
-    SendRequest,
+    AnswerRequest, ApiError, CallRequest, CancelRequest, Code, DaemonInfo, Decision, ErrorBody,
+    IDEMPOTENCY_KEY, InterruptRequest, LimitRequest, OpenRequest, PROTOCOL, ReportRequest,
+    ResolveRequest, SendRequest,
 };
 use provost_core::{
     ids::{LaunchId, SessionId},
     request::{Reply, Scope},
     session::{Command, Reporter, Resolve, SendMode, Spec},
+    task::Call,
 };
 use provost_engine::{
     report::{self, check_text},
-    shell::{Ask, Extent, Listing, watch},
+    shell::{Ask, By, Extent, Listing, TaskAsk, watch},
 };
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -117,8 +120,22 @@ pub(crate) fn router(daemon: Daemon) -> Router {
         .route("/v1/runs/{id}/cancel", post(runs::cancel))
         .route("/v1/runs/{id}/resume", post(runs::resume))
         .route("/v1/runs/{id}/limit", post(runs::limit))
+        .route("/v1/tasks", get(tasks::list).post(tasks::open))
+        .route("/v1/tasks/{id}", get(tasks::row))
+        .route("/v1/tasks/{id}/messages", get(tasks::messages))
+        .route("/v1/tasks/{id}/cycle", get(tasks::cycle))
+        .route("/v1/tasks/{id}/handoff", get(tasks::handoff))
+        .route("/v1/tasks/{id}/do", post(tasks::act))
+        .route("/v1/tasks/{id}/next", post(tasks::next))
+        .route("/v1/pairs", post(tasks::pair))
         .route("/v1/reports", post(take_report))
+        .route("/v1/calls", post(take_call))
         .route("/v1/events", get(events))
+        .route("/v1/history/{id}", get(history::then))
+        .route("/v1/tasks/{id}/replay", get(history::replay))
+        .route("/v1/tasks/{id}/audit", get(history::audit))
+        .route("/v1/search", get(history::search))
+        .route("/v1/telemetry", get(history::telemetry))
         .route("/v1/gc", post(collect))
         .route("/v1/ledger/archive", post(archive))
         .fallback(nothing)
@@ -393,12 +410,32 @@ async fn take_report(
     change(&daemon, &speaker, &headers, ("report", ask)).await
 }
 
+/// Takes a call of a tool. Its launch is proved, and acts as the member whose session it is and nobody else.
+async fn take_call(
+    State(daemon): State<Daemon>,
+    caller: Caller,
+    headers: HeaderMap,
+    Given(request): Given<CallRequest>,
+) -> Answer {
+    let peer = daemon.peer(&caller).await?;
+    let proof = (request.launch.as_deref(), request.token.as_deref());
+    let launch = peer::reporter(&peer, &daemon.world, proof.0, proof.1)?.ok_or_else(|| {
+        let message = "tools are called by agents: a person acts on a task by its commands";
+        ApiError::new(Code::Forbidden, message).next("provost task --help")
+    })?;
+    check_text(&request.id, "id")?;
+    let call: Call = serde_json::from_value(request.call)
+        .map_err(|why| bad(format!("the call cannot be read: {why}")))?;
+    let ask = Ask::Call { launch, native: request.id, call: Box::new(call) };
+    change(&daemon, &Peer::Launch(launch), &headers, ("call", ask)).await
+}
+
 /// Takes what a hook of the agent says. Its launch is proved; it speaks for nobody else.
 async fn take_hook(daemon: &Daemon, launch: LaunchId, hook: &Value, headers: &HeaderMap) -> Answer {
     let given = headers.get(IDEMPOTENCY_KEY).and_then(|key| key.to_str().ok()).unwrap_or_default();
     let actor = format!("hook/{launch}");
     let key = format!("launch/{launch}/report/{given}");
-    watch::take(&daemon.handle, launch, hook, &actor, &key).await?;
+    watch::take(&daemon.world, &daemon.handle, launch, hook, &actor, &key).await?;
     let row = daemon.handle.ask_json(Ask::Row { session: launch.session.to_string() }).await?;
     let row = &row["session"];
     let reply = json!({
@@ -414,6 +451,7 @@ struct EventQuery {
     session: Option<String>,
     /// The events of a run are those of its sessions too.
     run: Option<String>,
+    task: Option<String>,
     limit: Option<usize>,
     follow: Option<u8>,
 }
@@ -424,14 +462,19 @@ async fn events(
     Wanted(query): Wanted<EventQuery>,
 ) -> Answer {
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse().ok());
-    let of = match (query.session, query.run) {
-        (None, None) => sse::Of::All,
-        (Some(session), None) => {
+    let of = match (query.session, query.run, query.task) {
+        (None, None, None) => sse::Of::All,
+        (Some(session), None, None) => {
             let row = daemon.handle.ask_json(Ask::Row { session }).await?;
-            sse::Of::Session(row["session"]["id"].as_str().unwrap_or_default().to_owned())
+            sse::Of::One(row["session"]["id"].as_str().unwrap_or_default().to_owned())
         }
-        (None, Some(run)) => sse::Of::Run(runs::id(&daemon, run).await?),
-        (Some(_), Some(_)) => return Err(bad("name a session or a run, not both").into()),
+        (None, Some(run), None) => sse::Of::Run(runs::id(&daemon, run).await?),
+        (None, None, Some(task)) => {
+            let ask = TaskAsk::Row { task, by: By::Operator };
+            let row = daemon.handle.ask_json(Ask::Task(ask)).await?;
+            sse::Of::One(row["task"]["id"].as_str().unwrap_or_default().to_owned())
+        }
+        (..) => return Err(bad("name a session, a run or a task, one of them").into()),
     };
     let wanted = sse::Wanted { after: last.or(query.since).unwrap_or(0), of };
     let ledger = daemon.world.home.ledger();

@@ -2,7 +2,7 @@
 
 use std::{
     path::Path,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 use axum::{
@@ -34,24 +34,30 @@ pub(crate) struct Daemon {
 }
 
 /// The process at the other end of a connection, as the kernel tells.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct PeerCredentials {
     uid: Option<u32>,
     pid: Option<u32>,
+    known: Known,
 }
+
+/// Who a connection's process was proved to be. It was that process that connected, so it stays true for as long as the
+/// connection lasts, even when its pid is somebody else's.
+type Known = Arc<OnceLock<Peer>>;
 
 impl Connected<IncomingStream<'_, Door>> for PeerCredentials {
     fn connect_info(stream: IncomingStream<'_, Door>) -> Self {
         let found = stream.io().peer_cred().ok();
         let pid = found.and_then(|found| u32::try_from(found.pid()?).ok());
-        PeerCredentials { uid: found.map(|found| found.uid()), pid }
+        PeerCredentials { uid: found.map(|found| found.uid()), pid, known: Known::default() }
     }
 }
 
 /// A caller of this user.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Caller {
     pid: u32,
+    known: Known,
 }
 
 impl<S: Sync> FromRequestParts<S> for Caller {
@@ -60,9 +66,11 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
         let found = parts.extensions.get::<axum::extract::ConnectInfo<PeerCredentials>>();
         let own = rustix::process::getuid().as_raw();
-        match found.map(|info| (info.0.uid, info.0.pid)) {
-            Some((Some(uid), Some(pid))) if uid == own => Ok(Caller { pid }),
-            Some((Some(uid), _)) if uid != own => {
+        match found.map(|info| (info.0.uid, info.0.pid, &info.0.known)) {
+            Some((Some(uid), Some(pid), known)) if uid == own => {
+                Ok(Caller { pid, known: Arc::clone(known) })
+            }
+            Some((Some(uid), ..)) if uid != own => {
                 let message = format!("this is the daemon of user {own}; you are user {uid}");
                 Err(ApiError::new(Code::Forbidden, message).into())
             }
@@ -98,14 +106,23 @@ impl Daemon {
         });
     }
 
-    /// Decides who asks.
+    /// Decides who asks. What is only doubted is looked at again with the next request.
     pub(crate) async fn peer(&self, caller: &Caller) -> Result<Peer, ApiError> {
+        if let Some(known) = caller.known.get() {
+            return Ok(known.clone());
+        }
         let internal = |why: &dyn std::fmt::Display| ApiError::new(Code::Internal, why.to_string());
         let live = self.handle.ask_json(Ask::Live).await?;
         let live: Vec<Live> = serde_json::from_value(live).map_err(|why| internal(&why))?;
         let (home, pid) = (self.world.home.clone(), caller.pid);
         let found = tokio::task::spawn_blocking(move || Peer::of(pid, &home, &live)).await;
-        found.map_err(|why| internal(&why))?
+        let peer = found.map_err(|why| internal(&why))??;
+        match peer {
+            // Two requests that come at once prove the same.
+            Peer::Operator | Peer::Launch(_) => drop(caller.known.set(peer.clone())),
+            Peer::Stray(_) | Peer::Held(_) | Peer::Ours | Peer::Unproven(_) => {}
+        }
+        Ok(peer)
     }
 
     /// Tells the holders of a session that their limit was raised.

@@ -31,7 +31,7 @@ pub(crate) struct Wanted {
 #[derive(Clone, Debug)]
 pub(crate) enum Of {
     All,
-    Session(String),
+    One(String),
     /// A run and all its sessions.
     Run(RunId),
 }
@@ -41,7 +41,7 @@ impl Wanted {
         row.seq > self.after
             && match &self.of {
                 Of::All => true,
-                Of::Session(id) => *id == row.session,
+                Of::One(id) => *id == row.session,
                 Of::Run(run) => row.session.parse().is_ok_and(|id| belongs(*run, id)),
             }
     }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use provost_api::{CheckRow, HookRow, QuestionRow, RequestRow, SessionRow, SubjectRow, WhyReply};
+use provost_api::{
+    CheckRow, CommunicationRow, HookRow, QuestionRow, RequestRow, SessionRow, SubjectRow, WhyReply,
+};
 
 use super::{
     Paint, Screen, Tone, ago, ending, reason, session_lines, short, span, spell_times, state_words,
@@ -68,6 +70,16 @@ pub(crate) fn why(paint: Paint, screen: Screen, now_ms: i64, reply: &WhyReply) -
         lines.extend(screen.wrap(&line, VALUE_AT));
     }
     lines
+}
+
+/// Says how an agent gets what is sent to it, where that is not what everybody expects.
+fn reached(how: &CommunicationRow) -> Option<String> {
+    match (how.kind.as_str(), how.receive.as_str(), &how.receive_command) {
+        (_, "asks", Some(command)) => Some(format!("asks for its messages: {command}")),
+        ("pane", "typed", _) => Some("what is sent is typed into its pane".to_owned()),
+        ("watched", _, _) => Some("only watched: nothing can be said to it".to_owned()),
+        _ => how.note.clone(),
+    }
 }
 
 /// Says what time alone will bring, as in `seal in 1500 ms`.
@@ -195,6 +207,10 @@ impl Card {
         self.text("claim", &parts.into_iter().flatten().collect::<String>());
         self.label("process", &process(row));
         self.label("activity", &clean(&row.activity));
+        if let Some(reached) = row.communication.as_ref().filter(|_| !row.sealed).and_then(reached)
+        {
+            self.text("reached", &reached);
+        }
         if let Some(progress) = &row.progress {
             let text = format!("{}/{} by {}", progress.done, progress.total, progress.source);
             self.label("progress", &clean(&text));
@@ -307,9 +323,11 @@ impl Card {
             ("because", &subject.reason),
             ("network", &subject.network),
         ];
+        let guessed = subject.guessed_by.as_ref().map(|by| format!(" (a guess, by its {by})"));
         for (label, text) in parts {
             if let Some(text) = text {
-                self.text("", &format!("{label}: {text}"));
+                let guess = guessed.as_deref().filter(|_| label == "command").unwrap_or_default();
+                self.text("", &format!("{label}: {text}{guess}"));
             }
         }
         if !subject.paths.is_empty() {

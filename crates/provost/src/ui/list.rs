@@ -226,6 +226,7 @@ pub(crate) mod tests {
             tree: None,
             commit: None,
             requests: Vec::new(),
+            communication: None,
             thread: None,
             late_claims: Vec::new(),
             progress: None,

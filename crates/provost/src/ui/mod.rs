@@ -3,16 +3,20 @@
 mod age;
 mod card;
 mod config;
+mod contract;
+mod cycle;
 mod doctor;
 mod event;
 mod graph;
 mod list;
 mod paint;
+mod past;
 mod run;
 mod run_graph;
 mod run_words;
 mod screen;
 mod table;
+mod task;
 mod text;
 
 use std::io::{self, Write};
@@ -24,6 +28,8 @@ use serde_json::{Value, json};
 pub(crate) use age::{age, ago, size, span, spell_times};
 pub(crate) use card::{card, overview, requests, why};
 pub(crate) use config::config_table;
+pub(crate) use contract::contract_card;
+pub(crate) use cycle::cycle_card;
 pub(crate) use doctor::{Finding, Level, finding_lines};
 pub(crate) use event::EventLines;
 pub(crate) use graph::{Extent, GraphRow, graph_lines};
@@ -31,6 +37,7 @@ pub(crate) use graph::{Extent, GraphRow, graph_lines};
 pub(crate) use list::tests::{asking as test_asking, session as test_session};
 pub(crate) use list::{ending, outcome, reason, session_lines, short, state_words, under_way};
 pub(crate) use paint::{Paint, Tone, Wish};
+pub(crate) use past::{audit_lines, hit_lines, metrics, past_head, past_lines, task_figures};
 #[cfg(test)]
 pub(crate) use run::tests::run as test_run;
 pub(crate) use run::{Beside, run_card, run_line, run_lines};
@@ -38,7 +45,11 @@ pub(crate) use run_graph::task_rows;
 pub(crate) use run_words::{run_event, run_findings, run_words};
 pub(crate) use screen::{Screen, together};
 pub(crate) use table::{Fit, Table};
-pub(crate) use text::{clean, clean_block};
+pub(crate) use task::{
+    criterion_lines, draft_lines, heartbeat_lines, loop_lines, message_lines, task_card,
+    task_changed, task_lines,
+};
+pub(crate) use text::{clean, clean_block, clip};
 
 use crate::error::Error;
 

@@ -1,5 +1,7 @@
 //! Text from agents and repositories, made safe and measured.
 
+use provost_core::text::is_deceptive;
+
 /// Gives a text for one line: every control character is visible, line ends and tabs too.
 pub(crate) fn clean(text: &str) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut shown, c| {
@@ -65,15 +67,6 @@ fn push_visible(shown: &mut String, c: char) {
         c if is_deceptive(c) => shown.push_str(&format!("<U+{:04X}>", u32::from(c))),
         c => shown.push(c),
     }
-}
-
-/// Characters that drive a terminal, turn the direction of a text or are not seen at all.
-fn is_deceptive(c: char) -> bool {
-    c.is_control()
-        || matches!(c,
-            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
-            | '\u{e0000}'..='\u{e007f}')
 }
 
 pub(super) fn char_width(c: char) -> usize {

@@ -29,7 +29,8 @@ pub(super) fn record(record: &Record, known: &BTreeMap<String, String>) -> Resul
     let thread = record.thread.as_deref().unwrap_or(THREAD);
     let path = rollout(thread);
     let mut text = String::new();
-    if !path.exists() {
+    // A record may say itself whose it is, as those of hidden conversations do.
+    if !path.exists() && record.kind != "session_meta" {
         let payload = json!({"id": thread, "cwd": "/", "cli_version": VERSION});
         text.push_str(&line("session_meta", &payload));
     }

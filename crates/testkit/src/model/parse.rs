@@ -16,7 +16,7 @@ const MOST_REPEATS: u32 = 10_000;
 
 const SCENARIO: &[&str] = &["description", "usage", "otherwise", "apart", "thread"];
 const THREAD: &[&str] = &["name", "when", "repeat", "turn"];
-const TURN: &[&str] = &["response", "repeat"];
+const TURN: &[&str] = &["when", "response", "repeat"];
 const RESPONSE: &[&str] = &["delay_ms", "headers", "rate_limits", "items", "usage", "repeat"];
 /// The keys of a response that say how it ends; one of them at most.
 const ENDS: &[&str] = &["end", "failed", "incomplete", "context_overflow", "http", "usage_limit"];
@@ -88,7 +88,7 @@ fn turn(mut keys: Keys) -> Result<Turn, Error> {
     }
     forever_last(&keys.place, "response", responses.iter().map(|response| response.repeat))?;
     let responses = repeated(responses, |response| &mut response.repeat);
-    Ok(Turn { responses, repeat: keys.repeat()? })
+    Ok(Turn { when: keys.take("when")?, responses, repeat: keys.repeat()? })
 }
 
 fn response(mut keys: Keys) -> Result<Response, Error> {

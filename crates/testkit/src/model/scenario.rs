@@ -73,6 +73,8 @@ pub struct When {
 /// The answers within one turn.
 #[derive(Debug, Clone)]
 pub struct Turn {
+    /// A part of the message that begins it. Such a turn is taken whenever that comes, the others in their order.
+    pub when: Option<String>,
     pub responses: Vec<Response>,
     pub repeat: Repeat,
 }

@@ -1,8 +1,9 @@
 //! Where in the scenario each of Codex's threads is: pure, so that every rule can be tested alone.
 //!
 //! A thread takes the first scripted thread that is free and meant for it. A new turn id takes the
-//! next turn, whatever was left of the last one; where Codex tells no turn id, the next turn begins
-//! when the responses of the last are used up.
+//! next turn, whatever was left of the last one, or before that the first that is meant for its
+//! message; where Codex tells no turn id, the next turn begins when the responses of the last are
+//! used up.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -49,8 +50,16 @@ struct Position {
     /// The scripted thread; none was free for an unexpected one.
     script: Option<usize>,
     turn_id: Option<String>,
-    /// How many responses of each begun turn were asked for.
-    turns: Vec<usize>,
+    /// The turns that were begun, in their order.
+    begun: Vec<Begun>,
+}
+
+/// A turn that Codex began.
+struct Begun {
+    /// Which turn of the scripted thread answers it; none was left for an unexpected one.
+    turn: Option<usize>,
+    /// How many responses were asked for.
+    asked: usize,
 }
 
 impl Script {
@@ -110,7 +119,7 @@ impl Script {
         let Some(script) = position.script else {
             return Err(format!("no thread is scripted for the prompt {:?}", request.prompt()));
         };
-        position.next(&self.scenario.threads[script], request.turn())
+        position.next(&self.scenario.threads[script], request)
     }
 
     fn begin(&mut self, request: &Request) -> Position {
@@ -127,7 +136,7 @@ impl Script {
         if let Some(script) = script {
             self.taken[script] += 1;
         }
-        Position { script, turn_id: None, turns: Vec::new() }
+        Position { script, turn_id: None, begun: Vec::new() }
     }
 }
 
@@ -146,52 +155,59 @@ impl When {
 }
 
 impl Position {
-    fn next(
-        &mut self,
-        thread: &Thread,
-        turn_id: Option<&str>,
-    ) -> Result<(Place, Response), String> {
-        if self.begins_turn(thread, turn_id) {
-            self.turns.push(0);
-            self.turn_id = turn_id.map(str::to_owned);
+    fn next(&mut self, thread: &Thread, request: &Request) -> Result<(Place, Response), String> {
+        if self.begins_turn(thread, request.turn()) {
+            let turn = self.take(thread, &request.prompt());
+            self.begun.push(Begun { turn, asked: 0 });
+            self.turn_id = request.turn().map(str::to_owned);
         }
-        let place = Place {
-            thread: thread.name.clone(),
-            turn: self.turns.len(),
-            response: self.turns.last().map_or(1, |asked| asked + 1),
-        };
-        if let Some(asked) = self.turns.last_mut() {
-            *asked += 1;
-        }
-        let forever = |repeat: Repeat| repeat == Repeat::Forever;
-        let turn = at(&thread.turns, place.turn, |turn| forever(turn.repeat))
-            .ok_or_else(|| format!("{} has no turn {}", thread.name, place.turn))?;
-        let response = at(&turn.responses, place.response, |response| forever(response.repeat))
-            .ok_or_else(|| format!("there is no {place}"))?;
+        let number = self.begun.len();
+        let Some(begun) = self.begun.last_mut() else { return Err("no turn was begun".to_owned()) };
+        begun.asked += 1;
+        let place = Place { thread: thread.name.clone(), turn: number, response: begun.asked };
+        let turn = begun.turn.and_then(|turn| thread.turns.get(turn));
+        let turn = turn.ok_or_else(|| format!("{} has no turn {number}", thread.name))?;
+        let goes_on = |last: &&Response| last.repeat == Repeat::Forever;
+        let response = turn.responses.get(place.response - 1);
+        let response = response.or_else(|| turn.responses.last().filter(goes_on));
+        let response = response.ok_or_else(|| format!("there is no {place}"))?;
         Ok((place, response.clone()))
     }
 
-    fn begins_turn(&self, thread: &Thread, turn_id: Option<&str>) -> bool {
-        let (Some(asked), Some(turn)) =
-            (self.turns.last(), thread.turns.get(self.turns.len().wrapping_sub(1)))
-        else {
-            return self.turns.is_empty() || turn_id != self.turn_id.as_deref();
+    /// Gives the turn that answers a message: one that is meant for it, or the next of the others.
+    fn take(&self, thread: &Thread, prompt: &str) -> Option<usize> {
+        let free = |at: &usize| {
+            thread.turns[*at].repeat == Repeat::Forever
+                || self.begun.iter().all(|begun| begun.turn != Some(*at))
         };
-        match turn_id {
-            Some(_) => turn_id != self.turn_id.as_deref(),
-            None => *asked >= turn.responses.len(),
+        let meant = |at: &usize| match &thread.turns[*at].when {
+            Some(part) => prompt.contains(part),
+            None => false,
+        };
+        let mut all = (0..thread.turns.len()).filter(free);
+        let plain = all.clone().find(|at| thread.turns[*at].when.is_none());
+        all.find(meant).or(plain)
+    }
+
+    fn begins_turn(&self, thread: &Thread, turn_id: Option<&str>) -> bool {
+        let Some(last) = self.begun.last() else { return true };
+        let turn = last.turn.and_then(|turn| thread.turns.get(turn));
+        match (turn_id, turn) {
+            (None, Some(turn)) => last.asked >= turn.responses.len(),
+            (Some(_), _) | (None, None) => turn_id != self.turn_id.as_deref(),
         }
     }
 
     fn left_over(&self, thread: &Thread) -> Vec<String> {
         let mut left = Vec::new();
         for (index, turn) in thread.turns.iter().enumerate() {
-            let wanted = if turn.repeat == Repeat::Forever && index >= self.turns.len() {
+            let begun = self.begun.iter().find(|begun| begun.turn == Some(index));
+            let wanted = if turn.repeat == Repeat::Forever && begun.is_none() {
                 0
             } else {
                 turn.responses.iter().filter(|response| response.repeat != Repeat::Forever).count()
             };
-            let asked = self.turns.get(index).copied().unwrap_or(0);
+            let asked = begun.map_or(0, |begun| begun.asked);
             if asked < wanted {
                 let place = format!("{}, turn {}", thread.name, index + 1);
                 left.push(format!("{place}: {asked} of {wanted} responses were asked for"));
@@ -199,11 +215,6 @@ impl Position {
         }
         left
     }
-}
-
-/// The one with this number, or the last if it goes on.
-fn at<T>(all: &[T], number: usize, goes_on: impl Fn(&T) -> bool) -> Option<&T> {
-    all.get(number - 1).or_else(|| all.last().filter(|last| goes_on(last)))
 }
 
 fn saying(text: &str) -> Response {
@@ -259,6 +270,28 @@ mod tests {
         assert_eq!(script.left_over(), ["a, turn 1: 1 of 2 responses were asked for"]);
         assert_eq!(place(&mut script, &asks("t", "2", "x")), "there is no a, turn 2, response 2");
         assert_eq!(place(&mut script, &asks("t", "3", "x")), "a has no turn 3");
+    }
+
+    #[test]
+    fn a_turn_that_is_meant_for_a_message_waits_for_it_and_the_others_come_in_their_order() {
+        let mut script = script(
+            "[[thread]]\nname = 'a'\nturn = [
+             { when = 'RED', response = [{ items = [{ message = 'red' }] }] },
+             { response = [{ items = [{ message = 'first' }] }] },
+             { repeat = 'forever', response = [{ items = [{ message = 'other' }] }] }]",
+        );
+        let said = |script: &mut Script, turn: &str, prompt: &str| {
+            let (_, response) = script.answer(&asks("t", turn, prompt));
+            let item = response.unwrap().items.remove(0);
+            let Item::Message(message) = item else { panic!("{item:?}") };
+            message.text
+        };
+        assert_eq!(said(&mut script, "1", "x"), "first");
+        assert_eq!(script.left_over(), ["a, turn 1: 0 of 1 responses were asked for"]);
+        assert_eq!(said(&mut script, "2", "y"), "other");
+        assert_eq!(said(&mut script, "3", "a RED light"), "red");
+        assert_eq!(said(&mut script, "4", "a RED light"), "other");
+        assert_eq!(script.left_over(), Vec::<String>::new());
     }
 
     #[test]

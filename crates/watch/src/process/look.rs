@@ -8,12 +8,23 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::stat::{Identity, Stat, State, boot_id, is_gone};
-use crate::rollout::Rollout;
+use crate::rollout::{FileId, Rollout};
 
 /// More of a file of a process than this is not read.
 const MOST_BYTES: u64 = 1 << 20;
 /// More descriptors than this are not looked at.
 const MOST_DESCRIPTORS: usize = 4096;
+
+/// The pane of tmux in whose environment a process was started, in its own words. It may have left it since, and anything
+/// may stand there: it says where to look.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InTmux {
+    pub socket: PathBuf,
+    /// The process of the server.
+    pub server: Option<u32>,
+    /// The id of the pane.
+    pub pane: Option<String>,
+}
 
 /// Something about a process, or why it could not be seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +46,9 @@ pub struct Process {
     pub cwd: Seen<PathBuf>,
     /// `AI_AGENT` of the environment that it was started with.
     pub ai_agent: Seen<Option<OsString>>,
-    /// The rollouts that it has open, and that are still there.
+    /// `TMUX` and `TMUX_PANE` of the same.
+    pub tmux: Seen<Option<InTmux>>,
+    /// The rollouts that it has open to write to, and that are still there under their names.
     pub rollouts: Seen<Vec<Rollout>>,
 }
 
@@ -53,6 +66,7 @@ pub fn look(pid: u32) -> io::Result<Option<Process>> {
     let Some(user) = present(fs::metadata(&directory))?.map(|seen| seen.uid()) else {
         return Ok(None);
     };
+    let environment = seen(read_some(&directory.join("environ")));
     let process = Process {
         identity: Identity { pid, start_time: before.start_time, boot_id: boot_id()? },
         parent: before.parent,
@@ -61,9 +75,8 @@ pub fn look(pid: u32) -> io::Result<Option<Process>> {
         executable: seen(fs::read_link(directory.join("exe"))),
         arguments: seen(read_some(&directory.join("cmdline")).map(|bytes| words(&bytes))),
         cwd: seen(fs::read_link(directory.join("cwd"))),
-        ai_agent: seen(
-            read_some(&directory.join("environ")).map(|bytes| value(&bytes, b"AI_AGENT=")),
-        ),
+        ai_agent: environment.map(|bytes| value(bytes, b"AI_AGENT=")),
+        tmux: environment.map(|bytes| in_tmux(bytes)),
         rollouts: seen(open_rollouts(&directory.join("fd"))),
     };
     // Between two looks the pid may have become another's.
@@ -122,13 +135,55 @@ fn value(environment: &[u8], name: &[u8]) -> Option<OsString> {
     found.next().map(|value| OsString::from_vec(value.to_vec()))
 }
 
+/// `TMUX` is the socket, the server's process and a number of the session; the path may have commas in it.
+fn in_tmux(environment: &[u8]) -> Option<InTmux> {
+    let told = value(environment, b"TMUX=")?;
+    let mut parts = told.as_encoded_bytes().rsplitn(3, |byte| *byte == b',');
+    let (_, server, socket) = (parts.next()?, parts.next()?, parts.next()?);
+    let server = std::str::from_utf8(server).ok().and_then(|text| text.parse().ok());
+    let socket = PathBuf::from(OsString::from_vec(socket.to_vec()));
+    let pane = value(environment, b"TMUX_PANE=").and_then(|pane| pane.into_string().ok());
+    socket.is_absolute().then_some(InTmux { socket, server, pane })
+}
+
+impl<T> Seen<T> {
+    fn map<U>(&self, to: impl FnOnce(&T) -> U) -> Seen<U> {
+        match self {
+            Seen::Yes(value) => Seen::Yes(to(value)),
+            Seen::Hidden(why) => Seen::Hidden(why.clone()),
+        }
+    }
+}
+
+/// The rollouts that a process has open to write to.
+pub fn written(pid: u32) -> io::Result<Vec<Rollout>> {
+    open_rollouts(&PathBuf::from(format!("/proc/{pid}/fd")))
+}
+
+/// Whether a descriptor is one to write to, and its file still the one of that name here: a process may see other files
+/// under the same names.
+fn is_written(descriptor: &Path, target: &Path) -> bool {
+    let id = |path: &Path| fs::metadata(path).ok().map(|seen| FileId::of(&seen));
+    let flags = || {
+        let (fds, number) = (descriptor.parent()?, descriptor.file_name()?);
+        let info = fs::read_to_string(fds.with_file_name("fdinfo").join(number)).ok()?;
+        let flags = info.lines().find_map(|line| line.strip_prefix("flags:"))?;
+        u32::from_str_radix(flags.trim(), 8).ok()
+    };
+    let writes = flags().is_some_and(|flags| matches!(flags & 0o3, 1 | 2));
+    let opened = id(descriptor);
+    writes && opened.is_some() && opened == id(target)
+}
+
 fn open_rollouts(descriptors: &Path) -> io::Result<Vec<Rollout>> {
     let mut found: Vec<Rollout> = Vec::new();
     for entry in fs::read_dir(descriptors)?.take(MOST_DESCRIPTORS) {
         // A descriptor that is closed meanwhile is no more open.
-        let Ok(target) = fs::read_link(entry?.path()) else { continue };
+        let descriptor = entry?.path();
+        let Ok(target) = fs::read_link(&descriptor) else { continue };
         let archived = target.iter().any(|part| part == OsStr::new("archived_sessions"));
-        found.extend(Rollout::named(&target, archived));
+        let rollout = Rollout::named(&target, archived);
+        found.extend(rollout.filter(|_| is_written(&descriptor, &target)));
     }
     found.sort_by(|a, b| a.path.cmp(&b.path));
     found.dedup();
@@ -154,6 +209,7 @@ pub(super) mod tests {
             arguments: Seen::Yes(Vec::new()),
             cwd: Seen::Yes("/".into()),
             ai_agent: Seen::Yes(None),
+            tmux: Seen::Yes(None),
             rollouts: Seen::Yes(Vec::new()),
         }
     }
@@ -186,6 +242,7 @@ pub(super) mod tests {
         let rollout = fs::canonicalize(directory.path()).unwrap().join(name);
         fs::write(&rollout, "").unwrap();
         let mut command = Command::new("/bin/cat");
+        command.env("TMUX", "/a,b/sock,77,3").env("TMUX_PANE", "%4");
         command.env("AI_AGENT", "codex").current_dir(directory.path());
         command.stdin(Stdio::piped()).stdout(File::options().append(true).open(&rollout).unwrap());
         let child = Ended(command.arg("-").spawn().unwrap());
@@ -196,10 +253,45 @@ pub(super) mod tests {
         assert_eq!(seen.state, State::Alive);
         assert_eq!(seen.cwd, Seen::Yes(fs::canonicalize(directory.path()).unwrap()));
         assert_eq!(seen.ai_agent, Seen::Yes(Some("codex".into())));
+        let (socket, pane) = (PathBuf::from("/a,b/sock"), Some("%4".to_owned()));
+        let inside = InTmux { socket, server: Some(77), pane };
+        assert_eq!(seen.tmux, Seen::Yes(Some(inside)));
         assert_eq!(seen.arguments, Seen::Yes(vec!["/bin/cat".into(), "-".into()]));
         let rollouts = seen.rollouts.seen().unwrap();
         assert_eq!(rollouts.iter().map(|rollout| &rollout.path).collect::<Vec<_>>(), [&rollout]);
         assert!(all().unwrap().processes.iter().any(|other| other.identity == seen.identity));
+    }
+
+    #[test]
+    fn what_is_read_only_or_has_lost_its_name_is_not_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let name = |no| {
+            format!("rollout-2026-11-15T18-49-53-01a1e08b-614a-7c61-a49a-00000000000{no}.jsonl")
+        };
+        let path = |no| directory.path().join(name(no));
+        for no in [1, 2] {
+            fs::write(path(no), "").unwrap();
+        }
+        let mut command = Command::new("/bin/cat");
+        command.stdin(Stdio::piped()).stdout(File::open(path(1)).unwrap());
+        command.stderr(File::options().append(true).open(path(2)).unwrap());
+        let child = Ended(command.arg("-").spawn().unwrap());
+        let threads = |pid| written(pid).unwrap().len();
+        wait_until(|| threads(child.0.id()) == 1);
+        fs::remove_file(path(2)).unwrap();
+        fs::write(path(2), "another file of its name").unwrap();
+        assert_eq!(threads(child.0.id()), 0);
+    }
+
+    #[test]
+    fn what_an_environment_says_of_tmux_is_read_with_care() {
+        let read = |text: &str| in_tmux(text.replace(' ', "\0").as_bytes());
+        assert_eq!(read("A=1 B=2"), None);
+        for odd in ["TMUX=", "TMUX=,,", "TMUX=relative,1,2", "TMUX=/only"] {
+            assert_eq!(read(odd), None, "{odd}");
+        }
+        let inside = read("TMUX=/s,x,0").unwrap();
+        assert_eq!((inside.server, inside.pane), (None, None));
     }
 
     #[test]

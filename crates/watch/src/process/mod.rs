@@ -7,5 +7,5 @@ mod look;
 mod stat;
 
 pub use kind::{AgentKind, Basis, Told, agent_kind};
-pub use look::{All, Process, Seen, all, look};
+pub use look::{All, InTmux, Process, Seen, all, look, written};
 pub use stat::{Identity, State, is_in_front, state};

@@ -1,13 +1,16 @@
 //! What the lines of one rollout say, one after the other.
 
+use std::io;
+use std::path::Path;
+
 use memchr::memmem;
 
 use super::head::{Head, Life};
 use super::record::{
     Failure, FunctionCall, ItemCompleted, Kind, Meta, Record, TokenCount, Turn, UserMessage,
 };
-use super::tail::Line;
-use super::told::{Limits, Tokens, Told, TurnEnd};
+use super::tail::{Line, Next, Tail};
+use super::told::{Limits, SessionMeta, Tokens, Told, TurnEnd};
 use crate::ThreadId;
 
 /// How every line of Codex begins: what stands before the last one in a line is what a crash left of another.
@@ -264,6 +267,19 @@ impl Default for Fold {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// Reads whose conversation a file is, which its first line says; nothing if that is not there yet, or is of something else.
+pub fn meta(path: &Path) -> io::Result<Option<SessionMeta>> {
+    let (mut tail, mut fold) = (Tail::open(path, 0)?, Fold::new());
+    let Next::Line(line) = tail.next_line()? else { return Ok(None) };
+    let mut found = None;
+    fold.line(&line, |told| {
+        if let Told::Session(meta) = told {
+            found = Some(meta);
+        }
+    });
+    Ok(found)
 }
 
 /// What a line says by its beginning alone; nothing if it has to be parsed, or if in doubt.

@@ -8,7 +8,7 @@ mod tail;
 mod told;
 mod watch;
 
-pub use fold::{Fold, Turns};
+pub use fold::{Fold, Turns, meta};
 pub use places::{Found, Places, Rollout};
 pub use tail::{FileId, Line, MAX_LINE, Next, Standing, Tail};
 pub use told::{

@@ -55,6 +55,12 @@ pub(crate) struct Meta {
     cli_version: Option<String>,
     #[serde(default)]
     originator: Option<String>,
+    /// Who began it: a word, or for what Codex began itself an object.
+    #[serde(default)]
+    source: serde_json::Value,
+    /// The same in newer versions, always as a word.
+    #[serde(default)]
+    thread_source: Option<String>,
     /// Records before this one are those of the thread that it was forked from.
     #[serde(default)]
     pub(crate) subagent_history_start_ordinal: Option<u64>,
@@ -70,7 +76,14 @@ impl Meta {
             cwd: self.cwd.clone(),
             cli_version: self.cli_version.clone(),
             originator: self.originator.clone(),
+            hidden: self.is_hidden(),
         })
+    }
+
+    fn is_hidden(&self) -> bool {
+        let by_itself = ["subagent", "internal"].iter().any(|kind| self.source.get(kind).is_some());
+        let for_people = self.thread_source.as_deref().is_none_or(|source| source == "user");
+        by_itself || !for_people || self.parent_thread_id.is_some()
     }
 }
 

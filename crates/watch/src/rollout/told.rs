@@ -61,6 +61,8 @@ pub struct SessionMeta {
     pub cwd: Option<PathBuf>,
     pub cli_version: Option<String>,
     pub originator: Option<String>,
+    /// Whether Codex made the thread for itself, as for a sub-agent: no person talks there.
+    pub hidden: bool,
 }
 
 /// What the model has used, as far as the thread knows.

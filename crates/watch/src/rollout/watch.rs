@@ -23,6 +23,8 @@ const DIRECTORY: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::MOVE_SELF)
     .union(WatchFlags::DELETE_SELF)
     .union(WatchFlags::ONLYDIR);
+/// What tells that something has appeared.
+const APPEARED: ReadFlags = ReadFlags::CREATE.union(ReadFlags::MOVED_TO);
 /// Year, month and day below `sessions`.
 const LEVELS: usize = 3;
 
@@ -32,6 +34,8 @@ pub struct Watch {
     inotify: OwnedFd,
     target: Target,
     watched: Vec<(Wanted, i32)>,
+    /// Whether something has appeared in a directory since that was asked.
+    appeared: bool,
 }
 
 /// A file or directory that is there, and which one it is: another may take its name.
@@ -46,6 +50,8 @@ enum Target {
     File(PathBuf),
     /// Some file below `sessions`, where Codex makes a directory for each day.
     Sessions(PathBuf),
+    /// A file, and others that appear below `sessions`: one descriptor for both, of which a user has few.
+    Both(PathBuf, PathBuf),
 }
 
 impl Watch {
@@ -59,9 +65,19 @@ impl Watch {
         Self::new(Target::Sessions(directory.to_owned()))
     }
 
+    /// Watches a file, and for others that appear below the `sessions` of a home.
+    pub fn file_and_sessions(path: &Path, directory: &Path) -> io::Result<Self> {
+        Self::new(Target::Both(path.to_owned(), directory.to_owned()))
+    }
+
+    /// Whether something has appeared in a directory since this was asked last.
+    pub fn has_appeared(&mut self) -> bool {
+        std::mem::take(&mut self.appeared)
+    }
+
     fn new(target: Target) -> io::Result<Self> {
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-        let mut watch = Self { inotify, target, watched: Vec::new() };
+        let mut watch = Self { inotify, target, watched: Vec::new(), appeared: false };
         watch.arm()?;
         Ok(watch)
     }
@@ -77,13 +93,16 @@ impl Watch {
         Ok(any)
     }
 
-    fn drain(&self) -> io::Result<bool> {
+    fn drain(&mut self) -> io::Result<bool> {
         let mut space = [MaybeUninit::uninit(); 4096];
         let mut reader = Reader::new(&self.inotify, &mut space);
         let mut any = false;
         loop {
             match reader.next() {
-                Ok(event) => any |= !event.events().contains(ReadFlags::IGNORED),
+                Ok(event) => {
+                    any |= !event.events().contains(ReadFlags::IGNORED);
+                    self.appeared |= event.events().intersects(APPEARED);
+                }
                 Err(Errno::AGAIN) => return Ok(any),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
@@ -157,6 +176,14 @@ impl Target {
 
     fn paths(&self) -> Vec<PathBuf> {
         match self {
+            Self::Both(path, directory) => {
+                let (file, below) = (Self::File(path.clone()), Self::Sessions(directory.clone()));
+                let mut paths = file.paths();
+                let more = below.paths().into_iter().filter(|path| !paths.contains(path));
+                let more: Vec<PathBuf> = more.collect();
+                paths.extend(more);
+                paths
+            }
             // The directory tells if the file is replaced by another of its name.
             Self::File(path) if path.exists() => {
                 path.parent().map(Path::to_owned).into_iter().chain([path.clone()]).collect()

@@ -58,6 +58,26 @@ pub(super) fn composer(screen: &[String]) -> Option<usize> {
     (fits && footers.iter().any(|line| is_footer(line))).then_some(row)
 }
 
+/// The row in which one types, if something is written there and nothing else is below: older versions take the
+/// composer's own lines away meanwhile.
+pub(super) fn bare_composer(screen: &[String]) -> Option<usize> {
+    let row = screen.iter().rposition(|line| line.starts_with('›'))?;
+    let is_own = |line: &String| line.is_empty() || line.starts_with("  ");
+    (dialog(screen).is_none() && screen[row + 1..].iter().all(is_own)).then_some(row)
+}
+
+/// How many rows there are to type in, from this one on: all up to the empty line above the composer's own lines.
+pub(super) fn rows_to_type_in(screen: &[String], row: usize) -> usize {
+    let below = &screen[row + 1..];
+    let Some(last) = below.iter().rposition(|line| !line.is_empty()) else { return 1 };
+    let gap = below[..last].iter().rposition(String::is_empty);
+    1 + gap.filter(|gap| is_footer_below(below, *gap)).unwrap_or(last + 1)
+}
+
+fn is_footer_below(below: &[String], gap: usize) -> bool {
+    below[gap + 1..].iter().any(|line| is_footer(line))
+}
+
 /// The line above the composer that says what the turn does: a sign, words, and how to interrupt it.
 pub(super) fn turn(screen: &[String], composer: usize) -> Option<&str> {
     let above = screen[..composer].iter().rev().map(String::as_str).filter(|line| !line.is_empty());
@@ -86,7 +106,7 @@ fn speaks_of_keys(hint: &str) -> bool {
 }
 
 /// The number and text of a choice: `› 1. Yes`, `  2. No`.
-fn choice(line: &str) -> Option<(usize, &str)> {
+pub(super) fn choice(line: &str) -> Option<(usize, &str)> {
     let text = marked(line).unwrap_or(line).trim_start();
     let (number, text) = text.split_once(". ")?;
     Some((number.parse().ok()?, text.trim()))

@@ -3,13 +3,15 @@
 //! Rules look at the bottom of the screen, where Codex draws its dialogs and its composer; what an agent says
 //! stands above that and is never read as either. A screen raises a person's attention; it ends nothing.
 
+mod approval;
 mod bottom;
 mod painted;
 mod rules;
 mod steady;
 
-pub use painted::{drafted, plain};
-pub use rules::{RULES, Rule, Versions, read};
+pub use approval::Approval;
+pub use painted::{Painted, is_written, painted, plain, written};
+pub use rules::{RULES, Rule, Versions, read, read_painted};
 pub use steady::Steady;
 
 /// What a screen shows, with the words that a person should see.
@@ -41,6 +43,8 @@ pub enum Shown {
     /// The place to type is there and nothing says that a turn is under way. It also is while one begins or
     /// waits, so this alone does not mean that the agent is idle.
     Composer,
+    /// The same, and something is written there that was not sent.
+    Draft,
     /// None of these: Codex starts, another program has the terminal, or there is none.
     Nothing,
 }
@@ -58,7 +62,7 @@ impl Shown {
             | Self::Question
             | Self::Plan
             | Self::UnknownDialog => true,
-            Self::Retrying | Self::Working | Self::Composer | Self::Nothing => false,
+            Self::Retrying | Self::Working | Self::Composer | Self::Draft | Self::Nothing => false,
         }
     }
 }

@@ -1,24 +1,47 @@
-//! A screen with the codes that say how each character looks, as tmux gives it.
+//! A screen with how each character looks: what Codex itself says in an empty composer is dim.
 
-use super::bottom::composer;
+use super::bottom::{bare_composer, composer, rows_to_type_in};
 
-/// Takes the codes away.
-pub fn plain(painted: &[String]) -> Vec<String> {
-    let text = |line: &String| characters(line).map(|(char, _)| char).collect::<String>();
-    painted.iter().map(|line| text(line).trim_end().to_owned()).collect()
+/// A line of a screen: its characters, and whether each is dim.
+pub type Painted = Vec<(char, bool)>;
+
+/// Takes the codes away that tmux gives with what it captured.
+pub fn plain(captured: &[String]) -> Vec<String> {
+    captured.iter().map(|line| text(&characters(line))).collect()
 }
 
-/// Says whether somebody has begun to write in Codex's composer. What it says itself while it is empty is dim.
-pub fn drafted(painted: &[String]) -> bool {
-    let plain = plain(painted);
-    let Some(row) = composer(&plain) else { return false };
-    let below = plain[row + 1..].iter().take_while(|line| !line.is_empty());
-    let written = characters(&painted[row]).skip(1).any(|(char, dim)| !dim && char != ' ');
-    written || below.count() > 0
+/// Reads the codes that tmux gives with what it captured.
+pub fn painted(captured: &[String]) -> Vec<Painted> {
+    captured.iter().map(|line| characters(line)).collect()
+}
+
+/// Gives what is written in Codex's composer and was not sent, or nothing if there is no composer.
+pub fn written(painted: &[Painted]) -> Option<String> {
+    let plain: Vec<String> = painted.iter().map(text).collect();
+    let row = composer(&plain).or_else(|| bare_composer(&plain))?;
+    let rows = &painted[row..row + rows_to_type_in(&plain, row)];
+    let bright = |line: &Painted| {
+        line.iter().skip(1).filter(|(_, dim)| !dim).map(|(char, _)| *char).collect::<String>()
+    };
+    Some(rows.iter().map(bright).collect::<Vec<_>>().join("\n").trim().to_owned())
+}
+
+/// Says whether what is written is exactly this text, however its lines are broken.
+pub fn is_written(written: &str, text: &str) -> bool {
+    let solid = |text: &str| text.chars().filter(|char| !char.is_whitespace()).collect::<String>();
+    // A long paste is shown by how long it is.
+    let long = format!("[Pasted Content {} chars]", text.chars().count());
+    let shown = solid(written);
+    !shown.is_empty() && (shown == solid(text) || shown == solid(&long))
+}
+
+/// Gives the characters of a line, without spaces at its end.
+pub(super) fn text(line: &Painted) -> String {
+    line.iter().map(|(char, _)| *char).collect::<String>().trim_end().to_owned()
 }
 
 /// Gives the characters of a line, and whether each is dim.
-fn characters(line: &str) -> impl Iterator<Item = (char, bool)> {
+fn characters(line: &str) -> Painted {
     let (mut dim, mut found, mut chars) = (false, Vec::new(), line.chars());
     while let Some(char) = chars.next() {
         match char {
@@ -30,7 +53,7 @@ fn characters(line: &str) -> impl Iterator<Item = (char, bool)> {
             char => found.push((char, dim)),
         }
     }
-    found.into_iter()
+    found
 }
 
 /// Of the codes of a screen that was captured only those for looks are left, and they end with a letter.
@@ -68,6 +91,10 @@ mod tests {
             .to_vec()
     }
 
+    fn drafted(captured: &[String]) -> bool {
+        written(&painted(captured)).is_some_and(|written| !written.is_empty())
+    }
+
     #[test]
     fn what_an_empty_composer_says_is_no_draft() {
         let empty = screen("\u{1b}[1m›\u{1b}[0m\u{1b}[39m \u{1b}[2mAsk Codex to do anything");
@@ -84,5 +111,29 @@ mod tests {
         two.insert(1, "  more".to_owned());
         assert!(drafted(&two));
         assert!(!drafted(&["$ ls".to_owned()]));
+    }
+
+    #[test]
+    fn all_that_is_written_is_read_whatever_its_lines() {
+        let mut long = screen("\u{1b}[1m›\u{1b}[0m Do it,");
+        for (at, line) in ["  all of", "", "  it."].iter().enumerate() {
+            long.insert(1 + at, (*line).to_owned());
+        }
+        let found = written(&painted(&long)).unwrap();
+        assert!(is_written(&found, "Do it, all\nof\n\nit."), "{found:?}");
+        assert!(!is_written(&found, "Do it, all\nof\n\nit. And more"), "{found:?}");
+        let paste = written(&painted(&screen("› [Pasted Content 1200 chars]"))).unwrap();
+        assert!(is_written(&paste, &"a ".repeat(600)) && !is_written(&paste, "a"));
+        assert!(!is_written("", ""), "nothing is written there");
+    }
+
+    #[test]
+    fn a_composer_that_hides_its_own_lines_has_a_draft_and_a_dialog_has_none() {
+        let said = ["› hello", "", "• Done.", ""].map(str::to_owned);
+        assert_eq!(written(&painted(&said)), None);
+        let bare = [&said[..], &["› half a".to_owned(), "  thought".to_owned()]].concat();
+        assert_eq!(written(&painted(&bare)).as_deref(), Some("half a\n thought"));
+        let choice = ["Trust?", "", "› 1. Yes", "  2. No", "", "  Press enter to confirm"];
+        assert_eq!(written(&painted(&choice.map(str::to_owned))), None);
     }
 }

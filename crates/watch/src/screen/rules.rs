@@ -1,7 +1,10 @@
 //! The rules: which words make a dialog which one, and for which versions of Codex that was seen.
 
 use super::bottom::{Dialog, composer, dialog, turn};
-use super::{Reading, Shown};
+use super::{
+    Reading, Shown,
+    painted::{Painted, text, written},
+};
 
 /// A rule for a dialog. All that it asks for must be there.
 #[derive(Debug)]
@@ -127,6 +130,18 @@ pub fn read(screen: &[String], version: Option<(u64, u64)>) -> Reading {
         None => Shown::Nothing,
     };
     Reading { shown, lines: Vec::new() }
+}
+
+/// Reads a screen of which is known how each character looks, and so what is written at the prompt.
+pub fn read_painted(screen: &[Painted], version: Option<(u64, u64)>) -> Reading {
+    let plain: Vec<String> = screen.iter().map(text).collect();
+    let reading = read(&plain, version);
+    let prompts = matches!(reading.shown, Shown::Composer | Shown::Nothing);
+    let drafted = || written(screen).is_some_and(|written| !written.is_empty());
+    match prompts && drafted() {
+        true => Reading { shown: Shown::Draft, lines: Vec::new() },
+        false => reading,
+    }
 }
 
 fn known(dialog: &Dialog<'_>, version: Option<(u64, u64)>) -> Option<Shown> {

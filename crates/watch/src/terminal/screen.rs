@@ -2,6 +2,8 @@
 
 use std::num::NonZeroU16;
 
+use crate::screen::Painted;
+
 /// The largest screen that is kept.
 pub const MOST_ROWS: u16 = 500;
 pub const MOST_COLUMNS: u16 = 1000;
@@ -35,6 +37,13 @@ impl Screen {
         screen.rows(0, columns.into()).map(|row| row.trim_end().to_owned()).collect()
     }
 
+    /// The lines with how each character looks.
+    pub fn painted(&self) -> Vec<Painted> {
+        let screen = self.parser.screen();
+        let (rows, columns) = screen.size();
+        (0..rows.get()).map(|row| painted(screen, row, columns.get())).collect()
+    }
+
     /// Whether the program takes pasted text as such.
     pub fn takes_pastes(&self) -> bool {
         self.parser.screen().bracketed_paste()
@@ -53,6 +62,19 @@ impl std::fmt::Debug for Screen {
     }
 }
 
+/// The characters of one line. What takes two places is at the first of them.
+fn painted(screen: &vt100::Screen, row: u16, columns: u16) -> Painted {
+    let mut line = Painted::with_capacity(columns.into());
+    let cells = (0..columns).filter_map(|column| screen.cell(row, column));
+    for cell in cells.filter(|cell| !cell.is_wide_continuation()) {
+        match cell.contents() {
+            "" => line.push((' ', false)),
+            text => line.extend(text.chars().map(|char| (char, cell.dim()))),
+        }
+    }
+    line
+}
+
 fn bounded(rows: u16, columns: u16) -> (NonZeroU16, NonZeroU16) {
     let bounded = |size: u16, most: u16| NonZeroU16::new(size.min(most)).unwrap_or(NonZeroU16::MIN);
     (bounded(rows, MOST_ROWS), bounded(columns, MOST_COLUMNS))
@@ -67,6 +89,14 @@ mod tests {
         let mut screen = Screen::new(4, 20);
         screen.feed("╭──────╮\r\n│ text │ a│b\r\n╰──────╯ ─── end".as_bytes());
         assert_eq!(screen.lines(), ["╭──────╮", "│ text │ a│b", "╰──────╯ ─── end", ""]);
+    }
+
+    #[test]
+    fn what_is_dim_is_known_from_what_is_not() {
+        let mut screen = Screen::new(1, 6);
+        screen.feed("\u{1b}[1m›\u{1b}[0m \u{1b}[2mA\u{1b}[22m漢".as_bytes());
+        let dim: Vec<(char, bool)> = screen.painted().remove(0);
+        assert_eq!(dim[..4], [('›', false), (' ', false), ('A', true), ('漢', false)]);
     }
 
     #[test]

@@ -10,4 +10,4 @@ mod run;
 pub use control::Client;
 pub use message::{Message, Messages};
 pub use pane::{Measures, Pane, PaneId, SessionId};
-pub use run::{Error, Server, socket_directory, sockets};
+pub use run::{Error, Server, is_own_socket, socket_directory, sockets};

@@ -147,18 +147,22 @@ pub fn sockets(directory: &Path) -> io::Result<Vec<PathBuf>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error),
     };
-    let own = rustix::process::getuid().as_raw();
     let mut found = Vec::new();
     for entry in entries {
         let path = entry?.path();
-        // One that went meanwhile is none.
-        let Ok(seen) = path.symlink_metadata() else { continue };
-        if seen.file_type().is_socket() && seen.uid() == own {
+        if is_own_socket(&path) {
             found.push(path);
         }
     }
     found.sort();
     Ok(found)
+}
+
+/// Whether a path is a socket of this user. One that went meanwhile is none, and a link may lead anywhere.
+pub fn is_own_socket(path: &Path) -> bool {
+    let own = rustix::process::getuid().as_raw();
+    let seen = path.symlink_metadata();
+    seen.is_ok_and(|seen| seen.file_type().is_socket() && seen.uid() == own)
 }
 
 /// A child that is ended and waited for, whatever happens.

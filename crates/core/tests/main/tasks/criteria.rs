@@ -2,8 +2,8 @@
 
 use provost_core::{
     task::{
-        Actor, Checked, Command, CriterionState, Event, Evidence, Insufficient, Judgement, Needs,
-        Rejected, Source,
+        Action, Actor, Checked, Command, Config, CriterionState, Event, Evidence, Insufficient,
+        Judgement, Needs, Purpose, Rejected, Role, SaysNothing, Source,
     },
     verdict::CheckEnd,
 };
@@ -77,7 +77,7 @@ fn d12_an_empty_receipt_satisfies_nothing() {
     for text in ["", " ", "x", "ok", "..............", "done."] {
         let judgement = Judgement::Satisfy { evidence: asserted(text) };
         let why = desk.refused(&member("boss"), Command::Judge { no, judgement });
-        let expected = Insufficient::SaysNothing(text.to_owned());
+        let expected = Insufficient::SaysNothing(SaysNothing(text.to_owned()));
         assert_eq!(why, Rejected::Insufficient(expected));
     }
     let judgement =
@@ -117,12 +117,70 @@ fn a_check_that_passes_satisfies_and_one_that_fails_does_not() {
         let again = Command::Check { what: Checked::Criterion(no) };
         assert_eq!(desk.refused(&member("boss"), again), Rejected::Nothing);
         let receipt = Box::new(receipt("new", "test", end));
-        desk.done(&Actor::Provost, Command::CheckDone { no: 1, receipt: receipt.clone() });
+        desk.done(
+            &Actor::Provost,
+            Command::CheckDone { no: 1, receipt: receipt.clone(), compared: None },
+        );
         assert_eq!(desk.task.criteria[0].state.word(), word);
         assert_eq!(desk.task.effects(), []);
-        let late = Command::CheckDone { no: 1, receipt };
+        let late = Command::CheckDone { no: 1, receipt, compared: None };
         assert_eq!(desk.refused(&Actor::Provost, late), Rejected::Nothing);
     }
+}
+
+#[test]
+fn a_worker_has_its_own_work_checked_and_all_others_that_of_the_first() {
+    for (actor, worker) in
+        [(member("second"), "second"), (member("hand"), "hand"), (member("boss"), "hand")]
+    {
+        let mut desk = Desk::paired();
+        desk.bind("second", Role::Worker, None);
+        let no = desk.criterion(Needs::Verified { check: "test".to_owned() });
+        desk.done(&actor, Command::Check { what: Checked::Criterion(no) });
+        assert_eq!(desk.task.checks[0].worker, worker, "{actor:?}");
+    }
+}
+
+#[test]
+fn a_check_is_seen_while_it_runs_and_what_it_found_until_it_is_run_again() {
+    let mut desk = Desk::paired();
+    let no = desk.criterion(Needs::Verified { check: "test".to_owned() });
+    let purpose = Purpose::Criterion(no);
+    for (check, end) in (1..).zip([CheckEnd::Exit(1), CheckEnd::TimeLimit, CheckEnd::Exit(0)]) {
+        desk.done(&member("boss"), Command::Check { what: Checked::Criterion(no) });
+        assert!(desk.task.is_being_checked(&purpose));
+        let receipt = Box::new(receipt("new", "test", end.clone()));
+        desk.done(&Actor::Provost, Command::CheckDone { no: check, receipt, compared: None });
+        assert!(!desk.task.is_being_checked(&purpose));
+        let failed = desk.task.failed_check(&purpose);
+        let failed = failed.map(|failed| (failed.worker.as_str(), failed.receipt.end.clone()));
+        assert_eq!(failed, (end != CheckEnd::Exit(0)).then_some(("hand", end)));
+    }
+}
+
+#[test]
+fn who_may_not_accept_what_it_demands_proposes_nothing() {
+    let mut desk = Desk::paired();
+    let text = "every limit is told in the answer".to_owned();
+    let demand = Command::Demand { text, rationale: None, needs: Needs::Asserted };
+    let why = desk.refused(&member("hand"), demand.clone());
+    assert_eq!(why.to_string(), "a worker may not judge criteria");
+    desk.done(&member("boss"), demand.clone());
+    assert_eq!(desk.task.criteria[0].state, CriterionState::Accepted);
+    let config = Config { denied: [Action::Propose].into(), ..Config::default() };
+    let change = Command::Configure { config: Box::new(config), expected: 0 };
+    desk.done(&Actor::Operator, change);
+    desk.done(&member("boss"), Command::AcknowledgeContract { revision: 1 });
+    assert_eq!(desk.refused(&member("boss"), demand), Rejected::NotGranted(Action::Propose));
+}
+
+#[test]
+fn a_text_that_says_too_little_is_no_receipt() {
+    let mut desk = Desk::paired();
+    let propose =
+        Command::Propose { text: "short".to_owned(), rationale: None, needs: Needs::Asserted };
+    let why = desk.refused(&Actor::Operator, propose).to_string();
+    assert_eq!(why, "\"short\" says too little: at least 12 letters or digits are needed");
 }
 
 #[test]
@@ -133,6 +191,6 @@ fn what_was_rejected_while_its_check_ran_stays_rejected() {
     let judgement = Judgement::Reject { because: A_REASON.to_owned() };
     desk.done(&Actor::Operator, Command::Judge { no, judgement });
     let receipt = Box::new(receipt("new", "test", CheckEnd::Exit(0)));
-    desk.done(&Actor::Provost, Command::CheckDone { no: 1, receipt });
+    desk.done(&Actor::Provost, Command::CheckDone { no: 1, receipt, compared: None });
     assert_eq!(desk.task.criteria[0].state.word(), "rejected");
 }

@@ -1,8 +1,8 @@
 //! Messages: stored, offered, accepted, acknowledged; never lost, never handled twice.
 
 use provost_core::task::{
-    Actor, Address, Command, Event, Kind, MAX_OFFERS, MAX_OVER_KEPT, MAX_TEXT, MAX_WAITING, Post,
-    Priority, Rejected, Standing, Trust,
+    Actor, Address, Command, Event, Kind, Labels, MAX_KEYS_KEPT, MAX_OFFERS, MAX_OVER_KEPT,
+    MAX_TEXT, MAX_WAITING, Post, Priority, Rejected, Role, Standing, Trust,
 };
 
 use super::kit::{A_REASON, Desk, lease_of, member, post};
@@ -27,7 +27,7 @@ fn a_message_goes_from_stored_to_acknowledged_and_tells_who_took_it() {
     assert_eq!(accepted.role.map(|role| role.word()), Some("worker"));
     assert_eq!(accepted.lease.way.word(), "pull");
     desk.done(&member("hand"), Command::Acknowledge { no, lease, note: None });
-    assert_eq!(*desk.standing(no), Standing::Acknowledged { by: "hand".to_owned() });
+    assert_eq!(*desk.standing(no), Standing::Acknowledged { by: "hand".to_owned(), lease: 1 });
     assert_eq!(desk.next("hand"), None);
 }
 
@@ -239,6 +239,17 @@ fn who_leaves_leaves_no_message_behind_unseen() {
 }
 
 #[test]
+fn what_was_for_somebody_who_left_does_not_come_back_to_wait_for_nobody() {
+    let mut desk = Desk::paired();
+    let no = desk.post(&member("boss"), "hand", "a");
+    let because = A_REASON.to_owned();
+    let retire = Command::Retire { name: "hand".to_owned(), because: because.clone() };
+    desk.done(&Actor::Operator, retire);
+    let why = Rejected::NoMember { who: "hand".to_owned() };
+    assert_eq!(desk.refused(&Actor::Operator, Command::Requeue { no, because }), why);
+}
+
+#[test]
 fn who_takes_a_place_takes_its_messages() {
     let mut desk = Desk::paired();
     let held = desk.post(&member("boss"), "hand", "a");
@@ -257,6 +268,8 @@ fn who_takes_a_place_takes_its_messages() {
     assert!(desk.message(held).redelivered && !desk.message(waits).redelivered);
     let late = Command::Acknowledge { no: held, lease, note: None };
     assert_eq!(desk.refused(&member("hand"), late), Rejected::NoMember { who: "hand".to_owned() });
+    let told = desk.handle("second");
+    assert!(desk.message(told).text.starts_with("half of the limits"), "first of all");
     assert_eq!([desk.handle("second"), desk.handle("second")], [held, waits]);
     let name = Command::Bind {
         name: "hand".to_owned(),
@@ -289,4 +302,121 @@ fn a_lease_says_until_when() {
     assert_eq!(desk.task.deadline(), Some(15));
     desk.done(&member("hand"), Command::Accept { no, lease: 1, polls: 0 });
     assert_eq!(desk.task.deadline(), Some(105));
+}
+
+#[test]
+fn a_key_is_its_senders_own_and_names_one_text() {
+    let mut desk = Desk::paired();
+    let no = desk.post(&member("boss"), "hand", "first");
+    assert_eq!(desk.post(&member("eye"), "hand", "first"), no + 1, "another says something else");
+    assert_eq!(desk.refused(&member("boss"), post("hand", "first")), Rejected::Nothing);
+    for other in [
+        changed(post("hand", "first"), |post| post.text.push('!')),
+        changed(post("hand", "first"), |post| post.to = Address::Member("eye".to_owned())),
+    ] {
+        let why = desk.refused(&member("boss"), other);
+        assert_eq!(why, Rejected::KeyTaken("first".to_owned()));
+    }
+}
+
+#[test]
+fn a_lease_from_before_a_message_was_offered_anew_is_nobodys() {
+    let mut desk = Desk::paired();
+    let no = desk.post(&member("boss"), "hand", "first");
+    let (_, old) = desk.take("hand");
+    let reason = A_REASON.to_owned();
+    desk.done(&member("boss"), Command::Bury { no, reason: reason.clone() });
+    desk.done(&member("boss"), Command::Requeue { no, because: reason });
+    let (_, new) = desk.take("hand");
+    assert!(new > old && desk.message(no).redelivered);
+    let late = Command::Acknowledge { no, lease: old, note: None };
+    assert_eq!(desk.refused(&member("hand"), late.clone()), Rejected::StaleLease(no));
+    desk.done(&member("hand"), Command::Acknowledge { no, lease: new, note: None });
+    assert_eq!(desk.refused(&member("hand"), late), Rejected::StaleLease(no), "afterwards too");
+    let again = Command::Acknowledge { no, lease: new, note: None };
+    assert_eq!(desk.refused(&member("hand"), again), Rejected::Nothing);
+}
+
+#[test]
+fn a_lease_that_nobody_was_given_is_called_that() {
+    let mut desk = Desk::paired();
+    let no = desk.post(&member("boss"), "hand", "first");
+    desk.take("hand");
+    let forged = Command::Acknowledge { no, lease: 9, note: None };
+    assert_eq!(desk.refused(&member("hand"), forged), Rejected::NoLease { no, lease: 9 });
+}
+
+#[test]
+fn what_is_given_back_too_often_is_laid_aside() {
+    let mut desk = Desk::paired();
+    let no = desk.post(&member("boss"), "hand", "first");
+    for _ in 0..MAX_OFFERS {
+        let (no, lease) = desk.take("hand");
+        let reason = A_REASON.to_owned();
+        desk.done(&member("hand"), Command::Release { no, lease, reason });
+    }
+    assert_eq!(*desk.standing(no), Standing::Dead { reason: A_REASON.to_owned() });
+}
+
+#[test]
+fn no_member_passes_for_provost_or_for_whoever_commands_it() {
+    let mut desk = Desk::paired();
+    for name in ["operator", "Provost", "POLICY"] {
+        let (name, labels) = (name.to_owned(), Labels::default());
+        let command =
+            Command::Bind { name: name.clone(), role: Role::Worker, session: None, labels };
+        assert_eq!(desk.refused(&Actor::Operator, command), Rejected::NameTaken(name));
+    }
+}
+
+#[test]
+fn a_key_is_still_known_after_its_message_is_forgotten() {
+    let mut desk = Desk::paired();
+    let first = desk.post(&member("boss"), "hand", "first");
+    desk.handle("hand");
+    for n in 0..MAX_OVER_KEPT {
+        desk.post(&member("boss"), "hand", &format!("n{n}"));
+        desk.handle("hand");
+    }
+    assert_eq!(desk.task.message(first), None, "it is forgotten");
+    let stored = desk.task.messages_stored;
+    assert_eq!(desk.refused(&member("boss"), post("hand", "first")), Rejected::Nothing);
+    let other = changed(post("hand", "first"), |post| post.text = "something else".to_owned());
+    let taken = Rejected::KeyTaken("first".to_owned());
+    assert_eq!(desk.refused(&member("boss"), other), taken);
+    // A key is its sender's own: the operator may use the same.
+    desk.post(&Actor::Operator, "hand", "first");
+    assert_eq!(desk.task.messages_stored, stored + 1);
+}
+
+#[test]
+fn only_the_newest_keys_are_remembered_and_none_of_provost() {
+    let mut desk = Desk::paired();
+    for n in 0..MAX_OVER_KEPT + MAX_KEYS_KEPT + 3 {
+        desk.post(&member("boss"), "hand", &format!("n{n}"));
+        desk.handle("hand");
+    }
+    assert_eq!(desk.task.forgotten.len(), MAX_KEYS_KEPT);
+    let oldest = desk.task.forgotten.first().map(|sent| sent.key.clone());
+    assert_eq!(oldest.as_deref(), Some("n3"));
+}
+
+#[test]
+fn thousands_of_leases_that_end_in_one_moment_are_one_step() {
+    let mut desk = Desk::paired();
+    for n in 0..3_000 {
+        let (to, key) = (if n % 3 == 0 { "hand" } else { "eye" }, format!("n{n}"));
+        if desk.does(&member("boss"), post(to, &key)).is_ok() {
+            desk.take(to);
+        }
+    }
+    let held = desk.task.messages.len();
+    assert!(held > 1_500, "{held} are held");
+    desk.now += 200;
+    let steps = desk.events.len();
+    // The desk gives up after a hundred steps.
+    desk.settle();
+    assert_eq!(desk.events.len(), steps + held);
+    let waits = |standing: &Standing| *standing == Standing::Stored;
+    assert!(desk.task.messages.iter().all(|message| waits(&message.standing)));
 }

@@ -97,6 +97,8 @@ fn everything_that_the_contract_asks_for_is_done_first() {
     desk.done(&member("eye"), Command::AttackWork { attack: attack() });
     desk.show_all("one");
     assert_eq!(finish(&mut desk), Vec::<&str>::new());
+    let passed = Box::new(receipt("one", "test", CheckEnd::Exit(0)));
+    desk.done(&Actor::Provost, Command::CheckDone { no: 1, receipt: passed, compared: None });
     assert_eq!(desk.task.phase.word(), "done");
     let ended = desk.task.looped.as_ref().and_then(|looped| looped.ended.clone());
     assert_eq!(ended, Some(provost_core::task::LoopEnd::Finished));
@@ -110,6 +112,7 @@ fn finishing_runs_the_checks_again_on_the_tree_that_is_finished() {
     let done = |no, command: &str, end| Command::CheckDone {
         no,
         receipt: Box::new(receipt("tree", command, end)),
+        compared: None,
     };
     let what = provost_core::task::Checked::Criterion(no);
     desk.done(&Actor::Operator, Command::Check { what });
@@ -133,13 +136,26 @@ fn finishing_runs_the_checks_again_on_the_tree_that_is_finished() {
 }
 
 #[test]
+fn what_a_loops_evidence_rests_on_is_checked_again_on_the_tree_that_is_finished() {
+    let mut desk = Desk::paired();
+    desk.begin_loop(template(3));
+    desk.show_all("old");
+    assert_eq!(finish(&mut desk), [] as [&str; 0]);
+    assert_eq!(desk.task.phase, Phase::Active, "not yet");
+    let failed = Box::new(receipt("new", "test", CheckEnd::Exit(1)));
+    desk.done(&Actor::Provost, Command::CheckDone { no: 1, receipt: failed, compared: None });
+    let codes: Vec<&str> = desk.task.blockers.iter().map(Blocker::code).collect();
+    assert_eq!((desk.task.phase.word(), codes), ("active", vec!["check_failed"]));
+}
+
+#[test]
 fn what_becomes_open_during_the_audit_counts() {
     let mut desk = Desk::open(TaskSpec { checks: vec!["lint".to_owned()], ..task_spec() });
     desk.bind("hand", provost_core::task::Role::Worker, None);
     desk.done(&Actor::Operator, Command::Finish { because: A_REASON.to_owned() });
     desk.criterion(Needs::Asserted);
     let receipt = Box::new(receipt("tree", "lint", CheckEnd::Exit(0)));
-    desk.done(&Actor::Provost, Command::CheckDone { no: 1, receipt });
+    desk.done(&Actor::Provost, Command::CheckDone { no: 1, receipt, compared: None });
     let codes: Vec<&str> = desk.task.blockers.iter().map(Blocker::code).collect();
     assert_eq!((desk.task.phase.word(), codes), ("active", vec!["open_criterion"]));
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use provost_core::{
     ids::{SessionId, StandingId},
-    session::Session,
+    session::{self, Session},
     task::{
         Actor, Address, Around, Attack, Blocked, Channel, Command, Event, Evidence, Judgement,
         Kind, Labels, Lease, Message, Needs, Post, Priority, Proof, Rejected, Required, Role,
@@ -26,6 +26,7 @@ pub(crate) fn task_spec() -> TaskSpec {
         cwd: "/project".to_owned(),
         checks: Vec::new(),
         config: Default::default(),
+        policy: None,
         bounds: TaskBounds { offer_ms: 10, lease_ms: 100, ..TaskBounds::default() },
     }
 }
@@ -82,8 +83,21 @@ impl Desk {
         for event in events {
             let stored = Event::decode(event.kind().0, event.kind().1, &event.encode());
             assert_eq!(stored.expect("what is written can be read"), event);
+            let said = self.task.said_by(&event);
             self.task.evolve(self.at(), &event);
+            if let Some((id, command)) = said {
+                self.say(id, &command);
+            }
             self.events.push(event);
+        }
+    }
+
+    /// Says something to a session, as the board does.
+    fn say(&mut self, id: SessionId, command: &session::Command) {
+        let at = self.at();
+        let session = self.sessions.get_mut(&id).expect("a session that was looked at");
+        for told in session.decide(command, at).expect("the session takes it") {
+            session.evolve(at, &told);
         }
     }
 
@@ -120,11 +134,7 @@ impl Desk {
                 Some(Step::Events(events)) => self.fold(events),
                 Some(Step::Send(send)) => {
                     let (offered, id, command) = *send;
-                    let at = self.at();
-                    let session = self.sessions.get_mut(&id).expect("a session that was looked at");
-                    for told in session.decide(&command, at).expect("the session takes it") {
-                        session.evolve(at, &told);
-                    }
+                    self.say(id, &command);
                     self.fold(vec![offered.into()]);
                 }
             }
@@ -242,6 +252,7 @@ pub(crate) fn post(to: &str, key: &str) -> Command {
         text: format!("the text of {key}"),
         priority: Priority::Normal,
         expires_in_ms: None,
+        steer: false,
     }))
 }
 
@@ -261,11 +272,14 @@ pub(crate) fn fitting(proof: &Proof, tree: &str) -> (Shown, Actor) {
             let filled = fields.iter().map(|field| (field.clone(), "there it is".to_owned()));
             (Shown::Artifact(filled.collect()), member("hand"))
         }
-        Proof::Pictures { differing } => {
+        Proof::Pictures { differing, .. } => {
             let compared = provost_core::task::Compared {
                 expected: "a.png".to_owned(),
                 actual: "b.png".to_owned(),
                 differing: *differing,
+                tolerance: 0,
+                expected_is: Default::default(),
+                actual_is: Default::default(),
             };
             (Shown::Pictures(compared), Actor::Provost)
         }

@@ -1,8 +1,8 @@
 //! Loops: no iteration without its evidence, none twice, none skipped.
 
 use provost_core::task::{
-    Actor, BadTemplate, Blocked, CleanUp, Command, Event, Evidence, Proof, Rejected, Required,
-    Shown, Standing, Template,
+    Actor, BadTemplate, Blocked, CleanUp, Command, Event, Evidence, LoopEnd, Proof, Rejected,
+    Required, Shown, Standing, Template,
 };
 
 use super::kit::{A_REASON, Desk, fitting, go_on, member, template};
@@ -43,7 +43,7 @@ fn d19_every_proper_subset_of_the_evidence_is_refused() {
         Proof::Asserted,
         Proof::Adversarial,
         Proof::Artifact { fields: vec!["url".to_owned()] },
-        Proof::Pictures { differing: 5 },
+        Proof::Pictures { differing: 5, files: None },
     ];
     let evidence: Vec<Required> = proofs
         .into_iter()
@@ -144,6 +144,15 @@ fn a_loop_that_changes_nothing_is_stopped() {
     }
     desk.show_all("same");
     assert_eq!(desk.continues(5), Err(Blocked::Plateau(2)));
+    assert_eq!(desk.continues(5), Err(Blocked::Ended), "it ended with that");
+    let ended = desk.events.iter().filter(|event| matches!(event, Event::LoopEnded(_)));
+    assert_eq!(ended.count(), 1);
+    let ended = desk.task.looped.as_ref().and_then(|looped| looped.ended.clone());
+    assert_eq!(ended, Some(LoopEnd::Plateau { iterations: 2 }));
+    // Somebody says that it is taken as it is; until then it stands in the way of finishing.
+    assert!(!desk.task.blockers().is_empty());
+    desk.done(&member("boss"), Command::StopLoop { because: A_REASON.to_owned() });
+    assert!(desk.task.blockers().is_empty());
 }
 
 #[test]
@@ -219,4 +228,58 @@ fn one_loop_at_a_time() {
 fn there_is_no_next_iteration_without_a_loop() {
     let mut desk = Desk::paired();
     assert_eq!(desk.refused(&member("boss"), go_on(2, "k")), Rejected::NoLoop);
+}
+
+#[test]
+fn an_iteration_begins_with_a_worker_and_nobody_else() {
+    let mut desk = looping(template(3));
+    desk.show_all("one");
+    for name in ["boss", "eye"] {
+        let mut command = go_on(2, name);
+        if let Command::Continue { to, .. } = &mut command {
+            *to = name.to_owned();
+        }
+        let why = desk.refused(&member("boss"), command);
+        assert_eq!(why, Rejected::NoWorker(name.to_owned()));
+    }
+}
+
+#[test]
+fn a_continuation_is_of_its_own_loop() {
+    let mut desk = looping(template(3));
+    desk.show_all("one");
+    let no = desk.continues(2).expect("its evidence is there");
+    desk.done(&member("boss"), Command::StopLoop { because: A_REASON.to_owned() });
+    desk.begin_loop(template(3));
+    desk.show_all("one");
+    assert_eq!(desk.next("hand"), None, "it was for another");
+    assert!(
+        matches!(desk.standing(no), Standing::Dead { reason } if reason.contains("other_loop"))
+    );
+    assert_eq!(iteration(&desk), 1);
+}
+
+#[test]
+fn a_receipt_of_an_older_tree_no_longer_counts() {
+    let two = ["tests", "lint"].map(|name| Required {
+        name: name.to_owned(),
+        proof: Proof::Verified { check: name.to_owned() },
+    });
+    let mut desk = looping(Template { evidence: two.to_vec(), ..template(3) });
+    desk.show(&two[0], "old");
+    desk.show(&two[1], "new");
+    assert_eq!(desk.continues(2), Err(Blocked::MissingEvidence(vec!["tests".to_owned()])));
+    desk.show(&two[0], "new");
+    desk.continues(2).expect("both are of one tree");
+}
+
+#[test]
+fn what_told_of_no_tree_is_no_plateau() {
+    let evidence = vec![Required { name: "notes".to_owned(), proof: Proof::Asserted }];
+    let mut desk = looping(Template { evidence, plateau: Some(1), ..template(9) });
+    for iteration in 2..6 {
+        desk.show_all("one");
+        desk.continues(iteration).expect("nobody can say that nothing changed");
+        desk.handle("hand");
+    }
 }

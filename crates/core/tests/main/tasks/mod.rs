@@ -1,11 +1,23 @@
 //! Tasks that stand alone: messages, criteria, loops, permissions, the end.
 
+mod calling;
+mod cleaning;
 mod criteria;
 mod delivery;
+mod drafting;
 mod ends;
+mod hostile;
 mod kit;
 mod loops;
 mod model;
+mod news;
+mod pictures;
+mod policy;
+mod prompts;
+mod proposing;
+mod reaching;
+mod recipes;
 mod roles;
+mod templates;
 mod waking;
 mod words;

@@ -1,7 +1,7 @@
 //! Who may do what, checked here whatever way a command comes.
 
 use provost_core::task::{
-    Action, Actor, Command, Config, Judgement, Mode, MoveKind, Needs, Rejected, Role,
+    Action, Actor, Command, Config, Event, Judgement, Mode, MoveKind, Needs, Rejected, Role,
 };
 
 use super::kit::{A_REASON, Desk, go_on, member, post, template};
@@ -141,4 +141,18 @@ fn every_action_is_open_to_somebody_or_to_the_operator_alone() {
         .filter(|action| !Role::ALL.into_iter().any(|role| action.is_open_to(role)))
         .collect();
     assert_eq!(alone, [Action::Bind, Action::Configure]);
+}
+
+#[test]
+fn the_end_of_a_task_is_the_last_that_happens_to_it_also_under_a_move() {
+    let mut desk = configured(Config { mode: Mode::Strict, ..Config::default() });
+    desk.done(&member("boss"), Command::AcknowledgeContract { revision: 1 });
+    let record = Command::RecordMove { kind: MoveKind::Stop, because: because() };
+    desk.done(&member("boss"), record);
+    let finish = Command::Finish { because: because() };
+    let events = desk.done(&member("boss"), finish.clone());
+    let ends = matches!(events.last(), Some(Event::PhaseChanged(e)) if e.phase.is_over());
+    assert!(ends, "{events:?}");
+    assert!(events.iter().any(|event| matches!(event, Event::MoveUsed(_))), "{events:?}");
+    assert_eq!(desk.done(&member("boss"), finish), [], "it is done, and stays as it is");
 }

@@ -2,8 +2,8 @@
 
 use provost_core::{
     ids::SessionId,
-    session::{self, Afterwards, End, MessageFate, Signal, Spec},
-    task::{Actor, Address, Command, Kind, Role, Standing, Trust, Way},
+    session::{self, Afterwards, Driver, End, Membership, MessageFate, Signal, Spec},
+    task::{Actor, Address, Command, Kind, MAX_OFFERS, Post, Role, Standing, Trust, Way},
 };
 use uuid::Uuid;
 
@@ -57,6 +57,15 @@ fn nothing_is_said_into_a_turn_and_the_next_thing_when_it_is_over() {
 }
 
 #[test]
+fn d5_a_session_that_is_being_stopped_is_given_nothing() {
+    let (mut desk, mut bench) = working();
+    bench.tell(session::Command::Stop).signal(OVER);
+    let no = desk.post(&member("boss"), "hand", "a");
+    meet(&mut desk, &mut bench);
+    assert_eq!(*desk.standing(no), Standing::Stored, "it waits");
+}
+
+#[test]
 fn d5_what_was_given_to_a_session_is_consumed_by_it_and_never_pulled_again() {
     let (mut desk, mut bench) = working();
     rest(&mut bench);
@@ -79,7 +88,7 @@ fn d5_what_was_given_to_a_session_is_consumed_by_it_and_never_pulled_again() {
     assert!(bench.session.messages.iter().any(|sent| sent.key == key));
     bench.signal(Signal::TurnStarted { turn: None });
     meet(&mut desk, &mut bench);
-    assert_eq!(*desk.standing(no), Standing::Acknowledged { by: "hand".to_owned() });
+    assert_eq!(*desk.standing(no), Standing::Acknowledged { by: "hand".to_owned(), lease: 1 });
     let pulled = Command::Next { consumer: "hand".to_owned() };
     let events = desk.done(&member("hand"), pulled);
     assert_eq!(events.iter().find_map(super::kit::offered).map(|(no, _)| no), Some(second));
@@ -107,11 +116,12 @@ fn d6_a_question_and_an_end_are_told_each_once() {
     meet(&mut desk, &mut bench);
     let asked = news(&desk).len();
     assert_eq!(asked, 1);
+    desk.handle("boss");
     bench.end(End::Signal(9));
     bench.settle();
     meet(&mut desk, &mut bench);
     let told: Vec<String> = news(&desk).into_iter().map(str::to_owned).collect();
-    assert!(told.len() > asked, "{told:?}");
+    assert_eq!(told.len(), asked + 1, "{told:?}");
     meet(&mut desk, &mut bench);
     assert_eq!(news(&desk).len(), told.len());
 }
@@ -132,16 +142,159 @@ fn a_session_that_ended_is_given_its_next_instruction() {
 }
 
 #[test]
-fn d3_a_message_whose_session_lost_it_is_laid_aside_and_shown() {
+fn d3_a_message_that_never_reached_its_session_is_given_again_and_after_so_often_laid_aside() {
+    let (mut desk, mut bench) = working();
+    rest(&mut bench);
+    let no = desk.post(&member("boss"), "hand", "a");
+    let reason = "the agent's input was closed".to_owned();
+    for offer in 1..=MAX_OFFERS {
+        meet(&mut desk, &mut bench);
+        let lease = lease_of(desk.standing(no)).clone();
+        assert_eq!(lease.no, offer);
+        let Way::Push { key, .. } = lease.way else { panic!("a push") };
+        bench.tell(session::Command::MessageLost { key, reason: reason.clone() });
+    }
+    meet(&mut desk, &mut bench);
+    assert_eq!(*desk.standing(no), Standing::Dead { reason });
+}
+
+#[test]
+fn d3_a_message_that_waits_in_a_session_which_ends_is_its_next_instruction() {
     let (mut desk, mut bench) = working();
     rest(&mut bench);
     let no = desk.post(&member("boss"), "hand", "a");
     meet(&mut desk, &mut bench);
-    let Way::Push { key, .. } = lease_of(desk.standing(no)).way.clone() else { panic!("a push") };
-    let reason = "the agent's input was closed".to_owned();
-    bench.tell(session::Command::MessageLost { key, reason: reason.clone() });
+    bench.end(End::Exit(0));
+    bench.settle();
+    assert!(bench.sealed());
     meet(&mut desk, &mut bench);
-    assert_eq!(*desk.standing(no), Standing::Dead { reason });
+    let Way::Push { key, .. } = lease_of(desk.standing(no)).way.clone() else { panic!("a push") };
+    assert_eq!(key, "instruction-2");
+}
+
+#[test]
+fn a_claimed_end_is_sealed_before_the_next_message_is_given() {
+    let (mut desk, mut bench) = working();
+    bench.claim(provost_core::lifecycle::ClaimKind::Completed);
+    bench.signal(OVER);
+    let no = desk.post(&member("boss"), "hand", "a");
+    meet(&mut desk, &mut bench);
+    assert_eq!(*desk.standing(no), Standing::Stored, "the claim is not about it");
+    bench.settle();
+    meet(&mut desk, &mut bench);
+    assert_eq!(bench.session.attempt().no, 2);
+}
+
+/// A worker that was opened as a member of its task.
+fn member_at_rest() -> (Desk, Bench) {
+    member_of(Driver::Jsonl)
+}
+
+fn member_of(driver: Driver) -> (Desk, Bench) {
+    let mut as_member = Spec { afterwards: Afterwards::Park, ..spec() };
+    as_member.agent.driver = driver;
+    as_member.agent.settings.member = Some(Membership { role: Role::Worker });
+    let mut bench = Bench::running(as_member);
+    bench.signal(Signal::Ready { thread: Some("t".to_owned()) });
+    bench.signal(Signal::InputSeen { key: "instruction-1".to_owned() });
+    bench.signal(Signal::TurnStarted { turn: None }).signal(OVER);
+    let mut desk = Desk::open(task_spec());
+    desk.bind("hand", Role::Worker, Some(bench.session.id));
+    desk.bind("boss", Role::Manager, None);
+    desk.done(&member("boss"), Command::AcknowledgeContract { revision: 0 });
+    (desk, bench)
+}
+
+#[test]
+fn a_member_rests_for_as_long_as_nobody_needs_it() {
+    let (mut desk, mut bench) = member_at_rest();
+    for _ in 0..3 {
+        bench.settle();
+    }
+    let state = bench.session.state();
+    assert_eq!(state, provost_core::lifecycle::State::Idle, "it is not asked for a result");
+    assert_eq!(bench.session.deadline(), None, "and nothing ends it");
+    let no = desk.post(&member("boss"), "hand", "a");
+    meet(&mut desk, &mut bench);
+    assert_eq!(desk.standing(no).word(), "offered");
+}
+
+/// Posts two messages to a worker that is Codex, the first of which reaches it.
+fn given_the_first_of_two() -> (Desk, Bench, [u32; 2]) {
+    let (mut desk, mut bench) = member_of(Driver::Codex);
+    let both = ["a", "b"].map(|key| desk.post(&member("boss"), "hand", key));
+    meet(&mut desk, &mut bench);
+    let Way::Push { key, .. } = lease_of(desk.standing(both[0])).way.clone() else {
+        panic!("a push")
+    };
+    bench.signal(Signal::InputSeen { key });
+    meet(&mut desk, &mut bench);
+    (desk, bench, both)
+}
+
+/// Whatever reaches Codex before the turn has begun that another message begins is taken up in that turn.
+#[test]
+fn d5_a_message_is_not_given_before_the_turn_of_the_one_before_is_over_though_it_has_yet_to_begin()
+{
+    let (mut desk, mut bench, [first, second]) = given_the_first_of_two();
+    let standing = |desk: &Desk| [first, second].map(|no| desk.standing(no).word());
+    assert_eq!(standing(&desk), ["acknowledged", "stored"], "its turn has yet to begin");
+    bench.signal(Signal::TurnStarted { turn: Some("turn".to_owned()) });
+    meet(&mut desk, &mut bench);
+    assert_eq!(standing(&desk), ["acknowledged", "stored"], "it is at work");
+    bench.signal(OVER);
+    meet(&mut desk, &mut bench);
+    assert_eq!(standing(&desk), ["acknowledged", "offered"]);
+}
+
+#[test]
+fn d3_a_worker_that_dies_before_the_turn_of_its_message_begins_is_told_it_again() {
+    let (mut desk, mut bench, [first, second]) = given_the_first_of_two();
+    bench.end(End::Signal(9));
+    meet(&mut desk, &mut bench);
+    assert_eq!(bench.session.launches.len(), 2, "it has something to go on with");
+    let told = bench.session.messages.last().expect("it is told what happened");
+    assert!(told.text.contains("the text of a"), "{}", told.text);
+    // So it is if it dies once more.
+    bench.start();
+    bench.end(End::Signal(9));
+    let told = bench.session.messages.last().expect("it is told what happened");
+    assert!(told.text.contains("the text of a"), "{}", told.text);
+    assert_eq!(desk.standing(first).word(), "acknowledged");
+    assert_eq!(desk.standing(second).word(), "stored");
+}
+
+#[test]
+fn a_message_may_reach_a_turn_where_that_was_asked_for_and_no_other_does() {
+    let (mut desk, mut bench) = member_at_rest();
+    bench.signal(Signal::TurnStarted { turn: None });
+    let waits = desk.post(&member("boss"), "hand", "a");
+    meet(&mut desk, &mut bench);
+    let Command::Post(post) = super::kit::post("hand", "b") else { panic!("a post") };
+    desk.done(&member("boss"), Command::Post(Box::new(Post { steer: true, ..*post })));
+    meet(&mut desk, &mut bench);
+    let steered = desk.task.messages_stored;
+    assert_eq!((desk.standing(waits).word(), desk.standing(steered).word()), ("stored", "offered"));
+}
+
+#[test]
+fn a_lost_process_is_told_to_the_manager_once_and_a_member_at_rest_is_woken_by_its_next_message() {
+    let (mut desk, mut bench) = member_at_rest();
+    meet(&mut desk, &mut bench);
+    desk.handle("boss");
+    let before = news(&desk).len();
+    bench.signal(Signal::TurnStarted { turn: None });
+    bench.end(End::Signal(9));
+    meet(&mut desk, &mut bench);
+    meet(&mut desk, &mut bench);
+    let told: Vec<&str> = news(&desk).into_iter().skip(before).collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains("its process was lost: it was killed by signal 9"), "{told:?}");
+    bench.settle();
+    let no = desk.post(&member("boss"), "hand", "a");
+    meet(&mut desk, &mut bench);
+    assert_eq!(bench.session.attempt().no, 2);
+    assert_eq!(desk.standing(no).word(), "offered");
 }
 
 #[test]
@@ -178,4 +331,37 @@ fn a_gate_bars_what_is_pushed_as_well() {
     meet(&mut desk, &mut bench);
     assert_eq!(desk.standing(no).word(), "dead");
     assert!(bench.session.messages.iter().all(|sent| !sent.text.contains("go on")));
+}
+
+#[test]
+fn a_push_that_is_confirmed_after_its_loop_ended_begins_nothing_of_the_next_one() {
+    let (mut desk, mut bench) = working();
+    rest(&mut bench);
+    let begin = |desk: &mut Desk| {
+        desk.begin_loop(template(3));
+        for required in template(3).evidence {
+            let (shown, _) = super::kit::fitting(&required.proof, "one");
+            let name = required.name;
+            desk.done(&Actor::Provost, Command::Show { iteration: 1, name, shown });
+        }
+    };
+    begin(&mut desk);
+    let no = desk.continues(2).expect("its evidence is there");
+    meet(&mut desk, &mut bench);
+    assert_eq!(desk.standing(no).word(), "offered");
+    desk.done(&Actor::Operator, Command::StopLoop { because: A_REASON.to_owned() });
+    begin(&mut desk);
+    let unsent: Vec<String> = bench
+        .session
+        .messages
+        .iter()
+        .filter(|sent| sent.fate == MessageFate::Queued)
+        .map(|sent| sent.key.clone())
+        .collect();
+    for key in unsent {
+        bench.signal(Signal::InputSeen { key });
+    }
+    meet(&mut desk, &mut bench);
+    assert_eq!(desk.standing(no).word(), "dead");
+    assert_eq!(desk.task.looped.as_ref().map(|looped| looped.iteration), Some(1));
 }

@@ -13,10 +13,7 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval, interval_at},
 };
 
-use super::{
-    super::{held, watch::polled},
-    hub::Watched,
-};
+use super::super::{held, watch::polled};
 
 /// Of so many seconds of output tmux keeps all; then it pauses the pane by itself.
 const PAUSE_AFTER: u32 = 1;
@@ -29,6 +26,15 @@ const LONGEST_REST: Duration = Duration::from_secs(2);
 
 /// A pane that was heard for so long without a pause does not flood any more.
 const CALM: Duration = Duration::from_secs(3);
+
+/// Pieces that come no later than this after each other are of one flow.
+const PAUSE: Duration = Duration::from_millis(300);
+
+/// How long a flow is told as it comes: what is drawn once is seen at once.
+const AS_IT_COMES: Duration = Duration::from_millis(500);
+
+/// How long a pane rests that writes on and on, as one with a spinner does.
+const SPINNER_RESTS: Duration = Duration::from_millis(500);
 
 /// How often it is looked whether anybody still watches.
 const ROUND: Duration = Duration::from_secs(5);
@@ -52,6 +58,8 @@ pub(super) enum Feed {
 pub(super) struct Subscribed {
     pub(super) pane: PaneId,
     pub(super) feed: mpsc::Sender<Feed>,
+    /// While the pane writes on and on, it is enough to know how it looks now and then.
+    pub(super) now_and_then: bool,
 }
 
 /// What an answer will be to.
@@ -62,15 +70,30 @@ enum Expected {
 }
 
 /// How long a pane is left alone.
-#[derive(Clone, Copy)]
 struct Rest {
     until: Instant,
     time: Duration,
+    why: Why,
+}
+
+/// Why a pane is left alone.
+enum Why {
+    /// It writes more than is taken, or nobody watches it.
+    Floods,
+    /// It writes on and on, and is looked at now and then until it shows the same twice. This is what it showed last.
+    Spins(Option<Vec<String>>),
+}
+
+/// What a pane writes without a pause.
+struct Flow {
+    began: Instant,
+    last: Instant,
 }
 
 struct Control {
     client: AsyncFd<Client>,
-    watched: Watched,
+    watched: BTreeMap<PaneId, Vec<Subscribed>>,
+    flows: BTreeMap<PaneId, Flow>,
     /// Panes of which nothing comes until they are asked for: nobody watches them, or not fast enough.
     paused: BTreeMap<PaneId, Rest>,
     /// When a pane that was paused went on, and how long it had rested.
@@ -114,7 +137,8 @@ impl Control {
     fn new(client: AsyncFd<Client>) -> Control {
         Control {
             client,
-            watched: Watched::new(),
+            watched: BTreeMap::new(),
+            flows: BTreeMap::new(),
             paused: BTreeMap::new(),
             resumed: BTreeMap::new(),
             expected: VecDeque::new(),
@@ -132,15 +156,17 @@ impl Control {
     }
 
     fn watch(&mut self, order: Subscribed) -> io::Result<()> {
-        self.watched.entry(order.pane.clone()).or_default().push(order.feed);
-        self.go_on(&order.pane)
+        let pane = order.pane.clone();
+        self.watched.entry(pane.clone()).or_default().push(order);
+        self.go_on(&pane)
     }
 
     fn forget_leavers(&mut self) -> bool {
-        for feeds in self.watched.values_mut() {
-            feeds.retain(|feed| !feed.is_closed());
+        for watchers in self.watched.values_mut() {
+            watchers.retain(|watcher| !watcher.feed.is_closed());
         }
-        self.watched.retain(|_, feeds| !feeds.is_empty());
+        self.watched.retain(|_, watchers| !watchers.is_empty());
+        self.flows.retain(|pane, _| self.watched.contains_key(pane));
         !self.watched.is_empty()
     }
 
@@ -151,19 +177,28 @@ impl Control {
     /// Asks for the panes that have rested and whose watchers have caught up.
     fn resume(&mut self) -> io::Result<()> {
         let now = Instant::now();
-        let has_room = |feed: &mpsc::Sender<Feed>| feed.capacity() * 2 >= feed.max_capacity();
+        let has_room =
+            |watcher: &Subscribed| watcher.feed.capacity() * 2 >= watcher.feed.max_capacity();
         let caught_up = |pane: &&PaneId| {
-            self.watched.get(*pane).is_some_and(|feeds| feeds.iter().all(has_room))
+            self.watched.get(*pane).is_some_and(|watchers| watchers.iter().all(has_room))
         };
         let rested = self.paused.iter().filter(|(_, rest)| rest.until <= now);
         let ready: Vec<PaneId> = rested.map(|(pane, _)| pane).filter(caught_up).cloned().collect();
-        ready.iter().try_for_each(|pane| self.go_on(pane))
+        ready.iter().try_for_each(|pane| match self.paused.get_mut(pane) {
+            Some(rest) if matches!(rest.why, Why::Spins(_)) => {
+                rest.until = now + SPINNER_RESTS;
+                self.picture(pane)
+            }
+            Some(_) | None => self.go_on(pane),
+        })
     }
 
     /// Asks for what a pane writes from now on, and for what it shows.
     fn go_on(&mut self, pane: &PaneId) -> io::Result<()> {
         if let Some(rest) = self.paused.remove(pane) {
-            self.resumed.insert(pane.clone(), (Instant::now(), rest.time));
+            let now = Instant::now();
+            self.resumed.insert(pane.clone(), (now, rest.time));
+            self.flows.remove(pane);
             self.client.get_mut().resume(pane)?;
             self.expected.push_back(Expected::Nothing);
         }
@@ -176,24 +211,47 @@ impl Control {
         Ok(())
     }
 
-    fn pause(&mut self, pane: PaneId) -> io::Result<()> {
+    fn pause(&mut self, pane: PaneId, why: Why) -> io::Result<()> {
         if self.paused.contains_key(&pane) {
             return Ok(());
         }
         self.client.get_mut().pause(&pane)?;
         self.expected.push_back(Expected::Nothing);
-        self.rest(pane);
+        self.rest(pane, why);
         Ok(())
     }
 
-    /// Leaves a pane alone, the longer the sooner it flooded again.
-    fn rest(&mut self, pane: PaneId) {
-        let now = Instant::now();
-        let time = match self.resumed.get(&pane) {
-            Some((at, before)) if now - *at < CALM => (*before * 2).min(LONGEST_REST),
-            Some(_) | None => REST,
+    /// Leaves a pane alone; one that floods the longer the sooner it does so again.
+    fn rest(&mut self, pane: PaneId, why: Why) {
+        let time = match (&why, self.resumed.get(&pane)) {
+            (Why::Spins(_), _) => SPINNER_RESTS,
+            (Why::Floods, Some((at, before))) if at.elapsed() < CALM => {
+                (*before * 2).min(LONGEST_REST)
+            }
+            (Why::Floods, Some(_) | None) => REST,
         };
-        self.paused.entry(pane).or_insert(Rest { until: now + time, time });
+        self.paused.entry(pane).or_insert(Rest { until: Instant::now() + time, time, why });
+    }
+
+    /// Says whether a pane that was left alone because it wrote on and on shows the same as the last time.
+    fn has_come_to_rest(&mut self, pane: &PaneId, lines: &[String]) -> bool {
+        let Some(Rest { why: Why::Spins(shown), .. }) = self.paused.get_mut(pane) else {
+            return false;
+        };
+        shown.replace(lines.to_vec()).is_some_and(|before| before == lines)
+    }
+
+    /// Takes note of what a pane wrote, and says whether it writes on and on, and nobody wants all of it.
+    fn flows_on(&mut self, pane: &PaneId) -> bool {
+        let now = Instant::now();
+        let flow = self.flows.entry(pane.clone()).or_insert(Flow { began: now, last: now });
+        if now - flow.last > PAUSE {
+            flow.began = now;
+        }
+        flow.last = now;
+        let lasts = now - flow.began >= AS_IT_COMES;
+        let mut watchers = self.watched.get(pane).into_iter().flatten();
+        lasts && watchers.all(|watcher| watcher.now_and_then)
     }
 
     fn take_all(&mut self, messages: Vec<Message>) -> io::Result<()> {
@@ -204,12 +262,17 @@ impl Control {
         match message {
             Message::Output { pane, bytes, .. } => {
                 // What was on its way when the pane was paused is not the whole of it.
-                let told = self.paused.contains_key(&pane)
-                    || self.feed(&pane, || Feed::Output(bytes.clone()));
-                if told { Ok(()) } else { self.pause(pane) }
+                if self.paused.contains_key(&pane) {
+                    return Ok(());
+                }
+                match self.feed(&pane, || Feed::Output(bytes.clone())) {
+                    true if self.flows_on(&pane) => self.pause(pane, Why::Spins(None)),
+                    true => Ok(()),
+                    false => self.pause(pane, Why::Floods),
+                }
             }
             Message::Paused(pane) => {
-                self.rest(pane);
+                self.rest(pane, Why::Floods);
                 Ok(())
             }
             Message::Reply { asked: true, ok, lines } => self.answered(ok, lines),
@@ -233,12 +296,15 @@ impl Control {
             }
             Some(Expected::Lines(pane)) => {
                 let measures = self.measures.take().filter(|_| ok);
+                if measures.is_some() && self.has_come_to_rest(&pane, &lines) {
+                    return self.go_on(&pane);
+                }
                 let told = match measures {
-                    Some(m) => self.feed(&pane, || Feed::Picture(m, lines.clone())),
+                    Some(m) => self.feed(&pane, || Feed::Picture(m.clone(), lines.clone())),
                     None => self.feed(&pane, || Feed::Changed),
                 };
                 if !told && self.watched.contains_key(&pane) {
-                    return self.pause(pane);
+                    return self.pause(pane, Why::Floods);
                 }
             }
             Some(Expected::Nothing) | None => {}
@@ -258,12 +324,12 @@ impl Control {
 
     /// Tells all who watch a pane, and says whether all of them took it. Nobody is waited for.
     fn feed(&mut self, pane: &PaneId, what: impl Fn() -> Feed) -> bool {
-        let Some(feeds) = self.watched.get(pane).filter(|feeds| !feeds.is_empty()) else {
+        let Some(watchers) = self.watched.get(pane).filter(|watchers| !watchers.is_empty()) else {
             return false;
         };
         let full =
-            |feed: &mpsc::Sender<Feed>| matches!(feed.try_send(what()), Err(TrySendError::Full(_)));
+            |one: &Subscribed| matches!(one.feed.try_send(what()), Err(TrySendError::Full(_)));
         // All are told, whoever of them has no room.
-        feeds.iter().filter(|feed| full(feed)).count() == 0
+        watchers.iter().filter(|one| full(one)).count() == 0
     }
 }

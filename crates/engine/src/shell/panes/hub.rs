@@ -7,7 +7,7 @@ use std::{
 };
 
 use provost_core::ids::LaunchId;
-use provost_watch::tmux::{PaneId, Server, SessionId};
+use provost_watch::tmux::{Server, SessionId};
 use tokio::{
     sync::{Notify, mpsc},
     task::JoinSet,
@@ -52,10 +52,16 @@ impl Panes {
         (panes, Hub { asked, clients: BTreeMap::new(), tasks: JoinSet::new() })
     }
 
-    /// Asks for what a pane writes. It is at its end when nobody can be told more: the client died, or none can be had.
-    pub(super) async fn watch(&self, place: &Place, session: &SessionId) -> mpsc::Receiver<Feed> {
+    /// Asks for what a pane writes, or for how it looks now and then while it writes on and on, if that is enough. It is at
+    /// its end when nobody can be told more: the client died, or none can be had.
+    pub(super) async fn watch(
+        &self,
+        place: &Place,
+        session: &SessionId,
+        now_and_then: bool,
+    ) -> mpsc::Receiver<Feed> {
         let (feed, fed) = mpsc::channel(PIECES);
-        let watch = Subscribed { pane: place.id.clone(), feed };
+        let watch = Subscribed { pane: place.id.clone(), feed, now_and_then };
         let wanted = Wanted { server: place.server.clone(), session: session.clone(), watch };
         // Without a hub there is nothing to be told, and the end of the stream says so.
         self.asks.send(wanted).await.ok();
@@ -118,6 +124,3 @@ impl Hub {
         self.tasks.spawn(control::run(wanted.server, wanted.session, orders));
     }
 }
-
-/// What is watched of a client, by pane.
-pub(super) type Watched = BTreeMap<PaneId, Vec<mpsc::Sender<Feed>>>;

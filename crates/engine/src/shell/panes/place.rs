@@ -39,6 +39,8 @@ pub(super) struct Found {
     pub(super) sight: PaneSight,
     /// What it shows, where that is known to be read.
     pub(super) reading: Option<Reading>,
+    /// What is written at the agent's prompt and was not sent, if it is there.
+    pub(super) written: Option<String>,
 }
 
 impl Place {
@@ -82,7 +84,8 @@ impl Place {
         let read =
             |painted: &Vec<String>| screen::read(&screen::plain(painted), self.known.flatten());
         let reading = painted.as_ref().map(read);
-        let drafted = painted.as_deref().is_some_and(screen::drafted);
+        let written = painted.as_deref().map(screen::painted).and_then(|p| screen::written(&p));
+        let drafted = written.as_deref().is_some_and(|written| !written.is_empty());
         let in_front = |process| process::is_in_front(process, &pane.tty).unwrap_or(false);
         let sight = match self.process.as_ref().is_some_and(in_front) {
             _ if pane.dead => PaneSight::Gone,
@@ -91,7 +94,7 @@ impl Place {
             true if drafted => PaneSight::Drafted,
             true => PaneSight::Open,
         };
-        Looked::There(Box::new(Found { pane, sight, reading }))
+        Looked::There(Box::new(Found { pane, sight, reading, written }))
     }
 }
 

@@ -6,7 +6,10 @@ use provost_core::{
     ids::LaunchId,
     session::{Command, Message, MessageKind, PaneSight, Session, Way},
 };
-use provost_watch::{screen::Shown, tmux};
+use provost_watch::{
+    screen::{self, Shown},
+    tmux,
+};
 use tokio::sync::watch;
 
 use super::{
@@ -67,6 +70,7 @@ impl Typist {
             // Neither an interrupt nor a compaction is asked of somebody else's agent: both are refused before.
             MessageKind::Instruction
             | MessageKind::Steer
+            | MessageKind::Returned
             | MessageKind::Nudge
             | MessageKind::Interrupt
             | MessageKind::Compact
@@ -76,9 +80,7 @@ impl Typist {
         };
         let mut rest = REST;
         while !*cancel.borrow() {
-            if self.shows(wanted, &[PaneSight::Open]).await
-                && self.records(&message.key, Way::Typing).await
-            {
+            if self.shows(wanted).await && self.records(&message.key, Way::Typing).await {
                 return self.type_it(&message.key, what).await;
             }
             self.panes.bell(self.launch).notify_one();
@@ -100,10 +102,10 @@ impl Typist {
     }
 
     /// Presses the key that sends a message once more. What another daemon typed is left as it stands.
-    pub(crate) async fn press(&self, key: &str) {
+    /// Behind anything else than the very text that was typed, it would send what somebody has begun to write.
+    pub(crate) async fn press(&self, key: &str, text: &str) {
         let ours = self.panes.remembers(self.launch, key);
-        let stands = [PaneSight::Open, PaneSight::Drafted];
-        if !ours || !self.shows(Shown::Composer, &stands).await {
+        if !ours || !self.holds(text).await {
             self.records(key, Way::Doubted).await;
             return;
         }
@@ -117,12 +119,26 @@ impl Typist {
         }
     }
 
-    /// Looks whether the pane shows this now, and is seen to be one of these.
-    async fn shows(&self, wanted: Shown, sights: &[PaneSight]) -> bool {
+    /// Looks whether the pane shows this now, and is a place to type into.
+    async fn shows(&self, wanted: Shown) -> bool {
+        let found = self.look().await;
+        found.is_some_and(|found| found.sight == PaneSight::Open && shows(&found, wanted))
+    }
+
+    /// Looks whether this very text stands at the agent's prompt, and nothing else.
+    async fn holds(&self, text: &str) -> bool {
+        let is_it = |found: &Found| {
+            let stands = |written: &String| screen::is_written(written, text);
+            shows(found, Shown::Composer) && found.written.as_ref().is_some_and(stands)
+        };
+        self.look().await.is_some_and(|found| found.sight == PaneSight::Drafted && is_it(&found))
+    }
+
+    async fn look(&self) -> Option<Box<Found>> {
         let place = self.place.clone();
         match held::blocking(move || place.look()).await {
-            Looked::There(found) => fits(&found, wanted, sights),
-            Looked::Unseen | Looked::Never => false,
+            Looked::There(found) => Some(found),
+            Looked::Unseen | Looked::Never => None,
         }
     }
 
@@ -141,9 +157,8 @@ impl Typist {
     }
 }
 
-fn fits(found: &Found, wanted: Shown, sights: &[PaneSight]) -> bool {
-    let shows = found.reading.as_ref().is_some_and(|reading| reading.shown == wanted);
-    shows && sights.contains(&found.sight)
+fn shows(found: &Found, wanted: Shown) -> bool {
+    found.reading.as_ref().is_some_and(|reading| reading.shown == wanted)
 }
 
 fn typed(place: &Place, what: &Typing) -> Result<(), tmux::Error> {

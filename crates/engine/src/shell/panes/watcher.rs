@@ -86,7 +86,8 @@ impl PaneWatch {
                 Looked::Never => return std::future::pending().await,
                 Looked::Unseen => {}
                 Looked::There(found) => {
-                    let feed = self.panes.watch(&self.place, &found.pane.session).await;
+                    let calm = self.hints.knows_its_screen();
+                    let feed = self.panes.watch(&self.place, &found.pane.session, calm).await;
                     if self.listen(feed).await {
                         rest = REST;
                     }
@@ -157,7 +158,11 @@ impl PaneWatch {
                     self.guess(guess).await;
                 }
             }
-            Feed::Picture(measures, lines) => self.hints.picture(measures, &lines, now),
+            Feed::Picture(measures, lines) => {
+                if let Some(guess) = self.hints.picture(&measures, &lines, now) {
+                    self.guess(guess).await;
+                }
+            }
             Feed::Changed => self.look_soon(),
         }
     }

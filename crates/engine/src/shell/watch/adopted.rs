@@ -20,6 +20,7 @@ use super::super::{
     panes::{PaneWatch, Panes},
 };
 use super::{
+    others::Moves,
     polled::polled,
     rollout::{RolloutWatch, Wanted},
 };
@@ -61,26 +62,29 @@ enum Look {
 
 impl Adopted {
     pub(crate) fn new(
-        session: &Session,
-        launch: LaunchId,
+        (session, launch): (&Session, LaunchId),
         panes: &Panes,
-        handle: Handle,
-        teller: Teller,
+        moves: &Moves,
+        (handle, teller): (Handle, Teller),
         clock: Clock,
         census: Census,
     ) -> Option<Adopted> {
         let adopted = session.spec.adopted.as_deref()?;
         let recorded = session.launch(launch)?;
         let LaunchPhase::Running { child, .. } = &recorded.phase else { return None };
-        let file = adopted.rollout.as_ref().map(|path| Wanted::File(path.into()));
+        let process = child.as_ref().map(held::theirs);
+        let writer = process.clone().map(|Identity { pid, start_time, boot_id }| {
+            process::Identity { pid, start_time, boot_id }
+        });
+        let file = adopted.rollout.as_ref().map(|path| Wanted::File(path.into(), writer));
         let pane = (panes.clone(), handle.clone(), teller.clone());
         let pane = PaneWatch::new(session, launch, pane.0, pane.1, pane.2, clock);
         let record = file.map(|wanted| {
-            RolloutWatch::new(session, launch, wanted, handle, teller.clone(), clock)
+            RolloutWatch::new(session, launch, wanted, moves, handle, teller.clone(), clock)
         });
         Some(Adopted {
             launch,
-            process: child.as_ref().map(held::theirs),
+            process,
             record,
             pane,
             teller,

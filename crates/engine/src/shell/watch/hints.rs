@@ -1,7 +1,9 @@
 //! What the bytes of an agent's terminal let guess: what they say in escape codes, and what they draw.
 
+use std::collections::BTreeMap;
+
 use provost_core::{
-    request::{Asked, RequestKind, Waiting},
+    request::{Asked, RequestKind, Subject, Waiting},
     session::{Driver, Glimpse, Hinted, Session},
 };
 use provost_drivers::codex::Version;
@@ -22,6 +24,9 @@ pub(crate) struct Guess {
 /// How long after something was drawn the screen is looked at, and again to see whether that stands.
 const LOOK_MS: u64 = 120;
 
+/// The same while something is drawn on and on that shows nothing new.
+const CALM_LOOK_MS: u64 = 400;
+
 /// Reads the terminal of one launch.
 pub(crate) struct Hints {
     scanner: Scanner,
@@ -30,11 +35,15 @@ pub(crate) struct Hints {
     sent: u64,
     /// How many of them the scanner was not given: what came before it, and what is missing.
     before: u64,
+    /// What each kind of code said last: a title whose spinner turns says the same ten times a second.
+    said: BTreeMap<Glimpse, Hinted>,
 }
 
 /// The screen of an agent whose screens are known.
 struct Drawn {
     screen: Screen,
+    /// Whether all that was drawn is known, and so how each character looks.
+    whole: bool,
     steady: Steady,
     /// The agent's version, if it is known.
     version: Option<(u64, u64)>,
@@ -50,21 +59,47 @@ impl Hints {
         let version = agent.version.as_deref().and_then(Version::parse);
         let drawn = (agent.driver == Driver::CodexTerminal).then(|| Drawn {
             screen: Screen::new(rows, columns),
+            whole: true,
             steady: Steady::default(),
             version: version.map(|Version(major, minor, _)| (u64::from(major), u64::from(minor))),
             due_ms: None,
             changed: false,
         });
-        Hints { scanner: Scanner::default(), drawn, sent: 0, before: 0 }
+        Hints { scanner: Scanner::default(), drawn, sent: 0, before: 0, said: BTreeMap::new() }
     }
 
     /// Reads a terminal whose beginning nobody saw; what it says lies after this place.
     pub(crate) fn after(session: &Session, size: (u16, u16), place: u64) -> Hints {
-        Hints { sent: place, before: place, ..Hints::new(session, size) }
+        let mut hints = Hints { sent: place, before: place, ..Hints::new(session, size) };
+        hints.drawn.iter_mut().for_each(|drawn| drawn.whole = false);
+        hints
     }
 
-    /// Takes what the terminal shows now. Something before it may be missing.
-    pub(crate) fn picture(&mut self, measures: Measures, lines: &[String], now_ms: u64) {
+    /// Gives that something is written at the prompt and was not sent, at once and by one look: whoever leaves the
+    /// screen leaves it there.
+    pub(crate) fn draft(&mut self) -> Option<Guess> {
+        let place = self.sent;
+        let drawn = self.drawn.as_mut()?;
+        let reading = drawn.read();
+        if reading.shown != Shown::Draft || drawn.steady.shown() == Some(Shown::Draft) {
+            return None;
+        }
+        drawn.steady.believe(&reading);
+        Some(Guess { by: Glimpse::Screen, place, what: Hinted::Drafted })
+    }
+
+    /// Says whether its screen tells all that matters, so that what is drawn in between may be missed.
+    pub(crate) fn knows_its_screen(&self) -> bool {
+        self.drawn.is_some()
+    }
+
+    /// Takes what the terminal shows now, and gives what its title lets guess. Something before it may be missing.
+    pub(crate) fn picture(
+        &mut self,
+        measures: &Measures,
+        lines: &[String],
+        now_ms: u64,
+    ) -> Option<Guess> {
         self.sent += 1;
         (self.scanner, self.before) = (Scanner::default(), self.sent);
         if let Some(drawn) = &mut self.drawn {
@@ -72,6 +107,19 @@ impl Hints {
             drawn.changed = true;
             drawn.due_ms.get_or_insert(now_ms + LOOK_MS);
         }
+        let what = of_title(&measures.title)?;
+        self.news(Guess { by: Glimpse::Title, place: self.sent, what })
+    }
+
+    /// Keeps what a code says, and gives it unless the same kind of code said it last.
+    fn news(&mut self, guess: Guess) -> Option<Guess> {
+        let before = self.said.insert(guess.by, guess.what.clone());
+        let new = before.as_ref() != Some(&guess.what);
+        if let Some(drawn) = self.drawn.as_mut().filter(|_| new && guess.what == Hinted::Rests) {
+            // Only the screen says whether it rests at its prompt: what stands there is told, though it stood there before.
+            drawn.steady.forget();
+        }
+        new.then_some(guess)
     }
 
     /// Takes what somebody else read from the screen, as one of two frames that have to agree.
@@ -105,8 +153,10 @@ impl Hints {
             self.drawn.as_mut().filter(|drawn| drawn.due_ms.is_some_and(|at| at <= now_ms))?;
         // What stands still is looked at twice, and then no more.
         let again = std::mem::replace(&mut drawn.changed, false);
-        drawn.due_ms = again.then_some(now_ms + LOOK_MS);
-        let reading = screen::read(&drawn.screen.lines(), drawn.version);
+        let reading = drawn.read();
+        let known = drawn.steady.shown() == Some(reading.shown);
+        let next = if known { CALM_LOOK_MS } else { LOOK_MS };
+        drawn.due_ms = again.then_some(now_ms + next);
         let steady = drawn.steady.frame(reading)?;
         let what = of_screen(&steady)?;
         Some(Guess { by: Glimpse::Screen, place, what })
@@ -127,12 +177,21 @@ impl Hints {
             let guess = |(by, what)| Guess { by, place: before + heard.after, what };
             found.extend(of_signal(&heard.signal).map(guess));
         });
-        found
+        found.into_iter().filter_map(|guess| self.news(guess)).collect()
+    }
+}
+
+impl Drawn {
+    fn read(&self) -> Reading {
+        match self.whole {
+            true => screen::read_painted(&self.screen.painted(), self.version),
+            false => screen::read(&self.screen.lines(), self.version),
+        }
     }
 }
 
 /// Draws a picture, with the cursor and the rows that scroll where the program left them.
-fn pictured(measures: Measures, lines: &[String]) -> Screen {
+fn pictured(measures: &Measures, lines: &[String]) -> Screen {
     let mut screen = Screen::new(measures.rows, measures.columns);
     let ((row, column), (upper, lower)) = (measures.cursor, measures.scrolls);
     let clean = |line: &String| line.chars().filter(|c| !c.is_control()).collect::<String>();
@@ -165,15 +224,27 @@ fn of_screen(reading: &Reading) -> Option<Hinted> {
         Shown::Update => dialog("offers an update"),
         Shown::ModelMigration => dialog("offers another model"),
         Shown::UnknownDialog => dialog("waits for a choice"),
-        Shown::Approval => Hinted::Asks(asked(RequestKind::Approval, said)),
+        Shown::Approval => Hinted::Asks(approval(reading)),
         Shown::Question | Shown::Plan => Hinted::Asks(asked(RequestKind::Question, said)),
         Shown::Retrying => {
             Hinted::Retrying { detail: "its screen says that it connects again".to_owned() }
         }
         Shown::Working => Hinted::Working,
         Shown::Composer => Hinted::AtPrompt,
+        Shown::Draft => Hinted::Drafted,
         Shown::Nothing => return None,
     })
+}
+
+/// Gives the approval that a screen shows, with what it is about in the words that stand there.
+fn approval(reading: &Reading) -> Asked {
+    let Some(shown) = reading.approval() else {
+        return asked(RequestKind::Approval, "its screen asks for an approval");
+    };
+    let (command, reason) = (shown.command, shown.reason);
+    let title = [Some(shown.asks), command.clone()].into_iter().flatten().collect::<Vec<_>>();
+    let subject = command.is_some().then(|| Subject { command, reason, ..Subject::default() });
+    Asked { subject: subject.map(Box::new), ..asked(RequestKind::Approval, &title.join(" ")) }
 }
 
 fn of_state(state: &AgentState) -> Hinted {
@@ -230,8 +301,12 @@ fn asked(kind: RequestKind, title: &str) -> Asked {
 mod tests {
     use super::*;
 
+    fn hints(drawn: Option<Drawn>, sent: u64) -> Hints {
+        Hints { scanner: Scanner::default(), drawn, sent, before: sent, said: BTreeMap::new() }
+    }
+
     fn told(bytes: &[u8]) -> Vec<(Glimpse, Hinted)> {
-        let mut hints = Hints { scanner: Scanner::default(), drawn: None, sent: 0, before: 0 };
+        let mut hints = hints(None, 0);
         hints.feed(bytes, 0).into_iter().map(|guess| (guess.by, guess.what)).collect()
     }
 
@@ -248,6 +323,30 @@ mod tests {
     }
 
     #[test]
+    fn an_approval_on_the_screen_tells_the_command_that_stands_there() {
+        let screen = "  Would you like to run the following command?\n\n  Reason: May I?\n\n  $ touch x\n\n› 1. Yes (y)\n  2. No (esc)\n\n  Press enter to confirm or esc to cancel";
+        let lines: Vec<String> = screen.lines().map(str::to_owned).collect();
+        let Some(Hinted::Asks(asked)) = of_screen(&screen::read(&lines, None)) else {
+            panic!("an approval");
+        };
+        assert_eq!(asked.title, "Would you like to run the following command? touch x");
+        let subject = asked.subject.unwrap();
+        assert_eq!(
+            (subject.command.as_deref(), subject.reason.as_deref()),
+            (Some("touch x"), Some("May I?"))
+        );
+    }
+
+    #[test]
+    fn what_a_title_says_again_and_again_is_told_once() {
+        let said = told(
+            "\u{1b}]0;⠋ x\u{7}\u{1b}]0;⠙ x\u{7}\u{1b}]0;Ready\u{7}\u{1b}]0;⠹ x\u{7}".as_bytes(),
+        );
+        let what: Vec<Hinted> = said.into_iter().map(|(_, what)| what).collect();
+        assert_eq!(what, [Hinted::Working, Hinted::AtPrompt, Hinted::Working]);
+    }
+
+    #[test]
     fn text_that_looks_like_an_end_or_a_prompt_says_nothing() {
         assert_eq!(told(b"task complete\r\nuser@host:~$ \r\n100%\r\n# "), []);
     }
@@ -256,17 +355,20 @@ mod tests {
     fn a_picture_is_looked_at_twice_and_what_comes_after_it_lies_after_it() {
         let drawn = Drawn {
             screen: Screen::new(24, 80),
+            whole: false,
             steady: Steady::default(),
             version: None,
             due_ms: None,
             changed: false,
         };
-        let mut hints =
-            Hints { scanner: Scanner::default(), drawn: Some(drawn), sent: 5, before: 5 };
+        let mut hints = hints(Some(drawn), 5);
         hints.feed(b"\x1b]7501;state=wor", 0);
-        let measures = Measures { rows: 10, columns: 40, cursor: (0, 2), scrolls: (0, 9) };
+        let title = "Working".to_owned();
+        let measures = Measures { rows: 10, columns: 40, cursor: (0, 2), scrolls: (0, 9), title };
         let lines = ["› Ask", "", "  ? for shortcuts", "  \x1b[2J"].map(str::to_owned);
-        hints.picture(measures, &lines, 0);
+        let titled = hints.picture(&measures, &lines, 0).unwrap();
+        assert_eq!((titled.by, titled.what), (Glimpse::Title, Hinted::Working));
+        assert_eq!(hints.picture(&measures, &lines, 0), None, "its title says the same");
         assert_eq!(hints.look(LOOK_MS), None, "one frame is not believed");
         let shown = hints.look(2 * LOOK_MS).unwrap();
         assert_eq!((shown.by, shown.what), (Glimpse::Screen, Hinted::AtPrompt));

@@ -3,18 +3,28 @@
 use provost_api::{ApiError, Code};
 use provost_core::{
     ids::LaunchId,
-    session::{Command, Record},
+    session::{Command, Record, Recorded},
 };
-use provost_watch::hooks;
+use provost_watch::{
+    ThreadId,
+    hooks::{self, Heard, Told},
+};
 use serde_json::Value;
 
 use super::{
-    super::handle::{Ask, Handle},
+    super::{
+        codex,
+        executor::World,
+        handle::{Ask, Handle},
+        held,
+    },
+    others,
     records::of_hook,
 };
 
 /// Records what a hook says under its key, so that it counts once however often it is taken.
 pub async fn take(
+    world: &World,
     handle: &Handle,
     launch: LaunchId,
     said: &Value,
@@ -27,8 +37,13 @@ pub async fn take(
     })?;
     let session = launch.session.to_string();
     let row = handle.ask_json(Ask::Row { session: session.clone() }).await?;
-    let thread = row["session"]["thread"].as_str();
-    for (no, what) in of_hook(&heard, thread).into_iter().enumerate() {
+    let own = row["session"]["thread"].as_str();
+    let moved = moves(world, launch, &heard, own).await;
+    let thread = if moved { Some(heard.thread.as_str()) } else { own };
+    let first =
+        moved.then(|| ("moved".to_owned(), Recorded::Moved { thread: heard.thread.to_string() }));
+    let rest = of_hook(&heard, thread).into_iter().enumerate();
+    for (no, what) in first.into_iter().chain(rest.map(|(no, what)| (no.to_string(), what))) {
         let command = Command::Recorded { launch, by: Record::Hook, place: 0, what };
         let ask = Ask::Do { session: session.clone(), command };
         match handle.ask(ask, actor, Some(format!("{key}/{no}"))).await {
@@ -37,5 +52,22 @@ pub async fn take(
             Ok(_) | Err(_) => {}
         }
     }
+    if moved {
+        world.moves.ring(launch);
+    }
     Ok(())
+}
+
+/// Says whether a hook shows that the person at the screen goes on in another conversation: input was taken there, and its
+/// file is in the agent's own home and says that it is one of people. What the hook says of a file is not looked at:
+/// whoever runs below the agent can say that.
+async fn moves(world: &World, launch: LaunchId, heard: &Heard, own: Option<&str>) -> bool {
+    let begins = matches!(heard.told, Told::SessionStarted { .. } | Told::PromptSubmitted { .. });
+    let other = own.is_some_and(|own| own != heard.thread.as_str());
+    if !begins || !other || heard.subagent.is_some() {
+        return false;
+    }
+    let [(_, home), _] = codex::environment(&world.home, launch.session);
+    let thread: ThreadId = heard.thread.clone();
+    held::blocking(move || others::is_of_people(home, &thread)).await
 }

@@ -4,6 +4,7 @@
 mod adopted;
 mod hints;
 mod hooks;
+mod others;
 mod polled;
 mod records;
 mod rollout;
@@ -11,5 +12,6 @@ mod rollout;
 pub(crate) use adopted::Adopted;
 pub(crate) use hints::{Guess, Hints};
 pub use hooks::take;
+pub use others::Moves;
 pub(crate) use polled::polled;
 pub(crate) use rollout::{RolloutWatch, Wanted};

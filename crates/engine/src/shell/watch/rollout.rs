@@ -3,6 +3,7 @@
 use std::{
     io,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -12,16 +13,24 @@ use provost_core::{
 };
 use provost_watch::{
     ThreadId,
+    process::Identity,
     rollout::{Fold, Limits, Next, Places, Rollout, Standing, Tail, Told, Watch},
 };
-use tokio::{io::unix::AsyncFd, sync::broadcast};
+use tokio::{
+    io::unix::AsyncFd,
+    sync::{Notify, broadcast},
+};
 
 use super::super::{
     clock::Clock,
     handle::{Ask, Handle, Published, Teller},
     held,
 };
-use super::{polled::polled, records::of_rollout};
+use super::{
+    others::{self, Found, Moves, Place},
+    polled::polled,
+    records::of_rollout,
+};
 
 /// How long to wait before a file that could not be read is tried again.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
@@ -36,10 +45,14 @@ const BATCH: usize = 500;
 /// whatever people said in it.
 const BATCH_BYTES: u64 = 2 << 20;
 
+/// How long to wait before a file that does not say yet whose it is is looked at again, and how often.
+const LOOK_AGAIN: (Duration, u32) = (Duration::from_millis(200), 25);
+
 /// Where a file is, as far as that is known.
 #[derive(Clone, Debug)]
 pub(crate) enum Wanted {
-    File(PathBuf),
+    /// This one, and the process that writes it if that is known.
+    File(PathBuf, Option<Identity>),
     /// The one of the session's conversation, below a home of the agent.
     InHome(PathBuf),
 }
@@ -57,6 +70,14 @@ pub(crate) struct RolloutWatch {
     launch: LaunchId,
     wanted: Wanted,
     begin: Begin,
+    /// The conversation that is read, and those that were left for it.
+    thread: Option<String>,
+    left: Vec<String>,
+    /// The one that was turned to and is not read yet.
+    turned: Option<ThreadId>,
+    /// From when on conversations were made while the agent was watched.
+    since_ms: u64,
+    bell: Arc<Notify>,
     handle: Handle,
     teller: Teller,
     clock: Clock,
@@ -77,6 +98,7 @@ impl RolloutWatch {
         session: &Session,
         launch: LaunchId,
         wanted: Wanted,
+        moves: &Moves,
         handle: Handle,
         teller: Teller,
         clock: Clock,
@@ -86,12 +108,32 @@ impl RolloutWatch {
         // A conversation that is gone on with has a file already, of which all is known.
         let first = session.launches.first().is_some_and(|first| first.id == launch);
         let goes_on = session.spec.adopted.is_some() || !first;
+        let recorded = session.launch(launch);
+        let since = recorded.map_or(0, |launch| launch.owed_at.wall_ms);
+        let since_ms = u64::try_from(since).unwrap_or(0);
+        let thread = session.thread.clone();
+        let moved = recorded.is_some_and(|launch| launch.watch.behind);
         let begin = match (read, goes_on) {
             (Some(place), _) => Begin::At(place),
+            (None, _) if moved => begin_of(thread.as_deref(), since_ms),
             (None, true) => Begin::Now,
             (None, false) => Begin::At(0),
         };
-        RolloutWatch { launch, wanted, begin, handle, teller, clock }
+        let left = recorded.map(|launch| launch.watch.left.clone()).unwrap_or_default();
+        let bell = moves.bell(launch);
+        RolloutWatch {
+            launch,
+            wanted,
+            begin,
+            thread,
+            left,
+            turned: None,
+            since_ms,
+            bell,
+            handle,
+            teller,
+            clock,
+        }
     }
 
     /// Follows the file for as long as it is polled. What cannot be read is tried again and ends nothing.
@@ -105,12 +147,22 @@ impl RolloutWatch {
 
     async fn follow(&mut self) -> io::Result<()> {
         let (path, thread) = self.find().await?;
-        let mut watch = polled(Watch::file(&path)?)?;
+        self.turned = None;
+        self.thread = thread.as_ref().map(ToString::to_string).or(self.thread.take());
+        // Beside it the file of the conversation appears that a person goes on in.
+        let beside = others::sessions_of(&path).unwrap_or(&path);
+        let mut watch = polled(Watch::file_and_sessions(&path, beside)?)?;
+        let bell = self.bell.clone();
         let mut pass = self.begin(&path, thread).await?;
+        let mut look = true;
         loop {
             pass = self.read(pass).await?;
             if pass.more {
                 continue;
+            }
+            self.thread = pass.fold.thread().map(ToString::to_string).or(self.thread.take());
+            if std::mem::take(&mut look) && self.went_elsewhere().await {
+                return Ok(());
             }
             match pass.tail.standing()? {
                 Standing::Same | Standing::Gone => {}
@@ -120,20 +172,91 @@ impl RolloutWatch {
                     return Ok(());
                 }
             }
-            woken(&mut watch).await?;
+            tokio::select! {
+                woken = woken(&mut watch) => {
+                    woken?;
+                    look = watch.get_mut().has_appeared();
+                }
+                () = bell.notified() => look = true,
+            }
+        }
+    }
+
+    /// Looks whether the person at the screen goes on in another conversation, and turns to it. The session may know that
+    /// already, by a hook; otherwise it is told.
+    async fn went_elsewhere(&mut self) -> bool {
+        let Some(own) = self.thread.clone() else { return false };
+        let (wait, times) = LOOK_AGAIN;
+        for _ in 0..times {
+            if let Some(thread) = self.thread().await.filter(|thread| thread.as_str() != own) {
+                self.turn_to(&thread, None);
+                return true;
+            }
+            let place = self.place();
+            let known: Vec<String> = self.left.iter().chain([&own]).cloned().collect();
+            let since_ms = self.since_ms;
+            match held::blocking(move || others::look(&place, since_ms, &known)).await {
+                Found::Nothing => return false,
+                Found::Unclear => held::pause(wait).await,
+                Found::Another(rollout) => {
+                    let what = Recorded::Moved { thread: rollout.thread.to_string() };
+                    self.tell(vec![(0, what)]).await;
+                    self.turn_to(&rollout.thread, Some(rollout.path));
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    fn turn_to(&mut self, thread: &ThreadId, path: Option<PathBuf>) {
+        let to = thread.to_string();
+        self.begin = begin_of(Some(&to), self.since_ms);
+        self.left.retain(|left| *left != to);
+        self.left.extend(self.thread.replace(to));
+        self.turned = Some(thread.clone());
+        if let (Wanted::File(file, _), Some(path)) = (&mut self.wanted, path) {
+            *file = path;
+        }
+    }
+
+    fn place(&self) -> Place {
+        match &self.wanted {
+            Wanted::InHome(home) => Place::Home(home.clone()),
+            Wanted::File(_, Some(process)) => Place::Process(process.clone()),
+            Wanted::File(_, None) => Place::Nowhere,
+        }
+    }
+
+    /// Gives the file that is read: the one that was named, or that of the conversation that was turned to since.
+    async fn file(&self, file: PathBuf) -> (PathBuf, Option<ThreadId>) {
+        let own = Rollout::named(&file, false).map(|rollout| rollout.thread);
+        let thread = self.thread.as_deref().and_then(ThreadId::parse);
+        match thread {
+            Some(thread) if own.as_ref().is_some_and(|own| *own != thread) => {
+                let (place, beside, wanted) = (self.place(), file.clone(), thread.clone());
+                let found = held::blocking(move || others::find(&place, &beside, &wanted)).await;
+                found.map_or((file, None), |rollout| (rollout.path, Some(thread)))
+            }
+            Some(_) | None => (file, None),
         }
     }
 
     /// Waits until the file is there.
     async fn find(&self) -> io::Result<(PathBuf, Option<ThreadId>)> {
         let home = match &self.wanted {
-            Wanted::File(path) => return Ok((path.clone(), None)),
+            Wanted::File(path, _) => return Ok(self.file(path.clone()).await),
             Wanted::InHome(home) => home.clone(),
         };
         let mut watch = polled(Watch::sessions(&home.join("sessions"))?)?;
         let mut events = self.handle.subscribe();
         loop {
-            let (places, named) = (Places::new(vec![home.clone()]), self.thread().await);
+            // What was told to the session it may not know yet.
+            let named = match &self.turned {
+                Some(turned) => Some(turned.clone()),
+                None => self.thread().await,
+            };
+            let places = Places::new(vec![home.clone()]);
             if let Some(found) = held::blocking(move || conversation(&places, named)).await {
                 return Ok((found.path, Some(found.thread)));
             }
@@ -263,6 +386,13 @@ impl Pass {
         let before = place.saturating_sub(told.len().saturating_sub(1) as u64);
         (before..).zip(told).collect()
     }
+}
+
+/// Says where to begin to read a conversation that was turned to: what was made since is all news, and of an older one only
+/// how it stands.
+fn begin_of(thread: Option<&str>, since_ms: u64) -> Begin {
+    let made = thread.and_then(ThreadId::parse).and_then(|thread| thread.made_at_ms());
+    if made.is_some_and(|made| made >= since_ms) { Begin::At(0) } else { Begin::Now }
 }
 
 /// Gives the file of the conversation that was named. Older versions of Codex name none; in a home of its own the only

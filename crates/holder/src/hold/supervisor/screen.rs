@@ -36,6 +36,14 @@ impl Supervisor {
         }
     }
 
+    /// Has what flows on gathered, unless somebody looks at it.
+    pub(super) fn keep_pace(&mut self, read: u64) {
+        match self.clients.viewports() > 0 {
+            true => self.pace.hurry(),
+            false => self.pace.read(read, mono_ms()),
+        }
+    }
+
     pub(super) fn resize(&mut self, id: u64, size: Tty) -> Reply {
         let Some(terminal) = self.terminal else { return no_terminal(id) };
         let Some(size) = size.checked() else {
@@ -66,6 +74,7 @@ impl Supervisor {
             return no_terminal(id);
         }
         self.clients.view(client);
+        self.pace.hurry();
         Reply::done(id)
     }
 

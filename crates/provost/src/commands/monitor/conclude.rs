@@ -11,6 +11,8 @@ pub(super) struct Conclusion {
     pub(super) reason: String,
     /// Whether the state was reached that was waited for; none if none was.
     pub(super) reached: Option<bool>,
+    /// What would be said if no state were waited for; none while it goes on.
+    pub(super) otherwise: Option<Ending>,
 }
 
 /// A state that is waited for, and the one that stands.
@@ -33,20 +35,34 @@ pub(super) fn conclude(
     now: i64,
 ) -> Option<Conclusion> {
     let natural = natural(stand, verdict, now);
+    let otherwise = natural.as_ref().map(|(ending, _)| *ending);
     let Some(Until { wanted, state }) = until else {
-        return natural.map(|(ending, reason)| Conclusion { ending, reason, reached: None });
+        return natural.map(|(ending, reason)| Conclusion {
+            ending,
+            reason,
+            reached: None,
+            otherwise,
+        });
     };
-    let (over, reached) = (matches!(stand, Stand::Ended(..)), wanted == state);
-    match natural {
-        Some((ending, reason)) if reached || over => {
-            Some(Conclusion { ending, reason, reached: Some(reached) })
+    let over = matches!(stand, Stand::Ended(..));
+    match (natural, wanted == state) {
+        // Whatever else is true of it, this was asked for.
+        (natural, true) => {
+            let more = natural.map(|(_, reason)| format!(": {reason}")).unwrap_or_default();
+            let reason = format!("it is {state}{more}");
+            // What is claimed and not sealed yet goes on by itself, and is called by its state all the same.
+            let named = match state {
+                "completed" | "succeeded" => Some(Ending::Completed),
+                "needs_input" => Some(Ending::NeedsInput),
+                _ => None,
+            };
+            let otherwise = otherwise.or(named);
+            Some(Conclusion { ending: Ending::Reached, reason, reached: Some(true), otherwise })
         }
-        Some(_) | None if reached => Some(Conclusion {
-            ending: Ending::Reached,
-            reason: format!("it is {state}"),
-            reached: Some(true),
-        }),
-        Some(_) | None => None,
+        (Some((ending, reason)), false) if over => {
+            Some(Conclusion { ending, reason, reached: Some(false), otherwise })
+        }
+        (Some(_) | None, false) => None,
     }
 }
 
@@ -131,5 +147,25 @@ mod tests {
         assert_eq!(until(&Stand::Waits("r".to_owned()), "needs_input"), None);
         let over = until(&ended(End::Good), "completed");
         assert_eq!(over, Some((Ending::Completed, Some(false))));
+    }
+
+    #[test]
+    fn a_state_that_is_reached_is_the_result_whatever_else_is_true() {
+        let (stuck, waits) = (Stand::Stuck("r".to_owned()), Stand::Waits("r".to_owned()));
+        let table = [
+            (stuck, "working", Ending::Stuck),
+            (waits, "needs_input", Ending::NeedsInput),
+            (Stand::Lost("r".to_owned()), "lost", Ending::Lost),
+            (ended(End::Good), "completed", Ending::Completed),
+            (ended(End::Unclaimed), "ended_unclaimed", Ending::Incomplete),
+            (ended(End::Bad), "failed", Ending::Failed),
+        ];
+        for (stand, state, otherwise) in table {
+            let until = Some(Until { wanted: state, state });
+            let found = conclude(&stand, None, until, 100).unwrap();
+            assert_eq!((found.ending, found.reached), (Ending::Reached, Some(true)), "{state}");
+            assert_eq!(found.otherwise, Some(otherwise), "{state}");
+            assert_eq!(found.reason, format!("it is {state}: r"));
+        }
     }
 }

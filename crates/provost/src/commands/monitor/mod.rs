@@ -70,7 +70,10 @@ pub(crate) fn run(context: &Context, args: &MonitorArgs) -> Outcome {
     let here = context.environment.here()?;
     let flags = args.stale_after.iter();
     let flags = flags.map(|text| settings::flag_text("--stale-after", "monitor.stale_after", text));
-    let resolved = settings::load(&context.environment, &here, flags.collect())?;
+    // Only the value that counts is looked at, and that is for the window to say.
+    let environment =
+        context.environment.without(window::looked_at_later(args.stale_after.is_some()));
+    let resolved = settings::load(&environment, &here, flags.collect())?;
     let window = window::choose(&context.environment, &resolved)?;
     let timeout = args.timeout.as_deref().map(|text| settings::parse_duration("--timeout", text));
     let previous = args.previous.as_deref().map(report::parse_previous).transpose()?;

@@ -14,7 +14,10 @@ use provost_verify::{
     Declared, Ended, Key, Policy, Program, Urgency, Verdict, Verifier, Workflow as BuiltIn,
 };
 
-use crate::{context::Context, error::usage};
+use crate::{
+    context::Context,
+    error::{unknown, usage},
+};
 
 /// The shell that a command of one line is given to.
 const SHELL: &str = "/bin/sh";
@@ -47,7 +50,9 @@ impl Proof {
         key: &Key,
     ) -> Result<Self, ApiError> {
         let known = resolved.workflows.get(other_name(workflow));
-        let settings = known.ok_or_else(|| unknown("workflow", workflow, &names(resolved)))?;
+        let settings = known.ok_or_else(|| {
+            unknown("workflow", workflow, &names(resolved)).next("provost config show")
+        })?;
         let name = settings.verifier.as_str().to_owned();
         let (verifier, limits) = verifier(resolved, workflow, &name)?;
         let variables = context.environment.variables().iter();
@@ -114,7 +119,7 @@ fn verifier(
         let what = format!("verifier for the workflow {workflow:?} that is called");
         return built_in
             .map(|verifier| (verifier, no_command))
-            .ok_or_else(|| unknown(&what, name, &known));
+            .ok_or_else(|| unknown(&what, name, &known).next("provost config show"));
     };
     let made = declared(settings).verifier().map_err(|why| {
         usage(format!("the verifier {name:?} cannot be used: {why}")).next("provost config show")
@@ -151,13 +156,4 @@ fn policy(settings: &Workflow) -> Policy {
         defer_on_plateau: settings.defer_on_plateau,
         fallback: settings.fallback.iter().map(|name| name.as_str().to_owned()).collect(),
     }
-}
-
-fn unknown(what: &str, name: &str, known: &[&str]) -> ApiError {
-    let near = known.iter().map(|one| (strsim::osa_distance(name, one), *one)).min();
-    let meant = match near {
-        Some((distance, one)) if distance <= 2 => format!("did you mean {one:?}?"),
-        Some(_) | None => format!("expected one of {}", known.join(", ")),
-    };
-    usage(format!("there is no {what} {name:?}; {meant}")).next("provost config show")
 }

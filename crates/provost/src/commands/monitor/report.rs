@@ -125,7 +125,7 @@ fn as_json(asked: &Asked, tries: &Tries, seen: &[Seen], code: u8, next: &[String
 fn result(asked: &Asked, tries: &Tries, seen: &Seen) -> Value {
     let conclusion = seen.conclusion.as_ref();
     let (verifier, verified) = proved(asked, seen);
-    let advice = conclusion.and_then(|found| advice(asked, tries, &seen.watched, found));
+    let advice = conclusion.and_then(|found| advice(asked, tries, seen, found));
     json!({
         "id": seen.watched.id(),
         "name": seen.watched.name(),
@@ -159,13 +159,17 @@ fn proved<'a>(asked: &'a Asked, seen: &Seen) -> (Option<&'a str>, bool) {
     (checked.then_some("checks"), proved)
 }
 
-fn advice(asked: &Asked, tries: &Tries, watched: &Watched, found: &Conclusion) -> Option<Advice> {
+fn advice(asked: &Asked, tries: &Tries, seen: &Seen, found: &Conclusion) -> Option<Advice> {
     let proof = asked.proof.as_ref()?;
+    // That a state was reached says nothing about the workflow.
+    if found.ending == Ending::Reached && !matches!(seen.verdict, Some(Verdict::Verified(_))) {
+        return None;
+    }
     Some(proof.policy.advise(Try {
         no: tries.no,
         ending: found.ending,
         reason: &found.reason,
-        tree: watched.tree(),
+        tree: seen.watched.tree(),
         previous: tries.previous.as_ref(),
     }))
 }
@@ -200,12 +204,11 @@ fn facts(seen: &Seen) -> Value {
 
 /// The projection that users of story-automator know. It is made from the same answer and changes nothing.
 fn projected(home: &Home, asked: &Asked, seen: &Seen) -> Value {
-    let ending = seen.conclusion.as_ref().map(|found| found.ending);
     let reason = seen.conclusion.as_ref().map(|found| found.reason.clone());
     let (verifier, verified) = proved(asked, seen);
     let (done, total, source) = progress(seen);
     json!({
-        "final_state": ending.map(projected_word),
+        "final_state": seen.conclusion.as_ref().map(projected_word),
         "output_verified": verified,
         "verifier": verifier,
         "reason": reason,
@@ -220,16 +223,15 @@ fn projected(home: &Home, asked: &Asked, seen: &Seen) -> Value {
     })
 }
 
-fn projected_word(ending: Ending) -> &'static str {
-    match ending {
-        Ending::Failed => "crashed",
-        Ending::TimedOut => "timeout",
-        Ending::Lost => "not_found",
-        Ending::Completed
-        | Ending::Incomplete
-        | Ending::NeedsInput
-        | Ending::Stuck
-        | Ending::Reached => word(ending),
+/// A state that was reached is told by the words that are known, unless they say that something went wrong.
+fn projected_word(found: &Conclusion) -> &'static str {
+    match (found.ending, found.otherwise) {
+        (Ending::Reached, Some(good @ (Ending::Completed | Ending::NeedsInput))) => word(good),
+        (Ending::Failed, _) => "crashed",
+        (Ending::TimedOut, _) => "timeout",
+        (Ending::Lost, _) => "not_found",
+        (Ending::Completed | Ending::Incomplete | Ending::NeedsInput, _) => word(found.ending),
+        (Ending::Stuck | Ending::Reached, _) => word(found.ending),
     }
 }
 
@@ -280,7 +282,7 @@ fn tell(
         (None, _) => String::new(),
     };
     context.ui.line(&format!("{id} {name} {word}{by}: {}", ui::clean(&found.reason)))?;
-    if let Some(advice) = advice(asked, tries, &seen.watched, found) {
+    if let Some(advice) = advice(asked, tries, seen, found) {
         let agent = advice.agent.map(|agent| format!(" with {agent}")).unwrap_or_default();
         let what = advice.what.word();
         context.ui.talk(&format!("advice: {what}{agent}, for {}", advice.because));

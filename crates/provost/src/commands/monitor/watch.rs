@@ -149,7 +149,8 @@ impl<'a> Watch<'a> {
             let state = seen.watched.state();
             let reached = self.asked.until.as_ref().map(|_| false);
             let reason = format!("the time was over while it was {state}");
-            let conclusion = Conclusion { ending: Ending::TimedOut, reason, reached };
+            let ending = Ending::TimedOut;
+            let conclusion = Conclusion { ending, reason, reached, otherwise: None };
             seen.conclusion.get_or_insert(conclusion);
         }
         self.seen

@@ -10,6 +10,9 @@ use crate::{environment::Environment, error::usage};
 /// Variables that say it, strongest first. The second is what users of story-automator set.
 const VARIABLES: [&str; 2] = ["PROVOST_STALE_SECONDS", "CODEX_OUTPUT_STALE_SECONDS"];
 
+/// The variable of the key itself, which a flag overrides.
+const OF_KEY: &str = "PROVOST_MONITOR_STALE_AFTER";
+
 /// The longest window that a variable may ask for: a week.
 const MAX_SECONDS: u64 = 7 * 24 * 3600;
 
@@ -24,6 +27,12 @@ impl Window {
     pub(super) fn ms(&self) -> i64 {
         i64::try_from(self.length.as_millis()).unwrap_or(i64::MAX)
     }
+}
+
+/// Gives the variables that do not count as configuration here: one is a second name of another key, and the flag is
+/// stronger than that of its own.
+pub(super) fn looked_at_later(by_flag: bool) -> &'static [&'static str] {
+    if by_flag { &[VARIABLES[0], OF_KEY] } else { &[VARIABLES[0]] }
 }
 
 /// Takes the strongest: the flag, the variables, the configuration.

@@ -260,6 +260,7 @@ fn settings(way: Way, config: &Resolved) -> Settings {
         questions: codex.questions && !once,
         result: ResultForm::Plain,
         accept_trust: false,
+        member: None,
         multi_agent: said_multi_agent(config),
     }
 }
@@ -381,6 +382,7 @@ mod tests {
             questions: true,
             result: ResultForm::Plain,
             accept_trust: false,
+            member: None,
             multi_agent: None,
         };
         assert_eq!(spec.agent.settings, settings);

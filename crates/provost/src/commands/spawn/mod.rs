@@ -13,10 +13,11 @@ mod wait;
 
 use std::{path::PathBuf, process::ExitCode};
 
-use clap::Args;
+use clap::{Args, FromArgMatches};
 use provost_api::{ApiError, Client, DaemonInfo, OpenRequest};
-use provost_core::session::{Agent, Driver};
+use provost_core::session::{Agent, Driver, Spec};
 use serde_json::Value;
+use uuid::Uuid;
 
 use self::{codex::CodexArgs, variables::VariableArgs};
 use super::change::{KeyArgs, next_commands};
@@ -189,6 +190,22 @@ fn unpassed(name: &str) -> String {
     format!(
         "{name} is set here but not where the daemon was started, so Codex does not get it; after `provost daemon stop` the next command starts one that has it"
     )
+}
+
+/// Builds the spec of a session that another command starts, by the same words as a person would.
+pub(super) fn spec_of(
+    context: &Context,
+    client: &Client,
+    words: &[String],
+    id: Uuid,
+) -> Result<Spec, ApiError> {
+    let command = SpawnArgs::augment_args(clap::Command::new("spawn").no_binary_name(true));
+    let read = command.try_get_matches_from(words);
+    let args = read.and_then(|matches| SpawnArgs::from_arg_matches(&matches));
+    let args = args.map_err(|why| usage(why.to_string()))?;
+    let mut spec = spec::build(context, &args, id)?;
+    expand(context, client, &mut spec.agent, &mut spec.warnings)?;
+    Ok(spec)
 }
 
 pub(super) fn opened(context: &Context, reply: Value) -> Outcome {

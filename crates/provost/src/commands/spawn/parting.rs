@@ -14,16 +14,21 @@ const INTERRUPTED: i32 = 130;
 
 /// From now on Ctrl-C ends this process only: it says so, and how to look.
 pub(crate) fn on_interrupt(ui: &Ui, what: &str, next: &[String]) -> io::Result<()> {
+    let (ui, what, next) = (ui.clone(), what.to_owned(), next.to_vec());
+    hear_interrupt(move || part(&ui, &what, &next))
+}
+
+/// From now on this is done, on a thread of its own, whenever Ctrl-C is heard.
+pub(crate) fn hear_interrupt(mut then: impl FnMut() + Send + 'static) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_io().build()?;
     // From here on the signal is heard, before the id is shown.
     let mut interrupt = {
         let _entered = runtime.enter();
         signal(SignalKind::interrupt())?
     };
-    let (ui, what, next) = (ui.clone(), what.to_owned(), next.to_vec());
     std::thread::Builder::new().name("interrupt".to_owned()).spawn(move || {
-        if runtime.block_on(interrupt.recv()).is_some() {
-            part(&ui, &what, &next);
+        while runtime.block_on(interrupt.recv()).is_some() {
+            then();
         }
     })?;
     Ok(())

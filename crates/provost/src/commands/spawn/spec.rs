@@ -6,7 +6,7 @@ use provost_api::ApiError;
 use provost_config::{self as config, Flag, Resolved};
 use provost_core::{
     ids::SessionId,
-    session::{Afterwards, Agent, Driver, Exit0, Input, Spec, Work},
+    session::{Afterwards, Agent, Driver, Exit0, Input, Spec, Work, sayable},
 };
 use uuid::Uuid;
 
@@ -226,7 +226,9 @@ fn instruction(args: &SpawnArgs, agent: &Agent) -> Result<Option<String>, ApiErr
             usage(message).next(format!("provost spawn --agent {} -- ARGUMENTS", agent.name))
         );
     }
-    input::text(given).map(Some)
+    let text = input::text(given)?;
+    sayable(agent.driver, &text).map_err(|why| usage(why.to_string()))?;
+    Ok(Some(text))
 }
 
 /// The exit status of Codex's server says nothing about the work; that of one-shot work is part of it.

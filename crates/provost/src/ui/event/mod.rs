@@ -72,7 +72,7 @@ fn told(event: &EventRow) -> String {
 }
 
 /// Gives month, day and time of day, in UTC.
-fn moment(at_ms: i64) -> String {
+pub(super) fn moment(at_ms: i64) -> String {
     let (days, ms) = (at_ms.div_euclid(86_400_000), at_ms.rem_euclid(86_400_000));
     let (hours, minutes, seconds) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
     let (month, day) = month_and_day(days);

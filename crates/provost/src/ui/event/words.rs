@@ -32,6 +32,7 @@ pub(super) fn of(event: &Event) -> String {
         | Event::LaunchFailed(_)
         | Event::LaunchFollowed(_) => beginning(event),
         Event::StreamReady(_)
+        | Event::ThreadMoved(_)
         | Event::TurnStarted(_)
         | Event::TurnEnded(_)
         | Event::StreamRefused(_)
@@ -73,6 +74,8 @@ pub(super) fn of(event: &Event) -> String {
         | Event::RequestSettled(_)
         | Event::RequestContradicted(_)
         | Event::RequestRuled(_)
+        | Event::ToolCalled(_)
+        | Event::ToolAnswered(_)
         | Event::MessageQueued(_)
         | Event::MessageDelivered(_)
         | Event::MessageTyped(_)
@@ -86,6 +89,7 @@ pub(super) fn of(event: &Event) -> String {
         | Event::CheckFinished(_)
         | Event::AttemptCancelled(_)
         | Event::AttemptSuperseded(_)
+        | Event::ThreadLeft(_)
         | Event::AttemptStopped(_)
         | Event::AttemptResolved(_)
         | Event::AttemptSealed(_)
@@ -143,6 +147,9 @@ fn beginning(event: &Event) -> String {
 #[expect(clippy::wildcard_enum_match_arm, reason = "of() is the exhaustive match")]
 fn stream(event: &Event) -> String {
     match event {
+        Event::ThreadMoved(e) => {
+            format!("its screen went on in the conversation {}, from {}", e.to, e.from)
+        }
         Event::StreamReady(e) => match &e.thread {
             None => "agent ready".to_owned(),
             Some(thread) => format!("agent ready, thread {thread}"),
@@ -256,6 +263,9 @@ fn speech(event: &Event) -> String {
             };
             format!("request q{} {decided} by the policy: {}", e.request.no, e.rule)
         }
+        Event::ToolCalled(e) => format!("call {} of a tool of its task: {}", e.no, e.call.word()),
+        Event::ToolAnswered(e) if e.ok => format!("call {} answered", e.no),
+        Event::ToolAnswered(e) => format!("call {} refused: {}", e.no, e.text),
         Event::RequestSettled(e) => {
             let fate = match e.fate {
                 Fate::Open => "open",
@@ -315,6 +325,7 @@ fn outcome(event: &Event) -> String {
         Event::CheckFinished(e) => checked(&e.receipt),
         Event::AttemptCancelled(e) => with("cancelled".to_owned(), Some(&e.because)),
         Event::AttemptSuperseded(_) => "superseded by a newer instruction".to_owned(),
+        Event::ThreadLeft(_) => "conversation left, the next one is new".to_owned(),
         Event::AttemptStopped(e) => format!("ended by Provost: {}", spell_times(&e.detail)),
         Event::AttemptResolved(e) => {
             format!("resolved as {}: {}", plain(e.state.word()), e.because)
@@ -399,6 +410,7 @@ fn message(kind: MessageKind) -> &'static str {
         MessageKind::Rework => "rework",
         MessageKind::ResultWanted => "question for the result",
         MessageKind::Answer => "answer",
+        MessageKind::Returned => "answer to a call",
         MessageKind::Continue => "continuation",
         MessageKind::Nudge => "nudge",
         MessageKind::Interrupt => "interrupt",

@@ -2,6 +2,8 @@
 //! worked on at the same time. One question is asked while it is planned; one task fails its check first; two
 //! change the same line; and one is good alone and bad beside another.
 
+use super::toml_text;
+
 /// What is asked for.
 pub const GOAL: &str = "Build the shop described in the specification.";
 
@@ -157,11 +159,6 @@ fn held(door: &str, command: &str) -> String {
     format!(
         "  {{ response = [{{ items = [{{ shell = {command} }}] }}, {{ items = [{{ hold = \"{door}\" }}, {{ message = \"Done.\" }}] }}] }},\n"
     )
-}
-
-/// A JSON string is a TOML string.
-fn toml_text(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
 }
 
 #[cfg(test)]

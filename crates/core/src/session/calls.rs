@@ -1,0 +1,141 @@
+//! Calls of the tools by which a member of a task acts on it.
+//!
+//! A call is recorded when it is read, and answered in the same commit: by then the task has decided about it. The answer
+//! is owed to the agent like every other message, so a crash at any point neither loses a call nor repeats it.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    command::Rejected,
+    event::{Event, ToolAnswered, ToolCalled},
+    launch::Cursor,
+    state::{Message, MessageFate, MessageKind, Session},
+};
+use crate::{ids::LaunchId, task, time::Moment};
+
+/// How many calls a session remembers, so that one which is told again is known; all of them are in its events.
+pub const MAX_CALLS_KEPT: usize = 100;
+
+/// The longest answer to a call, in bytes.
+pub const MAX_ANSWER: usize = 16 << 10;
+
+/// The calls of a session.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Calls {
+    /// How many there were in all.
+    pub made: u32,
+    /// The newest.
+    pub kept: Vec<ToolCall>,
+}
+
+/// A call of a tool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// Counts the calls of the session.
+    pub no: u32,
+    pub launch: LaunchId,
+    /// The agent's own name for the call, unique within its launch.
+    pub native: String,
+    /// What is asked, until it is answered.
+    pub open: Option<task::Call>,
+    /// Whether the agent's own stream brought it, and takes its answer; otherwise whoever brought it waits for that.
+    pub in_stream: bool,
+}
+
+/// The answer to a call on its way to the agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Returned {
+    pub launch: LaunchId,
+    pub native: String,
+    pub ok: bool,
+}
+
+type Decision = Result<Vec<Event>, Rejected>;
+
+impl Calls {
+    pub fn is_empty(&self) -> bool {
+        self.made == 0
+    }
+
+    /// Gives the call that has yet to be answered.
+    pub fn open(&self) -> Option<&ToolCall> {
+        self.kept.iter().find(|call| call.open.is_some())
+    }
+}
+
+impl Session {
+    /// Takes a call of the launch that works now, once.
+    pub(super) fn called(
+        &self,
+        launch: LaunchId,
+        native: &str,
+        call: &task::Call,
+        cursor: Option<Cursor>,
+    ) -> Decision {
+        self.launch(launch).ok_or(Rejected::UnknownLaunch(launch))?;
+        // Nobody waits for what an older launch asks.
+        let current = self.current_launch().is_some_and(|current| current.id == launch);
+        let known = |one: &ToolCall| one.launch == launch && one.native == native;
+        if !current || self.calls.kept.iter().any(known) {
+            return Err(Rejected::Nothing);
+        }
+        let (no, native) = (self.calls.made + 1, native.to_owned());
+        let call = Box::new(call.clone());
+        Ok(vec![ToolCalled { no, launch, native, call, cursor }.into()])
+    }
+
+    pub(super) fn answer_call(&self, no: u32, ok: bool, text: &str) -> Decision {
+        let open = self.calls.open().filter(|call| call.no == no).ok_or(Rejected::Nothing)?;
+        Ok(vec![ToolAnswered { no: open.no, ok, text: clipped(text) }.into()])
+    }
+
+    pub(super) fn take_call(&mut self, e: &ToolCalled, at: Moment) {
+        self.advance_cursor(Some(e.launch), e.cursor, at);
+        self.calls.made = e.no;
+        self.calls.kept.push(ToolCall {
+            no: e.no,
+            launch: e.launch,
+            native: e.native.clone(),
+            open: Some((*e.call).clone()),
+            in_stream: e.cursor.is_some(),
+        });
+        let surplus = self.calls.kept.len().saturating_sub(MAX_CALLS_KEPT);
+        self.calls.kept.drain(..surplus);
+    }
+
+    /// An answer to what the stream brought is owed to the agent.
+    pub(super) fn return_call(&mut self, e: &ToolAnswered) {
+        let Some(call) = self.calls.kept.iter_mut().find(|call| call.no == e.no) else { return };
+        call.open = None;
+        if !call.in_stream {
+            return;
+        }
+        let (launch, native) = (call.launch, call.native.clone());
+        let attempt = self.attempt().no;
+        self.messages.push(Message {
+            key: format!("call-{}", e.no),
+            kind: MessageKind::Returned,
+            text: e.text.clone(),
+            request: None,
+            reply: None,
+            returned: Some(Returned { launch, native, ok: e.ok }),
+            attempt,
+            fate: MessageFate::Queued,
+            typed: None,
+            unproved: None,
+            occasion: None,
+        });
+    }
+}
+
+fn clipped(text: &str) -> String {
+    if text.len() <= MAX_ANSWER {
+        return text.to_owned();
+    }
+    let note = format!(" … (the rest of {} bytes is left out)", text.len());
+    let mut end = MAX_ANSWER - note.len();
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}{note}", &text[..end])
+}

@@ -1,0 +1,250 @@
+//! Criteria that are drafted from what somebody wrote: items of its lists, and lines that say that they are criteria.
+//!
+//! What is drafted is proposed and nothing more. The rules are few, so that whoever writes can know what becomes of it:
+//! a line that begins with `-`, `*`, `+`, `•`, `1.`, `1)` or `(1)` and a blank is an item, and one that begins with
+//! `criterion:` is; indented lines behind it belong to it. What is quoted is somebody else's, and what stands between
+//! fences is no text.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    command::Rejected,
+    criterion::{Criterion, MAX_CRITERIA, Needs, Source, says_something},
+    decide::Decision,
+    event::*,
+    member::{Actor, Role},
+    message::{Kind, MAX_TEXT},
+    state::Task,
+};
+use crate::text::{is_deceptive, named};
+
+/// How many criteria are drafted at once.
+pub const MAX_DRAFTED: usize = 20;
+
+/// The most letters that a drafted criterion may have.
+pub const MAX_DRAFTED_LETTERS: usize = 500;
+
+/// What criteria are drafted from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DraftFrom {
+    /// A message of the task, by its number.
+    Message(u32),
+    /// A text, and the member whose words it is.
+    Text { text: String, of: Option<String> },
+}
+
+/// What a text gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Draft {
+    pub source: Source,
+    pub rationale: String,
+    pub drafted: Vec<String>,
+    /// The first of what is no criterion, with the reason.
+    pub left_out: Vec<(String, LeftOut)>,
+    /// How many more were left out.
+    pub more: usize,
+}
+
+/// Why an item is no criterion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeftOut {
+    SaysNothing,
+    TooLong,
+    /// It has characters that are not seen.
+    Hidden,
+    /// The task has it already, or an item before it is the same.
+    Known,
+    TooMany,
+}
+
+impl LeftOut {
+    pub fn word(self) -> &'static str {
+        match self {
+            LeftOut::SaysNothing => "says_nothing",
+            LeftOut::TooLong => "too_long",
+            LeftOut::Hidden => "hidden_characters",
+            LeftOut::Known => "known",
+            LeftOut::TooMany => "too_many",
+        }
+    }
+}
+
+impl Task {
+    /// Gives what criteria a text gives, if whoever asks may say so.
+    pub fn draft(&self, actor: &Actor, from: &DraftFrom) -> Result<Draft, Rejected> {
+        let (items, source, rationale) = match from {
+            DraftFrom::Message(no) => {
+                let message = self.message(*no).ok_or(Rejected::NoMessage(*no))?;
+                let news = message.kind == Kind::News && message.from == Actor::Provost;
+                let source = if news { Source::Worker } else { self.source_of(&message.from) };
+                // In news what an agent says is quoted, and the rest is Provost's.
+                let items =
+                    if news { items(&unquoted(&message.text)) } else { items(&message.text) };
+                let whose = named(message.from.name());
+                (items, source, format!("drafted from message {no} of {whose}"))
+            }
+            DraftFrom::Text { text, of } => {
+                let whose = self.whose(actor, of.as_deref())?;
+                if text.len() > MAX_TEXT {
+                    return Err(Rejected::TooLong(text.len()));
+                }
+                let rationale = format!("drafted from what {} wrote", named(whose.name()));
+                (items(text), self.source_of(&whose), rationale)
+            }
+        };
+        let mut draft =
+            Draft { source, rationale, drafted: Vec::new(), left_out: Vec::new(), more: 0 };
+        items.into_iter().for_each(|item| draft.take(item, &self.criteria));
+        Ok(draft)
+    }
+
+    /// Proposes what a text gives, all of it or nothing.
+    pub(super) fn propose_draft(&self, actor: &Actor, from: &DraftFrom, dry_run: bool) -> Decision {
+        let Draft { source, rationale, drafted, .. } = self.draft(actor, from)?;
+        if dry_run {
+            return Ok(Vec::new());
+        }
+        let first = u32::try_from(self.criteria.len()).unwrap_or(u32::MAX).saturating_add(1);
+        let proposed = drafted.into_iter().zip(first..).map(|(text, no)| {
+            let (rationale, needs) = (Some(rationale.clone()), Needs::Asserted);
+            CriterionProposed { no, text, source, rationale, needs }.into()
+        });
+        Ok(proposed.collect())
+    }
+
+    /// Gives whose words a text is. Who does not manage says so of nobody else.
+    fn whose(&self, actor: &Actor, of: Option<&str>) -> Result<Actor, Rejected> {
+        let Some(of) = of else { return Ok(actor.clone()) };
+        let member = self.known(of)?;
+        match (self.role_of(actor), actor.name() == of) {
+            (Some(Role::Worker | Role::Reviewer), false) => Err(Rejected::NotYours(of.to_owned())),
+            _ => Ok(Actor::Member(member.name.clone())),
+        }
+    }
+
+    /// Gives what somebody is as the source of a criterion, also one who left.
+    fn source_of(&self, actor: &Actor) -> Source {
+        let left = || {
+            let known = self.members.iter().rev().find(|member| member.name == actor.name());
+            known.map(|member| member.role)
+        };
+        let member = matches!(actor, Actor::Member(_));
+        Source::of(self.role_of(actor).or_else(|| left().filter(|_| member)))
+    }
+}
+
+impl Draft {
+    fn take(&mut self, item: String, known: &[Criterion]) {
+        let mut earlier = self.drafted.iter().chain(known.iter().map(|one| &one.text));
+        let why = if item.chars().any(is_deceptive) {
+            Some(LeftOut::Hidden)
+        } else if item.chars().count() > MAX_DRAFTED_LETTERS {
+            Some(LeftOut::TooLong)
+        } else if says_something(&item).is_err() {
+            Some(LeftOut::SaysNothing)
+        } else if earlier.any(|one| is_same(one, &item)) {
+            Some(LeftOut::Known)
+        } else if self.drafted.len() >= MAX_DRAFTED
+            || known.len() + self.drafted.len() >= MAX_CRITERIA
+        {
+            Some(LeftOut::TooMany)
+        } else {
+            None
+        };
+        match why {
+            None => self.drafted.push(item),
+            Some(why) if self.left_out.len() < MAX_DRAFTED => self.left_out.push((item, why)),
+            Some(_) => self.more += 1,
+        }
+    }
+}
+
+/// Says whether two texts have the same letters in the same order.
+fn is_same(one: &str, other: &str) -> bool {
+    let letters = |text: &str| -> String {
+        let plain = text.chars().filter(|letter| letter.is_alphanumeric());
+        plain.flat_map(char::to_lowercase).collect()
+    };
+    letters(one) == letters(other)
+}
+
+/// Gives the lines that are quoted, without what shows it.
+fn unquoted(text: &str) -> String {
+    let lines = text.lines().filter_map(|line| line.strip_prefix("> "));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Gives the items of a text, in its order.
+pub fn items(text: &str) -> Vec<String> {
+    let (mut items, mut open, mut fence): (Vec<String>, bool, Option<&str>) =
+        (Vec::new(), false, None);
+    for line in text.lines() {
+        let bare = line.trim();
+        let mark = ["```", "~~~"].into_iter().find(|mark| bare.starts_with(mark));
+        match (fence, mark) {
+            (None, Some(mark)) => (fence, open) = (Some(mark), false),
+            (Some(begun), Some(mark)) if begun == mark => fence = None,
+            (Some(_), _) => {}
+            (None, None) if bare.is_empty() || bare.starts_with('>') => open = false,
+            (None, None) => match item(bare) {
+                Some(item) => {
+                    open = !item.is_empty();
+                    items.extend(open.then(|| plain(item)));
+                }
+                None if open && line.starts_with([' ', '\t']) => {
+                    if let Some(last) = items.last_mut() {
+                        last.push(' ');
+                        last.push_str(&plain(bare));
+                    }
+                }
+                None => open = false,
+            },
+        }
+    }
+    items
+}
+
+/// Gives what an item says, if the line is one; a heading that only announces criteria says nothing.
+fn item(line: &str) -> Option<&str> {
+    let listed = bullet(line).or_else(|| number(line));
+    let text = listed.unwrap_or(line);
+    let text = ["[ ]", "[x]", "[X]"]
+        .into_iter()
+        .find_map(|mark| text.strip_prefix(mark).filter(|_| listed.is_some()))
+        .unwrap_or(text)
+        .trim();
+    announced(text).or(listed.map(|_| text))
+}
+
+fn bullet(line: &str) -> Option<&str> {
+    let rest = line.strip_prefix(['-', '*', '+', '•'])?;
+    rest.starts_with(char::is_whitespace).then(|| rest.trim())
+}
+
+/// Reads `1.`, `1)` and `(1)`, up to three digits: a year begins a sentence.
+fn number(line: &str) -> Option<&str> {
+    let inner = line.strip_prefix('(');
+    let rest = inner.unwrap_or(line);
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let rest = rest.get(digits..).filter(|_| (1..=3).contains(&digits))?;
+    let rest = match inner {
+        Some(_) => rest.strip_prefix(')')?,
+        None => rest.strip_prefix(['.', ')'])?,
+    };
+    rest.starts_with(char::is_whitespace).then(|| rest.trim())
+}
+
+/// Gives what stands behind `criterion:`, also with a number or in bold letters.
+fn announced(text: &str) -> Option<&str> {
+    let (head, rest) = text.split_once(':')?;
+    let head = head.trim_matches(['*', '_', ' ', '#']).to_ascii_lowercase();
+    let head = head.trim_end_matches(|letter: char| letter.is_ascii_digit()).trim_end();
+    let known = ["criterion", "criteria", "acceptance criterion", "acceptance criteria"];
+    known.contains(&head).then(|| rest.trim_start_matches(['*', '_']).trim())
+}
+
+/// Takes blanks together, and away the marks of bold letters.
+fn plain(text: &str) -> String {
+    text.replace("**", "").split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,120 @@
+//! News: what happens to a member reaches its managers by itself, once.
+//!
+//! One thing often follows the other: a turn ends, and its work is sealed. The last turn of work that settles is told
+//! with the seal; and as long as nobody was given the news of a member, what comes next is told with it, in one message
+//! that names both.
+
+use super::{
+    advance::{Around, Step},
+    envelope,
+    event::*,
+    member::{Member, Role, Told},
+    message::{Address, MAX_NEWS, Message, Standing},
+    state::Task,
+};
+use crate::{
+    ids::SessionId,
+    session::{Attempt, Session},
+};
+
+impl Task {
+    pub(super) fn tell_news(
+        &self,
+        around: &Around<'_>,
+        of: impl Fn(SessionId) -> bool,
+    ) -> Option<Step> {
+        let told = |member: &&Member| member.is_bound() && member.role != Role::Manager;
+        self.members.iter().filter(told).find_map(|member| {
+            let session = member.session.filter(|id| of(*id)).and_then(around.look)?;
+            // What is open again was told when it was over, or is told when it is.
+            let seen = seen_of(session).max(member.told);
+            let new = seen != member.told && !is_told_soon(session, member.told, seen);
+            new.then(|| Step::Events(self.news(member, session, seen)))
+        })
+    }
+
+    fn news(&self, member: &Member, session: &Session, seen: Told) -> Vec<Event> {
+        let text = envelope::news(member, session, seen);
+        let (mut events, mut messages, mut stored) = (Vec::new(), Vec::new(), self.messages_stored);
+        for manager in self.bound(Role::Manager) {
+            let to = Address::Member(manager.name.clone());
+            match self.told_with(member, &to, &text) {
+                Some(added) => {
+                    messages.push(added.no);
+                    events.push(added.into());
+                }
+                None => {
+                    stored += 1;
+                    messages.push(stored);
+                    let key = news_key(member, seen, &to);
+                    events.push(MessageStored::by_rule(stored, key, to, text.clone()).into());
+                }
+            }
+        }
+        let told = NewsTold {
+            member: member.name.clone(),
+            turns_ended: seen.turns_ended,
+            attempts_sealed: seen.attempts_sealed,
+            requests: seen.requests,
+            processes_lost: seen.processes_lost,
+            messages,
+        };
+        events.push(told.into());
+        events
+    }
+
+    /// Gives the message that tells this too, if one waits that nobody holds and that has room.
+    fn told_with(&self, member: &Member, to: &Address, text: &str) -> Option<NewsAdded> {
+        let waits = |message: &&Message| {
+            let held = message.standing != Standing::Stored && !bug!(GivenNewsChanged);
+            message.to == *to && !held
+        };
+        let mut newest = member.news.iter().rev().filter_map(|no| self.message(*no));
+        let waiting = newest.find(waits)?;
+        let text = envelope::then(&waiting.text, text);
+        (text.len() <= MAX_NEWS).then_some(NewsAdded { no: waiting.no, text })
+    }
+}
+
+/// Gives the key of what is told: nothing is told twice.
+fn news_key(member: &Member, seen: Told, to: &Address) -> String {
+    format!(
+        "news-{}-{}-{}-{}-{}-{}",
+        member.name,
+        seen.turns_ended,
+        seen.attempts_sealed,
+        seen.requests,
+        seen.processes_lost,
+        to.name()
+    )
+}
+
+/// Gives how much of a session there is to tell.
+pub(super) fn seen_of(session: &Session) -> Told {
+    // What Provost itself set aside for what comes next is no news.
+    let ended = |attempt: &&Attempt| attempt.is_sealed() && !attempt.superseded;
+    let sealed = session.attempts.iter().filter(ended).count();
+    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    let turns_ended = session.turns.saturating_sub(u32::from(in_turn(session)));
+    let lost = session.launches.iter().filter(|launch| launch.was_lost()).count();
+    Told {
+        turns_ended,
+        attempts_sealed: count(sealed),
+        requests: count(session.requests.len()),
+        processes_lost: if bug!(LossNotTold) { 0 } else { count(lost) },
+    }
+}
+
+/// Says whether all that is new is the last turn of work that is about to be sealed.
+fn is_told_soon(session: &Session, told: Told, seen: Told) -> bool {
+    let only_a_turn = Told { turns_ended: seen.turns_ended, ..told } == seen;
+    let settles = session.state().is_terminal() && !session.attempt().is_sealed();
+    only_a_turn && settles && session.deadline().is_some()
+}
+
+/// Says whether one of the turns that began is open. In a process that began none a turn is only expected.
+fn in_turn(session: &Session) -> bool {
+    session.current_launch().is_some_and(|launch| {
+        launch.may_live() && launch.is_in_turn() && launch.watch.turned.is_some()
+    })
+}

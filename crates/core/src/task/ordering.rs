@@ -1,0 +1,109 @@
+//! What a task says to its members' sessions besides messages, and what is kept of refusals.
+
+use super::{
+    advance::Around,
+    command::Rejected,
+    decide::{Decision, one},
+    event::*,
+    gate::CleanUp,
+    member::{Actor, Member, Order},
+    message::Message,
+    state::Task,
+};
+use crate::{
+    ids::SessionId,
+    session::{self, Session},
+    time::Moment,
+};
+
+impl Order {
+    fn command(&self, key: &str) -> session::Command {
+        let key = key.to_owned();
+        match self {
+            Order::Interrupt { text } => session::Command::Interrupt { key, text: text.clone() },
+            Order::Compact => session::Command::Compact { key },
+        }
+    }
+}
+
+impl Task {
+    /// Has a member's agent told something, if its session takes that now.
+    pub(super) fn tell_member(
+        &self,
+        actor: &Actor,
+        name: &str,
+        (what, key): (Order, &str),
+        around: &Around<'_>,
+    ) -> Decision {
+        let member = self.known(name)?;
+        if *actor == Actor::Member(name.to_owned()) && what != Order::Compact {
+            let why = "that is you, and your turn ends when you end it".to_owned();
+            return Err(Rejected::NotTaken { member: name.to_owned(), why });
+        }
+        let none = || Rejected::NoSession(name.to_owned());
+        let session = member.session.and_then(|id| (around.look)(id)).ok_or_else(none)?;
+        match session.decide(&what.command(key), around.now) {
+            Ok(_) => {
+                let (name, key, by) = (name.to_owned(), key.to_owned(), actor.clone());
+                one(MemberTold { name, what, key, by })
+            }
+            Err(session::Rejected::Nothing) => Err(Rejected::Nothing),
+            Err(why) => Err(Rejected::NotTaken { member: name.to_owned(), why: why.to_string() }),
+        }
+    }
+
+    /// Gives what an event says to a session: it is said in the same commit.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else is said to a session")]
+    pub fn said_by(&self, event: &Event) -> Option<(SessionId, session::Command)> {
+        let (name, command) = match event {
+            Event::MemberTold(e) => (&e.name, e.what.command(&e.key)),
+            Event::CleanedUp(e) if e.skipped.is_none() && e.clean_up == CleanUp::Compact => {
+                (&e.name, Order::Compact.command(&self.clean_up_key(e.message)))
+            }
+            Event::FinishTold(e) => {
+                let key = format!("task-{}-done", self.id.short());
+                let mode = session::SendMode::Continue;
+                (&e.name, session::Command::Send { key, text: e.text.clone(), mode })
+            }
+            _ => return None,
+        };
+        let member = self.members.iter().find(|member| member.name == *name)?;
+        member.session.map(|session| (session, command))
+    }
+
+    fn clean_up_key(&self, message: u32) -> String {
+        format!("task-{}-{message}-clean-up", self.id.short())
+    }
+
+    /// Gives what is done to a worker's conversation before a continuation is given to it, once for each. A new
+    /// conversation begins with the continuation itself.
+    pub(super) fn clean_up(
+        &self,
+        member: &Member,
+        message: &Message,
+        session: &Session,
+        now: Moment,
+    ) -> Option<Event> {
+        message.iteration?;
+        let looped = self.running_loop().filter(|looped| looped.cleaned_for != Some(message.no))?;
+        let clean_up = looped.template.clean_up;
+        let skipped = match clean_up {
+            CleanUp::Keep => return None,
+            CleanUp::NewThread if session.spec.agent.driver.begins_threads() => None,
+            CleanUp::NewThread => Some("its agent cannot begin another conversation".to_owned()),
+            CleanUp::Compact => {
+                let command = Order::Compact.command(&self.clean_up_key(message.no));
+                session.decide(&command, now).err().map(|why| why.to_string())
+            }
+        };
+        let (message, name) = (message.no, member.name.clone());
+        Some(CleanedUp { message, name, clean_up, skipped }.into())
+    }
+
+    /// Says whether a continuation begins a conversation of its own.
+    pub(super) fn begins_thread(&self, message: &Message, session: &Session) -> bool {
+        let looped = self.running_loop().filter(|_| message.iteration.is_some());
+        looped.is_some_and(|looped| looped.template.clean_up == CleanUp::NewThread)
+            && session.spec.agent.driver.begins_threads()
+    }
+}

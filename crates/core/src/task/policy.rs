@@ -1,0 +1,661 @@
+//! A manager that is rules and no agent.
+//!
+//! Each time that the task is looked at, the first rule that has something to do does it, as [`Actor::Policy`] and with
+//! a manager's rights. All that it did is kept with the task and looked at first, so that an occasion is answered once,
+//! and a policy does so many things and no more.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    advance::{Around, Step, takes},
+    command::{Checked, Command, Post, Rejected},
+    criterion::{Criterion, CriterionState, Judgement},
+    envelope::quoted,
+    event::*,
+    gate::{Proof, Required},
+    member::{Actor, Member, Role, Told},
+    message::{Address, Channel, Kind, Priority, Standing},
+    news::seen_of,
+    state::{Phase, Task},
+};
+use crate::{
+    lifecycle::ClaimKind,
+    session::Session,
+    text::{in_quotes, named, visible},
+    time::Moment,
+    verdict::{CheckEnd, Receipt},
+};
+
+/// The fewest and the most things that a policy may do in one task: one of them says that there are no more.
+pub const MIN_ACTS: u32 = 2;
+pub const MAX_ACTS: u32 = 1_000;
+
+/// So many bytes of what a failed check printed are sent back.
+const MAX_TAIL: usize = 8 << 10;
+
+/// The rules of a manager that is no agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Policy {
+    pub name: String,
+    /// How many things it may do in one task. The last tells the operator that it does no more.
+    pub acts: u32,
+    /// Whether checks are run when the workers say that they are done.
+    pub check: bool,
+    /// How often work is sent back, because a check failed or evidence is missing.
+    pub rework: u32,
+    pub rework_text: Option<String>,
+    /// Whether what members propose is accepted; otherwise the operator is told.
+    pub accept: bool,
+    /// How long a worker may rest without a word before it is nudged.
+    pub nudge_after_ms: Option<u64>,
+    pub nudges: u32,
+    pub nudge_text: Option<String>,
+    /// Whether the next iteration of a loop is asked for while something is still open.
+    pub go_on: bool,
+    /// Whether the task is finished when nothing is open; otherwise the operator is told.
+    pub finish: bool,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Policy {
+            name: "policy".to_owned(),
+            acts: 50,
+            check: true,
+            rework: 3,
+            rework_text: None,
+            accept: false,
+            nudge_after_ms: None,
+            nudges: 3,
+            nudge_text: None,
+            go_on: true,
+            finish: true,
+        }
+    }
+}
+
+/// How much a worker has done: another mark, other work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Mark {
+    pub turns: u32,
+    pub attempts: u32,
+    /// The newest message that it acknowledged, if it has no session.
+    pub handled: u32,
+}
+
+/// A worker that has nothing to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rest {
+    pub mark: Mark,
+    /// Whether it says that it is done.
+    pub done: bool,
+}
+
+/// A check that failed and was not sent back yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    pub no: u32,
+    pub command: String,
+    pub end: CheckEnd,
+    pub tail: String,
+}
+
+/// What a policy did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Act {
+    /// Accepted what was proposed.
+    Accepted {
+        criterion: u32,
+    },
+    /// Had checks run on the work as it is in this generation.
+    Checked {
+        generation: u32,
+    },
+    /// Sent work back with what its checks printed.
+    SentBack {
+        to: String,
+    },
+    /// Asked for evidence that only somebody can show.
+    AskedFor {
+        generation: u32,
+    },
+    Continued {
+        iteration: u32,
+    },
+    Nudged {
+        to: String,
+    },
+    /// Told the operator.
+    Escalated(About),
+    /// Asked for the finish.
+    Finished {
+        generation: u32,
+    },
+    /// Told the operator that it does no more.
+    GaveUp,
+}
+
+/// What the operator is told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum About {
+    /// A worker asks something.
+    Question {
+        member: String,
+        request: String,
+        revision: u32,
+    },
+    /// Nothing is known of what a check would have found.
+    Unfinished {
+        check: u32,
+    },
+    /// Work was sent back as often as it may be.
+    ReworkSpent,
+    NudgesSpent,
+    /// What keeps the task from being finished is nothing that the policy can do.
+    Stuck {
+        generation: u32,
+    },
+    /// Nothing keeps it from that, and the policy is not to finish, or nothing proves the work.
+    Ready {
+        generation: u32,
+    },
+    /// Something that it wanted to do was refused.
+    Refused {
+        act: u32,
+    },
+}
+
+/// What a policy has seen and done.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PolicyState {
+    pub acts: Vec<Act>,
+    /// Why the newest act came to nothing.
+    pub refused: Option<String>,
+    /// The workers that rest, and since when.
+    pub resting: BTreeMap<String, (Rest, Moment)>,
+    /// The mark at which each worker last said that it was done, and how many such there were.
+    pub counted: BTreeMap<String, Mark>,
+    pub generation: u32,
+    pub failed: Vec<Failure>,
+}
+
+/// What there is for a member.
+#[derive(Clone, Copy, Default)]
+struct Inbox {
+    /// Whether something of it is not over.
+    open: bool,
+    /// The newest message that was handled.
+    handled: Option<u32>,
+}
+
+/// Something that a rule wants done.
+struct Want {
+    act: Act,
+    commands: Vec<Command>,
+}
+
+impl PolicyState {
+    fn has(&self, act: &Act) -> bool {
+        self.acts.contains(act)
+    }
+
+    fn count(&self, of: impl Fn(&Act) -> bool) -> u32 {
+        u32::try_from(self.acts.iter().filter(|act| of(act)).count()).unwrap_or(u32::MAX)
+    }
+
+    fn reworks(&self) -> u32 {
+        self.count(|act| matches!(act, Act::SentBack { .. } | Act::AskedFor { .. }))
+    }
+
+    fn nudges(&self) -> u32 {
+        self.count(|act| matches!(act, Act::Nudged { .. }))
+    }
+
+    pub(super) fn see(&mut self, e: &PolicySaw, at: Moment) {
+        let Some(rest) = e.rest else {
+            self.resting.remove(&e.worker);
+            return;
+        };
+        self.resting.insert(e.worker.clone(), (rest, at));
+        if rest.done && self.counted.get(&e.worker) != Some(&rest.mark) {
+            self.counted.insert(e.worker.clone(), rest.mark);
+            self.generation += 1;
+        }
+    }
+
+    pub(super) fn act(&mut self, e: &PolicyActed) {
+        // What was found is with whoever has to mend it, or is looked for anew.
+        let settled = match e.act {
+            Act::SentBack { .. }
+            | Act::Continued { .. }
+            | Act::Checked { .. }
+            | Act::Finished { .. } => e.refused.is_none(),
+            Act::Accepted { .. }
+            | Act::AskedFor { .. }
+            | Act::Nudged { .. }
+            | Act::Escalated(_)
+            | Act::GaveUp => false,
+        };
+        if settled {
+            self.failed.clear();
+        }
+        self.acts.push(e.act.clone());
+        self.refused = e.refused.clone();
+    }
+
+    /// Takes in what a check found. A pass takes back what the same command found before.
+    pub(super) fn take_in(&mut self, no: u32, receipt: &Receipt) {
+        self.failed.retain(|failure| failure.command != receipt.command);
+        if receipt.end != CheckEnd::Exit(0) {
+            let (command, end) = (receipt.command.clone(), receipt.end.clone());
+            self.failed.push(Failure { no, command, end, tail: receipt.tail.clone() });
+        }
+    }
+}
+
+impl Task {
+    /// Gives what the policy sees or does next. Never anything while the task is paused or over.
+    pub(super) fn manage(&self, around: &Around<'_>) -> Option<Step> {
+        let policy = self.spec.policy.as_ref()?;
+        if self.phase != Phase::Active {
+            return None;
+        }
+        if let Some(saw) = self.watch_workers(around) {
+            return Some(Step::Events(vec![saw.into()]));
+        }
+        let done = u32::try_from(self.policy.acts.len()).unwrap_or(u32::MAX);
+        let left = policy.acts.saturating_sub(done);
+        let want = (left > 0).then(|| self.wants(policy, around)).flatten()?;
+        let want = if left == 1 { self.gives_up(policy, &want) } else { want };
+        Some(Step::Events(self.carry_out(want, around)))
+    }
+
+    /// Gives when time alone gives the policy something to do.
+    pub(super) fn policy_deadline(&self) -> Option<u64> {
+        let policy = self.spec.policy.as_ref().filter(|_| self.phase == Phase::Active)?;
+        let acts = u32::try_from(self.policy.acts.len()).unwrap_or(u32::MAX);
+        let spent = self.policy.has(&Act::Escalated(About::NudgesSpent)) || acts >= policy.acts;
+        let after = policy.nudge_after_ms.filter(|_| !spent)?;
+        let silent = self.policy.resting.values().filter(|(rest, _)| !rest.done);
+        silent.map(|(_, since)| since.deadline(after)).min()
+    }
+
+    /// Sees which workers rest; each change is told once.
+    fn watch_workers(&self, around: &Around<'_>) -> Option<PolicySaw> {
+        let inboxes = self.inboxes();
+        let changed = self.bound(Role::Worker).find_map(|worker| {
+            let seen = self.policy.resting.get(&worker.name).map(|(rest, _)| *rest);
+            let inbox = inboxes.get(worker.name.as_str()).copied().unwrap_or_default();
+            let now = self.rest_of(worker, inbox, around)?;
+            (now != seen).then(|| PolicySaw { worker: worker.name.clone(), rest: now })
+        });
+        let gone = || {
+            let name = self.policy.resting.keys().find(|name| self.member(name).is_none())?;
+            Some(PolicySaw { worker: name.clone(), rest: None })
+        };
+        changed.or_else(gone)
+    }
+
+    /// Says whether a worker rests. None if that cannot be looked at: then what was seen last holds.
+    fn rest_of(&self, worker: &Member, inbox: Inbox, around: &Around<'_>) -> Option<Option<Rest>> {
+        if inbox.open {
+            return Some(None);
+        }
+        let Some(session) = worker.session else {
+            let mark = inbox.handled.map(|handled| Mark { handled, ..Mark::default() });
+            // Messages that are over are forgotten in time; what was seen stays.
+            let seen = self.policy.resting.get(&worker.name).map(|(rest, _)| rest.mark);
+            return Some(mark.or(seen).map(|mark| Rest { mark, done: true }));
+        };
+        let session = (around.look)(session)?;
+        Some(takes(session).then(|| rest_in(session)))
+    }
+
+    /// Gives what there is for each member, in one look at all messages.
+    fn inboxes(&self) -> BTreeMap<&str, Inbox> {
+        let mut inboxes: BTreeMap<&str, Inbox> = BTreeMap::new();
+        for message in &self.messages {
+            let inbox = inboxes.entry(message.to.name()).or_default();
+            inbox.open |= !message.standing.is_over();
+            if matches!(message.standing, Standing::Acknowledged { .. }) {
+                inbox.handled = inbox.handled.max(Some(message.no));
+            }
+        }
+        inboxes
+    }
+
+    /// Gives the first thing that a rule wants done.
+    fn wants(&self, policy: &Policy, around: &Around<'_>) -> Option<Want> {
+        self.asks_of_workers(around)
+            .or_else(|| self.refused_act())
+            .or_else(|| self.failed_checks(policy, around))
+            .or_else(|| self.work_that_is_done(policy))
+            .or_else(|| self.silent_worker(policy, around.now))
+    }
+
+    /// Whatever a worker asks is for a person.
+    fn asks_of_workers(&self, around: &Around<'_>) -> Option<Want> {
+        self.bound(Role::Worker).find_map(|worker| {
+            let session = (around.look)(worker.session?)?;
+            session.open_requests().find_map(|request| {
+                let about = About::Question {
+                    member: worker.name.clone(),
+                    request: request.id.to_string(),
+                    revision: request.revision,
+                };
+                let verb = if session.is_settled_there(request) { "attach" } else { "answer" };
+                let text = format!(
+                    "{} asks: {}\nAnswer it with: provost {verb} {}",
+                    named(&worker.name),
+                    in_quotes(&request.asked.title),
+                    session.id.short()
+                );
+                self.escalates(about, text)
+            })
+        })
+    }
+
+    /// What was refused to the policy, the operator has to know.
+    fn refused_act(&self) -> Option<Want> {
+        let why = self.policy.refused.as_ref()?;
+        let newest = self.policy.acts.last()?;
+        if matches!(newest, Act::Escalated(_) | Act::GaveUp) {
+            return None;
+        }
+        let act = u32::try_from(self.policy.acts.len()).unwrap_or(u32::MAX);
+        let text = format!("Act {act} of the policy came to nothing: {}", visible(why));
+        self.escalates(About::Refused { act }, text)
+    }
+
+    /// Sends back what checks found, once all that were wanted have ended.
+    fn failed_checks(&self, policy: &Policy, around: &Around<'_>) -> Option<Want> {
+        let failed = &self.policy.failed;
+        if failed.is_empty() || !self.checks.is_empty() || self.audit.is_some() {
+            return None;
+        }
+        let unfinished = failed.iter().find(|one| matches!(one.end, CheckEnd::Unfinished(_)));
+        if let Some(failure) = unfinished {
+            let text = format!("Nothing is known of the work: {}", told(failure));
+            return self.escalates(About::Unfinished { check: failure.no }, text);
+        }
+        let worker = self.checked_worker().ok()?;
+        let found = failed.iter().map(told).collect::<Vec<_>>().join("\n\n");
+        let intro = policy.rework_text.as_deref().unwrap_or(REWORK);
+        let text = format!("{intro}\n\n{found}");
+        let next = self.running_loop().map(|looped| looped.iteration + 1);
+        let gate = |iteration: &u32| {
+            let looped = self.running_loop();
+            looped.is_some_and(|looped| looped.may_ask(*iteration, around.used(self)).is_ok())
+        };
+        match next.filter(|_| policy.go_on).filter(gate) {
+            Some(iteration) => Some(Want {
+                act: Act::Continued { iteration },
+                commands: vec![Command::Continue {
+                    iteration,
+                    to: worker.name.clone(),
+                    key: self.free_key(),
+                    text,
+                    channel: Channel::Rule,
+                }],
+            }),
+            None => self.sends_back(policy, Act::SentBack { to: worker.name.clone() }, text),
+        }
+    }
+
+    /// Sends something to the worker, if that may still be done, and tells the operator once if not.
+    fn sends_back(&self, policy: &Policy, act: Act, text: String) -> Option<Want> {
+        if self.policy.reworks() >= policy.rework {
+            let text = format!(
+                "Work was sent back {} times, which is all that the policy {} does. What is open:\n{text}",
+                policy.rework,
+                named(&policy.name)
+            );
+            return self.escalates(About::ReworkSpent, text);
+        }
+        let to = Address::Member(self.checked_worker().ok()?.name.clone());
+        let post = self.post_of(to, Kind::Instruction, Priority::Normal, text);
+        Some(Want { act, commands: vec![post] })
+    }
+
+    /// What follows when every worker rests and says that it is done.
+    fn work_that_is_done(&self, policy: &Policy) -> Option<Want> {
+        let mut workers = self.bound(Role::Worker).peekable();
+        workers.peek()?;
+        let done = |worker: &Member| {
+            self.policy.resting.get(&worker.name).is_some_and(|(rest, _)| rest.done)
+        };
+        if !workers.all(done) || !self.checks.is_empty() || self.audit.is_some() {
+            return None;
+        }
+        self.accepts(policy)
+            .or_else(|| self.checks_work(policy))
+            .or_else(|| self.asks_for_evidence(policy))
+            .or_else(|| self.ends(policy))
+    }
+
+    fn accepts(&self, policy: &Policy) -> Option<Want> {
+        let proposed = |criterion: &&Criterion| matches!(criterion.state, CriterionState::Proposed);
+        let criterion = self.criteria.iter().filter(|_| policy.accept).find(proposed)?.no;
+        let act = Act::Accepted { criterion };
+        let judged = Command::Judge { no: criterion, judgement: Judgement::Accept };
+        (!self.policy.has(&act)).then_some(Want { act, commands: vec![judged] })
+    }
+
+    /// Has everything checked that a command can prove, once for each state of the work.
+    fn checks_work(&self, policy: &Policy) -> Option<Want> {
+        let act = Act::Checked { generation: self.policy.generation };
+        if !policy.check || self.policy.has(&act) {
+            return None;
+        }
+        let accepted = |criterion: &&Criterion| {
+            criterion.needs.check().is_some() && matches!(criterion.state, CriterionState::Accepted)
+        };
+        let criteria = self.criteria.iter().filter(accepted);
+        let criteria = criteria.map(|criterion| Checked::Criterion(criterion.no));
+        let evidence = self.missing_evidence(is_checked);
+        let evidence =
+            evidence.into_iter().map(|required| Checked::Evidence(required.name.clone()));
+        let commands: Vec<Command> =
+            criteria.chain(evidence).map(|what| Command::Check { what }).collect();
+        (!commands.is_empty()).then_some(Want { act, commands })
+    }
+
+    fn missing_evidence(&self, of: impl Fn(&Proof) -> bool) -> Vec<&Required> {
+        let Some(looped) = self.running_loop() else { return Vec::new() };
+        let missing = looped.missing();
+        let wanted = |required: &&Required| missing.contains(&required.name) && of(&required.proof);
+        looped.template.evidence.iter().filter(wanted).collect()
+    }
+
+    /// Asks the worker for evidence that no command gives.
+    fn asks_for_evidence(&self, policy: &Policy) -> Option<Want> {
+        let missing = self.missing_evidence(|proof| !is_checked(proof));
+        let act = Act::AskedFor { generation: self.policy.generation };
+        if missing.is_empty() || self.policy.has(&act) {
+            return None;
+        }
+        let asked: Vec<String> = missing
+            .iter()
+            .map(|required| format!("- {}: {}", required.name, required.proof.words()))
+            .collect();
+        let text = format!("Before this goes on, show what is missing:\n{}", asked.join("\n"));
+        self.sends_back(policy, act, text)
+    }
+
+    /// Finishes, or says what keeps the task from that.
+    fn ends(&self, policy: &Policy) -> Option<Want> {
+        let generation = self.policy.generation;
+        let blockers = self.blockers();
+        if !blockers.is_empty() {
+            // What checks found against the work was told already.
+            if !self.policy.failed.is_empty() {
+                return None;
+            }
+            let open: Vec<String> = blockers.iter().map(|blocker| format!("- {blocker}")).collect();
+            let text = format!("The workers say that they are done; open is:\n{}", open.join("\n"));
+            return self.escalates(About::Stuck { generation }, text);
+        }
+        // A word alone finishes nothing.
+        let proved = !self.audited().is_empty() || self.looped.is_some();
+        if !policy.finish || !proved {
+            let why = if proved { "it is yours to finish" } else { "no check proves the work" };
+            let text = format!("The workers say that they are done, and nothing is open; {why}.");
+            return self.escalates(About::Ready { generation }, text);
+        }
+        let act = Act::Finished { generation };
+        let because = format!("the policy {} found every criterion satisfied", named(&policy.name));
+        (!self.policy.has(&act)).then(|| Want { act, commands: vec![Command::Finish { because }] })
+    }
+
+    fn silent_worker(&self, policy: &Policy, now: Moment) -> Option<Want> {
+        let after = policy.nudge_after_ms?;
+        let silent = |(rest, since): &(Rest, Moment)| !rest.done && now.is_past(*since, after);
+        let (name, _) = self.policy.resting.iter().find(|(_, rested)| silent(rested))?;
+        if self.policy.nudges() >= policy.nudges {
+            let text = format!(
+                "{} rests without a word, and was nudged {} times.",
+                named(name),
+                policy.nudges
+            );
+            return self.escalates(About::NudgesSpent, text);
+        }
+        let text = policy.nudge_text.as_deref().unwrap_or(NUDGE).to_owned();
+        let to = Address::Member(name.clone());
+        let post = self.post_of(to, Kind::Instruction, Priority::Normal, text);
+        Some(Want { act: Act::Nudged { to: name.clone() }, commands: vec![post] })
+    }
+
+    /// Tells the operator, once.
+    fn escalates(&self, about: About, text: String) -> Option<Want> {
+        let act = Act::Escalated(about);
+        let post = || self.post_of(Address::Operator, Kind::Note, Priority::High, text);
+        (!self.policy.has(&act)).then(|| Want { act, commands: vec![post()] })
+    }
+
+    /// The last thing that a policy does is to say so.
+    fn gives_up(&self, policy: &Policy, wanted: &Want) -> Want {
+        let text = format!(
+            "The policy {} has done {} things, which is all that it may. It would now have: {}",
+            named(&policy.name),
+            policy.acts.saturating_sub(1),
+            wanted.act.words()
+        );
+        let post = self.post_of(Address::Operator, Kind::Note, Priority::High, text);
+        Want { act: Act::GaveUp, commands: vec![post] }
+    }
+
+    fn post_of(&self, to: Address, kind: Kind, priority: Priority, text: String) -> Command {
+        Command::Post(Box::new(Post {
+            key: self.free_key(),
+            correlation: None,
+            channel: Channel::Rule,
+            to,
+            kind,
+            text,
+            priority,
+            expires_in_ms: None,
+            steer: false,
+        }))
+    }
+
+    /// Gives a key that no message has: whoever guesses the next one keeps nothing from being said.
+    fn free_key(&self) -> String {
+        let act = self.policy.acts.len() + 1;
+        let taken = |key: &String| self.messages.iter().any(|message| message.key == *key);
+        let mut keys = (0_u32..).map(|n| format!("policy-{act}-{n}"));
+        keys.find(|key| !taken(key)).unwrap_or_default()
+    }
+
+    /// Does what is wanted by the same rules as everybody, and records it, whatever comes of it.
+    fn carry_out(&self, want: Want, around: &Around<'_>) -> Vec<Event> {
+        let mut after = self.clone();
+        let (mut events, mut refused) = (Vec::new(), None);
+        for command in &want.commands {
+            match after.decide(&Actor::Policy, command, around) {
+                Ok(more) => {
+                    more.iter().for_each(|event| after.evolve(around.now, event));
+                    events.extend(more);
+                }
+                Err(Rejected::Nothing) => {}
+                Err(why) => refused = Some(why.to_string()),
+            }
+        }
+        // First what was done, so that an end of the task is the last that happens to it.
+        [PolicyActed { act: want.act, refused }.into()].into_iter().chain(events).collect()
+    }
+}
+
+/// Says whether a policy can have it checked: all that is needed for it is known.
+fn is_checked(proof: &Proof) -> bool {
+    match proof {
+        Proof::Verified { .. } | Proof::Pictures { files: Some(_), .. } => true,
+        Proof::Asserted
+        | Proof::Adversarial
+        | Proof::Artifact { .. }
+        | Proof::Pictures { files: None, .. } => false,
+    }
+}
+
+const REWORK: &str =
+    "Checks of your work failed. Mend what they found, and say again that you are done.";
+
+const NUDGE: &str =
+    "You rest and did not say that you are done. Go on; if you are stuck, say with what.";
+
+/// Gives how a session rests.
+fn rest_in(session: &Session) -> Rest {
+    let Told { turns_ended, attempts_sealed, .. } = seen_of(session);
+    let claim = session.attempt().claim.as_ref();
+    let done = claim.is_some_and(|claim| claim.kind == ClaimKind::Completed);
+    Rest { mark: Mark { turns: turns_ended, attempts: attempts_sealed, handled: 0 }, done }
+}
+
+/// Gives what a failed check found. What it printed is quoted: it comes from the work.
+fn told(failure: &Failure) -> String {
+    let head = format!("`{}`: {}", visible(&failure.command), failure.end.words());
+    let tail = failure.tail.trim_end();
+    let cut = tail.len().saturating_sub(MAX_TAIL);
+    let start = (cut..tail.len()).find(|at| tail.is_char_boundary(*at)).unwrap_or(tail.len());
+    match &tail[start..] {
+        "" => head,
+        tail => format!("{head}\n{}", quoted(tail)),
+    }
+}
+
+impl Act {
+    /// Says it in words.
+    pub fn words(&self) -> String {
+        match self {
+            Act::Accepted { criterion } => format!("accepted criterion {criterion}"),
+            Act::Checked { .. } => "had the open checks run".to_owned(),
+            Act::SentBack { to } => format!("sent work back to {}", named(to)),
+            Act::AskedFor { .. } => "asked for missing evidence".to_owned(),
+            Act::Continued { iteration } => format!("asked for iteration {iteration}"),
+            Act::Nudged { to } => format!("nudged {}", named(to)),
+            Act::Escalated(about) => format!("told the operator: {}", about.words()),
+            Act::Finished { .. } => "asked for the finish".to_owned(),
+            Act::GaveUp => "told the operator that it does no more".to_owned(),
+        }
+    }
+}
+
+impl About {
+    pub fn words(&self) -> String {
+        match self {
+            About::Question { member, .. } => format!("{} asks something", named(member)),
+            About::Unfinished { check } => format!("check {check} could not be run"),
+            About::ReworkSpent => "work was sent back as often as it may be".to_owned(),
+            About::NudgesSpent => "a worker rests and was nudged as often as it may be".to_owned(),
+            About::Stuck { .. } => "something is open that the policy cannot do".to_owned(),
+            About::Ready { .. } => "nothing is open".to_owned(),
+            About::Refused { act } => format!("act {act} was refused"),
+        }
+    }
+}

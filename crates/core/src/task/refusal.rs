@@ -1,0 +1,97 @@
+//! Refusals that are kept: what a member asked for and may not do, or could not prove.
+
+use super::{
+    command::{Command, Rejected},
+    event::*,
+    manager::Action,
+    member::Actor,
+    state::Task,
+};
+use serde::{Deserialize, Serialize};
+
+/// How many refusals a task keeps.
+pub const MAX_REFUSALS: usize = 100;
+
+/// Something that a member was refused. Asked for again in vain, it is not told again: nobody fills the record by
+/// asking.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    pub by: Actor,
+    pub action: Action,
+    pub code: String,
+}
+
+impl Rejected {
+    /// Says whether an audit asks for it: a right that is missing, or a proof. What is only late, unknown or told twice
+    /// is not kept.
+    fn is_kept(&self) -> bool {
+        match self {
+            Rejected::NotForRole { .. }
+            | Rejected::NotGranted(_)
+            | Rejected::NotAcknowledged(_)
+            | Rejected::NoMove(_)
+            | Rejected::NotYours(_)
+            | Rejected::StaleLease(_)
+            | Rejected::IllegalJudgement { .. }
+            | Rejected::Insufficient(_)
+            | Rejected::Unfit(_)
+            | Rejected::Blocked(_)
+            | Rejected::NotReady(_)
+            | Rejected::WorkerFirst
+            | Rejected::OwnProposal
+            | Rejected::Full(..)
+            | Rejected::TooLong(_) => true,
+            Rejected::Nothing
+            | Rejected::Over(_)
+            | Rejected::NoMember { .. }
+            | Rejected::BadName(_)
+            | Rejected::SaysNothing(_)
+            | Rejected::NameTaken(_)
+            | Rejected::SessionTaken
+            | Rejected::NoMessage(_)
+            | Rejected::NoLease { .. }
+            | Rejected::KeyTaken(_)
+            | Rejected::NoWorker(_)
+            | Rejected::MessageIs { .. }
+            | Rejected::NoCriterion(_)
+            | Rejected::TooManyCriteria(_)
+            | Rejected::NothingToCheck
+            | Rejected::NoPictures
+            | Rejected::OtherPictures
+            | Rejected::BadFiles(_)
+            | Rejected::NoWork
+            | Rejected::NoLoop
+            | Rejected::LoopRuns(_)
+            | Rejected::BadTemplate(_)
+            | Rejected::NoSuchEvidence(_)
+            | Rejected::OtherIteration { .. }
+            | Rejected::Revision { .. }
+            | Rejected::Proposed(_)
+            | Rejected::NotBoth
+            | Rejected::BeingAudited
+            | Rejected::NotPaused
+            | Rejected::NoSession(_)
+            | Rejected::NotTaken { .. } => false,
+        }
+    }
+}
+
+impl Task {
+    /// Gives the event that keeps a refusal, if it is one to be kept.
+    pub fn keep_refusal(&self, by: &Actor, command: &Command, why: &Rejected) -> Option<Event> {
+        // What the operator or Provost itself asks in vain is no attempt at anything.
+        let of_member = matches!(by, Actor::Member(_) | Actor::Policy);
+        let action = command.action().filter(|_| of_member && why.is_kept())?;
+        let refusal = Refusal { by: by.clone(), action, code: why.code().to_owned() };
+        let new = !self.phase.is_over()
+            && self.refused.len() < MAX_REFUSALS
+            && !self.refused.contains(&refusal);
+        let Refusal { by, action, code } = refusal;
+        new.then(|| ActionRefused { by, action, code, why: why.to_string() }.into())
+    }
+
+    pub(super) fn refuse(&mut self, e: &ActionRefused) {
+        let (by, action, code) = (e.by.clone(), e.action, e.code.clone());
+        self.refused.push(Refusal { by, action, code });
+    }
+}

@@ -1,0 +1,72 @@
+//! Texts of others, made safe to read: what is not seen is written out, and what goes to a shell is one word there.
+
+/// Says whether a character drives a terminal, turns the direction of a text, or is not seen at all. The one list for
+/// everything that is shown to people or given to agents to read. Line ends and tabs are among them: who lets them
+/// stand says so.
+pub fn is_deceptive(letter: char) -> bool {
+    letter.is_control() || is_hidden(letter)
+}
+
+/// Says whether a character is not seen, or changes how others are seen, and is no control character.
+fn is_hidden(letter: char) -> bool {
+    matches!(letter,
+        // Soft hyphen, joiners and marks of direction, fillers that look like blanks or like nothing.
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+        // Selectors of variants, of which any number can hang on a letter and carry bytes; the two that choose
+        // between a letter and its picture are in everybody's texts.
+        | '\u{fe00}'..='\u{fe0d}'
+        // Tags and further selectors: a whole alphabet that is never drawn.
+        | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// Gives a text in which every character can be seen: what could deceive is written out. Line ends and tabs stay.
+pub fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '\n' | '\t' => shown.push(letter),
+            '\r' => {}
+            letter if is_deceptive(letter) => write_out(&mut shown, letter),
+            letter => shown.push(letter),
+        }
+    }
+    shown
+}
+
+/// Gives a name for the middle of a sentence: as it is if it is one plain word, else in quotes that nothing in it ends.
+pub fn named(name: &str) -> String {
+    let plain = |letter: char| letter.is_alphanumeric() || matches!(letter, '-' | '_' | '.');
+    match !name.is_empty() && name.chars().all(plain) {
+        true => name.to_owned(),
+        false => in_quotes(name),
+    }
+}
+
+/// Gives a text of one line in quotes that nothing in it ends.
+pub fn in_quotes(text: &str) -> String {
+    let mut shown = String::from('"');
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => shown.extend(['\\', letter]),
+            letter if is_deceptive(letter) => write_out(&mut shown, letter),
+            letter => shown.push(letter),
+        }
+    }
+    shown.push('"');
+    shown
+}
+
+fn write_out(shown: &mut String, letter: char) {
+    shown.push_str(&format!("\\u{{{:x}}}", u32::from(letter)));
+}
+
+/// Gives a text as one word of a POSIX shell, whatever is in it; plain where that means the same.
+pub fn shell_word(text: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:,@%+".contains(letter);
+    match !text.is_empty() && text.chars().all(plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}

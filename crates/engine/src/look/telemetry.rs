@@ -1,0 +1,302 @@
+//! Figures of tasks over a window: what came of messages, how long it took, what was refused, and what it used.
+
+use std::{collections::BTreeMap, ops::ControlFlow};
+
+use provost_api::{
+    ApiError, MetricsRow, PastRow, StandingTaskRow, TaskFiguresRow, TelemetryReply, WaitRow,
+};
+use provost_core::{
+    ids::StandingId,
+    task::{Address, Event},
+    verdict::CheckEnd,
+};
+use provost_ledger::{ReadLedger, Recorded};
+
+use super::told;
+use crate::{
+    shell::unread,
+    stream::{self, TASK},
+};
+
+/// How many failures are shown.
+const MAX_FAILURES: usize = 50;
+
+/// Of what figures are wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct Window {
+    /// The first and last moment that counts, in milliseconds since the epoch.
+    pub from: i64,
+    pub to: i64,
+    pub task: Option<StandingId>,
+}
+
+/// Counts what happened to tasks within a window.
+pub fn telemetry(ledger: &dyn ReadLedger, window: Window) -> Result<TelemetryReply, ApiError> {
+    let mut counted = Counted::default();
+    match window.task {
+        Some(id) => {
+            let stream = stream::task_stream_id(id);
+            let records = ledger.read_stream(&stream, 0).map_err(|why| unread(&why))?;
+            let within = records.iter().filter(|one| window.has(one.at.wall_ms));
+            within.for_each(|record| counted.add(record));
+            // A task of which nothing happened within the window is shown all the same.
+            counted.tasks.entry(id).or_default();
+        }
+        None => {
+            let after = ledger.seq_before(window.from).map_err(|why| unread(&why))?;
+            ledger
+                .for_each_record(after, &mut |record| {
+                    let of_task = record.stream.starts_with("task/");
+                    if of_task && window.has(record.at.wall_ms) {
+                        counted.add(&record.to_owned());
+                    }
+                    ControlFlow::Continue(())
+                })
+                .map_err(|why| unread(&why))?;
+        }
+    }
+    counted.reply(ledger, window)
+}
+
+impl Window {
+    fn has(&self, at: i64) -> bool {
+        (self.from..=self.to).contains(&at)
+    }
+}
+
+#[derive(Default)]
+struct Counted {
+    tasks: BTreeMap<StandingId, Figures>,
+    messages: BTreeMap<(StandingId, u32), Message>,
+    refusals: BTreeMap<String, u64>,
+    checks: BTreeMap<String, u64>,
+    failures: Vec<PastRow>,
+}
+
+#[derive(Default)]
+struct Figures {
+    events: u64,
+    messages: u64,
+    refusals: u64,
+    iterations: u64,
+}
+
+struct Message {
+    to: Address,
+    standing: &'static str,
+    stored: u64,
+    accepted: Option<u64>,
+    acknowledged: Option<u64>,
+}
+
+impl Counted {
+    fn add(&mut self, record: &Recorded) {
+        let Ok(id) = stream::task_id(record.stream.as_str()) else { return };
+        let Ok(event) = Event::decode(&record.kind, record.v, &record.data) else { return };
+        let figures = self.tasks.entry(id).or_default();
+        figures.events += 1;
+        figures.messages += u64::from(matches!(event, Event::MessageStored(_)));
+        figures.iterations += u64::from(matches!(event, Event::LoopAdvanced(_)));
+        self.follow(id, record.at.mono_ms, &event);
+        if let Event::CheckDone(e) = &event {
+            *self.checks.entry(ended(&e.receipt.end).to_owned()).or_default() += 1;
+        }
+        self.add_failure(id, record, &event);
+    }
+
+    fn add_failure(&mut self, id: StandingId, record: &Recorded, event: &Event) {
+        let told = told::of_task(event);
+        let failed = matches!(event, Event::CheckDone(e) if e.receipt.end != CheckEnd::Exit(0));
+        if let Some(code) = &told.refused {
+            *self.refusals.entry(code.clone()).or_default() += 1;
+            self.tasks.entry(id).or_default().refusals += 1;
+        }
+        if told.refused.is_none() && !failed {
+            return;
+        }
+        self.failures.push(PastRow {
+            seq: record.seq,
+            at: record.at.wall_ms,
+            of: TASK.to_owned(),
+            id: id.to_string(),
+            name: None,
+            member: None,
+            kind: record.kind.clone(),
+            by: told.by.unwrap_or_else(|| record.actor.clone()),
+            actor: record.actor.clone(),
+            channel: told.channel.unwrap_or_default().to_owned(),
+            what: told.what,
+            message: told.message,
+            correlation: told.correlation,
+            refused: told.refused,
+            text: None,
+            text_bytes: told.text.map(|text| text.len()),
+        });
+    }
+
+    /// Gives the messages of a task that are not over.
+    fn of_task(&mut self, id: StandingId) -> impl Iterator<Item = &mut Message> {
+        let all = self.messages.range_mut((id, 0)..=(id, u32::MAX)).map(|(_, message)| message);
+        all.filter(|message| matches!(message.standing, "stored" | "offered" | "accepted"))
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "only messages are followed here")]
+    fn follow(&mut self, id: StandingId, now: u64, event: &Event) {
+        let (no, standing) = match event {
+            Event::MessageStored(e) => {
+                let (to, standing) = (e.to.clone(), "stored");
+                let (stored, accepted, acknowledged) = (now, None, None);
+                let message = Message { to, standing, stored, accepted, acknowledged };
+                self.messages.insert((id, e.no), message);
+                return;
+            }
+            // What is not over ends with the task, and with whom it was for.
+            Event::PhaseChanged(e) if e.phase.is_over() => {
+                self.of_task(id).for_each(|message| message.standing = "cancelled");
+                return;
+            }
+            Event::MemberLeft(e) => {
+                let left = Address::Member(e.name.clone());
+                self.of_task(id)
+                    .filter(|message| message.to == left)
+                    .for_each(|message| message.standing = "dead");
+                return;
+            }
+            Event::MemberRotated(e) => {
+                let left = Address::Member(e.from.clone());
+                for message in self.of_task(id).filter(|message| message.to == left) {
+                    message.to = Address::Member(e.to.clone());
+                    message.standing = "stored";
+                }
+                return;
+            }
+            Event::MessageOffered(e) => (e.no, "offered"),
+            Event::MessageAccepted(e) => (e.no, "accepted"),
+            Event::MessageAcknowledged(e) => (e.no, "acknowledged"),
+            Event::MessageReturned(e) => (e.no, "stored"),
+            Event::MessageExpired(e) => (e.no, "expired"),
+            Event::MessageCancelled(e) => (e.no, "cancelled"),
+            Event::MessageDead(e) => (e.no, "dead"),
+            Event::MessageRequeued(e) => (e.no, "stored"),
+            _ => return,
+        };
+        // One that was stored before the window is not counted.
+        let Some(message) = self.messages.get_mut(&(id, no)) else { return };
+        message.standing = standing;
+        match standing {
+            "accepted" => message.accepted = Some(now),
+            "acknowledged" => message.acknowledged = Some(now),
+            _ => {}
+        }
+    }
+
+    fn reply(
+        mut self,
+        ledger: &dyn ReadLedger,
+        window: Window,
+    ) -> Result<TelemetryReply, ApiError> {
+        let mut tasks = Vec::new();
+        for (id, figures) in &self.tasks {
+            tasks.extend(task_figures(ledger, *id, figures)?);
+        }
+        let mut messages: BTreeMap<String, u64> = BTreeMap::new();
+        for message in self.messages.values() {
+            *messages.entry(message.standing.to_owned()).or_default() += 1;
+        }
+        let accepted =
+            self.messages.values().filter_map(|one| Some(one.accepted?.saturating_sub(one.stored)));
+        let acknowledged = self
+            .messages
+            .values()
+            .filter_map(|one| Some(one.acknowledged?.saturating_sub(one.accepted?)));
+        let metrics = MetricsRow {
+            messages,
+            stored_to_accepted_ms: wait(accepted.collect()),
+            accepted_to_acknowledged_ms: wait(acknowledged.collect()),
+            refusals: self.refusals,
+            checks: self.checks,
+            tokens: tasks.iter().map(|task: &TaskFiguresRow| task.tokens).sum(),
+        };
+        let old = self.failures.len().saturating_sub(MAX_FAILURES);
+        let mut failures = self.failures.split_off(old);
+        for row in &mut failures {
+            row.name = tasks.iter().find(|task| task.id == row.id).map(|task| task.name.clone());
+        }
+        let (Window { from, to, .. }, older_failures) = (window, old as u64);
+        Ok(TelemetryReply { ok: true, from, to, tasks, failures, older_failures, metrics })
+    }
+}
+
+fn ended(end: &CheckEnd) -> &'static str {
+    match end {
+        CheckEnd::Exit(0) => "passed",
+        CheckEnd::Exit(_) | CheckEnd::Signal(_) => "failed",
+        CheckEnd::TimeLimit | CheckEnd::OutputLimit | CheckEnd::Unfinished(_) => "unfinished",
+    }
+}
+
+fn task_figures(
+    ledger: &dyn ReadLedger,
+    id: StandingId,
+    figures: &Figures,
+) -> Result<Option<TaskFiguresRow>, ApiError> {
+    let state = ledger.stream(&stream::task_stream_id(id)).map_err(|why| unread(&why))?;
+    let card = state.and_then(|state| state.card);
+    let Some(row) = card.and_then(|card| serde_json::from_str::<StandingTaskRow>(&card).ok())
+    else {
+        return Ok(None);
+    };
+    let mut sessions: Vec<&String> =
+        row.members.iter().filter_map(|member| member.session.as_ref()).collect();
+    sessions.sort();
+    sessions.dedup();
+    let mut tokens = 0;
+    for session in sessions {
+        tokens += used(ledger, session)?;
+    }
+    Ok(Some(TaskFiguresRow {
+        id: row.id.clone(),
+        name: row.name.clone(),
+        state: row.state.clone(),
+        events: figures.events,
+        messages: figures.messages,
+        refusals: figures.refusals,
+        iterations: figures.iterations,
+        tokens,
+    }))
+}
+
+/// Gives what a session used in all.
+fn used(ledger: &dyn ReadLedger, session: &str) -> Result<u64, ApiError> {
+    #[derive(serde::Deserialize)]
+    struct Used {
+        usage: provost_api::UsageRow,
+    }
+    let Ok(id) = session.parse() else { return Ok(0) };
+    let state = ledger.stream(&stream::stream_id(id)).map_err(|why| unread(&why))?;
+    let card = state.and_then(|state| state.card);
+    let row = card.and_then(|card| serde_json::from_str::<Used>(&card).ok());
+    Ok(row.map_or(0, |row| row.usage.input + row.usage.output))
+}
+
+fn wait(mut times: Vec<u64>) -> WaitRow {
+    times.sort_unstable();
+    let share = |percent: usize| {
+        let last = times.len().checked_sub(1)?;
+        times.get((last * percent).div_ceil(100)).copied()
+    };
+    WaitRow { count: times.len() as u64, p50: share(50), p95: share(95) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_one_of_the_times() {
+        assert_eq!(wait(Vec::new()), WaitRow { count: 0, p50: None, p95: None });
+        assert_eq!(wait(vec![7]), WaitRow { count: 1, p50: Some(7), p95: Some(7) });
+        let many = wait((1..=100).rev().collect());
+        assert_eq!(many, WaitRow { count: 100, p50: Some(51), p95: Some(96) });
+    }
+}

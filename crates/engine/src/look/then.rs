@@ -1,0 +1,128 @@
+//! A row as it was after an event, and what is different between two moments.
+
+use provost_api::{ApiError, ChangeRow, Code, DiffReply, ThenReply};
+use provost_ledger::{ReadLedger, Recorded, StreamId};
+use serde_json::{Value, json};
+
+use super::{nobody, stream_of, unfoldable, whole};
+use crate::{
+    card, run_card,
+    shell::unread,
+    stream::{self, Subject},
+    task_card,
+};
+
+/// Shows something as it was after an event of the ledger.
+pub fn then(ledger: &dyn ReadLedger, subject: Subject, seq: u64) -> Result<ThenReply, ApiError> {
+    let past = Past::read(ledger, subject)?;
+    let (after, row) = past.at(ledger, seq)?;
+    let before = past.records.iter().map(|record| record.seq).take_while(|seq| *seq < after).last();
+    let (of, id, archived) = (past.of(), past.stream.key().to_owned(), past.archived);
+    Ok(ThenReply { ok: true, of, id, at: seq, after, before, archived, row })
+}
+
+/// Shows what is different between two moments.
+pub fn diff(
+    ledger: &dyn ReadLedger,
+    subject: Subject,
+    (from, to): (u64, u64),
+) -> Result<DiffReply, ApiError> {
+    let past = Past::read(ledger, subject)?;
+    let (before, after) = (past.at(ledger, from)?.1, past.at(ledger, to)?.1);
+    let mut changes = Vec::new();
+    compare("", &before, &after, &mut changes);
+    let (of, id, archived) = (past.of(), past.stream.key().to_owned(), past.archived);
+    Ok(DiffReply { ok: true, of, id, from, to, archived, changes })
+}
+
+/// A stream with all that happened to it.
+struct Past {
+    subject: Subject,
+    stream: StreamId,
+    records: Vec<Recorded>,
+    archived: bool,
+}
+
+impl Past {
+    fn read(ledger: &dyn ReadLedger, subject: Subject) -> Result<Past, ApiError> {
+        let stream = stream_of(subject);
+        let (records, archived) = whole(ledger, &stream)?.ok_or_else(|| nobody(stream.key()))?;
+        Ok(Past { subject, stream, records, archived })
+    }
+
+    fn of(&self) -> String {
+        self.stream.kind().to_owned()
+    }
+
+    fn at(&self, ledger: &dyn ReadLedger, seq: u64) -> Result<(u64, Value), ApiError> {
+        let newest = ledger.last_seq().map_err(|why| unread(&why))?;
+        if seq > newest {
+            let message = format!("event {seq} has not happened; the newest is {newest}");
+            return Err(ApiError::new(Code::BadRequest, message).next("provost events"));
+        }
+        let until = self.records.partition_point(|record| record.seq <= seq);
+        let known = &self.records[..until];
+        let Some(last) = known.last() else {
+            let began = self.records.first().map_or(0, |first| first.seq);
+            let message = format!("at event {seq} there was none of it; it began with {began}");
+            return Err(ApiError::new(Code::NotFound, message));
+        };
+        let stream = &self.stream;
+        let row = match self.subject {
+            Subject::Session(_) => {
+                stream::fold(stream, None, known).map(|it| json!(card::row(&it)))
+            }
+            Subject::Run(_) => {
+                stream::fold_run(stream, None, known).map(|it| json!(run_card::row(&it)))
+            }
+            Subject::Task(_) => {
+                stream::fold_task(stream, None, known).map(|it| json!(task_card::row(&it)))
+            }
+        };
+        Ok((last.seq, row.map_err(|why| unfoldable(&why))?))
+    }
+}
+
+/// Lists every field that is different, down to single values.
+fn compare(field: &str, from: &Value, to: &Value, changes: &mut Vec<ChangeRow>) {
+    match (from, to) {
+        (from, to) if from == to => {}
+        (Value::Object(before), Value::Object(after)) => {
+            let mut names: Vec<&String> = before.keys().chain(after.keys()).collect();
+            names.sort();
+            names.dedup();
+            for name in names {
+                let place = if field.is_empty() { name.clone() } else { format!("{field}.{name}") };
+                let part = |side: &serde_json::Map<String, Value>| {
+                    side.get(name).cloned().unwrap_or(Value::Null)
+                };
+                compare(&place, &part(before), &part(after), changes);
+            }
+        }
+        (Value::Array(before), Value::Array(after)) => {
+            for at in 0..before.len().max(after.len()) {
+                let part = |side: &[Value]| side.get(at).cloned().unwrap_or(Value::Null);
+                compare(&format!("{field}[{at}]"), &part(before), &part(after), changes);
+            }
+        }
+        (from, to) => {
+            changes.push(ChangeRow { field: field.to_owned(), from: from.clone(), to: to.clone() })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_is_told_down_to_the_field() {
+        let from = json!({"state": "open", "members": [{"name": "a", "left": false}], "same": 1});
+        let to = json!({"state": "open", "members": [{"name": "a", "left": true}, 7], "same": 1, "new": []});
+        let mut changes = Vec::new();
+        compare("", &from, &to, &mut changes);
+        let told: Vec<String> =
+            changes.iter().map(|one| format!("{} {} {}", one.field, one.from, one.to)).collect();
+        assert_eq!(told, ["members[0].left false true", "members[1] null 7", "new null []"]);
+    }
+}

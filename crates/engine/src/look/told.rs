@@ -1,0 +1,407 @@
+//! Events in words, with what somebody wrote kept apart, so that it can be left out.
+
+use provost_core::{
+    request::Fate,
+    session::{self, Event as SessionEvent, TurnEnd},
+    task::{Actor, Event as TaskEvent, Evidence, Judgement, LoopEnd, Needs, Purpose, Shown, Way},
+    verdict::CheckEnd,
+};
+
+/// What an event says.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// What happened, without what anybody wrote.
+    pub(super) what: String,
+    /// What somebody wrote.
+    pub(super) text: Option<String>,
+    /// Who did it, where the event says so.
+    pub(super) by: Option<String>,
+    /// By which way, where the event says so.
+    pub(super) channel: Option<&'static str>,
+    pub(super) refused: Option<String>,
+    pub(super) message: Option<u32>,
+    pub(super) correlation: Option<String>,
+    /// What a session calls the message that it is about.
+    pub(super) key: Option<String>,
+    /// Whether somebody says something by it.
+    pub(super) said: bool,
+}
+
+impl Told {
+    fn new(what: impl Into<String>) -> Told {
+        Told { what: what.into(), ..Told::default() }
+    }
+
+    fn text(self, text: impl Into<String>) -> Told {
+        Told { text: Some(text.into()).filter(|text| !text.is_empty()), ..self }
+    }
+
+    fn by(self, actor: &Actor) -> Told {
+        Told { by: Some(actor.name().to_owned()), ..self }
+    }
+
+    fn refused(self, code: impl Into<String>) -> Told {
+        Told { refused: Some(code.into()), ..self }
+    }
+
+    fn said(self) -> Told {
+        Told { said: true, ..self }
+    }
+
+    fn key(self, key: &str) -> Told {
+        Told { key: Some(key.to_owned()), ..self }
+    }
+}
+
+/// Puts an event of a task into words.
+pub(super) fn of_task(event: &TaskEvent) -> Told {
+    match event {
+        TaskEvent::TaskOpened(e) => {
+            Told::new(format!("opened \"{}\"", e.spec.name)).text(&e.spec.goal)
+        }
+        TaskEvent::PhaseChanged(e) => Told::new(e.phase.word()).text(because(&e.phase)),
+        TaskEvent::MemberBound(_)
+        | TaskEvent::MemberLeft(_)
+        | TaskEvent::MemberRotated(_)
+        | TaskEvent::MemberLabelled(_)
+        | TaskEvent::ContractAcknowledged(_)
+        | TaskEvent::NewsTold(_) => of_member(event),
+        TaskEvent::MessageStored(_)
+        | TaskEvent::NewsAdded(_)
+        | TaskEvent::MessageOffered(_)
+        | TaskEvent::MessageAccepted(_)
+        | TaskEvent::MessageAcknowledged(_)
+        | TaskEvent::MessageReturned(_)
+        | TaskEvent::MessageExpired(_)
+        | TaskEvent::MessageCancelled(_)
+        | TaskEvent::MessageDead(_)
+        | TaskEvent::MessageRequeued(_) => of_message(event),
+        TaskEvent::CriterionProposed(e) => {
+            let needs = match &e.needs {
+                Needs::Verified { check } => format!("needs `{check}`"),
+                Needs::Pictures(pictures) => format!("needs `{}`", pictures.command()),
+                Needs::Asserted => "needs somebody's word".to_owned(),
+            };
+            Told::new(format!("criterion {} proposed ({}), {needs}", e.no, e.source.word()))
+                .text(&e.text)
+                .said()
+        }
+        TaskEvent::CriterionJudged(e) => judged(e.no, &e.judgement).by(&e.by),
+        TaskEvent::CheckWanted(e) => {
+            let purpose = match &e.check.purpose {
+                Purpose::Criterion(no) => format!("criterion {no}"),
+                Purpose::Evidence { iteration, name } => {
+                    format!("\"{name}\" of iteration {iteration}")
+                }
+                Purpose::Audit(no) => format!("audit {no}"),
+            };
+            Told::new(format!("check {} wanted for {purpose}: `{}`", e.check.no, e.check.command))
+        }
+        TaskEvent::CheckDone(e) => {
+            let (end, tree) = (&e.receipt.end, short(&e.receipt.tree.0));
+            let words = end.words();
+            let told = Told::new(format!("check {} ended: {words}, on tree {tree}", e.no));
+            match end == &CheckEnd::Exit(0) {
+                true => told,
+                false => told.text(&e.receipt.tail),
+            }
+        }
+        TaskEvent::LoopBegun(_)
+        | TaskEvent::EvidenceShown(_)
+        | TaskEvent::ContinuationRefused(_)
+        | TaskEvent::LoopAdvanced(_)
+        | TaskEvent::CleanedUp(_)
+        | TaskEvent::LoopEnded(_) => of_loop(event),
+        TaskEvent::Configured(_)
+        | TaskEvent::MoveRecorded(_)
+        | TaskEvent::MoveUsed(_)
+        | TaskEvent::ActionRefused(_)
+        | TaskEvent::EpilogueDone(_)
+        | TaskEvent::NextProposed(_)
+        | TaskEvent::NextChosen(_)
+        | TaskEvent::WorkAttacked(_)
+        | TaskEvent::FinishAsked(_)
+        | TaskEvent::PolicySaw(_)
+        | TaskEvent::PolicyActed(_)
+        | TaskEvent::MemberTold(_)
+        | TaskEvent::FinishTold(_)
+        | TaskEvent::FinishRefused(_) => of_manager(event),
+    }
+}
+
+fn because(phase: &provost_core::task::Phase) -> &str {
+    crate::words::because(phase).unwrap_or_default()
+}
+
+fn short(tree: &str) -> &str {
+    tree.get(..12).unwrap_or(tree)
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "of_task() is the exhaustive match")]
+fn of_member(event: &TaskEvent) -> Told {
+    match event {
+        TaskEvent::MemberBound(e) => {
+            let session = e.session.map(|session| format!(", session {}", session.short()));
+            let session = session.unwrap_or_default();
+            Told::new(format!("{} bound as {}{session}", e.name, e.role.word()))
+        }
+        TaskEvent::MemberLeft(e) => Told::new(format!("{} left", e.name)).text(&e.because),
+        TaskEvent::MemberRotated(e) => {
+            Told::new(format!("{} took the place of {}", e.to, e.from)).text(&e.handover).said()
+        }
+        TaskEvent::MemberLabelled(e) => Told::new(format!("{} labelled", e.name)),
+        TaskEvent::ContractAcknowledged(e) => Told {
+            by: Some(e.name.clone()),
+            ..Told::new(format!("{} acknowledged revision {}", e.name, e.revision))
+        },
+        TaskEvent::NewsTold(e) => Told::new(format!("news of {} told", e.member)),
+        _ => unreachable!("of_task() sends only members here"),
+    }
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "of_task() is the exhaustive match")]
+fn of_message(event: &TaskEvent) -> Told {
+    let (no, told) = match event {
+        TaskEvent::MessageStored(e) => {
+            let iteration = e.iteration.map(|no| format!(" of iteration {no}")).unwrap_or_default();
+            let (kind, to, trust) = (e.kind.word(), e.to.name(), e.trust.word());
+            let what = format!("{kind}{iteration} to {to}, which {trust}");
+            let told = Told::new(what).text(&e.text).by(&e.from).said();
+            let channel = Some(e.channel.word());
+            (e.no, Told { channel, correlation: e.correlation.clone(), ..told })
+        }
+        TaskEvent::NewsAdded(e) => {
+            (e.no, Told::new("tells what came after it, too").text(&e.text).by(&Actor::Provost))
+        }
+        TaskEvent::MessageOffered(e) => {
+            let way = match &e.lease.way {
+                Way::Push { session, .. } => format!("given to session {}", session.short()),
+                Way::Pull => "taken".to_owned(),
+            };
+            let told = Told::new(format!("{way} (offer {})", e.lease.no));
+            (e.no, Told { by: Some(e.lease.consumer.clone()), ..told })
+        }
+        TaskEvent::MessageAccepted(e) => {
+            let consumer = e.lease.consumer.clone();
+            let told = Told::new(format!("accepted by {consumer} ({})", e.lease.way.word()));
+            (e.no, Told { by: Some(consumer), ..told })
+        }
+        TaskEvent::MessageAcknowledged(e) => {
+            let told = Told::new(format!("acknowledged by {}", e.by));
+            let told = Told { by: Some(e.by.clone()), ..told };
+            (e.no, told.text(e.note.as_deref().unwrap_or_default()))
+        }
+        TaskEvent::MessageReturned(e) => (e.no, Told::new(format!("waits again: {}", e.reason))),
+        TaskEvent::MessageExpired(e) => (e.no, Told::new("expired")),
+        TaskEvent::MessageCancelled(e) => (e.no, Told::new("cancelled").text(&e.because)),
+        TaskEvent::MessageDead(e) => {
+            let reason = e.reason.split(':').next().unwrap_or_default();
+            (e.no, Told::new("dead").text(&e.reason).refused(code_of(reason)))
+        }
+        TaskEvent::MessageRequeued(e) => (e.no, Told::new("waits once more").text(&e.because)),
+        _ => unreachable!("of_task() sends only messages here"),
+    };
+    Told { message: Some(no), ..told }
+}
+
+/// A reason of the gate begins with its name; another has none.
+fn code_of(reason: &str) -> &str {
+    let is_name =
+        !reason.is_empty() && reason.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    if is_name { reason } else { "undeliverable" }
+}
+
+fn judged(no: u32, judgement: &Judgement) -> Told {
+    let what = format!("criterion {no}: {}", judgement.word());
+    match judgement {
+        Judgement::Accept => Told::new(what),
+        Judgement::Satisfy { evidence: Evidence::Verified(receipt) } => {
+            Told::new(format!("{what}, verified by `{}`", receipt.command))
+        }
+        Judgement::Satisfy { evidence: Evidence::Asserted { text, by } } => {
+            Told::new(format!("{what}, asserted by {by}")).text(text)
+        }
+        Judgement::Defer { because }
+        | Judgement::Reject { because }
+        | Judgement::Reopen { because } => Told::new(what).text(because),
+    }
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "of_task() is the exhaustive match")]
+fn of_loop(event: &TaskEvent) -> Told {
+    match event {
+        TaskEvent::LoopBegun(e) => {
+            let (name, max) = (&e.template.name, e.template.max);
+            Told::new(format!("loop \"{name}\" begun, at most {max} iterations"))
+        }
+        TaskEvent::EvidenceShown(e) => {
+            let what = format!("\"{}\" shown in iteration {}", e.name, e.iteration);
+            let told = match &e.shown {
+                Shown::Evidence(Evidence::Asserted { text, .. }) => Told::new(what).text(text),
+                Shown::Attack(attack) => Told::new(what)
+                    .text(format!("{}: {}: {}", attack.failure_mode, attack.check, attack.result)),
+                Shown::Evidence(Evidence::Verified(receipt)) => {
+                    Told::new(format!("{what}, verified by `{}`", receipt.command))
+                }
+                Shown::Artifact(_) => Told::new(format!("{what}, an artifact")),
+                Shown::Pictures(compared) => Told::new(format!("{what}: {}", compared.words())),
+            };
+            told.by(&e.by)
+        }
+        TaskEvent::ContinuationRefused(e) => {
+            Told::new(format!("iteration {} does not begin: {}", e.iteration, e.why))
+                .by(&e.by)
+                .refused(e.why.code())
+        }
+        TaskEvent::LoopAdvanced(e) => Told {
+            message: Some(e.message),
+            by: Some(e.consumer.clone()),
+            ..Told::new(format!("iteration {} began", e.to))
+        },
+        TaskEvent::CleanedUp(e) => {
+            let what = format!("conversation of {}: {}", e.name, e.clean_up.word());
+            let told = Told { message: Some(e.message), ..Told::new(what) };
+            told.text(e.skipped.as_deref().unwrap_or_default())
+        }
+        TaskEvent::LoopEnded(e) => match &e.end {
+            LoopEnd::Finished => Told::new("loop finished"),
+            LoopEnd::Stopped { because } => Told::new("loop stopped").text(because),
+            LoopEnd::Plateau { iterations } => {
+                Told::new(format!("loop stopped: {iterations} iterations changed nothing"))
+            }
+            LoopEnd::Budget { used } => Told::new(format!("loop stopped: {used} tokens used")),
+        },
+        _ => unreachable!("of_task() sends only loops here"),
+    }
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "of_task() is the exhaustive match")]
+fn of_manager(event: &TaskEvent) -> Told {
+    match event {
+        TaskEvent::Configured(e) => Told::new(format!("contract, revision {}", e.config.revision)),
+        TaskEvent::MoveRecorded(e) => Told {
+            by: Some(e.by.clone()),
+            ..Told::new(format!("move: {}", e.kind.word())).text(&e.because)
+        },
+        TaskEvent::MoveUsed(e) => Told::new(format!("move used for {}", e.action.word())),
+        TaskEvent::ActionRefused(e) => {
+            Told::new(format!("refused: {}", e.why)).by(&e.by).refused(&e.code)
+        }
+        TaskEvent::EpilogueDone(e) => {
+            Told::new(format!("epilogue: {} done", e.step.word())).text(&e.evidence).by(&e.by)
+        }
+        // What it says is told with the message to who chooses, when both are written.
+        TaskEvent::NextProposed(e) => Told {
+            by: Some(e.by.clone()),
+            ..Told::new(format!("round {}: {} proposed what comes next", e.round, e.by))
+        },
+        TaskEvent::NextChosen(e) => {
+            Told::new(format!("round {}: {}", e.round, e.choice.word())).text(&e.because).by(&e.by)
+        }
+        TaskEvent::WorkAttacked(e) => {
+            let attack = &e.attack;
+            let text = format!("{}: {}: {}", attack.failure_mode, attack.check, attack.result);
+            Told::new("somebody tried to disprove the work").text(text).by(&e.by)
+        }
+        TaskEvent::FinishAsked(e) => {
+            Told::new(format!("finish asked for, audit {}", e.no)).text(&e.because).by(&e.by)
+        }
+        TaskEvent::PolicySaw(e) => {
+            let rests = if e.rest.is_some() { "rests" } else { "is at work" };
+            Told::new(format!("the policy sees that {} {rests}", e.worker)).by(&Actor::Policy)
+        }
+        TaskEvent::PolicyActed(e) => {
+            let told = Told::new(format!("the policy: {}", e.act.words())).by(&Actor::Policy);
+            match &e.refused {
+                None => told,
+                Some(why) => told.text(why).refused("policy_refused"),
+            }
+        }
+        TaskEvent::MemberTold(e) => {
+            Told::new(format!("{} told to {}", e.name, e.what.word())).by(&e.by).key(&e.key)
+        }
+        TaskEvent::FinishTold(e) => {
+            Told::new(format!("{} told that it is finished", e.name)).text(&e.text)
+        }
+        TaskEvent::FinishRefused(e) => {
+            let codes: Vec<&str> = e.blockers.iter().map(|blocker| blocker.code()).collect();
+            let first = codes.first().copied().unwrap_or("refused").to_owned();
+            Told::new(format!("finish refused: {}", codes.join(", "))).refused(first)
+        }
+        _ => unreachable!("of_task() sends only what managers do here"),
+    }
+}
+
+/// Puts an event of a session into words; nothing for what only tells that it goes on.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the rest tells only that it goes on")]
+pub(super) fn of_session(event: &SessionEvent) -> Option<Told> {
+    Some(match event {
+        SessionEvent::SessionOpened(e) => Told::new(format!("session opened: {}", e.spec.name)),
+        SessionEvent::AttemptOpened(e) => Told::new(format!("attempt {} opened", e.no))
+            .text(e.instruction.as_deref().unwrap_or_default())
+            .said(),
+        SessionEvent::LaunchStarted(e) => Told::new(format!("launch {} started", e.launch.no)),
+        SessionEvent::LaunchAdopted(e) => Told::new(format!("launch {} adopted", e.launch.no)),
+        SessionEvent::LaunchFailed(e) => {
+            Told::new(format!("launch {} could not start", e.launch.no)).text(&e.reason)
+        }
+        SessionEvent::TurnStarted(_) => Told::new("turn started"),
+        SessionEvent::TurnEnded(e) => match &e.end {
+            TurnEnd::Ok => Told::new("turn ended"),
+            TurnEnd::Interrupted => Told::new("turn interrupted"),
+            TurnEnd::Error(why) => Told::new("turn ended with an error").text(why),
+            TurnEnd::Limited { detail, .. } => Told::new("turn ended by a limit").text(detail),
+        },
+        SessionEvent::ClaimMade(e) => {
+            let what = format!("{} claims {}", e.source.word(), e.kind.word());
+            Told::new(what).text(e.text.as_deref().unwrap_or_default()).said()
+        }
+        SessionEvent::RequestOpened(e) => {
+            Told::new(format!("asks, request {}", e.request.no)).text(&e.asked.title).said()
+        }
+        SessionEvent::RequestSettled(e) => {
+            Told::new(format!("request {} {}", e.request.no, fate(&e.fate)))
+        }
+        SessionEvent::RequestContradicted(e) => {
+            Told::new(format!("request {} came to another end than was answered", e.request.no))
+        }
+        SessionEvent::MessageQueued(e) => Told::new("message queued").text(&e.text).key(&e.key),
+        SessionEvent::MessageDelivered(e) => Told::new("message delivered").key(&e.key),
+        SessionEvent::MessageTyped(e) => Told::new("message typed").key(&e.key),
+        SessionEvent::MessageUnproved(e) => {
+            Told::new("nothing shows that the message was taken").text(&e.reason).key(&e.key)
+        }
+        SessionEvent::MessageLost(e) => Told::new("message lost").text(&e.reason).key(&e.key),
+        SessionEvent::ReworkSent(e) => Told::new("work goes back").text(&e.text).key(&e.key),
+        SessionEvent::CheckFinished(e) => {
+            Told::new(format!("check `{}`: {}", e.receipt.command, e.receipt.end.words()))
+        }
+        SessionEvent::ProcessEnded(e) => Told::new(match e.end {
+            session::End::Exit(code) => format!("process ended, exit code {code}"),
+            session::End::Signal(signal) => format!("process ended, signal {signal}"),
+        }),
+        SessionEvent::ProcessUnobserved(_) => Told::new("process ended, and nobody saw how"),
+        SessionEvent::StreamSilent(_) => Told::new("silent past the window"),
+        SessionEvent::ContextCompacted(_) => Told::new("conversation compacted"),
+        SessionEvent::StopAsked(_) => Told::new("stop asked for"),
+        SessionEvent::AttemptCancelled(e) => Told::new("attempt cancelled").text(&e.because),
+        SessionEvent::AttemptSuperseded(_) => Told::new("attempt superseded"),
+        SessionEvent::AttemptStopped(e) => Told::new("attempt stopped").text(&e.detail),
+        SessionEvent::AttemptResolved(e) => {
+            Told::new(format!("resolved as {}", e.state.word())).text(&e.because)
+        }
+        SessionEvent::AttemptSealed(e) => Told::new(format!("attempt {} sealed", e.attempt)),
+        SessionEvent::AgentReplaced(e) => Told::new(format!("{} goes on for {}", e.to, e.from)),
+        _ => return None,
+    })
+}
+
+fn fate(fate: &Fate) -> &'static str {
+    match fate {
+        Fate::Open => "is open",
+        Fate::Answered => "answered",
+        Fate::Withdrawn => "withdrawn",
+        Fate::AnsweredElsewhere => "answered at the agent's own screen",
+        Fate::Void => "void",
+    }
+}

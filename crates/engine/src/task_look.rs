@@ -1,0 +1,229 @@
+//! A task as one of its members sees it at one moment: all that a decision about the next step needs.
+
+use std::sync::Arc;
+
+use provost_core::{
+    ids::SessionId,
+    session::Session,
+    task::{
+        Address, Blocker, CheckOwed, Criterion, Member, Message, Mode, Purpose, Role, Round,
+        Standing, Task, visible,
+    },
+};
+use serde_json::{Value, json};
+
+use crate::{
+    card::clip_to,
+    task_card::{blockers, criterion, loop_row},
+};
+
+/// The longest goal, claim or objective that is shown.
+const LONG: usize = 2_000;
+
+/// The longest text of which there may be many.
+const SHORT: usize = 300;
+
+/// How many criteria, messages and workers are shown; the rest are counted.
+const MOST: usize = 20;
+
+/// Shows a task to one of its members. `look` gives a session as it stands.
+pub fn look<'s>(
+    task: &Task,
+    me: &Member,
+    look: impl Fn(SessionId) -> Option<&'s Session>,
+) -> Value {
+    let bound: Vec<&Member> = task.members.iter().filter(|member| member.is_bound()).collect();
+    let members = bound.iter().take(MOST).map(|one| member(one, one.session.and_then(&look)));
+    let open: Vec<&Criterion> = task.criteria.iter().filter(|one| one.is_open()).collect();
+    let criteria = open.iter().take(MOST).map(|one| criterion(task, one));
+    let mut blockers = blockers(task);
+    blockers.truncate(MOST);
+    let mut seen = json!({
+        "task": {
+            "name": task.spec.name,
+            "goal": clip_to(&task.spec.goal, LONG),
+            "state": task.phase.word(),
+            "being_audited": task.audit.is_some(),
+        },
+        "you": {"name": me.name, "role": me.role.word()},
+        "members": members.collect::<Value>(),
+        "criteria": {
+            "in_all": task.criteria.len(), "open": open.len(), "shown": criteria.collect::<Vec<_>>(),
+        },
+        "loop": task.looped.as_ref().map(|looped| loop_row(task, looped)),
+        "checks_that_run": task.checks.iter().take(MOST).map(check).collect::<Value>(),
+        "messages": messages(task, me),
+        "blockers": blockers,
+        "next": next(task, me),
+    });
+    if let Some(round) = &task.next {
+        seen["proposals"] = proposals(round, me);
+    }
+    if me.role == Role::Manager {
+        seen["contract"] = contract(task, me);
+    }
+    seen
+}
+
+/// Shows what is proposed to come next: to who wrote it, and to all when both are written.
+fn proposals(round: &Round, me: &Member) -> Value {
+    let (worker, manager) = round.seen_by(&me.name);
+    let long = |text: Option<&str>| text.map(|text| clip_to(&visible(text), LONG));
+    let written = |by: &str, text: Option<&str>| json!({"by": by, "text": long(text)});
+    json!({
+        "round": round.no,
+        "worker": written(&round.worker.by, worker),
+        "manager": round.manager.as_ref().map(|one| written(&one.by, manager)),
+        "chosen": round.chosen.as_ref().map(|(choice, because)| {
+            json!({"choice": choice.word(), "because": shown(because)})
+        }),
+    })
+}
+
+fn contract(task: &Task, me: &Member) -> Value {
+    let config = &task.config;
+    let short = |all: &[String]| -> Value {
+        all.iter().take(MOST).map(|one| json!(clip_to(one, SHORT))).collect()
+    };
+    json!({
+        "revision": config.revision,
+        "acknowledged": me.acknowledged,
+        "mode": config.mode.word(),
+        "objective": clip_to(&config.objective, LONG),
+        "guidelines": short(&config.guidelines),
+        "references": short(&config.references),
+        "may_not": config.denied.iter().map(|action| action.word()).collect::<Vec<_>>(),
+        "epilogue": config.epilogue.iter().map(|step| step.word()).collect::<Vec<_>>(),
+        "adversarial": config.adversarial,
+        "questions": config.questions,
+        "on_completion": config.on_completion,
+    })
+}
+
+fn member(member: &Member, session: Option<&Session>) -> Value {
+    let mut row = json!({"name": member.name, "role": member.role.word()});
+    let Some(session) = session else {
+        row["state"] = json!("asks for its messages");
+        return row;
+    };
+    let judged = session.judgement();
+    row["state"] = json!(judged.state.word());
+    if let Some(cause) = judged.cause {
+        row["cause"] = json!(cause.word());
+    }
+    let flags: Vec<&str> = judged.flags.iter().map(|flag| flag.word()).collect();
+    let asks = session.open_requests().take(MOST).map(|one| shown(&one.asked.title));
+    let asks: Vec<String> = asks.collect();
+    let claim = session.attempt().claim.as_ref().and_then(|claim| claim.text.as_deref());
+    row["turns"] = json!(session.turns);
+    row["tokens"] = json!(session.usage.total());
+    if !flags.is_empty() {
+        row["flags"] = json!(flags);
+    }
+    if !asks.is_empty() {
+        row["asks_a_person"] = json!(asks);
+    }
+    if let Some(says) = claim {
+        row["says"] = json!(clip_to(&visible(says), LONG));
+    }
+    if let Some(context) = session.context {
+        row["context"] = json!({"used": context.used, "window": context.window});
+    }
+    row
+}
+
+fn check(owed: &CheckOwed) -> Value {
+    let what = match &owed.purpose {
+        Purpose::Criterion(no) => format!("criterion {no}"),
+        Purpose::Evidence { name, .. } => name.clone(),
+        Purpose::Audit(no) => format!("audit {no}"),
+    };
+    json!({"check": owed.no, "command": clip_to(&owed.command, SHORT), "for": what})
+}
+
+/// The newest that were sent to or by this member, and how many wait for whom.
+fn messages(task: &Task, me: &Member) -> Value {
+    let own = Address::Member(me.name.clone());
+    let waits = |to: &Address| {
+        task.messages.iter().filter(|m| m.to == *to && !m.standing.is_over()).count()
+    };
+    let of_me = |one: &&Arc<Message>| one.to == own || one.from.name() == me.name;
+    let mut newest: Vec<&Arc<Message>> =
+        task.messages.iter().rev().filter(of_me).take(MOST).collect();
+    newest.reverse();
+    let rows = newest.into_iter().map(|one| {
+        let mut row = json!({
+            "no": one.no,
+            "from": one.from.name(),
+            "to": one.to.name(),
+            "kind": one.kind.word(),
+            "standing": one.standing.word(),
+            "text": shown(&one.text),
+        });
+        if let Standing::Dead { reason } = &one.standing {
+            row["reason"] = json!(shown(reason));
+        }
+        row
+    });
+    json!({
+        "wait_for_you": waits(&own),
+        "wait_for_the_operator": waits(&Address::Operator),
+        "newest": rows.collect::<Value>(),
+    })
+}
+
+fn shown(text: &str) -> String {
+    clip_to(&visible(text), SHORT)
+}
+
+/// What a round of proposals waits for, if that is this member.
+fn to_come(task: &Task, me: &Member) -> Option<String> {
+    let round = task.next.as_ref().filter(|round| round.chosen.is_none())?;
+    match (me.role, &round.manager) {
+        (Role::Manager, None) => Some("propose what comes next: the worker has".to_owned()),
+        (Role::Reviewer, Some(_)) => Some("choose between the two proposals".to_owned()),
+        (Role::Worker | Role::Manager | Role::Reviewer, _) => None,
+    }
+}
+
+/// What is to be done next, most urgent first.
+fn next(task: &Task, me: &Member) -> Vec<String> {
+    let mut next: Vec<String> = to_come(task, me).into_iter().collect();
+    if me.role != Role::Manager {
+        next.extend(task.running_loop().map(|looped| loop_row(task, looped).recommendation));
+        return next;
+    }
+    let unread = task.config.mode != Mode::Light && me.acknowledged != Some(task.config.revision);
+    if unread {
+        next.push(format!("acknowledge revision {} of the contract", task.config.revision));
+    }
+    if task.audit.is_some() {
+        next.push("wait: the audit runs, and what comes of it is told to you".to_owned());
+        return next;
+    }
+    next.extend(task.running_loop().map(|looped| loop_row(task, looped).recommendation));
+    let open = task.criteria.iter().filter(|one| one.is_open()).take(MOST);
+    next.extend(open.map(|one| match one.state.word() {
+        "proposed" => format!("judge criterion {}: accept, defer or reject it", one.no),
+        _ => format!("have criterion {} satisfied, or defer it", one.no),
+    }));
+    let failed = task.blockers.iter().filter_map(|one| match one {
+        Blocker::CheckFailed { command, .. } => Some(shown(command)),
+        Blocker::OpenCriterion { .. }
+        | Blocker::ContractUnacknowledged { .. }
+        | Blocker::EpilogueOpen { .. }
+        | Blocker::NotAttacked
+        | Blocker::LoopIncomplete { .. }
+        | Blocker::LoopGaveUp { .. }
+        | Blocker::Paused
+        | Blocker::DecidedNotFinished => None,
+    });
+    let failed: Vec<String> = failed.take(MOST).collect();
+    next.extend(
+        failed.iter().map(|check| format!("have the work mended: `{check}` does not pass")),
+    );
+    if task.blockers().is_empty() && failed.is_empty() {
+        next.push("nothing is open: finish, or send the next task".to_owned());
+    }
+    next
+}

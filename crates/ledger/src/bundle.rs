@@ -1,0 +1,275 @@
+//! A bundle: a directory with some streams of a ledger and a manifest that says what is in it.
+//!
+//! The manifest follows from the streams alone, so the bundle of an import is the bundle that was imported. Its digests
+//! show damage and edits; they are no signature, and say nothing about who wrote it.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, BufReader, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::export::{self, export_streams};
+use crate::lines::{self, Header, Line, LineReader};
+use crate::{ReadLedger, StreamId};
+
+/// The version of the form of bundles.
+pub const BUNDLE_VERSION: u32 = 1;
+
+const FORMAT: &str = "provost-bundle";
+const MANIFEST: &str = "manifest.json";
+const STREAMS: &str = "streams.jsonl";
+/// The longest manifest that is read.
+const MAX_MANIFEST_BYTES: u64 = 4 << 20;
+
+/// What a bundle says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    pub format: String,
+    pub version: u32,
+    /// The stream that the bundle is about; the others belong to it.
+    pub subject: StreamId,
+    /// Whether something of it was still open.
+    pub snapshot: bool,
+    /// Oldest first.
+    pub streams: Vec<BundledStream>,
+    pub records: u64,
+    pub files: Vec<BundledFile>,
+}
+
+/// A stream of a bundle.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BundledStream {
+    pub stream: StreamId,
+    pub records: u64,
+    pub first_seq: u64,
+    pub last_seq: u64,
+}
+
+/// A file of a bundle.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BundledFile {
+    pub name: String,
+    pub bytes: u64,
+    /// BLAKE3, in hexadecimal digits.
+    pub blake3: String,
+}
+
+/// A bundle that was read and is what its manifest says.
+#[derive(Debug)]
+pub struct Bundle {
+    pub manifest: Manifest,
+    path: PathBuf,
+}
+
+/// Why there is no bundle.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{} exists already; a bundle goes into a directory of its own", path.display())]
+    Exists { path: PathBuf },
+    #[error("could not {doing} {}", path.display())]
+    Io {
+        doing: &'static str,
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("{} is no plain file", path.display())]
+    NoFile { path: PathBuf },
+    #[error(transparent)]
+    Export(#[from] export::Error),
+    #[error("{} is no manifest of a bundle: {what}", path.display())]
+    NoManifest { path: PathBuf, what: String },
+    #[error(
+        "the bundle has version {found}, and this program reads version {BUNDLE_VERSION}; use a newer provost"
+    )]
+    Version { found: u32 },
+    #[error("{} is not what the manifest says: {what}", path.display())]
+    Altered { path: PathBuf, what: String },
+    #[error("{}", path.display())]
+    Line {
+        path: PathBuf,
+        #[source]
+        source: lines::Error,
+    },
+}
+
+/// Writes a bundle of streams into a directory that does not exist yet.
+pub fn write_bundle(
+    ledger: &dyn ReadLedger,
+    subject: &StreamId,
+    streams: &[StreamId],
+    snapshot: bool,
+    dir: &Path,
+) -> Result<Manifest, Error> {
+    make_dir(dir)?;
+    let path = dir.join(STREAMS);
+    let mut file = create(&path)?;
+    export_streams(ledger, streams, &mut file)?;
+    file.sync_all().map_err(|source| io_error("write", &path, source))?;
+    let streams = streams_in(&path)?;
+    let manifest = Manifest {
+        format: FORMAT.to_owned(),
+        version: BUNDLE_VERSION,
+        subject: subject.clone(),
+        snapshot,
+        records: streams.iter().map(|stream| stream.records).sum(),
+        streams,
+        files: vec![look_at(dir, STREAMS)?],
+    };
+    // Last, so that a directory with a manifest is a whole bundle.
+    let path = dir.join(MANIFEST);
+    let mut text = serde_json::to_vec_pretty(&manifest)
+        .map_err(|why| io_error("write", &path, io::Error::from(why)))?;
+    text.push(b'\n');
+    let mut file = create(&path)?;
+    file.write_all(&text)
+        .and_then(|()| file.sync_all())
+        .map_err(|source| io_error("write", &path, source))?;
+    Ok(manifest)
+}
+
+impl Bundle {
+    /// Reads a bundle and compares everything in it with its manifest.
+    pub fn open(dir: &Path) -> Result<Bundle, Error> {
+        let manifest = read_manifest(&dir.join(MANIFEST))?;
+        let [file] = manifest.files.as_slice() else {
+            return Err(no_manifest(dir, "expected one file of streams"));
+        };
+        // Names are compared and not followed: they may have been written to lead elsewhere.
+        if file.name != STREAMS {
+            return Err(no_manifest(dir, format!("expected the file {STREAMS}")));
+        }
+        let path = dir.join(STREAMS);
+        let found = look_at(dir, STREAMS)?;
+        let altered = |what: String| Error::Altered { path: path.clone(), what };
+        if found.bytes != file.bytes {
+            return Err(altered(format!("it has {} bytes, not {}", found.bytes, file.bytes)));
+        }
+        if found.blake3 != file.blake3 {
+            return Err(altered("its digest is another".to_owned()));
+        }
+        let streams = streams_in(&path)?;
+        if streams != manifest.streams {
+            return Err(altered("it holds other streams".to_owned()));
+        }
+        let records: u64 = streams.iter().map(|stream| stream.records).sum();
+        if records != manifest.records {
+            return Err(altered(format!("it holds {records} events, not {}", manifest.records)));
+        }
+        if !streams.iter().any(|stream| stream.stream == manifest.subject) {
+            return Err(altered(format!("{} is not among its streams", manifest.subject)));
+        }
+        Ok(Bundle { manifest, path })
+    }
+
+    /// Opens the file of streams, which `SqliteLedger::import` takes.
+    pub fn streams(&self) -> Result<BufReader<File>, Error> {
+        open(&self.path)
+    }
+}
+
+fn read_manifest(path: &Path) -> Result<Manifest, Error> {
+    #[derive(Deserialize)]
+    struct Version {
+        format: String,
+        version: u32,
+    }
+    let mut text = String::new();
+    let mut file = open(path)?.take(MAX_MANIFEST_BYTES);
+    file.read_to_string(&mut text).map_err(|source| io_error("read", path, source))?;
+    // The version first: what another one has besides is for another program.
+    let Version { format, version } =
+        serde_json::from_str(&text).map_err(|why| no_manifest(path, why))?;
+    match (format.as_str(), version) {
+        (FORMAT, BUNDLE_VERSION) => {
+            serde_json::from_str(&text).map_err(|why| no_manifest(path, why))
+        }
+        (FORMAT, found) => Err(Error::Version { found }),
+        (other, _) => Err(no_manifest(path, format!("its format is \"{other}\""))),
+    }
+}
+
+/// Reads a file of streams to its end, with all its sums, and gives what is in it.
+fn streams_in(path: &Path) -> Result<Vec<BundledStream>, Error> {
+    let failed = |source| Error::Line { path: path.to_owned(), source };
+    let mut lines = LineReader::new(open(path)?);
+    let header = lines.next_text().map_err(failed)?.unwrap_or_default();
+    if serde_json::from_str::<Header>(header).is_err() {
+        return Err(failed(lines.fault("not the header of an export")));
+    }
+    let mut streams: Vec<BundledStream> = Vec::new();
+    loop {
+        match lines.next_line().map_err(failed)? {
+            Line::End(_) => return Ok(streams),
+            Line::Reply(_) => return Err(failed(lines.fault("a reply is in no bundle"))),
+            Line::Record(line) => match line.into_recorded() {
+                Err(why) => return Err(failed(lines.fault(why))),
+                Ok(record) => match streams.last_mut() {
+                    Some(last) if last.stream == record.stream => {
+                        last.records += 1;
+                        last.last_seq = record.seq;
+                    }
+                    _ => streams.push(BundledStream {
+                        stream: record.stream,
+                        records: 1,
+                        first_seq: record.seq,
+                        last_seq: record.seq,
+                    }),
+                },
+            },
+        }
+    }
+}
+
+fn look_at(dir: &Path, name: &str) -> Result<BundledFile, Error> {
+    let path = dir.join(name);
+    let mut hasher = blake3::Hasher::new();
+    let mut file = open(&path)?;
+    let bytes =
+        io::copy(&mut file, &mut hasher).map_err(|source| io_error("read", &path, source))?;
+    Ok(BundledFile { name: name.to_owned(), bytes, blake3: hasher.finalize().to_hex().to_string() })
+}
+
+fn make_dir(dir: &Path) -> Result<(), Error> {
+    if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        fs::create_dir_all(parent).map_err(|source| io_error("make", parent, source))?;
+    }
+    match DirBuilder::new().mode(0o700).create(dir) {
+        Ok(()) => Ok(()),
+        Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {
+            Err(Error::Exists { path: dir.to_owned() })
+        }
+        Err(source) => Err(io_error("make", dir, source)),
+    }
+}
+
+fn create(path: &Path) -> Result<File, Error> {
+    let mut options = File::options();
+    let created = options.write(true).create_new(true).mode(0o600).open(path);
+    created.map_err(|source| io_error("make", path, source))
+}
+
+/// Opens a file of a bundle, and nothing that only looks like one: a pipe would be waited for.
+fn open(path: &Path) -> Result<BufReader<File>, Error> {
+    let mut options = File::options();
+    let opened = options.read(true).custom_flags(NOT_WAITED_FOR).open(path);
+    let file = opened.map_err(|source| io_error("open", path, source))?;
+    let metadata = file.metadata().map_err(|source| io_error("look at", path, source))?;
+    match metadata.is_file() {
+        true => Ok(BufReader::new(file)),
+        false => Err(Error::NoFile { path: path.to_owned() }),
+    }
+}
+
+/// Opening a pipe does not wait for who writes into it; for a file it changes nothing.
+const NOT_WAITED_FOR: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+
+fn io_error(doing: &'static str, path: &Path, source: io::Error) -> Error {
+    Error::Io { doing, path: path.to_owned(), source }
+}
+
+fn no_manifest(path: &Path, what: impl ToString) -> Error {
+    Error::NoManifest { path: path.to_owned(), what: what.to_string() }
+}

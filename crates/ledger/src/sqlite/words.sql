@@ -1,0 +1,14 @@
+-- What streams and events are found by: an index of words, without the texts that they were taken from. A cache.
+-- `rowid` is the `created_seq` of a stream, or the `seq` of an event; `subject` is the kind of the stream.
+CREATE VIRTUAL TABLE stream_words USING fts5 (
+  subject, ids, name, words, parts,
+  content = '', contentless_delete = 1, detail = 'column', tokenize = 'ascii'
+);
+CREATE VIRTUAL TABLE event_words USING fts5 (
+  subject, words,
+  content = '', contentless_delete = 1, detail = 'column', tokenize = 'ascii'
+);
+
+-- Streams of before, which are still to be taken into the index.
+CREATE TABLE unindexed (id TEXT NOT NULL PRIMARY KEY) STRICT, WITHOUT ROWID;
+INSERT INTO unindexed SELECT id FROM stream;

@@ -1,0 +1,124 @@
+//! Bundles: what is written is read again, and nothing else is.
+
+use std::fs;
+use std::path::Path;
+
+use provost_ledger::{Bundle, BundleError, Open, ReadLedger, SqliteLedger, write_bundle};
+
+use crate::common::{add, fold, id, open_fast, told};
+
+fn filled(dir: &Path) -> SqliteLedger {
+    let mut ledger = open_fast(dir);
+    add(&mut ledger, "session/a", &["x"]);
+    add(&mut ledger, "task/t", &["x", "y"]);
+    add(&mut ledger, "session/other", &["x"]);
+    add(&mut ledger, "session/a", &["close"]);
+    add(&mut ledger, "task/t", &["close"]);
+    add(&mut ledger, "session/other", &["x"]);
+    ledger
+}
+
+fn bundled(ledger: &dyn ReadLedger, dir: &Path) {
+    let streams = [id("task/t"), id("session/a")];
+    write_bundle(ledger, &id("task/t"), &streams, false, dir).unwrap();
+}
+
+fn files(dir: &Path) -> Vec<Vec<u8>> {
+    ["manifest.json", "streams.jsonl"].map(|name| fs::read(dir.join(name)).unwrap()).to_vec()
+}
+
+#[test]
+fn the_bundle_of_an_import_is_the_bundle() {
+    let dir = tempfile::tempdir().unwrap();
+    let ledger = filled(&dir.path().join("here"));
+    let (first, second) = (dir.path().join("first"), dir.path().join("second"));
+    bundled(&ledger, &first);
+    let bundle = Bundle::open(&first).unwrap();
+    let manifest = &bundle.manifest;
+    let streams: Vec<_> =
+        manifest.streams.iter().map(|one| (one.stream.as_str(), one.records)).collect();
+    assert_eq!(streams, [("session/a", 2), ("task/t", 3)], "oldest first");
+    assert_eq!((manifest.records, manifest.streams[1].last_seq), (5, 6));
+    let mut there = open_fast(&dir.path().join("there"));
+    let mut input = bundle.streams().unwrap();
+    there.import(&mut input, &|_, _| true, &mut fold, Open::GoOn).unwrap();
+    assert_eq!(
+        there.read_stream(&id("task/t"), 0).unwrap(),
+        ledger.read_stream(&id("task/t"), 0).unwrap()
+    );
+    bundled(&there, &second);
+    assert_eq!(files(&first), files(&second));
+}
+
+#[test]
+fn what_was_archived_is_bundled_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut ledger = filled(&dir.path().join("here"));
+    let (before, after) = (dir.path().join("before"), dir.path().join("after"));
+    bundled(&ledger, &before);
+    provost_ledger::Ledger::archive(&mut ledger, &[id("task/t")]).unwrap();
+    bundled(&ledger, &after);
+    assert_eq!(files(&before), files(&after));
+}
+
+#[test]
+fn an_altered_bundle_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let ledger = filled(&dir.path().join("here"));
+    let spoils: [(&str, &str, &str, &str); 7] = [
+        ("streams.jsonl", "\"x\"", "\"z\"", "its digest is another"),
+        ("streams.jsonl", "user/1000", "user/0", "bytes, not"),
+        ("manifest.json", "\"version\": 1", "\"version\": 2", "use a newer provost"),
+        ("manifest.json", "provost-bundle", "bundle", "its format is \"bundle\""),
+        ("manifest.json", "\"records\": 5", "\"records\": 6", "it holds 5 events, not 6"),
+        (
+            "manifest.json",
+            "\"subject\": \"task/t\"",
+            "\"subject\": \"task/u\"",
+            "task/u is not among",
+        ),
+        (
+            "manifest.json",
+            "\"streams.jsonl\"",
+            "\"../../streams.jsonl\"",
+            "expected the file streams.jsonl",
+        ),
+    ];
+    for (no, (file, from, to, why)) in spoils.into_iter().enumerate() {
+        let bundle = dir.path().join(no.to_string());
+        bundled(&ledger, &bundle);
+        let path = bundle.join(file);
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.contains(from), "{from} is in {text}");
+        fs::write(&path, text.replacen(from, to, 1)).unwrap();
+        let error = told(&Bundle::open(&bundle).unwrap_err());
+        assert!(error.contains(why), "{from} → {to}: {error}");
+    }
+}
+
+#[test]
+fn a_digest_that_was_made_to_fit_does_not_hide_a_changed_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let ledger = filled(&dir.path().join("here"));
+    let bundle = dir.path().join("bundle");
+    bundled(&ledger, &bundle);
+    let (manifest, streams) = (bundle.join("manifest.json"), bundle.join("streams.jsonl"));
+    let before = fs::read(&streams).unwrap();
+    let after = String::from_utf8(before.clone()).unwrap().replacen("\"x\"", "\"z\"", 1);
+    fs::write(&streams, &after).unwrap();
+    let digest = |bytes: &[u8]| blake3::hash(bytes).to_hex().to_string();
+    let text = fs::read_to_string(&manifest).unwrap();
+    fs::write(&manifest, text.replace(&digest(&before), &digest(after.as_bytes()))).unwrap();
+    let error = told(&Bundle::open(&bundle).unwrap_err());
+    assert!(error.contains("its sum does not fit"), "{error}");
+}
+
+#[test]
+fn a_bundle_takes_nobodys_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let ledger = filled(&dir.path().join("here"));
+    let error = write_bundle(&ledger, &id("task/t"), &[id("task/t")], false, dir.path());
+    assert!(matches!(error, Err(BundleError::Exists { .. })), "{error:?}");
+    let missing = Bundle::open(&dir.path().join("nowhere")).unwrap_err();
+    assert!(matches!(missing, BundleError::Io { .. }), "{missing:?}");
+}

@@ -1,0 +1,45 @@
+//! `provost cycle`
+
+use std::process::ExitCode;
+
+use clap::Args;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::tasking::NamedTask;
+use crate::{
+    cli::Outcome,
+    context::Context,
+    target,
+    ui::{self, Screen},
+};
+
+/// Show a task at one moment, with all that a decision about the next step needs
+///
+/// Members and how they stand, open criteria, the loop, messages, blockers, and what is suggested. Looking takes no message.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost cycle limits\n  provost cycle limits --as boss --json"
+)]
+pub(crate) struct CycleArgs {
+    #[command(flatten)]
+    task: NamedTask,
+}
+
+#[derive(Debug, Deserialize)]
+struct Reply {
+    cycle: Value,
+}
+
+pub(crate) fn run(context: &Context, args: &CycleArgs) -> Outcome {
+    let meant = args.task.meant();
+    let path = target::query(&meant.path("cycle"), &[("as", meant.by())]);
+    let reply: Reply = meant.get(context, &path)?;
+    if context.ui.json {
+        context.ui.result(json!({"cycle": reply.cycle}), &[])?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (paint, screen) = (context.ui.paint, Screen::output());
+    context.ui.lines(&ui::cycle_card(paint, screen, &reply.cycle))?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,88 @@
+//! `provost export`
+
+use std::path::PathBuf;
+
+use clap::Args;
+use provost_api::{ApiError, Code};
+use provost_core::text::shell_word;
+use provost_engine::{look, stream::TASK};
+use provost_ledger::{BundleError, StreamId};
+use serde_json::json;
+
+use super::{input, ledger};
+use crate::{cli::Outcome, context::Context, error::chain, ui};
+
+/// Write a task as a bundle: its events and those of its sessions, with a manifest of digests
+///
+/// `provost import` reads it. The bundle holds everything that was written, and nothing that is kept outside the ledger:
+/// no output of agents or checks. The whole ledger is exported by `provost ledger export`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost export limits --to limits-bundle\n  provost export limits --to now --snapshot"
+)]
+pub(crate) struct ExportArgs {
+    /// The task: its id, the beginning or end of it, or its name
+    #[arg(value_name = "TASK", value_parser = input::parse_name)]
+    task: String,
+    /// A directory that does not exist yet
+    #[arg(long, value_name = "DIRECTORY")]
+    to: PathBuf,
+    /// Take it as it is now, though it or a session of it is still open. Where it is imported, it is closed
+    #[arg(long)]
+    snapshot: bool,
+}
+
+pub(crate) fn run(context: &Context, args: &ExportArgs) -> Outcome {
+    let reader = ledger::reader(context)?;
+    let id = look::resolve_task(&reader, &args.task)?;
+    let (streams, open) = look::streams_of(&reader, id)?;
+    if !open.is_empty() && !args.snapshot {
+        return Err(still_open(&open, &args.task).into());
+    }
+    let subject = provost_engine::stream::task_stream_id(id);
+    let manifest =
+        provost_ledger::write_bundle(&reader, &subject, &streams, !open.is_empty(), &args.to)
+            .map_err(|why| bundle_error(&why))?;
+    let directory = args.to.display().to_string();
+    let text = format!(
+        "{directory} holds {} streams, {} events",
+        manifest.streams.len(),
+        manifest.records
+    );
+    let value = json!({"ok": true, "directory": directory, "manifest": manifest});
+    ledger::done(context, value, &text, &[IMPORT])
+}
+
+/// What reads a bundle: only an empty home takes it in.
+pub(super) const IMPORT: &str = "PROVOST_HOME=EMPTY_DIRECTORY provost import DIRECTORY";
+
+fn still_open(open: &[StreamId], task: &str) -> ApiError {
+    let named: Vec<String> = open
+        .iter()
+        .map(|stream| format!("{} {}", stream.kind(), ui::short(stream.key())))
+        .collect();
+    let message = format!("still open: {}; --snapshot takes it as it is now", named.join(", "));
+    let ends = open.iter().take(3).map(|stream| match stream.kind() {
+        TASK => format!("provost finish {} --because TEXT", ui::short(stream.key())),
+        _ => format!("provost stop {}", ui::short(stream.key())),
+    });
+    let snapshot = format!("provost export {} --to DIRECTORY --snapshot", shell_word(task));
+    let next = ends.chain([snapshot]);
+    next.fold(ApiError::new(Code::Refused, message), ApiError::next)
+}
+
+pub(super) fn bundle_error(why: &BundleError) -> ApiError {
+    let code = match why {
+        BundleError::Exists { .. } => Code::Refused,
+        BundleError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+            Code::NotFound
+        }
+        BundleError::Io { .. } | BundleError::Export(_) => Code::Storage,
+        BundleError::NoFile { .. }
+        | BundleError::NoManifest { .. }
+        | BundleError::Version { .. }
+        | BundleError::Altered { .. }
+        | BundleError::Line { .. } => Code::BadRequest,
+    };
+    chain(code, "there is no bundle", why)
+}

@@ -1,0 +1,315 @@
+//! `provost guide`
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::{Args, ValueEnum};
+use provost_config::Resolved;
+use serde_json::{Value, json};
+
+use super::{
+    loops,
+    spawn::{chosen::checks, spec::directory},
+};
+use crate::{cli::Outcome, context::Context, settings};
+
+/// Read how to manage workers, to review, to work as a member of a task, and what loops there are
+///
+/// The texts are those of this very program: what agents are told by their skills is to ask for them here.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost guide\n  provost guide managing\n  provost guide loops --json"
+)]
+pub(crate) struct GuideArgs {
+    /// What it is to be about; without this the topics are listed
+    topic: Option<Topic>,
+    /// The directory whose loops are shown
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+}
+
+/// What there is a text about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Topic {
+    /// Supervise others who do the work
+    Managing,
+    /// Try to disprove work before anybody calls it done
+    Review,
+    /// Do a part of a task
+    Member,
+    /// Iterations behind a gate of evidence, and which there are
+    Loops,
+}
+
+impl Topic {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Topic::Managing => "managing",
+            Topic::Review => "review",
+            Topic::Member => "member",
+            Topic::Loops => "loops",
+        }
+    }
+
+    fn about(self) -> &'static str {
+        match self {
+            Topic::Managing => "supervise others who do the work",
+            Topic::Review => "try to disprove work before anybody calls it done",
+            Topic::Member => "do a part of a task",
+            Topic::Loops => "iterations behind a gate of evidence, and which there are",
+        }
+    }
+
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Topic::Managing => include_str!("../guide/managing.md"),
+            Topic::Review => include_str!("../guide/review.md"),
+            Topic::Member => include_str!("../guide/member.md"),
+            Topic::Loops => include_str!("../guide/loops.md"),
+        }
+    }
+}
+
+pub(crate) fn run(context: &Context, args: &GuideArgs) -> Outcome {
+    match args.topic {
+        None => list(context),
+        Some(Topic::Loops) => {
+            let cwd = directory(context, args.cwd.as_deref())?;
+            let config = settings::load(&context.environment, &cwd, Vec::new())?;
+            show(context, Topic::Loops, &found(&config))
+        }
+        Some(topic) => show(context, topic, &[]),
+    }
+}
+
+fn list(context: &Context) -> Outcome {
+    let topics = Topic::value_variants();
+    let next: Vec<String> =
+        topics.iter().map(|topic| format!("provost guide {}", topic.word())).collect();
+    if context.ui.json {
+        let told: Vec<Value> = topics
+            .iter()
+            .map(|topic| json!({"topic": topic.word(), "about": topic.about()}))
+            .collect();
+        context.ui.result(json!({"ok": true, "topics": told}), &next)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let lines: Vec<String> =
+        topics.iter().map(|topic| format!("{:10}{}", topic.word(), topic.about())).collect();
+    context.ui.lines(&lines)?;
+    context.ui.next(&next[..1]);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(context: &Context, topic: Topic, loops: &[Found]) -> Outcome {
+    if context.ui.json {
+        let told: Vec<Value> = loops.iter().map(Found::told).collect();
+        let mut value = json!({"ok": true, "topic": topic.word(), "text": topic.text()});
+        if topic == Topic::Loops {
+            value["loops"] = json!(told);
+        }
+        context.ui.result(value, &[])?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    context.ui.line(topic.text().trim_end())?;
+    if !loops.is_empty() {
+        context.ui.line("\nThe loops that hold here:\n")?;
+        let lines: Vec<String> = loops.iter().flat_map(Found::lines).collect();
+        context.ui.lines(&lines)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A loop that holds in a directory, or why it cannot begin there.
+struct Found {
+    name: String,
+    means: String,
+    terms: String,
+    evidence: Vec<String>,
+    lacks: Option<String>,
+}
+
+fn found(config: &Resolved) -> Vec<Found> {
+    let checks = checks(config);
+    let names = loops::names(config).into_iter();
+    names.map(|name| Found::of(config, name, &checks)).collect()
+}
+
+impl Found {
+    fn of(config: &Resolved, name: String, checks: &[String]) -> Found {
+        let outline = match loops::outline(config, &name) {
+            Ok(outline) => outline,
+            Err(why) => {
+                let lacks = Some(why.message);
+                let (means, terms) = (String::new(), String::new());
+                return Found { name, means, terms, evidence: Vec::new(), lacks };
+            }
+        };
+        let plateau = outline.plateau.map_or("none".to_owned(), |most| most.to_string());
+        let terms = format!(
+            "at most {} iterations, plateau {plateau}, conversation: {}",
+            outline.max,
+            outline.clean_up.word()
+        );
+        let lacks = outline.fill(checks).err().map(|why| why.to_string());
+        let evidence =
+            outline.evidence.iter().map(|(name, wanted)| format!("{name}={wanted}")).collect();
+        Found { name, means: outline.means, terms, evidence, lacks }
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let mut lines = vec![crate::ui::clean(&format!("{}: {}", self.name, self.means))];
+        if !self.terms.is_empty() {
+            lines.push(format!("  {}", self.terms));
+            lines.extend(self.evidence.iter().map(|one| format!("  {}", crate::ui::clean(one))));
+        }
+        lines.extend(
+            self.lacks.iter().map(|why| format!("  cannot begin: {}", crate::ui::clean(why))),
+        );
+        lines
+    }
+
+    fn told(&self) -> Value {
+        json!({
+            "name": self.name,
+            "means": self.means,
+            "terms": self.terms,
+            "evidence": self.evidence,
+            "can_begin": self.lacks.is_none(),
+            "lacks": self.lacks,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The commands that a text names: in code spans, and in blocks.
+    fn commands(text: &str) -> Vec<String> {
+        let mut fenced = false;
+        let (mut blocks, mut prose) = (Vec::new(), String::new());
+        for line in text.lines() {
+            if line.trim_start().starts_with("```") {
+                fenced = !fenced;
+            } else if fenced || line.starts_with("    ") {
+                blocks.push(line.trim().to_owned());
+            } else {
+                prose.push_str(&format!("{line}\n"));
+            }
+        }
+        let spans = prose.split('`').skip(1).step_by(2).map(|span| span.replace('\n', " "));
+        let all = blocks.into_iter().chain(spans);
+        all.filter(|command| command.starts_with("provost ")).collect()
+    }
+
+    /// The words of a command, as a shell has them; what stands behind a hash is for the reader.
+    fn words(command: &str) -> Vec<String> {
+        let (mut words, mut word, mut quoted) = (Vec::new(), None::<String>, false);
+        for letter in command.chars().chain([' ']) {
+            match letter {
+                '\'' => {
+                    quoted = !quoted;
+                    word.get_or_insert_default();
+                }
+                ' ' if !quoted => words.extend(word.take()),
+                letter => word.get_or_insert_default().push(letter),
+            }
+        }
+        let comment = words.iter().position(|word| word == "#" || word == "<");
+        words.truncate(comment.unwrap_or(words.len()));
+        words
+    }
+
+    /// Says why a command is not taken; words in capitals stand for what the reader puts there.
+    fn refused(command: &str) -> Option<String> {
+        use clap::error::ErrorKind;
+        let why = crate::cli::command().try_get_matches_from(words(command)).err()?;
+        let stand_in = [ErrorKind::ValueValidation, ErrorKind::InvalidValue].contains(&why.kind());
+        (!stand_in).then(|| format!("{command}: {why}"))
+    }
+
+    #[test]
+    fn every_command_of_a_guide_is_one_that_is_taken() {
+        let topics = Topic::value_variants().iter();
+        let mut texts: Vec<(String, String)> =
+            topics.map(|topic| (topic.word().to_owned(), topic.text().to_owned())).collect();
+        for name in ["supervising", "loops"] {
+            let path = format!("{}/../../docs/guides/{name}.md", env!("CARGO_MANIFEST_DIR"));
+            texts.push((path.clone(), std::fs::read_to_string(path).unwrap()));
+        }
+        for (name, text) in texts {
+            let all = commands(&text);
+            assert!(!all.is_empty(), "{name} names a command");
+            let known = |command: &&String| {
+                let name = words(command).get(1).cloned().unwrap_or_default();
+                // This one is on its way.
+                name != "cycle" || crate::cli::command().find_subcommand("cycle").is_some()
+            };
+            let mentions = |command: &&String| words(command).len() > 2 && !command.contains('…');
+            let stray: Vec<String> =
+                all.iter().filter(known).filter(mentions).filter_map(|one| refused(one)).collect();
+            assert!(stray.is_empty(), "{name}: {stray:#?}");
+        }
+    }
+
+    /// What members are told to run is what this program takes, whatever they are called.
+    #[test]
+    fn d18_every_command_that_is_told_is_taken_with_hostile_names() {
+        use provost_core::task::{Caller, Commands, Task, TaskOpened, TaskSpec};
+        let spec = TaskSpec {
+            name: "limits".to_owned(),
+            goal: "limit how often each caller may call".to_owned(),
+            summary: None,
+            project: None,
+            cwd: "/".to_owned(),
+            checks: Vec::new(),
+            config: Default::default(),
+            policy: None,
+            bounds: Default::default(),
+        };
+        let id = "00000000-0000-7000-8000-000000000007".parse().unwrap();
+        let task = Task::open(id, Default::default(), &TaskOpened { spec: Box::new(spec) });
+        let caller = Caller::default();
+        for name in ["hand", "--json", "-x", "it's; rm -rf $HOME", "a=b", "--", "日本 \"x\""] {
+            let all = Commands { caller: &caller, task: &task, by: Some(name) };
+            let lines = [
+                all.receive(),
+                all.accept(1, 1),
+                all.acknowledge(1, 1),
+                all.show(),
+                all.loop_status(),
+                all.criteria(),
+                all.acknowledge_contract(),
+                all.finish(),
+            ];
+            for line in lines {
+                let words = [line.program.clone()].into_iter().chain(line.arguments.clone());
+                let taken = crate::cli::command().try_get_matches_from(words);
+                let taken = taken.unwrap_or_else(|why| panic!("{line}: {why}"));
+                let mut found = &taken;
+                while let Some((_, below)) = found.subcommand() {
+                    found = below;
+                }
+                let by = found.get_one::<String>("by").map(String::as_str);
+                assert_eq!(by, Some(name), "{line}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_managing_guide_says_what_a_manager_must_know() {
+        let text = Topic::Managing.text().replace('\n', " ");
+        for needed in [
+            "fresh thread in the same project",
+            "Fork one only if you were asked to",
+            "title",
+            "--pull",
+            "hand-off that was printed, and nothing else",
+            "Criteria are audited always",
+            "Only its exit 0 means ready",
+            "never a reason to tear anything down",
+        ] {
+            assert!(text.contains(needed), "{needed}");
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! `provost loop`
+
+use std::{collections::BTreeMap, path::Path, process::ExitCode};
+
+use clap::{Args, Subcommand};
+use provost_api::ApiError;
+use provost_config::Resolved;
+use provost_core::task::{
+    Attack, Channel, Command, Evidence, Shown, Template,
+    templates::{Outline, adversarial, require},
+};
+use serde_json::json;
+
+use super::{
+    change::KeyArgs,
+    input, loops,
+    tasking::{self, OfTask},
+};
+use crate::{
+    cli::Outcome,
+    context::Context,
+    error::usage,
+    settings,
+    ui::{self, Screen},
+};
+
+/// Bounded iterations of a task, each behind a gate of evidence
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost loop status --task limits\n  provost loop show notes --text 'changed src/limit.rs, all tests run' --task limits\n  provost loop continue 2 --to hand 'Now the second caller.' --task limits"
+)]
+pub(crate) struct LoopArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    Start(StartArgs),
+    Status(StatusArgs),
+    Show(ShowArgs),
+    Continue(ContinueArgs),
+    Stop(StopArgs),
+}
+
+/// Begin a loop
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost loop start build --check 'cargo test' --task limits\n  provost loop start --require tests=verified:'cargo test' --require attack --max-iterations 5 --task limits"
+)]
+struct StartArgs {
+    #[command(flatten)]
+    looped: LoopFlags,
+    /// A command that the loop's checks are; may be repeated. The task's own checks otherwise
+    #[arg(long, value_name = "COMMAND")]
+    check: Vec<String>,
+    /// The template: one that is built in, or one of the configuration
+    #[arg(
+        value_name = "TEMPLATE",
+        required_unless_present = "require",
+        conflicts_with = "require"
+    )]
+    template: Option<String>,
+    #[command(flatten)]
+    task: OfTask,
+    #[command(flatten)]
+    key: KeyArgs,
+}
+
+/// What a loop asks for
+#[derive(Debug, Args)]
+pub(crate) struct LoopFlags {
+    /// Make a loop that asks for this evidence in each iteration, as in tests=verified:COMMAND; may be repeated
+    #[arg(long, value_name = "EVIDENCE")]
+    pub(crate) require: Vec<String>,
+    /// Each iteration also has to show that somebody tried to disprove the work
+    #[arg(long)]
+    pub(crate) adversarial: bool,
+    /// How many iterations the loop may have
+    #[arg(long, value_name = "N")]
+    pub(crate) max_iterations: Option<u32>,
+}
+
+impl LoopFlags {
+    /// Gives the loop that is asked for, with its commands; none if none is.
+    pub(crate) fn template(
+        &self,
+        config: &Resolved,
+        named: Option<&str>,
+        checks: &[String],
+    ) -> Result<Option<Template>, ApiError> {
+        let outline = match (named, self.require.is_empty()) {
+            (Some(name), _) => loops::outline(config, name)?,
+            (None, false) => {
+                let texts = self.require.iter().map(String::as_str);
+                require(texts).map_err(|why| usage(why.to_string()))?
+            }
+            (None, true) if self.adversarial || self.max_iterations.is_some() => {
+                let message = "--adversarial and --max-iterations are about a loop: name one";
+                return Err(usage(message).next("provost pair GOAL --worker codex --loop build"));
+            }
+            (None, true) => return Ok(None),
+        };
+        let outline = Outline { max: self.max_iterations.unwrap_or(outline.max), ..outline };
+        let template = outline.fill(checks).map_err(|why| usage(why.to_string()))?;
+        let template = if self.adversarial { adversarial(template) } else { template };
+        template.check().map_err(|why| usage(why.to_string()))?;
+        Ok(Some(template))
+    }
+}
+
+/// Show the loop: its bounds, evidence, advances, refusals, and what to do next
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost loop status --task limits\n  provost loop status --json"
+)]
+struct StatusArgs {
+    #[command(flatten)]
+    task: OfTask,
+}
+
+/// Show a piece of evidence for the iteration that runs
+///
+/// What needs a command is shown by `provost check --evidence NAME`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost loop show notes --text 'changed src/limit.rs, all tests run' --task limits\n  provost loop show attack --failure-mode 'two callers at once' --check 'ran 100 in parallel' --result 'none was let through'\n  provost loop show release --field version=1.2 --field notes=NOTES.md"
+)]
+struct ShowArgs {
+    /// The name of the evidence, as `provost loop status` lists it
+    name: String,
+    /// Which iteration it is of; without this the one that runs
+    #[arg(long, value_name = "N")]
+    iteration: Option<u32>,
+    /// Somebody's word: what was done, and what came of it, in 12 letters or digits at least; `-` takes it from standard
+    /// input
+    #[arg(long, group = "kind")]
+    text: Option<String>,
+    /// An attack: what could fail
+    #[arg(long, group = "kind", requires = "check", requires = "result")]
+    failure_mode: Option<String>,
+    /// An attack: how it was tried
+    #[arg(long, requires = "failure_mode")]
+    check: Option<String>,
+    /// An attack: what came of it
+    #[arg(long, requires = "failure_mode")]
+    result: Option<String>,
+    /// A field of an artifact, as NAME=VALUE; may be repeated
+    #[arg(long, group = "kind", value_name = "NAME=VALUE")]
+    field: Vec<String>,
+    #[command(flatten)]
+    task: OfTask,
+    #[command(flatten)]
+    key: KeyArgs,
+}
+
+/// Ask for the next iteration
+///
+/// It begins when the worker accepts the message, and only if all evidence of this one was shown.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost loop continue 2 --to hand 'Now the second caller.' --task limits\n  provost loop continue 3 --to hand - < instruction.md"
+)]
+struct ContinueArgs {
+    /// The number of the next iteration
+    iteration: u32,
+    /// What is to be done in it; `-` takes it from standard input
+    text: String,
+    /// The worker that it is for
+    #[arg(long, value_name = "MEMBER")]
+    to: String,
+    #[command(flatten)]
+    task: OfTask,
+    #[command(flatten)]
+    key: KeyArgs,
+}
+
+/// Stop the loop. The task goes on without it
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost loop stop --because 'it is good enough' --task limits"
+)]
+struct StopArgs {
+    /// Why
+    #[arg(long)]
+    because: String,
+    #[command(flatten)]
+    task: OfTask,
+    #[command(flatten)]
+    key: KeyArgs,
+}
+
+pub(crate) fn run(context: &Context, args: &LoopArgs) -> Outcome {
+    match &args.what {
+        What::Start(args) => start(context, args),
+        What::Status(args) => status(context, args),
+        What::Show(args) => show(context, args),
+        What::Continue(args) => {
+            let key = args.key.get(context);
+            let command = Command::Continue {
+                iteration: args.iteration,
+                to: args.to.clone(),
+                key: key.clone(),
+                text: input::text(&args.text)?,
+                channel: Channel::Cli,
+            };
+            tasking::show(context, args.task.meant().tell(context, &command, &key)?)
+        }
+        What::Stop(args) => {
+            let command = Command::StopLoop { because: input::text(&args.because)? };
+            args.task.meant().change(context, &command, &args.key)
+        }
+    }
+}
+
+fn start(context: &Context, args: &StartArgs) -> Outcome {
+    let meant = args.task.meant();
+    let task = meant.find(context)?;
+    let config = settings::load(&context.environment, Path::new(&task.cwd), Vec::new())?;
+    let checks = if args.check.is_empty() { &task.checks } else { &args.check };
+    let template = args.looped.template(&config, args.template.as_deref(), checks)?;
+    let template = template.ok_or_else(|| usage("name a template, or what is required"))?;
+    let command = Command::BeginLoop { template: Box::new(template) };
+    meant.change(context, &command, &args.key)
+}
+
+fn status(context: &Context, args: &StatusArgs) -> Outcome {
+    let task = args.task.meant().find(context)?;
+    if context.ui.json {
+        let counts = &task.messages;
+        let told = json!({"task": task.id, "loop": task.looped, "messages": counts});
+        context.ui.result(told, &tasking::next_commands(&task))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    match &task.looped {
+        None => context.ui.talk("no loop runs"),
+        Some(looped) => {
+            let lines = ui::loop_lines(context.ui.paint, Screen::output(), &task, looped);
+            context.ui.lines(&lines)?;
+        }
+    }
+    context.ui.next(&tasking::next_commands(&task));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(context: &Context, args: &ShowArgs) -> Outcome {
+    let meant = args.task.meant();
+    let shown = shown(args)?;
+    let iteration = match args.iteration {
+        Some(iteration) => iteration,
+        None => meant.find(context)?.looped.map_or(0, |looped| looped.iteration),
+    };
+    let command = Command::Show { iteration, name: args.name.clone(), shown };
+    meant.change(context, &command, &args.key)
+}
+
+fn shown(args: &ShowArgs) -> Result<Shown, ApiError> {
+    if let Some(text) = &args.text {
+        // Who says it is filled in where it is taken: nobody signs for another.
+        let evidence = Evidence::Asserted { text: input::text(text)?, by: String::new() };
+        return Ok(Shown::Evidence(evidence));
+    }
+    if let (Some(failure_mode), Some(check), Some(result)) =
+        (args.failure_mode.clone(), args.check.clone(), args.result.clone())
+    {
+        return Ok(Shown::Attack(Attack { failure_mode, check, result }));
+    }
+    if args.field.is_empty() {
+        let message = "say what is shown: --text, --field NAME=VALUE, or --failure-mode with --check and --result";
+        return Err(usage(message).next("provost loop status"));
+    }
+    let mut fields = BTreeMap::new();
+    for field in &args.field {
+        let (name, value) = field
+            .split_once('=')
+            .ok_or_else(|| usage(format!("--field {field:?} has no \"=\"; expected NAME=VALUE")))?;
+        if fields.insert(name.to_owned(), value.to_owned()).is_some() {
+            let message = format!("--field {name:?} is given twice: each field has one value");
+            return Err(usage(message).next("provost loop status"));
+        }
+    }
+    Ok(Shown::Artifact(fields))
+}

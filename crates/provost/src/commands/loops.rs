@@ -1,0 +1,104 @@
+//! The loops and the policies that hold in a directory: those that are built in, as the files change them, and the
+//! project's own.
+
+use std::collections::BTreeSet;
+
+use provost_api::ApiError;
+use provost_config::{Choice, CleanUp as Configured, Line, LoopTemplate, Resolved};
+use provost_core::task::{
+    CleanUp, Policy,
+    templates::{BUILT_IN, Outline, built_in},
+};
+
+use crate::error::{unknown, usage};
+
+/// Gives the names of all loops: the built-in ones, then those of the files.
+pub(crate) fn names(config: &Resolved) -> Vec<String> {
+    let own: BTreeSet<&str> = config.loops.keys().map(String::as_str).collect();
+    let own = own.into_iter().filter(|name| !BUILT_IN.contains(name));
+    BUILT_IN.into_iter().chain(own).map(str::to_owned).collect()
+}
+
+/// Finds a loop.
+pub(crate) fn outline(config: &Resolved, name: &str) -> Result<Outline, ApiError> {
+    let own = config.loops.get(name);
+    let from = own.and_then(|own| own.from.as_ref()).map_or(name, Line::as_str);
+    let base = match (built_in(from), own) {
+        (Some(base), _) => Outline { name: name.to_owned(), ..base },
+        (None, Some(own)) if own.from.is_none() => {
+            Outline::empty(name, "a loop of the project's own")
+        }
+        (None, Some(_)) => {
+            let known = BUILT_IN.join(", ");
+            let why = format!(
+                "loops.{name}.from: there is no built-in loop \"{from}\", expected one of {known}"
+            );
+            return Err(usage(why).next("provost guide loops"));
+        }
+        (None, None) => {
+            return Err(unknown("loop", name, &names(config)).next("provost guide loops"));
+        }
+    };
+    own.map_or_else(|| Ok(base.clone()), |own| changed(base.clone(), own))
+}
+
+/// Changes a loop as a file says.
+fn changed(base: Outline, own: &LoopTemplate) -> Result<Outline, ApiError> {
+    let mut outline = Outline {
+        max: own.max.on().copied().unwrap_or(base.max),
+        clean_up: own.clean_up.on().map_or(base.clean_up, |word| clean_up(*word)),
+        plateau: match own.plateau {
+            Choice::Unset => base.plateau,
+            Choice::Off => None,
+            Choice::On(most) => Some(most),
+        },
+        tokens: own.tokens.on().map(|tokens| tokens.get()).or(base.tokens),
+        tools: match own.tools.is_empty() {
+            true => base.tools,
+            false => own.tools.iter().map(|tool| tool.as_str().to_owned()).collect(),
+        },
+        ..base
+    };
+    for (evidence, proof) in own.evidence.iter() {
+        let Some(proof) = proof else {
+            outline.evidence.retain(|(known, _)| known != evidence);
+            continue;
+        };
+        let wanted = proof.parse().map_err(|why| {
+            let key = format!("loops.{}.evidence.{evidence}", outline.name);
+            usage(format!("{key}: {why}")).next("provost guide loops")
+        })?;
+        outline = outline.asking(evidence, wanted);
+    }
+    Ok(outline)
+}
+
+fn clean_up(word: Configured) -> CleanUp {
+    match word {
+        Configured::Keep => CleanUp::Keep,
+        Configured::Compact => CleanUp::Compact,
+        Configured::NewThread => CleanUp::NewThread,
+    }
+}
+
+/// Finds the policy that a task is to be managed by.
+pub(crate) fn policy(config: &Resolved, name: &str) -> Result<Policy, ApiError> {
+    let known: Vec<&str> = config.policies.keys().map(String::as_str).collect();
+    let missing = || unknown("policy", name, &known).next("provost config show");
+    let own = config.policies.get(name).ok_or_else(missing)?;
+    let text = |line: &Option<Line>| line.as_ref().map(|line| line.as_str().to_owned());
+    let after = own.nudge_after.on();
+    Ok(Policy {
+        name: name.to_owned(),
+        acts: own.acts,
+        check: own.check,
+        rework: own.rework,
+        rework_text: text(&own.rework_text),
+        accept: own.accept,
+        nudge_after_ms: after.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
+        nudges: own.nudges,
+        nudge_text: text(&own.nudge_text),
+        go_on: own.go_on,
+        finish: own.finish,
+    })
+}

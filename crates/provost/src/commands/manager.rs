@@ -1,0 +1,276 @@
+//! `provost manager`
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand, ValueEnum};
+use provost_api::ApiError;
+use provost_core::task::{
+    Attack, Command, Config, Epilogue, MoveKind,
+    recipes::{RECIPES, recipe, summary},
+};
+use serde_json::{Value, json};
+
+use super::{change::KeyArgs, input, tasking::OfTask};
+use crate::{
+    cli::Outcome,
+    context::Context,
+    error::usage,
+    ui::{self, Screen},
+};
+
+/// What the manager of a task works by, and the moves that it records
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost manager show --task limits\n  provost manager ack --revision 0 --task limits --as boss\n  provost manager move nudge --because 'it waits for a word' --task limits --as boss"
+)]
+pub(crate) struct ManagerArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    Show(ShowArgs),
+    Set(SetArgs),
+    Ack(AckArgs),
+    Move(MoveArgs),
+    Epilogue(EpilogueArgs),
+    Attack(AttackArgs),
+}
+
+/// Show the configuration, with its revision
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  provost manager show --task limits --json > manager.json")]
+struct ShowArgs {
+    #[command(flatten)]
+    task: OfTask,
+}
+
+/// Give the manager another configuration, as a new revision which it has to acknowledge
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost manager set - --expect 0 --task limits < manager.json\n  provost manager set --recipe strict --expect 0 --task limits\n  provost manager set --recipe strict --yes --expect 0 --task limits"
+)]
+struct SetArgs {
+    /// The configuration as JSON, in the form of `provost manager show --json`; `-` takes it from standard input. What it
+    /// does not name stays as it is
+    #[arg(required_unless_present = "recipe")]
+    config: Option<String>,
+    /// A configuration that is ready to use. Its summary is printed, and with --yes it holds
+    #[arg(long, conflicts_with = "config", value_parser = RECIPES)]
+    recipe: Option<String>,
+    /// What the summary of the recipe says is to hold
+    #[arg(long, requires = "recipe")]
+    yes: bool,
+    /// The revision that this replaces; another one is not replaced
+    #[arg(long, value_name = "REVISION")]
+    expect: u32,
+    #[command(flatten)]
+    task: OfTask,
+    #[command(flatten)]
+    key: KeyArgs,
+}
+
+/// Acknowledge the configuration, as the manager that has read it
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  provost manager ack --revision 0 --task limits --as boss")]
+struct AckArgs {
+    /// The revision that was read
+    #[arg(long)]
+    revision: u32,
+    #[command(flatten)]
+    task: OfTask,
+    #[command(flatten)]
+    key: KeyArgs,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Kind {
+    Wait,
+    Nudge,
+    Interrupt,
+    Escalate,
+    Stop,
+    Inspect,
+}
+
+impl From<Kind> for MoveKind {
+    fn from(kind: Kind) -> MoveKind {
+        match kind {
+            Kind::Wait => MoveKind::Wait,
+            Kind::Nudge => MoveKind::Nudge,
+            Kind::Interrupt => MoveKind::Interrupt,
+            Kind::Escalate => MoveKind::Escalate,
+            Kind::Stop => MoveKind::Stop,
+            Kind::Inspect => MoveKind::Inspect,
+        }
+    }
+}
+
+/// Record what is to be done next. In strict mode each deed needs a move that matches it
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost manager move wait --because 'its tests still run' --task limits --as boss"
+)]
+struct MoveArgs {
+    /// What is to be done
+    #[arg(value_enum)]
+    kind: Kind,
+    /// Why, in 12 letters or digits at least
+    #[arg(long)]
+    because: String,
+    #[command(flatten)]
+    task: OfTask,
+    #[command(flatten)]
+    key: KeyArgs,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Step {
+    DraftPullRequest,
+    SeparateReview,
+    Handover,
+}
+
+/// Say that a step of the epilogue is done
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost manager epilogue handover --evidence 'written to HANDOVER.md' --task limits"
+)]
+struct EpilogueArgs {
+    /// Which step; checks are run by `provost finish` itself
+    #[arg(value_enum)]
+    step: Step,
+    /// What was done, in 12 letters or digits at least
+    #[arg(long)]
+    evidence: String,
+    #[command(flatten)]
+    task: OfTask,
+    #[command(flatten)]
+    key: KeyArgs,
+}
+
+/// Show that somebody tried to disprove the work as a whole
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost manager attack --failure-mode 'two callers at once' --check 'ran 100 in parallel' --result 'none was let through' --task limits"
+)]
+struct AttackArgs {
+    /// What could fail
+    #[arg(long)]
+    failure_mode: String,
+    /// How it was tried
+    #[arg(long)]
+    check: String,
+    /// What came of it
+    #[arg(long)]
+    result: String,
+    #[command(flatten)]
+    task: OfTask,
+    #[command(flatten)]
+    key: KeyArgs,
+}
+
+pub(crate) fn run(context: &Context, args: &ManagerArgs) -> Outcome {
+    match &args.what {
+        What::Show(args) => show(context, args),
+        What::Set(args) => set(context, args),
+        What::Ack(args) => {
+            let command = Command::AcknowledgeContract { revision: args.revision };
+            args.task.meant().change(context, &command, &args.key)
+        }
+        What::Move(args) => {
+            let (kind, because) = (args.kind.into(), input::text(&args.because)?);
+            args.task.meant().change(context, &Command::RecordMove { kind, because }, &args.key)
+        }
+        What::Epilogue(args) => {
+            let step = match args.step {
+                Step::DraftPullRequest => Epilogue::DraftPullRequest,
+                Step::SeparateReview => Epilogue::SeparateReview,
+                Step::Handover => Epilogue::Handover,
+            };
+            let command = Command::DoEpilogue { step, evidence: input::text(&args.evidence)? };
+            args.task.meant().change(context, &command, &args.key)
+        }
+        What::Attack(args) => {
+            let attack = Attack {
+                failure_mode: args.failure_mode.clone(),
+                check: args.check.clone(),
+                result: args.result.clone(),
+            };
+            args.task.meant().change(context, &Command::AttackWork { attack }, &args.key)
+        }
+    }
+}
+
+fn set(context: &Context, args: &SetArgs) -> Outcome {
+    let config: Config = match (&args.config, args.recipe.as_deref().and_then(recipe)) {
+        (_, Some(config)) if !args.yes => return confirm(context, args, &config),
+        (_, Some(config)) => config,
+        (Some(given), None) => {
+            let current = args.task.meant().find(context)?.config;
+            changed(current, &input::text(given)?)?
+        }
+        (None, None) => return Err(usage("give a configuration or a recipe").into()),
+    };
+    let command = Command::Configure { config: Box::new(config), expected: args.expect };
+    args.task.meant().change(context, &command, &args.key)
+}
+
+/// Gives the configuration with what is given in the place of what it says now. Nothing that is given is passed over.
+fn changed(current: Value, given: &str) -> Result<Config, ApiError> {
+    let unread =
+        |why: &dyn std::fmt::Display| usage(format!("the configuration cannot be read: {why}"));
+    let given: Value = serde_json::from_str(given).map_err(|why| unread(&why))?;
+    // As `manager show --json` prints it, or alone.
+    let given = given.get("config").cloned().unwrap_or(given);
+    let (Value::Object(mut whole), Value::Object(given)) = (current, given) else {
+        return Err(unread(&"expected an object, as `provost manager show --json` prints it"));
+    };
+    for (name, value) in given {
+        if !whole.contains_key(&name) {
+            let known: Vec<&str> = whole.keys().map(String::as_str).collect();
+            let why = format!("{name:?} is no part of it; there are {}", known.join(", "));
+            return Err(unread(&why));
+        }
+        whole.insert(name, value);
+    }
+    serde_json::from_value(Value::Object(whole)).map_err(|why| unread(&why))
+}
+
+/// Prints what a recipe would hold a manager to, and changes nothing.
+fn confirm(context: &Context, args: &SetArgs, config: &Config) -> Outcome {
+    let (name, lines) = (args.recipe.clone().unwrap_or_default(), summary(config));
+    let task = args.task.words();
+    let next =
+        [format!("provost manager set --recipe {name} --yes --expect {}{task}", args.expect)];
+    if context.ui.json {
+        let told = json!({"recipe": name, "summary": lines, "config": config, "changed": false});
+        context.ui.result(told, &next)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    context.ui.lines(&lines)?;
+    context.ui.talk("nothing was changed: --yes makes it hold");
+    context.ui.next(&next);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(context: &Context, args: &ShowArgs) -> Outcome {
+    let row = args.task.meant().find(context)?;
+    // Whoever has not read it yet says so next.
+    let unread = row.blockers.iter().filter(|one| one.code == "contract_unacknowledged");
+    let mut next: Vec<String> = unread.filter_map(|one| one.next.clone()).collect();
+    if next.is_empty() {
+        next.push(format!("provost task show {}", ui::short(&row.id)));
+    }
+    if context.ui.json {
+        context.ui.result(json!({"task": row.id, "config": row.config}), &next)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let config: Config = serde_json::from_value(row.config.clone())
+        .map_err(|why| usage(format!("the configuration cannot be read: {why}")))?;
+    let (paint, screen) = (context.ui.paint, Screen::output());
+    context.ui.lines(&ui::contract_card(paint, screen, &row, &config))?;
+    context.ui.next(&next);
+    Ok(ExitCode::SUCCESS)
+}

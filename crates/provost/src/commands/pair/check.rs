@@ -1,0 +1,117 @@
+//! `provost pair check`: proves that what is said to a member reaches it, and that its answer comes back.
+
+use std::{collections::BTreeMap, process::ExitCode, sync::mpsc::RecvTimeoutError, time::Duration};
+
+use clap::Args;
+use provost_api::EventRow;
+use provost_core::task::{Address, Channel, Command, Kind, Post, Priority};
+use serde_json::json;
+
+use crate::{
+    cli::Outcome,
+    clock,
+    commands::{input, tasking::Meant},
+    context::Context,
+    follow::{self, Of},
+    ui::{self, Tone},
+};
+
+/// Prove that every member of a task can be reached and answers
+///
+/// Each is sent a text that it cannot know, and has to send it back to the operator. Exit 0 means that all did; only
+/// then is the pair ready. Exit 5: somebody did not answer in time.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost pair check limits\n  provost pair check limits --timeout 5m --json"
+)]
+pub(super) struct CheckArgs {
+    /// The task: its id, the beginning or end of it, or its name
+    #[arg(value_parser = input::parse_name)]
+    task: String,
+    /// How long to wait for the answers, in seconds or as in 90s or 5m
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = input::parse_seconds)]
+    timeout: u64,
+}
+
+pub(super) fn run(context: &Context, args: &CheckArgs) -> Outcome {
+    let meant = Meant::named(&args.task);
+    let task = meant.find(context)?;
+    let members: Vec<&str> =
+        task.members.iter().filter(|one| !one.left).map(|one| one.name.as_str()).collect();
+    let nonces: BTreeMap<String, &str> = members.iter().map(|name| (nonce(), *name)).collect();
+    let since = follow::newest(context)?;
+    let events = follow::aside(Of::All, since)?;
+    for (nonce, name) in &nonces {
+        let command = Command::Post(Box::new(probe(nonce, name)));
+        meant.tell(context, &command, &format!("probe-{nonce}"))?;
+    }
+    let deadline = clock::after(Duration::from_secs(args.timeout));
+    let mut waiting = nonces.clone();
+    while !waiting.is_empty() {
+        let event = match events.recv_timeout(clock::until(deadline)) {
+            Ok(event) => event?,
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+        };
+        waiting.retain(|nonce, name| !is_answer(&event, &task.id, nonce, name));
+    }
+    told(context, &task.id, &members, waiting.into_values().collect())
+}
+
+/// What a member cannot have known before it was sent to it.
+fn nonce() -> String {
+    let id = clock::mint().simple().to_string();
+    blake3::hash(id.as_bytes()).to_hex().chars().take(16).collect()
+}
+
+fn probe(nonce: &str, name: &str) -> Post {
+    Post {
+        key: format!("probe-{nonce}"),
+        correlation: Some(nonce.to_owned()),
+        channel: Channel::Cli,
+        to: Address::Member(name.to_owned()),
+        kind: Kind::Probe,
+        text: format!(
+            "This only tests the connection. Send exactly this text to \"operator\", acknowledge this message, and do nothing else: {nonce}"
+        ),
+        priority: Priority::High,
+        expires_in_ms: None,
+        steer: false,
+    }
+}
+
+/// Says whether an event is this member's message to the operator with what only this member was told.
+fn is_answer(event: &EventRow, task: &str, nonce: &str, name: &str) -> bool {
+    let data = &event.data;
+    event.kind == "task.message_stored"
+        && event.session == task
+        && data["from"]["member"] == *name
+        && data["to"] == "operator"
+        && data["text"].as_str().is_some_and(|text| text.trim() == nonce)
+}
+
+fn told(context: &Context, task: &str, members: &[&str], silent: Vec<&str>) -> Outcome {
+    let ready = silent.is_empty() && !members.is_empty();
+    let code = if ready { ExitCode::SUCCESS } else { ExitCode::from(5) };
+    let next = match ready {
+        true => Vec::new(),
+        false => vec![format!("provost inbox ls --task {}", ui::short(task))],
+    };
+    if context.ui.json {
+        let answered: Vec<&&str> = members.iter().filter(|name| !silent.contains(name)).collect();
+        let value = json!({
+            "ok": ready, "task": task, "ready": ready, "answered": answered, "silent": silent,
+        });
+        context.ui.result(value, &next)?;
+        return Ok(code);
+    }
+    for name in members {
+        let (tone, word) = match silent.contains(name) {
+            true => (Tone::Bad, "did not answer"),
+            false => (Tone::Good, "answered"),
+        };
+        context.ui.line(&format!("{} {}", ui::clean(name), context.ui.paint.paint(tone, word)))?;
+    }
+    context.ui.talk(if ready { "the pair is ready" } else { "the pair is not ready" });
+    context.ui.next(&next);
+    Ok(code)
+}

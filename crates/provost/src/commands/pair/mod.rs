@@ -1,0 +1,200 @@
+//! `provost pair`
+
+mod check;
+mod members;
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::{Args, Subcommand};
+use provost_api::{ApiError, PairRequest, StandingTaskRow};
+use provost_config::Resolved;
+use provost_core::{
+    ids::StandingId,
+    task::{Mode, Needs, TaskSpec},
+};
+use provost_engine::shell::{NewCriterion, Pairing};
+use serde_json::{Value, json};
+
+use self::members::MemberArgs;
+use super::{
+    change::KeyArgs,
+    handoff, input,
+    looping::LoopFlags,
+    loops,
+    spawn::{chosen::checks, label, spec::directory},
+    task::{self, WindowArgs},
+    tasking::next_commands,
+};
+use crate::{cli::Outcome, clock, context::Context, error::usage, settings, ui};
+
+/// Open a task together with who works on it: workers, and a manager who may be an agent, a policy or you
+///
+/// All of it is opened, or nothing. Workers begin with the goal; what becomes of their work reaches the manager by
+/// itself. With --pull nobody is started: whoever opens the members elsewhere is given the hand-off that is printed. The
+/// task's id goes to standard output, all else to standard error; `provost handoff` prints hand-offs to the former.
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:\n  provost pair 'Limit how often each caller may call' --worker codex --manager codex --check 'cargo test'\n  provost pair 'Cover the parser with tests' --worker codex --manager me --loop build --max-iterations 5\n  provost pair 'Keep the build green' --worker codex --manager policy:careful\n  provost pair 'Rework the start page' --pull --worker app --manager desk --title 'Start page'\n  provost pair check limits"
+)]
+pub(crate) struct PairArgs {
+    #[command(subcommand)]
+    what: Option<What>,
+    #[command(flatten)]
+    new: NewArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    Check(check::CheckArgs),
+}
+
+#[derive(Debug, Args)]
+struct NewArgs {
+    /// What is to be reached; `-` takes it from standard input
+    goal: Option<String>,
+    /// What the task is called; made from its id otherwise
+    #[arg(long, value_parser = label)]
+    name: Option<String>,
+    #[command(flatten)]
+    members: MemberArgs,
+    /// A command that must pass on what is finished; may be repeated. The configuration's checks otherwise
+    #[arg(long, value_name = "COMMAND")]
+    check: Vec<String>,
+    /// Something that must hold, on somebody's word; may be repeated
+    #[arg(long, value_name = "TEXT")]
+    criterion: Vec<String>,
+    /// Work in a loop of this template
+    #[arg(long = "loop", value_name = "TEMPLATE", conflicts_with = "require")]
+    template: Option<String>,
+    #[command(flatten)]
+    looped: LoopFlags,
+    /// How much the manager is held to
+    #[arg(long, value_enum, default_value = "guided")]
+    mode: ModeArg,
+    /// Where the work is
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+    #[command(flatten)]
+    windows: WindowArgs,
+    #[command(flatten)]
+    key: KeyArgs,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum ModeArg {
+    Light,
+    Guided,
+    Strict,
+}
+
+impl From<ModeArg> for Mode {
+    fn from(mode: ModeArg) -> Mode {
+        match mode {
+            ModeArg::Light => Mode::Light,
+            ModeArg::Guided => Mode::Guided,
+            ModeArg::Strict => Mode::Strict,
+        }
+    }
+}
+
+pub(crate) fn run(context: &Context, args: &PairArgs) -> Outcome {
+    match &args.what {
+        Some(What::Check(args)) => check::run(context, args),
+        None => open(context, &args.new),
+    }
+}
+
+fn open(context: &Context, args: &NewArgs) -> Outcome {
+    let Some(goal) = &args.goal else {
+        return Err(usage("say what is to be reached")
+            .next("provost pair GOAL --worker codex --manager codex")
+            .into());
+    };
+    let goal = input::text(goal)?;
+    let id = StandingId(clock::mint());
+    let cwd = directory(context, args.cwd.as_deref())?;
+    let config = settings::load(&context.environment, &cwd, Vec::new())?;
+    let spec = spec(context, args, goal, (id, &config))?;
+    let template = args.looped.template(&config, args.template.as_deref(), &spec.checks)?;
+    let client = context.daemon()?;
+    let opening =
+        members::Opening { context, client: &client, id, spec: &spec, args: &args.members };
+    let members = opening.members(template.as_ref())?;
+    let warnings = members::warnings(&members);
+    let criterion = |text: &String| NewCriterion {
+        text: text.clone(),
+        rationale: None,
+        needs: Needs::Asserted,
+    };
+    let pairing = Pairing {
+        members,
+        criteria: args.criterion.iter().map(criterion).collect(),
+        template: template.map(Box::new),
+        posts: Vec::new(),
+        spec,
+    };
+    let pairing = serde_json::to_value(&pairing)
+        .map_err(|why| usage(format!("the pair cannot be written down: {why}")))?;
+    let request = PairRequest { id: id.to_string(), pairing };
+    let reply: Value = client.post("/v1/pairs", &request, &args.key.get(context))?;
+    opened(context, reply, &warnings)
+}
+
+fn spec(
+    context: &Context,
+    args: &NewArgs,
+    goal: String,
+    (id, config): (StandingId, &Resolved),
+) -> Result<TaskSpec, ApiError> {
+    let name = args.name.clone().unwrap_or_else(|| format!("task-{}", id.short()));
+    let named = (name.as_str(), goal, None);
+    let checks = if args.check.is_empty() { checks(config) } else { args.check.clone() };
+    let mut spec = task::spec(context, named, &checks, args.cwd.as_deref(), args.windows.bounds())?;
+    spec.config.mode = args.mode.into();
+    spec.policy = args.members.policy().map(|name| loops::policy(config, name)).transpose()?;
+    Ok(spec)
+}
+
+/// Shows what was opened. The id alone is data; who works on it, and what members that nobody started have to be told, is
+/// said beside it, and `provost handoff` prints it again.
+fn opened(context: &Context, mut reply: Value, warnings: &[String]) -> Outcome {
+    let row: Option<StandingTaskRow> =
+        reply.get("task").cloned().and_then(|row| serde_json::from_value(row).ok());
+    let next = row.as_ref().map(next_commands).unwrap_or_default();
+    let pulled = |row: &StandingTaskRow| row.members.iter().any(|one| !one.communication.can_push);
+    let handed = match row.as_ref().filter(|row| pulled(row)) {
+        Some(row) => Some(handoff::find(context, &row.id, None)?),
+        None => None,
+    };
+    if context.ui.json {
+        reply["warnings"] = json!(warnings);
+        if let Some(handed) = handed {
+            reply["handoffs"] = json!(handed.handoffs);
+            reply["heartbeat"] = json!(handed.heartbeat);
+        }
+        context.ui.result(reply, &next)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    warnings.iter().for_each(|warning| context.ui.warn(warning));
+    if let Some(row) = &row {
+        context.ui.line(&row.id)?;
+        for member in &row.members {
+            let session = member.session.as_deref();
+            let late = member.communication.note.as_ref().map_or("", |_| ", acts by commands");
+            let how = session.map_or("opened elsewhere".to_owned(), |id| {
+                format!("session {}{late}", ui::short(id))
+            });
+            context.ui.talk(&format!("{} ({}): {how}", ui::clean(&member.name), member.role));
+        }
+    }
+    for handoff in handed.iter().flat_map(|handed| &handed.handoffs) {
+        if handoff.heartbeat.is_some() {
+            let member = ui::clean(&handoff.member);
+            context.ui.talk(&format!("\n── for {member}, to be pasted where it is opened ──\n"));
+            context.ui.talk(&ui::clean_block(&handoff.prompt));
+        }
+    }
+    context.ui.next(&next);
+    Ok(ExitCode::SUCCESS)
+}

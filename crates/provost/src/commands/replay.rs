@@ -1,0 +1,74 @@
+//! `provost replay`
+
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use provost_api::ReplayReply;
+use serde_json::json;
+
+use super::{input, tasking};
+use crate::{
+    cli::Outcome,
+    context::Context,
+    target,
+    ui::{self, Screen},
+};
+
+/// Replay a task: what happened to it and in the sessions of its members, in one order
+///
+/// What anybody wrote is left out unless --content asks for it. Refusals are told, and every message is followed by its
+/// number and correlation from the task into the session that got it.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost replay limits\n  provost replay limits --as timeline\n  provost replay limits --as transcript --content\n  provost replay limits --as timeline --json | jq '.rows[] | select(.refused)'"
+)]
+pub(crate) struct ReplayArgs {
+    /// The task: its id, the beginning or end of it, or its name
+    #[arg(value_name = "TASK", value_parser = input::parse_name)]
+    task: String,
+    /// compact has one line for each message, criterion and session, timeline one for each event, transcript what was said
+    #[arg(long = "as", value_name = "FORM", value_enum, default_value_t = FormArg::Compact)]
+    form: FormArg,
+    /// Show what was written, too
+    #[arg(long)]
+    content: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum FormArg {
+    Compact,
+    Timeline,
+    Transcript,
+}
+
+impl FormArg {
+    fn word(self) -> &'static str {
+        match self {
+            FormArg::Compact => "compact",
+            FormArg::Timeline => "timeline",
+            FormArg::Transcript => "transcript",
+        }
+    }
+}
+
+pub(crate) fn run(context: &Context, args: &ReplayArgs) -> Outcome {
+    let path = target::query(
+        &target::task_action(&args.task, "replay"),
+        &[
+            ("as", Some(args.form.word().to_owned())),
+            ("content", args.content.then(|| "1".to_owned())),
+        ],
+    );
+    let reply: ReplayReply = tasking::client(context)?.get(&path)?;
+    let id = ui::short(&reply.task.id);
+    let next = [format!("provost audit {id}"), format!("provost replay {id} --as timeline")];
+    if context.ui.json {
+        context.ui.result(json!(reply), &next)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (paint, screen) = (context.ui.paint, Screen::output());
+    context.ui.lines(&ui::past_head(paint, screen, &reply.task, &reply.sessions))?;
+    context.ui.lines(&ui::past_lines(paint, screen, &reply.rows))?;
+    context.ui.next(&next);
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,85 @@
+//! `provost search`
+
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use provost_api::SearchReply;
+use serde_json::json;
+
+use super::tasking;
+use crate::{
+    cli::Outcome,
+    context::Context,
+    target,
+    ui::{self, Screen},
+};
+
+/// Find tasks, sessions, runs, pairs and events by words, the newest first
+///
+/// All words have to be there; one of three letters or more is also found at the beginning of a longer one. Pairs are the
+/// members of tasks. Events of archived streams are not found; the streams themselves are.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost search rate limit\n  provost search limits --in tasks --in pairs\n  provost search missing_evidence --in events --limit 50\n  provost search limits --json | jq '.hits[].communication.receive_command'"
+)]
+pub(crate) struct SearchArgs {
+    /// What is looked for
+    #[arg(value_name = "WORDS", required = true)]
+    words: Vec<String>,
+    /// Look only there; may be repeated
+    #[arg(long = "in", value_name = "KIND", value_enum)]
+    within: Vec<Place>,
+    /// At most so many of each kind
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    limit: u32,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Place {
+    Tasks,
+    Sessions,
+    Runs,
+    Pairs,
+    Events,
+}
+
+impl Place {
+    fn word(self) -> &'static str {
+        match self {
+            Place::Tasks => "tasks",
+            Place::Sessions => "sessions",
+            Place::Runs => "runs",
+            Place::Pairs => "pairs",
+            Place::Events => "events",
+        }
+    }
+}
+
+pub(crate) fn run(context: &Context, args: &SearchArgs) -> Outcome {
+    let places: Vec<&str> = args.within.iter().map(|place| place.word()).collect();
+    let path = target::query(
+        "/v1/search",
+        &[
+            ("words", Some(args.words.join(" "))),
+            ("in", (!places.is_empty()).then(|| places.join(","))),
+            ("limit", Some(args.limit.to_string())),
+        ],
+    );
+    let reply: SearchReply = tasking::client(context)?.get(&path)?;
+    let first = reply.hits.first().map(|hit| hit.next.clone()).unwrap_or_default();
+    if context.ui.json {
+        context.ui.result(json!(reply), &first)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if reply.hits.is_empty() {
+        context.ui.talk("nothing was found");
+        context.ui.next(&["provost task ls".to_owned(), "provost ls --all".to_owned()]);
+        return Ok(ExitCode::SUCCESS);
+    }
+    context.ui.lines(&ui::hit_lines(context.ui.paint, Screen::output(), &reply.hits))?;
+    if !reply.more.is_empty() {
+        context.ui.talk(&format!("there are more {}: see --limit", reply.more.join(", ")));
+    }
+    context.ui.next(&first);
+    Ok(ExitCode::SUCCESS)
+}

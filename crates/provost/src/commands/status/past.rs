@@ -1,0 +1,112 @@
+//! `provost status --at` and `--diff`
+
+use provost_api::{Client, DiffReply, RunRow, SessionRow, StandingTaskRow, ThenReply};
+use serde_json::{Value, json};
+
+use crate::{
+    clock,
+    context::Context,
+    error::{Error, usage},
+    target,
+    ui::{self, Beside, Screen},
+};
+
+/// The columns that a value may take.
+const VALUE_WIDTH: usize = 60;
+
+/// Reads two events, the older one first.
+pub(super) fn parse_span(text: &str) -> Result<(u64, u64), String> {
+    let expected = || format!("\"{text}\" is no span of events: expected FROM..TO, as in 100..120");
+    let (from, to) = text.split_once("..").ok_or_else(expected)?;
+    let number = |text: &str| text.trim().parse::<u64>().map_err(|_| expected());
+    let (from, to) = (number(from)?, number(to)?);
+    if from <= to { Ok((from, to)) } else { Err(format!("{from} is after {to}")) }
+}
+
+pub(super) fn run(
+    context: &Context,
+    client: &Client,
+    id: &str,
+    (at, diff): (Option<u64>, Option<(u64, u64)>),
+) -> Result<(), Error> {
+    let path = target::history(id);
+    match (at, diff) {
+        (Some(at), _) => {
+            let path = target::query(&path, &[("at", Some(at.to_string()))]);
+            then(context, &client.get(&path)?)
+        }
+        (None, Some((from, to))) => {
+            let span = [("from", Some(from.to_string())), ("to", Some(to.to_string()))];
+            changes(context, &client.get(&target::query(&path, &span))?)
+        }
+        (None, None) => Err(usage("name an event, or two").into()),
+    }
+}
+
+fn then(context: &Context, reply: &ThenReply) -> Result<(), Error> {
+    let id = ui::short(&reply.id);
+    let next = match reply.before {
+        Some(before) => [format!("provost status {id} --diff {before}..{}", reply.after)],
+        None => [format!("provost status {id}")],
+    };
+    if context.ui.json {
+        return context.ui.result(json!(reply), &next);
+    }
+    let (paint, screen, now) = (context.ui.paint, Screen::output(), clock::now_ms());
+    let read = |why: serde_json::Error| usage(format!("the answer cannot be read: {why}"));
+    let row = reply.row.clone();
+    let lines = match reply.of.as_str() {
+        "session" => {
+            let row: SessionRow = serde_json::from_value(row).map_err(read)?;
+            ui::card(paint, screen, now, &row)
+        }
+        "run" => {
+            let row: RunRow = serde_json::from_value(row).map_err(read)?;
+            ui::run_card(paint, screen, now, &row, Beside::default())
+        }
+        _ => {
+            let row: StandingTaskRow = serde_json::from_value(row).map_err(read)?;
+            ui::task_card(paint, screen, now, &row)
+        }
+    };
+    let archived = if reply.archived { ", archived since" } else { "" };
+    context.ui.line(&format!("as it was after event {}{archived}", reply.after))?;
+    context.ui.lines(&lines)
+}
+
+fn changes(context: &Context, reply: &DiffReply) -> Result<(), Error> {
+    let id = ui::short(&reply.id);
+    let next = [format!("provost status {id} --at {}", reply.to)];
+    if context.ui.json {
+        return context.ui.result(json!(reply), &next);
+    }
+    let shown = |value: &Value| match value.is_null() {
+        true => "nothing".to_owned(),
+        false => ui::clip(&ui::clean(&value.to_string()), VALUE_WIDTH),
+    };
+    let lines: Vec<String> = reply
+        .changes
+        .iter()
+        .map(|one| format!("{}: {} → {}", ui::clean(&one.field), shown(&one.from), shown(&one.to)))
+        .collect();
+    if lines.is_empty() {
+        context.ui.talk("nothing is different");
+    }
+    context.ui.lines(&lines)?;
+    context.ui.next(&next);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_is_two_events_the_older_one_first() {
+        assert_eq!(parse_span("3..20"), Ok((3, 20)));
+        assert_eq!(parse_span("3..3"), Ok((3, 3)));
+        for bad in ["3", "3-4", "a..b", "..4", "4..", "9..3"] {
+            assert!(parse_span(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,502 @@
+//! `provost task`
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use clap::{Args, Subcommand, ValueEnum};
+use provost_api::{ApiError, OpenTaskRequest, StandingTaskRow};
+use provost_core::{
+    ids::SessionId,
+    task::{Choice, Command, Config, Labels, Role, TaskBounds, TaskSpec},
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{
+    change::KeyArgs,
+    input, loops,
+    spawn::{label, spec::directory},
+    tasking::{self, Meant, NamedTask, OfTask, next_commands},
+};
+use crate::{
+    cli::Outcome,
+    clock,
+    context::Context,
+    error::usage,
+    settings, target,
+    ui::{self, Screen},
+};
+
+/// Tasks that stand alone: open them, bind who works on them, pause and end them
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost task new limits --goal 'Limit how often each caller may call' --check 'cargo test'\n  provost task bind limits hand --role worker\n  provost task show limits\n  provost task ls"
+)]
+pub(crate) struct TaskArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    New(NewArgs),
+    Ls(LsArgs),
+    Show(ShowArgs),
+    Bind(BindArgs),
+    Retire(RetireArgs),
+    Rotate(RotateArgs),
+    Label(LabelArgs),
+    Pause(BecauseArgs),
+    GoOn(GoOnArgs),
+    Fail(FailArgs),
+    Cancel(CancelArgs),
+    Propose(ProposeArgs),
+    Choose(ChooseArgs),
+}
+
+/// Open a task, with nobody working on it yet
+///
+/// `provost pair` opens one together with who works on it.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost task new limits --goal 'Limit how often each caller may call'\n  provost task new limits --goal - --check 'cargo test' < goal.md"
+)]
+struct NewArgs {
+    /// What it is called; unique among tasks that are open
+    #[arg(value_parser = label)]
+    name: String,
+    /// What is to be reached; `-` takes it from standard input
+    #[arg(long)]
+    goal: String,
+    /// The goal in one line, for lists
+    #[arg(long)]
+    summary: Option<String>,
+    /// A command that must pass on what is finished; may be repeated
+    #[arg(long, value_name = "COMMAND")]
+    check: Vec<String>,
+    /// Have it managed by these rules of the configuration, and no agent
+    #[arg(long, value_name = "NAME", value_parser = input::parse_name)]
+    policy: Option<String>,
+    /// Where the work is
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+    #[command(flatten)]
+    windows: WindowArgs,
+    #[command(flatten)]
+    key: KeyArgs,
+}
+
+/// How long messages may be held
+#[derive(Debug, Args)]
+pub(crate) struct WindowArgs {
+    /// How long a message that was offered is held for whoever took the offer
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = input::parse_age)]
+    offer: u64,
+    /// How long whoever accepted a message may take to acknowledge it, before it is offered again
+    #[arg(long, value_name = "TIME", default_value = "15m", value_parser = input::parse_age)]
+    lease: u64,
+}
+
+impl WindowArgs {
+    pub(crate) fn bounds(&self) -> TaskBounds {
+        TaskBounds { offer_ms: self.offer, lease_ms: self.lease, ..TaskBounds::default() }
+    }
+}
+
+/// List tasks: those that are open, and the newest others
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost task ls\n  provost task ls --json | jq '.tasks[].state'"
+)]
+struct LsArgs {
+    /// At most so many of those that are over
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    limit: u32,
+}
+
+/// Show a task: its members, criteria, messages, loop, and what keeps it from being finished
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  provost task show limits\n  provost task show --json")]
+struct ShowArgs {
+    #[command(flatten)]
+    task: NamedTask,
+}
+
+/// What a member is there for.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum RoleArg {
+    Worker,
+    Manager,
+    Reviewer,
+}
+
+impl From<RoleArg> for Role {
+    fn from(role: RoleArg) -> Role {
+        match role {
+            RoleArg::Worker => Role::Worker,
+            RoleArg::Manager => Role::Manager,
+            RoleArg::Reviewer => Role::Reviewer,
+        }
+    }
+}
+
+/// Bind somebody to a task: a session, or whoever asks for its messages
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost task bind limits hand --role worker --session 1a2b3c4d\n  provost task bind limits boss --role manager\n  provost task bind limits app --role worker --thread THREAD --title 'Limits'"
+)]
+struct BindArgs {
+    /// The task: its id, the beginning or end of it, or its name
+    #[arg(value_parser = input::parse_name)]
+    task: String,
+    /// What the member is called; unique in the task, for ever
+    #[arg(value_parser = label)]
+    name: String,
+    /// What it is there for
+    #[arg(long, value_enum)]
+    role: RoleArg,
+    /// Its session; without one it asks for its messages with `provost inbox next`
+    #[arg(long, value_name = "SESSION", value_parser = input::parse_name)]
+    session: Option<String>,
+    #[command(flatten)]
+    labels: LabelFlags,
+    #[command(flatten)]
+    key: KeyArgs,
+}
+
+/// Where somebody finds the member elsewhere; no rule asks for these
+#[derive(Debug, Args)]
+pub(crate) struct LabelFlags {
+    /// The id of its conversation in the application that has it
+    #[arg(long, value_parser = label)]
+    thread: Option<String>,
+    /// The title of it
+    #[arg(long, value_parser = label)]
+    title: Option<String>,
+}
+
+impl LabelFlags {
+    pub(crate) fn labels(&self) -> Labels {
+        Labels { thread: self.thread.clone(), title: self.title.clone() }
+    }
+}
+
+/// Let a member go
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  provost task retire limits hand --because 'its part is done'")]
+struct RetireArgs {
+    /// The task: its id, the beginning or end of it, or its name
+    #[arg(value_parser = input::parse_name)]
+    task: String,
+    /// Who leaves
+    #[arg(value_parser = label)]
+    name: String,
+    /// Why
+    #[arg(long)]
+    because: String,
+    #[command(flatten)]
+    key: KeyArgs,
+}
+
+/// Let another take a member's place, with what it has to know
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost task rotate limits hand hand-2 --session 5e6f7a8b --handover 'The tests are written, the limit is not.'"
+)]
+struct RotateArgs {
+    /// The task: its id, the beginning or end of it, or its name
+    #[arg(value_parser = input::parse_name)]
+    task: String,
+    /// Who leaves, if it is still bound
+    #[arg(value_parser = label)]
+    from: String,
+    /// Who takes its place; a name that was not used in the task
+    #[arg(value_parser = label)]
+    to: String,
+    /// The session of whoever takes its place
+    #[arg(long, value_name = "SESSION", value_parser = input::parse_name)]
+    session: Option<String>,
+    /// What it has to know; `-` takes it from standard input
+    #[arg(long)]
+    handover: String,
+    #[command(flatten)]
+    key: KeyArgs,
+}
+
+/// Say where a member is found elsewhere
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  provost task label limits hand --title 'Limits'")]
+struct LabelArgs {
+    /// The task: its id, the beginning or end of it, or its name
+    #[arg(value_parser = input::parse_name)]
+    task: String,
+    /// Who is meant
+    #[arg(value_parser = label)]
+    name: String,
+    #[command(flatten)]
+    labels: LabelFlags,
+    #[command(flatten)]
+    key: KeyArgs,
+}
+
+/// Pause a task: nothing is delivered until it goes on
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  provost task pause limits --because 'until Monday'")]
+struct BecauseArgs {
+    #[command(flatten)]
+    task: NamedTask,
+    /// Why
+    #[arg(long)]
+    because: String,
+    #[command(flatten)]
+    key: KeyArgs,
+}
+
+/// Let a paused task go on
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  provost task go-on limits")]
+struct GoOnArgs {
+    #[command(flatten)]
+    task: NamedTask,
+    #[command(flatten)]
+    key: KeyArgs,
+}
+
+/// End a task as failed
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost task fail limits --because 'the library cannot do it'"
+)]
+struct FailArgs {
+    #[command(flatten)]
+    rest: BecauseArgs,
+}
+
+/// End a task as cancelled. Its sessions are left as they are
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  provost task cancel limits --because 'nobody needs it'")]
+struct CancelArgs {
+    #[command(flatten)]
+    rest: BecauseArgs,
+}
+
+/// Propose what comes next: the worker first, then the manager, each without knowing what the other wrote
+///
+/// When both are written, whoever reviews is given them and chooses with `provost task choose`; without a reviewer you do.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost task propose 'Now the second caller, with a test that fails first.' --task limits --as hand\n  provost task propose - --task limits --as boss < next.md"
+)]
+struct ProposeArgs {
+    /// What is to come next; `-` takes it from standard input
+    text: String,
+    #[command(flatten)]
+    task: OfTask,
+    #[command(flatten)]
+    key: KeyArgs,
+}
+
+/// Choose between two proposals for what comes next, or stop
+///
+/// For a reviewer, or you; who proposed does not choose. A stop pauses the task, and so does a reviewer that fails.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost task choose worker --because 'it is smaller, and shows more' --task limits --as eye\n  provost task choose stop --because 'neither says how it is tested' --task limits --as eye"
+)]
+struct ChooseArgs {
+    #[arg(value_enum)]
+    choice: ChoiceArg,
+    /// Why
+    #[arg(long)]
+    because: String,
+    #[command(flatten)]
+    task: OfTask,
+    #[command(flatten)]
+    key: KeyArgs,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ChoiceArg {
+    /// What the worker proposes
+    Worker,
+    /// What the manager proposes
+    Manager,
+    /// Neither
+    Stop,
+}
+
+impl From<ChoiceArg> for Choice {
+    fn from(choice: ChoiceArg) -> Choice {
+        match choice {
+            ChoiceArg::Worker => Choice::Worker,
+            ChoiceArg::Manager => Choice::Manager,
+            ChoiceArg::Stop => Choice::Stop,
+        }
+    }
+}
+
+pub(crate) fn run(context: &Context, args: &TaskArgs) -> Outcome {
+    match &args.what {
+        What::New(args) => new(context, args),
+        What::Ls(args) => ls(context, args),
+        What::Show(args) => show(context, args.task.meant()),
+        What::Bind(args) => bind(context, args),
+        What::Retire(args) => {
+            let (name, because) = (args.name.clone(), args.because.clone());
+            Meant::named(&args.task).change(context, &Command::Retire { name, because }, &args.key)
+        }
+        What::Rotate(args) => rotate(context, args),
+        What::Label(args) => {
+            let command = Command::Label { name: args.name.clone(), labels: args.labels.labels() };
+            Meant::named(&args.task).change(context, &command, &args.key)
+        }
+        What::Pause(args) => because(context, args, |because| Command::Pause { because }),
+        What::GoOn(args) => args.task.meant().change(context, &Command::GoOn, &args.key),
+        What::Fail(args) => because(context, &args.rest, |because| Command::Fail { because }),
+        What::Cancel(args) => because(context, &args.rest, |because| Command::Cancel { because }),
+        What::Propose(args) => {
+            let command = Command::ProposeNext { text: input::text(&args.text)? };
+            args.task.meant().change(context, &command, &args.key)
+        }
+        What::Choose(args) => {
+            let (choice, because) = (args.choice.into(), input::text(&args.because)?);
+            let command = Command::ChooseNext { choice, because };
+            args.task.meant().change(context, &command, &args.key)
+        }
+    }
+}
+
+fn because(context: &Context, args: &BecauseArgs, of: impl Fn(String) -> Command) -> Outcome {
+    args.task.meant().change(context, &of(input::text(&args.because)?), &args.key)
+}
+
+/// Gives the spec of a task as it is asked for.
+pub(crate) fn spec(
+    context: &Context,
+    (name, goal, summary): (&str, String, Option<String>),
+    checks: &[String],
+    cwd: Option<&Path>,
+    bounds: TaskBounds,
+) -> Result<TaskSpec, ApiError> {
+    let cwd = directory(context, cwd)?;
+    let text = |path: &Path| -> Result<String, ApiError> {
+        let text = path.to_str().map(str::to_owned);
+        text.ok_or_else(|| usage(format!("{} is not UTF-8", path.display())))
+    };
+    let project = settings::project_top(&cwd).as_deref().map(text).transpose()?;
+    Ok(TaskSpec {
+        name: name.to_owned(),
+        goal,
+        summary,
+        project,
+        cwd: text(&cwd)?,
+        checks: checks.to_vec(),
+        config: Config::default(),
+        policy: None,
+        bounds,
+    })
+}
+
+fn new(context: &Context, args: &NewArgs) -> Outcome {
+    let named = (args.name.as_str(), input::text(&args.goal)?, args.summary.clone());
+    let mut spec = spec(context, named, &args.check, args.cwd.as_deref(), args.windows.bounds())?;
+    if let Some(name) = &args.policy {
+        let config = settings::load(&context.environment, Path::new(&spec.cwd), Vec::new())?;
+        spec.policy = Some(loops::policy(&config, name)?);
+    }
+    let spec = serde_json::to_value(&spec)
+        .map_err(|why| usage(format!("the task cannot be written down: {why}")))?;
+    let request = OpenTaskRequest { id: clock::mint().to_string(), spec };
+    let reply: Value = context.daemon()?.post("/v1/tasks", &request, &args.key.get(context))?;
+    opened(context, reply)
+}
+
+/// Shows a task that was opened: its id first.
+pub(crate) fn opened(context: &Context, reply: Value) -> Outcome {
+    let row: Option<StandingTaskRow> =
+        reply.get("task").cloned().and_then(|row| serde_json::from_value(row).ok());
+    let next = row.as_ref().map(next_commands).unwrap_or_default();
+    if context.ui.json {
+        context.ui.result(reply, &next)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(row) = &row {
+        context.ui.line(&row.id)?;
+        context.ui.talk(&format!("{} is {}", ui::clean(&row.name), row.state));
+    }
+    context.ui.next(&next);
+    Ok(ExitCode::SUCCESS)
+}
+
+#[derive(Debug, Deserialize)]
+struct ListReply {
+    tasks: Vec<StandingTaskRow>,
+    more: bool,
+}
+
+fn ls(context: &Context, args: &LsArgs) -> Outcome {
+    let path = target::query("/v1/tasks", &[("limit", Some(args.limit.to_string()))]);
+    let reply: ListReply = tasking::client(context)?.get(&path)?;
+    if context.ui.json {
+        context.ui.result(json!({"tasks": reply.tasks, "more": reply.more}), &[])?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if reply.tasks.is_empty() {
+        context.ui.talk("no tasks");
+        context.ui.next(&["provost pair GOAL --worker codex".to_owned()]);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (paint, screen) = (context.ui.paint, Screen::output());
+    context.ui.lines(&ui::task_lines(paint, screen, clock::now_ms(), &reply.tasks))?;
+    if reply.more {
+        context.ui.talk("there are more that are over: provost task ls --limit N");
+    }
+    context.ui.next(&["provost task show TASK".to_owned()]);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Shows a task as a card.
+pub(crate) fn show(context: &Context, meant: Meant<'_>) -> Outcome {
+    let row = meant.find(context)?;
+    let next = next_commands(&row);
+    if context.ui.json {
+        context.ui.result(json!({"task": row}), &next)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (paint, screen) = (context.ui.paint, Screen::output());
+    context.ui.lines(&ui::task_card(paint, screen, clock::now_ms(), &row))?;
+    context.ui.next(&next);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Finds the session that a person names.
+pub(crate) fn session(
+    context: &Context,
+    named: Option<&str>,
+) -> Result<Option<SessionId>, ApiError> {
+    let Some(named) = named else { return Ok(None) };
+    let row = target::find(&context.daemon()?, named)?;
+    row.id.parse().map(Some).map_err(|why: provost_core::ids::BadId| usage(why.to_string()))
+}
+
+fn bind(context: &Context, args: &BindArgs) -> Outcome {
+    let command = Command::Bind {
+        name: args.name.clone(),
+        role: args.role.into(),
+        session: session(context, args.session.as_deref())?,
+        labels: args.labels.labels(),
+    };
+    Meant::named(&args.task).change(context, &command, &args.key)
+}
+
+fn rotate(context: &Context, args: &RotateArgs) -> Outcome {
+    let command = Command::Rotate {
+        from: args.from.clone(),
+        to: args.to.clone(),
+        session: session(context, args.session.as_deref())?,
+        handover: input::text(&args.handover)?,
+    };
+    Meant::named(&args.task).change(context, &command, &args.key)
+}

@@ -1,0 +1,191 @@
+//! What all commands have in common that are about a task that stands alone.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use provost_api::{ApiError, Client, StandingTaskRow, TaskRequest};
+use provost_core::{task::Command, text::shell_word};
+use provost_engine::shell::OWN_TASK;
+use provost_holder::spec::MARK;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{change::KeyArgs, input};
+use crate::{cli::Outcome, context::Context, daemon, error::usage, target, ui};
+
+/// Which task is meant, and as whom something is done to it
+#[derive(Debug, Args)]
+pub(crate) struct OfTask {
+    /// The task: its id, the beginning or end of it, or its name. Without this the one that this agent works for, or
+    /// the only one that is open
+    #[arg(long, value_name = "TASK", value_parser = input::parse_name)]
+    task: Option<String>,
+    /// Act as this member, with its rights and no more. An agent is always who it is
+    #[arg(long = "as", value_name = "MEMBER", value_parser = input::parse_name)]
+    by: Option<String>,
+}
+
+/// A member of a task, whose agent is told something
+#[derive(Debug, Args)]
+pub(crate) struct MemberArgs {
+    /// The member of a task whose agent is meant
+    #[arg(long, value_name = "MEMBER", value_parser = input::parse_name)]
+    member: Option<String>,
+    #[command(flatten)]
+    pub(crate) task: OfTask,
+}
+
+impl MemberArgs {
+    /// Gives the member that is meant; none if a session is. A task without a member would be passed over in silence.
+    pub(crate) fn named(&self) -> Result<Option<&str>, ApiError> {
+        match (&self.member, self.task.task.is_some() || self.task.by.is_some()) {
+            (None, true) => Err(usage("--task and --as are about a member: name it with --member")),
+            (member, _) => Ok(member.as_deref()),
+        }
+    }
+}
+
+/// The same for a command that names its task first
+#[derive(Debug, Args)]
+pub(crate) struct NamedTask {
+    /// The task: its id, the beginning or end of it, or its name. Without this the one that this agent works for, or
+    /// the only one that is open
+    #[arg(value_name = "TASK", value_parser = input::parse_name)]
+    task: Option<String>,
+    /// Act as this member, with its rights and no more. An agent is always who it is
+    #[arg(long = "as", value_name = "MEMBER", value_parser = input::parse_name)]
+    by: Option<String>,
+}
+
+/// A task, and who speaks of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Meant<'a> {
+    task: &'a str,
+    by: Option<&'a str>,
+}
+
+impl OfTask {
+    pub(crate) fn meant(&self) -> Meant<'_> {
+        Meant { task: self.task.as_deref().unwrap_or(OWN_TASK), by: self.by.as_deref() }
+    }
+
+    /// Gives the options that say the same again, for a command that is suggested.
+    pub(crate) fn words(&self) -> String {
+        let given = [("--task", &self.task), ("--as", &self.by)];
+        let given = given.into_iter().filter_map(|(flag, name)| Some((flag, name.as_deref()?)));
+        given.map(|(flag, name)| format!(" {flag}={}", shell_word(name))).collect()
+    }
+}
+
+impl NamedTask {
+    pub(crate) fn meant(&self) -> Meant<'_> {
+        Meant { task: self.task.as_deref().unwrap_or(OWN_TASK), by: self.by.as_deref() }
+    }
+}
+
+/// The answer that has one task.
+#[derive(Debug, Deserialize)]
+pub(crate) struct TaskReply {
+    pub(crate) task: StandingTaskRow,
+}
+
+impl<'a> Meant<'a> {
+    pub(crate) fn named(task: &'a str) -> Self {
+        Meant { task, by: None }
+    }
+
+    /// Gives the address of something about the task.
+    pub(crate) fn path(&self, what: &str) -> String {
+        target::task_action(self.task, what)
+    }
+
+    pub(crate) fn by(&self) -> Option<String> {
+        self.by.map(str::to_owned)
+    }
+
+    /// Looks at the task.
+    pub(crate) fn find(&self, context: &Context) -> Result<StandingTaskRow, ApiError> {
+        let reply: TaskReply = self.get(context, &target::task(self.task))?;
+        Ok(reply.task)
+    }
+
+    /// Asks for something about the task. Who asks is said with it, for an agent may mean its own.
+    pub(crate) fn get<T: serde::de::DeserializeOwned>(
+        &self,
+        context: &Context,
+        path: &str,
+    ) -> Result<T, ApiError> {
+        let (launch, token) = proof(context);
+        client(context)?.get(&target::query(path, &[("launch", launch), ("token", token)]))
+    }
+
+    /// Asks something of the task, and gives the answer.
+    pub(crate) fn tell(
+        &self,
+        context: &Context,
+        command: &Command,
+        key: &str,
+    ) -> Result<Value, ApiError> {
+        let command = serde_json::to_value(command)
+            .map_err(|why| usage(format!("it cannot be written down: {why}")))?;
+        let (launch, token) = proof(context);
+        let request = TaskRequest { command, by: self.by(), launch, token };
+        client(context)?.post(&self.path("do"), &request, key)
+    }
+
+    /// Asks something of the task, and shows in one line what is true then.
+    pub(crate) fn change(&self, context: &Context, command: &Command, key: &KeyArgs) -> Outcome {
+        let reply = self.tell(context, command, &key.get(context))?;
+        show(context, reply)
+    }
+}
+
+/// Gives what this process knows of the launch that it belongs to.
+pub(crate) fn proof(context: &Context) -> (Option<String>, Option<String>) {
+    let variable = |name: &str| context.environment.get(name).map(str::to_owned);
+    (variable(MARK), variable("PROVOST_TOKEN"))
+}
+
+/// Reaches the daemon. One that an agent starts would be its descendant and end with it, so an agent starts none.
+pub(crate) fn client(context: &Context) -> Result<Client, ApiError> {
+    match context.environment.get(MARK) {
+        Some(_) => daemon::connect_only(&context.trusted_home()?),
+        None => context.daemon(),
+    }
+}
+
+/// Shows the answer to a change: what was changed, and how the task stands.
+pub(crate) fn show(context: &Context, reply: Value) -> Outcome {
+    let task: Option<StandingTaskRow> =
+        reply.get("task").cloned().and_then(|row| serde_json::from_value(row).ok());
+    let next = task.as_ref().map(next_commands).unwrap_or_default();
+    if context.ui.json {
+        context.ui.result(reply, &next)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(task) = &task {
+        context.ui.lines(&ui::task_changed(context.ui.paint, task, &reply))?;
+    }
+    context.ui.next(&next);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Gives the commands that make sense for a task as it is.
+pub(crate) fn next_commands(row: &StandingTaskRow) -> Vec<String> {
+    let id = ui::short(&row.id);
+    if row.terminal {
+        return vec![format!("provost task show {id}")];
+    }
+    let mut next = vec![format!("provost task show {id}")];
+    match row.blockers.is_empty() && !row.members.is_empty() {
+        true => next.push(format!("provost finish {id} --because TEXT")),
+        false if row.members.is_empty() => {
+            next.push(format!("provost task bind {id} NAME --role worker"));
+        }
+        false => {
+            let help = row.blockers.iter().find_map(|blocker| blocker.next.clone());
+            next.push(help.unwrap_or_else(|| format!("provost inbox ls --task {id}")));
+        }
+    }
+    next
+}

@@ -1,0 +1,78 @@
+//! `provost telemetry`
+
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use provost_api::TelemetryReply;
+use serde_json::json;
+
+use super::{input, tasking};
+use crate::{
+    cli::Outcome,
+    context::Context,
+    target,
+    ui::{self, Screen},
+};
+
+/// Count what happened to tasks within a window: messages, waits, refusals, checks, tokens
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost telemetry\n  provost telemetry --task limits --window 7d\n  provost telemetry --view failures\n  provost telemetry --json | jq .metrics.stored_to_accepted_ms"
+)]
+pub(crate) struct TelemetryArgs {
+    /// Only of this task: its id, the beginning or end of it, or its name
+    #[arg(long, value_name = "TASK", value_parser = input::parse_name)]
+    task: Option<String>,
+    /// How far back is counted; events of archived tasks only if the task is named
+    #[arg(long, value_name = "AGE", default_value = "24h", value_parser = input::parse_age)]
+    window: u64,
+    /// Show only one part; with --json all of them are there
+    #[arg(long, value_name = "VIEW", value_enum)]
+    view: Option<View>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum View {
+    /// Each task with its figures
+    Task,
+    /// What was refused or failed
+    Failures,
+    /// All tasks together
+    Metrics,
+}
+
+pub(crate) fn run(context: &Context, args: &TelemetryArgs) -> Outcome {
+    let path = target::query(
+        "/v1/telemetry",
+        &[("task", args.task.clone()), ("window_ms", Some(args.window.to_string()))],
+    );
+    let reply: TelemetryReply = tasking::client(context)?.get(&path)?;
+    let next: Vec<String> = match reply.tasks.first() {
+        Some(task) => vec![format!("provost audit {}", ui::short(&task.id))],
+        None => vec!["provost task ls".to_owned()],
+    };
+    if context.ui.json {
+        context.ui.result(json!(reply), &next)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (paint, screen) = (context.ui.paint, Screen::output());
+    let shows = |view: View| args.view.is_none_or(|wanted| wanted == view);
+    let mut parts = Vec::new();
+    if shows(View::Task) {
+        parts.push(ui::task_figures(paint, screen, &reply.tasks));
+    }
+    if shows(View::Failures) {
+        let mut failures = ui::past_lines(paint, screen, &reply.failures);
+        if reply.older_failures > 0 {
+            failures.insert(0, format!("{} older ones are not shown", reply.older_failures));
+        }
+        parts.push(failures);
+    }
+    if shows(View::Metrics) {
+        parts.push(ui::metrics(&reply.metrics));
+    }
+    parts.retain(|part| !part.is_empty());
+    context.ui.lines(&parts.join(&String::new()))?;
+    context.ui.next(&next);
+    Ok(ExitCode::SUCCESS)
+}

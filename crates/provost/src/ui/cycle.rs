@@ -1,0 +1,90 @@
+//! A task at one moment, as one of its members sees it, for people.
+
+use serde_json::Value;
+
+use super::{Paint, Screen, Tone, card::Card, text::clean};
+
+/// Shows what a decision about the next step needs. What is not there is left out.
+pub(crate) fn cycle_card(paint: Paint, screen: Screen, cycle: &Value) -> Vec<String> {
+    let mut card = Card::new(paint, screen, 0);
+    let task = &cycle["task"];
+    let audited = if task["being_audited"] == true { ", being audited" } else { "" };
+    let name = paint.paint(Tone::Bold, &text(&task["name"]));
+    card.line(&format!("{name} · {}{audited}", text(&task["state"])));
+    card.text("goal", task["goal"].as_str().unwrap_or_default());
+    card.label(
+        "you",
+        &format!("{} ({})", text(&cycle["you"]["name"]), text(&cycle["you"]["role"])),
+    );
+    for one in rows(&cycle["members"]) {
+        member(&mut card, paint, one);
+    }
+    let criteria = &cycle["criteria"];
+    if criteria["in_all"] != 0 {
+        let told = format!("{} open, of {}", criteria["open"], criteria["in_all"]);
+        card.label("criteria", &told);
+    }
+    for one in rows(&criteria["shown"]) {
+        card.text(
+            "open",
+            &format!("criterion {}, {}: {}", one["no"], text(&one["state"]), text(&one["text"])),
+        );
+    }
+    let looped = &cycle["loop"];
+    if looped.is_object() {
+        let at = format!("{} {}/{}", text(&looped["template"]), looped["iteration"], looped["max"]);
+        card.label("loop", &format!("{at} · {}", text(&looped["recommendation"])));
+    }
+    for one in rows(&cycle["checks_that_run"]) {
+        card.text("checking", &format!("`{}` for {}", text(&one["command"]), text(&one["for"])));
+    }
+    messages(&mut card, &cycle["messages"]);
+    for one in rows(&cycle["blockers"]) {
+        card.text("blocker", &format!("{}: {}", text(&one["code"]), text(&one["text"])));
+    }
+    for one in rows(&cycle["next"]) {
+        card.text("next", &text(one));
+    }
+    card.into_lines()
+}
+
+fn member(card: &mut Card, paint: Paint, row: &Value) {
+    let name = paint.paint(Tone::Bold, &text(&row["name"]));
+    let state = text(&row["state"]).replace('_', " ");
+    let mut told = vec![format!("{name} ({}) · {state}", text(&row["role"]))];
+    let flags: Vec<String> = rows(&row["flags"]).map(text).collect();
+    if !flags.is_empty() {
+        told.push(flags.join(", ").replace('_', " "));
+    }
+    if row["turns"].is_number() {
+        told.push(format!("{} turns, {} tokens", row["turns"], row["tokens"]));
+    }
+    card.label("member", &told.join(" · "));
+    for asked in rows(&row["asks_a_person"]) {
+        card.text("asks", &text(asked));
+    }
+    if let Some(says) = row["says"].as_str() {
+        card.text("says", says);
+    }
+}
+
+fn messages(card: &mut Card, row: &Value) {
+    let (own, operator) = (&row["wait_for_you"], &row["wait_for_the_operator"]);
+    card.label("messages", &format!("{own} wait for you, {operator} for the operator"));
+    for one in rows(&row["newest"]) {
+        let (from, to) = (text(&one["from"]), text(&one["to"]));
+        let said = text(&one["text"]);
+        card.text(
+            "message",
+            &format!("{} {from} → {to}, {}: {said}", one["no"], text(&one["standing"])),
+        );
+    }
+}
+
+fn rows(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn text(value: &Value) -> String {
+    clean(value.as_str().unwrap_or_default())
+}

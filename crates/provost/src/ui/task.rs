@@ -1,0 +1,380 @@
+//! Tasks that stand alone for people: one as a card, several as a list, and what was changed of one.
+
+use provost_api::{
+    BeatRow, CriterionRow, DraftRow, FailedCheckRow, HeartbeatRow, LoopRow, MemberRow,
+    StandingTaskRow, TaskMessageRow,
+};
+use serde_json::Value;
+
+use super::{
+    Fit, Paint, Screen, Table, Tone, age, ago,
+    card::Card,
+    short,
+    text::{clean, clean_block, clip},
+};
+
+/// The columns that a text may take on one line.
+const LINE_WIDTH: usize = 120;
+
+/// The columns that what Provost saw itself may take, over several lines.
+const SEEN_WIDTH: usize = 400;
+
+/// Gives a task's state in words, and the tone that it is said in.
+fn state(row: &StandingTaskRow) -> (Tone, String) {
+    let tone = match row.state.as_str() {
+        "done" => Tone::Good,
+        "failed" => Tone::Bad,
+        "cancelled" => Tone::Dim,
+        "paused" => Tone::Warn,
+        _ => Tone::Live,
+    };
+    let audited = if row.being_audited { ", being audited" } else { "" };
+    (tone, format!("{}{audited}", clean(&row.state)))
+}
+
+/// Lists tasks: those that are open first.
+pub(crate) fn task_lines(
+    paint: Paint,
+    screen: Screen,
+    now_ms: i64,
+    rows: &[StandingTaskRow],
+) -> Vec<String> {
+    let mut rows: Vec<&StandingTaskRow> = rows.iter().collect();
+    rows.sort_by_key(|row| (row.terminal, std::cmp::Reverse(row.since)));
+    let head = [
+        ("TASK", Fit::Whole),
+        ("NAME", Fit::Start),
+        ("STATE", Fit::Whole),
+        ("CRITERIA", Fit::Whole),
+        ("LOOP", Fit::Whole),
+        ("AGE", Fit::Whole),
+        ("GOAL", Fit::Start),
+    ];
+    let mut table = Table::new(&head).sparing(&["LOOP", "CRITERIA", "AGE", "GOAL", "NAME"]);
+    for row in rows {
+        let (tone, state) = state(row);
+        let held = row.criteria.iter().filter(|one| one.state == "satisfied").count();
+        let criteria = match row.criteria.len() {
+            0 => "-".to_owned(),
+            all => format!("{held}/{all}"),
+        };
+        let looped = row.looped.as_ref();
+        let looped = looped.map_or("-".to_owned(), |one| format!("{}/{}", one.iteration, one.max));
+        table.row([
+            (Tone::Bold, short(&row.id)),
+            (Tone::Plain, clip(&clean(&row.name), LINE_WIDTH)),
+            (tone, state),
+            (Tone::Plain, criteria),
+            (Tone::Plain, looped),
+            (Tone::Dim, age(now_ms, row.since)),
+            (Tone::Plain, clip(&clean(row.summary.as_ref().unwrap_or(&row.goal)), LINE_WIDTH)),
+        ]);
+    }
+    table.lines(paint, screen)
+}
+
+/// Shows a task as a card.
+pub(crate) fn task_card(
+    paint: Paint,
+    screen: Screen,
+    now_ms: i64,
+    row: &StandingTaskRow,
+) -> Vec<String> {
+    let mut card = Card::new(paint, screen, now_ms);
+    card.line(&format!("{} · task {}", paint.paint(Tone::Bold, &clean(&row.name)), clean(&row.id)));
+    let (tone, state) = state(row);
+    let since = paint.paint(Tone::Dim, &format!("since {}", ago(now_ms, row.since)));
+    card.label("state", &format!("{} · {since}", paint.paint(tone, &state)));
+    if let Some(because) = &row.because {
+        card.text("because", because);
+    }
+    card.text("goal", &row.goal);
+    row.checks.iter().for_each(|check| card.text("check", check));
+    row.members.iter().for_each(|one| card.label("member", &member(paint, now_ms, one)));
+    if let Some(policy) = &row.policy {
+        card.label("manager", &format!("policy {}", clean(policy)));
+    }
+    work(row).iter().for_each(|place| card.label("work", place));
+    let counts: Vec<String> =
+        row.messages.iter().map(|(standing, count)| format!("{count} {standing}")).collect();
+    if !counts.is_empty() {
+        card.label("messages", &counts.join(" · "));
+    }
+    row.criteria.iter().for_each(|one| card.label("criterion", &criterion(paint, one)));
+    if let Some(looped) = &row.looped {
+        card.label("loop", &loop_words(paint, looped));
+    }
+    if let Some(newest) = row.moves.last() {
+        card.text("move", &format!("{}: {} ({})", newest.kind, newest.because, newest.by));
+    }
+    for blocker in &row.blockers {
+        card.text("open", &format!("{}: {}", blocker.code, blocker.text));
+    }
+    card.into_lines()
+}
+
+fn member(paint: Paint, now_ms: i64, row: &MemberRow) -> String {
+    let session = row.session.as_deref().map(|session| {
+        let state = row.state.as_deref().map(|state| format!(", {}", state.replace('_', " ")));
+        format!("session {}{}", short(session), clean(&state.unwrap_or_default()))
+    });
+    let asks = match row.polled_at {
+        _ if row.communication.can_push => None,
+        Some(at) => Some(format!("asks for its messages, last {}", ago(now_ms, at))),
+        None => Some("asks for its messages".to_owned()),
+    };
+    let late = row.communication.note.as_ref().map(|_| "acts by commands".to_owned());
+    let session = [session, asks, late].into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let left = if row.left { ", left" } else { "" };
+    let title = row.title.as_deref().map(|title| format!(" · {}", clean(title)));
+    let name = paint.paint(if row.left { Tone::Dim } else { Tone::Bold }, &clean(&row.name));
+    format!("{name} ({}{left}) · {session}{}", clean(&row.role), title.unwrap_or_default())
+}
+
+/// Says where the work is: the branch of each worker, and the tree that the last audit was of.
+fn work(row: &StandingTaskRow) -> Vec<String> {
+    let workers = row.members.iter().filter(|member| member.role == "worker");
+    let branches = workers.filter_map(|member| {
+        Some(format!("{} · branch {}", clean(&member.name), clean(member.branch.as_deref()?)))
+    });
+    let audited = row.audited.as_ref().map(|audited| {
+        let tree = clean(audited.tree.get(..12).unwrap_or(&audited.tree));
+        format!("{} · tree {tree} was audited", clean(&audited.worker))
+    });
+    branches.chain(audited).collect()
+}
+
+fn criterion(paint: Paint, row: &CriterionRow) -> String {
+    let state = paint.paint(criterion_tone(row), &clean(&row.state));
+    let text = clip(&clean(&row.text), LINE_WIDTH);
+    format!("{} {state} · {text}{}{}", row.no, proof(row), checked(paint, row))
+}
+
+/// Says how the check of a criterion stands, where that is not what satisfied it.
+fn checked(paint: Paint, row: &CriterionRow) -> String {
+    match (row.being_checked, &row.failed) {
+        (true, _) => format!(" · {}", paint.paint(Tone::Live, "being checked")),
+        (false, Some(failed)) => format!(" · {}", not_passed(paint, failed)),
+        (false, None) => String::new(),
+    }
+}
+
+/// Says how a check ended that did not pass, and whose work it was.
+fn not_passed(paint: Paint, row: &FailedCheckRow) -> String {
+    let tree = row.tree.get(..12).map(|tree| format!(", tree {}", clean(tree)));
+    let end = clip(&clean(&row.end), LINE_WIDTH);
+    let of = format!(" on the work of {}{}", clean(&row.worker), tree.unwrap_or_default());
+    format!("{}{of}", paint.paint(Tone::Bad, &format!("did not pass: {end}")))
+}
+
+fn criterion_tone(row: &CriterionRow) -> Tone {
+    match row.state.as_str() {
+        "satisfied" => Tone::Good,
+        "accepted" | "proposed" => Tone::Warn,
+        _ => Tone::Dim,
+    }
+}
+
+/// Says what a criterion needs, or what it was given.
+fn proof(row: &CriterionRow) -> String {
+    match (&row.receipt, &row.check) {
+        (Some(receipt), _) => format!(" ({})", clean(receipt)),
+        (None, Some(check)) => format!(" (needs `{}`)", clip(&clean(check), LINE_WIDTH)),
+        (None, None) => String::new(),
+    }
+}
+
+/// Shows what criteria a text gave.
+pub(crate) fn draft_lines(paint: Paint, screen: Screen, row: &DraftRow) -> Vec<String> {
+    let mut card = Card::new(paint, screen, 0);
+    let word = if row.dry_run { "would be proposed" } else { "proposed" };
+    let from = paint.paint(Tone::Dim, &format!("({}, {})", row.source, clean(&row.rationale)));
+    card.line(&format!("{} {word} {from}", row.proposed.len()));
+    for one in &row.proposed {
+        let no = one.no.map_or_else(|| "-".to_owned(), |no| no.to_string());
+        card.text(&no, &one.text);
+    }
+    for one in &row.left_out {
+        card.text("left out", &format!("{}: {}", one.why.replace('_', " "), one.text));
+    }
+    if row.more_left_out > 0 {
+        card.text("left out", &format!("{} more", row.more_left_out));
+    }
+    card.into_lines()
+}
+
+/// Lists criteria with their evidence.
+pub(crate) fn criterion_lines(paint: Paint, screen: Screen, rows: &[CriterionRow]) -> Vec<String> {
+    let head = [
+        ("NO", Fit::Whole),
+        ("STATE", Fit::Whole),
+        ("FROM", Fit::Whole),
+        ("CRITERION", Fit::Start),
+        ("EVIDENCE", Fit::Start),
+    ];
+    let mut table = Table::new(&head).sparing(&["FROM"]);
+    for row in rows {
+        let evidence = match (&row.evidence, &row.check, &row.failed) {
+            (Some(evidence), ..) => format!("{}: {evidence}", row.receipt.as_deref().unwrap_or("")),
+            (None, Some(check), _) if row.being_checked => format!("being checked by `{check}`"),
+            (None, Some(check), Some(failed)) => {
+                format!("`{check}` {}", not_passed(Paint::OFF, failed))
+            }
+            (None, Some(check), None) => format!("needs `{check}`"),
+            (None, None, _) => "needs somebody's word".to_owned(),
+        };
+        table.row([
+            (Tone::Bold, row.no.to_string()),
+            (criterion_tone(row), clean(&row.state)),
+            (Tone::Plain, clean(&row.source)),
+            (Tone::Plain, clip(&clean(&row.text), LINE_WIDTH)),
+            (Tone::Dim, clip(&clean(&evidence), LINE_WIDTH)),
+        ]);
+    }
+    table.lines(paint, screen)
+}
+
+fn loop_words(paint: Paint, row: &LoopRow) -> String {
+    let at = paint.paint(Tone::Bold, &format!("{}/{}", row.iteration, row.max));
+    format!("{} {at} · {}", clean(&row.template), clean(&row.recommendation))
+}
+
+/// Shows a loop: its bounds, evidence, advances and refusals.
+pub(crate) fn loop_lines(
+    paint: Paint,
+    screen: Screen,
+    task: &StandingTaskRow,
+    row: &LoopRow,
+) -> Vec<String> {
+    let mut card = Card::new(paint, screen, 0);
+    card.line(&format!(
+        "{} · {}",
+        paint.paint(Tone::Bold, &clean(&task.name)),
+        loop_words(paint, row)
+    ));
+    for name in &row.evidence {
+        let shown = !row.missing.contains(name);
+        let (tone, word) = if shown { (Tone::Good, "shown") } else { (Tone::Warn, "missing") };
+        let checked = match (row.being_checked.contains(name), row.failed.get(name)) {
+            (true, _) => format!(" · {}", paint.paint(Tone::Live, "being checked")),
+            (false, Some(failed)) => {
+                let command = clip(&clean(&failed.command), LINE_WIDTH);
+                format!(" · `{command}` {}", not_passed(paint, failed))
+            }
+            (false, None) => String::new(),
+        };
+        let seen =
+            row.verified.get(name).map(|words| format!(": {}", clip(&clean(words), SEEN_WIDTH)));
+        let seen = paint.paint(Tone::Dim, &seen.unwrap_or_default());
+        card.label(
+            "evidence",
+            &format!("{} {}{seen}{checked}", paint.paint(tone, word), clean(name)),
+        );
+    }
+    for advance in &row.advances {
+        let (to, message) = (advance.to, advance.message);
+        let by = clean(&advance.consumer);
+        card.label(
+            "advance",
+            &format!("iteration {to} began when {by} accepted message {message}"),
+        );
+    }
+    card.label("cleanup", &clean(&row.cleanup));
+    let backlog: Vec<String> =
+        task.messages.iter().map(|(standing, count)| format!("{count} {standing}")).collect();
+    if !backlog.is_empty() {
+        card.label("messages", &backlog.join(" · "));
+    }
+    if let Some(last) = &row.last_refusal {
+        card.text("refused", &format!("{} times, last: {last}", row.refusals));
+    }
+    if let Some(ended) = &row.ended {
+        card.label("ended", &clean(ended));
+    }
+    card.into_lines()
+}
+
+/// Lists messages.
+pub(crate) fn message_lines(
+    paint: Paint,
+    screen: Screen,
+    now_ms: i64,
+    rows: &[TaskMessageRow],
+) -> Vec<String> {
+    let head = [
+        ("NO", Fit::Whole),
+        ("STANDING", Fit::Whole),
+        ("KIND", Fit::Whole),
+        ("FROM", Fit::Start),
+        ("TO", Fit::Start),
+        ("AGE", Fit::Whole),
+        ("TEXT", Fit::Start),
+    ];
+    let mut table = Table::new(&head).sparing(&["AGE", "KIND"]);
+    for row in rows {
+        let tone = match row.standing.as_str() {
+            "dead" | "expired" => Tone::Bad,
+            "acknowledged" => Tone::Good,
+            "cancelled" => Tone::Dim,
+            _ => Tone::Live,
+        };
+        let text = match &row.reason {
+            Some(reason) => format!("{} · {reason}", row.text),
+            None => row.text.clone(),
+        };
+        table.row([
+            (Tone::Bold, row.no.to_string()),
+            (tone, clean(&row.standing)),
+            (Tone::Plain, clean(&row.kind)),
+            (Tone::Plain, clean(&row.from)),
+            (Tone::Plain, clean(&row.to)),
+            (Tone::Dim, age(now_ms, row.stored_at)),
+            (Tone::Plain, clip(&clean(&text), LINE_WIDTH)),
+        ]);
+    }
+    table.lines(paint, screen)
+}
+
+/// Says what a change did: the row that it changed, or how the task stands.
+pub(crate) fn task_changed(paint: Paint, row: &StandingTaskRow, reply: &Value) -> Vec<String> {
+    let (tone, state) = state(row);
+    let name = clean(&row.name);
+    let task = format!("{} {name} {}", short(&row.id), paint.paint(tone, &state));
+    let read = |what: &str| reply.get(what).cloned();
+    if let Some(message) =
+        read("message").and_then(|row| serde_json::from_value::<TaskMessageRow>(row).ok())
+    {
+        let (no, to, standing) = (message.no, clean(&message.to), clean(&message.standing));
+        return vec![format!("message {no} for {to} of {name} is {standing}")];
+    }
+    if let Some(row) =
+        read("criterion").and_then(|row| serde_json::from_value::<CriterionRow>(row).ok())
+    {
+        return vec![format!("criterion {}", criterion(paint, &row))];
+    }
+    if let Some(told) = reply.get("told") {
+        let text = |field: &str| clean(told[field].as_str().unwrap_or_default());
+        return vec![format!("{} of {name} is told to {}", text("member"), text("what"))];
+    }
+    // Whoever finished the task wants to know where the work is.
+    let places = if row.state == "done" { work(row) } else { Vec::new() };
+    [task].into_iter().chain(places.iter().map(|place| format!("  {place}"))).collect()
+}
+
+/// Tells what wakes members whom Provost cannot wake, and who takes that away.
+pub(crate) fn heartbeat_lines(row: &HeartbeatRow) -> Vec<String> {
+    let teardown = &row.teardown;
+    let mut lines = vec![
+        format!("every {} minutes, where {}", row.interval_minutes, clean(&row.applies_when)),
+        clean(&row.note),
+        format!("taken away by {}: {}", clean(&teardown.owner), clean(&teardown.rule)),
+        format!("  {}", clean(&teardown.finish_command)),
+    ];
+    let beats = row.manager.iter().chain(&row.worker).chain(&row.others);
+    for BeatRow { member, prompt, .. } in beats {
+        lines.push(String::new());
+        lines.push(format!("for {}:", clean(member)));
+        lines.extend(clean_block(prompt).lines().map(|line| format!("  {line}")));
+    }
+    lines
+}

@@ -1,0 +1,181 @@
+//! A whole task that the demo and a test play with real Codex: a manager and two workers, a loop of three iterations. One
+//! worker proposes what has to hold; the other is killed in the middle of the second iteration and goes on; the
+//! third is asked for without proof, and refused; a word is given where a receipt is needed, and refused; the
+//! finish is refused while a criterion is open, and granted when it is proved.
+//!
+//! The manager acts on what others say and on what Provost tells it of its checks, whatever order that comes in: each of
+//! its turns is meant for one such message, and news that it was not waiting for are answered by waiting.
+
+/// What is asked for, and what the task is called.
+pub const GOAL: &str = "Write down in limits.txt how often each caller may call.";
+pub const NAME: &str = "limits";
+
+/// The members: the worker whose work is finished, the other one, and the manager.
+pub const HAND: &str = "hand";
+pub const MATE: &str = "mate";
+pub const BOSS: &str = "boss";
+
+/// What the repository begins with.
+pub const FILES: [(&str, &str); 1] = [("check.sh", CHECK_SH)];
+
+const CHECK_SH: &str = r#"#!/bin/sh
+# Each line names a caller and its limit.
+[ -s limits.txt ] || { echo "there are no limits"; exit 1; }
+if grep -v -E '^[a-z]+ [0-9]+$' limits.txt; then echo "that is no limit"; exit 1; fi
+echo "$(wc -l < limits.txt) limits"
+"#;
+
+/// The command that proves each iteration.
+pub const CHECK: &str = "sh check.sh";
+
+/// What the second worker proposes, and the command that proves it.
+pub const CRITERION: &str = "Whoever is not named has a limit too.";
+pub const PROOF: &str = "grep -q '^anyone ' limits.txt";
+
+/// The door at which the first worker stands in the middle of the second iteration, with half of a line written.
+pub const HALF_WAY: &str = "half-way";
+
+/// The door at which the manager stands once the third iteration was refused.
+pub const AT_THE_GATE: &str = "at the gate";
+
+/// How many calls of each member's tools are refused in the whole story: the manager's word for a criterion that has a
+/// command, its third iteration without proof, and its first finish; the first worker's word for the tests.
+pub const REFUSED: [(&str, usize); 3] = [(BOSS, 3), (HAND, 1), (MATE, 0)];
+
+/// Gives the words of the command that opens the task.
+pub fn pair() -> Vec<String> {
+    let agent = |name: &str| format!("{name}=codex");
+    let mut words = vec!["pair".to_owned(), GOAL.to_owned()];
+    let mut flag = |name: &str, value: String| words.extend([name.to_owned(), value]);
+    flag("--name", NAME.to_owned());
+    flag("--worker", agent(HAND));
+    flag("--worker", agent(MATE));
+    flag("--manager", agent(BOSS));
+    flag("--require", format!("tests=verified:{CHECK}"));
+    flag("--require", "report=artifact:changed_files,next_task".to_owned());
+    flag("--max-iterations", "3".to_owned());
+    words
+}
+
+/// Gives what the model says and does; everything else is Codex itself.
+pub fn scenario() -> String {
+    let proposed = format!(
+        r#"{{ text = {}, rationale = "nobody else would be limited", check = {} }}"#,
+        super::toml_text(CRITERION),
+        super::toml_text(PROOF)
+    );
+    [MANAGER, WORKER, &OTHER.replace("PROPOSED", &proposed)].concat()
+}
+
+const MANAGER: &str = r#"
+[[thread]]
+name = "manager"
+when = { prompt = "You are boss, the manager of" }
+turn = [
+  { when = "You are boss", response = [
+    { items = [{ tool = "provost_task_look", args = {} }] },
+    { items = [{ tool = "provost_task_acknowledge", args = { revision = 0 } }] },
+    { items = [{ tool = "provost_task_send", args = { to = "mate", kind = "instruction", text = "Propose what else has to be so." } }] },
+    { items = [{ tool = "provost_task_send", args = { to = "hand", kind = "instruction", text = "Begin with alice." } }] },
+    { items = [{ message = "I wait for both." }] },
+  ] },
+  { when = "mate has a proposal", response = [
+    { items = [{ tool = "provost_task_judge_criterion", args = { criterion = 1, judgement = "accept" } }] },
+    { items = [{ tool = "provost_task_judge_criterion", args = { criterion = 1, judgement = "satisfy", because = "mate says that it will be so" } }] },
+    { items = [{ message = "A word does not do: it has a command." }] },
+  ] },
+  { when = "alice has a limit", response = [
+    { items = [{ tool = "provost_task_check", args = { evidence = "tests" } }] },
+    { items = [{ message = "I wait for the receipt." }] },
+  ] },
+  { when = "for tests of iteration 1", response = [
+    { items = [{ tool = "provost_task_continue", args = { iteration = 2, to = "hand", text = "Now bob." } }] },
+    { items = [{ message = "I wait for bob." }] },
+  ] },
+  { when = "bob has a limit", response = [
+    { items = [{ tool = "provost_task_continue", args = { iteration = 3, to = "hand", text = "Without proof." } }] },
+    { items = [{ hold = "at the gate" }, { tool = "provost_task_check", args = { evidence = "tests" } }] },
+    { items = [{ message = "It was refused: I have the tests run." }] },
+  ] },
+  { when = "for tests of iteration 2", response = [
+    { items = [{ tool = "provost_task_continue", args = { iteration = 3, to = "hand", text = "Now the others." } }] },
+    { items = [{ message = "I wait for the others." }] },
+  ] },
+  { when = "everybody has a limit", response = [
+    { items = [{ tool = "provost_task_check", args = { evidence = "tests" } }] },
+    { items = [{ message = "I wait for the last receipt." }] },
+  ] },
+  { when = "for tests of iteration 3", response = [
+    { items = [{ tool = "provost_task_finish", args = { because = "three iterations are proved" } }] },
+    { items = [{ tool = "provost_task_check", args = { criterion = 1 } }] },
+    { items = [{ message = "The criterion is open: I have it proved." }] },
+  ] },
+  { when = "for criterion 1", response = [
+    { items = [{ tool = "provost_task_move", args = { kind = "stop", because = "nothing is open any more" } }] },
+    { items = [{ tool = "provost_task_finish", args = { because = "all of it is proved" } }] },
+    { items = [{ message = "It is being audited." }] },
+  ] },
+  { repeat = "forever", response = [{ items = [{ message = "I wait." }] }] },
+]
+"#;
+
+const WORKER: &str = r#"
+[[thread]]
+name = "worker"
+when = { prompt = "You are hand, a worker of" }
+turn = [
+  { response = [{ items = [{ message = "Ready." }] }] },
+  { when = "Begin with alice.", response = [
+    { items = [{ shell = "echo 'alice 10' > limits.txt" }] },
+    { items = [{ tool = "provost_task_show", args = { iteration = 1, name = "report", fields = { changed_files = "limits.txt", next_task = "bob" } } }] },
+    { items = [{ tool = "provost_task_send", args = { to = "boss", kind = "report", text = "alice has a limit" } }] },
+    { items = [{ message = "Done." }] },
+  ] },
+  { when = "Now bob.", response = [
+    { items = [{ shell = "echo bob >> limits.txt" }] },
+    { items = [{ hold = "half-way" }, { message = "never said" }] },
+  ] },
+  { when = "Your process ended in the middle of your work", response = [
+    { items = [{ shell = "printf 'alice 10\\nbob 20\\n' > limits.txt" }] },
+    { items = [{ tool = "provost_task_show", args = { iteration = 2, name = "tests", text = "they pass: I have run them twice" } }] },
+    { items = [{ tool = "provost_task_show", args = { iteration = 2, name = "report", fields = { changed_files = "limits.txt", next_task = "the others" } } }] },
+    { items = [{ tool = "provost_task_send", args = { to = "boss", kind = "report", text = "bob has a limit" } }] },
+    { items = [{ message = "Done, though I was killed." }] },
+  ] },
+  { when = "Now the others.", response = [
+    { items = [{ shell = "echo 'anyone 5' >> limits.txt" }] },
+    { items = [{ tool = "provost_task_show", args = { iteration = 3, name = "report", fields = { changed_files = "limits.txt", next_task = "none" } } }] },
+    { items = [{ tool = "provost_task_send", args = { to = "boss", kind = "report", text = "everybody has a limit" } }] },
+    { items = [{ message = "Done." }] },
+  ] },
+]
+"#;
+
+const OTHER: &str = r#"
+[[thread]]
+name = "other worker"
+when = { prompt = "You are mate, a worker of" }
+turn = [
+  { response = [{ items = [{ message = "Ready." }] }] },
+  { when = "Propose what else", response = [
+    { items = [{ tool = "provost_task_propose_criterion", args = PROPOSED }] },
+    { items = [{ tool = "provost_task_send", args = { to = "boss", kind = "report", text = "mate has a proposal" } }] },
+    { items = [{ message = "Proposed." }] },
+  ] },
+]
+"#;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Scenario;
+
+    #[test]
+    fn the_scenario_is_one_and_has_its_doors_and_what_is_proposed() {
+        let scenario = scenario();
+        Scenario::parse(&scenario).unwrap();
+        for part in [HALF_WAY, AT_THE_GATE, CRITERION, PROOF] {
+            assert!(scenario.contains(part), "{part}");
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! What an approval on the screen is about, in the words that stand there.
+
+use super::{Reading, Shown, bottom::choice};
+
+/// How the approval of a command begins.
+const RUNS: &str = "Would you like to run the following command?";
+/// How all approvals begin.
+const ASKS: &str = "Would you like to ";
+const REASON: &str = "Reason: ";
+const COMMAND: &str = "$ ";
+
+/// An approval, as far as the screen shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Approval {
+    /// What is asked.
+    pub asks: String,
+    /// The command, line by line as it stands there: where a line is too long for the screen it goes on in the next.
+    pub command: Option<String>,
+    pub reason: Option<String>,
+}
+
+impl Reading {
+    /// Reads what an approval is about. Of several beginnings the first is taken: what a command has in it, or an agent said
+    /// above, can make this longer than the command, and never hide a part of it.
+    pub fn approval(&self) -> Option<Approval> {
+        if self.shown != Shown::Approval {
+            return None;
+        }
+        let first = self.lines.iter().rposition(|l| choice(l).is_some_and(|(no, _)| no == 1))?;
+        let above = &self.lines[..first];
+        let begins =
+            |words: &str| above.iter().position(|line| line.trim_start().starts_with(words));
+        let body = begins(RUNS).map(|at| &above[at + 1..]).unwrap_or_default();
+        let asks = begins(RUNS).or_else(|| begins(ASKS)).map(|at| above[at].trim().to_owned());
+        Some(Approval { asks: asks?, command: command(body), reason: reason(body) })
+    }
+}
+
+fn command(body: &[String]) -> Option<String> {
+    let at = body.iter().position(|line| line.trim_start().starts_with(COMMAND))?;
+    let indent = body[at].len() - body[at].trim_start().len();
+    let cut = |line: &String| line.get(indent..).unwrap_or(line.trim_start()).to_owned();
+    let text = body[at..].iter().map(cut).collect::<Vec<_>>().join("\n");
+    Some(text[COMMAND.len()..].trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+fn reason(body: &[String]) -> Option<String> {
+    let at = body.iter().position(|line| line.trim_start().starts_with(REASON))?;
+    let lines = body[at..].iter().map(|line| line.trim()).take_while(|line| !line.is_empty());
+    let text = lines.collect::<Vec<_>>().join(" ");
+    text.strip_prefix(REASON).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(body: &str) -> Option<Approval> {
+        let rest =
+            "\n\n› 1. Yes, proceed (y)\n  2. No (esc)\n\n  Press enter to confirm or esc to cancel";
+        let lines: Vec<String> = format!("{body}{rest}").lines().map(str::to_owned).collect();
+        super::super::read(&lines, None).approval()
+    }
+
+    #[test]
+    fn a_command_is_read_whole_with_its_reason() {
+        let read = read(
+            "  Would you like to run the following command?\n\n  Environment: local\n\n  Reason: May I write,\n  \
+             and for how long?\n\n  $ cat > x <<EOF\n  1. one\n    two\n\n  $ three\n  EOF",
+        );
+        let read = read.unwrap();
+        assert_eq!(read.command.as_deref(), Some("cat > x <<EOF\n1. one\n  two\n\n$ three\nEOF"));
+        assert_eq!(read.reason.as_deref(), Some("May I write, and for how long?"));
+        assert_eq!(read.asks, RUNS);
+    }
+
+    #[test]
+    fn a_command_that_looks_like_an_approval_hides_nothing_of_itself() {
+        let title = "  Would you like to run the following command?";
+        let read = read(&format!("{title}\n\n  $ rm -rf all #\n{title}\n\n  $ ls")).unwrap();
+        assert!(read.command.unwrap().starts_with("rm -rf all"));
+    }
+
+    #[test]
+    fn an_approval_of_edits_has_no_command_and_one_that_is_cut_says_nothing() {
+        let edits = read("  Would you like to make the following edits?\n\n  $ x").unwrap();
+        assert_eq!((edits.command, edits.reason), (None, None));
+        assert!(edits.asks.ends_with("edits?"));
+        assert_eq!(read("  the rest of a long command"), None);
+    }
+}
