@@ -173,6 +173,12 @@ fn an_approval_in_an_adopted_pane_is_seen_and_given_from_elsewhere() {
     stage.home.provost(&["send", &id, "Write it."]).ok();
     let row = stage.home.wait_state(&id, |row| row["state"] == "needs_input");
     assert_eq!(row["requests"][0]["kind"], "approval", "{row:#}");
+    let row = stage.home.wait_state(&id, |row| row["requests"][0]["subject"].is_object());
+    let subject = &row["requests"][0]["subject"];
+    let (command, by) = (&subject["command"], &subject["guessed_by"]);
+    assert_eq!((command, by), (&json!("echo hi > hi.txt"), &json!("screen")), "{row:#}");
+    let shown = stage.home.provost(&["status", &id]).ok().stdout.clone();
+    assert!(shown.contains("command: echo hi > hi.txt (a guess, by its screen)"), "{shown}");
     // A text would answer what is asked.
     stage.home.provost(&["send", &id, "Anything."]).ok();
     waits_since(&stage.home, &id, 1, "asks something");

@@ -29,7 +29,7 @@ turn = [
 "#;
 
 /// A stage, and a session in a terminal whose directory the user said may be trusted.
-fn hosted(scenario: &str, instruction: &str) -> Option<(Stage, String)> {
+pub(crate) fn hosted(scenario: &str, instruction: &str) -> Option<(Stage, String)> {
     let stage = Stage::new(scenario)?;
     let path = stage.repo.path().display().to_string();
     let id = stage.spawn(&["--tty", "--accept-trust", &path, instruction]);
@@ -84,6 +84,16 @@ fn a_directory_that_nobody_trusts_is_a_dialog_that_nothing_is_typed_into() {
     let row = stage.home.wait_state(&id, |row| row["state"] == "needs_input");
     assert_eq!(row["requests"][0]["kind"], "dialog", "{row:#}");
     assert!(row["requests"][0]["title"].as_str().unwrap().contains("trust"), "{row:#}");
+    // A key that was pressed for it would end Codex, and a text is nothing that it takes.
+    let attach = format!("provost attach {}", &id[id.len() - 8..]);
+    assert_eq!(row["requests"][0]["commands"], json!([attach]));
+    let request = row["requests"][0]["id"].as_str().unwrap();
+    for words in [&["answer", &id, "1"][..], &["deny", request]] {
+        let refused = stage.home.provost(&[words, &["--json"]].concat()).exits(4).json();
+        assert_eq!(refused["error"]["code"], "refused", "{refused}");
+        assert_eq!(refused["error"]["next"], json!([attach]), "{refused}");
+    }
+    assert_eq!(stage.home.wait_state(&id, |_| true)["state"], "needs_input");
     stage.home.provost(&["send", &id, "Anything."]).ok();
     let row = stage.home.wait_state(&id, |row| row["messages"][1]["reason"].is_string());
     assert_eq!(row["messages"][1]["fate"], "queued", "{row:#}");
@@ -176,13 +186,13 @@ fn a_crash_of_the_daemon_loses_nothing_of_a_terminal() {
 }
 
 /// A Codex in a terminal of its own, as a person starts one.
-struct Theirs<'a> {
+pub(crate) struct Theirs<'a> {
     stage: &'a Stage,
-    screen: Screen<'a>,
+    pub(crate) screen: Screen<'a>,
 }
 
 impl<'a> Theirs<'a> {
-    fn begin(stage: &'a Stage) -> Theirs<'a> {
+    pub(crate) fn begin(stage: &'a Stage) -> Theirs<'a> {
         let path = stage.repo.path().display().to_string();
         let trust = format!("[projects.{path:?}]\ntrust_level = \"trusted\"\n");
         stage.configure_codex(Which::Pinned.model(), &trust);
@@ -194,7 +204,7 @@ impl<'a> Theirs<'a> {
         Theirs { stage, screen: Screen::run(stage, &["sh", "-c", &line]) }
     }
 
-    fn pid(&self) -> String {
+    pub(crate) fn pid(&self) -> String {
         let mut found = String::new();
         eventually("Codex writes its conversation", || {
             let told = self.stage.home.provost(&["discover", "--json"]).ok().json();

@@ -30,7 +30,8 @@ fn a_launch_without_its_directory_is_not_over_before_its_processes_are() {
     let stage = Stage::new();
     let id = shell(&stage, &[], &format!("{REMOVES} {STAYS}"));
     let agent = removed(&stage, &id);
-    // The next daemon has the record only.
+    // The next daemon has the record only: what nobody recorded before the directory went cannot be known to have run.
+    stage.home.wait_state(&id, |row| row["launches"][0]["pid"].is_number());
     stage.home.daemon().kill();
     let row = stage.home.wait_state(&id, |row| {
         assert!(row["sealed"] == false || !lives(agent), "sealed while {agent} runs: {row}");

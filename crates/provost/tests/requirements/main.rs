@@ -5,9 +5,11 @@
 
 mod chatter;
 mod damage;
+mod dispatch;
 mod doctor;
 mod endings;
 mod graphs;
+mod guides;
 mod hooks;
 mod keys;
 mod kit;

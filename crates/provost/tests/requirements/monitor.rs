@@ -156,6 +156,32 @@ fn m8_a_state_that_is_waited_for_ends_the_watch() {
 }
 
 #[test]
+fn m8_a_state_that_is_reached_is_the_result_whatever_else_is_true() {
+    let stage = Stage::new();
+    let silent = stage.play(HANGS, &[]);
+    stage.wait_state(&silent, |row| row["state"] == "working");
+    let until = ["--stale-after", "10ms", "--until", "working"];
+    let found = result(&stage, &[&[&silent[..]], &until[..]].concat(), 0);
+    assert_eq!((&found["result"], &found["reached"]), (&json!("reached"), &json!(true)));
+    let compat = |id: &str, until: &str, word: &str| {
+        let known = ["--compat", "story-automator", "--until", until];
+        let shown = monitor(&stage, &[&[id], &known[..]].concat()).ok().json();
+        assert_eq!(shown["final_state"], word, "{shown}");
+    };
+    compat(&silent, "working", "reached");
+    let unclaimed = stage.play("[[step]]\nexit = 0\n", &[]);
+    let found = result(&stage, &[&unclaimed, "--until", "ended_unclaimed"], 0);
+    assert_eq!((&found["result"], &found["reached"]), (&json!("reached"), &json!(true)));
+    compat(&unclaimed, "ended_unclaimed", "reached");
+    let behind = stage.play(&leaves("review"), &[]);
+    let review = ["--workflow", "review", "--key", "1-2", "--until", "completed"];
+    let found = result(&stage, &[&[&behind[..]], &review[..]].concat(), 0);
+    assert_eq!((&found["result"], &found["output_verified"]), (&json!("reached"), &json!(false)));
+    assert_eq!(found["advice"], Value::Null, "nothing is proved");
+    compat(&behind, "completed", "completed");
+}
+
+#[test]
 fn m12_a_path_is_a_path_or_null() {
     let stage = Stage::new();
     let id = stage.play_sample("completed_exit0", &[]);
@@ -266,6 +292,7 @@ fn m25_the_silence_window_says_who_asked_for_it() {
     refused(&stage, &[&id, "--stale-after", "soon"], "--stale-after");
     stage.home.set_env("PROVOST_STALE_SECONDS", "soon");
     refused(&stage, &[&id], "PROVOST_STALE_SECONDS");
+    assert_eq!(window(&stage, &["--stale-after", "10"]), 10, "only what counts is looked at");
     stage.home.set_env("PROVOST_STALE_SECONDS", "");
     stage.home.set_env("CODEX_OUTPUT_STALE_SECONDS", "1.5");
     refused(&stage, &[&id], "CODEX_OUTPUT_STALE_SECONDS");

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use serde_json::json;
 
-use crate::kit::{Stage, lives};
+use crate::kit::{Stage, TALKER, lives};
 
 /// A session that lives, in a worktree, with a hook that leaves a line.
 fn living(stage: &Stage) -> String {
@@ -49,6 +49,61 @@ fn an_export_of_a_living_home_runs_nothing_in_another() {
     for once in ["started", "hooked"] {
         assert_eq!(fs::read_to_string(here.file(once)).unwrap(), "x\n", "{once}");
     }
+}
+
+#[test]
+fn a_session_of_another_home_does_not_work_in_that_homes_worktree() {
+    let (here, there) = (Stage::new(), Stage::new());
+    let started = here.file("started");
+    here.configure_talker(
+        &format!(
+            "[[step]]\nappend = {{ path = {started:?}, content = \"x\\n\" }}\n[[step]]\nemit = {{ type = \"ready\", thread = \"t\" }}\n"
+        ),
+        "session.stop_grace = \"100ms\"",
+    );
+    let repo = here.home.repo("work");
+    let id = here.spawn_in(repo.path(), &["--worktree", "--agent", TALKER, "go"]);
+    here.home.sealed(&id);
+    there.home.provost(&["ledger", "import", &exported(&here)]).ok();
+    there.home.provost(&["resume", &id]).ok();
+    let copy = there.home.wait_state(&id, |row| row["sealed"] == true && row["attempt"] == 2);
+    assert_eq!(copy["state"], "failed", "{copy:#}");
+    assert!(copy["reason"].as_str().unwrap().contains("belongs to another home"), "{copy:#}");
+    assert_eq!(fs::read_to_string(here.file("started")).unwrap(), "x\n", "it began once");
+}
+
+#[test]
+fn runs_and_tasks_of_another_home_are_closed_there() {
+    let (here, there) = (Stage::new(), Stage::new());
+    here.configure_talker(
+        "[[step]]\nemit = { type = \"ready\", thread = \"t\" }\n[[step]]\nhang = true\n",
+        "session.stop_grace = \"100ms\"",
+    );
+    let repo = here.home.repo("work");
+    let run = [
+        "run",
+        "--json",
+        "--detach",
+        "--agent",
+        TALKER,
+        "--no-triage",
+        "--review-task",
+        "off",
+        "--check",
+        "true",
+        "go",
+    ];
+    let run = here.home.provost_in(repo.path(), &run).ok().json()["id"].clone();
+    let run = run.as_str().unwrap();
+    here.home.wait_state(run, |row| row["sessions"][0].is_object());
+    here.home.provost(&["task", "new", "limits", "--goal", "limit the callers"]).ok();
+    there.home.provost(&["ledger", "import", &exported(&here)]).ok();
+    let copy = there.status(run);
+    assert_eq!((&copy["state"], &copy["sealed"]), (&json!("cancelled"), &json!(true)), "{copy:#}");
+    assert_eq!(there.status("limits")["state"], "cancelled");
+    there.home.provost(&["ledger", "verify"]).ok();
+    here.home.provost(&["cancel", run]).ok();
+    here.home.wait_state(run, |row| row["sealed"] == true);
 }
 
 #[test]

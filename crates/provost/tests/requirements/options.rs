@@ -268,6 +268,78 @@ pub(crate) fn fake_codex(stage: &Stage) {
     fs::create_dir_all(stage.home.root().join("user/codex")).unwrap();
 }
 
+/// A loop and a policy in which every key has a value that is not its default.
+const STEERED: &str = r#"
+[loops.mine]
+from = "build"
+max = 7
+clean_up = "compact"
+plateau = 6
+tokens = "5M"
+tools = ["ruler"]
+evidence.notes = "asserted"
+[policies.mine]
+acts = 9
+check = false
+rework = 8
+rework_text = "once more"
+accept = true
+nudge_after = "7s"
+nudges = 6
+nudge_text = "go on"
+go_on = false
+finish = false
+"#;
+
+#[test]
+fn e10_every_key_of_a_loop_and_of_a_policy_is_in_the_task_that_is_opened_with_it() {
+    let stage = Stage::new();
+    let repo = stage.home.repo("work");
+    stage.configure(STEERED);
+    let words = [
+        "pair",
+        "do it well",
+        "--name",
+        "steered",
+        "--pull",
+        "--worker",
+        "hand",
+        "--manager",
+        "policy:mine",
+        "--loop",
+        "mine",
+        "--check",
+        "true",
+        "--json",
+    ];
+    plain(stage.home.command(&words), &repo).ok();
+    let events = stage.home.provost(&["events", "--json", "--limit", "1000"]).ok().json();
+    let data = |kind: &str| {
+        let mut events = events["events"].as_array().unwrap().iter();
+        events.find(|event| event["kind"] == kind).unwrap()["data"].clone()
+    };
+    let (opened, begun) = (data("task.opened"), data("task.loop_begun"));
+    let (policy, template) = (&opened["spec"]["policy"], &begun["template"]);
+    let expected = json!({
+        "name": "mine", "acts": 9, "check": false, "rework": 8, "rework_text": "once more", "accept": true,
+        "nudge_after_ms": 7000, "nudges": 6, "nudge_text": "go on", "go_on": false, "finish": false,
+    });
+    assert_eq!(policy, &expected);
+    let names: Vec<&str> = template["evidence"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        names,
+        ["checks", "report", "notes"],
+        "those of the loop that it begins from, and its own"
+    );
+    let told = ["max", "clean_up", "plateau", "tokens", "tools"].map(|key| template[key].clone());
+    assert_eq!(told, [json!(7), json!("compact"), json!(6), json!(5_000_000), json!(["ruler"])]);
+}
+
 #[test]
 fn e10_every_configuration_key_is_shown_and_has_an_effect() {
     let stage = Stage::new();
@@ -288,7 +360,10 @@ fn e10_every_configuration_key_is_shown_and_has_an_effect() {
     let codex = codex.ok().json()["id"].as_str().unwrap().to_owned();
     let codex_spec = stage.spec(&codex);
     let (run, run_spec) = opened_run(&stage, &repo);
-    for key in keys().filter(|key| !key.starts_with("presets.")) {
+    // Presets, loops and policies have tests of their own.
+    let elsewhere = ["presets.", "loops.", "policies."];
+    let here = |key: &String| !elsewhere.iter().any(|prefix| key.starts_with(prefix));
+    for key in keys().filter(here) {
         assert_shown(&shown, &key);
         if let Some(event) = key.strip_prefix("hooks.").filter(|event| event.contains('.')) {
             let owner = if event.starts_with("run.") { &run_spec } else { &spec };

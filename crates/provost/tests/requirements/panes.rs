@@ -19,6 +19,7 @@ exec 3>>"$1"
 [ -e "$2.stays" ] && trap '' HUP
 stty -echo
 prompt() { printf '\033[2J\033[H\033[?2004h\033[1m›\033[0m \033[2mAsk Codex to do anything\033[0m\r\n\r\n  ? for shortcuts\r\n'; }
+written() { printf '\033[2J\033[H\033[1m›\033[0m %s\r\n\r\n  GPT · /\r\n' "$1"; }
 prompt
 while read -r line; do
   printf '%s\n' "$line" >> "$2"
@@ -26,6 +27,8 @@ while read -r line; do
     flood) printf '\033[2J\033[H'; yes 0123456789012345678901234567890123456789012345678901234567890123456789 | head -c 100000000; touch "$2.flooded"; prompt;;
     working) printf '\033]7501;state=working:app=codex\007';;
     idle) printf '\033]7501;state=idle:app=codex\007';;
+    *it*stays*) written 'it stays';;
+    *it*grows*) written 'it grows, and I write on';;
   esac
 done
 while [ -e "$2.stays" ]; do sleep 0.1; done
@@ -183,6 +186,55 @@ fn m14_text_goes_to_the_pane_that_was_adopted_though_names_begin_alike() {
     let reason = |row: &Value| row["messages"][0]["reason"].as_str().unwrap_or("").to_owned();
     stage.home.wait_state(&id, |row| reason(row).contains("may have been typed"));
     assert_eq!(theirs.told("agent-2").matches("for the second").count(), 1);
+}
+
+#[test]
+fn a07_the_key_that_sends_is_pressed_again_behind_the_very_text_and_nothing_else() {
+    let stage = Stage::new();
+    let Some(theirs) = Theirs::begin(&stage, &["stays", "grows"]) else { return };
+    let doubted = |row: &Value| {
+        let reason = row["messages"][0]["reason"].as_str().unwrap_or_default();
+        reason.contains("may have been typed")
+    };
+    for (name, lines) in [("stays", 2), ("grows", 1)] {
+        let id = theirs.adopt_in(&stage.home, name);
+        stage.home.provost(&["send", &id, &format!("it {name}")]).ok();
+        stage.home.wait_state(&id, doubted);
+        assert_eq!(theirs.told(name).lines().count(), lines, "{}", theirs.told(name));
+    }
+}
+
+#[test]
+fn an_agent_is_found_in_the_pane_that_its_environment_names_though_nobody_named_the_socket() {
+    let stage = Stage::new();
+    let Some(theirs) = Theirs::begin(&stage, &["agent"]) else { return };
+    let pane = json!({"socket": stage.file("their.sock"), "id": theirs.pane("agent")});
+    let found = eventually("the agent is seen in its pane", || {
+        let told = stage.home.provost(&["discover", "--json"]).ok().json();
+        let agents = told["agents"].as_array().unwrap().clone();
+        agents.into_iter().find(|one| one["pane"] == pane).ok_or(told)
+    });
+    let pid = found["pid"].to_string();
+    let id = stage.home.provost(&["adopt", "--pid", &pid, "--json"]).ok().json()["id"].clone();
+    let id = id.as_str().unwrap();
+    assert_eq!(stage.spec(id)["adopted"]["pane"]["id"], pane["id"]);
+    shows(&stage.home, id, "screen", "at_prompt");
+    // What a process only says is not believed: it runs in no pane of that server.
+    let liar = stage.file("lies");
+    fs::copy("/bin/sleep", &liar).unwrap();
+    fs::rename(&liar, stage.file("claude")).unwrap();
+    let mut liar = Command::new(stage.file("claude"));
+    let tmux = format!("{},{},0", stage.file("their.sock"), theirs.server());
+    liar.arg("600").env("TMUX", tmux).env("TMUX_PANE", theirs.pane("agent"));
+    let mut liar = liar.stdin(Stdio::null()).spawn().unwrap();
+    let lies = eventually("the other agent is seen", || {
+        let told = stage.home.provost(&["discover", "--json"]).ok().json();
+        let agents = told["agents"].as_array().unwrap().clone();
+        agents.into_iter().find(|one| one["pid"].as_u64() == Some(liar.id().into())).ok_or(told)
+    });
+    assert_eq!(lies["pane"], Value::Null, "{lies:#}");
+    liar.kill().unwrap();
+    liar.wait().unwrap();
 }
 
 #[test]

@@ -20,6 +20,13 @@ fn a06_no_read_changes_anything() {
         .home
         .wait_state(&asks, |row| row["state"] == "needs_input" && row["activity"] == "exited");
     stage.pid(&lives);
+    stage.provost(&["task", "new", "limits", "--goal", "limit the callers"]).ok();
+    stage
+        .provost(&["task", "bind", "limits", "hand", "--role", "worker", "--session", &ended])
+        .ok();
+    stage.provost(&["send", "--task", "limits", "--to", "hand", "Begin."]).ok();
+    let bundle = stage.file("bundle");
+    stage.provost(&["export", "limits", "--snapshot", "--to", &bundle]).ok();
     let before = world(&stage);
     let dir = text(repo.path());
     let reads: Vec<Vec<&str>> = vec![
@@ -39,6 +46,15 @@ fn a06_no_read_changes_anything() {
         vec!["events"],
         vec!["events", &ended],
         vec!["events", "--since", "3"],
+        vec!["status", "limits"],
+        vec!["status", &ended, "--at", "3"],
+        vec!["status", &ended, "--diff", "2..5"],
+        vec!["replay", "limits"],
+        vec!["replay", "limits", "--as", "timeline", "--content"],
+        vec!["audit", "limits"],
+        vec!["search", "limits", "begin"],
+        vec!["telemetry"],
+        vec!["import", &bundle, "--only-look"],
         vec!["config", "show"],
         vec!["config", "show", "--cwd", &dir],
         vec!["config", "schema"],

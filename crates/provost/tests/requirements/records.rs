@@ -85,18 +85,19 @@ fn d08_each_place_of_a_record_is_told_once_and_what_was_over_is_no_news() {
     theirs.ends("c");
     theirs.starts("d");
     stage.wait_state(&id, |row| row["turns"] == 2);
-    let other = theirs.adopted(&stage);
-    stage.wait(&other, "working");
+    let second = Stage::new();
+    let other = theirs.adopted(&second);
+    second.wait(&other, "working");
     for _ in 0..3 {
         stage.home.daemon().kill();
         stage.status(&id);
     }
     theirs.ends("d");
-    for id in [&id, &other] {
+    for (stage, id) in [(&stage, &id), (&second, &other)] {
         stage.wait(id, "idle");
     }
     assert_eq!(turns(&stage, &id), (2, 2));
-    assert_eq!(turns(&stage, &other), (1, 1), "it came when the last turn was open");
+    assert_eq!(turns(&second, &other), (1, 1), "it came when the last turn was open");
 }
 
 #[test]
@@ -168,6 +169,42 @@ fn begin_agent(theirs: &Theirs) -> Child {
     let record = text(&theirs.path);
     agent.args(["-c", &format!("exec 3>>{record:?}; exec -a codex sleep 600")]);
     agent.env("AI_AGENT", "codex").stdin(Stdio::null()).spawn().unwrap()
+}
+
+#[test]
+fn an_agent_is_adopted_once_by_whatever_it_is_named_and_again_when_nobody_watches_it() {
+    let stage = Stage::new();
+    let theirs = Theirs::begin(&stage);
+    let mut agent = begin_agent(&theirs);
+    let (number, record) = (agent.id(), text(&theirs.path));
+    let pid = number.to_string();
+    let ways = [["--pid", pid.as_str()], ["--rollout", &record]];
+    let began = eventually("it has its record open", || {
+        let told = stage.home.provost(&["discover", "--json"]).ok().json();
+        let agents = told["agents"].as_array().unwrap().clone();
+        agents.into_iter().find(|one| one["pid"] == number && one["rollout"] == record)
+    });
+    assert_eq!(began["thread"], THREAD, "{began:#}");
+    // As many at once as it takes for two to be decided together.
+    let asked: Vec<Child> = (0..8)
+        .map(|no| {
+            let mut adopt = stage.home.command(&["adopt", ways[no % 2][0], ways[no % 2][1]]);
+            adopt.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+        })
+        .collect();
+    let ended: Vec<_> = asked.into_iter().map(|one| one.wait_with_output().unwrap()).collect();
+    let codes: Vec<i32> = ended.iter().map(|one| one.status.code().unwrap()).collect();
+    assert_eq!(codes.iter().filter(|code| **code == 0).count(), 1, "{codes:?}");
+    assert_eq!(codes.iter().filter(|code| **code == 4).count(), 7, "{codes:?}");
+    let [row] = stage.rows().try_into().unwrap();
+    let (name, id) = (row["name"].as_str().unwrap(), row["id"].as_str().unwrap());
+    let refused = stage.home.provost(&["adopt", "--pid", &pid, "--name", "again"]);
+    assert!(refused.exits(4).stderr.contains(name), "{refused:#?}");
+    stage.home.provost(&["cancel", id, "--because", "enough"]).ok();
+    stage.sealed(id);
+    stage.home.provost(&["adopt", "--pid", &pid, "--name", "again"]).ok();
+    agent.kill().unwrap();
+    agent.wait().unwrap();
 }
 
 /// What happens between the adoption of an agent and its sealed end.

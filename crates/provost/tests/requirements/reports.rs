@@ -221,8 +221,13 @@ fn post(stage: &Stage, path: &str, body: &str) -> (u16, String) {
 }
 
 /// Runs the MCP server of a launch's tools over these messages, and gives its answers.
-fn tools_as(stage: &Stage, who: &Credentials, messages: &[String]) -> Vec<Value> {
-    let mut command = stage.home.command(&["agent-tools"]);
+pub(crate) fn tools_as(
+    stage: &Stage,
+    who: &Credentials,
+    flags: &[&str],
+    messages: &[String],
+) -> Vec<Value> {
+    let mut command = stage.home.command(&[&["agent-tools"], flags].concat());
     command.env("PROVOST_LAUNCH", &who.launch).env("PROVOST_TOKEN", &who.token);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -255,16 +260,16 @@ fn a_call_of_a_tool_counts_once_for_each_id_of_each_process() {
         "x".repeat(2 << 20),
         json!({"jsonrpc": "2.0", "id": 9, "method": "ping"}).to_string(),
     ];
-    let answers = tools_as(&stage, &who, &messages);
+    let answers = tools_as(&stage, &who, &[], &messages);
     let ids: Vec<&Value> = answers.iter().map(|answer| &answer["id"]).collect();
     assert_eq!(json!(ids), json!([0, 1, 1, "1", null, null, 9]), "{answers:#?}");
     assert_eq!(answers[2]["result"]["content"][0]["text"], "Noted.", "{answers:#?}");
     assert_eq!(answers[1]["result"], answers[2]["result"]);
     assert_eq!(told(&stage), 2, "two ids");
-    tools_as(&stage, &who, &[call(json!(1))]);
+    tools_as(&stage, &who, &[], &[call(json!(1))]);
     assert_eq!(told(&stage), 3, "another process begins its ids anew");
     let forged = Credentials { token: "forged".to_owned(), ..stage.credentials(1) };
-    let refused = &tools_as(&stage, &forged, &[call(json!(1))])[0]["result"];
+    let refused = &tools_as(&stage, &forged, &[], &[call(json!(1))])[0]["result"];
     assert_eq!(refused["isError"], true, "{refused}");
     assert!(refused.to_string().contains("token"), "{refused}");
     assert_eq!(told(&stage), 3);

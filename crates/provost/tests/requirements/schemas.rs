@@ -48,13 +48,13 @@ fn results_are_as_their_schemas_say() {
 }
 
 /// Every result may name the next sensible commands; that is the command line's, not the schema's.
-fn without_next(mut value: Value) -> Value {
+pub(crate) fn without_next(mut value: Value) -> Value {
     value.as_object_mut().unwrap().remove("next");
     value
 }
 
 #[track_caller]
-fn conforms(name: &str, value: &Value) {
+pub(crate) fn conforms(name: &str, value: &Value) {
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../docs/schemas/{name}.json"));
     let schema: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();

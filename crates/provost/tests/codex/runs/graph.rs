@@ -3,25 +3,25 @@
 
 use std::fs;
 
-use provost_testkit::{harness::eventually, story};
+use provost_testkit::{harness::eventually, story::shop};
 use serde_json::Value;
 
 use crate::kit::Stage;
 
 #[test]
 fn r18_r21_e20_a_spec_becomes_tasks_that_are_worked_on_together_merged_and_proved() {
-    let Some(stage) = Stage::new(&story::scenario()) else { return };
-    for (name, text) in story::FILES {
+    let Some(stage) = Stage::new(&shop::scenario()) else { return };
+    for (name, text) in shop::FILES {
         stage.repo.write(name, text);
     }
     stage.repo.commit("Begin");
     let gate = stage.root().join("gate");
     fs::write(&gate, "").unwrap();
-    let spec = stage.root().join(story::SPEC.0);
-    fs::write(&spec, story::SPEC.1).unwrap();
-    let check = story::check(&gate);
+    let spec = stage.root().join(shop::SPEC.0);
+    fs::write(&spec, shop::SPEC.1).unwrap();
+    let check = shop::check(&gate);
     let id = stage.run_detached(&[
-        story::GOAL,
+        shop::GOAL,
         "--spec",
         spec.to_str().unwrap(),
         "--check",
@@ -40,10 +40,10 @@ fn r18_r21_e20_a_spec_becomes_tasks_that_are_worked_on_together_merged_and_prove
     let row = stage.wait_run(&id, |row| row["requests"][0].is_object());
     assert_eq!(row["stage"], "plan", "{row:#}");
     stage.home.daemon().kill();
-    stage.provost(&["answer", &id, story::ANSWER]).ok();
+    stage.provost(&["answer", &id, shop::ANSWER]).ok();
 
     // Five at the same time.
-    for door in story::PARALLEL {
+    for door in shop::PARALLEL {
         stage.model.wait_for_hold(door);
     }
     let states = |wanted: &[(&str, &str)]| {
@@ -51,7 +51,7 @@ fn r18_r21_e20_a_spec_becomes_tasks_that_are_worked_on_together_merged_and_prove
             wanted.iter().all(|(id, state)| state_of(tasks, id) == *state)
         })
     };
-    let working = story::PARALLEL.map(|task| (task, "working"));
+    let working = shop::PARALLEL.map(|task| (task, "working"));
     states(&working);
 
     // One that is refuted first; then one that has changed the same line.
@@ -87,7 +87,7 @@ fn r18_r21_e20_a_spec_becomes_tasks_that_are_worked_on_together_merged_and_prove
     every_commit_passes(&stage, &row, &check);
     every_task_saw_the_answer(&stage);
     let card = stage.card(&id);
-    for part in ["shop", story::QUESTION, story::ANSWER, "check.sh"] {
+    for part in ["shop", shop::QUESTION, shop::ANSWER, "check.sh"] {
         assert!(card.contains(part), "{part} is not in {card}");
     }
     stage.model.assert_all_as_scripted();
@@ -134,7 +134,7 @@ fn every_commit_passes(stage: &Stage, row: &Value, check: &str) {
 #[track_caller]
 fn every_task_saw_the_answer(stage: &Stage) {
     let requests = stage.model.requests();
-    let decided = format!("Decided: {}", story::ANSWER);
+    let decided = format!("Decided: {}", shop::ANSWER);
     for task in ["money", "cart", "tax", "stock", "labels", "help", "receipt"] {
         let heading = format!("## Your task\n\n{task}: ");
         let told = requests.iter().flat_map(|made| made.request.prompts());

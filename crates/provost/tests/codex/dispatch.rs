@@ -1,0 +1,170 @@
+//! Real Codex as a manager and as a worker of one task: the tools, the wake-ups, the finish.
+
+use provost_testkit::harness::eventually;
+use serde_json::{Value, json};
+
+use crate::kit::{Stage, Which};
+
+const MANAGER: &str = r#"
+[[thread]]
+when = { prompt = "the manager of" }
+turn = [
+  { response = [
+    { items = [{ tool = "provost_task_look", args = {} }] },
+    { items = [{ tool = "provost_task_acknowledge", args = { revision = 0 } }] },
+    { items = [{ message = "I wait." }] },
+  ] },
+  { response = [
+    { items = [{ tool = "provost_task_send", args = { to = "hand", text = "Write limits.txt.", kind = "instruction" } }] },
+    { items = [{ message = "I wait for it." }] },
+  ] },
+  { response = [
+    { items = [{ tool = "provost_task_finish", args = { because = "limits.txt is written" } }] },
+    { items = [{ message = "It is finished." }] },
+  ] },
+]
+"#;
+
+const WORKER: &str = r#"
+[[thread]]
+when = { prompt = "a worker of" }
+turn = [
+  { response = [{ items = [{ message = "Ready." }] }] },
+  { response = [
+    { items = [{ shell = "echo 10 > limits.txt" }] },
+    { items = [{ tool = "provost_task_send", args = { to = "boss", text = "It is written.", kind = "report" } }] },
+    { items = [{ message = "Written." }] },
+  ] },
+]
+"#;
+
+#[track_caller]
+fn pair(stage: &Stage, flags: &[&str]) -> Value {
+    let words = [
+        "pair",
+        "limit how often each caller may call",
+        "--name",
+        "limits",
+        "--worker",
+        "hand=codex",
+        "--manager",
+        "boss=codex",
+        "--json",
+    ];
+    let opened = stage.provost_in(stage.repo.path(), &[&words, flags].concat());
+    opened.ok().json()["task"].clone()
+}
+
+fn session(task: &Value, name: &str) -> String {
+    let members = task["members"].as_array().unwrap();
+    let member = members.iter().find(|one| one["name"] == name).unwrap();
+    member["session"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_manager_and_a_worker_finish_a_task_by_their_tools_and_nobody_else_does_anything() {
+    for which in [Which::Pinned, Which::Oldest] {
+        let Some(stage) = Stage::with(which, &format!("{MANAGER}{WORKER}")) else { return };
+        let task = pair(&stage, &[]);
+        let (boss, hand) = (session(&task, "boss"), session(&task, "hand"));
+        let id = task["id"].as_str().unwrap().to_owned();
+        eventually("the task is done", || {
+            let shown = stage.provost(&["task", "show", &id, "--json"]).ok().json();
+            (shown["task"]["state"] == "done").then_some(())
+        });
+        let calls = |id: &str| -> Vec<Value> {
+            let all = stage.events_of(id, "tool.answered");
+            all.iter().map(|event| event["data"]["ok"].clone()).collect()
+        };
+        assert_eq!((calls(&boss), calls(&hand)), (vec![json!(true); 4], vec![json!(true); 1]));
+        for id in [&boss, &hand] {
+            assert!(stage.events_of(id, "result.asked").is_empty(), "{which:?}");
+            stage.wait(id, "idle");
+        }
+        let listed = stage.provost(&["inbox", "ls", "--all", "--task", &id, "--json"]).ok().json();
+        let to = |name: &str| {
+            let all = listed["messages"].as_array().unwrap();
+            all.iter().filter(|one| one["to"] == name && one["standing"] == "acknowledged").count()
+        };
+        assert_eq!(to("hand"), 1, "{which:?}: {listed:#}");
+        for id in [&boss, &hand] {
+            stage.provost(&["stop", id]).ok();
+            stage.sealed(id);
+        }
+    }
+}
+
+#[test]
+fn a_call_of_a_manager_whose_daemon_is_killed_is_carried_out_and_answered_once() {
+    let manager = r#"
+        [[thread]]
+        when = { prompt = "the manager of" }
+        turn = [{ response = [
+          { items = [{ tool = "provost_task_acknowledge", args = { revision = 0 } }] },
+          { items = [{ hold = "door" }, { tool = "provost_task_ask_user", args = { text = "Which limit?" } }] },
+          { items = [{ message = "I wait." }] },
+        ] }, { response = [{ items = [{ message = "Seen." }] }] }]
+        [[thread]]
+        when = { prompt = "a worker of" }
+        turn = [{ response = [{ items = [{ message = "Ready." }] }] }]"#;
+    let Some(stage) = Stage::new(manager) else { return };
+    let task = pair(&stage, &[]);
+    let (id, boss) = (task["id"].as_str().unwrap(), session(&task, "boss"));
+    stage.model.wait_for_hold("door");
+    stage.daemon().kill();
+    stage.model.release("door");
+    stage.wait(&boss, "idle");
+    let listed = stage.provost(&["inbox", "ls", "--all", "--task", id, "--json"]).ok().json();
+    let messages = listed["messages"].as_array().unwrap();
+    let asked = messages.iter().filter(|one| one["to"] == "operator").count();
+    assert_eq!(asked, 1, "{listed:#}");
+    // What it is told of its worker may begin another turn, whose request has the whole conversation in it.
+    let requests = stage.model.requests();
+    let answered = requests.iter().map(|made| {
+        let outputs = made.request.outputs();
+        outputs.iter().filter(|(_, output)| output.contains("Which limit?")).count()
+    });
+    assert_eq!(answered.max(), Some(1));
+    for name in ["boss", "hand"] {
+        let id = session(&task, name);
+        stage.provost(&["stop", &id]).ok();
+        stage.sealed(&id);
+    }
+}
+
+/// Does something of its own, and then what it is told.
+const ALONE: &str = r#"
+[[thread]]
+turn = [
+  { response = [
+    { items = [{ tool = "provost_report", args = { status = "completed", summary = "read it" } }] },
+    { items = [{ message = "I have read it." }] },
+  ] },
+  { response = [
+    { items = [{ tool = "provost_report", args = { status = "completed", summary = "understood" } }] },
+    { items = [{ message = "Understood." }] },
+  ] },
+]
+"#;
+
+#[test]
+fn codex_that_is_bound_later_has_no_tools_of_a_member_and_is_told_its_part_with_commands() {
+    let Some(stage) = Stage::new(ALONE) else { return };
+    let id = stage.spawn(&["Read the repository."]);
+    stage.sealed(&id);
+    stage
+        .provost(&["task", "new", "limits", "--goal", "limit how often each caller may call"])
+        .ok();
+    let bind = ["task", "bind", "limits", "hand", "--role", "worker", "--session", &id, "--json"];
+    let bound = stage.provost(&bind).ok().json()["task"]["members"][0].clone();
+    let how = &bound["communication"];
+    assert_eq!((&how["kind"], &how["receive"]), (&json!("app_server"), &json!("turns")), "{how}");
+    assert_eq!((&how["can_push"], &how["acts"]), (&json!(true), &json!("commands")), "{how}");
+    assert!(how["note"].as_str().unwrap().contains("no tools of a member"), "{how}");
+    stage.home.wait_state(&id, |row| row["attempt"] == 2 && row["sealed"] == true);
+    assert_eq!(stage.turns_asked("You are hand, a worker of the task"), 1);
+    assert_eq!(stage.turns_asked("act by the commands below"), 1);
+    let shown = stage.provost(&["task", "show", "limits"]).ok().stdout.clone();
+    assert!(shown.contains("acts by commands"), "{shown}");
+    stage.model.assert_all_as_scripted();
+}

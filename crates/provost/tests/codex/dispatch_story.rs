@@ -1,0 +1,164 @@
+//! A whole task: a manager and two workers, all of them real Codex, from the first instruction to a finish that is
+//! audited, with a worker and the daemon killed on the way, and the same told of it in another home.
+
+use std::{fs, path::Path};
+
+use provost_testkit::{
+    harness::{Home, eventually},
+    story::dispatch::{self, BOSS, HAND, MATE},
+};
+use serde_json::{Value, json};
+
+use crate::kit::Stage;
+
+#[test]
+fn a_manager_and_two_workers_prove_a_task_over_a_killed_worker_and_a_killed_daemon() {
+    let Some(stage) = Stage::new(&dispatch::scenario()) else { return };
+    for (name, text) in dispatch::FILES {
+        stage.repo.write(name, text);
+    }
+    stage.repo.commit("Begin");
+    let words = [dispatch::pair(), vec!["--json".to_owned()]].concat();
+    let opened = stage.provost_in(stage.repo.path(), &words).ok().json()["task"].clone();
+    let id = opened["id"].as_str().unwrap();
+    let [boss, hand, mate] = [BOSS, HAND, MATE].map(|name| session(&opened, name));
+
+    // Each step has a wait of its own, so that a slow machine is not taken for one that stands still.
+    stage.model.wait_for_request("the manager has begun", |made| {
+        made.request.prompt().contains("You are boss")
+    });
+    // What the one worker proposed is accepted, and a word does not satisfy it.
+    let task = wait_task(&stage, |task| task["criteria"][0]["state"] == "accepted");
+    assert_eq!(task["criteria"][0]["source"], "worker", "{task:#}");
+    eventually("a word is refused", || {
+        let refused = stage.events_of(id, "task.action_refused");
+        refused.iter().any(|event| event["data"]["code"] == "insufficient").then_some(())
+    });
+
+    // The other one dies in the middle of the second iteration, and the daemon with it.
+    stage.model.wait_for_hold(dispatch::HALF_WAY);
+    wait_task(&stage, |task| task["loop"]["iteration"] == 2);
+    stage.kill_codex(&hand, 1);
+    stage.daemon().kill();
+    let row = stage.wait_state(&hand, |row| row["launches"].as_array().unwrap().len() == 2);
+    assert_eq!(row["sealed"], false, "{row:#}");
+
+    // The third is refused without proof. The daemon is killed once more before the manager asks for that.
+    stage.model.wait_for_hold(dispatch::AT_THE_GATE);
+    let task = wait_task(&stage, |task| task["loop"]["refusals"] == 1);
+    assert_eq!(
+        (&task["loop"]["iteration"], &task["loop"]["missing"]),
+        (&json!(2), &json!(["tests"]))
+    );
+    stage.daemon().kill();
+    stage.model.release(dispatch::AT_THE_GATE);
+
+    // Proved, it begins; the finish waits for the criterion, and then for the audit.
+    wait_task(&stage, |task| task["loop"]["iteration"] == 3);
+    wait_task(&stage, |task| task["loop"]["missing"] == json!([]));
+    wait_task(&stage, |task| task["criteria"][0]["state"] == "satisfied");
+    let task = wait_task(&stage, |task| task["terminal"] == true);
+    assert_eq!((&task["state"], &task["loop"]["iteration"]), (&json!("done"), &json!(3)));
+    assert_eq!(task["criteria"][0]["receipt"], "verified", "{task:#}");
+    assert_eq!(task["audited"]["worker"], HAND, "{task:#}");
+    looped_and_finished_as_told(&stage, id);
+    for (name, refused) in dispatch::REFUSED {
+        let answers = stage.events_of(&session(&opened, name), "tool.answered");
+        let not = answers.iter().filter(|event| event["data"]["ok"] == false).count();
+        assert_eq!(not, refused, "{name}: {answers:#?}");
+    }
+    for member in [&boss, &hand, &mate] {
+        stage.wait(member, "idle");
+        stage.provost(&["stop", member]).ok();
+        stage.sealed(member);
+    }
+    told_alike_elsewhere(&stage, &hand);
+    stage.model.assert_all_as_scripted();
+}
+
+fn session(task: &Value, name: &str) -> String {
+    let members = task["members"].as_array().unwrap();
+    let member = members.iter().find(|one| one["name"] == name).unwrap();
+    member["session"].as_str().unwrap().to_owned()
+}
+
+fn wait_task(stage: &Stage, holds: impl Fn(&Value) -> bool) -> Value {
+    eventually("the task is as wanted", || {
+        let show = ["task", "show", dispatch::NAME, "--json"];
+        let task = stage.provost(&show).ok().json()["task"].clone();
+        if holds(&task) { Ok(task) } else { Err(format!("{task:#}")) }
+    })
+}
+
+/// Each iteration began once, one was refused, and so was the first finish; the death of the worker is told once.
+#[track_caller]
+fn looped_and_finished_as_told(stage: &Stage, id: &str) {
+    let of = |kind: &str| -> Vec<Value> {
+        stage.events_of(id, kind).into_iter().map(|event| event["data"].clone()).collect()
+    };
+    let begun: Vec<Value> =
+        of("task.loop_advanced").into_iter().map(|e| json!([e["to"], e["consumer"]])).collect();
+    assert_eq!(begun, [json!([2, HAND]), json!([3, HAND])]);
+    let refused = of("task.continuation_refused");
+    let why = json!({"missing_evidence": ["tests"]});
+    assert_eq!((refused.len(), &refused[0]["iteration"], &refused[0]["why"]), (1, &json!(3), &why));
+    let unfinished = of("task.finish_refused");
+    assert_eq!(unfinished.len(), 1, "{unfinished:#?}");
+    assert_eq!(unfinished[0]["blockers"][0]["blocker"], "open_criterion", "{unfinished:#?}");
+    let told = [of("task.message_stored"), of("task.news_added")].concat();
+    let lost = |data: &&Value| {
+        let text = data["text"].as_str().unwrap();
+        text.lines().next_back().unwrap().starts_with("its process was lost")
+    };
+    assert_eq!(told.iter().filter(lost).count(), 1, "{told:#?}");
+}
+
+/// A bundle of the task that is taken into an empty home tells the same there, and is exported the same.
+#[track_caller]
+fn told_alike_elsewhere(here: &Stage, session: &str) {
+    let (first, second) = (here.root().join("first"), here.root().join("second"));
+    eventually("the task can be exported", || {
+        let exported = here.provost(&["export", dispatch::NAME, "--to", first.to_str().unwrap()]);
+        if exported.code() == Some(0) { Ok(()) } else { Err(exported) }
+    });
+    let there = Home::new();
+    there.provost(&["import", first.to_str().unwrap()]).ok();
+    for look in [
+        &["replay", dispatch::NAME][..],
+        &["audit", dispatch::NAME, "--content"],
+        &["inbox", "ls", "--all", "--task", dispatch::NAME],
+        &["events", session, "--limit", "10000"],
+    ] {
+        let words = [look, &["--json"]].concat();
+        let [mine, theirs] = [&here.home, &there].map(|home| {
+            let mut told = home.provost(&words).ok().json();
+            strip(&mut told);
+            told
+        });
+        assert_eq!(mine, theirs, "{look:?}");
+    }
+    there.provost(&["ledger", "verify"]).ok();
+    there.provost(&["export", dispatch::NAME, "--to", second.to_str().unwrap()]).ok();
+    assert_eq!(files(&first), files(&second));
+}
+
+/// Commands name the home and the program that they are for.
+fn strip(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|name, _| name != "receive_command");
+            fields.values_mut().for_each(strip);
+        }
+        Value::Array(items) => items.iter_mut().for_each(strip),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+fn files(dir: &Path) -> Vec<(String, Vec<u8>)> {
+    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
+    let name = |entry: &fs::DirEntry| entry.file_name().into_string().unwrap();
+    let mut found: Vec<_> =
+        entries.map(|entry| (name(&entry), fs::read(entry.path()).unwrap())).collect();
+    found.sort();
+    found
+}

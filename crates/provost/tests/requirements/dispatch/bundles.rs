@@ -1,0 +1,182 @@
+//! A task as a bundle: taken into another home it tells the same, and nothing of it is done there.
+
+use std::{fs, path::Path};
+
+use serde_json::{Value, json};
+
+use super::{
+    kit::Desk,
+    looking_back::{SERVES, with_session},
+};
+use crate::kit::{Stage, TALKER};
+
+/// A task that is over, with a session that is closed.
+fn over() -> (Desk, String) {
+    let desk = Desk::new();
+    let session = with_session(&desk);
+    desk.operate(&["criteria", "add", "the wording was read", "--accept"]).ok();
+    desk.act("boss", &["criteria", "satisfy", "1", "--evidence", "read it twice, aloud"]).ok();
+    desk.provost(&["finish", "limits", "--as", "hand", "--because", "I say that it is done"])
+        .exits(4);
+    desk.provost(&["finish", "limits", "--because", "all of it holds now"]).ok();
+    desk.wait_state("limits", |row| row["state"] == "done");
+    desk.wait_state(&session, |row| row["process"] != "alive");
+    (desk, session)
+}
+
+fn told(stage: &Stage, session: &str) -> Vec<Value> {
+    let looks: &[&[&str]] = &[
+        &["status", "limits"],
+        &["status", session],
+        &["status", "limits", "--at", "9"],
+        &["status", "limits", "--diff", "1..9"],
+        &["replay", "limits"],
+        &["replay", "limits", "--as", "timeline", "--content"],
+        &["replay", "limits", "--as", "transcript", "--content"],
+        &["audit", "limits", "--content"],
+        &["search", "callers"],
+        &["inbox", "ls", "--all", "--task", "limits"],
+    ];
+    looks
+        .iter()
+        .map(|words| {
+            let mut told = stage.provost(&[words, &["--json"][..]].concat()).ok().json();
+            // Commands name the home and the program that they are for, and who polled is known to a daemon only.
+            strip(&mut told);
+            told
+        })
+        .collect()
+}
+
+fn strip(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|name, _| !matches!(name.as_str(), "receive_command" | "polled_at"));
+            fields.values_mut().for_each(strip);
+        }
+        Value::Array(items) => items.iter_mut().for_each(strip),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+fn files(dir: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut found: Vec<_> = fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .map(|path| {
+            (path.file_name().unwrap().to_str().unwrap().to_owned(), fs::read(&path).unwrap())
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn a_bundle_tells_the_same_in_an_empty_home_and_is_exported_the_same() {
+    let (here, session) = over();
+    let (first, second) = (here.file("first"), here.file("second"));
+    let exported = here.provost(&["export", "limits", "--to", &first, "--json"]).ok().json();
+    let streams = exported["manifest"]["streams"].as_array().unwrap().len();
+    assert_eq!((streams, &exported["manifest"]["snapshot"]), (2, &json!(false)));
+    let there = Stage::new();
+    let looked = there.provost(&["import", &first, "--only-look", "--json"]).ok().json();
+    assert_eq!(looked["manifest"], exported["manifest"]);
+    let imported = there.provost(&["import", &first, "--json"]).ok().json();
+    assert_eq!((&imported["streams"], &imported["closed"]), (&json!(2), &json!(0)));
+    for (mine, theirs) in told(&here, &session).into_iter().zip(told(&there, &session)) {
+        assert_eq!(mine, theirs);
+    }
+    there.provost(&["ledger", "verify"]).ok();
+    assert_eq!(there.provost(&["daemon", "status", "--json"]).ok().json()["live_sessions"], 0);
+    there.provost(&["export", "limits", "--to", &second]).ok();
+    assert_eq!(files(Path::new(&first)), files(Path::new(&second)));
+    let again = there.provost(&["import", &first, "--json"]).exits(4).json();
+    assert!(again["error"]["message"].as_str().unwrap().len() > 10, "{again}");
+}
+
+#[test]
+fn a_bundle_that_was_altered_is_refused_and_nothing_of_it_is_taken() {
+    let (here, _) = over();
+    let bundle = here.file("bundle");
+    here.provost(&["export", "limits", "--to", &bundle]).ok();
+    let streams = Path::new(&bundle).join("streams.jsonl");
+    let whole = fs::read_to_string(&streams).unwrap();
+    fs::write(&streams, whole.replacen("read it twice", "read it never", 1)).unwrap();
+    let there = Stage::new();
+    let refused = there.provost(&["import", &bundle, "--json"]).exits(2).json();
+    let why = refused["error"]["message"].as_str().unwrap();
+    assert!(why.contains("its digest is another"), "{why}");
+    assert!(!there.home.path().join("ledger").exists(), "nothing was made");
+    fs::write(&streams, whole).unwrap();
+    there.provost(&["import", &bundle]).ok();
+    let taken = here.provost(&["export", "limits", "--to", &bundle, "--json"]).exits(4).json();
+    assert!(taken["error"]["message"].as_str().unwrap().contains("exists already"), "{taken}");
+}
+
+#[test]
+fn what_is_open_is_exported_only_as_a_snapshot_and_closed_where_it_is_imported() {
+    let here = Desk::new();
+    let session = with_session(&here);
+    here.send("hand", "Begin with the tests.");
+    let bundle = here.file("bundle");
+    let refused = here.provost(&["export", "limits", "--to", &bundle, "--json"]).exits(4).json();
+    assert!(
+        refused["error"]["message"].as_str().unwrap().contains("still open: task"),
+        "{refused}"
+    );
+    assert!(!Path::new(&bundle).exists());
+    let taken =
+        here.provost(&["export", "limits", "--to", &bundle, "--snapshot", "--json"]).ok().json();
+    assert_eq!(taken["manifest"]["snapshot"], true);
+    let there = Stage::new();
+    let imported = there.provost(&["import", &bundle, "--json"]).ok().json();
+    assert!(imported["closed"].as_u64().unwrap() >= 1, "{imported}");
+    let copy = there.status("limits");
+    assert_eq!(copy["state"], "cancelled", "{copy:#}");
+    assert!(copy["because"].as_str().unwrap().contains("another home"), "{copy:#}");
+    let row = there.status(&session);
+    assert!(row["sealed"] == true && row["process"] != "alive", "{row:#}");
+    let next = ["inbox", "next", "--task", "limits", "--as", "hand", "--json"];
+    there.provost(&next).exits(4);
+    there.provost(&["ledger", "verify"]).ok();
+    // Here it goes on.
+    assert_eq!(here.next("hand", &[])["text"], "Begin with the tests.");
+}
+
+#[test]
+fn a_bundle_with_a_pipe_in_it_is_refused_and_not_waited_for() {
+    let (here, _) = over();
+    let bundle = here.file("bundle");
+    here.provost(&["export", "limits", "--to", &bundle]).ok();
+    let streams = Path::new(&bundle).join("streams.jsonl");
+    fs::remove_file(&streams).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(&streams).status().unwrap();
+    assert!(made.success());
+    let refused = Stage::new().provost(&["import", &bundle]);
+    assert!(refused.exits(2).stderr.contains("is no plain file"), "{refused:?}");
+}
+
+#[test]
+fn what_cannot_be_exported_or_imported_says_what_helps() {
+    let (here, _) = over();
+    let bundle = here.file("bundle");
+    here.provost(&["export", "limits", "--to", &bundle]).ok();
+    let taken = here.provost(&["import", &bundle, "--json"]);
+    let taken = taken.json()["error"]["next"].clone();
+    assert!(taken[0].as_str().unwrap().contains("provost"), "{taken}");
+    here.provost(&["daemon", "stop"]).ok();
+    let taken = here.provost(&["import", &bundle, "--json"]).exits(4).json();
+    assert_eq!(
+        taken["error"]["next"][0], "PROVOST_HOME=EMPTY_DIRECTORY provost import DIRECTORY",
+        "{taken}"
+    );
+    let live = Desk::new();
+    live.configure_talker(SERVES, "[session]\nstop_grace = \"100ms\"\n");
+    let session = live.spawn_in(live.root(), &["--agent", TALKER, "--keep", "begin"]);
+    let bind = ["task", "bind", "limits", "arm", "--role", "worker", "--session", &session];
+    live.provost(&bind).ok();
+    live.provost(&["task", "cancel", "limits", "--because", "nobody needs it"]).ok();
+    let open = live.provost(&["export", "limits", "--to", &bundle, "--json"]).exits(4).json();
+    let next = open["error"]["next"][0].as_str().unwrap();
+    assert!(next.starts_with("provost stop "), "{open}");
+}

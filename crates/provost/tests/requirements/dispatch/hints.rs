@@ -1,0 +1,123 @@
+//! What people are told: words of theirs, and the command that helps.
+
+use provost_testkit::harness::eventually;
+use serde_json::{Value, json};
+
+use super::{kit::Desk, looking_back::SERVES};
+use crate::kit::TALKER;
+
+#[track_caller]
+fn first_hint(error: &Value) -> &str {
+    error["error"]["next"][0].as_str().unwrap()
+}
+
+#[test]
+fn what_is_said_of_a_loop_without_a_loop_is_an_error_with_a_hint() {
+    let desk = Desk::new();
+    for more in [&["--max-iterations", "4"][..], &["--adversarial"]] {
+        let words = ["pair", "a goal", "--pull", "--worker", "a"];
+        let refused = desk.provost(&[&words[..], more].concat());
+        assert!(refused.exits(2).stderr.contains("provost pair GOAL --worker"), "{refused:?}");
+    }
+}
+
+#[test]
+fn the_name_of_a_task_that_is_over_means_the_next_task_of_that_name() {
+    let desk = Desk::new();
+    let first = desk.task()["id"].clone();
+    desk.provost(&["task", "cancel", "limits", "--because", "nobody needs it"]).ok();
+    assert_eq!(desk.task()["id"], first, "the only one of that name");
+    let pair = ["pair", "the same once more", "--name", "limits", "--pull", "--worker", "hand"];
+    let second = desk.provost(&pair);
+    let second = second.ok();
+    assert_eq!(second.stdout.lines().count(), 1, "the id alone is data: {second:?}");
+    assert!(second.stderr.contains("for hand, to be pasted"), "{second:?}");
+    let id = second.stdout.trim();
+    assert_eq!(desk.task()["id"], id);
+    assert_eq!(desk.send("hand", "Begin with the tests."), 1);
+    desk.provost(&["replay", "limits"]).ok();
+    desk.provost(&["task", "cancel", "limits", "--because", "nobody needs it"]).ok();
+    assert_eq!(desk.task()["id"], id, "the newest that is over");
+    desk.provost(&["audit", "limits"]).ok();
+}
+
+#[test]
+fn refusals_are_in_words_and_name_the_command_that_helps() {
+    let desk = Desk::new();
+    let short = desk.operate(&["criteria", "add", "worker wants"]).exits(2).json();
+    let why = short["error"]["message"].as_str().unwrap();
+    assert_eq!(why, "\"worker wants\" says too little: at least 12 letters or digits are needed");
+    let short = desk.act("boss", &["manager", "move", "stop", "--because", "all done"]);
+    assert!(short.exits(2).stdout.contains("says too little"), "{short:?}");
+    let stop = ["manager", "move", "stop", "--because", "nothing is left to do"];
+    let refused = desk.act("hand", &stop).exits(4).json();
+    assert_eq!(refused["error"]["message"], "a worker may not record moves");
+    let finish = ["finish", "limits", "--as", "hand", "--because", "it is done, I think"];
+    let refused = desk.provost(&finish);
+    assert!(refused.exits(4).stderr.contains("a worker may not pause or end the task"));
+    desk.bind("limits", "deputy", "manager");
+    let refused = desk.act("deputy", &["send", "--to", "hand", "Begin."]).exits(4).json();
+    assert!(first_hint(&refused).starts_with("provost manager ack --revision 0 --task "));
+    assert!(first_hint(&refused).ends_with(" --as deputy"), "{refused}");
+    desk.send("hand", "Begin with the tests.");
+    let item = desk.next("hand", &[]);
+    let stale = json!({"no": item["no"], "lease": 9});
+    let refused = desk.ack("hand", &stale).exits(4).json();
+    assert!(first_hint(&refused).starts_with("provost inbox next --task "), "{refused}");
+    assert!(first_hint(&refused).ends_with(" --as hand"), "{refused}");
+    let empty = desk.provost(&["send", "--to", "hand", "", "--task", "limits"]);
+    assert!(empty.exits(2).stderr.contains("the text is empty"), "{empty:?}");
+    let set = ["manager", "set", "--recipe", "strict", "--expect", "0"];
+    let told = desk.operate(&set).ok().json();
+    assert!(told["next"][0].as_str().unwrap().ends_with("--expect 0 --task=limits"), "{told}");
+    let twice = ["loop", "show", "report", "--field", "a=1", "--field", "a=2"];
+    let refused = desk.operate(&twice);
+    assert!(refused.exits(2).stdout.contains("given twice"), "{refused:?}");
+    let silent = desk.provost(&["pair", "check", "limits", "--timeout", "1", "--json"]);
+    assert_eq!(silent.exits(5).json()["ready"], false);
+    desk.provost(&["daemon", "stop"]).ok();
+    let none = desk.provost(&["daemon", "status"]);
+    assert!(none.exits(6).stderr.contains("next: provost ls"), "{none:?}");
+}
+
+#[test]
+fn a_contract_and_a_cycle_are_cards_and_replies_have_commands_that_work_anywhere() {
+    let desk = Desk::new();
+    let card = desk.shown(&["manager", "show", "--task", "limits"]);
+    assert!(card.starts_with("limits · revision 0, mode guided\n"), "{}", card);
+    assert!(card.contains("boss has acknowledged it"), "{}", card);
+    desk.bind("limits", "deputy", "manager");
+    let shown = desk.provost(&["manager", "show", "--task", "limits"]);
+    assert!(shown.ok().stderr.contains(" --as deputy"), "{shown:?}");
+    let cycle = desk.shown(&["cycle", "limits"]);
+    assert!(cycle.starts_with("limits · active\n") && !cycle.contains('{'), "{}", cycle);
+    let sent = desk.operate(&["send", "--to", "hand", "Begin with the tests."]).ok().json();
+    let of = |task: &Value| task["members"][0]["communication"]["receive_command"].clone();
+    assert_eq!(of(&sent["task"]), of(&desk.task()));
+}
+
+#[test]
+fn a_task_shows_where_its_worker_works_and_how_that_one_stands() {
+    let desk = Desk::new();
+    desk.configure_talker(SERVES, "[session]\nstop_grace = \"100ms\"\n");
+    let repo = desk.repo("shop");
+    let hand = format!("hand={TALKER}");
+    let pair = ["pair", "a shop that sells", "--name", "shop", "--worker", &hand, "--json"];
+    desk.provost_in(repo.path(), &pair).ok();
+    let member = eventually("the worker has a state and a branch", || {
+        let task = desk.provost(&["task", "show", "shop", "--json"]).ok().json();
+        let member = task["task"]["members"][0].clone();
+        (member["state"].is_string() && member["branch"].is_string()).then_some(member)
+    });
+    let branch = member["branch"].as_str().unwrap();
+    assert!(branch.starts_with("provost/"), "{branch}");
+    let shown = desk.shown(&["task", "show", "shop"]);
+    assert!(shown.contains(&format!("work      hand · branch {branch}")), "{}", shown);
+    assert!(shown.contains("member    hand (worker) · session "), "{}", shown);
+    let audit = desk.shown(&["audit", "shop"]);
+    assert!(audit.contains(&format!("· branch {branch}")), "{}", audit);
+    let session = member["session"].as_str().unwrap();
+    desk.wait_state(session, |row| row["process"] == "alive");
+    desk.provost(&["stop", session]).ok();
+    desk.wait_state(session, |row| row["process"] != "alive");
+}

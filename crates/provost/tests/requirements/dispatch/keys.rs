@@ -1,0 +1,62 @@
+//! Keys: each names one change of one task, and what has another meaning is never swallowed.
+
+use serde_json::json;
+
+use super::kit::Desk;
+
+#[test]
+fn a_key_names_a_change_of_one_task() {
+    let desk = Desk::new();
+    desk.provost(&["task", "new", "other", "--goal", "something else"]).ok();
+    desk.bind("other", "hand", "worker");
+    let send = |task: &str, text: &str| {
+        let words = ["send", "--to", "hand", text, "--task", task, "--key", "once", "--json"];
+        desk.provost(&words)
+    };
+    assert_eq!(send("limits", "Begin.").ok().json()["message"]["no"], 1);
+    assert_eq!(send("limits", "Begin.").ok().json()["message"]["no"], 1, "the same again");
+    assert_eq!(desk.messages().len(), 1);
+    send("other", "Begin there.").ok();
+    let there = desk.provost(&["inbox", "ls", "--task", "other", "--json"]).ok().json();
+    assert_eq!(there["messages"][0]["text"], "Begin there.", "{there:#}");
+    let taken = send("limits", "Something else.").exits(4).json();
+    assert!(taken["error"]["message"].as_str().unwrap().contains("another key"), "{taken}");
+    let cancel = ["task", "cancel", "other", "--because", "nobody needs it", "--key", "once"];
+    desk.provost(&cancel).ok();
+    let over = desk.provost(&["task", "show", "other", "--json"]).ok().json();
+    assert_eq!(over["task"]["state"], "cancelled");
+}
+
+#[test]
+fn a_key_is_the_members_own() {
+    let desk = Desk::new();
+    let send = |member: &str, to: &str, text: &str| {
+        desk.act(member, &["send", "--to", to, text, "--key", "same"]).ok();
+    };
+    send("hand", "boss", "It is done.");
+    send("boss", "hand", "Do the next one.");
+    let texts: Vec<_> = desk.messages().iter().map(|one| one["text"].clone()).collect();
+    assert_eq!(texts, ["It is done.", "Do the next one."]);
+}
+
+#[test]
+fn a_contract_is_changed_where_it_is_said_and_nothing_is_passed_over() {
+    let desk = Desk::new();
+    desk.operate(&["manager", "set", "--recipe", "strict", "--yes", "--expect", "0"]).ok();
+    let shown = desk.operate(&["manager", "show"]);
+    let before = shown.ok().json()["config"].clone();
+    assert_eq!(before["mode"], "strict");
+    let misspelt = r#"{"denyed": ["end"]}"#;
+    let refused = desk.operate(&["manager", "set", misspelt, "--expect", "1"]).exits(2).json();
+    let why = refused["error"]["message"].as_str().unwrap();
+    assert!(why.contains("denyed") && why.contains("denied"), "{why}");
+    desk.operate(&["manager", "set", &shown.stdout, "--expect", "1"]).ok();
+    desk.operate(&["manager", "set", r#"{"objective": "be quick"}"#, "--expect", "2"]).ok();
+    let mut after = desk.operate(&["manager", "show"]).ok().json()["config"].clone();
+    assert_eq!(after["objective"], "be quick");
+    for name in ["objective", "revision"] {
+        after[name] = before[name].clone();
+    }
+    assert_eq!(after, before);
+    assert_eq!(before["revision"], json!(1));
+}

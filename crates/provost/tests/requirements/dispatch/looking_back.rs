@@ -1,0 +1,393 @@
+//! Looking back at a task: what was, what happened, who did it and what was refused.
+
+use std::process::Command;
+
+use provost_testkit::harness::eventually;
+use serde_json::{Value, json};
+
+use super::kit::Desk;
+use crate::{
+    kit::{TALKER, output_of},
+    schemas::{conforms, without_next},
+};
+
+/// Takes instructions one after the other and claims that each is done.
+pub(super) const SERVES: &str = r#"
+[[step]]
+emit = { type = "ready", thread = "serving" }
+[[step]]
+[step.repeat]
+times = 20
+steps = [
+  { wait_input = { type = "instruction" } },
+  { emit = { type = "turn_started", turn = "t{{n}}" } },
+  { emit = { type = "claim", claim = "completed", text = "that is done" } },
+  { emit = { type = "turn_ended", turn = "t{{n}}", status = "ok" } },
+]
+"#;
+
+/// A desk with the worker `arm`, whom Provost drives in a session of its own. Gives the session.
+pub(super) fn with_session(desk: &Desk) -> String {
+    desk.configure_talker(SERVES, "[session]\nstop_grace = \"100ms\"\n");
+    let session = desk.spawn_in(desk.root(), &["--agent", TALKER, "begin"]);
+    desk.sealed(&session);
+    let bind = ["task", "bind", "limits", "arm", "--role", "worker", "--session", &session];
+    desk.provost(&bind).ok();
+    let sent = ["send", "--to", "arm", "Count the callers.", "--correlation", "story-7"];
+    let no = desk.operate(&sent).ok().json()["message"]["no"].clone();
+    eventually("the session has the message", || {
+        let found = desk.messages().into_iter().find(|one| one["no"] == no);
+        found.filter(|one| one["standing"] == "acknowledged")
+    });
+    // The second was what it is told of its part.
+    desk.wait_state(&session, |row| row["attempt"] == 3 && row["sealed"] == true);
+    session
+}
+
+fn newest(desk: &Desk) -> u64 {
+    desk.provost(&["events", "--json", "--limit", "1"]).ok().json()["last"].as_u64().unwrap()
+}
+
+fn rows(reply: &Value, list: &str) -> Vec<Value> {
+    reply[list].as_array().unwrap().clone()
+}
+
+#[test]
+fn d7_observing_consumes_no_text_that_its_reader_did_not_get() {
+    let desk = Desk::new();
+    desk.send("hand", "Begin with the tests.");
+    let before = newest(&desk);
+    let observed: &[&[&str]] = &[
+        &["replay", "limits"],
+        &["replay", "limits", "--as", "timeline", "--content"],
+        &["replay", "limits", "--as", "transcript"],
+        &["audit", "limits", "--content"],
+        &["search", "begin", "tests"],
+        &["telemetry", "--task", "limits"],
+        &["status", "limits"],
+        &["status", "limits", "--at", "3"],
+        &["status", "limits", "--diff", "1..5"],
+        &["inbox", "ls", "--all", "--task", "limits"],
+        &["task", "show", "limits"],
+    ];
+    for words in observed {
+        desk.provost(words).ok();
+        desk.provost(&[words, &["--json"][..]].concat()).ok();
+    }
+    assert_eq!(newest(&desk), before, "no read writes");
+    assert_eq!(desk.next("hand", &[])["text"], "Begin with the tests.");
+}
+
+#[test]
+fn a_message_is_followed_into_the_session_that_got_it_and_texts_are_left_out() {
+    let desk = Desk::new();
+    let session = with_session(&desk);
+    let replay = desk.shown(&["replay", "limits", "--as", "timeline", "--json"]);
+    for text in ["Count the callers", "that is done", "limit how often"] {
+        assert!(!replay.contains(text), "{text} is in {replay}");
+    }
+    let replay: Value = serde_json::from_str(&replay).unwrap();
+    let rows = rows(&replay, "rows");
+    assert!(rows.is_sorted_by_key(|row| row["seq"].as_u64()));
+    let stored = {
+        let is_it =
+            |row: &&Value| row["kind"] == "task.message_stored" && row["correlation"] == "story-7";
+        rows.iter().find(is_it).unwrap()
+    };
+    assert_eq!((&stored["by"], &stored["channel"]), (&json!("operator"), &json!("command line")));
+    assert_eq!(stored["text_bytes"], "Count the callers.".len());
+    let followed: Vec<&Value> = rows.iter().filter(|row| row["correlation"] == "story-7").collect();
+    let of = |kind: &str| followed.iter().any(|row| row["of"] == *kind);
+    assert!(of("task") && of("session"), "{followed:#?}");
+    assert!(followed.iter().all(|row| row["message"] == stored["message"]), "{followed:#?}");
+    assert_eq!(replay["sessions"][0]["id"], *session);
+    let said = desk.shown(&["replay", "limits", "--as", "transcript", "--content"]);
+    let times = |text: &str| said.matches(text).count();
+    // As it was sent, and as the session was given it.
+    assert_eq!(times("Count the callers."), 2, "{said}");
+    assert!(times("that is done") >= 2, "{said}");
+    let compact = desk.provost(&["replay", "limits", "--json"]).ok().json();
+    let whats: Vec<String> =
+        compact["rows"].as_array().unwrap().iter().map(|row| row["what"].to_string()).collect();
+    let has = |text: &str| whats.iter().any(|what| what.contains(text));
+    assert!(has(": acknowledged") && has("session of arm: completed, 3 turns"), "{whats:#?}");
+    assert!(whats.len() < rows.len());
+}
+
+#[test]
+fn what_was_refused_is_audited_with_who_asked_and_why() {
+    let desk = Desk::new();
+    for _ in 0..2 {
+        let refused =
+            desk.provost(&["finish", "limits", "--as", "hand", "--because", "it is done, I think"]);
+        refused.exits(4);
+    }
+    desk.operate(&["criteria", "add", "the tests pass", "--check", "true", "--accept"]).ok();
+    let word = ["criteria", "satisfy", "1", "--evidence", "believe me, I ran all of them"];
+    desk.act("boss", &word).exits(2);
+    desk.operate(&["loop", "start", "--require", "notes=asserted", "--max-iterations", "3"]).ok();
+    desk.operate(&["loop", "continue", "2", "--to", "hand", "go on"]).exits(4);
+    desk.provost(&["finish", "limits", "--because", "it is done, I think"]).exits(4);
+    let audit = desk.provost(&["audit", "limits", "--json"]).ok().json();
+    let refused: Vec<(String, String)> = rows(&audit, "deeds")
+        .iter()
+        .filter(|deed| !deed["refused"].is_null())
+        .map(|deed| {
+            (deed["by"].as_str().unwrap().to_owned(), deed["refused"].as_str().unwrap().to_owned())
+        })
+        .collect();
+    let told = |by: &str, code: &str| (by.to_owned(), code.to_owned());
+    assert_eq!(
+        refused[..3],
+        [
+            told("hand", "not_for_role"),
+            told("boss", "insufficient"),
+            told("operator", "missing_evidence")
+        ],
+        "each thing once: {refused:?}"
+    );
+    assert_eq!(refused.len(), 4, "{refused:?}");
+    let criterion = &audit["criteria"][0];
+    assert_eq!(criterion["criterion"]["state"], "accepted");
+    assert_eq!(criterion["judgements"][0]["judgement"], "accept");
+    let text = desk.shown(&["audit", "limits"]);
+    assert!(text.contains("missing_evidence") && text.contains("4 refused"), "{}", text);
+}
+
+#[test]
+fn signals_that_differ_are_divergences() {
+    let desk = Desk::new();
+    let repo = desk.repo("work");
+    let claims =
+        "[[step]]\nwrite = { path = \"a\", content = \"a\" }\n[[step]]\nreport = \"completed\"\n";
+    let session = desk.play_in(repo.path(), claims, &["--worktree", "--check", "false"]);
+    desk.sealed(&session);
+    desk.provost(&["task", "bind", "limits", "arm", "--role", "worker", "--session", &session])
+        .ok();
+    let audit = desk.provost(&["audit", "limits", "--json"]).ok().json();
+    let codes: Vec<&str> = audit["divergences"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["code"].as_str().unwrap())
+        .collect();
+    assert!(codes.contains(&"claim_against_checks"), "{codes:?}");
+    assert_eq!(audit["divergences"][0]["member"], "arm");
+}
+
+#[test]
+fn a_task_a_session_and_a_run_are_shown_as_they_were() {
+    let desk = Desk::new();
+    let session = with_session(&desk);
+    let now = desk.status("limits");
+    let id = now["id"].as_str().unwrap().to_owned();
+    let then = desk.provost(&["status", "limits", "--at", "1", "--json"]).ok().json();
+    assert_eq!((&then["of"], &then["id"]), (&json!("task"), &json!(id)));
+    assert_eq!((&then["row"]["state"], &then["row"]["members"]), (&json!("open"), &json!([])));
+    let last = newest(&desk);
+    let latest = desk.provost(&["status", &id, "--at", &last.to_string(), "--json"]).ok().json();
+    assert_eq!(latest["row"]["state"], now["state"]);
+    let diff =
+        desk.provost(&["status", "limits", "--diff", &format!("1..{last}"), "--json"]).ok().json();
+    let state = diff["changes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["field"] == "state")
+        .unwrap()
+        .clone();
+    assert_eq!((&state["from"], &state["to"]), (&json!("open"), &json!("active")));
+    let first = desk.events(&session)[0]["seq"].as_u64().unwrap();
+    let born =
+        desk.provost(&["status", &session, "--at", &first.to_string(), "--json"]).ok().json();
+    assert_eq!((&born["of"], &born["row"]["sealed"]), (&json!("session"), &json!(false)));
+    let early = desk.provost(&["status", &session, "--at", "1", "--json"]).exits(3).json();
+    assert!(
+        early["error"]["message"].as_str().unwrap().contains(&format!("it began with {first}")),
+        "{early}"
+    );
+    let late = desk.provost(&["status", "limits", "--at", "999999", "--json"]).exits(2).json();
+    assert!(late["error"]["message"].as_str().unwrap().contains("has not happened"), "{late}");
+}
+
+#[test]
+fn what_is_found_says_how_it_is_reached_and_what_to_do_next() {
+    let desk = Desk::new();
+    let session = with_session(&desk);
+    desk.provost(&["task", "new", "other", "--goal", "something else altogether"]).ok();
+    let search = |words: &[&str]| {
+        let reply = desk.provost(&[&["search"], words, &["--json"]].concat()).ok().json();
+        rows(&reply, "hits")
+    };
+    let places = |hits: &[Value]| {
+        hits.iter().map(|hit| hit["in"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    // The goal is in the task, in the message that told `arm` its part, and in the attempt that began with that.
+    assert_eq!(places(&search(&["LIMIT", "how"])), ["tasks", "events", "events"]);
+    let pairs = search(&["limits", "--in", "pairs"]);
+    let members: Vec<&Value> = pairs.iter().map(|hit| &hit["member"]).collect();
+    assert_eq!(members, ["hand", "boss", "arm"]);
+    let said = search(&["callers", "count"]);
+    assert!(places(&said).iter().all(|place| place == "events"), "{said:#?}");
+    let of_task = said.iter().find(|hit| hit["kind"] == "task.message_stored").unwrap();
+    assert!(of_task["what"].as_str().unwrap().contains("to arm"), "{said:#?}");
+    let sessions = search(&[TALKER, "--in", "sessions"]);
+    assert_eq!((&sessions[0]["id"], &sessions[0]["member"]), (&json!(session), &json!("arm")));
+    for hit in pairs.iter().chain(&sessions).chain(&said) {
+        for next in hit["next"].as_array().unwrap() {
+            let next = next.as_str().unwrap();
+            if next.contains("TEXT") || next.contains("inbox next") {
+                continue;
+            }
+            let words: Vec<&str> = next.split(' ').skip(1).collect();
+            desk.provost(&words).ok();
+        }
+    }
+    // Word for word, where nothing is known of the home.
+    desk.send("hand", "Begin with the tests.");
+    let receive = pairs[0]["communication"]["receive_command"].as_str().unwrap();
+    let mut shell = Command::new("/usr/bin/env");
+    shell.args(["-i", "/bin/sh", "-c", receive]);
+    assert_eq!(output_of(shell).ok().json()["item"]["text"], "Begin with the tests.");
+    desk.provost(&["search", "--", "--"]).exits(2);
+    desk.provost(&["search", "…", "--json"]).exits(2);
+}
+
+#[test]
+fn figures_count_messages_waits_refusals_and_checks() {
+    let desk = Desk::new();
+    desk.send("hand", "one");
+    desk.send("hand", "two");
+    let item = desk.next("hand", &[]);
+    desk.ack("hand", &item).ok();
+    desk.provost(&["finish", "limits", "--as", "hand", "--because", "it is done, I think"])
+        .exits(4);
+    let figures = desk.provost(&["telemetry", "--json"]).ok().json();
+    let metrics = &figures["metrics"];
+    assert_eq!(metrics["messages"], json!({"acknowledged": 1, "stored": 1}));
+    assert_eq!(metrics["refusals"], json!({"not_for_role": 1}));
+    assert_eq!(metrics["stored_to_accepted_ms"]["count"], 1);
+    assert!(metrics["accepted_to_acknowledged_ms"]["p95"].is_u64());
+    assert_eq!(
+        (&figures["tasks"][0]["name"], &figures["tasks"][0]["messages"]),
+        (&json!("limits"), &json!(2))
+    );
+    assert_eq!(figures["failures"].as_array().unwrap().len(), 1);
+    let none = desk.provost(&["telemetry", "--window", "0s", "--json"]).ok().json();
+    assert_eq!(none["metrics"]["messages"], json!({}));
+    let text = desk.shown(&["telemetry", "--view", "metrics"]);
+    assert!(text.contains("refusals  1 not_for_role"), "{}", text);
+}
+
+#[test]
+fn answers_are_as_their_schemas_say() {
+    let desk = Desk::new();
+    with_session(&desk);
+    desk.operate(&["criteria", "add", "the wording was read", "--accept"]).ok();
+    desk.provost(&["finish", "limits", "--as", "hand", "--because", "it is done, I think"])
+        .exits(4);
+    let looks: [(&str, &[&str]); 6] = [
+        ("then", &["status", "limits", "--at", "3"]),
+        ("diff", &["status", "limits", "--diff", "1..9"]),
+        ("replay", &["replay", "limits", "--as", "timeline"]),
+        ("audit", &["audit", "limits"]),
+        ("search", &["search", "limits"]),
+        ("telemetry", &["telemetry"]),
+    ];
+    for (schema, words) in looks {
+        let told = desk.provost(&[words, &["--json"]].concat()).ok().json();
+        conforms(schema, &without_next(told));
+    }
+}
+
+#[test]
+fn tasks_messages_and_hand_offs_are_as_their_schemas_say() {
+    let desk = Desk::new();
+    with_session(&desk);
+    desk.operate(&["loop", "start", "--require", "notes=asserted"]).ok();
+    desk.operate(&["criteria", "add", "the wording was read", "--accept"]).ok();
+    desk.act("boss", &["manager", "move", "wait", "--because", "its tests still run"]).ok();
+    desk.send("hand", "Begin with the tests.");
+    conforms("inbox-item", &desk.next("hand", &[]));
+    conforms("task", &desk.task());
+    desk.messages().iter().for_each(|message| conforms("task-message", message));
+    let handed = desk.provost(&["handoff", "limits", "--json"]).ok().json();
+    rows(&handed, "handoffs").iter().for_each(|one| conforms("handoff", one));
+    conforms("heartbeat", &handed["heartbeat"]);
+}
+
+#[test]
+fn d16_commands_that_look_back_have_json_help_and_examples() {
+    let desk = Desk::new();
+    for name in ["replay", "audit", "search", "telemetry", "export", "import", "status"] {
+        let help = desk.shown(&[name, "--help"]);
+        assert!(help.contains("Examples:\n"), "{name}");
+        let missing = desk.provost(&[name, "--json", "--no-such-flag"]).exits(2).json();
+        assert_eq!(missing["ok"], false, "{name}");
+    }
+    for words in [
+        &["replay", "nobody"][..],
+        &["audit", "nobody"],
+        &["telemetry", "--task", "nobody"],
+        &["export", "nobody", "--to", "nowhere"],
+        &["import", "nowhere"],
+        &["status", "nobody", "--at", "1"],
+    ] {
+        let missing = desk.provost(&[words, &["--json"]].concat()).exits(3).json();
+        assert_eq!(missing["error"]["code"], "not_found", "{words:?}: {missing}");
+    }
+}
+
+#[test]
+fn messages_end_with_their_task_and_their_member_in_figures_too() {
+    let desk = Desk::new();
+    desk.send("hand", "one");
+    desk.send("boss", "two");
+    desk.provost(&["task", "retire", "limits", "boss", "--because", "its part is done"]).ok();
+    desk.provost(&["task", "cancel", "limits", "--because", "nobody needs it"]).ok();
+    let figures = desk.provost(&["telemetry", "--json"]).ok().json();
+    assert_eq!(figures["metrics"]["messages"], json!({"cancelled": 1, "dead": 1}));
+}
+
+#[test]
+fn failures_name_their_task_and_say_how_many_are_not_shown() {
+    let desk = Desk::new();
+    desk.operate(&["loop", "start", "--require", "notes=asserted"]).ok();
+    for _ in 0..52 {
+        desk.operate(&["loop", "continue", "2", "--to", "hand", "go on"]).exits(4);
+    }
+    let figures = desk.provost(&["telemetry", "--json"]).ok().json();
+    assert_eq!(rows(&figures, "failures").len(), 50);
+    assert_eq!(
+        (&figures["older_failures"], &figures["failures"][0]["name"]),
+        (&json!(2), &json!("limits"))
+    );
+    let shown = desk.shown(&["telemetry", "--view", "failures"]);
+    assert!(shown.starts_with("2 older ones are not shown\n"), "{}", shown);
+    assert!(shown.contains("limits · operator"), "{}", shown);
+}
+
+#[test]
+fn a_difference_is_suggested_that_shows_something() {
+    let desk = Desk::new();
+    let next = |at: &str| {
+        let then = desk.provost(&["status", "limits", "--at", at, "--json"]).ok().json();
+        then["next"][0].as_str().unwrap().to_owned()
+    };
+    assert!(next("3").ends_with(" --diff 2..3"), "{}", next("3"));
+    assert!(!next("1").contains("--diff"), "{}", next("1"));
+}
+
+#[test]
+fn nobody_is_reached_in_a_task_that_is_over() {
+    let desk = Desk::new();
+    let pairs = |desk: &Desk| {
+        let found = desk.provost(&["search", "limits", "--in", "pairs", "--json"]).ok().json();
+        rows(&found, "hits")
+    };
+    let shown = desk.shown(&["search", "limits", "--in", "pairs"]);
+    assert!(shown.contains("asks for them") && !shown.contains("PROVOST_HOME"), "{}", shown);
+    assert!(pairs(&desk).iter().all(|hit| hit["communication"].is_object()));
+    desk.provost(&["task", "cancel", "limits", "--because", "nobody needs it"]).ok();
+    assert!(pairs(&desk).iter().all(|hit| hit["communication"].is_null()));
+}

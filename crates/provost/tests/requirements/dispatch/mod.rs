@@ -1,0 +1,17 @@
+//! Tasks that stand alone, by the commands that people and programs use.
+
+mod bundles;
+mod criteria;
+mod delivery;
+mod hints;
+mod keys;
+mod kit;
+mod looking_back;
+mod pictures;
+mod policy;
+mod proposals;
+mod reaching;
+mod retention;
+mod texts;
+mod tools;
+mod tour;

@@ -1,0 +1,138 @@
+//! Pictures that Provost compares, as evidence of a loop and for a criterion.
+
+use std::{fs, path::Path};
+
+use provost_testkit::harness::{Repo, eventually};
+use serde_json::Value;
+
+use super::kit::Desk;
+
+/// Writes a picture of 100 points in one colour, with so many of them in another.
+fn picture(path: &Path, other: usize) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let points = (0..100).flat_map(|n| if n < other { [200, 0, 0] } else { [10, 20, 30] });
+    let mut bytes = Vec::new();
+    let mut encoder = png::Encoder::new(&mut bytes, 10, 10);
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.set_depth(png::BitDepth::Eight);
+    let mut writer = encoder.write_header().unwrap();
+    writer.write_image_data(&points.collect::<Vec<u8>>()).unwrap();
+    writer.finish().unwrap();
+    fs::write(path, bytes).unwrap();
+}
+
+/// A task `page` in a repository, with a worker in the checkout itself.
+fn page(flags: &[&str]) -> (Desk, Repo) {
+    let desk = Desk::new();
+    let repo = desk.repo("site");
+    picture(&repo.path().join("design/start.png"), 0);
+    let new = ["task", "new", "page", "--goal", "the start page looks like its draft"];
+    desk.provost_in(repo.path(), &[&new, flags].concat()).ok();
+    desk.bind("page", "hand", "worker");
+    (desk, repo)
+}
+
+const PICTURES: [&str; 3] = ["--pictures", "design/start.png", "shots/start.png"];
+
+fn check(desk: &Desk, words: &[&str]) -> provost_testkit::harness::Output {
+    desk.provost(&[&["check"], words, &["--task", "page", "--json"]].concat())
+}
+
+/// The newest check of the task that was done, of so many.
+fn done(desk: &Desk, times: usize) -> Value {
+    eventually("the pictures are compared", || {
+        let all = desk.provost(&["events", "--json", "--limit", "10000"]).ok().json();
+        let events = all["events"].as_array().unwrap().clone();
+        let done: Vec<_> =
+            events.into_iter().filter(|one| one["kind"] == "task.check_done").collect();
+        (done.len() == times).then(|| done[times - 1]["data"].clone())
+    })
+}
+
+fn looped(desk: &Desk) -> Value {
+    desk.provost(&["loop", "status", "--task", "page", "--json"]).ok().json()["loop"].clone()
+}
+
+#[test]
+fn pictures_that_are_alike_are_verified_evidence_and_others_are_not() {
+    let (desk, repo) = page(&[]);
+    let start = ["loop", "start", "--require", "screens=pictures:20000", "--task", "page"];
+    desk.provost(&start).ok();
+    let shot = repo.path().join("shots/start.png");
+    picture(&shot, 3);
+    let evidence = [&["--evidence", "screens"], &PICTURES[..]].concat();
+    check(&desk, &evidence).ok();
+    let differs = done(&desk, 1);
+    assert_eq!(differs["receipt"]["end"], serde_json::json!({"exit": 1}), "{differs:#}");
+    assert_eq!(differs["compared"]["differing"], 30_000, "{differs:#}");
+    assert_eq!(looped(&desk)["missing"][0], "screens");
+    picture(&shot, 2);
+    check(&desk, &evidence).ok();
+    let alike = done(&desk, 2);
+    let digest = |path: &Path| blake3::hash(&fs::read(path).unwrap()).to_hex().to_string();
+    let compared = &alike["compared"];
+    assert_eq!(compared["actual_is"]["digest"], digest(&shot), "{alike:#}");
+    assert_eq!(
+        compared["expected_is"]["digest"],
+        digest(&repo.path().join("design/start.png")),
+        "{alike:#}"
+    );
+    let shown = looped(&desk);
+    assert_eq!(shown["missing"].as_array().map(Vec::len), Some(0), "{shown:#}");
+    let words = shown["verified"]["screens"].as_str().unwrap();
+    assert!(words.contains("20000 of a million points differ"), "{words}");
+    assert!(words.contains(&digest(&shot)), "{words}");
+}
+
+#[test]
+fn what_is_no_picture_is_told_with_its_reason() {
+    let (desk, repo) = page(&[]);
+    desk.provost(&["loop", "start", "visual-diff", "--check", "true", "--task", "page"]).ok();
+    let evidence = [&["--evidence", "screens"], &PICTURES[..]].concat();
+    check(&desk, &evidence).ok();
+    let missing = done(&desk, 1);
+    let tail = missing["receipt"]["tail"].as_str().unwrap();
+    assert!(tail.contains("shots/start.png"), "{tail}");
+    repo.write("shots/start.png", "I look just like the draft");
+    check(&desk, &evidence).ok();
+    let bad = done(&desk, 2);
+    let tail = bad["receipt"]["tail"].as_str().unwrap();
+    assert!(tail.contains("shots/start.png is no PNG picture"), "{tail}");
+    assert_eq!(bad["receipt"]["end"], serde_json::json!({"exit": 2}));
+    for wrong in [["/etc/hostname", "a.png"], ["a.png", "../b.png"], ["a.png", "a.png"]] {
+        let words = [&["--evidence", "screens", "--pictures"], &wrong[..]].concat();
+        check(&desk, &words).exits(2);
+    }
+    check(&desk, &["--evidence", "screens"]).exits(2);
+    let loose = [&evidence[..], &["--tolerance", "0.01", "--as", "hand"]].concat();
+    check(&desk, &loose).exits(4);
+    check(&desk, &[&evidence[..], &["--tolerance", "2"]].concat()).exits(2);
+}
+
+#[test]
+fn a_criterion_by_pictures_is_satisfied_by_provost_and_looked_at_again_at_the_end() {
+    let (desk, repo) = page(&[]);
+    let add = ["criteria", "add", "the page looks like its draft", "--accept", "--task", "page"];
+    desk.provost(&[&add[..], &PICTURES].concat()).ok();
+    let shot = repo.path().join("shots/start.png");
+    picture(&shot, 0);
+    check(&desk, &["--criterion", "1"]).ok();
+    done(&desk, 1);
+    let listed = desk.provost(&["criteria", "ls", "--task", "page", "--json"]).ok().json();
+    let criterion = &listed["criteria"][0];
+    assert_eq!(
+        (&criterion["state"], &criterion["receipt"]),
+        (&"satisfied".into(), &"verified".into())
+    );
+    picture(&shot, 1);
+    desk.provost(&["finish", "page", "--because", "it looks like its draft"]).ok();
+    done(&desk, 2);
+    let task = desk.provost(&["task", "show", "page", "--json"]).ok().json()["task"].clone();
+    assert_eq!(task["blockers"][0]["code"], "check_failed", "{task:#}");
+    picture(&shot, 0);
+    desk.provost(&["finish", "page", "--because", "it looks like its draft"]).ok();
+    eventually("it is done", || {
+        let task = desk.provost(&["task", "show", "page", "--json"]).ok().json();
+        (task["task"]["state"] == "done").then_some(())
+    });
+}

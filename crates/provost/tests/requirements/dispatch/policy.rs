@@ -1,0 +1,73 @@
+//! A manager that is rules of `provost.toml` and no model, by the commands that people use.
+
+use provost_testkit::harness::eventually;
+use serde_json::Value;
+
+use super::kit::Desk;
+
+const RULES: &str = "[policies.gate]\nrework = 2\nrework_text = \"The gate is shut.\"\n";
+
+fn shown(desk: &Desk) -> Value {
+    desk.provost(&["task", "show", "shop", "--json"]).ok().json()["task"].clone()
+}
+
+/// Takes the clerk's next message, and says that it was handled.
+fn handled(desk: &Desk) -> Value {
+    let clerk = ["--task", "shop", "--as", "clerk", "--json"];
+    let next = ["inbox", "next", "--wait", "--timeout", "60"];
+    let item = desk.provost(&[&next[..], &clerk].concat()).ok().json()["item"].clone();
+    let (no, lease) = (item["no"].to_string(), item["lease"].to_string());
+    desk.provost(&[&["inbox", "ack", &no, "--lease", &lease][..], &clerk].concat()).ok();
+    item
+}
+
+#[test]
+fn a_policy_checks_sends_back_and_finishes_without_anyone_asking() {
+    let desk = Desk::new();
+    desk.configure(RULES);
+    let repo = desk.repo("shop");
+    let new = ["task", "new", "shop", "--goal", "a shop that sells", "--policy", "gate"];
+    desk.provost_in(repo.path(), &new).ok();
+    desk.bind("shop", "clerk", "worker");
+    assert!(desk.shown(&["task", "show", "shop"]).contains("manager   policy gate"));
+    let sells = ["criteria", "add", "it sells something", "--check", "test -e SOLD", "--accept"];
+    desk.provost(&[&sells[..], &["--task", "shop"]].concat()).ok();
+    desk.provost(&["send", "--to", "clerk", "Sell something.", "--task", "shop"]).ok();
+    handled(&desk);
+    let back = handled(&desk);
+    assert_eq!((&back["from"], &back["trust"]), (&"policy".into(), &"instructs".into()), "{back}");
+    let text = back["text"].as_str().unwrap();
+    assert!(text.starts_with("The gate is shut.\n\n`test -e SOLD`: exit 1"), "{text}");
+    // It was handled and nothing was done: it comes back once more, and then it is there.
+    handled(&desk);
+    repo.write("SOLD", "yes\n");
+    repo.commit("sold");
+    desk.provost(&["send", "--to", "clerk", "Look again.", "--task", "shop"]).ok();
+    handled(&desk);
+    eventually("the policy finishes the task", || (shown(&desk)["state"] == "done").then_some(()));
+    let because = shown(&desk)["because"].as_str().unwrap().to_owned();
+    assert!(because.contains("the policy gate"), "{because}");
+}
+
+#[test]
+fn a_policy_that_there_is_not_opens_nothing() {
+    let desk = Desk::new();
+    desk.configure(RULES);
+    let new = ["task", "new", "shop", "--goal", "a shop that sells", "--policy", "gat"];
+    let refused = desk.provost(&new);
+    assert!(refused.exits(2).stderr.contains("did you mean \"gate\"?"), "{refused:?}");
+    desk.provost(&["task", "show", "shop"]).exits(3);
+}
+
+#[test]
+fn a_recipe_holds_only_when_its_summary_is_confirmed() {
+    let desk = Desk::new();
+    let set = ["manager", "set", "--recipe", "strict", "--expect", "0"];
+    let told = desk.operate(&set).ok().json();
+    assert_eq!(told["changed"], false);
+    assert!(told["summary"].as_array().unwrap().len() > 5, "{told}");
+    assert_eq!(desk.task()["mode"], "guided");
+    desk.operate(&[&set[..], &["--yes"]].concat()).ok();
+    assert_eq!((&desk.task()["mode"], &desk.task()["revision"]), (&"strict".into(), &1.into()));
+    desk.operate(&["manager", "set", "--recipe", "careful", "--expect", "1"]).exits(2);
+}

@@ -1,0 +1,111 @@
+//! Every session and member says how it gets what is sent to it; who is bound late is told its part.
+
+use std::{fs, process::Command};
+
+use provost_testkit::harness::eventually;
+use serde_json::{Value, json};
+
+use super::kit::Desk;
+use crate::kit::{HANGS, TALKER, output_of};
+
+/// Takes whatever comes, and writes it down.
+const LISTENS: &str = r#"
+[[step]]
+emit = { type = "ready", thread = "before" }
+[[step]]
+[step.repeat]
+times = 5
+steps = [
+  { wait_input = { type = "instruction" } },
+  { append = { path = "got", content = "{{input}}\n--\n" } },
+  { emit = { type = "turn_started" } },
+  { emit = { type = "claim", claim = "completed", text = "that is done" } },
+  { emit = { type = "turn_ended", status = "ok" } },
+]
+"#;
+
+fn of<'a>(rows: &'a Value, id: &str) -> &'a Value {
+    let rows = rows.as_array().unwrap();
+    &rows.iter().find(|row| row["id"] == id).unwrap()["communication"]
+}
+
+#[test]
+fn every_row_of_a_session_says_how_it_is_reached() {
+    let desk = Desk::new();
+    desk.configure_talker(LISTENS, "[session]\nstop_grace = \"100ms\"\n");
+    let spawned = desk.provost(&["spawn", "--agent", TALKER, "--json", "begin"]).ok().json();
+    let talks = spawned["id"].as_str().unwrap().to_owned();
+    let turns = json!({
+        "kind": "json_lines", "receive": "turns", "can_push": true, "needs_wake": false, "receive_command": null,
+    });
+    assert_eq!(spawned["session"]["communication"], turns, "spawn");
+    let plain = desk.play(HANGS, &[]);
+    let listed = desk.provost(&["ls", "--json"]).ok().json()["sessions"].clone();
+    assert_eq!(*of(&listed, &talks), turns, "ls");
+    assert_eq!(of(&listed, &plain)["kind"], "pipe");
+    assert_eq!(of(&listed, &plain)["can_push"], false);
+    assert_eq!(desk.status(&talks)["communication"], turns, "status");
+    let found = desk.provost(&["search", TALKER, "--in", "sessions", "--json"]).ok().json();
+    assert_eq!(*of(&found["hits"], &talks), turns, "search");
+}
+
+#[test]
+fn a_pair_says_of_each_member_how_it_is_reached_and_the_command_works_as_it_stands() {
+    let desk = Desk::new();
+    desk.configure_talker(LISTENS, "[session]\nstop_grace = \"100ms\"\n");
+    let worker = format!("hand={TALKER}");
+    let pair = ["pair", "count the callers", "--name", "count", "--worker", &worker];
+    let more = ["--manager", "me", "--no-worktree", "--json"];
+    let opened = desk.provost(&[&pair[..], &more].concat()).ok().json();
+    let members = opened["task"]["members"].clone();
+    let hand = &members[0]["communication"];
+    assert_eq!((&hand["kind"], &hand["receive"]), (&json!("json_lines"), &json!("turns")));
+    assert_eq!((&hand["receive_command"], &hand["acts"]), (&Value::Null, &json!("tools")));
+    let me = &members[1]["communication"];
+    assert_eq!((&me["kind"], &me["needs_wake"]), (&json!("pull"), &json!(true)));
+    let shown = desk.provost(&["task", "show", "count", "--json"]).ok().json();
+    let command = shown["task"]["members"][1]["communication"]["receive_command"].clone();
+    desk.provost(&["send", "--to", "me", "Hear this.", "--task", "count"]).ok();
+    let mut shell = Command::new("/usr/bin/env");
+    shell.args(["-i", "/bin/sh", "-c", command.as_str().unwrap()]);
+    assert!(output_of(shell).ok().json()["item"].is_object());
+}
+
+#[test]
+fn a_session_that_is_bound_later_is_told_its_part_and_says_by_what_it_acts() {
+    let desk = Desk::new();
+    desk.configure_talker(LISTENS, "[session]\nstop_grace = \"100ms\"\n");
+    let repo = desk.repo("work");
+    let session = desk.spawn_in(repo.path(), &["--agent", TALKER, "--no-worktree", "begin"]);
+    desk.sealed(&session);
+    let bind = ["task", "bind", "limits", "arm", "--role", "worker", "--session", &session];
+    let bound = desk.provost(&[&bind[..], &["--json"]].concat()).ok().json();
+    let members = bound["task"]["members"].as_array().unwrap().clone();
+    let arm = members.iter().find(|one| one["name"] == "arm").unwrap();
+    assert_eq!(arm["communication"]["can_push"], true, "{arm}");
+    let got = eventually("it is told its part", || {
+        let got = fs::read_to_string(repo.path().join("got")).ok()?;
+        got.contains("You are arm, a worker of the task").then_some(got)
+    });
+    assert!(got.contains("limit how often each caller may call"), "{got}");
+    desk.provost(&["send", "--to", "arm", "Count them.", "--task", "limits"]).ok();
+    let got = eventually("and then its messages", || {
+        let got = fs::read_to_string(repo.path().join("got")).ok()?;
+        got.contains("Count them.").then_some(got)
+    });
+    assert_eq!(got.matches("You are arm").count(), 1, "once: {got}");
+}
+
+#[test]
+fn a_plain_command_that_is_bound_asks_for_its_messages() {
+    let desk = Desk::new();
+    let session = desk.play(HANGS, &[]);
+    desk.pid(&session);
+    let bind = ["task", "bind", "limits", "arm", "--role", "worker", "--session", &session];
+    desk.provost(&bind).ok();
+    let how = desk.status(&session)["communication"].clone();
+    assert_eq!((&how["receive"], &how["acts"]), (&json!("asks"), &json!("commands")));
+    let command = how["receive_command"].as_str().unwrap();
+    assert!(command.contains("--as arm"), "{command}");
+    assert!(desk.shown(&["status", &session]).contains("asks for its messages"));
+}

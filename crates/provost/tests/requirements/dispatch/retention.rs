@@ -1,0 +1,83 @@
+//! What a task costs on the disk is bounded: nothing is written for asking, and what is over is put away.
+
+use serde_json::{Value, json};
+
+use super::{kit::Desk, looking_back::with_session};
+
+fn newest(desk: &Desk) -> Value {
+    desk.provost(&["events", "--json", "--limit", "1"]).ok().json()["last"].clone()
+}
+
+#[test]
+fn d15_asking_in_vain_writes_nothing() {
+    let desk = Desk::new();
+    let before = newest(&desk);
+    for _ in 0..20 {
+        assert_eq!(desk.next("hand", &[]), Value::Null);
+        assert_eq!(desk.next("boss", &[]), Value::Null);
+        desk.act("hand", &["loop", "status"]);
+    }
+    assert_eq!(newest(&desk), before);
+    // Nor does who is refused the same thing again and again.
+    let beg = || {
+        let finish = ["finish", "limits", "--as", "hand", "--because", "it is done, I think"];
+        desk.provost(&finish).exits(4);
+    };
+    beg();
+    let once = newest(&desk);
+    (0..10).for_each(|_| beg());
+    assert_eq!(newest(&desk), once);
+}
+
+#[test]
+fn d15_a_task_that_is_over_is_archived_like_a_session_and_says_so() {
+    let desk = Desk::new();
+    let session = with_session(&desk);
+    desk.wait_state(&session, |row| row["process"] != "alive");
+    let archive = ["ledger", "archive", "--older-than", "0s", "--apply", "--json"];
+    desk.provost(&archive).ok();
+    let open = desk.provost(&["replay", "limits", "--json"]).ok().json();
+    assert_eq!(
+        (&open["task"]["archived"], &open["sessions"][0]["archived"]),
+        (&json!(false), &json!(true))
+    );
+    let before = desk.provost(&["replay", "limits", "--as", "timeline", "--json"]).ok().json();
+    desk.provost(&["task", "cancel", "limits", "--because", "nobody needs it any more"]).ok();
+    let archived = desk.provost(&archive).ok().json();
+    assert_eq!(archived["streams"], 1, "{archived}");
+    let after = desk.provost(&["replay", "limits", "--as", "timeline", "--json"]).ok().json();
+    assert_eq!(after["task"]["archived"], true);
+    let length = |replay: &Value| replay["rows"].as_array().unwrap().len();
+    assert_eq!(length(&after), length(&before) + 1);
+    let audit = desk.shown(&["audit", "limits"]);
+    assert!(audit.contains("cancelled, archived"), "{}", audit);
+    assert_eq!(desk.status("limits")["state"], "cancelled");
+    let then = desk.provost(&["status", "limits", "--at", "1", "--json"]).ok().json();
+    assert_eq!((&then["archived"], &then["row"]["state"]), (&json!(true), &json!("open")));
+    let found = desk.provost(&["search", "limits", "--in", "tasks", "--json"]).ok().json();
+    assert_eq!(found["hits"][0]["archived"], true);
+    let events = desk.provost(&["search", "callers", "--in", "events", "--json"]).ok().json();
+    assert_eq!(events["hits"], json!([]), "the words of what was put away are gone");
+    desk.provost(&["ledger", "verify"]).ok();
+}
+
+#[test]
+fn d15_what_checks_of_a_task_printed_goes_when_the_task_is_long_over() {
+    let desk = Desk::in_repo(&["--check", "echo checked"]);
+    desk.provost(&["finish", "limits", "--because", "all of it holds now"]).ok();
+    desk.wait_state("limits", |row| row["state"] == "done");
+    let id = desk.status("limits")["id"].clone();
+    let listed = desk.provost(&["gc", "--older-than", "0s", "--json"]).ok().json();
+    let of_task = |reply: &Value| {
+        let removed = reply["removed"].as_array().unwrap().iter();
+        removed.filter(|one| one["task"] == id).cloned().collect::<Vec<_>>()
+    };
+    assert_eq!(of_task(&listed).len(), 1, "{listed}");
+    let removed = desk.provost(&["gc", "--older-than", "0s", "--apply", "--json"]).ok().json();
+    let path = of_task(&removed)[0]["path"].as_str().unwrap().to_owned();
+    assert!(!std::path::Path::new(&path).exists());
+    assert_eq!(
+        of_task(&desk.provost(&["gc", "--older-than", "0s", "--json"]).ok().json()),
+        [] as [Value; 0]
+    );
+}

@@ -1,0 +1,30 @@
+//! The tour is played by the program itself, and checks itself.
+
+use std::fs;
+
+use crate::kit::Stage;
+
+#[test]
+fn the_tour_of_dispatch_plays_through_and_leaves_nothing() {
+    let stage = Stage::new();
+    let told = stage.provost(&["tour", "dispatch"]).ok().stdout.clone();
+    for part in [
+        "$ provost pair ",
+        "missing_evidence: evidence is missing: tests, report",
+        "open_criterion: criterion 1 is accepted",
+        "delivered again",
+        "limits · task",
+        "They are the same.",
+    ] {
+        assert!(told.contains(part), "{part:?} is not in:\n{told}");
+    }
+    assert!(!told.contains('\u{1b}'), "colours are for terminals");
+    let temporary = stage.root().join("tmp");
+    let left: Vec<_> = fs::read_dir(&temporary)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.starts_with("provost-tour"))
+        .collect();
+    assert_eq!(left, Vec::<String>::new());
+    stage.provost(&["tour", "dispatch", "--json"]).exits(2);
+}

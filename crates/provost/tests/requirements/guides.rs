@@ -1,0 +1,70 @@
+//! What the program tells of itself, and the skills that ask for it.
+
+use std::fs;
+
+use crate::kit::Stage;
+
+#[test]
+fn the_guide_has_topics_and_the_loops_that_hold_here() {
+    let stage = Stage::new();
+    let topics = stage.provost(&["guide", "--json"]).ok().json();
+    for topic in topics["topics"].as_array().unwrap() {
+        let topic = topic["topic"].as_str().unwrap();
+        let text = stage.provost(&["guide", topic]).ok().stdout.clone();
+        assert!(text.starts_with("# "), "{topic}: {text}");
+    }
+    stage.provost(&["guide", "magic"]).exits(2);
+    stage.configure(
+        "[loops.docs.evidence]\nlinks = \"verified:./links\"\n[loops.test-coverage.evidence]\ncoverage = \"verified:./cover\"\n[loops.odd]\nfrom = \"bild\"\n[verify]\nchecks = [\"make\"]\n",
+    );
+    let told = stage.provost(&["guide", "loops", "--json"]).ok().json();
+    let found = |name: &str| {
+        let loops = told["loops"].as_array().unwrap();
+        loops.iter().find(|one| one["name"] == name).unwrap().clone()
+    };
+    assert_eq!(found("docs")["evidence"][0], "links=verified:./links");
+    assert_eq!(found("test-coverage")["can_begin"], true);
+    assert!(
+        found("pr-ci-merge")["lacks"].as_str().unwrap().contains("loops.pr-ci-merge.evidence.ci")
+    );
+    assert!(found("odd")["lacks"].as_str().unwrap().contains("\"bild\""));
+}
+
+#[test]
+fn skills_are_installed_once_and_only_ours_are_removed() {
+    let stage = Stage::new();
+    let root = stage.file("skills");
+    let to = |verb: &'static str| ["skills", verb, "--to", &root, "--json"].map(str::to_owned);
+    let run = |words: &[String]| {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        stage.provost(&words)
+    };
+    let dry = run(&[&to("install")[..], &["--dry-run".to_owned()]].concat()).ok().json();
+    assert_eq!(dry["skills"][0]["done"], "installed");
+    assert!(!fs::exists(&root).unwrap(), "nothing was done");
+    run(&to("install")).ok();
+    let managing = format!("{root}/provost-managing/SKILL.md");
+    let text = fs::read_to_string(&managing).unwrap();
+    assert!(text.contains("`provost guide managing`"), "{text}");
+    assert_eq!(run(&to("install")).ok().json()["skills"][0]["done"], "nothing");
+    fs::write(&managing, "---\nname: mine\n---\n").unwrap();
+    for verb in ["install", "remove"] {
+        let refused = run(&to(verb));
+        assert!(refused.exits(4).stdout.contains("nothing was done"), "{refused:?}");
+    }
+    assert!(fs::exists(format!("{root}/provost-review/SKILL.md")).unwrap(), "all or nothing");
+    fs::write(&managing, text).unwrap();
+    run(&to("remove")).ok();
+    assert_eq!(fs::read_dir(&root).unwrap().count(), 0);
+}
+
+#[test]
+fn skills_go_into_the_repository_that_one_is_in() {
+    let stage = Stage::new();
+    let repo = stage.repo("work");
+    stage.provost_in(repo.path(), &["skills", "install", "--repo"]).ok();
+    let skill = repo.path().join(".agents/skills/provost-review/SKILL.md");
+    assert!(skill.exists());
+    stage.provost_in(repo.path(), &["skills", "remove", "--repo"]).ok();
+    assert!(!skill.exists());
+}
