@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use provost_core::{
     run,
     session::{Event, Session},
+    task,
 };
 
 /// A cell of the table: claim, process, activity, verification.
@@ -20,6 +21,7 @@ pub struct Coverage {
     pub run_kinds: BTreeSet<&'static str>,
     /// How runs ended.
     pub endings: BTreeSet<&'static str>,
+    pub task_kinds: BTreeSet<&'static str>,
 }
 
 impl Coverage {
@@ -40,6 +42,10 @@ impl Coverage {
         }
     }
 
+    pub(crate) fn visit_task(&mut self, event: &task::Event) {
+        self.task_kinds.insert(event.kind().0);
+    }
+
     pub fn merge(&mut self, other: &Coverage) {
         self.kinds.extend(&other.kinds);
         self.states.extend(&other.states);
@@ -47,6 +53,7 @@ impl Coverage {
         self.cells.extend(&other.cells);
         self.run_kinds.extend(&other.run_kinds);
         self.endings.extend(&other.endings);
+        self.task_kinds.extend(&other.task_kinds);
     }
 }
 

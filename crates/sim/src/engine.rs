@@ -3,10 +3,12 @@
 //! A crash drops everything here but the ledger. What is committed is judged by the laws against a shadow
 //! that is folded from the stored form of every event.
 
+mod standing;
+
 use std::collections::{BTreeMap, VecDeque};
 
 use provost_core::{
-    ids::{LaunchId, RunId, SessionId},
+    ids::{LaunchId, RunId, SessionId, StandingId},
     run::{self, Run, RunSpec},
     session::{Command, Effect, EffectKey, Event, Rejected, Session, Spec},
     task,
@@ -18,11 +20,14 @@ use provost_engine::{
 };
 use provost_ledger::{Committed, Ledger, MemLedger, ReadLedger, Recorded, StreamId};
 
+use self::standing::TaskShadow;
+pub(crate) use self::standing::{AskedTask, Reply, TaskKey, sessions};
 use crate::{
     coverage::Coverage,
     follow::Follower,
     laws::{Broken, Watch},
     run_laws::RunWatch,
+    standing::Pair,
     turns::Turns,
 };
 
@@ -35,6 +40,7 @@ pub(crate) enum Source {
     Follower(LaunchId),
     Effect(Key),
     OfRun(RunKey),
+    OfTask(TaskKey),
 }
 
 /// An effect under way.
@@ -60,6 +66,8 @@ pub(crate) enum Input {
     Asked { key: String, session: SessionId, command: Command },
     ToldRun(RunId, run::Command),
     AskedRun { key: String, run: RunId, command: run::Command },
+    ToldTask(StandingId, task::Command),
+    AskedTask(Box<AskedTask>),
     Due,
 }
 
@@ -102,6 +110,10 @@ pub(crate) struct Engine {
     pub(crate) ledger: MemLedger,
     pub(crate) tasks: BTreeMap<Key, Task>,
     pub(crate) run_tasks: BTreeMap<RunKey, RunTask>,
+    /// What tasks that stand alone owe.
+    pub(crate) owed_by_tasks: BTreeMap<TaskKey, task::Effect>,
+    /// What was answered to those who asked something of a task, with the key under which they asked.
+    pub(crate) replies: Vec<(String, Reply)>,
     pub(crate) told: BTreeMap<Source, VecDeque<Input>>,
     pub(crate) heard: BTreeMap<LaunchId, u64>,
     pub(crate) coverage: Coverage,
@@ -112,6 +124,7 @@ pub(crate) struct Engine {
     pub(crate) fresh_of_runs: Vec<(RunId, run::Event)>,
     shadows: BTreeMap<SessionId, Shadow>,
     run_shadows: BTreeMap<RunId, RunShadow>,
+    task_shadows: BTreeMap<StandingId, TaskShadow>,
     turns: Turns,
 }
 
@@ -125,6 +138,7 @@ impl Engine {
         now: Moment,
         specs: Vec<(SessionId, Spec)>,
         runs: Vec<(RunId, RunSpec)>,
+        pairs: &[Pair],
     ) -> Result<(), Broken> {
         let mut turn = self.board.begin(now);
         for (id, spec) in specs {
@@ -132,6 +146,9 @@ impl Engine {
         }
         for (id, spec) in runs {
             turn.open_run(id, spec, "operator");
+        }
+        for pair in pairs {
+            Engine::open_pair(&mut turn, pair)?;
         }
         let (batch, staged) = turn.stage().ok_or("nothing was opened")?;
         let committed = self.ledger.append(batch).map_err(|why| why.to_string())?;
@@ -148,8 +165,13 @@ impl Engine {
         inputs: &[Input],
         crash: CrashPoint,
     ) -> Result<Went, Broken> {
-        let loaded = self.load_for(inputs);
+        let loaded = self.load_for(now, inputs);
+        let mut replies = Vec::new();
         let mut turn = self.board.begin(now);
+        // As in the daemon, time has done its work on tasks before anything is asked of them.
+        for id in self.board.due_tasks(now.mono_ms) {
+            turn.follow_task(id);
+        }
         for input in inputs {
             match input {
                 Input::Told(session, command) => {
@@ -175,6 +197,11 @@ impl Engine {
                         turn.remember(key.clone(), "{}".to_owned());
                     }
                 }
+                Input::ToldTask(task, command) => {
+                    drop(turn.command_task(*task, (&task::Actor::Provost, command), "provost"));
+                    turn.follow_task(*task);
+                }
+                Input::AskedTask(ask) => replies.push(self.ask_task(&mut turn, ask)?),
                 Input::Due => {
                     for id in self.board.due(now) {
                         turn.due(id, |launch| self.heard.get(&launch).copied());
@@ -200,6 +227,10 @@ impl Engine {
                 }
             },
         };
+        // Whoever asked hears of it only from an engine that lives.
+        if went == Went::Well {
+            self.replies.extend(replies);
+        }
         for subject in loaded {
             match subject {
                 Subject::Session(id) => self.board.let_go(id),
@@ -216,6 +247,7 @@ impl Engine {
         self.board = Board::default();
         self.tasks.clear();
         self.run_tasks.clear();
+        self.owed_by_tasks.clear();
         self.told.clear();
         self.heard.clear();
     }
@@ -250,7 +282,9 @@ impl Engine {
     /// Compares everything that the ledger keeps beside its events with a fresh fold of them.
     pub(crate) fn verify(&self) -> Result<(), Broken> {
         let sessions = self.shadows.keys().map(|id| stream::stream_id(*id));
-        for name in sessions.chain(self.run_shadows.keys().map(|id| stream::run_stream_id(*id))) {
+        let runs = self.run_shadows.keys().map(|id| stream::run_stream_id(*id));
+        let tasks = self.task_shadows.keys().map(|id| stream::task_stream_id(*id));
+        for name in sessions.chain(runs).chain(tasks) {
             let records = self.ledger.read_stream(&name, 0).map_err(|why| why.to_string())?;
             let mut folded = stream::refold(&name, &records)?;
             folded.owed.sort();
@@ -275,12 +309,23 @@ impl Engine {
         }
     }
 
-    fn load_for(&mut self, inputs: &[Input]) -> Vec<Subject> {
+    fn load_for(&mut self, now: Moment, inputs: &[Input]) -> Vec<Subject> {
         let mut loaded = Vec::new();
+        for task in self.board.due_tasks(now.mono_ms) {
+            self.bring_back_task(task, &mut loaded);
+        }
         for input in inputs {
             match input {
                 Input::Told(session, _) | Input::Asked { session, .. } => {
                     self.bring_back(Subject::Session(*session), &mut loaded);
+                    self.bring_back_tasks_of(*session, &mut loaded);
+                }
+                Input::ToldTask(task, _) => self.bring_back_task(*task, &mut loaded),
+                Input::AskedTask(ask) => {
+                    self.bring_back_task(ask.task, &mut loaded);
+                    if let Some(session) = ask.command.bound_session() {
+                        self.bring_back(Subject::Session(session), &mut loaded);
+                    }
                 }
                 Input::ToldRun(run, _) | Input::AskedRun { run, .. } => {
                     self.bring_back(Subject::Run(*run), &mut loaded);
@@ -290,7 +335,11 @@ impl Engine {
                         self.bring_back(Subject::Session(session), &mut loaded);
                     }
                 }
-                Input::Due => {}
+                Input::Due => {
+                    for session in self.board.due(now) {
+                        self.bring_back_tasks_of(session, &mut loaded);
+                    }
+                }
             }
         }
         loaded
@@ -324,6 +373,7 @@ impl Engine {
             Subject::Task(id) => {
                 let (task, version) =
                     self.folded::<task::Task>(&stream::task_stream_id(id), stream::fold_task)?;
+                same(self.task(id), &task)?;
                 Ok(self.board.load_task(task, version))
             }
         }
@@ -370,7 +420,12 @@ impl Engine {
                 self.run_tasks.remove(&(id, key));
             }
         }
+        for (id, key) in changes.cancel_of_tasks {
+            self.owed_by_tasks.remove(&(id, key));
+        }
         let left = orders.saturating_sub(changes.start.len());
+        let of_tasks = changes.start_of_tasks.into_iter().take(left);
+        self.owed_by_tasks.extend(of_tasks.map(|(id, effect)| ((id, effect.key()), effect)));
         for (id, effect) in changes.start_of_runs.into_iter().take(left) {
             if let Some(run) = self.board.run(id).cloned() {
                 let key = (id, effect.key());
@@ -400,12 +455,12 @@ impl Engine {
             match subject {
                 Subject::Session(id) => self.judge_record(id, record, now)?,
                 Subject::Run(id) => self.judge_run_record(id, record, now)?,
-                // No story has a task that stands alone: their delivery is model-checked in the core's tests.
-                Subject::Task(_) => {}
+                Subject::Task(id) => self.judge_task_record(id, record, now)?,
             }
             self.events += 1;
             changed.push(subject);
         }
+        self.tasks_rest(&changed, now)?;
         for subject in changed {
             match subject {
                 Subject::Session(id) => {
@@ -497,6 +552,7 @@ impl Engine {
     }
 
     fn same_as_shadows(&self, changes: &Changes) -> Result<(), Broken> {
+        self.tasks_are_the_same()?;
         for (id, shadow) in &self.run_shadows {
             if self.board.run(*id).is_some_and(|held| *held != shadow.run) {
                 return Err("the board holds another run than was stored".to_owned());

@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use provost_core::{
     ids::{LaunchId, RequestId},
-    lifecycle::{ClaimKind, Flag, State, StopCause},
+    lifecycle::{Activity, ClaimKind, Flag, State, StopCause},
     limits::RUN_SETTLE_MS,
-    request::Fate,
+    request::{Fate, Request},
     session::{
-        Act, Attempt, Cursor, Due, Effect, Event, HookEvent, HookKey, LaunchPhase, MessageFate,
-        Record, Session, StopStep, TurnEnd,
+        Act, Attempt, Cursor, Due, Effect, Event, HookEvent, HookKey, Launch, LaunchPhase, Message,
+        MessageFate, MessageKind, Record, Said, Session, StopStep, TurnEnd, Way,
     },
     time::Moment,
     verdict::{CheckEnd, EmptyDiff, Verdict},
@@ -101,6 +101,8 @@ impl Watch {
             state.word()
         );
         who_cannot_be_typed_to_is_not(session, &effects)?;
+        keys_go_where_they_are_meant(session, &effects)?;
+        what_was_typed_is_not_waited_for_for_ever(session, &effects)?;
         nothing_is_stranded(session, &effects)
     }
 
@@ -446,6 +448,9 @@ fn records_fold_once(before: &Session, event: &Event) -> Result<(), Broken> {
         let read = before.launch(e.launch).and_then(|launch| launch.watch.records.get(&e.by));
         let behind = read.is_none_or(|seen| e.place > seen.place) || e.by == Record::Hook;
         law!(behind, "the record of {} at {} was folded twice", e.launch, e.place);
+        let left = before.launch(e.launch).is_some_and(|launch| launch.watch.behind);
+        let late = left && e.by == Record::Rollout && e.said != Said::Named;
+        law!(!late, "the record of a conversation that was left was folded at {}", e.place);
     }
     Ok(())
 }
@@ -470,6 +475,72 @@ fn who_cannot_be_typed_to_is_not(session: &Session, effects: &[Effect]) -> Resul
             }
             _ => {}
         }
+    }
+    Ok(())
+}
+
+/// A key that answers goes to what was asked last and to nothing else, one that interrupts to no question, and one that
+/// sends to a prompt where nobody was since, and where nothing is asked or under way.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the law is about these effects only")]
+fn keys_go_where_they_are_meant(session: &Session, effects: &[Effect]) -> Result<(), Broken> {
+    if !session.spec.agent.driver.has_terminal() {
+        return Ok(());
+    }
+    for effect in effects {
+        let (launch, key, again) = match effect {
+            Effect::Deliver { launch, message } => (launch, message, false),
+            Effect::PressAgain { launch, message } => (launch, message, true),
+            _ => continue,
+        };
+        let message = session.messages.iter().find(|message| message.key == *key);
+        let (Some(launch), Some(message)) = (session.launch(*launch), message) else {
+            return Err(format!("{key} is typed to nobody"));
+        };
+        let of_it = session.requests.iter().filter(|request| request.launch == launch.id);
+        let open = of_it.clone().filter(|request| request.fate == Fate::Open).count();
+        law!(launch.people == 0, "{key} is typed while somebody is at the screen");
+        if message.kind == MessageKind::Answer {
+            let asked = of_it.clone().find(|request| Some(request.id) == message.request);
+            let newer = of_it.skip_while(|request| Some(request.id) != message.request).skip(1);
+            let settled = |request: &Request| {
+                let waits =
+                    |m: &Message| m.fate == MessageFate::Queued && m.request == Some(request.id);
+                request.fate != Fate::Open && !session.messages.iter().any(waits)
+            };
+            law!(
+                asked.is_some_and(|request| request.fate == Fate::Answered),
+                "{key} answers nothing that is asked"
+            );
+            law!(newer.into_iter().all(settled), "{key} is typed, and something newer is asked");
+            continue;
+        }
+        let shown = launch.watch.shows();
+        law!(open == 0 && shown != Some(Said::Asks), "{key} would answer what is asked");
+        // One that is only expected begins with what is typed.
+        let in_turn = launch.activity() == Activity::Active && !launch.stream.expected;
+        law!(message.kind == MessageKind::Interrupt || !in_turn, "{key} is typed into a turn");
+        let typed = message.typed.map(|typed| typed.at.mono_ms);
+        let turned = launch.watch.turned.map(|at| at.mono_ms);
+        law!(!again || turned <= typed, "{key} is sent off again, and a turn began since");
+    }
+    Ok(())
+}
+
+/// Time, or the end of a turn, settles what was typed and not proved.
+fn what_was_typed_is_not_waited_for_for_ever(
+    session: &Session,
+    effects: &[Effect],
+) -> Result<(), Broken> {
+    let typed = |m: &&Message| m.fate == MessageFate::Queued && m.typed.is_some();
+    let running = |launch: &&Launch| matches!(launch.phase, LaunchPhase::Running { .. });
+    let Some(launch) = session.launches.last().filter(running) else { return Ok(()) };
+    for message in session.messages.iter().filter(typed) {
+        let pressed = effects.iter().any(|effect| matches!(effect, Effect::PressAgain { .. }));
+        // What stands on a command line waits for a person's dialogs.
+        let given = message.typed.is_some_and(|typed| typed.way == Way::CommandLine);
+        let in_turn = matches!(launch.activity(), Activity::Active | Activity::Stale);
+        let bounded = session.deadline().is_some() || pressed || given || in_turn;
+        law!(bounded, "{} was typed, and nothing settles it", message.key);
     }
     Ok(())
 }
@@ -521,8 +592,10 @@ fn turn_errors_are_claims(before: &Session, event: &Event, after: &Session) -> R
     let Event::TurnEnded(turn) = event else { return Ok(()) };
     let current = before.current_launch().is_some_and(|launch| launch.id == turn.launch);
     let error = matches!(turn.end, TurnEnd::Error(_));
+    // How the agent's own compaction ends says nothing about the work.
+    let compacts = before.compacting().is_some_and(|asked| asked.turn);
     law!(
-        !(error && current)
+        !(error && current && !compacts)
             || before.attempt().is_sealed()
             || after.attempt().claim_kind() == ClaimKind::Failed,
         "a turn ended with an error and nothing was made of it"
@@ -536,7 +609,9 @@ fn nothing_is_stranded(session: &Session, effects: &[Effect]) -> Result<(), Brok
     law!(!sealed || session.open_requests().count() == 0, "a request outlived its attempt");
     let queued = session.messages.iter().find(|message| message.fate == MessageFate::Queued);
     let Some(message) = queued else { return Ok(()) };
-    law!(!sealed, "the message {} outlived its attempt", message.key);
+    // An agent that is left alone after its attempt may call, and is answered.
+    let called = message.returned.is_some();
+    law!(!sealed || called, "the message {} outlived its attempt", message.key);
     let way = session.launches.last().is_none_or(|launch| launch.may_live());
     // Whatever a person says next to an agent that needs input resumes it, and brings the rest along.
     let person = session.judgement().state == State::NeedsInput;
@@ -571,6 +646,7 @@ fn is_terminal(event: HookEvent) -> bool {
 fn launch_of(event: &Event) -> Option<LaunchId> {
     match event {
         Event::StreamReady(e) => Some(e.launch),
+        Event::ThreadMoved(e) => Some(e.launch),
         Event::TurnStarted(e) => Some(e.launch),
         Event::TurnEnded(e) => Some(e.launch),
         Event::StreamHeard(e) => Some(e.launch),

@@ -17,10 +17,13 @@ mod run;
 pub mod run_laws;
 mod screen;
 mod script;
+mod standing;
+pub mod task_laws;
 mod turns;
 mod world;
 
 pub use coverage::{Cell, Coverage};
 pub use engine::CrashPoint;
 pub use goal::{has_plan, has_run};
-pub use run::{Faults, Outcome, Report, RunOutcome, crashed_at, simulate, traced};
+pub use run::{Faults, Outcome, Report, RunOutcome, crashed_at, crowd, simulate, traced};
+pub use standing::has_task;

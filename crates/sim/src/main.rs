@@ -4,9 +4,10 @@
 
 use std::{env, process::ExitCode};
 
-use provost_sim::{Coverage, Faults, simulate, traced};
+use provost_sim::{Coverage, Faults, crowd, simulate, traced};
 
-const USAGE: &str = "usage: provost-sim --seeds A..B | --seed N [--trace] [--calm | --crashes]";
+const USAGE: &str =
+    "usage: provost-sim --seeds A..B | --seed N [--trace] [--calm | --crashes] | --crowd WORKERS";
 
 /// What was asked for.
 struct Args {
@@ -17,7 +18,13 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    let Some(args) = parse(env::args().skip(1)) else {
+    let words: Vec<String> = env::args().skip(1).collect();
+    if let [word, workers] = words.as_slice()
+        && let ("--crowd", Ok(workers)) = (word.as_str(), workers.parse())
+    {
+        return tell_of_many(workers);
+    }
+    let Some(args) = parse(words.into_iter()) else {
         println!("{USAGE}");
         return ExitCode::from(2);
     };
@@ -38,15 +45,30 @@ fn main() -> ExitCode {
         events += report.events;
     }
     println!(
-        "{} seeds, {events} events, {failed} failed; {} kinds, {} states, {} rules, {} cells, {} kinds of runs",
+        "{} seeds, {events} events, {failed} failed; {} kinds, {} states, {} rules, {} cells, {} kinds of runs, {} of tasks",
         args.to - args.from,
         coverage.kinds.len(),
         coverage.states.len(),
         coverage.rules.len(),
         coverage.cells.len(),
-        coverage.run_kinds.len()
+        coverage.run_kinds.len(),
+        coverage.task_kinds.len()
     );
     ExitCode::from(u8::from(failed > 0))
+}
+
+/// Tells of so many workers under one manager.
+fn tell_of_many(workers: u64) -> ExitCode {
+    let report = crowd(7, workers);
+    report.trace.iter().for_each(|line| println!("{line}"));
+    println!(
+        "{workers} workers, {} events in {} commits, {} crashes: {}",
+        report.events,
+        report.commits,
+        report.crashes,
+        report.broken.as_deref().unwrap_or("no law was broken")
+    );
+    ExitCode::from(u8::from(report.broken.is_some()))
 }
 
 fn parse(mut words: impl Iterator<Item = String>) -> Option<Args> {

@@ -1,29 +1,36 @@
 //! One simulation: who acts next, where the engine dies, and what must be true at the end.
 
+mod crowd;
 mod deeds;
 mod ending;
 mod of_runs;
+mod of_standing;
 mod of_tasks;
+mod report;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use provost_core::{
-    ids::{LaunchId, SessionId},
+    ids::{LaunchId, SessionId, StandingId},
     lifecycle::State,
-    run::{Graph, Landing, Leg, Phase, Run},
-    session::{Command, Effect, Event, HookEnd, LaunchPhase, Reporter, Session, StopStep, again},
+    session::{
+        Command, Effect, Event, HookEnd, LaunchPhase, Reporter, Session, Spec, StopStep, again,
+    },
     time::Moment,
     verdict::{CheckEnd, Receipt},
 };
 
+pub use self::crowd::crowd;
+pub use self::report::{Outcome, Report, RunOutcome};
+use self::report::{outcome, run_outcome};
 use crate::{
-    coverage::Coverage,
-    engine::{CrashPoint, Engine, Input, Key, RunKey, Source, Task, Went},
+    engine::{CrashPoint, Engine, Input, Key, RunKey, Source, Task, TaskKey, Went},
     forge::Forge,
     goal,
     laws::Broken,
     rng::Rng,
     script::{self, Deed},
+    standing::{self, Pair, Taker},
     world::{Lapse, World, snapshot},
 };
 
@@ -80,49 +87,6 @@ impl Faults {
         Faults { crashes: true, unwritten: true, repeats: true, ..Faults::NONE };
 }
 
-/// How a session ended, with nothing in it that hangs on time.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
-    pub state: &'static str,
-    pub cause: Option<&'static str>,
-    pub claim: &'static str,
-    pub tree: Option<String>,
-    pub reworks: u32,
-}
-
-/// How a run ended, with nothing in it that hangs on time.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunOutcome {
-    pub stage: &'static str,
-    /// How each of its legs ended, and why.
-    pub legs: Vec<(Option<&'static str>, Option<&'static str>)>,
-    pub tree: Option<String>,
-    pub landed: bool,
-    pub sessions: usize,
-    pub decisions: usize,
-    pub steps: usize,
-    pub hooks: Vec<(String, u32)>,
-    /// The tasks of its plan that are merged.
-    pub merged: Vec<String>,
-}
-
-/// What came of a simulation.
-#[derive(Clone, Debug)]
-pub struct Report {
-    pub seed: u64,
-    pub outcomes: Vec<Outcome>,
-    pub runs: Vec<RunOutcome>,
-    pub coverage: Coverage,
-    pub events: u64,
-    pub steps: u64,
-    pub crashes: u64,
-    /// How many times the owner had something to decide.
-    pub commits: u64,
-    /// The law that was broken, with the seed.
-    pub broken: Option<String>,
-    pub trace: Vec<String>,
-}
-
 /// Tells the story of a seed and judges it.
 pub fn simulate(seed: u64, faults: Faults) -> Report {
     Sim::new(seed, faults, None).told()
@@ -153,7 +117,11 @@ struct Sim {
     deeds: VecDeque<(u64, u64, Deed)>,
     /// What was asked and not yet answered: whoever asks tries again with the same key.
     asked: VecDeque<Input>,
-    sessions: u64,
+    /// The sessions that are opened at the beginning.
+    specs: Vec<(SessionId, Spec)>,
+    /// How many act between two looks at who can, and how many inputs the owner takes at the most.
+    at_once: usize,
+    batch: u64,
     asks: u64,
     crashes: u64,
     commits: u64,
@@ -162,10 +130,15 @@ struct Sim {
     deaths: u64,
     /// How often something new was seen of the pull request.
     looks: u32,
-    /// What was told of runs before, and may be told once more, late.
+    /// What was told of runs and of tasks before, and may be told once more, late.
     told_of_runs: Vec<Input>,
     /// Receipts that were told before, and may be told once more, late.
     receipts: Vec<(SessionId, Command)>,
+    /// The tasks that somebody steers, as they are opened.
+    pairs: Vec<Pair>,
+    takers: Vec<Taker>,
+    /// The messages that takers were told to have handled.
+    handled: BTreeSet<(StandingId, u32)>,
 }
 
 /// Who may act next.
@@ -176,6 +149,8 @@ enum Actor {
     Follower(Key),
     Effect(Key),
     RunEffect(RunKey),
+    TaskEffect(TaskKey),
+    Taker(usize),
     /// A call to the forge that outlived its daemon.
     Forge,
     Owner,
@@ -197,6 +172,15 @@ impl Sim {
             deeds.extend(goal::deeds(seed, &faults));
             deeds.sort_by_key(|(at, ..)| *at);
         }
+        let specs = (0..sessions)
+            .map(|no| (script::session_id(seed, no), script::spec(seed, no, &faults)))
+            .collect();
+        let mut pairs = Vec::new();
+        if standing::has_task(given) {
+            pairs = standing::pairs(seed, sessions, &faults);
+            deeds.extend(standing::deeds(seed, &faults));
+            deeds.sort_by_key(|(at, ..)| *at);
+        }
         Sim {
             given,
             seed,
@@ -208,7 +192,9 @@ impl Sim {
             engine: Engine::with_trace(trace),
             deeds: deeds.into(),
             asked: VecDeque::new(),
-            sessions,
+            specs,
+            at_once: 1,
+            batch: 3,
             asks: 0,
             crashes: 0,
             commits: 0,
@@ -218,11 +204,19 @@ impl Sim {
             looks: 0,
             told_of_runs: Vec::new(),
             receipts: Vec::new(),
+            takers: pairs.iter().flat_map(|pair| pair.takers.clone()).collect(),
+            pairs,
+            handled: BTreeSet::new(),
         }
     }
 
-    fn told(mut self) -> Report {
-        let broken = self.tell().err();
+    fn told(self) -> Report {
+        self.told_with(|_| Ok(()))
+    }
+
+    /// The same, with what must be true of this story alone when nothing moves any more.
+    fn told_with(mut self, holds: impl FnOnce(&Sim) -> Result<(), Broken>) -> Report {
+        let broken = self.tell(holds).err();
         let (seed, faults) = (self.given, self.faults);
         Report {
             seed,
@@ -243,17 +237,14 @@ impl Sim {
         }
     }
 
-    fn tell(&mut self) -> Result<(), Broken> {
-        let specs: Vec<_> = (0..self.sessions)
-            .map(|no| {
-                (script::session_id(self.seed, no), script::spec(self.seed, no, &self.faults))
-            })
-            .collect();
+    fn tell(&mut self, holds: impl FnOnce(&Sim) -> Result<(), Broken>) -> Result<(), Broken> {
+        let specs = std::mem::take(&mut self.specs);
         let runs = if self.has_run { goal::runs(self.seed, &self.faults) } else { Vec::new() };
-        self.engine.open(self.now(), specs, runs)?;
+        self.engine.open(self.now(), specs, runs, &self.pairs)?;
         self.take_note()?;
         self.run_until_quiet()?;
         self.everyone_waits_for_someone()?;
+        holds(self)?;
         self.cancel_the_rest();
         self.run_until_quiet()?;
         self.everything_has_ended()
@@ -262,7 +253,7 @@ impl Sim {
     fn run_until_quiet(&mut self) -> Result<(), Broken> {
         loop {
             self.steps += 1;
-            if self.steps > MAX_STEPS {
+            if self.steps > MAX_STEPS * self.at_once as u64 {
                 return Err("the simulation does not end".to_owned());
             }
             let actors = self.actors();
@@ -274,8 +265,15 @@ impl Sim {
                     false => {}
                 }
             }
-            let actor = self.rng.pick(&actors);
-            self.let_act(actor)?;
+            for _ in 0..self.at_once {
+                let actor = self.rng.pick(&actors);
+                self.let_act(actor)?;
+            }
+            // Among thousands the owner would hardly ever have its turn.
+            let waits = !self.engine.told.is_empty() || !self.asked.is_empty();
+            if self.at_once > 1 && waits {
+                self.own()?;
+            }
             self.misfortune()?;
         }
     }
@@ -301,6 +299,9 @@ impl Sim {
         let of_runs = self.engine.run_tasks.iter();
         let of_runs = of_runs.filter(|(key, task)| self.can_run_go_on(key, task));
         actors.extend(of_runs.map(|(key, _)| Actor::RunEffect(key.clone())));
+        let of_tasks = self.engine.owed_by_tasks.keys().filter(|key| self.can_task_go_on(key));
+        actors.extend(of_tasks.map(|key| Actor::TaskEffect(key.clone())));
+        actors.extend(self.busy_takers().into_iter().map(Actor::Taker));
         actors.extend(self.forge.pushing.is_some().then_some(Actor::Forge));
         if !self.engine.told.is_empty() || !self.asked.is_empty() {
             actors.push(Actor::Owner);
@@ -308,7 +309,8 @@ impl Sim {
         if self.deeds.front().is_some_and(|(at, ..)| *at <= self.world.now_ms) {
             actors.push(Actor::Person);
         }
-        if !self.engine.board.due(self.now()).is_empty() {
+        let of_tasks = self.engine.board.due_tasks(self.world.now_ms);
+        if !of_tasks.is_empty() || !self.engine.board.due(self.now()).is_empty() {
             actors.push(Actor::Time);
         }
         actors
@@ -347,12 +349,16 @@ impl Sim {
 
     fn let_act(&mut self, actor: Actor) -> Result<(), Broken> {
         match actor {
+            Actor::Agent(launch) if !self.world.is_ready(launch) => {}
             Actor::Agent(launch) => self.world.act(launch),
             Actor::Reporter(launch) => self.report(launch),
             Actor::Follower(key) => self.follow(&key),
             Actor::Effect(key) => self.carry_out(&key)?,
             Actor::RunEffect(key) => self.carry_out_of_run(&key)?,
+            Actor::TaskEffect(key) => self.carry_out_of_task(&key)?,
+            Actor::Taker(at) => self.take(at),
             Actor::Forge => self.push_on()?,
+            Actor::Owner if self.engine.told.is_empty() && self.asked.is_empty() => {}
             Actor::Owner => self.own()?,
             Actor::Person => self.do_deed(),
             Actor::Time => self.commit(vec![Input::Due], Vec::new())?,
@@ -443,7 +449,8 @@ impl Sim {
         if self.world.is_adopted(launch) {
             return Err(format!("{key} is sent to {launch}, which somebody else started"));
         }
-        self.world.write(launch, key);
+        let text = self.text_of(launch.session, key);
+        self.world.write(launch, key, &text);
         Ok(None)
     }
 
@@ -457,7 +464,7 @@ impl Sim {
 
     fn prepare(&self, session: &Session) -> Command {
         let mut rng = Rng::named(self.seed, &[7, self.world.draws(session.id)]);
-        match rng.percent(4) && !self.world.is_certain_plan() {
+        match rng.percent(4) && !self.world.is_certain_plan() && !self.world.obedient {
             true => Command::WorkFailed { reason: "no such repository".to_owned() },
             false => Command::WorkPrepared {
                 cwd: "/work".to_owned(),
@@ -564,26 +571,25 @@ impl Sim {
     /// The owner takes a few of the inputs that wait for it, from any sources, each in its order.
     fn own(&mut self) -> Result<(), Broken> {
         let (mut inputs, mut taken) = (Vec::new(), Vec::new());
-        for _ in 0..=self.rng.below(3) {
-            let sources: Vec<Source> = self.engine.told.keys().cloned().collect();
-            let any = sources.len() + usize::from(!self.asked.is_empty());
+        for _ in 0..=self.rng.below(self.batch) {
+            let any = self.engine.told.len() + usize::from(!self.asked.is_empty());
             if any == 0 {
                 break;
             }
             let at = self.rng.index(any);
-            match sources.get(at) {
+            match self.engine.told.keys().nth(at).cloned() {
                 None => {
                     let asked = self.asked.pop_front();
                     inputs.extend(asked.clone());
                     taken.push((None, asked));
                 }
                 Some(source) => {
-                    let told = self.take_told(source);
+                    let told = self.take_told(&source);
                     if self.faults.repeats && self.rng.percent(4) {
                         inputs.push(told.clone());
                     }
                     inputs.push(told.clone());
-                    taken.push((Some(source.clone()), Some(told)));
+                    taken.push((Some(source), Some(told)));
                 }
             }
         }
@@ -700,11 +706,12 @@ impl Sim {
     /// After a restart what happened meanwhile is read before time may judge anything.
     fn observe_first(&mut self) -> Result<(), Broken> {
         let follows: Vec<Key> = self.engine.tasks.iter().filter_map(followed).collect();
+        let mut seen = Vec::new();
         for key in follows {
             if let Some(Task::Follow(follower)) = self.engine.tasks.get(&key) {
                 let launch = follower.launch();
                 let input = Input::Told(launch.session, Command::LaunchFollowed { launch });
-                self.engine.work(self.now(), &[input], CrashPoint::Nowhere)?;
+                self.observe(&mut seen, Some(input))?;
             }
             while let Some(Task::Follow(follower)) = self.engine.tasks.get_mut(&key) {
                 let launch = follower.launch();
@@ -713,11 +720,22 @@ impl Sim {
                     self.engine.tasks.remove(&key);
                 }
                 let Some(command) = command else { break };
-                let input = Input::Told(launch.session, command);
-                self.engine.work(self.now(), &[input], CrashPoint::Nowhere)?;
+                self.observe(&mut seen, Some(Input::Told(launch.session, command)))?;
             }
         }
+        self.observe(&mut seen, None)?;
+        self.look_at_tasks_again()?;
         self.take_note()
+    }
+
+    /// Takes in what was seen: one thing after the other, or many together where there are many.
+    fn observe(&mut self, seen: &mut Vec<Input>, more: Option<Input>) -> Result<(), Broken> {
+        let last = more.is_none();
+        seen.extend(more);
+        if seen.len() >= self.at_once || last {
+            self.engine.work(self.now(), &std::mem::take(seen), CrashPoint::Nowhere)?;
+        }
+        Ok(())
     }
 
     /// What just became true, and changes the world.
@@ -740,7 +758,7 @@ impl Sim {
         for (id, event) in std::mem::take(&mut self.engine.fresh_of_runs) {
             self.note_run(id, &event)?;
         }
-        Ok(())
+        self.hear_replies()
     }
 
     /// The world itself says whether the tree was good, and was looked at after the last check.
@@ -803,13 +821,18 @@ impl Sim {
         let of_runs =
             self.engine.run_tasks.keys().map(|(run, key)| (SessionId(run.0), key.clone()));
         let keys = self.engine.tasks.keys().cloned().chain(of_runs);
-        let runs = keys.filter_map(|key| self.world.ran.get(&key));
+        let of_tasks = self.engine.owed_by_tasks.keys().map(|(task, _)| SessionId(task.0));
+        let of_tasks: BTreeSet<SessionId> = of_tasks.collect();
+        let checks = self.world.ran.iter().filter(|((id, _), _)| of_tasks.contains(id));
+        let runs =
+            keys.filter_map(|key| self.world.ran.get(&key)).chain(checks.map(|(_, ran)| ran));
         let next = [
             self.world.next_wake(),
             self.engine.board.next_deadline().filter(|at| *at > now),
             self.deeds.front().map(|(at, ..)| *at).filter(|at| *at > now),
             runs.map(|ran| ran.done_ms).filter(|at| *at > now).min(),
             self.engine.tasks.values().filter_map(seen_again).filter(|at| *at > now).min(),
+            self.next_taker(),
         ];
         let Some(next) = next.into_iter().flatten().min() else { return false };
         let ahead = next - now;
@@ -842,40 +865,4 @@ fn seen_again(task: &Task) -> Option<u64> {
 
 fn stop_key(launch: LaunchId, step: StopStep) -> String {
     format!("stop-{}-{step:?}", launch.no)
-}
-
-fn run_outcome(run: &Run) -> RunOutcome {
-    let ended = |leg: &Leg| {
-        let sealed = leg.sealed.as_ref();
-        let cause = sealed.and_then(|outcome| outcome.cause);
-        (sealed.map(|outcome| outcome.ending.word()), cause.map(|cause| cause.word()))
-    };
-    // Who merges first hangs on who is faster, and with it what meets what.
-    let certain = run.graph.is_none();
-    let hooks = run.hooks_fired.iter().map(|(event, no)| (event.to_string(), *no));
-    let tasks = run.graph.iter().flat_map(Graph::tasks);
-    let merged = tasks.filter(|(_, task)| task.phase == Phase::Merged);
-    RunOutcome {
-        stage: run.stage.word(),
-        legs: run.legs.iter().map(ended).collect(),
-        tree: run.head.as_ref().filter(|_| certain).map(|head| head.tree.0.clone()),
-        landed: matches!(run.landing, Landing::Done(_)),
-        sessions: if certain { run.sessions.len() } else { 0 },
-        decisions: run.decisions.len(),
-        steps: if certain { run.steps.len() } else { 0 },
-        hooks: if certain { hooks.collect() } else { Vec::new() },
-        merged: merged.map(|(plan, _)| plan.id.to_string()).collect(),
-    }
-}
-
-fn outcome(session: &Session) -> Outcome {
-    let (attempt, judged) = (session.attempt(), session.judgement());
-    let sealed = attempt.sealed.as_ref();
-    Outcome {
-        state: judged.state.word(),
-        cause: judged.cause.map(|cause| cause.word()),
-        claim: attempt.claim_kind().word(),
-        tree: sealed.and_then(|sealed| sealed.tree.as_ref()).map(|tree| tree.0.clone()),
-        reworks: attempt.reworks,
-    }
 }

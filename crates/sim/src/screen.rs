@@ -24,7 +24,7 @@ pub(crate) enum Shown {
 const AGAIN: &str = "-again";
 
 /// What people say in these stories.
-const SAID: &str = "so it is";
+pub(crate) const SAID: &str = "so it is";
 
 /// Puts some sessions on screens, and lets some of these be somebody else's.
 pub(crate) fn on_screen(spec: Spec, seed: u64, no: u64) -> Spec {
@@ -56,6 +56,7 @@ pub(crate) fn opening(seed: u64, session: u64, launch: u32, faults: &Faults) -> 
     }
     for text in rng.pick(&[&["do it"][..], &["do it", "and more"]]) {
         acts.extend(turn(&mut rng, text, faults));
+        acts.extend(begins_anew(&mut rng, session));
     }
     if rng.percent(if faults.calm { 100 } else { 40 }) {
         let end = rng.pick(&[End::Exit(0), End::Exit(0), End::Exit(1), End::Signal(9)]);
@@ -64,12 +65,24 @@ pub(crate) fn opening(seed: u64, session: u64, launch: u32, faults: &Faults) -> 
     acts
 }
 
+/// Now and then somebody goes on in another conversation. Of the one before, a line may be read late.
+fn begins_anew(rng: &mut Rng, session: u64) -> Vec<Act> {
+    if !rng.percent(20) {
+        return Vec::new();
+    }
+    let thread = format!("thread-{session}-{}", rng.below(3));
+    let moved = recorded(Record::Hook, Recorded::Moved { thread: thread.clone() });
+    let late = rng.percent(30).then(|| recorded(Record::Rollout, used()));
+    let named = recorded(Record::Rollout, Recorded::Named { thread });
+    std::iter::once(moved).chain(late).chain([named]).collect()
+}
+
 /// What an agent on a screen does when a message was typed. Some take it at once, some when the key that sends it off
 /// is pressed once more, and some never.
 pub(crate) fn reaction(
     seed: u64,
     (session, launch): (u64, u32),
-    key: &str,
+    (key, text): (&str, &str),
     faults: &Faults,
 ) -> Vec<Act> {
     let message = key.strip_suffix(AGAIN).unwrap_or(key);
@@ -78,7 +91,7 @@ pub(crate) fn reaction(
     let presses = rng.pick(&[1, 1, 1, 2, 3]);
     let pressed = if key.ends_with(AGAIN) { 2 } else { 1 };
     match presses == pressed {
-        true => turn(&mut rng, SAID, faults),
+        true => turn(&mut rng, text, faults),
         false => Vec::new(),
     }
 }

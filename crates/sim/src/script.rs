@@ -23,6 +23,7 @@ use crate::{
     rng::Rng,
     run::Faults,
     screen::{self, Shown},
+    standing::TaskDeed,
 };
 
 /// One thing that an agent does.
@@ -79,6 +80,7 @@ pub(crate) enum Deed {
     /// Comes to the agent's screen, or leaves it.
     Visit,
     OfRun(RunDeed),
+    OfTask(TaskDeed),
 }
 
 pub(crate) fn session_id(seed: u64, no: u64) -> SessionId {
@@ -252,6 +254,16 @@ pub(crate) fn reaction(
         acts.splice(at..at, more);
     }
     acts
+}
+
+/// A turn of an agent that does what it is told, and says so.
+pub(crate) fn obedience() -> Vec<Act> {
+    vec![
+        Act::Line(Signal::TurnStarted { turn: None }),
+        Act::Edit { good: true },
+        Act::Line(Signal::Said(claim(ClaimKind::Completed))),
+        Act::Line(Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None }),
+    ]
 }
 
 /// A turn that ends since the account is used up.

@@ -67,6 +67,7 @@ pub(crate) struct Holder {
     pub(crate) suspended: bool,
     /// Whether it is on a screen.
     on_screen: bool,
+    obedient: bool,
     pub(crate) heard_ms: u64,
     pub(crate) exit: Option<(End, EndedBy)>,
     pub(crate) gone: bool,
@@ -125,6 +126,8 @@ pub(crate) struct World {
     pub(crate) ran: BTreeMap<(SessionId, String), Ran>,
     pub(crate) places: BTreeMap<SessionId, Place>,
     pub(crate) repo: Repo,
+    /// Every agent starts, does what it is told in one turn, and says so.
+    pub(crate) obedient: bool,
     steps: u64,
 }
 
@@ -140,6 +143,7 @@ impl World {
             ran: BTreeMap::new(),
             places: BTreeMap::new(),
             repo: Repo::new(seed),
+            obedient: false,
             steps: 0,
         }
     }
@@ -217,7 +221,7 @@ impl World {
         let (no, launch_no) = self.draws_of(launch);
         let temper = script::temper(self.seed, no, launch_no, &self.faults);
         let Place { driver, part, adopted, .. } = self.places[&launch.session];
-        if !temper.starts && !adopted {
+        if !temper.starts && !adopted && !self.obedient {
             return Err("no such program".to_owned());
         }
         if !self.holders.contains_key(&launch) {
@@ -228,6 +232,7 @@ impl World {
             };
             let mut holder = Holder::new(launch, temper, acts, self.now_ms);
             (holder.part, holder.on_screen) = (part, driver.has_terminal());
+            holder.obedient = self.obedient;
             self.holders.insert(launch, holder);
         }
         Ok(Identity { pid: launch.no as i32, start_time: 1, boot_id: format!("b{}", self.boot) })
@@ -239,7 +244,7 @@ impl World {
     }
 
     /// Writes to an agent's input, once per key. `false` if nobody is there to take it.
-    pub(crate) fn write(&mut self, launch: LaunchId, key: &str) -> bool {
+    pub(crate) fn write(&mut self, launch: LaunchId, key: &str, text: &str) -> bool {
         let (seed, faults, draws) = (self.seed, self.faults, self.draws_of(launch));
         // Of a certain story with a plan only these are told in a certain order.
         let certain = ["faults", "land", "answer"].iter().any(|word| key.starts_with(word));
@@ -251,7 +256,7 @@ impl World {
         if holder.inputs.insert(key.to_owned()) {
             holder.journal.push(Entry::In(key.to_owned()));
             if !holder.temper.deaf {
-                holder.hear(seed, draws, heard, &faults);
+                holder.hear(seed, draws, (heard, text), &faults);
             }
         }
         true
@@ -306,6 +311,12 @@ impl World {
         snapshot(&place.tree)
     }
 
+    /// Gives what stands in a session's place of work, or in the checkout, without anybody looking at it.
+    pub(crate) fn tree_of(&self, session: Option<SessionId>) -> String {
+        let place = session.and_then(|session| self.places.get(&session));
+        place.map_or_else(|| "good-0".to_owned(), |place| place.tree.clone())
+    }
+
     pub(crate) fn check_ended(&mut self, session: SessionId, tree: &str) {
         self.steps += 1;
         let steps = self.steps;
@@ -317,6 +328,10 @@ impl World {
     pub(crate) fn ready(&self) -> Vec<LaunchId> {
         let ready = self.holders.values().filter(|holder| holder.can_act(self.now_ms));
         ready.map(|holder| holder.launch).collect()
+    }
+
+    pub(crate) fn is_ready(&self, launch: LaunchId) -> bool {
+        self.holders.get(&launch).is_some_and(|holder| holder.can_act(self.now_ms))
     }
 
     /// The moment at which an agent that sleeps now wakes up.
@@ -445,6 +460,7 @@ impl Holder {
             shown: Vec::new(),
             suspended: false,
             on_screen: false,
+            obedient: false,
             heard_ms: now,
             exit: None,
             gone: false,
@@ -516,7 +532,7 @@ impl Holder {
         self.gone = true;
     }
 
-    fn hear(&mut self, seed: u64, draws: (u64, u32), key: &str, faults: &Faults) {
+    fn hear(&mut self, seed: u64, draws: (u64, u32), (key, text): (&str, &str), faults: &Faults) {
         if key.starts_with("answer-") {
             let waits = self.acts.iter().position(|act| *act == Act::AwaitAnswer);
             if let Some(at) = waits {
@@ -524,8 +540,11 @@ impl Holder {
                 return;
             }
         }
+        if self.obedient {
+            return self.acts.extend(script::obedience());
+        }
         if self.on_screen {
-            return self.acts.extend(screen::reaction(seed, draws, key, faults));
+            return self.acts.extend(screen::reaction(seed, draws, (key, text), faults));
         }
         if self.journal.len() < MAX_LINES {
             self.acts.extend(match self.part {

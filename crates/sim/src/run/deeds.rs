@@ -20,6 +20,7 @@ impl Sim {
         let because = "so it is".to_owned();
         let command = match deed {
             Deed::OfRun(deed) => return self.do_run_deed(deed),
+            Deed::OfTask(deed) => return self.do_task_deed(deed),
             Deed::Cancel => Command::Cancel { because },
             Deed::Stop => Command::Stop,
             Deed::Resolve(to) => Command::Resolve { to, because },

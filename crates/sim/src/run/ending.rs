@@ -14,6 +14,7 @@ impl Sim {
     /// When nothing moves any more, whoever is not done waits for a person or for a silent agent.
     pub(super) fn everyone_waits_for_someone(&self) -> Result<(), Broken> {
         self.engine.verify()?;
+        self.messages_were_taken()?;
         let all: usize = self.engine.runs().map(Run::agents_at_work).sum();
         let waits = |run: &&Run| {
             // Those of another run have all the room, and wait for a person.
@@ -80,11 +81,13 @@ impl Sim {
             let because = "the story ends".to_owned();
             let cancel = run::Command::Cancel { because };
             Vec::from_iter(open).into_iter().for_each(|id| self.ask_run(id, cancel.clone()));
+            self.cancel_tasks();
         }
     }
 
     pub(super) fn everything_has_ended(&self) -> Result<(), Broken> {
         self.engine.verify()?;
+        self.tasks_have_ended()?;
         for session in self.engine.shadows().filter(|session| session.attempt().is_sealed()) {
             self.processes_are_known(session)?;
             self.hooks_ran(session)?;

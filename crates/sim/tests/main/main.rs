@@ -3,6 +3,7 @@
 #[cfg(feature = "seeded-bugs")]
 mod bugs;
 mod crashes;
+mod crowd;
 mod model;
 mod run_model;
 mod seeds;

@@ -44,6 +44,16 @@ fn seed_37236_an_agent_with_a_person_at_its_screen_holds_up_no_task_after_its_ow
     holds(37_236);
 }
 
+#[test]
+fn seed_2153_a_continuation_that_arrives_late_begins_nothing_of_the_next_loop() {
+    holds(2153);
+}
+
+#[test]
+fn seed_2913_what_was_for_somebody_who_left_does_not_come_back_to_wait_for_ever() {
+    holds(2913);
+}
+
 fn holds(seed: u64) {
     assert_eq!(simulate(seed, Faults::ALL).broken, None);
 }

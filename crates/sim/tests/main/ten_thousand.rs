@@ -1,16 +1,17 @@
-//! Forty thousand seeds, every fourth with a run: no law is broken, everything reachable is visited, and crashes change no ending.
+//! Twenty thousand seeds, every fourth with a run and every eighth with a task that somebody steers: no law is broken, everything reachable is visited, and crashes change no ending.
 
-use std::{collections::BTreeSet, thread};
+use std::{collections::BTreeSet, ops::Range, thread};
 
 use provost_core::{
     lifecycle::{Activity, ClaimKind, Process, Rule, State},
     run,
     session::Event,
+    task,
 };
 use provost_sim::{Cell, Coverage, Faults, simulate};
 
 /// How many seeds one run of the suite tells; a debug build, which is slow, only shows that they run.
-const SEEDS: u64 = if cfg!(debug_assertions) { 400 } else { 40_000 };
+const SEEDS: u64 = if cfg!(debug_assertions) { 400 } else { 20_000 };
 
 /// More are told if asked for, never fewer.
 #[expect(clippy::disallowed_methods, reason = "a test's setting, read where it is used")]
@@ -24,6 +25,10 @@ const STORIES: u64 = if cfg!(debug_assertions) { 100 } else { 2_000 };
 
 const WORKERS: u64 = 2;
 
+/// How many more seeds are told, at most and at a time, to meet cells that are still missing.
+const MORE: u64 = 40_000;
+const CHUNK: u64 = 2_000;
+
 /// The cell that can be reached but is not within these seeds. It needs a verdict on a living agent, a claim
 /// that changes within the settle window, and then an end that is read before the stream's own end, which
 /// lies right behind it in the journal.
@@ -31,9 +36,30 @@ const RARE: [Cell; 1] = [["working", "exit0", "stale", "failed"]];
 
 #[test]
 fn ten_thousand_seeds() {
+    let mut coverage = tell_all(0..seeds());
+    if cfg!(debug_assertions) {
+        return;
+    }
+    // A new kind of story moves the rarest cells to other seeds: a few more are told until they are met.
+    let mut next = seeds();
+    while !unvisited(&coverage).is_empty() && next < seeds() + MORE {
+        coverage.merge(&tell_all(next..next + CHUNK));
+        next += CHUNK;
+    }
+    println!("{} of 240 cells visited by {next} seeds", coverage.cells.len());
+    everything_was_visited(&coverage);
+}
+
+fn tell_all(seeds: Range<u64>) -> Coverage {
     let told: Vec<(Coverage, Vec<String>)> = thread::scope(|scope| {
-        let workers: Vec<_> = (0..WORKERS).map(|no| scope.spawn(move || tell(no))).collect();
-        workers.into_iter().map(|worker| worker.join().unwrap()).collect()
+        let tell = |no| {
+            scope.spawn({
+                let seeds = seeds.clone();
+                move || tell(no, seeds)
+            })
+        };
+        let workers: Vec<_> = (0..WORKERS).map(tell).collect();
+        workers.into_iter().map(|worker| worker.join().expect("a worker tells its seeds")).collect()
     });
     let mut coverage = Coverage::default();
     let mut broken = Vec::new();
@@ -42,15 +68,12 @@ fn ten_thousand_seeds() {
         broken.extend(failures);
     }
     assert!(broken.is_empty(), "{} seeds failed:\n{}", broken.len(), broken.join("\n"));
-    println!("{} of 240 cells visited", coverage.cells.len());
-    if !cfg!(debug_assertions) {
-        everything_was_visited(&coverage);
-    }
+    coverage
 }
 
-fn tell(worker: u64) -> (Coverage, Vec<String>) {
+fn tell(worker: u64, seeds: Range<u64>) -> (Coverage, Vec<String>) {
     let (mut coverage, mut broken) = (Coverage::default(), Vec::new());
-    for seed in (worker..seeds()).step_by(WORKERS as usize) {
+    for seed in seeds.skip(worker as usize).step_by(WORKERS as usize) {
         let report = simulate(seed, Faults::ALL);
         coverage.merge(&report.coverage);
         broken.extend(report.broken);
@@ -86,10 +109,31 @@ fn the_same_seed_tells_the_same_story() {
     }
 }
 
-/// What no story has: panes of tmux, and what is done by itself when an agent is silent, asks or has little room left.
-/// Their rules and laws are tried by the core's random stories.
-const ELSEWHERE: [&str; 5] =
-    ["pane.seen", "reaction.done", "agent.replaced", "context.compacted", "context.kept"];
+/// What no story has: panes of tmux, what is done by itself when an agent is silent, asks or has little room left, and
+/// what members of tasks do by tools. Their rules and laws are tried by the core's own tests. And what only older ledgers
+/// have.
+const ELSEWHERE: [&str; 9] = [
+    "pane.seen",
+    "reaction.done",
+    "agent.replaced",
+    "context.compacted",
+    "context.kept",
+    "message.unproved",
+    "tool.called",
+    "tool.answered",
+    "thread.left",
+];
+
+/// What no story does to tasks: pictures, clean-ups, steps after the work and proposals of what comes next, and what is
+/// said to agents besides messages.
+const TASKS_ELSEWHERE: [&str; 6] = [
+    "task.member_labelled",
+    "task.cleaned_up",
+    "task.member_told",
+    "task.epilogue_done",
+    "task.next_proposed",
+    "task.next_chosen",
+];
 
 fn everything_was_visited(coverage: &Coverage) {
     let kinds: BTreeSet<&str> = Event::KINDS.iter().map(|(kind, _)| *kind).collect();
@@ -102,11 +146,20 @@ fn everything_was_visited(coverage: &Coverage) {
     let kinds: BTreeSet<&str> = run::Event::KINDS.iter().map(|(kind, _)| *kind).collect();
     let missing = Vec::from_iter(kinds.difference(&coverage.run_kinds));
     assert_eq!(missing, Vec::<&&str>::new(), "kinds of runs");
+    let kinds: BTreeSet<&str> = task::Event::KINDS.iter().map(|(kind, _)| *kind).collect();
+    let kinds: BTreeSet<&str> =
+        kinds.difference(&BTreeSet::from(TASKS_ELSEWHERE)).copied().collect();
+    let missing = Vec::from_iter(kinds.difference(&coverage.task_kinds));
+    assert_eq!(missing, Vec::<&&str>::new(), "kinds of tasks");
     let endings = ["cancelled", "completed", "failed", "succeeded"];
     assert_eq!(Vec::from_iter(&coverage.endings), endings.iter().collect::<Vec<_>>());
-    let missing: Vec<Cell> = cells().into_iter().filter(|c| !coverage.cells.contains(c)).collect();
-    let unexpected: Vec<&Cell> = missing.iter().filter(|cell| !RARE.contains(cell)).collect();
-    assert_eq!(unexpected, Vec::<&Cell>::new(), "every other cell is visited");
+    assert_eq!(unvisited(coverage), Vec::<Cell>::new(), "every other cell is visited");
+}
+
+/// The cells that no story came to, but for the rare one.
+fn unvisited(coverage: &Coverage) -> Vec<Cell> {
+    let known = |cell: &Cell| coverage.cells.contains(cell) || RARE.contains(cell);
+    cells().into_iter().filter(|cell| !known(cell)).collect()
 }
 
 fn cells() -> Vec<Cell> {

@@ -1,0 +1,240 @@
+//! Tasks that somebody steers, on the engine's side: asked, told, brought back and judged as the daemon does it.
+
+use provost_core::{
+    ids::{SessionId, StandingId},
+    session::EffectKey,
+    task::{Actor, Around, Command, Event, Task},
+    time::Moment,
+};
+use provost_engine::{
+    board::Turn,
+    stream::{self, Subject},
+};
+use provost_ledger::{ReadLedger, Recorded};
+use serde::{Deserialize, Serialize};
+
+use super::Engine;
+use crate::{laws::Broken, standing::Pair, task_laws::TaskWatch};
+
+/// What somebody asks of a task, under a key of their own.
+#[derive(Clone, Debug)]
+pub(crate) struct AskedTask {
+    pub(crate) key: String,
+    pub(crate) task: StandingId,
+    pub(crate) by: Actor,
+    pub(crate) command: Command,
+}
+
+/// What somebody who asked is answered. What was done is remembered under the key, and answered again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Reply {
+    Refused,
+    Done,
+    Offered { no: u32, lease: u32 },
+}
+
+#[derive(Debug)]
+pub(super) struct TaskShadow {
+    task: Task,
+    watch: TaskWatch,
+    version: u64,
+}
+
+impl Engine {
+    pub(crate) fn standing(&self) -> impl Iterator<Item = &Task> {
+        self.task_shadows.values().map(|shadow| &shadow.task)
+    }
+
+    pub(crate) fn task(&self, id: StandingId) -> Option<&Task> {
+        self.task_shadows.get(&id).map(|shadow| &shadow.task)
+    }
+
+    /// Counts the instructions of members that somebody has, also those that the task has forgotten.
+    pub(crate) fn given(&self, id: StandingId) -> u64 {
+        self.task_shadows.get(&id).map_or(0, |shadow| shadow.watch.given())
+    }
+
+    /// Opens a task with all who work on it, whose sessions were opened before in the same turn.
+    pub(super) fn open_pair(turn: &mut Turn<'_>, pair: &Pair) -> Result<(), Broken> {
+        let members = pair.members.iter().map(|(name, role, session)| Command::Bind {
+            name: name.clone(),
+            role: *role,
+            session: *session,
+            labels: Default::default(),
+        });
+        let commands: Vec<Command> = members.collect();
+        turn.open_task(pair.id, pair.spec.clone(), &commands, "operator")
+            .map_err(|why| format!("a task was not opened: {why}"))?;
+        turn.follow_task(pair.id);
+        Ok(())
+    }
+
+    /// Decides what is asked of a task, and judges what came of it before it is true.
+    pub(super) fn ask_task(
+        &self,
+        turn: &mut Turn<'_>,
+        ask: &AskedTask,
+    ) -> Result<(String, Reply), Broken> {
+        let known = self.ledger.idempotent(&ask.key).ok().flatten();
+        if let Some(reply) = known {
+            let reply = serde_json::from_str(&reply).map_err(|why| why.to_string())?;
+            return Ok((ask.key.clone(), reply));
+        }
+        let before = turn.task(ask.task).cloned();
+        let asked = (&ask.by, &ask.command);
+        let reply = match turn.command_task(ask.task, asked, ask.by.name()) {
+            None => Reply::Refused,
+            Some(Err(_)) => {
+                let after = turn.task(ask.task);
+                a_refusal_leaves_no_trace(before.as_ref(), after)?;
+                Reply::Refused
+            }
+            Some(Ok((_, events))) => {
+                who_takes_has_the_lease(&ask.command, &events)?;
+                what_is_blocked_is_not_sent(&ask.command, &events)?;
+                let reply = events.iter().find_map(offered).unwrap_or(Reply::Done);
+                let text = serde_json::to_string(&reply).map_err(|why| why.to_string())?;
+                turn.remember(ask.key.clone(), text);
+                reply
+            }
+        };
+        Ok((ask.key.clone(), reply))
+    }
+
+    /// Brings back what has to be at hand when something happens to a task, as the daemon does.
+    pub(super) fn bring_back_task(&mut self, id: StandingId, loaded: &mut Vec<Subject>) {
+        self.bring_back(Subject::Task(id), loaded);
+        for session in self.board.task(id).map(sessions).unwrap_or_default() {
+            self.bring_back(Subject::Session(session), loaded);
+        }
+    }
+
+    /// The same for what happens to a session: its tasks may wake their other members.
+    pub(super) fn bring_back_tasks_of(&mut self, id: SessionId, loaded: &mut Vec<Subject>) {
+        for task in self.board.tasks_of(id) {
+            self.bring_back_task(task, loaded);
+        }
+    }
+
+    pub(super) fn judge_task_record(
+        &mut self,
+        id: StandingId,
+        record: &Recorded,
+        now: Moment,
+    ) -> Result<(), Broken> {
+        let event =
+            Event::decode(&record.kind, record.v, &record.data).map_err(|e| e.to_string())?;
+        self.note(|| format!("{:>8} task {event:?}", now.mono_ms));
+        self.coverage.visit_task(&event);
+        let at = stream::to_core(record.at);
+        if let Event::TaskOpened(opened) = &event {
+            let task = Task::open(id, at, opened);
+            let watch = TaskWatch::default();
+            self.task_shadows.insert(id, TaskShadow { task, watch, version: record.version });
+            return Ok(());
+        }
+        let shadows = &self.shadows;
+        let look = |id: SessionId| shadows.get(&id).map(|shadow| &shadow.session);
+        let shadow = self.task_shadows.get_mut(&id).ok_or("an event of no task")?;
+        if record.version != shadow.version + 1 {
+            return Err(format!("event {} follows event {}", record.version, shadow.version));
+        }
+        shadow.watch.before(&shadow.task, (at, &record.actor), &event, look)?;
+        shadow.task.evolve(at, &event);
+        shadow.version = record.version;
+        shadow.watch.after(&event, &shadow.task)
+    }
+
+    /// Judges the tasks that changed, or whose members did: nothing more follows of them now.
+    pub(super) fn tasks_rest(&self, changed: &[Subject], now: Moment) -> Result<(), Broken> {
+        let touched = |task: &Task| {
+            let ids = sessions(task);
+            changed.iter().any(|subject| match subject {
+                Subject::Session(id) => ids.contains(id),
+                Subject::Task(id) => *id == task.id,
+                Subject::Run(_) => false,
+            })
+        };
+        for shadow in self.task_shadows.values().filter(|shadow| touched(&shadow.task)) {
+            self.task_rests(shadow, now)?;
+        }
+        Ok(())
+    }
+
+    /// The same for all of them, when nothing moves any more.
+    pub(crate) fn all_tasks_rest(&self, now: Moment) -> Result<(), Broken> {
+        self.task_shadows.values().try_for_each(|shadow| self.task_rests(shadow, now))
+    }
+
+    fn task_rests(&self, shadow: &TaskShadow, now: Moment) -> Result<(), Broken> {
+        let TaskShadow { task, watch, .. } = shadow;
+        let look = |id: SessionId| self.shadow(id);
+        if let Some(step) = task.advance(&Around { now, look: &look }) {
+            return Err(format!("a task is at rest, yet more follows: {step:?}"));
+        }
+        watch.rest(task, now, look)
+    }
+
+    /// The board holds what was stored.
+    pub(super) fn tasks_are_the_same(&self) -> Result<(), Broken> {
+        for shadow in self.task_shadows.values() {
+            if self.board.task(shadow.task.id).is_some_and(|held| *held != shadow.task) {
+                return Err("the board holds another task than was stored".to_owned());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Gives the sessions of the members who are bound.
+pub(crate) fn sessions(task: &Task) -> Vec<SessionId> {
+    let bound = task.members.iter().filter(|member| member.is_bound());
+    bound.filter_map(|member| member.session).collect()
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "nothing else offers anything")]
+fn offered(event: &Event) -> Option<Reply> {
+    match event {
+        Event::MessageOffered(e) => Some(Reply::Offered { no: e.no, lease: e.lease.no }),
+        _ => None,
+    }
+}
+
+/// What was refused is kept, and nothing else comes of it: least of all a message.
+fn a_refusal_leaves_no_trace(before: Option<&Task>, after: Option<&Task>) -> Result<(), Broken> {
+    let (Some(before), Some(after)) = (before, after) else { return Ok(()) };
+    let mut kept = before.clone();
+    kept.refused.clone_from(&after.refused);
+    match kept == *after {
+        true => Ok(()),
+        false => Err("something was refused, and the task is another one after it".to_owned()),
+    }
+}
+
+/// Whoever is told that it has a message has it under the very lease that it named.
+#[expect(clippy::wildcard_enum_match_arm, reason = "nothing else accepts anything")]
+fn who_takes_has_the_lease(command: &Command, events: &[Event]) -> Result<(), Broken> {
+    let Command::Accept { no, lease, .. } = command else { return Ok(()) };
+    let accepted = events.iter().find_map(|event| match event {
+        Event::MessageAccepted(e) if e.no == *no => Some(e.lease.no),
+        _ => None,
+    });
+    match accepted.is_none_or(|held| held == *lease) {
+        true => Ok(()),
+        false => Err(format!("message {no} was accepted under lease {lease}, which is over")),
+    }
+}
+
+/// An iteration that does not begin leaves nothing in anybody's inbox.
+fn what_is_blocked_is_not_sent(command: &Command, events: &[Event]) -> Result<(), Broken> {
+    let asked = matches!(command, Command::Continue { .. });
+    let refused = events.iter().any(|event| matches!(event, Event::ContinuationRefused(_)));
+    let sent = events.iter().any(|event| matches!(event, Event::MessageStored(_)));
+    match asked && refused && sent {
+        true => Err("a continuation was refused, and a message of it is stored".to_owned()),
+        false => Ok(()),
+    }
+}
+
+/// What a task owes, by the task and its key.
+pub(crate) type TaskKey = (StandingId, EffectKey);

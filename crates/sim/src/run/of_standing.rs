@@ -1,0 +1,507 @@
+//! Tasks that somebody steers: what people and members do about them, who takes their messages, and what they owe.
+
+use provost_core::{
+    ids::{SessionId, StandingId},
+    session::again,
+    task::{
+        Actor, Address, Attack, Channel, Checked, Command, Config, CriterionState, Effect,
+        Evidence, Judgement, Kind, Message, Mode, MoveKind, Needs, Post, Priority, Proof, Role,
+        Shown, Standing, Task,
+    },
+    verdict::{CheckEnd, Receipt},
+};
+
+use super::Sim;
+use crate::{
+    engine::{AskedTask, CrashPoint, Input, Reply, Source, TaskKey},
+    laws::Broken,
+    screen::SAID,
+    standing::{self, Holds, Taker, TaskDeed},
+};
+
+/// A text that is long enough to say something.
+const WORDS: &str = "so it was done, and so it is";
+
+impl Sim {
+    pub(super) fn ask_task(&mut self, task: StandingId, by: Actor, command: Command) -> String {
+        self.asks += 1;
+        let key = format!("ask-{}", self.asks);
+        let ask = AskedTask { key: key.clone(), task, by, command };
+        self.asked.push_back(Input::AskedTask(Box::new(ask)));
+        key
+    }
+
+    /// What a task owes its members may have been missed while no engine lived.
+    pub(super) fn look_at_tasks_again(&mut self) -> Result<(), Broken> {
+        let open: Vec<StandingId> = self.engine.board.tasks().map(|task| task.id).collect();
+        for id in open {
+            let look = Input::ToldTask(id, Command::Look);
+            self.engine.work(self.now(), &[look], CrashPoint::Nowhere)?;
+        }
+        Ok(())
+    }
+
+    /// Gives what a message of a task says to a session. What people say is always the same.
+    pub(super) fn text_of(&self, session: SessionId, key: &str) -> String {
+        let session = self.engine.board.session(session).filter(|_| key.starts_with("task-"));
+        let mut sent = session.into_iter().flat_map(|session| &session.messages);
+        let named = sent.find(|message| message.key == key || again(&message.key) == key);
+        named.map_or_else(|| SAID.to_owned(), |message| message.text.clone())
+    }
+
+    // Who takes messages.
+
+    /// Gives those who have something to do: what they hold, or what waits for them.
+    pub(super) fn busy_takers(&self) -> Vec<usize> {
+        let now = self.world.now_ms;
+        let free = |taker: &Taker| taker.asked.is_none() && taker.wake_ms <= now;
+        let takers = self.takers.iter().enumerate().filter(|(_, taker)| free(taker));
+        let busy = takers.filter(|(_, taker)| match taker.holds {
+            Holds::Nothing => taker.keen && self.something_waits_for(taker),
+            Holds::Offered(..) | Holds::Accepted(..) => true,
+        });
+        busy.map(|(at, _)| at).collect()
+    }
+
+    fn something_waits_for(&self, taker: &Taker) -> bool {
+        let Some(task) = self.engine.task(taker.task) else { return false };
+        let now = self.now();
+        let mut waiting = task.messages.iter().filter(|message| message.waits(now));
+        !task.is_paused() && waiting.any(|message| message.to.name() == taker.consumer)
+    }
+
+    /// Gives when a taker that sleeps wakes up.
+    pub(super) fn next_taker(&self) -> Option<u64> {
+        let now = self.world.now_ms;
+        self.takers.iter().map(|taker| taker.wake_ms).filter(|wake| *wake > now).min()
+    }
+
+    /// A taker does its next step, or dies, gives back what it has, or sleeps over it.
+    pub(super) fn take(&mut self, at: usize) {
+        let Taker { task, consumer, steady, holds, .. } = self.takers[at].clone();
+        // Where many act at once, it may have asked since it was looked at.
+        if self.takers[at].asked.is_some() {
+            return;
+        }
+        let chance = if steady { 0 } else { self.rng.below(100) };
+        let command = match (holds, chance) {
+            (Holds::Nothing, _) => Command::Next { consumer: consumer.clone() },
+            (Holds::Offered(no, lease), 0..64) => Command::Accept { no, lease, polls: 0 },
+            (Holds::Accepted(no, lease), 0..64) => Command::Acknowledge { no, lease, note: None },
+            (Holds::Offered(no, lease) | Holds::Accepted(no, lease), 64..71) => {
+                // Whatever comes of it, it is done with it.
+                self.takers[at].holds = Holds::Nothing;
+                Command::Release { no, lease, reason: "not now".to_owned() }
+            }
+            (Holds::Offered(..) | Holds::Accepted(..), 71..78) => {
+                self.takers[at].holds = Holds::Nothing;
+                return;
+            }
+            (Holds::Offered(..) | Holds::Accepted(..), _) => {
+                let sleeps = self.sleeps(task, holds);
+                self.takers[at].wake_ms = self.world.now_ms + sleeps;
+                return;
+            }
+        };
+        let by = match consumer.as_str() {
+            "operator" => Actor::Operator,
+            _ => Actor::Member(consumer),
+        };
+        self.takers[at].asked = Some(self.ask_task(task, by, command));
+    }
+
+    /// Gives how long a taker sleeps: a while, or just as long as what it holds is its own.
+    fn sleeps(&mut self, task: StandingId, holds: Holds) -> u64 {
+        let bounds = self.engine.task(task).map(|task| &task.spec.bounds);
+        let own = bounds.map_or(0, |bounds| match holds {
+            Holds::Nothing | Holds::Offered(..) => bounds.offer_ms,
+            Holds::Accepted(..) => bounds.lease_ms,
+        });
+        self.rng.pick(&[30, 150, own, own + 1, own + 5])
+    }
+
+    /// Those who asked hear what came of it. Each message is handled by one of them, at most.
+    pub(super) fn hear_replies(&mut self) -> Result<(), Broken> {
+        for (key, reply) in std::mem::take(&mut self.engine.replies) {
+            let Some(taker) = self.takers.iter_mut().find(|one| one.asked.as_ref() == Some(&key))
+            else {
+                continue;
+            };
+            taker.asked = None;
+            let task = taker.task;
+            taker.holds = match (taker.holds, reply) {
+                (Holds::Nothing, Reply::Offered { no, lease }) => Holds::Offered(no, lease),
+                (Holds::Offered(no, lease), Reply::Done) => Holds::Accepted(no, lease),
+                (Holds::Accepted(no, _), Reply::Done) => {
+                    if !self.handled.insert((task, no)) {
+                        return Err(format!("message {no} was handled twice"));
+                    }
+                    Holds::Nothing
+                }
+                (_, _) => Holds::Nothing,
+            };
+        }
+        Ok(())
+    }
+
+    // What tasks owe.
+
+    pub(super) fn can_task_go_on(&self, key: &TaskKey) -> bool {
+        let mut ran = self.world.ran.iter().filter(|((id, name), _)| {
+            *id == SessionId(key.0.0) && name.starts_with(&format!("{}-", key.1))
+        });
+        ran.all(|(_, ran)| ran.done_ms <= self.world.now_ms)
+    }
+
+    /// Runs a check on what is there of a worker's work. What it found is told later, or never.
+    pub(super) fn carry_out_of_task(&mut self, key: &TaskKey) -> Result<(), Broken> {
+        let Some(Effect::RunCheck(owed)) = self.engine.owed_by_tasks.get(key).cloned() else {
+            return Ok(());
+        };
+        let worker = self.engine.task(key.0).and_then(|task| task.member(&owed.worker)?.session);
+        let tree = self.world.tree_of(worker);
+        // With the tree in its key: what ran on another tree is not taken for this one.
+        let at = (SessionId(key.0.0), format!("{}-{tree}", key.1));
+        let Some(uncertain) = self.ran(&at, &format!("{} on {tree}", owed.command))? else {
+            return Ok(());
+        };
+        let end = match (uncertain, tree.starts_with("good")) {
+            (true, _) => CheckEnd::Unfinished("power".to_owned()),
+            (false, true) => CheckEnd::Exit(0),
+            (false, false) => CheckEnd::Exit(1),
+        };
+        let receipt = Receipt {
+            command: owed.command,
+            tree: provost_core::ids::TreeId(tree),
+            end,
+            duration_ms: 1,
+            output_digest: String::new(),
+            output: String::new(),
+            tail: String::new(),
+            warm: false,
+            environment: None,
+        };
+        let done = Command::CheckDone { no: owed.no, receipt: Box::new(receipt), compared: None };
+        self.engine.owed_by_tasks.remove(key);
+        let told = Input::ToldTask(key.0, done);
+        self.told_of_runs.push(told.clone());
+        self.engine.told.entry(Source::OfTask(key.clone())).or_default().push_back(told);
+        Ok(())
+    }
+
+    // What people and members do.
+
+    pub(super) fn do_task_deed(&mut self, deed: TaskDeed) {
+        let ids: Vec<StandingId> = self.engine.standing().map(|task| task.id).collect();
+        if ids.is_empty() {
+            return;
+        }
+        let id = self.rng.pick(&ids);
+        let Some(task) = self.engine.task(id).cloned() else { return };
+        if let TaskDeed::Pull = deed {
+            return self.make_pull(&task);
+        }
+        let Some((by, command)) = self.choose(&task, deed) else { return };
+        self.record_move_for(&task, &by, &command);
+        // Whoever had no answer in time asks again: the message has its key, and the asking is another one.
+        if self.faults.repeats && self.rng.percent(10) {
+            self.ask_task(id, by.clone(), command.clone());
+        }
+        self.ask_task(id, by, command);
+    }
+
+    /// Somebody asks for the messages of a member to whom they are given.
+    fn make_pull(&mut self, task: &Task) {
+        let idle = |taker: &&mut Taker| {
+            taker.task == task.id && !taker.keen && taker.asked.is_none() && taker.wake_ms == 0
+        };
+        let mut idle = self.takers.iter_mut().filter(idle);
+        let Some(taker) = idle.find(|taker| taker.holds == Holds::Nothing) else { return };
+        let consumer = taker.consumer.clone();
+        let key = format!("ask-{}", self.asks + 1);
+        taker.asked = Some(key);
+        let by = Actor::Member(consumer.clone());
+        self.ask_task(task.id, by, Command::Next { consumer });
+    }
+
+    /// A strict manager says what it is about to do, most of the time.
+    fn record_move_for(&mut self, task: &Task, by: &Actor, command: &Command) {
+        let strict = task.config.mode == Mode::Strict && task.role_of(by) == Some(Role::Manager);
+        let moves = command.action().map_or(&[][..], |action| action.moves());
+        if let Some(kind) = moves.first().copied().filter(|_| strict && self.rng.percent(75)) {
+            let because = WORDS.to_owned();
+            self.ask_task(task.id, by.clone(), Command::RecordMove { kind, because });
+        }
+    }
+
+    /// Gives who does a deed: mostly somebody who may.
+    fn actor_for(&mut self, task: &Task, may: Role) -> Actor {
+        let bound = task.members.iter().filter(|member| member.is_bound());
+        let members: Vec<(String, Role)> =
+            bound.map(|member| (member.name.clone(), member.role)).collect();
+        let able = standing::actors(&members, may);
+        let anybody: Vec<Actor> =
+            members.iter().map(|(name, _)| Actor::Member(name.clone())).collect();
+        match self.rng.below(10) {
+            0..6 if !able.is_empty() => self.rng.pick(&able),
+            6 if !anybody.is_empty() => self.rng.pick(&anybody),
+            _ => Actor::Operator,
+        }
+    }
+
+    fn choose(&mut self, task: &Task, deed: TaskDeed) -> Option<(Actor, Command)> {
+        let because = WORDS.to_owned();
+        let steers = self.actor_for(task, Role::Manager);
+        let command = match deed {
+            TaskDeed::Post => return self.post(task),
+            TaskDeed::PostAgain => return self.post_again(task),
+            TaskDeed::Pull => return None,
+            TaskDeed::CancelMessage => {
+                let no = self.message(task, |one| !one.standing.is_over())?;
+                Command::CancelMessage { no, because }
+            }
+            TaskDeed::Requeue => {
+                let laid_aside = |one: &Message| {
+                    matches!(one.standing, Standing::Dead { .. } | Standing::Expired)
+                };
+                let no = self.message(task, laid_aside)?;
+                Command::Requeue { no, because }
+            }
+            TaskDeed::Bury => {
+                let no = self.message(task, |one| !one.standing.is_over())?;
+                Command::Bury { no, reason: because }
+            }
+            TaskDeed::Propose => return Some(self.propose(task)),
+            TaskDeed::Judge => self.judge(task)?,
+            TaskDeed::Check => {
+                let no = task.criteria.first().map_or(1, |criterion| criterion.no);
+                Command::Check { what: Checked::Criterion(no) }
+            }
+            TaskDeed::GoRound => return self.go_round(task),
+            TaskDeed::GoTooFar => {
+                let iteration = self.rng.below(5) as u32;
+                self.continues(task, iteration)?
+            }
+            TaskDeed::StopLoop => Command::StopLoop { because },
+            TaskDeed::Bind => return self.bind(task),
+            TaskDeed::Retire => {
+                let from = self.somebody(task)?;
+                return Some((Actor::Operator, Command::Retire { name: from, because }));
+            }
+            TaskDeed::Rotate => return self.rotate(task),
+            TaskDeed::Acknowledge => {
+                let revision = task.config.revision;
+                let by = task.bound(Role::Manager).next()?.name.clone();
+                return Some((Actor::Member(by), Command::AcknowledgeContract { revision }));
+            }
+            TaskDeed::Configure => {
+                let config = Config { mode: Mode::Light, ..task.config.clone() };
+                let (config, expected) = (Box::new(config), task.config.revision);
+                return Some((Actor::Operator, Command::Configure { config, expected }));
+            }
+            TaskDeed::RecordMove => {
+                let kinds = [MoveKind::Wait, MoveKind::Nudge, MoveKind::Stop];
+                Command::RecordMove { kind: self.rng.pick(&kinds), because }
+            }
+            TaskDeed::Pause => Command::Pause { because },
+            TaskDeed::GoOn => Command::GoOn,
+            TaskDeed::Attack => Command::AttackWork { attack: attack() },
+            TaskDeed::Finish => Command::Finish { because },
+            TaskDeed::Fail => Command::Fail { because },
+            TaskDeed::Cancel => Command::Cancel { because },
+        };
+        Some((steers, command))
+    }
+
+    fn message(&mut self, task: &Task, of: impl Fn(&Message) -> bool) -> Option<u32> {
+        let all = task.messages.iter().filter(|message| of(message));
+        let numbers: Vec<u32> = all.map(|message| message.no).collect();
+        (!numbers.is_empty()).then(|| self.rng.pick(&numbers))
+    }
+
+    fn somebody(&mut self, task: &Task) -> Option<String> {
+        let bound = task.members.iter().filter(|member| member.is_bound());
+        let names: Vec<String> = bound.map(|member| member.name.clone()).collect();
+        (!names.is_empty()).then(|| self.rng.pick(&names))
+    }
+
+    fn post(&mut self, task: &Task) -> Option<(Actor, Command)> {
+        let by = self.actor_for(task, Role::Manager);
+        let to = match self.rng.percent(12) {
+            true => Address::Operator,
+            false => Address::Member(self.somebody(task)?),
+        };
+        let key = format!("k{}", self.rng.below(12));
+        let post = Post {
+            text: format!("do {key}"),
+            key,
+            correlation: None,
+            channel: Channel::Cli,
+            to,
+            kind: self.rng.pick(&[Kind::Instruction, Kind::Instruction, Kind::Note, Kind::Report]),
+            priority: self.rng.pick(&[Priority::Low, Priority::Normal, Priority::High]),
+            expires_in_ms: self.rng.pick(&[None, None, None, Some(1), Some(500), Some(5_000)]),
+            steer: self.rng.percent(25),
+        };
+        Some((by, Command::Post(Box::new(post))))
+    }
+
+    fn post_again(&mut self, task: &Task) -> Option<(Actor, Command)> {
+        let of_somebody = |message: &Message| message.from != Actor::Provost;
+        let no = self.message(task, of_somebody)?;
+        let message = task.message(no)?;
+        let post = Post {
+            key: message.key.clone(),
+            correlation: None,
+            channel: message.channel,
+            to: message.to.clone(),
+            kind: message.kind,
+            text: message.text.clone(),
+            priority: message.priority,
+            expires_in_ms: None,
+            steer: message.steer,
+        };
+        Some((message.from.clone(), Command::Post(Box::new(post))))
+    }
+
+    fn propose(&mut self, task: &Task) -> (Actor, Command) {
+        let by = self.actor_for(task, Role::Worker);
+        let needs = self.rng.pick(&[Needs::Asserted, Needs::Verified { check: "fast".to_owned() }]);
+        let (text, rationale) = (WORDS.to_owned(), None);
+        let command = match self.rng.percent(30) {
+            true => Command::Demand { text, rationale, needs },
+            false => Command::Propose { text, rationale, needs },
+        };
+        (by, command)
+    }
+
+    /// Judges the first criterion that is open, or any one, mostly as it can be judged.
+    fn judge(&mut self, task: &Task) -> Option<Command> {
+        let open = task.criteria.iter().find(|criterion| criterion.is_open());
+        let any = task.criteria.last();
+        let criterion = if self.rng.percent(75) { open.or(any) } else { any }?;
+        let because = WORDS.to_owned();
+        let evidence = Evidence::Asserted { text: WORDS.to_owned(), by: "nobody".to_owned() };
+        let next = match (&criterion.state, &criterion.needs) {
+            (CriterionState::Proposed, _) => Judgement::Accept,
+            (CriterionState::Accepted, Needs::Asserted) => Judgement::Satisfy { evidence },
+            (CriterionState::Accepted, _) if self.rng.percent(60) => {
+                return Some(Command::Check { what: Checked::Criterion(criterion.no) });
+            }
+            (CriterionState::Accepted, _) => Judgement::Defer { because },
+            (_, _) => Judgement::Reopen { because },
+        };
+        let reject = Judgement::Reject { because: WORDS.to_owned() };
+        let judgement = if self.rng.percent(80) { next } else { reject };
+        Some(Command::Judge { no: criterion.no, judgement })
+    }
+
+    /// Brings a loop a step further.
+    fn go_round(&mut self, task: &Task) -> Option<(Actor, Command)> {
+        let by = self.actor_for(task, Role::Manager);
+        let Some(looped) = task.running_loop() else {
+            let template = Box::new(standing::template(&mut self.rng));
+            return Some((by, Command::BeginLoop { template }));
+        };
+        let missing = looped.missing();
+        let wanted = looped.template.evidence.iter().find(|one| missing.contains(&one.name));
+        let Some(wanted) = wanted.filter(|_| self.rng.percent(85)) else {
+            let next = looped.iteration + 1;
+            return Some((by, self.continues(task, next)?));
+        };
+        let (iteration, name) = (looped.iteration, wanted.name.clone());
+        let text = format!("{WORDS}, {}", self.rng.below(2));
+        let command = match &wanted.proof {
+            Proof::Verified { .. } => Command::Check { what: Checked::Evidence(name) },
+            Proof::Adversarial => Command::Show { iteration, name, shown: Shown::Attack(attack()) },
+            Proof::Asserted | Proof::Artifact { .. } | Proof::Pictures { .. } => {
+                let evidence = Evidence::Asserted { text, by: "nobody".to_owned() };
+                Command::Show { iteration, name, shown: Shown::Evidence(evidence) }
+            }
+        };
+        Some((self.actor_for(task, Role::Worker), command))
+    }
+
+    fn continues(&mut self, task: &Task, iteration: u32) -> Option<Command> {
+        let workers: Vec<String> = task.bound(Role::Worker).map(|one| one.name.clone()).collect();
+        if workers.is_empty() {
+            return None;
+        }
+        let to = self.rng.pick(&workers);
+        let key = format!("round-{}", self.asks);
+        Some(Command::Continue {
+            iteration,
+            to,
+            key,
+            text: WORDS.to_owned(),
+            channel: Channel::Cli,
+        })
+    }
+
+    /// Somebody comes to the task: a session that works for none yet, or one without a session.
+    fn bind(&mut self, task: &Task) -> Option<(Actor, Command)> {
+        let (session, labels) = (self.free_session(task), Default::default());
+        let name = format!("late{}", self.asks);
+        let role = self.rng.pick(&[Role::Worker, Role::Worker, Role::Manager]);
+        self.takers.push(standing::taker(task.id, &name, session.is_none()));
+        Some((Actor::Operator, Command::Bind { name, role, session, labels }))
+    }
+
+    fn rotate(&mut self, task: &Task) -> Option<(Actor, Command)> {
+        let (from, session) = (self.somebody(task)?, self.free_session(task));
+        let to = format!("next{}", self.asks);
+        self.takers.push(standing::taker(task.id, &to, session.is_none()));
+        let handover = WORDS.to_owned();
+        Some((Actor::Operator, Command::Rotate { from, to, session, handover }))
+    }
+
+    fn free_session(&mut self, task: &Task) -> Option<SessionId> {
+        let bound = crate::engine::sessions(task);
+        let all = self.engine.shadows().map(|session| session.id);
+        let free: Vec<SessionId> = all.filter(|id| !bound.contains(id)).collect();
+        (!free.is_empty() && self.rng.percent(60)).then(|| self.rng.pick(&free))
+    }
+
+    // What must be true at the end.
+
+    /// Nothing waits for somebody who asks whenever something does.
+    pub(super) fn messages_were_taken(&self) -> Result<(), Broken> {
+        self.engine.all_tasks_rest(self.now())?;
+        for taker in self.takers.iter().filter(|taker| taker.keen) {
+            let Some(task) = self.engine.task(taker.task).filter(|task| !task.is_paused()) else {
+                continue;
+            };
+            let mut open = task.messages.iter().filter(|message| !message.standing.is_over());
+            if let Some(message) = open.find(|message| message.to.name() == taker.consumer) {
+                return Err(format!(
+                    "message {} stays {} for ever",
+                    message.no,
+                    message.standing.word()
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn cancel_tasks(&mut self) {
+        let open = self.engine.standing().filter(|task| !task.phase.is_over());
+        let because = "the story ends".to_owned();
+        for id in Vec::from_iter(open.map(|task| task.id)) {
+            self.ask_task(id, Actor::Operator, Command::Cancel { because: because.clone() });
+        }
+    }
+
+    pub(super) fn tasks_have_ended(&self) -> Result<(), Broken> {
+        let mut open = self.engine.standing().filter(|task| !task.is_closed());
+        // Nobody cancels anything in a calm story.
+        match open.find(|_| !self.faults.calm) {
+            Some(task) => Err(format!("a task was cancelled and is {}", task.phase.word())),
+            None => Ok(()),
+        }
+    }
+}
+
+fn attack() -> Attack {
+    let part = || WORDS.to_owned();
+    Attack { failure_mode: part(), check: part(), result: part() }
+}

@@ -1,0 +1,87 @@
+//! What is told of a simulation at its end.
+
+use provost_core::{
+    run::{Graph, Landing, Leg, Phase, Run},
+    session::Session,
+};
+
+use crate::coverage::Coverage;
+
+/// How a session ended, with nothing in it that hangs on time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    pub state: &'static str,
+    pub cause: Option<&'static str>,
+    pub claim: &'static str,
+    pub tree: Option<String>,
+    pub reworks: u32,
+}
+
+/// How a run ended, with nothing in it that hangs on time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunOutcome {
+    pub stage: &'static str,
+    /// How each of its legs ended, and why.
+    pub legs: Vec<(Option<&'static str>, Option<&'static str>)>,
+    pub tree: Option<String>,
+    pub landed: bool,
+    pub sessions: usize,
+    pub decisions: usize,
+    pub steps: usize,
+    pub hooks: Vec<(String, u32)>,
+    /// The tasks of its plan that are merged.
+    pub merged: Vec<String>,
+}
+
+/// What came of a simulation.
+#[derive(Clone, Debug)]
+pub struct Report {
+    pub seed: u64,
+    pub outcomes: Vec<Outcome>,
+    pub runs: Vec<RunOutcome>,
+    pub coverage: Coverage,
+    pub events: u64,
+    pub steps: u64,
+    pub crashes: u64,
+    /// How many times the owner had something to decide.
+    pub commits: u64,
+    /// The law that was broken, with the seed.
+    pub broken: Option<String>,
+    pub trace: Vec<String>,
+}
+
+pub(super) fn run_outcome(run: &Run) -> RunOutcome {
+    let ended = |leg: &Leg| {
+        let sealed = leg.sealed.as_ref();
+        let cause = sealed.and_then(|outcome| outcome.cause);
+        (sealed.map(|outcome| outcome.ending.word()), cause.map(|cause| cause.word()))
+    };
+    // Who merges first hangs on who is faster, and with it what meets what.
+    let certain = run.graph.is_none();
+    let hooks = run.hooks_fired.iter().map(|(event, no)| (event.to_string(), *no));
+    let tasks = run.graph.iter().flat_map(Graph::tasks);
+    let merged = tasks.filter(|(_, task)| task.phase == Phase::Merged);
+    RunOutcome {
+        stage: run.stage.word(),
+        legs: run.legs.iter().map(ended).collect(),
+        tree: run.head.as_ref().filter(|_| certain).map(|head| head.tree.0.clone()),
+        landed: matches!(run.landing, Landing::Done(_)),
+        sessions: if certain { run.sessions.len() } else { 0 },
+        decisions: run.decisions.len(),
+        steps: if certain { run.steps.len() } else { 0 },
+        hooks: if certain { hooks.collect() } else { Vec::new() },
+        merged: merged.map(|(plan, _)| plan.id.to_string()).collect(),
+    }
+}
+
+pub(super) fn outcome(session: &Session) -> Outcome {
+    let (attempt, judged) = (session.attempt(), session.judgement());
+    let sealed = attempt.sealed.as_ref();
+    Outcome {
+        state: judged.state.word(),
+        cause: judged.cause.map(|cause| cause.word()),
+        claim: attempt.claim_kind().word(),
+        tree: sealed.and_then(|sealed| sealed.tree.as_ref()).map(|tree| tree.0.clone()),
+        reworks: attempt.reworks,
+    }
+}

@@ -1,0 +1,285 @@
+//! What is made up from a seed about a task that somebody steers: who works on it, and what people and members do.
+//!
+//! As in `script`, all of it depends on the seed and on names only. What exactly is done, and to which message, is
+//! chosen when it is done.
+
+use provost_core::{
+    ids::{SessionId, StandingId},
+    session::{Afterwards, Driver, Spec},
+    task::{
+        Actor, CleanUp, Config, Mode, Policy, Proof, Required, Role, TaskBounds, TaskSpec, Template,
+    },
+};
+
+use crate::{
+    rng::Rng,
+    run::Faults,
+    script::{self, Deed},
+};
+
+/// What is done to a task by those who steer it or work on it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum TaskDeed {
+    Post,
+    /// The newest message of somebody is sent once more, under its key.
+    PostAgain,
+    /// Somebody asks for what would be given to it.
+    Pull,
+    CancelMessage,
+    Requeue,
+    Bury,
+    Propose,
+    Judge,
+    Check,
+    /// Begins a loop, shows what is missing, or asks for the next iteration.
+    GoRound,
+    /// Asks for an iteration that is not next, or before anything was shown.
+    GoTooFar,
+    StopLoop,
+    Bind,
+    Retire,
+    Rotate,
+    Acknowledge,
+    Configure,
+    RecordMove,
+    Pause,
+    GoOn,
+    Attack,
+    Finish,
+    Fail,
+    Cancel,
+}
+
+/// Somebody who takes messages of a member, and may die with them.
+#[derive(Clone, Debug)]
+pub(crate) struct Taker {
+    pub(crate) task: StandingId,
+    pub(crate) consumer: String,
+    /// It asks by itself whenever something waits; others ask when they are made to.
+    pub(crate) keen: bool,
+    /// It never dies, sleeps nor gives back.
+    pub(crate) steady: bool,
+    pub(crate) holds: Holds,
+    /// What it has asked and has no answer to yet.
+    pub(crate) asked: Option<String>,
+    pub(crate) wake_ms: u64,
+}
+
+/// What a taker believes to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holds {
+    Nothing,
+    Offered(u32, u32),
+    Accepted(u32, u32),
+}
+
+/// A task with all who work on it from the beginning.
+#[derive(Clone, Debug)]
+pub(crate) struct Pair {
+    pub(crate) id: StandingId,
+    pub(crate) spec: TaskSpec,
+    pub(crate) members: Vec<(String, Role, Option<SessionId>)>,
+    pub(crate) takers: Vec<Taker>,
+}
+
+/// Says whether the story of a seed has a task that somebody steers. No story changes its number by it.
+pub fn has_task(seed: u64) -> bool {
+    seed % 8 == 1
+}
+
+fn task_id(seed: u64, no: u64) -> StandingId {
+    StandingId(uuid::Uuid::from_u64_pair(seed, 0x80 + no))
+}
+
+/// Gives the tasks of a story: in some, a second one has a worker of the first.
+pub(crate) fn pairs(seed: u64, sessions: u64, faults: &Faults) -> Vec<Pair> {
+    // Who is given what first hangs on who is faster, which a calm story leaves out.
+    if faults.calm {
+        return Vec::new();
+    }
+    let first = pair(seed, sessions);
+    let shared = first.members.iter().find_map(|(_, role, session)| {
+        session.filter(|_| *role == Role::Worker && Rng::named(seed, &[51]).percent(20))
+    });
+    let second = shared.map(|session| {
+        let mut rng = Rng::named(seed, &[52]);
+        let id = task_id(seed, 1);
+        let members = vec![("w0".to_owned(), Role::Worker, Some(session))];
+        let spec = spec(&mut rng, "second");
+        let takers = vec![taker(id, "operator", true)];
+        Pair { id, spec, members, takers }
+    });
+    std::iter::once(first).chain(second).collect()
+}
+
+fn pair(seed: u64, sessions: u64) -> Pair {
+    let mut rng = Rng::named(seed, &[50]);
+    let id = task_id(seed, 0);
+    let mut spec = spec(&mut rng, "first");
+    let mut free: Vec<SessionId> = (0..sessions).map(|no| script::session_id(seed, no)).collect();
+    let mut members = Vec::new();
+    match rng.below(5) {
+        0 | 1 => members.push(("boss".to_owned(), Role::Manager, None)),
+        2 | 3 => members.push(("boss".to_owned(), Role::Manager, free.pop())),
+        _ => spec.policy = Some(policy(&mut rng)),
+    }
+    // One may be bound later, in the middle of what it does.
+    if rng.percent(20) {
+        free.pop();
+    }
+    let pulls = rng.below(2) + u64::from(free.is_empty());
+    let sessions = free.into_iter().map(Some);
+    let workers = sessions.chain((0..pulls).map(|_| None));
+    members.extend(workers.zip(0..).map(|(session, no)| (format!("w{no}"), Role::Worker, session)));
+    if rng.percent(20) {
+        members.push(("eye".to_owned(), Role::Reviewer, None));
+    }
+    let mut takers = vec![taker(id, "operator", true)];
+    for (name, _, session) in &members {
+        takers.push(taker(id, name, session.is_none()));
+        // Two of one member race.
+        takers.extend(rng.percent(60).then(|| taker(id, name, session.is_none())));
+    }
+    Pair { id, spec, members, takers }
+}
+
+pub(crate) fn taker(task: StandingId, consumer: &str, keen: bool) -> Taker {
+    Taker {
+        task,
+        consumer: consumer.to_owned(),
+        keen,
+        steady: false,
+        holds: Holds::Nothing,
+        asked: None,
+        wake_ms: 0,
+    }
+}
+
+fn spec(rng: &mut Rng, name: &str) -> TaskSpec {
+    let mode = rng.pick(&[Mode::Light, Mode::Light, Mode::Guided, Mode::Strict]);
+    let checks: &[&str] = rng.pick(&[&[][..], &["fast"][..]]);
+    TaskSpec {
+        name: name.to_owned(),
+        goal: "do it".to_owned(),
+        summary: None,
+        project: None,
+        cwd: "/work".to_owned(),
+        checks: checks.iter().map(|check| (*check).to_owned()).collect(),
+        config: Config { mode, adversarial: rng.percent(15), ..Config::default() },
+        policy: None,
+        bounds: TaskBounds {
+            offer_ms: rng.pick(&[50, 2_000]),
+            lease_ms: rng.pick(&[100, 5_000]),
+            ..TaskBounds::default()
+        },
+    }
+}
+
+fn policy(rng: &mut Rng) -> Policy {
+    Policy {
+        acts: rng.pick(&[3, 6, 12]),
+        rework: rng.below(3) as u32,
+        accept: rng.percent(50),
+        nudge_after_ms: rng.pick(&[None, Some(300), Some(4_000)]),
+        nudges: rng.below(3) as u32,
+        go_on: rng.percent(70),
+        finish: rng.percent(70),
+        ..Policy::default()
+    }
+}
+
+/// A loop that a few deeds bring to its end.
+pub(crate) fn template(rng: &mut Rng) -> Template {
+    let named = |name: &str, proof| Required { name: name.to_owned(), proof };
+    let word = named("word", Proof::Asserted);
+    let fast = named("fast", Proof::Verified { check: "fast".to_owned() });
+    let attack = named("attack", Proof::Adversarial);
+    let evidence = rng.pick(&[vec![word.clone()], vec![fast], vec![word, attack]]);
+    Template {
+        name: "round".to_owned(),
+        max: 1 + rng.below(4) as u32,
+        evidence,
+        clean_up: CleanUp::Keep,
+        plateau: rng.pick(&[None, Some(1)]),
+        tokens: rng.pick(&[None, None, Some(30)]),
+        tools: Vec::new(),
+    }
+}
+
+/// What people and members will do about the tasks, and when.
+pub(crate) fn deeds(seed: u64, faults: &Faults) -> Vec<(u64, u64, Deed)> {
+    if !faults.people {
+        return Vec::new();
+    }
+    let mut rng = Rng::named(seed, &[53]);
+    let mut deeds = Vec::new();
+    let mut add = |at: u64, deed: TaskDeed| deeds.push((1_000 + at, 0, Deed::OfTask(deed)));
+    add(rng.below(500), TaskDeed::Acknowledge);
+    let many = 6 + rng.below(14);
+    for _ in 0..many {
+        let at = rng.below(rng.clone().pick(&[500, 3_000, 20_000]));
+        add(at, deed(&mut rng));
+    }
+    // Some tasks are about a loop, and some about criteria, which takes several steps each.
+    if rng.percent(50) {
+        for _ in 0..4 + rng.below(10) {
+            add(rng.below(20_000), TaskDeed::GoRound);
+        }
+    }
+    if rng.percent(40) {
+        for _ in 0..2 + rng.below(6) {
+            add(rng.below(15_000), rng.pick(&[TaskDeed::Propose, TaskDeed::Judge]));
+        }
+    }
+    for _ in 0..rng.below(3) {
+        add(8_000 + rng.below(20_000), TaskDeed::Finish);
+    }
+    deeds
+}
+
+fn deed(rng: &mut Rng) -> TaskDeed {
+    match rng.below(50) {
+        0..=13 => TaskDeed::Post,
+        14..=17 => TaskDeed::PostAgain,
+        18..=20 => TaskDeed::Pull,
+        21 | 22 => TaskDeed::CancelMessage,
+        23..=25 => TaskDeed::Requeue,
+        26 => TaskDeed::Bury,
+        27 | 28 => TaskDeed::Propose,
+        29..=31 => TaskDeed::Judge,
+        32 => TaskDeed::Check,
+        33 => TaskDeed::GoTooFar,
+        34 => TaskDeed::StopLoop,
+        35 | 36 => TaskDeed::Bind,
+        37 => TaskDeed::Retire,
+        38 | 39 => TaskDeed::Rotate,
+        40 => TaskDeed::Acknowledge,
+        41 => TaskDeed::Configure,
+        42 | 43 => TaskDeed::RecordMove,
+        44 => TaskDeed::Pause,
+        45 | 46 => TaskDeed::GoOn,
+        47 => TaskDeed::Attack,
+        48 => rng.pick(&[TaskDeed::Fail, TaskDeed::Cancel, TaskDeed::Finish]),
+        _ => TaskDeed::GoRound,
+    }
+}
+
+/// Gives who may do a deed besides the operator, as far as it is about roles at all.
+pub(crate) fn actors(pair: &[(String, Role)], role: Role) -> Vec<Actor> {
+    let own = pair.iter().filter(|(_, had)| *had == role);
+    own.map(|(name, _)| Actor::Member(name.clone())).collect()
+}
+
+/// Gives a session whose agent does what it is told and nothing else.
+pub(crate) fn plain_worker(seed: u64, no: u64, faults: &Faults) -> Spec {
+    let mut spec = script::spec(seed, 0, faults);
+    spec.name = format!("w{no}");
+    spec.agent.driver = Driver::Jsonl;
+    spec.agent.carried = Default::default();
+    spec.afterwards = Afterwards::Park;
+    // Of an agent that was told nothing it is not known that it waits.
+    spec.instruction = Some("do it".to_owned());
+    (spec.adopted, spec.setup) = (None, None);
+    (spec.checks, spec.hooks) = (Vec::new(), Default::default());
+    spec
+}

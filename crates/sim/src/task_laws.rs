@@ -1,0 +1,572 @@
+//! The laws of a task that somebody steers, written a second time and independently of the rules that keep them.
+//!
+//! A [`TaskWatch`] is shown every event with the task before and after it, and whatever task is at rest, with the
+//! sessions of its members as they stand. It keeps its own book of every message by its number: what two messages say
+//! may be the same, and then they are still two.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use provost_core::{
+    ids::SessionId,
+    lifecycle::State,
+    session::{Launch, MessageFate, Session},
+    task::{
+        CriterionState, Event, Kind, Lease, Member, MessageOffered, MessageStored, NewsTold, Phase,
+        Role, Standing, Task, Told, Way,
+    },
+    time::Moment,
+    verdict::CheckEnd,
+};
+
+use crate::laws::Broken;
+
+/// What must be remembered of a task's past to judge its present.
+#[derive(Clone, Debug, Default)]
+pub struct TaskWatch {
+    messages: BTreeMap<u32, Noted>,
+    open: BTreeSet<u32>,
+    /// The message of each key, by who sent it.
+    keys: BTreeMap<(String, String), u32>,
+    looped: Option<Round>,
+    /// The continuations with which an iteration began, of all loops.
+    began: BTreeSet<u32>,
+    /// A continuation that was just accepted: its iteration begins with the very next event.
+    begins: Option<u32>,
+    /// The messages that tell news which no record of news names yet.
+    news: BTreeSet<u32>,
+    told: BTreeMap<String, Told>,
+    checks: BTreeSet<u32>,
+}
+
+/// A message as the watch itself saw it.
+#[derive(Clone, Debug)]
+struct Noted {
+    to: String,
+    iteration: Option<u32>,
+    expires_ms: Option<u64>,
+    kind: Kind,
+    hands_over: bool,
+    offers: u32,
+    stands: Stands,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Stands {
+    Waits,
+    Offered(Lease),
+    Accepted(Lease),
+    Acknowledged,
+    Expired,
+    Cancelled,
+    Dead,
+}
+
+/// The loop that runs, or ran last.
+#[derive(Clone, Debug)]
+struct Round {
+    iteration: u32,
+    max: u32,
+    /// The newest message before it: none up to this continues it.
+    after: u32,
+    ended: bool,
+}
+
+macro_rules! law {
+    ($holds:expr, $($words:tt)+) => {
+        if !$holds { return Err(format!($($words)+)); }
+    };
+}
+
+impl Stands {
+    fn word(&self) -> &'static str {
+        match self {
+            Stands::Waits => "stored",
+            Stands::Offered(_) => "offered",
+            Stands::Accepted(_) => "accepted",
+            Stands::Acknowledged => "acknowledged",
+            Stands::Expired => "expired",
+            Stands::Cancelled => "cancelled",
+            Stands::Dead => "dead",
+        }
+    }
+
+    fn lease(&self) -> Option<&Lease> {
+        match self {
+            Stands::Offered(lease) | Stands::Accepted(lease) => Some(lease),
+            Stands::Waits
+            | Stands::Acknowledged
+            | Stands::Expired
+            | Stands::Cancelled
+            | Stands::Dead => None,
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        match self {
+            Stands::Waits | Stands::Offered(_) | Stands::Accepted(_) => true,
+            Stands::Acknowledged | Stands::Expired | Stands::Cancelled | Stands::Dead => false,
+        }
+    }
+}
+
+impl TaskWatch {
+    /// Judges one event by the task before it, and by who brought it about.
+    pub fn before<'s>(
+        &mut self,
+        task: &Task,
+        (at, by): (Moment, &str),
+        event: &Event,
+        look: impl Fn(SessionId) -> Option<&'s Session>,
+    ) -> Result<(), Broken> {
+        law!(!task.phase.is_over(), "a task is {}, and changes: {event:?}", task.phase.word());
+        if let Some(no) = self.begins.take() {
+            let begins = matches!(event, Event::LoopAdvanced(e) if e.message == no);
+            law!(begins, "continuation {no} was accepted, and its iteration does not begin");
+        }
+        self.of_messages(task, (at, by), event, look)?;
+        self.of_loops(task, event)?;
+        self.of_news(task, event)?;
+        self.of_checks(event)?;
+        if let Event::PhaseChanged(e) = event {
+            self.of_the_end(task, &e.phase)?;
+        }
+        Ok(())
+    }
+
+    /// Judges the task after an event.
+    pub fn after(&self, event: &Event, task: &Task) -> Result<(), Broken> {
+        if let Some(policy) = &task.spec.policy {
+            let acts = task.policy.acts.len();
+            law!(acts <= policy.acts as usize, "a policy did {acts} things after {event:?}");
+        }
+        Ok(())
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else changes a message")]
+    fn of_messages<'s>(
+        &mut self,
+        task: &Task,
+        (at, by): (Moment, &str),
+        event: &Event,
+        look: impl Fn(SessionId) -> Option<&'s Session>,
+    ) -> Result<(), Broken> {
+        match event {
+            Event::MessageStored(e) => self.store(e)?,
+            Event::MessageOffered(e) => self.offer(e, at)?,
+            Event::MessageAccepted(e) => {
+                let noted = self.noted(e.no)?;
+                // How long it may be kept is said anew when it is accepted.
+                let held = match &noted.stands {
+                    Stands::Offered(held) => {
+                        held.no == e.lease.no && held.consumer == e.lease.consumer
+                    }
+                    _ => false,
+                };
+                law!(held, "message {} was {} and is accepted", e.no, noted.stands.word());
+                let begins = noted.iteration.is_some() && !self.began.contains(&e.no);
+                self.begins = begins.then_some(e.no);
+                self.set(e.no, Stands::Accepted(e.lease.clone()))?;
+            }
+            Event::MessageAcknowledged(e) => {
+                let noted = self.noted(e.no)?;
+                let holder =
+                    matches!(&noted.stands, Stands::Accepted(held) if held.consumer == e.by);
+                law!(holder, "{} handles message {}, which is {}", e.by, e.no, noted.stands.word());
+                self.set(e.no, Stands::Acknowledged)?;
+            }
+            Event::MessageReturned(e) => {
+                self.may_come_back(e.no, (at, by), look)?;
+                self.set(e.no, Stands::Waits)?;
+            }
+            Event::MessageExpired(e) => {
+                let noted = self.noted(e.no)?;
+                let due = noted.expires_ms.is_some_and(|expires| expires <= at.mono_ms);
+                let waits = noted.stands == Stands::Waits;
+                law!(due && waits, "message {} was {} and expires", e.no, noted.stands.word());
+                self.set(e.no, Stands::Expired)?;
+            }
+            Event::MessageCancelled(e) => {
+                let noted = self.noted(e.no)?;
+                law!(noted.stands == Stands::Waits, "what somebody has is cancelled: {}", e.no);
+                self.set(e.no, Stands::Cancelled)?;
+            }
+            Event::MessageDead(e) => {
+                law!(self.open.contains(&e.no), "message {} is over, and is laid aside", e.no);
+                law!(!e.reason.is_empty(), "message {} is laid aside for no reason", e.no);
+                self.set(e.no, Stands::Dead)?;
+            }
+            Event::MessageRequeued(e) => {
+                let noted = self.noted(e.no)?;
+                let laid_aside = matches!(noted.stands, Stands::Dead | Stands::Expired);
+                law!(laid_aside, "message {} is {}, and comes back", e.no, noted.stands.word());
+                self.set(e.no, Stands::Waits)?;
+                self.change(e.no, |noted| noted.expires_ms = None);
+            }
+            Event::NewsAdded(e) => {
+                let noted = self.noted(e.no)?;
+                let waits = noted.stands == Stands::Waits && noted.kind == Kind::News;
+                law!(waits, "message {} is {}, and says something else", e.no, noted.stands.word());
+                law!(self.news.insert(e.no), "message {} is told more, twice at once", e.no);
+            }
+            Event::MemberLeft(e) => self.leave(&e.name)?,
+            Event::MemberRotated(e) => self.rotate(&e.from, &e.to)?,
+            Event::PhaseChanged(e) if e.phase.is_over() => {
+                for no in Vec::from_iter(self.open.iter().copied()) {
+                    self.set(no, Stands::Cancelled)?;
+                }
+            }
+            Event::MemberBound(e) => {
+                law!(task.member(&e.name).is_none(), "{} is bound twice", e.name);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn store(&mut self, e: &MessageStored) -> Result<(), Broken> {
+        let last = self.messages.keys().next_back().copied().unwrap_or(0);
+        law!(e.no == last + 1, "message {} follows message {last}", e.no);
+        let from = format!("{:?}", e.from);
+        let known = self.keys.insert((from, e.key.clone()), e.no);
+        law!(known.is_none(), "the key {} is that of message {known:?}, and of {}", e.key, e.no);
+        let by_rule = e.from == provost_core::task::Actor::Provost;
+        if by_rule && e.key.starts_with("news-") {
+            self.news.insert(e.no);
+        }
+        self.messages.insert(
+            e.no,
+            Noted {
+                to: e.to.name().to_owned(),
+                iteration: e.iteration,
+                expires_ms: e.expires_ms,
+                kind: e.kind,
+                hands_over: by_rule && e.kind == Kind::Instruction,
+                offers: 0,
+                stands: Stands::Waits,
+            },
+        );
+        self.open.insert(e.no);
+        Ok(())
+    }
+
+    /// A message is offered to whom it is for, when it waits, under a number that no lease of it had.
+    fn offer(&mut self, e: &MessageOffered, at: Moment) -> Result<(), Broken> {
+        let noted = self.noted(e.no)?;
+        law!(
+            noted.stands == Stands::Waits,
+            "message {} is {}, and is offered",
+            e.no,
+            noted.stands.word()
+        );
+        law!(e.lease.consumer == noted.to, "message {} is offered to {}", e.no, e.lease.consumer);
+        law!(e.lease.no == noted.offers + 1, "lease {} of message {} is not new", e.lease.no, e.no);
+        let of_use = noted.expires_ms.is_none_or(|expires| expires > at.mono_ms);
+        law!(of_use, "message {} is of no use any more, and is offered", e.no);
+        let lease = e.lease.clone();
+        self.change(e.no, |noted| noted.offers = lease.no);
+        self.set(e.no, Stands::Offered(lease))
+    }
+
+    /// What was pulled comes back when its time is over or its holder gives it back; what was pushed only when its
+    /// session says that the agent never had it.
+    fn may_come_back<'s>(
+        &self,
+        no: u32,
+        (at, by): (Moment, &str),
+        look: impl Fn(SessionId) -> Option<&'s Session>,
+    ) -> Result<(), Broken> {
+        let noted = self.noted(no)?;
+        let Some(lease) = noted.stands.lease() else {
+            return Err(format!("message {no} is {}, and comes back", noted.stands.word()));
+        };
+        match &lease.way {
+            Way::Pull => {
+                let over = lease.until_ms.is_some_and(|until| until <= at.mono_ms);
+                law!(
+                    over || by != "provost",
+                    "message {no} is taken from {by}",
+                    by = lease.consumer
+                );
+            }
+            Way::Push { session, key } => {
+                let sent = look(*session).and_then(|session| {
+                    session.messages.iter().find(|sent| sent.key == *key).map(|sent| &sent.fate)
+                });
+                let never_had = matches!(sent, Some(MessageFate::Undeliverable { .. }));
+                law!(never_had, "message {no} was given to a session, and comes back: {sent:?}");
+            }
+        }
+        Ok(())
+    }
+
+    fn leave(&mut self, name: &str) -> Result<(), Broken> {
+        for no in self.open_for(name) {
+            self.set(no, Stands::Dead)?;
+        }
+        Ok(())
+    }
+
+    fn rotate(&mut self, from: &str, to: &str) -> Result<(), Broken> {
+        for no in self.open_for(from) {
+            match self.noted(no)?.hands_over {
+                true => self.set(no, Stands::Cancelled)?,
+                false => {
+                    self.set(no, Stands::Waits)?;
+                    self.change(no, |noted| noted.to = to.to_owned());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn open_for(&self, name: &str) -> Vec<u32> {
+        let open = self.open.iter().filter(|no| self.messages[no].to == name);
+        open.copied().collect()
+    }
+
+    fn noted(&self, no: u32) -> Result<&Noted, Broken> {
+        self.messages.get(&no).ok_or_else(|| format!("message {no} was never stored"))
+    }
+
+    fn change(&mut self, no: u32, how: impl FnOnce(&mut Noted)) {
+        if let Some(noted) = self.messages.get_mut(&no) {
+            how(noted);
+        }
+    }
+
+    fn set(&mut self, no: u32, stands: Stands) -> Result<(), Broken> {
+        let was = &self.noted(no)?.stands;
+        law!(*was != Stands::Acknowledged, "message {no} was handled, and is {}", stands.word());
+        match stands.is_open() {
+            true => drop(self.open.insert(no)),
+            false => drop(self.open.remove(&no)),
+        }
+        self.change(no, |noted| noted.stands = stands);
+        Ok(())
+    }
+
+    /// An iteration begins when its continuation is accepted, each once, in order and within the bound.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else is about loops")]
+    fn of_loops(&mut self, task: &Task, event: &Event) -> Result<(), Broken> {
+        match event {
+            Event::LoopBegun(e) => {
+                let running = self.looped.as_ref().is_some_and(|round| !round.ended);
+                law!(!running, "a loop begins in a loop");
+                let after = self.messages.keys().next_back().copied().unwrap_or(0);
+                let max = e.template.max;
+                self.looped = Some(Round { iteration: 1, max, after, ended: false });
+            }
+            Event::LoopAdvanced(e) => {
+                let noted = self.noted(e.message)?;
+                let accepted = matches!(noted.stands, Stands::Accepted(_));
+                law!(accepted, "iteration {} begins with what nobody accepted", e.to);
+                law!(
+                    noted.iteration == Some(e.to),
+                    "message {} is of another iteration",
+                    e.message
+                );
+                law!(self.began.insert(e.message), "message {} begins a second one", e.message);
+                let missing = task.looped.as_ref().map(|looped| looped.missing());
+                let shown = missing.as_ref().is_some_and(Vec::is_empty);
+                law!(shown, "iteration {} begins, and {missing:?} is missing", e.to);
+                let round = self.looped.as_mut().ok_or("an iteration of no loop begins")?;
+                law!(!round.ended, "iteration {} begins after the end of its loop", e.to);
+                law!(e.message > round.after, "message {} is of a loop before", e.message);
+                law!(e.to == round.iteration + 1, "iteration {} follows {}", e.to, round.iteration);
+                law!(
+                    e.to <= round.max,
+                    "iteration {} begins, and {} are the most",
+                    e.to,
+                    round.max
+                );
+                round.iteration = e.to;
+            }
+            Event::LoopEnded(_) => {
+                let round = self.looped.as_mut().ok_or("a loop ends that never began")?;
+                round.ended = true;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What is told of a member is told to each of its managers, in one message each, and never again.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else tells news")]
+    fn of_news(&mut self, task: &Task, event: &Event) -> Result<(), Broken> {
+        match event {
+            Event::NewsTold(e) => self.tell(task, e),
+            Event::MessageStored(_) | Event::NewsAdded(_) => Ok(()),
+            _ => {
+                law!(self.news.is_empty(), "messages {:?} tell news of nobody", self.news);
+                Ok(())
+            }
+        }
+    }
+
+    fn tell(&mut self, task: &Task, e: &NewsTold) -> Result<(), Broken> {
+        let listed: BTreeSet<u32> = e.messages.iter().copied().collect();
+        let fresh = std::mem::take(&mut self.news);
+        law!(listed == fresh, "news of {} are in {listed:?}, and {fresh:?} were told", e.member);
+        let managers: Vec<&str> = task.bound(Role::Manager).map(|one| one.name.as_str()).collect();
+        let mut told: Vec<&str> = listed.iter().map(|no| self.messages[no].to.as_str()).collect();
+        told.sort_unstable();
+        let mut wanted = managers;
+        wanted.sort_unstable();
+        law!(told == wanted, "news of {} were told to {told:?}, not to {wanted:?}", e.member);
+        let now = Told {
+            turns_ended: e.turns_ended,
+            attempts_sealed: e.attempts_sealed,
+            requests: e.requests,
+            processes_lost: e.processes_lost,
+        };
+        let before = self.told.insert(e.member.clone(), now).unwrap_or_default();
+        law!(now != before, "the same news of {} are told twice: {now:?}", e.member);
+        law!(has_all(now, before), "news of {} are taken back: {before:?}, {now:?}", e.member);
+        Ok(())
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else is about checks")]
+    fn of_checks(&mut self, event: &Event) -> Result<(), Broken> {
+        match event {
+            Event::CheckWanted(e) => {
+                law!(self.checks.insert(e.check.no), "check {} is wanted twice", e.check.no);
+            }
+            Event::CheckDone(e) => {
+                law!(self.checks.remove(&e.no), "check {} is done, and was not wanted", e.no);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A task is done when nothing that must hold is open, and all that it is audited by has passed.
+    fn of_the_end(&self, task: &Task, phase: &Phase) -> Result<(), Broken> {
+        if !matches!(phase, Phase::Done { .. }) {
+            return Ok(());
+        }
+        let open = task
+            .criteria
+            .iter()
+            .find(|one| matches!(one.state, CriterionState::Accepted | CriterionState::Proposed));
+        law!(open.is_none(), "a task is done, and open is {open:?}");
+        law!(!task.is_paused(), "a task is done while it is paused");
+        for check in task.audited() {
+            let receipts = task.audit.iter().flat_map(|audit| &audit.receipts);
+            let mut of_it = receipts.filter(|receipt| receipt.command == check.command);
+            let passed = of_it.any(|receipt| receipt.end == CheckEnd::Exit(0));
+            law!(passed, "a task is done, and `{}` did not pass", check.command);
+        }
+        Ok(())
+    }
+
+    /// Judges a task of which nothing more follows by itself at this moment.
+    pub fn rest<'s>(
+        &self,
+        task: &Task,
+        now: Moment,
+        look: impl Fn(SessionId) -> Option<&'s Session>,
+    ) -> Result<(), Broken> {
+        law!(self.begins.is_none(), "a continuation was accepted, and nothing began");
+        law!(self.news.is_empty(), "messages {:?} tell news of nobody", self.news);
+        self.no_message_is_lost(task)?;
+        if task.phase.is_over() {
+            law!(task.effects().is_empty(), "a task is over, and owes {:?}", task.effects());
+            law!(self.open.is_empty(), "a task is over, and {:?} wait", self.open);
+            return Ok(());
+        }
+        let due = task.deadline().filter(|at| *at <= now.mono_ms);
+        law!(due.is_none(), "a due moment of a task changed nothing");
+        let waiting = task.messages.iter().filter(|message| message.waits(now));
+        let waiting: BTreeMap<&str, u32> =
+            waiting.map(|message| (message.to.name(), message.no)).collect();
+        let held: BTreeSet<&str> = self.open.iter().filter_map(|no| self.holder(*no)).collect();
+        for member in task.members.iter().filter(|member| member.is_bound()) {
+            let Some(session) = member.session.and_then(&look) else { continue };
+            self.news_are_told(member, session)?;
+            let name = member.name.as_str();
+            let stranded = waiting.get(name).filter(|_| !held.contains(name) && !task.is_paused());
+            law!(
+                stranded.is_none() || !takes_for_certain(session),
+                "message {stranded:?} waits for {name}, which could take it"
+            );
+        }
+        Ok(())
+    }
+
+    /// Counts the instructions that were handled, but for those in which Provost told somebody its part.
+    pub(crate) fn given(&self) -> u64 {
+        let handled = self.messages.values().filter(|noted| noted.stands == Stands::Acknowledged);
+        let given = handled.filter(|noted| noted.kind == Kind::Instruction && !noted.hands_over);
+        given.count() as u64
+    }
+
+    fn holder(&self, no: u32) -> Option<&str> {
+        self.messages.get(&no)?.stands.lease().map(|lease| lease.consumer.as_str())
+    }
+
+    /// Each message is somewhere: by its number, whatever it says.
+    fn no_message_is_lost(&self, task: &Task) -> Result<(), Broken> {
+        for message in &task.messages {
+            let noted = self.noted(message.no)?;
+            let (word, is) = (message.standing.word(), noted.stands.word());
+            law!(word == is, "message {} is {word}, and what happened to it says {is}", message.no);
+            let to = message.to.name();
+            law!(noted.to == to, "message {} is for {to}, not for {}", message.no, noted.to);
+            let reason = match &message.standing {
+                Standing::Dead { reason } => Some(reason),
+                Standing::Cancelled { because } => Some(because),
+                Standing::Stored
+                | Standing::Offered(_)
+                | Standing::Accepted(_)
+                | Standing::Acknowledged { .. }
+                | Standing::Expired => None,
+            };
+            let why = reason.is_none_or(|reason| !reason.is_empty());
+            law!(why, "message {} is {word} for no reason", message.no);
+        }
+        let there: BTreeSet<u32> = task.messages.iter().map(|message| message.no).collect();
+        let lost = self.open.difference(&there).next();
+        law!(lost.is_none(), "message {lost:?} is lost");
+        law!(there.len() == task.messages.len(), "two messages have one number");
+        Ok(())
+    }
+
+    /// All that there is to tell of a member was told; a turn may be told with the seal that follows it.
+    fn news_are_told(&self, member: &Member, session: &Session) -> Result<(), Broken> {
+        if member.role == Role::Manager {
+            return Ok(());
+        }
+        let told = self.told.get(&member.name).copied().unwrap_or_default();
+        let ended = session.attempts.iter().filter(|one| one.is_sealed() && !one.superseded);
+        let (sealed, name) = (ended.count(), &member.name);
+        let lost = session.launches.iter().filter(|launch| launch.was_lost()).count();
+        law!(told.attempts_sealed as usize == sealed, "{sealed} ends of {name}: told {told:?}");
+        let asked = session.requests.len();
+        law!(told.requests as usize == asked, "{asked} requests of {name}: told {told:?}");
+        law!(told.processes_lost as usize == lost, "{lost} losses of {name}: told {told:?}");
+        let alive = session.current_launch().is_some_and(Launch::may_live);
+        let settles = session.state().is_terminal() && !session.attempt().is_sealed();
+        let under_way = u32::from(alive);
+        let turns = told.turns_ended <= session.turns
+            && (settles || told.turns_ended + under_way >= session.turns);
+        law!(turns, "{} turns of {name}: told {told:?}", session.turns);
+        Ok(())
+    }
+}
+
+fn has_all(now: Told, before: Told) -> bool {
+    now.turns_ended >= before.turns_ended
+        && now.attempts_sealed >= before.attempts_sealed
+        && now.requests >= before.requests
+        && now.processes_lost >= before.processes_lost
+}
+
+/// Says whether a session has ended and can be gone on with, which is a case in which nobody can doubt that it takes
+/// what is said to it.
+fn takes_for_certain(session: &Session) -> bool {
+    session.spec.adopted.is_none()
+        && session.spec.agent.driver.has_protocol()
+        && session.attempt().is_sealed()
+        && session.state() != State::Cancelled
+        && session.open_requests().next().is_none()
+}
