@@ -83,17 +83,17 @@ fn data(n: usize) -> String {
 }
 
 /// The ledger, writing batches over many streams.
-struct Ours {
+pub(crate) struct Ours {
     ledger: SqliteLedger,
     written: u64,
 }
 
 impl Ours {
-    fn open(dir: &Path) -> Result<Self> {
+    pub(crate) fn open(dir: &Path) -> Result<Self> {
         Ok(Ours { ledger: fill::open(dir)?, written: 0 })
     }
 
-    fn write(&mut self, batches: u64) -> Result<()> {
+    pub(crate) fn write(&mut self, batches: u64) -> Result<()> {
         for _ in 0..batches {
             let writes = (0..PER_BATCH).map(|n| write(n, self.written)).collect::<Result<_>>()?;
             let at = Moment { wall_ms: 0, mono_ms: self.written };
@@ -104,7 +104,7 @@ impl Ours {
     }
 
     /// Events per second.
-    fn rate(&mut self) -> Result<f64> {
+    pub(crate) fn rate(&mut self) -> Result<f64> {
         let (done, took) = time(|| self.write(BATCHES));
         done?;
         Ok((BATCHES as usize * PER_BATCH) as f64 / took.as_secs_f64())
@@ -117,6 +117,7 @@ fn write(n: usize, version: u64) -> Result<StreamWrite> {
         v: 1,
         actor: "operator".to_owned(),
         data: data(n),
+        words: Default::default(),
     };
     Ok(StreamWrite {
         stream: StreamId::new(format!("session/{n}"))?,
@@ -125,6 +126,7 @@ fn write(n: usize, version: u64) -> Result<StreamWrite> {
         open: true,
         owed: Vec::new(),
         card: None,
+        found_by: Default::default(),
         snapshot: None,
     })
 }
@@ -253,6 +255,7 @@ fn world(places: &Home) -> Result<World> {
         landing: std::sync::Arc::default(),
         secrets: provost_engine::shell::Secrets::default(),
         census: provost_engine::shell::Census::default(),
+        moves: Default::default(),
     })
 }
 

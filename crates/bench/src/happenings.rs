@@ -1,6 +1,9 @@
 //! What happens in a daemon, as its stream of events tells it.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result, ensure};
 use provost_api::StreamReply;
@@ -57,6 +60,19 @@ impl Happenings {
         let mut left = times;
         while left > 0 {
             left -= usize::from(self.next()?.kind == kind);
+        }
+        Ok(())
+    }
+
+    /// Waits until an event of this kind has happened in each of these sessions, in whatever order.
+    pub(crate) fn in_each(&mut self, sessions: &[String], kind: &str) -> Result<()> {
+        self.since = now();
+        let mut left: BTreeSet<&str> = sessions.iter().map(String::as_str).collect();
+        while !left.is_empty() {
+            let next = self.next()?;
+            if next.kind == kind {
+                left.remove(next.session.as_str());
+            }
         }
         Ok(())
     }

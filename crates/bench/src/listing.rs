@@ -88,7 +88,8 @@ fn starts(table: &mut Table, many: &Daemon) -> Result<()> {
     Ok(())
 }
 
-fn run_once(command: &mut Command) -> Result<std::time::Duration> {
+/// Runs a command to its end, and gives how long that took.
+pub(crate) fn run_once(command: &mut Command) -> Result<std::time::Duration> {
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let (status, took) = time(|| command.status());
     anyhow::ensure!(status?.success(), "{command:?} failed");

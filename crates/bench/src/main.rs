@@ -5,6 +5,7 @@
 mod append;
 mod codex;
 mod daemon;
+mod dispatch;
 mod exit;
 mod fill;
 mod graph;
@@ -17,7 +18,7 @@ mod timing;
 mod wakeups;
 mod watch;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 
 use crate::table::Table;
 
@@ -27,7 +28,7 @@ type Bench = fn(&mut Table) -> Result<()>;
 /// All benchmarks, in the order in which they run.
 ///
 /// A name also stands for all that begin with it: `codex` for `codex-turn` and the others.
-const ALL: [(&str, Bench); 15] = [
+const ALL: [(&str, Bench); 19] = [
     ("append", append::run),
     ("replay", replay::run),
     ("listing", listing::run),
@@ -41,8 +42,12 @@ const ALL: [(&str, Bench); 15] = [
     ("codex-turn", codex::turn),
     ("codex-delay", codex::delay),
     ("codex-many", codex::many),
+    ("dispatch-wait", dispatch::wait),
+    ("dispatch-enqueue", dispatch::enqueue),
+    ("dispatch-look", dispatch::look),
     ("watch-ingest", watch::ingest),
     ("watch-terminals", watch::terminals),
+    ("watch-panes", watch::panes),
 ];
 
 fn main() -> Result<()> {
@@ -54,13 +59,18 @@ fn main() -> Result<()> {
         bail!("there is no benchmark {unknown:?}; there are {}", names.join(", "));
     }
     let mut table = Table::default();
+    let mut failed = Vec::new();
     for (name, bench) in ALL {
         if wanted.is_empty() || wanted.iter().any(|wanted| is_meant(name, wanted)) {
             table.say(&format!("running {name} …"));
-            bench(&mut table)?;
+            // What was measured is told, whatever becomes of the rest.
+            if let Err(why) = bench(&mut table) {
+                failed.push(format!("{name}: {why:#}"));
+            }
         }
     }
     table.print();
+    ensure!(failed.is_empty(), "{}", failed.join("\n"));
     Ok(())
 }
 

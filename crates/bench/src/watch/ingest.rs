@@ -10,6 +10,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use provost_watch::rollout::{Fold, Next, Tail};
 
+use super::{Size, size};
 use crate::{
     daemon::Daemon,
     happenings::Happenings,
@@ -18,22 +19,20 @@ use crate::{
     wakeups,
 };
 
-/// How large the file is.
-const BYTES: usize = 1 << 30;
-const ROUNDS: usize = 9;
 /// How much the bare scan reads at once.
 const BLOCK: usize = 128 << 10;
 const THREAD: &str = "01a1e08b-614a-7c61-a49a-d6ec86726bf8";
 
 pub(crate) fn run(table: &mut Table) -> Result<()> {
+    let size = size();
     let place = tempfile::Builder::new().prefix("pbw").tempdir()?;
-    let rollout = write(place.path())?;
-    scan(table, &rollout)?;
+    let rollout = write(place.path(), size)?;
+    scan(table, &rollout, size)?;
     adopt(table, &rollout)
 }
 
 /// Writes lines as they are in everyday conversations; only the first two have to be parsed.
-fn write(place: &Path) -> Result<PathBuf> {
+fn write(place: &Path, size: Size) -> Result<PathBuf> {
     let path = place.join(format!("rollout-2026-11-16T10-00-00-{THREAD}.jsonl"));
     let mut file = BufWriter::new(File::create(&path)?);
     let at = r#""timestamp":"2026-11-16T10:00:00.000Z""#;
@@ -54,7 +53,7 @@ fn write(place: &Path) -> Result<PathBuf> {
             r#"{{{at},"ordinal":9,"type":"response_item","payload":{{"type":"message","text":"{text}"}}}}"#
         )?;
     }
-    for _ in 0..BYTES / block.len() {
+    for _ in 0..size.bytes / block.len() {
         file.write_all(&block)?;
     }
     file.flush()?;
@@ -62,19 +61,20 @@ fn write(place: &Path) -> Result<PathBuf> {
 }
 
 /// Reads the file in turns with and without looking at what its lines say.
-fn scan(table: &mut Table, rollout: &Path) -> Result<()> {
+fn scan(table: &mut Table, rollout: &Path, size: Size) -> Result<()> {
     // The first reading is of the disk.
     let lines = bare(rollout)?;
     let (mut ratio, mut rate) = (Sample::default(), Sample::default());
-    for _ in 0..ROUNDS {
+    let megabytes = size.bytes as f64 / f64::from(1 << 20);
+    for _ in 0..size.rounds {
         let (counted, bare) = time(|| bare(rollout));
         let (told, watched) = time(|| watched(rollout));
         ensure!(counted? == lines && told? == lines, "both see every line");
         ratio.add(bare.as_secs_f64() / watched.as_secs_f64());
-        rate.add(BYTES as f64 / f64::from(1 << 20) / watched.as_secs_f64());
+        rate.add(megabytes / watched.as_secs_f64());
     }
     table.row(
-        "a rollout of 1 GB whose lines need no parsing, against a bare scan of its lines",
+        &format!("a rollout of {megabytes} MB whose lines need no parsing, against a bare scan of its lines"),
         ratio.median(),
         "×",
         Goal::AtLeast(0.7),

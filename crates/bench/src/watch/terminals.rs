@@ -1,7 +1,7 @@
 //! Twenty agents in terminals: how late their turns' ends, questions and exits are seen, and what it costs to watch
 //! them while they wait and while they work.
 
-use std::{fmt::Write as _, path::Path, thread, time::Duration};
+use std::{fmt::Write as _, path::Path, time::Duration};
 
 use anyhow::{Context, Result};
 use rustix::{
@@ -10,6 +10,7 @@ use rustix::{
 };
 use serde_json::Value;
 
+use super::{Size, shares, size};
 use crate::{
     codex::{Scene, with_codex},
     daemon::processor_ms,
@@ -18,32 +19,26 @@ use crate::{
     timing::{Sample, now},
 };
 
-/// How many sessions there are.
-const SESSIONS: usize = 20;
-/// For how long it is looked what they cost.
-const LOOKED_AT: Duration = Duration::from_secs(30);
-/// Screens that have just been drawn are still being finished; nothing is measured meanwhile.
-const SETTLED: Duration = Duration::from_secs(3);
-
 pub(crate) fn run(table: &mut Table) -> Result<()> {
     with_codex(table, in_terminals)
 }
 
 fn in_terminals(table: &mut Table, codex: &Path) -> Result<()> {
-    let scene = Scene::new(codex, &scenario())?;
-    let mut all = Terminals::begin(&scene)?;
-    all.cost(table, "at their prompts", Goal::AtMost(3.0))?;
+    let size = size();
+    let scene = Scene::new(codex, &scenario(size))?;
+    let mut all = Terminals::begin(&scene, size)?;
+    all.cost(table, "at their prompts")?;
     all.ends_of_turns(table)?;
     all.approvals(table)?;
     all.work()?;
-    all.cost(table, "at work, each with a spinner", Goal::None)?;
+    all.cost(table, "at work, each with a spinner")?;
     all.exits(table)
 }
 
 /// Each session has a conversation of its own: it answers, then works behind a door, then asks, then works for ever.
-fn scenario() -> String {
+fn scenario(size: Size) -> String {
     let mut text = String::new();
-    for no in 0..SESSIONS {
+    for no in 0..size.sessions {
         let thread = format!(
             r#"
 [[thread]]
@@ -67,22 +62,23 @@ turn = [
 /// The sessions, in the order of their conversations.
 struct Terminals<'a> {
     scene: &'a Scene<'a>,
+    size: Size,
     happenings: Happenings,
     ids: Vec<String>,
 }
 
 impl<'a> Terminals<'a> {
     /// Starts all sessions, one after the other, until each waits at its prompt.
-    fn begin(scene: &'a Scene<'a>) -> Result<Terminals<'a>> {
+    fn begin(scene: &'a Scene<'a>, size: Size) -> Result<Terminals<'a>> {
         let mut happenings = scene.happenings()?;
         let trust = scene.repository().display().to_string();
         let mut ids = Vec::new();
-        for _ in 0..SESSIONS {
+        for _ in 0..size.sessions {
             let id = scene.opened(&["--tty", "--accept-trust", &trust, "Begin."])?;
             happenings.of(&id, "turn.ended")?;
             ids.push(id);
         }
-        Ok(Terminals { scene, happenings, ids })
+        Ok(Terminals { scene, size, happenings, ids })
     }
 
     /// Has each agent begin a turn, and gives it time until the model stands at its door.
@@ -103,29 +99,29 @@ impl<'a> Terminals<'a> {
 
     fn ends_of_turns(&mut self, table: &mut Table) -> Result<()> {
         let mut delays = Sample::default();
-        for no in 0..SESSIONS {
+        for no in 0..self.size.sessions {
             delays.add_ms(self.after(no, "end", "turn.ended")?);
         }
-        row(table, "end of a turn → seen, p95", &delays, 500.0);
+        self.row(table, "end of a turn → seen, p95", &delays, 500.0);
         Ok(())
     }
 
     fn approvals(&mut self, table: &mut Table) -> Result<()> {
         let mut delays = Sample::default();
-        for no in 0..SESSIONS {
+        for no in 0..self.size.sessions {
             delays.add_ms(self.after(no, "ask", "request.opened")?);
             let row = self.scene.told(&["status", &self.ids[no], "--json"])?;
             let request = row["requests"][0]["id"].as_str().context("a request")?;
             self.scene.told(&["approve", request, "--json"])?;
             self.happenings.of(&self.ids[no], "turn.ended")?;
         }
-        row(table, "an approval → asked for, p95", &delays, 1_000.0);
+        self.row(table, "an approval → asked for, p95", &delays, 1_000.0);
         Ok(())
     }
 
     /// Has all of them work at the same time.
     fn work(&mut self) -> Result<()> {
-        (0..SESSIONS).try_for_each(|no| self.send(no, "spin"))
+        (0..self.size.sessions).try_for_each(|no| self.send(no, "spin"))
     }
 
     /// Kills each agent; a bare watcher of the process says when it ended.
@@ -142,44 +138,39 @@ impl<'a> Terminals<'a> {
             let seen = self.happenings.of(id, "process.ended")?;
             delays.add_ms(seen.saturating_duration_since(ended));
         }
-        row(table, "exit → seen, after a bare pidfd saw it, p95", &delays, 250.0);
+        self.row(table, "exit → seen, after a bare pidfd saw it, p95", &delays, 250.0);
         Ok(())
     }
 
-    /// How much of one core the daemon and the holders take together, and nothing that is not theirs.
-    #[expect(clippy::disallowed_methods, reason = "what is used in a time is measured over a time")]
-    fn cost(&self, table: &mut Table, doing: &str, goal: Goal) -> Result<()> {
-        thread::sleep(SETTLED);
-        let (began, before) = (now(), self.used()?);
-        thread::sleep(LOOKED_AT);
-        let after = self.used()?;
-        let share = |used: f64| used / (began.elapsed().as_secs_f64() * 1_000.0) * 100.0;
-        let (daemon, holders) = (share(after.0 - before.0), share(after.1 - before.1));
+    /// How much of one core the daemon and the holders take together, and nothing that is not theirs. No tmux has a part in it.
+    fn cost(&self, table: &mut Table, doing: &str) -> Result<()> {
+        let [daemon, holders] = shares(self.size.looked_at, || self.used())?;
+        let (sessions, seconds) = (self.size.sessions, self.size.looked_at.as_secs());
         table.row(
-            &format!("{SESSIONS} terminals {doing}: daemon and holders, of one core"),
+            &format!("{sessions} terminals {doing}: daemon and holders, of one core"),
             daemon + holders,
             " %",
-            goal,
-            &format!("daemon {daemon:.2} %, holders {holders:.2} %, {} s", LOOKED_AT.as_secs()),
+            Goal::AtMost(3.0),
+            &format!("daemon {daemon:.2} %, holders {holders:.2} %, {seconds} s"),
         );
         Ok(())
     }
 
-    fn used(&self) -> Result<(f64, f64)> {
+    fn used(&self) -> Result<[f64; 2]> {
         let mut holders = 0.0;
         for pid in self.scene.daemon.holders()? {
             holders += processor_ms(pid)?;
         }
-        Ok((processor_ms(self.scene.daemon.pid()?)?, holders))
+        Ok([processor_ms(self.scene.daemon.pid()?)?, holders])
     }
-}
 
-fn row(table: &mut Table, what: &str, delays: &Sample, most: f64) {
-    table.row(
-        &format!("{SESSIONS} terminals: {what}"),
-        delays.quantile(0.95),
-        " ms",
-        Goal::AtMost(most),
-        &delays.spread(" ms"),
-    );
+    fn row(&self, table: &mut Table, what: &str, delays: &Sample, most: f64) {
+        table.row(
+            &format!("{} terminals: {what}", self.size.sessions),
+            delays.quantile(0.95),
+            " ms",
+            Goal::AtMost(most),
+            &delays.spread(" ms"),
+        );
+    }
 }

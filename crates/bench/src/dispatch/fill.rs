@@ -1,0 +1,135 @@
+//! Fills a ledger with tasks that were worked on, as the engine would have written them.
+
+use anyhow::Result;
+use provost_core::{
+    ids::StandingId,
+    task::{
+        Actor, Address, Channel, Command, Judgement, Kind, Labels, Needs, Post, Priority, Proof,
+        Required, Role, TaskBounds, TaskSpec, Template,
+    },
+    time::Moment,
+};
+use provost_engine::board::{Board, Turn};
+use provost_ledger::{Ledger, SqliteLedger};
+
+/// How many tasks are written in one batch.
+const BATCH: u64 = 250;
+
+/// How many tasks stay open, with a loop.
+const OPEN: u64 = 100;
+
+/// The words of which every goal has some.
+const WORDS: [&str; 8] =
+    ["callers", "limits", "tables", "colours", "windows", "letters", "harbours", "engines"];
+
+pub(crate) fn id(n: u64) -> StandingId {
+    StandingId(uuid::Uuid::from_u128(
+        (u128::from(n) << 64) | 0x7000_8000_0000_0000 | (u128::from(n) << 8) | 1,
+    ))
+}
+
+pub(crate) fn name(n: u64) -> String {
+    format!("task-{n}")
+}
+
+/// Writes so many tasks, of which the newest are open.
+pub(crate) fn tasks(ledger: &mut SqliteLedger, count: u64) -> Result<()> {
+    let mut board = Board::default();
+    let mut done = 0;
+    while done < count {
+        let batch = BATCH.min(count - done);
+        for step in 0..2 {
+            let at = Moment { wall_ms: 1_790_000_000_000, mono_ms: 1_000 + done * 10 + step * 5 };
+            let mut turn = board.begin(at);
+            for n in done..done + batch {
+                match step {
+                    0 => open(&mut turn, n)?,
+                    _ => work(&mut turn, n, n + OPEN < count)?,
+                }
+            }
+            let Some((batch, staged)) = turn.stage() else { continue };
+            let committed = ledger.append(batch)?;
+            board.commit(staged, &committed);
+        }
+        done += batch;
+    }
+    Ok(())
+}
+
+fn open(turn: &mut Turn<'_>, n: u64) -> Result<()> {
+    let bind = |name: &str, role| Command::Bind {
+        name: name.to_owned(),
+        role,
+        session: None,
+        labels: Labels::default(),
+    };
+    let needs = Needs::Asserted;
+    let text = format!("what was said of {} holds", word(n));
+    let evidence = vec![Required { name: "notes".to_owned(), proof: Proof::Asserted }];
+    let template = Template {
+        name: "notes".to_owned(),
+        max: 5,
+        evidence,
+        clean_up: Default::default(),
+        plateau: None,
+        tokens: None,
+        tools: Vec::new(),
+    };
+    let commands = [
+        bind("hand", Role::Worker),
+        bind("boss", Role::Manager),
+        Command::Propose { text, rationale: None, needs },
+        Command::Judge { no: 1, judgement: Judgement::Accept },
+        Command::BeginLoop { template: Box::new(template) },
+        Command::Post(Box::new(Post {
+            key: format!("first-{n}"),
+            correlation: Some(format!("story-{n}")),
+            channel: Channel::Cli,
+            to: Address::Member("hand".to_owned()),
+            kind: Kind::Instruction,
+            text: format!("begin with the {}, number {n}", word(n)),
+            priority: Priority::Normal,
+            expires_in_ms: None,
+            steer: false,
+        })),
+    ];
+    turn.open_task(id(n), spec(n), &commands, "operator")
+        .map(drop)
+        .map_err(|why| anyhow::anyhow!("{why}"))
+}
+
+fn work(turn: &mut Turn<'_>, n: u64, ends: bool) -> Result<()> {
+    let hand = Actor::Member("hand".to_owned());
+    let mut commands = vec![
+        (hand.clone(), Command::Next { consumer: "hand".to_owned() }),
+        (hand.clone(), Command::Accept { no: 1, lease: 1, polls: 0 }),
+        (hand, Command::Acknowledge { no: 1, lease: 1, note: None }),
+    ];
+    if ends {
+        let because = "it is not needed any more".to_owned();
+        commands.push((Actor::Operator, Command::Cancel { because }));
+    }
+    for (who, command) in &commands {
+        let told = turn.command_task(id(n), (who, command), "operator");
+        anyhow::ensure!(told.is_some_and(|told| told.is_ok()), "{command:?} is taken");
+    }
+    Ok(())
+}
+
+fn word(n: u64) -> &'static str {
+    WORDS[(n % WORDS.len() as u64) as usize]
+}
+
+fn spec(n: u64) -> TaskSpec {
+    TaskSpec {
+        name: name(n),
+        goal: format!("bring the {} in order, number {n}", word(n)),
+        summary: None,
+        project: None,
+        cwd: "/tmp".to_owned(),
+        checks: Vec::new(),
+        config: Default::default(),
+        policy: None,
+        bounds: TaskBounds::default(),
+    }
+}

@@ -1,0 +1,74 @@
+//! `loop status`, `search`, `audit` and `replay` among few and among many tasks.
+
+use std::process::Command;
+
+use anyhow::Result;
+
+use super::fill;
+use crate::{
+    append,
+    daemon::Daemon,
+    listing::run_once,
+    table::{Goal, Table},
+    timing::{Sample, time},
+};
+
+const FEW: u64 = 200;
+const MANY: u64 = 10_000;
+const RUNS: usize = 60;
+
+/// How long each may take, in milliseconds.
+const GOAL: f64 = 20.0;
+
+pub(crate) fn run(table: &mut Table) -> Result<()> {
+    let many = many();
+    let (small, large) = (filled(table, FEW)?, filled(table, many)?);
+    for what in ["loop status", "search", "audit", "replay"] {
+        let (mut bare, mut few, mut all) =
+            (Sample::default(), Sample::default(), Sample::default());
+        for _ in 0..RUNS {
+            bare.add_ms(run_once(&mut Command::new("true"))?);
+            few.add_ms(run_once(&mut small.command(&words(what, FEW))?)?);
+            all.add_ms(run_once(&mut large.command(&words(what, many))?)?);
+        }
+        let (less, more) = (few.median() - bare.median(), all.median() - bare.median());
+        let named = format!("`{what}` above `true`, {many} tasks");
+        table.row(&named, more, " ms", Goal::AtMost(GOAL), &all.spread(" ms"));
+        let named = format!("the same against {FEW} tasks, for an answer of the same size");
+        table.row(&named, more / less, "×", Goal::AtMost(2.0), &few.spread(" ms"));
+    }
+    Ok(())
+}
+
+/// Gives the command, about a task in the middle; the loop is that of one which is open.
+fn words(what: &str, tasks: u64) -> Vec<&'static str> {
+    let (middle, open) = (fill::name(tasks / 2), fill::name(tasks - 1));
+    let text = match what {
+        "loop status" => format!("loop status --task {open} --json"),
+        "search" => "search harbours begin --limit 10 --json".to_owned(),
+        "audit" => format!("audit {middle} --json"),
+        _ => format!("replay {middle} --as timeline --json"),
+    };
+    // A handful of short texts, for as long as the measurement takes.
+    Box::leak(text.into_boxed_str()).split(' ').collect()
+}
+
+fn filled(table: &Table, tasks: u64) -> Result<Daemon> {
+    let home = Daemon::home()?;
+    let (events, took) = time(|| -> Result<u64> {
+        let mut ledger = crate::fill::open(&home.path().join("ledger"))?;
+        fill::tasks(&mut ledger, tasks)?;
+        append::events(&ledger)
+    });
+    let (events, seconds) = (events?, took.as_secs_f64());
+    table.say(&format!("  {tasks} tasks with {events} events written in {seconds:.0} s"));
+    home.start()?;
+    Ok(home)
+}
+
+/// Gives how many tasks are many; fewer if the environment says so, to try the benchmark itself.
+#[expect(clippy::disallowed_methods, reason = "read once, for trying the benchmark")]
+fn many() -> u64 {
+    let told = std::env::var("PROVOST_BENCH_TASKS").ok();
+    told.and_then(|told| told.parse().ok()).unwrap_or(MANY)
+}

@@ -1,0 +1,218 @@
+//! Twenty agents that others run in panes of tmux: what it costs to watch them, with what tmux itself takes more for that.
+
+use std::{
+    fmt::Write as _,
+    fs::{self, OpenOptions},
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::Command,
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, ensure};
+use provost_watch::rollout::{Fold, Next, Places, Tail, Told};
+use serde_json::Value;
+
+use super::{Size, shares, size};
+use crate::{
+    codex::{Scene, with_codex},
+    daemon::processor_ms,
+    table::{Goal, Table},
+    timing::now,
+};
+
+/// How long an agent may take to its prompt.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How long a text stands at a prompt before it is sent, as when a person types.
+const TYPED: Duration = Duration::from_millis(500);
+
+pub(crate) fn run(table: &mut Table) -> Result<()> {
+    with_codex(table, in_panes)
+}
+
+fn in_panes(table: &mut Table, codex: &Path) -> Result<()> {
+    let size = size();
+    let scene = Scene::new(codex, &scenario(size))?;
+    let people = People::begin(&scene, size)?;
+    // What tmux takes to show them by itself, before anybody watches.
+    let [at_prompts] = people.alone()?;
+    people.work()?;
+    let [at_work] = people.alone()?;
+    let mut happenings = scene.happenings()?;
+    let ids = people.adopt()?;
+    happenings.in_each(&ids, "pane.seen")?;
+    people.watched(table, "at work, each with a spinner", at_work)?;
+    (0..size.sessions).for_each(|no| scene.model.release(&format!("work-{no}")));
+    happenings.in_each(&ids, "turn.ended")?;
+    people.watched(table, "at their prompts", at_prompts)
+}
+
+/// Each has a conversation of its own: it answers, then works behind a door.
+fn scenario(size: Size) -> String {
+    let mut text = String::new();
+    for no in 0..size.sessions {
+        let thread = format!(
+            r#"
+[[thread]]
+turn = [
+  {{ response = [{{ items = [{{ message = "Ready." }}] }}] }},
+  {{ response = [{{ items = [{{ hold = "work-{no}" }}, {{ message = "Done." }}] }}] }},
+]
+"#
+        );
+        // Writing to a text cannot fail.
+        text.write_str(&thread).ok();
+    }
+    text
+}
+
+/// A tmux with an agent in each of its sessions, ended when dropped.
+struct People<'a> {
+    scene: &'a Scene<'a>,
+    size: Size,
+    home: PathBuf,
+    socket: PathBuf,
+}
+
+impl<'a> People<'a> {
+    /// Starts all agents, one after the other, until each waits at its prompt.
+    fn begin(scene: &'a Scene<'a>, size: Size) -> Result<People<'a>> {
+        let home = scene.fresh_home("people")?;
+        let trust = format!(
+            "\n[projects.{:?}]\ntrust_level = \"trusted\"\n",
+            scene.repository().display().to_string()
+        );
+        let mut config = OpenOptions::new().append(true).open(home.join("config.toml"))?;
+        config.write_all(trust.as_bytes())?;
+        let socket = home.join("tmux.sock");
+        let people = People { scene, size, home, socket };
+        for no in 0..size.sessions {
+            let line = format!(
+                "cd {} && CODEX_HOME={} exec {} 'Begin.'",
+                scene.repository().display(),
+                people.home.display(),
+                scene.codex.display()
+            );
+            let new = ["new-session", "-d", "-x", "120", "-y", "40", "-s", &format!("agent-{no}")];
+            people.tmux(&[&new[..], &["sh", "-c", &line]].concat())?;
+            people.until(no + 1)?;
+        }
+        Ok(people)
+    }
+
+    fn tmux(&self, arguments: &[&str]) -> Result<String> {
+        let mut tmux = Command::new("tmux");
+        tmux.env_remove("TMUX").env_remove("TMUX_PANE").env("LC_ALL", "C.UTF-8");
+        tmux.arg("-S").arg(&self.socket).args(["-f", "/dev/null"]).args(arguments);
+        let ran = tmux.output().context("tmux is needed")?;
+        ensure!(
+            ran.status.success(),
+            "tmux {arguments:?}: {}",
+            String::from_utf8_lossy(&ran.stderr)
+        );
+        Ok(String::from_utf8_lossy(&ran.stdout).into_owned())
+    }
+
+    /// Waits until so many turns have ended, as the agents' own records say.
+    #[expect(clippy::disallowed_methods, reason = "files of others are looked at now and then")]
+    fn until(&self, turns: usize) -> Result<()> {
+        let since = now();
+        while ended(&self.home)? < turns {
+            ensure!(since.elapsed() < PATIENCE, "{turns} turns were to end");
+            thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
+    }
+
+    /// Has all of them work at the same time, as people do: by typing.
+    #[expect(clippy::disallowed_methods, reason = "a person does not type and send at once")]
+    fn work(&self) -> Result<()> {
+        for no in 0..self.size.sessions {
+            let pane = format!("=agent-{no}:");
+            self.tmux(&["send-keys", "-t", &pane, "-l", "Go on."])?;
+            thread::sleep(TYPED);
+            self.tmux(&["send-keys", "-t", &pane, "Enter"])?;
+            self.scene.model.wait_for_hold(&format!("work-{no}"));
+        }
+        Ok(())
+    }
+
+    /// Adopts all of them, by their processes; that they run in panes is found.
+    fn adopt(&self) -> Result<Vec<String>> {
+        let seen = self.scene.told(&["discover", "--json"])?;
+        let agents = seen["agents"].as_array().context("agents")?;
+        let cwd = fs::canonicalize(self.scene.repository())?;
+        let ours = |one: &&Value| one["cwd"].as_str() == cwd.to_str() && one["pane"].is_object();
+        let pids: Vec<String> = agents.iter().filter(ours).map(|a| a["pid"].to_string()).collect();
+        ensure!(pids.len() == self.size.sessions, "{} agents are seen in panes", pids.len());
+        let adopt = |pid: &String| {
+            let told = self.scene.told(&["adopt", "--pid", pid, "--json"])?;
+            told["id"].as_str().map(str::to_owned).context("an id")
+        };
+        pids.iter().map(adopt).collect()
+    }
+
+    fn server(&self) -> Result<u32> {
+        Ok(self.tmux(&["display-message", "-p", "#{pid}"])?.trim().parse()?)
+    }
+
+    /// How much of one core tmux takes by itself.
+    fn alone(&self) -> Result<[f64; 1]> {
+        let server = self.server()?;
+        shares(self.size.looked_at, || Ok([processor_ms(server)?]))
+    }
+
+    /// How much the daemon takes, and tmux more than by itself. Clients in control mode are the daemon's children.
+    fn watched(&self, table: &mut Table, doing: &str, alone: f64) -> Result<()> {
+        let (daemon, server) = (self.scene.daemon.pid()?, self.server()?);
+        let used = || Ok([processor_ms(daemon)?, clients(daemon)?, processor_ms(server)?]);
+        let [daemon, clients, tmux] = shares(self.size.looked_at, used)?;
+        let growth = (tmux - alone).max(0.0);
+        let (sessions, seconds) = (self.size.sessions, self.size.looked_at.as_secs());
+        table.row(
+            &format!("{sessions} agents of others in panes {doing}: daemon and tmux's growth, of one core"),
+            daemon + clients + growth,
+            " %",
+            Goal::AtMost(3.0),
+            &format!(
+                "daemon {daemon:.2} %, its clients {clients:.2} %, tmux {alone:.2} % alone and {tmux:.2} % watched, {seconds} s"
+            ),
+        );
+        Ok(())
+    }
+}
+
+impl Drop for People<'_> {
+    fn drop(&mut self) {
+        // A measurement that failed may have none.
+        self.tmux(&["kill-server"]).ok();
+    }
+}
+
+/// What the clients of tmux took that a daemon runs.
+fn clients(daemon: u32) -> Result<f64> {
+    let mut all = 0.0;
+    for thread in fs::read_dir(format!("/proc/{daemon}/task"))? {
+        let children = fs::read_to_string(thread?.path().join("children")).unwrap_or_default();
+        for child in children.split_whitespace() {
+            let name = fs::read_to_string(format!("/proc/{child}/comm")).unwrap_or_default();
+            if name.starts_with("tmux") {
+                all += processor_ms(child.parse()?)?;
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// How many turns have ended in all conversations of a home.
+fn ended(home: &Path) -> Result<usize> {
+    let mut turns = 0;
+    for rollout in Places::new(vec![home.to_owned()]).newest(100).rollouts {
+        let (mut tail, mut fold) = (Tail::open(&rollout.path, 0)?, Fold::new());
+        while let Next::Line(line) = tail.next_line()? {
+            fold.line(&line, |told| turns += usize::from(matches!(told, Told::TurnEnded { .. })));
+        }
+    }
+    Ok(turns)
+}
