@@ -16,7 +16,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
-use crate::{docs::Mode, say::say, test::Plan, workspace::Workspace};
+use crate::{docs::Mode, say::say, test::Plan, tools::Depth, workspace::Workspace};
 
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
@@ -46,7 +46,7 @@ fn run(arguments: &[&str]) -> Result<ExitCode> {
     match arguments {
         ["test", rest @ ..] => return test::run(&Workspace::find()?, &Plan::parse(rest)?),
         ["demo"] => demo::build_and_run(&Workspace::find()?)?,
-        ["lint"] => lint::run(&Workspace::find()?)?,
+        ["lint"] => lint::run(&Workspace::find()?, Depth::Deep)?,
         ["bench", names @ ..] => bench::run(&Workspace::find()?, names)?,
         ["docs"] => docs::run(&Workspace::find()?, Mode::Write)?,
         ["docs", "--check"] => docs::run(&Workspace::find()?, Mode::Check)?,

@@ -16,10 +16,14 @@ use crate::process::{capture, step};
 /// What the tests' build has besides: places to crash at.
 const TEST_FEATURES: &[(&str, &str)] =
     &[("provost", "failpoints"), ("provost-engine", "failpoints")];
-/// The package that is tested in a release build of its own.
+/// The package that is tested in a build of its own.
 pub(crate) const SIMULATOR: &str = "provost-sim";
 /// What only the simulator's build has: bugs that it has to find. They never get near the tested program.
 pub(crate) const SEEDED_BUGS: (&str, &str) = (SIMULATOR, "seeded-bugs");
+
+/// What carries the simulator's weight, and is optimised where its seeds are told.
+pub(crate) const SIMULATED: [&str; 4] =
+    ["provost-core", "provost-engine", "provost-ledger", SIMULATOR];
 
 /// The workspace and what the environment says about this run.
 pub(crate) struct Workspace {
@@ -53,7 +57,12 @@ impl Workspace {
 
     /// Cargo, in the workspace, with the tools of the project on its path.
     pub(crate) fn cargo(&self) -> Command {
-        self.command(cargo_program())
+        let mut cargo = self.command(cargo_program());
+        if self.ci {
+            // What is built once gains nothing from being ready to be built again.
+            cargo.env("CARGO_INCREMENTAL", "0");
+        }
+        cargo
     }
 
     /// A program, in the workspace, with the tools of the project on its path.

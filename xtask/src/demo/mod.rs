@@ -1,8 +1,9 @@
 //! `cargo xtask demo`: six sessions of the real program live and end side by side, the daemon is killed in
 //! the middle, and every ending is told as it was. Then a spec becomes a plan, and real Codex works on its tasks
-//! until they are landed. The demo checks itself.
+//! until they are landed; and a manager and two workers take a task to its audited end. The demo checks itself.
 
 mod cast;
+mod dispatch;
 mod shop;
 mod stage;
 
@@ -48,7 +49,8 @@ pub(crate) fn run(programs: &Programs, codex: Option<&Path>, root: &Path) -> Res
     let mut sessions = play(&stage)?;
     if codex.is_some() {
         shop::play(&stage)?;
-        sessions += 1;
+        dispatch::play(&stage)?;
+        sessions += 2;
     } else {
         tell("Codex is not here and could not be installed, so its part of the demo is left out.");
     }

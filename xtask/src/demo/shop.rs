@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use provost_testkit::{
     model::{MODEL, ModelServer, Scenario, codex_config},
-    story,
+    story::shop,
 };
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ const NAME: &str = "shop";
 
 /// Plays a whole run with this Codex, from the spec to the branch.
 pub(super) fn play(stage: &Stage) -> Result<()> {
-    let model = ModelServer::bind(Scenario::parse(&story::scenario())?, 0)?;
+    let model = ModelServer::bind(Scenario::parse(&shop::scenario())?, 0)?;
     configure(&stage.user().join(".codex"), &model)?;
     let gate = prepare(stage)?;
 
@@ -40,7 +40,7 @@ pub(super) fn play(stage: &Stage) -> Result<()> {
 }
 
 /// The person's own configuration of Codex, which leads to the model. Provost never changes it.
-fn configure(home: &Path, model: &ModelServer) -> Result<()> {
+pub(super) fn configure(home: &Path, model: &ModelServer) -> Result<()> {
     fs::create_dir_all(home)?;
     // Otherwise Codex makes mount points in the machine's own directory of temporary files.
     let sandbox = "[sandbox_workspace_write]\nexclude_slash_tmp = true\n";
@@ -50,20 +50,17 @@ fn configure(home: &Path, model: &ModelServer) -> Result<()> {
 
 /// Commits what the shop begins with, shuts the gate, and gives its path.
 fn prepare(stage: &Stage) -> Result<PathBuf> {
-    for (name, text) in story::FILES.into_iter().chain([story::SPEC]) {
-        fs::write(stage.repository().join(name), text)?;
-    }
-    stage.git(&["add", "--all"])?;
-    stage.git(&["commit", "--quiet", "-m", "An empty shop"])?;
+    let files: Vec<(&str, &str)> = shop::FILES.into_iter().chain([shop::SPEC]).collect();
+    stage.commit(&files, "An empty shop")?;
     let gate = stage.user().join("gate");
     fs::write(&gate, "")?;
     Ok(gate)
 }
 
 fn begin(stage: &Stage, gate: &Path) -> Result<()> {
-    let check = story::check(gate);
-    let args = ["run", "--detach", "--name", NAME, "--spec", story::SPEC.0, "--check", &check];
-    let how = ["--parallel", "5", "--review-task", "off", "--land", "merge", story::GOAL];
+    let check = shop::check(gate);
+    let args = ["run", "--detach", "--name", NAME, "--spec", shop::SPEC.0, "--check", &check];
+    let how = ["--parallel", "5", "--review-task", "off", "--land", "merge", shop::GOAL];
     stage.show(&[&args[..], &how].concat()).map(drop)
 }
 
@@ -76,15 +73,15 @@ fn asked(stage: &Stage) -> Result<()> {
     tell(&format!(
         "The daemon, process {killed}, is killed with SIGKILL. The answer starts another."
     ));
-    stage.show(&["answer", NAME, story::ANSWER]).map(drop)
+    stage.show(&["answer", NAME, shop::ANSWER]).map(drop)
 }
 
 /// Five agents stand at their doors at the same time.
 fn together(stage: &Stage, model: &ModelServer) -> Result<()> {
-    for door in story::PARALLEL {
+    for door in shop::PARALLEL {
         model.wait_for_hold(door);
     }
-    stage.wait_for_tasks(NAME, &story::PARALLEL.map(|task| (task, "working")))?;
+    stage.wait_for_tasks(NAME, &shop::PARALLEL.map(|task| (task, "working")))?;
     tell(
         "The plan was reviewed and edited; the first task is merged, and five are worked on at the same time:",
     );

@@ -154,7 +154,7 @@ impl Stage {
         Ok(self.json(&["graph", run, "--json"].map(str::to_owned))?["graph"].clone())
     }
 
-    fn wait_until(
+    pub(super) fn wait_until(
         &self,
         what: &str,
         look: impl Fn() -> Result<Value>,
@@ -172,8 +172,17 @@ impl Stage {
         }
     }
 
+    /// Commits files in the repository.
+    pub(super) fn commit(&self, files: &[(&str, &str)], message: &str) -> Result<()> {
+        for (name, text) in files {
+            fs::write(self.repository().join(name), text)?;
+        }
+        self.git(&["add", "--all"])?;
+        self.git(&["commit", "--quiet", "-m", message])
+    }
+
     /// Runs git in the repository.
-    pub(super) fn git(&self, args: &[&str]) -> Result<()> {
+    fn git(&self, args: &[&str]) -> Result<()> {
         capture(self.prepared("git").args(args)).map(drop)
     }
 
@@ -190,15 +199,15 @@ impl Stage {
 
     /// Kills the daemon with SIGKILL and waits until it is gone; gives its pid.
     pub(super) fn kill_daemon(&self) -> Result<i32> {
-        let raw = self.daemon_pid()?;
-        let pid = Pid::from_raw(raw).context("a pid is not zero")?;
-        kill_process(pid, Signal::KILL).context("cannot kill the daemon")?;
-        let deadline = Deadline::after(PATIENCE);
-        while lives(raw) {
-            ensure!(!deadline.passed(), "the killed daemon does not end");
-            pause();
-        }
-        Ok(raw)
+        let pid = self.daemon_pid()?;
+        kill(pid).context("the daemon")?;
+        Ok(pid)
+    }
+
+    /// Ends the process of a session and waits until it is told.
+    pub(super) fn end_session(&self, id: &str) -> Result<()> {
+        capture(self.provost().args(["stop", id]))?;
+        self.wait_for_run("a session to end", id, |row| row["sealed"] == true).map(drop)
     }
 
     /// Ends everything by the program's own commands, and fails if anything is left.
@@ -340,6 +349,18 @@ fn text(path: &Path) -> String {
 fn make_private(dir: &Path) -> Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
     fs::set_permissions(dir, fs::Permissions::from_mode(0o700))?;
+    Ok(())
+}
+
+/// Kills a process with SIGKILL and waits until it is gone.
+pub(super) fn kill(raw: i32) -> Result<()> {
+    let pid = Pid::from_raw(raw).context("a pid is not zero")?;
+    kill_process(pid, Signal::KILL)?;
+    let deadline = Deadline::after(PATIENCE);
+    while lives(raw) {
+        ensure!(!deadline.passed(), "what was killed does not end");
+        pause();
+    }
     Ok(())
 }
 

@@ -9,8 +9,8 @@ use crate::{process::capture, say::say, workspace::Workspace};
 const TABLE: &str = "docs/requirements.md";
 
 /// The requirements of each kind, by their numbers.
-const KINDS: [(char, RangeInclusive<usize>); 5] =
-    [('R', 1..=21), ('E', 1..=26), ('A', 1..=9), ('M', 1..=25), ('T', 3..=9)];
+const KINDS: [(char, RangeInclusive<usize>); 6] =
+    [('R', 1..=21), ('E', 1..=26), ('A', 1..=9), ('M', 1..=25), ('T', 3..=9), ('D', 1..=22)];
 
 /// The names of all requirements.
 fn wanted() -> impl Iterator<Item = String> {
