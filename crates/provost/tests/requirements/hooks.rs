@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use provost_testkit::harness::eventually;
+use provost_testkit::harness::{eventually, filled};
 use serde_json::{Value, json};
 
 use crate::kit::Stage;
@@ -68,7 +68,7 @@ fn a_hook_runs_once_though_the_daemon_dies_in_it() {
     let command = format!("echo run >> {ran}; while [ ! -e {go} ]; do sleep 0.02; done");
     stage.configure(&format!("[hooks]\nsession.completed = {command:?}\n"));
     let id = stage.play_sample("completed_exit0", &[]);
-    eventually("the hook runs", || fs::read_to_string(&ran).ok());
+    eventually("the hook runs", || filled(&ran));
     stage.home.daemon().kill();
     stage.status(&id);
     stage.home.daemon().kill();

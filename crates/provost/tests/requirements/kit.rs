@@ -2,7 +2,7 @@
 
 use std::{fs, ops::Deref, path::Path, process::Command};
 
-use provost_testkit::harness::{Home, Output, eventually, scripted_agent_bin};
+use provost_testkit::harness::{Home, Output, eventually, filled, scripted_agent_bin};
 use serde_json::Value;
 
 /// The agent's name in the configuration for scenarios that speak JSON lines.
@@ -101,7 +101,7 @@ impl Stage {
     /// What the launch wrote down with [`CREDENTIALS`].
     pub(crate) fn credentials(&self, launch_no: u32) -> Credentials {
         let path = self.home.root().join(format!("credentials-{launch_no}"));
-        let found = eventually("the credentials of a launch", || fs::read_to_string(&path).ok());
+        let found = eventually("the credentials of a launch", || filled(&path));
         let (launch, token) = found.trim().split_once(' ').unwrap();
         Credentials { launch: launch.to_owned(), token: token.to_owned() }
     }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt};
 
-use provost_testkit::harness::eventually;
+use provost_testkit::harness::{eventually, filled};
 use serde_json::json;
 
 use crate::kit::{CREDENTIALS, HANGS, Stage};
@@ -201,7 +201,7 @@ fn an_agent_gets_the_allowed_variables_and_its_place_in_provost() {
         &["--pass-env", "NAMED", "--env", "GIVEN=1"],
     );
     stage.sealed(&id);
-    let names = eventually("the names", || fs::read_to_string(stage.file("names")).ok());
+    let names = eventually("the names", || filled(stage.file("names")));
     let names: BTreeSet<&str> = names.lines().collect();
     for expected in [
         "PATH",

@@ -1,7 +1,8 @@
 //! What a scripted agent does to files, and waiting for one.
 
-use std::fs::{self, OpenOptions};
-use std::io::Write as _;
+use std::fs::{self, OpenOptions, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -16,15 +17,44 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 pub(super) fn write(path: &str, content: &str) -> Result<(), Error> {
     make_parent(path)?;
-    fs::write(path, content).map_err(Error::io(format!("write {path}")))
+    let written = match appear(Path::new(path), content) {
+        Ok(()) => Ok(()),
+        Err(error) if is_there(&error) => fs::write(path, content),
+        Err(error) => Err(error),
+    };
+    written.map_err(Error::io(format!("write {path}")))
 }
 
 /// Adds to a file, which is created if need be; with nothing to add this is `touch`.
 pub(super) fn append(path: &str, content: &str) -> Result<(), Error> {
     make_parent(path)?;
-    let file = OpenOptions::new().create(true).append(true).open(path);
-    file.and_then(|mut file| file.write_all(content.as_bytes()))
-        .map_err(Error::io(format!("append to {path}")))
+    let added = match appear(Path::new(path), content) {
+        Ok(()) => Ok(()),
+        Err(error) if is_there(&error) => {
+            let file = OpenOptions::new().append(true).open(path);
+            file.and_then(|mut file| file.write_all(content.as_bytes()))
+        }
+        Err(error) => Err(error),
+    };
+    added.map_err(Error::io(format!("append to {path}")))
+}
+
+/// Makes a file that is not there yet with all that is in it at once: tests wait for files, and one that is seen empty is read too early.
+fn appear(path: &Path, content: &str) -> io::Result<()> {
+    if fs::symlink_metadata(path).is_ok() {
+        return Err(io::ErrorKind::AlreadyExists.into());
+    }
+    let place = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let mut whole = tempfile::Builder::new()
+        .prefix(".appears-")
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(place.unwrap_or(Path::new(".")))?;
+    whole.write_all(content.as_bytes())?;
+    whole.persist_noclobber(path).map(drop).map_err(|failed| failed.error)
+}
+
+fn is_there(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::AlreadyExists
 }
 
 pub(super) fn delete(path: &str) -> Result<(), Error> {

@@ -21,4 +21,4 @@ pub use leftovers::{leftovers, leftovers_under};
 pub use output::Output;
 pub use programs::{provost_bin, scripted_agent_bin};
 pub use repo::Repo;
-pub use wait::{Probe, eventually, eventually_within};
+pub use wait::{Probe, eventually, eventually_within, filled};

@@ -1,6 +1,8 @@
 //! Bounded waits for a condition, which tell what was last seen when they give up.
 
 use std::fmt::Debug;
+use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use crate::clock::{Deadline, pause};
@@ -33,6 +35,11 @@ impl<T, E: Debug> Probe for Result<T, E> {
     fn look(self) -> Result<T, Option<String>> {
         self.map_err(|seen| Some(format!("{seen:?}")))
     }
+}
+
+/// What a file says once it says something: a shell makes a file first and fills it then.
+pub fn filled(path: impl AsRef<Path>) -> Option<String> {
+    fs::read_to_string(path).ok().filter(|text| !text.is_empty())
 }
 
 /// Looks until something is found; fails the test after the default wait.

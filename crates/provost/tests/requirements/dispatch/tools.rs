@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use provost_testkit::harness::{Repo, eventually, scripted_agent_bin};
+use provost_testkit::harness::{Repo, eventually, filled, scripted_agent_bin};
 use serde_json::{Value, json};
 
 use crate::{
@@ -91,7 +91,7 @@ impl Pair {
     }
 
     fn written(&self, name: &str) -> Option<String> {
-        fs::read_to_string(self.repo.path().join(name)).ok()
+        filled(self.repo.path().join(name))
     }
 
     #[track_caller]

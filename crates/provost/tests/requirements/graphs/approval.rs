@@ -2,7 +2,7 @@
 
 use std::{fs, process::Stdio};
 
-use provost_testkit::harness::eventually;
+use provost_testkit::harness::{eventually, filled};
 use serde_json::json;
 
 use super::kit::Site;
@@ -38,9 +38,7 @@ fn a_plan_waits_to_be_approved_over_a_death_of_the_daemon_and_nothing_is_begun_b
     for command in ["provost approve ", "provost deny ", "provost graph "] {
         assert!(said.contains(command), "{command} in {said}");
     }
-    let planned = eventually("the hook", || {
-        fs::read_to_string(site.stage.file("hook-planned")).ok().filter(|text| !text.is_empty())
-    });
+    let planned = eventually("the hook", || filled(site.stage.file("hook-planned")));
     assert!(planned.contains(&id), "{planned}");
     site.stage.provost(&["approve", "mine"]).ok();
     let row = site.ended(&id);
@@ -70,9 +68,7 @@ fn e04_a_rejected_plan_is_a_failure_with_hook_reason_and_exit_code() {
     assert!(told.contains("failed (plan): the plan was rejected: too many tasks"), "{told}");
     let row = site.stage.status("mine");
     assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("plan")), "{row:#}");
-    let hooked = eventually("the hook", || {
-        fs::read_to_string(site.stage.file("hook-failed")).ok().filter(|text| !text.is_empty())
-    });
+    let hooked = eventually("the hook", || filled(site.stage.file("hook-failed")));
     assert!(hooked.contains("too many tasks"), "{hooked}");
     assert!(!site.stage.home.root().join("hook-completed").exists());
     assert!(site.log().is_empty(), "nobody worked on it");
