@@ -25,11 +25,20 @@ impl Sum for Tally {
     }
 }
 
+/// What the record of a run says.
+pub(crate) struct Record {
+    pub(crate) tally: Tally,
+    /// The names of tests that failed and passed when they were run once more.
+    pub(crate) unsteady: Vec<String>,
+}
+
 /// Reads the record of a run.
-pub(crate) fn read(path: &Path) -> Result<Tally> {
+pub(crate) fn read(path: &Path) -> Result<Record> {
     let text =
         fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    tally(&text).with_context(|| format!("{} is not a record of tests", path.display()))
+    let tally =
+        tally(&text).with_context(|| format!("{} is not a record of tests", path.display()))?;
+    Ok(Record { tally, unsteady: unsteady(&text) })
 }
 
 /// Adds up what `cargo test` says of documentation tests.
@@ -46,6 +55,14 @@ fn tally(xml: &str) -> Option<Tally> {
     };
     let failed = number("failures")? + number("errors")?;
     Some(Tally { passed: number("tests")?.checked_sub(failed)?, failed })
+}
+
+fn unsteady(xml: &str) -> Vec<String> {
+    xml.split("<testcase name=\"")
+        .skip(1)
+        .filter(|case| case.contains("<flakyFailure "))
+        .filter_map(|case| Some(case.split_once('"')?.0.to_owned()))
+        .collect()
 }
 
 fn result_line(line: &str) -> Tally {
@@ -65,6 +82,12 @@ mod tests {
         let xml = r#"<?xml version="1.0"?><testsuites name="n" tests="12" failures="2" errors="1" time="3"><testsuite tests="12">"#;
         assert_eq!(tally(xml), Some(Tally { passed: 9, failed: 3 }));
         assert_eq!(tally("<html>"), None);
+    }
+
+    #[test]
+    fn a_test_that_passed_at_the_second_try_is_named() {
+        let xml = r#"<testcase name="a::steady" time="1"/><testcase name="b::unsteady" time="2"><flakyFailure message="m"/></testcase><testcase name="c" time="3"><failure/></testcase>"#;
+        assert_eq!(unsteady(xml), ["b::unsteady"]);
     }
 
     #[test]
