@@ -38,7 +38,8 @@ pub use session::{
 pub use task::{
     AdvanceRow, AuditedWorkRow, BlockerRow, CommunicationRow, ContinuationRow, CriterionRow,
     DraftRow, DraftedRow, FailedCheckRow, ItemRow, LeftOutRow, LoopRow, MemberRow, MoveRow,
-    NextRequest, OpenTaskRequest, PairRequest, StandingTaskRow, TaskMessageRow, TaskRequest,
+    NextRequest, OpenTaskRequest, PairRequest, StandingTaskRow, TaskHeadRow, TaskMessageRow,
+    TaskRequest,
 };
 
 /// The version of the wire. A daemon and a command line with different ones do not talk.

@@ -99,6 +99,16 @@ pub struct StandingTaskRow {
     pub policy: Option<String>,
 }
 
+/// Which task it is and how it stands: what goes with the change of a message, of which there may be thousands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TaskHeadRow {
+    pub id: String,
+    pub name: String,
+    /// open, active, paused, done, failed or cancelled.
+    pub state: String,
+    pub terminal: bool,
+}
+
 /// The work that was audited.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditedWorkRow {

@@ -3,7 +3,7 @@
 use provost_api::{
     AdvanceRow, AuditedWorkRow, BlockerRow, CommunicationRow, ContinuationRow, CriterionRow,
     DraftRow, DraftedRow, FailedCheckRow, ItemRow, LeftOutRow, LoopRow, MemberRow, MoveRow,
-    StandingTaskRow, TaskMessageRow,
+    StandingTaskRow, TaskHeadRow, TaskMessageRow,
 };
 use provost_core::{
     ids::SessionId,
@@ -15,6 +15,7 @@ use provost_core::{
         Standing, Task, visible, wrapped,
     },
 };
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::{
@@ -31,8 +32,12 @@ const MAX_LISTED: usize = 100;
 
 /// Gives the row as the ledger keeps it.
 pub(crate) fn text(task: &Task) -> String {
-    let row = row_of(task, &Caller::default(), MAX_LISTED);
-    serde_json::to_string(&row).expect("a row has string keys only")
+    written(&row_of(task, &Caller::default(), MAX_LISTED))
+}
+
+/// Writes a row out.
+pub(crate) fn written(row: &impl Serialize) -> String {
+    serde_json::to_string(row).expect("a row has string keys only")
 }
 
 /// Shows a task, with commands for whoever has Provost on its path.
@@ -73,6 +78,16 @@ fn row_of(task: &Task, caller: &Caller, most: usize) -> StandingTaskRow {
         being_audited: task.audit.is_some(),
         audited: audited(task),
         policy: spec.policy.as_ref().map(|policy| policy.name.clone()),
+    }
+}
+
+/// Shows which task it is, and nothing of what it is made of.
+pub(crate) fn head(task: &Task) -> TaskHeadRow {
+    TaskHeadRow {
+        id: task.id.to_string(),
+        name: task.spec.name.clone(),
+        state: task.phase.word().to_owned(),
+        terminal: task.phase.is_over(),
     }
 }
 
@@ -384,18 +399,34 @@ pub fn message(message: &Message) -> TaskMessageRow {
     }
 }
 
+/// Gives the message that an event changed.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the rest is of no message")]
+fn changed_message(event: &Event) -> Option<u32> {
+    match event {
+        Event::MessageStored(e) => Some(e.no),
+        Event::MessageAccepted(e) => Some(e.no),
+        Event::MessageAcknowledged(e) => Some(e.no),
+        Event::MessageReturned(e) => Some(e.no),
+        Event::MessageCancelled(e) => Some(e.no),
+        Event::MessageDead(e) => Some(e.no),
+        Event::MessageRequeued(e) => Some(e.no),
+        _ => None,
+    }
+}
+
+/// Says whether an event changed a message and nothing else of its task: what asks for an iteration is of a loop, too.
+pub(crate) fn is_of_message(event: &Event) -> bool {
+    let asks = matches!(event, Event::MessageStored(stored) if stored.iteration.is_some());
+    changed_message(event).is_some() && !asks
+}
+
 /// Gives the row that an event changed.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the rest is in the task's own row")]
 pub(crate) fn changed(task: &Task, event: &Event) -> Option<(&'static str, Value)> {
-    let stored = |no: u32| task.message(no).map(|one| ("message", json!(message(one))));
+    if let Some(no) = changed_message(event) {
+        return task.message(no).map(|one| ("message", json!(message(one))));
+    }
     match event {
-        Event::MessageStored(e) => stored(e.no),
-        Event::MessageAccepted(e) => stored(e.no),
-        Event::MessageAcknowledged(e) => stored(e.no),
-        Event::MessageReturned(e) => stored(e.no),
-        Event::MessageCancelled(e) => stored(e.no),
-        Event::MessageDead(e) => stored(e.no),
-        Event::MessageRequeued(e) => stored(e.no),
         Event::CriterionProposed(CriterionProposed { no, .. })
         | Event::CriterionJudged(CriterionJudged { no, .. }) => {
             let row = criterion(task, task.criterion(*no)?);

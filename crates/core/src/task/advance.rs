@@ -288,10 +288,14 @@ fn can_be_steered(session: &Session) -> bool {
 /// Sums up how many messages stand how.
 impl Task {
     pub fn message_counts(&self) -> BTreeMap<&'static str, usize> {
-        let mut counts = BTreeMap::new();
-        for message in &self.messages {
-            *counts.entry(message.standing.word()).or_insert(0) += 1;
+        let mut counts: Vec<(&'static str, usize)> = Vec::new();
+        for word in self.messages.iter().map(|message| message.standing.word()) {
+            // There are few words, and many messages that stand alike.
+            match counts.iter_mut().find(|(known, _)| *known == word) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((word, 1)),
+            }
         }
-        counts
+        counts.into_iter().collect()
     }
 }

@@ -28,6 +28,7 @@ struct HeldTask {
     task: Task,
     version: u64,
     effects: BTreeMap<EffectKey, Effect>,
+    deadline: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -45,7 +46,7 @@ pub(super) fn sessions(task: &Task) -> impl Iterator<Item = SessionId> {
 impl Tasks {
     fn let_go(&mut self, id: StandingId) -> Option<HeldTask> {
         let held = self.held.remove(&id)?;
-        if let Some(at) = held.task.deadline() {
+        if let Some(at) = held.deadline {
             self.deadlines.remove(&(at, id));
         }
         for session in sessions(&held.task) {
@@ -58,14 +59,14 @@ impl Tasks {
     }
 
     fn hold(&mut self, task: Task, version: u64, effects: BTreeMap<EffectKey, Effect>) {
-        let id = task.id;
-        if let Some(at) = task.deadline() {
+        let (id, deadline) = (task.id, task.deadline());
+        if let Some(at) = deadline {
             self.deadlines.insert((at, id));
         }
         for session in sessions(&task) {
             self.bound.entry(session).or_default().insert(id);
         }
-        self.held.insert(id, HeldTask { task, version, effects });
+        self.held.insert(id, HeldTask { task, version, effects, deadline });
     }
 }
 

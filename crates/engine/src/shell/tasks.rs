@@ -497,11 +497,15 @@ impl Owner {
         id: StandingId,
         (who, command): (&Actor, &Command),
     ) -> Result<String, ApiError> {
-        let mut reply = json!({"ok": true, "task": self.row_in(turn, id)?});
-        let sent = |task| Task::sent(task, who, command.message_key()?);
-        if let Some(message) = turn.task(id).and_then(sent) {
-            reply["message"] = json!(task_card::message(message));
-        }
+        let task = turn.task(id).ok_or_else(|| no_task(&id.to_string()))?;
+        let sent = command.message_key().and_then(|key| task.sent(who, key));
+        let reply = match sent {
+            Some(message) => {
+                let row = task_card::message(message);
+                json!({"ok": true, "task": task_card::head(task), "message": row})
+            }
+            None => json!({"ok": true, "task": self.row_in(turn, id)?}),
+        };
         Ok(reply.to_string())
     }
 
@@ -517,12 +521,15 @@ impl Owner {
         let mut rows: BTreeMap<&str, Value> =
             events.iter().filter_map(|event| task_card::changed(task, event)).collect();
         rows.extend(draft.map(|draft| ("draft", json!(draft))));
-        let unwritten = |why: serde_json::Error| ApiError::new(Code::Internal, why.to_string());
-        // Written out at once: a value of all that in between would cost more than the change.
-        let row = serde_json::to_string(&self.row_in(turn, id)?).map_err(unwritten)?;
+        // Written out at once: a value of all that in between would cost more than the change. And who changed a message
+        // has no use for a task with thousands of members.
+        let row = match events.iter().all(task_card::is_of_message) {
+            true => task_card::written(&task_card::head(task)),
+            false => task_card::written(&self.row_in(turn, id)?),
+        };
         let mut reply = format!("{{\"ok\":true,\"task\":{row}");
         for (name, row) in rows {
-            reply.push_str(&format!(",{}:{row}", json!(name)));
+            reply.push_str(&format!(",\"{name}\":{row}"));
         }
         reply.push('}');
         Ok(reply)

@@ -3,7 +3,9 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use provost_api::{ApiError, Client, StandingTaskRow, TaskRequest};
+use provost_api::{
+    ApiError, Client, Code, StandingTaskRow, TaskHeadRow, TaskMessageRow, TaskRequest,
+};
 use provost_core::{task::Command, text::shell_word};
 use provost_engine::shell::OWN_TASK;
 use provost_holder::spec::MARK;
@@ -156,18 +158,37 @@ pub(crate) fn client(context: &Context) -> Result<Client, ApiError> {
 
 /// Shows the answer to a change: what was changed, and how the task stands.
 pub(crate) fn show(context: &Context, reply: Value) -> Outcome {
-    let task: Option<StandingTaskRow> =
-        reply.get("task").cloned().and_then(|row| serde_json::from_value(row).ok());
-    let next = task.as_ref().map(next_commands).unwrap_or_default();
+    let changed: Changed = serde_json::from_value(reply.clone())
+        .map_err(|why| ApiError::new(Code::Internal, format!("the answer is not known: {why}")))?;
+    let (next, lines) = match &changed {
+        Changed::Message { task, message } => {
+            (after_message(task), vec![ui::message_changed(task, message)])
+        }
+        Changed::Task { task } => {
+            (next_commands(task), ui::task_changed(context.ui.paint, task, &reply))
+        }
+    };
     if context.ui.json {
         context.ui.result(reply, &next)?;
         return Ok(ExitCode::SUCCESS);
     }
-    if let Some(task) = &task {
-        context.ui.lines(&ui::task_changed(context.ui.paint, task, &reply))?;
-    }
+    context.ui.lines(&lines)?;
     context.ui.next(&next);
     Ok(ExitCode::SUCCESS)
+}
+
+/// The answer to a change: with a message, only the head of its task is sure to be there.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Changed {
+    Message { task: TaskHeadRow, message: Box<TaskMessageRow> },
+    Task { task: Box<StandingTaskRow> },
+}
+
+fn after_message(task: &TaskHeadRow) -> Vec<String> {
+    let id = ui::short(&task.id);
+    let look = |what: &str| format!("provost {what} {id}");
+    vec![look("inbox ls --task"), look("task show")]
 }
 
 /// Gives the commands that make sense for a task as it is.

@@ -2,7 +2,7 @@
 
 use provost_api::{
     BeatRow, CriterionRow, DraftRow, FailedCheckRow, HeartbeatRow, LoopRow, MemberRow,
-    StandingTaskRow, TaskMessageRow,
+    StandingTaskRow, TaskHeadRow, TaskMessageRow,
 };
 use serde_json::Value;
 
@@ -335,18 +335,18 @@ pub(crate) fn message_lines(
     table.lines(paint, screen)
 }
 
+/// Says how a message stands that was changed.
+pub(crate) fn message_changed(task: &TaskHeadRow, message: &TaskMessageRow) -> String {
+    let (to, standing) = (clean(&message.to), clean(&message.standing));
+    format!("message {} for {to} of {} is {standing}", message.no, clean(&task.name))
+}
+
 /// Says what a change did: the row that it changed, or how the task stands.
 pub(crate) fn task_changed(paint: Paint, row: &StandingTaskRow, reply: &Value) -> Vec<String> {
     let (tone, state) = state(row);
     let name = clean(&row.name);
     let task = format!("{} {name} {}", short(&row.id), paint.paint(tone, &state));
     let read = |what: &str| reply.get(what).cloned();
-    if let Some(message) =
-        read("message").and_then(|row| serde_json::from_value::<TaskMessageRow>(row).ok())
-    {
-        let (no, to, standing) = (message.no, clean(&message.to), clean(&message.standing));
-        return vec![format!("message {no} for {to} of {name} is {standing}")];
-    }
     if let Some(row) =
         read("criterion").and_then(|row| serde_json::from_value::<CriterionRow>(row).ok())
     {
