@@ -51,6 +51,13 @@ use crate::{
 /// How many inputs are decided and committed together at the most.
 const MAX_BATCH: usize = 512;
 
+/// Whoever was answered often asks again at once. If fewer came while a commit was under way than it answered, so long is
+/// waited for the others: one commit for all costs less than two for half of them each.
+const GATHER: Duration = Duration::from_micros(150);
+
+/// So many have to have been answered together before anyone is made to wait for others.
+const CROWD: usize = 8;
+
 /// How many inputs may wait for the owner; more make their senders wait.
 const MAX_WAITING: usize = 4096;
 
@@ -108,6 +115,8 @@ pub struct Owner {
     pub(super) caller: task::Caller,
     /// Answers for whoever was not looked at yet: it may be dead, and then nobody can use them.
     early: Vec<Asked>,
+    /// How many were answered by the last commit.
+    answered: usize,
 }
 
 /// Launches that were not looked at yet since the daemon started. Until then no deadline counts: what
@@ -188,6 +197,7 @@ impl Owner {
             polls: Polls::default(),
             caller,
             early: Vec::new(),
+            answered: 0,
         };
         let changes = owner.restore()?;
         let launches: BTreeSet<LaunchId> =
@@ -293,8 +303,30 @@ impl Owner {
         let wait = self.wait();
         tokio::select! {
             biased;
-            count = self.inputs.recv_many(&mut inputs, MAX_BATCH) => (count > 0).then_some(inputs),
-            () = sleep(wait) => Some(inputs),
+            count = self.inputs.recv_many(&mut inputs, MAX_BATCH) => {
+                if count == 0 {
+                    return None;
+                }
+            }
+            () = sleep(wait) => return Some(inputs),
+        }
+        if self.answered >= CROWD && inputs.len() < self.answered {
+            self.gather(&mut inputs);
+        }
+        Some(inputs)
+    }
+
+    /// Waits a moment for those who were answered last, and takes what came.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the runtime's own clock is too coarse, and nothing else runs in this thread"
+    )]
+    fn gather(&mut self, inputs: &mut Vec<Input>) {
+        thread::sleep(GATHER);
+        while inputs.len() < MAX_BATCH
+            && let Ok(input) = self.inputs.try_recv()
+        {
+            inputs.push(input);
         }
     }
 
@@ -325,6 +357,7 @@ impl Owner {
             drop(query.reply.send(reply));
         }
         let loaded = self.load_for(&changes, &told);
+        self.answered = changes.len();
         self.settle(changes, told).await;
         self.put_away(&loaded);
     }
