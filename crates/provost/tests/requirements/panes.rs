@@ -238,6 +238,26 @@ fn an_agent_is_found_in_the_pane_that_its_environment_names_though_nobody_named_
 }
 
 #[test]
+fn an_agent_that_only_its_environment_names_is_found_in_its_pane_and_what_it_runs_is_not() {
+    let stage = Stage::new();
+    let Some(theirs) = Theirs::begin(&stage, &["codex"]) else { return };
+    let run = ["new-session", "-d", "-e", "AI_AGENT=aider", "-s", "aider", "sh"];
+    theirs.tmux(&[&run[..], &["-c", "sleep 600; true"]].concat());
+    let pane = format!("{}:{}", stage.file("their.sock"), theirs.pane("aider"));
+    let id = eventually("the agent is there", || {
+        let adopted = stage.home.provost(&["adopt", "--tmux", &pane, "--json"]);
+        match adopted.code() {
+            Some(0) => Ok(adopted.json()["id"].as_str().unwrap().to_owned()),
+            _ => Err(adopted.stdout),
+        }
+    });
+    let row = stage.status(&id);
+    assert_eq!(row["agent"], "aider", "{row:#}");
+    let pid = theirs.tmux(&["display-message", "-p", "-t", &theirs.pane("aider"), "#{pane_pid}"]);
+    assert_eq!(stage.pid(&id).to_string(), pid.trim());
+}
+
+#[test]
 fn m16_a_dead_pane_is_no_end_and_an_end_that_nobody_saw_is_unobserved() {
     let stage = Stage::new();
     let Some(theirs) = Theirs::begin(&stage, &["agent"]) else { return };
