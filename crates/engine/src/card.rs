@@ -142,8 +142,14 @@ pub fn why(session: &Session, now_ms: u64) -> (Vec<WhyFact>, String) {
     let (source, at, detail) =
         phase.unwrap_or(("provost", None, Some("not launched yet".to_owned())));
     add("process", shown::process(session), source, at, detail);
-    let heard = launch.map(|launch| launch.stream.heard.wall_ms);
-    add("activity", shown::activity(session), session.spec.agent.driver.word(), heard, None);
+    let (source, heard, unseen) = match shown::is_unseen(session) {
+        true => ("nobody", None, Some(UNSEEN.to_owned())),
+        false => {
+            let heard = launch.map(|launch| launch.stream.heard.wall_ms);
+            (session.spec.agent.driver.word(), heard, None)
+        }
+    };
+    add("activity", shown::activity(session), source, heard, unseen);
     let watch = launch.map(|launch| &launch.watch);
     for (by, seen) in watch.into_iter().flat_map(|watch| &watch.records) {
         let place = (seen.place > 0).then(|| format!("up to byte {}", seen.place));
@@ -179,6 +185,7 @@ pub fn why(session: &Session, now_ms: u64) -> (Vec<WhyFact>, String) {
 fn rule_for(session: &Session, rule: Rule, unobserved: bool) -> &'static str {
     let plain = !session.spec.agent.driver.has_protocol();
     match (rule, unobserved, awaits_result(session), plain) {
+        (Rule::L11, _, _, _) if shown::is_unseen(session) => UNSEEN,
         (Rule::X14, true, _, _) => "it ended, nobody saw how, and nobody said that it was done",
         (Rule::L10, _, true, _) => RESULT_ASKED,
         (Rule::X7, _, _, true) => {
@@ -187,6 +194,9 @@ fn rule_for(session: &Session, rule: Rule, unobserved: bool) -> &'static str {
         (rule, _, _, _) => rule_in_words(rule),
     }
 }
+
+/// What is said of an agent that writes down nothing for others to read.
+const UNSEEN: &str = "it runs and its turns are not seen, for no record of it can be read";
 
 /// What is said of an agent that was asked for its result and has not given it.
 const RESULT_ASKED: &str = "its turn ended without a claim; it was asked for its result";

@@ -476,6 +476,20 @@ fn an_adopted_agent_is_watched_and_its_end_has_no_code() {
 }
 
 #[test]
+fn of_an_adopted_agent_without_a_record_it_is_known_that_its_turns_are_not_seen() {
+    let mut spec = adopted(true);
+    let bench = watching(spec.clone());
+    assert!(!bench.has(Flag::TurnsUnseen), "its record tells of them");
+    spec.agent.driver = Driver::Terminal;
+    let mut bench = watching(spec);
+    assert_eq!((bench.state(), bench.has(Flag::TurnsUnseen)), (State::Idle, true));
+    let launch = bench.launch();
+    bench.tell(Command::ProcessUnobserved { launch, why: "it was not ours".to_owned() });
+    bench.settle();
+    assert!(!bench.has(Flag::TurnsUnseen), "it has ended");
+}
+
+#[test]
 fn an_adopted_agent_is_never_ended_by_provost() {
     let mut bench = watching(adopted(true));
     assert_eq!(bench.try_tell(Command::Stop), Err(Rejected::NotOurs));

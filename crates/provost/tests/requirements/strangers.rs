@@ -105,3 +105,28 @@ fn an_agent_that_only_its_environment_names_is_found_and_what_it_runs_is_not() {
     let id = adopt(&stage, agent.pid());
     assert_eq!(stage.status(&id)["agent"], "aider");
 }
+
+#[test]
+fn of_an_agent_without_a_record_it_is_said_that_its_turns_are_not_seen() {
+    let stage = Stage::new();
+    let agent = named(&stage, "aider");
+    let id = adopt(&stage, agent.pid());
+    let row = stage.wait_state(&id, |row| row["process"] == "alive");
+    assert_eq!(row["activity"], "unknown", "{row:#}");
+    assert!(row["flags"].as_array().unwrap().contains(&json!("turns_unseen")), "{row:#}");
+    for shown in [&["ls"][..], &["status", &id], &["status", &id, "--why"]] {
+        let told = stage.home.provost(shown).ok().stdout.clone();
+        assert!(told.contains("turns unseen") && !told.contains("idle"), "{shown:?}: {told}");
+    }
+    let why = stage.home.provost(&["status", &id, "--why"]).ok().stdout.clone();
+    assert!(why.contains("its turns are not seen"), "{why}");
+    let told = stage.home.provost(&["monitor", &id, "--timeout", "1s", "--json"]);
+    let told = told.exits(5).json();
+    assert!(told["results"][0]["reason"].to_string().contains("not seen"), "{told:#}");
+    let told = stage.home.provost(&["monitor", &id, "--until", "idle", "--timeout", "1s"]);
+    assert!(told.stdout.contains("timed out") || told.stdout.contains("timed_out"), "{told:#?}");
+    drop(agent);
+    let row = stage.sealed(&id);
+    assert_eq!(row["state"], "ended_unclaimed", "{row:#}");
+    assert!(!row["flags"].as_array().unwrap().contains(&json!("turns_unseen")), "{row:#}");
+}
