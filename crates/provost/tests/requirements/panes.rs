@@ -341,6 +341,54 @@ fn t09_two_supervisors_of_one_pane_lose_nothing_and_press_nothing() {
     assert_eq!(theirs.told("agent"), "working\nidle\n", "nothing but the person's keys");
 }
 
+/// What an agent was told, a line each, without the marks of a paste.
+fn lines(told: &str) -> Vec<String> {
+    let plain = told.replace("\u{1b}[200~", "").replace("\u{1b}[201~", "");
+    plain.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+}
+
+#[test]
+fn t09_texts_of_two_supervisors_that_come_at_once_are_not_mixed() {
+    let (stage, second) = (Stage::new(), Stage::new());
+    let names = ["a", "b", "c", "d", "e", "f"];
+    let Some(theirs) = Theirs::begin(&stage, &names) else { return };
+    for name in names {
+        let pairs = [(&stage.home, "one"), (&second.home, "two")]
+            .map(|(home, text)| (home, theirs.adopt_in(home, name), text));
+        let sent = pairs.map(|(home, id, text)| {
+            let mut send = home.command(&["send", &id, text]);
+            send.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+        });
+        sent.into_iter().for_each(|mut one| assert!(one.wait().unwrap().success()));
+        let mut told = eventually("both texts", || {
+            let told = theirs.told(name);
+            let both = told.contains("one") && told.contains("two");
+            if both { Ok(lines(&told)) } else { Err(told) }
+        });
+        told.sort();
+        assert_eq!(told, ["one", "two"], "{name}");
+    }
+}
+
+#[test]
+fn t09_nothing_is_typed_into_a_pane_that_another_supervisor_types_into() {
+    let stage = Stage::new();
+    let Some(theirs) = Theirs::begin(&stage, &["claimed", "free"]) else { return };
+    let ids = ["claimed", "free"].map(|name| theirs.adopt_in(&stage.home, name));
+    let place = theirs.pane("claimed");
+    let tty = theirs.tmux(&["display-message", "-p", "-t", &place, "#{pane_tty}"]);
+    // As a Provost of another home does while it types.
+    let claimed = fs::File::open(tty.trim()).unwrap();
+    rustix::fs::flock(&claimed, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    for id in &ids {
+        stage.home.provost(&["send", id, "the text"]).ok();
+    }
+    eventually("the other was told", || theirs.told("free").contains("the text").then_some(()));
+    assert_eq!(theirs.told("claimed"), "");
+    drop(claimed);
+    eventually("it waited", || theirs.told("claimed").contains("the text").then_some(()));
+}
+
 /// The five endings, each with the line that tells them apart.
 const ENDINGS: [(&str, &str); 5] = [
     ("exit0_silent", "ended_unclaimed null exit0 code=0 signal=null"),
