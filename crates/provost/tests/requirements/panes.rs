@@ -389,6 +389,77 @@ fn t09_nothing_is_typed_into_a_pane_that_another_supervisor_types_into() {
     eventually("it waited", || theirs.told("claimed").contains("the text").then_some(()));
 }
 
+/// Says whether the first message waits for this reason.
+fn waits_for(row: &Value, why: &str) -> bool {
+    row["messages"][0]["reason"].as_str().unwrap_or_default().contains(why)
+}
+
+#[test]
+fn a_pane_that_is_used_anew_is_another_agent_and_gets_nothing_of_what_the_first_was_sent() {
+    let stage = Stage::new();
+    // One of the two outlives its terminal.
+    let stays = stage.file("stays.log.stays");
+    fs::write(&stays, "").unwrap();
+    let Some(theirs) = Theirs::begin(&stage, &["ends", "stays"]) else { return };
+    for name in ["ends", "stays"] {
+        let id = theirs.adopt_in(&stage.home, name);
+        let (pid, place) = (stage.pid(&id), theirs.pane(name));
+        theirs.types(name, "it stays");
+        eventually("something is written there", || {
+            let drawn = theirs.tmux(&["capture-pane", "-p", "-t", &place]);
+            if drawn.contains("it stays") { Ok(()) } else { Err(drawn) }
+        });
+        stage.home.provost(&["send", &id, "for the first"]).ok();
+        stage.home.wait_state(&id, |row| waits_for(row, "begun to write"));
+        theirs.tmux(&["respawn-pane", "-k", "-t", &place]);
+        if name == "stays" {
+            let row = stage.home.wait_state(&id, |row| waits_for(row, "another program"));
+            assert_eq!((&row["process"], lives(pid)), (&json!("alive"), true), "{row:#}");
+            fs::remove_file(&stays).unwrap();
+        }
+        let row = stage.sealed(&id);
+        assert_eq!(row["state"], "ended_unclaimed", "{row:#}");
+        assert_eq!(row["messages"][0]["fate"], "undeliverable", "{row:#}");
+        let again = eventually("another agent is there", || {
+            let pane = format!("{}:{place}", stage.file("their.sock"));
+            let adopted = stage.home.provost(&["adopt", "--tmux", &pane, "--json"]);
+            match adopted.code() {
+                Some(0) => Ok(adopted.json()["id"].as_str().unwrap().to_owned()),
+                _ => Err((adopted.stdout, adopted.stderr)),
+            }
+        });
+        assert_ne!(stage.pid(&again), pid);
+        shows(&stage.home, &again, "screen", "at_prompt");
+        stage.home.provost(&["send", &again, "for the second"]).ok();
+        eventually("its text", || theirs.told(name).contains("for the second").then_some(()));
+        assert!(!theirs.told(name).contains("for the first"), "{}", theirs.told(name));
+    }
+}
+
+#[test]
+fn an_agent_in_a_pane_is_nudged_when_its_context_is_full_and_nothing_else_is_done_to_it() {
+    let stage = Stage::new();
+    stage.configure(
+        "[reactions.say]\non = \"context\"\nat = 80\ndo = \"nudge\"\ntext = \"Be short.\"\n\
+         [reactions.shorten]\non = \"context\"\nat = 80\ndo = \"compact\"\n\
+         [reactions.other]\non = \"context\"\nat = 80\ndo = \"hand_over\"\nagent = \"codex\"\n",
+    );
+    let Some(theirs) = Theirs::begin(&stage, &["agent"]) else { return };
+    let id = theirs.adopt_in(&stage.home, "agent");
+    let usage = json!({"input_tokens": 90, "output_tokens": 0, "total_tokens": 90});
+    let info =
+        json!({"total_token_usage": usage, "last_token_usage": usage, "model_context_window": 100});
+    let told = json!({"timestamp": "T", "type": "event_msg", "payload": {"type": "token_count", "info": info}});
+    let path = stage.spec(&id)["adopted"]["rollout"].as_str().unwrap().to_owned();
+    let mut record = fs::OpenOptions::new().append(true).open(path).unwrap();
+    std::io::Write::write_all(&mut record, format!("{told}\n").as_bytes()).unwrap();
+    eventually("it is nudged", || theirs.told("agent").contains("Be short.").then_some(()));
+    assert_eq!(lines(&theirs.told("agent")), ["Be short."]);
+    let done = stage.home.events_of(&id, "reaction.done");
+    assert_eq!(done.len(), 1, "{done:#?}");
+    assert_eq!(stage.status(&id)["process"], "alive");
+}
+
 /// The five endings, each with the line that tells them apart.
 const ENDINGS: [(&str, &str); 5] = [
     ("exit0_silent", "ended_unclaimed null exit0 code=0 signal=null"),

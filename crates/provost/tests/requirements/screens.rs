@@ -225,6 +225,55 @@ hang = true
     );
 }
 
+/// It is at its prompt with a full context, and writes down what is typed.
+const FULL_AT_ITS_PROMPT: &str = r#"
+[[step]]
+hook = { hook_event_name = "SessionStart", source = "startup" }
+[[step]]
+record = { type = "event_msg", payload = { type = "task_started", turn_id = "t1" } }
+[[step]]
+record = { type = "event_msg", payload = { type = "token_count", info = { total_token_usage = { input_tokens = 90, output_tokens = 0, total_tokens = 90 }, last_token_usage = { input_tokens = 90, output_tokens = 0, total_tokens = 90 }, model_context_window = 100 } } }
+[[step]]
+wait_file = "go"
+[[step]]
+record = { type = "event_msg", payload = { type = "task_complete", turn_id = "t1" } }
+[[step]]
+raw = '\e[?2004h\e]7501;state=idle:app=codex\x07'
+[[step]]
+read_keys = true
+[[step]]
+append = { path = "keys", content = "{{input}}\n" }
+[[step]]
+hang = true
+"#;
+
+#[test]
+fn a_reaction_types_into_a_terminal_at_its_prompt_and_never_hands_its_work_over() {
+    for (does, typed) in [("nudge\"\ntext = \"Be short.", "Be short."), ("compact", "/compact")] {
+        let mut stage = Stage::new();
+        stage.configure(&format!(
+            "[reactions.one]\non = \"context\"\nat = 80\ndo = \"{does}\"\n\
+             [reactions.two]\non = \"context\"\nat = 80\ndo = \"hand_over\"\nagent = \"codex\"\n"
+        ));
+        let (id, place) = hosted(&mut stage, FULL_AT_ITS_PROMPT, &[]);
+        let pid = stage.pid(&id);
+        stage.wait_state(&id, |row| row["context"]["used"] == 90);
+        eventually("the reaction waits for the turn", || {
+            (!stage.events_of(&id, "reaction.done").is_empty()).then_some(())
+        });
+        assert!(!place.join("keys").exists(), "typed into an open turn");
+        let_go(&place, "go");
+        let keys = eventually("it is typed", || {
+            let keys = fs::read_to_string(place.join("keys")).unwrap_or_default();
+            keys.contains(typed).then_some(keys)
+        });
+        assert_eq!(keys.trim(), typed);
+        let done = stage.events_of(&id, "reaction.done");
+        assert_eq!(done.len(), 1, "{done:#?}");
+        assert_eq!(stage.pid(&id), pid, "its process is the same");
+    }
+}
+
 #[test]
 fn m24_the_agents_kind_is_stored_with_the_session_and_no_words_change_it() {
     let mut stage = Stage::new();
