@@ -6,13 +6,14 @@ use provost_api::{
     SubjectRow, UsageRow, WhyFact, WorktreeRow,
 };
 use provost_core::{
-    lifecycle::{Cause, ClaimKind, Flag, Rule, Verification},
+    lifecycle::{Activity, Cause, ClaimKind, Flag, Rule, Verification},
     request::{Fate, Request, Subject, Waiting},
     session::{
-        Claim, ClaimSource, End, EndedBy, Fact, FactKind, Launch, LaunchPhase, Limited, Message,
-        MessageFate, MessageKind, Session, StopStep, Work, WorkState,
+        Claim, ClaimSource, End, EndedBy, Fact, FactKind, Glimpse, Launch, LaunchPhase, Limited,
+        Message, MessageFate, MessageKind, Said, Seen, Session, StopStep, Work, WorkState,
     },
     task::Communication,
+    time::Moment,
     verdict::{Caveats, CheckEnd, Receipt},
 };
 
@@ -157,7 +158,9 @@ pub fn why(session: &Session, now_ms: u64) -> (Vec<WhyFact>, String) {
     }
     for (by, seen) in watch.into_iter().flat_map(|watch| &watch.hints) {
         let place = format!("a guess, byte {} of what the terminal was sent", seen.place);
-        add("hint", seen.said.word(), by.word(), Some(seen.at.wall_ms), Some(place));
+        let over = launch.and_then(|launch| overtaken(launch, *by, seen)).unwrap_or_default();
+        let said = format!("{}{over}", seen.said.word());
+        add("hint", &said, by.word(), Some(seen.at.wall_ms), Some(place));
     }
     if let Some(sight) = watch.and_then(|watch| watch.pane) {
         add("pane", sight.word(), "tmux", None, None);
@@ -179,6 +182,19 @@ pub fn why(session: &Session, now_ms: u64) -> (Vec<WhyFact>, String) {
     let decided = if attempt.is_decided() { "yes" } else { "no" };
     add("decision", decided, "operator or provost", None, reason(session, judged.cause));
     (facts, rule_for(session, judged.rule, judged.has(Flag::ExitCodeUnobserved)).to_owned())
+}
+
+/// Says what has happened since a terminal let guess something, if that can no longer be true. A title that no longer says
+/// what the agent does says nothing; where codes and the screen go on saying it, they contradict the record.
+fn overtaken(launch: &Launch, by: Glimpse, seen: &Seen) -> Option<&'static str> {
+    let (watch, before) = (&launch.watch, |at: Moment| at.mono_ms >= seen.at.mono_ms);
+    let works = matches!(seen.said, Said::Working | Said::Retrying);
+    let only_tells = matches!(by, Glimpse::Title | Glimpse::Notify);
+    let over = launch.activity() == Activity::Idle && watch.turned.is_some_and(before);
+    match launch.has_ended() {
+        true => Some(", before its process ended"),
+        false => (works && only_tells && over).then_some(", before its turn ended"),
+    }
 }
 
 /// Gives the rule in words, and in truer ones where more is known than the rule asks for.

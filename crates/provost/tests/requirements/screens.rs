@@ -188,6 +188,27 @@ raw = '\e]9;Task complete\x07'
 }
 
 #[test]
+fn what_a_title_said_before_a_turn_or_the_process_ended_is_told_as_that() {
+    let mut stage = Stage::new();
+    let titled = "[[step]]\nraw = '\\e]0;\u{280b} work\\x07'\n[[step]]\nraw = '\\e]0;work\\x07'\n";
+    let (id, place) = in_a_turn(&mut stage, &[titled, SEEN_THEN_ENDED].concat(), &[]);
+    stage.wait(&id, "needs_input");
+    let title = || {
+        let why = stage.home.provost(&["status", &id, "--why"]).ok().stdout.clone();
+        let line = why.lines().find(|line| line.contains("by title"));
+        line.unwrap_or(&why).to_owned()
+    };
+    assert!(title().contains("working") && !title().contains("before"), "{}", title());
+    let_go(&place, "seen");
+    let_go(&place, "go");
+    stage.wait(&id, "idle");
+    assert!(title().contains("working, before its turn ended"), "{}", title());
+    stage.home.provost(&["stop", &id]).ok();
+    stage.sealed(&id);
+    assert!(title().contains("working, before its process ended"), "{}", title());
+}
+
+#[test]
 fn a07_what_the_agents_record_never_shows_is_sent_off_once_more_and_then_waits_with_the_reason() {
     let mut stage = Stage::new();
     let deaf = r#"
