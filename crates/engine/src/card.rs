@@ -7,12 +7,13 @@ use provost_api::{
 };
 use provost_core::{
     lifecycle::{Activity, Cause, ClaimKind, Flag, Rule, Verification},
-    request::{Fate, Request, Subject, Waiting},
+    request::{Fate, Request, RequestKind, Subject, Waiting},
     session::{
         Claim, ClaimSource, End, EndedBy, Fact, FactKind, Glimpse, Launch, LaunchPhase, Limited,
-        Message, MessageFate, MessageKind, Said, Seen, Session, StopStep, Work, WorkState,
+        Message, MessageFate, MessageKind, Pane, Said, Seen, Session, StopStep, Work, WorkState,
     },
     task::Communication,
+    text::shell_word,
     time::Moment,
     verdict::{Caveats, CheckEnd, Receipt},
 };
@@ -337,18 +338,34 @@ fn request(session: &Session, request: &Request) -> RequestRow {
     let row = request_row(request);
     let id = session.id.short();
     let runs = session.current_launch().is_some_and(Launch::may_live);
+    let pane = session.spec.adopted.as_ref().and_then(|adopted| adopted.pane.as_ref());
+    let unseen = session.spec.adopted.is_some()
+        && request.asked.kind == RequestKind::Approval
+        && request.asked.subject.is_none();
+    let look = pane.filter(|_| runs).map(at_its_pane);
     let commands = match (session.is_settled_there(request), &session.spec.adopted) {
         (true, None) if runs => vec![format!("provost attach {id}")],
         (true, None) if session.spec.agent.driver.has_protocol() => {
             vec![format!("provost resume {id}")]
         }
-        (true, _) => vec![format!("provost status {id} --why")],
+        (true, _) => vec![look.unwrap_or_else(|| format!("provost status {id} --why"))],
         (false, _) => {
             let deny = row.can_be_denied().then(|| row.deny_command());
-            [Some(row.answer_command()), deny].into_iter().flatten().collect()
+            let look = look.filter(|_| unseen);
+            [look, Some(row.answer_command()), deny].into_iter().flatten().collect()
         }
     };
-    RequestRow { commands, ..row }
+    // Codex folds what it asks where its screen is too small for it.
+    let title = match unseen {
+        true => clip(&format!("{}; what for is not to be seen in its pane now", row.title)),
+        false => row.title.clone(),
+    };
+    RequestRow { title, commands, ..row }
+}
+
+/// Gives the command that shows the pane of an agent that somebody else started.
+fn at_its_pane(pane: &Pane) -> String {
+    format!("tmux -S {} attach -t {}", shell_word(&pane.socket), shell_word(&pane.id))
 }
 
 fn request_row(request: &Request) -> RequestRow {
