@@ -6,13 +6,15 @@ use provost_api::{
     SubjectRow, UsageRow, WhyFact, WorktreeRow,
 };
 use provost_core::{
-    lifecycle::{Cause, ClaimKind, Flag, Rule, Verification},
-    request::{Fate, Request, Subject, Waiting},
+    lifecycle::{Activity, Cause, ClaimKind, Flag, Rule, Verification},
+    request::{Fate, Request, RequestKind, Subject, Waiting},
     session::{
-        Claim, ClaimSource, End, EndedBy, Fact, FactKind, Launch, LaunchPhase, Limited, Message,
-        MessageFate, MessageKind, Session, StopStep, Work, WorkState,
+        Claim, ClaimSource, End, EndedBy, Fact, FactKind, Glimpse, Launch, LaunchPhase, Limited,
+        Message, MessageFate, MessageKind, Pane, Said, Seen, Session, StopStep, Work, WorkState,
     },
     task::Communication,
+    text::shell_word,
+    time::Moment,
     verdict::{Caveats, CheckEnd, Receipt},
 };
 
@@ -142,8 +144,14 @@ pub fn why(session: &Session, now_ms: u64) -> (Vec<WhyFact>, String) {
     let (source, at, detail) =
         phase.unwrap_or(("provost", None, Some("not launched yet".to_owned())));
     add("process", shown::process(session), source, at, detail);
-    let heard = launch.map(|launch| launch.stream.heard.wall_ms);
-    add("activity", shown::activity(session), session.spec.agent.driver.word(), heard, None);
+    let (source, heard, unseen) = match shown::is_unseen(session) {
+        true => ("nobody", None, Some(UNSEEN.to_owned())),
+        false => {
+            let heard = launch.map(|launch| launch.stream.heard.wall_ms);
+            (session.spec.agent.driver.word(), heard, None)
+        }
+    };
+    add("activity", shown::activity(session), source, heard, unseen);
     let watch = launch.map(|launch| &launch.watch);
     for (by, seen) in watch.into_iter().flat_map(|watch| &watch.records) {
         let place = (seen.place > 0).then(|| format!("up to byte {}", seen.place));
@@ -151,7 +159,9 @@ pub fn why(session: &Session, now_ms: u64) -> (Vec<WhyFact>, String) {
     }
     for (by, seen) in watch.into_iter().flat_map(|watch| &watch.hints) {
         let place = format!("a guess, byte {} of what the terminal was sent", seen.place);
-        add("hint", seen.said.word(), by.word(), Some(seen.at.wall_ms), Some(place));
+        let over = launch.and_then(|launch| overtaken(launch, *by, seen)).unwrap_or_default();
+        let said = format!("{}{over}", seen.said.word());
+        add("hint", &said, by.word(), Some(seen.at.wall_ms), Some(place));
     }
     if let Some(sight) = watch.and_then(|watch| watch.pane) {
         add("pane", sight.word(), "tmux", None, None);
@@ -175,10 +185,24 @@ pub fn why(session: &Session, now_ms: u64) -> (Vec<WhyFact>, String) {
     (facts, rule_for(session, judged.rule, judged.has(Flag::ExitCodeUnobserved)).to_owned())
 }
 
+/// Says what has happened since a terminal let guess something, if that can no longer be true. A title that no longer says
+/// what the agent does says nothing; where codes and the screen go on saying it, they contradict the record.
+fn overtaken(launch: &Launch, by: Glimpse, seen: &Seen) -> Option<&'static str> {
+    let (watch, before) = (&launch.watch, |at: Moment| at.mono_ms >= seen.at.mono_ms);
+    let works = matches!(seen.said, Said::Working | Said::Retrying);
+    let only_tells = matches!(by, Glimpse::Title | Glimpse::Notify);
+    let over = launch.activity() == Activity::Idle && watch.turned.is_some_and(before);
+    match launch.has_ended() {
+        true => Some(", before its process ended"),
+        false => (works && only_tells && over).then_some(", before its turn ended"),
+    }
+}
+
 /// Gives the rule in words, and in truer ones where more is known than the rule asks for.
 fn rule_for(session: &Session, rule: Rule, unobserved: bool) -> &'static str {
     let plain = !session.spec.agent.driver.has_protocol();
     match (rule, unobserved, awaits_result(session), plain) {
+        (Rule::L11, _, _, _) if shown::is_unseen(session) => UNSEEN,
         (Rule::X14, true, _, _) => "it ended, nobody saw how, and nobody said that it was done",
         (Rule::L10, _, true, _) => RESULT_ASKED,
         (Rule::X7, _, _, true) => {
@@ -187,6 +211,9 @@ fn rule_for(session: &Session, rule: Rule, unobserved: bool) -> &'static str {
         (rule, _, _, _) => rule_in_words(rule),
     }
 }
+
+/// What is said of an agent that writes down nothing for others to read.
+const UNSEEN: &str = "it runs and its turns are not seen, for no record of it can be read";
 
 /// What is said of an agent that was asked for its result and has not given it.
 const RESULT_ASKED: &str = "its turn ended without a claim; it was asked for its result";
@@ -311,18 +338,34 @@ fn request(session: &Session, request: &Request) -> RequestRow {
     let row = request_row(request);
     let id = session.id.short();
     let runs = session.current_launch().is_some_and(Launch::may_live);
+    let pane = session.spec.adopted.as_ref().and_then(|adopted| adopted.pane.as_ref());
+    let unseen = session.spec.adopted.is_some()
+        && request.asked.kind == RequestKind::Approval
+        && request.asked.subject.is_none();
+    let look = pane.filter(|_| runs).map(at_its_pane);
     let commands = match (session.is_settled_there(request), &session.spec.adopted) {
         (true, None) if runs => vec![format!("provost attach {id}")],
         (true, None) if session.spec.agent.driver.has_protocol() => {
             vec![format!("provost resume {id}")]
         }
-        (true, _) => vec![format!("provost status {id} --why")],
+        (true, _) => vec![look.unwrap_or_else(|| format!("provost status {id} --why"))],
         (false, _) => {
             let deny = row.can_be_denied().then(|| row.deny_command());
-            [Some(row.answer_command()), deny].into_iter().flatten().collect()
+            let look = look.filter(|_| unseen);
+            [look, Some(row.answer_command()), deny].into_iter().flatten().collect()
         }
     };
-    RequestRow { commands, ..row }
+    // Codex folds what it asks where its screen is too small for it.
+    let title = match unseen {
+        true => clip(&format!("{}; what for is not to be seen in its pane now", row.title)),
+        false => row.title.clone(),
+    };
+    RequestRow { title, commands, ..row }
+}
+
+/// Gives the command that shows the pane of an agent that somebody else started.
+fn at_its_pane(pane: &Pane) -> String {
+    format!("tmux -S {} attach -t {}", shell_word(&pane.socket), shell_word(&pane.id))
 }
 
 fn request_row(request: &Request) -> RequestRow {

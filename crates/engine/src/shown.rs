@@ -1,7 +1,10 @@
 //! Pieces of a session's row that tell more than the facts of the table do: what never ran, the setup, and hooks.
 
 use provost_api::{HookRow, SetupRow};
-use provost_core::session::{Effect, HookEnd, HookKey, LaunchPhase, Session, SetupState};
+use provost_core::{
+    lifecycle::Activity,
+    session::{Effect, HookEnd, HookKey, LaunchPhase, Session, SetupState},
+};
 
 use crate::shell::Home;
 
@@ -16,9 +19,21 @@ pub(crate) fn process(session: &Session) -> &'static str {
     if never_ran(session) { NOT_STARTED } else { session.process().word() }
 }
 
+/// What a stream shows that nobody reads.
+const UNSEEN_ACTIVITY: &str = "unknown";
+
 /// Gives the word for the activity.
 pub(crate) fn activity(session: &Session) -> &'static str {
-    if never_ran(session) { NO_ACTIVITY } else { session.activity().word() }
+    match never_ran(session) {
+        true => NO_ACTIVITY,
+        false if is_unseen(session) => UNSEEN_ACTIVITY,
+        false => session.activity().word(),
+    }
+}
+
+/// Says whether the table takes an agent for idle only because nothing tells of its turns.
+pub(crate) fn is_unseen(session: &Session) -> bool {
+    session.turns_are_unseen() && session.activity() == Activity::Idle
 }
 
 /// Shows the hooks that have ended, in the order of their ends, then those that are owed or running.

@@ -153,8 +153,9 @@ fn the_process_in_the_pane_is_known_as_codex() {
     lab.start(&[]);
     lab.shows(Shown::Composer);
     let seen = provost_watch::process::look(lab.pane().pid).unwrap().unwrap();
-    let told = provost_watch::process::agent_kind(&seen).unwrap();
+    let all = [seen];
+    let told = provost_watch::process::Family::new(&all).agents();
+    let [(seen, told)] = told.as_slice() else { panic!("{told:?}") };
     assert_eq!(told.kind, provost_watch::process::AgentKind::Codex);
-    assert!(seen.is_agent_itself());
     assert_eq!(seen.cwd.seen(), Some(&lab.path("project")));
 }

@@ -119,6 +119,7 @@ words!(
         Suspended = "suspended",
         Adopted = "adopted",
         Interrupted = "interrupted",
+        TurnsUnseen = "turns_unseen",
     }
 );
 

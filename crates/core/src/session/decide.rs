@@ -172,7 +172,10 @@ impl Session {
                 if_new(self.known(launch)?.may_live(), ProcessEnded { launch, end, by })
             }
             Command::ProcessUnobserved { launch, why } => match self.known(launch)? {
-                known if known.may_live() => one(ProcessUnobserved { launch, why }),
+                known if known.may_live() => {
+                    let ended = ProcessUnobserved { launch, why }.into();
+                    Ok(std::iter::once(ended).chain(self.void_with_its_screen(known)).collect())
+                }
                 known => nobody_left_to_tell(known),
             },
             Command::ProcessUnknown { launch, why } => {
@@ -418,6 +421,9 @@ impl Session {
         match (&self.attempt().cancelled, asker) {
             (Some(_), _) => "the session was cancelled",
             (None, Some(asker)) if stopped(asker) => "the session was stopped",
+            (None, Some(asker)) if asker.adopted && asker.has_ended() => {
+                "the process that asked has ended"
+            }
             // Another has followed it, whatever has become of that since.
             (None, Some(asker)) if self.launches.last() != Some(asker) => {
                 "the process that asked has ended"
@@ -645,6 +651,13 @@ impl Session {
     pub(super) fn void_approvals(&self) -> impl Iterator<Item = Event> {
         let approvals = self.open_requests().filter(|r| r.asked.kind == RequestKind::Approval);
         approvals.map(|r| RequestSettled { request: r.id, fate: Fate::Void, cursor: None }.into())
+    }
+
+    /// Whom somebody else started asks on a screen alone, and nobody here goes on with it: with its process that is over.
+    fn void_with_its_screen(&self, launch: &Launch) -> impl Iterator<Item = Event> {
+        let (id, adopted) = (launch.id, launch.adopted);
+        let asked = self.open_requests().filter(move |r| adopted && r.launch == id);
+        asked.map(|r| RequestSettled { request: r.id, fate: Fate::Void, cursor: None }.into())
     }
 
     pub(super) fn stop_launch(&self, launch: LaunchId, why: StopWhy) -> StopAsked {

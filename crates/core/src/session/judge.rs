@@ -155,6 +155,14 @@ impl Session {
         }
     }
 
+    /// Says whether an agent is watched that somebody else started and nothing tells of its turns: then `idle` only means that
+    /// nobody knows of a turn.
+    pub fn turns_are_unseen(&self) -> bool {
+        let watched = self.current_launch().filter(|_| !self.attempt().is_sealed());
+        let adopted = watched.is_some_and(|launch| launch.adopted && launch.may_live());
+        adopted && !self.spec.agent.driver.has_protocol()
+    }
+
     /// What is worth showing beside the state, also after the seal: it never changes the outcome.
     fn notes(&self) -> Vec<Flag> {
         let mut notes = Vec::new();
@@ -178,6 +186,7 @@ impl Session {
             note(launch.stream.retrying && launch.may_live(), Flag::Retrying);
             note(launch.watch.suspended && launch.may_live(), Flag::Suspended);
             note(launch.adopted, Flag::Adopted);
+            note(self.turns_are_unseen(), Flag::TurnsUnseen);
             note(gone.is_some_and(|gone| gone.leftovers > 0), Flag::Leftovers);
             let unverified = gone.is_some_and(|gone| !gone.verified);
             note(unverified || launch.is_given_up(), Flag::NotVerifiedGone);

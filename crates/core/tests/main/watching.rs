@@ -476,6 +476,36 @@ fn an_adopted_agent_is_watched_and_its_end_has_no_code() {
 }
 
 #[test]
+fn of_an_adopted_agent_without_a_record_it_is_known_that_its_turns_are_not_seen() {
+    let mut spec = adopted(true);
+    let bench = watching(spec.clone());
+    assert!(!bench.has(Flag::TurnsUnseen), "its record tells of them");
+    spec.agent.driver = Driver::Terminal;
+    let mut bench = watching(spec);
+    assert_eq!((bench.state(), bench.has(Flag::TurnsUnseen)), (State::Idle, true));
+    let launch = bench.launch();
+    bench.tell(Command::ProcessUnobserved { launch, why: "it was not ours".to_owned() });
+    bench.settle();
+    assert!(!bench.has(Flag::TurnsUnseen), "it has ended");
+}
+
+#[test]
+fn what_an_adopted_agent_asked_is_over_with_its_process_for_nobody_goes_on_with_it() {
+    let mut bench = watching(adopted(true));
+    bench.begins(10, "a").shows(Glimpse::Screen, 20, Hinted::Asks(approval()));
+    assert_eq!(bench.state(), State::NeedsInput);
+    let request = bench.session.requests[0].id;
+    let launch = bench.launch();
+    bench.tell(Command::ProcessUnobserved { launch, why: "it was not ours".to_owned() });
+    bench.settle();
+    assert_eq!(bench.state(), State::EndedUnclaimed);
+    assert!(bench.session.attempt().is_sealed());
+    let answer = Command::Answer { request, revision: 1, reply: Reply::Approve(Scope::Once) };
+    let why = "the process that asked has ended";
+    assert_eq!(bench.try_tell(answer), Err(Rejected::RequestSettled(request, why)));
+}
+
+#[test]
 fn an_adopted_agent_is_never_ended_by_provost() {
     let mut bench = watching(adopted(true));
     assert_eq!(bench.try_tell(Command::Stop), Err(Rejected::NotOurs));
@@ -540,14 +570,17 @@ fn a_dead_terminal_shows_nothing_any_more() {
 
 #[test]
 fn an_answer_to_somebody_elses_agent_is_refused_without_a_pane_and_after_its_end() {
-    for (pane, expected) in [(false, Rejected::NoWayIn), (true, Rejected::NotRunning)] {
+    for pane in [false, true] {
         let mut bench = watching(adopted(pane));
         bench.begins(10, "a").records(20, Recorded::Asked(approval()));
-        let launch = bench.launch();
+        let (launch, request) = (bench.launch(), bench.session.requests[0].id);
+        let answer = || Command::Answer { request, revision: 1, reply: Reply::Deny };
+        if !pane {
+            assert_eq!(bench.try_tell(answer()), Err(Rejected::NoWayIn));
+        }
         bench.tell(Command::ProcessUnobserved { launch, why: "it left".to_owned() });
-        let request = bench.session.requests[0].id;
-        let answer = Command::Answer { request, revision: 1, reply: Reply::Deny };
-        assert_eq!(bench.try_tell(answer), Err(expected));
+        let why = "the process that asked has ended";
+        assert_eq!(bench.try_tell(answer()), Err(Rejected::RequestSettled(request, why)));
         assert_eq!(bench.session.launches.len(), 1, "nobody starts it again");
     }
 }

@@ -130,8 +130,14 @@ pub(crate) fn next_commands(row: &SessionRow) -> Vec<String> {
         (false, "needs_input") => next.extend(while_it_waits(row, &id)),
         (false, _) => next.push(format!("provost logs {id} -f")),
     }
-    if !row.terminal {
-        next.push(if lives(row) { format!("provost stop {id}") } else { cancel(&id) });
+    let adopted = row.flags.iter().any(|flag| flag == Flag::Adopted.word());
+    let stopping = row.flags.iter().any(|flag| flag == Flag::Stopping.word());
+    // What somebody else started is not ended from here, only watched no more.
+    match (row.terminal, lives(row) && !adopted) {
+        (true, true) if !stopping => next.push(format!("provost stop {id}")),
+        (true, _) => {}
+        (false, true) => next.push(format!("provost stop {id}")),
+        (false, false) => next.push(cancel(&id)),
     }
     next.dedup();
     next
@@ -268,6 +274,25 @@ mod tests {
         let cancelled = SessionRow { terminal: true, state: "cancelled".to_owned(), ..asking };
         let next = next_commands(&cancelled);
         assert!(!next.iter().any(|command| command.contains("answer")), "{next:?}");
+    }
+
+    #[test]
+    fn what_is_over_and_lives_can_be_stopped_unless_somebody_else_started_it() {
+        let over =
+            SessionRow { terminal: true, state: "completed".to_owned(), ..waiting("terminal") };
+        let stop = "provost stop deadbeef".to_owned();
+        assert!(next_commands(&over).contains(&stop));
+        let flagged = |flag: &str, row: &SessionRow| {
+            let row = SessionRow { flags: vec![flag.to_owned()], ..row.clone() };
+            next_commands(&row)
+        };
+        for flag in ["adopted", "stopping"] {
+            assert!(!flagged(flag, &over).contains(&stop), "{flag}");
+        }
+        let next = flagged("adopted", &waiting("terminal"));
+        assert_eq!(next.last().unwrap(), "provost cancel deadbeef");
+        let ended = SessionRow { process: "exit0".to_owned(), ..over };
+        assert!(!next_commands(&ended).contains(&stop));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use provost_api::{ApiError, Code};
 use provost_core::session::Driver;
 use provost_watch::{
     ThreadId,
-    process::{self, AgentKind, Basis, Identity, InTmux, Process, Seen},
+    process::{self, AgentKind, Basis, Family, Identity, InTmux, Process, Seen, Told},
     rollout::{Places, Rollout, SessionMeta, meta},
     tmux::{self, Pane, PaneId, Server},
 };
@@ -34,6 +34,8 @@ pub(crate) struct Found {
     pub(crate) agent: String,
     /// What the agent's kind was told by.
     pub(crate) known_by: &'static str,
+    /// Whether its process runs the agent's own program, and is no script that may only have started that.
+    own_program: bool,
     pub(crate) process: Option<Identity>,
     pub(crate) argv: Vec<String>,
     pub(crate) cwd: Option<PathBuf>,
@@ -110,7 +112,8 @@ pub(crate) fn one(context: &Context, given: &Given) -> Result<Found, ApiError> {
         found.push(("--pid", narrowed(by_pid(pid)?, &named)?));
     }
     if let Some(pane) = &given.pane {
-        found.push(("--tmux", narrowed(by_pane(context, pane, given.pid)?, &named)?));
+        let meant = found.first().and_then(|(_, found)| found.process.clone());
+        found.push(("--tmux", narrowed(by_pane(context, pane, meant)?, &named)?));
     }
     found.extend(named);
     let mut found = found.into_iter();
@@ -191,6 +194,7 @@ fn agree(one: &Found, other: &Found) -> Result<Found, String> {
         agent: same("agent", &Some(one.agent.clone()), &Some(other.agent.clone()))?
             .unwrap_or_default(),
         known_by: one.known_by,
+        own_program: one.own_program || other.own_program,
         process: same("process", &one.process, &other.process)?,
         argv: if one.argv.is_empty() { other.argv.clone() } else { one.argv.clone() },
         cwd: one.cwd.clone().or_else(|| other.cwd.clone()),
@@ -224,18 +228,51 @@ fn by_pid(pid: u32) -> Result<Found, ApiError> {
     }
     let looked = process::look(pid)
         .map_err(|why| ApiError::new(Code::Refused, format!("cannot look at {pid}: {why}")))?;
-    let process = looked.ok_or_else(|| {
+    let all = processes()?;
+    let family = Family::new(&all);
+    let process = looked.and(family.get(pid)).ok_or_else(|| {
         ApiError::new(Code::NotFound, format!("there is no process {pid}")).next("provost discover")
     })?;
-    of_process(&process).ok_or_else(|| {
-        let message = format!(
-            "process {pid} is no agent that is known: neither AI_AGENT nor its program says so"
-        );
-        ApiError::new(Code::Refused, message).next("provost discover")
-    })
+    let told = family.agent(process).or_else(|| family.named(process));
+    match told {
+        Some(told) => itself(of_process(process, &told), &agents(&family), &parents_in(&all)),
+        None => Err(no_agent(&family, process)),
+    }
 }
 
-fn by_pane(context: &Context, text: &str, pid: Option<u32>) -> Result<Found, ApiError> {
+/// Says why a process is not taken for an agent: as a rule an agent runs it, and all that it has of one is its environment.
+fn no_agent(family: &Family<'_>, process: &Process) -> ApiError {
+    let pid = process.identity.pid;
+    match family.agent_above(process).map(|above| above.identity.pid) {
+        Some(above) => {
+            let message = format!("process {pid} is no agent: process {above} is one and runs it");
+            ApiError::new(Code::Refused, message).next(format!("provost adopt --pid {above}"))
+        }
+        None => {
+            let message = format!(
+                "process {pid} is no agent that is known: neither AI_AGENT nor its program says so"
+            );
+            ApiError::new(Code::Refused, message).next("provost discover")
+        }
+    }
+}
+
+/// Gives the agent that is meant by a process of it: the one beneath, if this only started that.
+fn itself(named: Found, agents: &[Found], parents: &BTreeMap<u32, u32>) -> Result<Found, ApiError> {
+    let begun: Vec<&Found> = agents.iter().filter(|one| starts(&named, one, parents)).collect();
+    match begun.as_slice() {
+        [] => Ok(named),
+        [only] => itself((*only).clone(), agents, parents),
+        several => {
+            let pids: Vec<String> = several.iter().filter_map(|one| pid_of(one)).collect();
+            let (pid, pids) = (pid_of(&named).unwrap_or_default(), pids.join(", "));
+            let message = format!("process {pid} started several agents: {pids}");
+            Err(usage(message).next("provost adopt --pid PID"))
+        }
+    }
+}
+
+fn by_pane(context: &Context, text: &str, meant: Option<Identity>) -> Result<Found, ApiError> {
     let (socket, id) = match text.rsplit_once(':') {
         Some((socket, id)) => (PathBuf::from(socket), id),
         None => (default_socket(context), text),
@@ -256,8 +293,8 @@ fn by_pane(context: &Context, text: &str, pid: Option<u32>) -> Result<Found, Api
     let parents = parents()?;
     let agents: Vec<Found> =
         running()?.into_iter().filter(|one| is_in(one, pane.pid, &parents)).collect();
-    let meant = |one: &Found| pid.is_some() && one.process.as_ref().map(|one| one.pid) == pid;
-    let agents = match agents.iter().find(|one| meant(one)) {
+    let is_meant = |one: &&Found| meant.is_some() && one.process == meant;
+    let agents = match agents.iter().find(is_meant) {
         Some(meant) => vec![meant.clone()],
         None => themselves(agents, &parents),
     };
@@ -285,13 +322,16 @@ fn themselves(agents: Vec<Found>, parents: &BTreeMap<u32, u32>) -> Vec<Found> {
 
 /// Leaves out what only started another process of the same agent, as the script does that npm installs.
 fn without_starters(agents: Vec<Found>, parents: &BTreeMap<u32, u32>) -> Vec<Found> {
+    let only_starts = |one: &&Found| agents.iter().any(|other| starts(one, other, parents));
+    agents.iter().filter(|one| !only_starts(one)).cloned().collect()
+}
+
+/// Says whether all that a process did as an agent was to start this one.
+fn starts(one: &Found, other: &Found, parents: &BTreeMap<u32, u32>) -> bool {
     let pid = |found: &Found| found.process.as_ref().map(|process| process.pid);
-    let parent = |found: &Found| pid(found).and_then(|pid| parents.get(&pid).copied());
-    let started = |one: &&Found, other: &Found| {
-        parent(other).is_some() && parent(other) == pid(one) && other.agent == one.agent
-    };
-    let starts = |one: &&Found| !one.has_record() && agents.iter().any(|other| started(one, other));
-    agents.iter().filter(|one| !starts(one)).cloned().collect()
+    let parent = pid(other).and_then(|pid| parents.get(&pid).copied());
+    let is_child = parent.is_some() && parent == pid(one);
+    is_child && other.agent == one.agent && !one.own_program && !one.has_record()
 }
 
 fn pid_of(found: &Found) -> Option<String> {
@@ -300,8 +340,11 @@ fn pid_of(found: &Found) -> Option<String> {
 
 /// Gives the parent of every process.
 fn parents() -> Result<BTreeMap<u32, u32>, ApiError> {
-    let parent = |process: &Process| (process.identity.pid, process.parent);
-    Ok(processes()?.iter().map(parent).collect())
+    Ok(parents_in(&processes()?))
+}
+
+fn parents_in(all: &[Process]) -> BTreeMap<u32, u32> {
+    all.iter().map(|process| (process.identity.pid, process.parent)).collect()
 }
 
 /// Says whether an agent is the process of a pane or descends from it.
@@ -353,9 +396,12 @@ pub(crate) fn each() -> Result<Vec<Found>, ApiError> {
 
 /// Gives all processes of agents.
 fn running() -> Result<Vec<Found>, ApiError> {
-    let all = processes()?;
-    let others = |one: &&Process| one.is_agent_itself() && !is_ours(one.identity.pid);
-    Ok(all.iter().filter(others).filter_map(of_process).collect())
+    Ok(agents(&Family::new(&processes()?)))
+}
+
+fn agents(family: &Family<'_>) -> Vec<Found> {
+    let of_others = family.agents().into_iter().filter(|(one, _)| !is_ours(one.identity.pid));
+    of_others.map(|(process, told)| of_process(process, &told)).collect()
 }
 
 /// Says whether a process belongs to a launch of Provost's, by the mark that all of its processes carry.
@@ -408,8 +454,7 @@ fn sockets(context: &Context, agents: &[Found]) -> BTreeSet<PathBuf> {
     tmux::sockets(&directory).unwrap_or_default().into_iter().chain(named).collect()
 }
 
-fn of_process(process: &Process) -> Option<Found> {
-    let told = process::agent_kind(process)?;
+fn of_process(process: &Process, told: &Told) -> Found {
     let known_by = match told.basis {
         Basis::Environment => "AI_AGENT",
         Basis::Executable => "its program",
@@ -424,6 +469,7 @@ fn of_process(process: &Process) -> Option<Found> {
     let found = Found {
         agent: kind(&told.kind),
         known_by,
+        own_program: told.own_program,
         process: Some(process.identity.clone()),
         argv: arguments.map(|word| word.to_string_lossy().into_owned()).collect(),
         cwd: process.cwd.seen().cloned(),
@@ -436,10 +482,10 @@ fn of_process(process: &Process) -> Option<Found> {
         hidden: hidden.into_iter().flatten().collect(),
     };
     let open = conversations(process);
-    Some(match open.as_slice() {
+    match open.as_slice() {
         [only] => writes(found, only),
         _ => Found { several: open, ..found },
-    })
+    }
 }
 
 /// Gives the conversations of people that a process writes; those of its sub-agents are not for anybody else.
@@ -474,6 +520,7 @@ fn of_meta(path: &Path, meta: &SessionMeta) -> Found {
     Found {
         agent: kind(&AgentKind::Codex),
         known_by: "its record",
+        own_program: false,
         process: None,
         argv: Vec::new(),
         cwd: meta.cwd.clone(),
@@ -511,6 +558,7 @@ mod tests {
         Found {
             agent: "codex".to_owned(),
             known_by: "its program",
+            own_program: false,
             process: None,
             argv: Vec::new(),
             cwd: None,
@@ -541,10 +589,20 @@ mod tests {
             let process = Some(Identity { pid, start_time: 1, boot_id: "b".to_owned() });
             Found { process, ..found() }
         };
+        let program = |pid| Found { own_program: true, ..of(pid) };
         let parents = BTreeMap::from([(7, 1), (8, 7), (9, 8)]);
-        assert_eq!(themselves(vec![of(7), of(8)], &parents), [of(8)]);
-        let writes = Found { rollout: Some("/r".into()), ..of(8) };
-        assert_eq!(themselves(vec![of(7), writes.clone(), of(9)], &parents), [writes]);
+        assert_eq!(themselves(vec![of(7), program(8)], &parents), [program(8)]);
+        let writes = Found { rollout: Some("/r".into()), ..program(8) };
+        assert_eq!(themselves(vec![of(7), writes.clone(), program(9)], &parents), [writes]);
+        // Named by the script, the agent is meant; an agent that runs another is one itself.
+        let all = [of(7), program(8), program(9)];
+        for named in [of(7), program(8)] {
+            assert_eq!(itself(named, &all, &parents), Ok(program(8)));
+        }
+        assert_eq!(without_starters(all.to_vec(), &parents), [program(8), program(9)]);
+        let parents = BTreeMap::from([(7, 1), (8, 7), (9, 7)]);
+        let several = itself(of(7), &all, &parents).unwrap_err();
+        assert!(several.message.contains("8, 9"), "{several:?}");
     }
 
     #[test]

@@ -281,7 +281,13 @@ impl Card {
         if let Some(subject) = &request.subject {
             self.subject(subject);
         }
-        self.command(&request.answer_command());
+        // What has to be seen first comes before what settles it.
+        let looks = request.commands.len() > 2;
+        if looks {
+            self.command(&request.commands[0]);
+        }
+        let settles = request.commands.get(1).filter(|_| looks);
+        self.command(&settles.cloned().unwrap_or_else(|| request.answer_command()));
         if request.questions.len() > 1 {
             self.text("", &format!("FILE has {}", request.answers_form()));
         }

@@ -1,6 +1,7 @@
 //! Sessions as a list: what needs a person comes first.
 
 use provost_api::{ExitRow, SessionRow};
+use provost_core::lifecycle::{Flag, State};
 
 use super::{
     Fit, Paint, Screen, Table, Tone, age, spell_times,
@@ -64,13 +65,21 @@ pub(crate) fn session_lines(
 
 /// Gives a state in words, with its cause, and the tone that it is said in.
 pub(crate) fn state_words(row: &SessionRow) -> (Tone, String) {
-    let words = clean(&row.state.replace('_', " "));
+    let words = match is_unseen(row) {
+        true => "turns unseen".to_owned(),
+        false => clean(&row.state.replace('_', " ")),
+    };
     let words = match &row.cause {
         Some(cause) => format!("{words} ({})", clean(&cause.replace('_', " "))),
         None => words,
     };
     let stopping = !row.terminal && row.flags.iter().any(|flag| flag == "stopping");
     (tone(&row.state), if stopping { format!("{words}, stopping") } else { words })
+}
+
+/// Says whether nothing is known of a session but that it runs: that nobody sees a turn makes it idle by its facts.
+pub(crate) fn is_unseen(row: &SessionRow) -> bool {
+    row.state == State::Idle.word() && is_flagged(row, Flag::TurnsUnseen.word())
 }
 
 /// Says in one line how a session came out, and how its process ended.

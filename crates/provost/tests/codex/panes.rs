@@ -189,6 +189,33 @@ fn an_approval_in_an_adopted_pane_is_seen_and_given_from_elsewhere() {
 }
 
 #[test]
+fn an_approval_of_which_a_small_pane_shows_no_command_says_so_and_where_it_is_seen() {
+    let Some(stage) = Stage::new(ASKS) else { return };
+    let theirs = Theirs::begin(&stage);
+    let id = theirs.adopt();
+    theirs.screen.tmux(&["resize-window", "-x", "60", "-y", "8"]);
+    stage.home.provost(&["send", &id, "Do the second."]).ok();
+    theirs.screen.shows("lines] ^a view all");
+    let row = stage.wait(&id, "needs_input");
+    let (request, pane) = (&row["requests"][0], theirs.pane());
+    let (socket, pane) = pane.rsplit_once(':').unwrap();
+    assert_eq!(request["subject"], Value::Null, "{row:#}");
+    assert!(request["title"].as_str().unwrap().contains("not to be seen"), "{row:#}");
+    assert_eq!(request["commands"][0], format!("tmux -S {socket} attach -t {pane}"), "{row:#}");
+    let shown = stage.home.provost(&["status", &id]).ok().stdout.clone();
+    for command in request["commands"].as_array().unwrap() {
+        assert!(shown.contains(command.as_str().unwrap()), "{shown}");
+    }
+    // Where there is room for it, it is told.
+    theirs.screen.tmux(&["resize-window", "-x", "60", "-y", "20"]);
+    let row = stage.home.wait_state(&id, |row| row["requests"][0]["subject"].is_object());
+    assert_eq!(row["requests"][0]["subject"]["command"], "echo hi > hi.txt", "{row:#}");
+    let first = row["requests"][0]["commands"][0].as_str().unwrap();
+    assert!(first.starts_with("provost approve"), "{row:#}");
+    theirs.leave(&id);
+}
+
+#[test]
 fn a07_nothing_is_typed_into_a_shell_that_is_in_front_of_the_agent() {
     let Some(stage) = Stage::new(TALKS) else { return };
     let theirs = Theirs::begin(&stage);

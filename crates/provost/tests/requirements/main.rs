@@ -39,6 +39,7 @@ mod screens;
 mod serve;
 mod shapes;
 mod states;
+mod strangers;
 mod streams;
 mod submodules;
 mod talk;

@@ -238,6 +238,26 @@ fn an_agent_is_found_in_the_pane_that_its_environment_names_though_nobody_named_
 }
 
 #[test]
+fn an_agent_that_only_its_environment_names_is_found_in_its_pane_and_what_it_runs_is_not() {
+    let stage = Stage::new();
+    let Some(theirs) = Theirs::begin(&stage, &["codex"]) else { return };
+    let run = ["new-session", "-d", "-e", "AI_AGENT=aider", "-s", "aider", "sh"];
+    theirs.tmux(&[&run[..], &["-c", "sleep 600; true"]].concat());
+    let pane = format!("{}:{}", stage.file("their.sock"), theirs.pane("aider"));
+    let id = eventually("the agent is there", || {
+        let adopted = stage.home.provost(&["adopt", "--tmux", &pane, "--json"]);
+        match adopted.code() {
+            Some(0) => Ok(adopted.json()["id"].as_str().unwrap().to_owned()),
+            _ => Err(adopted.stdout),
+        }
+    });
+    let row = stage.status(&id);
+    assert_eq!(row["agent"], "aider", "{row:#}");
+    let pid = theirs.tmux(&["display-message", "-p", "-t", &theirs.pane("aider"), "#{pane_pid}"]);
+    assert_eq!(stage.pid(&id).to_string(), pid.trim());
+}
+
+#[test]
 fn m16_a_dead_pane_is_no_end_and_an_end_that_nobody_saw_is_unobserved() {
     let stage = Stage::new();
     let Some(theirs) = Theirs::begin(&stage, &["agent"]) else { return };
@@ -319,6 +339,125 @@ fn t09_two_supervisors_of_one_pane_lose_nothing_and_press_nothing() {
     stage.home.daemon().kill();
     stage.home.wait_state(&one, |row| row["state"] == "idle");
     assert_eq!(theirs.told("agent"), "working\nidle\n", "nothing but the person's keys");
+}
+
+/// What an agent was told, a line each, without the marks of a paste.
+fn lines(told: &str) -> Vec<String> {
+    let plain = told.replace("\u{1b}[200~", "").replace("\u{1b}[201~", "");
+    plain.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+}
+
+#[test]
+fn t09_texts_of_two_supervisors_that_come_at_once_are_not_mixed() {
+    let (stage, second) = (Stage::new(), Stage::new());
+    let names = ["a", "b", "c", "d", "e", "f"];
+    let Some(theirs) = Theirs::begin(&stage, &names) else { return };
+    for name in names {
+        let pairs = [(&stage.home, "one"), (&second.home, "two")]
+            .map(|(home, text)| (home, theirs.adopt_in(home, name), text));
+        let sent = pairs.map(|(home, id, text)| {
+            let mut send = home.command(&["send", &id, text]);
+            send.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+        });
+        sent.into_iter().for_each(|mut one| assert!(one.wait().unwrap().success()));
+        let mut told = eventually("both texts", || {
+            let told = theirs.told(name);
+            let both = told.contains("one") && told.contains("two");
+            if both { Ok(lines(&told)) } else { Err(told) }
+        });
+        told.sort();
+        assert_eq!(told, ["one", "two"], "{name}");
+    }
+}
+
+#[test]
+fn t09_nothing_is_typed_into_a_pane_that_another_supervisor_types_into() {
+    let stage = Stage::new();
+    let Some(theirs) = Theirs::begin(&stage, &["claimed", "free"]) else { return };
+    let ids = ["claimed", "free"].map(|name| theirs.adopt_in(&stage.home, name));
+    let place = theirs.pane("claimed");
+    let tty = theirs.tmux(&["display-message", "-p", "-t", &place, "#{pane_tty}"]);
+    // As a Provost of another home does while it types.
+    let claimed = fs::File::open(tty.trim()).unwrap();
+    rustix::fs::flock(&claimed, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    for id in &ids {
+        stage.home.provost(&["send", id, "the text"]).ok();
+    }
+    eventually("the other was told", || theirs.told("free").contains("the text").then_some(()));
+    assert_eq!(theirs.told("claimed"), "");
+    drop(claimed);
+    eventually("it waited", || theirs.told("claimed").contains("the text").then_some(()));
+}
+
+/// Says whether the first message waits for this reason.
+fn waits_for(row: &Value, why: &str) -> bool {
+    row["messages"][0]["reason"].as_str().unwrap_or_default().contains(why)
+}
+
+#[test]
+fn a_pane_that_is_used_anew_is_another_agent_and_gets_nothing_of_what_the_first_was_sent() {
+    let stage = Stage::new();
+    // One of the two outlives its terminal.
+    let stays = stage.file("stays.log.stays");
+    fs::write(&stays, "").unwrap();
+    let Some(theirs) = Theirs::begin(&stage, &["ends", "stays"]) else { return };
+    for name in ["ends", "stays"] {
+        let id = theirs.adopt_in(&stage.home, name);
+        let (pid, place) = (stage.pid(&id), theirs.pane(name));
+        theirs.types(name, "it stays");
+        eventually("something is written there", || {
+            let drawn = theirs.tmux(&["capture-pane", "-p", "-t", &place]);
+            if drawn.contains("it stays") { Ok(()) } else { Err(drawn) }
+        });
+        stage.home.provost(&["send", &id, "for the first"]).ok();
+        stage.home.wait_state(&id, |row| waits_for(row, "begun to write"));
+        theirs.tmux(&["respawn-pane", "-k", "-t", &place]);
+        if name == "stays" {
+            let row = stage.home.wait_state(&id, |row| waits_for(row, "another program"));
+            assert_eq!((&row["process"], lives(pid)), (&json!("alive"), true), "{row:#}");
+            fs::remove_file(&stays).unwrap();
+        }
+        let row = stage.sealed(&id);
+        assert_eq!(row["state"], "ended_unclaimed", "{row:#}");
+        assert_eq!(row["messages"][0]["fate"], "undeliverable", "{row:#}");
+        let again = eventually("another agent is there", || {
+            let pane = format!("{}:{place}", stage.file("their.sock"));
+            let adopted = stage.home.provost(&["adopt", "--tmux", &pane, "--json"]);
+            match adopted.code() {
+                Some(0) => Ok(adopted.json()["id"].as_str().unwrap().to_owned()),
+                _ => Err((adopted.stdout, adopted.stderr)),
+            }
+        });
+        assert_ne!(stage.pid(&again), pid);
+        shows(&stage.home, &again, "screen", "at_prompt");
+        stage.home.provost(&["send", &again, "for the second"]).ok();
+        eventually("its text", || theirs.told(name).contains("for the second").then_some(()));
+        assert!(!theirs.told(name).contains("for the first"), "{}", theirs.told(name));
+    }
+}
+
+#[test]
+fn an_agent_in_a_pane_is_nudged_when_its_context_is_full_and_nothing_else_is_done_to_it() {
+    let stage = Stage::new();
+    stage.configure(
+        "[reactions.say]\non = \"context\"\nat = 80\ndo = \"nudge\"\ntext = \"Be short.\"\n\
+         [reactions.shorten]\non = \"context\"\nat = 80\ndo = \"compact\"\n\
+         [reactions.other]\non = \"context\"\nat = 80\ndo = \"hand_over\"\nagent = \"codex\"\n",
+    );
+    let Some(theirs) = Theirs::begin(&stage, &["agent"]) else { return };
+    let id = theirs.adopt_in(&stage.home, "agent");
+    let usage = json!({"input_tokens": 90, "output_tokens": 0, "total_tokens": 90});
+    let info =
+        json!({"total_token_usage": usage, "last_token_usage": usage, "model_context_window": 100});
+    let told = json!({"timestamp": "T", "type": "event_msg", "payload": {"type": "token_count", "info": info}});
+    let path = stage.spec(&id)["adopted"]["rollout"].as_str().unwrap().to_owned();
+    let mut record = fs::OpenOptions::new().append(true).open(path).unwrap();
+    std::io::Write::write_all(&mut record, format!("{told}\n").as_bytes()).unwrap();
+    eventually("it is nudged", || theirs.told("agent").contains("Be short.").then_some(()));
+    assert_eq!(lines(&theirs.told("agent")), ["Be short."]);
+    let done = stage.home.events_of(&id, "reaction.done");
+    assert_eq!(done.len(), 1, "{done:#?}");
+    assert_eq!(stage.status(&id)["process"], "alive");
 }
 
 /// The five endings, each with the line that tells them apart.

@@ -188,6 +188,27 @@ raw = '\e]9;Task complete\x07'
 }
 
 #[test]
+fn what_a_title_said_before_a_turn_or_the_process_ended_is_told_as_that() {
+    let mut stage = Stage::new();
+    let titled = "[[step]]\nraw = '\\e]0;\u{280b} work\\x07'\n[[step]]\nraw = '\\e]0;work\\x07'\n";
+    let (id, place) = in_a_turn(&mut stage, &[titled, SEEN_THEN_ENDED].concat(), &[]);
+    stage.wait(&id, "needs_input");
+    let title = || {
+        let why = stage.home.provost(&["status", &id, "--why"]).ok().stdout.clone();
+        let line = why.lines().find(|line| line.contains("by title"));
+        line.unwrap_or(&why).to_owned()
+    };
+    assert!(title().contains("working") && !title().contains("before"), "{}", title());
+    let_go(&place, "seen");
+    let_go(&place, "go");
+    stage.wait(&id, "idle");
+    assert!(title().contains("working, before its turn ended"), "{}", title());
+    stage.home.provost(&["stop", &id]).ok();
+    stage.sealed(&id);
+    assert!(title().contains("working, before its process ended"), "{}", title());
+}
+
+#[test]
 fn a07_what_the_agents_record_never_shows_is_sent_off_once_more_and_then_waits_with_the_reason() {
     let mut stage = Stage::new();
     let deaf = r#"
@@ -223,6 +244,55 @@ hang = true
         "Do it,\nall of it.\nagain \n",
         "pasted once, sent off twice"
     );
+}
+
+/// It is at its prompt with a full context, and writes down what is typed.
+const FULL_AT_ITS_PROMPT: &str = r#"
+[[step]]
+hook = { hook_event_name = "SessionStart", source = "startup" }
+[[step]]
+record = { type = "event_msg", payload = { type = "task_started", turn_id = "t1" } }
+[[step]]
+record = { type = "event_msg", payload = { type = "token_count", info = { total_token_usage = { input_tokens = 90, output_tokens = 0, total_tokens = 90 }, last_token_usage = { input_tokens = 90, output_tokens = 0, total_tokens = 90 }, model_context_window = 100 } } }
+[[step]]
+wait_file = "go"
+[[step]]
+record = { type = "event_msg", payload = { type = "task_complete", turn_id = "t1" } }
+[[step]]
+raw = '\e[?2004h\e]7501;state=idle:app=codex\x07'
+[[step]]
+read_keys = true
+[[step]]
+append = { path = "keys", content = "{{input}}\n" }
+[[step]]
+hang = true
+"#;
+
+#[test]
+fn a_reaction_types_into_a_terminal_at_its_prompt_and_never_hands_its_work_over() {
+    for (does, typed) in [("nudge\"\ntext = \"Be short.", "Be short."), ("compact", "/compact")] {
+        let mut stage = Stage::new();
+        stage.configure(&format!(
+            "[reactions.one]\non = \"context\"\nat = 80\ndo = \"{does}\"\n\
+             [reactions.two]\non = \"context\"\nat = 80\ndo = \"hand_over\"\nagent = \"codex\"\n"
+        ));
+        let (id, place) = hosted(&mut stage, FULL_AT_ITS_PROMPT, &[]);
+        let pid = stage.pid(&id);
+        stage.wait_state(&id, |row| row["context"]["used"] == 90);
+        eventually("the reaction waits for the turn", || {
+            (!stage.events_of(&id, "reaction.done").is_empty()).then_some(())
+        });
+        assert!(!place.join("keys").exists(), "typed into an open turn");
+        let_go(&place, "go");
+        let keys = eventually("it is typed", || {
+            let keys = fs::read_to_string(place.join("keys")).unwrap_or_default();
+            keys.contains(typed).then_some(keys)
+        });
+        assert_eq!(keys.trim(), typed);
+        let done = stage.events_of(&id, "reaction.done");
+        assert_eq!(done.len(), 1, "{done:#?}");
+        assert_eq!(stage.pid(&id), pid, "its process is the same");
+    }
 }
 
 #[test]

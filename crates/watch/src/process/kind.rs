@@ -1,5 +1,6 @@
 //! Which agent a process is: by what it says of itself, then by its program and arguments.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
@@ -36,31 +37,99 @@ pub enum Basis {
 pub struct Told {
     pub kind: AgentKind,
     pub basis: Basis,
+    /// Whether it runs the agent's own program. A script, or what `AI_AGENT` alone names, may only have started that.
+    pub own_program: bool,
 }
 
-/// The kind of agent that a process is, or nothing if it shows no sign of one. An agent's children inherit its
-/// `AI_AGENT`, so that alone makes no process an agent; see [`Process::is_agent_itself`].
-pub fn agent_kind(process: &Process) -> Option<Told> {
-    let by_environment = || {
-        let name = process.ai_agent.seen()?.as_deref()?;
-        Some(Told { kind: named(name)?, basis: Basis::Environment })
-    };
-    by_environment().or_else(|| by_program(process))
-}
+/// No line of ancestors is longer; one that is seen while it changes could go round.
+const MOST_ANCESTORS: usize = 64;
 
-impl Process {
-    /// Whether the process is the agent, and not a command that an agent runs.
-    pub fn is_agent_itself(&self) -> bool {
-        by_program(self).is_some()
+/// Programs that take in processes whose parent has ended, besides the first of all.
+const REAPERS: [&str; 2] = ["systemd", "init"];
+
+/// All processes together. Which of them are agents no process says alone: whatever an agent runs inherits its `AI_AGENT`.
+#[derive(Debug)]
+pub struct Family<'a>(BTreeMap<u32, &'a Process>);
+
+impl<'a> Family<'a> {
+    pub fn new(all: &'a [Process]) -> Self {
+        Family(all.iter().map(|process| (process.identity.pid, process)).collect())
     }
+
+    pub fn get(&self, pid: u32) -> Option<&'a Process> {
+        self.0.get(&pid).copied()
+    }
+
+    /// Gives all agents, and not the commands that they run.
+    pub fn agents(&self) -> Vec<(&'a Process, Told)> {
+        let agent = |process: &'a Process| Some((process, self.agent(process)?));
+        self.0.values().filter_map(|process| agent(process)).collect()
+    }
+
+    /// Gives the kind of a process that is the agent itself. What only `AI_AGENT` names is the topmost that carries the name,
+    /// and nobody knows that of a process whose parent has ended.
+    pub fn agent(&self, process: &Process) -> Option<Told> {
+        let by_environment = || self.named(process).filter(|_| !self.is_orphan(process));
+        self.beside_its_script(process).or_else(by_environment).or_else(|| by_program(process))
+    }
+
+    /// Gives the kind by which `AI_AGENT` names a process, unless it may have that from an agent of this kind above it.
+    pub fn named(&self, process: &Process) -> Option<Told> {
+        let kind = environment(process)?;
+        let own_program = by_program(process).is_some_and(|told| told.own_program);
+        let is_it = |above: &'a Process| {
+            let program = by_program(above).map(|told| told.kind);
+            environment(above).as_ref() == Some(&kind) || program.as_ref() == Some(&kind)
+        };
+        let inherited = self.ancestors(process).any(is_it);
+        (!inherited).then_some(Told { kind, basis: Basis::Environment, own_program })
+    }
+
+    /// Gives the nearest agent that a process descends from.
+    pub fn agent_above(&self, process: &Process) -> Option<&'a Process> {
+        self.ancestors(process).find(|above| self.agent(above).is_some())
+    }
+
+    /// What runs beneath a script of the same program is what the script is said to be.
+    fn beside_its_script(&self, process: &Process) -> Option<Told> {
+        let own = by_program(process)?;
+        let mut top = None;
+        for above in self.ancestors(process) {
+            match by_program(above) {
+                Some(told) if told.kind == own.kind && !told.own_program => top = Some(above),
+                Some(_) | None => break,
+            }
+        }
+        let told = self.named(top?).filter(|_| environment(process).is_some())?;
+        Some(Told { own_program: own.own_program, ..told })
+    }
+
+    fn is_orphan(&self, process: &Process) -> bool {
+        let reaps = |parent: &Process| {
+            let name = parent.executable.seen().and_then(|path| path.file_name()?.to_str());
+            name.is_some_and(|name| REAPERS.contains(&name))
+        };
+        let known = by_program(process).is_some();
+        !known && (process.parent == 1 || self.get(process.parent).is_some_and(reaps))
+    }
+
+    fn ancestors(&self, process: &Process) -> impl Iterator<Item = &'a Process> {
+        let above = |one: &&'a Process| self.get(one.parent);
+        std::iter::successors(self.get(process.parent), above).take(MOST_ANCESTORS)
+    }
+}
+
+fn environment(process: &Process) -> Option<AgentKind> {
+    named(process.ai_agent.seen()?.as_deref()?)
 }
 
 fn by_program(process: &Process) -> Option<Told> {
     let executable = process.executable.seen().and_then(|path| program(path.as_os_str()));
-    let by_executable = executable.map(|kind| Told { kind, basis: Basis::Executable });
+    let by_executable =
+        executable.map(|kind| Told { kind, basis: Basis::Executable, own_program: true });
     let by_arguments = || {
         let script = script(process.arguments.seen()?)?;
-        Some(Told { kind: program(script)?, basis: Basis::Arguments })
+        Some(Told { kind: program(script)?, basis: Basis::Arguments, own_program: false })
     };
     by_executable.or_else(by_arguments)
 }
@@ -68,6 +137,10 @@ fn by_program(process: &Process) -> Option<Told> {
 /// The program of a command line: its first word, or the script that an interpreter runs.
 fn script(arguments: &[OsString]) -> Option<&OsStr> {
     let first = arguments.first()?;
+    // It names itself by what it was told to run, as in `npm exec @openai/codex`.
+    if first.as_encoded_bytes().starts_with(b"npm ") {
+        return None;
+    }
     let name = Path::new(first).file_name()?.to_str()?;
     if !INTERPRETERS.contains(&name) {
         return Some(first);
@@ -133,7 +206,7 @@ impl<T> Seen<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::look::tests::process;
+    use super::super::{look::tests::process, stat::Identity};
     use super::*;
 
     fn told(
@@ -147,7 +220,8 @@ mod tests {
             arguments: Seen::Yes(arguments.iter().map(OsString::from).collect()),
             ..process()
         };
-        agent_kind(&process).map(|told| (told.kind, told.basis))
+        let told = Family::new(std::slice::from_ref(&process)).agent(&process);
+        told.map(|told| (told.kind, told.basis))
     }
 
     #[test]
@@ -186,10 +260,67 @@ mod tests {
         assert_eq!(told(None, "/usr/bin/grep", &["grep", "codex", "claude"]), None);
     }
 
+    /// A process below another, with a name in its environment, its program and its arguments.
+    fn one(pid: u32, parent: u32, environment: &str, words: &[&str]) -> Process {
+        let name = Some(environment).filter(|name| !name.is_empty()).map(OsString::from);
+        Process {
+            identity: Identity { pid, start_time: 1, boot_id: "b".into() },
+            parent,
+            ai_agent: Seen::Yes(name),
+            executable: Seen::Yes(words[0].into()),
+            arguments: Seen::Yes(words.iter().map(OsString::from).collect()),
+            ..process()
+        }
+    }
+
+    fn agents(all: &[Process]) -> Vec<(u32, AgentKind)> {
+        let agents = Family::new(all).agents();
+        agents.into_iter().map(|(process, told)| (process.identity.pid, told.kind)).collect()
+    }
+
     #[test]
-    fn a_command_of_an_agent_is_not_the_agent() {
-        let child = Process { ai_agent: Seen::Yes(Some("codex".into())), ..process() };
-        assert!(agent_kind(&child).is_some());
-        assert!(!child.is_agent_itself());
+    fn a_command_of_an_agent_is_not_the_agent_though_it_has_its_environment() {
+        let other = AgentKind::Other("aider".into());
+        let all = [
+            one(7, 5, "aider", &["/usr/bin/python3"]),
+            one(8, 7, "aider", &["/bin/sh"]),
+            one(9, 8, "aider", &["/usr/bin/make"]),
+            one(10, 9, "aider", &["/usr/bin/codex"]),
+        ];
+        assert_eq!(agents(&all), [(7, other), (10, AgentKind::Codex)]);
+        let above = Family::new(&all).agent_above(&all[2]).map(|process| process.identity.pid);
+        assert_eq!(above, Some(7));
+        // An agent may name itself for those alone that it runs.
+        let all = [one(7, 5, "", &["/usr/bin/claude"]), one(8, 7, "claude", &["/bin/sh"])];
+        assert_eq!(agents(&all), [(7, AgentKind::Claude)]);
+        let all = [one(7, 5, "claude", &["/usr/bin/claude"]), one(8, 7, "aider", &["/bin/sh"])];
+        assert_eq!(agents(&all).len(), 2, "it was named anew");
+    }
+
+    #[test]
+    fn of_what_has_lost_its_parent_nobody_knows_whether_it_is_the_agent() {
+        let reaper = one(5, 1, "", &["/usr/lib/systemd/systemd"]);
+        for parent in [1, 5] {
+            let left = one(7, parent, "aider", &["/usr/bin/python3"]);
+            assert_eq!(agents(&[reaper.clone(), left.clone()]), []);
+            assert!(Family::new(std::slice::from_ref(&left)).named(&left).is_some());
+            let known = one(7, parent, "aider", &["/usr/bin/codex"]);
+            assert_eq!(agents(&[known]), [(7, AgentKind::Other("aider".into()))]);
+        }
+    }
+
+    #[test]
+    fn a_script_and_the_program_that_it_runs_are_one_kind() {
+        let script = ["/usr/bin/node", "/x/node_modules/@openai/codex/bin/codex.js"];
+        for name in ["", "codex", "mine"] {
+            let all = [one(7, 5, name, &script), one(8, 7, name, &["/x/codex"])];
+            let (family, found) = (Family::new(&all), agents(&all));
+            assert_eq!(found[0].1, found[1].1, "{found:?}");
+            let own = all.each_ref().map(|one| family.agent(one).unwrap().own_program);
+            assert_eq!(own, [false, true]);
+        }
+        let node = Seen::Yes("/usr/bin/node".into());
+        let titled = one(6, 5, "", &["npm exec @openai/codex"]);
+        assert_eq!(agents(&[Process { executable: node, ..titled }]), []);
     }
 }

@@ -6,6 +6,6 @@ mod kind;
 mod look;
 mod stat;
 
-pub use kind::{AgentKind, Basis, Told, agent_kind};
+pub use kind::{AgentKind, Basis, Family, Told};
 pub use look::{All, InTmux, Process, Seen, all, look, written};
 pub use stat::{Identity, State, is_in_front, state};

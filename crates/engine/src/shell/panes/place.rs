@@ -1,6 +1,6 @@
 //! A pane by all that it is known by, and what a look at it finds.
 
-use std::path::Path;
+use std::{os::fd::OwnedFd, path::Path};
 
 use provost_core::session::{Driver, LaunchPhase, PaneSight, Session};
 use provost_drivers::codex::Version;
@@ -9,6 +9,7 @@ use provost_watch::{
     screen::{self, Reading},
     tmux::{Error, Pane, PaneId, Server},
 };
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 
 /// Where an agent that somebody else started is typed into.
 #[derive(Clone, Debug)]
@@ -21,6 +22,13 @@ pub(super) struct Place {
     /// Whether the agent's screens are known, and of which version they are.
     known: Option<Option<(u64, u64)>>,
 }
+
+/// A pane into which nobody else types as long as this lives, whichever Provost they are of: the kernel has the lock, on
+/// the pane's own terminal, and lets go of it with the process.
+#[derive(Debug)]
+pub(super) struct Claimed(
+    #[expect(dead_code, reason = "it is held, and never read")] Option<OwnedFd>,
+);
 
 /// What a look at a pane finds.
 #[derive(Debug)]
@@ -65,6 +73,20 @@ impl Place {
             process,
             known: (agent.driver == Driver::CodexTerminal).then_some(version),
         })
+    }
+
+    /// Claims the pane for what is to be typed, unless somebody else has it. Blocks.
+    pub(super) fn claim(&self) -> Option<Claimed> {
+        let pane = self.server.pane(&self.id).ok()??;
+        let flags = OFlags::RDONLY | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        // Where it cannot be opened nobody claims it, and it is typed into as it stands.
+        let Ok(terminal) = open(&pane.tty, flags, Mode::empty()) else {
+            return Some(Claimed(None));
+        };
+        match flock(&terminal, FlockOperation::NonBlockingLockExclusive) {
+            Err(rustix::io::Errno::WOULDBLOCK) => None,
+            Ok(()) | Err(_) => Some(Claimed(Some(terminal))),
+        }
     }
 
     /// Looks at the pane, its process and its screen. Blocks.

@@ -19,12 +19,16 @@ use super::{
         held,
     },
     hub::Panes,
-    place::{Found, Looked, Place},
+    place::{Claimed, Found, Looked, Place},
 };
 
 /// How long to wait before a pane is looked at again that is no place to type into; it doubles up to the second.
 const REST: Duration = Duration::from_millis(500);
 const LONGEST_REST: Duration = Duration::from_secs(8);
+
+/// How long after something was typed nobody else types there.
+const SETTLES: Duration = Duration::from_secs(1);
+const CLAIM_TRIES: u32 = 10;
 
 /// Who records what is typed.
 const TYPIST: &str = "provost";
@@ -80,8 +84,13 @@ impl Typist {
         };
         let mut rest = REST;
         while !*cancel.borrow() {
-            if self.shows(wanted).await && self.records(&message.key, Way::Typing).await {
-                return self.type_it(&message.key, what).await;
+            // What is seen before the pane is claimed, another may have changed by then.
+            if let Some(claimed) = self.claim().await
+                && self.shows(wanted).await
+                && self.records(&message.key, Way::Typing).await
+            {
+                self.type_it(&message.key, what).await;
+                return let_settle(claimed).await;
             }
             self.panes.bell(self.launch).notify_one();
             held::pause(rest).await;
@@ -105,7 +114,11 @@ impl Typist {
     /// Behind anything else than the very text that was typed, it would send what somebody has begun to write.
     pub(crate) async fn press(&self, key: &str, text: &str) {
         let ours = self.panes.remembers(self.launch, key);
-        if !ours || !self.holds(text).await {
+        let Some(claimed) = self.claim_soon().await.filter(|_| ours) else {
+            self.records(key, Way::Doubted).await;
+            return;
+        };
+        if !self.holds(text).await {
             self.records(key, Way::Doubted).await;
             return;
         }
@@ -117,6 +130,23 @@ impl Typist {
         if held::blocking(move || place.server.keys(&place.id, enter())).await.is_ok() {
             self.records(key, Way::Pressed).await;
         }
+        let_settle(claimed).await;
+    }
+
+    async fn claim(&self) -> Option<Claimed> {
+        let place = self.place.clone();
+        held::blocking(move || place.claim()).await
+    }
+
+    /// Claims the pane, also if what was typed last is still settling there.
+    async fn claim_soon(&self) -> Option<Claimed> {
+        for _ in 0..CLAIM_TRIES {
+            if let Some(claimed) = self.claim().await {
+                return Some(claimed);
+            }
+            held::pause(SETTLES / CLAIM_TRIES).await;
+        }
+        self.claim().await
     }
 
     /// Looks whether the pane shows this now, and is a place to type into.
@@ -155,6 +185,12 @@ impl Typist {
         let lost = Command::MessageLost { key: key.to_owned(), reason };
         self.teller.tell(self.launch.session, lost).await;
     }
+}
+
+/// Keeps a pane until the agent has drawn what was typed: until then it looks as if nothing were.
+async fn let_settle(claimed: Claimed) {
+    held::pause(SETTLES).await;
+    drop(claimed);
 }
 
 fn shows(found: &Found, wanted: Shown) -> bool {

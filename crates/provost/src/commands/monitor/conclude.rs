@@ -19,12 +19,13 @@ pub(super) struct Conclusion {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Until<'a> {
     pub(super) wanted: &'a str,
-    pub(super) state: &'a str,
+    /// None if nobody knows it.
+    pub(super) state: Option<&'a str>,
 }
 
 /// Says whether the verifier has to be asked to say more.
 pub(super) fn needs_proof(stand: &Stand) -> bool {
-    matches!(stand, Stand::Ended(..) | Stand::AtPrompt { .. })
+    matches!(stand, Stand::Ended(..) | Stand::AtPrompt { .. } | Stand::Unseen { .. })
 }
 
 /// Says what came of something, or nothing while it goes on. Without a workflow there is no verdict.
@@ -45,9 +46,9 @@ pub(super) fn conclude(
         });
     };
     let over = matches!(stand, Stand::Ended(..));
-    match (natural, wanted == state) {
+    match (natural, state.filter(|state| wanted == *state)) {
         // Whatever else is true of it, this was asked for.
-        (natural, true) => {
+        (natural, Some(state)) => {
             let more = natural.map(|(_, reason)| format!(": {reason}")).unwrap_or_default();
             let reason = format!("it is {state}{more}");
             // What is claimed and not sealed yet goes on by itself, and is called by its state all the same.
@@ -59,10 +60,10 @@ pub(super) fn conclude(
             let otherwise = otherwise.or(named);
             Some(Conclusion { ending: Ending::Reached, reason, reached: Some(true), otherwise })
         }
-        (Some((ending, reason)), false) if over => {
+        (Some((ending, reason)), None) if over => {
             Some(Conclusion { ending, reason, reached: Some(false), otherwise })
         }
-        (Some(_) | None, false) => None,
+        (Some(_) | None, None) => None,
     }
 }
 
@@ -78,7 +79,11 @@ fn natural(stand: &Stand, verdict: Option<&Verdict>, now: i64) -> Option<(Ending
         (Stand::Ended(End::Good, reason), None) => Some((Ending::Completed, reason.clone())),
         (Stand::Ended(End::Unclaimed, reason), None) => Some((Ending::Incomplete, reason.clone())),
         (Stand::AtPrompt { .. }, None) => None,
-        (Stand::AtPrompt { .. }, Some(verdict @ Verdict::Verified(_))) => Some(judged(verdict)),
+        (Stand::AtPrompt { .. } | Stand::Unseen { .. }, Some(verdict @ Verdict::Verified(_))) => {
+            Some(judged(verdict))
+        }
+        // What is not there yet it may be working on.
+        (Stand::Unseen { .. }, Some(Verdict::Incomplete(_)) | None) => None,
         (Stand::AtPrompt { until }, Some(verdict)) => (now >= *until).then(|| judged(verdict)),
     }
 }
@@ -136,9 +141,19 @@ mod tests {
     }
 
     #[test]
+    fn an_agent_whose_turns_nobody_sees_is_never_said_to_have_left_work_undone() {
+        let unseen = Stand::Unseen { again: 0 };
+        assert_eq!(ending(&unseen, Some(&verified())), Some(Ending::Completed));
+        assert_eq!(ending(&unseen, Some(&incomplete())), None);
+        assert_eq!(ending(&unseen, None), None);
+        let idle = Some(Until { wanted: "idle", state: None });
+        assert_eq!(conclude(&unseen, None, idle, 100), None, "nobody knows that it is idle");
+    }
+
+    #[test]
     fn a_state_that_is_waited_for_ends_the_watch_and_so_does_the_end() {
         let until = |stand: &Stand, state: &str| {
-            let until = Until { wanted: "working", state };
+            let until = Until { wanted: "working", state: Some(state) };
             conclude(stand, None, Some(until), 100).map(|found| (found.ending, found.reached))
         };
         let goes_on = Stand::GoesOn { until: None };
@@ -161,7 +176,7 @@ mod tests {
             (ended(End::Bad), "failed", Ending::Failed),
         ];
         for (stand, state, otherwise) in table {
-            let until = Some(Until { wanted: state, state });
+            let until = Some(Until { wanted: state, state: Some(state) });
             let found = conclude(&stand, None, until, 100).unwrap();
             assert_eq!((found.ending, found.reached), (Ending::Reached, Some(true)), "{state}");
             assert_eq!(found.otherwise, Some(otherwise), "{state}");

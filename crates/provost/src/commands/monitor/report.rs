@@ -268,7 +268,8 @@ fn tell(
 ) -> Result<(), crate::error::Error> {
     let (id, name) = (ui::short(seen.watched.id()), ui::clean(seen.watched.name()));
     let Some(found) = &seen.conclusion else {
-        return context.ui.line(&format!("{id} {name} goes on: {}", seen.watched.state()));
+        let state = seen.watched.known().unwrap_or("its turns are not seen");
+        return context.ui.line(&format!("{id} {name} goes on: {state}"));
     };
     let tone = match found.ending {
         Ending::Completed | Ending::Reached => Tone::Good,

@@ -2,6 +2,11 @@
 
 use provost_api::{RunRow, SessionRow};
 
+use crate::ui;
+
+/// How long after a look the work of an agent is looked at again whose turns nobody sees, so that no event tells when to.
+const AGAIN: i64 = 10_000;
+
 /// What is watched, as it was seen last.
 #[derive(Debug)]
 pub(super) enum Watched {
@@ -20,6 +25,10 @@ pub(super) enum Stand {
     /// The agent's turn is over and nothing was claimed; from this moment on nothing more is expected.
     AtPrompt {
         until: i64,
+    },
+    /// It runs, and nobody sees its turns; what it left behind is to be looked at again at this moment.
+    Unseen {
+        again: i64,
     },
     Waits(String),
     Stuck(String),
@@ -55,6 +64,14 @@ impl Watched {
         match self {
             Self::Session(row) => &row.state,
             Self::Run(row, _) => &row.state,
+        }
+    }
+
+    /// The state that it is known to be in.
+    pub(super) fn known(&self) -> Option<&str> {
+        match self {
+            Self::Session(row) if ui::is_unseen(row) => None,
+            Self::Session(_) | Self::Run(..) => Some(self.state()),
         }
     }
 
@@ -100,6 +117,7 @@ fn of_session(row: &SessionRow, window: i64, now: i64) -> Stand {
     match row.state.as_str() {
         "needs_input" => Stand::Waits(waits(row)),
         "lost" => Stand::Lost("it cannot be looked at, and nothing is heard of it".to_owned()),
+        _ if ui::is_unseen(row) => Stand::Unseen { again: now.saturating_add(window.min(AGAIN)) },
         "idle" => Stand::AtPrompt { until: heard(row).saturating_add(window) },
         "working" | "wrapping_up" | "rework" | "stalled" => silence(row, window, now),
         _ => Stand::GoesOn { until: None },
@@ -152,7 +170,7 @@ fn of_run(row: &RunRow, live: &[SessionRow], window: i64, now: i64) -> Stand {
     }
     let until = stands.iter().filter_map(|stand| match stand {
         Stand::GoesOn { until } => *until,
-        Stand::AtPrompt { .. } | Stand::Waits(_) | Stand::Stuck(_) => None,
+        Stand::AtPrompt { .. } | Stand::Unseen { .. } | Stand::Waits(_) | Stand::Stuck(_) => None,
         Stand::Lost(_) | Stand::Ended(..) => None,
     });
     Stand::GoesOn { until: until.max() }
@@ -238,6 +256,15 @@ mod tests {
         assert_eq!(of_session(&limited, 500, later), goes_on);
         assert!(matches!(of_session(&row("needs_input"), 500, later), Stand::Waits(_)));
         assert_eq!(of_session(&row("idle"), 500, later), Stand::AtPrompt { until: 1500 });
+    }
+
+    #[test]
+    fn what_is_idle_because_nobody_sees_its_turns_is_at_no_prompt() {
+        let row = SessionRow { flags: vec!["turns_unseen".to_owned()], ..row("idle") };
+        assert_eq!(of_session(&row, 500, 9000), Stand::Unseen { again: 9500 });
+        assert_eq!(of_session(&row, i64::MAX, 9000), Stand::Unseen { again: 9000 + AGAIN });
+        let watched = Watched::Session(Box::new(row));
+        assert_eq!((watched.known(), watched.state()), (None, "idle"));
     }
 
     #[test]

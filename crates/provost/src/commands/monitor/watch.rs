@@ -113,7 +113,7 @@ impl<'a> Watch<'a> {
                 seen.verdict = Some(proof.ask(Path::new(seen.watched.place())));
             }
             let until = asked.until.as_deref();
-            let until = until.map(|wanted| Until { wanted, state: seen.watched.state() });
+            let until = until.map(|wanted| Until { wanted, state: seen.watched.known() });
             seen.conclusion = conclude::conclude(&stand, seen.verdict.as_ref(), until, now);
             self.stands.push(stand);
         }
@@ -130,6 +130,7 @@ impl<'a> Watch<'a> {
         let silence = self.stands.iter().filter_map(|stand| match stand {
             Stand::GoesOn { until } => *until,
             Stand::AtPrompt { until } => Some(*until).filter(|until| *until > now),
+            Stand::Unseen { again } => self.asked.proof.as_ref().map(|_| *again),
             Stand::Waits(_) | Stand::Stuck(_) | Stand::Lost(_) | Stand::Ended(..) => None,
         });
         let silence = silence.min().map(|at| {
@@ -146,9 +147,11 @@ impl<'a> Watch<'a> {
     /// Whatever came to nothing so far has run out of time.
     fn timed_out(mut self) -> Vec<Seen> {
         for seen in &mut self.seen {
-            let state = seen.watched.state();
             let reached = self.asked.until.as_ref().map(|_| false);
-            let reason = format!("the time was over while it was {state}");
+            let reason = match seen.watched.known() {
+                Some(state) => format!("the time was over while it was {state}"),
+                None => "the time was over while it ran, and its turns are not seen".to_owned(),
+            };
             let ending = Ending::TimedOut;
             let conclusion = Conclusion { ending, reason, reached, otherwise: None };
             seen.conclusion.get_or_insert(conclusion);

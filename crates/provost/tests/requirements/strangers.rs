@@ -1,0 +1,132 @@
+//! Agents of others that are no Codex in a pane: scripts that start one, and what only its environment names.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Child, Command, Stdio},
+};
+
+use provost_testkit::harness::eventually;
+use serde_json::{Value, json};
+
+use crate::kit::{Stage, kill};
+
+/// A process of somebody else, ended with what it runs.
+struct Stranger(Child);
+
+impl Stranger {
+    fn begin(program: &str, arguments: &[&str], name: Option<&str>) -> Stranger {
+        let mut command = Command::new(program);
+        command.args(arguments).env_remove("AI_AGENT").stdin(Stdio::null());
+        command.envs(name.map(|name| ("AI_AGENT", name)));
+        Stranger(command.spawn().unwrap())
+    }
+
+    fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// The process that it runs.
+    fn runs(&self) -> Option<u32> {
+        let path = format!("/proc/{0}/task/{0}/children", self.pid());
+        fs::read_to_string(path).ok()?.split_whitespace().next()?.parse().ok()
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        self.runs().into_iter().for_each(kill);
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+/// Copies a program, so that it has another name.
+fn program(stage: &Stage, from: &str, name: &str) -> String {
+    let path = stage.file(name);
+    fs::copy(from, &path).unwrap();
+    path
+}
+
+fn agents(stage: &Stage) -> Vec<Value> {
+    let told = stage.home.provost(&["discover", "--json"]).ok().json();
+    told["agents"].as_array().unwrap().clone()
+}
+
+/// Waits until a process is seen as an agent.
+fn found(stage: &Stage, pid: u32) -> Value {
+    eventually("the agent is seen", || agents(stage).into_iter().find(|one| one["pid"] == pid))
+}
+
+fn adopt(stage: &Stage, pid: u32) -> String {
+    let adopted = stage.home.provost(&["adopt", "--pid", &pid.to_string(), "--json"]).ok().json();
+    adopted["id"].as_str().unwrap().to_owned()
+}
+
+/// What runs another program, which runs as long as nobody ends it.
+fn named(stage: &Stage, name: &str) -> Stranger {
+    let unheard = program(stage, "/bin/sh", "unheard");
+    let stranger = Stranger::begin(&unheard, &["-c", "sleep 600; true"], Some(name));
+    eventually("its command runs", || stranger.runs());
+    stranger
+}
+
+#[test]
+fn a_script_that_started_an_agent_is_that_agent_and_no_second_one() {
+    let stage = Stage::new();
+    let (node, codex) =
+        (program(&stage, "/bin/sh", "node"), program(&stage, "/bin/sleep", "codex"));
+    let script = stage.file("node_modules/@openai/codex/bin/codex.js");
+    fs::create_dir_all(Path::new(&script).parent().unwrap()).unwrap();
+    fs::write(&script, format!("{codex} 600\ntrue\n")).unwrap();
+    let wrapper = Stranger::begin(&node, &[&script], None);
+    let agent = eventually("the agent runs", || wrapper.runs());
+    found(&stage, agent);
+    assert!(!agents(&stage).iter().any(|one| one["pid"] == wrapper.pid()), "it is listed beside");
+    let id = adopt(&stage, wrapper.pid());
+    assert_eq!(stage.spec(&id)["adopted"]["process"]["pid"], agent);
+    for pid in [wrapper.pid(), agent] {
+        let again = stage.home.provost(&["adopt", "--pid", &pid.to_string()]);
+        assert!(again.exits(4).stderr.contains("adopted already"), "{again:#?}");
+    }
+}
+
+#[test]
+fn an_agent_that_only_its_environment_names_is_found_and_what_it_runs_is_not() {
+    let stage = Stage::new();
+    let agent = named(&stage, "aider/0.9");
+    let told = found(&stage, agent.pid());
+    assert_eq!((&told["agent"], &told["known_by"]), (&json!("aider"), &json!("AI_AGENT")));
+    let command = agent.runs().unwrap();
+    assert!(!agents(&stage).iter().any(|one| one["pid"] == command), "it has the same name");
+    let refused = stage.home.provost(&["adopt", "--pid", &command.to_string()]);
+    let next = format!("provost adopt --pid {}", agent.pid());
+    assert!(refused.exits(4).stderr.contains(&next), "{refused:#?}");
+    let id = adopt(&stage, agent.pid());
+    assert_eq!(stage.status(&id)["agent"], "aider");
+}
+
+#[test]
+fn of_an_agent_without_a_record_it_is_said_that_its_turns_are_not_seen() {
+    let stage = Stage::new();
+    let agent = named(&stage, "aider");
+    let id = adopt(&stage, agent.pid());
+    let row = stage.wait_state(&id, |row| row["process"] == "alive");
+    assert_eq!(row["activity"], "unknown", "{row:#}");
+    assert!(row["flags"].as_array().unwrap().contains(&json!("turns_unseen")), "{row:#}");
+    for shown in [&["ls"][..], &["status", &id], &["status", &id, "--why"]] {
+        let told = stage.home.provost(shown).ok().stdout.clone();
+        assert!(told.contains("turns unseen") && !told.contains("idle"), "{shown:?}: {told}");
+    }
+    let why = stage.home.provost(&["status", &id, "--why"]).ok().stdout.clone();
+    assert!(why.contains("its turns are not seen"), "{why}");
+    let told = stage.home.provost(&["monitor", &id, "--timeout", "1s", "--json"]);
+    let told = told.exits(5).json();
+    assert!(told["results"][0]["reason"].to_string().contains("not seen"), "{told:#}");
+    let told = stage.home.provost(&["monitor", &id, "--until", "idle", "--timeout", "1s"]);
+    assert!(told.stdout.contains("timed out") || told.stdout.contains("timed_out"), "{told:#?}");
+    drop(agent);
+    let row = stage.sealed(&id);
+    assert_eq!(row["state"], "ended_unclaimed", "{row:#}");
+    assert!(!row["flags"].as_array().unwrap().contains(&json!("turns_unseen")), "{row:#}");
+}
