@@ -204,6 +204,7 @@ impl Task {
                 Arc::make_mut(message).standing = Standing::Dead { reason: reason.clone() };
             }
         }
+        self.forget_continuation();
     }
 
     /// Whatever waits for who leaves waits for who comes, but for what told the one its own part.
@@ -393,9 +394,14 @@ impl Task {
                 self.audited = Some(Audited { worker, tree });
             }
             (Purpose::Audit(_), _) => {}
-            (Purpose::Criterion(_) | Purpose::Evidence { .. }, _) => {
-                self.remember(owed, &e.receipt)
+            (Purpose::Evidence { iteration, name }, _) => {
+                let looped = self.looped.as_mut().filter(|looped| looped.iteration == *iteration);
+                if let Some(looped) = looped.filter(|_| e.receipt.end != CheckEnd::Exit(0)) {
+                    looped.retract(name);
+                }
+                self.remember(owed, &e.receipt);
             }
+            (Purpose::Criterion(_), _) => self.remember(owed, &e.receipt),
         }
     }
 

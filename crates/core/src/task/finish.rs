@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     criterion::{Check, Criterion, CriterionState},
-    gate::{Loop, LoopEnd, Proof},
+    gate::{Loop, LoopEnd},
     manager::{Epilogue, Mode},
     member::Role,
     state::Task,
@@ -156,14 +156,7 @@ impl Task {
         // A loop that was stopped is no longer held to its evidence.
         let stopped = |looped: &&Loop| matches!(looped.ended, Some(LoopEnd::Stopped { .. }));
         let looped = self.looped.as_ref().filter(|looped| !stopped(looped));
-        let of_loop = looped.into_iter().flat_map(|looped| &looped.template.evidence);
-        let of_loop = of_loop.filter_map(|required| match &required.proof {
-            Proof::Verified { check } => Some(plain(check)),
-            Proof::Asserted
-            | Proof::Adversarial
-            | Proof::Artifact { .. }
-            | Proof::Pictures { .. } => None,
-        });
+        let of_loop = looped.into_iter().flat_map(Loop::checks);
         let own = self.spec.checks.iter().map(plain);
         let mut checks: Vec<Check> = Vec::new();
         for check in own.chain(of_criteria).chain(of_loop) {

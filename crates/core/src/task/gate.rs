@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    criterion::{Evidence, Insufficient, says_something},
-    pictures::{BadFiles, Files, Picture},
+    criterion::{Check, Evidence, Insufficient, says_something},
+    pictures::{BadFiles, Files, Picture, Pictures},
 };
 use crate::{
     ids::TreeId,
@@ -405,6 +405,11 @@ impl Loop {
         self.shown.insert(name.to_owned(), shown.clone());
     }
 
+    /// Takes back what was shown: Provost looked again, and it does not hold.
+    pub(super) fn retract(&mut self, name: &str) {
+        self.shown.remove(name);
+    }
+
     /// Gives the evidence that is missing in this iteration.
     pub fn missing(&self) -> Vec<String> {
         let is_missing = |required: &&Required| {
@@ -413,6 +418,23 @@ impl Loop {
         };
         let missing = self.template.evidence.iter().filter(is_missing);
         missing.map(|required| required.name.clone()).collect()
+    }
+
+    /// Gives what Provost itself does to see whether the evidence holds. Where the terms do not say which pictures those
+    /// are, it is those that were shown.
+    pub(super) fn checks(&self) -> impl Iterator<Item = Check> {
+        self.template.evidence.iter().filter_map(|required| match &required.proof {
+            Proof::Verified { check } => Some(Check { command: check.clone(), pictures: None }),
+            Proof::Pictures { differing, files } => {
+                let shown = || match self.shown.get(&required.name)? {
+                    Shown::Pictures(compared) => Some(compared.files()),
+                    Shown::Evidence(_) | Shown::Attack(_) | Shown::Artifact(_) => None,
+                };
+                let files = files.clone().or_else(shown)?;
+                Some(Check::of(&Pictures { files, differing: *differing }))
+            }
+            Proof::Asserted | Proof::Adversarial | Proof::Artifact { .. } => None,
+        })
     }
 
     /// Says whether iteration `given` may be asked for.

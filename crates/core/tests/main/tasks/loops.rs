@@ -2,10 +2,12 @@
 
 use provost_core::task::{
     Actor, BadTemplate, Blocked, CleanUp, Command, Event, Evidence, LoopEnd, Proof, Rejected,
-    Required, Shown, Standing, Template,
+    Required, Role, Shown, Standing, Template,
 };
+use provost_core::{task::Checked, verdict::CheckEnd};
 
 use super::kit::{A_REASON, Desk, fitting, go_on, member, template};
+use crate::kit::receipt;
 
 fn looping(template: Template) -> Desk {
     let mut desk = Desk::paired();
@@ -282,4 +284,77 @@ fn what_told_of_no_tree_is_no_plateau() {
         desk.continues(iteration).expect("nobody can say that nothing changed");
         desk.handle("hand");
     }
+}
+
+/// Has a piece of evidence checked, on a tree, with an exit.
+fn checked(desk: &mut Desk, tree: &str, exit: i32) {
+    let what = Checked::Evidence("tests".to_owned());
+    desk.done(&Actor::Operator, Command::Check { what });
+    let receipt = Box::new(receipt(tree, "test", CheckEnd::Exit(exit)));
+    let no = desk.task.checks_owed;
+    desk.done(&Actor::Provost, Command::CheckDone { no, receipt, compared: None });
+}
+
+fn tested() -> Desk {
+    looping(Template { evidence: vec![template(1).evidence[0].clone()], ..template(9) })
+}
+
+#[test]
+fn a_check_that_fails_later_takes_back_what_passed_before() {
+    let mut desk = tested();
+    checked(&mut desk, "one", 0);
+    checked(&mut desk, "two", 1);
+    let missing = Blocked::MissingEvidence(vec!["tests".to_owned()]);
+    assert_eq!(desk.continues(2), Err(missing.clone()));
+    checked(&mut desk, "three", 0);
+    let no = desk.continues(2).expect("it passed again");
+    checked(&mut desk, "three", 1);
+    assert_eq!(desk.next("hand"), None, "the gate is looked at once more");
+    assert_eq!((iteration(&desk), desk.standing(no).word()), (1, "dead"));
+    assert_eq!(desk.continues(2), Err(missing));
+}
+
+#[test]
+fn what_was_offered_is_not_accepted_after_its_check_failed() {
+    let mut desk = tested();
+    checked(&mut desk, "one", 0);
+    desk.continues(2).expect("its evidence is there");
+    let (no, lease) = desk.next("hand").expect("it waits");
+    checked(&mut desk, "two", 1);
+    desk.done(&member("hand"), Command::Accept { no, lease, polls: 0 });
+    assert_eq!((iteration(&desk), desk.standing(no).word()), (1, "dead"));
+}
+
+#[test]
+fn a_check_of_an_iteration_that_is_over_takes_nothing_back() {
+    let mut desk = tested();
+    checked(&mut desk, "one", 0);
+    let what = Checked::Evidence("tests".to_owned());
+    desk.done(&Actor::Operator, Command::Check { what });
+    let late = desk.task.checks_owed;
+    desk.continues(2).expect("its evidence is there");
+    desk.handle("hand");
+    checked(&mut desk, "two", 0);
+    let receipt = Box::new(receipt("one", "test", CheckEnd::Exit(1)));
+    desk.done(&Actor::Provost, Command::CheckDone { no: late, receipt, compared: None });
+    desk.continues(3).expect("that was about iteration 1");
+}
+
+#[test]
+fn a_worker_that_is_retired_takes_its_continuation_with_it() {
+    let mut desk = looping(template(9));
+    desk.bind("other", Role::Worker, None);
+    desk.show_all("one");
+    let no = desk.continues(2).expect("its evidence is there");
+    let (name, because) = ("hand".to_owned(), A_REASON.to_owned());
+    desk.done(&Actor::Operator, Command::Retire { name, because });
+    assert_eq!(desk.standing(no).word(), "dead");
+    let mut again = go_on(2, "again");
+    if let Command::Continue { to, .. } = &mut again {
+        *to = "other".to_owned();
+    }
+    let events = desk.done(&member("boss"), again);
+    assert!(matches!(events.first(), Some(Event::MessageStored(_))), "{events:?}");
+    desk.handle("other");
+    assert_eq!(iteration(&desk), 2);
 }
