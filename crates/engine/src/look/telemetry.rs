@@ -159,7 +159,8 @@ impl Counted {
             }
             // What is not over ends with the task, and with whom it was for.
             Event::PhaseChanged(e) if e.phase.is_over() => {
-                self.of_task(id).for_each(|message| message.standing = "cancelled");
+                let nobodys = self.of_task(id).filter(|message| message.standing != "accepted");
+                nobodys.for_each(|message| message.standing = "cancelled");
                 return;
             }
             Event::MemberLeft(e) => {

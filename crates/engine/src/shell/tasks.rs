@@ -692,9 +692,11 @@ fn code(why: &Rejected) -> Code {
         | Rejected::NoMessage(_)
         | Rejected::NoCriterion(_)
         | Rejected::NoSuchEvidence(_) => Code::NotFound,
-        Rejected::NotForRole { .. } | Rejected::NotGranted(_) | Rejected::NotYours(_) => {
-            Code::Forbidden
-        }
+        Rejected::NotForRole { .. }
+        | Rejected::NotToRecord { .. }
+        | Rejected::OperatorsLoop(_)
+        | Rejected::NotGranted(_)
+        | Rejected::NotYours(_) => Code::Forbidden,
         Rejected::TooLong(_)
         | Rejected::BadName(_)
         | Rejected::BadTemplate(_)

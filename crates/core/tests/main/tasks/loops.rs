@@ -88,6 +88,8 @@ fn d13_one_continuation_is_for_one_iteration() {
     desk.show_all("one");
     let no = desk.continues(2).expect("its evidence is there");
     assert_eq!(desk.continues(2), Err(Blocked::AskedAlready(no)));
+    let other = Blocked::OtherIteration { expected: 2, given: 3 };
+    assert_eq!(desk.continues(3), Err(other), "the number comes first");
     let because = A_REASON.to_owned();
     desk.done(&member("boss"), Command::CancelMessage { no, because });
     desk.continues(2).expect("the other one is gone");
@@ -153,7 +155,7 @@ fn a_loop_that_changes_nothing_is_stopped() {
     assert_eq!(ended, Some(LoopEnd::Plateau { iterations: 2 }));
     // Somebody says that it is taken as it is; until then it stands in the way of finishing.
     assert!(!desk.task.blockers().is_empty());
-    desk.done(&member("boss"), Command::StopLoop { because: A_REASON.to_owned() });
+    desk.done(&Actor::Operator, Command::StopLoop { because: A_REASON.to_owned() });
     assert!(desk.task.blockers().is_empty());
 }
 
@@ -357,4 +359,54 @@ fn a_worker_that_is_retired_takes_its_continuation_with_it() {
     assert!(matches!(events.first(), Some(Event::MessageStored(_))), "{events:?}");
     desk.handle("other");
     assert_eq!(iteration(&desk), 2);
+}
+
+#[test]
+fn a_continuation_that_comes_back_when_others_followed_is_no_refusal_and_no_news() {
+    let mut desk = looping(template(9));
+    desk.show_all("one");
+    let first = desk.continues(2).expect("its evidence is there");
+    desk.take("hand");
+    desk.show_all("two");
+    desk.continues(3).expect("its evidence is there");
+    desk.take("hand");
+    let told = desk.task.messages_stored;
+    desk.wait(100);
+    assert_eq!(desk.handle("hand"), first, "it is given again, and begins nothing");
+    assert_eq!((iteration(&desk), desk.task.messages_stored), (3, told));
+    assert_eq!(desk.task.looped.as_ref().map(|looped| looped.refusals), Some(0));
+    // Nor when its loop is over, and another runs.
+    desk.take("hand");
+    desk.done(&Actor::Operator, Command::StopLoop { because: A_REASON.to_owned() });
+    desk.begin_loop(template(2));
+    desk.wait(100);
+    desk.handle("hand");
+    assert_eq!((iteration(&desk), desk.task.messages_stored), (1, told));
+}
+
+#[test]
+fn a_key_is_of_one_continuation_and_what_is_otherwise_is_refused() {
+    let mut desk = looping(template(9));
+    desk.done(&member("boss"), super::kit::post("hand", "plain"));
+    let taken = |key: &str| Rejected::KeyTaken(key.to_owned());
+    assert_eq!(desk.refused(&member("boss"), go_on(2, "plain")), taken("plain"));
+    desk.show_all("one");
+    desk.done(&member("boss"), go_on(2, "k"));
+    assert_eq!(desk.refused(&member("boss"), go_on(2, "k")), Rejected::Nothing, "the same again");
+    assert_eq!(desk.refused(&member("boss"), go_on(3, "k")), taken("k"));
+    let mut other = super::kit::post("hand", "k");
+    if let Command::Post(post) = &mut other {
+        post.text = "go on".to_owned();
+    }
+    assert_eq!(desk.refused(&member("boss"), other), taken("k"), "it begins no iteration");
+    // Also when the message is long forgotten.
+    desk.handle("hand");
+    desk.handle("hand");
+    for n in 0..250 {
+        desk.post(&member("boss"), "hand", &format!("more-{n}"));
+        desk.handle("hand");
+    }
+    assert!(desk.task.sent(&member("boss"), "k").is_none());
+    assert_eq!(desk.refused(&member("boss"), go_on(2, "k")), Rejected::Nothing);
+    assert_eq!(desk.refused(&member("boss"), go_on(3, "k")), taken("k"));
 }
