@@ -39,7 +39,11 @@ pub(crate) fn offered(member: Membership) -> Vec<Tool> {
     match member.role {
         Role::Manager => tools.extend(manager.iter().map(|tool| tool())),
         Role::Worker => {}
-        Role::Reviewer => tools.retain(|tool| tool.name != ask_user().name),
+        // Where somebody reviews, only that one says that the work was reviewed.
+        Role::Reviewer => {
+            tools.retain(|tool| tool.name != ask_user().name);
+            tools.push(epilogue());
+        }
     }
     tools
 }
@@ -234,7 +238,7 @@ fn carry_on() -> Tool {
 fn stop_loop() -> Tool {
     tool(
         "provost_task_stop_loop",
-        "End the loop; the task goes on.",
+        "End the loop; the task goes on. After a loop that the operator began only the operator finishes it.",
         json!({"because": text("Why.")}),
         &["because"],
     )
@@ -273,7 +277,8 @@ fn record_move() -> Tool {
 fn epilogue() -> Tool {
     tool(
         "provost_task_epilogue",
-        "Say that a step after the work is done that the contract asks for.",
+        "Say that a step after the work is done that the contract asks for. A separate review is said by a reviewer, where \
+         there is one; the rest by a manager.",
         json!({
             "step": {"type": "string", "enum": ["draft_pull_request", "separate_review", "handover"]},
             "evidence": text("Where it is, or what came of it."),
@@ -316,6 +321,8 @@ mod tests {
             }
         }
         assert_eq!((names(Role::Worker).len(), names(Role::Manager).len()), (7, ALL.len()));
+        assert!(names(Role::Reviewer).contains(&epilogue().name), "who reviews says so");
+        assert!(!names(Role::Worker).contains(&epilogue().name));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! committed. [`shell`] is the thin part that moves values between the board, the ledger and the world.
 
 mod account;
+mod acting;
 pub mod board;
 mod card;
 mod coalesce;

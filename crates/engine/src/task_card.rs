@@ -284,7 +284,7 @@ pub fn loop_row(task: &Task, looped: &Loop) -> LoopRow {
         refusals: looped.refusals,
         last_refusal: looped.last_refusal.clone(),
         ended: looped.ended.as_ref().map(|end| ended(end).to_owned()),
-        recommendation: recommended(looped),
+        recommendation: recommended(task, looped),
         tools: template.tools.clone(),
     }
 }
@@ -314,17 +314,40 @@ fn ended(end: &LoopEnd) -> &'static str {
     }
 }
 
-fn recommended(looped: &Loop) -> String {
+fn recommended(task: &Task, looped: &Loop) -> String {
     let missing = looped.missing();
     match (&looped.ended, looped.asked) {
-        (Some(_), _) => "the loop has ended: finish the task, or begin another".to_owned(),
-        (None, Some(message)) => format!("message {message} waits to be accepted"),
+        _ if task.phase.is_over() => format!("the task is {}", task.phase.word()),
+        (Some(LoopEnd::Plateau { .. } | LoopEnd::Budget { .. }), _) => {
+            "the loop gave up: stop it with a reason, or begin another".to_owned()
+        }
+        (Some(_), _) if looped.is_dropped() => {
+            "the operator's loop was stopped: the operator finishes the task, or begins another"
+                .to_owned()
+        }
+        (Some(LoopEnd::Finished | LoopEnd::Stopped { .. }), _) => {
+            "the loop has ended: finish the task, or begin another".to_owned()
+        }
+        (None, Some(message)) => match cleaned(task, looped, message) {
+            Some(worker) => {
+                format!("message {message} waits until the conversation of {worker} is compacted")
+            }
+            None => format!("message {message} waits to be accepted"),
+        },
         (None, None) if !missing.is_empty() => format!("show {}", missing.join(", ")),
         (None, None) if looped.iteration >= looped.template.max => {
             "this was the last iteration: finish the task".to_owned()
         }
         (None, None) => format!("ask for iteration {}, or finish", looped.iteration + 1),
     }
+}
+
+/// Gives the worker whose conversation is compacted before it is given a message, while that is under way.
+fn cleaned<'t>(task: &'t Task, looped: &Loop, message: u32) -> Option<&'t str> {
+    let under_way = looped.compactions.is_some() && looped.cleaned_for == Some(message);
+    let waits =
+        task.message(message).filter(|one| under_way && one.standing == Standing::Stored)?;
+    Some(waits.to.name())
 }
 
 /// Shows a message to whoever was offered it.

@@ -2,7 +2,7 @@
 
 use provost_core::{
     ids::StandingId,
-    task::{Actor, Blocker, Command, Insufficient, Needs, Rejected, Task},
+    task::{Actor, Blocker, Command, Epilogue, Insufficient, Needs, Rejected, Role, Task},
     text::shell_word,
 };
 
@@ -25,14 +25,20 @@ pub(crate) fn about_blocker(task: &Task, blocker: &Blocker) -> Option<String> {
             format!("provost manager ack --revision {revision} --task {id} {}", as_member(member))
         }
         Blocker::EpilogueOpen { step } => {
+            // A review is said by who reviews, where somebody does.
+            let of_review = *step == Epilogue::SeparateReview;
+            let reviewer = task.bound(Role::Reviewer).next().filter(|_| of_review);
+            let by = reviewer.map(|one| format!(" {}", as_member(&one.name))).unwrap_or_default();
             let step = step.word().replace('_', "-");
-            format!("provost manager epilogue {step} --evidence TEXT --task {id}")
+            format!("provost manager epilogue {step} --evidence TEXT --task {id}{by}")
         }
         Blocker::NotAttacked => format!(
             "provost manager attack --failure-mode TEXT --check TEXT --result TEXT --task {id}"
         ),
         Blocker::LoopIncomplete { .. } => format!("provost loop status --task {id}"),
         Blocker::LoopGaveUp { .. } => format!("provost loop stop --because TEXT --task {id}"),
+        // As the operator, and as nobody else.
+        Blocker::GateDropped { .. } => format!("provost finish {id} --because TEXT"),
         Blocker::CheckFailed { .. } => return None,
         Blocker::Paused => format!("provost task go-on {id}"),
         Blocker::DecidedNotFinished => format!("provost finish {id} --because TEXT"),
@@ -66,7 +72,9 @@ pub(crate) fn after_refusal(
         (Rejected::Insufficient(Insufficient::NeedsCheck(_)), Command::Judge { no, .. }) => {
             format!("provost check --criterion {no} --task {id}{by}")
         }
-        (Rejected::NoLoop, _) => format!("provost loop start TEMPLATE --task {id}"),
+        (Rejected::NoLoop | Rejected::OperatorsLoop(_), _) => {
+            format!("provost loop start TEMPLATE --task {id}")
+        }
         (
             Rejected::LoopRuns(_)
             | Rejected::NoSuchEvidence(_)

@@ -215,6 +215,7 @@ fn next(task: &Task, me: &Member) -> Vec<String> {
         | Blocker::NotAttacked
         | Blocker::LoopIncomplete { .. }
         | Blocker::LoopGaveUp { .. }
+        | Blocker::GateDropped { .. }
         | Blocker::Paused
         | Blocker::DecidedNotFinished => None,
     });
@@ -222,7 +223,8 @@ fn next(task: &Task, me: &Member) -> Vec<String> {
     next.extend(
         failed.iter().map(|check| format!("have the work mended: `{check}` does not pass")),
     );
-    if task.blockers().is_empty() && failed.is_empty() {
+    let continues = task.running_loop().is_some_and(|looped| looped.asked.is_some());
+    if task.blockers().is_empty() && failed.is_empty() && !continues && !task.phase.is_over() {
         next.push("nothing is open: finish, or send the next task".to_owned());
     }
     next

@@ -20,7 +20,7 @@ pub const MAX_KEY_BYTES: usize = 512;
 /// The longest kind of an event or of something owed.
 pub const MAX_KIND_BYTES: usize = 100;
 /// The longest name of an actor.
-pub const MAX_ACTOR_BYTES: usize = 256;
+pub const MAX_ACTOR_BYTES: usize = 512;
 
 /// Everything that one decision writes; all of it becomes durable, or none.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -237,6 +237,16 @@ impl Command {
         }
     }
 
+    /// Gives the moves of which one has to be recorded before this is asked for, where moves are demanded.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "all else is by what it does")]
+    pub(super) fn moves(&self) -> &'static [MoveKind] {
+        match self {
+            // To begin a loop is no end of anything.
+            Command::BeginLoop { .. } => &[],
+            _ => self.action().map_or(&[], Action::moves),
+        }
+    }
+
     /// Gives what is done to the task by this, which is what permissions are about. None for what only Provost
     /// itself tells.
     pub fn action(&self) -> Option<Action> {
@@ -295,6 +305,8 @@ pub enum Rejected {
     NoMember { who: String },
     #[error("a {} may not {}", .role.word(), .action.words())]
     NotForRole { role: Role, action: Action },
+    #[error("that \"{what}\" is done is not for you to say: {whose} does")]
+    NotToRecord { what: &'static str, whose: &'static str },
     #[error("the configuration does not let the manager {}", .0.words())]
     NotGranted(Action),
     #[error("revision {0} of the contract is not acknowledged yet")]
@@ -353,6 +365,10 @@ pub enum Rejected {
     NoLoop,
     #[error("the loop \"{0}\" runs already: stop it first")]
     LoopRuns(String),
+    #[error(
+        "the operator began the loop \"{0}\", and it is unfinished: only the operator begins another in its place"
+    )]
+    OperatorsLoop(String),
     #[error(transparent)]
     BadTemplate(#[from] BadTemplate),
     #[error("the loop asks for no evidence of that name; it asks for: {}", .0.join(", "))]
@@ -392,7 +408,7 @@ impl Rejected {
             Rejected::Nothing => "nothing_new",
             Rejected::Over(_) => "task_over",
             Rejected::NoMember { .. } => "no_member",
-            Rejected::NotForRole { .. } => "not_for_role",
+            Rejected::NotForRole { .. } | Rejected::NotToRecord { .. } => "not_for_role",
             Rejected::NotGranted(_) => "not_granted",
             Rejected::NotAcknowledged(_) => "not_acknowledged",
             Rejected::NoMove(_) => "no_move",
@@ -420,6 +436,7 @@ impl Rejected {
             Rejected::NoWork => "no_worker",
             Rejected::NoLoop => "no_loop",
             Rejected::LoopRuns(_) => "loop_runs",
+            Rejected::OperatorsLoop(_) => "operators_loop",
             Rejected::BadTemplate(_) => "bad_template",
             Rejected::NoSuchEvidence(_) => "no_such_evidence",
             Rejected::OtherIteration { .. } => "other_iteration",

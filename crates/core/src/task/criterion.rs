@@ -1,5 +1,7 @@
 //! Criteria: what must hold before a task is done, and the receipts that say that it does.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -17,6 +19,9 @@ pub const MAX_CRITERIA: usize = 200;
 
 /// How many letters and digits a text has at least that says anything: evidence, a criterion, a reason of a manager.
 pub const MIN_EVIDENCE: usize = 12;
+
+/// How many of them differ at least: one letter over and over says nothing either.
+const MIN_DIFFERENT: usize = 4;
 
 /// Who brought a criterion up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,7 +111,9 @@ pub enum Insufficient {
 
 /// A text that is too short to say anything, as far as it is told.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("\"{0}\" says too little: at least {MIN_EVIDENCE} letters or digits are needed")]
+#[error(
+    "\"{0}\" says too little: at least {MIN_EVIDENCE} letters or digits are needed, and not the same few"
+)]
 pub struct SaysNothing(pub String);
 
 impl Needs {
@@ -157,8 +164,9 @@ impl Check {
 
 /// An empty text, or one of a letter, says nothing.
 pub(super) fn says_something(text: &str) -> Result<(), SaysNothing> {
-    let letters = text.chars().filter(|letter| letter.is_alphanumeric()).count();
-    match letters >= MIN_EVIDENCE {
+    let letters = || text.chars().filter(|letter| letter.is_alphanumeric());
+    let different: BTreeSet<char> = letters().collect();
+    match letters().take(MIN_EVIDENCE).count() == MIN_EVIDENCE && different.len() >= MIN_DIFFERENT {
         true => Ok(()),
         false => Err(SaysNothing(text.chars().take(40).collect())),
     }

@@ -6,7 +6,8 @@ use super::{
     criterion::says_something,
     event::*,
     gate::{Attack, Proof, Shown},
-    manager::{Action, Config, Mode, MoveKind},
+    handing::handover_key,
+    manager::{Action, Config, Epilogue, Mode, MoveKind},
     member::{Actor, Labels, Means, Member, Order, RESERVED, Role, is_member_name},
     message::{Address, Kind, Priority, Trust},
     state::{Phase, Task},
@@ -29,7 +30,8 @@ impl Task {
         let mut events = self.come_of(actor, command, around)?;
         // One move is for one deed; a refusal of the loop is none.
         let refused = matches!(events.first(), Some(Event::ContinuationRefused(_)));
-        if let Some(action) = action.filter(|action| !refused && self.uses_move(actor, *action)) {
+        let action = action.filter(|_| !refused && self.uses_move(actor, command));
+        if let Some(action) = action {
             // An end of the task is the last that happens to it.
             let ends = matches!(events.last(), Some(Event::PhaseChanged(e)) if e.phase.is_over());
             events.insert(events.len() - usize::from(ends), MoveUsed { action }.into());
@@ -37,12 +39,12 @@ impl Task {
         Ok(events)
     }
 
-    fn uses_move(&self, actor: &Actor, action: Action) -> bool {
+    fn uses_move(&self, actor: &Actor, command: &Command) -> bool {
         // What is asked of a task that is over changes nothing of it.
         !self.phase.is_over()
             && self.role_of(actor) == Some(Role::Manager)
-            && self.needs_move(action)
-            && self.move_for(action).is_some()
+            && self.needs_move(command)
+            && self.move_for(command).is_some()
     }
 
     /// Says whether an actor may do this. Asked for every command, whoever brings it by whatever way.
@@ -88,8 +90,8 @@ impl Task {
         }
         // To call the whole off after it is over does nothing, and needs no move.
         let idempotent = matches!(command, Command::Finish { .. }) && self.phase.is_over();
-        match self.needs_move(action) && self.move_for(action).is_none() && !idempotent {
-            true => Err(Rejected::NoMove(action.moves())),
+        match self.needs_move(command) && self.move_for(command).is_none() && !idempotent {
+            true => Err(Rejected::NoMove(command.moves())),
             false => Ok(()),
         }
     }
@@ -143,10 +145,10 @@ impl Task {
             Command::CheckDone { no, receipt, compared } => {
                 self.check_done(*no, receipt, compared.as_deref())
             }
-            Command::BeginLoop { template } => self.begin_loop(template),
+            Command::BeginLoop { template } => self.begin_loop(actor, template),
             Command::Show { iteration, name, shown } => self.show(actor, *iteration, name, shown),
             Command::Continue { .. } => self.ask_to_continue(actor, command, around),
-            Command::StopLoop { because } => self.stop_loop(because),
+            Command::StopLoop { because } => self.stop_loop(actor, because),
             Command::Interrupt { member, key, text } => {
                 let what = Order::Interrupt { text: text.clone() };
                 self.tell_member(actor, member, (what, key), around)
@@ -156,14 +158,7 @@ impl Task {
             }
             Command::Configure { config, expected } => self.configure(config, *expected),
             Command::RecordMove { kind, because } => self.record_move(actor, *kind, because),
-            Command::DoEpilogue { step, evidence } => {
-                says_something(evidence)?;
-                let (step, evidence, by) = (*step, evidence.clone(), actor.clone());
-                match self.epilogue.contains(&step) {
-                    true => Err(Rejected::Nothing),
-                    false => one(EpilogueDone { step, evidence, by }),
-                }
-            }
+            Command::DoEpilogue { step, evidence } => self.do_epilogue(actor, *step, evidence),
             Command::ProposeNext { text } => self.propose_next(actor, text),
             Command::ChooseNext { choice, because } => self.choose_next(actor, *choice, because),
             Command::AttackWork { attack } => self.attack(actor, attack),
@@ -240,7 +235,7 @@ impl Task {
         self.is_free(to, session)?;
         says_something(handover)?;
         let told = session.is_none().then(|| {
-            let (no, key) = (self.messages_stored + 1, format!("handover-{from}-{to}"));
+            let (no, key) = (self.messages_stored + 1, handover_key(from, to));
             let to = Address::Member(to.to_owned());
             MessageStored {
                 from: actor.clone(),
@@ -290,7 +285,51 @@ impl Task {
         one(MoveRecorded { kind, because, by })
     }
 
+    fn do_epilogue(&self, actor: &Actor, step: Epilogue, evidence: &str) -> Decision {
+        self.may_record(actor, step)?;
+        says_something(evidence)?;
+        let (evidence, by) = (evidence.to_owned(), actor.clone());
+        match self.epilogue.contains(&step) {
+            true => Err(Rejected::Nothing),
+            false => one(EpilogueDone { step, evidence, by }),
+        }
+    }
+
+    /// Says whether an actor may say that a step of the epilogue is done. A review is separate if nobody looked who did
+    /// or led the work, as far as there is somebody else.
+    fn may_record(&self, actor: &Actor, step: Epilogue) -> Result<(), Rejected> {
+        let what = step.word();
+        let reviewed = self.bound(Role::Reviewer).next().is_some();
+        match (step, self.role_of(actor)) {
+            (Epilogue::SeparateReview, Some(Role::Reviewer)) => Ok(()),
+            (Epilogue::SeparateReview, _) if reviewed => {
+                Err(Rejected::NotToRecord { what, whose: "a reviewer" })
+            }
+            (_, Some(Role::Worker | Role::Reviewer)) => {
+                Err(Rejected::NotToRecord { what, whose: "a manager or the operator" })
+            }
+            (_, Some(Role::Manager) | None) => Ok(()),
+        }
+    }
+
+    /// Says whether an actor may say that the work was attacked: nobody who did it, as long as there is somebody else
+    /// whose part that is.
+    pub(super) fn may_attack(&self, actor: &Actor) -> Result<(), Rejected> {
+        let reviewed = self.bound(Role::Reviewer).next().is_some();
+        match self.role_of(actor) {
+            Some(Role::Worker) if reviewed => {
+                Err(Rejected::NotToRecord { what: "attack", whose: "a reviewer" })
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
     fn attack(&self, actor: &Actor, attack: &Attack) -> Decision {
+        // That the whole was attacked is never the word of who did it.
+        if self.role_of(actor) == Some(Role::Worker) {
+            let whose = "a reviewer, a manager or the operator";
+            return Err(Rejected::NotToRecord { what: "attack", whose });
+        }
         Proof::Adversarial.met_by(&Shown::Attack(attack.clone()))?;
         one(WorkAttacked { attack: attack.clone(), by: actor.clone() })
     }

@@ -24,7 +24,7 @@ impl Task {
         if post.text.len() > MAX_TEXT {
             return Err(Rejected::TooLong(post.text.len()));
         }
-        match self.sent_before(actor, post) {
+        match self.sent_before(actor, (&post.key, post.to.name(), &post.text, None)) {
             Sent::Never => {}
             Sent::Already => return Err(Rejected::Nothing),
             Sent::Otherwise => return Err(Rejected::KeyTaken(post.key.clone())),
@@ -113,7 +113,7 @@ impl Task {
 
     /// Says why a message may not be delivered: its gate is looked at once more, on every way.
     pub(super) fn bars(&self, message: &Message, around: &Around<'_>) -> Option<Blocked> {
-        let gated = !self.has_begun(message) && !bug!(GateForgotten);
+        let gated = !message.begun && !bug!(GateForgotten);
         let iteration = message.iteration.filter(|_| gated)?;
         match &self.looped {
             None => Some(Blocked::Ended),
@@ -122,18 +122,12 @@ impl Task {
         }
     }
 
-    /// Says whether the iteration of a continuation began: whoever gets it again begins nothing.
-    fn has_begun(&self, message: &Message) -> bool {
-        let newest = self.looped.as_ref().and_then(|looped| looped.passed.last());
-        newest.is_some_and(|passed| passed.message == message.no)
-    }
-
     pub(super) fn refuse_delivery(&self, message: &Message, why: Blocked) -> Vec<Event> {
         let reason = format!("{}: {why}", why.code());
         let iteration = message.iteration.unwrap_or_default();
         let by = message.from.clone();
         let end = why.end().filter(|_| self.running_loop().is_some());
-        let end = end.map(|end| LoopEnded { end }.into());
+        let end = end.map(|end| LoopEnded { end, by: Actor::Provost }.into());
         let told = self.asker(&by).filter(|name| self.member(name).is_some()).map(|to| {
             let text = format!(
                 "message {}, for iteration {iteration}, was not delivered: {reason}",
@@ -200,7 +194,7 @@ impl Task {
         let consumer = lease.consumer.clone();
         let role = self.role_at(&message.to);
         let accepted = MessageAccepted { no: message.no, lease, kind: message.kind, role, polls };
-        let begins = message.iteration.filter(|_| !self.has_begun(message));
+        let begins = message.iteration.filter(|_| !message.begun);
         let advanced = begins.map(|to| {
             let look = around.look_of(self);
             LoopAdvanced { to, message: message.no, consumer, look }.into()
@@ -215,11 +209,14 @@ impl Task {
         lease: u32,
         note: Option<String>,
     ) -> Decision {
-        if let Some(Standing::Acknowledged { lease: handled, .. }) =
-            self.message(no).map(|m| &m.standing)
+        if let Some(message) = self.message(no)
+            && let Standing::Acknowledged { lease: handled, .. } = &message.standing
         {
-            let own = *handled == lease;
-            return Err(if own { Rejected::Nothing } else { Rejected::StaleLease(no) });
+            return Err(match *handled == lease {
+                true => Rejected::Nothing,
+                false if lease > message.offers => Rejected::NoLease { no, lease },
+                false => Rejected::StaleLease(no),
+            });
         }
         let (message, held) = self.held(actor, no, lease)?;
         match matches!(message.standing, Standing::Accepted(_)) {

@@ -100,7 +100,11 @@ events! {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         compared: Option<Box<Compared>>,
     }
-    LoopBegun = "task.loop_begun", 1 { template: Box<Template> }
+    LoopBegun = "task.loop_begun", 1 {
+        template: Box<Template>,
+        #[serde(default)]
+        by: Actor,
+    }
     EvidenceShown = "task.evidence_shown", 1 {
         iteration: u32,
         name: String,
@@ -122,8 +126,15 @@ events! {
         name: String,
         clean_up: CleanUp,
         skipped: Option<String>,
+        /// How often its session had been compacted, if it is asked to be once more.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        compactions: Option<u32>,
     }
-    LoopEnded = "task.loop_ended", 1 { end: LoopEnd }
+    LoopEnded = "task.loop_ended", 1 {
+        end: LoopEnd,
+        #[serde(default)]
+        by: Actor,
+    }
     /// A member's agent was made to leave its turn, or to make its conversation shorter.
     MemberTold = "task.member_told", 1 { name: String, what: Order, key: String, by: Actor }
     Configured = "task.configured", 1 { config: Box<Config> }

@@ -9,7 +9,7 @@ use super::{
     gate::{Loop, Passed},
     handing::{handed_to, hands_over},
     manager::Move,
-    member::{Member, Told},
+    member::{Actor, Member, Role, Told},
     message::{Address, MAX_OVER_KEPT, Message, Standing},
     policy::PolicyState,
     proposing::{Proposal, Round},
@@ -86,8 +86,10 @@ impl Task {
             Event::PolicySaw(e) => self.policy.see(e, at),
             Event::PolicyActed(e) => self.policy.act(e),
             Event::LoopBegun(e) => {
-                self.looped = Some(Loop::begin((*e.template).clone(), self.messages_stored));
+                let (template, by) = ((*e.template).clone(), e.by.clone());
+                self.looped = Some(Loop::begin(template, by, self.messages_stored));
                 self.forget_evidence();
+                self.withdraw_the_last_move(&e.by);
             }
             Event::EvidenceShown(_)
             | Event::ContinuationRefused(_)
@@ -95,14 +97,16 @@ impl Task {
             | Event::CleanedUp(_)
             | Event::LoopEnded(_) => {
                 self.apply_loop(at, event);
-                if matches!(event, Event::LoopAdvanced(_)) {
+                if let Event::LoopAdvanced(e) = event {
                     self.forget_evidence();
+                    self.with_message(e.message, |message| message.begun = true);
                 }
             }
             Event::Configured(e) => self.config = (*e.config).clone(),
             Event::MoveRecorded(e) => {
                 let (kind, because, by) = (e.kind, e.because.clone(), e.by.clone());
-                self.moves.push(Move { kind, because, by, at, used: false });
+                let (used, withdrawn) = (false, false);
+                self.moves.push(Move { kind, because, by, at, used, withdrawn });
             }
             Event::MoveUsed(_) => {
                 if let Some(newest) = self.moves.last_mut() {
@@ -139,8 +143,11 @@ impl Task {
             self.checks.clear();
             self.blockers.clear();
             let because = format!("the task is {}", phase.word());
+            // What somebody has is not called off: it has it.
+            let nobodys =
+                |standing: &Standing| matches!(standing, Standing::Stored | Standing::Offered(_));
             for message in &mut self.messages {
-                if !message.standing.is_over() {
+                if nobodys(&message.standing) {
                     let because = because.clone();
                     Arc::make_mut(message).standing = Standing::Cancelled { because };
                 }
@@ -204,6 +211,7 @@ impl Task {
                 Arc::make_mut(message).standing = Standing::Dead { reason: reason.clone() };
             }
         }
+        self.forget_continuation();
     }
 
     /// Whatever waits for who leaves waits for who comes, but for what told the one its own part.
@@ -293,6 +301,9 @@ impl Task {
         if let (Some(_), Some(looped)) = (e.iteration, &mut self.looped) {
             looped.asked = Some(e.no);
         }
+        if matches!(e.to, Address::Member(_)) {
+            self.withdraw_the_last_move(&e.from);
+        }
         self.messages.push(Arc::new(Message {
             no: e.no,
             key: e.key.clone(),
@@ -308,11 +319,21 @@ impl Task {
             expires_ms: e.expires_ms,
             iteration: e.iteration,
             steer: e.steer,
+            begun: false,
             offers: 0,
             forgiven: 0,
             redelivered: false,
             standing: Standing::Stored,
         }));
+    }
+
+    /// A manager that has more done did not mean that nothing is to come.
+    fn withdraw_the_last_move(&mut self, by: &Actor) {
+        let goes_on = self.role_of(by) == Some(Role::Manager);
+        let newest = self.moves.last_mut().filter(|newest| goes_on && newest.kind.is_terminal());
+        if let Some(newest) = newest {
+            newest.withdrawn = true;
+        }
     }
 
     fn with_message(&mut self, no: u32, change: impl FnOnce(&mut Message)) {
@@ -393,9 +414,14 @@ impl Task {
                 self.audited = Some(Audited { worker, tree });
             }
             (Purpose::Audit(_), _) => {}
-            (Purpose::Criterion(_) | Purpose::Evidence { .. }, _) => {
-                self.remember(owed, &e.receipt)
+            (Purpose::Evidence { iteration, name }, _) => {
+                let looped = self.looped.as_mut().filter(|looped| looped.iteration == *iteration);
+                if let Some(looped) = looped.filter(|_| e.receipt.end != CheckEnd::Exit(0)) {
+                    looped.retract(name);
+                }
+                self.remember(owed, &e.receipt);
             }
+            (Purpose::Criterion(_), _) => self.remember(owed, &e.receipt),
         }
     }
 
@@ -435,11 +461,16 @@ impl Task {
                 });
                 looped.iteration = e.to;
                 looped.asked = None;
+                looped.compactions = None;
                 looped.shown.clear();
             }
-            Event::CleanedUp(e) => looped.cleaned_for = Some(e.message),
+            Event::CleanedUp(e) => {
+                looped.cleaned_for = Some(e.message);
+                looped.compactions = e.compactions;
+            }
             Event::LoopEnded(e) => {
                 looped.ended = Some(e.end.clone());
+                looped.ended_by = e.by.clone();
                 looped.asked = None;
             }
             _ => {}

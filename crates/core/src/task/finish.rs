@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     criterion::{Check, Criterion, CriterionState},
-    gate::{Loop, LoopEnd, Proof},
+    gate::{Loop, LoopEnd},
     manager::{Epilogue, Mode},
-    member::Role,
+    member::{Actor, Role},
     state::Task,
 };
 use crate::verdict::{CheckEnd, Receipt};
@@ -32,6 +32,11 @@ pub enum Blocker {
         "the loop gave up: {why}; stop it with a reason to finish all the same, or begin another"
     )]
     LoopGaveUp { why: String },
+    /// What the operator asked for is no longer asked for, and not by the operator's word.
+    #[error(
+        "{by} stopped the loop \"{name}\" that the operator began: only the operator finishes the task now, or begins another loop"
+    )]
+    GateDropped { name: String, by: String },
     #[error("the check `{command}` does not pass on the tree that is to be finished")]
     CheckFailed { command: String, output: String },
     #[error("the task is paused")]
@@ -51,6 +56,7 @@ impl Blocker {
             Blocker::NotAttacked => "not_attacked",
             Blocker::LoopIncomplete { .. } => "loop_incomplete",
             Blocker::LoopGaveUp { .. } => "loop_gave_up",
+            Blocker::GateDropped { .. } => "gate_dropped",
             Blocker::CheckFailed { .. } => "check_failed",
             Blocker::Paused => "paused",
             Blocker::DecidedNotFinished => "decided_not_finished",
@@ -92,6 +98,19 @@ impl Task {
                 None => Blocker::LoopIncomplete { iteration, missing },
             });
         }
+        if let Some(looped) = self.looped.as_ref().filter(|looped| looped.is_dropped()) {
+            let (name, by) = (looped.template.name.clone(), looped.ended_by.name().to_owned());
+            blockers.push(Blocker::GateDropped { name, by });
+        }
+        blockers
+    }
+
+    /// Gives what keeps an actor from finishing the task: the operator may do without what the operator asked for.
+    pub(super) fn blockers_for(&self, actor: &Actor) -> Vec<Blocker> {
+        let mut blockers = self.blockers();
+        if *actor == Actor::Operator {
+            blockers.retain(|one| !matches!(one, Blocker::GateDropped { .. }));
+        }
         blockers
     }
 
@@ -102,7 +121,8 @@ impl Task {
             return Vec::new();
         }
         let mut blockers = self.blockers();
-        if self.moves.last().is_some_and(|newest| newest.kind.is_terminal()) {
+        let last = self.moves.last().filter(|newest| !newest.withdrawn);
+        if last.is_some_and(|newest| newest.kind.is_terminal()) {
             blockers.push(Blocker::DecidedNotFinished);
         }
         let failed = self.blockers.iter().filter(|one| matches!(one, Blocker::CheckFailed { .. }));
@@ -156,14 +176,7 @@ impl Task {
         // A loop that was stopped is no longer held to its evidence.
         let stopped = |looped: &&Loop| matches!(looped.ended, Some(LoopEnd::Stopped { .. }));
         let looped = self.looped.as_ref().filter(|looped| !stopped(looped));
-        let of_loop = looped.into_iter().flat_map(|looped| &looped.template.evidence);
-        let of_loop = of_loop.filter_map(|required| match &required.proof {
-            Proof::Verified { check } => Some(plain(check)),
-            Proof::Asserted
-            | Proof::Adversarial
-            | Proof::Artifact { .. }
-            | Proof::Pictures { .. } => None,
-        });
+        let of_loop = looped.into_iter().flat_map(Loop::checks);
         let own = self.spec.checks.iter().map(plain);
         let mut checks: Vec<Check> = Vec::new();
         for check in own.chain(of_criteria).chain(of_loop) {

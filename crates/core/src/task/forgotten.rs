@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    command::Post,
     member::Actor,
     message::{Address, Message},
     state::Task,
@@ -21,6 +20,8 @@ pub struct Forgotten {
     pub to: Address,
     /// Tells its text from others.
     pub text: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iteration: Option<u32>,
 }
 
 impl Forgotten {
@@ -32,6 +33,7 @@ impl Forgotten {
             from: message.from.clone(),
             to: message.to.clone(),
             text: mark(&message.text),
+            iteration: message.iteration,
         })
     }
 }
@@ -47,22 +49,28 @@ pub(super) enum Sent {
 }
 
 impl Task {
-    /// Says whether somebody sent this before. A key is its sender's own, also after its message is forgotten.
-    pub(super) fn sent_before(&self, by: &Actor, post: &Post) -> Sent {
-        let known = self.sent(by, &post.key).map(|sent| (&sent.to, sent.text == post.text));
+    /// Says whether somebody sent this before: the same text to the same member, for the same iteration if for any. A key
+    /// is its sender's own, also after its message is forgotten.
+    pub(super) fn sent_before(
+        &self,
+        by: &Actor,
+        (key, to, text, iteration): (&str, &str, &str, Option<u32>),
+    ) -> Sent {
+        let known = self.sent(by, key);
+        let known = known.map(|sent| (sent.to.name(), sent.text == text, sent.iteration));
         let forgotten = || {
-            let sent = self.forgotten(by, &post.key)?;
-            Some((&sent.to, sent.text == mark(&post.text)))
+            let sent = self.forgotten(by, key)?;
+            Some((sent.to.name(), sent.text == mark(text), sent.iteration))
         };
         match known.or_else(forgotten) {
             None => Sent::Never,
             Some(_) if bug!(KeyStoredTwice) => Sent::Never,
-            Some((to, true)) if *to == post.to => Sent::Already,
+            Some(before) if before == (to, true, iteration) => Sent::Already,
             Some(_) => Sent::Otherwise,
         }
     }
 
-    pub(super) fn forgotten(&self, by: &Actor, key: &str) -> Option<&Forgotten> {
+    fn forgotten(&self, by: &Actor, key: &str) -> Option<&Forgotten> {
         let mut forgotten = self.forgotten.iter().rev();
         forgotten.find(|sent| sent.key == key && sent.from == *by).map(AsRef::as_ref)
     }

@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    criterion::{Evidence, Insufficient, says_something},
-    pictures::{BadFiles, Files, Picture},
+    criterion::{Check, Evidence, Insufficient, says_something},
+    member::Actor,
+    pictures::{BadFiles, Files, Picture, Pictures},
 };
 use crate::{
     ids::TreeId,
@@ -309,6 +310,8 @@ impl LoopEnd {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loop {
     pub template: Template,
+    #[serde(default)]
+    pub begun_by: Actor,
     /// How many messages the task had before it: none of them continues it.
     #[serde(default)]
     pub begun_after: u32,
@@ -322,10 +325,15 @@ pub struct Loop {
     /// The continuation for which the worker's conversation was cleaned up.
     #[serde(default)]
     pub cleaned_for: Option<u32>,
+    /// How often that one had been compacted before, while it is not known what came of it.
+    #[serde(default)]
+    pub compactions: Option<u32>,
     /// How often a continuation was refused, and why the last one was.
     pub refusals: u32,
     pub last_refusal: Option<String>,
     pub ended: Option<LoopEnd>,
+    #[serde(default)]
+    pub ended_by: Actor,
 }
 
 /// Why the next iteration does not begin. Not a failure: the loop is where it was.
@@ -382,18 +390,21 @@ impl Blocked {
 
 impl Loop {
     /// Begins a loop behind as many messages of its task.
-    pub fn begin(template: Template, begun_after: u32) -> Loop {
+    pub fn begin(template: Template, begun_by: Actor, begun_after: u32) -> Loop {
         Loop {
             template,
+            begun_by,
             begun_after,
             iteration: 1,
             shown: BTreeMap::new(),
             passed: Vec::new(),
             asked: None,
             cleaned_for: None,
+            compactions: None,
             refusals: 0,
             last_refusal: None,
             ended: None,
+            ended_by: Actor::default(),
         }
     }
 
@@ -403,6 +414,11 @@ impl Loop {
             self.shown.retain(|_, known| known.tree().is_none_or(|known| known == tree));
         }
         self.shown.insert(name.to_owned(), shown.clone());
+    }
+
+    /// Takes back what was shown: Provost looked again, and it does not hold.
+    pub(super) fn retract(&mut self, name: &str) {
+        self.shown.remove(name);
     }
 
     /// Gives the evidence that is missing in this iteration.
@@ -415,8 +431,26 @@ impl Loop {
         missing.map(|required| required.name.clone()).collect()
     }
 
+    /// Gives what Provost itself does to see whether the evidence holds. Where the terms do not say which pictures those
+    /// are, it is those that were shown.
+    pub(super) fn checks(&self) -> impl Iterator<Item = Check> {
+        self.template.evidence.iter().filter_map(|required| match &required.proof {
+            Proof::Verified { check } => Some(Check { command: check.clone(), pictures: None }),
+            Proof::Pictures { differing, files } => {
+                let shown = || match self.shown.get(&required.name)? {
+                    Shown::Pictures(compared) => Some(compared.files()),
+                    Shown::Evidence(_) | Shown::Attack(_) | Shown::Artifact(_) => None,
+                };
+                let files = files.clone().or_else(shown)?;
+                Some(Check::of(&Pictures { files, differing: *differing }))
+            }
+            Proof::Asserted | Proof::Adversarial | Proof::Artifact { .. } => None,
+        })
+    }
+
     /// Says whether iteration `given` may be asked for.
     pub fn may_ask(&self, given: u32, used: u64) -> Result<(), Blocked> {
+        self.is_next(given)?;
         match self.asked {
             Some(message) => Err(Blocked::AskedAlready(message)),
             None => self.may_begin(given, used),
@@ -425,13 +459,7 @@ impl Loop {
 
     /// Says whether iteration `given` may begin, when it is asked for and when its message is delivered.
     pub fn may_begin(&self, given: u32, used: u64) -> Result<(), Blocked> {
-        let expected = self.iteration + 1;
-        if self.ended.is_some() {
-            return Err(Blocked::Ended);
-        }
-        if given != expected {
-            return Err(Blocked::OtherIteration { expected, given });
-        }
+        self.is_next(given)?;
         if self.iteration >= self.template.max {
             return Err(Blocked::LastIteration(self.iteration));
         }
@@ -448,6 +476,15 @@ impl Loop {
         }
     }
 
+    fn is_next(&self, given: u32) -> Result<(), Blocked> {
+        let expected = self.iteration + 1;
+        match self.ended {
+            Some(_) => Err(Blocked::Ended),
+            None if given != expected => Err(Blocked::OtherIteration { expected, given }),
+            None => Ok(()),
+        }
+    }
+
     /// Gives how many iterations in a row looked the same, if those are too many.
     fn plateau(&self) -> Option<u32> {
         let most = self.template.plateau?;
@@ -458,6 +495,23 @@ impl Loop {
         let same = u32::try_from(same.count()).unwrap_or(u32::MAX);
         // The first of them was a change from what was before.
         (same > most).then_some(same - 1)
+    }
+
+    /// Says whether it is the operator's, and a manager dropped it.
+    pub fn is_dropped(&self) -> bool {
+        let stopped = matches!(self.ended, Some(LoopEnd::Stopped { .. }));
+        stopped && self.begun_by == Actor::Operator && self.ended_by.manages()
+    }
+
+    /// Says whether it is the operator's, and neither done nor called off by the operator: nobody puts another in its
+    /// place.
+    pub(super) fn is_owed_to_the_operator(&self) -> bool {
+        let open = match &self.ended {
+            None | Some(LoopEnd::Plateau { .. } | LoopEnd::Budget { .. }) => true,
+            Some(LoopEnd::Stopped { .. }) => self.ended_by.manages(),
+            Some(LoopEnd::Finished) => false,
+        };
+        open && self.begun_by == Actor::Operator
     }
 
     /// Says whether the loop does not stand in the way of finishing: it was stopped, or this iteration has all its

@@ -28,6 +28,22 @@ fn told_to<'k>(from: &Actor, kind: Kind, key: &'k str) -> Option<&'k str> {
     key.strip_prefix(KEY).filter(|_| of_provost)
 }
 
+/// What stands before the names in the key of what a member has to know that takes another's place.
+const HANDOVER: &str = "handover-";
+
+/// Gives the key of what a member has to know that takes another's place.
+pub(super) fn handover_key(from: &str, to: &str) -> String {
+    format!("{HANDOVER}{from}-{to}")
+}
+
+/// Says whether a message is to be read before all others, also before those that waited for who was there before: it
+/// says what they are about.
+pub(super) fn tells_first(message: &Message) -> bool {
+    // Only the operator lets somebody take another's place.
+    let of_operator = message.from == Actor::Operator && message.kind == Kind::Note;
+    hands_over(message) || (of_operator && message.key.starts_with(HANDOVER))
+}
+
 impl Task {
     /// Tells members their part that were bound in the middle of their conversation, each once.
     pub(super) fn hand_over(&self) -> Option<Step> {

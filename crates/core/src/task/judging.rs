@@ -213,7 +213,7 @@ impl Task {
         if self.audit.is_some() {
             return Err(Rejected::BeingAudited);
         }
-        let blockers = self.blockers();
+        let blockers = self.blockers_for(actor);
         if !blockers.is_empty() {
             return one(FinishRefused { blockers });
         }
@@ -244,7 +244,7 @@ impl Task {
         }
         let receipts: Vec<Receipt> = asked.receipts.iter().chain([receipt]).cloned().collect();
         // What became open while the checks ran counts as well.
-        let mut blockers = self.blockers();
+        let mut blockers = self.blockers_for(&asked.by);
         blockers.extend(Task::refuted(&receipts));
         match blockers.is_empty() {
             true => {
@@ -271,7 +271,8 @@ impl Task {
             true => LoopEnd::Finished,
             false => LoopEnd::Stopped { because: format!("the task is {}", phase.word()) },
         };
-        let ended = self.running_loop().map(|_| LoopEnded { end }.into());
+        let by = Actor::Provost;
+        let ended = self.running_loop().map(|_| LoopEnded { end, by }.into());
         Ok(ended.into_iter().chain([PhaseChanged { phase }.into()]).collect())
     }
 }

@@ -3,9 +3,10 @@
 use super::{
     advance::Around,
     command::{Command, Rejected},
-    criterion::Evidence,
+    criterion::{Evidence, says_something},
     decide::{Decision, one},
     event::*,
+    forgotten::Sent,
     gate::{Loop, LoopEnd, Proof, Shown, Template},
     member::{Actor, Role},
     message::{Address, Kind, MAX_TEXT, Priority, Trust},
@@ -13,11 +14,16 @@ use super::{
 };
 
 impl Task {
-    pub(super) fn begin_loop(&self, template: &Template) -> Decision {
+    pub(super) fn begin_loop(&self, actor: &Actor, template: &Template) -> Decision {
         template.check()?;
-        match self.running_loop() {
-            Some(running) => Err(Rejected::LoopRuns(running.template.name.clone())),
-            None => one(LoopBegun { template: Box::new(template.clone()) }),
+        if let Some(running) = self.running_loop() {
+            return Err(Rejected::LoopRuns(running.template.name.clone()));
+        }
+        // A weaker one would be a way around the gate of who answers for the work.
+        let owed = self.looped.as_ref().filter(|looped| looped.is_owed_to_the_operator());
+        match owed.filter(|_| actor.manages()) {
+            Some(owed) => Err(Rejected::OperatorsLoop(owed.template.name.clone())),
+            None => one(LoopBegun { template: Box::new(template.clone()), by: actor.clone() }),
         }
     }
 
@@ -44,6 +50,9 @@ impl Task {
         if own && *actor != Actor::Provost {
             return Err(Rejected::NothingToCheck);
         }
+        if *proof == Proof::Adversarial {
+            self.may_attack(actor)?;
+        }
         proof.met_by(shown)?;
         let shown = match shown.clone() {
             Shown::Evidence(evidence) => Shown::Evidence(evidence.signed(actor)),
@@ -54,11 +63,13 @@ impl Task {
     }
 
     /// Ends the loop. One that ran out of change or budget is taken as it is by that.
-    pub(super) fn stop_loop(&self, because: &str) -> Decision {
+    pub(super) fn stop_loop(&self, actor: &Actor, because: &str) -> Decision {
         let looped = self.looped.as_ref().ok_or(Rejected::NoLoop)?;
         match looped.ended {
             None | Some(LoopEnd::Plateau { .. } | LoopEnd::Budget { .. }) => {
-                one(LoopEnded { end: LoopEnd::Stopped { because: because.to_owned() } })
+                says_something(because)?;
+                let end = LoopEnd::Stopped { because: because.to_owned() };
+                one(LoopEnded { end, by: actor.clone() })
             }
             Some(LoopEnd::Finished | LoopEnd::Stopped { .. }) => Err(Rejected::NoLoop),
         }
@@ -76,11 +87,14 @@ impl Task {
         };
         let (iteration, channel) = (*iteration, *channel);
         let looped = self.looped.as_ref().ok_or(Rejected::NoLoop)?;
-        if self.sent(actor, key).is_some() || self.forgotten(actor, key).is_some() {
-            return Err(Rejected::Nothing);
+        match self.sent_before(actor, (key, to, text, Some(iteration))) {
+            Sent::Never => {}
+            Sent::Already => return Err(Rejected::Nothing),
+            Sent::Otherwise => return Err(Rejected::KeyTaken(key.clone())),
         }
         if let Err(why) = looped.may_ask(iteration, around.used(self)) {
-            let end = why.end().map(|end| LoopEnded { end }.into());
+            let by = Actor::Provost;
+            let end = why.end().map(|end| LoopEnded { end, by }.into());
             let refused = ContinuationRefused { iteration, why, by: actor.clone() }.into();
             return Ok([refused].into_iter().chain(end).collect());
         }

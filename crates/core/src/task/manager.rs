@@ -247,4 +247,7 @@ pub struct Move {
     pub at: Moment,
     /// Whether something was done under it: one move is for one deed.
     pub used: bool,
+    /// Whether its manager had more done after it had decided to stop.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub withdrawn: bool,
 }

@@ -190,9 +190,10 @@ impl Order {
 }
 
 /// Who does something to a task. The shell says it by the caller's process, never by what the caller says.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Actor {
+    #[default]
     Operator,
     Member(String),
     /// A manager that is rules and no agent.
@@ -201,6 +202,14 @@ pub enum Actor {
 }
 
 impl Actor {
+    /// Says whether it manages a task for the operator, who answers for it.
+    pub(super) fn manages(&self) -> bool {
+        match self {
+            Actor::Member(_) | Actor::Policy => true,
+            Actor::Operator | Actor::Provost => false,
+        }
+    }
+
     /// Gives its name for people.
     pub fn name(&self) -> &str {
         match self {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     event::MessageStored,
+    handing::tells_first,
     member::{Actor, Role},
 };
 use crate::{ids::SessionId, time::Moment};
@@ -255,6 +256,9 @@ pub struct Message {
     /// Whether it may reach a session in the middle of its turn.
     #[serde(default)]
     pub steer: bool,
+    /// Whether its iteration began: whoever gets it again begins nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub begun: bool,
     /// How often it was offered: a lease has the number of its offer, and no two have one number.
     pub offers: u32,
     /// How many of them no longer count, since somebody had it offered anew.
@@ -274,7 +278,9 @@ impl Message {
 
     /// Says whether it is given to who both are for before another is.
     pub(super) fn comes_before(&self, other: &Message) -> bool {
-        let rank = |message: &Message| (message.priority, std::cmp::Reverse(message.no));
+        let rank = |message: &Message| {
+            (tells_first(message), message.priority, std::cmp::Reverse(message.no))
+        };
         rank(self) > rank(other)
     }
 

@@ -5,7 +5,7 @@ use super::{
     command::Rejected,
     decide::{Decision, one},
     event::*,
-    gate::CleanUp,
+    gate::{CleanUp, Loop},
     member::{Actor, Member, Order},
     message::Message,
     state::Task,
@@ -85,8 +85,11 @@ impl Task {
         now: Moment,
     ) -> Option<Event> {
         message.iteration?;
-        let looped = self.running_loop().filter(|looped| looped.cleaned_for != Some(message.no))?;
+        let looped = self.running_loop()?;
         let clean_up = looped.template.clean_up;
+        if looped.cleaned_for == Some(message.no) {
+            return Some(self.not_compacted(looped, member, session)?.into());
+        }
         let skipped = match clean_up {
             CleanUp::Keep => return None,
             CleanUp::NewThread if session.spec.agent.driver.begins_threads() => None,
@@ -96,8 +99,30 @@ impl Task {
                 session.decide(&command, now).err().map(|why| why.to_string())
             }
         };
+        let asked = clean_up == CleanUp::Compact && skipped.is_none();
+        let compactions = asked.then_some(session.compactions);
         let (message, name) = (message.no, member.name.clone());
-        Some(CleanedUp { message, name, clean_up, skipped }.into())
+        Some(CleanedUp { message, name, clean_up, skipped, compactions }.into())
+    }
+
+    /// What was asked for and never happened is told as that: nobody reads of a conversation that it is shorter, and it
+    /// is not.
+    fn not_compacted(
+        &self,
+        looped: &Loop,
+        member: &Member,
+        session: &Session,
+    ) -> Option<CleanedUp> {
+        let before = looped.compactions.filter(|_| !session.is_compacting())?;
+        let skipped = (session.compactions <= before)
+            .then(|| "its agent did not say that it compacted its conversation".to_owned())?;
+        Some(CleanedUp {
+            message: looped.cleaned_for?,
+            name: member.name.clone(),
+            clean_up: looped.template.clean_up,
+            skipped: Some(skipped),
+            compactions: None,
+        })
     }
 
     /// Says whether a continuation begins a conversation of its own.

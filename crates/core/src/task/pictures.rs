@@ -167,10 +167,15 @@ impl Compared {
         )
     }
 
+    /// Gives the files that it is of, and how exactly they were looked at.
+    pub(super) fn files(&self) -> Files {
+        let (expected, actual) = (self.expected.clone(), self.actual.clone());
+        Files { expected, actual, tolerance: self.tolerance }
+    }
+
     /// Says whether it is of these files, looked at like this.
     pub(super) fn is_of(&self, files: &Files) -> bool {
-        let Files { expected, actual, tolerance } = files;
-        (&self.expected, &self.actual, self.tolerance) == (expected, actual, *tolerance)
+        self.files() == *files
     }
 
     /// Says whether the pictures are as much alike as is wanted.

@@ -78,10 +78,10 @@ impl Round {
 impl Task {
     /// Takes a proposal for what comes next: the worker's begins a round, the manager's completes it.
     pub(super) fn propose_next(&self, actor: &Actor, text: &str) -> Decision {
-        says_something(text)?;
         if text.len() > MAX_PROPOSAL {
             return Err(Rejected::TooLong(text.len()));
         }
+        says_something(text)?;
         let open = self.next.as_ref().filter(|round| !round.is_judged());
         let (by, text) = (actor.name().to_owned(), text.to_owned());
         match (self.role_of(actor), open) {

@@ -27,6 +27,8 @@ impl Rejected {
     fn is_kept(&self) -> bool {
         match self {
             Rejected::NotForRole { .. }
+            | Rejected::NotToRecord { .. }
+            | Rejected::OperatorsLoop(_)
             | Rejected::NotGranted(_)
             | Rejected::NotAcknowledged(_)
             | Rejected::NoMove(_)

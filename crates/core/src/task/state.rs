@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 use super::{
+    command::Command,
     criterion::Criterion,
     finish::Blocker,
     forgotten::Forgotten,
@@ -224,14 +225,14 @@ impl Task {
     }
 
     /// Gives the move under which a strict manager may do this.
-    pub(super) fn move_for(&self, action: Action) -> Option<&Move> {
-        let newest = self.moves.last().filter(|newest| !newest.used)?;
-        action.moves().contains(&newest.kind).then_some(newest)
+    pub(super) fn move_for(&self, command: &Command) -> Option<&Move> {
+        let newest = self.moves.last().filter(|newest| !newest.used && !newest.withdrawn)?;
+        command.moves().contains(&newest.kind).then_some(newest)
     }
 
     /// Says whether a move has to be recorded before this is done.
-    pub(super) fn needs_move(&self, action: Action) -> bool {
-        self.config.mode == Mode::Strict && !action.moves().is_empty()
+    pub(super) fn needs_move(&self, command: &Command) -> bool {
+        self.config.mode == Mode::Strict && !command.moves().is_empty()
     }
 
     pub fn is_paused(&self) -> bool {

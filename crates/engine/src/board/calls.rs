@@ -10,7 +10,7 @@ use provost_core::{
 use serde_json::{Value, json};
 
 use super::{Turn, tasks};
-use crate::{task_card, task_look};
+use crate::{acting, task_card, task_look};
 
 /// What came of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,8 +74,9 @@ impl Turn<'_> {
             Err(why) => refused("malformed", &why.to_string()),
             Ok(None) => self.shown_to(*task, id),
             Ok(Some(command)) => {
-                let actor = format!("launch/{}", made.launch);
-                self.done_for(*task, (&Actor::Member(name), &command), &actor)
+                let who = Actor::Member(name);
+                let actor = acting::recorded(&format!("launch/{}", made.launch), &who);
+                self.done_for(*task, (&who, &command), &actor)
             }
         }
     }

@@ -12,7 +12,7 @@ use provost_ledger::{ReadLedger, Recorded, StreamId};
 
 use super::{compact, nobody, told, told::Told, unfoldable, whole};
 use crate::{
-    card,
+    acting, card,
     stream::{self, TASK},
 };
 
@@ -258,7 +258,11 @@ impl Past {
 
     /// Gives whom the task knows by what the socket proved.
     fn who(&self, actor: &str) -> String {
-        let launch = actor.strip_prefix("launch/").and_then(|id| id.parse::<LaunchId>().ok());
+        let (proved, member) = acting::parts(actor);
+        if let Some(member) = member {
+            return member.to_owned();
+        }
+        let launch = proved.strip_prefix("launch/").and_then(|id| id.parse::<LaunchId>().ok());
         let member = launch.and_then(|launch| {
             let mut members = self.task.members.iter().rev();
             members.find(|member| member.session == Some(launch.session))
@@ -276,6 +280,7 @@ struct Links {
 
 /// Gives the way by which something came, from who asked for it.
 fn channel(actor: &str) -> &'static str {
+    let (actor, _) = acting::parts(actor);
     match actor {
         "operator" => Channel::Cli.word(),
         _ if actor == Actor::Provost.name() => Channel::Rule.word(),

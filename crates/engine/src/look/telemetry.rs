@@ -14,6 +14,7 @@ use provost_ledger::{ReadLedger, Recorded};
 
 use super::told;
 use crate::{
+    acting,
     shell::unread,
     stream::{self, TASK},
 };
@@ -56,6 +57,12 @@ pub fn telemetry(ledger: &dyn ReadLedger, window: Window) -> Result<TelemetryRep
         }
     }
     counted.reply(ledger, window)
+}
+
+/// Gives the member that somebody acted as, or else who it was.
+fn who(actor: &str) -> String {
+    let (proved, member) = acting::parts(actor);
+    member.unwrap_or(proved).to_owned()
 }
 
 impl Window {
@@ -122,7 +129,7 @@ impl Counted {
             name: None,
             member: None,
             kind: record.kind.clone(),
-            by: told.by.unwrap_or_else(|| record.actor.clone()),
+            by: told.by.unwrap_or_else(|| who(&record.actor)),
             actor: record.actor.clone(),
             channel: told.channel.unwrap_or_default().to_owned(),
             what: told.what,
@@ -152,7 +159,8 @@ impl Counted {
             }
             // What is not over ends with the task, and with whom it was for.
             Event::PhaseChanged(e) if e.phase.is_over() => {
-                self.of_task(id).for_each(|message| message.standing = "cancelled");
+                let nobodys = self.of_task(id).filter(|message| message.standing != "accepted");
+                nobodys.for_each(|message| message.standing = "cancelled");
                 return;
             }
             Event::MemberLeft(e) => {

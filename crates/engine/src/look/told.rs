@@ -259,7 +259,8 @@ fn of_loop(event: &TaskEvent) -> Told {
             ..Told::new(format!("iteration {} began", e.to))
         },
         TaskEvent::CleanedUp(e) => {
-            let what = format!("conversation of {}: {}", e.name, e.clean_up.word());
+            let done = if e.skipped.is_some() { ", not done" } else { "" };
+            let what = format!("conversation of {}: {}{done}", e.name, e.clean_up.word());
             let told = Told { message: Some(e.message), ..Told::new(what) };
             told.text(e.skipped.as_deref().unwrap_or_default())
         }

@@ -3,10 +3,15 @@
 //! Answering another change with the first one's reply would hide that nothing was done.
 
 use provost_api::{ApiError, Code};
-use provost_core::{ids::SessionId, session::Spec};
+use provost_core::{
+    ids::{SessionId, StandingId},
+    session::Spec,
+    task::{Event, Role, TaskSpec, Template},
+};
+use serde::Serialize;
 use serde_json::Value;
 
-use super::{handle::Ask, owner::Owner};
+use super::{handle::Ask, owner::Owner, tasks::TaskAsk};
 use crate::{board::Turn, stream};
 
 /// Parts of a spec that are made anew each time, from the daemon's environment or by looking around.
@@ -30,6 +35,14 @@ impl Owner {
                     Err(used_before(&what))
                 }
                 Some(_) | None => Ok(reply),
+            };
+        }
+        if let Ask::Task(TaskAsk::Open { id, .. } | TaskAsk::Pair { id, .. }) = ask {
+            let opened = before.and_then(|id| id.parse::<StandingId>().ok());
+            let same = opened.is_none_or(|opened| self.opens_the_same(opened, *id, ask));
+            return match same {
+                true => Ok(reply),
+                false => Err(used_before(&format!("another task, {}", before.unwrap_or_default()))),
             };
         }
         match self.subject(ask).transpose()? {
@@ -56,11 +69,73 @@ impl Owner {
         }
     }
 
+    /// Says whether a task was opened with the same members and terms. One that cannot be read any more has only its
+    /// reply left.
+    fn opens_the_same(&self, opened: StandingId, id: StandingId, ask: &Ask) -> bool {
+        use provost_ledger::ReadLedger as _;
+        let Ask::Task(ask) = ask else { return true };
+        let Ok(records) = self.ledger.read_stream(&stream::task_stream_id(opened), 0) else {
+            return true;
+        };
+        let Some(first) = records.first().map(|record| record.at) else { return true };
+        // All that a task is opened with is one commit.
+        let own = records.iter().take_while(|record| record.at == first);
+        let events = own.filter_map(|one| Event::decode(&one.kind, one.v, &one.data).ok());
+        Terms::opened(events).plain(opened) == Terms::asked(ask).plain(id)
+    }
+
     fn stored_spec(&self, id: SessionId) -> Option<Spec> {
         use provost_ledger::ReadLedger as _;
         let stream = stream::stream_id(id);
         let records = self.ledger.read_stream(&stream, 0).ok()?;
         stream::fold(&stream, None, &records).ok().map(|session| session.spec)
+    }
+}
+
+/// What a task is opened with, as far as it tells one from another.
+#[derive(Debug, Default, Serialize)]
+struct Terms {
+    spec: Option<TaskSpec>,
+    members: Vec<(String, Role)>,
+    criteria: Vec<String>,
+    template: Option<Template>,
+}
+
+impl Terms {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else opens a task")]
+    fn opened(events: impl Iterator<Item = Event>) -> Terms {
+        let mut terms = Terms::default();
+        for event in events {
+            match event {
+                Event::TaskOpened(e) => terms.spec = Some(*e.spec),
+                Event::MemberBound(e) => terms.members.push((e.name, e.role)),
+                Event::CriterionProposed(e) => terms.criteria.push(e.text),
+                Event::LoopBegun(e) => terms.template = Some(*e.template),
+                _ => {}
+            }
+        }
+        terms
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else opens a task")]
+    fn asked(ask: &TaskAsk) -> Terms {
+        match ask {
+            TaskAsk::Open { spec, .. } => {
+                Terms { spec: Some((**spec).clone()), ..Terms::default() }
+            }
+            TaskAsk::Pair { pairing, .. } => Terms {
+                spec: Some(pairing.spec.clone()),
+                members: pairing.members.iter().map(|one| (one.name.clone(), one.role)).collect(),
+                criteria: pairing.criteria.iter().map(|one| one.text.clone()).collect(),
+                template: pairing.template.as_deref().cloned(),
+            },
+            _ => Terms::default(),
+        }
+    }
+
+    /// Without the name that was made of the task's own id.
+    fn plain(&self, id: StandingId) -> String {
+        serde_json::to_string(self).unwrap_or_default().replace(&id.short(), "ID")
     }
 }
 

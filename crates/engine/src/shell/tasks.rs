@@ -24,7 +24,7 @@ use super::{
     listing::{self, Extent, Listing},
     owner::Owner,
 };
-use crate::{board::Turn, handoff_card, stream, task_card, task_help, task_look};
+use crate::{acting, board::Turn, handoff_card, stream, task_card, task_help, task_look};
 
 /// Who asks something of a task, as the socket proved it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -368,12 +368,12 @@ impl Owner {
                 if let Some(session) = unknown {
                     return Err(self.unloaded(session));
                 }
-                self.do_task(turn, id, (&who, command), actor)
+                self.do_task(turn, id, (&who, command), &acting::recorded(actor, &who))
             }
             TaskAsk::Next { task, by } => {
                 let id = self.resolve_task(task, by)?;
                 let who = member_of(turn, id, by)?;
-                self.next_of_task(turn, id, &who, actor)
+                self.next_of_task(turn, id, &who, &acting::recorded(actor, &who))
             }
             TaskAsk::Row { .. }
             | TaskAsk::Messages { .. }
@@ -699,9 +699,11 @@ fn code(why: &Rejected) -> Code {
         | Rejected::NoMessage(_)
         | Rejected::NoCriterion(_)
         | Rejected::NoSuchEvidence(_) => Code::NotFound,
-        Rejected::NotForRole { .. } | Rejected::NotGranted(_) | Rejected::NotYours(_) => {
-            Code::Forbidden
-        }
+        Rejected::NotForRole { .. }
+        | Rejected::NotToRecord { .. }
+        | Rejected::OperatorsLoop(_)
+        | Rejected::NotGranted(_)
+        | Rejected::NotYours(_) => Code::Forbidden,
         Rejected::TooLong(_)
         | Rejected::BadName(_)
         | Rejected::BadTemplate(_)

@@ -119,3 +119,23 @@ fn a_loop_without_budget_ends_once_and_whoever_asked_is_told() {
     let told: Vec<&str> = told.map(|one| one.to.name()).collect();
     assert_eq!(told, ["boss"]);
 }
+
+#[test]
+fn a_compaction_that_never_happened_is_told_as_that() {
+    let (mut desk, mut bench, no) = asked(CleanUp::Compact);
+    meet(&mut desk, &mut bench);
+    let key = bench.session.messages.last().expect("it is asked for").key.clone();
+    bench.signal(Signal::InputSeen { key });
+    meet(&mut desk, &mut bench);
+    let looped = desk.task.looped.as_ref().expect("a loop runs");
+    assert_eq!((looped.cleaned_for, looped.compactions), (Some(no), Some(0)), "it is waited for");
+    bench.signal(Signal::NotCompacted { reason: "it would not".to_owned() });
+    meet(&mut desk, &mut bench);
+    let [Event::CleanedUp(first), Event::CleanedUp(then)] = cleaned(&desk)[..] else {
+        panic!("{:?}", cleaned(&desk))
+    };
+    assert_eq!((&first.skipped, then.message), (&None, no));
+    assert!(then.skipped.is_some(), "{then:?}");
+    assert_eq!(desk.standing(no).word(), "offered");
+    assert_eq!(bench.session.compactions, 0);
+}

@@ -180,7 +180,10 @@ fn a_text_that_says_too_little_is_no_receipt() {
     let propose =
         Command::Propose { text: "short".to_owned(), rationale: None, needs: Needs::Asserted };
     let why = desk.refused(&Actor::Operator, propose).to_string();
-    assert_eq!(why, "\"short\" says too little: at least 12 letters or digits are needed");
+    assert_eq!(
+        why,
+        "\"short\" says too little: at least 12 letters or digits are needed, and not the same few"
+    );
 }
 
 #[test]
@@ -193,4 +196,14 @@ fn what_was_rejected_while_its_check_ran_stays_rejected() {
     let receipt = Box::new(receipt("new", "test", CheckEnd::Exit(0)));
     desk.done(&Actor::Provost, Command::CheckDone { no: 1, receipt, compared: None });
     assert_eq!(desk.task.criteria[0].state.word(), "rejected");
+}
+
+#[test]
+fn one_letter_over_and_over_says_nothing() {
+    let mut desk = Desk::paired();
+    for text in ["a".repeat(22), "ab".repeat(11), "1. 2. 1. 2. 1. 2. 1. 2. 1. 2. 1. 2.".to_owned()]
+    {
+        let propose = Command::Propose { text, rationale: None, needs: Needs::Asserted };
+        assert_eq!(desk.refused(&member("boss"), propose).code(), "says_nothing");
+    }
 }

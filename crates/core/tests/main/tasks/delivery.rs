@@ -420,3 +420,30 @@ fn thousands_of_leases_that_end_in_one_moment_are_one_step() {
     let waits = |standing: &Standing| *standing == Standing::Stored;
     assert!(desk.task.messages.iter().all(|message| waits(&message.standing)));
 }
+
+#[test]
+fn a_lease_that_was_never_given_is_told_as_that_also_of_what_is_handled() {
+    let mut desk = Desk::paired();
+    desk.post(&member("boss"), "hand", "a");
+    let no = desk.handle("hand");
+    let acknowledge = |lease| Command::Acknowledge { no, lease, note: None };
+    assert_eq!(desk.refused(&member("hand"), acknowledge(1)), Rejected::Nothing);
+    let why = Rejected::NoLease { no, lease: 99 };
+    assert_eq!(desk.refused(&member("hand"), acknowledge(99)), why);
+}
+
+#[test]
+fn whoever_takes_anothers_place_is_told_first_what_it_has_to_know() {
+    let mut desk = Desk::paired();
+    let mut urgent = post("hand", "urgent");
+    if let Command::Post(post) = &mut urgent {
+        post.priority = Priority::High;
+    }
+    desk.done(&member("boss"), urgent);
+    let (from, to, session) = ("hand".to_owned(), "fresh".to_owned(), None);
+    let handover = "the tests of one caller are there".to_owned();
+    let rotate = Command::Rotate { from, to, session, handover: handover.clone() };
+    desk.done(&Actor::Operator, rotate);
+    let (no, _) = desk.next("fresh").expect("there is a message");
+    assert_eq!(desk.message(no).text, handover);
+}

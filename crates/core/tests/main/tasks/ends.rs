@@ -90,9 +90,9 @@ fn everything_that_the_contract_asks_for_is_done_first() {
     ];
     assert_eq!(blockers, all);
     desk.done(&member("boss"), Command::AcknowledgeContract { revision: 1 });
-    for step in [Epilogue::Handover, Epilogue::SeparateReview] {
+    for (step, by) in [(Epilogue::Handover, "boss"), (Epilogue::SeparateReview, "eye")] {
         let evidence = "the notes are in docs/limits.md".to_owned();
-        desk.done(&member("boss"), Command::DoEpilogue { step, evidence });
+        desk.done(&member(by), Command::DoEpilogue { step, evidence });
     }
     desk.done(&member("eye"), Command::AttackWork { attack: attack() });
     desk.show_all("one");
@@ -179,4 +179,38 @@ fn a_satisfied_criterion_can_be_doubted() {
     let because = A_REASON.to_owned();
     desk.done(&member("boss"), Command::Judge { no, judgement: Judgement::Reopen { because } });
     assert_eq!(finish(&mut desk), ["open_criterion"]);
+}
+
+#[test]
+fn what_somebody_has_when_a_task_ends_is_not_called_off() {
+    let mut desk = Desk::paired();
+    let accepted = desk.post(&member("boss"), "hand", "a");
+    desk.take("hand");
+    let offered = desk.post(&member("boss"), "hand", "b");
+    desk.next("hand").expect("it waits");
+    desk.done(&Actor::Operator, Command::Finish { because: A_REASON.to_owned() });
+    assert_eq!(
+        (desk.standing(accepted).word(), desk.standing(offered).word()),
+        ("accepted", "cancelled")
+    );
+    assert_eq!(desk.task.deadline(), None);
+    assert!(desk.task.is_closed());
+}
+
+#[test]
+fn a_manager_that_has_more_done_did_not_decide_to_stop() {
+    let move_ = |kind| Command::RecordMove { kind, because: A_REASON.to_owned() };
+    let begin = Command::BeginLoop { template: Box::new(template(2)) };
+    for goes_on in [super::kit::post("hand", "more"), begin] {
+        let mut desk = Desk::paired();
+        desk.done(&member("boss"), move_(MoveKind::Stop));
+        desk.done(&member("hand"), super::kit::post("boss", "of another"));
+        desk.done(&member("boss"), super::kit::post("operator", "told"));
+        let decided = |desk: &Desk| desk.task.readiness().contains(&Blocker::DecidedNotFinished);
+        assert!(decided(&desk), "that has nothing more done");
+        desk.done(&member("boss"), goes_on);
+        assert!(!decided(&desk));
+        desk.done(&member("boss"), move_(MoveKind::Stop));
+        assert!(decided(&desk), "it decided once more");
+    }
 }

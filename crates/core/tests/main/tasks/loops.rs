@@ -2,10 +2,12 @@
 
 use provost_core::task::{
     Actor, BadTemplate, Blocked, CleanUp, Command, Event, Evidence, LoopEnd, Proof, Rejected,
-    Required, Shown, Standing, Template,
+    Required, Role, Shown, Standing, Template,
 };
+use provost_core::{task::Checked, verdict::CheckEnd};
 
 use super::kit::{A_REASON, Desk, fitting, go_on, member, template};
+use crate::kit::receipt;
 
 fn looping(template: Template) -> Desk {
     let mut desk = Desk::paired();
@@ -86,6 +88,8 @@ fn d13_one_continuation_is_for_one_iteration() {
     desk.show_all("one");
     let no = desk.continues(2).expect("its evidence is there");
     assert_eq!(desk.continues(2), Err(Blocked::AskedAlready(no)));
+    let other = Blocked::OtherIteration { expected: 2, given: 3 };
+    assert_eq!(desk.continues(3), Err(other), "the number comes first");
     let because = A_REASON.to_owned();
     desk.done(&member("boss"), Command::CancelMessage { no, because });
     desk.continues(2).expect("the other one is gone");
@@ -151,7 +155,7 @@ fn a_loop_that_changes_nothing_is_stopped() {
     assert_eq!(ended, Some(LoopEnd::Plateau { iterations: 2 }));
     // Somebody says that it is taken as it is; until then it stands in the way of finishing.
     assert!(!desk.task.blockers().is_empty());
-    desk.done(&member("boss"), Command::StopLoop { because: A_REASON.to_owned() });
+    desk.done(&Actor::Operator, Command::StopLoop { because: A_REASON.to_owned() });
     assert!(desk.task.blockers().is_empty());
 }
 
@@ -282,4 +286,127 @@ fn what_told_of_no_tree_is_no_plateau() {
         desk.continues(iteration).expect("nobody can say that nothing changed");
         desk.handle("hand");
     }
+}
+
+/// Has a piece of evidence checked, on a tree, with an exit.
+fn checked(desk: &mut Desk, tree: &str, exit: i32) {
+    let what = Checked::Evidence("tests".to_owned());
+    desk.done(&Actor::Operator, Command::Check { what });
+    let receipt = Box::new(receipt(tree, "test", CheckEnd::Exit(exit)));
+    let no = desk.task.checks_owed;
+    desk.done(&Actor::Provost, Command::CheckDone { no, receipt, compared: None });
+}
+
+fn tested() -> Desk {
+    looping(Template { evidence: vec![template(1).evidence[0].clone()], ..template(9) })
+}
+
+#[test]
+fn a_check_that_fails_later_takes_back_what_passed_before() {
+    let mut desk = tested();
+    checked(&mut desk, "one", 0);
+    checked(&mut desk, "two", 1);
+    let missing = Blocked::MissingEvidence(vec!["tests".to_owned()]);
+    assert_eq!(desk.continues(2), Err(missing.clone()));
+    checked(&mut desk, "three", 0);
+    let no = desk.continues(2).expect("it passed again");
+    checked(&mut desk, "three", 1);
+    assert_eq!(desk.next("hand"), None, "the gate is looked at once more");
+    assert_eq!((iteration(&desk), desk.standing(no).word()), (1, "dead"));
+    assert_eq!(desk.continues(2), Err(missing));
+}
+
+#[test]
+fn what_was_offered_is_not_accepted_after_its_check_failed() {
+    let mut desk = tested();
+    checked(&mut desk, "one", 0);
+    desk.continues(2).expect("its evidence is there");
+    let (no, lease) = desk.next("hand").expect("it waits");
+    checked(&mut desk, "two", 1);
+    desk.done(&member("hand"), Command::Accept { no, lease, polls: 0 });
+    assert_eq!((iteration(&desk), desk.standing(no).word()), (1, "dead"));
+}
+
+#[test]
+fn a_check_of_an_iteration_that_is_over_takes_nothing_back() {
+    let mut desk = tested();
+    checked(&mut desk, "one", 0);
+    let what = Checked::Evidence("tests".to_owned());
+    desk.done(&Actor::Operator, Command::Check { what });
+    let late = desk.task.checks_owed;
+    desk.continues(2).expect("its evidence is there");
+    desk.handle("hand");
+    checked(&mut desk, "two", 0);
+    let receipt = Box::new(receipt("one", "test", CheckEnd::Exit(1)));
+    desk.done(&Actor::Provost, Command::CheckDone { no: late, receipt, compared: None });
+    desk.continues(3).expect("that was about iteration 1");
+}
+
+#[test]
+fn a_worker_that_is_retired_takes_its_continuation_with_it() {
+    let mut desk = looping(template(9));
+    desk.bind("other", Role::Worker, None);
+    desk.show_all("one");
+    let no = desk.continues(2).expect("its evidence is there");
+    let (name, because) = ("hand".to_owned(), A_REASON.to_owned());
+    desk.done(&Actor::Operator, Command::Retire { name, because });
+    assert_eq!(desk.standing(no).word(), "dead");
+    let mut again = go_on(2, "again");
+    if let Command::Continue { to, .. } = &mut again {
+        *to = "other".to_owned();
+    }
+    let events = desk.done(&member("boss"), again);
+    assert!(matches!(events.first(), Some(Event::MessageStored(_))), "{events:?}");
+    desk.handle("other");
+    assert_eq!(iteration(&desk), 2);
+}
+
+#[test]
+fn a_continuation_that_comes_back_when_others_followed_is_no_refusal_and_no_news() {
+    let mut desk = looping(template(9));
+    desk.show_all("one");
+    let first = desk.continues(2).expect("its evidence is there");
+    desk.take("hand");
+    desk.show_all("two");
+    desk.continues(3).expect("its evidence is there");
+    desk.take("hand");
+    let told = desk.task.messages_stored;
+    desk.wait(100);
+    assert_eq!(desk.handle("hand"), first, "it is given again, and begins nothing");
+    assert_eq!((iteration(&desk), desk.task.messages_stored), (3, told));
+    assert_eq!(desk.task.looped.as_ref().map(|looped| looped.refusals), Some(0));
+    // Nor when its loop is over, and another runs.
+    desk.take("hand");
+    desk.done(&Actor::Operator, Command::StopLoop { because: A_REASON.to_owned() });
+    desk.begin_loop(template(2));
+    desk.wait(100);
+    desk.handle("hand");
+    assert_eq!((iteration(&desk), desk.task.messages_stored), (1, told));
+}
+
+#[test]
+fn a_key_is_of_one_continuation_and_what_is_otherwise_is_refused() {
+    let mut desk = looping(template(9));
+    desk.done(&member("boss"), super::kit::post("hand", "plain"));
+    let taken = |key: &str| Rejected::KeyTaken(key.to_owned());
+    assert_eq!(desk.refused(&member("boss"), go_on(2, "plain")), taken("plain"));
+    desk.show_all("one");
+    desk.done(&member("boss"), go_on(2, "k"));
+    assert_eq!(desk.refused(&member("boss"), go_on(2, "k")), Rejected::Nothing, "the same again");
+    assert_eq!(desk.refused(&member("boss"), go_on(3, "k")), taken("k"));
+    let mut other = super::kit::post("hand", "k");
+    if let Command::Post(post) = &mut other {
+        post.text = "go on".to_owned();
+    }
+    assert_eq!(desk.refused(&member("boss"), other), taken("k"), "it begins no iteration");
+    // Also when the message is long forgotten.
+    desk.handle("hand");
+    desk.handle("hand");
+    for n in 0..250 {
+        desk.post(&member("boss"), "hand", &format!("more-{n}"));
+        desk.handle("hand");
+    }
+    assert!(desk.task.sent(&member("boss"), "k").is_none());
+    assert_eq!(desk.refused(&member("boss"), go_on(2, "k")), Rejected::Nothing);
+    assert_eq!(desk.refused(&member("boss"), go_on(3, "k")), taken("k"));
 }

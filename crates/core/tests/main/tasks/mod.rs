@@ -20,4 +20,5 @@ mod recipes;
 mod roles;
 mod templates;
 mod waking;
+mod whose_loop;
 mod words;

@@ -166,6 +166,37 @@ fn a_criterion_that_needs_pictures_takes_no_word_and_is_looked_at_again_at_the_e
 }
 
 #[test]
+fn a_comparison_that_fails_later_takes_back_what_was_shown() {
+    let mut desk = looping(None);
+    for (differing, is_shown) in [(0, true), (50, false), (0, true)] {
+        desk.done(&member("hand"), asks(files("design/a.png", "shots/a.png")));
+        desk.done(&Actor::Provost, done(&desk, Ok(measured(differing, 100))));
+        assert_eq!(shown(&desk).is_some(), is_shown);
+    }
+    desk.done(&member("hand"), asks(files("design/a.png", "shots/a.png")));
+    desk.done(&Actor::Provost, done(&desk, Err("shots/a.png is no PNG picture".to_owned())));
+    assert_eq!(shown(&desk), None);
+}
+
+#[test]
+fn what_a_loop_compares_is_compared_again_at_the_end() {
+    for own in [None, Some(files("design/a.png", "shots/a.png"))] {
+        let mut desk = looping(own);
+        desk.done(&member("hand"), asks(files("design/a.png", "shots/a.png")));
+        desk.done(&Actor::Provost, done(&desk, Ok(measured(0, 100))));
+        let finish = Command::Finish { because: A_REASON.to_owned() };
+        desk.done(&Actor::Operator, finish.clone());
+        assert_eq!(desk.task.checks.len(), 1, "the audit compares them");
+        desk.done(&Actor::Provost, done(&desk, Ok(measured(50, 100))));
+        assert_eq!(desk.task.phase, Phase::Active);
+        assert_eq!(desk.task.blockers[0].code(), "check_failed");
+        desk.done(&Actor::Operator, finish);
+        desk.done(&Actor::Provost, done(&desk, Ok(measured(0, 100))));
+        assert_eq!(desk.task.phase.word(), "done");
+    }
+}
+
+#[test]
 fn one_point_that_differs_is_never_none() {
     let (receipt, compared) =
         pictures(0).receipt(TreeId("t".to_owned()), Ok(measured(1, 16 << 20)));

@@ -1,10 +1,11 @@
 //! Who may do what, checked here whatever way a command comes.
 
 use provost_core::task::{
-    Action, Actor, Command, Config, Event, Judgement, Mode, MoveKind, Needs, Rejected, Role,
+    Action, Actor, Command, Config, Epilogue, Event, Judgement, Mode, MoveKind, Needs, Rejected,
+    Role, Shown,
 };
 
-use super::kit::{A_REASON, Desk, go_on, member, post, template};
+use super::kit::{A_REASON, Desk, attack, go_on, member, post, template};
 
 fn because() -> String {
     A_REASON.to_owned()
@@ -155,4 +156,70 @@ fn the_end_of_a_task_is_the_last_that_happens_to_it_also_under_a_move() {
     assert!(ends, "{events:?}");
     assert!(events.iter().any(|event| matches!(event, Event::MoveUsed(_))), "{events:?}");
     assert_eq!(desk.done(&member("boss"), finish), [], "it is done, and stays as it is");
+}
+
+#[test]
+fn a_strict_manager_begins_a_loop_without_deciding_to_stop() {
+    let mut desk = configured(Config { mode: Mode::Strict, ..Config::default() });
+    desk.done(&member("boss"), Command::AcknowledgeContract { revision: 1 });
+    desk.done(&member("boss"), Command::BeginLoop { template: Box::new(template(2)) });
+    let why = Rejected::NoMove(&[MoveKind::Stop]);
+    let stop = Command::StopLoop { because: because() };
+    assert_eq!(desk.refused(&member("boss"), stop.clone()), why, "to stop one is to stop");
+    let record = Command::RecordMove { kind: MoveKind::Stop, because: because() };
+    desk.done(&member("boss"), record.clone());
+    desk.done(&member("boss"), stop);
+    // A move that was taken back is none.
+    desk.done(&member("boss"), record);
+    desk.done(&member("boss"), Command::BeginLoop { template: Box::new(template(2)) });
+    let finish = Command::Finish { because: because() };
+    assert_eq!(desk.refused(&member("boss"), finish), why);
+}
+
+#[test]
+fn a_separate_review_is_the_word_of_somebody_else_than_who_did_or_led_the_work() {
+    let evidence = || "read line by line, two remarks".to_owned();
+    let step = |step| Command::DoEpilogue { step, evidence: evidence() };
+    let mut desk = Desk::paired();
+    for by in [member("hand"), member("boss"), Actor::Operator] {
+        let why = desk.refused(&by, step(Epilogue::SeparateReview));
+        assert_eq!(why.code(), "not_for_role", "{by:?}");
+    }
+    for other in [Epilogue::DraftPullRequest, Epilogue::Handover] {
+        for by in ["hand", "eye"] {
+            assert_eq!(desk.refused(&member(by), step(other)).code(), "not_for_role", "{by}");
+        }
+        desk.done(&member("boss"), step(other));
+    }
+    desk.done(&member("eye"), step(Epilogue::SeparateReview));
+    let mut desk = Desk::paired();
+    desk.done(&Actor::Operator, Command::Retire { name: "eye".to_owned(), because: because() });
+    assert_eq!(
+        desk.refused(&member("hand"), step(Epilogue::SeparateReview)).code(),
+        "not_for_role"
+    );
+    desk.done(&member("boss"), step(Epilogue::SeparateReview));
+}
+
+#[test]
+fn who_did_the_work_does_not_say_that_it_was_attacked() {
+    let whole = || Command::AttackWork { attack: attack() };
+    let shown = || Command::Show {
+        iteration: 1,
+        name: "attack".to_owned(),
+        shown: Shown::Attack(attack()),
+    };
+    let mut desk = Desk::paired();
+    desk.begin_loop(template(2));
+    for command in [whole(), shown()] {
+        assert_eq!(desk.refused(&member("hand"), command).code(), "not_for_role");
+    }
+    for by in ["boss", "eye"] {
+        desk.done(&member(by), whole());
+        desk.done(&member(by), shown());
+    }
+    // Where nobody reviews, a worker tries its own iterations, and never speaks for the whole.
+    desk.done(&Actor::Operator, Command::Retire { name: "eye".to_owned(), because: because() });
+    desk.done(&member("hand"), shown());
+    assert_eq!(desk.refused(&member("hand"), whole()).code(), "not_for_role");
 }

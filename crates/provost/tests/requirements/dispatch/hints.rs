@@ -46,7 +46,7 @@ fn refusals_are_in_words_and_name_the_command_that_helps() {
     let desk = Desk::new();
     let short = desk.operate(&["criteria", "add", "worker wants"]).exits(2).json();
     let why = short["error"]["message"].as_str().unwrap();
-    assert_eq!(why, "\"worker wants\" says too little: at least 12 letters or digits are needed");
+    assert!(why.starts_with("\"worker wants\" says too little: at least 12 letters"), "{why}");
     let short = desk.act("boss", &["manager", "move", "stop", "--because", "all done"]);
     assert!(short.exits(2).stdout.contains("says too little"), "{short:?}");
     let stop = ["manager", "move", "stop", "--because", "nothing is left to do"];

@@ -60,3 +60,29 @@ fn a_contract_is_changed_where_it_is_said_and_nothing_is_passed_over() {
     assert_eq!(after, before);
     assert_eq!(before["revision"], json!(1));
 }
+
+#[test]
+fn a_key_is_of_one_continuation_and_of_one_pair() {
+    let desk = Desk::new();
+    desk.operate(&["loop", "start", "--require", "notes=asserted"]).ok();
+    desk.operate(&["send", "--to", "hand", "plain", "--key", "kx"]).ok();
+    let go_on = |no: &str, key: &str| {
+        desk.operate(&["loop", "continue", no, "--to", "hand", "go on", "--key", key])
+    };
+    let taken = go_on("2", "kx");
+    assert!(taken.exits(4).stdout.contains("another key"), "{taken:?}");
+    desk.operate(&["loop", "show", "notes", "--text", "the tests of one caller"]).ok();
+    let first = go_on("2", "k2").ok().json()["message"]["no"].clone();
+    assert_eq!(go_on("2", "k2").ok().json()["message"]["no"], first, "the same again");
+    assert!(go_on("3", "k2").exits(4).stdout.contains("another key"));
+    let pair = |goal: &str, name: &str, worker: &str| {
+        let words = ["pair", goal, "--name", name, "--pull", "--worker", worker];
+        desk.provost(&[&words[..], &["--key", "same", "--json"]].concat())
+    };
+    let id = pair("one thing", "one", "arm").ok().json()["id"].clone();
+    assert_eq!(pair("one thing", "one", "arm").ok().json()["id"], id, "the same again");
+    for other in [pair("another", "one", "arm"), pair("one thing", "two", "arm")] {
+        assert!(other.exits(4).stdout.contains("the key was used before"), "{other:?}");
+    }
+    assert!(pair("one thing", "one", "leg").exits(4).stdout.contains("the key was used before"));
+}

@@ -85,6 +85,26 @@ fn pictures_that_are_alike_are_verified_evidence_and_others_are_not() {
 }
 
 #[test]
+fn what_a_loop_compares_is_compared_again_at_the_end() {
+    let (desk, repo) = page(&[]);
+    let screens = "screens=pictures:0:design/start.png:shots/start.png";
+    desk.provost(&["loop", "start", "--require", screens, "--task", "page"]).ok();
+    let shot = repo.path().join("shots/start.png");
+    picture(&shot, 0);
+    check(&desk, &["--evidence", "screens", "--wait"]).ok();
+    picture(&shot, 1);
+    let finish = ["finish", "page", "--because", "it looks like its draft", "--wait", "--json"];
+    let refused = desk.provost(&finish);
+    assert!(refused.code() != Some(0) && refused.stdout.contains("check_failed"), "{refused:?}");
+    check(&desk, &["--evidence", "screens", "--wait"]).exits(1);
+    let refused = desk.provost(&finish);
+    assert!(refused.exits(4).stdout.contains("loop_incomplete"), "{refused:?}");
+    picture(&shot, 0);
+    check(&desk, &["--evidence", "screens", "--wait"]).ok();
+    assert_eq!(desk.provost(&finish).ok().json()["task"]["state"], "done");
+}
+
+#[test]
 fn what_is_no_picture_is_told_with_its_reason() {
     let (desk, repo) = page(&[]);
     desk.provost(&["loop", "start", "visual-diff", "--check", "true", "--task", "page"]).ok();
