@@ -254,10 +254,10 @@ impl Watch {
         self.hints.get(&by).map(|seen| seen.said)
     }
 
-    /// Says whether the codes said after the screen was read that the agent rests, in whatever way: what the screen shows now
-    /// is news, though it be the same as before.
+    /// Says whether the codes said something else after the screen was read: what the screen shows now is news, though it be
+    /// the same as before. Codes may be missed, and then nothing else tells that what they said last is over.
     fn is_overtaken(&self, by: Glimpse) -> bool {
-        by == Glimpse::Screen && self.shows() == Some(Said::Rests)
+        by == Glimpse::Screen && self.shows() != self.last_hint(Glimpse::Screen)
     }
 
     /// Says whether a question stands on the screen. Escape codes tell of one before it is drawn: a key that is

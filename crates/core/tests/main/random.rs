@@ -44,8 +44,9 @@ pub(crate) fn random_spec(rng: &mut Rng) -> Spec {
     spec.agent.driver = rng.pick(&[Driver::Command, Driver::Jsonl, Driver::Jsonl, terminal]);
     let adopted = spec.agent.driver == terminal && rng.percent(40);
     spec.adopted = adopted.then(Default::default);
-    // Nobody begins an agent of somebody else with an instruction.
+    // Nobody begins an agent of somebody else with an instruction, or has its work checked.
     spec.instruction = spec.instruction.filter(|_| !adopted);
+    spec.checks.retain(|_| !adopted);
     spec.agent.input = rng.pick(&[Input::Closed, Input::Open]);
     spec.exit0 = rng.pick(&[Exit0::SaysNothing, Exit0::IsDone]);
     spec.afterwards = rng.pick(&[Afterwards::Close, Afterwards::Park]);

@@ -291,6 +291,20 @@ fn a_screen_that_shows_the_same_after_the_codes_told_of_an_error_is_news() {
 }
 
 #[test]
+fn a_screen_that_shows_the_same_after_codes_that_told_of_work_is_news_for_their_last_one_may_be_missed()
+ {
+    let mut bench = Bench::running(terminal());
+    bench.shows(Glimpse::Screen, 5, Hinted::AtPrompt).shows(Glimpse::Osc, 7, Hinted::Working);
+    bench.tell(send("k", "text"));
+    assert_eq!(held_back(&bench), Some(HeldBack::NotAtPrompt));
+    bench.shows(Glimpse::Screen, 9, Hinted::AtPrompt);
+    assert_eq!(held_back(&bench), None);
+    let launch = bench.launch();
+    let again = Command::Hinted { launch, by: Glimpse::Screen, place: 11, what: Hinted::AtPrompt };
+    assert_eq!(bench.try_tell(again), Err(Rejected::Nothing), "nothing was said between");
+}
+
+#[test]
 fn what_was_typed_is_delivered_when_the_agents_own_record_shows_it() {
     let mut bench = typed();
     assert_eq!(*fate(&bench), MessageFate::Queued, "it reached a terminal, and nobody else");

@@ -115,8 +115,9 @@ impl Hints {
     fn news(&mut self, guess: Guess) -> Option<Guess> {
         let before = self.said.insert(guess.by, guess.what.clone());
         let new = before.as_ref() != Some(&guess.what);
-        if let Some(drawn) = self.drawn.as_mut().filter(|_| new && guess.what == Hinted::Rests) {
-            // Only the screen says whether it rests at its prompt: what stands there is told, though it stood there before.
+        if let Some(drawn) = self.drawn.as_mut().filter(|_| new && guess.by != Glimpse::Screen) {
+            // What stands on the screen after that is told, though it stood there before: only the screen says whether it
+            // rests at its prompt, and the code that will say that something is over may be missed.
             drawn.steady.forget();
         }
         new.then_some(guess)
@@ -375,5 +376,8 @@ mod tests {
         let told = hints.feed(b"king\x07\x1b]7501;state=working:app=codex\x07", 300);
         let [told] = told.as_slice() else { panic!("{told:?}") };
         assert!(told.place > shown.place && told.what == Hinted::Working, "{told:?}");
+        assert_eq!(hints.look(300 + LOOK_MS), None, "one frame is not believed");
+        let shown = hints.look(300 + 2 * LOOK_MS).expect("what stands there is told again");
+        assert!(shown.place >= told.place && shown.what == Hinted::AtPrompt, "{shown:?}");
     }
 }
