@@ -298,6 +298,6 @@ pub(super) fn doubted(message: &Message, launch: LaunchId) -> Event {
     MessageTyped { key: message.key.clone(), launch, way: Way::Doubted }.into()
 }
 
-fn given_up(message: &Message) -> Event {
+pub(super) fn given_up(message: &Message) -> Event {
     MessageLost { key: message.key.clone(), reason: DOUBTED.to_owned() }.into()
 }

@@ -18,7 +18,7 @@ use super::{
     launch::{Launch, TurnEnd, TurnState},
     pane::PaneSight,
     state::{Context, Message, MessageFate, MessageKind, Progress, Session, Usage},
-    typing::{doubted, pasted},
+    typing::{doubted, given_up, pasted},
 };
 use crate::{
     ids::{LaunchId, RequestId},
@@ -642,8 +642,11 @@ impl Session {
             Some(message) => (message, Some(Way::Again), Way::Pressed),
             None => (queued(key).ok_or(Rejected::Nothing)?, None, Way::Keys),
         };
+        // An agent that has ended shows no more whether it took it, and another is not given it again.
+        let ended = !self.launch(launch).is_some_and(Launch::may_live);
         let typed = MessageTyped { key: message.key.clone(), launch, way: to };
         match message.typed.map(|typed| typed.way) == from {
+            true if ended => Ok(vec![given_up(message)]),
             true => Ok(vec![typed.into()]),
             false => Err(Rejected::Nothing),
         }

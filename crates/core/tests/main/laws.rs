@@ -144,6 +144,22 @@ fn a_silence_after_which_another_is_due_at_once_comes_to_an_end() {
     story(263541352987311100, &steps);
 }
 
+#[test]
+fn what_is_seen_late_to_have_been_typed_to_who_has_ended_is_given_up() {
+    let choices = [
+        11917896876356801562,
+        9273596332230913304,
+        19474138365063201,
+        1723975758710,
+        16652501408687803809,
+        12573329800197463450,
+        9648202843563986892,
+        15815240178567507825,
+        0,
+    ];
+    story(14232340575187791461, &choices.map(|choice| (0, choice)));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
