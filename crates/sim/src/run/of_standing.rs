@@ -468,9 +468,9 @@ impl Sim {
     pub(super) fn messages_were_taken(&self) -> Result<(), Broken> {
         self.engine.all_tasks_rest(self.now())?;
         for taker in self.takers.iter().filter(|taker| taker.keen) {
-            let Some(task) = self.engine.task(taker.task).filter(|task| !task.is_paused()) else {
-                continue;
-            };
+            // What somebody had when its task ended stays with that one; that nothing else is left is a law of the task.
+            let goes_on = |task: &&Task| !task.is_paused() && !task.phase.is_over();
+            let Some(task) = self.engine.task(taker.task).filter(goes_on) else { continue };
             let mut open = task.messages.iter().filter(|message| !message.standing.is_over());
             if let Some(message) = open.find(|message| message.to.name() == taker.consumer) {
                 return Err(format!(
