@@ -48,7 +48,7 @@ enum What {
 
 /// Take the next message, and wait for one if there is none
 ///
-/// With nothing to take it prints `{"item":null}` with --json, nothing otherwise, and exits 0. Taking a message accepts
+/// With nothing to take it prints exactly `{"item":null}` with --json, nothing otherwise, and exits 0. Taking a message accepts
 /// it: acknowledge it when it is handled.
 #[derive(Debug, Args)]
 #[command(
@@ -277,6 +277,11 @@ fn ask(
 
 fn shown(context: &Context, item: Option<ItemRow>) -> Outcome {
     let next: Vec<String> = item.iter().map(|item| item.acknowledge_command.clone()).collect();
+    // Agents are told these very words, and compare them.
+    if context.ui.json && item.is_none() {
+        context.ui.value(&json!({"item": null}))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if context.ui.json {
         context.ui.result(json!({"item": item}), &next)?;
         return Ok(ExitCode::SUCCESS);
