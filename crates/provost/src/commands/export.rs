@@ -38,7 +38,10 @@ pub(crate) struct ExportArgs {
 pub(super) fn refuse_agents(context: &Context) -> Result<(), ApiError> {
     let home = context.trusted_home()?;
     let place = shell::Home::new(&home.path);
-    let asks = Peer::of(std::process::id(), &place, &live(&home.launches())?)?;
+    // A home that was only imported into has never launched anything.
+    let launches = home.launches();
+    let live = if launches.exists() { live(&launches)? } else { Vec::new() };
+    let asks = Peer::of(std::process::id(), &place, &live)?;
     match asks {
         Peer::Operator => Ok(()),
         Peer::Launch(_) | Peer::Stray(_) | Peer::Held(_) | Peer::Ours | Peer::Unproven(_) => {

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use provost_api::{ApiError, Client, StandingTaskRow, TaskRequest};
+use provost_api::{ApiError, Client, MemberRow, StandingTaskRow, TaskRequest};
 use provost_core::{task::Command, text::shell_word};
 use provost_engine::shell::OWN_TASK;
 use provost_holder::spec::MARK;
@@ -136,7 +136,7 @@ impl<'a> Meant<'a> {
     /// Asks something of the task, and shows in one line what is true then.
     pub(crate) fn change(&self, context: &Context, command: &Command, key: &KeyArgs) -> Outcome {
         let reply = self.tell(context, command, &key.get(context))?;
-        show(context, reply)
+        show_to(context, self.by, reply)
     }
 }
 
@@ -156,9 +156,15 @@ pub(crate) fn client(context: &Context) -> Result<Client, ApiError> {
 
 /// Shows the answer to a change: what was changed, and how the task stands.
 pub(crate) fn show(context: &Context, reply: Value) -> Outcome {
+    show_to(context, None, reply)
+}
+
+/// The same to who acts for a member.
+fn show_to(context: &Context, by: Option<&str>, reply: Value) -> Outcome {
     let task: Option<StandingTaskRow> =
         reply.get("task").cloned().and_then(|row| serde_json::from_value(row).ok());
-    let next = task.as_ref().map(next_commands).unwrap_or_default();
+    let own = context.environment.get("PROVOST_SESSION");
+    let next = task.as_ref().map(|task| next_for(task, by, own)).unwrap_or_default();
     if context.ui.json {
         context.ui.result(reply, &next)?;
         return Ok(ExitCode::SUCCESS);
@@ -168,6 +174,27 @@ pub(crate) fn show(context: &Context, reply: Value) -> Outcome {
     }
     context.ui.next(&next);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Gives the commands that make sense to who acts: a member by its name, or an agent by its session. Who does not manage
+/// is told of nothing that it may not do.
+fn next_for(row: &StandingTaskRow, by: Option<&str>, session: Option<&str>) -> Vec<String> {
+    let acts = |member: &&MemberRow| {
+        Some(member.name.as_str()) == by
+            || (session.is_some() && member.session.as_deref() == session)
+    };
+    let member = row.members.iter().filter(|member| !member.left).find(acts);
+    match member.filter(|member| member.role != "manager" && !row.terminal) {
+        None => next_commands(row),
+        Some(member) => {
+            let (id, name) = (ui::short(&row.id), shell_word(&member.name));
+            let mut next = vec![format!("provost task show {id}")];
+            if !member.communication.can_push {
+                next.push(format!("provost inbox next --task {id} --as={name}"));
+            }
+            next
+        }
+    }
 }
 
 /// Gives the commands that make sense for a task as it is.
@@ -183,7 +210,7 @@ pub(crate) fn next_commands(row: &StandingTaskRow) -> Vec<String> {
             next.push(format!("provost task bind {id} NAME --role worker"));
         }
         false => {
-            let help = row.blockers.iter().find_map(|blocker| blocker.next.clone());
+            let help = row.blockers.iter().find_map(|blocker| blocker.hint.clone());
             next.push(help.unwrap_or_else(|| format!("provost inbox ls --task {id}")));
         }
     }
