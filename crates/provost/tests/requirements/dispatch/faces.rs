@@ -6,7 +6,7 @@ use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
 
 use super::kit::Desk;
-use crate::kit::{Stage, output_of};
+use crate::kit::{CREDENTIALS, Stage, TALKER, output_of};
 
 fn number(value: &Value) -> i64 {
     value.as_i64().unwrap_or_else(|| panic!("a number, not {value}"))
@@ -196,4 +196,25 @@ fn a_pair_that_cannot_be_opened_names_no_task_and_a_worker_nothing_that_it_may_n
     let item = desk.next("hand", &[]);
     let next = desk.ack("hand", &item).ok().json()["next"].to_string();
     assert!(!next.contains("criteria satisfy") && next.contains("inbox next"), "{next}");
+}
+
+#[test]
+fn an_agent_exports_nothing_and_a_person_all() {
+    let desk = Desk::new();
+    desk.configure_talker(&format!("{CREDENTIALS}\n[[step]]\nhang = true\n"), "");
+    let session = desk.spawn_in(desk.home.root(), &["--agent", TALKER, "begin"]);
+    let who = desk.credentials(1);
+    for words in [
+        &["export", "limits", "--to", "bundle", "--snapshot", "--json"][..],
+        &["ledger", "export", "--json"],
+    ] {
+        let mut command = desk.command(words);
+        command.env("PROVOST_LAUNCH", &who.launch).env("PROVOST_TOKEN", &who.token);
+        let refused = output_of(command);
+        assert!(!refused.status.success() && refused.stdout.contains("an agent may not export"));
+    }
+    let bundle = desk.file("bundle");
+    desk.provost(&["export", "limits", "--to", &bundle, "--snapshot"]).ok();
+    desk.provost(&["stop", &session]).ok();
+    desk.wait_state(&session, |row| row["process"] != "alive");
 }
