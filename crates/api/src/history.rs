@@ -107,6 +107,19 @@ pub struct PastRow {
     pub text_bytes: Option<usize>,
 }
 
+/// What happened to a task of late.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NewsRow {
+    /// The event of the ledger that it was asked from; null for all.
+    pub since: Option<u64>,
+    /// The newest event of the ledger: what comes after it is new to who looked now.
+    pub seq: u64,
+    /// How many events of the task there are.
+    pub in_all: usize,
+    /// The newest of them, oldest first, without what anybody wrote.
+    pub shown: Vec<PastRow>,
+}
+
 /// The replay of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReplayReply {

@@ -17,13 +17,13 @@ pub use error::{ApiError, Code, ErrorBody};
 pub use handoff::{BeatRow, HandoffRow, HeartbeatRow, TeardownRow};
 pub use history::{
     AuditReply, AuditedRow, ChangeRow, DiffReply, DivergenceRow, HitRow, JudgementRow, MetricsRow,
-    PastRow, PastSessionRow, PastTaskRow, ReceiptRow, ReplayReply, SearchReply, TaskFiguresRow,
-    TelemetryReply, ThenReply, WaitRow,
+    NewsRow, PastRow, PastSessionRow, PastTaskRow, ReceiptRow, ReplayReply, SearchReply,
+    TaskFiguresRow, TelemetryReply, ThenReply, WaitRow,
 };
 pub use request::{
     ActorKind, AnswerRequest, CallReply, CallRequest, CancelRequest, DaemonInfo, Decision,
-    EventRow, InterruptRequest, LimitRequest, OpenRequest, ProgressReport, ReportReply,
-    ReportRequest, ResolveRequest, SendRequest,
+    EventRow, InterruptRequest, LimitRequest, OpenRequest, ProgressReport, RenameRequest,
+    ReportReply, ReportRequest, ResolveRequest, SendRequest,
 };
 pub use run::{
     CostRow, DecisionRow, FindingRow, GraphRow, LandingRow, OpenRunRequest, OriginRow, PullRow,
@@ -36,10 +36,10 @@ pub use session::{
 };
 
 pub use task::{
-    AdvanceRow, AuditedWorkRow, BlockerRow, CommunicationRow, ContinuationRow, CriterionRow,
-    DraftRow, DraftedRow, FailedCheckRow, ItemRow, LeftOutRow, LoopRow, MemberRow, MoveRow,
-    NextRequest, OpenTaskRequest, PairRequest, StandingTaskRow, TaskHeadRow, TaskMessageRow,
-    TaskRequest,
+    AdvanceRow, AssertedRow, AuditedWorkRow, BlockerRow, CommunicationRow, ContinuationRow,
+    CriterionRow, DraftRow, DraftedRow, FailedCheckRow, ItemRow, LeftOutRow, LoopRow, MemberRow,
+    MoveRow, NextRequest, OpenTaskRequest, PairRequest, StandingTaskRow, TaskHeadRow,
+    TaskMessageRow, TaskRequest,
 };
 
 /// The version of the wire. A daemon and a command line with different ones do not talk.

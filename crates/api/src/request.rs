@@ -95,6 +95,12 @@ pub enum Decision {
     Deny,
 }
 
+/// Gives a session another name.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct RenameRequest {
+    pub name: String,
+}
+
 /// Raises limits of a session; what is not named stays.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct LimitRequest {

@@ -242,7 +242,7 @@ pub struct DraftedRow {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LeftOutRow {
     pub text: String,
-    /// says_nothing, too_long, hidden_characters, known or too_many.
+    /// says_nothing, too_long, hidden_characters, known, too_many, quoted or fenced.
     pub why: String,
 }
 
@@ -260,7 +260,22 @@ pub struct LoopRow {
     /// What of it Provost saw itself, by its name, in words: the end of a check, or what of two pictures differs.
     #[serde(default)]
     pub verified: BTreeMap<String, String>,
+    /// What of it is somebody's word, by its name.
+    #[serde(default)]
+    pub asserted: BTreeMap<String, AssertedRow>,
     pub missing: Vec<String>,
+    /// After so many iterations that changed nothing the loop is stopped; null if it is not.
+    #[serde(default)]
+    pub plateau: Option<u32>,
+    /// How many tokens its workers may use; null if there is no bound.
+    #[serde(default)]
+    pub tokens: Option<u64>,
+    /// How many they used, where one task is shown as it stands and a worker has a session.
+    #[serde(default)]
+    pub tokens_used: Option<u64>,
+    /// How many messages of the task are stored and not yet taken.
+    #[serde(default)]
+    pub backlog: usize,
     /// Of what the check is owed or runs.
     #[serde(default)]
     pub being_checked: Vec<String>,
@@ -279,6 +294,14 @@ pub struct LoopRow {
     pub tools: Vec<String>,
 }
 
+/// Evidence that is somebody's word.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AssertedRow {
+    /// Who says it.
+    pub by: String,
+    pub text: String,
+}
+
 /// An iteration that began.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AdvanceRow {
@@ -294,9 +317,12 @@ pub struct BlockerRow {
     /// The name by which programs know it.
     pub code: String,
     pub text: String,
-    /// The command that helps.
+    /// The command that helps, as it works in an empty environment.
     #[serde(default)]
     pub next: Option<String>,
+    /// The same for a person who has Provost on its path.
+    #[serde(default)]
+    pub hint: Option<String>,
 }
 
 /// A message as whoever takes it gets it.
@@ -306,6 +332,10 @@ pub struct ItemRow {
     pub no: u32,
     /// Counts the offers: accepting and acknowledging name it.
     pub lease: u32,
+    /// Until when it may be accepted; null when it was.
+    #[serde(default)]
+    pub offer_until: Option<i64>,
+    /// Until when it may be acknowledged, from when it was accepted; null before.
     pub lease_until: Option<i64>,
     pub kind: String,
     pub key: String,

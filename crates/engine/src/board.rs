@@ -38,6 +38,8 @@ pub struct Board {
     runs: BTreeMap<RunId, HeldRun>,
     tasks: Tasks,
     deadlines: BTreeSet<(u64, SessionId)>,
+    /// How Provost is named in commands that members of tasks are told.
+    caller: task::Caller,
 }
 
 #[derive(Debug)]
@@ -113,6 +115,11 @@ pub struct Staged {
 }
 
 impl Board {
+    /// Gives a board that holds nothing, for one whose members call Provost like this.
+    pub fn called_by(caller: task::Caller) -> Board {
+        Board { caller, ..Board::default() }
+    }
+
     /// Takes in a session as the ledger has it; what it owes is in the changes.
     pub fn load(&mut self, session: Session, version: u64) -> Changes {
         let mut changes = Changes::default();

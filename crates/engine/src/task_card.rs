@@ -1,9 +1,9 @@
 //! A task that stands alone, as it is shown.
 
 use provost_api::{
-    AdvanceRow, AuditedWorkRow, BlockerRow, CommunicationRow, ContinuationRow, CriterionRow,
-    DraftRow, DraftedRow, FailedCheckRow, ItemRow, LeftOutRow, LoopRow, MemberRow, MoveRow,
-    StandingTaskRow, TaskHeadRow, TaskMessageRow,
+    AdvanceRow, AssertedRow, AuditedWorkRow, BlockerRow, CommunicationRow, ContinuationRow,
+    CriterionRow, DraftRow, DraftedRow, FailedCheckRow, ItemRow, LeftOutRow, LoopRow, MemberRow,
+    MoveRow, StandingTaskRow, TaskHeadRow, TaskMessageRow,
 };
 use provost_core::{
     ids::SessionId,
@@ -11,7 +11,7 @@ use provost_core::{
     task::{
         Audited, Blocker, Caller, Commands, Communication, Criterion, CriterionJudged,
         CriterionProposed, CriterionState, Draft, Event, Evidence, FailedCheck, Lease, Loop,
-        LoopEnd, Member, MemberTold, Message, Move, Phase, Proof, Purpose, Required, Shown,
+        LoopEnd, Member, MemberTold, Message, Move, Phase, Proof, Purpose, Required, Role, Shown,
         Standing, Task, visible, wrapped,
     },
 };
@@ -74,7 +74,7 @@ fn row_of(task: &Task, caller: &Caller, most: usize) -> StandingTaskRow {
         revision: task.config.revision,
         config: json!(task.config),
         moves: moves(task),
-        blockers: blockers(task),
+        blockers: blockers(task, caller),
         being_audited: task.audit.is_some(),
         audited: audited(task),
         policy: spec.policy.as_ref().map(|policy| policy.name.clone()),
@@ -104,7 +104,20 @@ pub fn row_with<'s>(
             shown.branch = session.spec.work.branch().map(str::to_owned);
         }
     }
+    if let Some(looped) = &mut row.looped {
+        looped.tokens_used = used(task, look);
+    }
     row
+}
+
+/// Gives the tokens that the workers of a task used, where that is known: of those it has a session.
+pub(crate) fn used<'s>(
+    task: &Task,
+    look: impl Fn(SessionId) -> Option<&'s Session>,
+) -> Option<u64> {
+    let sessions = task.bound(Role::Worker).filter_map(|worker| worker.session).filter_map(look);
+    let used: Vec<u64> = sessions.map(|session| session.usage.total()).collect();
+    (!used.is_empty()).then(|| used.iter().sum())
 }
 
 /// Shows the work that the last audit was of; none if it could not be committed.
@@ -140,15 +153,17 @@ fn because(phase: &Phase) -> Option<&str> {
 }
 
 /// Shows what keeps a task from being called complete, to people and agents alike.
-pub(crate) fn blockers(task: &Task) -> Vec<BlockerRow> {
-    task.readiness().iter().map(|one| blocker(task, one)).collect()
+pub(crate) fn blockers(task: &Task, caller: &Caller) -> Vec<BlockerRow> {
+    task.readiness().iter().map(|one| blocker(task, one, caller)).collect()
 }
 
-pub(crate) fn blocker(task: &Task, blocker: &Blocker) -> BlockerRow {
+pub(crate) fn blocker(task: &Task, blocker: &Blocker, caller: &Caller) -> BlockerRow {
+    let hint = task_help::about_blocker(task, blocker);
     BlockerRow {
         code: blocker.code().to_owned(),
         text: clip_to(&blocker.to_string(), SHORT),
-        next: task_help::about_blocker(task, blocker),
+        next: hint.as_deref().map(|hint| caller.says(hint)),
+        hint,
     }
 }
 
@@ -269,7 +284,12 @@ pub fn loop_row(task: &Task, looped: &Loop) -> LoopRow {
         evidence: names,
         shown: looped.shown.keys().cloned().collect(),
         verified: looped.shown.iter().filter_map(verified).collect(),
+        asserted: looped.shown.iter().filter_map(asserted).collect(),
         missing: looped.missing(),
+        plateau: template.plateau,
+        tokens: template.tokens,
+        tokens_used: None,
+        backlog: task.messages.iter().filter(|one| one.standing == Standing::Stored).count(),
         asked: looped.asked,
         advances: looped
             .passed
@@ -299,6 +319,20 @@ fn verified((name, shown): (&String, &Shown)) -> Option<(String, String)> {
         }
     };
     Some((name.clone(), text))
+}
+
+/// Gives what of the evidence is somebody's word, and whose.
+fn asserted((name, shown): (&String, &Shown)) -> Option<(String, AssertedRow)> {
+    match shown {
+        Shown::Evidence(Evidence::Asserted { text, by }) => {
+            let row = AssertedRow { by: by.clone(), text: clip_to(text, SHORT) };
+            Some((name.clone(), row))
+        }
+        Shown::Evidence(Evidence::Verified(_))
+        | Shown::Attack(_)
+        | Shown::Artifact(_)
+        | Shown::Pictures(_) => None,
+    }
 }
 
 fn names(evidence: &[Required]) -> Vec<String> {
@@ -362,7 +396,8 @@ pub fn item(
         task: task.id.to_string(),
         no: message.no,
         lease: lease.no,
-        lease_until: lease.until_ms.map(wall_of),
+        offer_until: lease.until_ms.map(wall_of),
+        lease_until: None,
         kind: message.kind.word().to_owned(),
         key: message.key.clone(),
         correlation: message.correlation.clone(),
@@ -371,7 +406,7 @@ pub fn item(
         trust: message.trust.word().to_owned(),
         redelivered: message.redelivered,
         text: message.text.clone(),
-        envelope: wrapped(task, message),
+        envelope: wrapped(task, message, caller),
         looped: continuation(task, message),
         acknowledge_command: commands(task, &lease.consumer, caller)
             .acknowledge(message.no, lease.no)

@@ -6,9 +6,10 @@ use provost_core::{
     text::shell_word,
 };
 
-/// Gives the command that helps against what keeps a task from being finished; none if only work does.
+/// Gives the command that helps against what keeps a task from being finished; none if only work does. It names the task
+/// by its whole id, which is nobody's name.
 pub(crate) fn about_blocker(task: &Task, blocker: &Blocker) -> Option<String> {
-    let id = task.id.short();
+    let id = task.id;
     Some(match blocker {
         Blocker::OpenCriterion { no, state, .. } => {
             match (state.as_str(), task.criterion(*no).map(|one| &one.needs)) {

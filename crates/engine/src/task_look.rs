@@ -2,19 +2,20 @@
 
 use std::sync::Arc;
 
+use provost_api::LoopRow;
 use provost_core::{
     ids::SessionId,
     session::Session,
     task::{
-        Address, Blocker, CheckOwed, Criterion, Member, Message, Mode, Purpose, Role, Round,
-        Standing, Task, visible,
+        Address, Blocker, Caller, CheckOwed, Criterion, Member, Message, Mode, Purpose, Role,
+        Round, Standing, Task, visible,
     },
 };
 use serde_json::{Value, json};
 
 use crate::{
     card::clip_to,
-    task_card::{blockers, criterion, loop_row},
+    task_card::{blockers, criterion, loop_row, used},
 };
 
 /// The longest goal, claim or objective that is shown.
@@ -30,16 +31,23 @@ const MOST: usize = 20;
 pub fn look<'s>(
     task: &Task,
     me: &Member,
+    caller: &Caller,
     look: impl Fn(SessionId) -> Option<&'s Session>,
 ) -> Value {
     let bound: Vec<&Member> = task.members.iter().filter(|member| member.is_bound()).collect();
     let members = bound.iter().take(MOST).map(|one| member(one, one.session.and_then(&look)));
     let open: Vec<&Criterion> = task.criteria.iter().filter(|one| one.is_open()).collect();
     let criteria = open.iter().take(MOST).map(|one| criterion(task, one));
-    let mut blockers = blockers(task);
+    let mut blockers = blockers(task, caller);
     blockers.truncate(MOST);
+    let mut looped = task.looped.as_ref().map(|looped| loop_row(task, looped));
+    if let Some(looped) = &mut looped {
+        looped.tokens_used = used(task, &look);
+    }
+    let budget = budget(task, looped.as_ref(), &bound, &look);
     let mut seen = json!({
         "task": {
+            "id": task.id.to_string(),
             "name": task.spec.name,
             "goal": clip_to(&task.spec.goal, LONG),
             "state": task.phase.word(),
@@ -50,7 +58,8 @@ pub fn look<'s>(
         "criteria": {
             "in_all": task.criteria.len(), "open": open.len(), "shown": criteria.collect::<Vec<_>>(),
         },
-        "loop": task.looped.as_ref().map(|looped| loop_row(task, looped)),
+        "loop": looped,
+        "budget": budget,
         "checks_that_run": task.checks.iter().take(MOST).map(check).collect::<Value>(),
         "messages": messages(task, me),
         "blockers": blockers,
@@ -63,6 +72,32 @@ pub fn look<'s>(
         seen["contract"] = contract(task, me);
     }
     seen
+}
+
+/// Shows what was used of what may be: by the loop, and by each session that has a bound.
+fn budget<'s>(
+    task: &Task,
+    looped: Option<&LoopRow>,
+    bound: &[&Member],
+    look: &impl Fn(SessionId) -> Option<&'s Session>,
+) -> Value {
+    let sessions = bound.iter().filter_map(|one| Some((one, look(one.session?)?)));
+    let sessions = sessions.take(MOST).map(|(one, session)| {
+        let limits = session.budget;
+        json!({
+            "member": one.name,
+            "tokens": {"used": session.usage.total(), "limit": limits.tokens},
+            "turns": {"used": session.turns, "limit": limits.turns},
+        })
+    });
+    let running = looped.filter(|_| task.running_loop().is_some());
+    json!({
+        "loop": running.map(|looped| json!({
+            "tokens": {"used": looped.tokens_used, "limit": looped.tokens},
+            "iterations": {"used": looped.iteration, "limit": looped.max},
+        })),
+        "sessions": sessions.collect::<Value>(),
+    })
 }
 
 /// Shows what is proposed to come next: to who wrote it, and to all when both are written.

@@ -36,6 +36,17 @@ pub struct Manifest {
     pub streams: Vec<BundledStream>,
     pub records: u64,
     pub files: Vec<BundledFile>,
+    /// BLAKE3 of the manifest itself, with nothing in this place.
+    #[serde(default)]
+    pub blake3: String,
+}
+
+impl Manifest {
+    /// Gives the digest of all that it says.
+    fn digest(&self) -> Result<String, serde_json::Error> {
+        let bare = Manifest { blake3: String::new(), ..self.clone() };
+        Ok(blake3::hash(&serde_json::to_vec(&bare)?).to_hex().to_string())
+    }
 }
 
 /// A stream of a bundle.
@@ -109,7 +120,7 @@ pub fn write_bundle(
     export_streams(ledger, streams, &mut file)?;
     file.sync_all().map_err(|source| io_error("write", &path, source))?;
     let streams = streams_in(&path)?;
-    let manifest = Manifest {
+    let mut manifest = Manifest {
         format: FORMAT.to_owned(),
         version: BUNDLE_VERSION,
         subject: subject.clone(),
@@ -117,11 +128,13 @@ pub fn write_bundle(
         records: streams.iter().map(|stream| stream.records).sum(),
         streams,
         files: vec![look_at(dir, STREAMS)?],
+        blake3: String::new(),
     };
     // Last, so that a directory with a manifest is a whole bundle.
     let path = dir.join(MANIFEST);
-    let mut text = serde_json::to_vec_pretty(&manifest)
-        .map_err(|why| io_error("write", &path, io::Error::from(why)))?;
+    let unwritten = |why: serde_json::Error| io_error("write", &path, io::Error::from(why));
+    manifest.blake3 = manifest.digest().map_err(unwritten)?;
+    let mut text = serde_json::to_vec_pretty(&manifest).map_err(unwritten)?;
     text.push(b'\n');
     let mut file = create(&path)?;
     file.write_all(&text)
@@ -134,6 +147,12 @@ impl Bundle {
     /// Reads a bundle and compares everything in it with its manifest.
     pub fn open(dir: &Path) -> Result<Bundle, Error> {
         let manifest = read_manifest(&dir.join(MANIFEST))?;
+        let digest = manifest.digest().map_err(|why| no_manifest(dir, why))?;
+        if digest != manifest.blake3 {
+            let path = dir.join(MANIFEST);
+            let what = "its own digest is another: it was changed after it was written".to_owned();
+            return Err(Error::Altered { path, what });
+        }
         let [file] = manifest.files.as_slice() else {
             return Err(no_manifest(dir, "expected one file of streams"));
         };

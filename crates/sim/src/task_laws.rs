@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use provost_core::{
     ids::SessionId,
     lifecycle::State,
-    session::{Launch, MessageFate, Session},
+    session::{Launch, LaunchPhase, MessageFate, Session},
     task::{
         CriterionState, Event, Kind, Lease, Member, MessageOffered, MessageStored, NewsTold, Phase,
         Role, Standing, Task, Told, Way,
@@ -535,7 +535,8 @@ impl TaskWatch {
         Ok(())
     }
 
-    /// All that there is to tell of a member was told; a turn may be told with the seal that follows it.
+    /// All that there is to tell of a member was told; a turn may be told with the seal that follows it, and so may a
+    /// process that never ran, for as long as that seal is still to come.
     fn news_are_told(&self, member: &Member, session: &Session) -> Result<(), Broken> {
         if member.role == Role::Manager {
             return Ok(());
@@ -547,7 +548,13 @@ impl TaskWatch {
         law!(told.attempts_sealed as usize == sealed, "{sealed} ends of {name}: told {told:?}");
         let asked = session.requests.len();
         law!(told.requests as usize == asked, "{asked} requests of {name}: told {told:?}");
-        law!(told.processes_lost as usize == lost, "{lost} losses of {name}: told {told:?}");
+        let failed = |launch: &Launch| matches!(launch.phase, LaunchPhase::Failed { .. });
+        let settles = session.state().is_terminal()
+            && !session.attempt().is_sealed()
+            && session.deadline().is_some();
+        let waits = settles && session.launches.iter().all(failed);
+        let all_told = told.processes_lost as usize == lost || waits;
+        law!(all_told, "{lost} losses of {name}: told {told:?}");
         let alive = session.current_launch().is_some_and(Launch::may_live);
         let settles = session.state().is_terminal() && !session.attempt().is_sealed();
         let under_way = u32::from(alive);

@@ -19,6 +19,8 @@ pub(super) fn documents() -> Result<Vec<Document>> {
         ("error", schema_for!(api::ErrorBody).to_value()),
         ("event", schema_for!(api::EventRow).to_value()),
         ("limit-request", schema_for!(api::LimitRequest).to_value()),
+        ("rename-request", schema_for!(api::RenameRequest).to_value()),
+        ("news", schema_for!(api::NewsRow).to_value()),
         ("open-request", schema_for!(api::OpenRequest).to_value()),
         ("open-run-request", schema_for!(api::OpenRunRequest).to_value()),
         ("replay", schema_for!(api::ReplayReply).to_value()),

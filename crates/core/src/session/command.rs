@@ -330,6 +330,9 @@ pub enum Command {
         to: Resolve,
         because: String,
     },
+    Rename {
+        name: String,
+    },
     RaiseLimit {
         bytes: u64,
     },

@@ -119,6 +119,13 @@ impl Session {
             Command::Stop => self.stop(),
             Command::Cancel { because } => self.cancel(because),
             Command::Resolve { to, because } => Ok(self.resolve(*to, because)),
+            // What is over is found under the name that it had.
+            Command::Rename { .. } if self.is_closed() => {
+                Err(Rejected::Sealed(self.state().word()))
+            }
+            Command::Rename { name } => {
+                if_new(*name != self.spec.name, SessionRenamed { name: name.clone() })
+            }
             Command::RaiseLimit { bytes } => match *bytes > self.output_limit {
                 true => one(LimitRaised { bytes: *bytes }),
                 false => Err(Rejected::LimitNotRaised { now: self.output_limit }),

@@ -25,6 +25,7 @@ use crate::{
 
 events! {
     SessionOpened = "session.opened", 1 { spec: Box<Spec> }
+    SessionRenamed = "session.renamed", 1 { name: String }
     AttemptOpened = "attempt.opened", 1 { no: u32, instruction: Option<String> }
 
     /// The next attempt is for another task of the run, or for the same from another commit.

@@ -98,6 +98,7 @@ impl Session {
     fn apply(&mut self, at: Moment, event: &Event) {
         match event {
             Event::SessionOpened(_) => {}
+            Event::SessionRenamed(e) => self.spec.name.clone_from(&e.name),
             Event::AttemptOpened(e) => self.open_attempt(e.no, e.instruction.clone(), at),
             Event::TaskAssigned(e) => self.take_assignment(&e.assignment),
             Event::WorkPrepared(e) => {

@@ -3,6 +3,7 @@
 use std::{cell::LazyCell, collections::BTreeMap};
 
 use super::{
+    command_line::Caller,
     criterion::Evidence,
     envelope,
     event::*,
@@ -24,6 +25,8 @@ pub struct Around<'a> {
     pub now: Moment,
     /// Gives a session as it stands. One that cannot be looked at has not ended.
     pub look: &'a dyn Fn(SessionId) -> Option<&'a Session>,
+    /// How Provost is named in commands that members are told: they have to work in an empty environment.
+    pub caller: &'a Caller,
 }
 
 /// One thing that follows.
@@ -90,7 +93,7 @@ impl Task {
 
     fn step(&self, around: &Around<'_>, of: impl Fn(SessionId) -> bool + Copy) -> Option<Step> {
         self.let_time_work(around.now)
-            .or_else(|| self.hand_over())
+            .or_else(|| self.hand_over(around.caller))
             .or_else(|| self.see_pushed(around, of))
             .or_else(|| self.tell_news(around, of))
             .or_else(|| self.stop_unjudged(around))
@@ -197,7 +200,7 @@ impl Task {
             match self.clean_up(member, message, session, around.now) {
                 Some(cleaned) => Some(Step::Events(vec![cleaned])),
                 None if session.is_compacting() => None,
-                None => Some(self.send(member, message, session)),
+                None => Some(self.send((member, message), session, around.caller)),
             }
         })
     }
@@ -215,7 +218,12 @@ impl Task {
         waiting
     }
 
-    fn send(&self, member: &Member, message: &Message, session: &Session) -> Step {
+    fn send(
+        &self,
+        (member, message): (&Member, &Message),
+        session: &Session,
+        caller: &Caller,
+    ) -> Step {
         let sent = format!("task-{}-{}-{}", self.id.short(), message.no, message.offers + 1);
         let begins_thread = self.begins_thread(message, session);
         // To a session that has ended it is its next instruction, which has a key of its own.
@@ -226,9 +234,9 @@ impl Task {
         let way = Way::Push { session: session.id, key };
         let lease =
             Lease { no: message.offers + 1, consumer: member.name.clone(), way, until_ms: None };
-        let text = envelope::wrapped(self, message);
+        let text = envelope::wrapped(self, message, caller);
         let (text, mode) = match begins_thread {
-            true => (envelope::handed_over(self, &text), SendMode::NewThread),
+            true => (envelope::handed_over(self, member, &text, caller), SendMode::NewThread),
             false => (text, SendMode::Continue),
         };
         let command = session::Command::Send { key: sent, text, mode };

@@ -56,6 +56,10 @@ pub enum Command {
         name: String,
         labels: Labels,
     },
+    /// Gives the task another name. Whether that is free is known where all tasks are.
+    Rename {
+        name: String,
+    },
     AcknowledgeContract {
         revision: u32,
     },
@@ -281,7 +285,7 @@ impl Command {
             Command::Interrupt { .. } => Action::Interrupt,
             Command::Compact { .. } => Action::Compact,
             Command::BeginLoop { .. } | Command::StopLoop { .. } => Action::Loop,
-            Command::Configure { .. } => Action::Configure,
+            Command::Configure { .. } | Command::Rename { .. } => Action::Configure,
             Command::RecordMove { .. } => Action::RecordMove,
             Command::Pause { .. }
             | Command::GoOn

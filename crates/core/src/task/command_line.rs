@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-use super::state::Task;
+use super::{proposing::Choice, state::Task};
 use crate::text::shell_word;
 
 /// How long one call for the next message waits, in seconds.
@@ -21,6 +21,16 @@ pub struct Caller {
 impl Default for Caller {
     fn default() -> Self {
         Caller { program: "provost".to_owned(), home: None }
+    }
+}
+
+impl Caller {
+    /// Gives a command that is written for who has Provost on its path, with Provost named as this does.
+    pub fn says(&self, command: &str) -> String {
+        let Caller { program, home } = self.clone();
+        let line = CommandLine { program, home, arguments: Vec::new() };
+        let rest = command.strip_prefix(&Caller::default().program);
+        rest.map_or_else(|| command.to_owned(), |rest| format!("{line}{rest}"))
     }
 }
 
@@ -96,6 +106,11 @@ impl Commands<'_> {
     pub fn finish(&self) -> CommandLine {
         let task = self.task.id.to_string();
         self.line(&["finish", &task], &["--because", "every criterion holds"])
+    }
+
+    /// Gives the form of the command that chooses between two proposals.
+    pub(super) fn choose(&self, choice: Choice) -> String {
+        self.form(&["task", "choose", choice.word()], "--because TEXT")
     }
 
     /// Gives the command that prints what a member has to be told.

@@ -24,6 +24,8 @@ impl Task {
     /// Decides what comes of a command of an actor.
     pub fn decide(&self, actor: &Actor, command: &Command, around: &Around<'_>) -> Decision {
         let action = command.action();
+        // Whoever answers a check of the connection proves that it is there, and does nothing else by it.
+        let action = action.filter(|_| !self.answers_probe(actor, command));
         if let Some(action) = action {
             self.permit(actor, action, command)?;
         }
@@ -112,6 +114,13 @@ impl Task {
                 self.rotate(actor, (from, to), (*session, handover), around)
             }
             Command::Label { name, labels } => self.label(name, labels),
+            Command::Rename { name } if name.trim().is_empty() => {
+                Err(Rejected::BadName(name.clone()))
+            }
+            Command::Rename { name } => match *name == self.spec.name {
+                true => Err(Rejected::Nothing),
+                false => one(TaskRenamed { name: name.clone() }),
+            },
             Command::AcknowledgeContract { revision } => {
                 self.acknowledge_contract(actor, *revision)
             }
@@ -159,7 +168,7 @@ impl Task {
             Command::Configure { config, expected } => self.configure(config, *expected),
             Command::RecordMove { kind, because } => self.record_move(actor, *kind, because),
             Command::DoEpilogue { step, evidence } => self.do_epilogue(actor, *step, evidence),
-            Command::ProposeNext { text } => self.propose_next(actor, text),
+            Command::ProposeNext { text } => self.propose_next(actor, text, around),
             Command::ChooseNext { choice, because } => self.choose_next(actor, *choice, because),
             Command::AttackWork { attack } => self.attack(actor, attack),
             Command::Pause { because } => match self.is_paused() {

@@ -54,6 +54,28 @@ impl Task {
         })
     }
 
+    /// Says whether a command is the answer to a check of the connection that is open: to the operator, with the very
+    /// text that only this member was sent, once. Nothing else can be said by it, so it needs no permission.
+    pub(super) fn answers_probe(&self, actor: &Actor, command: &Command) -> bool {
+        let (Command::Post(post), Actor::Member(name)) = (command, actor) else { return false };
+        if post.to != Address::Operator || self.member(name).is_none() {
+            return false;
+        }
+        let asks = |probe: &Message| {
+            let over = matches!(
+                probe.standing,
+                Standing::Dead { .. } | Standing::Cancelled { .. } | Standing::Expired
+            );
+            let mine = probe.to == Address::Member(name.clone()) && !over;
+            let of_operator = probe.kind == Kind::Probe && probe.from == Actor::Operator;
+            mine && of_operator && probe.correlation.as_deref() == Some(post.text.trim())
+        };
+        let answers = |sent: &Message| {
+            sent.from == *actor && sent.to == Address::Operator && sent.text == post.text
+        };
+        self.messages.iter().any(|probe| asks(probe)) && !self.messages.iter().any(|m| answers(m))
+    }
+
     /// Gives the message that somebody stored under a key, if it is remembered. A key is its sender's own: what one calls a message, another
     /// may call one too.
     pub fn sent(&self, by: &Actor, key: &str) -> Option<&Message> {

@@ -56,6 +56,10 @@ pub enum LeftOut {
     /// The task has it already, or an item before it is the same.
     Known,
     TooMany,
+    /// It stands in a quotation: it is somebody else's.
+    Quoted,
+    /// It stands between fences: it is no text.
+    Fenced,
 }
 
 impl LeftOut {
@@ -66,6 +70,8 @@ impl LeftOut {
             LeftOut::Hidden => "hidden_characters",
             LeftOut::Known => "known",
             LeftOut::TooMany => "too_many",
+            LeftOut::Quoted => "quoted",
+            LeftOut::Fenced => "fenced",
         }
     }
 }
@@ -73,16 +79,15 @@ impl LeftOut {
 impl Task {
     /// Gives what criteria a text gives, if whoever asks may say so.
     pub fn draft(&self, actor: &Actor, from: &DraftFrom) -> Result<Draft, Rejected> {
-        let (items, source, rationale) = match from {
+        let (text, source, rationale) = match from {
             DraftFrom::Message(no) => {
                 let message = self.message(*no).ok_or(Rejected::NoMessage(*no))?;
                 let news = message.kind == Kind::News && message.from == Actor::Provost;
                 let source = if news { Source::Worker } else { self.source_of(&message.from) };
                 // In news what an agent says is quoted, and the rest is Provost's.
-                let items =
-                    if news { items(&unquoted(&message.text)) } else { items(&message.text) };
+                let text = if news { unquoted(&message.text) } else { message.text.clone() };
                 let whose = named(message.from.name());
-                (items, source, format!("drafted from message {no} of {whose}"))
+                (text, source, format!("drafted from message {no} of {whose}"))
             }
             DraftFrom::Text { text, of } => {
                 let whose = self.whose(actor, of.as_deref())?;
@@ -90,12 +95,13 @@ impl Task {
                     return Err(Rejected::TooLong(text.len()));
                 }
                 let rationale = format!("drafted from what {} wrote", named(whose.name()));
-                (items(text), self.source_of(&whose), rationale)
+                (text.clone(), self.source_of(&whose), rationale)
             }
         };
         let mut draft =
             Draft { source, rationale, drafted: Vec::new(), left_out: Vec::new(), more: 0 };
-        items.into_iter().for_each(|item| draft.take(item, &self.criteria));
+        items(&text).into_iter().for_each(|item| draft.take(item, &self.criteria));
+        aside(&text).into_iter().for_each(|(item, why)| draft.leave_out(item, why));
         Ok(draft)
     }
 
@@ -154,8 +160,14 @@ impl Draft {
         };
         match why {
             None => self.drafted.push(item),
-            Some(why) if self.left_out.len() < MAX_DRAFTED => self.left_out.push((item, why)),
-            Some(_) => self.more += 1,
+            Some(why) => self.leave_out(item, why),
+        }
+    }
+
+    fn leave_out(&mut self, item: String, why: LeftOut) {
+        match self.left_out.len() < MAX_DRAFTED {
+            true => self.left_out.push((item, why)),
+            false => self.more += 1,
         }
     }
 }
@@ -173,6 +185,26 @@ fn is_same(one: &str, other: &str) -> bool {
 fn unquoted(text: &str) -> String {
     let lines = text.lines().filter_map(|line| line.strip_prefix("> "));
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Gives what would be items if it did not stand in a quotation or between fences.
+fn aside(text: &str) -> Vec<(String, LeftOut)> {
+    let (mut quoted, mut fenced, mut fence) = (String::new(), String::new(), None);
+    for line in text.lines() {
+        let bare = line.trim();
+        let mark = ["```", "~~~"].into_iter().find(|mark| bare.starts_with(mark));
+        match (fence, mark) {
+            (None, Some(mark)) => fence = Some(mark),
+            (Some(begun), Some(mark)) if begun == mark => fence = None,
+            (Some(_), _) => fenced = fenced + line + "\n",
+            (None, None) if bare.starts_with('>') => {
+                quoted = quoted + bare.trim_start_matches(['>', ' ']) + "\n";
+            }
+            (None, None) => quoted.push('\n'),
+        }
+    }
+    let of = |text: &str, why| items(text).into_iter().map(move |item| (item, why));
+    of(&quoted, LeftOut::Quoted).chain(of(&fenced, LeftOut::Fenced)).collect()
 }
 
 /// Gives the items of a text, in its order.

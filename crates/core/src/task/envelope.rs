@@ -3,9 +3,11 @@
 //! quotation; in what instructs, no line can look like the head of another message.
 
 use super::{
+    command_line::{Caller, Commands},
     finish::Blocker,
     member::{Member, Told},
-    message::{Kind, Message, Trust},
+    message::{Address, Kind, Message, Trust},
+    prompts::{Via, contract_anew, iteration_terms},
     state::Task,
 };
 use crate::{
@@ -43,8 +45,9 @@ fn is_like_a_head(line: &str) -> bool {
     head.all(|wanted| letters.next().is_some_and(|found| found.eq_ignore_ascii_case(&wanted)))
 }
 
-/// Gives a message as its consumer gets it.
-pub fn wrapped(task: &Task, message: &Message) -> String {
+/// Gives a message as its consumer gets it. One that begins an iteration says first what that one is and has to show, in
+/// Provost's own words: whoever wrote the message need not know it.
+pub fn wrapped(task: &Task, message: &Message, caller: &Caller) -> String {
     let head = format!(
         "[{HEAD} {} of task {}: {} from {} by {}{}]",
         message.no,
@@ -54,10 +57,23 @@ pub fn wrapped(task: &Task, message: &Message) -> String {
         message.channel.word(),
         if message.redelivered { ", delivered again" } else { "" },
     );
+    let head = match terms(task, message, caller) {
+        Some(terms) => format!("{head}\n{terms}\n\n{} writes:", named(message.from.name())),
+        None => head,
+    };
     match message.trust {
         Trust::Instructs => format!("{head}\n{}", instructing(&message.text)),
         Trust::Claims => format!("{head}\n{}\n{}", note(message.kind), quoted(&message.text)),
     }
+}
+
+/// Gives the terms of the iteration that a message begins.
+fn terms(task: &Task, message: &Message, caller: &Caller) -> Option<String> {
+    let (iteration, looped) = message.iteration.zip(task.looped.as_ref())?;
+    let Address::Member(name) = &message.to else { return None };
+    let commands = Commands { caller, task, by: Some(name) };
+    let via = task.member(name).map_or(Via::Commands, Via::of);
+    Some(iteration_terms(&commands, looped, iteration, via))
 }
 
 fn note(kind: Kind) -> &'static str {
@@ -125,22 +141,18 @@ pub(super) fn finished(task: &Task) -> String {
     )
 }
 
-/// Gives what an agent is told that goes on with the work in a new conversation: what the task is, what each iteration
-/// has to show, what was shown in the last one, and its message.
-pub(super) fn handed_over(task: &Task, message: &str) -> String {
+/// Gives what an agent is told that goes on with the work in a new conversation: its part, as who begins is told it,
+/// what is open, and its message, which says what its iteration is and has to show.
+pub(super) fn handed_over(task: &Task, member: &Member, message: &str, caller: &Caller) -> String {
+    let commands = Commands { caller, task, by: Some(&member.name) };
     let mut lines = vec![
+        contract_anew(&commands, member, Via::of(member)),
         "This is a new conversation: you worked on this task before, and do not have what was said. What was done is in \
          the files: look at them, at what is committed and at what is not, before you go on."
             .to_owned(),
-        format!("The goal of the task:\n{}", visible(&task.spec.goal)),
     ];
     let accepted = task.criteria.iter().filter(|one| one.is_open());
     lines.extend(accepted.map(|one| format!("Criterion {}, open: {}", one.no, visible(&one.text))));
-    if let Some(looped) = &task.looped {
-        let evidence: Vec<&str> =
-            looped.template.evidence.iter().map(|required| required.name.as_str()).collect();
-        lines.push(format!("Each iteration has to show: {}", evidence.join(", ")));
-    }
     lines.push(message.to_owned());
     lines.join("\n\n")
 }

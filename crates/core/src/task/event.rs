@@ -18,6 +18,7 @@ use crate::{ids::SessionId, verdict::Receipt};
 
 events! {
     TaskOpened = "task.opened", 1 { spec: Box<TaskSpec> }
+    TaskRenamed = "task.renamed", 1 { name: String }
     PhaseChanged = "task.phase_changed", 1 { phase: Phase }
     MemberBound = "task.member_bound", 1 {
         name: String,

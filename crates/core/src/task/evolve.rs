@@ -59,6 +59,7 @@ impl Task {
         match event {
             // A task is opened once: `open` folds the first.
             Event::TaskOpened(_) => {}
+            Event::TaskRenamed(e) => self.spec.name.clone_from(&e.name),
             Event::PhaseChanged(e) => self.enter(e.phase.clone(), at),
             Event::MemberBound(_)
             | Event::MemberLeft(_)

@@ -373,6 +373,18 @@ impl Blocked {
         }
     }
 
+    /// All names by which programs know them.
+    pub const CODES: [&str; 8] = [
+        "loop_ended",
+        "other_loop",
+        "other_iteration",
+        "last_iteration",
+        "asked_already",
+        "missing_evidence",
+        "plateau",
+        "budget",
+    ];
+
     /// Gives the name by which programs know it.
     pub fn code(&self) -> &'static str {
         match self {

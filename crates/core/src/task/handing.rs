@@ -46,17 +46,15 @@ pub(super) fn tells_first(message: &Message) -> bool {
 
 impl Task {
     /// Tells members their part that were bound in the middle of their conversation, each once.
-    pub(super) fn hand_over(&self) -> Option<Step> {
+    pub(super) fn hand_over(&self, caller: &Caller) -> Option<Step> {
         let untold = self.members.iter().filter(|member| member.is_to_be_told());
         let handed = untold.zip(self.messages_stored + 1..);
-        let told: Vec<Event> = handed.map(|(member, no)| self.handed(member, no)).collect();
+        let told: Vec<Event> = handed.map(|(member, no)| self.handed(member, no, caller)).collect();
         (!told.is_empty()).then_some(Step::Events(told))
     }
 
-    fn handed(&self, member: &Member, no: u32) -> Event {
-        // Whom Provost started has it on its path, and its home in its environment.
-        let caller = Caller::default();
-        let commands = Commands { caller: &caller, task: self, by: Some(&member.name) };
+    fn handed(&self, member: &Member, no: u32, caller: &Caller) -> Event {
+        let commands = Commands { caller, task: self, by: Some(&member.name) };
         let key = format!("{KEY}{}", member.name);
         let to = Address::Member(member.name.clone());
         let text = contract(&commands, member, Via::of(member));

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     ids::SessionId,
-    session::{Attempt, Session},
+    session::{Attempt, LaunchPhase, Session},
 };
 
 impl Task {
@@ -105,11 +105,15 @@ pub(super) fn seen_of(session: &Session) -> Told {
     }
 }
 
-/// Says whether all that is new is the last turn of work that is about to be sealed.
+/// Says whether all that is new is the last turn of work that is about to be sealed, or that its process could not be
+/// started at all: that is told with how it ended.
 fn is_told_soon(session: &Session, told: Told, seen: Told) -> bool {
-    let only_a_turn = Told { turns_ended: seen.turns_ended, ..told } == seen;
+    let never_ran =
+        session.launches.iter().all(|one| matches!(one.phase, LaunchPhase::Failed { .. }));
+    let processes_lost = if never_ran { seen.processes_lost } else { told.processes_lost };
+    let only_its_end = Told { turns_ended: seen.turns_ended, processes_lost, ..told } == seen;
     let settles = session.state().is_terminal() && !session.attempt().is_sealed();
-    only_a_turn && settles && session.deadline().is_some()
+    only_its_end && settles && session.deadline().is_some()
 }
 
 /// Says whether one of the turns that began is open. In a process that began none a turn is only expected.

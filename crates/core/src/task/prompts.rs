@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     command_line::{Commands, WAIT_SECONDS, option},
-    gate::Loop,
+    gate::{CleanUp, Loop, Proof, Required},
     manager::{Config, Mode},
     member::{Member, Role},
     state::Task,
@@ -66,7 +66,16 @@ pub mod tools {
 
 /// Gives what a member is told of its part, with what who had its place before hands over.
 pub fn contract(commands: &Commands<'_>, member: &Member, via: Via) -> String {
-    let told = Told { commands, task: commands.task, member, via };
+    told(&Told { commands, task: commands.task, member, via, anew: false })
+}
+
+/// The same for who begins a conversation anew, with the message of an iteration: that one has the terms of the loop.
+pub(super) fn contract_anew(commands: &Commands<'_>, member: &Member, via: Via) -> String {
+    told(&Told { commands, task: commands.task, member, via, anew: true })
+}
+
+fn told(told: &Told<'_>) -> String {
+    let member = told.member;
     let mut parts = match member.role {
         Role::Worker => told.worker(),
         Role::Manager => told.manager(),
@@ -83,6 +92,8 @@ struct Told<'a> {
     task: &'a Task,
     member: &'a Member,
     via: Via,
+    /// Whether the terms of the loop are told elsewhere.
+    anew: bool,
 }
 
 impl Told<'_> {
@@ -179,7 +190,8 @@ impl Told<'_> {
     }
 
     fn looping(&self) -> String {
-        self.task.running_loop().map(loop_terms).unwrap_or_default()
+        let looped = self.task.running_loop().filter(|_| !self.anew);
+        looped.map(loop_terms).unwrap_or_default()
     }
 
     fn receiving(&self) -> String {
@@ -296,7 +308,12 @@ impl Told<'_> {
 const ATTACK: &str = "--failure-mode TEXT --check TEXT --result TEXT";
 
 fn to_option(member: &str) -> String {
-    let words = option("--to", member);
+    joined("--to", member)
+}
+
+/// Gives an option with its value, for a shell.
+fn joined(name: &str, value: &str) -> String {
+    let words = option(name, value);
     words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
 }
 
@@ -359,6 +376,95 @@ fn loop_terms(looped: &Loop) -> String {
         &head,
         evidence.map(|required| format!("{}: {}", required.name, required.proof.words())),
     )
+}
+
+/// Gives the terms of an iteration that begins, as whoever works on it is told them: what has to be shown and how, and
+/// what is done to its conversation.
+pub(super) fn iteration_terms(
+    commands: &Commands<'_>,
+    looped: &Loop,
+    iteration: u32,
+    via: Via,
+) -> String {
+    let template = &looped.template;
+    let head = format!(
+        "This begins iteration {iteration} of {} of the loop {}. Before the next one begins, this one has to show",
+        template.max,
+        in_quotes(&template.name),
+    );
+    let evidence = template.evidence.iter().map(|required| {
+        let (name, words) = (named(&required.name), required.proof.words());
+        format!("{name}: {words}; {}", how_to_show(commands, required, iteration, via))
+    });
+    let mut parts = vec![section(&head, evidence)];
+    let artifact = |required: &&Required| matches!(required.proof, Proof::Artifact { .. });
+    let artifacts = template.evidence.iter().filter(artifact);
+    let artifacts: Vec<String> = artifacts.map(|required| named(&required.name)).collect();
+    if !artifacts.is_empty() {
+        parts.push(format!("Artifacts: {}.", artifacts.join(", ")));
+    }
+    if !template.tools.is_empty() {
+        let tools = template.tools.iter().map(|tool| visible(tool));
+        parts.push(format!("Tools of this loop: {}.", tools.collect::<Vec<_>>().join(", ")));
+    }
+    let clean_up = template.clean_up;
+    parts.push(format!("Clean-up between iterations: {} ({}).", clean_up.word(), why(clean_up)));
+    parts.join("\n")
+}
+
+fn why(clean_up: CleanUp) -> &'static str {
+    match clean_up {
+        CleanUp::Keep => "your conversation goes on",
+        CleanUp::Compact => "your conversation is made shorter, where your agent can",
+        CleanUp::NewThread => "you begin a new conversation, where your agent can",
+    }
+}
+
+/// Says how a piece of evidence is shown, by the way by which a member acts.
+fn how_to_show(commands: &Commands<'_>, required: &Required, iteration: u32, via: Via) -> String {
+    let name = &required.name;
+    let checked = matches!(required.proof, Proof::Verified { .. } | Proof::Pictures { .. });
+    if via == Via::Tools {
+        let given = match &required.proof {
+            Proof::Verified { .. } => "",
+            Proof::Pictures { files, .. } => match files {
+                Some(_) => "",
+                None => " and pictures",
+            },
+            Proof::Asserted => " and text",
+            Proof::Adversarial => " and attack",
+            Proof::Artifact { .. } => " and fields",
+        };
+        return match checked {
+            true => format!("call `{}` with evidence {}{given}", tools::CHECK, in_quotes(name)),
+            false => format!(
+                "call `{}` with iteration {iteration}, name {}{given}",
+                tools::SHOW,
+                in_quotes(name)
+            ),
+        };
+    }
+    let shown = match name.starts_with('-') {
+        true => format!("-- {}", shell_word(name)),
+        false => shell_word(name),
+    };
+    let form = match &required.proof {
+        Proof::Verified { .. } | Proof::Pictures { files: Some(_), .. } => {
+            commands.form(&["check"], &joined("--evidence", name))
+        }
+        Proof::Pictures { files: None, .. } => {
+            let evidence = joined("--evidence", name);
+            commands.form(&["check"], &format!("{evidence} --pictures EXPECTED ACTUAL"))
+        }
+        Proof::Asserted => commands.form(&["loop", "show"], &format!("--text TEXT {shown}")),
+        Proof::Adversarial => commands.form(&["loop", "show"], &format!("{ATTACK} {shown}")),
+        Proof::Artifact { fields } => {
+            let fields = fields.iter().map(|field| joined("--field", &format!("{field}=VALUE")));
+            let fields = fields.collect::<Vec<_>>().join(" ");
+            commands.form(&["loop", "show"], &format!("{fields} {shown}"))
+        }
+    };
+    format!("run {}", code(&form))
 }
 
 fn section(title: &str, items: impl IntoIterator<Item = String>) -> String {

@@ -94,7 +94,8 @@ impl Turn<'_> {
 
     fn shown_to(&self, id: StandingId, session: SessionId) -> Outcome {
         let seen = self.task(id).zip(self.member_of(id, session)).map(|(task, me)| {
-            let mut seen = task_look::look(task, me, |session| self.session(session));
+            let mut seen =
+                task_look::look(task, me, &self.board.caller, |session| self.session(session));
             seen["ok"] = json!(true);
             seen.to_string()
         });
@@ -122,7 +123,10 @@ impl Turn<'_> {
                 Outcome { ok: true, text: answer.to_string() }
             }
             Some(Err(why)) => refused(why.code(), &why.to_string()),
-            Some(Ok((task, events))) => came_of(task, &events),
+            Some(Ok((_, events))) => match self.task(id) {
+                None => refused("no_task", "the task cannot be looked at"),
+                Some(task) => came_of(task, &events, &self.board.caller),
+            },
         }
     }
 }
@@ -152,7 +156,7 @@ fn repeated(
 
 /// Gives what came of a command. What was refused and recorded is a refusal all the same.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the rest is told by the row that it changed")]
-fn came_of(task: &task::Task, events: &[task::Event]) -> Outcome {
+fn came_of(task: &task::Task, events: &[task::Event], caller: &task::Caller) -> Outcome {
     let mut answer = json!({"ok": true, "task": task.phase.word()});
     for event in events {
         match event {
@@ -161,7 +165,7 @@ fn came_of(task: &task::Task, events: &[task::Event]) -> Outcome {
             }
             task::Event::FinishRefused(e) => {
                 let blockers: Vec<_> =
-                    e.blockers.iter().map(|one| task_card::blocker(task, one)).collect();
+                    e.blockers.iter().map(|one| task_card::blocker(task, one, caller)).collect();
                 let error = "the task is not finished: see what keeps it from that";
                 let text =
                     json!({"ok": false, "code": "not_ready", "error": error, "blockers": blockers});

@@ -160,7 +160,7 @@ impl Turn<'_> {
         let mut events: Vec<(Event, String)> = vec![(opened.into(), actor.to_owned())];
         let about_to = |id| new.iter().find(|session| session.id == id);
         let look = |session| self.session(session).or_else(|| about_to(session));
-        let around = Around { now: self.now, look: &look };
+        let around = Around { now: self.now, look: &look, caller: &self.board.caller };
         for command in commands {
             for event in task.decide(&Actor::Operator, command, &around)? {
                 task.evolve(self.now, &event);
@@ -184,7 +184,7 @@ impl Turn<'_> {
         actor: &str,
     ) -> Option<Result<(&Task, Vec<Event>), Rejected>> {
         let look = |session| self.session(session);
-        let around = Around { now: self.now, look: &look };
+        let around = Around { now: self.now, look: &look, caller: &self.board.caller };
         let task = self.task(id)?;
         let events = match task.decide(who, command, &around) {
             Ok(events) => events,
@@ -255,7 +255,7 @@ impl Turn<'_> {
         for _ in 0..MAX_FOLLOW_UPS + 4 * size {
             let step = self.task(id).and_then(|task| {
                 let look = |session| self.session(session);
-                let around = Around { now: self.reached, look: &look };
+                let around = Around { now: self.reached, look: &look, caller: &self.board.caller };
                 match of.take() {
                     Some(session) => task.advance_for(session, &around),
                     None => task.advance(&around),

@@ -20,7 +20,7 @@ use crate::{
 };
 
 pub use audit::audit;
-pub use past::{Form, replay, streams_of};
+pub use past::{Form, news, replay, streams_of};
 pub use search::{Within, search};
 pub use telemetry::{Window, telemetry};
 pub use then::{diff, then};

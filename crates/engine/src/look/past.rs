@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use provost_api::{ApiError, PastRow, PastSessionRow, PastTaskRow, ReplayReply};
+use provost_api::{ApiError, NewsRow, PastRow, PastSessionRow, PastTaskRow, ReplayReply};
 use provost_core::{
     ids::{LaunchId, SessionId, StandingId},
     session,
@@ -13,6 +13,7 @@ use provost_ledger::{ReadLedger, Recorded, StreamId};
 use super::{compact, nobody, told, told::Told, unfoldable, whole};
 use crate::{
     acting, card,
+    shell::unread,
     stream::{self, TASK},
 };
 
@@ -61,6 +62,26 @@ pub fn replay(
     }
     let (task, sessions) = (past.task_row(), past.session_rows());
     Ok(ReplayReply { ok: true, task, sessions, form: form.word().to_owned(), content, rows })
+}
+
+/// How many events of a task are told at once to whoever looks what is new.
+const NEW_SHOWN: usize = 20;
+
+/// Tells what happened to a task after an event of the ledger, without what anybody wrote: the newest, and how many there
+/// are in all. Nothing is marked as read by it.
+pub fn news(
+    ledger: &dyn ReadLedger,
+    id: StandingId,
+    since: Option<u64>,
+) -> Result<NewsRow, ApiError> {
+    let seq = ledger.last_seq().map_err(|why| unread(&why))?;
+    let past = Past::of_task(ledger, id)?;
+    let mut rows: Vec<PastRow> = past.happened.into_iter().map(|one| one.row).collect();
+    rows.retain(|row| since.is_none_or(|since| row.seq > since));
+    let in_all = rows.len();
+    let mut shown = rows.split_off(in_all.saturating_sub(NEW_SHOWN));
+    shown.iter_mut().for_each(redact);
+    Ok(NewsRow { since, seq, in_all, shown })
 }
 
 /// Gives the streams that belong to a task: its own, and those of all who ever were its members. Says whether one of them
@@ -128,6 +149,15 @@ pub(super) struct Happened {
 impl Past {
     /// Reads the streams of a task and of its sessions, and nothing else.
     pub(super) fn read(ledger: &dyn ReadLedger, id: StandingId) -> Result<Past, ApiError> {
+        let mut past = Past::of_task(ledger, id)?;
+        let links = past.links();
+        past.add_sessions(ledger, &links)?;
+        past.happened.sort_by_key(|one| one.row.seq);
+        Ok(past)
+    }
+
+    /// Reads the stream of a task alone.
+    fn of_task(ledger: &dyn ReadLedger, id: StandingId) -> Result<Past, ApiError> {
         let stream = stream::task_stream_id(id);
         let (records, archived) = whole(ledger, &stream)?.ok_or_else(|| nobody(stream.key()))?;
         let task = stream::fold_task(&stream, None, &records).map_err(|why| unfoldable(&why))?;
@@ -140,8 +170,6 @@ impl Past {
         };
         let links = past.links();
         past.add_task(&links);
-        past.add_sessions(ledger, &links)?;
-        past.happened.sort_by_key(|one| one.row.seq);
         Ok(past)
     }
 
@@ -190,7 +218,7 @@ impl Past {
 
     fn add_task(&mut self, links: &Links) {
         for (record, event) in &self.events {
-            let told = told::of_task(event);
+            let told = told::done_by(event, &record.actor);
             self.happened.push(self.row(record, told, None, links));
         }
     }
@@ -279,7 +307,7 @@ struct Links {
 }
 
 /// Gives the way by which something came, from who asked for it.
-fn channel(actor: &str) -> &'static str {
+pub(super) fn channel(actor: &str) -> &'static str {
     let (actor, _) = acting::parts(actor);
     match actor {
         "operator" => Channel::Cli.word(),

@@ -8,7 +8,7 @@ use provost_api::{
 use provost_core::{
     ids::SessionId,
     run, session,
-    task::{self, Caller, CommandLine},
+    task::{self, Caller},
 };
 use provost_ledger::{By, CardRef, ReadLedger, RecordedRef, Sought, StreamId};
 
@@ -72,18 +72,11 @@ pub fn search(
         }
         hits.extend(found);
     }
+    // Cards are written for those who have Provost on their path.
     for hit in hits.iter_mut().filter_map(|hit: &mut HitRow| hit.communication.as_mut()) {
-        hit.receive_command = hit.receive_command.as_deref().map(|one| called_by(one, caller));
+        hit.receive_command = hit.receive_command.as_deref().map(|one| caller.says(one));
     }
     Ok(SearchReply { ok: true, hits, more })
-}
-
-/// Names Provost as whoever is told the command has to: cards are written for those who have it on their path.
-fn called_by(command: &str, caller: &Caller) -> String {
-    let Caller { program, home } = caller.clone();
-    let line = CommandLine { program, home, arguments: Vec::new() };
-    let rest = command.strip_prefix(&Caller::default().program);
-    rest.map_or_else(|| command.to_owned(), |rest| format!("{line}{rest}"))
 }
 
 fn streams(

@@ -12,7 +12,7 @@ use provost_core::{
 };
 use provost_ledger::{ReadLedger, Recorded};
 
-use super::told;
+use super::{past, told};
 use crate::{
     acting,
     shell::unread,
@@ -112,7 +112,7 @@ impl Counted {
     }
 
     fn add_failure(&mut self, id: StandingId, record: &Recorded, event: &Event) {
-        let told = told::of_task(event);
+        let told = told::done_by(event, &record.actor);
         let failed = matches!(event, Event::CheckDone(e) if e.receipt.end != CheckEnd::Exit(0));
         if let Some(code) = &told.refused {
             *self.refusals.entry(code.clone()).or_default() += 1;
@@ -131,7 +131,7 @@ impl Counted {
             kind: record.kind.clone(),
             by: told.by.unwrap_or_else(|| who(&record.actor)),
             actor: record.actor.clone(),
-            channel: told.channel.unwrap_or_default().to_owned(),
+            channel: told.channel.unwrap_or_else(|| past::channel(&record.actor)).to_owned(),
             what: told.what,
             message: told.message,
             correlation: told.correlation,

@@ -3,7 +3,10 @@
 use provost_core::{
     request::Fate,
     session::{self, Event as SessionEvent, TurnEnd},
-    task::{Actor, Event as TaskEvent, Evidence, Judgement, LoopEnd, Needs, Purpose, Shown, Way},
+    task::{
+        Actor, Blocked, Event as TaskEvent, Evidence, Judgement, LoopEnd, Needs, Purpose, Shown,
+        Way,
+    },
     verdict::CheckEnd,
 };
 
@@ -53,12 +56,23 @@ impl Told {
     }
 }
 
+/// Puts an event of a task into words, as who brought it about did it: what somebody lays aside is no refusal.
+pub(super) fn done_by(event: &TaskEvent, actor: &str) -> Told {
+    let told = of_task(event);
+    let aside = told.refused.as_deref() == Some(UNDELIVERABLE) && actor != Actor::Provost.name();
+    match aside && matches!(event, TaskEvent::MessageDead(_)) {
+        true => Told { what: "laid aside".to_owned(), refused: None, ..told },
+        false => told,
+    }
+}
+
 /// Puts an event of a task into words.
 pub(super) fn of_task(event: &TaskEvent) -> Told {
     match event {
         TaskEvent::TaskOpened(e) => {
             Told::new(format!("opened \"{}\"", e.spec.name)).text(&e.spec.goal)
         }
+        TaskEvent::TaskRenamed(e) => Told::new(format!("renamed \"{}\"", e.name)),
         TaskEvent::PhaseChanged(e) => Told::new(e.phase.word()).text(because(&e.phase)),
         TaskEvent::MemberBound(_)
         | TaskEvent::MemberLeft(_)
@@ -191,12 +205,11 @@ fn of_message(event: &TaskEvent) -> Told {
             let told = Told { by: Some(e.by.clone()), ..told };
             (e.no, told.text(e.note.as_deref().unwrap_or_default()))
         }
-        TaskEvent::MessageReturned(e) => (e.no, Told::new(format!("waits again: {}", e.reason))),
+        TaskEvent::MessageReturned(e) => (e.no, Told::new("waits again").text(&e.reason)),
         TaskEvent::MessageExpired(e) => (e.no, Told::new("expired")),
         TaskEvent::MessageCancelled(e) => (e.no, Told::new("cancelled").text(&e.because)),
         TaskEvent::MessageDead(e) => {
-            let reason = e.reason.split(':').next().unwrap_or_default();
-            (e.no, Told::new("dead").text(&e.reason).refused(code_of(reason)))
+            (e.no, Told::new("dead").text(&e.reason).refused(code_of(&e.reason)))
         }
         TaskEvent::MessageRequeued(e) => (e.no, Told::new("waits once more").text(&e.because)),
         _ => unreachable!("of_task() sends only messages here"),
@@ -204,11 +217,13 @@ fn of_message(event: &TaskEvent) -> Told {
     Told { message: Some(no), ..told }
 }
 
-/// A reason of the gate begins with its name; another has none.
+/// The name of what could not be delivered for another reason than the gate.
+const UNDELIVERABLE: &str = "undeliverable";
+
+/// A reason of the gate is its name with words behind it; another has none.
 fn code_of(reason: &str) -> &str {
-    let is_name =
-        !reason.is_empty() && reason.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
-    if is_name { reason } else { "undeliverable" }
+    let named = reason.split_once(": ").map(|(name, _)| name);
+    named.filter(|name| Blocked::CODES.contains(name)).unwrap_or(UNDELIVERABLE)
 }
 
 fn judged(no: u32, judgement: &Judgement) -> Told {

@@ -1,6 +1,8 @@
 //! The environments of outside commands. Nothing is inherited that was not allowed by name.
 
-use std::{collections::BTreeMap, ffi::OsString, path::Path, sync::Arc};
+use std::{
+    collections::BTreeMap, ffi::OsString, os::unix::fs::PermissionsExt, path::Path, sync::Arc,
+};
 
 use provost_core::{
     ids::LaunchId,
@@ -82,6 +84,23 @@ impl DaemonEnvironment {
         all.into_iter().collect()
     }
 
+    /// Says why an agent's program could not be started: it is not there, or may not be run.
+    pub fn missing_program(&self, agent: &Agent, cwd: &str) -> Option<String> {
+        let program = agent.argv.first()?;
+        if program.contains('/') {
+            // An absolute path stays as it is.
+            let path = Path::new(cwd).join(program);
+            return (!is_program(&path)).then(|| match path.exists() {
+                true => format!("\"{}\" is no program that may be run", path.display()),
+                false => format!("there is no program \"{}\"", path.display()),
+            });
+        }
+        let own = self.allowed(agent).remove("PATH");
+        let paths = own.or_else(|| self.get("PATH").map(str::to_owned)).unwrap_or_default();
+        let found = std::env::split_paths(&paths).any(|place| is_program(&place.join(program)));
+        (!found).then(|| format!("there is no program \"{program}\" in its PATH ({paths})"))
+    }
+
     fn allowed(&self, agent: &Agent) -> BTreeMap<String, String> {
         let mut all = agent.env.clone();
         for name in &agent.pass_env {
@@ -91,6 +110,10 @@ impl DaemonEnvironment {
         }
         all
     }
+}
+
+fn is_program(path: &Path) -> bool {
+    path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
 /// Where an agent finds Provost.

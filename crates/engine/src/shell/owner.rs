@@ -183,7 +183,7 @@ impl Owner {
         let executor = Executor::new(world, teller, handle.clone(), clock);
         let executor = Box::pin(executor.run(dispatched));
         let mut owner = Owner {
-            board: Board::default(),
+            board: Board::called_by(caller.clone()),
             ledger,
             clock,
             inputs,

@@ -24,7 +24,9 @@ use super::{
     listing::{self, Extent, Listing},
     owner::Owner,
 };
-use crate::{acting, board::Turn, handoff_card, stream, task_card, task_help, task_look};
+use crate::{
+    acting, board::Turn, handoff_card, report::check_text, stream, task_card, task_help, task_look,
+};
 
 /// Who asks something of a task, as the socket proved it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -286,7 +288,7 @@ impl Owner {
             TaskAsk::Cycle { task, by } => self.with_sessions((task, by), |task, owner| {
                 let seen = seen_by(task, by)?;
                 let look = |session| owner.board.session(session);
-                Ok(json!({"ok": true, "cycle": task_look::look(task, &seen, look)}))
+                Ok(json!({"ok": true, "cycle": task_look::look(task, &seen, &owner.caller, look)}))
             }),
             TaskAsk::Handoff { task, by, member } => self.with_task((task, by), |task, owner| {
                 handed(task, member.as_deref(), &owner.caller)
@@ -368,6 +370,10 @@ impl Owner {
                 if let Some(session) = unknown {
                     return Err(self.unloaded(session));
                 }
+                if let Command::Rename { name } = &**command {
+                    check_text(name, "name")?;
+                    self.is_free(name, Some(id))?;
+                }
                 self.do_task(turn, id, (&who, command), &acting::recorded(actor, &who))
             }
             TaskAsk::Next { task, by } => {
@@ -392,8 +398,10 @@ impl Owner {
         spec: &TaskSpec,
         actor: &str,
     ) -> Result<String, ApiError> {
-        self.is_free(spec)?;
-        turn.open_task(id, spec.clone(), &[], actor).map_err(|why| refused(&why, id))?;
+        self.is_free(&spec.name, None)?;
+        turn.open_task(id, spec.clone(), &[], actor).map_err(|why| {
+            ApiError::new(code(&why), why.to_string()).next("provost task new --help")
+        })?;
         self.opened(turn, id)
     }
 
@@ -416,7 +424,7 @@ impl Owner {
         pairing: &Pairing,
         actor: &str,
     ) -> Result<String, ApiError> {
-        self.is_free(&pairing.spec)?;
+        self.is_free(&pairing.spec.name, None)?;
         let mut commands = Vec::new();
         for member in &pairing.members {
             let session = match &member.session {
@@ -436,8 +444,10 @@ impl Owner {
         let posts = pairing.posts.iter().cloned();
         commands.extend(posts.map(|post| Command::Post(Box::new(post))));
         let new = self.about_to_be_opened(pairing);
-        turn.open_task_with(id, pairing.spec.clone(), (&commands, &new), actor)
-            .map_err(|why| refused(&why, id).next("provost pair --help"))?;
+        turn.open_task_with(id, pairing.spec.clone(), (&commands, &new), actor).map_err(|why| {
+            // There is no such task to look at.
+            ApiError::new(code(&why), why.to_string()).next("provost pair --help")
+        })?;
         for member in &pairing.members {
             if let Some(NewSession::New { id, spec }) = &member.session {
                 turn.open(*id, (**spec).clone(), actor);
@@ -456,11 +466,13 @@ impl Owner {
         new.map(|(id, spec)| Session::open(id, self.clock.now(), &SessionOpened { spec })).collect()
     }
 
-    fn is_free(&self, spec: &TaskSpec) -> Result<(), ApiError> {
-        let mut open = self.board.tasks().filter(|task| !task.phase.is_over());
-        match open.any(|task| task.spec.name == spec.name) {
+    /// Says whether no other task that is open has this name.
+    fn is_free(&self, name: &str, own: Option<StandingId>) -> Result<(), ApiError> {
+        let open = self.board.tasks().filter(|task| !task.phase.is_over());
+        let mut others = open.filter(|task| Some(task.id) != own);
+        match others.any(|task| task.spec.name == name) {
             true => {
-                let message = format!("there is an open task \"{}\" already", spec.name);
+                let message = format!("there is an open task \"{name}\" already");
                 Err(ApiError::new(Code::Refused, message).next("provost task ls"))
             }
             false => Ok(()),
@@ -485,9 +497,24 @@ impl Owner {
                 if counted.is_some() {
                     self.polls.begin_anew(id, who.name());
                 }
-                self.changed(turn, id, (&events, draft))
+                let until = self.lease_until(turn.task(id), command);
+                self.changed(turn, id, (&events, draft), until)
             }
         }
+    }
+
+    /// Gives the moment of the day for a deadline.
+    fn wall_of(&self, mono_ms: u64) -> i64 {
+        let now = self.clock.now();
+        let ahead = i64::try_from(mono_ms.saturating_sub(now.mono_ms)).unwrap_or(i64::MAX);
+        now.wall_ms.saturating_add(ahead)
+    }
+
+    /// Gives until when a message that was accepted may be acknowledged.
+    fn lease_until(&self, task: Option<&Task>, command: &Command) -> Option<i64> {
+        let Command::Accept { no, .. } = command else { return None };
+        let lease = task?.message(*no)?.standing.lease()?;
+        lease.until_ms.map(|until| self.wall_of(until))
     }
 
     /// Answers a change that was made before with what it changed then.
@@ -499,13 +526,16 @@ impl Owner {
     ) -> Result<String, ApiError> {
         let task = turn.task(id).ok_or_else(|| no_task(&id.to_string()))?;
         let sent = command.message_key().and_then(|key| task.sent(who, key));
-        let reply = match sent {
+        let mut reply = match sent {
             Some(message) => {
                 let row = task_card::message(message);
                 json!({"ok": true, "task": task_card::head(task), "message": row})
             }
             None => json!({"ok": true, "task": self.row_in(turn, id)?}),
         };
+        if let Some(until) = self.lease_until(Some(task), command) {
+            reply["lease_until"] = json!(until);
+        }
         Ok(reply.to_string())
     }
 
@@ -515,12 +545,14 @@ impl Owner {
         turn: &Turn<'_>,
         id: StandingId,
         (events, draft): (&[Event], Option<DraftRow>),
+        lease_until: Option<i64>,
     ) -> Result<String, ApiError> {
         let task = turn.task(id).ok_or_else(|| no_task(&id.to_string()))?;
         events.iter().find_map(|event| came_to_nothing(task, event)).map_or(Ok(()), Err)?;
         let mut rows: BTreeMap<&str, Value> =
             events.iter().filter_map(|event| task_card::changed(task, event)).collect();
         rows.extend(draft.map(|draft| ("draft", json!(draft))));
+        rows.extend(lease_until.map(|until| ("lease_until", json!(until))));
         // Written out at once: a value of all that in between would cost more than the change. And who changed a message
         // has no use for a task with thousands of members.
         let row = match events.iter().all(task_card::is_of_message) {
@@ -551,16 +583,13 @@ impl Owner {
         actor: &str,
     ) -> Result<String, ApiError> {
         let now = self.clock.now();
-        let wall_of = |mono_ms: u64| {
-            let ahead = i64::try_from(mono_ms.saturating_sub(now.mono_ms)).unwrap_or(i64::MAX);
-            now.wall_ms.saturating_add(ahead)
-        };
         let command = Command::Next { consumer: who.name().to_owned() };
         let item = match turn.command_task(id, (who, &command), actor) {
             None => return Err(no_task(&id.to_string())),
             Some(Err(Rejected::Nothing)) => None,
             Some(Err(why)) => return Err(refused_to(&why, id, (who, &command))),
             Some(Ok((task, events))) => {
+                let wall_of = |mono_ms| self.wall_of(mono_ms);
                 events.iter().find_map(|event| offered(task, event, &self.caller, wall_of))
             }
         };

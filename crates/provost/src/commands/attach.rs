@@ -297,7 +297,7 @@ fn refuse_agents(home: &Home, place: &shell::Home, launch: LaunchId) -> Result<(
 }
 
 /// Lists the launches that have a directory. What else lies there is none of ours.
-fn live(launches: &Path) -> Result<Vec<Live>, ApiError> {
+pub(super) fn live(launches: &Path) -> Result<Vec<Live>, ApiError> {
     let cannot =
         |why| ApiError::new(Code::Storage, format!("cannot list {}: {why}", launches.display()));
     let mut found = Vec::new();

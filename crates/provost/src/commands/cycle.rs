@@ -16,14 +16,18 @@ use crate::{
 
 /// Show a task at one moment, with all that a decision about the next step needs
 ///
-/// Members and how they stand, open criteria, the loop, messages, blockers, and what is suggested. Looking takes no message.
+/// Members and how they stand, open criteria, the loop, what was used of what may be, messages, blockers, what is new, and
+/// what is suggested. Looking takes no message and marks nothing as read: --since says what is new to you.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost cycle limits\n  provost cycle limits --as boss --json"
+    after_help = "Examples:\n  provost cycle limits\n  provost cycle limits --as boss --json\n  provost cycle limits --as boss --since 412 --json"
 )]
 pub(crate) struct CycleArgs {
     #[command(flatten)]
     task: NamedTask,
+    /// Tell what happened after this event of the ledger: the `seq` of your last look. Without it the newest events
+    #[arg(long, value_name = "SEQ")]
+    since: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -33,7 +37,10 @@ struct Reply {
 
 pub(crate) fn run(context: &Context, args: &CycleArgs) -> Outcome {
     let meant = args.task.meant();
-    let path = target::query(&meant.path("cycle"), &[("as", meant.by())]);
+    let path = target::query(
+        &meant.path("cycle"),
+        &[("as", meant.by()), ("since", args.since.map(|seq| seq.to_string()))],
+    );
     let reply: Reply = meant.get(context, &path)?;
     if context.ui.json {
         context.ui.result(json!({"cycle": reply.cycle}), &[])?;

@@ -5,17 +5,18 @@ use std::path::PathBuf;
 use clap::Args;
 use provost_api::{ApiError, Code};
 use provost_core::text::shell_word;
-use provost_engine::{look, stream::TASK};
+use provost_engine::{look, shell, stream::TASK};
 use provost_ledger::{BundleError, StreamId};
 use serde_json::json;
 
-use super::{input, ledger};
-use crate::{cli::Outcome, context::Context, error::chain, ui};
+use super::{attach::live, input, ledger};
+use crate::{cli::Outcome, context::Context, daemon::peer::Peer, error::chain, ui};
 
 /// Write a task as a bundle: its events and those of its sessions, with a manifest of digests
 ///
-/// `provost import` reads it. The bundle holds everything that was written, and nothing that is kept outside the ledger:
-/// no output of agents or checks. The whole ledger is exported by `provost ledger export`.
+/// `provost import` reads it. The bundle holds everything that was written, also proposals that are not shown to members
+/// yet, and nothing that is kept outside the ledger: no output of agents or checks. It is for people: an agent may not
+/// export. The whole ledger is exported by `provost ledger export`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost export limits --to limits-bundle\n  provost export limits --to now --snapshot"
@@ -32,7 +33,30 @@ pub(crate) struct ExportArgs {
     snapshot: bool,
 }
 
+/// Refuses agents: a bundle holds what members wrote that is not for them, such as a proposal that the other must not know
+/// yet. Who asks is seen from here as the daemon sees it.
+pub(super) fn refuse_agents(context: &Context) -> Result<(), ApiError> {
+    let home = context.trusted_home()?;
+    let place = shell::Home::new(&home.path);
+    // A home that was only imported into has never launched anything.
+    let launches = home.launches();
+    let live = if launches.exists() { live(&launches)? } else { Vec::new() };
+    let asks = Peer::of(std::process::id(), &place, &live)?;
+    match asks {
+        Peer::Operator => Ok(()),
+        Peer::Launch(_) | Peer::Stray(_) | Peer::Held(_) | Peer::Ours | Peer::Unproven(_) => {
+            let message = format!(
+                "an agent may not export: what is exported holds what others wrote, also what is not shown to members; \
+                 this process belongs to {}",
+                asks.actor()
+            );
+            Err(ApiError::new(Code::Forbidden, message).next("provost replay TASK"))
+        }
+    }
+}
+
 pub(crate) fn run(context: &Context, args: &ExportArgs) -> Outcome {
+    refuse_agents(context)?;
     let reader = ledger::reader(context)?;
     let id = look::resolve_task(&reader, &args.task)?;
     let (streams, open) = look::streams_of(&reader, id)?;

@@ -46,13 +46,13 @@ enum What {
     Bury(BuryArgs),
 }
 
-/// Take the next message, and wait for one if there is none
+/// Take the next message; with --wait, wait for one if there is none
 ///
-/// With nothing to take it prints `{"item":null}` with --json, nothing otherwise, and exits 0. Taking a message accepts
-/// it: acknowledge it when it is handled.
+/// With nothing to take it exits 0: it prints exactly `{"item":null}` with --json, and otherwise nothing on standard output.
+/// Taking a message accepts it: acknowledge it when it is handled, by the command that is told with it.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost inbox next --task limits --as hand --wait\n  provost inbox next --wait --timeout 60 --json\n  provost inbox next --offer-only --json"
+    after_help = "Examples:\n  provost inbox next --task limits --as hand --wait\n  provost inbox next --task limits --as hand --wait --timeout 60 --json\n  provost inbox next --task limits --as hand --offer-only --json"
 )]
 struct NextArgs {
     #[command(flatten)]
@@ -215,10 +215,12 @@ const ABSENT_PAUSE: Duration = Duration::from_secs(1);
 
 fn next(context: &Context, args: &NextArgs) -> Outcome {
     let meant = args.task.meant();
-    let item = taken(context, args, meant)?;
-    if let Some(item) = item.as_ref().filter(|_| !args.offer_only) {
+    let mut item = taken(context, args, meant)?;
+    if let Some(item) = item.as_mut().filter(|_| !args.offer_only) {
         let command = Command::Accept { no: item.no, lease: item.lease, polls: 0 };
-        meant.tell(context, &command, &context.key(None))?;
+        let accepted = meant.tell(context, &command, &context.key(None))?;
+        // The offer was taken: what counts from now on is the lease.
+        (item.offer_until, item.lease_until) = (None, accepted["lease_until"].as_i64());
     }
     shown(context, item)
 }
@@ -277,6 +279,11 @@ fn ask(
 
 fn shown(context: &Context, item: Option<ItemRow>) -> Outcome {
     let next: Vec<String> = item.iter().map(|item| item.acknowledge_command.clone()).collect();
+    // Agents are told these very words, and compare them.
+    if context.ui.json && item.is_none() {
+        context.ui.value(&json!({"item": null}))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if context.ui.json {
         context.ui.result(json!({"item": item}), &next)?;
         return Ok(ExitCode::SUCCESS);

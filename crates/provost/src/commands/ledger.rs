@@ -154,6 +154,7 @@ fn verify(context: &Context) -> Outcome {
 
 /// With --json and no file the export itself is the data, for it is JSON lines already.
 fn export(context: &Context, args: &ExportArgs) -> Outcome {
+    super::export::refuse_agents(context)?;
     let (reader, home) = (reader(context)?, context.trusted_home()?.id());
     let Some(path) = &args.to else {
         let mut out = std::io::stdout().lock();

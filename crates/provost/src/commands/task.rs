@@ -48,6 +48,7 @@ enum What {
     Retire(RetireArgs),
     Rotate(RotateArgs),
     Label(LabelArgs),
+    Rename(RenameArgs),
     Pause(BecauseArgs),
     GoOn(GoOnArgs),
     Fail(FailArgs),
@@ -169,10 +170,10 @@ struct BindArgs {
 /// Where somebody finds the member elsewhere; no rule asks for these
 #[derive(Debug, Args)]
 pub(crate) struct LabelFlags {
-    /// The id of its conversation in the application that has it
+    /// The id of the conversation of a member that is opened elsewhere, in the application that has it
     #[arg(long, value_parser = label)]
     thread: Option<String>,
-    /// The title of it
+    /// The title of that conversation
     #[arg(long, value_parser = label)]
     title: Option<String>,
 }
@@ -237,6 +238,24 @@ struct LabelArgs {
     name: String,
     #[command(flatten)]
     labels: LabelFlags,
+    #[command(flatten)]
+    key: KeyArgs,
+}
+
+/// Give a task another name
+///
+/// Its id stays, and so does all that refers to it by that. A task that is over keeps its name.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost task rename limits call-limits\n  provost task rename 1a2b3c4d call-limits --json"
+)]
+struct RenameArgs {
+    /// The task: its id, the beginning or end of it, or its name
+    #[arg(value_parser = input::parse_name)]
+    task: String,
+    /// What it is called from now on; unique among tasks that are open
+    #[arg(value_parser = label)]
+    name: String,
     #[command(flatten)]
     key: KeyArgs,
 }
@@ -350,6 +369,10 @@ pub(crate) fn run(context: &Context, args: &TaskArgs) -> Outcome {
         What::Rotate(args) => rotate(context, args),
         What::Label(args) => {
             let command = Command::Label { name: args.name.clone(), labels: args.labels.labels() };
+            Meant::named(&args.task).change(context, &command, &args.key)
+        }
+        What::Rename(args) => {
+            let command = Command::Rename { name: args.name.clone() };
             Meant::named(&args.task).change(context, &command, &args.key)
         }
         What::Pause(args) => because(context, args, |because| Command::Pause { because }),

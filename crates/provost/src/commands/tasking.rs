@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use provost_api::{
-    ApiError, Client, Code, StandingTaskRow, TaskHeadRow, TaskMessageRow, TaskRequest,
+    ApiError, Client, Code, MemberRow, StandingTaskRow, TaskHeadRow, TaskMessageRow, TaskRequest,
 };
 use provost_core::{task::Command, text::shell_word};
 use provost_engine::shell::OWN_TASK;
@@ -138,7 +138,7 @@ impl<'a> Meant<'a> {
     /// Asks something of the task, and shows in one line what is true then.
     pub(crate) fn change(&self, context: &Context, command: &Command, key: &KeyArgs) -> Outcome {
         let reply = self.tell(context, command, &key.get(context))?;
-        show(context, reply)
+        show_to(context, self.by, reply)
     }
 }
 
@@ -158,14 +158,20 @@ pub(crate) fn client(context: &Context) -> Result<Client, ApiError> {
 
 /// Shows the answer to a change: what was changed, and how the task stands.
 pub(crate) fn show(context: &Context, reply: Value) -> Outcome {
+    show_to(context, None, reply)
+}
+
+/// The same to who acts for a member.
+fn show_to(context: &Context, by: Option<&str>, reply: Value) -> Outcome {
     let changed: Changed = serde_json::from_value(reply.clone())
         .map_err(|why| ApiError::new(Code::Internal, format!("the answer is not known: {why}")))?;
+    let own = context.environment.get("PROVOST_SESSION");
     let (next, lines) = match &changed {
         Changed::Message { task, message } => {
             (after_message(task), vec![ui::message_changed(task, message)])
         }
         Changed::Task { task } => {
-            (next_commands(task), ui::task_changed(context.ui.paint, task, &reply))
+            (next_for(task, by, own), ui::task_changed(context.ui.paint, task, &reply))
         }
     };
     if context.ui.json {
@@ -191,6 +197,27 @@ fn after_message(task: &TaskHeadRow) -> Vec<String> {
     vec![look("inbox ls --task"), look("task show")]
 }
 
+/// Gives the commands that make sense to who acts: a member by its name, or an agent by its session. Who does not manage
+/// is told of nothing that it may not do.
+fn next_for(row: &StandingTaskRow, by: Option<&str>, session: Option<&str>) -> Vec<String> {
+    let acts = |member: &&MemberRow| {
+        Some(member.name.as_str()) == by
+            || (session.is_some() && member.session.as_deref() == session)
+    };
+    let member = row.members.iter().filter(|member| !member.left).find(acts);
+    match member.filter(|member| member.role != "manager" && !row.terminal) {
+        None => next_commands(row),
+        Some(member) => {
+            let (id, name) = (ui::short(&row.id), shell_word(&member.name));
+            let mut next = vec![format!("provost task show {id}")];
+            if !member.communication.can_push {
+                next.push(format!("provost inbox next --task {id} --as={name}"));
+            }
+            next
+        }
+    }
+}
+
 /// Gives the commands that make sense for a task as it is.
 pub(crate) fn next_commands(row: &StandingTaskRow) -> Vec<String> {
     let id = ui::short(&row.id);
@@ -204,7 +231,7 @@ pub(crate) fn next_commands(row: &StandingTaskRow) -> Vec<String> {
             next.push(format!("provost task bind {id} NAME --role worker"));
         }
         false => {
-            let help = row.blockers.iter().find_map(|blocker| blocker.next.clone());
+            let help = row.blockers.iter().find_map(|blocker| blocker.hint.clone());
             next.push(help.unwrap_or_else(|| format!("provost inbox ls --task {id}")));
         }
     }

@@ -74,7 +74,7 @@ impl Peer {
                     "an agent may only report about itself; this process belongs to launch {launch}"
                 ),
             )
-            .next("provost report completed")),
+            .next("provost report --help")),
             Peer::Held(key) => Err(ApiError::new(
                 Code::Forbidden,
                 format!("a check, hook or setup may only look; this process belongs to {key}"),

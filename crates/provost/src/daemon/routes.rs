@@ -14,8 +14,8 @@ use axum::{
 };
 use provost_api::{
     AnswerRequest, ApiError, CallRequest, CancelRequest, Code, DaemonInfo, Decision, ErrorBody,
-    IDEMPOTENCY_KEY, InterruptRequest, LimitRequest, OpenRequest, PROTOCOL, ReportRequest,
-    ResolveRequest, SendRequest,
+    IDEMPOTENCY_KEY, InterruptRequest, LimitRequest, OpenRequest, PROTOCOL, RenameRequest,
+    ReportRequest, ResolveRequest, SendRequest,
 };
 use provost_core::{
     ids::{LaunchId, SessionId},
@@ -112,6 +112,7 @@ pub(crate) fn router(daemon: Daemon) -> Router {
         .route("/v1/sessions/{id}/resolve", post(resolve))
         .route("/v1/sessions/{id}/answer", post(answer))
         .route("/v1/sessions/{id}/limit", post(limit))
+        .route("/v1/sessions/{id}/rename", post(rename))
         .route("/v1/runs", get(runs::list).post(runs::open))
         .route("/v1/runs/{id}", get(runs::row))
         .route("/v1/runs/{id}/graph", get(runs::graph))
@@ -388,6 +389,17 @@ async fn limit(
         daemon.raise_limit(session, bytes).await?;
     }
     Ok(answer)
+}
+
+async fn rename(
+    State(daemon): State<Daemon>,
+    Path(session): Path<String>,
+    caller: Caller,
+    headers: HeaderMap,
+    Given(RenameRequest { name }): Given<RenameRequest>,
+) -> Answer {
+    check_text(&name, "name")?;
+    operate(&daemon, &caller, &headers, session, ("rename", Command::Rename { name })).await
 }
 
 async fn take_report(

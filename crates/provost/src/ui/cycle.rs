@@ -35,6 +35,7 @@ pub(crate) fn cycle_card(paint: Paint, screen: Screen, cycle: &Value) -> Vec<Str
         let at = format!("{} {}/{}", text(&looped["template"]), looped["iteration"], looped["max"]);
         card.label("loop", &format!("{at} · {}", text(&looped["recommendation"])));
     }
+    budget(&mut card, &cycle["budget"]);
     for one in rows(&cycle["checks_that_run"]) {
         card.text("checking", &format!("`{}` for {}", text(&one["command"]), text(&one["for"])));
     }
@@ -42,6 +43,7 @@ pub(crate) fn cycle_card(paint: Paint, screen: Screen, cycle: &Value) -> Vec<Str
     for one in rows(&cycle["blockers"]) {
         card.text("blocker", &format!("{}: {}", text(&one["code"]), text(&one["text"])));
     }
+    news(&mut card, &cycle["new"]);
     for one in rows(&cycle["next"]) {
         card.text("next", &text(one));
     }
@@ -65,6 +67,42 @@ fn member(card: &mut Card, paint: Paint, row: &Value) {
     }
     if let Some(says) = row["says"].as_str() {
         card.text("says", says);
+    }
+}
+
+/// Shows what was used of what may be, where there is a bound.
+fn budget(card: &mut Card, row: &Value) {
+    let looped = &row["loop"];
+    if looped["tokens"]["limit"].is_number() {
+        card.label("budget", &format!("loop · {}", used(&looped["tokens"], "tokens")));
+    }
+    for one in rows(&row["sessions"]) {
+        let bound = [("tokens", &one["tokens"]), ("turns", &one["turns"])];
+        let bound = bound.into_iter().filter(|(_, of)| of["limit"].is_number());
+        let told: Vec<String> = bound.map(|(word, of)| used(of, word)).collect();
+        if !told.is_empty() {
+            card.label("budget", &format!("{} · {}", text(&one["member"]), told.join(", ")));
+        }
+    }
+}
+
+fn used(of: &Value, word: &str) -> String {
+    match of["used"].as_u64() {
+        Some(used) => format!("{used} of {} {word}", of["limit"]),
+        None => format!("at most {} {word}", of["limit"]),
+    }
+}
+
+/// Shows what happened of late, and from where the next look goes on.
+fn news(card: &mut Card, row: &Value) {
+    let Some(seq) = row["seq"].as_u64() else { return };
+    let since = match row["since"].as_u64() {
+        Some(since) => format!("{} events since {since}", row["in_all"]),
+        None => format!("{} events in all", row["in_all"]),
+    };
+    card.label("new", &format!("{since}; go on with --since {seq}"));
+    for one in rows(&row["shown"]) {
+        card.text("event", &format!("{} {}: {}", one["seq"], text(&one["by"]), text(&one["what"])));
     }
 }
 

@@ -215,7 +215,17 @@ pub(crate) fn criterion_lines(paint: Paint, screen: Screen, rows: &[CriterionRow
     let mut table = Table::new(&head).sparing(&["FROM"]);
     for row in rows {
         let evidence = match (&row.evidence, &row.check, &row.failed) {
-            (Some(evidence), ..) => format!("{}: {evidence}", row.receipt.as_deref().unwrap_or("")),
+            (Some(evidence), _, failed) => {
+                // What is newer comes first: a long text is cut at its end.
+                let now = match (row.being_checked, failed) {
+                    (true, _) => "being checked; before: ".to_owned(),
+                    (false, Some(failed)) => {
+                        format!("{}; before: ", not_passed(Paint::OFF, failed))
+                    }
+                    (false, None) => String::new(),
+                };
+                format!("{now}{}: {evidence}", row.receipt.as_deref().unwrap_or(""))
+            }
             (None, Some(check), _) if row.being_checked => format!("being checked by `{check}`"),
             (None, Some(check), Some(failed)) => {
                 format!("`{check}` {}", not_passed(Paint::OFF, failed))
@@ -263,8 +273,13 @@ pub(crate) fn loop_lines(
             }
             (false, None) => String::new(),
         };
-        let seen =
+        let verified =
             row.verified.get(name).map(|words| format!(": {}", clip(&clean(words), SEEN_WIDTH)));
+        let asserted = row.asserted.get(name).map(|one| {
+            let text = clip(&clean(&one.text), LINE_WIDTH);
+            format!(": asserted by {}: {text}", clean(&one.by))
+        });
+        let seen = verified.or(asserted);
         let seen = paint.paint(Tone::Dim, &seen.unwrap_or_default());
         card.label(
             "evidence",
@@ -280,6 +295,8 @@ pub(crate) fn loop_lines(
         );
     }
     card.label("cleanup", &clean(&row.cleanup));
+    card.label("bounds", &bounds(row));
+    card.label("backlog", &format!("{} stored and not yet taken", row.backlog));
     let backlog: Vec<String> =
         task.messages.iter().map(|(standing, count)| format!("{count} {standing}")).collect();
     if !backlog.is_empty() {
@@ -292,6 +309,21 @@ pub(crate) fn loop_lines(
         card.label("ended", &clean(ended));
     }
     card.into_lines()
+}
+
+/// Says how far a loop may go, and how far it went.
+fn bounds(row: &LoopRow) -> String {
+    let plateau = match row.plateau {
+        Some(most) => format!("stopped after {most} iterations that change nothing"),
+        None => "no plateau".to_owned(),
+    };
+    let used = row.tokens_used.map_or_else(String::new, |used| format!("{used} of "));
+    let tokens = match (row.tokens, row.tokens_used) {
+        (Some(tokens), _) => format!("{used}{tokens} tokens"),
+        (None, Some(used)) => format!("{used} tokens, without a bound"),
+        (None, None) => "no bound of tokens".to_owned(),
+    };
+    format!("{} iterations · {plateau} · {tokens}", row.max)
 }
 
 /// Lists messages.

@@ -3,7 +3,7 @@
 use provost_core::{
     ids::{SessionId, StandingId},
     session::EffectKey,
-    task::{Actor, Around, Command, Event, Task},
+    task::{Actor, Around, Caller, Command, Event, Task},
     time::Moment,
 };
 use provost_engine::{
@@ -169,7 +169,8 @@ impl Engine {
     fn task_rests(&self, shadow: &TaskShadow, now: Moment) -> Result<(), Broken> {
         let TaskShadow { task, watch, .. } = shadow;
         let look = |id: SessionId| self.shadow(id);
-        if let Some(step) = task.advance(&Around { now, look: &look }) {
+        let caller = Caller::default();
+        if let Some(step) = task.advance(&Around { now, look: &look, caller: &caller }) {
             return Err(format!("a task is at rest, yet more follows: {step:?}"));
         }
         watch.rest(task, now, look)

@@ -112,7 +112,8 @@ fn the_same_seed_tells_the_same_story() {
 /// What no story has: panes of tmux, what is done by itself when an agent is silent, asks or has little room left, and
 /// what members of tasks do by tools. Their rules and laws are tried by the core's own tests. And what only older ledgers
 /// have.
-const ELSEWHERE: [&str; 9] = [
+const ELSEWHERE: [&str; 10] = [
+    "session.renamed",
     "pane.seen",
     "reaction.done",
     "agent.replaced",
@@ -126,7 +127,8 @@ const ELSEWHERE: [&str; 9] = [
 
 /// What no story does to tasks: pictures, clean-ups, steps after the work and proposals of what comes next, and what is
 /// said to agents besides messages.
-const TASKS_ELSEWHERE: [&str; 6] = [
+const TASKS_ELSEWHERE: [&str; 7] = [
+    "task.renamed",
     "task.member_labelled",
     "task.cleaned_up",
     "task.member_told",

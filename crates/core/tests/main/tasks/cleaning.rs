@@ -76,9 +76,19 @@ fn a_new_conversation_is_begun_with_what_the_worker_has_to_know() {
     assert!(stopped, "another process begins it");
     let (key, text) = queued(&bench).pop().expect("its instruction waits");
     assert_eq!((key.as_str(), desk.standing(no).word()), ("instruction-2", "offered"));
-    for part in ["new conversation", "limit how often each caller", "tests, attack", "go on"] {
+    let parts = [
+        "You are hand, a worker of the task",
+        "One instruction at a time",
+        "provost_task_send",
+        "new conversation",
+        "limit how often each caller",
+        "This begins iteration 2 of 5 of the loop",
+        "go on",
+    ];
+    for part in parts {
         assert!(text.contains(part), "{text}");
     }
+    assert!(!text.contains("iteration 1 of"), "the one before is over: {text}");
     let told = desk.task.messages.iter().filter(|one| one.text.contains("superseded")).count();
     assert_eq!(told, 0, "that is no news");
 }

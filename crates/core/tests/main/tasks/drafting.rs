@@ -185,3 +185,17 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_is_quoted_or_fenced_is_left_out_and_said_to_be() {
+    let desk = Desk::paired();
+    let text = "- the tests of both callers pass\n> - somebody else wants this one\n\n```\n- a line of a program\n```\n";
+    let from = DraftFrom::Text { text: text.to_owned(), of: None };
+    let draft = desk.task.draft(&Actor::Operator, &from).expect("it is a text");
+    assert_eq!(draft.drafted, ["the tests of both callers pass"]);
+    let expected = [
+        ("somebody else wants this one".to_owned(), LeftOut::Quoted),
+        ("a line of a program".to_owned(), LeftOut::Fenced),
+    ];
+    assert_eq!(draft.left_out, expected);
+}

@@ -6,9 +6,9 @@ use provost_core::{
     ids::{SessionId, StandingId},
     session::{self, Session},
     task::{
-        Actor, Address, Around, Attack, Blocked, Channel, Command, Event, Evidence, Judgement,
-        Kind, Labels, Lease, Message, Needs, Post, Priority, Proof, Rejected, Required, Role,
-        Shown, Standing, Step, Task, TaskBounds, TaskOpened, TaskSpec, Template,
+        Actor, Address, Around, Attack, Blocked, Caller, Channel, Command, Event, Evidence,
+        Judgement, Kind, Labels, Lease, Message, Needs, Post, Priority, Proof, Rejected, Required,
+        Role, Shown, Standing, Step, Task, TaskBounds, TaskOpened, TaskSpec, Template,
     },
     time::Moment,
     verdict::CheckEnd,
@@ -76,7 +76,11 @@ impl Desk {
 
     pub(crate) fn decide(&self, actor: &Actor, command: &Command) -> Result<Vec<Event>, Rejected> {
         let look = |id| self.sessions.get(&id);
-        self.task.decide(actor, command, &Around { now: self.at(), look: &look })
+        self.task.decide(
+            actor,
+            command,
+            &Around { now: self.at(), look: &look, caller: &Caller::default() },
+        )
     }
 
     pub(crate) fn fold(&mut self, events: Vec<Event>) {
@@ -127,7 +131,11 @@ impl Desk {
         for _ in 0..100 {
             let step = {
                 let look = |id| self.sessions.get(&id);
-                self.task.advance(&Around { now: self.at(), look: &look })
+                self.task.advance(&Around {
+                    now: self.at(),
+                    look: &look,
+                    caller: &Caller::default(),
+                })
             };
             match step {
                 None => return,

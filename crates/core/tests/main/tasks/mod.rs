@@ -1,6 +1,7 @@
 //! Tasks that stand alone: messages, criteria, loops, permissions, the end.
 
 mod calling;
+mod checking;
 mod cleaning;
 mod criteria;
 mod delivery;

@@ -281,3 +281,25 @@ proptest! {
         prop_assert_eq!(hand.told, all);
     }
 }
+
+#[test]
+fn a_worker_that_fails_is_told_of_once_also_to_who_takes_its_news_at_once() {
+    let (mut desk, mut bench) = managing(Bench::new(spec()));
+    bench.tell(Tell::WorkPrepared { cwd: "/work".to_owned(), base: None });
+    let mut taken = 0;
+    for _ in 0..20 {
+        meet(&mut desk, &mut bench);
+        while let Some((no, lease)) = desk.next("boss") {
+            desk.done(&member("boss"), Command::Accept { no, lease, polls: 0 });
+            taken += 1;
+        }
+        let owed = bench.session.launches.last().filter(|one| one.may_live()).map(|one| one.id);
+        if let Some(launch) = owed {
+            bench
+                .tell(Tell::LaunchFailed { launch, reason: "there is no such program".to_owned() });
+        }
+        bench.settle();
+    }
+    assert!(bench.session.attempt().is_sealed());
+    assert_eq!((taken, news(&desk, "boss").len()), (1, 1), "{:?}", news(&desk, "boss"));
+}

@@ -1,10 +1,14 @@
 //! What members are told, word for word.
 
 use insta::assert_snapshot;
-use provost_core::task::{
-    Action, Actor, Caller, Command, Commands, Config, Epilogue, Mode, Role, Via, contract, handoff,
-    heartbeat,
+use provost_core::{
+    ids::SessionId,
+    task::{
+        Action, Actor, Caller, CleanUp, Command, Commands, Config, Epilogue, Mode, Proof, Required,
+        Role, Template, Via, contract, handoff, heartbeat, wrapped,
+    },
 };
+use uuid::Uuid;
 
 use super::kit::{Desk, task_spec, template};
 
@@ -117,4 +121,37 @@ fn what_every_member_is_told() {
         }
         assert_eq!(told.contains("manual poll only"), via == Via::Commands, "{name}");
     }
+}
+
+/// The message that begins the second of four iterations.
+fn continued(desk: &mut Desk) -> String {
+    let artifact = Proof::Artifact { fields: vec!["changed files".to_owned(), "risk".to_owned()] };
+    let word = Required { name: "it's said".to_owned(), proof: Proof::Asserted };
+    let mut looped = template(4);
+    looped.evidence.push(Required { name: "report".to_owned(), proof: artifact });
+    looped.evidence.push(word);
+    let tools = vec!["gh".to_owned()];
+    desk.begin_loop(Template { clean_up: CleanUp::Compact, tools, ..looped });
+    desk.show_all("one");
+    let no = desk.continues(2).expect("its evidence is there");
+    let caller = Caller {
+        program: "/opt/pro vost".to_owned(),
+        home: Some("/srv/provost's home".to_owned()),
+    };
+    wrapped(&desk.task, desk.message(no), &caller)
+}
+
+#[test]
+fn a_continuation_by_commands() {
+    assert_snapshot!(continued(&mut desk()));
+}
+
+#[test]
+fn a_continuation_by_tools() {
+    let mut desk = Desk::open(task_spec());
+    desk.bind("boss", Role::Manager, None);
+    desk.bind("hand", Role::Worker, Some(SessionId(Uuid::from_u128(9))));
+    desk.bind("eye", Role::Reviewer, None);
+    desk.done(&super::kit::member("boss"), Command::AcknowledgeContract { revision: 0 });
+    assert_snapshot!(continued(&mut desk));
 }

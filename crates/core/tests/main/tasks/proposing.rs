@@ -64,7 +64,14 @@ fn the_worker_writes_first_and_nobody_sees_it_before_the_manager_wrote_its_own()
 fn both_go_to_who_reviews_quoted_and_to_nobody_else() {
     let desk = proposed();
     let [asked] = to(&desk, "eye")[..] else { panic!("{:?}", to(&desk, "eye")) };
-    assert_eq!(asked.trust, Trust::Claims);
+    // Provost asks, with a command that works as it stands; what others wrote is quoted in it.
+    assert_eq!(asked.trust, Trust::Instructs);
+    let id = desk.task.id;
+    for choice in ["worker", "manager", "stop"] {
+        let command =
+            format!("\n    provost task choose {choice} --task {id} --as eye --because TEXT");
+        assert!(asked.text.contains(&command), "{}", asked.text);
+    }
     for text in [MINE, THEIRS] {
         assert!(asked.text.contains(&format!("\n> {text}")), "{}", asked.text);
     }

@@ -1,6 +1,6 @@
 //! What members get to read: who wrote it, and nothing in it that could pass for somebody else's words.
 
-use provost_core::task::{Actor, Command, Kind, visible, wrapped};
+use provost_core::task::{Actor, Caller, Command, Kind, visible, wrapped};
 
 use super::kit::{Desk, member, post};
 
@@ -9,7 +9,7 @@ fn said(from: &Actor, to: &str, text: &str) -> String {
     let Command::Post(mut message) = post(to, "k") else { panic!("it is a post") };
     message.text = text.to_owned();
     desk.done(from, Command::Post(message));
-    wrapped(&desk.task, desk.message(1))
+    wrapped(&desk.task, desk.message(1), &Caller::default())
 }
 
 #[test]

@@ -42,7 +42,7 @@ pub(super) fn run(context: &Context, args: &CheckArgs) -> Outcome {
     let since = follow::newest(context)?;
     let events = follow::aside(Of::All, since)?;
     for (nonce, name) in &nonces {
-        let command = Command::Post(Box::new(probe(nonce, name)));
+        let command = Command::Post(Box::new(probe(nonce, name, args.timeout)));
         meant.tell(context, &command, &format!("probe-{nonce}"))?;
     }
     let deadline = clock::after(Duration::from_secs(args.timeout));
@@ -52,9 +52,22 @@ pub(super) fn run(context: &Context, args: &CheckArgs) -> Outcome {
             Ok(event) => event?,
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
         };
+        let before = waiting.len();
         waiting.retain(|nonce, name| !is_answer(&event, &task.id, nonce, name));
+        if waiting.len() < before {
+            put_away(context, meant, &event);
+        }
     }
     told(context, &task.id, &members, waiting.into_values().collect())
+}
+
+/// Takes an answer out of the operator's messages: it is read, and says nothing else. If somebody took it first, it is
+/// theirs.
+fn put_away(context: &Context, meant: Meant<'_>, answer: &EventRow) {
+    let no = answer.data["no"].as_u64().and_then(|no| u32::try_from(no).ok());
+    let Some(no) = no else { return };
+    let because = "it answered the check of the connection".to_owned();
+    drop(meant.tell(context, &Command::CancelMessage { no, because }, &context.key(None)));
 }
 
 /// What a member cannot have known before it was sent to it.
@@ -63,7 +76,7 @@ fn nonce() -> String {
     blake3::hash(id.as_bytes()).to_hex().chars().take(16).collect()
 }
 
-fn probe(nonce: &str, name: &str) -> Post {
+fn probe(nonce: &str, name: &str, seconds: u64) -> Post {
     Post {
         key: format!("probe-{nonce}"),
         correlation: Some(nonce.to_owned()),
@@ -74,7 +87,8 @@ fn probe(nonce: &str, name: &str) -> Post {
             "This only tests the connection. Send exactly this text to \"operator\", acknowledge this message, and do nothing else: {nonce}"
         ),
         priority: Priority::High,
-        expires_in_ms: None,
+        // Nobody waits for the answer any longer.
+        expires_in_ms: Some(seconds.saturating_mul(1_000)),
         steer: false,
     }
 }

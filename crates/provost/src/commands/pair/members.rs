@@ -95,7 +95,7 @@ impl Opening<'_> {
     /// Gives the task as it will be, of which the contracts tell.
     fn imagined(&self, meant: &[Meant], template: Option<&Template>) -> Result<Task, ApiError> {
         let now = Moment { wall_ms: clock::now_ms(), mono_ms: 0 };
-        let around = Around { now, look: &|_| None };
+        let around = Around { now, look: &|_| None, caller: &Caller::default() };
         let opened = TaskOpened { spec: Box::new(self.spec.clone()) };
         let mut task = Task::open(self.id, now, &opened);
         let binds = meant.iter().map(|one| Command::Bind {

@@ -142,11 +142,18 @@ pub(super) async fn telemetry(
     .await
 }
 
-/// Reads beside the owner, all of it from the ledger of one moment.
 async fn answer<T: Serialize + Send + 'static>(
     daemon: &Daemon,
-    read: impl FnOnce(&dyn ReadLedger) -> Result<T, ApiError> + Send + 'static,
+    how: impl FnOnce(&dyn ReadLedger) -> Result<T, ApiError> + Send + 'static,
 ) -> Answer {
+    Ok(Json(read(daemon, how).await?).into_response())
+}
+
+/// Reads beside the owner, all of it from the ledger of one moment.
+pub(super) async fn read<T: Send + 'static>(
+    daemon: &Daemon,
+    read: impl FnOnce(&dyn ReadLedger) -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
     let path = daemon.world.home.ledger();
     let found = tokio::task::spawn_blocking(move || {
         let unread = |why: &dyn std::fmt::Display| {
@@ -160,6 +167,5 @@ async fn answer<T: Serialize + Send + 'static>(
             .map_err(|why| unread(&why))?;
         found.unwrap_or_else(|| Err(ApiError::new(Code::Internal, "nothing was read")))
     });
-    let found = found.await.map_err(|why| ApiError::new(Code::Internal, why.to_string()))??;
-    Ok(Json(found).into_response())
+    found.await.map_err(|why| ApiError::new(Code::Internal, why.to_string()))?
 }

@@ -8,20 +8,21 @@ use axum::{
     http::HeaderMap,
 };
 use provost_api::{
-    ApiError, IDEMPOTENCY_KEY, NextRequest, OpenTaskRequest, PairRequest, TaskRequest,
+    ApiError, Code, IDEMPOTENCY_KEY, NextRequest, OpenTaskRequest, PairRequest, TaskRequest,
 };
 use provost_core::{
     ids::StandingId,
     task::{Command, TaskSpec},
 };
 use provost_engine::{
+    look,
     report::check_text,
-    shell::{Ask, By, Pairing, Published, TaskAsk},
+    shell::{Ask, By, NewSession, Pairing, Published, TaskAsk},
 };
 use serde::{Deserialize, de::IgnoredAny};
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 
-use super::{Answer, Caller, Daemon, Given, LISTED, Wanted, bad, change, raw};
+use super::{Answer, Caller, Daemon, Given, LISTED, Wanted, bad, change, history::read, raw};
 use crate::daemon::peer::{self, Peer};
 
 /// The longest time that one request waits for a message. Whoever wants to wait longer asks again.
@@ -53,8 +54,25 @@ pub(super) async fn pair(
     let pairing: Pairing = serde_json::from_value(request.pairing)
         .map_err(|why| bad(format!("the pair cannot be read: {why}")))?;
     checked(&pairing.spec)?;
+    can_start(&daemon, &pairing)?;
     let ask = TaskAsk::Pair { id, pairing: Box::new(pairing) };
     change(&daemon, &peer, &headers, ("pair", Ask::Task(ask))).await
+}
+
+/// Refuses a pair of which a member could not be started: that would be found out when the others run already. What the
+/// agent will have in its environment decides, as it will when it is started.
+fn can_start(daemon: &Daemon, pairing: &Pairing) -> Result<(), ApiError> {
+    for member in &pairing.members {
+        let Some(NewSession::New { spec, .. }) = &member.session else { continue };
+        let missing = daemon.world.environment.missing_program(&spec.agent, &spec.cwd);
+        if let Some(why) = missing {
+            let message = format!("{} cannot be started: {why}; nothing was begun", member.name);
+            return Err(ApiError::new(Code::Refused, message)
+                .next("provost config show")
+                .next("provost doctor"));
+        }
+    }
+    Ok(())
 }
 
 #[derive(Debug, Deserialize)]
@@ -99,6 +117,8 @@ pub(super) struct CycleQuery {
     /// The member that looks; the operator if none is named.
     #[serde(rename = "as")]
     by: Option<String>,
+    /// The event of the ledger after which something is new; without it the newest are told.
+    since: Option<String>,
     #[serde(flatten)]
     who: WhoQuery,
 }
@@ -113,7 +133,19 @@ pub(super) async fn cycle(
         (By::Operator, Some(name)) => By::As(name),
         (by, _) => by,
     };
-    asked(&daemon, TaskAsk::Cycle { task, by }).await
+    let since = query.since.map(|since| since.parse::<u64>()).transpose();
+    let since = since.map_err(|why| bad(format!("since is no number of an event: {why}")))?;
+    let ask = Ask::Task(TaskAsk::Cycle { task, by });
+    let seen = daemon.handle.ask(ask, "operator", None).await?;
+    let mut seen: serde_json::Value = serde_json::from_str(&seen)
+        .map_err(|why| ApiError::new(Code::Internal, why.to_string()))?;
+    let id = seen["cycle"]["task"]["id"].as_str().unwrap_or_default();
+    let id: StandingId =
+        id.parse().map_err(|_| ApiError::new(Code::Internal, "the task has no id"))?;
+    // Told of the stream, beside the owner; whoever looks takes nothing away by it.
+    let news = read(&daemon, move |ledger| look::news(ledger, id, since)).await?;
+    seen["cycle"]["new"] = serde_json::json!(news);
+    Ok(raw(Body::from(seen.to_string())))
 }
 
 #[derive(Debug, Deserialize)]

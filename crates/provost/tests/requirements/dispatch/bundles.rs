@@ -144,6 +144,18 @@ fn what_is_open_is_exported_only_as_a_snapshot_and_closed_where_it_is_imported()
 }
 
 #[test]
+fn a_manifest_that_says_something_else_is_no_manifest() {
+    let (here, _) = over();
+    let bundle = here.file("bundle");
+    here.provost(&["export", "limits", "--to", &bundle]).ok();
+    let manifest = Path::new(&bundle).join("manifest.json");
+    let text = fs::read_to_string(&manifest).unwrap();
+    fs::write(&manifest, text.replace("\"snapshot\": false", "\"snapshot\": true")).unwrap();
+    let refused = here.provost(&["import", &bundle, "--only-look", "--json"]).exits(2).json();
+    assert!(refused["error"]["message"].as_str().unwrap().contains("digest"), "{refused}");
+}
+
+#[test]
 fn a_bundle_with_a_pipe_in_it_is_refused_and_not_waited_for() {
     let (here, _) = over();
     let bundle = here.file("bundle");

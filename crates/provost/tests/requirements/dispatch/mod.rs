@@ -3,6 +3,7 @@
 mod bundles;
 mod criteria;
 mod delivery;
+mod faces;
 mod gates;
 mod hints;
 mod keys;

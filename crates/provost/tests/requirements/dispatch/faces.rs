@@ -1,0 +1,220 @@
+//! What people and members are shown and told: it is true, it works as it stands, and it says what it is about.
+
+use std::{process::Command, thread};
+
+use provost_testkit::harness::eventually;
+use serde_json::{Value, json};
+
+use super::kit::Desk;
+use crate::kit::{CREDENTIALS, Stage, TALKER, output_of};
+
+fn number(value: &Value) -> i64 {
+    value.as_i64().unwrap_or_else(|| panic!("a number, not {value}"))
+}
+
+#[test]
+fn the_time_to_accept_and_the_time_to_acknowledge_are_told_apart() {
+    let desk = Desk::opened(&["--offer", "30s", "--lease", "10m"]);
+    desk.send("hand", "Begin with the tests.");
+    desk.send("hand", "Then the second caller.");
+    let offered = desk.next("hand", &["--offer-only"]);
+    assert!(offered["offer_until"].is_i64() && offered["lease_until"].is_null(), "{offered}");
+    let (no, lease) = (offered["no"].to_string(), offered["lease"].to_string());
+    let accepted = desk.act("hand", &["inbox", "accept", &no, "--lease", &lease]).ok().json();
+    let longer = number(&accepted["lease_until"]) - number(&offered["offer_until"]);
+    assert!((540_000..660_000).contains(&longer), "{longer}");
+    let taken = desk.next("hand", &[]);
+    assert!(taken["offer_until"].is_null(), "{taken}");
+    assert!(number(&taken["lease_until"]) >= number(&accepted["lease_until"]), "{taken}");
+}
+
+#[test]
+fn the_command_against_a_blocker_works_in_an_empty_environment() {
+    let desk = Desk::new();
+    desk.bind("limits", "the deputy's", "manager");
+    let task = desk.task();
+    let blocker = &task["blockers"][0];
+    assert_eq!(blocker["code"], "contract_unacknowledged");
+    let hint = blocker["hint"].as_str().unwrap();
+    assert!(hint.starts_with("provost manager ack --revision 0 "), "{hint}");
+    let command = blocker["next"].as_str().unwrap();
+    let mut shell = Command::new("/usr/bin/env");
+    shell.args(["-i", "/bin/sh", "-c", command]);
+    let done = output_of(shell);
+    done.ok();
+    assert_eq!(desk.task()["blockers"], json!([]));
+}
+
+#[test]
+fn who_chooses_is_given_commands_that_work_in_an_empty_environment() {
+    let desk = Desk::new();
+    desk.bind("limits", "eye", "reviewer");
+    desk.act("hand", &["task", "propose", "Now the second caller."]).ok();
+    desk.act("boss", &["task", "propose", "First the tests of both."]).ok();
+    let item = desk.next("eye", &[]);
+    let envelope = item["envelope"].as_str().unwrap();
+    let command = envelope.lines().find(|line| line.contains("task choose manager")).unwrap();
+    let command = command.trim().replace("TEXT", "'it says how it is tested'");
+    let mut shell = Command::new("/usr/bin/env");
+    shell.args(["-i", "/bin/sh", "-c", &command]);
+    output_of(shell).ok();
+    let told = desk.next("boss", &[]);
+    assert!(told["text"].as_str().unwrap().contains("what boss proposes comes next"), "{told}");
+}
+
+#[test]
+fn a_check_of_the_connection_passes_by_what_it_says_and_leaves_nothing_behind() {
+    let desk = Desk::opened(&[]);
+    desk.bind("limits", "eye", "reviewer");
+    desk.bind("limits", "deputy", "manager");
+    let checking = desk.command(&["pair", "check", "limits", "--timeout", "60", "--json"]);
+    let checking = thread::spawn(move || output_of(checking));
+    for name in ["hand", "boss", "eye", "deputy"] {
+        let probe = desk.next(name, &["--wait", "--timeout", "30"]);
+        let text = probe["text"].as_str().unwrap();
+        let nonce = text.rsplit(' ').next().unwrap();
+        desk.act(name, &["send", "--to", "operator", nonce]).ok();
+        desk.ack(name, &probe).ok();
+    }
+    assert_eq!(checking.join().unwrap().ok().json()["ready"], true);
+    assert_eq!(desk.operate(&["inbox", "ls"]).ok().json()["messages"], json!([]));
+    // Nobody answers, and nobody finds it later.
+    desk.provost(&["pair", "check", "limits", "--timeout", "1"]).exits(5);
+    eventually("the probes are over", || {
+        let waiting = desk.operate(&["inbox", "ls"]).ok().json()["messages"].clone();
+        (waiting == json!([])).then_some(())
+    });
+}
+
+#[test]
+fn a_look_tells_the_budget_and_what_is_new_and_takes_nothing() {
+    let desk = Desk::new();
+    let start = ["loop", "start", "--require", "notes=asserted", "--max-iterations", "3"];
+    desk.operate(&start).ok();
+    desk.send("hand", "Begin with the tests.");
+    let look = |since: &[&str]| {
+        let words = [&["cycle", "limits", "--as", "boss", "--json"], since].concat();
+        desk.provost(&words).ok().json()["cycle"].clone()
+    };
+    let first = look(&[]);
+    assert_eq!(first["budget"]["loop"]["iterations"], json!({"used": 1, "limit": 3}));
+    let seq = first["new"]["seq"].to_string();
+    assert!(first["new"]["in_all"].as_u64().unwrap() > 5, "{first}");
+    assert_eq!(look(&["--since", &seq])["new"]["in_all"], 0);
+    let said = "read both files, and ran the tests";
+    desk.act("hand", &["loop", "show", "notes", "--text", said]).ok();
+    for _ in 0..2 {
+        let new = look(&["--since", &seq])["new"].clone();
+        assert_eq!(new["in_all"], 1, "looking takes nothing: {new}");
+        let shown = &new["shown"][0];
+        assert_eq!((&shown["kind"], &shown["text"]), (&json!("task.evidence_shown"), &Value::Null));
+    }
+    let status = desk.operate(&["loop", "status"]).ok().json()["loop"].clone();
+    assert_eq!(status["asserted"]["notes"], json!({"by": "hand", "text": said}));
+    assert_eq!((&status["backlog"], &status["tokens"]), (&json!(1), &Value::Null));
+    let card = desk.shown(&["loop", "status", "--task", "limits"]);
+    for part in
+        ["asserted by hand: read both", "1 stored and not yet taken", "stopped after 3 iterations"]
+    {
+        assert!(card.contains(part), "{}", card);
+    }
+    let card = desk.shown(&["cycle", "limits", "--since", &seq]);
+    assert!(card.contains("1 events since"), "{}", card);
+}
+
+#[test]
+fn a_pair_of_which_one_cannot_be_started_is_not_begun() {
+    let stage = Stage::new();
+    let repo = stage.repo("work");
+    let config = "[agents.broken]\ndriver = \"jsonl\"\ncommand = [\"/nonexistent/agent\"]\n[agents.absent]\ndriver = \"jsonl\"\ncommand = [\"no-such-agent\"]\n";
+    std::fs::write(repo.path().join("provost.toml"), config).unwrap();
+    for agent in ["broken", "absent"] {
+        let worker = format!("b={agent}");
+        let words =
+            ["pair", "some goal of it", "--name", "t", "--worker", &worker, "--pull-manager"];
+        let words = [&words[..6], &["--manager", "me"]].concat();
+        let refused = stage.provost_in(repo.path(), &words);
+        let refused = refused.exits(4);
+        assert!(refused.stderr.contains("b cannot be started: there is no program"), "{refused:?}");
+        assert_eq!(stage.provost(&["task", "ls", "--json"]).ok().json()["tasks"], json!([]));
+        assert!(stage.rows().is_empty());
+    }
+}
+
+#[test]
+fn what_is_renamed_is_found_by_its_new_name() {
+    let desk = Desk::new();
+    desk.provost(&["task", "new", "other", "--goal", "another thing altogether"]).ok();
+    let taken = desk.provost(&["task", "rename", "limits", "other", "--json"]).exits(4).json();
+    assert!(taken["error"]["message"].as_str().unwrap().contains("already"), "{taken}");
+    let row = desk.provost(&["task", "rename", "limits", "quotas", "--json"]).ok().json();
+    assert_eq!(row["task"]["name"], "quotas");
+    desk.provost(&["task", "show", "limits"]).exits(3);
+    desk.provost(&["task", "show", "quotas"]).ok();
+    let found = desk.provost(&["search", "quotas", "--json"]).ok().json();
+    assert_eq!(found["hits"][0]["name"], "quotas", "{found}");
+    desk.provost(&["task", "cancel", "quotas", "--because", "nobody needs it"]).ok();
+    desk.provost(&["task", "rename", "quotas", "again"]).exits(4);
+    let session = desk.spawn_in(desk.home.root(), &["--name", "first", "--", "sleep", "600"]);
+    let row = desk.provost(&["rename", &session, "second", "--json"]).ok().json();
+    assert_eq!(row["session"]["name"], "second", "{row}");
+    assert_eq!(desk.provost(&["status", "second", "--json"]).ok().json()["id"], *session);
+    desk.provost(&["stop", "second"]).ok();
+    desk.wait_state(&session, |row| row["sealed"] == true);
+}
+
+#[test]
+fn what_somebody_lays_aside_is_no_refusal_and_its_reason_is_content() {
+    let desk = Desk::new();
+    desk.send("hand", "nobody can do that");
+    let item = desk.next("hand", &[]);
+    let (no, lease) = (item["no"].to_string(), item["lease"].to_string());
+    let release = ["inbox", "release", &no, "--lease", &lease, "--because", "not-mine-at-all"];
+    desk.act("hand", &release).ok();
+    desk.operate(&["inbox", "bury", &no, "--because", "no"]).ok();
+    for words in [&["replay", "limits", "--as", "timeline"][..], &["audit", "limits"]] {
+        let told = desk.shown(words);
+        assert!(!told.contains("not-mine-at-all"), "{}", told);
+    }
+    let audit = desk.provost(&["audit", "limits", "--json"]).ok().json();
+    let deeds = audit["deeds"].as_array().unwrap();
+    let buried = deeds.iter().find(|deed| deed["kind"] == "task.message_dead");
+    assert!(buried.is_none_or(|deed| deed["refused"].is_null()), "{audit}");
+    let figures = desk.provost(&["telemetry", "--json"]).ok().json();
+    assert_eq!(figures["failures"], json!([]), "{figures}");
+}
+
+#[test]
+fn a_pair_that_cannot_be_opened_names_no_task_and_a_worker_nothing_that_it_may_not_do() {
+    let desk = Desk::new();
+    let words = ["pair", "some goal of it", "--name", "t", "--pull", "--worker", "a"];
+    let refused = desk.provost(&[&words[..], &["--criterion", "x", "--json"]].concat());
+    let refused = refused.exits(2);
+    assert!(!refused.stdout.contains("task show"), "{refused:?}");
+    desk.operate(&["criteria", "add", "The wording was read", "--accept"]).ok();
+    desk.send("hand", "Begin with the tests.");
+    let item = desk.next("hand", &[]);
+    let next = desk.ack("hand", &item).ok().json()["next"].to_string();
+    assert!(!next.contains("criteria satisfy") && next.contains("inbox next"), "{next}");
+}
+
+#[test]
+fn an_agent_exports_nothing_and_a_person_all() {
+    let desk = Desk::new();
+    desk.configure_talker(&format!("{CREDENTIALS}\n[[step]]\nhang = true\n"), "");
+    let session = desk.spawn_in(desk.home.root(), &["--agent", TALKER, "begin"]);
+    let who = desk.credentials(1);
+    for words in [
+        &["export", "limits", "--to", "bundle", "--snapshot", "--json"][..],
+        &["ledger", "export", "--json"],
+    ] {
+        let mut command = desk.command(words);
+        command.env("PROVOST_LAUNCH", &who.launch).env("PROVOST_TOKEN", &who.token);
+        let refused = output_of(command);
+        assert!(!refused.status.success() && refused.stdout.contains("an agent may not export"));
+    }
+    let bundle = desk.file("bundle");
+    desk.provost(&["export", "limits", "--to", &bundle, "--snapshot"]).ok();
+    desk.provost(&["stop", &session]).ok();
+    desk.wait_state(&session, |row| row["process"] != "alive");
+}
