@@ -65,7 +65,8 @@ fn what_was_archived_is_bundled_too() {
 fn an_altered_bundle_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let ledger = filled(&dir.path().join("here"));
-    let spoils: [(&str, &str, &str, &str); 7] = [
+    let spoils: [(&str, &str, &str, &str); 8] = [
+        ("manifest.json", "\"snapshot\": false", "\"snapshot\": true", "its own digest is another"),
         ("streams.jsonl", "\"x\"", "\"z\"", "its digest is another"),
         ("streams.jsonl", "user/1000", "user/0", "bytes, not"),
         ("manifest.json", "\"version\": 1", "\"version\": 2", "use a newer provost"),
