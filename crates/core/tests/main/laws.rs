@@ -123,7 +123,7 @@ fn cases() -> u32 {
 fn story(seed: u64, steps: &[(u64, u64)]) -> Lab {
     let mut lab = Lab::open(&mut Rng::new(seed));
     let prepared = Command::WorkPrepared { cwd: "/work".to_owned(), base: Some(snapshot("t0")) };
-    lab.tell(&prepared).unwrap();
+    lab.tell(&prepared).expect("its work was not prepared before");
     for (ms, choice) in steps {
         lab.pass(*ms);
         let command = random_command(&lab.session, &mut Rng::new(*choice));
@@ -169,7 +169,7 @@ proptest! {
         steps in proptest::collection::vec((prop_oneof![Just(0), 0u64..120, 0u64..3_000], any::<u64>()), 1..60),
     ) {
         let lab = story(seed, &steps);
-        prop_assert_eq!(lab.replayed(), lab.session.clone());
+        prop_assert_eq!(&lab.replayed(), &lab.session);
         let text = serde_json::to_string(&lab.session).unwrap();
         prop_assert_eq!(serde_json::from_str::<Session>(&text).unwrap(), lab.session);
     }
