@@ -17,6 +17,9 @@ const MAX_DETAIL: usize = 4 << 10;
 /// So many limits of the account are told apart.
 const MAX_LIMITS: usize = 16;
 
+/// A turn that met a limit ends no later than this after it was told when that is over.
+const JUST_OVER_MS: u64 = 60_000;
+
 /// The account's limits, as they were told last.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Limits(BTreeMap<String, Vec<Window>>);
@@ -39,11 +42,12 @@ impl Limits {
         }
     }
 
-    /// Gives when the last of the used-up windows begins anew, if that lies ahead.
+    /// Gives when the last of the used-up windows begins anew, if that lies ahead, or was reached while the turn that met the
+    /// limit came to its end. What lies further behind is not why there is a limit now.
     fn until(&self, now_ms: Option<u64>) -> Option<u64> {
         let used_up = self.0.values().flatten().filter(|window| window.used_percent >= 100.0);
         let until = used_up.map(|window| window.resets_at_ms).max()?;
-        now_ms.is_none_or(|now| until > now).then_some(until)
+        now_ms.is_none_or(|now| until.saturating_add(JUST_OVER_MS) > now).then_some(until)
     }
 }
 
@@ -128,7 +132,8 @@ mod tests {
         let limited = |until_ms| TurnEnd::Limited { until_ms, detail: "later".to_owned() };
         assert_eq!(end(Some(19_000)), limited(Some(20_000)));
         assert_eq!(end(None), limited(Some(20_000)));
-        assert_eq!(end(Some(20_000)), limited(None));
+        assert_eq!(end(Some(20_001)), limited(Some(20_000)), "it was reached meanwhile");
+        assert_eq!(end(Some(80_000)), limited(None), "that is not why there is a limit now");
     }
 
     #[test]

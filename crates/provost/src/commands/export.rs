@@ -34,7 +34,8 @@ pub(crate) struct ExportArgs {
 }
 
 /// Refuses agents: a bundle holds what members wrote that is not for them, such as a proposal that the other must not know
-/// yet. Who asks is seen from here as the daemon sees it.
+/// yet. Who asks is seen from here as the daemon sees it. Where a holder was killed nobody can prove not to have been below
+/// it, and a person must be able to export then more than ever.
 pub(super) fn refuse_agents(context: &Context) -> Result<(), ApiError> {
     let home = context.trusted_home()?;
     let place = shell::Home::new(&home.path);
@@ -43,8 +44,8 @@ pub(super) fn refuse_agents(context: &Context) -> Result<(), ApiError> {
     let live = if launches.exists() { live(&launches)? } else { Vec::new() };
     let asks = Peer::of(std::process::id(), &place, &live)?;
     match asks {
-        Peer::Operator => Ok(()),
-        Peer::Launch(_) | Peer::Stray(_) | Peer::Held(_) | Peer::Ours | Peer::Unproven(_) => {
+        Peer::Operator | Peer::Unproven(_) => Ok(()),
+        Peer::Launch(_) | Peer::Stray(_) | Peer::Held(_) | Peer::Ours => {
             let message = format!(
                 "an agent may not export: what is exported holds what others wrote, also what is not shown to members; \
                  this process belongs to {}",
