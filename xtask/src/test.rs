@@ -23,7 +23,7 @@ const SEEDS: &str = "20000";
 const DEEP_SEEDS: &str = "200000";
 /// How many tests of a run in CI may fail and pass at a second try. Some thousand tests with real processes share a machine
 /// there; each that is unsteady is named at the end, to be mended, and more than these are no accident.
-const UNSTEADY_AT_MOST: usize = 2;
+const UNSTEADY_AT_MOST: usize = 4;
 /// The rules that no mutant may survive in.
 const MUTATED: &[&str] = &[
     "crates/core/src/lifecycle/**/*.rs",

@@ -555,7 +555,8 @@ impl Owner {
         rows.extend(lease_until.map(|until| ("lease_until", json!(until))));
         // Written out at once: a value of all that in between would cost more than the change. And who changed a message
         // has no use for a task with thousands of members.
-        let row = match events.iter().all(task_card::is_of_message) {
+        let of_message = rows.contains_key("message");
+        let row = match of_message && events.iter().all(task_card::is_of_message) {
             true => task_card::written(&task_card::head(task)),
             false => task_card::written(&self.row_in(turn, id)?),
         };

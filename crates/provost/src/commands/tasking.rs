@@ -168,7 +168,7 @@ fn show_to(context: &Context, by: Option<&str>, reply: Value) -> Outcome {
     let own = context.environment.get("PROVOST_SESSION");
     let (next, lines) = match &changed {
         Changed::Message { task, message } => {
-            (after_message(task), vec![ui::message_changed(task, message)])
+            (after_message(task, by), vec![ui::message_changed(task, message)])
         }
         Changed::Task { task } => {
             (next_for(task, by, own), ui::task_changed(context.ui.paint, task, &reply))
@@ -191,10 +191,14 @@ enum Changed {
     Task { task: Box<StandingTaskRow> },
 }
 
-fn after_message(task: &TaskHeadRow) -> Vec<String> {
+/// Who acts for a member goes on with its next message; everybody else may want to see them all.
+fn after_message(task: &TaskHeadRow, by: Option<&str>) -> Vec<String> {
     let id = ui::short(&task.id);
-    let look = |what: &str| format!("provost {what} {id}");
-    vec![look("inbox ls --task"), look("task show")]
+    let then = match by {
+        Some(name) => format!("provost inbox next --task {id} --as={}", shell_word(name)),
+        None => format!("provost inbox ls --task {id}"),
+    };
+    vec![then, format!("provost task show {id}")]
 }
 
 /// Gives the commands that make sense to who acts: a member by its name, or an agent by its session. Who does not manage

@@ -14,9 +14,9 @@ use crate::kit::{HANGS, Stage, lives, signal};
 /// Makes a stop quick, so that every step of it is taken.
 const QUICK: &str = "[session]\nstop_grace = \"1s\"\n";
 
-/// Says who it is, and removes the directory of its launch. It is gone at once, for whoever sees half of it gone may end
+/// Says who it is, and removes the directory of its launch when it is told to. It is gone at once, for whoever sees half of it gone may end
 /// the agent before it has removed the rest.
-const REMOVES: &str = "echo $$ > pid.new; mv pid.new pid; mv \"$PROVOST_HOME/launches/$PROVOST_LAUNCH\" \"$PROVOST_HOME/gone\"; rm -rf \"$PROVOST_HOME/gone\";";
+const REMOVES: &str = "echo $$ > pid.new; mv pid.new pid; while [ ! -e go ]; do sleep 0.02; done; mv \"$PROVOST_HOME/launches/$PROVOST_LAUNCH\" \"$PROVOST_HOME/gone\"; rm -rf \"$PROVOST_HOME/gone\";";
 
 /// Lives until it is killed, whatever else it is told.
 const STAYS: &str = "trap '' TERM; while :; do sleep 1; done";
@@ -30,8 +30,6 @@ fn a_launch_without_its_directory_is_not_over_before_its_processes_are() {
     let stage = Stage::new();
     let id = shell(&stage, &[], &format!("{REMOVES} {STAYS}"));
     let agent = removed(&stage, &id);
-    // The next daemon has the record only: what nobody recorded before the directory went cannot be known to have run.
-    stage.home.wait_state(&id, |row| row["launches"][0]["pid"].is_number());
     stage.home.daemon().kill();
     let row = stage.home.wait_state(&id, |row| {
         assert!(row["sealed"] == false || !lives(agent), "sealed while {agent} runs: {row}");
@@ -178,9 +176,12 @@ fn pid(stage: &Stage) -> u32 {
     eventually("the agent says who it is", || number(&stage.home.root().join("pid")))
 }
 
-/// The process that removed its launch directory, once it has. A file that its holder was just writing may stay.
+/// The process that removed its launch directory, once it has. A file that its holder was just writing may stay. It is told to
+/// when its launch is recorded: what nobody recorded before the directory went cannot be known to have run.
 fn removed(stage: &Stage, id: &str) -> u32 {
     let (agent, journal) = (pid(stage), launch_dir(stage, id).join("journal"));
+    stage.home.wait_state(id, |row| row["launches"][0]["pid"].is_number());
+    fs::write(stage.home.root().join("go"), "").unwrap();
     eventually("the journal is gone", || (!journal.exists()).then_some(()));
     agent
 }

@@ -91,9 +91,9 @@ fn a_contract_and_a_cycle_are_cards_and_replies_have_commands_that_work_anywhere
     assert!(shown.ok().stderr.contains(" --as deputy"), "{shown:?}");
     let cycle = desk.shown(&["cycle", "limits"]);
     assert!(cycle.starts_with("limits · active\n") && !cycle.contains('{'), "{}", cycle);
-    let sent = desk.operate(&["send", "--to", "hand", "Begin with the tests."]).ok().json();
+    let added = desk.operate(&["criteria", "add", "The wording was read"]).ok().json();
     let of = |task: &Value| task["members"][0]["communication"]["receive_command"].clone();
-    assert_eq!(of(&sent["task"]), of(&desk.task()));
+    assert_eq!(of(&added["task"]), of(&desk.task()));
 }
 
 #[test]
