@@ -10,6 +10,7 @@ use super::{
     gate::{Look, Shown},
     member::{Member, Role},
     message::{Lease, Message, Overdue, Way},
+    messages::Messages,
     state::Task,
 };
 use crate::{
@@ -103,14 +104,14 @@ impl Task {
 
     /// Gives when time alone changes something.
     pub fn deadline(&self) -> Option<u64> {
-        let live = self.messages.iter().filter(|_| !self.phase.is_over());
-        let messages = live.filter_map(|message| message.deadline()).min();
+        let messages = Some(&self.messages).filter(|_| !self.phase.is_over());
+        let messages = messages.and_then(Messages::deadline);
         messages.into_iter().chain(self.policy_deadline()).min()
     }
 
     /// Does at once what time does to all messages: thousands of leases may end in one moment.
     fn let_time_work(&self, now: Moment) -> Option<Step> {
-        let overdue = self.messages.iter().filter_map(|message| {
+        let overdue = self.messages.due(now.mono_ms).filter_map(|message| {
             let no = message.no;
             Some(match message.overdue(now)? {
                 Overdue::Expired => MessageExpired { no }.into(),
@@ -132,7 +133,7 @@ impl Task {
 
     /// Sees what became of what was given to sessions.
     fn see_pushed(&self, around: &Around<'_>, of: impl Fn(SessionId) -> bool) -> Option<Step> {
-        self.messages.iter().find_map(|message| {
+        self.messages.leased().find_map(|message| {
             let lease = message.standing.lease()?;
             let Way::Push { session, key } = &lease.way else { return None };
             let session = Some(*session).filter(|id| of(*id)).and_then(around.look)?;

@@ -79,8 +79,7 @@ impl Task {
     /// Gives the message that somebody stored under a key, if it is remembered. A key is its sender's own: what one calls a message, another
     /// may call one too.
     pub fn sent(&self, by: &Actor, key: &str) -> Option<&Message> {
-        let mut messages = self.messages.iter();
-        messages.find(|message| message.key == key && message.from == *by).map(Arc::as_ref)
+        self.messages.sent(by, key)
     }
 
     pub(super) fn has_room(&self, to: &Address) -> Result<(), Rejected> {

@@ -11,6 +11,7 @@ use super::{
     manager::Move,
     member::{Actor, Member, Role, Told},
     message::{Address, MAX_OVER_KEPT, Message, Standing},
+    messages::Messages,
     policy::PolicyState,
     proposing::{Proposal, Round},
     state::{Audit, Audited, CheckOwed, FailedCheck, Phase, Purpose, Task},
@@ -31,7 +32,7 @@ impl Task {
             phase: Phase::Open,
             since: at,
             members: Vec::new(),
-            messages: Vec::new(),
+            messages: Messages::default(),
             messages_stored: 0,
             forgotten: Vec::new(),
             criteria: Vec::new(),
@@ -100,7 +101,7 @@ impl Task {
                 self.apply_loop(at, event);
                 if let Event::LoopAdvanced(e) = event {
                     self.forget_evidence();
-                    self.with_message(e.message, |message| message.begun = true);
+                    self.messages.change(e.message, |message| message.begun = true);
                 }
             }
             Event::Configured(e) => self.config = (*e.config).clone(),
@@ -147,12 +148,10 @@ impl Task {
             // What somebody has is not called off: it has it.
             let nobodys =
                 |standing: &Standing| matches!(standing, Standing::Stored | Standing::Offered(_));
-            for message in &mut self.messages {
-                if nobodys(&message.standing) {
-                    let because = because.clone();
-                    Arc::make_mut(message).standing = Standing::Cancelled { because };
-                }
-            }
+            self.messages.change_where(
+                |message| nobodys(&message.standing),
+                |message| message.standing = Standing::Cancelled { because: because.clone() },
+            );
         }
         self.phase = phase;
         self.since = at;
@@ -206,12 +205,10 @@ impl Task {
     fn leave(&mut self, name: &str, at: Moment) {
         self.with_member(name, |member| member.left = Some(at));
         let reason = format!("{name} has left the task");
-        for message in &mut self.messages {
-            let for_them = message.to == Address::Member(name.to_owned());
-            if for_them && !message.standing.is_over() {
-                Arc::make_mut(message).standing = Standing::Dead { reason: reason.clone() };
-            }
-        }
+        self.messages.change_where(
+            |message| message.is_open_for(name),
+            |message| message.standing = Standing::Dead { reason: reason.clone() },
+        );
         self.forget_continuation();
     }
 
@@ -222,13 +219,7 @@ impl Task {
         };
         left.left = Some(at);
         let role = left.role;
-        for message in &mut self.messages {
-            let for_them = message.to == Address::Member(e.from.clone());
-            let open = for_them && !message.standing.is_over();
-            if !open {
-                continue;
-            }
-            let message = Arc::make_mut(message);
+        let hand_on = |message: &mut Message| {
             if hands_over(message) {
                 let because = format!("{} has left the task", e.from);
                 message.standing = Standing::Cancelled { because };
@@ -237,7 +228,8 @@ impl Task {
                 message.redelivered |= message.standing != Standing::Stored;
                 message.standing = Standing::Stored;
             }
-        }
+        };
+        self.messages.change_where(|message| message.is_open_for(&e.from), hand_on);
         self.members.push(Member {
             name: e.to.clone(),
             role,
@@ -259,9 +251,9 @@ impl Task {
         match event {
             Event::MessageStored(e) => self.store(e, at),
             Event::NewsAdded(e) => {
-                self.with_message(e.no, |message| message.text = e.text.clone());
+                self.messages.change(e.no, |message| message.text = e.text.clone());
             }
-            Event::MessageOffered(e) => self.with_message(e.no, |message| {
+            Event::MessageOffered(e) => self.messages.change(e.no, |message| {
                 message.offers = e.lease.no;
                 message.standing = Standing::Offered(e.lease.clone());
             }),
@@ -272,7 +264,7 @@ impl Task {
                 let lease = self.message(e.no).map_or(0, |message| message.offers);
                 self.settle(e.no, Standing::Acknowledged { by: e.by.clone(), lease });
             }
-            Event::MessageReturned(e) => self.with_message(e.no, |message| {
+            Event::MessageReturned(e) => self.messages.change(e.no, |message| {
                 message.redelivered |= message.standing != Standing::Stored;
                 message.standing = Standing::Stored;
             }),
@@ -283,7 +275,7 @@ impl Task {
             Event::MessageDead(e) => {
                 self.settle(e.no, Standing::Dead { reason: e.reason.clone() });
             }
-            Event::MessageRequeued(e) => self.with_message(e.no, |message| {
+            Event::MessageRequeued(e) => self.messages.change(e.no, |message| {
                 message.standing = Standing::Stored;
                 message.expires_ms = None;
                 message.forgiven = message.offers;
@@ -305,7 +297,7 @@ impl Task {
         if matches!(e.to, Address::Member(_)) {
             self.withdraw_the_last_move(&e.from);
         }
-        self.messages.push(Arc::new(Message {
+        self.messages.push(Message {
             no: e.no,
             key: e.key.clone(),
             correlation: e.correlation.clone(),
@@ -325,7 +317,7 @@ impl Task {
             forgiven: 0,
             redelivered: false,
             standing: Standing::Stored,
-        }));
+        });
     }
 
     /// A manager that has more done did not mean that nothing is to come.
@@ -337,24 +329,15 @@ impl Task {
         }
     }
 
-    fn with_message(&mut self, no: u32, change: impl FnOnce(&mut Message)) {
-        if let Some(message) = self.messages.iter_mut().rev().find(|message| message.no == no) {
-            change(Arc::make_mut(message));
-        }
-    }
-
     fn settle(&mut self, no: u32, standing: Standing) {
-        self.with_message(no, |message| message.standing = standing);
-        let over = self.messages.iter().filter(|message| message.standing.is_over()).count();
-        if over > MAX_OVER_KEPT {
-            let oldest = self.messages.iter().position(|message| message.standing.is_over());
-            let oldest = oldest.map(|at| self.messages.remove(at));
-            self.forget(oldest.as_deref());
+        self.messages.change(no, |message| message.standing = standing);
+        if let Some(oldest) = self.messages.take_oldest_over(MAX_OVER_KEPT) {
+            self.forget(&oldest);
         }
     }
 
-    fn forget(&mut self, message: Option<&Message>) {
-        self.forgotten.extend(message.and_then(Forgotten::of).map(Arc::new));
+    fn forget(&mut self, message: &Message) {
+        self.forgotten.extend(Forgotten::of(message).map(Arc::new));
         if self.forgotten.len() > MAX_KEYS_KEPT {
             self.forgotten.remove(0);
         }

@@ -77,7 +77,7 @@ impl Task {
 }
 
 /// Gives a number that tells a text from others (FNV-1a): it is kept, so that it is the same in every version.
-fn mark(text: &str) -> u64 {
+pub(super) fn mark(text: &str) -> u64 {
     let step = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
 }

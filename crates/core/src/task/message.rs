@@ -42,6 +42,13 @@ impl Address {
             Address::Operator => "operator",
         }
     }
+
+    pub(super) fn is_member(&self, name: &str) -> bool {
+        match self {
+            Address::Member(own) => own == name,
+            Address::Operator => false,
+        }
+    }
 }
 
 /// What a message is.
@@ -274,6 +281,11 @@ impl Message {
     pub fn waits(&self, now: Moment) -> bool {
         let over = self.expires_ms.is_some_and(|expires| expires <= now.mono_ms);
         self.standing == Standing::Stored && !over
+    }
+
+    /// Says whether it is for this member, and something is still expected of it.
+    pub(super) fn is_open_for(&self, name: &str) -> bool {
+        self.to.is_member(name) && !self.standing.is_over()
     }
 
     /// Says whether it is given to who both are for before another is.

@@ -28,6 +28,7 @@ mod looping;
 mod manager;
 mod member;
 mod message;
+mod messages;
 mod news;
 mod ordering;
 pub mod pictures;
@@ -69,6 +70,7 @@ pub use message::{
     Address, Channel, Kind, Lease, MAX_NEWS, MAX_OFFERS, MAX_OVER_KEPT, MAX_TEXT, MAX_WAITING,
     Message, Overdue, Priority, Standing, Trust, Way,
 };
+pub use messages::Messages;
 pub use policy::{About, Act, Failure, MAX_ACTS, MIN_ACTS, Mark, Policy, PolicyState, Rest};
 pub use prompts::{Via, contract};
 pub use proposing::{Choice, MAX_PROPOSAL, Proposal, Round};

@@ -13,6 +13,7 @@ use super::{
     manager::{Action, Config, Epilogue, Mode, Move},
     member::{Actor, Member, Role},
     message::{Address, Message},
+    messages::Messages,
     pictures::Pictures,
     policy::PolicyState,
     proposing::Round,
@@ -131,8 +132,7 @@ pub struct Task {
     pub phase: Phase,
     pub since: Moment,
     pub members: Vec<Member>,
-    /// Those that are not over, and the newest of the others. Shared: a task is copied with each change of it.
-    pub messages: Vec<Arc<Message>>,
+    pub messages: Messages,
     /// How many there were in all.
     pub messages_stored: u32,
     /// The keys of those that are over and no longer here.

@@ -100,12 +100,12 @@ fn a_draft_that_is_only_looked_at_changes_nothing() {
 fn of_news_only_what_the_agent_says_is_drafted() {
     let mut desk = Desk::paired();
     let no = said(&mut desk, "hand", "x");
-    let message = desk.task.messages.last_mut().expect("it was stored");
-    let message = std::sync::Arc::make_mut(message);
-    (message.kind, message.from) = (Kind::News, Actor::Provost);
-    message.text =
-        "- hand (worker): this is of Provost itself\nsays:\n> - the tests of both callers pass"
-            .to_owned();
+    let text =
+        "- hand (worker): this is of Provost itself\nsays:\n> - the tests of both callers pass";
+    desk.alter_messages(|message| {
+        (message.kind, message.from) = (Kind::News, Actor::Provost);
+        message.text = text.to_owned();
+    });
     let from = DraftFrom::Message(no);
     let draft = desk.task.draft(&member("boss"), &from).expect("it is a message");
     assert_eq!(

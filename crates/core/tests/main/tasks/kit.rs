@@ -1,14 +1,14 @@
 //! A task under test, and short ways to say what happens to it.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use provost_core::{
     ids::{SessionId, StandingId},
     session::{self, Session},
     task::{
         Actor, Address, Around, Attack, Blocked, Caller, Channel, Command, Event, Evidence,
-        Judgement, Kind, Labels, Lease, Message, Needs, Post, Priority, Proof, Rejected, Required,
-        Role, Shown, Standing, Step, Task, TaskBounds, TaskOpened, TaskSpec, Template,
+        Judgement, Kind, Labels, Lease, Message, Messages, Needs, Post, Priority, Proof, Rejected,
+        Required, Role, Shown, Standing, Step, Task, TaskBounds, TaskOpened, TaskSpec, Template,
     },
     time::Moment,
     verdict::CheckEnd,
@@ -89,11 +89,20 @@ impl Desk {
             assert_eq!(stored.expect("what is written can be read"), event);
             let said = self.task.said_by(&event);
             self.task.evolve(self.at(), &event);
+            let read = Messages::from(Vec::from(self.task.messages.clone()));
+            assert_eq!(read, self.task.messages, "what is looked for in messages is told of them");
             if let Some((id, command)) = said {
                 self.say(id, &command);
             }
             self.events.push(event);
         }
+    }
+
+    /// Makes messages other than they became by themselves.
+    pub(crate) fn alter_messages(&mut self, alter: impl Fn(&mut Message)) {
+        let mut all = Vec::from(self.task.messages.clone());
+        all.iter_mut().for_each(|message| alter(Arc::make_mut(message)));
+        self.task.messages = Messages::from(all);
     }
 
     /// Says something to a session, as the board does.

@@ -187,9 +187,7 @@ fn who_takes_a_place_is_told_what_is_handed_over_and_not_the_part_of_who_left() 
     desk.sessions.insert(next.id, next.clone());
     let waits = told(&desk)[0].no;
     // As far as the session has not got it yet.
-    for message in &mut desk.task.messages {
-        std::sync::Arc::make_mut(message).standing = Standing::Stored;
-    }
+    desk.alter_messages(|message| message.standing = Standing::Stored);
     let rotate = Command::Rotate {
         from: "hand".to_owned(),
         to: "next".to_owned(),
