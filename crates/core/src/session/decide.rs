@@ -642,6 +642,12 @@ impl Session {
         stopped && !resumed_by_it
     }
 
+    /// Says whether the operator had its process ended, and it did not go on since.
+    pub fn was_stopped(&self) -> bool {
+        let stop = self.current_launch().and_then(|launch| launch.stop);
+        stop.is_some_and(|stop| stop.why == StopWhy::Operator)
+    }
+
     fn stop(&self) -> Decision {
         let launch = self.launches.last().filter(|l| l.may_live()).ok_or(Rejected::NotRunning)?;
         match launch.stop {

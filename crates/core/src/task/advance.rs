@@ -270,7 +270,8 @@ impl<'t> Waiting<'t> {
 }
 
 /// Says whether a session takes something now: it is at rest, and nobody is asked anything. One that claimed an end takes
-/// what comes next when that is sealed: what it claimed is not about it.
+/// what comes next when that is sealed: what it claimed is not about it. One that
+/// the operator stopped is the operator's to go on with: what waits for it would have it run again at once.
 pub(super) fn takes(session: &Session) -> bool {
     if session.spec.adopted.is_some() || session.open_requests().next().is_some() {
         return false;
@@ -281,7 +282,9 @@ pub(super) fn takes(session: &Session) -> bool {
         let hears = launch.may_live() && !session.ends_unheard();
         hears && launch.activity() == Activity::Idle && !claimed
     });
-    let resumable = session.spec.agent.driver.has_protocol() && session.state() != State::Cancelled;
+    let resumable = session.spec.agent.driver.has_protocol()
+        && session.state() != State::Cancelled
+        && !session.was_stopped();
     (sealed && resumable) || (!sealed && at_rest)
 }
 

@@ -2,13 +2,13 @@
 
 use provost_core::{
     ids::SessionId,
-    session::{self, Afterwards, Driver, End, Membership, MessageFate, Signal, Spec},
+    session::{self, Afterwards, Driver, End, Membership, MessageFate, SendMode, Signal, Spec},
     task::{Actor, Address, Command, Kind, MAX_OFFERS, Post, Role, Standing, Trust, Way},
 };
 use uuid::Uuid;
 
 use super::kit::{A_REASON, Desk, lease_of, member, task_spec, template};
-use crate::kit::{Bench, OVER, question, snapshot, spec};
+use crate::kit::{Bench, OVER, question, send, snapshot, spec};
 
 /// A worker's session at work, and a desk whose worker it is, with a manager that asks for its messages.
 fn working() -> (Desk, Bench) {
@@ -63,6 +63,28 @@ fn d5_a_session_that_is_being_stopped_is_given_nothing() {
     let no = desk.post(&member("boss"), "hand", "a");
     meet(&mut desk, &mut bench);
     assert_eq!(*desk.standing(no), Standing::Stored, "it waits");
+}
+
+#[test]
+fn a_session_that_the_operator_stopped_is_woken_by_no_message_until_it_goes_on() {
+    let (mut desk, mut bench) = working();
+    let before = desk.post(&member("boss"), "hand", "a");
+    bench.tell(session::Command::Stop).signal(OVER).end(End::Signal(15)).settle();
+    assert!(bench.sealed());
+    let after = desk.post(&member("boss"), "hand", "b");
+    meet(&mut desk, &mut bench);
+    for no in [before, after] {
+        assert_eq!(*desk.standing(no), Standing::Stored, "it waits");
+    }
+    let launches = bench.session.launches.len();
+    bench.tell(send("go-on", SendMode::Continue));
+    bench.start();
+    bench.signal(Signal::InputSeen { key: "instruction-2".to_owned() });
+    bench.signal(Signal::TurnStarted { turn: None });
+    rest(&mut bench);
+    meet(&mut desk, &mut bench);
+    assert_eq!(bench.session.launches.len(), launches + 1);
+    assert_eq!(desk.standing(before).word(), "offered");
 }
 
 #[test]
