@@ -126,7 +126,7 @@ fn write(n: usize, version: u64) -> Result<StreamWrite> {
         open: true,
         owed: Vec::new(),
         card: None,
-        found_by: Default::default(),
+        found_by: None,
         snapshot: None,
     })
 }

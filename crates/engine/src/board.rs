@@ -544,7 +544,7 @@ impl Draft {
             open: !self.session.is_closed(),
             owed: stream::owed(&self.session),
             card: Some(card::text(&self.session)),
-            found_by: words::of_session(&self.session),
+            found_by: Some(words::of_session(&self.session)),
             snapshot: due.then(|| stream::snapshot(&self.session)),
         }
     }
@@ -562,7 +562,7 @@ impl RunDraft {
             open: !self.run.is_closed(),
             owed: stream::owed_by_run(&self.run),
             card: Some(run_card::text(&self.run)),
-            found_by: words::of_run(&self.run),
+            found_by: Some(words::of_run(&self.run)),
             snapshot: due.then(|| stream::run_snapshot(&self.run)),
         }
     }

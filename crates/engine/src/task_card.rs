@@ -16,7 +16,7 @@ use provost_core::{
     },
 };
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::{
     card::{self, clip, clip_to},
@@ -478,20 +478,29 @@ pub(crate) fn is_of_message(event: &Event) -> bool {
     changed_message(event).is_some() && !asks
 }
 
+/// What an event changed, as it is shown.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(crate) enum Changed {
+    Message(Box<TaskMessageRow>),
+    Criterion(Box<CriterionRow>),
+    Told { member: String, what: &'static str },
+}
+
 /// Gives the row that an event changed.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the rest is in the task's own row")]
-pub(crate) fn changed(task: &Task, event: &Event) -> Option<(&'static str, Value)> {
+pub(crate) fn changed(task: &Task, event: &Event) -> Option<(&'static str, Changed)> {
     if let Some(no) = changed_message(event) {
-        return task.message(no).map(|one| ("message", json!(message(one))));
+        return task.message(no).map(|one| ("message", Changed::Message(Box::new(message(one)))));
     }
     match event {
         Event::CriterionProposed(CriterionProposed { no, .. })
         | Event::CriterionJudged(CriterionJudged { no, .. }) => {
             let row = criterion(task, task.criterion(*no)?);
-            Some(("criterion", json!(row)))
+            Some(("criterion", Changed::Criterion(Box::new(row))))
         }
         Event::MemberTold(MemberTold { name, what, .. }) => {
-            Some(("told", json!({"member": name, "what": what.word()})))
+            Some(("told", Changed::Told { member: name.clone(), what: what.word() }))
         }
         _ => None,
     }

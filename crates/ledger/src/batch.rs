@@ -42,8 +42,8 @@ pub struct StreamWrite {
     pub owed: Vec<Owed>,
     /// The summary for listings, as JSON; a cache, replaced by every write.
     pub card: Option<String>,
-    /// What the stream is found by after this write.
-    pub found_by: FoundBy,
+    /// What the stream is found by after this write; `None` keeps what it was found by before.
+    pub found_by: Option<FoundBy>,
     /// The state after this write; `None` keeps the snapshot of before, which stays true of its version.
     pub snapshot: Option<Snapshot>,
 }

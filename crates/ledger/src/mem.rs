@@ -108,7 +108,9 @@ impl MemLedger {
             state.snapshot = Some(StoredSnapshot { version, snapshot });
         }
         stream.changed_ms = at.wall_ms;
-        stream.found_by = write.found_by;
+        if let Some(found_by) = write.found_by {
+            stream.found_by = found_by;
+        }
     }
 
     fn check_archivable(&self, stream: &StreamId) -> Result<(), ArchiveError> {

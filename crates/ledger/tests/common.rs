@@ -96,7 +96,7 @@ pub(crate) fn write(ledger: &dyn ReadLedger, name: &str, events: &[NewEvent]) ->
         open: folded.open,
         owed: folded.owed,
         card: folded.card,
-        found_by: folded.found_by,
+        found_by: Some(folded.found_by),
         snapshot: None,
     }
 }

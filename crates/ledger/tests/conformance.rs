@@ -96,6 +96,19 @@ fn streams_are_found_by_words_names_and_ids(ledger: &mut impl Ledger) {
     };
     assert!(ledger.find_streams("task", By::Words(&twice), 10, count).unwrap());
     assert_eq!(names, 1);
+    // What says nothing of it leaves it as it is.
+    let more = StreamWrite { found_by: None, ..write(ledger, name, &[said("thrice")]) };
+    ledger.append(batch(vec![more])).unwrap();
+    let found = |words: &str| {
+        let mut names = 0;
+        let count = &mut |_: CardRef<'_>| {
+            names += 1;
+            Visit::Continue(())
+        };
+        assert!(ledger.find_streams("task", By::Words(&sought(words)), 10, count).unwrap());
+        names
+    };
+    assert_eq!((found("limit twice"), found("thrice")), (1, 0));
 }
 
 fn events_are_found_until_they_are_archived(ledger: &mut impl Ledger) {

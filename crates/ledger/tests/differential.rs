@@ -73,11 +73,11 @@ fn writes() -> impl Strategy<Value = StreamWrite> {
             events: events.into_iter().map(|(k, v)| new_event(k, v)).collect(),
             open,
             owed: owed.into_iter().map(|(k, due)| new_owed(k, due)).collect(),
-            found_by: FoundBy {
+            found_by: snapshot.is_none().then(|| FoundBy {
                 name: Words::of([if open { "wide open" } else { "wider" }]),
                 words: Words::of([format!("more {stream}").as_str()]),
                 parts: Words::of(["part"]),
-            },
+            }),
             card: open.then(|| format!("{{\"s\":{stream}}}")),
             snapshot: snapshot.map(|n| Snapshot { fold_version: n, data: n.to_string() }),
         })

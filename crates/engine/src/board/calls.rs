@@ -118,7 +118,7 @@ impl Turn<'_> {
                 let known = self.task(id).and_then(|task| repeated(task, asked.0, asked.1));
                 let mut answer = json!({"ok": true, "repeated": true});
                 if let Some((name, row)) = known {
-                    answer[name] = row;
+                    answer[name] = json!(row);
                 }
                 Outcome { ok: true, text: answer.to_string() }
             }
@@ -181,7 +181,7 @@ fn came_of(task: &task::Task, events: &[task::Event], caller: &task::Caller) -> 
             }
             other => {
                 if let Some((name, row)) = task_card::changed(task, other) {
-                    answer[name] = row;
+                    answer[name] = json!(row);
                 }
             }
         }

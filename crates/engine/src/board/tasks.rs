@@ -313,6 +313,9 @@ impl TaskDraft {
         let after = self.expected + self.events.len() as u64;
         let due = self.expected / stream::SNAPSHOT_EVERY != after / stream::SNAPSHOT_EVERY;
         let recorded = |(event, actor): &(Event, String)| stream::new_task_event(event, actor);
+        // By what is said in a task its message is found, not the task.
+        let said = |(event, _): &(Event, String)| task_card::is_of_message(event);
+        let found_by = self.expected == 0 || !self.events.iter().all(said);
         StreamWrite {
             stream: stream::task_stream_id(self.task.id),
             expected: self.expected,
@@ -320,7 +323,7 @@ impl TaskDraft {
             open: !self.task.is_closed(),
             owed: stream::owed_by_task(&self.task),
             card: Some(task_card::text(&self.task)),
-            found_by: words::of_task(&self.task),
+            found_by: found_by.then(|| words::of_task(&self.task)),
             snapshot: due.then(|| stream::task_snapshot(&self.task)),
         }
     }

@@ -549,10 +549,11 @@ impl Owner {
     ) -> Result<String, ApiError> {
         let task = turn.task(id).ok_or_else(|| no_task(&id.to_string()))?;
         events.iter().find_map(|event| came_to_nothing(task, event)).map_or(Ok(()), Err)?;
-        let mut rows: BTreeMap<&str, Value> =
-            events.iter().filter_map(|event| task_card::changed(task, event)).collect();
-        rows.extend(draft.map(|draft| ("draft", json!(draft))));
-        rows.extend(lease_until.map(|until| ("lease_until", json!(until))));
+        let changed = events.iter().filter_map(|event| task_card::changed(task, event));
+        let mut rows: BTreeMap<&str, String> =
+            changed.map(|(name, row)| (name, task_card::written(&row))).collect();
+        rows.extend(draft.map(|draft| ("draft", task_card::written(&draft))));
+        rows.extend(lease_until.map(|until| ("lease_until", until.to_string())));
         // Written out at once: a value of all that in between would cost more than the change. And who changed a message
         // has no use for a task with thousands of members.
         let of_message = rows.contains_key("message");

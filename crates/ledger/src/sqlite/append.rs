@@ -8,8 +8,8 @@ use super::ledger::{Kinds, Point, SqliteLedger};
 use super::rows::{self, Frame, Place, StreamRow};
 use super::words;
 use crate::{
-    AppendError, ArchiveError, Archived, Batch, Committed, Ledger, NewEvent, Owed, Recorded,
-    StreamId, StreamWrite,
+    AppendError, ArchiveError, Archived, Batch, Committed, FoundBy, Ledger, NewEvent, Owed,
+    Recorded, StreamId, StreamWrite,
 };
 
 impl Ledger for SqliteLedger {
@@ -45,8 +45,8 @@ pub(crate) struct Heads {
 struct Head {
     version: u64,
     owed: Vec<Owed>,
-    /// A digest of what the stream is found by.
-    found_by: u64,
+    /// A digest of what the stream is found by, if that was written since.
+    found_by: Option<u64>,
 }
 
 impl Heads {
@@ -72,9 +72,16 @@ impl Heads {
 
     /// Takes into the index what a stream is found by, where that is new.
     fn replace_words(&self, conn: &Connection, write: &StreamWrite) -> rusqlite::Result<()> {
-        match self.open.get(&write.stream) {
-            Some(head) if head.found_by == words::digest(&write.found_by) => Ok(()),
-            Some(_) | None => words::put_stream(conn, &write.stream, &write.found_by),
+        let found_by = match (&write.found_by, write.expected) {
+            (Some(found_by), _) => found_by,
+            // By its id a stream is found from the beginning.
+            (None, 0) => &FoundBy::default(),
+            (None, _) => return Ok(()),
+        };
+        let known = self.open.get(&write.stream).and_then(|head| head.found_by);
+        match known == Some(words::digest(found_by)) {
+            true => Ok(()),
+            false => words::put_stream(conn, &write.stream, found_by),
         }
     }
 
@@ -84,7 +91,9 @@ impl Heads {
             let version = write.expected + write.events.len() as u64;
             match write.open {
                 true => {
-                    let (owed, found_by) = (write.owed.clone(), words::digest(&write.found_by));
+                    let known = || self.open.get(&write.stream).and_then(|head| head.found_by);
+                    let found_by = write.found_by.as_ref().map(words::digest).or_else(known);
+                    let owed = write.owed.clone();
                     self.open.insert(write.stream.clone(), Head { version, owed, found_by })
                 }
                 false => self.open.remove(&write.stream),
