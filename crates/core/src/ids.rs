@@ -6,6 +6,16 @@ use std::{fmt, str::FromStr};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+/// How many digits of an id people read and type.
+const SHORT: usize = 8;
+
+/// Says whether a name reads like an id, or like the part of one that people are shown: what is named by its id has to be
+/// meant.
+pub fn reads_like_an_id(name: &str) -> bool {
+    let is_short = name.len() == SHORT && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_short || Uuid::try_parse(name).is_ok()
+}
+
 /// A session: one conversation with one agent over one worktree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -15,7 +25,7 @@ impl SessionId {
     /// Gives the eight last digits, which are random, for people to read and type.
     pub fn short(&self) -> String {
         let text = self.0.simple().to_string();
-        text[text.len() - 8..].to_owned()
+        text[text.len() - SHORT..].to_owned()
     }
 
     /// Gives a time below `spread` that differs from session to session and is always the same for one.

@@ -2,6 +2,7 @@
 
 use provost_api::{ApiError, Code, ProgressReport, ReportRequest};
 use provost_core::{
+    ids::reads_like_an_id,
     lifecycle::ClaimKind,
     session::{FactKind, Progress, Testimony},
 };
@@ -74,6 +75,17 @@ pub fn check_text(text: &str, what: &str) -> Result<(), ApiError> {
     match bytes <= MAX_TEXT {
         true => Ok(()),
         false => Err(bad(format!("the {what} takes {bytes} bytes; at most {MAX_TEXT} are taken"))),
+    }
+}
+
+/// Refuses a name that is too long, or that would be taken for an id.
+pub fn check_name(name: &str) -> Result<(), ApiError> {
+    check_text(name, "name")?;
+    match reads_like_an_id(name) {
+        true => Err(bad(format!(
+            "\"{name}\" reads like an id, by which something else may be meant; expected another name"
+        ))),
+        false => Ok(()),
     }
 }
 

@@ -176,6 +176,18 @@ impl Turn<'_> {
         self.tasks.get(&id).map(|draft| &draft.task).or_else(|| self.board.task(id))
     }
 
+    /// Gives all tasks as they would be after the decisions so far, also those that are about to be opened.
+    pub fn tasks(&self) -> impl Iterator<Item = &Task> {
+        let held = self.board.tasks().filter(|task| !self.tasks.contains_key(&task.id));
+        held.chain(self.tasks.values().map(|draft| &draft.task))
+    }
+
+    /// Gives what a task is about to be opened with; nothing if it was opened before.
+    pub fn opening_of_task(&self, id: StandingId) -> impl Iterator<Item = &Event> {
+        let draft = self.tasks.get(&id).filter(|draft| draft.expected == 0);
+        draft.into_iter().flat_map(|draft| draft.events.iter().map(|(event, _)| event))
+    }
+
     /// Decides a command about a task that the board holds. Gives the task as it would be, and what came of it.
     pub fn command_task(
         &mut self,

@@ -39,7 +39,7 @@ impl Owner {
         }
         if let Ask::Task(TaskAsk::Open { id, .. } | TaskAsk::Pair { id, .. }) = ask {
             let opened = before.and_then(|id| id.parse::<StandingId>().ok());
-            let same = opened.is_none_or(|opened| self.opens_the_same(opened, *id, ask));
+            let same = opened.is_none_or(|opened| self.opens_the_same(turn, opened, *id, ask));
             return match same {
                 true => Ok(reply),
                 false => Err(used_before(&format!("another task, {}", before.unwrap_or_default()))),
@@ -71,9 +71,19 @@ impl Owner {
 
     /// Says whether a task was opened with the same members and terms. One that cannot be read any more has only its
     /// reply left.
-    fn opens_the_same(&self, opened: StandingId, id: StandingId, ask: &Ask) -> bool {
+    fn opens_the_same(
+        &self,
+        turn: &Turn<'_>,
+        opened: StandingId,
+        id: StandingId,
+        ask: &Ask,
+    ) -> bool {
         use provost_ledger::ReadLedger as _;
         let Ask::Task(ask) = ask else { return true };
+        let mut opening = turn.opening_of_task(opened).cloned().peekable();
+        if opening.peek().is_some() {
+            return Terms::opened(opening).plain(opened) == Terms::asked(ask).plain(id);
+        }
         let Ok(records) = self.ledger.read_stream(&stream::task_stream_id(opened), 0) else {
             return true;
         };

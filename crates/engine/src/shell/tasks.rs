@@ -25,7 +25,7 @@ use super::{
     owner::Owner,
 };
 use crate::{
-    acting, board::Turn, handoff_card, report::check_text, stream, task_card, task_help, task_look,
+    acting, board::Turn, handoff_card, report::check_name, stream, task_card, task_help, task_look,
 };
 
 /// Who asks something of a task, as the socket proved it.
@@ -371,8 +371,8 @@ impl Owner {
                     return Err(self.unloaded(session));
                 }
                 if let Command::Rename { name } = &**command {
-                    check_text(name, "name")?;
-                    self.is_free(name, Some(id))?;
+                    check_name(name)?;
+                    is_free(turn, name, Some(id))?;
                 }
                 self.do_task(turn, id, (&who, command), &acting::recorded(actor, &who))
             }
@@ -398,7 +398,7 @@ impl Owner {
         spec: &TaskSpec,
         actor: &str,
     ) -> Result<String, ApiError> {
-        self.is_free(&spec.name, None)?;
+        is_free(turn, &spec.name, None)?;
         turn.open_task(id, spec.clone(), &[], actor).map_err(|why| {
             ApiError::new(code(&why), why.to_string()).next("provost task new --help")
         })?;
@@ -424,7 +424,7 @@ impl Owner {
         pairing: &Pairing,
         actor: &str,
     ) -> Result<String, ApiError> {
-        self.is_free(&pairing.spec.name, None)?;
+        is_free(turn, &pairing.spec.name, None)?;
         let mut commands = Vec::new();
         for member in &pairing.members {
             let session = match &member.session {
@@ -464,19 +464,6 @@ impl Owner {
             Some(NewSession::Existing(_)) | None => None,
         });
         new.map(|(id, spec)| Session::open(id, self.clock.now(), &SessionOpened { spec })).collect()
-    }
-
-    /// Says whether no other task that is open has this name.
-    fn is_free(&self, name: &str, own: Option<StandingId>) -> Result<(), ApiError> {
-        let open = self.board.tasks().filter(|task| !task.phase.is_over());
-        let mut others = open.filter(|task| Some(task.id) != own);
-        match others.any(|task| task.spec.name == name) {
-            true => {
-                let message = format!("there is an open task \"{name}\" already");
-                Err(ApiError::new(Code::Refused, message).next("provost task ls"))
-            }
-            false => Ok(()),
-        }
     }
 
     fn do_task(
@@ -677,6 +664,18 @@ fn member_of(turn: &Turn<'_>, id: StandingId, by: &By) -> Result<Actor, ApiError
                 Some(_) | None => Ok(Actor::Member(name)),
             }
         }
+    }
+}
+
+/// Says whether no other task that is open has this name.
+fn is_free(turn: &Turn<'_>, name: &str, own: Option<StandingId>) -> Result<(), ApiError> {
+    let mut others = turn.tasks().filter(|task| !task.phase.is_over() && Some(task.id) != own);
+    match others.any(|task| task.spec.name == name) {
+        true => {
+            let message = format!("there is an open task \"{name}\" already");
+            Err(ApiError::new(Code::Refused, message).next("provost task ls"))
+        }
+        false => Ok(()),
     }
 }
 

@@ -24,7 +24,7 @@ use provost_core::{
     task::Call,
 };
 use provost_engine::{
-    report::{self, check_text},
+    report::{self, check_name, check_text},
     shell::{Ask, By, Extent, Listing, TaskAsk, watch},
 };
 use serde::{Deserialize, de::DeserializeOwned};
@@ -216,7 +216,7 @@ async fn open(
         Some(text) => text.parse::<SessionId>().map_err(|why| bad(why.to_string()))?,
         None => super::server::new_session_id(),
     };
-    check_text(&spec.name, "name")?;
+    check_name(&spec.name)?;
     check_text(spec.instruction.as_deref().unwrap_or_default(), "instruction")?;
     let missing =
         spec.agent.pass_env.iter().filter(|name| daemon.world.environment.get(name).is_none());
@@ -398,7 +398,7 @@ async fn rename(
     headers: HeaderMap,
     Given(RenameRequest { name }): Given<RenameRequest>,
 ) -> Answer {
-    check_text(&name, "name")?;
+    check_name(&name)?;
     operate(&daemon, &caller, &headers, session, ("rename", Command::Rename { name })).await
 }
 

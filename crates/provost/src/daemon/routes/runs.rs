@@ -10,7 +10,10 @@ use provost_core::{
     ids::RunId,
     run::{Command, RunSpec},
 };
-use provost_engine::{report::check_text, shell::Ask};
+use provost_engine::{
+    report::{check_name, check_text},
+    shell::Ask,
+};
 use serde::Deserialize;
 
 use super::{Answer, Caller, Daemon, Given, LISTED, Wanted, bad, change, raw};
@@ -30,7 +33,7 @@ pub(super) async fn open(
     let id = request.id.parse::<RunId>().map_err(|why| bad(why.to_string()))?;
     let spec: RunSpec = serde_json::from_value(request.spec)
         .map_err(|why| bad(format!("the run's spec cannot be read: {why}")))?;
-    check_text(&spec.name, "name")?;
+    check_name(&spec.name)?;
     check_text(&spec.goal, "goal")?;
     if spec.spec.as_ref().is_some_and(|text| text.len() > MAX_SPEC) {
         return Err(bad(format!("the spec is longer than {MAX_SPEC} bytes")).into());

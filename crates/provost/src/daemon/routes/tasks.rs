@@ -16,7 +16,7 @@ use provost_core::{
 };
 use provost_engine::{
     look,
-    report::check_text,
+    report::{check_name, check_text},
     shell::{Ask, By, NewSession, Pairing, Published, TaskAsk},
 };
 use serde::{Deserialize, de::IgnoredAny};
@@ -314,6 +314,6 @@ fn spec(given: serde_json::Value) -> Result<TaskSpec, ApiError> {
 }
 
 fn checked(spec: &TaskSpec) -> Result<(), ApiError> {
-    check_text(&spec.name, "name")?;
+    check_name(&spec.name)?;
     check_text(&spec.goal, "goal")
 }

@@ -2,6 +2,8 @@
 
 use serde_json::json;
 
+use provost_testkit::harness::Output;
+
 use super::kit::Desk;
 
 #[test]
@@ -85,4 +87,60 @@ fn a_key_is_of_one_continuation_and_of_one_pair() {
         assert!(other.exits(4).stdout.contains("the key was used before"), "{other:?}");
     }
     assert!(pair("one thing", "one", "leg").exits(4).stdout.contains("the key was used before"));
+}
+
+/// Runs so many commands at once and gives what became of each.
+fn at_once(desk: &Desk, words: impl Fn(usize) -> Vec<String> + Sync) -> Vec<Output> {
+    std::thread::scope(|scope| {
+        let begin = |n| {
+            let words = words(n);
+            scope.spawn(move || desk.provost(&words.iter().map(String::as_str).collect::<Vec<_>>()))
+        };
+        let begun: Vec<_> = (0..12).map(begin).collect();
+        begun.into_iter().map(|one| one.join().unwrap()).collect()
+    })
+}
+
+fn said(words: &str, n: usize) -> Vec<String> {
+    words.split(' ').map(|word| word.replace("{}", &n.to_string())).collect()
+}
+
+#[test]
+fn of_many_who_open_a_task_at_once_one_has_the_key_and_one_has_the_name() {
+    let desk = Desk::new();
+    let pairs = at_once(&desk, |n| {
+        said("pair goal-{} --name pair-{} --pull --worker hand --key same --json", n)
+    });
+    let opened: Vec<_> = pairs.iter().filter(|one| one.status.success()).collect();
+    let [one] = opened.as_slice() else { panic!("{} pairs have one key", opened.len()) };
+    let refused = pairs.iter().filter(|one| !one.status.success());
+    assert!(refused.clone().all(|one| one.exits(4).stdout.contains("the key was used before")));
+    let name = one.json()["task"]["name"].as_str().unwrap().to_owned();
+    let tasks = desk.provost(&["task", "ls", "--json"]).ok().json()["tasks"].clone();
+    let names: Vec<_> = tasks.as_array().unwrap().iter().map(|task| &task["name"]).collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    assert!(names.contains(&&json!(name)), "{names:?}");
+    let tasks = at_once(&desk, |n| said("task new same --goal goal-{} --json", n));
+    assert_eq!(tasks.iter().filter(|one| one.status.success()).count(), 1);
+    let refused = tasks.iter().filter(|one| !one.status.success());
+    assert!(refused.clone().all(|one| one.exits(4).stdout.contains("already")));
+}
+
+#[test]
+fn what_reads_like_an_id_is_nobodys_name() {
+    let desk = Desk::new();
+    let id = desk.task()["id"].as_str().unwrap().to_owned();
+    let short = &id[id.len() - 8..];
+    for name in [short, id.as_str(), "DEADBEEF"] {
+        for words in [
+            &["task", "new", name, "--goal", "something else"][..],
+            &["task", "rename", "limits", name],
+            &["pair", "something else", "--name", name, "--pull", "--worker", "hand"],
+            &["spawn", "--name", name, "--", "true"],
+        ] {
+            let refused = desk.provost(words);
+            assert!(refused.exits(2).stderr.contains("reads like an id"), "{words:?}: {refused:?}");
+        }
+    }
+    desk.provost(&["task", "new", "deadbeefs", "--goal", "nine letters are no id"]).ok();
 }
