@@ -566,7 +566,17 @@ async fn change(
         None => None,
         Some(key) => Some(idempotency_key(key.to_str().unwrap_or_default(), peer, what)?),
     };
-    Ok(raw(Body::from(daemon.handle.ask(ask, &peer.actor(), key).await?)))
+    let answer = daemon.handle.ask(ask, &peer.actor(), key).await;
+    Ok(raw(Body::from(answer.map_err(|why| said_to(daemon, peer, why))?)))
+}
+
+/// An agent may have neither Provost on its path nor our home in its environment: what it is told to do next says both.
+fn said_to(daemon: &Daemon, peer: &Peer, mut error: ApiError) -> ApiError {
+    if matches!(peer, Peer::Launch(_)) {
+        let caller = daemon.world.caller();
+        error.next = error.next.iter().map(|next| caller.says(next)).collect();
+    }
+    error
 }
 
 /// A key is the caller's own and names one kind of change: what one launch used says nothing about another's.

@@ -22,7 +22,9 @@ use provost_engine::{
 use serde::{Deserialize, de::IgnoredAny};
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 
-use super::{Answer, Caller, Daemon, Given, LISTED, Wanted, bad, change, history::read, raw};
+use super::{
+    Answer, Caller, Daemon, Given, LISTED, Wanted, bad, change, history::read, raw, said_to,
+};
 use crate::daemon::peer::{self, Peer};
 
 /// The longest time that one request waits for a message. Whoever wants to wait longer asks again.
@@ -207,14 +209,15 @@ pub(super) async fn next(
     let peer = daemon.peer(&caller).await?;
     let proof = (request.launch.as_deref(), request.token.as_deref());
     let by = by(&daemon, &peer, proof, request.by)?;
-    let speaker = speaker(peer, &by).actor();
+    let speaker = speaker(peer, &by);
     // Before the first look: what comes between the look and the wait is not missed.
     let mut news = daemon.handle.subscribe();
     let wait = Duration::from_millis(request.wait_ms).min(MAX_WAIT);
     let deadline = tokio::time::Instant::now() + wait;
     loop {
         let ask = TaskAsk::Next { task: task.clone(), by: by.clone() };
-        let answer = daemon.handle.ask(Ask::Task(ask), &speaker, None).await?;
+        let answer = daemon.handle.ask(Ask::Task(ask), &speaker.actor(), None).await;
+        let answer = answer.map_err(|why| said_to(&daemon, &speaker, why))?;
         let found: Looked = serde_json::from_str(&answer).map_err(|why| bad(why.to_string()))?;
         if found.item.is_some() {
             return Ok(raw(Body::from(answer)));

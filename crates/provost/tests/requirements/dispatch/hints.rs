@@ -4,7 +4,7 @@ use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
 
 use super::{kit::Desk, looking_back::SERVES};
-use crate::kit::TALKER;
+use crate::kit::{CREDENTIALS, TALKER, output_of};
 
 #[track_caller]
 fn first_hint(error: &Value) -> &str {
@@ -120,4 +120,29 @@ fn a_task_shows_where_its_worker_works_and_how_that_one_stands() {
     desk.wait_state(session, |row| row["process"] == "alive");
     desk.provost(&["stop", session]).ok();
     desk.wait_state(session, |row| row["process"] != "alive");
+}
+
+/// D18: an agent may have neither Provost on its path nor the home in its environment.
+#[test]
+fn d18_what_an_agent_is_told_to_do_next_works_in_an_empty_environment() {
+    let desk = Desk::new();
+    desk.configure_talker(&format!("{CREDENTIALS}\n[[step]]\nhang = true\n"), "");
+    let session = desk.spawn_in(desk.home.root(), &["--agent", TALKER, "begin"]);
+    desk.provost(&["task", "bind", "limits", "arm", "--role", "worker", "--session", &session])
+        .ok();
+    let who = desk.credentials(1);
+    let finish = ["finish", "limits", "--because", "it is done, I think", "--json"];
+    let mut command = desk.command(&finish);
+    command.env("PROVOST_LAUNCH", &who.launch).env("PROVOST_TOKEN", &who.token);
+    let refused = output_of(command).exits(4).json();
+    let hint = first_hint(&refused);
+    assert!(hint.starts_with("PROVOST_HOME=") && hint.contains("/provost task show"), "{hint}");
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", hint]).env_clear().env("HOME", desk.home.root()).env("PATH", "/usr/bin:/bin");
+    assert!(output_of(shell).ok().stdout.contains("limit how often each caller may call"));
+    let finish = [&finish[..], &["--as", "hand"]].concat();
+    let person = desk.provost(&finish);
+    assert!(first_hint(&person.exits(4).json()).starts_with("provost task show"), "{person:?}");
+    desk.provost(&["stop", &session]).ok();
+    desk.wait_state(&session, |row| row["process"] != "alive");
 }
