@@ -4,7 +4,6 @@ mod terminal;
 
 use std::{
     collections::BTreeMap,
-    fs,
     io::{IsTerminal as _, Write as _, stdin, stdout},
     path::Path,
     process::{Child, Command, ExitCode, ExitStatus},
@@ -37,7 +36,7 @@ use super::input;
 use crate::{
     cli::Outcome,
     context::Context,
-    daemon::peer::{Live, Peer},
+    daemon::must_be_operator,
     error::usage,
     follow::{self, Of},
     home::Home,
@@ -78,19 +77,20 @@ pub(crate) struct AttachArgs {
 pub(crate) fn run(context: &Context, args: &AttachArgs) -> Outcome {
     let home = context.trusted_home()?;
     let client = context.daemon()?;
+    // On the screen an agent could answer and approve for itself.
+    must_be_operator(&client)?;
     let row = args.id.as_deref().map(|id| target::find(&client, id)).transpose()?;
     let place = shell::Home::new(&home.path);
     if args.tmux {
-        return in_tmux(context, &home, &place, row.as_ref(), args.print);
+        return in_tmux(context, &home, row.as_ref(), args.print);
     }
     // The parser has it that there is one.
     let Some(row) = row else { return Err(usage("say which session").into()) };
     if has_terminal(&row) {
         let row = started(&client, row)?;
-        return sit_down(context, &home, &place, &row, args.print);
+        return sit_down(context, &place, &row, args.print);
     }
     let attached = attachable(&row)?;
-    refuse_agents(&home, &place, attached.launch)?;
     listening(&place, &row, attached.launch)?;
     let mut screen = NativeScreen::of(&place, &row, &attached);
     screen.keep_the_model();
@@ -111,17 +111,10 @@ fn has_terminal(row: &SessionRow) -> bool {
 }
 
 /// Shows the terminal that a session's agent has of its own.
-fn sit_down(
-    context: &Context,
-    home: &Home,
-    place: &shell::Home,
-    row: &SessionRow,
-    print: bool,
-) -> Outcome {
+fn sit_down(context: &Context, place: &shell::Home, row: &SessionRow, print: bool) -> Outcome {
     let id = ui::short(&row.id);
     refuse_adopted(row, &id)?;
     let launch = running(row, &id)?;
-    refuse_agents(home, place, launch)?;
     let command = format!("provost attach {}", row.id);
     if context.ui.json {
         context.ui.result(json!({"command": command}), &[])?;
@@ -163,18 +156,12 @@ fn started(client: &Client, row: SessionRow) -> Result<SessionRow, ApiError> {
 }
 
 /// Shows a session, or all that have a window, in Provost's own tmux.
-fn in_tmux(
-    context: &Context,
-    home: &Home,
-    place: &shell::Home,
-    row: Option<&SessionRow>,
-    print: bool,
-) -> Outcome {
+fn in_tmux(context: &Context, home: &Home, row: Option<&SessionRow>, print: bool) -> Outcome {
     let viewport = Viewport::prepare(context)?;
     let window = match row {
         None => None,
         Some(row) => {
-            may_be_shown(home, place, row)?;
+            may_be_shown(row)?;
             Some(viewport.window(&row.id, &row.name)?)
         }
     };
@@ -192,12 +179,12 @@ fn in_tmux(
     Err(viewport.attach(window.as_ref()).into())
 }
 
-/// Makes sure that there is something to show, to somebody who may see it. What is being started is waited for there.
-fn may_be_shown(home: &Home, place: &shell::Home, row: &SessionRow) -> Result<(), ApiError> {
+/// Makes sure that there is something to show. What is being started is waited for there.
+fn may_be_shown(row: &SessionRow) -> Result<(), ApiError> {
     let id = ui::short(&row.id);
     refuse_adopted(row, &id)?;
     match running(row, &id) {
-        Ok(launch) => refuse_agents(home, place, launch),
+        Ok(_) => Ok(()),
         Err(_) if !row.terminal && row.launches.len() < 2 => Ok(()),
         Err(why) => Err(why),
     }
@@ -278,35 +265,6 @@ fn ended(id: &str) -> ApiError {
     ApiError::new(Code::Refused, message)
         .next(format!("provost resume {id}"))
         .next(format!("provost send {id} TEXT"))
-}
-
-/// Refuses agents: on the screen they could answer and approve for themselves.
-///
-/// Who asks is seen from here as the daemon sees it. A process to which the launch's holder is hidden, as it
-/// is in a PID namespace of its own, cannot show that it is no descendant.
-fn refuse_agents(home: &Home, place: &shell::Home, launch: LaunchId) -> Result<(), ApiError> {
-    let seen = look(&place.launch(launch)).map_err(|why| {
-        ApiError::new(Code::Storage, format!("cannot look at launch {launch}: {why}"))
-    })?;
-    if !matches!(seen, Looked::Alive { .. }) {
-        let message = format!("launch {launch} cannot be seen from here, or has just ended");
-        return Err(ApiError::new(Code::Forbidden, message)
-            .next(format!("provost status {}", launch.session.short())));
-    }
-    Peer::of(std::process::id(), place, &live(&home.launches())?)?.must_be_operator()
-}
-
-/// Lists the launches that have a directory. What else lies there is none of ours.
-pub(super) fn live(launches: &Path) -> Result<Vec<Live>, ApiError> {
-    let cannot =
-        |why| ApiError::new(Code::Storage, format!("cannot list {}: {why}", launches.display()));
-    let mut found = Vec::new();
-    for entry in fs::read_dir(launches).map_err(cannot)? {
-        let name = entry.map_err(cannot)?.file_name();
-        let launch = name.to_str().and_then(|name| name.parse().ok());
-        found.extend(launch.map(|launch| Live { launch, holder: None }));
-    }
-    Ok(found)
 }
 
 fn must_be_terminal(row: &SessionRow) -> Result<(), ApiError> {
@@ -563,8 +521,8 @@ mod tests {
         let over = SessionRow { terminal: true, ..row };
         assert!(told(&over).contains("has ended"), "{}", told(&over));
         let socket = codex::door(&place, launch);
-        fs::create_dir_all(socket.parent().unwrap()).unwrap();
-        fs::write(socket, "").unwrap();
+        std::fs::create_dir_all(socket.parent().unwrap()).unwrap();
+        std::fs::write(socket, "").unwrap();
         listening(&place, &over, launch).unwrap();
     }
 
@@ -572,14 +530,5 @@ mod tests {
     fn a_thread_that_is_no_id_becomes_no_argument() {
         let row = SessionRow { thread: Some("--last".to_owned()), ..codex_row() };
         assert!(refusal(&row).contains("none that Codex gives"), "{}", refusal(&row));
-    }
-
-    #[test]
-    fn who_cannot_see_the_launch_is_refused() {
-        let dir = tempfile::tempdir().unwrap();
-        let home = Home { path: dir.path().to_owned() };
-        let launch = attachable(&codex_row()).unwrap().launch;
-        let error = refuse_agents(&home, &shell::Home::new(dir.path()), launch).unwrap_err();
-        assert_eq!(error.code, Code::Forbidden);
     }
 }

@@ -1,6 +1,9 @@
 //! `provost export`
 
-use std::path::PathBuf;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use clap::Args;
 use provost_api::{ApiError, Code};
@@ -9,8 +12,17 @@ use provost_engine::{look, shell, stream::TASK};
 use provost_ledger::{BundleError, StreamId};
 use serde_json::json;
 
-use super::{attach::live, input, ledger};
-use crate::{cli::Outcome, context::Context, daemon::peer::Peer, error::chain, ui};
+use super::{input, ledger};
+use crate::{
+    cli::Outcome,
+    context::Context,
+    daemon::{
+        self, must_be_operator,
+        peer::{Live, Peer},
+    },
+    error::chain,
+    ui,
+};
 
 /// Write a task as a bundle: its events and those of its sessions, with a manifest of digests
 ///
@@ -34,26 +46,46 @@ pub(crate) struct ExportArgs {
 }
 
 /// Refuses agents: a bundle holds what members wrote that is not for them, such as a proposal that the other must not know
-/// yet. Who asks is seen from here as the daemon sees it. Where a holder was killed nobody can prove not to have been below
-/// it, and a person must be able to export then more than ever.
+/// yet. A daemon that answers says who asks. Where none does it is seen from here as a daemon would; a person who cannot
+/// prove not to have been below a holder that was killed must be able to export then more than ever.
 pub(super) fn refuse_agents(context: &Context) -> Result<(), ApiError> {
     let home = context.trusted_home()?;
-    let place = shell::Home::new(&home.path);
+    if let Ok(daemon) = daemon::connect_only(&home) {
+        return must_be_operator(&daemon).map_err(|why| match why.code == Code::Forbidden {
+            true => not_for_agents(&why.message),
+            false => why,
+        });
+    }
     // A home that was only imported into has never launched anything.
     let launches = home.launches();
     let live = if launches.exists() { live(&launches)? } else { Vec::new() };
-    let asks = Peer::of(std::process::id(), &place, &live)?;
+    let asks = Peer::of(std::process::id(), &shell::Home::new(&home.path), &live)?;
     match asks {
         Peer::Operator | Peer::Unproven(_) => Ok(()),
         Peer::Launch(_) | Peer::Stray(_) | Peer::Held(_) | Peer::Ours => {
-            let message = format!(
-                "an agent may not export: what is exported holds what others wrote, also what is not shown to members; \
-                 this process belongs to {}",
-                asks.actor()
-            );
-            Err(ApiError::new(Code::Forbidden, message).next("provost replay TASK"))
+            Err(not_for_agents(&format!("this process belongs to {}", asks.actor())))
         }
     }
+}
+
+fn not_for_agents(why: &str) -> ApiError {
+    let message = format!(
+        "an agent may not export: what is exported holds what others wrote, also what is not shown to members; {why}"
+    );
+    ApiError::new(Code::Forbidden, message).next("provost replay TASK")
+}
+
+/// Lists the launches that have a directory. What else lies there is none of ours.
+fn live(launches: &Path) -> Result<Vec<Live>, ApiError> {
+    let cannot =
+        |why| ApiError::new(Code::Storage, format!("cannot list {}: {why}", launches.display()));
+    let mut found = Vec::new();
+    for entry in fs::read_dir(launches).map_err(cannot)? {
+        let name = entry.map_err(cannot)?.file_name();
+        let launch = name.to_str().and_then(|name| name.parse().ok());
+        found.extend(launch.map(|launch| Live { launch, holder: None }));
+    }
+    Ok(found)
 }
 
 pub(crate) fn run(context: &Context, args: &ExportArgs) -> Outcome {

@@ -12,7 +12,7 @@ mod sse;
 mod start;
 
 pub(crate) use life::run;
-pub(crate) use start::{connect_only, ensure};
+pub(crate) use start::{connect_only, ensure, must_be_operator};
 
 /// Where a detached daemon's standard error goes, in the log directory.
 pub(crate) const LOG_FILE: &str = "daemon.log";

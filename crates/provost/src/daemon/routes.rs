@@ -100,6 +100,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Wanted<T> {
 pub(crate) fn router(daemon: Daemon) -> Router {
     Router::new()
         .route("/v1/daemon", get(info))
+        .route("/v1/daemon/operator", get(operator))
         .route("/v1/daemon/stop", post(stop_daemon))
         .route("/v1/sessions", get(list).post(open))
         .route("/v1/sessions/{id}", get(row))
@@ -163,6 +164,12 @@ async fn info(State(daemon): State<Daemon>) -> Answer {
         environment: daemon.world.environment.names().map(str::to_owned).collect(),
     })
     .into_response())
+}
+
+/// Says whether a person asks; an agent is refused.
+async fn operator(State(daemon): State<Daemon>, caller: Caller) -> Answer {
+    daemon.peer(&caller).await?.must_be_operator()?;
+    Ok(Json(json!({"ok": true})).into_response())
 }
 
 /// A body that says nothing is read all the same: closing a connection with unread bytes resets it, and

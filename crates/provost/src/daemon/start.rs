@@ -53,6 +53,11 @@ pub(crate) fn connect_only(home: &Home) -> Result<Client, ApiError> {
     }
 }
 
+/// Refuses agents. The daemon says who asks: it alone knows which processes came to it from launches whose holders died.
+pub(crate) fn must_be_operator(client: &Client) -> Result<(), ApiError> {
+    client.get::<serde_json::Value>("/v1/daemon/operator").map(drop)
+}
+
 /// A sandbox that lets its agent connect to nothing will not change its mind.
 fn is_forbidden(home: &Home) -> bool {
     let denied = |why: io::Error| why.kind() == io::ErrorKind::PermissionDenied;
