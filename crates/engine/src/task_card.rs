@@ -52,7 +52,7 @@ pub fn row_for(task: &Task, caller: &Caller) -> StandingTaskRow {
 
 fn row_of(task: &Task, caller: &Caller, most: usize) -> StandingTaskRow {
     let spec = &task.spec;
-    let counts = task.message_counts().into_iter();
+    let counts = task.messages.counts().into_iter();
     StandingTaskRow {
         id: task.id.to_string(),
         name: spec.name.clone(),
@@ -67,7 +67,7 @@ fn row_of(task: &Task, caller: &Caller, most: usize) -> StandingTaskRow {
         since: task.since.wall_ms,
         opened_at: task.opened.wall_ms,
         members: task.members.iter().take(most).map(|one| member(task, one, caller)).collect(),
-        messages: counts.map(|(word, count)| (word.to_owned(), count)).collect(),
+        messages: counts.map(|(stands, count)| (stands.word().to_owned(), count)).collect(),
         criteria: task.criteria.iter().map(|one| criterion(task, one)).collect(),
         looped: task.looped.as_ref().map(|looped| loop_row(task, looped)),
         mode: task.config.mode.word().to_owned(),

@@ -296,18 +296,3 @@ fn can_be_steered(session: &Session) -> bool {
     let launch = session.current_launch().filter(|launch| launch.may_live());
     able && free && launch.is_some_and(|launch| launch.stop.is_none() && launch.is_in_turn())
 }
-
-/// Sums up how many messages stand how.
-impl Task {
-    pub fn message_counts(&self) -> BTreeMap<&'static str, usize> {
-        let mut counts: Vec<(&'static str, usize)> = Vec::new();
-        for word in self.messages.iter().map(|message| message.standing.word()) {
-            // There are few words, and many messages that stand alike.
-            match counts.iter_mut().find(|(known, _)| *known == word) {
-                Some((_, count)) => *count += 1,
-                None => counts.push((word, 1)),
-            }
-        }
-        counts.into_iter().collect()
-    }
-}

@@ -204,17 +204,68 @@ pub enum Standing {
     },
 }
 
-impl Standing {
-    pub fn word(&self) -> &'static str {
+/// The same without who and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StandingKind {
+    Stored,
+    Offered,
+    Accepted,
+    Acknowledged,
+    Expired,
+    Cancelled,
+    Dead,
+}
+
+impl StandingKind {
+    pub fn word(self) -> &'static str {
         match self {
-            Standing::Stored => "stored",
-            Standing::Offered(_) => "offered",
-            Standing::Accepted(_) => "accepted",
-            Standing::Acknowledged { .. } => "acknowledged",
-            Standing::Expired => "expired",
-            Standing::Cancelled { .. } => "cancelled",
-            Standing::Dead { .. } => "dead",
+            StandingKind::Stored => "stored",
+            StandingKind::Offered => "offered",
+            StandingKind::Accepted => "accepted",
+            StandingKind::Acknowledged => "acknowledged",
+            StandingKind::Expired => "expired",
+            StandingKind::Cancelled => "cancelled",
+            StandingKind::Dead => "dead",
         }
+    }
+
+    /// Says whether nothing more is expected of it.
+    pub fn is_over(self) -> bool {
+        match self {
+            StandingKind::Stored | StandingKind::Offered | StandingKind::Accepted => false,
+            StandingKind::Acknowledged
+            | StandingKind::Expired
+            | StandingKind::Cancelled
+            | StandingKind::Dead => true,
+        }
+    }
+
+    /// Says whether somebody has it, or is offered it.
+    pub fn is_leased(self) -> bool {
+        matches!(self, StandingKind::Offered | StandingKind::Accepted)
+    }
+}
+
+impl Standing {
+    pub fn kind(&self) -> StandingKind {
+        match self {
+            Standing::Stored => StandingKind::Stored,
+            Standing::Offered(_) => StandingKind::Offered,
+            Standing::Accepted(_) => StandingKind::Accepted,
+            Standing::Acknowledged { .. } => StandingKind::Acknowledged,
+            Standing::Expired => StandingKind::Expired,
+            Standing::Cancelled { .. } => StandingKind::Cancelled,
+            Standing::Dead { .. } => StandingKind::Dead,
+        }
+    }
+
+    pub fn word(&self) -> &'static str {
+        self.kind().word()
+    }
+
+    /// Says whether nothing more is expected of it.
+    pub fn is_over(&self) -> bool {
+        self.kind().is_over()
     }
 
     pub fn lease(&self) -> Option<&Lease> {
@@ -225,17 +276,6 @@ impl Standing {
             | Standing::Expired
             | Standing::Cancelled { .. }
             | Standing::Dead { .. } => None,
-        }
-    }
-
-    /// Says whether nothing more is expected of it.
-    pub fn is_over(&self) -> bool {
-        match self {
-            Standing::Stored | Standing::Offered(_) | Standing::Accepted(_) => false,
-            Standing::Acknowledged { .. }
-            | Standing::Expired
-            | Standing::Cancelled { .. }
-            | Standing::Dead { .. } => true,
         }
     }
 }

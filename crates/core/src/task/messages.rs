@@ -1,11 +1,15 @@
 //! All messages that a task still has. What each step looks for in all of them is kept side by side: there may be thousands,
 //! and most steps are nothing to most of them.
 
-use std::{ops::Deref, sync::Arc};
+use std::{collections::BTreeMap, ops::Deref, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-use super::{forgotten::mark, member::Actor, message::Message};
+use super::{
+    forgotten::mark,
+    member::Actor,
+    message::{Message, StandingKind},
+};
 
 /// Those that are not over, and the newest of the others. Each is shared: a task is copied with each change of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,8 +27,7 @@ struct Brief {
     key: u64,
     /// When time changes something about it; the end of time for never.
     due_ms: u64,
-    leased: bool,
-    over: bool,
+    stands: StandingKind,
 }
 
 impl Brief {
@@ -32,8 +35,7 @@ impl Brief {
         Brief {
             key: mark(&message.key),
             due_ms: message.deadline().unwrap_or(u64::MAX),
-            leased: message.standing.lease().is_some(),
-            over: message.standing.is_over(),
+            stands: message.standing.kind(),
         }
     }
 }
@@ -102,8 +104,9 @@ impl Messages {
 
     /// Takes out the oldest that is over, if more than so many are.
     pub(super) fn take_oldest_over(&mut self, most: usize) -> Option<Arc<Message>> {
-        let over = self.brief.iter().filter(|brief| brief.over).count();
-        let oldest = self.brief.iter().position(|brief| brief.over).filter(|_| over > most)?;
+        let over = self.brief.iter().filter(|brief| brief.stands.is_over()).count();
+        let oldest = self.brief.iter().position(|brief| brief.stands.is_over());
+        let oldest = oldest.filter(|_| over > most)?;
         self.brief.remove(oldest);
         Some(self.all.remove(oldest))
     }
@@ -118,12 +121,25 @@ impl Messages {
 
     /// Gives those that somebody has, or is offered.
     pub(super) fn leased(&self) -> impl Iterator<Item = &Message> {
-        self.having(|brief| brief.leased)
+        self.having(|brief| brief.stands.is_leased())
     }
 
     /// Gives those whose time has come.
     pub(super) fn due(&self, now_ms: u64) -> impl Iterator<Item = &Message> {
         self.having(move |brief| brief.due_ms <= now_ms)
+    }
+
+    /// Sums up how many stand how.
+    pub fn counts(&self) -> BTreeMap<StandingKind, usize> {
+        let mut counts: Vec<(StandingKind, usize)> = Vec::new();
+        for stands in self.brief.iter().map(|brief| brief.stands) {
+            // There are few kinds, and many messages of one.
+            match counts.iter_mut().find(|(known, _)| *known == stands) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((stands, 1)),
+            }
+        }
+        counts.into_iter().collect()
     }
 
     /// Gives when time changes something about any.

@@ -68,7 +68,7 @@ pub use member::{
 };
 pub use message::{
     Address, Channel, Kind, Lease, MAX_NEWS, MAX_OFFERS, MAX_OVER_KEPT, MAX_TEXT, MAX_WAITING,
-    Message, Overdue, Priority, Standing, Trust, Way,
+    Message, Overdue, Priority, Standing, StandingKind, Trust, Way,
 };
 pub use messages::Messages;
 pub use policy::{About, Act, Failure, MAX_ACTS, MIN_ACTS, Mark, Policy, PolicyState, Rest};
