@@ -8,6 +8,9 @@ pub const MAX_OPEN_REQUESTS: usize = 100;
 /// How many messages may wait for one agent.
 pub const MAX_QUEUED: usize = 100;
 
+/// How many bytes are kept of what an agent says at the end of a turn: its whole output is in the journal.
+pub const MAX_SAYS: usize = 4 << 10;
+
 /// How many different warnings of an agent are kept.
 pub const MAX_WARNINGS: usize = 20;
 

@@ -1,5 +1,14 @@
 //! Texts of others, made safe to read: what is not seen is written out, and what goes to a shell is one word there.
 
+/// Gives the beginning of a text, with how much of it is left out.
+pub fn shortened(text: &str, most: usize) -> String {
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    let end = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    format!("{}… ({} more bytes)", &text[..end], text.len() - end)
+}
+
 /// Says whether a character drives a terminal, turns the direction of a text, or is not seen at all. The one list for
 /// everything that is shown to people or given to agents to read. Line ends and tabs are among them: who lets them
 /// stand says so.

@@ -94,6 +94,9 @@ enum Line {
         status: String,
         #[serde(default)]
         error: Option<String>,
+        /// What the agent answers.
+        #[serde(default)]
+        text: Option<String>,
     },
     Claim {
         claim: String,
@@ -159,8 +162,8 @@ fn signal(line: Line) -> Option<Signal> {
     Some(match line {
         Line::Ready { thread } => Signal::Ready { thread },
         Line::TurnStarted { turn } => Signal::TurnStarted { turn },
-        Line::TurnEnded { turn, status, error } => {
-            Signal::TurnEnded { turn, end: turn_end(&status, error), usage: None }
+        Line::TurnEnded { turn, status, error, text } => {
+            Signal::TurnEnded { turn, end: turn_end(&status, error), usage: None, says: text }
         }
         Line::Claim { launch: Some(_), .. } => return None,
         Line::Claim { claim, text, launch: None } => {

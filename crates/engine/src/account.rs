@@ -160,7 +160,7 @@ mod tests {
 
         fn limit(&mut self, id: SessionId, until_ms: Option<u64>) {
             let end = TurnEnd::Limited { until_ms, detail: "used up".to_owned() };
-            self.signal(id, Signal::TurnEnded { turn: None, end, usage: None });
+            self.signal(id, Signal::TurnEnded { turn: None, end, usage: None, says: None });
         }
 
         fn tell(&mut self, id: SessionId, command: Command) {

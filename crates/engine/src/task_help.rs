@@ -40,6 +40,9 @@ pub(crate) fn about_blocker(task: &Task, blocker: &Blocker) -> Option<String> {
         Blocker::LoopGaveUp { .. } => format!("provost loop stop --because TEXT --task {id}"),
         // As the operator, and as nobody else.
         Blocker::GateDropped { .. } => format!("provost finish {id} --because TEXT"),
+        Blocker::CriterionDropped { no, .. } => {
+            format!("provost criteria reopen {no} --because TEXT --task {id}")
+        }
         Blocker::CheckFailed { .. } => return None,
         Blocker::Paused => format!("provost task go-on {id}"),
         Blocker::DecidedNotFinished => format!("provost finish {id} --because TEXT"),

@@ -63,6 +63,7 @@ pub(crate) fn of_event(event: &session::Event) -> Words {
     match event {
         Event::AttemptOpened(e) => Words::of(e.instruction.as_deref()),
         Event::ClaimMade(e) => Words::of(e.text.as_deref()),
+        Event::TurnEnded(e) => Words::of(e.says.as_deref()),
         Event::AgentWarned(e) => Words::of([e.text.as_str()]),
         Event::RequestOpened(e) => Words::of([e.asked.title.as_str()]),
         Event::AttemptCancelled(e) => Words::of([e.because.as_str()]),

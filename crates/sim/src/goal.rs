@@ -216,7 +216,12 @@ pub(crate) fn reaction(
         acts.push(Act::Sleep(rng.pick(&[10, 800, 4_000])));
     }
     acts.extend(result(seed, &mut rng, (part, key.starts_with("faults")), faults));
-    acts.push(Act::Line(Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None }));
+    acts.push(Act::Line(Signal::TurnEnded {
+        turn: None,
+        end: TurnEnd::Ok,
+        usage: None,
+        says: None,
+    }));
     acts
 }
 

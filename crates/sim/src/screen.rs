@@ -98,7 +98,7 @@ pub(crate) fn reaction(
 
 /// How an agent on a screen takes an interruption.
 pub(crate) fn interrupted() -> Vec<Act> {
-    let end = Recorded::TurnEnded { turn: None, end: TurnEnd::Interrupted };
+    let end = Recorded::TurnEnded { turn: None, end: TurnEnd::Interrupted, says: None };
     vec![recorded(Record::Rollout, end), hinted(Glimpse::Osc, Hinted::AtPrompt)]
 }
 
@@ -118,7 +118,7 @@ fn turn(rng: &mut Rng, text: &str, faults: &Faults) -> Vec<Act> {
     let error = TurnEnd::Error("quota".to_owned());
     let end = rng.pick(&[TurnEnd::Ok, TurnEnd::Ok, TurnEnd::Ok, TurnEnd::Interrupted, error]);
     if faults.calm || rng.percent(90) {
-        let ended = Recorded::TurnEnded { turn, end };
+        let ended = Recorded::TurnEnded { turn, end, says: None };
         let twice = rng.percent(60).then(|| recorded(Record::Hook, ended.clone()));
         acts.extend(twice.into_iter().chain([recorded(Record::Rollout, ended)]));
     }
@@ -150,7 +150,7 @@ fn work(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
         // The end of another conversation's turn.
         _ => {
             let turn = Some("hidden".to_owned());
-            vec![recorded(Record::Hook, Recorded::TurnEnded { turn, end: TurnEnd::Ok })]
+            vec![recorded(Record::Hook, Recorded::TurnEnded { turn, end: TurnEnd::Ok, says: None })]
         }
     }
 }

@@ -262,14 +262,14 @@ pub(crate) fn obedience() -> Vec<Act> {
         Act::Line(Signal::TurnStarted { turn: None }),
         Act::Edit { good: true },
         Act::Line(Signal::Said(claim(ClaimKind::Completed))),
-        Act::Line(Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None }),
+        Act::Line(Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None, says: None }),
     ]
 }
 
 /// A turn that ends since the account is used up.
 fn limited(until_ms: Option<u64>) -> Vec<Act> {
     let end = TurnEnd::Limited { until_ms, detail: "used up".to_owned() };
-    vec![Act::Line(Signal::TurnEnded { turn: None, end, usage: None })]
+    vec![Act::Line(Signal::TurnEnded { turn: None, end, usage: None, says: None })]
 }
 
 /// What agents of a newer kind do besides.
@@ -357,7 +357,7 @@ fn turn(rng: &mut Rng, faults: &Faults) -> Vec<Act> {
     if rng.percent(88) && !(faults.calm && ends) {
         let error = TurnEnd::Error("quota".to_owned());
         let end = rng.pick(&[TurnEnd::Ok, TurnEnd::Ok, TurnEnd::Ok, TurnEnd::Ok, error]);
-        acts.push(Act::Line(Signal::TurnEnded { turn: None, end, usage: None }));
+        acts.push(Act::Line(Signal::TurnEnded { turn: None, end, usage: None, says: None }));
     }
     if !faults.calm && rng.percent(15) {
         acts.push(Act::Sleep(rng.pick(&[5, 60, 2_500])));
@@ -387,7 +387,12 @@ fn fickle(rng: &mut Rng) -> Vec<Act> {
         Act::Line(Signal::Said(claim(first))),
     ];
     acts.extend(match rng.below(10) {
-        0..=3 => vec![Act::Line(Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None })],
+        0..=3 => vec![Act::Line(Signal::TurnEnded {
+            turn: None,
+            end: TurnEnd::Ok,
+            usage: None,
+            says: None,
+        })],
         4 | 5 => vec![Act::CloseStream, Act::Sleep(10_100)],
         _ => vec![Act::Sleep(3_100)],
     });

@@ -290,7 +290,7 @@ impl TaskWatch {
                     by = lease.consumer
                 );
             }
-            Way::Push { session, key } => {
+            Way::Push { session, key, .. } => {
                 let sent = look(*session).and_then(|session| {
                     session.messages.iter().find(|sent| sent.key == *key).map(|sent| &sent.fate)
                 });

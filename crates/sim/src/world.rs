@@ -565,6 +565,7 @@ impl Holder {
             turn: None,
             end: TurnEnd::Interrupted,
             usage: None,
+            says: None,
         }));
     }
 

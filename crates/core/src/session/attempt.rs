@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::{event::TurnEnded, launch::TurnEnd};
 use crate::{
     ids::{LaunchId, TreeId},
     lifecycle::{Cause, ClaimKind, Judgement, State, StopCause},
@@ -155,6 +156,9 @@ pub struct Attempt {
     #[serde(default)]
     pub limit_waits: u32,
     pub result_asked: Option<Moment>,
+    /// How its last turn came out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_turn: Option<LastTurn>,
     /// Whether a person interrupted its turn, and has yet to say how it goes on.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,
@@ -163,6 +167,23 @@ pub struct Attempt {
     pub shown: State,
     pub since: Moment,
     pub sealed: Option<Sealed>,
+}
+
+/// A turn that is over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastTurn {
+    pub end: TurnEnd,
+    /// What the agent said last in it.
+    pub says: Option<String>,
+}
+
+impl Attempt {
+    /// Takes note of how a turn came out. The turn in which an agent is asked for its result answers nobody else.
+    pub(super) fn turn_ended(&mut self, ended: &TurnEnded) {
+        let before = self.last_turn.take().filter(|_| self.result_asked.is_some());
+        let says = ended.says.clone().or_else(|| before.and_then(|before| before.says));
+        self.last_turn = Some(LastTurn { end: ended.end.clone(), says });
+    }
 }
 
 impl Attempt {
@@ -183,6 +204,7 @@ impl Attempt {
             resumes: 0,
             limit_waits: 0,
             result_asked: None,
+            last_turn: None,
             held: false,
             clock: Clock::default(),
             shown: State::Working,

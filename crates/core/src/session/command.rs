@@ -43,6 +43,8 @@ pub enum Signal {
         end: TurnEnd,
         /// What the turn took, if its end tells that.
         usage: Option<Usage>,
+        /// What the agent said last in it, for whoever waits for an answer.
+        says: Option<String>,
     },
     /// The agent will not work as it was asked to.
     Refused {

@@ -171,7 +171,9 @@ impl Session {
             Some(asked) => asked.turn = true,
             None => {
                 self.turns = self.turns.saturating_add(1);
-                self.attempt_mut().held = false;
+                let attempt = self.attempt_mut();
+                attempt.held = false;
+                attempt.last_turn.take_if(|_| attempt.result_asked.is_none());
                 self.void_verdict(launch);
             }
         }

@@ -56,7 +56,7 @@ impl Session {
         let settled = self.went_on(launch).filter(|_| !asks);
         let left = launch.turn().map(|turn| {
             let (turn, end) = (Some(turn.to_owned()), TurnEnd::Interrupted);
-            TurnEnded { launch: id, turn, end, usage: None, cursor }.into()
+            TurnEnded { launch: id, turn, end, usage: None, says: None, cursor }.into()
         });
         let moved = ThreadMoved { launch: id, by, from, to: thread.to_owned() };
         Ok(settled.chain(left).chain([moved.into()]).collect())

@@ -12,8 +12,9 @@ use super::{
 use crate::{
     ids::{LaunchId, RequestId},
     lifecycle::{ClaimKind, State},
-    limits::{MAX_OPEN_REQUESTS, MAX_QUEUED, MAX_WARNINGS},
+    limits::{MAX_OPEN_REQUESTS, MAX_QUEUED, MAX_SAYS, MAX_WARNINGS},
     request::{Asked, Fate, Reply, Request, RequestKind},
+    text::shortened,
     time::Moment,
 };
 
@@ -251,8 +252,9 @@ impl Session {
         match signal.clone() {
             Signal::Ready { thread } => one(StreamReady { launch: id, thread, cursor }),
             Signal::TurnStarted { turn } => one(TurnStarted { launch: id, turn, cursor }),
-            Signal::TurnEnded { turn, end, usage } => {
-                one(TurnEnded { launch: id, turn, end, usage, cursor })
+            Signal::TurnEnded { turn, end, usage, says } => {
+                let says = says.map(|says| shortened(&says, MAX_SAYS));
+                one(TurnEnded { launch: id, turn, end, usage, says, cursor })
             }
             Signal::Refused { reason } => one(StreamRefused { launch: id, reason, cursor }),
             Signal::Warned { text } => {

@@ -54,6 +54,9 @@ events! {
         launch: LaunchId, turn: Option<String>, end: TurnEnd,
         #[serde(default)]
         usage: Option<Usage>,
+        /// What the agent said last in it, shortened.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        says: Option<String>,
         cursor: Cursor,
     }
     /// The agent will not work as it was asked to.

@@ -608,6 +608,7 @@ impl Session {
         if !current || compacted || self.attempt().is_sealed() {
             return;
         }
+        self.attempt_mut().turn_ended(e);
         match &e.end {
             TurnEnd::Ok => {}
             TurnEnd::Interrupted => self.go_on_with_what_waits(at),

@@ -29,7 +29,9 @@ mod typing;
 mod waiting;
 mod watch;
 
-pub use attempt::{Attempt, Claim, ClaimSource, Clock, Resolution, Sealed, Standing, Verifying};
+pub use attempt::{
+    Attempt, Claim, ClaimSource, Clock, LastTurn, Resolution, Sealed, Standing, Verifying,
+};
 pub use calls::{Calls, MAX_ANSWER, MAX_CALLS_KEPT, Returned, ToolCall};
 pub use command::{
     Command, FactKind, Rejected, Reporter, Resolve, SendMode, Signal, Testimony, UsedUp,

@@ -22,8 +22,9 @@ use super::{
 };
 use crate::{
     ids::{LaunchId, RequestId},
-    limits::MAX_OPEN_REQUESTS,
+    limits::{MAX_OPEN_REQUESTS, MAX_SAYS},
     request::{Asked, Fate, Request, RequestKind},
+    text::shortened,
     time::Moment,
 };
 
@@ -87,6 +88,8 @@ pub enum Recorded {
     TurnEnded {
         turn: Option<String>,
         end: TurnEnd,
+        /// What the agent said last in it.
+        says: Option<String>,
     },
     /// The agent took this as input.
     Prompted {
@@ -396,10 +399,14 @@ impl Session {
                     went_on.chain(compacts).chain([started]).collect()
                 }
             },
-            Recorded::TurnEnded { turn, end } => match launch.has_open(turn.as_deref()) {
+            Recorded::TurnEnded { turn, end, says } => match launch.has_open(turn.as_deref()) {
                 false => Vec::new(),
                 true => {
-                    let ended = TurnEnded { launch: id, turn, end, usage: None, cursor }.into();
+                    // The agent's own record has secret answers in clear, and so may what it says of them.
+                    let secret = self.requests.iter().any(|request| request.asked.is_secret());
+                    let says = says.filter(|_| !secret).map(|says| shortened(&says, MAX_SAYS));
+                    let ended = TurnEnded { launch: id, turn, end, usage: None, says, cursor };
+                    let ended = ended.into();
                     let lost = self.give_up_what_no_turn_took(launch);
                     self.went_on(launch).chain([ended]).chain(lost).collect()
                 }

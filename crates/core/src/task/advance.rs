@@ -4,10 +4,8 @@ use std::{cell::LazyCell, collections::BTreeMap};
 
 use super::{
     command_line::Caller,
-    criterion::Evidence,
     envelope,
     event::*,
-    gate::{Look, Shown},
     member::{Member, Role},
     message::{Lease, Message, Overdue, Way},
     messages::Messages,
@@ -16,7 +14,7 @@ use super::{
 use crate::{
     ids::SessionId,
     lifecycle::{Activity, ClaimKind, State},
-    session::{self, MessageFate, SendMode, Session},
+    session::{self, Launch, MessageFate, SendMode, Session},
     time::Moment,
 };
 
@@ -43,33 +41,6 @@ impl<'a> Around<'a> {
     pub(super) fn used(&self, task: &Task) -> u64 {
         let sessions = task.bound(Role::Worker).filter_map(|worker| worker.session);
         sessions.filter_map(|id| (self.look)(id)).map(|session| session.usage.total()).sum()
-    }
-
-    /// Gives what the work looks like now, to be compared with later.
-    pub(super) fn look_of(&self, task: &Task) -> Look {
-        let Some(looped) = task.running_loop() else { return Look::default() };
-        let findings = looped.shown.iter().map(|(name, shown)| (name.clone(), found(shown)));
-        let tree = looped.shown.values().find_map(Shown::tree).cloned();
-        Look { tree, findings: findings.collect() }
-    }
-}
-
-/// Gives what of evidence would differ if something had changed; durations and times do not count.
-fn found(shown: &Shown) -> String {
-    match shown {
-        Shown::Evidence(Evidence::Verified(receipt)) => {
-            format!("{:?} {}", receipt.end, receipt.tree.0)
-        }
-        Shown::Evidence(Evidence::Asserted { text, .. }) => text.clone(),
-        Shown::Attack(attack) => {
-            format!("{}\n{}\n{}", attack.failure_mode, attack.check, attack.result)
-        }
-        Shown::Artifact(fields) => fields
-            .iter()
-            .map(|(name, value)| format!("{name}={value}"))
-            .collect::<Vec<_>>()
-            .join("\n"),
-        Shown::Pictures(compared) => compared.differing.to_string(),
     }
 }
 
@@ -135,10 +106,10 @@ impl Task {
     fn see_pushed(&self, around: &Around<'_>, of: impl Fn(SessionId) -> bool) -> Option<Step> {
         self.messages.leased().find_map(|message| {
             let lease = message.standing.lease()?;
-            let Way::Push { session, key } = &lease.way else { return None };
+            let Way::Push { session, key, turns } = &lease.way else { return None };
             let session = Some(*session).filter(|id| of(*id)).and_then(around.look)?;
-            let sent = session.messages.iter().find(|sent| sent.key == *key);
-            self.pushed(message, lease, sent, around).map(Step::Events)
+            let fate = Reached::of(session, key, *turns);
+            self.pushed(message, lease, fate, around).map(Step::Events)
         })
     }
 
@@ -146,34 +117,34 @@ impl Task {
         &self,
         message: &Message,
         lease: &Lease,
-        sent: Option<&session::Message>,
+        fate: Reached<'_>,
         around: &Around<'_>,
     ) -> Option<Vec<Event>> {
         let no = message.no;
-        match sent.map(|sent| &sent.fate) {
-            Some(MessageFate::Queued) if bug!(PushComesBack) && message.offers == 1 => {
+        match fate {
+            Reached::Waits if bug!(PushComesBack) && message.offers == 1 => {
                 Some(vec![MessageReturned { no, reason: "it waits".to_owned() }.into()])
             }
-            Some(MessageFate::Queued) => None,
-            // The agent's own record has it: a confirmed push is consumed. What its loop ended for meanwhile begins
-            // nothing, also if another loop began.
-            Some(MessageFate::Delivered { .. }) => {
+            Reached::Waits => None,
+            // The agent began with it: a confirmed push is consumed. What its loop ended for meanwhile begins nothing,
+            // also if another loop began.
+            Reached::Begun => {
                 if let Some(why) = self.bars(message, around) {
                     return Some(self.refuse_delivery(message, why));
                 }
-                let mut events = self.accepted(message, lease.clone(), 0, around);
+                let mut events = self.accepted(message, lease.clone(), 0);
                 let by = lease.consumer.clone();
                 events.push(MessageAcknowledged { no, by, note: None }.into());
                 Some(events)
             }
-            // The agent never had it, so it can be offered again.
-            Some(MessageFate::Undeliverable { reason }) if !message.is_worn() => {
-                Some(vec![MessageReturned { no, reason: reason.clone() }.into()])
+            // The agent did nothing of it, so it can be offered again.
+            Reached::Nobody(reason) if !message.is_worn() => {
+                Some(vec![MessageReturned { no, reason: reason.to_owned() }.into()])
             }
-            Some(MessageFate::Undeliverable { reason }) => {
-                Some(vec![MessageDead { no, reason: reason.clone() }.into()])
+            Reached::Nobody(reason) => {
+                Some(vec![MessageDead { no, reason: reason.to_owned() }.into()])
             }
-            None => {
+            Reached::Unknown => {
                 let reason = "its session does not know it".to_owned();
                 Some(vec![MessageDead { no, reason }.into()])
             }
@@ -232,7 +203,7 @@ impl Task {
             true => format!("instruction-{}", session.attempt().no + 1),
             false => sent.clone(),
         };
-        let way = Way::Push { session: session.id, key };
+        let way = Way::Push { session: session.id, key, turns: session.turns };
         let lease =
             Lease { no: message.offers + 1, consumer: member.name.clone(), way, until_ms: None };
         let text = envelope::wrapped(self, message, caller);
@@ -243,6 +214,50 @@ impl Task {
         let command = session::Command::Send { key: sent, text, mode };
         let offered = MessageOffered { no: message.no, lease };
         Step::Send(Box::new((offered, session.id, command)))
+    }
+}
+
+/// How far what was given to a session has come.
+enum Reached<'s> {
+    /// It may yet be begun with.
+    Waits,
+    Begun,
+    /// Nobody began with it, and nobody will, for this reason.
+    Nobody(&'s str),
+    /// The session has no such message.
+    Unknown,
+}
+
+impl<'s> Reached<'s> {
+    /// Looks at a message that was given to a session when it had begun so many turns. What was only written to an agent
+    /// is lost with its process: it is begun with when the next turn is, or when the agent says how the work stands. Who
+    /// dies before that goes on with it in its next process, if it has one.
+    fn of(session: &'s Session, key: &str, turns: u32) -> Reached<'s> {
+        let Some(sent) = session.messages.iter().find(|sent| sent.key == key) else {
+            return Reached::Unknown;
+        };
+        let launch = match &sent.fate {
+            MessageFate::Queued => return Reached::Waits,
+            MessageFate::Undeliverable { reason } => return Reached::Nobody(reason),
+            MessageFate::Delivered { launch } => *launch,
+        };
+        let attempt = session.attempts.iter().find(|attempt| attempt.no == sent.attempt);
+        let says = attempt.is_some_and(|attempt| attempt.claim.is_some());
+        // Whoever tells of no turns at all tells no more of this one.
+        let begun = session.turns > turns || session.turns == 0 || says;
+        let current = session.current_launch();
+        // In a process that began no turn one is only expected.
+        let steered =
+            |one: &Launch| one.is_in_turn() && !one.stream.expected && one.watch.turned.is_some();
+        let over = |one: &Launch| one.id == launch && one.has_ended();
+        match current {
+            _ if begun => Reached::Begun,
+            Some(one) if one.may_live() && steered(one) => Reached::Begun,
+            Some(one) if over(one) && session.attempt().is_sealed() => {
+                Reached::Nobody("its process ended before it began with it")
+            }
+            Some(_) | None => Reached::Waits,
+        }
     }
 }
 

@@ -244,6 +244,16 @@ impl CriterionState {
 }
 
 impl Judgement {
+    /// Gives the reason, where one is given.
+    pub(super) fn because(&self) -> Option<&str> {
+        match self {
+            Judgement::Defer { because }
+            | Judgement::Reject { because }
+            | Judgement::Reopen { because } => Some(because),
+            Judgement::Accept | Judgement::Satisfy { .. } => None,
+        }
+    }
+
     /// Nobody signs for another: what somebody asserts is said by whoever brings it.
     pub(super) fn signed(self, actor: &Actor) -> Judgement {
         match self {
@@ -279,6 +289,9 @@ pub struct Criterion {
     pub needs: Needs,
     pub state: CriterionState,
     pub since: Moment,
+    /// Who manages, and laid aside what the user asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropped_by: Option<String>,
 }
 
 impl Criterion {

@@ -8,7 +8,7 @@ use super::{
     decide::{Decision, one},
     event::*,
     forgotten::Sent,
-    gate::Blocked,
+    gate::{Blocked, Loop},
     member::Actor,
     message::{Address, Kind, Lease, MAX_TEXT, MAX_WAITING, Message, Standing, Trust, Way},
     state::Task,
@@ -205,23 +205,17 @@ impl Task {
             return Ok(self.refuse_delivery(message, why));
         }
         let until_ms = Some(around.now.deadline(self.spec.bounds.lease_ms));
-        Ok(self.accepted(message, Lease { until_ms, ..held }, polls, around))
+        Ok(self.accepted(message, Lease { until_ms, ..held }, polls))
     }
 
     /// The consumer has a message. If it continues the loop, its iteration begins now, in the same commit.
-    pub(super) fn accepted(
-        &self,
-        message: &Message,
-        lease: Lease,
-        polls: u32,
-        around: &Around<'_>,
-    ) -> Vec<Event> {
+    pub(super) fn accepted(&self, message: &Message, lease: Lease, polls: u32) -> Vec<Event> {
         let consumer = lease.consumer.clone();
         let role = self.role_at(&message.to);
         let accepted = MessageAccepted { no: message.no, lease, kind: message.kind, role, polls };
         let begins = message.iteration.filter(|_| !message.begun);
         let advanced = begins.map(|to| {
-            let look = around.look_of(self);
+            let look = self.running_loop().map(Loop::look).unwrap_or_default();
             LoopAdvanced { to, message: message.no, consumer, look }.into()
         });
         [accepted.into()].into_iter().chain(advanced).collect()

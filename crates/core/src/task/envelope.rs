@@ -5,14 +5,14 @@
 use super::{
     command_line::{Caller, Commands},
     finish::Blocker,
-    member::{Member, Told},
+    member::{Actor, Member, Told},
     message::{Address, Kind, Message, Trust},
     prompts::{Via, contract_anew, iteration_terms},
     state::Task,
 };
 use crate::{
     prompt,
-    session::Session,
+    session::{Attempt, Session, TurnEnd},
     text::{in_quotes, named, visible},
     verdict::{CheckEnd, Receipt},
 };
@@ -67,6 +67,15 @@ pub fn wrapped(task: &Task, message: &Message, caller: &Caller) -> String {
     }
 }
 
+/// Gives what somebody says to a member whose turn they have ended: only who may instruct may do that.
+pub(super) fn interrupting(task: &Task, by: &Actor, text: &str) -> String {
+    let (name, by) = (in_quotes(&task.spec.name), named(by.name()));
+    format!(
+        "[{HEAD} of task {name}: instruction from {by}, who interrupted you]\n{}",
+        instructing(text)
+    )
+}
+
 /// Gives the terms of the iteration that a message begins.
 fn terms(task: &Task, message: &Message, caller: &Caller) -> Option<String> {
     let (iteration, looped) = message.iteration.zip(task.looped.as_ref())?;
@@ -96,14 +105,28 @@ pub(super) fn news(member: &Member, session: &Session, seen: Told) -> String {
         let how = lost.map_or_else(String::new, |launch| prompt::how(&launch.phase));
         lines.push(format!("its process was lost: {how}"));
     }
+    let last = session.attempt().last_turn.as_ref();
+    if last.is_some_and(|turn| turn.end == TurnEnd::Interrupted) {
+        lines.push("its turn was interrupted".to_owned());
+    }
     let open = session.open_requests();
     lines.extend(open.map(|request| format!("asks: {}", in_quotes(&request.asked.title))));
-    let claim = session.attempt().claim.as_ref();
-    if let Some(said) = claim.and_then(|claim| claim.text.as_deref()) {
+    if let Some(said) = said(session.attempt()) {
         lines.push("says:".to_owned());
-        lines.push(quoted(said));
+        lines.push(quoted(&said));
     }
     lines.join("\n")
+}
+
+/// Gives what an agent says of its work: what it claims, and what it answered at the end of its turn.
+fn said(attempt: &Attempt) -> Option<String> {
+    let claim = attempt.claim.as_ref().and_then(|claim| claim.text.as_deref());
+    let answer = attempt.last_turn.as_ref().and_then(|turn| turn.says.as_deref());
+    match (claim, answer) {
+        (Some(claim), Some(answer)) if answer.contains(claim) => Some(answer.to_owned()),
+        (Some(claim), Some(answer)) => Some(format!("{claim}\n\n{answer}")),
+        (one, other) => one.or(other).map(str::to_owned),
+    }
 }
 
 /// Gives news of one member as one text: what was seen first, then what came after it. What its agent says is not said

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
-    criterion::{Criterion, CriterionState},
+    criterion::{Criterion, CriterionState, Judgement, Source},
     event::*,
     forgotten::{Forgotten, MAX_KEYS_KEPT},
     gate::{Loop, Passed},
@@ -372,6 +372,7 @@ impl Task {
             needs: e.needs.clone(),
             state: CriterionState::Proposed,
             since: at,
+            dropped_by: None,
         });
     }
 
@@ -382,6 +383,10 @@ impl Task {
         {
             criterion.state = state;
             criterion.since = at;
+            let lays_aside =
+                matches!(e.judgement, Judgement::Defer { .. } | Judgement::Reject { .. });
+            let dropped = lays_aside && e.by.manages() && criterion.source == Source::User;
+            criterion.dropped_by = dropped.then(|| e.by.name().to_owned());
         }
     }
 

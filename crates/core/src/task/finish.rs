@@ -37,6 +37,10 @@ pub enum Blocker {
         "{by} stopped the loop \"{name}\" that the operator began: only the operator finishes the task now, or begins another loop"
     )]
     GateDropped { name: String, by: String },
+    #[error(
+        "{by} laid aside criterion {no}, which the user asked for: only the operator finishes the task now, or opens it again; it says: {text}"
+    )]
+    CriterionDropped { no: u32, by: String, text: String },
     #[error("the check `{command}` does not pass on the tree that is to be finished")]
     CheckFailed { command: String, output: String },
     #[error("the task is paused")]
@@ -57,6 +61,7 @@ impl Blocker {
             Blocker::LoopIncomplete { .. } => "loop_incomplete",
             Blocker::LoopGaveUp { .. } => "loop_gave_up",
             Blocker::GateDropped { .. } => "gate_dropped",
+            Blocker::CriterionDropped { .. } => "criterion_dropped",
             Blocker::CheckFailed { .. } => "check_failed",
             Blocker::Paused => "paused",
             Blocker::DecidedNotFinished => "decided_not_finished",
@@ -102,6 +107,10 @@ impl Task {
             let (name, by) = (looped.template.name.clone(), looped.ended_by.name().to_owned());
             blockers.push(Blocker::GateDropped { name, by });
         }
+        blockers.extend(self.criteria.iter().filter_map(|criterion| {
+            let (no, text) = (criterion.no, criterion.text.clone());
+            criterion.dropped_by.clone().map(|by| Blocker::CriterionDropped { no, by, text })
+        }));
         blockers
     }
 
@@ -109,7 +118,10 @@ impl Task {
     pub(super) fn blockers_for(&self, actor: &Actor) -> Vec<Blocker> {
         let mut blockers = self.blockers();
         if *actor == Actor::Operator {
-            blockers.retain(|one| !matches!(one, Blocker::GateDropped { .. }));
+            let dropped = |one: &Blocker| {
+                matches!(one, Blocker::GateDropped { .. } | Blocker::CriterionDropped { .. })
+            };
+            blockers.retain(|one| !dropped(one));
         }
         blockers
     }

@@ -262,6 +262,25 @@ impl Proof {
     }
 }
 
+/// Gives what of evidence would differ if something had changed; durations and times do not count.
+fn found(shown: &Shown) -> String {
+    match shown {
+        Shown::Evidence(Evidence::Verified(receipt)) => {
+            format!("{:?} {}", receipt.end, receipt.tree.0)
+        }
+        Shown::Evidence(Evidence::Asserted { text, .. }) => text.clone(),
+        Shown::Attack(attack) => {
+            format!("{}\n{}\n{}", attack.failure_mode, attack.check, attack.result)
+        }
+        Shown::Artifact(fields) => fields
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect::<Vec<_>>()
+            .join("\n"),
+        Shown::Pictures(compared) => compared.differing.to_string(),
+    }
+}
+
 /// An iteration that is over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Passed {
@@ -497,16 +516,23 @@ impl Loop {
         }
     }
 
-    /// Gives how many iterations in a row looked the same, if those are too many.
+    /// Gives what the work looks like now, to be compared with later.
+    pub(super) fn look(&self) -> Look {
+        let findings = self.shown.iter().map(|(name, shown)| (name.clone(), found(shown)));
+        let tree = self.shown.values().find_map(Shown::tree).cloned();
+        Look { tree, findings: findings.collect() }
+    }
+
+    /// Gives how many iterations in a row, up to this one, changed nothing, if those are too many.
     fn plateau(&self) -> Option<u32> {
         let most = self.template.plateau?;
-        let newest = self.passed.last()?;
+        let now = self.look();
         // Where no receipt told of a tree, nobody can say that it did not change.
-        newest.look.tree.as_ref()?;
-        let same = self.passed.iter().rev().take_while(|passed| passed.look == newest.look);
+        now.tree.as_ref()?;
+        // As many before this one as look like it, so many changed nothing: the first of them may have.
+        let same = self.passed.iter().rev().take_while(|passed| passed.look == now);
         let same = u32::try_from(same.count()).unwrap_or(u32::MAX);
-        // The first of them was a change from what was before.
-        (same > most).then_some(same - 1)
+        (same >= most).then_some(same)
     }
 
     /// Says whether it is the operator's, and a manager dropped it.

@@ -14,7 +14,7 @@ use super::{
     pictures::{Files, Pictures},
     state::{CheckOwed, Phase, Purpose, Task},
 };
-use crate::verdict::Receipt;
+use crate::{text::named, verdict::Receipt};
 
 impl Task {
     pub(super) fn propose(
@@ -58,6 +58,7 @@ impl Task {
     pub(super) fn judge(&self, actor: &Actor, no: u32, judgement: &Judgement) -> Decision {
         let criterion = self.criterion(no).ok_or(Rejected::NoCriterion(no))?;
         let judgement = &judgement.clone().signed(actor);
+        judgement.because().map_or(Ok(()), says_something)?;
         if let Judgement::Satisfy { evidence } = judgement {
             // Only Provost has receipts of commands that it ran.
             if matches!(evidence, Evidence::Verified(_)) && *actor != Actor::Provost {
@@ -178,7 +179,7 @@ impl Task {
             }
             Purpose::Audit(audit) => events.extend(self.audit_done(*audit, no, receipt)),
         }
-        events.extend(self.tell_asker(owed, receipt));
+        events.extend(self.tell_of_check(owed, receipt));
         Ok(events)
     }
 
@@ -190,16 +191,30 @@ impl Task {
         }
     }
 
-    /// Whoever had a check run hears what came of it by itself, once: a check is done once.
-    fn tell_asker(&self, owed: &CheckOwed, receipt: &Receipt) -> Option<Event> {
-        let asker = self.member(owed.by.as_deref()?)?;
+    /// Whoever had a check run hears what came of it by itself, once, and so do the managers of a worker: a check is done
+    /// once.
+    fn tell_of_check(&self, owed: &CheckOwed, receipt: &Receipt) -> Vec<Event> {
+        let Some(asker) = owed.by.as_deref().and_then(|by| self.member(by)) else {
+            return Vec::new();
+        };
         let what = match &owed.purpose {
             Purpose::Criterion(no) => format!("criterion {no}"),
             Purpose::Evidence { iteration, name } => format!("{name} of iteration {iteration}"),
             Purpose::Audit(no) => format!("audit {no}"),
         };
         let text = envelope::checked(owed.no, &what, receipt);
-        Some(self.provost_tells(&asker.name, format!("check-{}", owed.no), text))
+        let key = format!("check-{}", owed.no);
+        let to_asker = self.provost_tells(&asker.name, key.clone(), text.clone());
+        let of_work = asker.role != Role::Manager;
+        let managers =
+            self.bound(Role::Manager).filter(|_| of_work).zip(self.messages_stored + 2..);
+        let to_managers = managers.map(|(manager, no)| {
+            let to = Address::Member(manager.name.clone());
+            let text =
+                format!("{} ({}) had this checked\n{text}", named(&asker.name), asker.role.word());
+            MessageStored::by_rule(no, format!("{key}-{}", manager.name), to, text).into()
+        });
+        std::iter::once(to_asker).chain(to_managers).collect()
     }
 
     /// Gives a message of Provost itself to a member.

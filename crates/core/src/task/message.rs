@@ -148,8 +148,14 @@ impl Trust {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Way {
-    /// Provost gives it to the session, where it has this key.
-    Push { session: SessionId, key: String },
+    /// Provost gives it to the session, where it has this key. So many turns the session had begun by then: with the
+    /// next one its agent begins with it.
+    Push {
+        session: SessionId,
+        key: String,
+        #[serde(default)]
+        turns: u32,
+    },
     /// The consumer asked for it.
     Pull,
 }

@@ -4,6 +4,7 @@ use super::{
     advance::Around,
     command::Rejected,
     decide::{Decision, one},
+    envelope,
     event::*,
     gate::{CleanUp, Loop},
     member::{Actor, Member, Order},
@@ -16,17 +17,19 @@ use crate::{
     time::Moment,
 };
 
-impl Order {
-    fn command(&self, key: &str) -> session::Command {
+impl Task {
+    /// Gives what an order says to a session. The words that go with it have their author, as those of a message do.
+    fn ordered(&self, order: &Order, key: &str, by: &Actor) -> session::Command {
         let key = key.to_owned();
-        match self {
-            Order::Interrupt { text } => session::Command::Interrupt { key, text: text.clone() },
+        match order {
+            Order::Interrupt { text } => {
+                let text = text.as_ref().map(|text| envelope::interrupting(self, by, text));
+                session::Command::Interrupt { key, text }
+            }
             Order::Compact => session::Command::Compact { key },
         }
     }
-}
 
-impl Task {
     /// Has a member's agent told something, if its session takes that now.
     pub(super) fn tell_member(
         &self,
@@ -42,7 +45,7 @@ impl Task {
         }
         let none = || Rejected::NoSession(name.to_owned());
         let session = member.session.and_then(|id| (around.look)(id)).ok_or_else(none)?;
-        match session.decide(&what.command(key), around.now) {
+        match session.decide(&self.ordered(&what, key, actor), around.now) {
             Ok(_) => {
                 let (name, key, by) = (name.to_owned(), key.to_owned(), actor.clone());
                 one(MemberTold { name, what, key, by })
@@ -56,9 +59,9 @@ impl Task {
     #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else is said to a session")]
     pub fn said_by(&self, event: &Event) -> Option<(SessionId, session::Command)> {
         let (name, command) = match event {
-            Event::MemberTold(e) => (&e.name, e.what.command(&e.key)),
+            Event::MemberTold(e) => (&e.name, self.ordered(&e.what, &e.key, &e.by)),
             Event::CleanedUp(e) if e.skipped.is_none() && e.clean_up == CleanUp::Compact => {
-                (&e.name, Order::Compact.command(&self.clean_up_key(e.message)))
+                (&e.name, session::Command::Compact { key: self.clean_up_key(e.message) })
             }
             Event::FinishTold(e) => {
                 let key = format!("task-{}-done", self.id.short());
@@ -95,7 +98,7 @@ impl Task {
             CleanUp::NewThread if session.spec.agent.driver.begins_threads() => None,
             CleanUp::NewThread => Some("its agent cannot begin another conversation".to_owned()),
             CleanUp::Compact => {
-                let command = Order::Compact.command(&self.clean_up_key(message.no));
+                let command = session::Command::Compact { key: self.clean_up_key(message.no) };
                 session.decide(&command, now).err().map(|why| why.to_string())
             }
         };

@@ -45,7 +45,7 @@ pub(crate) fn delivered(effect: Effect) -> Option<String> {
 }
 
 fn ended(end: TurnEnd) -> Signal {
-    Signal::TurnEnded { turn: Some("u".to_owned()), end, usage: None }
+    Signal::TurnEnded { turn: Some("u".to_owned()), end, usage: None, says: None }
 }
 
 #[test]
@@ -138,6 +138,7 @@ fn d09_a_compaction_waits_for_the_turns_end_and_is_no_turn_of_the_work() {
         turn: Some("c".to_owned()),
         end: TurnEnd::Error("no model".to_owned()),
         usage: None,
+        says: None,
     });
     assert_eq!(bench.session.turns, turns, "no turn was invented");
     assert_eq!(bench.session.attempt().claim_kind(), ClaimKind::None, "and no failure of the work");
@@ -203,7 +204,10 @@ fn a_terminal_is_told_to_compact_at_its_prompt_and_shows_that_by_its_own_record(
     bench.tell(record(1, Recorded::TurnStarted { turn: Some("c".to_owned()) }));
     assert!(bench.session.compacting().is_some_and(|asked| asked.turn));
     bench.tell(record(2, Recorded::Compacted));
-    bench.tell(record(3, Recorded::TurnEnded { turn: Some("c".to_owned()), end: TurnEnd::Ok }));
+    bench.tell(record(
+        3,
+        Recorded::TurnEnded { turn: Some("c".to_owned()), end: TurnEnd::Ok, says: None },
+    ));
     assert_eq!((bench.session.turns, bench.session.compactions), (0, 1));
     assert!(bench.session.compacting().is_none());
 }
@@ -226,6 +230,6 @@ fn t04_a_terminal_is_interrupted_by_a_key_in_a_turn_and_never_in_a_question() {
     taken(&mut bench, "leave");
     assert!(bench.session.launches[0].stream.interrupted);
     let end = TurnEnd::Interrupted;
-    bench.tell(record(Recorded::TurnEnded { turn: Some("u".to_owned()), end }));
+    bench.tell(record(Recorded::TurnEnded { turn: Some("u".to_owned()), end, says: None }));
     assert_eq!(bench.state(), State::Idle, "interrupted is not done");
 }

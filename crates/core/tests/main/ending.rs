@@ -397,7 +397,7 @@ fn an_error_end_of_a_turn_is_not_the_agents_word_and_its_word_no_error() {
 
     let mut erred = Bench::running(spec());
     let end = TurnEnd::Error("quota".to_owned());
-    erred.signal(Signal::TurnEnded { turn: None, end, usage: None });
+    erred.signal(Signal::TurnEnded { turn: None, end, usage: None, says: None });
     let claim = erred.session.attempt().claim.clone().unwrap();
     assert_eq!((claim.source, claim.text.as_deref()), (ClaimSource::TurnError, Some("quota")));
     assert_eq!(erred.cause(), Some(Cause::AgentError));

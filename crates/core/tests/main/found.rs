@@ -63,7 +63,9 @@ fn an_older_launch_asks_nobody() {
 fn an_instruction_for_a_process_that_is_being_ended_gets_the_next_launch() {
     let mut bench = Bench::running(spec());
     bench.claim(ClaimKind::Completed);
-    bench.signal(Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None }).pass(50);
+    bench
+        .signal(Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None, says: None })
+        .pass(50);
     assert!(bench.sealed() && bench.session.launches[0].stop.is_some());
     bench.tell(send("go on"));
     assert_eq!(bench.session.launches.len(), 1, "nothing is started beside a living process");
@@ -136,7 +138,7 @@ fn a_holder_that_dies_after_it_told_the_end_leaves_no_check_waiting() {
 #[test]
 fn a_snapshot_that_a_new_turn_made_worthless_is_asked_for_under_another_key() {
     let mut bench = Bench::running(checked());
-    let over = Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None };
+    let over = Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None, says: None };
     bench.claim(ClaimKind::Completed).signal(over.clone());
     let before = bench.session.effects();
     bench.signal(Signal::TurnStarted { turn: None }).signal(over);
@@ -150,7 +152,7 @@ fn a_snapshot_that_a_new_turn_made_worthless_is_asked_for_under_another_key() {
 fn evidence_counts_though_a_question_was_opened_meanwhile() {
     let mut bench = Bench::running(checked());
     bench.claim(ClaimKind::Completed);
-    bench.signal(Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None });
+    bench.signal(Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None, says: None });
     bench.snapshot("new");
     bench.signal(Signal::Asked(question("q")));
     bench.check("new", CheckEnd::Exit(0));
@@ -179,7 +181,7 @@ fn a_command_that_moves_again_after_a_silence_is_checked_again() {
 #[test]
 fn an_idle_agent_that_cannot_be_ended_does_not_stay_idle_for_ever() {
     let mut bench = Bench::running(spec());
-    let over = Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None };
+    let over = Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None, says: None };
     bench.signal(over.clone()).signal(over).pass(10_000).pass(10_000).settle();
     assert_eq!((bench.state(), bench.sealed()), (State::Failed, true));
 }
@@ -203,7 +205,7 @@ fn nothing_is_checked_while_a_question_is_open_or_descendants_may_live() {
     };
     let mut bench = Bench::running(checked());
     bench.claim(ClaimKind::Completed).signal(Signal::Asked(question("q")));
-    bench.signal(Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None });
+    bench.signal(Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None, says: None });
     assert!(!checks(&bench) && !bench.session.wants_verdict(), "a question is open");
     bench.signal(Signal::Withdrawn { native: "q".to_owned() });
     assert!(checks(&bench));
@@ -220,7 +222,7 @@ fn a_moving_tree_disputes_only_what_has_ended() {
     spec.bounds.snapshots = 0;
     let mut bench = Bench::running(spec);
     bench.claim(ClaimKind::Completed);
-    bench.signal(Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None });
+    bench.signal(Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None, says: None });
     bench.snapshot("one");
     bench.check("one", CheckEnd::Exit(0));
     bench.snapshot("two");

@@ -48,7 +48,7 @@ fn asked(kind: RequestKind) -> Asked {
 }
 
 fn over(end: TurnEnd) -> Signal {
-    Signal::TurnEnded { turn: Some("turn".to_owned()), end, usage: None }
+    Signal::TurnEnded { turn: Some("turn".to_owned()), end, usage: None, says: None }
 }
 
 #[test]
@@ -360,7 +360,7 @@ fn a_used_up_budget_takes_no_new_instruction_and_says_which_to_raise() {
         let mut bench = working(spec);
         bench.claim(ClaimKind::Completed);
         let usage = Some(Usage { input: 4, output: 1 });
-        bench.signal(Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage });
+        bench.signal(Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage, says: None });
         let steered = bench.decide(&send("steer", SendMode::Continue));
         assert!(steered.is_ok(), "what is said to the open attempt is decided by its own budget");
         bench.settle();
@@ -389,7 +389,7 @@ fn exit_0_of_a_one_shot_agent_counts_only_with_a_turn_that_ended_well() {
         bench.signal(Signal::TurnStarted { turn: None });
         if let Some(end) = end.clone() {
             let usage = Some(Usage { input: 3, output: 4 });
-            bench.signal(Signal::TurnEnded { turn: None, end, usage });
+            bench.signal(Signal::TurnEnded { turn: None, end, usage, says: None });
             assert_eq!(bench.session.usage, Usage { input: 3, output: 4 });
         }
         bench.end(End::Exit(0)).settle();

@@ -128,7 +128,8 @@ pub(crate) fn send(key: &str, mode: SendMode) -> Command {
 }
 
 /// The end of a turn that went well.
-pub(crate) const OVER: Signal = Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None };
+pub(crate) const OVER: Signal =
+    Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None, says: None };
 
 /// A session under test, with a clock and a journal that only go forward.
 pub(crate) struct Bench {

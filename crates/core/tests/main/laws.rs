@@ -226,7 +226,12 @@ fn refuted_work_goes_back_n_times_and_not_once_more() {
             assert_eq!(bench.session.attempt().reworks, sent);
             assert!(bench.session.launches[0].stop.is_none(), "bound {bound}, sent {sent}");
             bench.signal(Signal::TurnStarted { turn: None }).claim(ClaimKind::Completed);
-            bench.signal(Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None });
+            bench.signal(Signal::TurnEnded {
+                turn: None,
+                end: TurnEnd::Ok,
+                usage: None,
+                says: None,
+            });
             bench.verify("new", CheckEnd::Exit(1));
         }
         assert_eq!(bench.session.attempt().reworks, bound);

@@ -65,7 +65,7 @@ fn what_is_still_read_of_the_conversation_that_was_left_says_nothing_of_the_new_
     let launch = bench.launch();
     let late = |place, what| Command::Recorded { launch, by: Record::Rollout, place, what };
     let used = Recorded::Used { usage: Usage { input: 5, output: 5 }, context: None };
-    let end = Recorded::TurnEnded { turn: None, end: TurnEnd::Interrupted };
+    let end = Recorded::TurnEnded { turn: None, end: TurnEnd::Interrupted, says: None };
     for (place, what) in (9_100..).zip([used, end, named("one")]) {
         assert_eq!(bench.try_tell(late(place, what)), Err(Rejected::Nothing));
     }

@@ -111,7 +111,7 @@ fn what_a_crash_left_half_typed_waits_with_the_reason_until_a_turn_ends_without_
     assert!(!delivers(&bench) && !presses(&bench), "nothing is typed after it either");
     records(&mut bench, 10, Recorded::TurnStarted { turn: Some("a".to_owned()) });
     let end = TurnEnd::Ok;
-    records(&mut bench, 20, Recorded::TurnEnded { turn: Some("a".to_owned()), end });
+    records(&mut bench, 20, Recorded::TurnEnded { turn: Some("a".to_owned()), end, says: None });
     assert!(matches!(bench.session.messages[0].fate, MessageFate::Undeliverable { .. }));
     assert!(delivers(&bench), "the next one can be typed");
 }
@@ -162,7 +162,7 @@ fn anything(bench: &Bench, rng: &mut Rng, place: u64) -> Command {
         1 => hinted(Hinted::AtPrompt),
         2 => hinted(Hinted::Working),
         3 => recorded(Recorded::TurnStarted { turn }),
-        4 => recorded(Recorded::TurnEnded { turn, end: TurnEnd::Ok }),
+        4 => recorded(Recorded::TurnEnded { turn, end: TurnEnd::Ok, says: None }),
         5 if rng.percent(10) => Command::ProcessUnobserved { launch, why: "gone".to_owned() },
         _ => keyed(bench, rng.pick(&ways)),
     }

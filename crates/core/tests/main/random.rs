@@ -189,7 +189,11 @@ fn seen(session: &Session, launch: LaunchId, rng: &mut Rng) -> Command {
         10 => Recorded::Compacted,
         0 => Recorded::Named { thread: "t".to_owned() },
         1 | 2 => Recorded::TurnStarted { turn },
-        3 | 4 => Recorded::TurnEnded { turn, end: rng.pick(&[TurnEnd::Ok, TurnEnd::Interrupted]) },
+        3 | 4 => Recorded::TurnEnded {
+            turn,
+            end: rng.pick(&[TurnEnd::Ok, TurnEnd::Interrupted]),
+            says: None,
+        },
         5 => Recorded::Prompted { text },
         6 => Recorded::Used { usage: Usage { input: 1, output: 2 }, context: None },
         7 => Recorded::Asked(asked),
@@ -209,7 +213,7 @@ fn random_signal(session: &Session, rng: &mut Rng) -> Signal {
             let error = TurnEnd::Error("quota".to_owned());
             let limited = TurnEnd::Limited { until_ms: None, detail: "no more".to_owned() };
             let end = rng.pick(&[TurnEnd::Ok, TurnEnd::Ok, TurnEnd::Interrupted, error, limited]);
-            Signal::TurnEnded { turn: None, end, usage: None }
+            Signal::TurnEnded { turn: None, end, usage: None, says: None }
         }
         7 | 8 => Signal::Said(testimony(rng)),
         9 => Signal::Asked(Asked {

@@ -61,7 +61,12 @@ fn begin(bench: &mut Bench, on: On) {
         }
         On::UsageLimit => {
             let end = TurnEnd::Limited { until_ms: None, detail: "no more".to_owned() };
-            bench.signal(Signal::TurnEnded { turn: Some("u".to_owned()), end, usage: None });
+            bench.signal(Signal::TurnEnded {
+                turn: Some("u".to_owned()),
+                end,
+                usage: None,
+                says: None,
+            });
         }
     }
 }
@@ -148,7 +153,7 @@ fn a_reaction_does_what_it_is_for() {
 fn what_was_not_interrupted_is_not_told_that_it_was() {
     let mut bench = at_work(reacting(On::Quiet, interrupt()));
     pass(&mut bench, 100);
-    bench.signal(Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None });
+    bench.signal(Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None, says: None });
     let next: Vec<_> = bench.session.effects().into_iter().filter_map(delivered).collect();
     assert_eq!(next, ["result-1-0"]);
 }

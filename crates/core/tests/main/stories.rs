@@ -80,14 +80,14 @@ fn refuted_work_goes_back_a_bounded_number_of_times() {
     let mut bench = Bench::running(checked());
     for n in 1..=3 {
         bench.signal(Signal::TurnStarted { turn: None }).claim(ClaimKind::Completed);
-        bench.signal(Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None });
+        bench.signal(Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None, says: None });
         assert_eq!(bench.state(), State::Verifying);
         bench.verify("new", CheckEnd::Exit(1));
         assert_eq!((bench.session.attempt().reworks, bench.state()), (n, State::Working));
     }
     bench.signal(Signal::TurnStarted { turn: None }).claim(ClaimKind::Completed);
     bench
-        .signal(Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None })
+        .signal(Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None, says: None })
         .verify("new", CheckEnd::Exit(1));
     let stop = bench.session.launches[0].stop.unwrap();
     assert_eq!(stop.why, StopWhy::ReworkExhausted);
@@ -118,7 +118,7 @@ fn cancelled_stays_cancelled_whatever_comes_later() {
     assert_eq!(bench.state(), State::Cancelled);
     assert_eq!(bench.session.launches[0].stop.unwrap().step, StopStep::Interrupt);
     bench.claim(ClaimKind::Completed);
-    bench.signal(Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None });
+    bench.signal(Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None, says: None });
     bench.end(End::Exit(0)).settle();
     assert_eq!(bench.state(), State::Cancelled);
     assert!(bench.sealed());
@@ -193,11 +193,11 @@ fn silence_is_shown_after_the_window_and_ends_nothing() {
 fn an_idle_agent_is_asked_once_for_its_result_then_closed() {
     let mut bench = Bench::running(spec());
     bench.signal(Signal::TurnStarted { turn: None });
-    bench.signal(Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None });
+    bench.signal(Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None, says: None });
     assert!(bench.session.attempt().result_asked.is_some());
     assert_eq!(bench.state(), State::Working);
     bench.signal(Signal::TurnStarted { turn: None });
-    bench.signal(Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None });
+    bench.signal(Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None, says: None });
     assert_eq!(bench.session.launches[0].stop.unwrap().why, StopWhy::Unclaimed);
     bench.end_by(End::Signal(15), EndedBy::Provost).settle();
     assert_eq!(bench.state(), State::EndedUnclaimed);
@@ -220,7 +220,12 @@ fn an_error_end_of_a_turn_is_the_agents_error() {
     let mut bench = Bench::running(spec());
     bench.signal(Signal::TurnStarted { turn: None });
     bench
-        .signal(Signal::TurnEnded { turn: None, end: TurnEnd::Error("no".to_owned()), usage: None })
+        .signal(Signal::TurnEnded {
+            turn: None,
+            end: TurnEnd::Error("no".to_owned()),
+            usage: None,
+            says: None,
+        })
         .settle();
     let judged = bench.session.judgement();
     assert_eq!((judged.state, judged.cause), (State::Failed, Some(Cause::AgentError)));

@@ -197,8 +197,12 @@ fn a_new_instruction_begins_a_new_window_of_silence() {
 fn an_error_of_an_older_launch_is_nobodys_claim() {
     let mut bench = Bench::resumed();
     let launch = bench.session.launches[0].id;
-    let signal =
-        Signal::TurnEnded { turn: None, end: TurnEnd::Error("late".to_owned()), usage: None };
+    let signal = Signal::TurnEnded {
+        turn: None,
+        end: TurnEnd::Error("late".to_owned()),
+        usage: None,
+        says: None,
+    };
     let cursor = Cursor { offset: 10_000, skip: 0 };
     bench.tell(Command::Observed { launch, signal, cursor });
     assert!(bench.session.attempt().claim.is_none());

@@ -439,7 +439,7 @@ fn what_codex_would_run_and_what_nothing_is_left_of_is_refused() {
 fn a_turn_that_is_interrupted_before_the_answer_was_typed_loses_it() {
     let mut bench = answered_while_attended();
     let end = TurnEnd::Interrupted;
-    bench.records(50, Recorded::TurnEnded { turn: Some("a".to_owned()), end });
+    bench.records(50, Recorded::TurnEnded { turn: Some("a".to_owned()), end, says: None });
     assert!(matches!(fate(&bench), MessageFate::Undeliverable { .. }));
     assert_eq!(bench.session.requests[0].fate, Fate::Answered, "it left Open once");
     let lost = |event: &Event| matches!(event, Event::MessageLost(_));
@@ -460,7 +460,7 @@ fn anything(bench: &Bench, rng: &mut Rng, place: u64) -> Command {
         4 | 5 => hinted(screen, Hinted::Asks(approval())),
         6 | 7 => hinted(screen, Hinted::Working),
         8 => recorded(record, Recorded::TurnStarted { turn }),
-        9 => recorded(record, Recorded::TurnEnded { turn: None, end: TurnEnd::Ok }),
+        9 => recorded(record, Recorded::TurnEnded { turn: None, end: TurnEnd::Ok, says: None }),
         10 => recorded(record, Recorded::Asked(asks(rng.pick(&["one", "two"])))),
         11 if rng.percent(50) => recorded(record, Recorded::WentOn),
         12 if rng.percent(50) => Command::PeopleAttached { launch, people: rng.below(2) as u32 },

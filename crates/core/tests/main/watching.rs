@@ -64,7 +64,10 @@ impl Says for Bench {
     }
 
     fn ends(&mut self, place: u64, turn: &str) -> &mut Bench {
-        self.records(place, Recorded::TurnEnded { turn: Some(turn.to_owned()), end: TurnEnd::Ok })
+        self.records(
+            place,
+            Recorded::TurnEnded { turn: Some(turn.to_owned()), end: TurnEnd::Ok, says: None },
+        )
     }
 }
 
@@ -125,7 +128,8 @@ fn a_turn_is_begun_and_ended_once_though_two_records_tell_of_it() {
     assert_eq!(bench.session.turns, 1);
     bench.ends(20, "a");
     assert_eq!(bench.state(), State::Idle);
-    let end = Recorded::TurnEnded { turn: Some("a".to_owned()), end: TurnEnd::Interrupted };
+    let end =
+        Recorded::TurnEnded { turn: Some("a".to_owned()), end: TurnEnd::Interrupted, says: None };
     let late = Command::Recorded { launch, by: Record::Hook, place: 0, what: end };
     assert_eq!(bench.try_tell(late), Err(Rejected::Nothing));
     let before = Recorded::TurnStarted { turn: Some("b".to_owned()) };
@@ -265,7 +269,7 @@ fn a_turn_is_over_when_the_file_says_so_and_not_at_a_hook_that_may_send_it_on() 
         launch,
         by: Record::Hook,
         place: 0,
-        what: Recorded::TurnEnded { turn: Some(turn.to_owned()), end: TurnEnd::Ok },
+        what: Recorded::TurnEnded { turn: Some(turn.to_owned()), end: TurnEnd::Ok, says: None },
     };
     bench.begins(10, "a");
     assert_eq!(bench.try_tell(stop("a")), Err(Rejected::Nothing));
@@ -617,7 +621,7 @@ fn a_contradiction_that_lasts_is_shown_with_both_sides_and_changes_nothing() {
     let told = found(&bench).expect("it lasts");
     assert_eq!((told.shows, told.by, told.in_turn), (Said::AtPrompt, by, true));
     assert_eq!(bench.state(), State::Working);
-    let ended = Recorded::TurnEnded { turn: Some("u".to_owned()), end: TurnEnd::Ok };
+    let ended = Recorded::TurnEnded { turn: Some("u".to_owned()), end: TurnEnd::Ok, says: None };
     bench.tell(Command::Recorded { launch, by: Record::Rollout, place: 2, what: ended });
     assert_eq!(found(&bench), None);
     bench.tell(Command::Hinted { launch, by, place: 3, what: Hinted::Working });

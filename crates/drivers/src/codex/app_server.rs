@@ -9,7 +9,7 @@ use std::{
 };
 
 use provost_core::{
-    limits::MAX_OPEN_REQUESTS,
+    limits::{MAX_OPEN_REQUESTS, MAX_SAYS},
     request::Asked,
     result::ResultForm,
     session::{Context, Signal, TurnEnd},
@@ -30,7 +30,7 @@ use super::{
     settings::Settings,
     tools,
     usage::Meter,
-    wire::{self, Id, Message, Outcome, text},
+    wire::{self, Id, Message, Outcome, bounded, text},
 };
 use crate::{
     Opening, Protocol, Write,
@@ -72,6 +72,8 @@ pub(crate) struct AppServer {
     outbox: Outbox,
     /// What a line showed besides its own signal, told with the next ones that show nothing.
     late: VecDeque<Signal>,
+    /// What was said last in the open turn, as an answer.
+    words: Option<String>,
 }
 
 /// A turn that is over for the agent, and not yet for whoever looks at its work.
@@ -111,6 +113,7 @@ impl AppServer {
             settings: None,
             outbox: Outbox::default(),
             late: VecDeque::new(),
+            words: None,
             opening,
         };
         server.owe(handshake::hello());
@@ -271,7 +274,7 @@ impl AppServer {
             Some(_) => Signal::Warned { text: format!("a message was refused: {why}") },
             None => {
                 let end = TurnEnd::Error(format!("the turn was refused: {why}"));
-                Signal::TurnEnded { turn: None, end, usage: None }
+                Signal::TurnEnded { turn: None, end, usage: None, says: None }
             }
         }
     }
@@ -371,6 +374,7 @@ impl AppServer {
             return None;
         }
         self.turn = Some(turn.clone());
+        self.words = None;
         let started = Signal::TurnStarted { turn: Some(turn) };
         // A server that begins the next turn has not answered and need not: the ended one is told first.
         match self.cleaned() {
@@ -392,7 +396,8 @@ impl AppServer {
         let begun = self.turn.take().unwrap_or(turn);
         self.close_turn(&begun);
         let key = self.clean(&wire::hashed_key("turn-", &begun), None);
-        let ended = Signal::TurnEnded { turn: Some(begun), end, usage: None };
+        let says = self.words.take();
+        let ended = Signal::TurnEnded { turn: Some(begun), end, usage: None, says };
         match key {
             None => Some(ended),
             Some(key) => {
@@ -417,6 +422,12 @@ impl AppServer {
         let withdrawn = withdrawn.map(|native| Signal::Withdrawn { native });
         let approval = self.requests.came_out(item.id()).zip(item.done());
         let came_out = approval.map(|(native, done)| Signal::CameOut { native, done });
+        if let Item::AgentMessage { text, commentary: false, .. } = &item
+            && self.is_root(place.thread.as_deref())
+            && !self.is_result(place)
+        {
+            self.words = Some(bounded(text, MAX_SAYS));
+        }
         match item {
             Item::AgentMessage { id, asked, .. } if !asked.is_empty() => {
                 requests::asked_beside(&id, &asked).map(Signal::Asked)

@@ -3,7 +3,10 @@
 //! It asks nothing and takes nothing. An `error` line is no end: only `turn.completed` and `turn.failed`
 //! are, and a process that ends without one of them has not shown how its work ended.
 
-use provost_core::session::{Signal, TurnEnd, Usage};
+use provost_core::{
+    limits::MAX_SAYS,
+    session::{Signal, TurnEnd, Usage},
+};
 use serde_json::Value;
 
 use super::{
@@ -34,11 +37,13 @@ pub(crate) struct Exec {
     strayed: bool,
     /// The usage of the thread at its last turn's end.
     total: Usage,
+    /// What was said last in the open turn.
+    words: Option<String>,
 }
 
 impl Exec {
     pub(crate) fn new(opening: Opening) -> Exec {
-        Exec { opening, strayed: false, total: Usage::default() }
+        Exec { opening, strayed: false, total: Usage::default(), words: None }
     }
 
     /// An unknown name is not refused by Codex: it begins a new conversation, and says nothing.
@@ -64,7 +69,8 @@ impl Exec {
             input: total.input.saturating_sub(before.input),
             output: total.output.saturating_sub(before.output),
         };
-        Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: Some(took) }
+        let says = self.words.take();
+        Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: Some(took), says }
     }
 }
 
@@ -77,11 +83,21 @@ impl Protocol for Exec {
         let line: Value = serde_json::from_slice(line).ok()?;
         match text(&line, "type")? {
             "thread.started" => Some(self.started(text(&line, "thread_id"))),
-            "turn.started" => Some(Signal::TurnStarted { turn: None }),
-            "turn.completed" => Some(self.completed(&line["usage"])),
-            "turn.failed" => {
-                Some(Signal::TurnEnded { turn: None, end: failed(&line["error"]), usage: None })
+            "turn.started" => {
+                self.words = None;
+                Some(Signal::TurnStarted { turn: None })
             }
+            "item.completed" if text(&line["item"], "type") == Some("agent_message") => {
+                self.words = text(&line["item"], "text").map(|said| bounded(said, MAX_SAYS));
+                None
+            }
+            "turn.completed" => Some(self.completed(&line["usage"])),
+            "turn.failed" => Some(Signal::TurnEnded {
+                turn: None,
+                end: failed(&line["error"]),
+                usage: None,
+                says: None,
+            }),
             "error" => retrying(&line),
             _ => None,
         }

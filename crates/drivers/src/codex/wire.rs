@@ -5,6 +5,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+pub(crate) use provost_core::text::shortened as bounded;
 use serde_json::{Map, Value, json};
 
 /// What a message of the server is. Ids of its requests and of ours are two spaces.
@@ -118,15 +119,6 @@ pub(crate) fn text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
 /// Gives the elements at a key; a list that is missing is an empty one.
 pub(crate) fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
-}
-
-/// Gives the beginning of a text if it is too long to be kept, cut between characters.
-pub(crate) fn bounded(text: &str, most: usize) -> String {
-    if text.len() <= most {
-        return text.to_owned();
-    }
-    let end = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-    format!("{}… ({} more bytes)", &text[..end], text.len() - end)
 }
 
 fn params(fields: &mut Map<String, Value>) -> Value {

@@ -108,7 +108,7 @@ fn turns_of_the_session_are_those_of_its_thread_whoever_started_them() {
     let mut talk = Talk::opened();
     let turn = || Some("turn-1".to_owned());
     assert_eq!(talk.turn_starts(), Some(Signal::TurnStarted { turn: turn() }));
-    let ended = Signal::TurnEnded { turn: turn(), end: TurnEnd::Ok, usage: None };
+    let ended = Signal::TurnEnded { turn: turn(), end: TurnEnd::Ok, usage: None, says: None };
     let of_child =
         |status: &str| json!({"threadId": "child", "turn": {"id": "c", "status": status}});
     assert_eq!(talk.note("turn/started", of_child("inProgress")), None);
@@ -204,7 +204,7 @@ fn a_turn_is_over_when_what_it_left_running_is_ended() {
     let answer = |at: usize| json!({"id": cleans[at].0, "error": {"message": "no such thread"}});
     assert_eq!(talk.hears(answer(0)), None);
     let turn = Some("turn-1".to_owned());
-    let ended = Some(Signal::TurnEnded { turn, end: TurnEnd::Ok, usage: None });
+    let ended = Some(Signal::TurnEnded { turn, end: TurnEnd::Ok, usage: None, says: None });
     assert_eq!(talk.hears(answer(1)), ended, "whether there was anything to end or not");
     assert_eq!(talk.hears(answer(1)), None, "once");
 }
@@ -376,7 +376,7 @@ fn a_message_for_an_open_turn_begins_no_other_one() {
     let other = json!({"threadId": THREAD, "turn": {"id": "turn-2"}});
     assert_eq!(talk.note("turn/started", other), None);
     let turn = Some("turn-1".to_owned());
-    let ended = Signal::TurnEnded { turn, end: TurnEnd::Ok, usage: None };
+    let ended = Signal::TurnEnded { turn, end: TurnEnd::Ok, usage: None, says: None };
     assert_eq!(talk.turn_ends("completed"), Some(ended));
 }
 

@@ -203,7 +203,7 @@ impl Past {
                     links.correlations.extend(e.correlation.clone().map(|id| (e.no, id)));
                 }
                 task::Event::MessageOffered(e) => {
-                    if let Way::Push { session, key } = &e.lease.way {
+                    if let Way::Push { session, key, .. } = &e.lease.way {
                         links.keys.insert((*session, key.clone()), e.no);
                         // The session has it under its own key until the next instruction begins.
                         let sent = format!("task-{}-{}-{}", self.task.id.short(), e.no, e.lease.no);

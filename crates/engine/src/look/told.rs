@@ -363,7 +363,9 @@ pub(super) fn of_session(event: &SessionEvent) -> Option<Told> {
         }
         SessionEvent::TurnStarted(_) => Told::new("turn started"),
         SessionEvent::TurnEnded(e) => match &e.end {
-            TurnEnd::Ok => Told::new("turn ended"),
+            TurnEnd::Ok => {
+                Told::new("turn ended").text(e.says.as_deref().unwrap_or_default()).said()
+            }
             TurnEnd::Interrupted => Told::new("turn interrupted"),
             TurnEnd::Error(why) => Told::new("turn ended with an error").text(why),
             TurnEnd::Limited { detail, .. } => Told::new("turn ended by a limit").text(detail),

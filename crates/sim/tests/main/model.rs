@@ -242,7 +242,7 @@ fn begin_checked() -> Node {
     let at = |offset| Cursor { offset, skip: 0 };
     let said = Testimony::Claim { kind: ClaimKind::Completed, text: None };
     node.tell(&Command::Observed { launch, signal: Signal::Said(said), cursor: at(1) });
-    let over = Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None };
+    let over = Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None, says: None };
     node.tell(&Command::Observed { launch, signal: over, cursor: at(2) });
     let [look, _, pass, _] = proof(&node.session).try_into().expect("there are four");
     node.tell(&look);
@@ -261,7 +261,10 @@ fn commands(session: &Session) -> Vec<Command> {
         let said = |kind| Signal::Said(Testimony::Claim { kind, text: None });
         all.extend([
             observed(Signal::TurnStarted { turn: None }, next),
-            observed(Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None }, next),
+            observed(
+                Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None, says: None },
+                next,
+            ),
             observed(said(ClaimKind::Completed), next),
             observed(said(ClaimKind::Completed), again),
             observed(said(ClaimKind::Failed), next),

@@ -385,7 +385,7 @@ impl RunBench {
             Some(result) => Signal::Told { kind, text: Some("so".to_owned()), result },
             None => Signal::Said(Testimony::Claim { kind, text: Some("so".to_owned()) }),
         });
-        self.signal(Signal::TurnEnded { turn, end: TurnEnd::Ok, usage: None })
+        self.signal(Signal::TurnEnded { turn, end: TurnEnd::Ok, usage: None, says: None })
     }
 
     pub(crate) fn uses(&mut self, tokens: u64) -> &mut Self {
@@ -398,7 +398,7 @@ impl RunBench {
             let turn = Some(no.to_string());
             self.signal(Signal::TurnStarted { turn: turn.clone() });
             if no < count {
-                self.signal(Signal::TurnEnded { turn, end: TurnEnd::Ok, usage: None });
+                self.signal(Signal::TurnEnded { turn, end: TurnEnd::Ok, usage: None, says: None });
             }
         }
         self

@@ -98,6 +98,9 @@ fn a_manager_has_a_member_leave_its_turn_and_is_told_why_if_it_cannot() {
     let kinds: Vec<MessageKind> =
         told.iter().filter(|m| m.fate == MessageFate::Queued).map(|m| m.kind).collect();
     assert!(kinds.contains(&MessageKind::Interrupt) && kinds.contains(&MessageKind::Steer));
+    let said = told.iter().find(|m| m.kind == MessageKind::Steer).map(|m| m.text.as_str());
+    let head = "[provost message of task \"limits\": instruction from boss, who interrupted you]";
+    assert_eq!(said, Some(format!("{head}\ntry it so").as_str()));
     let again = desk.refused(&member("boss"), command(&call, "boss"));
     assert_eq!(again, Rejected::Nothing, "it leaves its turn already");
     bench.signal(OVER).signal(OVER);
@@ -118,9 +121,9 @@ fn whoever_has_a_check_run_is_told_once_what_came_of_it() {
     let done = Command::CheckDone { no: 1, receipt: Box::new(failed), compared: None };
     desk.done(&Actor::Provost, done.clone());
     assert_eq!(desk.refused(&Actor::Provost, done), Rejected::Nothing);
-    let told: Vec<_> = desk.task.messages.iter().filter(|m| m.kind == Kind::News).collect();
+    let told: Vec<_> = desk.task.messages.iter().filter(|m| m.to.name() == "hand").collect();
     let [told] = told.as_slice() else { panic!("{told:?}") };
-    assert_eq!((told.to.name(), told.trust, &told.from), ("hand", Trust::Claims, &Actor::Provost));
+    assert_eq!((told.kind, told.trust, &told.from), (Kind::News, Trust::Claims, &Actor::Provost));
     assert!(told.text.contains("`test` exited with 3"), "{}", told.text);
     assert!(told.text.contains("two tests failed"), "{}", told.text);
 }

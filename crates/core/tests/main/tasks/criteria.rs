@@ -186,6 +186,71 @@ fn a_text_that_says_too_little_is_no_receipt() {
     );
 }
 
+/// What the user asked for is not dropped by whoever is to see to it.
+#[test]
+fn d12_a_manager_that_lays_aside_what_the_user_asked_for_does_not_finish_the_task() {
+    let mut desk = Desk::paired();
+    let demand = |text: &str| Command::Demand {
+        text: text.to_owned(),
+        rationale: None,
+        needs: Needs::Asserted,
+    };
+    desk.done(&Actor::Operator, demand("the licence is left as it is"));
+    desk.done(&member("boss"), demand("what the manager asked for itself"));
+    let lay_aside = |no, because: &str| {
+        let because = because.to_owned();
+        Command::Judge { no, judgement: Judgement::Reject { because } }
+    };
+    assert_eq!(desk.refused(&member("boss"), lay_aside(1, "x")).code(), "says_nothing");
+    for no in [1, 2] {
+        desk.done(&member("boss"), lay_aside(no, A_REASON));
+    }
+    let finish = || Command::Finish { because: A_REASON.to_owned() };
+    let refused = desk.done(&member("boss"), finish());
+    let [Event::FinishRefused(refused)] = refused.as_slice() else { panic!("{refused:?}") };
+    let codes: Vec<_> = refused.blockers.iter().map(|one| one.code()).collect();
+    assert_eq!(codes, ["criterion_dropped"], "the manager's own is the manager's");
+    // Opened again by the operator it is open; laid aside by the operator it is in nobody's way.
+    let reopen = Judgement::Reopen { because: A_REASON.to_owned() };
+    desk.done(&Actor::Operator, Command::Judge { no: 1, judgement: reopen });
+    assert_eq!(
+        desk.task.blockers().iter().map(|one| one.code()).collect::<Vec<_>>(),
+        ["open_criterion"]
+    );
+    desk.done(&Actor::Operator, lay_aside(1, A_REASON));
+    desk.done(&member("boss"), finish());
+    assert!(desk.task.phase.is_over());
+}
+
+#[test]
+fn what_the_operator_finishes_may_do_without_what_the_operator_asked_for() {
+    let mut desk = Desk::paired();
+    let text = "the licence is left as it is".to_owned();
+    let demand = Command::Demand { text, rationale: None, needs: Needs::Asserted };
+    desk.done(&Actor::Operator, demand);
+    let because = A_REASON.to_owned();
+    let judgement = Judgement::Defer { because };
+    desk.done(&member("boss"), Command::Judge { no: 1, judgement });
+    desk.done(&Actor::Operator, Command::Finish { because: A_REASON.to_owned() });
+    assert!(desk.task.phase.is_over());
+}
+
+/// A verdict on a worker's work reaches its managers by itself, with the receipt.
+#[test]
+fn d6_what_a_worker_has_checked_is_told_to_its_managers_too() {
+    let mut desk = Desk::paired();
+    let needs = Needs::Verified { check: "make test".to_owned() };
+    let text = "the tests of both callers pass".to_owned();
+    desk.done(&Actor::Operator, Command::Demand { text, rationale: None, needs });
+    desk.done(&member("hand"), Command::Check { what: Checked::Criterion(1) });
+    let receipt = Box::new(receipt("tree", "make test", CheckEnd::Exit(2)));
+    desk.done(&Actor::Provost, Command::CheckDone { no: 1, receipt, compared: None });
+    let told: Vec<_> = desk.task.messages.iter().map(|m| (m.to.name(), m.text.clone())).collect();
+    let [("hand", own), ("boss", told)] = told.as_slice() else { panic!("{told:?}") };
+    assert!(own.starts_with("check 1 for criterion 1: `make test` exit"), "{own}");
+    assert_eq!(*told, format!("hand (worker) had this checked\n{own}"));
+}
+
 #[test]
 fn what_was_rejected_while_its_check_ran_stays_rejected() {
     let mut desk = Desk::paired();

@@ -28,7 +28,7 @@ fn a_task_with_an_open_criterion_is_not_finished() {
     assert_eq!(finish(&mut desk), ["open_criterion"]);
     assert_eq!(desk.task.phase, Phase::Active);
     let because = A_REASON.to_owned();
-    desk.done(&member("boss"), Command::Judge { no, judgement: Judgement::Defer { because } });
+    desk.done(&Actor::Operator, Command::Judge { no, judgement: Judgement::Defer { because } });
     assert_eq!(finish(&mut desk), Vec::<&str>::new());
     assert_eq!(desk.task.phase.word(), "done");
 }

@@ -189,6 +189,7 @@ fn d6_a_worker_that_goes_on_after_its_death_is_told_of_as_lost_and_when_its_turn
         turn: Some("second".to_owned()),
         end: TurnEnd::Ok,
         usage: None,
+        says: None,
     });
     see(&mut desk, &mut bench);
     assert_eq!(told, [0, 1, 1, 1, 2]);
@@ -302,4 +303,48 @@ fn a_worker_that_fails_is_told_of_once_also_to_who_takes_its_news_at_once() {
     }
     assert!(bench.session.attempt().is_sealed());
     assert_eq!((taken, news(&desk, "boss").len()), (1, 1), "{:?}", news(&desk, "boss"));
+}
+
+fn ended(end: TurnEnd, says: Option<&str>) -> Signal {
+    Signal::TurnEnded { turn: None, end, usage: None, says: says.map(str::to_owned) }
+}
+
+/// What a worker answers is what its manager waits for, also where it claims nothing.
+#[test]
+fn what_a_worker_answers_at_the_end_of_its_turn_is_told_to_its_managers() {
+    let (mut desk, mut bench) = managing(Bench::running(member_spec()));
+    bench.signal(Signal::TurnStarted { turn: None });
+    bench.signal(ended(TurnEnd::Ok, Some("changed a.txt\nsays:\nran the tests")));
+    meet(&mut desk, &mut bench);
+    let told = news(&desk, "boss")[0].text.clone();
+    assert_eq!(told, "hand (worker): idle\nsays:\n> changed a.txt\n> says:\n> ran the tests");
+    desk.handle("boss");
+    bench.signal(Signal::TurnStarted { turn: None });
+    bench.signal(Signal::Asked(question("q")));
+    meet(&mut desk, &mut bench);
+    let told = news(&desk, "boss")[1].text.clone();
+    assert!(!told.contains("changed"), "it was told before: {told}");
+}
+
+#[test]
+fn a_turn_that_was_interrupted_is_told_as_that() {
+    let (mut desk, mut bench) = managing(Bench::running(member_spec()));
+    bench.signal(Signal::TurnStarted { turn: None });
+    bench.signal(ended(TurnEnd::Interrupted, None));
+    meet(&mut desk, &mut bench);
+    let told = &news(&desk, "boss")[0].text;
+    assert!(told.ends_with("\nits turn was interrupted"), "{told}");
+}
+
+#[test]
+fn an_answer_is_kept_so_far_and_of_a_claim_both_are_told() {
+    let (mut desk, mut bench) = managed();
+    bench.signal(Signal::TurnStarted { turn: None });
+    bench.claims(ClaimKind::Completed, Some("all of it is done"));
+    bench.signal(ended(TurnEnd::Ok, Some(&"e\u{301}".repeat(4_000))));
+    bench.end(End::Exit(0)).settle();
+    meet(&mut desk, &mut bench);
+    let told = &news(&desk, "boss")[0].text;
+    assert!(told.contains("> all of it is done\n> \n> e\u{301}"), "{told}");
+    assert!(told.len() < 5_000 && told.ends_with("more bytes)"), "{}", told.len());
 }

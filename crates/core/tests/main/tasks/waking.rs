@@ -50,7 +50,7 @@ fn nothing_is_said_into_a_turn_and_the_next_thing_when_it_is_over() {
     assert_eq!(*desk.standing(no), Standing::Stored);
     rest(&mut bench);
     meet(&mut desk, &mut bench);
-    let Way::Push { session, key } = &lease_of(desk.standing(no)).way else { panic!("a push") };
+    let Way::Push { session, key, .. } = &lease_of(desk.standing(no)).way else { panic!("a push") };
     assert_eq!(*session, bench.session.id);
     let sent = bench.session.messages.iter().find(|sent| sent.key == *key).expect("it is queued");
     assert!(sent.text.contains("the text of a"), "{}", sent.text);
@@ -260,7 +260,7 @@ fn d5_a_message_is_not_given_before_the_turn_of_the_one_before_is_over_though_it
 {
     let (mut desk, mut bench, [first, second]) = given_the_first_of_two();
     let standing = |desk: &Desk| [first, second].map(|no| desk.standing(no).word());
-    assert_eq!(standing(&desk), ["acknowledged", "stored"], "its turn has yet to begin");
+    assert_eq!(standing(&desk), ["offered", "stored"], "its turn has yet to begin");
     bench.signal(Signal::TurnStarted { turn: Some("turn".to_owned()) });
     meet(&mut desk, &mut bench);
     assert_eq!(standing(&desk), ["acknowledged", "stored"], "it is at work");
@@ -282,8 +282,55 @@ fn d3_a_worker_that_dies_before_the_turn_of_its_message_begins_is_told_it_again(
     bench.end(End::Signal(9));
     let told = bench.session.messages.last().expect("it is told what happened");
     assert!(told.text.contains("the text of a"), "{}", told.text);
+    bench.start();
+    bench.signal(Signal::Ready { thread: Some("t".to_owned()) });
+    meet(&mut desk, &mut bench);
+    assert_eq!(desk.standing(first).word(), "offered", "nobody began with it yet");
+    bench.signal(Signal::TurnStarted { turn: None });
+    meet(&mut desk, &mut bench);
     assert_eq!(desk.standing(first).word(), "acknowledged");
     assert_eq!(desk.standing(second).word(), "stored");
+}
+
+/// D2, D3: what was only written into the pipe of an agent that dies is not handled.
+#[test]
+fn d3_what_no_process_began_with_comes_back_and_is_the_next_instruction() {
+    let (mut desk, mut bench) = member_at_rest();
+    let no = desk.post(&member("boss"), "hand", "a");
+    meet(&mut desk, &mut bench);
+    let Way::Push { key, .. } = lease_of(desk.standing(no)).way.clone() else { panic!("a push") };
+    bench.signal(Signal::InputSeen { key });
+    meet(&mut desk, &mut bench);
+    assert_eq!(desk.standing(no).word(), "offered", "it was written, and no turn began");
+    bench.end(End::Signal(9));
+    bench.settle();
+    assert!(bench.sealed());
+    meet(&mut desk, &mut bench);
+    let lease = lease_of(desk.standing(no)).clone();
+    assert_eq!((bench.session.attempt().no, lease.no), (2, 2), "it is offered again");
+    bench.start();
+    let Way::Push { key, .. } = lease.way else { panic!("a push") };
+    bench.signal(Signal::InputSeen { key });
+    meet(&mut desk, &mut bench);
+    assert_eq!(desk.standing(no).word(), "offered");
+    bench.signal(Signal::TurnStarted { turn: None });
+    meet(&mut desk, &mut bench);
+    assert_eq!(desk.standing(no).word(), "acknowledged");
+    assert!(desk.task.message(no).is_some_and(|message| message.redelivered));
+}
+
+#[test]
+fn an_agent_that_tells_of_no_turns_has_what_was_written_to_it() {
+    let (mut desk, mut bench) = working();
+    bench.claim(provost_core::lifecycle::ClaimKind::Completed);
+    bench.signal(OVER).end(End::Exit(0)).settle();
+    let no = desk.post(&member("boss"), "hand", "a");
+    meet(&mut desk, &mut bench);
+    bench.start();
+    bench.signal(Signal::InputSeen { key: "instruction-2".to_owned() });
+    meet(&mut desk, &mut bench);
+    assert_eq!(bench.session.turns, 0);
+    assert_eq!(desk.standing(no).word(), "acknowledged");
 }
 
 #[test]

@@ -43,13 +43,11 @@ fn a_manager_that_drops_the_operators_gate_cannot_finish_behind_it() {
 fn what_gave_up_is_the_operators_too() {
     let mut desk = Desk::paired();
     desk.begin_loop(Template { plateau: Some(1), ..template(9) });
-    for next in 2..=3 {
-        desk.show_all("same");
-        desk.continues(next).expect("it may still have changed something");
-        desk.handle("hand");
-    }
     desk.show_all("same");
-    desk.continues(4).expect_err("nothing changed");
+    desk.continues(2).expect("it may still have changed something");
+    desk.handle("hand");
+    desk.show_all("same");
+    desk.continues(3).expect_err("nothing changed");
     let ended = desk.task.looped.as_ref().and_then(|looped| looped.ended.clone());
     assert_eq!(ended, Some(LoopEnd::Plateau { iterations: 1 }));
     assert_eq!(desk.refused(&member("boss"), begin()).code(), "operators_loop");

@@ -18,8 +18,13 @@ pub(super) fn of_rollout(told: &Told, limits: Option<&rollout::Limits>) -> Optio
     match told {
         Told::Session(meta) => Some(Recorded::Named { thread: meta.thread.to_string() }),
         Told::TurnStarted { turn } => Some(Recorded::TurnStarted { turn: turn.clone() }),
-        Told::TurnEnded { turn, end } => {
-            Some(Recorded::TurnEnded { turn: turn.clone(), end: turn_end(end, limits) })
+        Told::TurnEnded { turn, end: ended } => {
+            let says = match ended {
+                rollout::TurnEnd::Ok { last_message } => last_message.clone(),
+                rollout::TurnEnd::Aborted { .. } | rollout::TurnEnd::Error { .. } => None,
+            };
+            let end = turn_end(ended, limits);
+            Some(Recorded::TurnEnded { turn: turn.clone(), end, says })
         }
         Told::UserMessage { text, .. } => Some(Recorded::Prompted { text: text.clone() }),
         Told::Tokens(tokens) => {
@@ -78,7 +83,9 @@ pub(super) fn of_hook(heard: &hooks::Heard, thread: Option<&str>) -> Vec<Recorde
             vec![Recorded::Asked(permission(heard, tool, input))]
         }
         hooks::Told::ToolEnded { .. } => vec![Recorded::WentOn],
-        hooks::Told::Stopped { .. } => vec![Recorded::TurnEnded { turn, end: TurnEnd::Ok }],
+        hooks::Told::Stopped { .. } => {
+            vec![Recorded::TurnEnded { turn, end: TurnEnd::Ok, says: None }]
+        }
         hooks::Told::Compacting => vec![Recorded::Compacting],
         // The record tells that too, and has a place by which it counts once.
         hooks::Told::ToolBegan { .. }
@@ -137,7 +144,8 @@ mod tests {
         let stop = r#"{"session_id":"a1","hook_event_name":"Stop","turn_id":"t","agent_id":"c3"}"#;
         assert_eq!(heard(stop), []);
         let stop = r#"{"session_id":"a1","hook_event_name":"Stop","turn_id":"t"}"#;
-        let ended = Recorded::TurnEnded { turn: Some("t".to_owned()), end: TurnEnd::Ok };
+        let ended =
+            Recorded::TurnEnded { turn: Some("t".to_owned()), end: TurnEnd::Ok, says: None };
         assert_eq!(heard(stop), [ended]);
     }
 
@@ -172,9 +180,9 @@ mod tests {
         };
         let ended = of_rollout(&error(USAGE_LIMIT), Some(&limits));
         let limited = TurnEnd::Limited { until_ms: Some(9_000), detail: "no more".to_owned() };
-        assert_eq!(ended, Some(Recorded::TurnEnded { turn: None, end: limited }));
+        assert_eq!(ended, Some(Recorded::TurnEnded { turn: None, end: limited, says: None }));
         let ended = of_rollout(&error("other"), Some(&limits));
         let end = TurnEnd::Error("no more".to_owned());
-        assert_eq!(ended, Some(Recorded::TurnEnded { turn: None, end }));
+        assert_eq!(ended, Some(Recorded::TurnEnded { turn: None, end, says: None }));
     }
 }
