@@ -251,6 +251,7 @@ fn next(task: &Task, me: &Member) -> Vec<String> {
         | Blocker::LoopIncomplete { .. }
         | Blocker::LoopGaveUp { .. }
         | Blocker::GateDropped { .. }
+        | Blocker::CriterionDropped { .. }
         | Blocker::Paused
         | Blocker::DecidedNotFinished => None,
     });

@@ -6,7 +6,7 @@ use super::{
     effect::Due,
     event::*,
     launch::{End, EndedBy, Launch, LaunchPhase, LaunchWhy, StopStep, StopWhy, TurnState},
-    state::{Budget, Message, MessageFate, Session, SetupState, WorkState},
+    state::{Budget, Message, MessageFate, MessageKind, Session, SetupState, WorkState},
 };
 use crate::{
     lifecycle::{Activity, ClaimKind, Flag, Process, State, StopCause, Verification},
@@ -24,7 +24,8 @@ impl Session {
     /// (a due silence excepted, which is decided with what the stream's reader heard).
     pub fn advance(&self, now: Moment) -> Option<Event> {
         if self.attempt().is_sealed() {
-            return self.after_the_seal().or_else(|| self.escalate(now));
+            let over = self.after_the_seal().or_else(|| self.give_up_the_compaction(now));
+            return over.or_else(|| self.escalate(now));
         }
         self.give_up_the_start()
             .or_else(|| self.give_up_the_process())
@@ -72,6 +73,7 @@ impl Session {
             .filter(|_| !sealed)
             .flatten()
             .chain(self.escalation_deadline())
+            .chain(self.compaction_deadline().filter(|_| sealed))
             .min_by_key(|(at, _)| *at)
     }
 
@@ -91,7 +93,10 @@ impl Session {
         let waits = |message: &Message| {
             let running = self.running().filter(|launch| launch.stop.is_none());
             let asker = message.returned.as_ref().map(|returned| returned.launch);
-            asker.is_some() && asker == running.map(|launch| launch.id)
+            let answers = asker.is_some() && asker == running.map(|launch| launch.id);
+            // A conversation may be made shorter before the next work begins.
+            let compacts = message.kind == MessageKind::Compact && self.rests_after_its_work();
+            answers || compacts
         };
         let queued = |message: &&Message| message.fate == MessageFate::Queued && !waits(message);
         let lost = self.messages.iter().find(queued);

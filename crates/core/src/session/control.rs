@@ -10,7 +10,7 @@ use super::{
     effect::Due,
     event::{ContextKept, Event, MessageLost, MessageQueued},
     launch::{Launch, TurnState},
-    spec::Driver,
+    spec::{Afterwards, Driver},
     state::{Message, MessageFate, MessageKind, Session},
     typing::sayable,
 };
@@ -52,7 +52,9 @@ impl Session {
 
     /// Asks the agent to compact its conversation, as soon as no turn is open.
     pub(super) fn compact(&self, key: &str) -> Decision {
-        self.within_reach()?;
+        if !self.rests_after_its_work() {
+            self.within_reach()?;
+        }
         let agent = &self.spec.agent;
         if !agent.driver.compacts() {
             return Err(Rejected::CannotCompact(agent.name.clone()));
@@ -61,6 +63,19 @@ impl Session {
             return Err(Rejected::Nothing);
         }
         Ok(vec![queued(key.to_owned(), MessageKind::Compact, self.compact_text()).into()])
+    }
+
+    /// Says whether its work is over, and its process waits for what comes next and hears it at once. What is typed may
+    /// wait for a person to leave the screen, and nothing is typed to nobody's work.
+    pub fn rests_after_its_work(&self) -> bool {
+        let attempt = self.attempt();
+        let waits = |launch: &Launch| {
+            launch.stop.is_none() && !launch.adopted && launch.stream.turn == TurnState::Over
+        };
+        let stays = attempt.is_sealed()
+            && self.spec.afterwards == Afterwards::Park
+            && !self.spec.agent.driver.has_terminal();
+        stays && !attempt.is_decided() && self.running().is_some_and(waits)
     }
 
     /// Gives what is said to have a conversation compacted: the rest is the protocol's.
@@ -149,8 +164,9 @@ impl Session {
     }
 
     pub(super) fn compaction_deadline(&self) -> Option<(u64, Due)> {
-        // A turn that was begun for it is watched like any other.
-        let asked = self.compacting().filter(|asked| !asked.turn)?;
+        // A turn that was begun for it is watched like any other, as long as anything is.
+        let watched = |asked: &Compacting| asked.turn && !self.attempt().is_sealed();
+        let asked = self.compacting().filter(|asked| !watched(asked))?;
         Some((asked.since.deadline(self.spec.bounds.stale_ms), Due::Compaction))
     }
 

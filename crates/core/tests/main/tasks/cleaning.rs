@@ -2,7 +2,7 @@
 
 use provost_core::{
     ids::SessionId,
-    session::{Afterwards, Budget, Membership, Signal, Spec, Usage},
+    session::{Afterwards, Budget, Effect, Membership, Signal, Spec, Usage},
     task::{CleanUp, Command, Event, LoopEnd, Role, Template},
 };
 
@@ -63,6 +63,44 @@ fn a_conversation_is_compacted_before_the_continuation_is_given() {
     meet(&mut desk, &mut bench);
     assert_eq!(desk.standing(no).word(), "offered");
     assert_eq!((cleaned(&desk).len(), bench.session.compactions), (1, 1));
+}
+
+/// A worker says that each iteration is done: its work is sealed, and its conversation is there.
+#[test]
+fn a_conversation_is_compacted_though_its_last_work_is_over() {
+    let (mut desk, mut bench, no) = asked(CleanUp::Compact);
+    bench.claim(provost_core::lifecycle::ClaimKind::Completed).settle();
+    assert!(bench.sealed());
+    meet(&mut desk, &mut bench);
+    let [Event::CleanedUp(asked)] = cleaned(&desk)[..] else { panic!("it is asked for") };
+    assert_eq!(asked.skipped, None);
+    let key = bench.session.messages.last().expect("it is asked for").key.clone();
+    let deliver = Effect::Deliver { launch: bench.launch(), message: key.clone() };
+    assert!(bench.owes(&deliver), "{:?}", bench.session.effects());
+    bench.signal(Signal::InputSeen { key });
+    bench.signal(Signal::TurnStarted { turn: None });
+    meet(&mut desk, &mut bench);
+    assert_eq!((desk.standing(no).word(), bench.session.attempt().no), ("stored", 1));
+    bench.signal(Signal::Compacted).signal(OVER);
+    meet(&mut desk, &mut bench);
+    assert_eq!((desk.standing(no).word(), bench.session.attempt().no), ("offered", 2));
+    assert_eq!((cleaned(&desk).len(), bench.session.compactions), (1, 1));
+}
+
+#[test]
+fn a_compaction_after_the_work_that_never_ends_is_given_up() {
+    let (mut desk, mut bench, no) = asked(CleanUp::Compact);
+    bench.claim(provost_core::lifecycle::ClaimKind::Completed).settle();
+    meet(&mut desk, &mut bench);
+    let key = bench.session.messages.last().expect("it is asked for").key.clone();
+    bench.signal(Signal::InputSeen { key });
+    bench.signal(Signal::TurnStarted { turn: None });
+    bench.settle();
+    assert!(!bench.session.is_compacting());
+    meet(&mut desk, &mut bench);
+    let skipped = |event: &&Event| matches!(event, Event::CleanedUp(one) if one.skipped.is_some());
+    assert_eq!(cleaned(&desk).into_iter().filter(skipped).count(), 1);
+    assert_eq!(desk.standing(no).word(), "offered");
 }
 
 #[test]
