@@ -138,6 +138,26 @@ mod tests {
     }
 
     #[test]
+    fn a_turn_ends_with_what_was_said_last_in_it() {
+        let mut exec = exec(None);
+        let mut says = |lines: &[&str]| {
+            let told = lines.iter().filter_map(|line| exec.read(line.as_bytes())).last();
+            match told {
+                Some(Signal::TurnEnded { says, .. }) => says,
+                other => panic!("{other:?}"),
+            }
+        };
+        let said = |text: &str| {
+            format!(
+                r#"{{"type":"item.completed","item":{{"type":"agent_message","text":"{text}"}}}}"#
+            )
+        };
+        let over = r#"{"type":"turn.completed","usage":{}}"#;
+        assert_eq!(says(&[&said("one"), &said("two"), over]).as_deref(), Some("two"));
+        assert_eq!(says(&[r#"{"type":"turn.started"}"#, over]), None);
+    }
+
+    #[test]
     fn e24_a_turn_has_its_own_usage() {
         let mut exec = exec(None);
         let mut took = |total: u64| {

@@ -117,6 +117,28 @@ fn turns_of_the_session_are_those_of_its_thread_whoever_started_them() {
 }
 
 #[test]
+fn a_turn_ends_with_what_was_said_last_in_it_as_an_answer() {
+    let mut talk = Talk::opened();
+    talk.turn_starts();
+    let mut says = |thread: &str, text: &str, phase: &str| {
+        let item = json!({"type": "agentMessage", "id": "m", "text": text, "phase": phase});
+        let told = json!({"threadId": thread, "turnId": "turn-1", "item": item});
+        assert_eq!(talk.note("item/completed", told), None);
+    };
+    says(THREAD, "I begin.", "commentary");
+    says(THREAD, "It is written.", "final_answer");
+    says("child", "A helper says this.", "final_answer");
+    says(THREAD, "I tidy up.", "commentary");
+    let says = |ended: Option<Signal>| match ended {
+        Some(Signal::TurnEnded { says, .. }) => says,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(says(talk.turn_ends("completed")).as_deref(), Some("It is written."));
+    talk.turn_starts();
+    assert_eq!(says(talk.turn_ends("completed")), None, "nothing was said in this one");
+}
+
+#[test]
 fn r9_an_unknown_status_of_a_turn_is_an_error() {
     let mut talk = Talk::opened();
     talk.turn_starts();

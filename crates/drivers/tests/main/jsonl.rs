@@ -30,6 +30,10 @@ fn a_turn_ends_well_only_by_a_status_that_is_known() {
     ] {
         assert!(matches!(end(line), TurnEnd::Error(_)), "{line}");
     }
+    let answers = r#"{"type":"turn_ended","status":"ok","text":"it is done"}"#;
+    let says = Some("it is done".to_owned());
+    let ended = Signal::TurnEnded { turn: None, end: TurnEnd::Ok, usage: None, says };
+    assert_eq!(read(answers), Some(ended));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
 
 use super::kit::Desk;
-use crate::kit::{HANGS, TALKER, output_of};
+use crate::kit::{HANGS, TALKER, kill, output_of};
 
 /// Takes whatever comes, and writes it down.
 const LISTENS: &str = r#"
@@ -108,4 +108,57 @@ fn a_plain_command_that_is_bound_asks_for_its_messages() {
     let command = how["receive_command"].as_str().unwrap();
     assert!(command.contains("--as arm"), "{command}");
     assert!(desk.shown(&["status", &session]).contains("asks for its messages"));
+}
+
+/// Answers one instruction, and hears nothing more.
+const DEAF: &str = r#"
+[[step]]
+emit = { type = "ready", thread = "t" }
+[[step]]
+wait_input = { type = "instruction" }
+[[step]]
+append = { path = "got", content = "{{input}}\n--\n" }
+[[step]]
+emit = { type = "turn_started" }
+[[step]]
+emit = { type = "turn_ended", status = "ok", text = "I am ready; nothing was changed." }
+[[step]]
+hang = true
+"#;
+
+/// D2, D3: a message is handled by who begins with it, and what a worker answers reaches its manager.
+#[test]
+fn d3_a_worker_that_dies_before_it_begins_is_given_its_message_again() {
+    let desk = Desk::new();
+    desk.configure_talker(DEAF, "[session]\nstop_grace = \"100ms\"\n");
+    let repo = desk.repo("work");
+    let worker = format!("arm={TALKER}");
+    let pair = ["pair", "count the callers", "--name", "count", "--worker", &worker];
+    let more = ["--manager", "me", "--no-worktree", "--json"];
+    let opened = desk.provost_in(repo.path(), &[&pair[..], &more].concat()).ok().json();
+    let session = opened["task"]["members"][0]["session"].as_str().unwrap().to_owned();
+    let next = ["inbox", "next", "--task", "count", "--as", "me", "--wait", "--json"];
+    let told = desk.provost(&next).ok().json()["item"]["text"].to_string();
+    assert!(told.contains("> I am ready; nothing was changed."), "{told}");
+    desk.provost(&["send", "--to", "arm", "Count them.", "--task", "count"]).ok();
+    let sent = || {
+        let listed = desk.provost(&["inbox", "ls", "--all", "--task", "count", "--json"]);
+        let listed = listed.ok().json()["messages"].clone();
+        let mut messages = listed.as_array().unwrap().iter();
+        messages.find(|one| one["text"] == "Count them.").unwrap().clone()
+    };
+    // It was written into the pipe, and nobody reads there.
+    desk.wait_state(&session, |row| {
+        let messages = row["messages"].as_array().unwrap();
+        messages.last().is_some_and(|one| one["fate"] == "delivered")
+    });
+    assert_eq!(sent()["state"], "offered");
+    kill(desk.pid(&session));
+    let got = eventually("the next process begins with it", || {
+        let got = fs::read_to_string(repo.path().join("got")).ok()?;
+        got.contains("Count them.").then_some(got)
+    });
+    assert_eq!(got.matches("Count them.").count(), 1, "{got}");
+    eventually("it is handled", || (sent()["state"] == "acknowledged").then_some(()));
+    assert_eq!(sent()["redelivered"], true);
 }
