@@ -87,6 +87,11 @@ fn a_manager_and_a_worker_finish_a_task_by_their_tools_and_nobody_else_does_anyt
             all.iter().filter(|one| one["to"] == name && one["standing"] == "acknowledged").count()
         };
         assert_eq!(to("hand"), 1, "{which:?}: {listed:#}");
+        let said = listed["messages"].as_array().unwrap().iter().any(|one| {
+            let text = one["text"].as_str().unwrap();
+            one["to"] == "boss" && text.contains("says:\n> Ready.")
+        });
+        assert!(said, "{which:?}: what the worker answers reaches its manager: {listed:#}");
         for id in [&boss, &hand] {
             stage.provost(&["stop", id]).ok();
             stage.sealed(id);
