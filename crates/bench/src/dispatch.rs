@@ -37,10 +37,10 @@ use senders::{Sender, Senders, request};
 const WAITING: usize = 100;
 const SENT: usize = 400;
 
-/// How many send at the same time, and how much each.
+/// How many send at the same time, and how much each in a round. Every round has tasks of its own, so that all are alike.
 const SENDERS: usize = 32;
 const EACH: usize = 100;
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 15;
 
 /// From a message being sent to whoever waits for it having it, among a hundred who wait.
 pub(crate) fn wait(table: &mut Table) -> Result<()> {
@@ -94,11 +94,13 @@ pub(crate) fn enqueue(table: &mut Table) -> Result<()> {
     let mut same = Same::open(&dir.path().join("same"))?;
     let daemon = Daemon::home()?;
     daemon.start()?;
-    let tasks: Vec<String> = (0..SENDERS).map(|n| open(&daemon, n)).collect::<Result<_>>()?;
-    let mut senders = Senders::open(&daemon, &tasks)?;
     let (mut to_waiting, mut to_packed) = (Sample::default(), Sample::default());
     let (mut to_bare, mut rates) = (Sample::default(), Sample::default());
     for round in 0..ROUNDS {
+        let tasks: Vec<String> =
+            of_round(round).map(|n| open(&daemon, n)).collect::<Result<_>>()?;
+        let mut senders = Senders::open(&daemon, &tasks)?;
+        same.begin(round)?;
         let requests: Vec<String> = (0..EACH).map(|n| request(&post(round * EACH + n))).collect();
         let (sent, took) = time(|| senders.send(&requests));
         sent?;
@@ -140,16 +142,20 @@ struct Same {
 
 impl Same {
     fn open(dir: &Path) -> Result<Same> {
-        let tasks = (0..SENDERS).map(|n| StandingId(task_id(n))).collect();
         let (board, decided) = (Board::default(), MemLedger::default());
-        let mut same = Same { board, decided, ledger: crate::fill::open(dir)?, tasks, sent: 0 };
-        let batch = same.decide(|turn, id, n| {
+        Ok(Same { board, decided, ledger: crate::fill::open(dir)?, tasks: Vec::new(), sent: 0 })
+    }
+
+    /// Opens the tasks of a round.
+    fn begin(&mut self, round: usize) -> Result<()> {
+        self.tasks = of_round(round).map(|n| StandingId(task_id(n))).collect();
+        let batch = self.decide(|turn, id, n| {
             let (name, labels) = ("hand".to_owned(), Labels::default());
             let bind = Command::Bind { name, role: Role::Worker, session: None, labels };
-            turn.open_task(id, spec(n), &[bind], "operator").is_ok()
+            turn.open_task(id, spec(round * SENDERS + n), &[bind], "operator").is_ok()
         })?;
-        same.ledger.append(batch)?;
-        Ok(same)
+        self.ledger.append(batch)?;
+        Ok(())
     }
 
     /// Does something to each task, and gives what has to be written for it.
@@ -228,6 +234,11 @@ impl Same {
         done?;
         Ok((SENDERS * EACH) as f64 / took.as_secs_f64())
     }
+}
+
+/// Numbers the tasks of a round.
+fn of_round(round: usize) -> std::ops::Range<usize> {
+    round * SENDERS..(round + 1) * SENDERS
 }
 
 /// Opens a task with one worker who asks for its messages.

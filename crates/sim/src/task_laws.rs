@@ -270,7 +270,7 @@ impl TaskWatch {
     }
 
     /// What was pulled comes back when its time is over or its holder gives it back; what was pushed only when its
-    /// session says that the agent never had it.
+    /// session says that the agent never had it, or that the process which had it ended before another turn began.
     fn may_come_back<'s>(
         &self,
         no: u32,
@@ -290,11 +290,19 @@ impl TaskWatch {
                     by = lease.consumer
                 );
             }
-            Way::Push { session, key, .. } => {
-                let sent = look(*session).and_then(|session| {
+            Way::Push { session, key, turns } => {
+                let session = look(*session);
+                let sent = session.and_then(|session| {
                     session.messages.iter().find(|sent| sent.key == *key).map(|sent| &sent.fate)
                 });
-                let never_had = matches!(sent, Some(MessageFate::Undeliverable { .. }));
+                let never_had = match sent {
+                    Some(MessageFate::Undeliverable { .. }) => true,
+                    Some(MessageFate::Delivered { launch }) => session.is_some_and(|session| {
+                        let launch = session.launch(*launch);
+                        launch.is_some_and(Launch::has_ended) && session.turns == *turns
+                    }),
+                    Some(MessageFate::Queued) | None => false,
+                };
                 law!(never_had, "message {no} was given to a session, and comes back: {sent:?}");
             }
         }
@@ -573,11 +581,13 @@ fn has_all(now: Told, before: Told) -> bool {
 }
 
 /// Says whether a session has ended and can be gone on with, which is a case in which nobody can doubt that it takes
-/// what is said to it.
+/// what is said to it. One that a person stopped is that person's to go on with.
 fn takes_for_certain(session: &Session) -> bool {
     session.spec.adopted.is_none()
         && session.spec.agent.driver.has_protocol()
         && session.attempt().is_sealed()
         && session.state() != State::Cancelled
         && session.open_requests().next().is_none()
+        && !session.was_stopped()
+        && !session.is_compacting()
 }
