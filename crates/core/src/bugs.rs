@@ -40,6 +40,7 @@ pub enum Bug {
     StaleLeaseTaken,
     LeaseNeverEnds,
     PushComesBack,
+    WrittenIsBegun,
     KeyStoredTwice,
     GivenNewsChanged,
     LossNotTold,
@@ -47,7 +48,7 @@ pub enum Bug {
 }
 
 impl Bug {
-    pub const ALL: [Bug; 37] = [
+    pub const ALL: [Bug; 38] = [
         Bug::SealIgnoresOwedCheck,
         Bug::LateClaimApplied,
         Bug::EvidenceOfAnotherTree,
@@ -81,6 +82,7 @@ impl Bug {
         Bug::StaleLeaseTaken,
         Bug::LeaseNeverEnds,
         Bug::PushComesBack,
+        Bug::WrittenIsBegun,
         Bug::KeyStoredTwice,
         Bug::GivenNewsChanged,
         Bug::LossNotTold,

@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use provost_core::{
     ids::SessionId,
-    lifecycle::State,
+    lifecycle::{Activity, State},
     session::{Launch, LaunchPhase, MessageFate, Session},
     task::{
-        CriterionState, Event, Kind, Lease, Member, MessageOffered, MessageStored, NewsTold, Phase,
-        Role, Standing, Task, Told, Way,
+        CriterionState, Event, Kind, Lease, Member, MessageAccepted, MessageOffered, MessageStored,
+        NewsTold, Phase, Role, Standing, Task, Told, Way,
     },
     time::Moment,
     verdict::CheckEnd,
@@ -163,6 +163,7 @@ impl TaskWatch {
                     _ => false,
                 };
                 law!(held, "message {} was {} and is accepted", e.no, noted.stands.word());
+                was_begun_with(e, &look)?;
                 let begins = noted.iteration.is_some() && !self.began.contains(&e.no);
                 self.begins = begins.then_some(e.no);
                 self.set(e.no, Stands::Accepted(e.lease.clone()))?;
@@ -578,6 +579,25 @@ fn has_all(now: Told, before: Told) -> bool {
         && now.attempts_sealed >= before.attempts_sealed
         && now.requests >= before.requests
         && now.processes_lost >= before.processes_lost
+}
+
+/// What Provost gave to a session counts as taken when a turn began after that, or the agent said how the work stands; or
+/// where it tells of no turns, or was in the middle of one.
+fn was_begun_with<'s>(
+    e: &MessageAccepted,
+    look: impl Fn(SessionId) -> Option<&'s Session>,
+) -> Result<(), Broken> {
+    let Way::Push { session, key, turns } = &e.lease.way else { return Ok(()) };
+    let Some(session) = look(*session) else { return Ok(()) };
+    let sent = session.messages.iter().find(|sent| sent.key == *key);
+    let attempt = sent.and_then(|sent| session.attempts.iter().find(|one| one.no == sent.attempt));
+    let says = attempt.is_some_and(|attempt| attempt.claim.is_some());
+    let turned = session.turns > *turns || session.turns == 0;
+    let within = session
+        .current_launch()
+        .is_some_and(|one| one.activity() == Activity::Active && !one.stream.expected);
+    law!(turned || says || within, "message {} is taken by a process that began no turn", e.no);
+    Ok(())
 }
 
 /// Says whether a session has ended and can be gone on with, which is a case in which nobody can doubt that it takes

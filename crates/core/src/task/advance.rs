@@ -244,7 +244,7 @@ impl<'s> Reached<'s> {
         let attempt = session.attempts.iter().find(|attempt| attempt.no == sent.attempt);
         let says = attempt.is_some_and(|attempt| attempt.claim.is_some());
         // Whoever tells of no turns at all tells no more of this one.
-        let begun = session.turns > turns || session.turns == 0 || says;
+        let begun = session.turns > turns || session.turns == 0 || says || bug!(WrittenIsBegun);
         let current = session.current_launch();
         // In a process that began no turn one is only expected.
         let steered =
