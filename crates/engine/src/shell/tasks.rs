@@ -145,6 +145,8 @@ pub enum TaskAsk {
     List {
         limit: usize,
     },
+    /// The sessions that work for a task that is not over, each with the task's name.
+    Bound,
 }
 
 impl TaskAsk {
@@ -158,7 +160,8 @@ impl TaskAsk {
             | TaskAsk::Messages { .. }
             | TaskAsk::Cycle { .. }
             | TaskAsk::Handoff { .. }
-            | TaskAsk::List { .. } => true,
+            | TaskAsk::List { .. }
+            | TaskAsk::Bound => true,
         }
     }
 
@@ -170,7 +173,9 @@ impl TaskAsk {
             | TaskAsk::Messages { task, by }
             | TaskAsk::Cycle { task, by }
             | TaskAsk::Handoff { task, by, .. } => Some((task, by)),
-            TaskAsk::Open { .. } | TaskAsk::Pair { .. } | TaskAsk::List { .. } => None,
+            TaskAsk::Open { .. } | TaskAsk::Pair { .. } | TaskAsk::List { .. } | TaskAsk::Bound => {
+                None
+            }
         }
     }
 }
@@ -303,6 +308,14 @@ impl Owner {
                 let more = shown.map_err(|why| unread(&why))?;
                 Ok(format!("{{\"ok\":true,\"tasks\":[{}],\"more\":{more}}}", cards.join(",")))
             }
+            TaskAsk::Bound => {
+                let open = self.board.tasks().filter(|task| !task.phase.is_over());
+                let bound = open.flat_map(|task| {
+                    let name = &task.spec.name;
+                    wanted(task).into_iter().map(move |session| (session.to_string(), name))
+                });
+                Ok(json!(bound.collect::<BTreeMap<_, _>>()).to_string())
+            }
             TaskAsk::Open { .. }
             | TaskAsk::Pair { .. }
             | TaskAsk::Do { .. }
@@ -385,7 +398,8 @@ impl Owner {
             | TaskAsk::Messages { .. }
             | TaskAsk::Cycle { .. }
             | TaskAsk::Handoff { .. }
-            | TaskAsk::List { .. } => {
+            | TaskAsk::List { .. }
+            | TaskAsk::Bound => {
                 unreachable!("queries are answered before decisions")
             }
         }
