@@ -286,6 +286,7 @@ fn import_error(why: &ImportError) -> ApiError {
 }
 
 fn backup(context: &Context, to: &Path) -> Outcome {
+    super::export::refuse_agents(context)?;
     reader(context)?.backup(to).map_err(|why| {
         let code = match why {
             provost_ledger::BackupError::Exists { .. } => Code::Refused,

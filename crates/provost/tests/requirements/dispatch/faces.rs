@@ -207,6 +207,7 @@ fn an_agent_exports_nothing_and_a_person_all() {
     for words in [
         &["export", "limits", "--to", "bundle", "--snapshot", "--json"][..],
         &["ledger", "export", "--json"],
+        &["ledger", "backup", "copy", "--json"],
     ] {
         let mut command = desk.command(words);
         command.env("PROVOST_LAUNCH", &who.launch).env("PROVOST_TOKEN", &who.token);
@@ -215,6 +216,7 @@ fn an_agent_exports_nothing_and_a_person_all() {
     }
     let bundle = desk.file("bundle");
     desk.provost(&["export", "limits", "--to", &bundle, "--snapshot"]).ok();
+    desk.provost(&["ledger", "backup", &desk.file("copy")]).ok();
     desk.provost(&["stop", &session]).ok();
     desk.wait_state(&session, |row| row["process"] != "alive");
 }
