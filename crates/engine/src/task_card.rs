@@ -9,7 +9,7 @@ use provost_core::{
     ids::SessionId,
     session::Session,
     task::{
-        Audited, Blocker, Caller, Commands, Communication, Criterion, CriterionJudged,
+        Actor, Audited, Blocker, Caller, Commands, Communication, Criterion, CriterionJudged,
         CriterionProposed, CriterionState, Draft, Event, Evidence, FailedCheck, Lease, Loop,
         LoopEnd, Member, MemberTold, Message, Move, Phase, Proof, Purpose, Required, Role, Shown,
         Standing, Task, visible, wrapped,
@@ -32,7 +32,7 @@ const MAX_LISTED: usize = 100;
 
 /// Gives the row as the ledger keeps it.
 pub(crate) fn text(task: &Task) -> String {
-    written(&row_of(task, &Caller::default(), MAX_LISTED))
+    written(&row_of(task, (&Caller::default(), &Actor::Operator), MAX_LISTED))
 }
 
 /// Writes a row out.
@@ -40,17 +40,12 @@ pub(crate) fn written(row: &impl Serialize) -> String {
     serde_json::to_string(row).expect("a row has string keys only")
 }
 
-/// Shows a task, with commands for whoever has Provost on its path.
+/// Shows a task, with commands for an operator who has Provost on its path.
 pub fn row(task: &Task) -> StandingTaskRow {
-    row_for(task, &Caller::default())
+    row_of(task, (&Caller::default(), &Actor::Operator), usize::MAX)
 }
 
-/// Shows a task, with commands that name Provost as this does.
-pub fn row_for(task: &Task, caller: &Caller) -> StandingTaskRow {
-    row_of(task, caller, usize::MAX)
-}
-
-fn row_of(task: &Task, caller: &Caller, most: usize) -> StandingTaskRow {
+fn row_of(task: &Task, (caller, who): (&Caller, &Actor), most: usize) -> StandingTaskRow {
     let spec = &task.spec;
     let counts = task.messages.counts().into_iter();
     StandingTaskRow {
@@ -74,7 +69,7 @@ fn row_of(task: &Task, caller: &Caller, most: usize) -> StandingTaskRow {
         revision: task.config.revision,
         config: json!(task.config),
         moves: moves(task),
-        blockers: blockers(task, caller),
+        blockers: blockers(task, caller, who),
         being_audited: task.audit.is_some(),
         audited: audited(task),
         policy: spec.policy.as_ref().map(|policy| policy.name.clone()),
@@ -91,13 +86,14 @@ pub(crate) fn head(task: &Task) -> TaskHeadRow {
     }
 }
 
-/// The same with what is known of its members' sessions. `look` gives a session as it stands.
+/// Shows a task to who asks, with commands that name Provost as the caller does, and with what is known of its members'
+/// sessions. `look` gives a session as it stands.
 pub fn row_with<'s>(
     task: &Task,
-    caller: &Caller,
+    told: (&Caller, &Actor),
     look: impl Fn(SessionId) -> Option<&'s Session>,
 ) -> StandingTaskRow {
-    let mut row = row_for(task, caller);
+    let mut row = row_of(task, told, usize::MAX);
     for (member, shown) in task.members.iter().zip(&mut row.members) {
         if let Some(session) = member.session.and_then(&look) {
             shown.state = Some(session.state().word().to_owned());
@@ -153,12 +149,17 @@ fn because(phase: &Phase) -> Option<&str> {
 }
 
 /// Shows what keeps a task from being called complete, to people and agents alike.
-pub(crate) fn blockers(task: &Task, caller: &Caller) -> Vec<BlockerRow> {
-    task.readiness().iter().map(|one| blocker(task, one, caller)).collect()
+pub(crate) fn blockers(task: &Task, caller: &Caller, who: &Actor) -> Vec<BlockerRow> {
+    task.readiness().iter().map(|one| blocker(task, one, (caller, who))).collect()
 }
 
-pub(crate) fn blocker(task: &Task, blocker: &Blocker, caller: &Caller) -> BlockerRow {
-    let hint = task_help::about_blocker(task, blocker);
+/// Shows one of them, with the command that helps who asks.
+pub(crate) fn blocker(
+    task: &Task,
+    blocker: &Blocker,
+    (caller, who): (&Caller, &Actor),
+) -> BlockerRow {
+    let hint = task_help::about_blocker(task, who, blocker);
     BlockerRow {
         code: blocker.code().to_owned(),
         text: clip_to(&blocker.to_string(), SHORT),

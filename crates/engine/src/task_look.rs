@@ -7,8 +7,8 @@ use provost_core::{
     ids::SessionId,
     session::Session,
     task::{
-        Address, Blocker, Caller, CheckOwed, Criterion, Member, Message, Mode, Purpose, Role,
-        Round, Standing, Task, visible,
+        Actor, Address, Blocker, Caller, CheckOwed, Criterion, Member, Message, Mode, Purpose,
+        Role, Round, Standing, Task, visible,
     },
 };
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ pub fn look<'s>(
     let members = bound.iter().take(MOST).map(|one| member(one, one.session.and_then(&look)));
     let open: Vec<&Criterion> = task.criteria.iter().filter(|one| one.is_open()).collect();
     let criteria = open.iter().take(MOST).map(|one| criterion(task, one));
-    let mut blockers = blockers(task, caller);
+    let mut blockers = blockers(task, caller, &who(me));
     blockers.truncate(MOST);
     let mut looped = task.looped.as_ref().map(|looped| loop_row(task, looped));
     if let Some(looped) = &mut looped {
@@ -72,6 +72,14 @@ pub fn look<'s>(
         seen["contract"] = contract(task, me);
     }
     seen
+}
+
+/// Gives who looks. The operator is shown a task as a manager is.
+fn who(me: &Member) -> Actor {
+    match me.name == Actor::Operator.name() {
+        true => Actor::Operator,
+        false => Actor::Member(me.name.clone()),
+    }
 }
 
 /// Shows what was used of what may be: by the loop, and by each session that has a bound.

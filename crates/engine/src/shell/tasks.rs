@@ -279,7 +279,7 @@ impl Owner {
         match ask {
             TaskAsk::Row { task, by } => self.with_sessions((task, by), |task, owner| {
                 let look = |session| owner.board.session(session);
-                let mut row = task_card::row_with(task, &owner.caller, look);
+                let mut row = task_card::row_with(task, (&owner.caller, &asking(task, by)), look);
                 for member in &mut row.members {
                     member.polled_at = owner.polls.of(task.id, &member.name).map(|poll| poll.at);
                 }
@@ -420,14 +420,19 @@ impl Owner {
     }
 
     fn opened(&self, turn: &Turn<'_>, id: StandingId) -> Result<String, ApiError> {
-        let row = self.row_in(turn, id)?;
+        let row = self.row_in(turn, id, &Actor::Operator)?;
         Ok(json!({"ok": true, "id": row.id, "task": row}).to_string())
     }
 
-    /// Shows a task as it would be after the decisions so far.
-    fn row_in(&self, turn: &Turn<'_>, id: StandingId) -> Result<StandingTaskRow, ApiError> {
+    /// Shows a task to who asks, as it would be after the decisions so far.
+    fn row_in(
+        &self,
+        turn: &Turn<'_>,
+        id: StandingId,
+        who: &Actor,
+    ) -> Result<StandingTaskRow, ApiError> {
         let task = turn.task(id).ok_or_else(|| no_task(&id.to_string()))?;
-        Ok(task_card::row_with(task, &self.caller, |session| turn.session(session)))
+        Ok(task_card::row_with(task, (&self.caller, who), |session| turn.session(session)))
     }
 
     /// Opens a task, its sessions and all that binds them in one commit: what cannot be done whole is not begun.
@@ -499,7 +504,7 @@ impl Owner {
                     self.polls.begin_anew(id, who.name());
                 }
                 let until = self.lease_until(turn.task(id), command);
-                self.changed(turn, id, (&events, draft), until)
+                self.changed(turn, (id, who), (&events, draft), until)
             }
         }
     }
@@ -532,7 +537,7 @@ impl Owner {
                 let row = task_card::message(message);
                 json!({"ok": true, "task": task_card::head(task), "message": row})
             }
-            None => json!({"ok": true, "task": self.row_in(turn, id)?}),
+            None => json!({"ok": true, "task": self.row_in(turn, id, who)?}),
         };
         if let Some(until) = self.lease_until(Some(task), command) {
             reply["lease_until"] = json!(until);
@@ -544,12 +549,12 @@ impl Owner {
     fn changed(
         &self,
         turn: &Turn<'_>,
-        id: StandingId,
+        (id, who): (StandingId, &Actor),
         (events, draft): (&[Event], Option<DraftRow>),
         lease_until: Option<i64>,
     ) -> Result<String, ApiError> {
         let task = turn.task(id).ok_or_else(|| no_task(&id.to_string()))?;
-        events.iter().find_map(|event| came_to_nothing(task, event)).map_or(Ok(()), Err)?;
+        events.iter().find_map(|event| came_to_nothing(task, who, event)).map_or(Ok(()), Err)?;
         let changed = events.iter().filter_map(|event| task_card::changed(task, event));
         let mut rows: BTreeMap<&str, String> =
             changed.map(|(name, row)| (name, task_card::written(&row))).collect();
@@ -560,7 +565,7 @@ impl Owner {
         let of_message = rows.contains_key("message");
         let row = match of_message && events.iter().all(task_card::is_of_message) {
             true => task_card::written(&task_card::head(task)),
-            false => task_card::written(&self.row_in(turn, id)?),
+            false => task_card::written(&self.row_in(turn, id, who)?),
         };
         let mut reply = format!("{{\"ok\":true,\"task\":{row}");
         for (name, row) in rows {
@@ -599,6 +604,17 @@ impl Owner {
         self.polls.note(id, who.name(), now.wall_ms, item.is_none());
         Ok(json!({"ok": true, "task": id.to_string(), "item": item}).to_string())
     }
+}
+
+/// Gives as whom somebody asks who changes nothing: the operator, if no member is meant.
+fn asking(task: &Task, by: &By) -> Actor {
+    let mut bound = task.members.iter().filter(|one| one.is_bound());
+    let member = match by {
+        By::Operator => None,
+        By::As(name) => bound.find(|one| one.name == *name),
+        By::Launch { launch, .. } => bound.find(|one| one.session == Some(launch.session)),
+    };
+    member.map_or(Actor::Operator, |member| Actor::Member(member.name.clone()))
 }
 
 /// Gives who looks: a member, or the operator, who sees what a manager sees.
@@ -695,19 +711,21 @@ fn is_free(turn: &Turn<'_>, name: &str, own: Option<StandingId>) -> Result<(), A
 
 /// Gives the refusal that an event records.
 #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else refuses")]
-fn came_to_nothing(task: &Task, event: &Event) -> Option<ApiError> {
+fn came_to_nothing(task: &Task, who: &Actor, event: &Event) -> Option<ApiError> {
     match event {
         Event::ContinuationRefused(refused) => {
             let message = format!("{}: {}", refused.why.code(), refused.why);
-            let next = format!("provost loop status --task {}", task.id.short());
+            let by = task_help::said_by(who);
+            let next = format!("provost loop status --task {}{by}", task.id.short());
             Some(ApiError::new(Code::Refused, message).next(next))
         }
         Event::FinishRefused(refused) => {
             let error = ApiError::new(Code::Refused, not_finished(&refused.blockers));
             let helps = refused.blockers.iter();
-            let helps = helps.filter_map(|one| task_help::about_blocker(task, one)).take(HELPS);
-            let error = helps.fold(error, ApiError::next);
-            Some(error.next(format!("provost task show {}", task.id.short())))
+            let helps = helps.filter_map(|one| task_help::about_blocker(task, who, one));
+            let error = helps.take(HELPS).fold(error, ApiError::next);
+            let by = task_help::said_by(who);
+            Some(error.next(format!("provost task show {}{by}", task.id.short())))
         }
         _ => None,
     }

@@ -252,6 +252,20 @@ mod tests {
         }
     }
 
+    /// A member who is opened elsewhere is a person or an application, whom only `--as` keeps from acting as the operator.
+    #[test]
+    fn what_a_member_runs_by_a_guide_says_as_whom() {
+        for topic in [Topic::Managing, Topic::Member, Topic::Review] {
+            let all = commands(topic.text()).into_iter().filter(|one| one.contains("TASK"));
+            let of_nobody = |one: &String| {
+                let opens = ["provost pair", "provost handoff"];
+                !one.contains("--as NAME") && !opens.iter().any(|words| one.starts_with(words))
+            };
+            let stray: Vec<String> = all.filter(of_nobody).collect();
+            assert!(stray.is_empty(), "{}: {stray:#?}", topic.word());
+        }
+    }
+
     /// What members are told to run is what this program takes, whatever they are called.
     #[test]
     fn d18_every_command_that_is_told_is_taken_with_hostile_names() {

@@ -95,7 +95,7 @@ fn found(client: &Client, id: &str) -> Result<Found, ApiError> {
 }
 
 fn one_task(context: &Context, row: &StandingTaskRow) -> Result<(), Error> {
-    let next = tasking::next_commands(row);
+    let next = tasking::next_commands(row, None);
     if context.ui.json {
         return context.ui.result(json!(row), &next);
     }

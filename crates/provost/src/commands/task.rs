@@ -440,7 +440,7 @@ fn new(context: &Context, args: &NewArgs) -> Outcome {
 pub(crate) fn opened(context: &Context, reply: Value) -> Outcome {
     let row: Option<StandingTaskRow> =
         reply.get("task").cloned().and_then(|row| serde_json::from_value(row).ok());
-    let next = row.as_ref().map(next_commands).unwrap_or_default();
+    let next = row.as_ref().map(|row| next_commands(row, None)).unwrap_or_default();
     if context.ui.json {
         context.ui.result(reply, &next)?;
         return Ok(ExitCode::SUCCESS);
@@ -483,7 +483,9 @@ fn ls(context: &Context, args: &LsArgs) -> Outcome {
 /// Shows a task as a card.
 pub(crate) fn show(context: &Context, meant: Meant<'_>) -> Outcome {
     let row = meant.find(context)?;
-    let next = next_commands(&row);
+    let mut next = next_commands(&row, meant.by().as_deref());
+    // This is what was just asked for.
+    next.retain(|command| !command.starts_with("provost task show"));
     if context.ui.json {
         context.ui.result(json!({"task": row}), &next)?;
         return Ok(ExitCode::SUCCESS);

@@ -146,3 +146,58 @@ fn d18_what_an_agent_is_told_to_do_next_works_in_an_empty_environment() {
     desk.provost(&["stop", &session]).ok();
     desk.wait_state(&session, |row| row["process"] != "alive");
 }
+
+/// Whoever acts for a member and follows what is suggested goes on as that member, never as the operator.
+#[test]
+fn what_is_suggested_to_who_acts_for_a_member_says_as_whom() {
+    let desk = Desk::new();
+    desk.operate(&["criteria", "add", "The wording was read", "--accept"]).ok();
+    let of_boss = |suggested: &Value| {
+        let all = suggested.as_array().unwrap();
+        let words = |one: &Value| one.as_str().unwrap().replace("--as=boss", "--as boss");
+        assert!(!all.is_empty(), "{suggested}");
+        assert!(all.iter().all(|one| words(one).contains("--as boss")), "{suggested}");
+    };
+    of_boss(
+        &desk.act("boss", &["criteria", "add", "The answer says how long"]).ok().json()["next"],
+    );
+    of_boss(&desk.act("boss", &["loop", "status"]).ok().json()["next"]);
+    let cycle = desk.provost(&["cycle", "limits", "--as", "boss", "--json"]).ok().json();
+    let hints = cycle["cycle"]["blockers"].as_array().unwrap().iter();
+    of_boss(&hints.clone().map(|one| one["hint"].clone()).collect());
+    of_boss(&hints.map(|one| one["next"].clone()).collect());
+    let shown = ["task", "show", "limits", "--as", "boss", "--json"];
+    let shown = desk.provost(&shown).ok().json();
+    of_boss(&shown["next"]);
+    let again = |one: &Value| one.as_str().unwrap().starts_with("provost task show");
+    assert!(!shown["next"].as_array().unwrap().iter().any(again), "{}", shown["next"]);
+    let finish = ["finish", "limits", "--because", "all of it holds now", "--as", "boss", "--json"];
+    of_boss(&desk.provost(&finish).exits(4).json()["error"]["next"]);
+    // What another member has to say is asked for, and not said in its name.
+    desk.bind("limits", "deputy", "manager");
+    let refused = desk.provost(&finish).exits(4).json();
+    let next = refused["error"]["next"].to_string();
+    assert!(next.contains("provost send --to deputy TEXT"), "{next}");
+    assert!(!next.contains("--as deputy"), "{next}");
+    // To the operator, who is nobody's member, nothing is added.
+    let operator = desk.provost(&["task", "show", "limits", "--json"]).ok().json();
+    assert!(!operator["next"].to_string().contains("--as"), "{}", operator["next"]);
+}
+
+#[test]
+fn a_gate_that_was_dropped_is_for_the_operator_and_no_command_of_a_member_finishes() {
+    let desk = Desk::new();
+    desk.operate(&["loop", "start", "--require", "notes=asserted"]).ok();
+    desk.act("boss", &["loop", "stop", "--because", "it takes too long for us"]).ok();
+    let hint = |by: &[&str]| {
+        let show = [&["task", "show", "limits", "--json"], by].concat();
+        let task = desk.provost(&show).ok().json();
+        let blockers = task["task"]["blockers"].as_array().unwrap().clone();
+        let dropped = blockers.into_iter().find(|one| one["code"] == "gate_dropped").unwrap();
+        dropped["hint"].as_str().unwrap().to_owned()
+    };
+    assert!(hint(&[]).starts_with("provost finish "), "{}", hint(&[]));
+    let to_boss = hint(&["--as", "boss"]);
+    assert!(to_boss.starts_with("provost send --to operator TEXT "), "{to_boss}");
+    assert!(to_boss.ends_with(" --as boss"), "{to_boss}");
+}
