@@ -352,6 +352,10 @@ pub struct ItemRow {
     /// The terms of the loop, if the message begins an iteration of it.
     #[serde(rename = "loop")]
     pub looped: Option<ContinuationRow>,
+    /// What comes first, as long as the message is only offered; null when it was accepted.
+    #[serde(default)]
+    pub accept_command: Option<String>,
+    /// What says that it is handled, once it was accepted.
     pub acknowledge_command: String,
 }
 

@@ -393,6 +393,7 @@ pub fn item(
     caller: &Caller,
     wall_of: impl Fn(u64) -> i64,
 ) -> ItemRow {
+    let commands = commands(task, &lease.consumer, caller);
     ItemRow {
         task: task.id.to_string(),
         no: message.no,
@@ -409,9 +410,8 @@ pub fn item(
         text: message.text.clone(),
         envelope: wrapped(task, message, caller),
         looped: continuation(task, message),
-        acknowledge_command: commands(task, &lease.consumer, caller)
-            .acknowledge(message.no, lease.no)
-            .to_string(),
+        accept_command: Some(commands.accept(message.no, lease.no).to_string()),
+        acknowledge_command: commands.acknowledge(message.no, lease.no).to_string(),
     }
 }
 

@@ -221,6 +221,7 @@ fn next(context: &Context, args: &NextArgs) -> Outcome {
         let accepted = meant.tell(context, &command, &context.key(None))?;
         // The offer was taken: what counts from now on is the lease.
         (item.offer_until, item.lease_until) = (None, accepted["lease_until"].as_i64());
+        item.accept_command = None;
     }
     shown(context, item)
 }
@@ -278,7 +279,12 @@ fn ask(
 }
 
 fn shown(context: &Context, item: Option<ItemRow>) -> Outcome {
-    let next: Vec<String> = item.iter().map(|item| item.acknowledge_command.clone()).collect();
+    // What is only offered is accepted first: to acknowledge it would be refused.
+    let commands = |item: &ItemRow| {
+        let accept = item.accept_command.clone().into_iter();
+        accept.chain([item.acknowledge_command.clone()]).collect::<Vec<_>>()
+    };
+    let next: Vec<String> = item.iter().flat_map(commands).collect();
     // Agents are told these very words, and compare them.
     if context.ui.json && item.is_none() {
         context.ui.value(&json!({"item": null}))?;

@@ -201,3 +201,24 @@ fn a_gate_that_was_dropped_is_for_the_operator_and_no_command_of_a_member_finish
     assert!(to_boss.starts_with("provost send --to operator TEXT "), "{to_boss}");
     assert!(to_boss.ends_with(" --as boss"), "{to_boss}");
 }
+
+#[test]
+fn what_is_only_offered_is_accepted_first_and_who_forgets_that_is_told() {
+    let desk = Desk::new();
+    desk.send("hand", "Begin with the tests.");
+    let taken = desk.act("hand", &["inbox", "next", "--offer-only"]).ok().json();
+    let (item, next) = (&taken["item"], &taken["next"]);
+    assert_eq!(next[0], item["accept_command"], "{taken:#}");
+    assert_eq!(next[1], item["acknowledge_command"], "{taken:#}");
+    let refused = desk.ack("hand", item).exits(4).json();
+    assert!(first_hint(&refused).starts_with("provost inbox accept 1 --lease 1 "), "{refused}");
+    assert!(first_hint(&refused).ends_with(" --as hand"), "{refused}");
+    for command in [&next[0], &next[1]] {
+        let words = command.as_str().unwrap().split_whitespace();
+        // Behind the home and the program, as this desk has its own.
+        let words: Vec<&str> = words.skip_while(|word| *word != "inbox").collect();
+        desk.provost(&words).ok();
+    }
+    desk.send("hand", "Now the second caller.");
+    assert_eq!(desk.next("hand", &[])["accept_command"], Value::Null);
+}
