@@ -317,6 +317,9 @@ pub struct BlockerRow {
     /// The name by which programs know it.
     pub code: String,
     pub text: String,
+    /// The end of what a check printed that does not pass.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub printed: Option<String>,
     /// The command that helps, as it works in an empty environment.
     #[serde(default)]
     pub next: Option<String>,

@@ -163,8 +163,25 @@ pub(crate) fn blocker(
     BlockerRow {
         code: blocker.code().to_owned(),
         text: clip_to(&blocker.to_string(), SHORT),
+        printed: printed(blocker),
         next: hint.as_deref().map(|hint| caller.says(hint)),
         hint,
+    }
+}
+
+/// Gives the end of what a check printed that does not pass.
+fn printed(blocker: &Blocker) -> Option<String> {
+    match blocker {
+        Blocker::CheckFailed { tail, .. } => Some(visible(tail)).filter(|tail| !tail.is_empty()),
+        Blocker::OpenCriterion { .. }
+        | Blocker::ContractUnacknowledged { .. }
+        | Blocker::EpilogueOpen { .. }
+        | Blocker::NotAttacked
+        | Blocker::LoopIncomplete { .. }
+        | Blocker::LoopGaveUp { .. }
+        | Blocker::GateDropped { .. }
+        | Blocker::Paused
+        | Blocker::DecidedNotFinished => None,
     }
 }
 

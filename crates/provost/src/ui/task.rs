@@ -109,6 +109,9 @@ pub(crate) fn task_card(
     }
     for blocker in &row.blockers {
         card.text("open", &format!("{}: {}", blocker.code, blocker.text));
+        if let Some(printed) = &blocker.printed {
+            card.text("printed", printed);
+        }
     }
     card.into_lines()
 }

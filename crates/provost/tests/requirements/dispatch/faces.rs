@@ -220,3 +220,16 @@ fn an_agent_exports_nothing_and_a_person_all() {
     desk.provost(&["stop", &session]).ok();
     desk.wait_state(&session, |row| row["process"] != "alive");
 }
+
+#[test]
+fn a_finish_that_a_check_refuses_tells_how_it_ended_and_what_it_printed() {
+    let desk = Desk::in_repo(&["--check", "echo no such tool as that >&2; exit 127"]);
+    let finish = ["finish", "limits", "--because", "all of it holds now", "--wait", "--json"];
+    let refused = desk.provost(&finish).exits(4).json();
+    let why = refused["error"]["message"].as_str().unwrap();
+    assert!(why.contains("exit 127; it printed last: \"no such tool as that\""), "{why}");
+    let blocker = desk.task()["blockers"][0].clone();
+    assert_eq!(blocker["printed"], "no such tool as that", "{blocker}");
+    let card = desk.shown(&["task", "show", "limits"]);
+    assert!(card.contains("exit 127") && card.contains("printed   no such tool"), "{}", card);
+}
