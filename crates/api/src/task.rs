@@ -74,6 +74,9 @@ pub struct StandingTaskRow {
     pub members: Vec<MemberRow>,
     /// How many of the messages that are remembered stand how.
     pub messages: BTreeMap<String, usize>,
+    /// How many messages the operator has not handled yet.
+    #[serde(default)]
+    pub for_operator: usize,
     pub criteria: Vec<CriterionRow>,
     #[serde(rename = "loop")]
     pub looped: Option<LoopRow>,

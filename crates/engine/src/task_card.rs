@@ -63,6 +63,7 @@ fn row_of(task: &Task, (caller, who): (&Caller, &Actor), most: usize) -> Standin
         opened_at: task.opened.wall_ms,
         members: task.members.iter().take(most).map(|one| member(task, one, caller)).collect(),
         messages: counts.map(|(stands, count)| (stands.word().to_owned(), count)).collect(),
+        for_operator: task.messages.for_operator(),
         criteria: task.criteria.iter().map(|one| criterion(task, one)).collect(),
         looped: task.looped.as_ref().map(|looped| loop_row(task, looped)),
         mode: task.config.mode.word().to_owned(),

@@ -6,7 +6,7 @@ use std::{
 };
 
 use clap::{Args, Subcommand, ValueEnum};
-use provost_api::{ApiError, OpenTaskRequest, StandingTaskRow};
+use provost_api::{ApiError, Client, OpenTaskRequest, StandingTaskRow};
 use provost_core::{
     ids::SessionId,
     task::{Choice, Command, Config, Labels, Role, TaskBounds, TaskSpec},
@@ -476,8 +476,30 @@ fn ls(context: &Context, args: &LsArgs) -> Outcome {
     if reply.more {
         context.ui.talk("there are more that are over: provost task ls --limit N");
     }
-    context.ui.next(&["provost task show TASK".to_owned()]);
+    let waiting = reply.tasks.iter().find(|row| row.for_operator > 0);
+    let mut next: Vec<String> = waiting.map(read_command).into_iter().collect();
+    next.push("provost task show TASK".to_owned());
+    context.ui.next(&next);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Gives the tasks that are open.
+pub(crate) fn open_tasks(client: &Client) -> Result<Vec<StandingTaskRow>, ApiError> {
+    let path = target::query("/v1/tasks", &[("limit", Some("0".to_owned()))]);
+    let reply: ListReply = client.get(&path)?;
+    Ok(reply.tasks.into_iter().filter(|row| !row.terminal).collect())
+}
+
+/// Gives the tasks with messages that the operator has not handled yet.
+pub(crate) fn for_operator(client: &Client) -> Result<Vec<StandingTaskRow>, ApiError> {
+    let mut rows = open_tasks(client)?;
+    rows.retain(|row| row.for_operator > 0);
+    Ok(rows)
+}
+
+/// Gives the command by which the operator takes its next message of a task.
+pub(crate) fn read_command(row: &StandingTaskRow) -> String {
+    format!("provost inbox next --as operator --task {}", ui::short(&row.id))
 }
 
 /// Shows a task as a card.

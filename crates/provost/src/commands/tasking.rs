@@ -71,6 +71,12 @@ impl OfTask {
         Meant { task: self.task.as_deref().unwrap_or(OWN_TASK), by: self.by.as_deref() }
     }
 
+    /// Says whether the operator asks and names no task.
+    pub(crate) fn is_operators(&self, context: &Context) -> bool {
+        let agent = context.environment.get(MARK).is_some();
+        !agent && self.task.is_none() && self.by.as_deref().is_none_or(|by| by == "operator")
+    }
+
     /// Gives the options that say the same again, for a command that is suggested.
     pub(crate) fn words(&self) -> String {
         let given = [("--task", &self.task), ("--as", &self.by)];

@@ -47,6 +47,7 @@ pub(crate) fn task_lines(
         ("STATE", Fit::Whole),
         ("CRITERIA", Fit::Whole),
         ("LOOP", Fit::Whole),
+        ("FOR YOU", Fit::Whole),
         ("AGE", Fit::Whole),
         ("GOAL", Fit::Start),
     ];
@@ -66,11 +67,31 @@ pub(crate) fn task_lines(
             (tone, state),
             (Tone::Plain, criteria),
             (Tone::Plain, looped),
+            for_you(row),
             (Tone::Dim, age(now_ms, row.since)),
             (Tone::Plain, clip(&clean(row.summary.as_ref().unwrap_or(&row.goal)), LINE_WIDTH)),
         ]);
     }
     table.lines(paint, screen)
+}
+
+/// Says how many messages wait for the operator.
+fn for_you(row: &StandingTaskRow) -> (Tone, String) {
+    match row.for_operator {
+        0 => (Tone::Plain, "-".to_owned()),
+        waiting => (Tone::Warn, waiting.to_string()),
+    }
+}
+
+/// Says which tasks have messages for the operator, one line each.
+pub(crate) fn for_operator_lines(paint: Paint, rows: &[StandingTaskRow]) -> Vec<String> {
+    let line = |row: &StandingTaskRow| {
+        let (tone, waiting) = for_you(row);
+        let wait = if row.for_operator == 1 { "message waits" } else { "messages wait" };
+        let name = clip(&clean(&row.name), LINE_WIDTH);
+        format!("task {name} {}: {} {wait} for you", short(&row.id), paint.paint(tone, &waiting))
+    };
+    rows.iter().map(line).collect()
 }
 
 /// Shows a task as a card.
@@ -99,6 +120,9 @@ pub(crate) fn task_card(
         row.messages.iter().map(|(standing, count)| format!("{count} {standing}")).collect();
     if !counts.is_empty() {
         card.label("messages", &counts.join(" · "));
+    }
+    if row.for_operator > 0 {
+        card.label("for you", &format!("{} not handled yet", row.for_operator));
     }
     row.criteria.iter().for_each(|one| card.label("criterion", &criterion(paint, one)));
     if let Some(looped) = &row.looped {

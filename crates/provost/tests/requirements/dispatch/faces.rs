@@ -233,3 +233,34 @@ fn a_finish_that_a_check_refuses_tells_how_it_ended_and_what_it_printed() {
     let card = desk.shown(&["task", "show", "limits"]);
     assert!(card.contains("exit 127") && card.contains("printed   no such tool"), "{}", card);
 }
+
+#[test]
+fn what_waits_for_the_operator_is_seen_at_a_glance_and_of_all_tasks_at_once() {
+    let desk = Desk::new();
+    desk.provost(&["task", "new", "other", "--goal", "something else to be done"]).ok();
+    let nothing = desk.provost(&["status", "--json"]).ok().json();
+    assert_eq!(nothing["for_operator"], json!([]), "{nothing}");
+    desk.act("hand", &["send", "--to", "operator", "Which of the two limits?"]).ok();
+    let seen = desk.provost(&["status", "--json"]).ok().json();
+    let waits = json!([{"task": desk.task()["id"], "name": "limits", "messages": 1}]);
+    assert_eq!(seen["for_operator"], waits, "{seen}");
+    let read = seen["next"][0].as_str().unwrap().to_owned();
+    assert!(read.starts_with("provost inbox next --as operator --task "), "{read}");
+    assert!(desk.shown(&["status"]).contains("1 message waits for you"));
+    let listed = desk.provost(&["task", "ls"]);
+    assert!(listed.ok().stdout.contains("FOR YOU") && listed.stderr.contains(&read), "{listed:?}");
+    for words in [&["inbox", "ls", "--json"][..], &["inbox", "ls", "--as", "operator", "--json"]] {
+        let all = desk.provost(words).ok().json();
+        assert_eq!(all["messages"][0]["name"], "limits", "{all}");
+        assert_eq!(all["messages"][0]["text"], "Which of the two limits?", "{all}");
+        assert_eq!(all["next"][0], read, "{all}");
+    }
+    assert!(desk.shown(&["inbox", "ls"]).contains("Which of the two limits?"));
+    let words: Vec<&str> = read.split(' ').skip(1).chain(["--json"]).collect();
+    let item = desk.provost(&words).ok().json()["item"].clone();
+    desk.ack("operator", &item).ok();
+    let seen = desk.provost(&["status", "--json"]).ok().json();
+    assert_eq!(seen["for_operator"], json!([]), "{seen}");
+    let none = desk.provost(&["inbox", "ls"]);
+    assert!(none.ok().stderr.contains("no messages for you"), "{none:?}");
+}
