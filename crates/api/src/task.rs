@@ -386,6 +386,21 @@ pub struct TaskMessageRow {
     pub from: String,
     pub to: String,
     pub kind: String,
+    /// The way by which it came: command line, tool or rule.
+    #[serde(default)]
+    pub channel: String,
+    /// instructs or claims.
+    #[serde(default)]
+    pub trust: String,
+    /// low, normal or high.
+    #[serde(default)]
+    pub priority: String,
+    /// When it expires if nobody has taken it; null if it does not.
+    #[serde(default)]
+    pub expires_at: Option<i64>,
+    /// The iteration that it begins, if it begins one.
+    #[serde(default)]
+    pub iteration: Option<u32>,
     /// stored, offered, accepted, acknowledged, expired, cancelled or dead.
     pub standing: String,
     /// Why it is dead or was cancelled.

@@ -14,6 +14,7 @@ use provost_core::{
         LoopEnd, Member, MemberTold, Message, Move, Phase, Proof, Purpose, Required, Role, Shown,
         Standing, Task, visible, wrapped,
     },
+    time::Moment,
 };
 use serde::Serialize;
 use serde_json::json;
@@ -467,6 +468,11 @@ pub fn message(message: &Message) -> TaskMessageRow {
         from: message.from.name().to_owned(),
         to: message.to.name().to_owned(),
         kind: message.kind.word().to_owned(),
+        channel: message.channel.word().to_owned(),
+        trust: message.trust.word().to_owned(),
+        priority: message.priority.word().to_owned(),
+        expires_at: message.expires_ms.map(|at| wall_of(message.stored, at)),
+        iteration: message.iteration,
         standing: message.standing.word().to_owned(),
         reason: reason.map(clip),
         consumer: message.standing.lease().map(|lease| lease.consumer.clone()),
@@ -474,6 +480,12 @@ pub fn message(message: &Message) -> TaskMessageRow {
         stored_at: message.stored.wall_ms,
         text: clip(&message.text),
     }
+}
+
+/// Gives the moment of the day for one that is counted from when something happened.
+fn wall_of(known: Moment, mono_ms: u64) -> i64 {
+    let ahead = i64::try_from(mono_ms.saturating_sub(known.mono_ms)).unwrap_or(i64::MAX);
+    known.wall_ms.saturating_add(ahead)
 }
 
 /// Gives the message that an event changed.

@@ -365,11 +365,13 @@ pub(crate) fn message_lines(
         ("STANDING", Fit::Whole),
         ("KIND", Fit::Whole),
         ("FROM", Fit::Start),
+        ("WAY", Fit::Whole),
+        ("TRUST", Fit::Whole),
         ("TO", Fit::Start),
         ("AGE", Fit::Whole),
         ("TEXT", Fit::Start),
     ];
-    let mut table = Table::new(&head).sparing(&["AGE", "KIND"]);
+    let mut table = Table::new(&head).sparing(&["AGE", "KIND", "WAY"]);
     for row in rows {
         let tone = match row.standing.as_str() {
             "dead" | "expired" => Tone::Bad,
@@ -378,20 +380,34 @@ pub(crate) fn message_lines(
             _ => Tone::Live,
         };
         let text = match &row.reason {
-            Some(reason) => format!("{} · {reason}", row.text),
-            None => row.text.clone(),
+            Some(reason) => format!("{}{} · {reason}", terms(now_ms, row), row.text),
+            None => format!("{}{}", terms(now_ms, row), row.text),
         };
         table.row([
             (Tone::Bold, row.no.to_string()),
             (tone, clean(&row.standing)),
             (Tone::Plain, clean(&row.kind)),
             (Tone::Plain, clean(&row.from)),
+            (Tone::Plain, clean(&row.channel)),
+            (Tone::Plain, clean(&row.trust)),
             (Tone::Plain, clean(&row.to)),
             (Tone::Dim, age(now_ms, row.stored_at)),
             (Tone::Plain, clip(&clean(&text), LINE_WIDTH)),
         ]);
     }
     table.lines(paint, screen)
+}
+
+/// Says what of a message is not as usual, before its text: the iteration that it begins, how urgent it is, and how long
+/// it waits.
+fn terms(now_ms: i64, row: &TaskMessageRow) -> String {
+    let iteration = row.iteration.map(|no| format!("begins iteration {no}"));
+    let priority = Some(&row.priority).filter(|word| !matches!(word.as_str(), "" | "normal"));
+    let waits = row.expires_at.filter(|_| row.standing == "stored");
+    let expires = waits.map(|at| format!("expires in {}", age(at, now_ms)));
+    let terms = [iteration, priority.cloned(), expires].into_iter().flatten();
+    let terms = terms.collect::<Vec<_>>().join(", ");
+    if terms.is_empty() { terms } else { format!("[{terms}] ") }
 }
 
 /// Says how a message stands that was changed.

@@ -264,3 +264,23 @@ fn what_waits_for_the_operator_is_seen_at_a_glance_and_of_all_tasks_at_once() {
     let none = desk.provost(&["inbox", "ls"]);
     assert!(none.ok().stderr.contains("no messages for you"), "{none:?}");
 }
+
+#[test]
+fn a_message_is_listed_with_who_wrote_it_the_way_the_trust_and_its_terms() {
+    let desk = Desk::new();
+    let urgent = ["send", "--to", "hand", "Stop that.", "--priority", "high", "--expires", "1h"];
+    desk.operate(&urgent).ok();
+    desk.act("hand", &["send", "--to", "boss", "It is done."]).ok();
+    let [first, second] = &desk.messages()[..] else { panic!("two messages") };
+    let of = |row: &Value| {
+        let fields = ["from", "channel", "trust", "priority"].map(|field| row[field].clone());
+        fields.map(|field| field.as_str().unwrap().to_owned())
+    };
+    assert_eq!(of(first), ["operator", "command line", "instructs", "high"]);
+    assert_eq!(of(second), ["hand", "command line", "claims", "normal"]);
+    let waits = number(&first["expires_at"]) - number(&first["stored_at"]);
+    assert_eq!((waits, &second["expires_at"]), (3_600_000, &Value::Null));
+    let listed = desk.shown(&["inbox", "ls", "--task", "limits"]);
+    assert!(listed.contains("WAY") && listed.contains("command line  instructs"), "{}", listed);
+    assert!(listed.contains("[high, expires in 59m"), "{}", listed);
+}
