@@ -75,7 +75,7 @@ impl Turn<'_> {
             Ok(None) => self.shown_to(*task, id),
             Ok(Some(command)) => {
                 let who = Actor::Member(name);
-                let actor = acting::recorded(&format!("launch/{}", made.launch), &who);
+                let actor = acting::recorded(&format!("{}{}", acting::TOOL, made.launch), &who);
                 self.done_for(*task, (&who, &command), &actor)
             }
         }
