@@ -15,7 +15,7 @@ use provost_core::{
         Task, TaskSpec, Template, Told, not_finished,
     },
 };
-use provost_ledger::ReadLedger;
+use provost_ledger::{By as FoundBy, ReadLedger, Sought};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -253,7 +253,7 @@ impl Owner {
         }
     }
 
-    /// Gives the task that an agent works for, or the only one that is open.
+    /// Gives the task that an agent works for, or worked for last; for others the only one that is open.
     fn own_task(&self, by: &By) -> Result<StandingId, ApiError> {
         let (own, none): (Vec<StandingId>, &str) = match by {
             By::Launch { launch, .. } => {
@@ -264,14 +264,40 @@ impl Owner {
                 (open.map(|task| task.id).take(2).collect(), "no task is open")
             }
         };
+        let last = match (by, own.is_empty()) {
+            // Whoever asks once more after the end is told of the end.
+            (By::Launch { launch, .. }, true) => self.last_task(launch.session)?,
+            (By::Launch { .. } | By::Operator | By::As(_), _) => None,
+        };
         match own.as_slice() {
             [one] => Ok(*one),
+            [] if last.is_some() => last.ok_or_else(|| no_task(OWN_TASK)),
             [] => Err(ApiError::new(Code::NotFound, none).next("provost task ls")),
             [..] => {
                 let message = "there are several tasks: name the one that you mean";
                 Err(ApiError::new(Code::BadRequest, message).next("provost task ls"))
             }
         }
+    }
+
+    /// Finds the newest task that a session worked for, by the index: it is over, and on no board.
+    fn last_task(&self, session: SessionId) -> Result<Option<StandingId>, ApiError> {
+        let Some(sought) = Sought::new(&session.0.simple().to_string()) else { return Ok(None) };
+        let mut newest = None;
+        let found =
+            self.ledger.find_streams(stream::TASK, FoundBy::Parts(&sought), LIKE, &mut |card| {
+                let row = card.card.as_deref().map(serde_json::from_str::<StandingTaskRow>);
+                // It is found by what anybody wrote, and meant by its members alone.
+                let own = row.and_then(Result::ok).filter(|row| {
+                    let mut sessions = row.members.iter().filter_map(|one| one.session.as_deref());
+                    sessions.any(|one| one == session.to_string())
+                });
+                let id = own.and_then(|row| row.id.parse().ok());
+                newest = newest.max(id.map(|id| (card.created_seq, id)));
+                ControlFlow::Continue(())
+            });
+        found.map_err(|why| unread(&why))?;
+        Ok(newest.map(|(_, id)| id))
     }
 
     /// Answers what changes nothing.
@@ -738,6 +764,9 @@ fn drafted(task: Option<&Task>, who: &Actor, command: &Command) -> Option<DraftR
     let draft = task.draft(who, from).ok()?;
     Some(task_card::draft(task, &draft, *dry_run))
 }
+
+/// How many tasks are looked at that a session may have worked for.
+const LIKE: usize = 100;
 
 /// How many commands are named that help.
 const HELPS: usize = 3;

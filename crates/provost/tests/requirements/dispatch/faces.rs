@@ -284,3 +284,33 @@ fn a_message_is_listed_with_who_wrote_it_the_way_the_trust_and_its_terms() {
     assert!(listed.contains("WAY") && listed.contains("command line  instructs"), "{}", listed);
     assert!(listed.contains("[high, expires in 59m"), "{}", listed);
 }
+
+#[test]
+fn an_agent_that_types_commands_is_audited_so_and_told_that_its_task_is_done() {
+    let desk = Desk::new();
+    desk.configure_talker(&format!("{CREDENTIALS}\n[[step]]\nhang = true\n"), "");
+    let session = desk.spawn_in(desk.home.root(), &["--agent", TALKER, "begin"]);
+    desk.provost(&["task", "bind", "limits", "arm", "--role", "manager", "--session", &session])
+        .ok();
+    let who = desk.credentials(1);
+    let types = |words: &[&str]| {
+        let mut command = desk.command(&[words, &["--json"]].concat());
+        command.env("PROVOST_LAUNCH", &who.launch).env("PROVOST_TOKEN", &who.token);
+        output_of(command)
+    };
+    types(&["manager", "ack", "--revision", "0"]).ok();
+    let audit = desk.provost(&["audit", "limits", "--json"]).ok().json();
+    let deeds = audit["deeds"].as_array().unwrap().iter().filter(|one| one["by"] == "arm");
+    let ways: Vec<&Value> = deeds.map(|one| &one["channel"]).collect();
+    assert_eq!(ways, ["command line"], "{audit:#}");
+    let finish = ["finish", "--because", "all of it holds now"];
+    types(&finish).ok();
+    desk.wait_state("limits", |row| row["state"] == "done");
+    // It has no task that is open any more: what it asks about is the one that it finished.
+    let next = types(&["inbox", "next"]);
+    assert!(next.exits(4).stdout.contains("the task is done"), "{next:?}");
+    assert_eq!(types(&finish).ok().json()["task"]["state"], "done");
+    assert_eq!(types(&["task", "show"]).ok().json()["task"]["name"], "limits");
+    desk.provost(&["stop", &session]).ok();
+    desk.wait_state(&session, |row| row["process"] != "alive");
+}
