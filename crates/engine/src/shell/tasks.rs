@@ -792,11 +792,13 @@ fn code(why: &Rejected) -> Code {
         | Rejected::NoSuchEvidence(_) => Code::NotFound,
         Rejected::NotForRole { .. }
         | Rejected::NotToRecord { .. }
+        | Rejected::ReviewerChooses
         | Rejected::OperatorsLoop(_)
         | Rejected::NotGranted(_)
         | Rejected::NotYours(_) => Code::Forbidden,
         Rejected::TooLong(_)
         | Rejected::BadName(_)
+        | Rejected::NameReserved(_)
         | Rejected::BadTemplate(_)
         | Rejected::BadFiles(_)
         | Rejected::NoPictures
