@@ -153,6 +153,11 @@ impl<'a> Meant<'a> {
         show_to(context, self.by, reply)
     }
 
+    /// Gives the options that name the task by its id, and the same one who asks now.
+    pub(crate) fn words(&self, id: &str) -> String {
+        format!(" --task {}{}", ui::short(id), as_member(self.by))
+    }
+
     /// Gives the command that shows the task, for the same one who asks now.
     pub(crate) fn show_command(&self, id: &str) -> String {
         format!("provost task show {}{}", ui::short(id), as_member(self.by))

@@ -222,3 +222,22 @@ fn what_is_only_offered_is_accepted_first_and_who_forgets_that_is_told() {
     desk.send("hand", "Now the second caller.");
     assert_eq!(desk.next("hand", &[])["accept_command"], Value::Null);
 }
+
+#[test]
+fn what_is_suggested_after_a_draft_names_the_task_and_who_drafts_takes_no_message() {
+    let desk = Desk::new();
+    desk.act("hand", &["send", "--to", "boss", "criterion: the second caller is limited, too"])
+        .ok();
+    let drafted = desk.act("boss", &["criteria", "draft", "--from", "1"]).ok().json();
+    for next in drafted["next"].as_array().unwrap() {
+        let next = next.as_str().unwrap();
+        assert!(next.contains(" --task ") && next.ends_with(" --as=boss"), "{next}");
+    }
+    let missing = desk.act("boss", &["criteria", "draft", "--from", "77"]).exits(3).json();
+    assert!(first_hint(&missing).starts_with("provost inbox ls --all --task "), "{missing}");
+    let replay = |form: &str| {
+        let told = desk.provost(&["replay", "limits", "--as", form, "--json"]).ok().json();
+        told["next"].to_string().contains("--as timeline")
+    };
+    assert!(replay("compact") && !replay("timeline"));
+}
