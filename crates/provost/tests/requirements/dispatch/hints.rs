@@ -241,3 +241,17 @@ fn what_is_suggested_after_a_draft_names_the_task_and_who_drafts_takes_no_messag
     };
     assert!(replay("compact") && !replay("timeline"));
 }
+
+#[test]
+fn labels_are_of_one_conversation_and_name_no_other_member() {
+    let desk = Desk::new();
+    let pair = ["pair", "rework the start page", "--pull", "--title", "Start page", "--json"];
+    let opened = |more: &[&str]| desk.provost(&[&pair[..], more].concat());
+    let one = opened(&["--worker", "app", "--manager", "desk"]).ok().json();
+    let titles = one["task"]["members"].as_array().unwrap().iter().map(|one| &one["title"]);
+    assert_eq!(titles.collect::<Vec<_>>(), [&json!("Start page"), &Value::Null], "{one}");
+    let two = opened(&["--worker", "app", "--worker", "other"]).exits(2).json();
+    assert!(first_hint(&two).starts_with("provost task label TASK MEMBER "), "{two}");
+    let none = ["pair", "rework it", "--worker", "codex", "--title", "Start page", "--json"];
+    desk.provost(&none).exits(2);
+}
