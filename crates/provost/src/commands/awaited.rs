@@ -144,7 +144,11 @@ fn checked(context: &Context, receipt: &Receipt, next: &str) -> Outcome {
     let passed = receipt.end == CheckEnd::Exit(0);
     let next = [next.to_owned()];
     if context.ui.json {
-        let told = json!({"ok": passed, "receipt": receipt});
+        let mut told = json!({"ok": passed, "receipt": receipt});
+        if !passed {
+            let message = format!("`{}` did not pass: {}", receipt.command, receipt.end.words());
+            told["error"] = json!(ApiError::new(Code::Failed, clean(&message)).next(&next[0]));
+        }
         context.ui.result(told, &next)?;
     } else {
         let how = if passed { (Tone::Good, "passed") } else { (Tone::Bad, "failed") };

@@ -255,3 +255,13 @@ fn labels_are_of_one_conversation_and_name_no_other_member() {
     let none = ["pair", "rework it", "--worker", "codex", "--title", "Start page", "--json"];
     desk.provost(&none).exits(2);
 }
+
+#[test]
+fn a_check_that_is_waited_for_and_fails_is_an_error_for_programs_too() {
+    let desk = Desk::in_repo(&[]);
+    let add = ["criteria", "add", "The tests pass", "--check", "exit 7", "--accept"];
+    desk.operate(&add).ok();
+    let failed = desk.operate(&["check", "--criterion", "1", "--wait"]).exits(1).json();
+    assert_eq!((&failed["ok"], &failed["error"]["code"]), (&json!(false), &json!("failed")));
+    assert_eq!(failed["error"]["message"], "`exit 7` did not pass: exit 7", "{failed}");
+}
