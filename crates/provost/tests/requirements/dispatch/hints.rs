@@ -265,3 +265,11 @@ fn a_check_that_is_waited_for_and_fails_is_an_error_for_programs_too() {
     assert_eq!((&failed["ok"], &failed["error"]["code"]), (&json!(false), &json!("failed")));
     assert_eq!(failed["error"]["message"], "`exit 7` did not pass: exit 7", "{failed}");
 }
+
+#[test]
+fn what_was_typed_is_repeated_to_programs_without_what_drives_a_terminal() {
+    let desk = Desk::new();
+    let refused = desk.provost(&["task", "show", "--\u{1b}[31mred", "--json"]).exits(2).json();
+    let why = refused["error"]["message"].as_str().unwrap();
+    assert!(why.contains("red") && !why.contains('\u{1b}'), "{why:?}");
+}
