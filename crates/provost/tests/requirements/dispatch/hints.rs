@@ -273,3 +273,16 @@ fn what_was_typed_is_repeated_to_programs_without_what_drives_a_terminal() {
     let why = refused["error"]["message"].as_str().unwrap();
     assert!(why.contains("red") && !why.contains('\u{1b}'), "{why:?}");
 }
+
+#[test]
+fn a_configuration_that_is_in_no_repository_is_said_not_to_be_read() {
+    let desk = Desk::new();
+    let place = desk.home.root().join("plain");
+    std::fs::create_dir(&place).unwrap();
+    std::fs::write(place.join("provost.toml"), "[agents.demo]\ncommand = [\"true\"]\n").unwrap();
+    let spawn = ["spawn", "--agent", "demo", "begin"];
+    let refused = desk.provost_in(&place, &spawn);
+    assert!(refused.exits(2).stderr.contains("provost.toml is not read"), "{refused:?}");
+    let elsewhere = desk.provost_in(desk.home.root(), &spawn);
+    assert!(!elsewhere.exits(2).stderr.contains("is not read"), "{elsewhere:?}");
+}
