@@ -151,6 +151,9 @@ pub struct MemberRow {
     /// The state of its session, where one task is shown as it stands.
     #[serde(default)]
     pub state: Option<String>,
+    /// Why its session is in that state, where there is a reason to be told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
     /// The branch that its session works on, where one task is shown as it stands.
     #[serde(default)]
     pub branch: Option<String>,

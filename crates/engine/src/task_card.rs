@@ -98,7 +98,9 @@ pub fn row_with<'s>(
     let mut row = row_of(task, told, usize::MAX);
     for (member, shown) in task.members.iter().zip(&mut row.members) {
         if let Some(session) = member.session.and_then(&look) {
-            shown.state = Some(session.state().word().to_owned());
+            let judged = session.judgement();
+            shown.state = Some(judged.state.word().to_owned());
+            shown.cause = judged.cause.map(|cause| cause.word().to_owned());
             shown.branch = session.spec.work.branch().map(str::to_owned);
         }
     }
@@ -198,6 +200,7 @@ fn member(task: &Task, member: &Member, caller: &Caller) -> MemberRow {
         acknowledged_revision: member.acknowledged,
         polled_at: None,
         state: None,
+        cause: None,
         branch: None,
         communication: communication(task, member, caller),
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use provost_api::LoopRow;
 use provost_core::{
     ids::SessionId,
+    lifecycle::State,
     session::Session,
     task::{
         Actor, Address, Blocker, Caller, CheckOwed, Criterion, Member, Message, Mode, Purpose,
@@ -63,7 +64,7 @@ pub fn look<'s>(
         "checks_that_run": task.checks.iter().take(MOST).map(check).collect::<Value>(),
         "messages": messages(task, me),
         "blockers": blockers,
-        "next": next(task, me),
+        "next": next(task, me, &failed(&bound, &look)),
     });
     if let Some(round) = &task.next {
         seen["proposals"] = proposals(round, me);
@@ -219,6 +220,19 @@ fn shown(text: &str) -> String {
     clip_to(&visible(text), SHORT)
 }
 
+/// Says which workers failed, and why.
+fn failed<'s>(bound: &[&Member], look: &impl Fn(SessionId) -> Option<&'s Session>) -> Vec<String> {
+    let workers = bound.iter().filter(|one| one.role == Role::Worker);
+    let judged = workers.filter_map(|one| Some((one, look(one.session?)?.judgement())));
+    let failed = judged.filter(|(_, judged)| judged.state == State::Failed).take(MOST);
+    failed
+        .map(|(one, judged)| {
+            let why = judged.cause.map(|cause| format!(" ({})", cause.word())).unwrap_or_default();
+            format!("{}{why}", one.name)
+        })
+        .collect()
+}
+
 /// What a round of proposals waits for, if that is this member.
 fn to_come(task: &Task, me: &Member) -> Option<String> {
     let round = task.next.as_ref().filter(|round| round.chosen.is_none())?;
@@ -229,8 +243,8 @@ fn to_come(task: &Task, me: &Member) -> Option<String> {
     }
 }
 
-/// What is to be done next, most urgent first.
-fn next(task: &Task, me: &Member) -> Vec<String> {
+/// What is to be done next, most urgent first. Of workers that failed nothing comes by itself.
+fn next(task: &Task, me: &Member, gone: &[String]) -> Vec<String> {
     let mut next: Vec<String> = to_come(task, me).into_iter().collect();
     if me.role != Role::Manager {
         next.extend(task.running_loop().map(|looped| loop_row(task, looped).recommendation));
@@ -245,6 +259,9 @@ fn next(task: &Task, me: &Member) -> Vec<String> {
         return next;
     }
     next.extend(task.running_loop().map(|looped| loop_row(task, looped).recommendation));
+    next.extend(gone.iter().map(|one| {
+        format!("see why {one} failed: tell it how to go on, or let another take its place")
+    }));
     let open = task.criteria.iter().filter(|one| one.is_open()).take(MOST);
     next.extend(open.map(|one| match one.state.word() {
         "proposed" => format!("judge criterion {}: accept, defer or reject it", one.no),
@@ -267,7 +284,8 @@ fn next(task: &Task, me: &Member) -> Vec<String> {
         failed.iter().map(|check| format!("have the work mended: `{check}` does not pass")),
     );
     let continues = task.running_loop().is_some_and(|looped| looped.asked.is_some());
-    if task.blockers().is_empty() && failed.is_empty() && !continues && !task.phase.is_over() {
+    let at_rest = failed.is_empty() && gone.is_empty() && !continues;
+    if task.blockers().is_empty() && at_rest && !task.phase.is_over() {
         next.push("nothing is open: finish, or send the next task".to_owned());
     }
     next

@@ -247,7 +247,10 @@ pub(crate) fn next_commands(row: &StandingTaskRow, by: Option<&str>) -> Vec<Stri
         return next;
     }
     match row.blockers.is_empty() && !row.members.is_empty() {
-        true => next.push(format!("provost finish {id} --because TEXT{by}")),
+        true => next.push(match failed_worker(row) {
+            Some(session) => format!("provost status {} --why", ui::short(session)),
+            None => format!("provost finish {id} --because TEXT{by}"),
+        }),
         false if row.members.is_empty() => {
             next.push(format!("provost task bind {id} NAME --role worker"));
         }
@@ -257,6 +260,13 @@ pub(crate) fn next_commands(row: &StandingTaskRow, by: Option<&str>) -> Vec<Stri
         }
     }
     next
+}
+
+/// Gives the session of a worker that failed: nothing is open then, and yet nothing may be done.
+fn failed_worker(row: &StandingTaskRow) -> Option<&str> {
+    let workers = row.members.iter().filter(|one| one.role == "worker" && !one.left);
+    let mut failed = workers.filter(|one| one.state.as_deref() == Some("failed"));
+    failed.find_map(|one| one.session.as_deref())
 }
 
 /// Gives the option that says who acts; nothing for the operator. Left out, a person who acts for a member would act as the

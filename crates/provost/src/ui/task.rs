@@ -142,7 +142,8 @@ pub(crate) fn task_card(
 
 fn member(paint: Paint, now_ms: i64, row: &MemberRow) -> String {
     let session = row.session.as_deref().map(|session| {
-        let state = row.state.as_deref().map(|state| format!(", {}", state.replace('_', " ")));
+        let cause = row.cause.as_deref().map(|cause| format!(" ({cause})")).unwrap_or_default();
+        let state = row.state.as_deref().map(|state| format!(", {state}{cause}").replace('_', " "));
         format!("session {}{}", short(session), clean(&state.unwrap_or_default()))
     });
     let asks = match row.polled_at {

@@ -286,3 +286,25 @@ fn a_configuration_that_is_in_no_repository_is_said_not_to_be_read() {
     let elsewhere = desk.provost_in(desk.home.root(), &spawn);
     assert!(!elsewhere.exits(2).stderr.contains("is not read"), "{elsewhere:?}");
 }
+
+#[test]
+fn a_worker_that_failed_is_told_with_its_cause_and_nothing_says_to_finish() {
+    let desk = Desk::new();
+    desk.configure_talker("[[step]]\nexit = 3\n", "");
+    let repo = desk.repo("shop");
+    let hand = format!("hand={TALKER}");
+    let pair = ["pair", "a shop that sells", "--name", "shop", "--worker", &hand, "--json"];
+    desk.provost_in(repo.path(), &pair).ok();
+    let show = ["task", "show", "shop", "--json"];
+    let task = eventually("the worker failed", || {
+        let shown = desk.provost(&show).ok().json();
+        (shown["task"]["members"][0]["state"] == "failed").then_some(shown)
+    });
+    assert_eq!(task["task"]["members"][0]["cause"], "crash", "{task:#}");
+    assert!(!task["next"].to_string().contains("provost finish"), "{task:#}");
+    assert!(desk.shown(&["task", "show", "shop"]).contains("failed (crash)"));
+    let cycle = desk.shown(&["cycle", "shop"]);
+    assert!(cycle.contains("hand (worker) · failed (crash)"), "{}", cycle);
+    assert!(cycle.contains("see why hand (crash) failed"), "{}", cycle);
+    assert!(!cycle.contains("nothing is open"), "{}", cycle);
+}
