@@ -9,10 +9,10 @@ use provost_core::{
     ids::SessionId,
     session::Session,
     task::{
-        Actor, Audited, Blocker, Caller, Commands, Communication, Criterion, CriterionJudged,
-        CriterionProposed, CriterionState, Draft, Event, Evidence, FailedCheck, Lease, Loop,
-        LoopEnd, Member, MemberTold, Message, Move, Phase, Proof, Purpose, Required, Role, Shown,
-        Standing, Task, visible, wrapped,
+        Actor, Attack, Audited, Blocker, Caller, Commands, Communication, Criterion,
+        CriterionJudged, CriterionProposed, CriterionState, Draft, Event, Evidence, FailedCheck,
+        Lease, Loop, LoopEnd, Member, MemberTold, Message, Move, Phase, Proof, Purpose, Required,
+        Role, Shown, Standing, Task, visible, wrapped,
     },
     time::Moment,
 };
@@ -307,7 +307,7 @@ pub fn loop_row(task: &Task, looped: &Loop) -> LoopRow {
         evidence: names,
         shown: looped.shown.keys().cloned().collect(),
         verified: looped.shown.iter().filter_map(verified).collect(),
-        asserted: looped.shown.iter().filter_map(asserted).collect(),
+        asserted: looped.shown.iter().filter_map(|one| asserted(looped, one)).collect(),
         missing: looped.missing(),
         plateau: template.plateau,
         tokens: template.tokens,
@@ -344,18 +344,21 @@ fn verified((name, shown): (&String, &Shown)) -> Option<(String, String)> {
     Some((name.clone(), text))
 }
 
-/// Gives what of the evidence is somebody's word, and whose.
-fn asserted((name, shown): (&String, &Shown)) -> Option<(String, AssertedRow)> {
-    match shown {
-        Shown::Evidence(Evidence::Asserted { text, by }) => {
-            let row = AssertedRow { by: by.clone(), text: clip_to(text, SHORT) };
-            Some((name.clone(), row))
+/// Gives what of the evidence is somebody's word, and whose: attacks and artifacts are that, too.
+fn asserted(looped: &Loop, (name, shown): (&String, &Shown)) -> Option<(String, AssertedRow)> {
+    let by = || Some(looped.shown_by.get(name)?.name().to_owned());
+    let (by, text) = match shown {
+        Shown::Evidence(Evidence::Asserted { text, by }) => (by.clone(), text.clone()),
+        Shown::Attack(Attack { failure_mode, check, result }) => {
+            (by()?, format!("{failure_mode}; {check}; {result}"))
         }
-        Shown::Evidence(Evidence::Verified(_))
-        | Shown::Attack(_)
-        | Shown::Artifact(_)
-        | Shown::Pictures(_) => None,
-    }
+        Shown::Artifact(fields) => {
+            let fields = fields.iter().map(|(field, value)| format!("{field}: {value}"));
+            (by()?, fields.collect::<Vec<_>>().join("; "))
+        }
+        Shown::Evidence(Evidence::Verified(_)) | Shown::Pictures(_) => return None,
+    };
+    Some((name.clone(), AssertedRow { by, text: clip_to(&text, SHORT) }))
 }
 
 fn names(evidence: &[Required]) -> Vec<String> {

@@ -430,6 +430,7 @@ impl Task {
         match event {
             Event::EvidenceShown(e) if e.iteration == looped.iteration => {
                 looped.take(&e.name, &e.shown);
+                looped.shown_by.insert(e.name.clone(), e.by.clone());
             }
             Event::ContinuationRefused(e) => {
                 looped.refusals += 1;
@@ -447,6 +448,7 @@ impl Task {
                 looped.asked = None;
                 looped.compactions = None;
                 looped.shown.clear();
+                looped.shown_by.clear();
             }
             Event::CleanedUp(e) => {
                 looped.cleaned_for = Some(e.message);

@@ -286,6 +286,22 @@ fn a_message_is_listed_with_who_wrote_it_the_way_the_trust_and_its_terms() {
 }
 
 #[test]
+fn of_all_evidence_that_is_somebodys_word_the_loop_says_whose() {
+    let desk = Desk::new();
+    let asks = ["--require", "attack", "--require", "report=artifact:risk"];
+    desk.operate(&[&["loop", "start"], &asks[..]].concat()).ok();
+    let attack = ["--failure-mode", "two callers at once", "--check", "a hundred in parallel"];
+    let result = ["--result", "none of them was let through"];
+    desk.act("boss", &[&["loop", "show", "attack"], &attack[..], &result].concat()).ok();
+    desk.act("hand", &["loop", "show", "report", "--field", "risk=none that is known"]).ok();
+    let told = desk.operate(&["loop", "status"]).ok().json()["loop"]["asserted"].clone();
+    assert_eq!((&told["attack"]["by"], &told["report"]["by"]), (&json!("boss"), &json!("hand")));
+    let shown = desk.shown(&["loop", "status", "--task", "limits"]);
+    assert!(shown.contains("asserted by boss: two callers at once; a hundred in"), "{}", shown);
+    assert!(shown.contains("asserted by hand: risk: none that is known"), "{}", shown);
+}
+
+#[test]
 fn an_agent_that_types_commands_is_audited_so_and_told_that_its_task_is_done() {
     let desk = Desk::new();
     desk.configure_talker(&format!("{CREDENTIALS}\n[[step]]\nhang = true\n"), "");
