@@ -89,7 +89,7 @@ pub struct PastRow {
     pub kind: String,
     /// Who did it, as the task knows them.
     pub by: String,
-    /// Who asked for it, as the socket proved it: operator, launch/…, provost; and as which member, if as one.
+    /// Who asked for it, as the socket proved it: operator, launch/… (tool/… by a tool of it), provost; and as which member, if as one.
     pub actor: String,
     /// The way by which it came: command line, tool or rule.
     pub channel: String,

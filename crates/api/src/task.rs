@@ -74,6 +74,9 @@ pub struct StandingTaskRow {
     pub members: Vec<MemberRow>,
     /// How many of the messages that are remembered stand how.
     pub messages: BTreeMap<String, usize>,
+    /// How many messages the operator has not handled yet.
+    #[serde(default)]
+    pub for_operator: usize,
     pub criteria: Vec<CriterionRow>,
     #[serde(rename = "loop")]
     pub looped: Option<LoopRow>,
@@ -148,6 +151,9 @@ pub struct MemberRow {
     /// The state of its session, where one task is shown as it stands.
     #[serde(default)]
     pub state: Option<String>,
+    /// Why its session is in that state, where there is a reason to be told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
     /// The branch that its session works on, where one task is shown as it stands.
     #[serde(default)]
     pub branch: Option<String>,
@@ -317,6 +323,9 @@ pub struct BlockerRow {
     /// The name by which programs know it.
     pub code: String,
     pub text: String,
+    /// The end of what a check printed that does not pass.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub printed: Option<String>,
     /// The command that helps, as it works in an empty environment.
     #[serde(default)]
     pub next: Option<String>,
@@ -352,6 +361,10 @@ pub struct ItemRow {
     /// The terms of the loop, if the message begins an iteration of it.
     #[serde(rename = "loop")]
     pub looped: Option<ContinuationRow>,
+    /// What comes first, as long as the message is only offered; null when it was accepted.
+    #[serde(default)]
+    pub accept_command: Option<String>,
+    /// What says that it is handled, once it was accepted.
     pub acknowledge_command: String,
 }
 
@@ -376,6 +389,21 @@ pub struct TaskMessageRow {
     pub from: String,
     pub to: String,
     pub kind: String,
+    /// The way by which it came: command line, tool or rule.
+    #[serde(default)]
+    pub channel: String,
+    /// instructs or claims.
+    #[serde(default)]
+    pub trust: String,
+    /// low, normal or high.
+    #[serde(default)]
+    pub priority: String,
+    /// When it expires if nobody has taken it; null if it does not.
+    #[serde(default)]
+    pub expires_at: Option<i64>,
+    /// The iteration that it begins, if it begins one.
+    #[serde(default)]
+    pub iteration: Option<u32>,
     /// stored, offered, accepted, acknowledged, expired, cancelled or dead.
     pub standing: String,
     /// Why it is dead or was cancelled.

@@ -5,6 +5,9 @@ use provost_core::task::Actor;
 /// What stands between the two. Nothing that a socket proves has it in its name.
 const AS: &str = " as ";
 
+/// What the calls of an agent's tools are recorded by, so that they are told from commands that it typed.
+pub(crate) const TOOL: &str = "tool/";
+
 /// Gives what is recorded of who changes a task.
 pub(crate) fn recorded(proved: &str, who: &Actor) -> String {
     match who {

@@ -9,11 +9,12 @@ use provost_core::{
     ids::SessionId,
     session::Session,
     task::{
-        Audited, Blocker, Caller, Commands, Communication, Criterion, CriterionJudged,
-        CriterionProposed, CriterionState, Draft, Event, Evidence, FailedCheck, Lease, Loop,
-        LoopEnd, Member, MemberTold, Message, Move, Phase, Proof, Purpose, Required, Role, Shown,
-        Standing, Task, visible, wrapped,
+        Actor, Attack, Audited, Blocker, Caller, Commands, Communication, Criterion,
+        CriterionJudged, CriterionProposed, CriterionState, Draft, Event, Evidence, FailedCheck,
+        Lease, Loop, LoopEnd, Member, MemberTold, Message, Move, Phase, Proof, Purpose, Required,
+        Role, Shown, Standing, Task, visible, wrapped,
     },
+    time::Moment,
 };
 use serde::Serialize;
 use serde_json::json;
@@ -32,7 +33,7 @@ const MAX_LISTED: usize = 100;
 
 /// Gives the row as the ledger keeps it.
 pub(crate) fn text(task: &Task) -> String {
-    written(&row_of(task, &Caller::default(), MAX_LISTED))
+    written(&row_of(task, (&Caller::default(), &Actor::Operator), MAX_LISTED))
 }
 
 /// Writes a row out.
@@ -40,17 +41,12 @@ pub(crate) fn written(row: &impl Serialize) -> String {
     serde_json::to_string(row).expect("a row has string keys only")
 }
 
-/// Shows a task, with commands for whoever has Provost on its path.
+/// Shows a task, with commands for an operator who has Provost on its path.
 pub fn row(task: &Task) -> StandingTaskRow {
-    row_for(task, &Caller::default())
+    row_of(task, (&Caller::default(), &Actor::Operator), usize::MAX)
 }
 
-/// Shows a task, with commands that name Provost as this does.
-pub fn row_for(task: &Task, caller: &Caller) -> StandingTaskRow {
-    row_of(task, caller, usize::MAX)
-}
-
-fn row_of(task: &Task, caller: &Caller, most: usize) -> StandingTaskRow {
+fn row_of(task: &Task, (caller, who): (&Caller, &Actor), most: usize) -> StandingTaskRow {
     let spec = &task.spec;
     let counts = task.messages.counts().into_iter();
     StandingTaskRow {
@@ -68,13 +64,14 @@ fn row_of(task: &Task, caller: &Caller, most: usize) -> StandingTaskRow {
         opened_at: task.opened.wall_ms,
         members: task.members.iter().take(most).map(|one| member(task, one, caller)).collect(),
         messages: counts.map(|(stands, count)| (stands.word().to_owned(), count)).collect(),
+        for_operator: task.messages.for_operator(),
         criteria: task.criteria.iter().map(|one| criterion(task, one)).collect(),
         looped: task.looped.as_ref().map(|looped| loop_row(task, looped)),
         mode: task.config.mode.word().to_owned(),
         revision: task.config.revision,
         config: json!(task.config),
         moves: moves(task),
-        blockers: blockers(task, caller),
+        blockers: blockers(task, caller, who),
         being_audited: task.audit.is_some(),
         audited: audited(task),
         policy: spec.policy.as_ref().map(|policy| policy.name.clone()),
@@ -91,16 +88,19 @@ pub(crate) fn head(task: &Task) -> TaskHeadRow {
     }
 }
 
-/// The same with what is known of its members' sessions. `look` gives a session as it stands.
+/// Shows a task to who asks, with commands that name Provost as the caller does, and with what is known of its members'
+/// sessions. `look` gives a session as it stands.
 pub fn row_with<'s>(
     task: &Task,
-    caller: &Caller,
+    told: (&Caller, &Actor),
     look: impl Fn(SessionId) -> Option<&'s Session>,
 ) -> StandingTaskRow {
-    let mut row = row_for(task, caller);
+    let mut row = row_of(task, told, usize::MAX);
     for (member, shown) in task.members.iter().zip(&mut row.members) {
         if let Some(session) = member.session.and_then(&look) {
-            shown.state = Some(session.state().word().to_owned());
+            let judged = session.judgement();
+            shown.state = Some(judged.state.word().to_owned());
+            shown.cause = judged.cause.map(|cause| cause.word().to_owned());
             shown.branch = session.spec.work.branch().map(str::to_owned);
         }
     }
@@ -153,17 +153,40 @@ fn because(phase: &Phase) -> Option<&str> {
 }
 
 /// Shows what keeps a task from being called complete, to people and agents alike.
-pub(crate) fn blockers(task: &Task, caller: &Caller) -> Vec<BlockerRow> {
-    task.readiness().iter().map(|one| blocker(task, one, caller)).collect()
+pub(crate) fn blockers(task: &Task, caller: &Caller, who: &Actor) -> Vec<BlockerRow> {
+    task.readiness().iter().map(|one| blocker(task, one, (caller, who))).collect()
 }
 
-pub(crate) fn blocker(task: &Task, blocker: &Blocker, caller: &Caller) -> BlockerRow {
-    let hint = task_help::about_blocker(task, blocker);
+/// Shows one of them, with the command that helps who asks.
+pub(crate) fn blocker(
+    task: &Task,
+    blocker: &Blocker,
+    (caller, who): (&Caller, &Actor),
+) -> BlockerRow {
+    let hint = task_help::about_blocker(task, who, blocker);
     BlockerRow {
         code: blocker.code().to_owned(),
         text: clip_to(&blocker.to_string(), SHORT),
+        printed: printed(blocker),
         next: hint.as_deref().map(|hint| caller.says(hint)),
         hint,
+    }
+}
+
+/// Gives the end of what a check printed that does not pass.
+fn printed(blocker: &Blocker) -> Option<String> {
+    match blocker {
+        Blocker::CheckFailed { tail, .. } => Some(visible(tail)).filter(|tail| !tail.is_empty()),
+        Blocker::OpenCriterion { .. }
+        | Blocker::ContractUnacknowledged { .. }
+        | Blocker::EpilogueOpen { .. }
+        | Blocker::NotAttacked
+        | Blocker::LoopIncomplete { .. }
+        | Blocker::LoopGaveUp { .. }
+        | Blocker::GateDropped { .. }
+        | Blocker::CriterionDropped { .. }
+        | Blocker::Paused
+        | Blocker::DecidedNotFinished => None,
     }
 }
 
@@ -178,6 +201,7 @@ fn member(task: &Task, member: &Member, caller: &Caller) -> MemberRow {
         acknowledged_revision: member.acknowledged,
         polled_at: None,
         state: None,
+        cause: None,
         branch: None,
         communication: communication(task, member, caller),
     }
@@ -284,7 +308,7 @@ pub fn loop_row(task: &Task, looped: &Loop) -> LoopRow {
         evidence: names,
         shown: looped.shown.keys().cloned().collect(),
         verified: looped.shown.iter().filter_map(verified).collect(),
-        asserted: looped.shown.iter().filter_map(asserted).collect(),
+        asserted: looped.shown.iter().filter_map(|one| asserted(looped, one)).collect(),
         missing: looped.missing(),
         plateau: template.plateau,
         tokens: template.tokens,
@@ -321,18 +345,21 @@ fn verified((name, shown): (&String, &Shown)) -> Option<(String, String)> {
     Some((name.clone(), text))
 }
 
-/// Gives what of the evidence is somebody's word, and whose.
-fn asserted((name, shown): (&String, &Shown)) -> Option<(String, AssertedRow)> {
-    match shown {
-        Shown::Evidence(Evidence::Asserted { text, by }) => {
-            let row = AssertedRow { by: by.clone(), text: clip_to(text, SHORT) };
-            Some((name.clone(), row))
+/// Gives what of the evidence is somebody's word, and whose: attacks and artifacts are that, too.
+fn asserted(looped: &Loop, (name, shown): (&String, &Shown)) -> Option<(String, AssertedRow)> {
+    let by = || Some(looped.shown_by.get(name)?.name().to_owned());
+    let (by, text) = match shown {
+        Shown::Evidence(Evidence::Asserted { text, by }) => (by.clone(), text.clone()),
+        Shown::Attack(Attack { failure_mode, check, result }) => {
+            (by()?, format!("{failure_mode}; {check}; {result}"))
         }
-        Shown::Evidence(Evidence::Verified(_))
-        | Shown::Attack(_)
-        | Shown::Artifact(_)
-        | Shown::Pictures(_) => None,
-    }
+        Shown::Artifact(fields) => {
+            let fields = fields.iter().map(|(field, value)| format!("{field}: {value}"));
+            (by()?, fields.collect::<Vec<_>>().join("; "))
+        }
+        Shown::Evidence(Evidence::Verified(_)) | Shown::Pictures(_) => return None,
+    };
+    Some((name.clone(), AssertedRow { by, text: clip_to(&text, SHORT) }))
 }
 
 fn names(evidence: &[Required]) -> Vec<String> {
@@ -392,6 +419,7 @@ pub fn item(
     caller: &Caller,
     wall_of: impl Fn(u64) -> i64,
 ) -> ItemRow {
+    let commands = commands(task, &lease.consumer, caller);
     ItemRow {
         task: task.id.to_string(),
         no: message.no,
@@ -408,9 +436,8 @@ pub fn item(
         text: message.text.clone(),
         envelope: wrapped(task, message, caller),
         looped: continuation(task, message),
-        acknowledge_command: commands(task, &lease.consumer, caller)
-            .acknowledge(message.no, lease.no)
-            .to_string(),
+        accept_command: Some(commands.accept(message.no, lease.no).to_string()),
+        acknowledge_command: commands.acknowledge(message.no, lease.no).to_string(),
     }
 }
 
@@ -448,6 +475,11 @@ pub fn message(message: &Message) -> TaskMessageRow {
         from: message.from.name().to_owned(),
         to: message.to.name().to_owned(),
         kind: message.kind.word().to_owned(),
+        channel: message.channel.word().to_owned(),
+        trust: message.trust.word().to_owned(),
+        priority: message.priority.word().to_owned(),
+        expires_at: message.expires_ms.map(|at| wall_of(message.stored, at)),
+        iteration: message.iteration,
         standing: message.standing.word().to_owned(),
         reason: reason.map(clip),
         consumer: message.standing.lease().map(|lease| lease.consumer.clone()),
@@ -455,6 +487,12 @@ pub fn message(message: &Message) -> TaskMessageRow {
         stored_at: message.stored.wall_ms,
         text: clip(&message.text),
     }
+}
+
+/// Gives the moment of the day for one that is counted from when something happened.
+fn wall_of(known: Moment, mono_ms: u64) -> i64 {
+    let ahead = i64::try_from(mono_ms.saturating_sub(known.mono_ms)).unwrap_or(i64::MAX);
+    known.wall_ms.saturating_add(ahead)
 }
 
 /// Gives the message that an event changed.

@@ -6,47 +6,82 @@ use provost_core::{
     text::shell_word,
 };
 
-/// Gives the command that helps against what keeps a task from being finished; none if only work does. It names the task
-/// by its whole id, which is nobody's name.
-pub(crate) fn about_blocker(task: &Task, blocker: &Blocker) -> Option<String> {
-    let id = task.id;
+/// Gives the command that helps whoever asks against what keeps a task from being finished; none if only work does, or
+/// somebody else. It names the task by its whole id, which is nobody's name, and who acts: a member who is opened elsewhere
+/// and left that out would act as the operator.
+pub(crate) fn about_blocker(task: &Task, who: &Actor, blocker: &Blocker) -> Option<String> {
+    let (id, by) = (task.id, said_by(who));
     Some(match blocker {
         Blocker::OpenCriterion { no, state, .. } => {
             match (state.as_str(), task.criterion(*no).map(|one| &one.needs)) {
-                ("proposed", _) => format!("provost criteria accept {no} --task {id}"),
+                ("proposed", _) => format!("provost criteria accept {no} --task {id}{by}"),
                 (_, Some(Needs::Verified { .. } | Needs::Pictures(_))) => {
-                    format!("provost check --criterion {no} --task {id}")
+                    format!("provost check --criterion {no} --task {id}{by}")
                 }
                 (_, Some(Needs::Asserted) | None) => {
-                    format!("provost criteria satisfy {no} --evidence TEXT --task {id}")
+                    format!("provost criteria satisfy {no} --evidence TEXT --task {id}{by}")
                 }
             }
         }
         Blocker::ContractUnacknowledged { member, revision } => {
-            format!("provost manager ack --revision {revision} --task {id} {}", as_member(member))
+            let ack = format!("provost manager ack --revision {revision} --task {id}");
+            by_member(task, who, member, &ack)
         }
         Blocker::EpilogueOpen { step } => {
             // A review is said by who reviews, where somebody does.
             let of_review = *step == Epilogue::SeparateReview;
             let reviewer = task.bound(Role::Reviewer).next().filter(|_| of_review);
-            let by = reviewer.map(|one| format!(" {}", as_member(&one.name))).unwrap_or_default();
             let step = step.word().replace('_', "-");
-            format!("provost manager epilogue {step} --evidence TEXT --task {id}{by}")
+            let done = format!("provost manager epilogue {step} --evidence TEXT --task {id}");
+            match reviewer {
+                Some(reviewer) => by_member(task, who, &reviewer.name, &done),
+                None => format!("{done}{by}"),
+            }
         }
         Blocker::NotAttacked => format!(
-            "provost manager attack --failure-mode TEXT --check TEXT --result TEXT --task {id}"
+            "provost manager attack --failure-mode TEXT --check TEXT --result TEXT --task {id}{by}"
         ),
-        Blocker::LoopIncomplete { .. } => format!("provost loop status --task {id}"),
-        Blocker::LoopGaveUp { .. } => format!("provost loop stop --because TEXT --task {id}"),
+        Blocker::LoopIncomplete { .. } => format!("provost loop status --task {id}{by}"),
+        Blocker::LoopGaveUp { .. } => format!("provost loop stop --because TEXT --task {id}{by}"),
         // As the operator, and as nobody else.
-        Blocker::GateDropped { .. } => format!("provost finish {id} --because TEXT"),
+        Blocker::GateDropped { .. } if *who == Actor::Operator => {
+            format!("provost finish {id} --because TEXT")
+        }
+        Blocker::GateDropped { .. } => to_operator(&id.to_string(), &by),
         Blocker::CriterionDropped { no, .. } => {
-            format!("provost criteria reopen {no} --because TEXT --task {id}")
+            format!("provost criteria reopen {no} --because TEXT --task {id}{by}")
         }
         Blocker::CheckFailed { .. } => return None,
-        Blocker::Paused => format!("provost task go-on {id}"),
-        Blocker::DecidedNotFinished => format!("provost finish {id} --because TEXT"),
+        Blocker::Paused => format!("provost task go-on {id}{by}"),
+        Blocker::DecidedNotFinished => format!("provost finish {id} --because TEXT{by}"),
     })
+}
+
+/// Gives a command that one member runs and no other: to itself, and to the operator, who may act for it. Everybody else
+/// can only ask for it.
+fn by_member(task: &Task, who: &Actor, member: &str, command: &str) -> String {
+    match who {
+        Actor::Member(name) if name != member => {
+            let (to, by) = (option("--to", member), said_by(who));
+            format!("provost send {to} TEXT --task {}{by}", task.id)
+        }
+        Actor::Member(_) | Actor::Operator | Actor::Policy | Actor::Provost => {
+            format!("{command} {}", as_member(member))
+        }
+    }
+}
+
+/// Gives what is left to who may not do it.
+fn to_operator(id: &str, by: &str) -> String {
+    format!("provost send --to operator TEXT --task {id}{by}")
+}
+
+/// Gives the option that says who acts; nothing for the operator.
+pub(crate) fn said_by(who: &Actor) -> String {
+    match who {
+        Actor::Member(name) => format!(" {}", as_member(name)),
+        Actor::Operator | Actor::Policy | Actor::Provost => String::new(),
+    }
 }
 
 /// Gives the command that helps whoever was refused something.
@@ -55,11 +90,8 @@ pub(crate) fn after_refusal(
     (who, command): (&Actor, &Command),
     why: &Rejected,
 ) -> String {
-    let id = id.short();
-    let by = match who {
-        Actor::Member(name) => format!(" {}", as_member(name)),
-        Actor::Operator | Actor::Policy | Actor::Provost => String::new(),
-    };
+    let (id, by) = (id.short(), said_by(who));
+    let operates = *who == Actor::Operator;
     match (why, command) {
         (Rejected::NotAcknowledged(revision), _) => {
             format!("provost manager ack --revision {revision} --task {id}{by}")
@@ -68,16 +100,27 @@ pub(crate) fn after_refusal(
             let kind = moves.first().map_or("KIND", |kind| kind.word());
             format!("provost manager move {kind} --because TEXT --task {id}{by}")
         }
-        (Rejected::StaleLease(_) | Rejected::NoLease { .. } | Rejected::NoMessage(_), _)
+        (
+            Rejected::MessageIs { standing: "offered", .. },
+            Command::Acknowledge { no, lease, .. },
+        ) => {
+            format!("provost inbox accept {no} --lease {lease} --task {id}{by}")
+        }
+        (Rejected::StaleLease(_) | Rejected::NoLease { .. }, _)
         | (Rejected::MessageIs { standing: "stored", .. }, _) => {
             format!("provost inbox next --task {id}{by}")
         }
-        (Rejected::MessageIs { .. }, _) => format!("provost inbox ls --all --task {id}"),
+        // Who drafts from a message does not take one.
+        (Rejected::NoMessage(_), Command::Draft { .. }) | (Rejected::MessageIs { .. }, _) => {
+            format!("provost inbox ls --all --task {id}{by}")
+        }
+        (Rejected::NoMessage(_), _) => format!("provost inbox next --task {id}{by}"),
         (Rejected::Insufficient(Insufficient::NeedsCheck(_)), Command::Judge { no, .. }) => {
             format!("provost check --criterion {no} --task {id}{by}")
         }
+        (Rejected::OperatorsLoop(_) | Rejected::NoWork, _) if !operates => to_operator(&id, &by),
         (Rejected::NoLoop | Rejected::OperatorsLoop(_), _) => {
-            format!("provost loop start TEMPLATE --task {id}")
+            format!("provost loop start TEMPLATE --task {id}{by}")
         }
         (
             Rejected::LoopRuns(_)
@@ -86,21 +129,21 @@ pub(crate) fn after_refusal(
             | Rejected::Unfit(_)
             | Rejected::Blocked(_),
             _,
-        ) => format!("provost loop status --task {id}"),
+        ) => format!("provost loop status --task {id}{by}"),
         (
             Rejected::NoCriterion(_)
             | Rejected::IllegalJudgement { .. }
             | Rejected::TooManyCriteria(_)
             | Rejected::NothingToCheck,
             _,
-        ) => format!("provost criteria ls --task {id}"),
+        ) => format!("provost criteria ls --task {id}{by}"),
         (Rejected::NoWork, _) => format!("provost task bind {id} NAME --role worker"),
-        (Rejected::Revision { .. }, _) => format!("provost manager show --task {id}"),
+        (Rejected::Revision { .. }, _) => format!("provost manager show --task {id}{by}"),
         (Rejected::NoSession(member), _) => {
             let to = option("--to", member);
             format!("provost send {to} TEXT --task {id}{by}")
         }
-        _ => format!("provost task show {id}"),
+        _ => format!("provost task show {id}{by}"),
     }
 }
 

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use provost_api::LoopRow;
 use provost_core::{
     ids::SessionId,
+    lifecycle::State,
     session::Session,
     task::{
-        Address, Blocker, Caller, CheckOwed, Criterion, Member, Message, Mode, Purpose, Role,
-        Round, Standing, Task, visible,
+        Actor, Address, Blocker, Caller, CheckOwed, Criterion, Member, Message, Mode, Purpose,
+        Role, Round, Standing, Task, visible,
     },
 };
 use serde_json::{Value, json};
@@ -38,7 +39,7 @@ pub fn look<'s>(
     let members = bound.iter().take(MOST).map(|one| member(one, one.session.and_then(&look)));
     let open: Vec<&Criterion> = task.criteria.iter().filter(|one| one.is_open()).collect();
     let criteria = open.iter().take(MOST).map(|one| criterion(task, one));
-    let mut blockers = blockers(task, caller);
+    let mut blockers = blockers(task, caller, &who(me));
     blockers.truncate(MOST);
     let mut looped = task.looped.as_ref().map(|looped| loop_row(task, looped));
     if let Some(looped) = &mut looped {
@@ -63,7 +64,7 @@ pub fn look<'s>(
         "checks_that_run": task.checks.iter().take(MOST).map(check).collect::<Value>(),
         "messages": messages(task, me),
         "blockers": blockers,
-        "next": next(task, me),
+        "next": next(task, me, &failed(&bound, &look)),
     });
     if let Some(round) = &task.next {
         seen["proposals"] = proposals(round, me);
@@ -72,6 +73,14 @@ pub fn look<'s>(
         seen["contract"] = contract(task, me);
     }
     seen
+}
+
+/// Gives who looks. The operator is shown a task as a manager is.
+fn who(me: &Member) -> Actor {
+    match me.name == Actor::Operator.name() {
+        true => Actor::Operator,
+        false => Actor::Member(me.name.clone()),
+    }
 }
 
 /// Shows what was used of what may be: by the loop, and by each session that has a bound.
@@ -211,6 +220,19 @@ fn shown(text: &str) -> String {
     clip_to(&visible(text), SHORT)
 }
 
+/// Says which workers failed, and why.
+fn failed<'s>(bound: &[&Member], look: &impl Fn(SessionId) -> Option<&'s Session>) -> Vec<String> {
+    let workers = bound.iter().filter(|one| one.role == Role::Worker);
+    let judged = workers.filter_map(|one| Some((one, look(one.session?)?.judgement())));
+    let failed = judged.filter(|(_, judged)| judged.state == State::Failed).take(MOST);
+    failed
+        .map(|(one, judged)| {
+            let why = judged.cause.map(|cause| format!(" ({})", cause.word())).unwrap_or_default();
+            format!("{}{why}", one.name)
+        })
+        .collect()
+}
+
 /// What a round of proposals waits for, if that is this member.
 fn to_come(task: &Task, me: &Member) -> Option<String> {
     let round = task.next.as_ref().filter(|round| round.chosen.is_none())?;
@@ -221,8 +243,8 @@ fn to_come(task: &Task, me: &Member) -> Option<String> {
     }
 }
 
-/// What is to be done next, most urgent first.
-fn next(task: &Task, me: &Member) -> Vec<String> {
+/// What is to be done next, most urgent first. Of workers that failed nothing comes by itself.
+fn next(task: &Task, me: &Member, gone: &[String]) -> Vec<String> {
     let mut next: Vec<String> = to_come(task, me).into_iter().collect();
     if me.role != Role::Manager {
         next.extend(task.running_loop().map(|looped| loop_row(task, looped).recommendation));
@@ -237,6 +259,9 @@ fn next(task: &Task, me: &Member) -> Vec<String> {
         return next;
     }
     next.extend(task.running_loop().map(|looped| loop_row(task, looped).recommendation));
+    next.extend(gone.iter().map(|one| {
+        format!("see why {one} failed: tell it how to go on, or let another take its place")
+    }));
     let open = task.criteria.iter().filter(|one| one.is_open()).take(MOST);
     next.extend(open.map(|one| match one.state.word() {
         "proposed" => format!("judge criterion {}: accept, defer or reject it", one.no),
@@ -260,7 +285,8 @@ fn next(task: &Task, me: &Member) -> Vec<String> {
         failed.iter().map(|check| format!("have the work mended: `{check}` does not pass")),
     );
     let continues = task.running_loop().is_some_and(|looped| looped.asked.is_some());
-    if task.blockers().is_empty() && failed.is_empty() && !continues && !task.phase.is_over() {
+    let at_rest = failed.is_empty() && gone.is_empty() && !continues;
+    if task.blockers().is_empty() && at_rest && !task.phase.is_over() {
         next.push("nothing is open: finish, or send the next task".to_owned());
     }
     next

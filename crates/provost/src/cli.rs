@@ -224,7 +224,8 @@ fn not_parsed_json(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
         }
         Ok(_) | Err(_) => {
             let text = error.render().to_string();
-            let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end().to_owned();
+            // What was typed is repeated in it, with whatever drives a terminal.
+            let text = ui::clean_block(text.strip_prefix("error: ").unwrap_or(&text).trim_end());
             finish(&context, Err(usage(text).next("provost --help").into()))
         }
     }

@@ -102,6 +102,13 @@ fn project_file(cwd: &Path) -> Option<PathBuf> {
     project_top(cwd).map(|top| top.join(FILE))
 }
 
+/// Gives the file in a directory that is in no repository, and so is not read: whoever can write to a place above, such
+/// as `/tmp`, would say what is run.
+pub(crate) fn unread_file(cwd: &Path) -> Option<PathBuf> {
+    let file = cwd.join(FILE);
+    (project_top(cwd).is_none() && file.is_file()).then_some(file)
+}
+
 pub(crate) fn project_top(cwd: &Path) -> Option<PathBuf> {
     let top = cwd.ancestors().find(|dir| is_repository(&dir.join(".git")))?;
     Some(top.to_owned())

@@ -311,6 +311,10 @@ pub enum Rejected {
     NotForRole { role: Role, action: Action },
     #[error("that \"{what}\" is done is not for you to say: {whose} does")]
     NotToRecord { what: &'static str, whose: &'static str },
+    #[error(
+        "a reviewer does not propose what comes next: a worker and a manager do, and it chooses"
+    )]
+    ReviewerChooses,
     #[error("the configuration does not let the manager {}", .0.words())]
     NotGranted(Action),
     #[error("revision {0} of the contract is not acknowledged yet")]
@@ -323,6 +327,8 @@ pub enum Rejected {
     BadName(String),
     #[error("\"{0}\" is taken: every name is used once in a task")]
     NameTaken(String),
+    #[error("\"{0}\" is no member's name: Provost itself uses it; choose another")]
+    NameReserved(String),
     #[error("that session works for this task already")]
     SessionTaken,
     #[error("{0} messages wait for {1}, which is all that are kept (at most {MAX_WAITING})")]
@@ -412,11 +418,14 @@ impl Rejected {
             Rejected::Nothing => "nothing_new",
             Rejected::Over(_) => "task_over",
             Rejected::NoMember { .. } => "no_member",
-            Rejected::NotForRole { .. } | Rejected::NotToRecord { .. } => "not_for_role",
+            Rejected::NotForRole { .. }
+            | Rejected::NotToRecord { .. }
+            | Rejected::ReviewerChooses => "not_for_role",
             Rejected::NotGranted(_) => "not_granted",
             Rejected::NotAcknowledged(_) => "not_acknowledged",
             Rejected::NoMove(_) => "no_move",
             Rejected::NameTaken(_) => "name_taken",
+            Rejected::NameReserved(_) => "name_reserved",
             Rejected::BadName(_) => "bad_name",
             Rejected::SessionTaken => "session_taken",
             Rejected::Full(..) => "inbox_full",

@@ -219,9 +219,10 @@ impl Task {
         if !is_member_name(name) {
             return Err(Rejected::BadName(name.to_owned()));
         }
-        if RESERVED.contains(&name.to_lowercase().as_str())
-            || self.members.iter().any(|member| member.name == name)
-        {
+        if RESERVED.contains(&name.to_lowercase().as_str()) {
+            return Err(Rejected::NameReserved(name.to_owned()));
+        }
+        if self.members.iter().any(|member| member.name == name) {
             return Err(Rejected::NameTaken(name.to_owned()));
         }
         let bound = self.members.iter().filter(|member| member.is_bound());

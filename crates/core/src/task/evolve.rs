@@ -435,6 +435,7 @@ impl Task {
         match event {
             Event::EvidenceShown(e) if e.iteration == looped.iteration => {
                 looped.take(&e.name, &e.shown);
+                looped.shown_by.insert(e.name.clone(), e.by.clone());
             }
             Event::ContinuationRefused(e) => {
                 looped.refusals += 1;
@@ -452,6 +453,7 @@ impl Task {
                 looped.asked = None;
                 looped.compactions = None;
                 looped.shown.clear();
+                looped.shown_by.clear();
             }
             Event::CleanedUp(e) => {
                 looped.cleaned_for = Some(e.message);

@@ -9,7 +9,10 @@ use super::{
     member::{Actor, Role},
     state::Task,
 };
-use crate::verdict::{CheckEnd, Receipt};
+use crate::{
+    text::in_quotes,
+    verdict::{CheckEnd, Receipt},
+};
 
 /// Something that keeps a task from being finished.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
@@ -38,11 +41,23 @@ pub enum Blocker {
     )]
     GateDropped { name: String, by: String },
     #[error(
-        "{by} laid aside criterion {no}, which the user asked for: only the operator finishes the task now, or opens it again; it says: {text}"
+        "{by} laid aside criterion {no}, which the user asked for: it is opened again, or only the operator finishes the task; it says: {text}"
     )]
     CriterionDropped { no: u32, by: String, text: String },
-    #[error("the check `{command}` does not pass on the tree that is to be finished")]
-    CheckFailed { command: String, output: String },
+    #[error(
+        "the check `{command}` does not pass on the tree that is to be finished{}",
+        how(.end, .tail)
+    )]
+    CheckFailed {
+        command: String,
+        output: String,
+        /// How it ended, in words.
+        #[serde(default)]
+        end: String,
+        /// The end of what it printed.
+        #[serde(default)]
+        tail: String,
+    },
     #[error("the task is paused")]
     Paused,
     /// The manager said that nothing is to come, and left the task as it was.
@@ -74,6 +89,27 @@ impl Blocker {
     pub fn line(&self) -> String {
         format!("{}: {self}", self.code())
     }
+}
+
+/// So many letters of what a failed check printed are told with what keeps a task from being finished.
+const MAX_TAIL: usize = 400;
+
+/// So many letters of its last line are told in the sentence itself.
+const MAX_LINE: usize = 120;
+
+/// Says how a check ended, and the last line of what it printed. It comes from the work, so it is quoted.
+fn how(end: &str, tail: &str) -> String {
+    let ended = if end.is_empty() { String::new() } else { format!(": {end}") };
+    let last = tail.lines().rev().map(str::trim).find(|line| !line.is_empty());
+    let last =
+        last.map(|line| format!("; it printed last: {}", in_quotes(last_of(line, MAX_LINE))));
+    ended + &last.unwrap_or_default()
+}
+
+/// Gives the end of a text.
+fn last_of(text: &str, letters: usize) -> &str {
+    let start = text.char_indices().rev().nth(letters.saturating_sub(1)).map_or(0, |(at, _)| at);
+    &text[start..]
 }
 
 /// Says in one sentence what kept a task from being finished.
@@ -206,6 +242,8 @@ impl Task {
             .map(|receipt| Blocker::CheckFailed {
                 command: receipt.command.clone(),
                 output: receipt.output.clone(),
+                end: receipt.end.words(),
+                tail: last_of(receipt.tail.trim_end(), MAX_TAIL).to_owned(),
             })
             .collect()
     }

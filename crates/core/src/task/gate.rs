@@ -338,6 +338,9 @@ pub struct Loop {
     pub iteration: u32,
     /// What was shown in it.
     pub shown: BTreeMap<String, Shown>,
+    /// By whom.
+    #[serde(default)]
+    pub shown_by: BTreeMap<String, Actor>,
     pub passed: Vec<Passed>,
     /// The continuation that waits to be accepted.
     pub asked: Option<u32>,
@@ -428,6 +431,7 @@ impl Loop {
             begun_after,
             iteration: 1,
             shown: BTreeMap::new(),
+            shown_by: BTreeMap::new(),
             passed: Vec::new(),
             asked: None,
             cleaned_for: None,

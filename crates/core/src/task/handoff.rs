@@ -129,12 +129,17 @@ fn beat(task: &Task, member: &Member, caller: &Caller) -> Beat {
     let prompt = format!(
         "Heartbeat for {} ({}) of the task {}. Run\n\n    {receive_command}\n\n{} If it answers \
          {{\"item\":null}}, end this turn: say that nothing is there, change nothing, and tear nothing \
-         down. If the task is over, say so and leave the heartbeat to {}.",
+         down. If the task is over, say so and {}.",
         named(&member.name),
         member.role.word(),
         in_quotes(&task.spec.name),
         handles(member.role),
-        teardown(task, caller).owner,
+        match member.role {
+            Role::Manager => "take the heartbeats away".to_owned(),
+            Role::Worker | Role::Reviewer => {
+                format!("leave the heartbeat to {}", teardown(task, caller).owner)
+            }
+        },
     );
     Beat { member: member.name.clone(), receive_command, prompt }
 }

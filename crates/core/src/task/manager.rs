@@ -92,7 +92,7 @@ impl Action {
             Action::RecordMove => "record moves",
             Action::Sort => "sort messages",
             Action::Bind => "bind or retire members",
-            Action::Configure => "change the manager's configuration",
+            Action::Configure => "change the task's name or the manager's configuration",
             Action::Loop => "begin or stop a loop",
             Action::Choose => "choose what comes next",
             Action::End => "pause or end the task",

@@ -92,6 +92,16 @@ pub enum Priority {
     High,
 }
 
+impl Priority {
+    pub fn word(self) -> &'static str {
+        match self {
+            Priority::Low => "low",
+            Priority::Normal => "normal",
+            Priority::High => "high",
+        }
+    }
+}
+
 /// The way by which what was written came to Provost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

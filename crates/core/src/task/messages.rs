@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     forgotten::mark,
     member::Actor,
-    message::{Message, StandingKind},
+    message::{Address, Message, StandingKind},
 };
 
 /// Those that are not over, and the newest of the others. Each is shared: a task is copied with each change of it.
@@ -28,6 +28,7 @@ struct Brief {
     /// When time changes something about it; the end of time for never.
     due_ms: u64,
     stands: StandingKind,
+    for_operator: bool,
 }
 
 impl Brief {
@@ -36,6 +37,7 @@ impl Brief {
             key: mark(&message.key),
             due_ms: message.deadline().unwrap_or(u64::MAX),
             stands: message.standing.kind(),
+            for_operator: message.to == Address::Operator,
         }
     }
 }
@@ -140,6 +142,12 @@ impl Messages {
             }
         }
         counts.into_iter().collect()
+    }
+
+    /// Says how many the operator has not handled yet.
+    pub fn for_operator(&self) -> usize {
+        let own = self.brief.iter().filter(|brief| brief.for_operator && !brief.stands.is_over());
+        own.count()
     }
 
     /// Gives when time changes something about any.

@@ -13,7 +13,6 @@ use super::{
     decide::Decision,
     envelope::quoted,
     event::*,
-    manager::Action,
     member::{Actor, Member, Role},
     message::{Address, Kind, Standing, Trust},
     state::{Phase, Task},
@@ -86,9 +85,7 @@ impl Task {
         let open = self.next.as_ref().filter(|round| !round.is_judged());
         let (by, text) = (actor.name().to_owned(), text.to_owned());
         match (self.role_of(actor), open) {
-            (Some(role @ Role::Reviewer), _) => {
-                Err(Rejected::NotForRole { role, action: Action::Propose })
-            }
+            (Some(Role::Reviewer), _) => Err(Rejected::ReviewerChooses),
             (Some(Role::Worker), Some(round)) => Err(Rejected::Proposed(round.no)),
             (Some(role @ Role::Worker), None) => {
                 let round = self.next.as_ref().map_or(1, |round| round.no + 1);

@@ -28,6 +28,7 @@ impl Rejected {
         match self {
             Rejected::NotForRole { .. }
             | Rejected::NotToRecord { .. }
+            | Rejected::ReviewerChooses
             | Rejected::OperatorsLoop(_)
             | Rejected::NotGranted(_)
             | Rejected::NotAcknowledged(_)
@@ -49,6 +50,7 @@ impl Rejected {
             | Rejected::BadName(_)
             | Rejected::SaysNothing(_)
             | Rejected::NameTaken(_)
+            | Rejected::NameReserved(_)
             | Rejected::SessionTaken
             | Rejected::NoMessage(_)
             | Rejected::NoLease { .. }

@@ -75,7 +75,7 @@ impl Turn<'_> {
             Ok(None) => self.shown_to(*task, id),
             Ok(Some(command)) => {
                 let who = Actor::Member(name);
-                let actor = acting::recorded(&format!("launch/{}", made.launch), &who);
+                let actor = acting::recorded(&format!("{}{}", acting::TOOL, made.launch), &who);
                 self.done_for(*task, (&who, &command), &actor)
             }
         }
@@ -125,7 +125,7 @@ impl Turn<'_> {
             Some(Err(why)) => refused(why.code(), &why.to_string()),
             Some(Ok((_, events))) => match self.task(id) {
                 None => refused("no_task", "the task cannot be looked at"),
-                Some(task) => came_of(task, &events, &self.board.caller),
+                Some(task) => came_of(task, &events, (&self.board.caller, asked.0)),
             },
         }
     }
@@ -156,7 +156,7 @@ fn repeated(
 
 /// Gives what came of a command. What was refused and recorded is a refusal all the same.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the rest is told by the row that it changed")]
-fn came_of(task: &task::Task, events: &[task::Event], caller: &task::Caller) -> Outcome {
+fn came_of(task: &task::Task, events: &[task::Event], told: (&task::Caller, &Actor)) -> Outcome {
     let mut answer = json!({"ok": true, "task": task.phase.word()});
     for event in events {
         match event {
@@ -165,7 +165,7 @@ fn came_of(task: &task::Task, events: &[task::Event], caller: &task::Caller) -> 
             }
             task::Event::FinishRefused(e) => {
                 let blockers: Vec<_> =
-                    e.blockers.iter().map(|one| task_card::blocker(task, one, caller)).collect();
+                    e.blockers.iter().map(|one| task_card::blocker(task, one, told)).collect();
                 let error = "the task is not finished: see what keeps it from that";
                 let text =
                     json!({"ok": false, "code": "not_ready", "error": error, "blockers": blockers});

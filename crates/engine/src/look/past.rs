@@ -312,7 +312,9 @@ pub(super) fn channel(actor: &str) -> &'static str {
     match actor {
         "operator" => Channel::Cli.word(),
         _ if actor == Actor::Provost.name() => Channel::Rule.word(),
-        _ if actor.starts_with("launch/") || actor.starts_with("hook/") => Channel::Tool.word(),
+        // An agent that asks at the socket typed a command.
+        _ if actor.starts_with("launch/") => Channel::Cli.word(),
+        _ if actor.starts_with(acting::TOOL) || actor.starts_with("hook/") => Channel::Tool.word(),
         _ => Channel::Rule.word(),
     }
 }

@@ -220,9 +220,12 @@ impl Owner {
         Ok(text)
     }
 
-    /// Moves closed streams into the archive, or counts what would be moved.
+    /// Moves closed streams into the archive, or counts what would be moved. A session that works for a task which is not
+    /// over is kept: the next message takes it up again.
     fn archive(&mut self, before: i64, apply: bool) -> Result<String, ApiError> {
-        let streams = self.ledger.archivable(before, 10_000).map_err(|why| unread(&why))?;
+        let closed = self.ledger.archivable(before, 10_000).map_err(|why| unread(&why))?;
+        let (kept, streams): (Vec<_>, Vec<_>) =
+            closed.into_iter().partition(|stream| self.works_for_a_task(stream));
         let archived = match apply && !streams.is_empty() {
             true => self
                 .ledger
@@ -231,7 +234,17 @@ impl Owner {
             false => self.archivable(&streams).map_err(|why| unread(&why))?,
         };
         let Archived { streams, records, file } = archived;
-        Ok(json!({"ok": true, "streams": streams, "records": records, "file": file}).to_string())
+        let reply = json!({
+            "ok": true, "streams": streams, "records": records, "file": file, "kept": kept.len(),
+        });
+        Ok(reply.to_string())
+    }
+
+    fn works_for_a_task(&self, stream: &StreamId) -> bool {
+        let session = Some(stream.key()).filter(|_| stream.kind() == stream::SESSION);
+        let Some(session) = session.and_then(|id| id.parse().ok()) else { return false };
+        let mut tasks = self.board.tasks_of(session).into_iter();
+        tasks.any(|id| self.board.task(id).is_some_and(|task| !task.phase.is_over()))
     }
 
     /// Counts what an archiving of these streams would move.

@@ -15,7 +15,7 @@ use provost_core::{
         Task, TaskSpec, Template, Told, not_finished,
     },
 };
-use provost_ledger::ReadLedger;
+use provost_ledger::{By as FoundBy, ReadLedger, Sought};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -145,6 +145,8 @@ pub enum TaskAsk {
     List {
         limit: usize,
     },
+    /// The sessions that work for a task that is not over, each with the task's name.
+    Bound,
 }
 
 impl TaskAsk {
@@ -158,7 +160,8 @@ impl TaskAsk {
             | TaskAsk::Messages { .. }
             | TaskAsk::Cycle { .. }
             | TaskAsk::Handoff { .. }
-            | TaskAsk::List { .. } => true,
+            | TaskAsk::List { .. }
+            | TaskAsk::Bound => true,
         }
     }
 
@@ -170,7 +173,9 @@ impl TaskAsk {
             | TaskAsk::Messages { task, by }
             | TaskAsk::Cycle { task, by }
             | TaskAsk::Handoff { task, by, .. } => Some((task, by)),
-            TaskAsk::Open { .. } | TaskAsk::Pair { .. } | TaskAsk::List { .. } => None,
+            TaskAsk::Open { .. } | TaskAsk::Pair { .. } | TaskAsk::List { .. } | TaskAsk::Bound => {
+                None
+            }
         }
     }
 }
@@ -248,7 +253,7 @@ impl Owner {
         }
     }
 
-    /// Gives the task that an agent works for, or the only one that is open.
+    /// Gives the task that an agent works for, or worked for last; for others the only one that is open.
     fn own_task(&self, by: &By) -> Result<StandingId, ApiError> {
         let (own, none): (Vec<StandingId>, &str) = match by {
             By::Launch { launch, .. } => {
@@ -259,8 +264,14 @@ impl Owner {
                 (open.map(|task| task.id).take(2).collect(), "no task is open")
             }
         };
+        let last = match (by, own.is_empty()) {
+            // Whoever asks once more after the end is told of the end.
+            (By::Launch { launch, .. }, true) => self.last_task(launch.session)?,
+            (By::Launch { .. } | By::Operator | By::As(_), _) => None,
+        };
         match own.as_slice() {
             [one] => Ok(*one),
+            [] if last.is_some() => last.ok_or_else(|| no_task(OWN_TASK)),
             [] => Err(ApiError::new(Code::NotFound, none).next("provost task ls")),
             [..] => {
                 let message = "there are several tasks: name the one that you mean";
@@ -269,12 +280,32 @@ impl Owner {
         }
     }
 
+    /// Finds the newest task that a session worked for, by the index: it is over, and on no board.
+    fn last_task(&self, session: SessionId) -> Result<Option<StandingId>, ApiError> {
+        let Some(sought) = Sought::new(&session.0.simple().to_string()) else { return Ok(None) };
+        let mut newest = None;
+        let found =
+            self.ledger.find_streams(stream::TASK, FoundBy::Parts(&sought), LIKE, &mut |card| {
+                let row = card.card.as_deref().map(serde_json::from_str::<StandingTaskRow>);
+                // It is found by what anybody wrote, and meant by its members alone.
+                let own = row.and_then(Result::ok).filter(|row| {
+                    let mut sessions = row.members.iter().filter_map(|one| one.session.as_deref());
+                    sessions.any(|one| one == session.to_string())
+                });
+                let id = own.and_then(|row| row.id.parse().ok());
+                newest = newest.max(id.map(|id| (card.created_seq, id)));
+                ControlFlow::Continue(())
+            });
+        found.map_err(|why| unread(&why))?;
+        Ok(newest.map(|(_, id)| id))
+    }
+
     /// Answers what changes nothing.
     pub(super) fn answer_task(&mut self, ask: &TaskAsk) -> Result<String, ApiError> {
         match ask {
             TaskAsk::Row { task, by } => self.with_sessions((task, by), |task, owner| {
                 let look = |session| owner.board.session(session);
-                let mut row = task_card::row_with(task, &owner.caller, look);
+                let mut row = task_card::row_with(task, (&owner.caller, &asking(task, by)), look);
                 for member in &mut row.members {
                     member.polled_at = owner.polls.of(task.id, &member.name).map(|poll| poll.at);
                 }
@@ -302,6 +333,14 @@ impl Owner {
                 });
                 let more = shown.map_err(|why| unread(&why))?;
                 Ok(format!("{{\"ok\":true,\"tasks\":[{}],\"more\":{more}}}", cards.join(",")))
+            }
+            TaskAsk::Bound => {
+                let open = self.board.tasks().filter(|task| !task.phase.is_over());
+                let bound = open.flat_map(|task| {
+                    let name = &task.spec.name;
+                    wanted(task).into_iter().map(move |session| (session.to_string(), name))
+                });
+                Ok(json!(bound.collect::<BTreeMap<_, _>>()).to_string())
             }
             TaskAsk::Open { .. }
             | TaskAsk::Pair { .. }
@@ -385,7 +424,8 @@ impl Owner {
             | TaskAsk::Messages { .. }
             | TaskAsk::Cycle { .. }
             | TaskAsk::Handoff { .. }
-            | TaskAsk::List { .. } => {
+            | TaskAsk::List { .. }
+            | TaskAsk::Bound => {
                 unreachable!("queries are answered before decisions")
             }
         }
@@ -406,14 +446,19 @@ impl Owner {
     }
 
     fn opened(&self, turn: &Turn<'_>, id: StandingId) -> Result<String, ApiError> {
-        let row = self.row_in(turn, id)?;
+        let row = self.row_in(turn, id, &Actor::Operator)?;
         Ok(json!({"ok": true, "id": row.id, "task": row}).to_string())
     }
 
-    /// Shows a task as it would be after the decisions so far.
-    fn row_in(&self, turn: &Turn<'_>, id: StandingId) -> Result<StandingTaskRow, ApiError> {
+    /// Shows a task to who asks, as it would be after the decisions so far.
+    fn row_in(
+        &self,
+        turn: &Turn<'_>,
+        id: StandingId,
+        who: &Actor,
+    ) -> Result<StandingTaskRow, ApiError> {
         let task = turn.task(id).ok_or_else(|| no_task(&id.to_string()))?;
-        Ok(task_card::row_with(task, &self.caller, |session| turn.session(session)))
+        Ok(task_card::row_with(task, (&self.caller, who), |session| turn.session(session)))
     }
 
     /// Opens a task, its sessions and all that binds them in one commit: what cannot be done whole is not begun.
@@ -485,7 +530,7 @@ impl Owner {
                     self.polls.begin_anew(id, who.name());
                 }
                 let until = self.lease_until(turn.task(id), command);
-                self.changed(turn, id, (&events, draft), until)
+                self.changed(turn, (id, who), (&events, draft), until)
             }
         }
     }
@@ -518,7 +563,7 @@ impl Owner {
                 let row = task_card::message(message);
                 json!({"ok": true, "task": task_card::head(task), "message": row})
             }
-            None => json!({"ok": true, "task": self.row_in(turn, id)?}),
+            None => json!({"ok": true, "task": self.row_in(turn, id, who)?}),
         };
         if let Some(until) = self.lease_until(Some(task), command) {
             reply["lease_until"] = json!(until);
@@ -530,12 +575,12 @@ impl Owner {
     fn changed(
         &self,
         turn: &Turn<'_>,
-        id: StandingId,
+        (id, who): (StandingId, &Actor),
         (events, draft): (&[Event], Option<DraftRow>),
         lease_until: Option<i64>,
     ) -> Result<String, ApiError> {
         let task = turn.task(id).ok_or_else(|| no_task(&id.to_string()))?;
-        events.iter().find_map(|event| came_to_nothing(task, event)).map_or(Ok(()), Err)?;
+        events.iter().find_map(|event| came_to_nothing(task, who, event)).map_or(Ok(()), Err)?;
         let changed = events.iter().filter_map(|event| task_card::changed(task, event));
         let mut rows: BTreeMap<&str, String> =
             changed.map(|(name, row)| (name, task_card::written(&row))).collect();
@@ -546,7 +591,7 @@ impl Owner {
         let of_message = rows.contains_key("message");
         let row = match of_message && events.iter().all(task_card::is_of_message) {
             true => task_card::written(&task_card::head(task)),
-            false => task_card::written(&self.row_in(turn, id)?),
+            false => task_card::written(&self.row_in(turn, id, who)?),
         };
         let mut reply = format!("{{\"ok\":true,\"task\":{row}");
         for (name, row) in rows {
@@ -585,6 +630,17 @@ impl Owner {
         self.polls.note(id, who.name(), now.wall_ms, item.is_none());
         Ok(json!({"ok": true, "task": id.to_string(), "item": item}).to_string())
     }
+}
+
+/// Gives as whom somebody asks who changes nothing: the operator, if no member is meant.
+fn asking(task: &Task, by: &By) -> Actor {
+    let mut bound = task.members.iter().filter(|one| one.is_bound());
+    let member = match by {
+        By::Operator => None,
+        By::As(name) => bound.find(|one| one.name == *name),
+        By::Launch { launch, .. } => bound.find(|one| one.session == Some(launch.session)),
+    };
+    member.map_or(Actor::Operator, |member| Actor::Member(member.name.clone()))
 }
 
 /// Gives who looks: a member, or the operator, who sees what a manager sees.
@@ -681,19 +737,21 @@ fn is_free(turn: &Turn<'_>, name: &str, own: Option<StandingId>) -> Result<(), A
 
 /// Gives the refusal that an event records.
 #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else refuses")]
-fn came_to_nothing(task: &Task, event: &Event) -> Option<ApiError> {
+fn came_to_nothing(task: &Task, who: &Actor, event: &Event) -> Option<ApiError> {
     match event {
         Event::ContinuationRefused(refused) => {
             let message = format!("{}: {}", refused.why.code(), refused.why);
-            let next = format!("provost loop status --task {}", task.id.short());
+            let by = task_help::said_by(who);
+            let next = format!("provost loop status --task {}{by}", task.id.short());
             Some(ApiError::new(Code::Refused, message).next(next))
         }
         Event::FinishRefused(refused) => {
             let error = ApiError::new(Code::Refused, not_finished(&refused.blockers));
             let helps = refused.blockers.iter();
-            let helps = helps.filter_map(|one| task_help::about_blocker(task, one)).take(HELPS);
-            let error = helps.fold(error, ApiError::next);
-            Some(error.next(format!("provost task show {}", task.id.short())))
+            let helps = helps.filter_map(|one| task_help::about_blocker(task, who, one));
+            let error = helps.take(HELPS).fold(error, ApiError::next);
+            let by = task_help::said_by(who);
+            Some(error.next(format!("provost task show {}{by}", task.id.short())))
         }
         _ => None,
     }
@@ -706,6 +764,9 @@ fn drafted(task: Option<&Task>, who: &Actor, command: &Command) -> Option<DraftR
     let draft = task.draft(who, from).ok()?;
     Some(task_card::draft(task, &draft, *dry_run))
 }
+
+/// How many tasks are looked at that a session may have worked for.
+const LIKE: usize = 100;
 
 /// How many commands are named that help.
 const HELPS: usize = 3;
@@ -731,11 +792,13 @@ fn code(why: &Rejected) -> Code {
         | Rejected::NoSuchEvidence(_) => Code::NotFound,
         Rejected::NotForRole { .. }
         | Rejected::NotToRecord { .. }
+        | Rejected::ReviewerChooses
         | Rejected::OperatorsLoop(_)
         | Rejected::NotGranted(_)
         | Rejected::NotYours(_) => Code::Forbidden,
         Rejected::TooLong(_)
         | Rejected::BadName(_)
+        | Rejected::NameReserved(_)
         | Rejected::BadTemplate(_)
         | Rejected::BadFiles(_)
         | Rejected::NoPictures

@@ -12,17 +12,14 @@ use provost_holder::spec::MARK;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{
-    change::KeyArgs,
-    tasking::{Meant, show},
-};
+use super::{change::KeyArgs, tasking::Meant};
 use crate::{
     cli::Outcome,
     context::Context,
     error::usage,
     follow::{self, Follow, Of},
     target,
-    ui::{self, Tone, clean, clean_block},
+    ui::{Tone, clean, clean_block},
 };
 
 /// Whether to wait for what comes of it
@@ -47,7 +44,9 @@ pub(crate) fn finish(
     while asked.reply["task"]["terminal"] != true {
         let event = asked.events.next()?;
         match event.kind.as_str() {
-            "task.finish_refused" => return Err(not_finished(&event, &asked.id).into()),
+            "task.finish_refused" => {
+                return Err(not_finished(&event, &meant.show_command(&asked.id)).into());
+            }
             "task.phase_changed" => {
                 asked.reply = meant.get(context, &target::task(&asked.id))?;
             }
@@ -55,7 +54,7 @@ pub(crate) fn finish(
         }
     }
     let done = asked.reply["task"]["state"] == "done";
-    show(context, asked.reply)?;
+    meant.show(context, asked.reply)?;
     Ok(ExitCode::from(u8::from(!done)))
 }
 
@@ -80,7 +79,11 @@ pub(crate) fn check(
                 wanted = wanted.or_else(|| is_for(&owed.purpose, &what).then_some(owed.no));
             }
             "task.check_done" if wanted.is_some_and(|no| event.data["no"] == no) => {
-                return checked(context, &field(&event, "receipt")?, &asked.id);
+                return checked(
+                    context,
+                    &field(&event, "receipt")?,
+                    &meant.show_command(&asked.id),
+                );
             }
             _ => {}
         }
@@ -132,17 +135,20 @@ fn is_for(purpose: &Purpose, what: &Checked) -> bool {
     }
 }
 
-fn not_finished(event: &EventRow, id: &str) -> ApiError {
+fn not_finished(event: &EventRow, next: &str) -> ApiError {
     let blockers: Vec<Blocker> = field(event, "blockers").unwrap_or_default();
-    ApiError::new(Code::Refused, task::not_finished(&blockers))
-        .next(format!("provost task show {}", ui::short(id)))
+    ApiError::new(Code::Refused, task::not_finished(&blockers)).next(next)
 }
 
-fn checked(context: &Context, receipt: &Receipt, id: &str) -> Outcome {
+fn checked(context: &Context, receipt: &Receipt, next: &str) -> Outcome {
     let passed = receipt.end == CheckEnd::Exit(0);
-    let next = [format!("provost task show {}", ui::short(id))];
+    let next = [next.to_owned()];
     if context.ui.json {
-        let told = json!({"ok": passed, "receipt": receipt});
+        let mut told = json!({"ok": passed, "receipt": receipt});
+        if !passed {
+            let message = format!("`{}` did not pass: {}", receipt.command, receipt.end.words());
+            told["error"] = json!(ApiError::new(Code::Failed, clean(&message)).next(&next[0]));
+        }
         context.ui.result(told, &next)?;
     } else {
         let how = if passed { (Tone::Good, "passed") } else { (Tone::Bad, "failed") };

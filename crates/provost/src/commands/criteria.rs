@@ -235,8 +235,11 @@ fn draft(context: &Context, args: &DraftArgs) -> Outcome {
     };
     let command = Command::Draft { from, dry_run: args.dry_run };
     let reply = args.task.meant().tell(context, &command, &args.key.get(context))?;
+    // What is suggested works anywhere: it names the task, also if that was the only one.
+    let of = args.task.meant().words(reply["task"]["id"].as_str().unwrap_or_default());
+    let next = [format!("provost criteria ls{of}"), format!("provost criteria accept NO{of}")];
     if context.ui.json {
-        context.ui.result(reply, &[])?;
+        context.ui.result(reply, &next)?;
         return Ok(ExitCode::SUCCESS);
     }
     let row: Option<DraftRow> =
@@ -244,7 +247,7 @@ fn draft(context: &Context, args: &DraftArgs) -> Outcome {
     if let Some(row) = row {
         context.ui.lines(&ui::draft_lines(context.ui.paint, Screen::output(), &row))?;
     }
-    context.ui.next(&["provost criteria ls".to_owned(), "provost criteria accept NO".to_owned()]);
+    context.ui.next(&next);
     Ok(ExitCode::SUCCESS)
 }
 

@@ -37,10 +37,8 @@ struct Reply {
 
 pub(crate) fn run(context: &Context, args: &CycleArgs) -> Outcome {
     let meant = args.task.meant();
-    let path = target::query(
-        &meant.path("cycle"),
-        &[("as", meant.by()), ("since", args.since.map(|seq| seq.to_string()))],
-    );
+    let since = args.since.map(|seq| seq.to_string());
+    let path = target::query(&meant.path("cycle"), &[("since", since)]);
     let reply: Reply = meant.get(context, &path)?;
     if context.ui.json {
         context.ui.result(json!({"cycle": reply.cycle}), &[])?;

@@ -10,7 +10,7 @@ use super::{
     loops,
     spawn::{chosen::checks, spec::directory},
 };
-use crate::{cli::Outcome, context::Context, settings};
+use crate::{cli::Outcome, context::Context, settings, ui::Screen};
 
 /// Read how to manage workers, to review, to work as a member of a task, and what loops there are
 ///
@@ -110,14 +110,33 @@ fn show(context: &Context, topic: Topic, loops: &[Found]) -> Outcome {
         context.ui.result(value, &[])?;
         return Ok(ExitCode::SUCCESS);
     }
-    context.ui.line(topic.text().trim_end())?;
+    let screen = Screen::output();
+    context.ui.lines(&folded(topic.text(), screen))?;
     if !loops.is_empty() {
         context.ui.line("\nThe loops that hold here:\n")?;
-        let lines: Vec<String> = loops.iter().flat_map(Found::lines).collect();
+        let lines = loops.iter().flat_map(Found::lines);
+        let lines: Vec<String> = lines.flat_map(|line| screen.wrap(&line, HANG)).collect();
         context.ui.lines(&lines)?;
     }
     Ok(ExitCode::SUCCESS)
 }
+
+/// Fits a text into a screen. A command stays on its line, so that it can be copied.
+fn folded(text: &str, screen: Screen) -> Vec<String> {
+    let lines = text.trim_end().lines().flat_map(|line| {
+        let said = line.trim_start();
+        let indent = line.len() - said.len();
+        let item = said.starts_with("- ") || said.starts_with(|first: char| first.is_ascii_digit());
+        match indent >= 4 {
+            true => vec![line.to_owned()],
+            false => screen.wrap(line, if item { indent + 2 } else { indent }),
+        }
+    });
+    lines.collect()
+}
+
+/// The columns by which a further line of what is said of a loop is indented.
+const HANG: usize = 4;
 
 /// A loop that holds in a directory, or why it cannot begin there.
 struct Found {
@@ -252,6 +271,20 @@ mod tests {
         }
     }
 
+    /// A member who is opened elsewhere is a person or an application, whom only `--as` keeps from acting as the operator.
+    #[test]
+    fn what_a_member_runs_by_a_guide_says_as_whom() {
+        for topic in [Topic::Managing, Topic::Member, Topic::Review] {
+            let all = commands(topic.text()).into_iter().filter(|one| one.contains("TASK"));
+            let of_nobody = |one: &String| {
+                let opens = ["provost pair", "provost handoff"];
+                !one.contains("--as NAME") && !opens.iter().any(|words| one.starts_with(words))
+            };
+            let stray: Vec<String> = all.filter(of_nobody).collect();
+            assert!(stray.is_empty(), "{}: {stray:#?}", topic.word());
+        }
+    }
+
     /// What members are told to run is what this program takes, whatever they are called.
     #[test]
     fn d18_every_command_that_is_told_is_taken_with_hostile_names() {
@@ -293,6 +326,16 @@ mod tests {
                 let by = found.get_one::<String>("by").map(String::as_str);
                 assert_eq!(by, Some(name), "{line}");
             }
+        }
+    }
+
+    #[test]
+    fn a_guide_fits_into_its_screen_and_a_command_stays_whole() {
+        for topic in Topic::value_variants() {
+            let lines = folded(topic.text(), Screen::of(80));
+            let wide = |line: &&String| line.chars().count() > 80 && !line.starts_with("    ");
+            assert_eq!(lines.iter().find(wide), None, "{}", topic.word());
+            assert_eq!(folded(topic.text(), Screen::ENDLESS).join("\n"), topic.text().trim_end());
         }
     }
 

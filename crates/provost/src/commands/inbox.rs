@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::{
     change::KeyArgs,
-    input,
+    input, task,
     tasking::{self, Meant, OfTask},
 };
 use crate::{
@@ -18,6 +18,7 @@ use crate::{
     clock,
     context::Context,
     error::unknown,
+    target,
     ui::{self, Screen},
 };
 
@@ -69,9 +70,11 @@ struct NextArgs {
 }
 
 /// List the messages of a task, and how each stands
+///
+/// Without --task, if several tasks are open, it lists what waits for you, of all of them.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  provost inbox ls --task limits\n  provost inbox ls --to hand --json"
+    after_help = "Examples:\n  provost inbox ls\n  provost inbox ls --task limits\n  provost inbox ls --to hand --json"
 )]
 struct LsArgs {
     #[command(flatten)]
@@ -221,6 +224,7 @@ fn next(context: &Context, args: &NextArgs) -> Outcome {
         let accepted = meant.tell(context, &command, &context.key(None))?;
         // The offer was taken: what counts from now on is the lease.
         (item.offer_until, item.lease_until) = (None, accepted["lease_until"].as_i64());
+        item.accept_command = None;
     }
     shown(context, item)
 }
@@ -278,7 +282,12 @@ fn ask(
 }
 
 fn shown(context: &Context, item: Option<ItemRow>) -> Outcome {
-    let next: Vec<String> = item.iter().map(|item| item.acknowledge_command.clone()).collect();
+    // What is only offered is accepted first: to acknowledge it would be refused.
+    let commands = |item: &ItemRow| {
+        let accept = item.accept_command.clone().into_iter();
+        accept.chain([item.acknowledge_command.clone()]).collect::<Vec<_>>()
+    };
+    let next: Vec<String> = item.iter().flat_map(commands).collect();
     // Agents are told these very words, and compare them.
     if context.ui.json && item.is_none() {
         context.ui.value(&json!({"item": null}))?;
@@ -317,16 +326,65 @@ fn is_somebody(task: &StandingTaskRow, name: &str) -> Result<(), ApiError> {
     }
 }
 
+/// Says whether nothing is to come of a message any more.
+fn is_over(row: &TaskMessageRow) -> bool {
+    !matches!(row.standing.as_str(), "stored" | "offered" | "accepted" | "dead")
+}
+
+/// A message that waits for the operator, with the task that it is of.
+#[derive(Debug, Serialize)]
+struct Waiting {
+    task: String,
+    name: String,
+    #[serde(flatten)]
+    message: TaskMessageRow,
+}
+
+/// Lists what waits for the operator, of whatever task: nobody looks through them one by one.
+fn ls_for_operator(context: &Context, client: &Client, tasks: Vec<StandingTaskRow>) -> Outcome {
+    let mut waiting: Vec<Waiting> = Vec::new();
+    let (mut next, mut lines): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
+    let (paint, screen, now) = (context.ui.paint, Screen::output(), clock::now_ms());
+    for task in tasks.into_iter().filter(|task| task.for_operator > 0) {
+        let reply: MessagesReply = client.get(&target::task_action(&task.id, "messages"))?;
+        let mut messages = reply.messages;
+        messages.retain(|row| row.to == "operator" && !is_over(row));
+        next.push(task::read_command(&task));
+        lines.extend(ui::for_operator_lines(paint, std::slice::from_ref(&task)));
+        lines.extend(ui::message_lines(paint, screen, now, &messages));
+        waiting.extend(messages.into_iter().map(|message| Waiting {
+            task: task.id.clone(),
+            name: task.name.clone(),
+            message,
+        }));
+    }
+    if context.ui.json {
+        context.ui.result(json!({"task": null, "messages": waiting}), &next)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    match lines.is_empty() {
+        true => context.ui.talk("no messages for you, of any task; --task lists all of one"),
+        false => context.ui.lines(&lines)?,
+    }
+    context.ui.next(&next);
+    Ok(ExitCode::SUCCESS)
+}
+
 fn ls(context: &Context, args: &LsArgs) -> Outcome {
     let meant = args.task.meant();
+    let for_operator = args.to.as_deref().is_none_or(|to| to == "operator");
+    if args.task.is_operators(context) && for_operator && !args.all {
+        let client = tasking::client(context)?;
+        let tasks = task::open_tasks(&client)?;
+        if tasks.len() > 1 {
+            return ls_for_operator(context, &client, tasks);
+        }
+    }
     if let Some(to) = &args.to {
         is_somebody(&meant.find(context)?, to)?;
     }
     let mut reply: MessagesReply = meant.get(context, &meant.path("messages"))?;
-    let over = |row: &TaskMessageRow| {
-        !matches!(row.standing.as_str(), "stored" | "offered" | "accepted" | "dead")
-    };
-    reply.messages.retain(|row| args.all || !over(row));
+    reply.messages.retain(|row| args.all || !is_over(row));
     reply.messages.retain(|row| args.to.as_ref().is_none_or(|to| *to == row.to));
     if context.ui.json {
         context.ui.result(json!({"task": reply.task, "messages": reply.messages}), &[])?;

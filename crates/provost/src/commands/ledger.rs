@@ -56,6 +56,8 @@ enum What {
     #[command(after_help = "Examples:\n  provost ledger backup ~/backups/provost-monday")]
     Backup(BackupArgs),
     /// Move the events of closed sessions out of the log into a file, where they stay readable
+    ///
+    /// Runs and tasks that are over go, too. A session that works for a task which is not over stays.
     #[command(
         after_help = "Examples:\n  provost ledger archive --older-than 90d\n  provost ledger archive --older-than 90d --apply"
     )]
@@ -284,6 +286,7 @@ fn import_error(why: &ImportError) -> ApiError {
 }
 
 fn backup(context: &Context, to: &Path) -> Outcome {
+    super::export::refuse_agents(context)?;
     reader(context)?.backup(to).map_err(|why| {
         let code = match why {
             provost_ledger::BackupError::Exists { .. } => Code::Refused,
@@ -302,7 +305,11 @@ fn archive(context: &Context, args: &ArchiveArgs) -> Outcome {
         context.daemon()?.post("/v1/ledger/archive", &body, &args.key.get(context))?;
     let count = |name: &str| reply.get(name).and_then(Value::as_u64).unwrap_or(0);
     let verb = if args.apply { "archived" } else { "would archive" };
-    let text = format!("{verb} {} streams, {} records", count("streams"), count("records"));
+    let kept = match count("kept") {
+        0 => String::new(),
+        kept => format!("; kept {kept} sessions that work for a task which is not over"),
+    };
+    let text = format!("{verb} {} streams, {} records{kept}", count("streams"), count("records"));
     let next: &[&str] = if args.apply {
         &["provost ledger verify"]
     } else {

@@ -204,7 +204,8 @@ pub(crate) fn run(context: &Context, args: &LoopArgs) -> Outcome {
                 text: input::text(&args.text)?,
                 channel: Channel::Cli,
             };
-            tasking::show(context, args.task.meant().tell(context, &command, &key)?)
+            let meant = args.task.meant();
+            meant.show(context, meant.tell(context, &command, &key)?)
         }
         What::Stop(args) => {
             let command = Command::StopLoop { because: input::text(&args.because)? };
@@ -225,11 +226,13 @@ fn start(context: &Context, args: &StartArgs) -> Outcome {
 }
 
 fn status(context: &Context, args: &StatusArgs) -> Outcome {
-    let task = args.task.meant().find(context)?;
+    let meant = args.task.meant();
+    let task = meant.find(context)?;
+    let next = tasking::next_commands(&task, meant.by().as_deref());
     if context.ui.json {
         let counts = &task.messages;
         let told = json!({"task": task.id, "loop": task.looped, "messages": counts});
-        context.ui.result(told, &tasking::next_commands(&task))?;
+        context.ui.result(told, &next)?;
         return Ok(ExitCode::SUCCESS);
     }
     match &task.looped {
@@ -239,7 +242,7 @@ fn status(context: &Context, args: &StatusArgs) -> Outcome {
             context.ui.lines(&lines)?;
         }
     }
-    context.ui.next(&tasking::next_commands(&task));
+    context.ui.next(&next);
     Ok(ExitCode::SUCCESS)
 }
 

@@ -256,12 +256,13 @@ fn confirm(context: &Context, args: &SetArgs, config: &Config) -> Outcome {
 }
 
 fn show(context: &Context, args: &ShowArgs) -> Outcome {
-    let row = args.task.meant().find(context)?;
+    let meant = args.task.meant();
+    let row = meant.find(context)?;
     // Whoever has not read it yet says so next.
     let unread = row.blockers.iter().filter(|one| one.code == "contract_unacknowledged");
     let mut next: Vec<String> = unread.filter_map(|one| one.next.clone()).collect();
     if next.is_empty() {
-        next.push(format!("provost task show {}", ui::short(&row.id)));
+        next.push(meant.show_command(&row.id));
     }
     if context.ui.json {
         context.ui.result(json!({"task": row.id, "config": row.config}), &next)?;

@@ -61,7 +61,11 @@ pub(crate) fn run(context: &Context, args: &ReplayArgs) -> Outcome {
     );
     let reply: ReplayReply = tasking::client(context)?.get(&path)?;
     let id = ui::short(&reply.task.id);
-    let next = [format!("provost audit {id}"), format!("provost replay {id} --as timeline")];
+    let mut next = vec![format!("provost audit {id}")];
+    match args.form {
+        FormArg::Compact => next.push(format!("provost replay {id} --as timeline")),
+        FormArg::Timeline | FormArg::Transcript => {}
+    }
     if context.ui.json {
         context.ui.result(json!(reply), &next)?;
         return Ok(ExitCode::SUCCESS);

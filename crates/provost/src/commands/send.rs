@@ -7,7 +7,7 @@ use provost_core::task::{Address, Channel, Command, Kind, Post, Priority};
 use super::{
     change::{KeyArgs, change},
     input,
-    tasking::{self, OfTask},
+    tasking::OfTask,
 };
 use crate::{cli::Outcome, context::Context, error::usage};
 
@@ -96,7 +96,8 @@ pub(crate) fn run(context: &Context, args: &SendArgs) -> Outcome {
 fn post(context: &Context, args: &SendArgs, to: &str) -> Outcome {
     let key = args.key.get(context);
     let post = message(args, to, &key)?;
-    tasking::show(context, args.task.meant().tell(context, &Command::Post(Box::new(post)), &key)?)
+    let meant = args.task.meant();
+    meant.show(context, meant.tell(context, &Command::Post(Box::new(post)), &key)?)
 }
 
 fn message(args: &SendArgs, to: &str, key: &str) -> Result<Post, ApiError> {

@@ -76,8 +76,8 @@ struct ListArgs {
 pub(crate) fn run(context: &Context, args: &SkillsArgs) -> Outcome {
     let args = match &args.what {
         What::List(args) => args,
-        What::Install(args) => return change(context, args, Stub::planned_install),
-        What::Remove(args) => return change(context, args, Stub::planned_remove),
+        What::Install(args) => return install(context, args),
+        What::Remove(args) => return remove(context, args),
     };
     let cwd = args.cwd.clone().map_or_else(|| context.environment.here(), Ok)?;
     let cwd = std::fs::canonicalize(&cwd)
@@ -88,18 +88,11 @@ pub(crate) fn run(context: &Context, args: &SkillsArgs) -> Outcome {
 }
 
 /// Plans for every stub first: where one is refused, nothing is done at all.
-fn change(
-    context: &Context,
-    args: &PlaceArgs,
-    plan: fn(&Stub, &Path) -> std::io::Result<Deed>,
-) -> Outcome {
+fn install(context: &Context, args: &PlaceArgs) -> Outcome {
     let root = place(context, args)?;
-    let failed = |stub: &Stub, why: std::io::Error| {
-        usage(format!("cannot change {}: {why}", stub.directory(&root).display()))
-    };
     let mut plans = Vec::new();
     for stub in &STUBS {
-        let deed = plan(stub, &root).map_err(|why| failed(stub, why))?;
+        let deed = stub.planned_install(&root).map_err(|why| failed(stub, &root, &why))?;
         if let Deed::Refuse(why) = deed {
             let path = stub.directory(&root).display().to_string();
             let message = format!("{path} stays as it is, and nothing was done: {why}");
@@ -108,9 +101,42 @@ fn change(
         plans.push((stub, deed));
     }
     for (stub, deed) in plans.iter().filter(|_| !args.dry_run) {
-        stub.carry_out(*deed, &root).map_err(|why| failed(stub, why))?;
+        stub.carry_out(*deed, &root).map_err(|why| failed(stub, &root, &why))?;
     }
     tell(context, &plans, &root, args.dry_run)
+}
+
+fn failed(stub: &Stub, root: &Path, why: &std::io::Error) -> ApiError {
+    usage(format!("cannot change {}: {why}", stub.directory(root).display()))
+}
+
+/// Removes each by itself: one that somebody changed stays, and is no reason to keep the others.
+fn remove(context: &Context, args: &PlaceArgs) -> Outcome {
+    let root = place(context, args)?;
+    let (mut plans, mut kept) = (Vec::new(), Vec::new());
+    for stub in &STUBS {
+        match stub.planned_remove(&root).map_err(|why| failed(stub, &root, &why))? {
+            Deed::Refuse(why) => kept.push((stub, why)),
+            deed @ (Deed::Write | Deed::Replace | Deed::Remove | Deed::Nothing) => {
+                plans.push((stub, deed));
+            }
+        }
+    }
+    for (stub, deed) in plans.iter().filter(|_| !args.dry_run) {
+        stub.carry_out(*deed, &root).map_err(|why| failed(stub, &root, &why))?;
+    }
+    if kept.is_empty() {
+        return tell(context, &plans, &root, args.dry_run);
+    }
+    let stay = |(stub, why): &(&Stub, &str)| {
+        format!("{} stays as it is: {why}", stub.directory(&root).display())
+    };
+    let gone = plans.iter().filter(|(_, deed)| *deed == Deed::Remove).map(|(stub, _)| {
+        let would = if args.dry_run { "would be " } else { "" };
+        format!("{} {would}removed", stub.directory(&root).display())
+    });
+    let told: Vec<String> = kept.iter().map(stay).chain(gone).collect();
+    Err(ApiError::new(Code::Refused, told.join("; ")).into())
 }
 
 fn place(context: &Context, args: &PlaceArgs) -> Result<PathBuf, ApiError> {

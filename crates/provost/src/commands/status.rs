@@ -15,7 +15,7 @@ use super::{
     change::next_commands,
     graph, input,
     ls::ListReply,
-    run,
+    run, task,
     tasking::{self, TaskReply},
 };
 use crate::{
@@ -95,7 +95,7 @@ fn found(client: &Client, id: &str) -> Result<Found, ApiError> {
 }
 
 fn one_task(context: &Context, row: &StandingTaskRow) -> Result<(), Error> {
-    let next = tasking::next_commands(row);
+    let next = tasking::next_commands(row, None);
     if context.ui.json {
         return context.ui.result(json!(row), &next);
     }
@@ -169,14 +169,20 @@ fn why(context: &Context, client: &Client, id: &str) -> Result<(), Error> {
 fn overview(context: &Context, client: &Client) -> Result<(), Error> {
     let reply: ListReply = client.get("/v1/sessions")?;
     let rows = &reply.sessions;
-    let next = overview_next(rows);
+    let waiting = task::for_operator(client)?;
+    let mut next: Vec<String> = waiting.iter().take(1).map(task::read_command).collect();
+    next.extend(overview_next(rows));
     if context.ui.json {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         rows.iter().for_each(|row| *counts.entry(row.state.as_str()).or_default() += 1);
         let live: Vec<_> = rows.iter().filter(|row| !row.terminal).collect();
         let requests: Vec<_> = rows.iter().flat_map(|row| &row.requests).collect();
         let runs: Vec<_> = reply.runs.iter().filter(|run| !run.terminal).collect();
-        let value = json!({"ok": true, "counts": counts, "live": live, "runs": runs, "requests": requests, "more": reply.more});
+        let mut value = json!({"ok": true, "counts": counts, "live": live, "runs": runs, "requests": requests, "more": reply.more});
+        let told = waiting.iter();
+        value["for_operator"] = told
+            .map(|row| json!({"task": row.id, "name": row.name, "messages": row.for_operator}))
+            .collect();
         return context.ui.result(value, &next);
     }
     let (paint, screen, now) = (context.ui.paint, Screen::output(), clock::now_ms());
@@ -186,6 +192,10 @@ fn overview(context: &Context, client: &Client) -> Result<(), Error> {
         context.ui.line("")?;
     }
     context.ui.lines(&ui::overview(paint, screen, now, rows))?;
+    if !waiting.is_empty() {
+        context.ui.line("")?;
+        context.ui.lines(&ui::for_operator_lines(paint, &waiting))?;
+    }
     context.ui.next(&next);
     Ok(())
 }

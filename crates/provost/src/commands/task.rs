@@ -6,7 +6,7 @@ use std::{
 };
 
 use clap::{Args, Subcommand, ValueEnum};
-use provost_api::{ApiError, OpenTaskRequest, StandingTaskRow};
+use provost_api::{ApiError, Client, OpenTaskRequest, StandingTaskRow};
 use provost_core::{
     ids::SessionId,
     task::{Choice, Command, Config, Labels, Role, TaskBounds, TaskSpec},
@@ -440,7 +440,7 @@ fn new(context: &Context, args: &NewArgs) -> Outcome {
 pub(crate) fn opened(context: &Context, reply: Value) -> Outcome {
     let row: Option<StandingTaskRow> =
         reply.get("task").cloned().and_then(|row| serde_json::from_value(row).ok());
-    let next = row.as_ref().map(next_commands).unwrap_or_default();
+    let next = row.as_ref().map(|row| next_commands(row, None)).unwrap_or_default();
     if context.ui.json {
         context.ui.result(reply, &next)?;
         return Ok(ExitCode::SUCCESS);
@@ -476,14 +476,38 @@ fn ls(context: &Context, args: &LsArgs) -> Outcome {
     if reply.more {
         context.ui.talk("there are more that are over: provost task ls --limit N");
     }
-    context.ui.next(&["provost task show TASK".to_owned()]);
+    let waiting = reply.tasks.iter().find(|row| row.for_operator > 0);
+    let mut next: Vec<String> = waiting.map(read_command).into_iter().collect();
+    next.push("provost task show TASK".to_owned());
+    context.ui.next(&next);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Gives the tasks that are open.
+pub(crate) fn open_tasks(client: &Client) -> Result<Vec<StandingTaskRow>, ApiError> {
+    let path = target::query("/v1/tasks", &[("limit", Some("0".to_owned()))]);
+    let reply: ListReply = client.get(&path)?;
+    Ok(reply.tasks.into_iter().filter(|row| !row.terminal).collect())
+}
+
+/// Gives the tasks with messages that the operator has not handled yet.
+pub(crate) fn for_operator(client: &Client) -> Result<Vec<StandingTaskRow>, ApiError> {
+    let mut rows = open_tasks(client)?;
+    rows.retain(|row| row.for_operator > 0);
+    Ok(rows)
+}
+
+/// Gives the command by which the operator takes its next message of a task.
+pub(crate) fn read_command(row: &StandingTaskRow) -> String {
+    format!("provost inbox next --as operator --task {}", ui::short(&row.id))
 }
 
 /// Shows a task as a card.
 pub(crate) fn show(context: &Context, meant: Meant<'_>) -> Outcome {
     let row = meant.find(context)?;
-    let next = next_commands(&row);
+    let mut next = next_commands(&row, meant.by().as_deref());
+    // This is what was just asked for.
+    next.retain(|command| !command.starts_with("provost task show"));
     if context.ui.json {
         context.ui.result(json!({"task": row}), &next)?;
         return Ok(ExitCode::SUCCESS);

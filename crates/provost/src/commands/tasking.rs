@@ -71,6 +71,12 @@ impl OfTask {
         Meant { task: self.task.as_deref().unwrap_or(OWN_TASK), by: self.by.as_deref() }
     }
 
+    /// Says whether the operator asks and names no task.
+    pub(crate) fn is_operators(&self, context: &Context) -> bool {
+        let agent = context.environment.get(MARK).is_some();
+        !agent && self.task.is_none() && self.by.as_deref().is_none_or(|by| by == "operator")
+    }
+
     /// Gives the options that say the same again, for a command that is suggested.
     pub(crate) fn words(&self) -> String {
         let given = [("--task", &self.task), ("--as", &self.by)];
@@ -118,7 +124,8 @@ impl<'a> Meant<'a> {
         path: &str,
     ) -> Result<T, ApiError> {
         let (launch, token) = proof(context);
-        client(context)?.get(&target::query(path, &[("launch", launch), ("token", token)]))
+        let asks = [("as", self.by()), ("launch", launch), ("token", token)];
+        client(context)?.get(&target::query(path, &asks))
     }
 
     /// Asks something of the task, and gives the answer.
@@ -138,7 +145,22 @@ impl<'a> Meant<'a> {
     /// Asks something of the task, and shows in one line what is true then.
     pub(crate) fn change(&self, context: &Context, command: &Command, key: &KeyArgs) -> Outcome {
         let reply = self.tell(context, command, &key.get(context))?;
+        self.show(context, reply)
+    }
+
+    /// Shows the answer to a change: what was changed, how the task stands, and what makes sense next to who asked.
+    pub(crate) fn show(&self, context: &Context, reply: Value) -> Outcome {
         show_to(context, self.by, reply)
+    }
+
+    /// Gives the options that name the task by its id, and the same one who asks now.
+    pub(crate) fn words(&self, id: &str) -> String {
+        format!(" --task {}{}", ui::short(id), as_member(self.by))
+    }
+
+    /// Gives the command that shows the task, for the same one who asks now.
+    pub(crate) fn show_command(&self, id: &str) -> String {
+        format!("provost task show {}{}", ui::short(id), as_member(self.by))
     }
 }
 
@@ -156,12 +178,6 @@ pub(crate) fn client(context: &Context) -> Result<Client, ApiError> {
     }
 }
 
-/// Shows the answer to a change: what was changed, and how the task stands.
-pub(crate) fn show(context: &Context, reply: Value) -> Outcome {
-    show_to(context, None, reply)
-}
-
-/// The same to who acts for a member.
 fn show_to(context: &Context, by: Option<&str>, reply: Value) -> Outcome {
     let changed: Changed = serde_json::from_value(reply.clone())
         .map_err(|why| ApiError::new(Code::Internal, format!("the answer is not known: {why}")))?;
@@ -193,12 +209,12 @@ enum Changed {
 
 /// Who acts for a member goes on with its next message; everybody else may want to see them all.
 fn after_message(task: &TaskHeadRow, by: Option<&str>) -> Vec<String> {
-    let id = ui::short(&task.id);
+    let (id, by_whom) = (ui::short(&task.id), as_member(by));
     let then = match by {
-        Some(name) => format!("provost inbox next --task {id} --as={}", shell_word(name)),
+        Some(_) => format!("provost inbox next --task {id}{by_whom}"),
         None => format!("provost inbox ls --task {id}"),
     };
-    vec![then, format!("provost task show {id}")]
+    vec![then, format!("provost task show {id}{by_whom}")]
 }
 
 /// Gives the commands that make sense to who acts: a member by its name, or an agent by its session. Who does not manage
@@ -210,34 +226,51 @@ fn next_for(row: &StandingTaskRow, by: Option<&str>, session: Option<&str>) -> V
     };
     let member = row.members.iter().filter(|member| !member.left).find(acts);
     match member.filter(|member| member.role != "manager" && !row.terminal) {
-        None => next_commands(row),
+        None => next_commands(row, by),
         Some(member) => {
-            let (id, name) = (ui::short(&row.id), shell_word(&member.name));
-            let mut next = vec![format!("provost task show {id}")];
+            let (id, by) = (ui::short(&row.id), as_member(Some(&member.name)));
+            let mut next = vec![format!("provost task show {id}{by}")];
             if !member.communication.can_push {
-                next.push(format!("provost inbox next --task {id} --as={name}"));
+                next.push(format!("provost inbox next --task {id}{by}"));
             }
             next
         }
     }
 }
 
-/// Gives the commands that make sense for a task as it is.
-pub(crate) fn next_commands(row: &StandingTaskRow) -> Vec<String> {
-    let id = ui::short(&row.id);
+/// Gives the commands that make sense for a task as it is, to the operator or to who acts for a member.
+pub(crate) fn next_commands(row: &StandingTaskRow, by: Option<&str>) -> Vec<String> {
+    let (id, by) = (ui::short(&row.id), as_member(by));
+    let mut next = vec![format!("provost task show {id}{by}")];
     if row.terminal {
-        return vec![format!("provost task show {id}")];
+        next.push(format!("provost audit {id}"));
+        return next;
     }
-    let mut next = vec![format!("provost task show {id}")];
     match row.blockers.is_empty() && !row.members.is_empty() {
-        true => next.push(format!("provost finish {id} --because TEXT")),
+        true => next.push(match failed_worker(row) {
+            Some(session) => format!("provost status {} --why", ui::short(session)),
+            None => format!("provost finish {id} --because TEXT{by}"),
+        }),
         false if row.members.is_empty() => {
             next.push(format!("provost task bind {id} NAME --role worker"));
         }
         false => {
             let help = row.blockers.iter().find_map(|blocker| blocker.hint.clone());
-            next.push(help.unwrap_or_else(|| format!("provost inbox ls --task {id}")));
+            next.push(help.unwrap_or_else(|| format!("provost inbox ls --task {id}{by}")));
         }
     }
     next
+}
+
+/// Gives the session of a worker that failed: nothing is open then, and yet nothing may be done.
+fn failed_worker(row: &StandingTaskRow) -> Option<&str> {
+    let workers = row.members.iter().filter(|one| one.role == "worker" && !one.left);
+    let mut failed = workers.filter(|one| one.state.as_deref() == Some("failed"));
+    failed.find_map(|one| one.session.as_deref())
+}
+
+/// Gives the option that says who acts; nothing for the operator. Left out, a person who acts for a member would act as the
+/// operator from then on.
+fn as_member(by: Option<&str>) -> String {
+    by.map(|name| format!(" --as={}", shell_word(name))).unwrap_or_default()
 }

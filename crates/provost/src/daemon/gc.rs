@@ -11,7 +11,7 @@ use provost_core::{
     ids::{RunId, SessionId},
     session::Command,
 };
-use provost_engine::shell::{Ask, Home, Listing};
+use provost_engine::shell::{Ask, Home, Listing, TaskAsk};
 use provost_git::{
     BranchFate, BranchName, Git, KeepRef, Project, Removal, removal_risk, remove_worktree,
     worktree_find,
@@ -55,9 +55,12 @@ pub(crate) async fn collect(daemon: &Daemon, wanted: &Wanted) -> Result<Value, A
     // Who names a run is done with it.
     let resumed_since = if wanted.runs.is_some() { i64::MAX } else { old };
     let needed = blocking(move || runs_in_need(&ledger, resumed_since)).await??;
+    let bound = bound(daemon).await?;
     for row in rows.into_iter().filter(|row| wanted.has(row)) {
-        if let Some(reason) = row.run.as_ref().and_then(|run| needed.get(run)) {
-            keep_for_run(&row, reason, &mut found);
+        let of_run = row.run.as_ref().and_then(|run| needed.get(run)).map(|why| (*why).to_owned());
+        let of_task = bound.get(&row.id).map(|task| format!("it works for the task {task}"));
+        if let Some(reason) = of_run.or(of_task) {
+            keep(&row, &reason, &mut found);
             continue;
         }
         if row.worktree.as_ref().is_some_and(|worktree| !worktree.removed) {
@@ -191,8 +194,15 @@ fn runs_in_need(
     Ok(runs)
 }
 
-/// A later task, what a pull request is told, or a resume may go to a session that has ended.
-fn keep_for_run(row: &SessionRow, reason: &str, found: &mut Found) {
+/// Gives the sessions that are bound to a task that is not over, with its name: the next message takes them up again, and
+/// their work is what is checked and audited.
+async fn bound(daemon: &Daemon) -> Result<BTreeMap<String, String>, ApiError> {
+    let reply = daemon.handle.ask_json(Ask::Task(TaskAsk::Bound)).await?;
+    serde_json::from_value(reply).map_err(|why| ApiError::new(Code::Internal, why.to_string()))
+}
+
+/// A later task, what a pull request is told, a message of a task, or a resume may go to a session that has ended.
+fn keep(row: &SessionRow, reason: &str, found: &mut Found) {
     let worktree = row.worktree.as_ref().filter(|worktree| !worktree.removed);
     found.kept.extend(worktree.map(|worktree| {
         let mut kept = entry("worktree", Path::new(&worktree.path), &row.id);

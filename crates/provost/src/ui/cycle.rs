@@ -52,7 +52,9 @@ pub(crate) fn cycle_card(paint: Paint, screen: Screen, cycle: &Value) -> Vec<Str
 
 fn member(card: &mut Card, paint: Paint, row: &Value) {
     let name = paint.paint(Tone::Bold, &text(&row["name"]));
-    let state = text(&row["state"]).replace('_', " ");
+    let cause = row["cause"].as_str().map(|cause| format!(" ({})", clean(cause)));
+    let state = text(&row["state"]) + &cause.unwrap_or_default();
+    let state = state.replace('_', " ");
     let mut told = vec![format!("{name} ({}) · {state}", text(&row["role"]))];
     let flags: Vec<String> = rows(&row["flags"]).map(text).collect();
     if !flags.is_empty() {

@@ -48,8 +48,8 @@ pub(crate) use run_words::{run_event, run_findings, run_words};
 pub(crate) use screen::{Screen, together};
 pub(crate) use table::{Fit, Table};
 pub(crate) use task::{
-    criterion_lines, draft_lines, heartbeat_lines, loop_lines, message_changed, message_lines,
-    task_card, task_changed, task_lines,
+    criterion_lines, draft_lines, for_operator_lines, heartbeat_lines, loop_lines, message_changed,
+    message_lines, task_card, task_changed, task_lines,
 };
 pub(crate) use text::{clean, clean_block, clip};
 

@@ -47,6 +47,7 @@ pub(crate) fn task_lines(
         ("STATE", Fit::Whole),
         ("CRITERIA", Fit::Whole),
         ("LOOP", Fit::Whole),
+        ("FOR YOU", Fit::Whole),
         ("AGE", Fit::Whole),
         ("GOAL", Fit::Start),
     ];
@@ -66,11 +67,31 @@ pub(crate) fn task_lines(
             (tone, state),
             (Tone::Plain, criteria),
             (Tone::Plain, looped),
+            for_you(row),
             (Tone::Dim, age(now_ms, row.since)),
             (Tone::Plain, clip(&clean(row.summary.as_ref().unwrap_or(&row.goal)), LINE_WIDTH)),
         ]);
     }
     table.lines(paint, screen)
+}
+
+/// Says how many messages wait for the operator.
+fn for_you(row: &StandingTaskRow) -> (Tone, String) {
+    match row.for_operator {
+        0 => (Tone::Plain, "-".to_owned()),
+        waiting => (Tone::Warn, waiting.to_string()),
+    }
+}
+
+/// Says which tasks have messages for the operator, one line each.
+pub(crate) fn for_operator_lines(paint: Paint, rows: &[StandingTaskRow]) -> Vec<String> {
+    let line = |row: &StandingTaskRow| {
+        let (tone, waiting) = for_you(row);
+        let wait = if row.for_operator == 1 { "message waits" } else { "messages wait" };
+        let name = clip(&clean(&row.name), LINE_WIDTH);
+        format!("task {name} {}: {} {wait} for you", short(&row.id), paint.paint(tone, &waiting))
+    };
+    rows.iter().map(line).collect()
 }
 
 /// Shows a task as a card.
@@ -100,6 +121,9 @@ pub(crate) fn task_card(
     if !counts.is_empty() {
         card.label("messages", &counts.join(" · "));
     }
+    if row.for_operator > 0 {
+        card.label("for you", &format!("{} not handled yet", row.for_operator));
+    }
     row.criteria.iter().for_each(|one| card.label("criterion", &criterion(paint, one)));
     if let Some(looped) = &row.looped {
         card.label("loop", &loop_words(paint, looped));
@@ -109,13 +133,17 @@ pub(crate) fn task_card(
     }
     for blocker in &row.blockers {
         card.text("open", &format!("{}: {}", blocker.code, blocker.text));
+        if let Some(printed) = &blocker.printed {
+            card.text("printed", printed);
+        }
     }
     card.into_lines()
 }
 
 fn member(paint: Paint, now_ms: i64, row: &MemberRow) -> String {
     let session = row.session.as_deref().map(|session| {
-        let state = row.state.as_deref().map(|state| format!(", {}", state.replace('_', " ")));
+        let cause = row.cause.as_deref().map(|cause| format!(" ({cause})")).unwrap_or_default();
+        let state = row.state.as_deref().map(|state| format!(", {state}{cause}").replace('_', " "));
         format!("session {}{}", short(session), clean(&state.unwrap_or_default()))
     });
     let asks = match row.polled_at {
@@ -338,11 +366,13 @@ pub(crate) fn message_lines(
         ("STANDING", Fit::Whole),
         ("KIND", Fit::Whole),
         ("FROM", Fit::Start),
+        ("WAY", Fit::Whole),
+        ("TRUST", Fit::Whole),
         ("TO", Fit::Start),
         ("AGE", Fit::Whole),
         ("TEXT", Fit::Start),
     ];
-    let mut table = Table::new(&head).sparing(&["AGE", "KIND"]);
+    let mut table = Table::new(&head).sparing(&["AGE", "KIND", "WAY"]);
     for row in rows {
         let tone = match row.standing.as_str() {
             "dead" | "expired" => Tone::Bad,
@@ -351,20 +381,34 @@ pub(crate) fn message_lines(
             _ => Tone::Live,
         };
         let text = match &row.reason {
-            Some(reason) => format!("{} · {reason}", row.text),
-            None => row.text.clone(),
+            Some(reason) => format!("{}{} · {reason}", terms(now_ms, row), row.text),
+            None => format!("{}{}", terms(now_ms, row), row.text),
         };
         table.row([
             (Tone::Bold, row.no.to_string()),
             (tone, clean(&row.standing)),
             (Tone::Plain, clean(&row.kind)),
             (Tone::Plain, clean(&row.from)),
+            (Tone::Plain, clean(&row.channel)),
+            (Tone::Plain, clean(&row.trust)),
             (Tone::Plain, clean(&row.to)),
             (Tone::Dim, age(now_ms, row.stored_at)),
             (Tone::Plain, clip(&clean(&text), LINE_WIDTH)),
         ]);
     }
     table.lines(paint, screen)
+}
+
+/// Says what of a message is not as usual, before its text: the iteration that it begins, how urgent it is, and how long
+/// it waits.
+fn terms(now_ms: i64, row: &TaskMessageRow) -> String {
+    let iteration = row.iteration.map(|no| format!("begins iteration {no}"));
+    let priority = Some(&row.priority).filter(|word| !matches!(word.as_str(), "" | "normal"));
+    let waits = row.expires_at.filter(|_| row.standing == "stored");
+    let expires = waits.map(|at| format!("expires in {}", age(at, now_ms)));
+    let terms = [iteration, priority.cloned(), expires].into_iter().flatten();
+    let terms = terms.collect::<Vec<_>>().join(", ");
+    if terms.is_empty() { terms } else { format!("[{terms}] ") }
 }
 
 /// Says how a message stands that was changed.

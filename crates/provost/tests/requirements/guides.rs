@@ -48,11 +48,15 @@ fn skills_are_installed_once_and_only_ours_are_removed() {
     assert!(text.contains("`provost guide managing`"), "{text}");
     assert_eq!(run(&to("install")).ok().json()["skills"][0]["done"], "nothing");
     fs::write(&managing, "---\nname: mine\n---\n").unwrap();
-    for verb in ["install", "remove"] {
-        let refused = run(&to(verb));
-        assert!(refused.exits(4).stdout.contains("nothing was done"), "{refused:?}");
-    }
-    assert!(fs::exists(format!("{root}/provost-review/SKILL.md")).unwrap(), "all or nothing");
+    let refused = run(&to("install"));
+    assert!(refused.exits(4).stdout.contains("nothing was done"), "{refused:?}");
+    let review = format!("{root}/provost-review/SKILL.md");
+    assert!(fs::exists(&review).unwrap(), "all or nothing");
+    // What somebody changed stays, and is no reason to keep the other.
+    let refused = run(&to("remove"));
+    assert!(refused.exits(4).stdout.contains("provost-managing stays as it is"), "{refused:?}");
+    assert!(refused.stdout.contains("provost-review removed"), "{refused:?}");
+    assert!(fs::exists(&managing).unwrap() && !fs::exists(&review).unwrap());
     fs::write(&managing, text).unwrap();
     run(&to("remove")).ok();
     assert_eq!(fs::read_dir(&root).unwrap().count(), 0);

@@ -7,7 +7,7 @@ use provost_core::{
         Actor, Blocker, Command, Config, Epilogue, Event, Evidence, Judgement, MoveKind, Needs,
         Phase, Rejected, TaskSpec,
     },
-    verdict::CheckEnd,
+    verdict::{CheckEnd, Receipt},
 };
 
 use super::kit::{A_REASON, Desk, attack, member, task_spec, template};
@@ -133,6 +133,29 @@ fn finishing_runs_the_checks_again_on_the_tree_that_is_finished() {
     desk.done(&Actor::Provost, done(5, "test", CheckEnd::Exit(0)));
     assert_eq!(desk.task.phase.word(), "done");
     assert!(desk.task.is_closed());
+}
+
+/// A check of which only the name is told says nothing to who has to mend it.
+#[test]
+fn a_check_that_keeps_a_task_from_being_finished_is_told_with_its_end_and_what_it_printed() {
+    let checks = vec!["cargo test".to_owned()];
+    let mut desk = Desk::open(TaskSpec { checks, ..task_spec() });
+    desk.bind("hand", provost_core::task::Role::Worker, None);
+    desk.done(&Actor::Operator, Command::Finish { because: A_REASON.to_owned() });
+    let long = "many words ".repeat(200);
+    let tail = format!("{long}\nsh: 1: cargo: \u{1b}[31mnot \"found\"\n\n");
+    let receipt = Receipt { tail, ..receipt("tree", "cargo test", CheckEnd::Exit(127)) };
+    let receipt = Box::new(receipt);
+    desk.done(&Actor::Provost, Command::CheckDone { no: 1, receipt, compared: None });
+    let told = desk.task.blockers[0].to_string();
+    let how = "finished: exit 127; it printed last: \"sh: 1: cargo: \\u{1b}[31mnot \\\"found\\\"\"";
+    assert!(told.ends_with(how), "{told}");
+    let kept = serde_json::to_value(&desk.task.blockers[0]).unwrap();
+    assert!(kept["tail"].as_str().unwrap().chars().count() <= 400, "{kept}");
+    // What was recorded before is read, and says no more than it did.
+    let old = r#"{"blocker":"check_failed","command":"a","output":"b"}"#;
+    let old: Blocker = serde_json::from_str(old).unwrap();
+    assert!(old.to_string().ends_with("that is to be finished"), "{old}");
 }
 
 #[test]

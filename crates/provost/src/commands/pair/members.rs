@@ -88,8 +88,9 @@ impl Opening<'_> {
     /// Gives the members, with the sessions that are to be started for them.
     pub(super) fn members(&self, template: Option<&Template>) -> Result<Vec<NewMember>, ApiError> {
         let meant = meant(self.args)?;
+        let labelled = labelled(self.args, &meant)?;
         let task = self.imagined(&meant, template)?;
-        meant.iter().map(|one| self.member(&task, one)).collect()
+        meant.iter().map(|one| self.member(&task, one, Some(&one.name) == labelled)).collect()
     }
 
     /// Gives the task as it will be, of which the contracts tell.
@@ -115,15 +116,15 @@ impl Opening<'_> {
         Ok(task)
     }
 
-    fn member(&self, task: &Task, meant: &Meant) -> Result<NewMember, ApiError> {
+    fn member(&self, task: &Task, meant: &Meant, labelled: bool) -> Result<NewMember, ApiError> {
         let session = match &meant.who {
             Who::Elsewhere => None,
             Who::Session(named) => Some(NewSession::Existing(named.clone())),
             Who::Agent(agent) => Some(self.started(task, meant, agent)?),
         };
-        let labels = match session {
-            None => self.args.labels.labels(),
-            Some(_) => Labels::default(),
+        let labels = match labelled {
+            true => self.args.labels.labels(),
+            false => Labels::default(),
         };
         Ok(NewMember { name: meant.name.clone(), role: meant.role, labels, session })
     }
@@ -170,6 +171,28 @@ pub(super) fn warnings(members: &[NewMember]) -> Vec<String> {
     let mut all: Vec<String> = specs.flatten().cloned().collect();
     all.dedup();
     all
+}
+
+/// Gives the member whose conversation the labels are of: one has one. It is the only worker that is opened elsewhere, or
+/// the only member.
+fn labelled<'a>(args: &MemberArgs, meant: &'a [Meant]) -> Result<Option<&'a String>, ApiError> {
+    let labels = args.labels.labels();
+    if labels.thread.is_none() && labels.title.is_none() {
+        return Ok(None);
+    }
+    let elsewhere: Vec<&Meant> = meant.iter().filter(|one| one.who == Who::Elsewhere).collect();
+    let workers: Vec<&Meant> =
+        elsewhere.iter().copied().filter(|one| one.role == Role::Worker).collect();
+    match (workers.as_slice(), elsewhere.as_slice()) {
+        ([one], _) | ([], [one]) => Ok(Some(&one.name)),
+        (_, all) => {
+            let message = format!(
+                "--thread and --title are of one conversation, and {} members could have it: label each by itself",
+                all.len()
+            );
+            Err(usage(message).next("provost task label TASK MEMBER --thread ID --title TITLE"))
+        }
+    }
 }
 
 fn meant(args: &MemberArgs) -> Result<Vec<Meant>, ApiError> {

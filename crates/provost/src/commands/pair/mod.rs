@@ -161,7 +161,7 @@ fn spec(
 fn opened(context: &Context, mut reply: Value, warnings: &[String]) -> Outcome {
     let row: Option<StandingTaskRow> =
         reply.get("task").cloned().and_then(|row| serde_json::from_value(row).ok());
-    let next = row.as_ref().map(next_commands).unwrap_or_default();
+    let next = row.as_ref().map(|row| next_commands(row, None)).unwrap_or_default();
     let pulled = |row: &StandingTaskRow| row.members.iter().any(|one| !one.communication.can_push);
     let handed = match row.as_ref().filter(|row| pulled(row)) {
         Some(row) => Some(handoff::find(context, &row.id, None)?),

@@ -7,7 +7,7 @@ use provost_config::{self as config, Resolved};
 use provost_core::session::{Agent, Carried, Driver, Input, Settings};
 
 use super::variables::{Given, VariableArgs};
-use crate::{context::Context, error::usage, ui};
+use crate::{context::Context, error::usage, settings, ui};
 
 /// The agent's name for a plain command.
 const COMMAND: &str = "command";
@@ -33,7 +33,7 @@ pub(crate) fn configured(
         }
         None => (COMMAND, Driver::Command, Vec::new()),
         Some(name) => {
-            let agent = config.agents.get(name).ok_or_else(|| unknown(name, config))?;
+            let agent = config.agents.get(name).ok_or_else(|| unknown(context, name, config))?;
             variables.configured(name, &agent.env)?;
             variables.patterns(&agent.pass_env);
             (name, driver(agent.driver), agent.command.as_slice().to_vec())
@@ -74,7 +74,7 @@ fn driver(driver: config::Driver) -> Driver {
     }
 }
 
-fn unknown(name: &str, config: &Resolved) -> ApiError {
+fn unknown(context: &Context, name: &str, config: &Resolved) -> ApiError {
     let known: Vec<&str> =
         std::iter::once(config::BUILT_IN).chain(config.agents.keys().map(String::as_str)).collect();
     let near = |known: &&&str| strsim::osa_distance(name, known) <= name.chars().count().max(3) / 3;
@@ -88,5 +88,11 @@ fn unknown(name: &str, config: &Resolved) -> ApiError {
             format!("there are {}", known.join(", "))
         }
     };
-    usage(format!("there is no agent {name:?}; {hint}")).next("provost config show")
+    let here = context.environment.here().ok();
+    // A file that lies there and counts for nothing is what is looked at in vain.
+    let unread = here.as_deref().and_then(settings::unread_file).map(|file| {
+        format!("; {} is not read: only that of a git repository is (git init)", file.display())
+    });
+    let message = format!("there is no agent {name:?}; {hint}{}", unread.unwrap_or_default());
+    usage(message).next("provost config show")
 }

@@ -89,6 +89,9 @@ pub(super) async fn list(State(daemon): State<Daemon>, Wanted(query): Wanted<Lis
 
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct WhoQuery {
+    /// The member for whom a person looks; the operator if none is named.
+    #[serde(rename = "as")]
+    by: Option<String>,
     /// The launch that asks, where it is not told by its process.
     launch: Option<String>,
     token: Option<String>,
@@ -116,9 +119,6 @@ pub(super) async fn messages(
 
 #[derive(Debug, Deserialize)]
 pub(super) struct CycleQuery {
-    /// The member that looks; the operator if none is named.
-    #[serde(rename = "as")]
-    by: Option<String>,
     /// The event of the ledger after which something is new; without it the newest are told.
     since: Option<String>,
     #[serde(flatten)]
@@ -131,10 +131,7 @@ pub(super) async fn cycle(
     caller: Caller,
     Wanted(query): Wanted<CycleQuery>,
 ) -> Answer {
-    let by = match (reader(&daemon, &caller, &query.who).await?, query.by) {
-        (By::Operator, Some(name)) => By::As(name),
-        (by, _) => by,
-    };
+    let by = reader(&daemon, &caller, &query.who).await?;
     let since = query.since.map(|since| since.parse::<u64>()).transpose();
     let since = since.map_err(|why| bad(format!("since is no number of an event: {why}")))?;
     let ask = Ask::Task(TaskAsk::Cycle { task, by });
@@ -298,7 +295,8 @@ fn speaker(peer: Peer, by: &By) -> Peer {
 async fn reader(daemon: &Daemon, caller: &Caller, who: &WhoQuery) -> Result<By, ApiError> {
     let peer = daemon.peer(caller).await?;
     let proof = (who.launch.as_deref(), who.token.as_deref());
-    Ok(by(daemon, &peer, proof, None).unwrap_or(By::Operator))
+    let named = who.by.clone().map_or(By::Operator, By::As);
+    Ok(by(daemon, &peer, proof, who.by.clone()).unwrap_or(named))
 }
 
 async fn asked(daemon: &Daemon, ask: TaskAsk) -> Answer {

@@ -207,6 +207,7 @@ fn an_agent_exports_nothing_and_a_person_all() {
     for words in [
         &["export", "limits", "--to", "bundle", "--snapshot", "--json"][..],
         &["ledger", "export", "--json"],
+        &["ledger", "backup", "copy", "--json"],
     ] {
         let mut command = desk.command(words);
         command.env("PROVOST_LAUNCH", &who.launch).env("PROVOST_TOKEN", &who.token);
@@ -215,6 +216,117 @@ fn an_agent_exports_nothing_and_a_person_all() {
     }
     let bundle = desk.file("bundle");
     desk.provost(&["export", "limits", "--to", &bundle, "--snapshot"]).ok();
+    desk.provost(&["ledger", "backup", &desk.file("copy")]).ok();
+    desk.provost(&["stop", &session]).ok();
+    desk.wait_state(&session, |row| row["process"] != "alive");
+}
+
+#[test]
+fn a_finish_that_a_check_refuses_tells_how_it_ended_and_what_it_printed() {
+    let desk = Desk::in_repo(&["--check", "echo no such tool as that >&2; exit 127"]);
+    let finish = ["finish", "limits", "--because", "all of it holds now", "--wait", "--json"];
+    let refused = desk.provost(&finish).exits(4).json();
+    let why = refused["error"]["message"].as_str().unwrap();
+    assert!(why.contains("exit 127; it printed last: \"no such tool as that\""), "{why}");
+    let blocker = desk.task()["blockers"][0].clone();
+    assert_eq!(blocker["printed"], "no such tool as that", "{blocker}");
+    let card = desk.shown(&["task", "show", "limits"]);
+    assert!(card.contains("exit 127") && card.contains("printed   no such tool"), "{}", card);
+}
+
+#[test]
+fn what_waits_for_the_operator_is_seen_at_a_glance_and_of_all_tasks_at_once() {
+    let desk = Desk::new();
+    desk.provost(&["task", "new", "other", "--goal", "something else to be done"]).ok();
+    let nothing = desk.provost(&["status", "--json"]).ok().json();
+    assert_eq!(nothing["for_operator"], json!([]), "{nothing}");
+    desk.act("hand", &["send", "--to", "operator", "Which of the two limits?"]).ok();
+    let seen = desk.provost(&["status", "--json"]).ok().json();
+    let waits = json!([{"task": desk.task()["id"], "name": "limits", "messages": 1}]);
+    assert_eq!(seen["for_operator"], waits, "{seen}");
+    let read = seen["next"][0].as_str().unwrap().to_owned();
+    assert!(read.starts_with("provost inbox next --as operator --task "), "{read}");
+    assert!(desk.shown(&["status"]).contains("1 message waits for you"));
+    let listed = desk.provost(&["task", "ls"]);
+    assert!(listed.ok().stdout.contains("FOR YOU") && listed.stderr.contains(&read), "{listed:?}");
+    for words in [&["inbox", "ls", "--json"][..], &["inbox", "ls", "--as", "operator", "--json"]] {
+        let all = desk.provost(words).ok().json();
+        assert_eq!(all["messages"][0]["name"], "limits", "{all}");
+        assert_eq!(all["messages"][0]["text"], "Which of the two limits?", "{all}");
+        assert_eq!(all["next"][0], read, "{all}");
+    }
+    assert!(desk.shown(&["inbox", "ls"]).contains("Which of the two limits?"));
+    let words: Vec<&str> = read.split(' ').skip(1).chain(["--json"]).collect();
+    let item = desk.provost(&words).ok().json()["item"].clone();
+    desk.ack("operator", &item).ok();
+    let seen = desk.provost(&["status", "--json"]).ok().json();
+    assert_eq!(seen["for_operator"], json!([]), "{seen}");
+    let none = desk.provost(&["inbox", "ls"]);
+    assert!(none.ok().stderr.contains("no messages for you"), "{none:?}");
+}
+
+#[test]
+fn a_message_is_listed_with_who_wrote_it_the_way_the_trust_and_its_terms() {
+    let desk = Desk::new();
+    let urgent = ["send", "--to", "hand", "Stop that.", "--priority", "high", "--expires", "1h"];
+    desk.operate(&urgent).ok();
+    desk.act("hand", &["send", "--to", "boss", "It is done."]).ok();
+    let [first, second] = &desk.messages()[..] else { panic!("two messages") };
+    let of = |row: &Value| {
+        let fields = ["from", "channel", "trust", "priority"].map(|field| row[field].clone());
+        fields.map(|field| field.as_str().unwrap().to_owned())
+    };
+    assert_eq!(of(first), ["operator", "command line", "instructs", "high"]);
+    assert_eq!(of(second), ["hand", "command line", "claims", "normal"]);
+    let waits = number(&first["expires_at"]) - number(&first["stored_at"]);
+    assert_eq!((waits, &second["expires_at"]), (3_600_000, &Value::Null));
+    let listed = desk.shown(&["inbox", "ls", "--task", "limits"]);
+    assert!(listed.contains("WAY") && listed.contains("command line  instructs"), "{}", listed);
+    assert!(listed.contains("[high, expires in 59m"), "{}", listed);
+}
+
+#[test]
+fn of_all_evidence_that_is_somebodys_word_the_loop_says_whose() {
+    let desk = Desk::new();
+    let asks = ["--require", "attack", "--require", "report=artifact:risk"];
+    desk.operate(&[&["loop", "start"], &asks[..]].concat()).ok();
+    let attack = ["--failure-mode", "two callers at once", "--check", "a hundred in parallel"];
+    let result = ["--result", "none of them was let through"];
+    desk.act("boss", &[&["loop", "show", "attack"], &attack[..], &result].concat()).ok();
+    desk.act("hand", &["loop", "show", "report", "--field", "risk=none that is known"]).ok();
+    let told = desk.operate(&["loop", "status"]).ok().json()["loop"]["asserted"].clone();
+    assert_eq!((&told["attack"]["by"], &told["report"]["by"]), (&json!("boss"), &json!("hand")));
+    let shown = desk.shown(&["loop", "status", "--task", "limits"]);
+    assert!(shown.contains("asserted by boss: two callers at once; a hundred in"), "{}", shown);
+    assert!(shown.contains("asserted by hand: risk: none that is known"), "{}", shown);
+}
+
+#[test]
+fn an_agent_that_types_commands_is_audited_so_and_told_that_its_task_is_done() {
+    let desk = Desk::new();
+    desk.configure_talker(&format!("{CREDENTIALS}\n[[step]]\nhang = true\n"), "");
+    let session = desk.spawn_in(desk.home.root(), &["--agent", TALKER, "begin"]);
+    desk.provost(&["task", "bind", "limits", "arm", "--role", "manager", "--session", &session])
+        .ok();
+    let who = desk.credentials(1);
+    let types = |words: &[&str]| {
+        let mut command = desk.command(&[words, &["--json"]].concat());
+        command.env("PROVOST_LAUNCH", &who.launch).env("PROVOST_TOKEN", &who.token);
+        output_of(command)
+    };
+    types(&["manager", "ack", "--revision", "0"]).ok();
+    let audit = desk.provost(&["audit", "limits", "--json"]).ok().json();
+    let deeds = audit["deeds"].as_array().unwrap().iter().filter(|one| one["by"] == "arm");
+    let ways: Vec<&Value> = deeds.map(|one| &one["channel"]).collect();
+    assert_eq!(ways, ["command line"], "{audit:#}");
+    let finish = ["finish", "--because", "all of it holds now"];
+    types(&finish).ok();
+    desk.wait_state("limits", |row| row["state"] == "done");
+    // It has no task that is open any more: what it asks about is the one that it finished.
+    let next = types(&["inbox", "next"]);
+    assert!(next.exits(4).stdout.contains("the task is done"), "{next:?}");
+    assert_eq!(types(&finish).ok().json()["task"]["state"], "done");
+    assert_eq!(types(&["task", "show"]).ok().json()["task"]["name"], "limits");
     desk.provost(&["stop", &session]).ok();
     desk.wait_state(&session, |row| row["process"] != "alive");
 }

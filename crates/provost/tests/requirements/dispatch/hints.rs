@@ -146,3 +146,165 @@ fn d18_what_an_agent_is_told_to_do_next_works_in_an_empty_environment() {
     desk.provost(&["stop", &session]).ok();
     desk.wait_state(&session, |row| row["process"] != "alive");
 }
+
+/// Whoever acts for a member and follows what is suggested goes on as that member, never as the operator.
+#[test]
+fn what_is_suggested_to_who_acts_for_a_member_says_as_whom() {
+    let desk = Desk::new();
+    desk.operate(&["criteria", "add", "The wording was read", "--accept"]).ok();
+    let of_boss = |suggested: &Value| {
+        let all = suggested.as_array().unwrap();
+        let words = |one: &Value| one.as_str().unwrap().replace("--as=boss", "--as boss");
+        assert!(!all.is_empty(), "{suggested}");
+        assert!(all.iter().all(|one| words(one).contains("--as boss")), "{suggested}");
+    };
+    of_boss(
+        &desk.act("boss", &["criteria", "add", "The answer says how long"]).ok().json()["next"],
+    );
+    of_boss(&desk.act("boss", &["loop", "status"]).ok().json()["next"]);
+    let cycle = desk.provost(&["cycle", "limits", "--as", "boss", "--json"]).ok().json();
+    let hints = cycle["cycle"]["blockers"].as_array().unwrap().iter();
+    of_boss(&hints.clone().map(|one| one["hint"].clone()).collect());
+    of_boss(&hints.map(|one| one["next"].clone()).collect());
+    let shown = ["task", "show", "limits", "--as", "boss", "--json"];
+    let shown = desk.provost(&shown).ok().json();
+    of_boss(&shown["next"]);
+    let again = |one: &Value| one.as_str().unwrap().starts_with("provost task show");
+    assert!(!shown["next"].as_array().unwrap().iter().any(again), "{}", shown["next"]);
+    let finish = ["finish", "limits", "--because", "all of it holds now", "--as", "boss", "--json"];
+    of_boss(&desk.provost(&finish).exits(4).json()["error"]["next"]);
+    // What another member has to say is asked for, and not said in its name.
+    desk.bind("limits", "deputy", "manager");
+    let refused = desk.provost(&finish).exits(4).json();
+    let next = refused["error"]["next"].to_string();
+    assert!(next.contains("provost send --to deputy TEXT"), "{next}");
+    assert!(!next.contains("--as deputy"), "{next}");
+    // To the operator, who is nobody's member, nothing is added.
+    let operator = desk.provost(&["task", "show", "limits", "--json"]).ok().json();
+    assert!(!operator["next"].to_string().contains("--as"), "{}", operator["next"]);
+}
+
+#[test]
+fn a_gate_that_was_dropped_is_for_the_operator_and_no_command_of_a_member_finishes() {
+    let desk = Desk::new();
+    desk.operate(&["loop", "start", "--require", "notes=asserted"]).ok();
+    desk.act("boss", &["loop", "stop", "--because", "it takes too long for us"]).ok();
+    let hint = |by: &[&str]| {
+        let show = [&["task", "show", "limits", "--json"], by].concat();
+        let task = desk.provost(&show).ok().json();
+        let blockers = task["task"]["blockers"].as_array().unwrap().clone();
+        let dropped = blockers.into_iter().find(|one| one["code"] == "gate_dropped").unwrap();
+        dropped["hint"].as_str().unwrap().to_owned()
+    };
+    assert!(hint(&[]).starts_with("provost finish "), "{}", hint(&[]));
+    let to_boss = hint(&["--as", "boss"]);
+    assert!(to_boss.starts_with("provost send --to operator TEXT "), "{to_boss}");
+    assert!(to_boss.ends_with(" --as boss"), "{to_boss}");
+}
+
+#[test]
+fn what_is_only_offered_is_accepted_first_and_who_forgets_that_is_told() {
+    let desk = Desk::new();
+    desk.send("hand", "Begin with the tests.");
+    let taken = desk.act("hand", &["inbox", "next", "--offer-only"]).ok().json();
+    let (item, next) = (&taken["item"], &taken["next"]);
+    assert_eq!(next[0], item["accept_command"], "{taken:#}");
+    assert_eq!(next[1], item["acknowledge_command"], "{taken:#}");
+    let refused = desk.ack("hand", item).exits(4).json();
+    assert!(first_hint(&refused).starts_with("provost inbox accept 1 --lease 1 "), "{refused}");
+    assert!(first_hint(&refused).ends_with(" --as hand"), "{refused}");
+    for command in [&next[0], &next[1]] {
+        let words = command.as_str().unwrap().split_whitespace();
+        // Behind the home and the program, as this desk has its own.
+        let words: Vec<&str> = words.skip_while(|word| *word != "inbox").collect();
+        desk.provost(&words).ok();
+    }
+    desk.send("hand", "Now the second caller.");
+    assert_eq!(desk.next("hand", &[])["accept_command"], Value::Null);
+}
+
+#[test]
+fn what_is_suggested_after_a_draft_names_the_task_and_who_drafts_takes_no_message() {
+    let desk = Desk::new();
+    desk.act("hand", &["send", "--to", "boss", "criterion: the second caller is limited, too"])
+        .ok();
+    let drafted = desk.act("boss", &["criteria", "draft", "--from", "1"]).ok().json();
+    for next in drafted["next"].as_array().unwrap() {
+        let next = next.as_str().unwrap();
+        assert!(next.contains(" --task ") && next.ends_with(" --as=boss"), "{next}");
+    }
+    let missing = desk.act("boss", &["criteria", "draft", "--from", "77"]).exits(3).json();
+    assert!(first_hint(&missing).starts_with("provost inbox ls --all --task "), "{missing}");
+    let replay = |form: &str| {
+        let told = desk.provost(&["replay", "limits", "--as", form, "--json"]).ok().json();
+        told["next"].to_string().contains("--as timeline")
+    };
+    assert!(replay("compact") && !replay("timeline"));
+}
+
+#[test]
+fn labels_are_of_one_conversation_and_name_no_other_member() {
+    let desk = Desk::new();
+    let pair = ["pair", "rework the start page", "--pull", "--title", "Start page", "--json"];
+    let opened = |more: &[&str]| desk.provost(&[&pair[..], more].concat());
+    let one = opened(&["--worker", "app", "--manager", "desk"]).ok().json();
+    let titles = one["task"]["members"].as_array().unwrap().iter().map(|one| &one["title"]);
+    assert_eq!(titles.collect::<Vec<_>>(), [&json!("Start page"), &Value::Null], "{one}");
+    let two = opened(&["--worker", "app", "--worker", "other"]).exits(2).json();
+    assert!(first_hint(&two).starts_with("provost task label TASK MEMBER "), "{two}");
+    let none = ["pair", "rework it", "--worker", "codex", "--title", "Start page", "--json"];
+    desk.provost(&none).exits(2);
+}
+
+#[test]
+fn a_check_that_is_waited_for_and_fails_is_an_error_for_programs_too() {
+    let desk = Desk::in_repo(&[]);
+    let add = ["criteria", "add", "The tests pass", "--check", "exit 7", "--accept"];
+    desk.operate(&add).ok();
+    let failed = desk.operate(&["check", "--criterion", "1", "--wait"]).exits(1).json();
+    assert_eq!((&failed["ok"], &failed["error"]["code"]), (&json!(false), &json!("failed")));
+    assert_eq!(failed["error"]["message"], "`exit 7` did not pass: exit 7", "{failed}");
+}
+
+#[test]
+fn what_was_typed_is_repeated_to_programs_without_what_drives_a_terminal() {
+    let desk = Desk::new();
+    let refused = desk.provost(&["task", "show", "--\u{1b}[31mred", "--json"]).exits(2).json();
+    let why = refused["error"]["message"].as_str().unwrap();
+    assert!(why.contains("red") && !why.contains('\u{1b}'), "{why:?}");
+}
+
+#[test]
+fn a_configuration_that_is_in_no_repository_is_said_not_to_be_read() {
+    let desk = Desk::new();
+    let place = desk.home.root().join("plain");
+    std::fs::create_dir(&place).unwrap();
+    std::fs::write(place.join("provost.toml"), "[agents.demo]\ncommand = [\"true\"]\n").unwrap();
+    let spawn = ["spawn", "--agent", "demo", "begin"];
+    let refused = desk.provost_in(&place, &spawn);
+    assert!(refused.exits(2).stderr.contains("provost.toml is not read"), "{refused:?}");
+    let elsewhere = desk.provost_in(desk.home.root(), &spawn);
+    assert!(!elsewhere.exits(2).stderr.contains("is not read"), "{elsewhere:?}");
+}
+
+#[test]
+fn a_worker_that_failed_is_told_with_its_cause_and_nothing_says_to_finish() {
+    let desk = Desk::new();
+    desk.configure_talker("[[step]]\nexit = 3\n", "");
+    let repo = desk.repo("shop");
+    let hand = format!("hand={TALKER}");
+    let pair = ["pair", "a shop that sells", "--name", "shop", "--worker", &hand, "--json"];
+    desk.provost_in(repo.path(), &pair).ok();
+    let show = ["task", "show", "shop", "--json"];
+    let task = eventually("the worker failed", || {
+        let shown = desk.provost(&show).ok().json();
+        (shown["task"]["members"][0]["state"] == "failed").then_some(shown)
+    });
+    assert_eq!(task["task"]["members"][0]["cause"], "crash", "{task:#}");
+    assert!(!task["next"].to_string().contains("provost finish"), "{task:#}");
+    assert!(desk.shown(&["task", "show", "shop"]).contains("failed (crash)"));
+    let cycle = desk.shown(&["cycle", "shop"]);
+    assert!(cycle.contains("hand (worker) · failed (crash)"), "{}", cycle);
+    assert!(cycle.contains("see why hand (crash) failed"), "{}", cycle);
+    assert!(!cycle.contains("nothing is open"), "{}", cycle);
+}

@@ -3,7 +3,11 @@
 use provost_testkit::harness::eventually;
 use serde_json::{Value, json};
 
-use super::{kit::Desk, looking_back::with_session};
+use super::{
+    kit::Desk,
+    looking_back::{SERVES, with_session},
+};
+use crate::kit::TALKER;
 
 fn newest(desk: &Desk) -> Value {
     desk.provost(&["events", "--json", "--limit", "1"]).ok().json()["last"].clone()
@@ -36,19 +40,23 @@ fn d15_a_task_that_is_over_is_archived_like_a_session_and_says_so() {
     let session = with_session(&desk);
     desk.wait_state(&session, |row| row["process"] != "alive");
     let archive = ["ledger", "archive", "--older-than", "0s", "--apply", "--json"];
-    // A session whose process is gone is put away when nothing more is owed for it.
-    let open = eventually("the session is put away", || {
-        desk.provost(&archive).ok();
-        let open = desk.provost(&["replay", "limits", "--json"]).ok().json();
-        (open["sessions"][0]["archived"] == true).then_some(open)
+    // The next message takes the session up again, so it stays as long as its task may send one.
+    let kept = eventually("the session could be put away", || {
+        let archived = desk.provost(&archive).ok().json();
+        assert_eq!(archived["streams"], 0, "{archived}");
+        (archived["kept"] == 1).then_some(archived)
     });
-    assert_eq!(open["task"]["archived"], false, "{open:#}");
+    assert_eq!(kept["records"], 0, "{kept}");
+    let told = desk.shown(&["ledger", "archive", "--older-than", "0s"]);
+    assert!(told.contains("kept 1 sessions that work for a task"), "{}", told);
     let before = desk.provost(&["replay", "limits", "--as", "timeline", "--json"]).ok().json();
     desk.provost(&["task", "cancel", "limits", "--because", "nobody needs it any more"]).ok();
-    let archived = desk.provost(&archive).ok().json();
-    assert_eq!(archived["streams"], 1, "{archived}");
+    eventually("the task and its session are put away", || {
+        desk.provost(&archive).ok();
+        let told = desk.provost(&["replay", "limits", "--json"]).ok().json();
+        (told["task"]["archived"] == true && told["sessions"][0]["archived"] == true).then_some(())
+    });
     let after = desk.provost(&["replay", "limits", "--as", "timeline", "--json"]).ok().json();
-    assert_eq!(after["task"]["archived"], true);
     let length = |replay: &Value| replay["rows"].as_array().unwrap().len();
     assert_eq!(length(&after), length(&before) + 1);
     let audit = desk.shown(&["audit", "limits"]);
@@ -82,4 +90,28 @@ fn d15_what_checks_of_a_task_printed_goes_when_the_task_is_long_over() {
         of_task(&desk.provost(&["gc", "--older-than", "0s", "--json"]).ok().json()),
         [] as [Value; 0]
     );
+}
+
+#[test]
+fn d15_what_a_worker_of_an_open_task_left_is_kept_until_the_task_is_over() {
+    let desk = Desk::new();
+    desk.configure_talker(SERVES, "[session]\nstop_grace = \"100ms\"\n");
+    let repo = desk.repo("shop");
+    let hand = format!("hand={TALKER}");
+    let pair = ["pair", "a shop that sells", "--name", "shop", "--worker", &hand, "--json"];
+    let task = desk.provost_in(repo.path(), &pair).ok().json();
+    let session = task["task"]["members"][0]["session"].as_str().unwrap().to_owned();
+    desk.wait_state(&session, |row| row["sealed"] == true && row["process"] == "alive");
+    desk.provost(&["stop", &session]).ok();
+    let row = desk.wait_state(&session, |row| row["process"] != "alive");
+    let place = row["worktree"]["path"].as_str().unwrap();
+    let gc = ["gc", "--older-than", "0s", "--apply", "--json"];
+    let kept = desk.provost(&gc).ok().json();
+    assert_eq!(kept["removed"], json!([]), "{kept}");
+    assert_eq!(kept["kept"][0]["path"], place, "{kept}");
+    assert_eq!(kept["kept"][0]["reason"], "it works for the task shop", "{kept}");
+    assert!(std::path::Path::new(place).exists());
+    desk.provost(&["task", "cancel", "shop", "--because", "nobody needs it"]).ok();
+    desk.provost(&gc).ok();
+    assert!(!std::path::Path::new(place).exists());
 }
