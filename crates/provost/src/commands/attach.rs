@@ -41,7 +41,7 @@ use crate::{
     follow::{self, Of},
     home::Home,
     target, ui,
-    viewport::Viewport,
+    viewport::{IN_WINDOW, OwnWindow, Viewport},
 };
 
 /// The option by which Codex shows what another of its processes does.
@@ -72,6 +72,9 @@ pub(crate) struct AttachArgs {
     /// Print the command for a shell instead of running it
     #[arg(long)]
     print: bool,
+    /// It runs in a window of Provost's own tmux, which somebody may look at or nobody
+    #[arg(long = IN_WINDOW, hide = true)]
+    in_window: bool,
 }
 
 pub(crate) fn run(context: &Context, args: &AttachArgs) -> Outcome {
@@ -88,7 +91,8 @@ pub(crate) fn run(context: &Context, args: &AttachArgs) -> Outcome {
     let Some(row) = row else { return Err(usage("say which session").into()) };
     if has_terminal(&row) {
         let row = started(&client, row)?;
-        return sit_down(context, &place, &row, args.print);
+        let window = args.in_window.then(|| OwnWindow::around(&home, &context.environment));
+        return sit_down(context, &place, &row, args.print, window);
     }
     let attached = attachable(&row)?;
     listening(&place, &row, attached.launch)?;
@@ -111,7 +115,13 @@ fn has_terminal(row: &SessionRow) -> bool {
 }
 
 /// Shows the terminal that a session's agent has of its own.
-fn sit_down(context: &Context, place: &shell::Home, row: &SessionRow, print: bool) -> Outcome {
+fn sit_down(
+    context: &Context,
+    place: &shell::Home,
+    row: &SessionRow,
+    print: bool,
+    window: Option<OwnWindow>,
+) -> Outcome {
     let id = ui::short(&row.id);
     refuse_adopted(row, &id)?;
     let launch = running(row, &id)?;
@@ -125,7 +135,7 @@ fn sit_down(context: &Context, place: &shell::Home, row: &SessionRow, print: boo
         return Ok(ExitCode::SUCCESS);
     }
     must_be_terminal(row)?;
-    let left = terminal::show(&place.launch(launch))?;
+    let left = terminal::show(&place.launch(launch), window)?;
     let said = match left {
         Left::Detached => format!("left session {id}, which goes on"),
         Left::Ended => format!("session {id}'s terminal has ended"),
