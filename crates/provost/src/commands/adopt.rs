@@ -7,7 +7,9 @@ use provost_api::{ApiError, OpenRequest};
 use provost_config::{Act, Flag, Resolved};
 use provost_core::{
     ids::SessionId,
-    session::{Adopted, Afterwards, Agent, Exit0, Identity, Input, Pane, Reaction, Spec, Work},
+    session::{
+        Adopted, Afterwards, Agent, Driver, Exit0, Identity, Input, Pane, Reaction, Spec, Work,
+    },
     verdict::EmptyDiff,
 };
 use serde_json::Value;
@@ -114,7 +116,7 @@ fn spec(
         budget: budget(&config),
         policy: Default::default(),
         hooks: session_hooks(&config)?,
-        reactions: reactions(&config)?,
+        reactions: reactions(&config, found.driver())?,
         warnings: found.lacks(),
         run: None,
         task: None,
@@ -123,11 +125,11 @@ fn spec(
 }
 
 /// Whom somebody else started is told something at most: other reactions of the project are not for it.
-fn reactions(config: &Resolved) -> Result<Vec<Reaction>, ApiError> {
+fn reactions(config: &Resolved, driver: Driver) -> Result<Vec<Reaction>, ApiError> {
     let nobody = |name: &str| Err(usage(format!("nobody hands over to {name}")));
     let mut config = config.clone();
     config.reactions.retain(|_, one| matches!(one.act, Act::Notify | Act::Nudge));
-    spawn::reactions::build(&config, nobody)
+    spawn::reactions::build(&config, driver, nobody)
 }
 
 fn agent(found: &Found) -> Agent {

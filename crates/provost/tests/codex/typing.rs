@@ -153,6 +153,11 @@ fn a_text_is_no_command_to_the_composer_whatever_it_begins_or_ends_with() {
     }
     let spawn = stage.try_spawn(&["--tty", "!touch ran.txt"]);
     assert!(spawn.exits(2).stdout.contains("begin it with a word"), "{spawn:#?}");
+    stage
+        .home
+        .configure("[reactions.mine]\non = \"stalled\"\ndo = \"interrupt\"\ntext = \"!ls\"\n");
+    let spawn = stage.try_spawn(&["--tty", "Do it."]);
+    assert!(spawn.exits(2).stdout.contains("reactions.mine"), "{spawn:#?}");
     for (no, text) in [(1, "/compact is a fine word"), (2, "look at @READ"), (3, "a\u{7}b\u{9b}c")]
     {
         send(&stage, &id, text).ok();

@@ -56,6 +56,27 @@ pub(crate) fn configured(
     })
 }
 
+/// Gives an agent by its name as far as the configuration alone tells: what it speaks.
+pub(crate) fn outline(name: &str, config: &Resolved) -> Result<Agent, ApiError> {
+    let (driver, argv) = match config.agents.get(name) {
+        _ if name == config::BUILT_IN => (Driver::Codex, vec![name.to_owned()]),
+        Some(agent) => (driver(agent.driver), agent.command.as_slice().to_vec()),
+        None => return Err(unknown(name, config)),
+    };
+    Ok(Agent {
+        name: name.to_owned(),
+        driver,
+        argv,
+        env: Default::default(),
+        pass_env: Vec::new(),
+        own_env: Vec::new(),
+        input: Input::Closed,
+        settings: Settings::default(),
+        version: None,
+        carried: Carried::default(),
+    })
+}
+
 /// The part of a session's name that says what runs.
 pub(super) fn label(agent: &Agent) -> String {
     let program = agent.argv.first().map(Path::new).and_then(Path::file_name);
