@@ -81,6 +81,7 @@ pub fn row(session: &Session) -> SessionRow {
         turns: session.turns,
         budget: BudgetRow { tokens: session.budget.tokens, turns: session.budget.turns },
         limited: session.limited.as_ref().filter(|_| !attempt.is_sealed()).map(limited),
+        screen: screen(session),
         retrying: session.retrying().filter(|_| !attempt.is_sealed()).map(clip),
         attempt: attempt.no,
         instruction: attempt.instruction.as_deref().map(clip),
@@ -368,6 +369,11 @@ fn request(session: &Session, request: &Request) -> RequestRow {
         false => row.title.clone(),
     };
     RequestRow { title, commands, ..row }
+}
+
+/// Gives the command that shows where an agent runs that somebody else started, if its pane is known.
+pub(crate) fn screen(session: &Session) -> Option<String> {
+    session.spec.adopted.as_ref()?.pane.as_ref().map(at_its_pane)
 }
 
 /// Gives the command that shows the pane of an agent that somebody else started.

@@ -4,7 +4,7 @@ use provost_core::{
     request::{Asked, Reply, RequestKind},
     session::{
         Adopted, Command, Driver, Effect, Event, Glimpse, HeldBack, Hinted, Identity, MessageFate,
-        Pane, PaneSight, Record, Recorded, Rejected, SendMode, Spec, TurnEnd, Way,
+        Pane, PaneSight, Receive, Record, Recorded, Rejected, SendMode, Spec, TurnEnd, Way,
     },
     time::Moment,
 };
@@ -73,6 +73,21 @@ fn what_is_no_approval_is_settled_where_it_runs() {
     let request = bench.session.requests[0].id;
     let deny = Command::Answer { request, revision: 1, reply: Reply::Deny };
     assert_eq!(bench.try_tell(deny), Err(Rejected::NotTouched));
+}
+
+#[test]
+fn what_keeps_no_record_is_told_nothing_and_says_so() {
+    let mut spec = in_a_pane();
+    spec.agent.driver = Driver::Terminal;
+    let mut bench = Bench::new(spec);
+    bench.tell(Command::WorkPrepared { cwd: "/work".to_owned(), base: None });
+    let launch = bench.launch();
+    bench.tell(Command::LaunchAdopted { launch, child: None });
+    assert_eq!(bench.session.receives(), Receive::Nothing);
+    assert_eq!(bench.try_tell(send("one")), Err(Rejected::Unrecorded));
+    bench.tell(Command::ProcessUnobserved { launch, why: "it was not ours".to_owned() });
+    bench.settle();
+    assert_eq!(bench.try_tell(send("two")), Err(Rejected::EndedElsewhere));
 }
 
 #[test]

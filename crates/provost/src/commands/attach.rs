@@ -204,7 +204,9 @@ fn refuse_adopted(row: &SessionRow, id: &str) -> Result<(), ApiError> {
     if row.flags.iter().any(|flag| flag == Flag::Adopted.word()) {
         let message =
             format!("session {id} was started by somebody else: it is seen where it runs");
-        return Err(ApiError::new(Code::Refused, message).next(format!("provost status {id}")));
+        let there = row.screen.clone().filter(|_| !row.terminal);
+        let next = there.unwrap_or_else(|| format!("provost status {id}"));
+        return Err(ApiError::new(Code::Refused, message).next(next));
     }
     Ok(())
 }
