@@ -125,7 +125,7 @@ fn sit_down(
     let id = ui::short(&row.id);
     refuse_adopted(row, &id)?;
     let launch = running(row, &id)?;
-    let command = format!("provost attach {}", row.id);
+    let command = attach_command(context, &row.id)?;
     if context.ui.json {
         context.ui.result(json!({"command": command}), &[])?;
         return Ok(ExitCode::SUCCESS);
@@ -143,6 +143,16 @@ fn sit_down(
     context.ui.talk(&said);
     context.ui.next(&[format!("provost status {id}")]);
     Ok(ExitCode::SUCCESS)
+}
+
+/// The command that shows a terminal, whichever home and directories its shell knows.
+fn attach_command(context: &Context, id: &str) -> Result<String, ApiError> {
+    let home = context.home()?.path.display().to_string();
+    let program = std::env::current_exe().map_err(|why| {
+        ApiError::new(Code::Internal, format!("cannot tell where this program is: {why}"))
+    })?;
+    let (home, program) = (shell_word(&home), shell_word(&program.display().to_string()));
+    Ok(format!("env PROVOST_HOME={home} {program} attach {id}"))
 }
 
 /// Waits for an agent that is being started.
@@ -186,7 +196,7 @@ fn in_tmux(context: &Context, home: &Home, row: Option<&SessionRow>, print: bool
         context.ui.line(&words.join(" "))?;
         return Ok(ExitCode::SUCCESS);
     }
-    Err(viewport.attach(window.as_ref()).into())
+    Err(viewport.attach(window.as_ref(), row.map(|row| ui::short(&row.id)).as_deref()).into())
 }
 
 /// Makes sure that there is something to show. What is being started is waited for there.
