@@ -90,6 +90,67 @@ fn what_keeps_no_record_is_told_nothing_and_says_so() {
     assert_eq!(bench.try_tell(send("two")), Err(Rejected::EndedElsewhere));
 }
 
+fn interrupt() -> Command {
+    Command::Interrupt { key: "leave".to_owned(), text: None }
+}
+
+fn leaving(way: Way, bench: &Bench) -> Command {
+    Command::Keyed { launch: bench.launch(), key: "leave".to_owned(), way }
+}
+
+#[test]
+fn a_turn_is_left_and_a_conversation_compacted_in_the_pane() {
+    let mut bench = at_its_prompt();
+    bench.tell(keyed(&bench, Way::Typing));
+    bench.tell(keyed(&bench, Way::Keys));
+    records(&mut bench, 10, Recorded::TurnStarted { turn: Some("a".to_owned()) });
+    records(&mut bench, 11, Recorded::Prompted { text: "hello".to_owned() });
+    bench.tell(interrupt());
+    bench.tell(leaving(Way::Typing, &bench));
+    bench.tell(leaving(Way::Keys, &bench));
+    let fate = |bench: &Bench, no: usize| bench.session.messages[no].fate.clone();
+    assert!(matches!(fate(&bench, 1), MessageFate::Delivered { .. }), "{:?}", fate(&bench, 1));
+    let end = TurnEnd::Interrupted;
+    records(&mut bench, 12, Recorded::TurnEnded { turn: Some("a".to_owned()), end });
+    let launch = bench.launch();
+    bench.tell(Command::Compact { key: "short".to_owned() });
+    assert!(delivers(&bench), "it is typed at the prompt");
+    let keyed = |way| Command::Keyed { launch, key: "short".to_owned(), way };
+    bench.tell(keyed(Way::Typing)).tell(keyed(Way::Keys));
+    // In somebody else's pane anybody may begin a turn: only the compaction itself is proof.
+    records(&mut bench, 13, Recorded::TurnStarted { turn: Some("b".to_owned()) });
+    assert_eq!(fate(&bench, 2), MessageFate::Queued);
+    records(&mut bench, 14, Recorded::Compacted);
+    assert!(matches!(fate(&bench, 2), MessageFate::Delivered { .. }), "{:?}", fate(&bench, 2));
+}
+
+#[test]
+fn a_key_that_ended_a_turn_was_pressed_though_the_end_is_read_first() {
+    let mut bench = at_its_prompt();
+    records(&mut bench, 10, Recorded::TurnStarted { turn: Some("a".to_owned()) });
+    bench.tell(interrupt());
+    bench.tell(leaving(Way::Typing, &bench));
+    let end = TurnEnd::Interrupted;
+    records(&mut bench, 11, Recorded::TurnEnded { turn: Some("a".to_owned()), end });
+    let fate = &bench.session.messages[1].fate;
+    assert!(matches!(fate, MessageFate::Delivered { .. }), "{fate:?}");
+    assert!(bench.try_tell(leaving(Way::Keys, &bench)).is_err(), "it is settled");
+}
+
+#[test]
+fn without_a_pane_nothing_is_asked_of_an_agent_of_others() {
+    let mut spec = in_a_pane();
+    spec.adopted = Some(Box::new(Adopted::default()));
+    let mut bench = Bench::new(spec);
+    bench.tell(Command::WorkPrepared { cwd: "/work".to_owned(), base: None });
+    let launch = bench.launch();
+    bench.tell(Command::LaunchAdopted { launch, child: None });
+    records(&mut bench, 10, Recorded::TurnStarted { turn: Some("a".to_owned()) });
+    assert_eq!(bench.try_tell(interrupt()), Err(Rejected::NotTouched));
+    let compact = Command::Compact { key: "short".to_owned() };
+    assert_eq!(bench.try_tell(compact), Err(Rejected::NotTouched));
+}
+
 #[test]
 fn only_an_open_pane_is_typed_into() {
     let mut bench = at_its_prompt();

@@ -370,3 +370,28 @@ fn a_codex_that_is_adopted_before_its_first_prompt_is_followed_from_there_on() {
     assert_eq!(row["thread"], thread.as_str(), "{row:#}");
     theirs.leave(&id);
 }
+
+#[test]
+fn a_turn_is_interrupted_and_a_conversation_compacted_in_the_pane() {
+    let Some(stage) = Stage::new(TALKS) else { return };
+    let theirs = Theirs::begin(&stage);
+    let id = theirs.adopt();
+    theirs.types("Now the second.");
+    stage.model.wait_for_hold("door");
+    stage.home.wait_state(&id, |row| row["state"] == "working");
+    stage.home.provost(&["interrupt", &id, "Do the third instead."]).ok();
+    theirs.screen.shows("Third is done.");
+    let delivered = |row: &Value| {
+        let messages = row["messages"].as_array().unwrap();
+        !messages.is_empty() && messages.iter().all(|one| one["fate"] == "delivered")
+    };
+    stage.home.wait_state(&id, |row| delivered(row) && row["state"] == "idle");
+    let ends = stage.home.events_of(&id, "turn.ended");
+    assert_eq!(ends[0]["data"]["end"], "interrupted", "{ends:#?}");
+    stage.home.provost(&["compact", &id]).ok();
+    eventually("the record shows it", || {
+        (stage.home.events_of(&id, "context.compacted").len() == 1).then_some(())
+    });
+    stage.home.wait_state(&id, |row| delivered(row) && row["state"] == "idle");
+    theirs.leave(&id);
+}
