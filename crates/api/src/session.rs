@@ -73,6 +73,9 @@ pub struct SessionRow {
     /// What the agent says of its tries to reach its model; left out while it does not try again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retrying: Option<String>,
+    /// The command that shows where an agent runs that somebody else started; left out where its pane is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub screen: Option<String>,
     pub attempt: u32,
     pub instruction: Option<String>,
     /// The command that prepares the worktree; left out where there is none.

@@ -81,6 +81,7 @@ pub fn row(session: &Session) -> SessionRow {
         turns: session.turns,
         budget: BudgetRow { tokens: session.budget.tokens, turns: session.budget.turns },
         limited: session.limited.as_ref().filter(|_| !attempt.is_sealed()).map(limited),
+        screen: screen(session),
         retrying: session.retrying().filter(|_| !attempt.is_sealed()).map(clip),
         attempt: attempt.no,
         instruction: attempt.instruction.as_deref().map(clip),
@@ -143,6 +144,9 @@ pub fn why(session: &Session, now_ms: u64) -> (Vec<WhyFact>, String) {
     let phase = launch.map(phase_detail);
     let (source, at, detail) =
         phase.unwrap_or(("provost", None, Some("not launched yet".to_owned())));
+    let stopped = launch.is_some_and(is_stopped).then_some("suspended: a signal stopped it");
+    let detail = [stopped.map(str::to_owned), detail].into_iter().flatten();
+    let detail = Some(detail.collect::<Vec<_>>().join(", ")).filter(|detail| !detail.is_empty());
     add("process", shown::process(session), source, at, detail);
     let (source, heard, unseen) = match shown::is_unseen(session) {
         true => ("nobody", None, Some(UNSEEN.to_owned())),
@@ -159,7 +163,8 @@ pub fn why(session: &Session, now_ms: u64) -> (Vec<WhyFact>, String) {
     }
     for (by, seen) in watch.into_iter().flat_map(|watch| &watch.hints) {
         let place = format!("a guess, byte {} of what the terminal was sent", seen.place);
-        let over = launch.and_then(|launch| overtaken(launch, *by, seen)).unwrap_or_default();
+        let over = launch.and_then(|launch| overtaken(launch, *by, seen, now_ms));
+        let over = over.unwrap_or_default();
         let said = format!("{}{over}", seen.said.word());
         add("hint", &said, by.word(), Some(seen.at.wall_ms), Some(place));
     }
@@ -186,15 +191,15 @@ pub fn why(session: &Session, now_ms: u64) -> (Vec<WhyFact>, String) {
 }
 
 /// Says what has happened since a terminal let guess something, if that can no longer be true. A title that no longer says
-/// what the agent does says nothing; where codes and the screen go on saying it, they contradict the record.
-fn overtaken(launch: &Launch, by: Glimpse, seen: &Seen) -> Option<&'static str> {
+/// what the agent does says nothing; where codes and the screen go on saying it for long, they contradict the record.
+fn overtaken(launch: &Launch, by: Glimpse, seen: &Seen, now_ms: u64) -> Option<&'static str> {
     let (watch, before) = (&launch.watch, |at: Moment| at.mono_ms >= seen.at.mono_ms);
     let works = matches!(seen.said, Said::Working | Said::Retrying);
-    let only_tells = matches!(by, Glimpse::Title | Glimpse::Notify);
+    let contradicts = launch.contradiction(now_ms).is_some_and(|found| found.by == by);
     let over = launch.activity() == Activity::Idle && watch.turned.is_some_and(before);
     match launch.has_ended() {
         true => Some(", before its process ended"),
-        false => (works && only_tells && over).then_some(", before its turn ended"),
+        false => (works && over && !contradicts).then_some(", before its turn ended"),
     }
 }
 
@@ -205,6 +210,9 @@ fn rule_for(session: &Session, rule: Rule, unobserved: bool) -> &'static str {
         (Rule::L11, _, _, _) if shown::is_unseen(session) => UNSEEN,
         (Rule::X14, true, _, _) => "it ended, nobody saw how, and nobody said that it was done",
         (Rule::L10, _, true, _) => RESULT_ASKED,
+        (Rule::L10, _, _, _) if session.current_launch().is_some_and(is_stopped) => {
+            "its turn is open, and a signal stopped its process"
+        }
         (Rule::X7, _, _, true) => {
             "it ended while it needed input; a plain command takes no answer, so a person decides"
         }
@@ -361,6 +369,11 @@ fn request(session: &Session, request: &Request) -> RequestRow {
         false => row.title.clone(),
     };
     RequestRow { title, commands, ..row }
+}
+
+/// Gives the command that shows where an agent runs that somebody else started, if its pane is known.
+pub(crate) fn screen(session: &Session) -> Option<String> {
+    session.spec.adopted.as_ref()?.pane.as_ref().map(at_its_pane)
 }
 
 /// Gives the command that shows the pane of an agent that somebody else started.
@@ -592,6 +605,10 @@ fn worktree(session: &Session) -> Option<WorktreeRow> {
         }),
         Work::Plain | Work::InPlace { .. } | Work::Detached { .. } => None,
     }
+}
+
+fn is_stopped(launch: &Launch) -> bool {
+    launch.watch.suspended && launch.may_live()
 }
 
 fn rule_in_words(rule: Rule) -> &'static str {

@@ -67,6 +67,11 @@ pub enum Op {
     Type {
         data: Data,
     },
+    /// Whether a person is before this viewport; one that never says so counts as attended. A holder that is older
+    /// than this refuses it, and counts every viewport.
+    Attended {
+        attended: bool,
+    },
     /// Asks for notices from now on; the present state is sent at once.
     Follow,
     Ping,
@@ -293,6 +298,10 @@ mod tests {
         assert_eq!(
             request(Op::Type { data: Data(b"hi\n".to_vec()) }),
             r#"{"v":1,"id":7,"op":{"type":{"data":"aGkK"}}}"#
+        );
+        assert_eq!(
+            request(Op::Attended { attended: false }),
+            r#"{"v":1,"id":7,"op":{"attended":{"attended":false}}}"#
         );
         assert_eq!(request(Op::Follow), r#"{"v":1,"id":7,"op":"follow"}"#);
         assert_eq!(request(Op::Ping), r#"{"v":1,"id":7,"op":"ping"}"#);

@@ -205,10 +205,41 @@ fn a_viewport_that_is_killed_takes_nothing_with_it() {
 }
 
 #[test]
+fn a_viewport_that_nobody_is_before_is_no_person() {
+    let launch = Launch::start(in_terminal(command(&["bash", "-c", SIZES])));
+    launch.wait_for_output("ready");
+    let mut follower = launch.link();
+    follower.request(Op::Follow).unwrap();
+    let mut person = Person::sit_down(100, 30);
+    let shown = person.view_as(&launch.dir, false);
+    person.wait_for("30 100");
+    person.call(Call::Attended);
+    let mut counted = Vec::new();
+    let mut visits = |until_people: u32| {
+        until("the count", || {
+            if let Notice::Visits { people } = follower.notice().unwrap() {
+                counted.push(people);
+            }
+            counted.last() == Some(&until_people)
+        });
+    };
+    visits(0);
+    visits(1);
+    person.call(Call::Unattended);
+    visits(0);
+    person.type_in(b"hello\r");
+    person.wait_for("got hello");
+    person.call(Call::Leave);
+    assert_eq!(shown.join().unwrap().unwrap(), Left::Detached);
+    assert_eq!(counted, [0, 1, 0], "nobody was counted while it began");
+}
+
+#[test]
 fn what_is_no_terminal_is_refused() {
     let launch = Launch::start(in_terminal(sh("sleep 1000")));
     let (one, _other) = UnixStream::pair().unwrap();
-    let place = Place { input: one.as_fd(), output: one.as_fd(), calls: one.as_fd() };
+    let place =
+        Place { input: one.as_fd(), output: one.as_fd(), calls: one.as_fd(), attended: true };
     let refused = viewport::view(&launch.dir, place);
     assert!(matches!(refused, Err(viewport::Error::NoTerminal(_))), "{refused:?}");
 }
@@ -236,10 +267,15 @@ impl Person {
     }
 
     fn view(&self, dir: &Path) -> JoinHandle<Result<Left, viewport::Error>> {
+        self.view_as(dir, true)
+    }
+
+    fn view_as(&self, dir: &Path, attended: bool) -> JoinHandle<Result<Left, viewport::Error>> {
         let (dir, seat) = (dir.to_owned(), self.seat.try_clone().unwrap());
         let calls = self.calls.try_clone().unwrap();
         std::thread::spawn(move || {
-            let place = Place { input: seat.as_fd(), output: seat.as_fd(), calls: calls.as_fd() };
+            let (input, output, calls) = (seat.as_fd(), seat.as_fd(), calls.as_fd());
+            let place = Place { input, output, calls, attended };
             viewport::view(&dir, place)
         })
     }

@@ -3,6 +3,9 @@
 //! A window runs `provost attach` and nothing else, so that whatever becomes of it, of its pane or of the whole server
 //! says nothing about the session. The server has a socket and a configuration of its own in Provost's home, and windows
 //! are known by their ids and by the session that is written down with them, never by a name.
+//!
+//! A window is there also when nobody looks at it, so its `attach` says of itself whether somebody does. What changes
+//! that is a hook of tmux, which sends it the signal of a window that changed its size: nobody dies of that one.
 
 use std::{
     ffi::OsString,
@@ -15,7 +18,7 @@ use std::{
 
 use provost_api::{ApiError, Code};
 
-use crate::{context::Context, error::usage};
+use crate::{context::Context, environment::Environment, error::usage, home::Home};
 
 /// The one session of the server.
 const SESSION: &str = "provost";
@@ -24,6 +27,9 @@ const CONFIGURATION: &str = "tmux.conf";
 
 /// The longest path that a socket can have.
 const LONGEST_SOCKET: usize = 107;
+
+/// The option by which `provost attach` is told that it is in a window of this server.
+pub(crate) const IN_WINDOW: &str = "in-window";
 
 /// Where a window is known by: the session that it shows.
 const SHOWS: &str = "@provost_session";
@@ -44,6 +50,17 @@ set -g status-right ''
 set -g default-terminal screen-256color
 ";
 
+/// The hooks of what may change who looks at which window.
+const LOOKS: [&str; 4] =
+    ["client-attached", "client-detached", "client-session-changed", "session-window-changed"];
+
+/// Has every window look again at whether somebody is before it.
+const LOOK_AGAIN: &str =
+    r#"run-shell -b "kill -WINCH #{S:#{W:#{P:#{pane_pid} }}} 2>/dev/null; true""#;
+
+/// Gives how many clients of tmux show a window now.
+const SHOWN_BY: &str = "#{window_active_clients}";
+
 /// The server of a home.
 pub(crate) struct Viewport {
     home: PathBuf,
@@ -53,6 +70,29 @@ pub(crate) struct Viewport {
 /// A window, by its id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Window(String);
+
+/// The window in which this process runs.
+pub(crate) struct OwnWindow {
+    viewport: Viewport,
+    pane: Option<String>,
+}
+
+impl OwnWindow {
+    pub(crate) fn around(home: &Home, environment: &Environment) -> OwnWindow {
+        let viewport = Viewport { home: home.path.clone(), program: PathBuf::new() };
+        OwnWindow { viewport, pane: environment.get("TMUX_PANE").map(str::to_owned) }
+    }
+
+    /// Says whether somebody looks at it. If tmux does not tell, somebody may.
+    pub(crate) fn is_shown(&self) -> bool {
+        let Some(pane) = &self.pane else { return true };
+        let asked = ["display-message", "-p", "-t", pane, SHOWN_BY].map(OsString::from);
+        match self.viewport.run(&asked) {
+            Ok(Ran::Done(clients)) => clients.trim() != "0",
+            Ok(Ran::Refused(_)) | Err(_) => true,
+        }
+    }
+}
 
 impl Viewport {
     /// Finds the server's place, and writes its settings there.
@@ -65,7 +105,7 @@ impl Viewport {
         let program = std::env::current_exe().map_err(cannot)?;
         let version = Command::new("tmux").arg("-V").stdin(Stdio::null()).output();
         version.map_err(|why| missing(&why))?;
-        fs::write(home.path.join(CONFIGURATION), SETTINGS).map_err(cannot)?;
+        fs::write(home.path.join(CONFIGURATION), settings()).map_err(cannot)?;
         Ok(Viewport { home: home.path, program })
     }
 
@@ -74,7 +114,8 @@ impl Viewport {
         if let Some(window) = self.find(id)? {
             return Ok(window);
         }
-        let attach = [self.program.clone().into_os_string(), "attach".into(), id.into()];
+        let program = self.program.clone().into_os_string();
+        let attach = [program, "attach".into(), id.into(), format!("--{IN_WINDOW}").into()];
         let mut home = OsString::from("PROVOST_HOME=");
         home.push(&self.home);
         let name = shown_name(name);
@@ -84,7 +125,12 @@ impl Viewport {
         let first = ["new-session", "-s", SESSION, "-x", "120", "-y", "40"].map(OsString::from);
         let more = ["new-window", "-t", &format!("={SESSION}:")].map(OsString::from);
         let made = match self.exists()? {
-            true => self.run(&[more.as_slice(), &common].concat())?,
+            true => {
+                // One that an older Provost started has older settings.
+                let settings = self.home.join(CONFIGURATION).into_os_string();
+                self.run(&["source-file".into(), settings])?;
+                self.run(&[more.as_slice(), &common].concat())?
+            }
             // Another may have made the session meanwhile; then a window is made in it.
             false => match self.run(&[first.as_slice(), &common].concat())? {
                 Ran::Refused(_) => self.run(&[more.as_slice(), &common].concat())?,
@@ -116,10 +162,11 @@ impl Viewport {
     }
 
     /// Becomes tmux in this terminal. To detach is tmux's own.
-    pub(crate) fn attach(&self, window: Option<&Window>) -> ApiError {
+    pub(crate) fn attach(&self, window: Option<&Window>, id: Option<&str>) -> ApiError {
         if !(stdin().is_terminal() && stdout().is_terminal()) {
+            let id = id.map(|id| format!(" {id}")).unwrap_or_default();
             return usage("tmux needs a terminal, and this is none")
-                .next("provost attach --tmux --print");
+                .next(format!("provost attach --tmux{id} --print"));
         }
         if window.is_none() && !matches!(self.exists(), Ok(true)) {
             return ApiError::new(Code::NotFound, "no window is open")
@@ -172,6 +219,11 @@ impl Viewport {
             false => Ran::Refused(crate::ui::clean(String::from_utf8_lossy(&ran.stderr).trim())),
         })
     }
+}
+
+fn settings() -> String {
+    let hooks = LOOKS.map(|hook| format!("set-hook -g {hook} '{LOOK_AGAIN}'\n"));
+    format!("{SETTINGS}{}", hooks.concat())
 }
 
 /// What came of a command to tmux.

@@ -56,6 +56,16 @@ impl Workflow {
         }
     }
 
+    /// Says whether a key has the form that is needed.
+    pub(crate) fn fits(self, key: &Key) -> Result<(), Reason> {
+        match self {
+            Self::Retro => epic(key).map(drop),
+            Self::Create | Self::Dev | Self::Automate | Self::Review => {
+                story::numbers(key).map(drop)
+            }
+        }
+    }
+
     /// Looks whether the workflow left behind what it should.
     pub(crate) fn check(self, project: &Project, key: &Key) -> Result<String, Reason> {
         match self {
@@ -85,8 +95,7 @@ impl Workflow {
 
     /// All stories of the epic are done, and its retrospective was held.
     fn retro(self, project: &Project, key: &Key) -> Result<String, Reason> {
-        let expected = || Reason::Key { key: key.as_str().to_owned(), expected: EPIC_KEY };
-        let epic = key.epic().ok_or_else(expected)?;
+        let epic = epic(key)?;
         let sprint = Sprint::read(project)?;
         for story in sprint.epic(epic)? {
             Self::Review.counted(&story)?;
@@ -106,6 +115,10 @@ impl Workflow {
             found: written.clone(),
         })
     }
+}
+
+fn epic(key: &Key) -> Result<&str, Reason> {
+    key.epic().ok_or_else(|| Reason::Key { key: key.as_str().to_owned(), expected: EPIC_KEY })
 }
 
 /// Says whether a status was found, only not one that counts.

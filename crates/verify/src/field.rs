@@ -64,7 +64,11 @@ pub(crate) fn text_of(value: &Value) -> Option<String> {
 }
 
 pub(crate) fn yaml(text: &str) -> Result<Value, String> {
-    serde_saphyr::from_str(text).map_err(|why| why.without_snippet().to_string())
+    // The library's own words are for who programs with it, and name its options.
+    let told = |why: serde_saphyr::Error| {
+        why.without_snippet().render_with_formatter(&serde_saphyr::UserMessageFormatter)
+    };
+    serde_saphyr::from_str(text).map_err(told)
 }
 
 /// JSON that says a key twice leaves it to its reader which one counts; here none does.
@@ -123,6 +127,15 @@ mod tests {
         }
         assert_eq!(get("a.yaml", "x: 1", "y"), Err("no_field"));
         assert_eq!(get("a.yaml", "[1]", "0"), Err("no_field"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_to_who_wrote_the_file() {
+        for (text, what) in [("x: a\nx: b", "x"), ("x: [1", "line 1")] {
+            let why = yaml(text).unwrap_err();
+            assert!(why.contains(what) && why.contains("line"), "{why}");
+            assert!(!why.contains("Options") && !why.contains("Policy"), "{why}");
+        }
     }
 
     #[test]

@@ -22,4 +22,4 @@ pub use pictures::{BadPicture, Comparison, MAX_PICTURE_BYTES, MAX_POINTS, Read, 
 pub use policy::{Advice, Ending, Next, Policy, Previous, Try, Urgency};
 pub use project::MAX_FILE_BYTES;
 pub use reason::Reason;
-pub use verifier::{Declared, Ended, Fault, Program, Verdict, Verifier};
+pub use verifier::{Declared, Ended, Fault, Program, Ran, Verdict, Verifier};

@@ -42,6 +42,8 @@ pub struct Try<'a> {
     pub no: u32,
     pub ending: Ending,
     pub reason: &'a str,
+    /// Whether the work was held against the verifier; if that could not be done another try comes to the same.
+    pub asked: bool,
     /// The tree that it left, if one is known.
     pub tree: Option<&'a str>,
     pub previous: Option<&'a Previous>,
@@ -95,6 +97,9 @@ impl Policy {
             // Nobody knows that it ended, and a second agent beside the first would spoil the work of both.
             Ending::Lost => (Next::Escalate, "it may still be at work, unseen".to_owned()),
             Ending::TimedOut => (Next::Escalate, "the watch ended and the work goes on".to_owned()),
+            Ending::Incomplete if !tried.asked => {
+                (Next::Escalate, "the verifier could not be asked, whatever the work is".to_owned())
+            }
             Ending::Incomplete | Ending::Failed | Ending::Stuck => self.again(tried, left),
         };
         let agent = (what == Next::Retry).then(|| self.agent_of(tried.no + 1)).flatten();
@@ -148,8 +153,17 @@ mod tests {
         Policy { retries: 2, urgency, defer_on_plateau: true, fallback }
     }
 
+    #[test]
+    fn no_try_helps_where_the_verifier_cannot_be_asked() {
+        let unasked = Try { asked: false, ..tried(1, Ending::Incomplete) };
+        assert_eq!(policy(Urgency::Preference).advise(unasked).what, Next::Escalate);
+        // What failed by itself is tried again, whatever the verifier could do.
+        let failed = Try { asked: false, ..tried(1, Ending::Failed) };
+        assert_eq!(policy(Urgency::Preference).advise(failed).what, Next::Retry);
+    }
+
     fn tried(no: u32, ending: Ending) -> Try<'static> {
-        Try { no, ending, reason: "not done", tree: Some("t"), previous: None }
+        Try { no, ending, reason: "not done", asked: true, tree: Some("t"), previous: None }
     }
 
     #[test]

@@ -73,6 +73,9 @@ pub enum Reason {
     },
     CommandEnded {
         how: String,
+        /// The last that it printed, if anything. It is no part of the reason in words: two tries that fail for the
+        /// same reason may print different times.
+        said: String,
     },
     CommandNotRun {
         why: String,
@@ -100,6 +103,17 @@ impl Reason {
             Self::CommandEnded { .. } => "command_failed",
             Self::CommandNotRun { .. } => "command_not_run",
         }
+    }
+
+    /// Gives the last that a command printed which failed.
+    pub fn said(&self) -> Option<&str> {
+        let Self::CommandEnded { said, .. } = self else { return None };
+        Some(said.as_str()).filter(|said| !said.is_empty())
+    }
+
+    /// Says whether the work was not looked at at all: no other work would come to something else.
+    pub fn is_no_answer(&self) -> bool {
+        matches!(self, Self::Key { .. } | Self::CommandNotRun { .. })
     }
 
     /// Says whether there simply is nothing: another source may know more.
@@ -146,7 +160,7 @@ impl fmt::Display for Reason {
             Self::NoLine { path, pattern } => {
                 write!(f, "no line of {} matches {}", plain(path), quote(pattern))
             }
-            Self::CommandEnded { how } => write!(f, "the command {how}"),
+            Self::CommandEnded { how, .. } => write!(f, "the command {how}"),
             Self::CommandNotRun { why } => write!(f, "the command could not be run: {why}"),
         }
     }

@@ -244,6 +244,6 @@ fn comment(mut open: bool, line: &str) -> Option<Aside> {
     }
 }
 
-fn numbers(key: &Key) -> Result<Numbers<'_>, Reason> {
+pub(crate) fn numbers(key: &Key) -> Result<Numbers<'_>, Reason> {
     key.numbers().ok_or_else(|| Reason::Key { key: key.as_str().to_owned(), expected: STORY_KEY })
 }

@@ -91,6 +91,14 @@ pub enum Ended {
     NotStarted(String),
 }
 
+/// A command that was run, or could not be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ran {
+    pub ended: Ended,
+    /// The last that it printed.
+    pub said: String,
+}
+
 impl Declared {
     /// Says whether this makes a verifier, and which.
     pub fn verifier(&self) -> Result<Verifier, Fault> {
@@ -155,8 +163,25 @@ fn fault<T>(text: &str) -> Result<T, Fault> {
 }
 
 impl Verifier {
+    /// Says whether a key has the form that is needed, before anything is looked at.
+    pub fn fits(&self, key: &Key) -> Result<(), Reason> {
+        match self {
+            Self::Bmad(workflow) => workflow.fits(key),
+            Self::Command(command) => command.program(key).map(drop),
+            Self::File(FileCheck { file, holds }) => {
+                let inside = match holds {
+                    Holds::Anything => Vec::new(),
+                    Holds::Line(pattern) => vec![pattern],
+                    Holds::Field { segments, equals } => segments.iter().chain([equals]).collect(),
+                };
+                let mut all = std::iter::once(file).chain(inside);
+                all.try_for_each(|template| template.fill(key, str::to_owned).map(drop))
+            }
+        }
+    }
+
     /// Looks whether it holds in a directory. Commands are given to `run`.
-    pub fn check(&self, project: &Path, key: &Key, run: impl FnOnce(&Program) -> Ended) -> Verdict {
+    pub fn check(&self, project: &Path, key: &Key, run: impl FnOnce(&Program) -> Ran) -> Verdict {
         let found = match self {
             Self::Bmad(workflow) => {
                 Project::open(project).and_then(|project| workflow.check(&project, key))
@@ -171,10 +196,14 @@ impl Verifier {
 }
 
 impl CommandTemplate {
-    fn check(&self, key: &Key, run: impl FnOnce(&Program) -> Ended) -> Result<String, Reason> {
+    fn program(&self, key: &Key) -> Result<Program, Reason> {
         let words = self.0.iter().map(|word| word.fill(key, str::to_owned));
-        let program = Program { argv: words.collect::<Result<_, _>>()? };
-        let how = match run(&program) {
+        Ok(Program { argv: words.collect::<Result<_, _>>()? })
+    }
+
+    fn check(&self, key: &Key, run: impl FnOnce(&Program) -> Ran) -> Result<String, Reason> {
+        let Ran { ended, said } = run(&self.program(key)?);
+        let how = match ended {
             Ended::Code(0) => return Ok("the command ended with exit status 0".to_owned()),
             Ended::Code(code) => format!("ended with exit status {code}"),
             Ended::Signal(signal) => format!("was ended by signal {signal}"),
@@ -182,7 +211,7 @@ impl CommandTemplate {
             Ended::TooMuchOutput => "wrote too much and was ended".to_owned(),
             Ended::NotStarted(why) => return Err(Reason::CommandNotRun { why }),
         };
-        Err(Reason::CommandEnded { how })
+        Err(Reason::CommandEnded { how, said })
     }
 }
 
@@ -271,10 +300,14 @@ mod tests {
             fs::write(path, text).unwrap();
         }
         let verifier = declared(verifier).verifier().unwrap();
-        match verifier.check(dir.path(), &Key::parse(key).unwrap(), |_| Ended::Code(1)) {
+        match verifier.check(dir.path(), &Key::parse(key).unwrap(), |_| ran(Ended::Code(1))) {
             Verdict::Verified(because) => Ok(because),
             Verdict::Incomplete(reason) => Err(reason.word()),
         }
+    }
+
+    fn ran(ended: Ended) -> Ran {
+        Ran { ended, said: "no such line".to_owned() }
     }
 
     #[test]
@@ -347,13 +380,37 @@ mod tests {
         let run = |ended: Ended| {
             verifier.check(Path::new("/"), &key, |program| {
                 assert_eq!(program.argv, ["sh", "-c", "grep 1-2 list"]);
-                ended
+                ran(ended)
             })
         };
         assert!(matches!(run(Ended::Code(0)), Verdict::Verified(_)));
         let others = [Ended::Code(1), Ended::Signal(9), Ended::TimedOut, Ended::TooMuchOutput];
         for ended in others.into_iter().chain([Ended::NotStarted("gone".into())]) {
             assert!(matches!(run(ended.clone()), Verdict::Incomplete(_)), "{ended:?}");
+        }
+        // What it printed is told beside the reason, which stays the same from try to try.
+        let Verdict::Incomplete(reason) = run(Ended::Code(1)) else { panic!("it failed") };
+        assert_eq!(reason.said(), Some("no such line"));
+        assert_eq!(reason.to_string(), "the command ended with exit status 1");
+    }
+
+    #[test]
+    fn a_key_that_cannot_fit_is_known_before_anything_is_looked_at() {
+        let fits =
+            |verifier: &Verifier, key: &str| verifier.fits(&Key::parse(key).unwrap()).is_ok();
+        let story = Verifier::Bmad(Workflow::Review);
+        assert!(fits(&story, "1-2") && !fits(&story, "PAY-7"));
+        let retro = Verifier::Bmad(Workflow::Retro);
+        assert!(fits(&retro, "epic-3") && !fits(&retro, "x"));
+        for pairs in [
+            &[("command", "grep {epic} list")][..],
+            &[("file", "{story}.md")],
+            &[("file", "a.md"), ("matches", "{epic}")],
+            &[("file", "a.yaml"), ("field", "a.{epic}"), ("equals", "b")],
+            &[("file", "a.yaml"), ("field", "a"), ("equals", "{epic}")],
+        ] {
+            let verifier = declared(pairs).verifier().unwrap();
+            assert!(fits(&verifier, "1.2") && !fits(&verifier, "PAY-7"), "{pairs:?}");
         }
     }
 }

@@ -400,6 +400,14 @@ pub enum Rejected {
     OneThread(String),
     #[error("it was started by somebody else, and there is no way to say anything to it")]
     NoWayIn,
+    #[error(
+        "it was started by somebody else and keeps no record that can be read, so that nothing is typed there: say it where it runs"
+    )]
+    Unrecorded,
+    #[error(
+        "it was started by somebody else and has ended: start it again where it ran, and adopt it anew"
+    )]
+    EndedElsewhere,
     #[error("request {0} is no longer open: it was answered, and the answer was lost: {1}")]
     AnswerLost(RequestId, String),
     #[error(

@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::{
     command::Rejected,
     effect::Due,
-    event::{ContextKept, Event, MessageLost, MessageQueued},
+    event::{ContextKept, Event, MessageDelivered, MessageLost, MessageQueued},
     launch::{Launch, TurnState},
+    reach::Receive,
     spec::{Afterwards, Driver},
     state::{Message, MessageFate, MessageKind, Session},
     typing::sayable,
@@ -90,7 +91,8 @@ impl Session {
             _ if attempt.is_sealed() => Err(Rejected::Sealed(self.judgement().state.word())),
             _ if attempt.cancelled.is_some() => Err(Rejected::Cancelled),
             None => Err(Rejected::NotRunning),
-            Some(launch) if launch.adopted || self.spec.adopted.is_some() => {
+            // Whom somebody else started is told it in its pane, as everything else.
+            Some(_) if self.spec.adopted.is_some() && self.receives() != Receive::Typed => {
                 Err(Rejected::NotTouched)
             }
             Some(launch) if launch.stop.is_some() || attempt.is_decided() => {
@@ -160,7 +162,13 @@ impl Session {
         };
         let mut queued = self.messages.iter().filter(|m| m.fate == MessageFate::Queued);
         let (message, why) = queued.find_map(|message| Some((message, moot(message)?)))?;
-        Some(MessageLost { key: message.key.clone(), reason: why.to_owned() }.into())
+        let (key, reason) = (message.key.clone(), why.to_owned());
+        // The end of the turn may be read before it is recorded that the key was pressed.
+        let pressed = message.typed.filter(|_| message.kind == MessageKind::Interrupt);
+        Some(match pressed {
+            Some(typed) => MessageDelivered { key, launch: typed.launch }.into(),
+            None => MessageLost { key, reason }.into(),
+        })
     }
 
     pub(super) fn compaction_deadline(&self) -> Option<(u64, Due)> {

@@ -554,8 +554,10 @@ impl Session {
             return Err(refused(agent.name.clone()));
         }
         match &self.spec.adopted {
+            Some(_) if !alive && !self.launches.is_empty() => return Err(Rejected::EndedElsewhere),
             Some(adopted) if adopted.pane.is_none() => return Err(Rejected::NoWayIn),
             Some(_) if !alive => return Err(Rejected::NotRunning),
+            Some(_) if !agent.listens() => return Err(Rejected::Unrecorded),
             Some(_) | None => {}
         }
         if !agent.listens() || (instructs && !agent.driver.has_protocol()) {

@@ -160,7 +160,15 @@ impl Session {
     pub fn turns_are_unseen(&self) -> bool {
         let watched = self.current_launch().filter(|_| !self.attempt().is_sealed());
         let adopted = watched.is_some_and(|launch| launch.adopted && launch.may_live());
-        adopted && !self.spec.agent.driver.has_protocol()
+        // Codex begins to write down a conversation with its first prompt.
+        let recorded = self.spec.agent.driver.has_protocol() && self.has_record();
+        adopted && !recorded
+    }
+
+    fn has_record(&self) -> bool {
+        let adopted = self.spec.adopted.as_deref();
+        let named = adopted.is_some_and(|one| one.rollout.is_some() || one.thread.is_some());
+        named || self.thread.is_some()
     }
 
     /// What is worth showing beside the state, also after the seal: it never changes the outcome.
@@ -175,6 +183,7 @@ impl Session {
         note(!caveats.protected.is_empty(), Flag::ChecksTouched);
         note(self.limited.is_some() && !self.attempt().is_sealed(), Flag::Limited);
         let held = self.attempt().held && !self.attempt().is_sealed();
+        note(self.spec.adopted.is_some(), Flag::Adopted);
         if let Some(launch) = self.current_launch() {
             note(held && launch.may_live() && !launch.is_in_turn(), Flag::Interrupted);
             let gone = launch.gone;
@@ -185,7 +194,6 @@ impl Session {
             note(launch.oversized, Flag::OversizedOutput);
             note(launch.stream.retrying && launch.may_live(), Flag::Retrying);
             note(launch.watch.suspended && launch.may_live(), Flag::Suspended);
-            note(launch.adopted, Flag::Adopted);
             note(self.turns_are_unseen(), Flag::TurnsUnseen);
             note(gone.is_some_and(|gone| gone.leftovers > 0), Flag::Leftovers);
             let unverified = gone.is_some_and(|gone| !gone.verified);

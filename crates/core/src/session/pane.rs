@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     command::Rejected,
-    event::{Event, MessageTyped, PaneSeen},
+    event::{Event, MessageDelivered, MessageTyped, PaneSeen},
     launch::Launch,
-    state::{Message, MessageFate, Session},
+    state::{Message, MessageFate, MessageKind, Session},
     typing::DOUBTED,
     watch::{HeldBack, Way},
 };
@@ -72,6 +72,11 @@ impl Session {
                 None if message.unproved.is_some() => refused(DOUBTED),
                 None => Ok(vec![typed(message, id, to)]),
             },
+            // A key that interrupts is no text that the agent could be seen to take: its turn ends, or does not.
+            (Some(Way::Typing), Way::Keys) if message.kind == MessageKind::Interrupt => {
+                let delivered = MessageDelivered { key: message.key.clone(), launch: id };
+                Ok(vec![typed(message, id, to), delivered.into()])
+            }
             (Some(Way::Typing), Way::Keys)
             | (Some(Way::Again), Way::Pressing)
             | (Some(Way::Pressing), Way::Pressed)

@@ -106,8 +106,7 @@ impl Session {
         let works = match line {
             Line::AppServer | Line::JsonLines => true,
             Line::Terminal if agent.driver.has_protocol() => true,
-            Line::Pane => lives,
-            Line::Terminal | Line::Pipe => lives && agent.listens(),
+            Line::Pane | Line::Terminal | Line::Pipe => lives && agent.listens(),
             Line::Once => ended && self.thread.is_some(),
             Line::Watched => false,
         };

@@ -394,8 +394,9 @@ impl Session {
                     let asks = launch.watch.shows() == Some(Said::Asks);
                     let went_on = self.went_on(launch).filter(|_| !asks);
                     // Whoever was at its screen may have begun any turn; otherwise it is what it was told.
+                    let alone = !launch.adopted;
                     let compacts =
-                        self.compact_taken(id, |typed| !launch.was_attended_since(typed));
+                        self.compact_taken(id, |typed| alone && !launch.was_attended_since(typed));
                     went_on.chain(compacts).chain([started]).collect()
                 }
             },

@@ -4,7 +4,7 @@ use provost_core::{
     request::{Asked, Reply, RequestKind},
     session::{
         Adopted, Command, Driver, Effect, Event, Glimpse, HeldBack, Hinted, Identity, MessageFate,
-        Pane, PaneSight, Record, Recorded, Rejected, SendMode, Spec, TurnEnd, Way,
+        Pane, PaneSight, Receive, Record, Recorded, Rejected, SendMode, Spec, TurnEnd, Way,
     },
     time::Moment,
 };
@@ -73,6 +73,82 @@ fn what_is_no_approval_is_settled_where_it_runs() {
     let request = bench.session.requests[0].id;
     let deny = Command::Answer { request, revision: 1, reply: Reply::Deny };
     assert_eq!(bench.try_tell(deny), Err(Rejected::NotTouched));
+}
+
+#[test]
+fn what_keeps_no_record_is_told_nothing_and_says_so() {
+    let mut spec = in_a_pane();
+    spec.agent.driver = Driver::Terminal;
+    let mut bench = Bench::new(spec);
+    bench.tell(Command::WorkPrepared { cwd: "/work".to_owned(), base: None });
+    let launch = bench.launch();
+    bench.tell(Command::LaunchAdopted { launch, child: None });
+    assert_eq!(bench.session.receives(), Receive::Nothing);
+    assert_eq!(bench.try_tell(send("one")), Err(Rejected::Unrecorded));
+    bench.tell(Command::ProcessUnobserved { launch, why: "it was not ours".to_owned() });
+    bench.settle();
+    assert_eq!(bench.try_tell(send("two")), Err(Rejected::EndedElsewhere));
+}
+
+fn interrupt() -> Command {
+    Command::Interrupt { key: "leave".to_owned(), text: None }
+}
+
+fn leaving(way: Way, bench: &Bench) -> Command {
+    Command::Keyed { launch: bench.launch(), key: "leave".to_owned(), way }
+}
+
+#[test]
+fn a_turn_is_left_and_a_conversation_compacted_in_the_pane() {
+    let mut bench = at_its_prompt();
+    bench.tell(keyed(&bench, Way::Typing));
+    bench.tell(keyed(&bench, Way::Keys));
+    records(&mut bench, 10, Recorded::TurnStarted { turn: Some("a".to_owned()) });
+    records(&mut bench, 11, Recorded::Prompted { text: "hello".to_owned() });
+    bench.tell(interrupt());
+    bench.tell(leaving(Way::Typing, &bench));
+    bench.tell(leaving(Way::Keys, &bench));
+    let fate = |bench: &Bench, no: usize| bench.session.messages[no].fate.clone();
+    assert!(matches!(fate(&bench, 1), MessageFate::Delivered { .. }), "{:?}", fate(&bench, 1));
+    let end = TurnEnd::Interrupted;
+    records(&mut bench, 12, Recorded::TurnEnded { turn: Some("a".to_owned()), end, says: None });
+    let launch = bench.launch();
+    bench.tell(Command::Compact { key: "short".to_owned() });
+    assert!(delivers(&bench), "it is typed at the prompt");
+    let keyed = |way| Command::Keyed { launch, key: "short".to_owned(), way };
+    bench.tell(keyed(Way::Typing)).tell(keyed(Way::Keys));
+    // In somebody else's pane anybody may begin a turn: only the compaction itself is proof.
+    records(&mut bench, 13, Recorded::TurnStarted { turn: Some("b".to_owned()) });
+    assert_eq!(fate(&bench, 2), MessageFate::Queued);
+    records(&mut bench, 14, Recorded::Compacted);
+    assert!(matches!(fate(&bench, 2), MessageFate::Delivered { .. }), "{:?}", fate(&bench, 2));
+}
+
+#[test]
+fn a_key_that_ended_a_turn_was_pressed_though_the_end_is_read_first() {
+    let mut bench = at_its_prompt();
+    records(&mut bench, 10, Recorded::TurnStarted { turn: Some("a".to_owned()) });
+    bench.tell(interrupt());
+    bench.tell(leaving(Way::Typing, &bench));
+    let end = TurnEnd::Interrupted;
+    records(&mut bench, 11, Recorded::TurnEnded { turn: Some("a".to_owned()), end, says: None });
+    let fate = &bench.session.messages[1].fate;
+    assert!(matches!(fate, MessageFate::Delivered { .. }), "{fate:?}");
+    assert!(bench.try_tell(leaving(Way::Keys, &bench)).is_err(), "it is settled");
+}
+
+#[test]
+fn without_a_pane_nothing_is_asked_of_an_agent_of_others() {
+    let mut spec = in_a_pane();
+    spec.adopted = Some(Box::new(Adopted::default()));
+    let mut bench = Bench::new(spec);
+    bench.tell(Command::WorkPrepared { cwd: "/work".to_owned(), base: None });
+    let launch = bench.launch();
+    bench.tell(Command::LaunchAdopted { launch, child: None });
+    records(&mut bench, 10, Recorded::TurnStarted { turn: Some("a".to_owned()) });
+    assert_eq!(bench.try_tell(interrupt()), Err(Rejected::NotTouched));
+    let compact = Command::Compact { key: "short".to_owned() };
+    assert_eq!(bench.try_tell(compact), Err(Rejected::NotTouched));
 }
 
 #[test]

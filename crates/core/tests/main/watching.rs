@@ -496,8 +496,17 @@ fn an_adopted_agent_is_watched_and_its_end_has_no_code() {
 #[test]
 fn of_an_adopted_agent_without_a_record_it_is_known_that_its_turns_are_not_seen() {
     let mut spec = adopted(true);
+    let later = spec.clone();
+    spec.adopted.as_mut().unwrap().rollout = Some("/r".to_owned());
     let bench = watching(spec.clone());
     assert!(!bench.has(Flag::TurnsUnseen), "its record tells of them");
+    let mut bench = watching(later);
+    assert!(bench.has(Flag::TurnsUnseen), "it has written nothing yet");
+    let launch = bench.launch();
+    let (by, what) = (Record::Rollout, Recorded::Named { thread: "t".to_owned() });
+    bench.tell(Command::Recorded { launch, by, place: 1, what });
+    bench.begins(10, "a");
+    assert_eq!((bench.state(), bench.has(Flag::TurnsUnseen)), (State::Working, false));
     spec.agent.driver = Driver::Terminal;
     let mut bench = watching(spec);
     assert_eq!((bench.state(), bench.has(Flag::TurnsUnseen)), (State::Idle, true));
@@ -544,7 +553,7 @@ fn who_has_no_pane_cannot_be_told_anything() {
     assert_eq!(bench.try_tell(send("one", "hello")), Ok(()));
     let launch = bench.launch();
     bench.tell(Command::ProcessUnobserved { launch, why: "it left".to_owned() });
-    assert_eq!(bench.try_tell(send("two", "hello")), Err(Rejected::NotRunning));
+    assert_eq!(bench.try_tell(send("two", "hello")), Err(Rejected::EndedElsewhere));
 }
 
 #[test]

@@ -408,6 +408,7 @@ pub(super) fn refused(why: &Rejected, session: SessionId) -> ApiError {
         | Rejected::Cancelled
         | Rejected::NotRunning
         | Rejected::NotOurs
+        | Rejected::EndedElsewhere
         | Rejected::NotTouched
         | Rejected::Stopping
         | Rejected::EndsUnheard
@@ -416,6 +417,7 @@ pub(super) fn refused(why: &Rejected, session: SessionId) -> ApiError {
         | Rejected::CannotCompact(_)
         | Rejected::OneThread(_)
         | Rejected::NoWayIn
+        | Rejected::Unrecorded
         | Rejected::NothingTyped(_)
         | Rejected::AnswerLost(..)
         | Rejected::AtWork
@@ -433,6 +435,7 @@ pub(super) fn refused(why: &Rejected, session: SessionId) -> ApiError {
         Rejected::BudgetUsedUp(used_up) => format!("provost limit {named} {}", used_up.raise),
         Rejected::EndsUnheard => format!("provost resume {named} TEXT"),
         Rejected::AtItsScreen(_) => format!("provost attach {named}"),
+        Rejected::EndedElsewhere => "provost discover".to_owned(),
         Rejected::OfRun(run) => format!("provost resume {}", run.short()),
         Rejected::PlaceGone(Some(branch)) => format!("git switch {branch} && provost spawn"),
         Rejected::Nothing
@@ -452,6 +455,7 @@ pub(super) fn refused(why: &Rejected, session: SessionId) -> ApiError {
         | Rejected::CannotCompact(_)
         | Rejected::OneThread(_)
         | Rejected::NoWayIn
+        | Rejected::Unrecorded
         | Rejected::NothingTyped(_)
         | Rejected::AnswerLost(..)
         | Rejected::RunAsCommand
@@ -467,6 +471,16 @@ pub(super) fn refused(why: &Rejected, session: SessionId) -> ApiError {
         | Rejected::Misfit(..) => format!("provost status {named}"),
     };
     ApiError::new(code, why.to_string()).next(next)
+}
+
+/// Says why a change is refused. What is done where the agent of somebody else runs is done in its pane, if that is known.
+pub(super) fn refused_there(why: &Rejected, session: Option<&Session>, id: SessionId) -> ApiError {
+    let error = refused(why, id);
+    let there = matches!(why, Rejected::NotTouched | Rejected::NotOurs | Rejected::Unrecorded);
+    match session.and_then(card::screen).filter(|_| there) {
+        Some(command) => ApiError { next: [vec![command], error.next].concat(), ..error },
+        None => error,
+    }
 }
 
 /// The last digits of an id, which are the random ones, that people see and type.

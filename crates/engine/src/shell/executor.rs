@@ -665,9 +665,10 @@ impl Context {
     ) {
         let message = session.messages.iter().find(|message| message.key == key);
         let (Some(message), Some(typist)) = (message, self.typist(session, launch)) else { return };
-        let what = match message.request {
-            None => Some(Typing::Text(typed(session)(message))),
-            Some(_) => said(session, launch, message, message.reply.as_ref()).map(Typing::Keys),
+        let is_key = message.request.is_some() || message.kind == MessageKind::Interrupt;
+        let what = match is_key {
+            false => Some(Typing::Text(typed(session)(message))),
+            true => said(session, launch, message, message.reply.as_ref()).map(Typing::Keys),
         };
         match what {
             Some(what) => typist.deliver(message, what, cancel).await,
@@ -751,7 +752,11 @@ fn recorded(session: &Session, launch: LaunchId, dir: &Path) -> Traces {
 
 /// Gives the text of a message as it is typed into a pane.
 fn typed(session: &Session) -> impl Fn(&Message) -> String {
-    |message| session::literally(session.spec.agent.driver, &message.text)
+    |message| match message.kind == MessageKind::Compact {
+        // A command to the agent's own composer, and meant as one.
+        true => session::pasted(&message.text),
+        false => session::literally(session.spec.agent.driver, &message.text),
+    }
 }
 
 fn identity(found: provost_holder::Identity) -> Identity {

@@ -29,8 +29,8 @@ use tokio::sync::{broadcast, mpsc};
 
 use super::{
     answer::{
-        adopted_already, refused, report_reply, run_refused, run_reply, session_reply,
-        unrecordable, unwritten,
+        adopted_already, refused, refused_there, report_reply, run_refused, run_reply,
+        session_reply, unrecordable, unwritten,
     },
     clock::Clock,
     executor::{Dispatch, Executor, World},
@@ -581,7 +581,7 @@ impl Owner {
                 match turn.command(id, command, actor) {
                     None => Err(self.unloaded(id)),
                     Some(Err(Rejected::Nothing)) => self.row_of(turn, id, session),
-                    Some(Err(why)) => Err(refused(&why, id)),
+                    Some(Err(why)) => Err(refused_there(&why, turn.session(id), id)),
                     Some(Ok((session, _))) => {
                         self.keep_secret(session, command);
                         Ok(session_reply(session))

@@ -23,7 +23,8 @@ fn main() -> ExitCode {
 fn view(dir: &Path) -> ExitCode {
     let (input, output) = (std::io::stdin(), std::io::stdout());
     let Ok((calls, _caller)) = std::io::pipe() else { return ExitCode::FAILURE };
-    let place = Place { input: input.as_fd(), output: output.as_fd(), calls: calls.as_fd() };
+    let (input, output, calls) = (input.as_fd(), output.as_fd(), calls.as_fd());
+    let place = Place { input, output, calls, attended: true };
     if viewport::view(dir, place).is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 

@@ -40,6 +40,8 @@ pub struct Place<'a> {
     pub output: BorrowedFd<'a>,
     /// The read end of a pipe, by which the caller says what signals say: one byte for each [`Call`].
     pub calls: BorrowedFd<'a>,
+    /// Whether a person is there to begin with. In a window of tmux nobody is until it is shown.
+    pub attended: bool,
 }
 
 /// What a caller may have to say to a viewport, as a byte.
@@ -50,6 +52,10 @@ pub enum Call {
     Resized = b'r',
     /// The viewport is to be left.
     Leave = b'l',
+    /// A person has come to where the terminal is shown.
+    Attended = b'a',
+    /// Nobody is there any more.
+    Unattended = b'u',
 }
 
 /// Why a viewport was left.
@@ -117,7 +123,7 @@ struct Ready {
 impl<'a> Viewport<'a> {
     /// Asks for the view before anything is done to the person's terminal.
     fn begin(socket: UnixStream, place: Place<'a>) -> Result<Self, Error> {
-        let Place { input, output, calls } = place;
+        let Place { input, output, calls, attended } = place;
         let person = Person::look(input, output)?;
         let mut viewport = Self {
             person,
@@ -128,25 +134,32 @@ impl<'a> Viewport<'a> {
             typing: None,
             redraw: Redraw::default(),
         };
+        if !attended {
+            // Said first, so that nobody is counted in between; an older holder refuses it and counts.
+            viewport.attend(false)?;
+            viewport.await_answer()?;
+        }
         viewport.ask(Op::View)?;
-        viewport.await_consent()?;
+        if let Some(fault) = viewport.await_answer()? {
+            return Err(fault.into());
+        }
         viewport.person.take_over()?;
         viewport.person.show(CLEAR)?;
         viewport.begin_redraw()?;
         Ok(viewport)
     }
 
-    /// The answer comes before anything else.
-    fn await_consent(&mut self) -> Result<(), Error> {
+    /// The answer comes before anything else. Gives why the holder refused, if it did.
+    fn await_answer(&mut self) -> Result<Option<Fault>, Error> {
         while !self.received.contains(&b'\n') {
             if self.receive()? == 0 {
                 return Err(Error::Reach(io::ErrorKind::UnexpectedEof.into()));
             }
         }
-        match self.next_message()? {
-            Some(Message::Reply(reply)) => reply.error.map_or(Ok(()), |fault| Err(fault.into())),
-            Some(Message::Notice(_) | Message::View(_)) | None => Ok(()),
-        }
+        Ok(match self.next_message()? {
+            Some(Message::Reply(reply)) => reply.error,
+            Some(Message::Notice(_) | Message::View(_)) | None => None,
+        })
     }
 
     fn run(&mut self) -> Result<Left, Error> {
@@ -190,12 +203,23 @@ impl<'a> Viewport<'a> {
     fn hear_call(&mut self) -> Result<bool, Error> {
         let mut byte = [0];
         let read = rustix::io::read(self.calls, &mut byte).map_err(io::Error::from)?;
-        // A caller that is gone calls no more, and would otherwise wake us without end.
-        let leave = read == 0 || byte == [Call::Leave.byte()];
-        if !leave && let Some(size) = self.redraw.resized(self.person.size()) {
-            self.resize(size)?;
+        match byte {
+            // A caller that is gone calls no more, and would otherwise wake us without end.
+            _ if read == 0 => return Ok(true),
+            [byte] if byte == Call::Leave.byte() => return Ok(true),
+            [byte] if byte == Call::Attended.byte() => self.attend(true)?,
+            [byte] if byte == Call::Unattended.byte() => self.attend(false)?,
+            [_] => {
+                if let Some(size) = self.redraw.resized(self.person.size()) {
+                    self.resize(size)?;
+                }
+            }
         }
-        Ok(leave)
+        Ok(false)
+    }
+
+    fn attend(&mut self, attended: bool) -> Result<(), Error> {
+        self.ask(Op::Attended { attended }).map(drop)
     }
 
     /// Passes on what was typed, and says whether the person left.

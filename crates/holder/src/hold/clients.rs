@@ -38,6 +38,8 @@ struct Client {
     owed: Option<Owed>,
     /// How many bytes of the terminal it has missed, if it is a viewport.
     missed: Option<u64>,
+    /// Whether a person is before it, if it is a viewport.
+    attended: bool,
     dropped: bool,
 }
 
@@ -110,15 +112,22 @@ impl Clients {
         self.find(number).is_some_and(|client| client.missed.is_some())
     }
 
-    /// How many viewports there are.
-    pub(super) fn viewports(&self) -> u32 {
-        let viewports = self.connected.iter().filter(|client| client.missed.is_some());
-        u32::try_from(viewports.count()).unwrap_or(u32::MAX)
+    /// Whether a person is before this client, from now on.
+    pub(super) fn attend(&mut self, number: u64, attended: bool) {
+        if let Some(client) = self.find(number) {
+            client.attended = attended;
+        }
+    }
+
+    /// How many viewports there are that a person is before.
+    pub(super) fn attended(&self) -> u32 {
+        let attended = self.viewports().filter(|client| client.attended);
+        u32::try_from(attended.count()).unwrap_or(u32::MAX)
     }
 
     /// Sends the viewports what came on the terminal.
     pub(super) fn show(&mut self, bytes: &[u8]) {
-        if self.viewports() == 0 {
+        if self.viewports().next().is_none() {
             return;
         }
         let view = View::Output { data: Data(bytes.to_vec()) };
@@ -148,6 +157,10 @@ impl Clients {
     /// Whether a client has not been sent everything yet.
     pub(super) fn is_unsent(&self) -> bool {
         self.connected.iter().any(|client| !client.unsent.is_empty())
+    }
+
+    fn viewports(&self) -> impl Iterator<Item = &Client> {
+        self.connected.iter().filter(|client| client.missed.is_some())
     }
 
     fn find(&mut self, number: u64) -> Option<&mut Client> {
@@ -189,6 +202,7 @@ impl Client {
             unsent: Vec::new(),
             owed: None,
             missed: None,
+            attended: true,
             dropped: false,
         }
     }

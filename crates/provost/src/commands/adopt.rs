@@ -1,13 +1,18 @@
 //! `provost adopt`
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use clap::Args;
-use provost_api::{ApiError, OpenRequest};
+use provost_api::{ApiError, Client, OpenRequest};
 use provost_config::{Act, Flag, Resolved};
 use provost_core::{
     ids::SessionId,
-    session::{Adopted, Afterwards, Agent, Exit0, Identity, Input, Pane, Reaction, Spec, Work},
+    session::{
+        Adopted, Afterwards, Agent, Driver, Exit0, Identity, Input, Pane, Reaction, Spec, Work,
+    },
     verdict::EmptyDiff,
 };
 use serde_json::Value;
@@ -21,7 +26,7 @@ use super::{
         label, place,
     },
 };
-use crate::{cli::Outcome, clock, context::Context, error::usage, settings};
+use crate::{cli::Outcome, clock, context::Context, error::usage, settings, target, ui};
 
 /// Take charge of an agent that somebody else started
 ///
@@ -71,12 +76,21 @@ pub(crate) fn run(context: &Context, args: &AdoptArgs) -> Outcome {
     };
     let found = found::one(context, &given)?;
     let id = clock::mint();
-    let spec = spec(context, args, SessionId(id), &found)?;
+    let client = context.daemon()?;
+    let mut spec = spec(context, args, SessionId(id), &found)?;
+    spec.warnings.extend(args.name.as_deref().and_then(|name| namesake(&client, name)));
     let spec = serde_json::to_value(&spec)
         .map_err(|why| usage(format!("the session cannot be written down: {why}")))?;
     let request = OpenRequest { id: Some(id.to_string()), spec };
-    let reply: Value = context.daemon()?.post("/v1/sessions", &request, &args.key.get(context))?;
+    let reply: Value = client.post("/v1/sessions", &request, &args.key.get(context))?;
     spawn::opened(context, reply)
+}
+
+/// Says that a session which goes on has the same name: a command that is given it would not know which is meant.
+fn namesake(client: &Client, name: &str) -> Option<String> {
+    let other = target::find(client, name).ok().filter(|row| row.name == name && !row.sealed)?;
+    let id = ui::short(&other.id);
+    Some(format!("session {id} has the same name: say which of them is meant by its id"))
 }
 
 fn spec(
@@ -87,6 +101,7 @@ fn spec(
 ) -> Result<Spec, ApiError> {
     let seen = args.cwd.clone().or_else(|| found.cwd.clone());
     let cwd = spawn::spec::directory(context, seen.as_deref())?;
+    works_there(&cwd, found)?;
     let stale = args.stale_after.as_deref();
     let flags: Vec<Flag> = stale
         .map(|text| settings::flag_text("--stale-after", "session.stale_after", text))
@@ -114,7 +129,7 @@ fn spec(
         budget: budget(&config),
         policy: Default::default(),
         hooks: session_hooks(&config)?,
-        reactions: reactions(&config)?,
+        reactions: reactions(&config, found.driver())?,
         warnings: found.lacks(),
         run: None,
         task: None,
@@ -122,12 +137,26 @@ fn spec(
     })
 }
 
+/// Where it works is not for anybody to say who can see it.
+fn works_there(given: &Path, found: &Found) -> Result<(), ApiError> {
+    let same =
+        |seen: &PathBuf| std::fs::canonicalize(seen).ok() == std::fs::canonicalize(given).ok();
+    match &found.cwd {
+        Some(seen) if !same(seen) => {
+            let (given, seen) = (given.display(), seen.display());
+            let message = format!("--cwd is {given}, and the agent is seen to work in {seen}");
+            Err(usage(message).next("leave out --cwd"))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// Whom somebody else started is told something at most: other reactions of the project are not for it.
-fn reactions(config: &Resolved) -> Result<Vec<Reaction>, ApiError> {
+fn reactions(config: &Resolved, driver: Driver) -> Result<Vec<Reaction>, ApiError> {
     let nobody = |name: &str| Err(usage(format!("nobody hands over to {name}")));
     let mut config = config.clone();
     config.reactions.retain(|_, one| matches!(one.act, Act::Notify | Act::Nudge));
-    spawn::reactions::build(&config, nobody)
+    spawn::reactions::build(&config, driver, nobody)
 }
 
 fn agent(found: &Found) -> Agent {

@@ -41,7 +41,7 @@ use crate::{
     follow::{self, Of},
     home::Home,
     target, ui,
-    viewport::Viewport,
+    viewport::{IN_WINDOW, OwnWindow, Viewport},
 };
 
 /// The option by which Codex shows what another of its processes does.
@@ -72,6 +72,9 @@ pub(crate) struct AttachArgs {
     /// Print the command for a shell instead of running it
     #[arg(long)]
     print: bool,
+    /// It runs in a window of Provost's own tmux, which somebody may look at or nobody
+    #[arg(long = IN_WINDOW, hide = true)]
+    in_window: bool,
 }
 
 pub(crate) fn run(context: &Context, args: &AttachArgs) -> Outcome {
@@ -88,7 +91,8 @@ pub(crate) fn run(context: &Context, args: &AttachArgs) -> Outcome {
     let Some(row) = row else { return Err(usage("say which session").into()) };
     if has_terminal(&row) {
         let row = started(&client, row)?;
-        return sit_down(context, &place, &row, args.print);
+        let window = args.in_window.then(|| OwnWindow::around(&home, &context.environment));
+        return sit_down(context, &place, &row, args.print, window);
     }
     let attached = attachable(&row)?;
     listening(&place, &row, attached.launch)?;
@@ -111,11 +115,17 @@ fn has_terminal(row: &SessionRow) -> bool {
 }
 
 /// Shows the terminal that a session's agent has of its own.
-fn sit_down(context: &Context, place: &shell::Home, row: &SessionRow, print: bool) -> Outcome {
+fn sit_down(
+    context: &Context,
+    place: &shell::Home,
+    row: &SessionRow,
+    print: bool,
+    window: Option<OwnWindow>,
+) -> Outcome {
     let id = ui::short(&row.id);
     refuse_adopted(row, &id)?;
     let launch = running(row, &id)?;
-    let command = format!("provost attach {}", row.id);
+    let command = attach_command(context, &row.id)?;
     if context.ui.json {
         context.ui.result(json!({"command": command}), &[])?;
         return Ok(ExitCode::SUCCESS);
@@ -125,7 +135,7 @@ fn sit_down(context: &Context, place: &shell::Home, row: &SessionRow, print: boo
         return Ok(ExitCode::SUCCESS);
     }
     must_be_terminal(row)?;
-    let left = terminal::show(&place.launch(launch))?;
+    let left = terminal::show(&place.launch(launch), window)?;
     let said = match left {
         Left::Detached => format!("left session {id}, which goes on"),
         Left::Ended => format!("session {id}'s terminal has ended"),
@@ -133,6 +143,16 @@ fn sit_down(context: &Context, place: &shell::Home, row: &SessionRow, print: boo
     context.ui.talk(&said);
     context.ui.next(&[format!("provost status {id}")]);
     Ok(ExitCode::SUCCESS)
+}
+
+/// The command that shows a terminal, whichever home and directories its shell knows.
+fn attach_command(context: &Context, id: &str) -> Result<String, ApiError> {
+    let home = context.home()?.path.display().to_string();
+    let program = std::env::current_exe().map_err(|why| {
+        ApiError::new(Code::Internal, format!("cannot tell where this program is: {why}"))
+    })?;
+    let (home, program) = (shell_word(&home), shell_word(&program.display().to_string()));
+    Ok(format!("env PROVOST_HOME={home} {program} attach {id}"))
 }
 
 /// Waits for an agent that is being started.
@@ -176,7 +196,7 @@ fn in_tmux(context: &Context, home: &Home, row: Option<&SessionRow>, print: bool
         context.ui.line(&words.join(" "))?;
         return Ok(ExitCode::SUCCESS);
     }
-    Err(viewport.attach(window.as_ref()).into())
+    Err(viewport.attach(window.as_ref(), row.map(|row| ui::short(&row.id)).as_deref()).into())
 }
 
 /// Makes sure that there is something to show. What is being started is waited for there.
@@ -194,7 +214,9 @@ fn refuse_adopted(row: &SessionRow, id: &str) -> Result<(), ApiError> {
     if row.flags.iter().any(|flag| flag == Flag::Adopted.word()) {
         let message =
             format!("session {id} was started by somebody else: it is seen where it runs");
-        return Err(ApiError::new(Code::Refused, message).next(format!("provost status {id}")));
+        let there = row.screen.clone().filter(|_| !row.terminal);
+        let next = there.unwrap_or_else(|| format!("provost status {id}"));
+        return Err(ApiError::new(Code::Refused, message).next(next));
     }
     Ok(())
 }

@@ -125,12 +125,14 @@ pub(crate) fn next_commands(row: &SessionRow) -> Vec<String> {
     if row.flags.iter().any(|flag| flag == "output_limit") {
         next.push(format!("provost limit {id} --output SIZE"));
     }
+    let adopted = row.flags.iter().any(|flag| flag == Flag::Adopted.word());
     match (row.terminal, row.state.as_str()) {
+        // What it prints stands where it runs.
+        (false, _) if adopted => next.push(format!("provost status {id}")),
         (true, _) => next.extend(after_the_end(row, &id)),
         (false, "needs_input") => next.extend(while_it_waits(row, &id)),
         (false, _) => next.push(format!("provost logs {id} -f")),
     }
-    let adopted = row.flags.iter().any(|flag| flag == Flag::Adopted.word());
     let stopping = row.flags.iter().any(|flag| flag == Flag::Stopping.word());
     // What somebody else started is not ended from here, only watched no more.
     match (row.terminal, lives(row) && !adopted) {
@@ -162,6 +164,8 @@ fn after_the_end(row: &SessionRow, id: &str) -> Vec<String> {
         Some(at) => format!("provost logs {id} --check {}", at + 1),
         None => format!("provost logs {id}"),
     };
+    let adopted = row.flags.iter().any(|flag| flag == Flag::Adopted.word());
+    let logs = if adopted { format!("provost events {id}") } else { logs };
     match row.state.as_str() {
         "succeeded" | "completed" | "accepted" => vec![logs],
         _ => [vec![logs], go_on(row, id), vec![format!("provost status {id} --why"), accept(id)]]

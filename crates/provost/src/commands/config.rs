@@ -10,6 +10,7 @@ use provost_config::Resolved;
 use provost_core::session::MultiAgent;
 use serde_json::json;
 
+use super::spawn::{agents, reactions};
 use crate::{
     cli::Outcome,
     codex::{MULTI_AGENT, Setup},
@@ -66,8 +67,10 @@ fn show(context: &Context, args: &ShowArgs) -> Outcome {
         .map_err(|why| usage(format!("cannot go to {}: {why}", cwd.display())))?;
     let resolved = settings::load(&context.environment, &cwd, Vec::new())?;
     let warnings = resolved.warnings.iter().map(ToString::to_string);
-    let warnings: Vec<String> =
-        warnings.chain(unread(&cwd, settings::project_top(&cwd).as_deref())).collect();
+    let warnings: Vec<String> = warnings
+        .chain(unread(&cwd, settings::project_top(&cwd).as_deref()))
+        .chain(faults(&resolved))
+        .collect();
     let found = multi_agent(context, &resolved);
     let next = vec!["provost config schema".to_owned()];
     if context.ui.json {
@@ -89,6 +92,18 @@ fn show(context: &Context, args: &ShowArgs) -> Outcome {
     }
     context.ui.next(&next);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says what is well-formed and refused all the same where it is used.
+fn faults(resolved: &Resolved) -> Vec<String> {
+    let reactions = reactions::faults(resolved).into_iter();
+    let reactions = reactions.map(|why| format!("{why}; sessions are refused with that"));
+    let fallbacks = resolved.workflows.iter().flat_map(|(name, workflow)| {
+        let agents = workflow.fallback.iter();
+        let unknown = agents.filter_map(|one| agents::outline(one.as_str(), resolved).err());
+        unknown.map(move |why| format!("workflows.{name}.fallback: {}", why.message))
+    });
+    reactions.chain(fallbacks).collect()
 }
 
 /// Gives what the key comes to where it is unset: Codex is asked. Where there is none, nothing.

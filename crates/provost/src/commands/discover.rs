@@ -3,10 +3,15 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use provost_api::{ApiError, SessionRow};
+use provost_core::lifecycle::Flag;
 use serde_json::{Value, json};
 
-use super::found::{self, Found};
-use crate::{cli::Outcome, context::Context, ui};
+use super::{
+    found::{self, Found},
+    ls::ListReply,
+};
+use crate::{cli::Outcome, context::Context, daemon::connect_only, ui};
 
 /// List agent sessions on this machine that Provost did not start
 ///
@@ -28,9 +33,12 @@ pub(crate) fn run(context: &Context, args: &DiscoverArgs) -> Outcome {
     if args.all {
         agents.extend(found::at_rest(context, &agents)?);
     }
-    let next: Vec<String> = agents.iter().filter_map(adopting).take(1).collect();
+    let sessions = Sessions::look(context);
+    let free = agents.iter().filter(|found| sessions.of(found).is_none());
+    let next: Vec<String> = free.filter_map(adopting).take(1).collect();
     if context.ui.json {
-        let agents: Vec<Value> = agents.iter().map(row).collect();
+        let agents: Vec<Value> =
+            agents.iter().map(|found| row(found, sessions.of(found))).collect();
         context.ui.result(json!({"agents": agents}), &next)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -39,9 +47,37 @@ pub(crate) fn run(context: &Context, args: &DiscoverArgs) -> Outcome {
         context.ui.next(&["provost discover --all".to_owned()]);
         return Ok(ExitCode::SUCCESS);
     }
-    context.ui.lines(&agents.iter().map(line).collect::<Vec<_>>())?;
+    let lines = agents.iter().map(|found| line(found, sessions.of(found)));
+    context.ui.lines(&lines.collect::<Vec<_>>())?;
     context.ui.next(&next);
     Ok(ExitCode::SUCCESS)
+}
+
+/// The sessions of agents that were adopted and go on, as far as a daemon that runs tells. None is started for that.
+struct Sessions(Vec<SessionRow>);
+
+impl Sessions {
+    fn look(context: &Context) -> Sessions {
+        let asked = || -> Result<Vec<SessionRow>, ApiError> {
+            let client = connect_only(&context.home()?)?;
+            Ok(client.get::<ListReply>("/v1/sessions")?.sessions)
+        };
+        Sessions(asked().unwrap_or_default())
+    }
+
+    /// Gives the session that has an agent, by its process or its conversation.
+    fn of(&self, found: &Found) -> Option<&str> {
+        let pid = found.process.as_ref().and_then(|process| i32::try_from(process.pid).ok());
+        let by_pid =
+            |row: &&SessionRow| row.launches.iter().any(|one| one.lives() && one.pid == pid);
+        let by_thread = |row: &&SessionRow| row.thread == found.thread;
+        let adopted = |row: &&SessionRow| row.flags.iter().any(|flag| flag == Flag::Adopted.word());
+        let mut live = self.0.iter().filter(|row| !row.sealed).filter(adopted);
+        let its = |row: &&SessionRow| {
+            (pid.is_some() && by_pid(row)) || (found.thread.is_some() && by_thread(row))
+        };
+        live.find(its).map(|row| row.id.as_str())
+    }
 }
 
 /// Gives the command that adopts an agent.
@@ -53,17 +89,18 @@ fn adopting(found: &Found) -> Option<String> {
     }
 }
 
-fn line(found: &Found) -> String {
+fn line(found: &Found, session: Option<&str>) -> String {
     let process = found.process.as_ref().map(|process| format!("pid {}", process.pid));
     let pane = found.pane.as_ref().map(|pane| format!("pane {}", pane.id));
     let thread = found.thread.as_ref().map(|thread| format!("thread {thread}"));
     let cwd = found.cwd.as_ref().map(|cwd| cwd.display().to_string());
     let known = Some(format!("(by {})", found.known_by));
-    let parts = [Some(found.agent.clone()), process, pane, thread, cwd, known];
+    let adopted = session.map(|id| format!("adopted as {}", ui::short(id)));
+    let parts = [Some(found.agent.clone()), process, pane, thread, cwd, known, adopted];
     ui::clean(&parts.into_iter().flatten().collect::<Vec<_>>().join("  "))
 }
 
-fn row(found: &Found) -> Value {
+fn row(found: &Found, session: Option<&str>) -> Value {
     json!({
         "agent": found.agent,
         "known_by": found.known_by,
@@ -75,6 +112,7 @@ fn row(found: &Found) -> Value {
         "conversations": found.several.iter().map(|open| &open.path).collect::<Vec<_>>(),
         "version": found.version,
         "pane": found.pane.as_ref().map(|pane| json!({"socket": pane.socket, "id": pane.id})),
+        "session": session,
         "lacks": found.lacks(),
     })
 }

@@ -47,6 +47,8 @@ pub(crate) struct Found {
     pub(crate) several: Vec<Rollout>,
     /// Where its environment says that its pane is.
     pub(crate) inside: Option<InTmux>,
+    /// Whether it could be seen which files its process writes.
+    writes_seen: bool,
     /// What could not be seen, and why.
     pub(crate) hidden: Vec<String>,
 }
@@ -74,10 +76,15 @@ impl Found {
 
     /// Only of Codex it is known how it writes down its conversation.
     pub(crate) fn driver(&self) -> Driver {
-        match self.rollout.is_some() {
+        match self.rollout.is_some() || self.begins_later() {
             true => Driver::CodexTerminal,
             false => Driver::Terminal,
         }
+    }
+
+    /// Says whether it is a Codex that has written down nothing yet: it does from its first prompt on.
+    fn begins_later(&self) -> bool {
+        self.agent == kind(&AgentKind::Codex) && self.process.is_some() && self.writes_seen
     }
 
     /// Says what cannot be known about it.
@@ -87,10 +94,13 @@ impl Found {
             Some(_) => "its exit code cannot be seen: somebody else started it",
         };
         let record = match self.rollout {
+            Some(_) => None,
+            None if self.begins_later() => Some(
+                "it has written down no conversation yet: its turns are seen from its first prompt on",
+            ),
             None => Some(
                 "it has no record that can be read, so that its turns cannot be seen and nothing can be sent to it",
             ),
-            Some(_) => None,
         };
         let own = [Some(process), record].into_iter().flatten().map(str::to_owned);
         own.chain(self.hidden.iter().cloned()).collect()
@@ -191,31 +201,34 @@ fn with_process(found: Found) -> Result<Found, ApiError> {
 /// Puts together what is known in two ways, or says where they disagree.
 fn agree(one: &Found, other: &Found) -> Result<Found, String> {
     Ok(Found {
-        agent: same("agent", &Some(one.agent.clone()), &Some(other.agent.clone()))?
+        agent: same("agent", &Some(one.agent.clone()), &Some(other.agent.clone()), String::clone)?
             .unwrap_or_default(),
         known_by: one.known_by,
         own_program: one.own_program || other.own_program,
-        process: same("process", &one.process, &other.process)?,
+        process: same("process", &one.process, &other.process, |one| one.pid.to_string())?,
         argv: if one.argv.is_empty() { other.argv.clone() } else { one.argv.clone() },
         cwd: one.cwd.clone().or_else(|| other.cwd.clone()),
-        rollout: same("rollout", &one.rollout, &other.rollout)?,
-        thread: same("conversation", &one.thread, &other.thread)?,
+        rollout: same("rollout", &one.rollout, &other.rollout, |one| one.display().to_string())?,
+        thread: same("conversation", &one.thread, &other.thread, String::clone)?,
         version: one.version.clone().or_else(|| other.version.clone()),
-        pane: same("pane", &one.pane, &other.pane)?,
+        pane: same("pane", &one.pane, &other.pane, |one| format!("{}:{}", one.socket, one.id))?,
         several: Vec::new(),
         inside: one.inside.clone().or_else(|| other.inside.clone()),
+        writes_seen: one.writes_seen || other.writes_seen,
         hidden: one.hidden.iter().chain(&other.hidden).cloned().collect(),
     })
 }
 
-fn same<T: Clone + PartialEq + std::fmt::Debug>(
+fn same<T: Clone + PartialEq>(
     what: &str,
     one: &Option<T>,
     other: &Option<T>,
+    words: impl Fn(&T) -> String,
 ) -> Result<Option<T>, String> {
     match (one, other) {
         (Some(one), Some(other)) if one != other => {
-            Err(format!("the {what} is {one:?} by one and {other:?} by the other"))
+            let (one, other) = (words(one), words(other));
+            Err(format!("the {what} is {one} by one and {other} by the other"))
         }
         (one, other) => Ok(one.clone().or_else(|| other.clone())),
     }
@@ -371,15 +384,28 @@ fn by_rollout(path: &Path) -> Result<Found, ApiError> {
     Ok(of_meta(&path, &meta))
 }
 
+/// Whoever writes a conversation knows where it is: an agent may have a home of its own.
 fn by_thread(places: &Places, thread: &str) -> Result<Found, ApiError> {
     let id = ThreadId::parse(thread)
         .ok_or_else(|| usage(format!("{thread:?} is no id of a conversation")))?;
+    let writers: Vec<Found> = running()?.into_iter().filter_map(|one| wrote(one, &id)).collect();
+    if let [only] = writers.as_slice() {
+        return Ok(only.clone());
+    }
     let found = places.find(&id);
     let newest = found.rollouts.last().ok_or_else(|| {
         ApiError::new(Code::NotFound, format!("no file of conversation {thread} was found"))
             .next("provost adopt --rollout FILE")
     })?;
     by_rollout(&newest.path)
+}
+
+/// Gives an agent with this conversation, if its process writes it.
+fn wrote(found: Found, thread: &ThreadId) -> Option<Found> {
+    match found.several.iter().find(|open| open.thread == *thread).cloned() {
+        Some(open) => Some(writes(found, &open)),
+        None => Some(found).filter(|one| one.thread.as_deref() == Some(thread.as_str())),
+    }
 }
 
 fn processes() -> Result<Vec<Process>, ApiError> {
@@ -479,6 +505,7 @@ fn of_process(process: &Process, told: &Told) -> Found {
         pane: None,
         several: Vec::new(),
         inside: process.tmux.seen().cloned().flatten(),
+        writes_seen: process.rollouts.seen().is_some(),
         hidden: hidden.into_iter().flatten().collect(),
     };
     let open = conversations(process);
@@ -530,6 +557,7 @@ fn of_meta(path: &Path, meta: &SessionMeta) -> Found {
         pane: None,
         several: Vec::new(),
         inside: None,
+        writes_seen: false,
         hidden: Vec::new(),
     }
 }
@@ -568,6 +596,7 @@ mod tests {
             pane: None,
             several: Vec::new(),
             inside: None,
+            writes_seen: false,
             hidden: Vec::new(),
         }
     }
@@ -580,7 +609,8 @@ mod tests {
         let both = agree(&one, &other).unwrap();
         assert_eq!((both.process, both.thread), (pid(7), Some("t".to_owned())));
         let third = Found { process: pid(8), ..found() };
-        assert!(agree(&one, &third).unwrap_err().contains("process"));
+        let why = agree(&one, &third).unwrap_err();
+        assert_eq!(why, "the process is 7 by one and 8 by the other");
     }
 
     #[test]
@@ -622,6 +652,19 @@ mod tests {
     }
 
     #[test]
+    fn a_conversation_is_found_by_who_writes_it() {
+        let thread = |no: u32| format!("01a1e08b-614a-7c61-a49a-00000000000{no}");
+        let id = |no| ThreadId::parse(&thread(no)).unwrap();
+        let one = Found { thread: Some(thread(1)), ..found() };
+        assert_eq!(wrote(one.clone(), &id(1)), Some(one.clone()));
+        assert_eq!(wrote(one, &id(2)), None);
+        let path = format!("/r/rollout-2026-11-15T18-49-53-{}.jsonl", thread(2));
+        let open = Rollout::named(Path::new(&path), false).unwrap();
+        let several = Found { several: vec![open], ..found() };
+        assert_eq!(wrote(several, &id(2)).unwrap().rollout, Some(path.into()));
+    }
+
+    #[test]
     fn the_pane_that_an_environment_names_is_known_by_all_that_it_says() {
         let pane = Pane {
             id: PaneId::parse("%3").unwrap(),
@@ -652,6 +695,13 @@ mod tests {
         assert_eq!(found().lacks().len(), 2);
         let seen = Found { rollout: Some("/r".into()), ..found() };
         assert_eq!((seen.driver(), found().driver()), (Driver::CodexTerminal, Driver::Terminal));
+        let process = Some(Identity { pid: 7, start_time: 1, boot_id: "b".to_owned() });
+        let fresh = Found { process, writes_seen: true, ..found() };
+        assert_eq!(fresh.driver(), Driver::CodexTerminal);
+        assert!(fresh.lacks()[1].contains("from its first prompt on"), "{:?}", fresh.lacks());
+        let hidden = Found { writes_seen: false, ..fresh.clone() };
+        let other = Found { agent: "aider".to_owned(), ..fresh };
+        assert_eq!((hidden.driver(), other.driver()), (Driver::Terminal, Driver::Terminal));
         assert!(seen.lacks()[0].contains("process"));
     }
 }

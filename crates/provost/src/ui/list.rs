@@ -245,6 +245,7 @@ pub(crate) mod tests {
             budget: Default::default(),
             limited: None,
             retrying: None,
+            screen: None,
             attempt: 1,
             instruction: None,
             setup: None,

@@ -62,6 +62,21 @@ impl<'a> Theirs<'a> {
         )
     }
 
+    /// Begins one that was told nothing yet, and so has written down nothing.
+    fn begin_silent(stage: &'a Stage) -> Theirs<'a> {
+        let path = stage.repo.path().display().to_string();
+        let trust = format!("[projects.{path:?}]\ntrust_level = \"trusted\"\n");
+        stage.configure_codex(Which::Pinned.model(), &trust);
+        let home = stage.codex_home().display().to_string();
+        let program = provost_testkit::model::codex().unwrap().display().to_string();
+        let line = format!(
+            "cd {path}; CODEX_HOME={home} exec {program} -c features.daemon_auto_start=false"
+        );
+        let screen = Screen::run(stage, &["sh", "-c", &line]);
+        screen.shows("Ask Codex");
+        Theirs { stage, screen }
+    }
+
     /// Types a line as a person does, who sees what is typed.
     fn types(&self, text: &str) {
         self.screen.tmux(&["send-keys", "-l", text]);
@@ -327,5 +342,56 @@ fn without_control_mode_a_pane_is_looked_at_when_there_is_news() {
     stage.model.wait_for_hold("door");
     stage.home.wait_state(&id, |row| row["messages"][0]["fate"] == "delivered");
     stage.model.release("door");
+    theirs.leave(&id);
+}
+
+/// Codex begins to write down its conversation with the first prompt.
+#[test]
+fn a_codex_that_is_adopted_before_its_first_prompt_is_followed_from_there_on() {
+    let Some(stage) = Stage::new(TALKS) else { return };
+    let theirs = Theirs::begin_silent(&stage);
+    let adopted = stage.home.provost(&["adopt", "--tmux", &theirs.pane(), "--json"]).ok().json();
+    let id = adopted["id"].as_str().unwrap().to_owned();
+    assert!(adopted["warnings"].to_string().contains("first prompt"), "{adopted:#}");
+    let row = stage.home.wait_state(&id, |row| row["process"] == "alive");
+    assert!(row["flags"].as_array().unwrap().contains(&json!("turns_unseen")), "{row:#}");
+    stage.home.provost(&["send", &id, "Do the first."]).ok();
+    let row = stage.home.wait_state(&id, |row| {
+        row["messages"][0]["fate"] == "delivered" && row["state"] == "idle" && row["turns"] == 1
+    });
+    assert!(!row["flags"].as_array().unwrap().contains(&json!("turns_unseen")), "{row:#}");
+    let thread = row["thread"].as_str().unwrap().to_owned();
+    theirs.types("Now the second.");
+    stage.model.wait_for_hold("door");
+    stage.home.daemon().kill();
+    stage.home.wait_state(&id, |row| row["state"] == "working" && row["turns"] == 2);
+    stage.model.release("door");
+    let row = stage.home.wait_state(&id, |row| row["state"] == "idle");
+    assert_eq!(row["thread"], thread.as_str(), "{row:#}");
+    theirs.leave(&id);
+}
+
+#[test]
+fn a_turn_is_interrupted_and_a_conversation_compacted_in_the_pane() {
+    let Some(stage) = Stage::new(TALKS) else { return };
+    let theirs = Theirs::begin(&stage);
+    let id = theirs.adopt();
+    theirs.types("Now the second.");
+    stage.model.wait_for_hold("door");
+    stage.home.wait_state(&id, |row| row["state"] == "working");
+    stage.home.provost(&["interrupt", &id, "Do the third instead."]).ok();
+    theirs.screen.shows("Third is done.");
+    let delivered = |row: &Value| {
+        let messages = row["messages"].as_array().unwrap();
+        !messages.is_empty() && messages.iter().all(|one| one["fate"] == "delivered")
+    };
+    stage.home.wait_state(&id, |row| delivered(row) && row["state"] == "idle");
+    let ends = stage.home.events_of(&id, "turn.ended");
+    assert_eq!(ends[0]["data"]["end"], "interrupted", "{ends:#?}");
+    stage.home.provost(&["compact", &id]).ok();
+    eventually("the record shows it", || {
+        (stage.home.events_of(&id, "context.compacted").len() == 1).then_some(())
+    });
+    stage.home.wait_state(&id, |row| delivered(row) && row["state"] == "idle");
     theirs.leave(&id);
 }

@@ -229,7 +229,15 @@ fn an_agent_of_somebody_else_is_discovered_adopted_and_watched_to_its_end() {
     let theirs = Theirs::begin(&stage);
     theirs.screen.shows("First is done.");
     let pid = theirs.pid();
-    let adopted = stage.home.provost(&["adopt", "--pid", &pid, "--name", "theirs", "--json"]);
+    // Its home is its own: who writes a conversation is asked before files are looked for.
+    let told = stage.home.provost(&["discover", "--json"]).ok().json();
+    let number: u64 = pid.parse().unwrap();
+    let ours = told["agents"].as_array().unwrap().iter().find(|one| one["pid"] == number);
+    let thread = ours.unwrap()["thread"].as_str().unwrap().to_owned();
+    let other = "01a1e08b-614a-7c61-a49a-d6ec86726bf8";
+    stage.home.provost(&["adopt", "--pid", &pid, "--thread", other]).exits(3);
+    let form = ["adopt", "--pid", &pid, "--thread", &thread, "--name", "theirs", "--json"];
+    let adopted = stage.home.provost(&form);
     let id = adopted.ok().json()["id"].as_str().unwrap().to_owned();
     let row = stage.home.wait_state(&id, |row| row["state"] == "idle" && row["thread"].is_string());
     assert!(row["flags"].as_array().unwrap().contains(&json!("adopted")), "{row:#}");

@@ -153,6 +153,11 @@ fn a_text_is_no_command_to_the_composer_whatever_it_begins_or_ends_with() {
     }
     let spawn = stage.try_spawn(&["--tty", "!touch ran.txt"]);
     assert!(spawn.exits(2).stdout.contains("begin it with a word"), "{spawn:#?}");
+    stage
+        .home
+        .configure("[reactions.mine]\non = \"stalled\"\ndo = \"interrupt\"\ntext = \"!ls\"\n");
+    let spawn = stage.try_spawn(&["--tty", "Do it."]);
+    assert!(spawn.exits(2).stdout.contains("reactions.mine"), "{spawn:#?}");
     for (no, text) in [(1, "/compact is a fine word"), (2, "look at @READ"), (3, "a\u{7}b\u{9b}c")]
     {
         send(&stage, &id, text).ok();
@@ -185,6 +190,32 @@ fn what_a_person_left_half_written_is_not_sent_with_the_next_text() {
     stage.home.wait_state(&id, |row| fate(row, 1) == "delivered");
     stage.home.wait_state(&id, |row| row["state"] == "idle" && row["turns"] == 2);
     assert_eq!(told(&stage), ["Do the first.", "Now the second."]);
+    end(&stage, &id);
+}
+
+/// A window of tmux is there although nobody looks at it, and so nobody is at the agent's screen.
+#[test]
+fn a_session_in_a_window_is_spoken_to_unless_somebody_looks_at_it() {
+    let Some((stage, id)) = hosted(TALKS, &["--tmux", "Do the first."]) else { return };
+    stage.home.wait_state(&id, |row| row["state"] == "idle" && row["turns"] == 1);
+    send(&stage, &id, "Now the second.").ok();
+    stage.home.wait_state(&id, |row| fate(row, 1) == "delivered" && row["turns"] == 2);
+    stage.home.wait_state(&id, |row| row["state"] == "idle");
+    assert_eq!(stage.events_of(&id, "people.attached").len(), 0, "the window is nobody");
+    // A terminal that is closed is left as well as one that is detached.
+    let screen = Screen::begin(&stage, &["attach", "--tmux", &id]);
+    attended(&stage, &id, 1);
+    drop(screen);
+    attended(&stage, &id, 0);
+    let screen = Screen::begin_and_stay(&stage, &["attach", "--tmux", &id]);
+    screen.shows("Second is done.");
+    attended(&stage, &id, 1);
+    send(&stage, &id, "Now the third.").ok();
+    waits(&stage, &id, 2, "somebody is at its screen");
+    screen.tmux(&["send-keys", "C-b", "d"]);
+    screen.shows("detached");
+    attended(&stage, &id, 0);
+    stage.home.wait_state(&id, |row| fate(row, 2) == "delivered" && row["turns"] == 3);
     end(&stage, &id);
 }
 

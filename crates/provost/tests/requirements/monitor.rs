@@ -6,10 +6,11 @@ use std::{
 };
 
 use provost_testkit::harness::{Output, eventually};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::{
-    kit::{HANGS, Stage, lives},
+    kit::{HANGS, Stage, lives, signal},
     run_site::Site,
 };
 
@@ -74,6 +75,24 @@ fn m19_the_verdict_is_in_json_and_in_the_exit_code() {
     assert_eq!(found["result"], "timed_out", "{found}");
     monitor(&stage, &["nobody"]).exits(3);
     monitor(&stage, &[]).exits(2);
+}
+
+#[test]
+fn m7_a_process_that_a_signal_stopped_is_suspended_and_not_stuck() {
+    let stage = Stage::new();
+    let id = stage.play(HANGS, &[]);
+    let pid = stage.pid(&id);
+    signal(pid, Signal::STOP);
+    let row = stage.wait_state(&id, |row| row["flags"].to_string().contains("suspended"));
+    assert_eq!(row["state"], "working", "{row:#}");
+    let found = result(&stage, &[&id, "--stale-after", "50ms", "--timeout", "300ms"], 5);
+    assert_eq!(found["result"], "timed_out", "{found}");
+    let why = stage.home.provost(&["status", &id, "--why"]).ok().stdout.clone();
+    assert!(why.contains("suspended: a signal stopped it"), "{why}");
+    assert!(why.contains("a signal stopped its process") && !why.contains("was heard"), "{why}");
+    signal(pid, Signal::CONT);
+    let found = result(&stage, &[&id, "--stale-after", "50ms"], 1);
+    assert_eq!(found["result"], "stuck", "{found}");
 }
 
 #[test]
@@ -175,9 +194,15 @@ fn m8_a_state_that_is_reached_is_the_result_whatever_else_is_true() {
     compat(&unclaimed, "ended_unclaimed", "reached");
     let behind = stage.play(&leaves("review"), &[]);
     let review = ["--workflow", "review", "--key", "1-2", "--until", "completed"];
-    let found = result(&stage, &[&[&behind[..]], &review[..]].concat(), 0);
+    let found = result(&stage, &[&[&behind[..]], &review[..]].concat(), 1);
     assert_eq!((&found["result"], &found["output_verified"]), (&json!("reached"), &json!(false)));
     assert_eq!(found["advice"], Value::Null, "nothing is proved");
+    let known = ["--compat", "story-automator"];
+    let shown = monitor(&stage, &[&[&behind[..]], &known[..], &review[..]].concat());
+    assert_eq!(shown.exits(1).json()["final_state"], "incomplete", "nobody takes it for done");
+    let proved = stage.play(&leaves("done"), &[]);
+    let found = result(&stage, &[&[&proved[..]], &review[..]].concat(), 0);
+    assert_eq!((&found["result"], &found["output_verified"]), (&json!("reached"), &json!(true)));
     compat(&behind, "completed", "completed");
 }
 
@@ -361,7 +386,7 @@ fn proof_that_was_asked_for_and_is_not_there_is_no_success() {
 #[test]
 fn what_makes_no_sense_is_refused_before_anything_is_watched() {
     let stage = Stage::new();
-    stage.configure("[verifiers.both]\ncommand = \"true\"\nfile = \"x\"\n[workflows.both]\nverifier = \"both\"\n[workflows.none]\nverifier = \"nobody\"\n");
+    stage.configure("[verifiers.both]\ncommand = \"true\"\nfile = \"x\"\n[workflows.both]\nverifier = \"both\"\n[workflows.none]\nverifier = \"nobody\"\n[workflows.else]\nverifier = \"bmad-dev\"\nfallback = [\"nope\"]\n");
     let id = stage.play(HANGS, &[]);
     refused(&stage, &[&id, "--workflow", "dev"], "--key");
     refused(&stage, &[&id, "--key", "1-2"], "--workflow");
@@ -371,6 +396,10 @@ fn what_makes_no_sense_is_refused_before_anything_is_watched() {
     for key in ["../x", "", "a b", "-x", "a;b"] {
         refused(&stage, &[&id, "--workflow", "dev", &format!("--key={key}")], "1-2-login");
     }
+    for (workflow, key) in [("dev", "PAY-7"), ("retro", "x")] {
+        refused(&stage, &[&id, "--workflow", workflow, "--key", key], "does not fit");
+    }
+    refused(&stage, &[&id, "--workflow", "else", "--key", "1-2"], "workflows.else.fallback");
     let previous = ["--workflow", "dev", "--key", "1-2", "--previous"];
     for text in ["{", "{}", "{\"results\":[]}"] {
         refused(&stage, &[&[&id[..]], &previous[..], &[text]].concat(), "--previous");
@@ -397,6 +426,16 @@ matches = "status: (done|{key})"
 file = "made.yaml"
 field = "status.{key}"
 equals = "done"
+[verifiers.absent]
+command = ["/no/such/program"]
+[verifiers.says]
+command = "echo all is well; echo 3 of 7 are red >&2; exit 1"
+[agents.other]
+command = ["true"]
+[workflows.absent]
+verifier = "absent"
+[workflows.says]
+verifier = "says"
 [workflows.slow]
 verifier = "slow"
 retries = 0
@@ -432,6 +471,11 @@ fn e10_every_key_of_a_verifier_and_a_workflow_has_an_effect() {
     eventually("the end of the command", || (!lives(pid)).then_some(()));
     let (reason, advice, _) = of("loud", 1);
     assert!(reason.contains("too much") && advice == "escalate", "{reason}: {advice}");
+    let (reason, advice, _) = of("absent", 1);
+    assert!(reason.contains("could not be run") && advice == "escalate", "{reason}: {advice}");
+    let found = result(&stage, &[&id, "--workflow", "says", "--key", "k"], 1);
+    assert_eq!(found["reason"], "the command ended with exit status 1");
+    assert_eq!(found["facts"]["refuted"]["printed"], "3 of 7 are red", "{found:#}");
     of("good", 0);
     of("line", 0);
     fs::write(stage.home.root().join("made-k"), "status: open\n").unwrap();

@@ -559,6 +559,14 @@ fn a_window_is_made_once_is_known_exactly_and_needs_tmux() {
         assert!(first.contains("=provost:@") && first.contains("tmux.conf"), "{first}");
         assert_eq!(windows.names(), ["(touch x) a"]);
     }
+    let refused = stage.home.provost(&["attach", "--tmux", &id]);
+    let print = format!("attach --tmux {} --print", &id[id.len() - 8..]);
+    assert!(refused.exits(2).stderr.contains(&print), "{refused:#?}");
+    // What is printed works in any shell.
+    let printed = stage.home.provost(&["attach", &id, "--print"]).ok().stdout.clone();
+    let ran = Command::new("/bin/sh").env_clear().args(["-c", printed.trim()]).output().unwrap();
+    let told = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert!(told.contains("needs a terminal"), "{printed}: {told}");
     stage.home.set_env("PATH", "/nowhere");
     let refused = stage.home.provost(&["attach", "--tmux", &id, "--print"]);
     assert!(refused.exits(4).stderr.contains("tmux is not installed"), "{refused:#?}");

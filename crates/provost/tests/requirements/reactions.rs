@@ -234,5 +234,14 @@ fn a_reaction_that_makes_no_sense_is_refused_before_anything_is_started() {
         let error = stage.home.provost(&["spawn", "--json", "--", "true"]).exits(2).json();
         let message = error["error"]["message"].as_str().unwrap();
         assert!(message.contains(hint) && message.contains("mine"), "{reaction}: {message}");
+        // What is well-formed is shown, and what comes of it.
+        let shown = stage.home.provost(&["config", "show", "--json"]);
+        if shown.code() == Some(0) {
+            let warned = shown.json()["warnings"].to_string();
+            assert!(warned.contains(hint) && warned.contains("reactions.mine"), "{warned}");
+        }
     }
+    stage.configure("[workflows.b]\nverifier = \"bmad-dev\"\nfallback = [\"nope\"]\n");
+    let warned = stage.home.provost(&["config", "show", "--json"]).ok().json();
+    assert!(warned["warnings"].to_string().contains("workflows.b.fallback"), "{warned}");
 }

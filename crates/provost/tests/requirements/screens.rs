@@ -190,7 +190,7 @@ raw = '\e]9;Task complete\x07'
 #[test]
 fn what_a_title_said_before_a_turn_or_the_process_ended_is_told_as_that() {
     let mut stage = Stage::new();
-    let titled = "[[step]]\nraw = '\\e]0;\u{280b} work\\x07'\n[[step]]\nraw = '\\e]0;work\\x07'\n";
+    let titled = "[[step]]\nraw = '\\e]0;\u{280b} work\\x07'\n[[step]]\nraw = '\\e]0;work\\x07'\n[[step]]\nraw = '\\e]7501;state=working:app=codex\\x07'\n";
     let (id, place) = in_a_turn(&mut stage, &[titled, SEEN_THEN_ENDED].concat(), &[]);
     stage.wait(&id, "needs_input");
     let title = || {
@@ -203,6 +203,11 @@ fn what_a_title_said_before_a_turn_or_the_process_ended_is_told_as_that() {
     let_go(&place, "go");
     stage.wait(&id, "idle");
     assert!(title().contains("working, before its turn ended"), "{}", title());
+    // A code that says so for long contradicts the record; until then it was true before.
+    let why = stage.home.provost(&["status", &id, "--why"]).ok().stdout.clone();
+    let by_code = why.lines().find(|line| line.contains("by osc")).unwrap_or(&why);
+    let told = by_code.contains("before its turn ended") || !by_code.contains("working");
+    assert!(told || why.contains("contradiction"), "{why}");
     stage.home.provost(&["stop", &id]).ok();
     stage.sealed(&id);
     assert!(title().contains("working, before its process ended"), "{}", title());

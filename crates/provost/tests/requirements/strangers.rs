@@ -41,10 +41,12 @@ impl Drop for Stranger {
     }
 }
 
-/// Copies a program, so that it has another name.
+/// Copies a program, so that it has another name. One that runs already cannot be written again.
 fn program(stage: &Stage, from: &str, name: &str) -> String {
     let path = stage.file(name);
-    fs::copy(from, &path).unwrap();
+    if !Path::new(&path).exists() {
+        fs::copy(from, &path).unwrap();
+    }
     path
 }
 
@@ -104,6 +106,41 @@ fn an_agent_that_only_its_environment_names_is_found_and_what_it_runs_is_not() {
     assert!(refused.exits(4).stderr.contains(&next), "{refused:#?}");
     let id = adopt(&stage, agent.pid());
     assert_eq!(stage.status(&id)["agent"], "aider");
+}
+
+#[test]
+fn who_is_adopted_is_told_what_is_lacking_and_only_commands_that_work() {
+    let stage = Stage::new();
+    let agent = named(&stage, "aider");
+    let pid = agent.pid().to_string();
+    let elsewhere = stage.home.provost(&["adopt", "--pid", &pid, "--cwd", "/"]);
+    assert!(elsewhere.exits(2).stderr.contains("is seen to work in"), "{elsewhere:#?}");
+    let adopted = stage.home.provost(&["adopt", "--pid", &pid, "--name", "theirs"]);
+    let (id, told) = (adopted.ok().stdout.trim().to_owned(), adopted.stderr.clone());
+    assert!(told.contains("adopted theirs") && told.contains("exit code cannot"), "{told}");
+    assert!(!told.contains("working") && !told.contains("provost stop"), "{told}");
+    let row = stage.wait_state(&id, |row| row["process"] == "alive");
+    assert_eq!(row["communication"]["can_push"], false, "{row:#}");
+    let logs = stage.home.provost(&["logs", &id]);
+    assert!(logs.exits(4).stderr.contains("prints where it runs"), "{logs:#?}");
+    assert!(logs.stderr.contains("provost events") && !logs.stderr.contains("gc"), "{logs:#?}");
+    for shown in [&["status", &id, "--json"][..], &["adopt", "--pid", &pid, "--json"]] {
+        let told = stage.home.provost(shown);
+        assert!(!told.stdout.contains("provost logs"), "{told:#?}");
+    }
+    let told = found(&stage, agent.pid());
+    assert_eq!(told["session"], id.as_str(), "{told:#}");
+    let told = stage.home.provost(&["discover"]).ok().clone();
+    assert!(!told.stderr.contains(&format!("adopt --pid {pid}")), "{told:#?}");
+    let other = named(&stage, "aider");
+    let pid = other.pid().to_string();
+    let second = stage.home.provost(&["adopt", "--pid", &pid, "--name", "theirs", "--json"]);
+    let warned = second.ok().json()["warnings"].to_string();
+    assert!(warned.contains("has the same name") && warned.contains("exit code"), "{warned}");
+    drop((agent, other));
+    stage.sealed(&id);
+    let ended = stage.home.provost(&["resume", &id]);
+    assert!(ended.exits(4).stderr.contains("provost discover"), "{ended:#?}");
 }
 
 #[test]

@@ -38,8 +38,11 @@ fn map(yaml: &str) -> Result<Map<String, Value>, Error> {
     if yaml.trim().is_empty() {
         return Ok(Map::new());
     }
-    let parsed: Value = serde_saphyr::from_str(yaml)
-        .map_err(|why| Error::Parse(why.without_snippet().to_string()))?;
+    // The library's own words are for who programs with it, and name its options.
+    let told = |why: serde_saphyr::Error| {
+        why.without_snippet().render_with_formatter(&serde_saphyr::UserMessageFormatter)
+    };
+    let parsed: Value = serde_saphyr::from_str(yaml).map_err(|why| Error::Parse(told(why)))?;
     match parsed {
         Value::Object(map) => Ok(map),
         // Only comments, or nothing.

@@ -38,7 +38,7 @@ const TYPIST: &str = "provost";
 pub(crate) enum Typing {
     /// Pasted, and then sent off.
     Text(String),
-    /// The keys of an answer.
+    /// The keys of an answer, or the one that interrupts.
     Keys(Vec<u8>),
 }
 
@@ -69,18 +69,17 @@ impl Typist {
         what: Typing,
         cancel: watch::Receiver<bool>,
     ) {
-        let wanted = match message.kind {
-            MessageKind::Answer => Shown::Approval,
-            // Neither an interrupt nor a compaction is asked of somebody else's agent: both are refused before.
+        let wanted: &[Shown] = match message.kind {
+            MessageKind::Answer => &[Shown::Approval],
+            MessageKind::Interrupt => &[Shown::Working, Shown::Retrying],
             MessageKind::Instruction
             | MessageKind::Steer
             | MessageKind::Returned
             | MessageKind::Nudge
-            | MessageKind::Interrupt
             | MessageKind::Compact
             | MessageKind::Rework
             | MessageKind::ResultWanted
-            | MessageKind::Continue => Shown::Composer,
+            | MessageKind::Continue => &[Shown::Composer],
         };
         let mut rest = REST;
         while !*cancel.borrow() {
@@ -149,8 +148,8 @@ impl Typist {
         self.claim().await
     }
 
-    /// Looks whether the pane shows this now, and is a place to type into.
-    async fn shows(&self, wanted: Shown) -> bool {
+    /// Looks whether the pane shows one of these now, and is a place to type into.
+    async fn shows(&self, wanted: &[Shown]) -> bool {
         let found = self.look().await;
         found.is_some_and(|found| found.sight == PaneSight::Open && shows(&found, wanted))
     }
@@ -159,7 +158,7 @@ impl Typist {
     async fn holds(&self, text: &str) -> bool {
         let is_it = |found: &Found| {
             let stands = |written: &String| screen::is_written(written, text);
-            shows(found, Shown::Composer) && found.written.as_ref().is_some_and(stands)
+            shows(found, &[Shown::Composer]) && found.written.as_ref().is_some_and(stands)
         };
         self.look().await.is_some_and(|found| found.sight == PaneSight::Drafted && is_it(&found))
     }
@@ -193,8 +192,8 @@ async fn let_settle(claimed: Claimed) {
     drop(claimed);
 }
 
-fn shows(found: &Found, wanted: Shown) -> bool {
-    found.reading.as_ref().is_some_and(|reading| reading.shown == wanted)
+fn shows(found: &Found, wanted: &[Shown]) -> bool {
+    found.reading.as_ref().is_some_and(|reading| wanted.contains(&reading.shown))
 }
 
 fn typed(place: &Place, what: &Typing) -> Result<(), tmux::Error> {

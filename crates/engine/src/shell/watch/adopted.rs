@@ -6,7 +6,7 @@ use std::{io, os::fd::OwnedFd, time::Duration};
 
 use provost_core::{
     ids::LaunchId,
-    session::{Command, LaunchPhase, Session},
+    session::{Command, Driver, LaunchPhase, Session},
 };
 use provost_holder::Identity;
 use provost_watch::process;
@@ -76,7 +76,14 @@ impl Adopted {
         let writer = process.clone().map(|Identity { pid, start_time, boot_id }| {
             process::Identity { pid, start_time, boot_id }
         });
-        let file = adopted.rollout.as_ref().map(|path| Wanted::File(path.into(), writer));
+        let file = match (&adopted.rollout, writer) {
+            (Some(path), writer) => Some(Wanted::File(path.into(), writer)),
+            // Codex begins to write with its first prompt.
+            (None, Some(writer)) if session.spec.agent.driver == Driver::CodexTerminal => {
+                Some(Wanted::Written(writer))
+            }
+            (None, _) => None,
+        };
         let pane = (panes.clone(), handle.clone(), teller.clone());
         let pane = PaneWatch::new(session, launch, pane.0, pane.1, pane.2, clock);
         let record = file.map(|wanted| {

@@ -45,6 +45,9 @@ const BATCH: usize = 500;
 /// whatever people said in it.
 const BATCH_BYTES: u64 = 2 << 20;
 
+/// How long to wait before it is looked again whether a process has begun to write down a conversation.
+const APPEARS: Duration = Duration::from_millis(1_000);
+
 /// How long to wait before a file that does not say yet whose it is is looked at again, and how often.
 const LOOK_AGAIN: (Duration, u32) = (Duration::from_millis(200), 25);
 
@@ -53,6 +56,8 @@ const LOOK_AGAIN: (Duration, u32) = (Duration::from_millis(200), 25);
 pub(crate) enum Wanted {
     /// This one, and the process that writes it if that is known.
     File(PathBuf, Option<Identity>),
+    /// The one that this process begins to write.
+    Written(Identity),
     /// The one of the session's conversation, below a home of the agent.
     InHome(PathBuf),
 }
@@ -145,7 +150,26 @@ impl RolloutWatch {
         }
     }
 
+    /// Waits until the process writes down a conversation. No event tells of that: its home may be anywhere.
+    async fn appear(&mut self) {
+        let mut begin = self.begin;
+        while let Wanted::Written(process) = &self.wanted {
+            let place = Place::Process(process.clone());
+            if let Found::Another(found) =
+                held::blocking(move || others::look(&place, 0, &[])).await
+            {
+                self.wanted = Wanted::File(found.path, Some(process.clone()));
+                self.begin = begin;
+                return;
+            }
+            // What was not there at the first look is all news.
+            begin = if begin == Begin::Now { Begin::At(0) } else { begin };
+            held::pause(APPEARS).await;
+        }
+    }
+
     async fn follow(&mut self) -> io::Result<()> {
+        self.appear().await;
         let (path, thread) = self.find().await?;
         self.turned = None;
         self.thread = thread.as_ref().map(ToString::to_string).or(self.thread.take());
@@ -223,7 +247,9 @@ impl RolloutWatch {
     fn place(&self) -> Place {
         match &self.wanted {
             Wanted::InHome(home) => Place::Home(home.clone()),
-            Wanted::File(_, Some(process)) => Place::Process(process.clone()),
+            Wanted::File(_, Some(process)) | Wanted::Written(process) => {
+                Place::Process(process.clone())
+            }
             Wanted::File(_, None) => Place::Nowhere,
         }
     }
@@ -247,6 +273,8 @@ impl RolloutWatch {
         let home = match &self.wanted {
             Wanted::File(path, _) => return Ok(self.file(path.clone()).await),
             Wanted::InHome(home) => home.clone(),
+            // It appears before it is followed.
+            Wanted::Written(_) => return Err(io::ErrorKind::NotFound.into()),
         };
         let mut watch = polled(Watch::sessions(&home.join("sessions"))?)?;
         let mut events = self.handle.subscribe();

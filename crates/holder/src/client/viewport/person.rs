@@ -10,8 +10,9 @@ use super::Error;
 use crate::spec::Tty;
 
 /// Ends what a program may have asked of a terminal: the other screen, a hidden cursor, pastes and focus that are
-/// told, the mouse, keys in long forms, a part that scrolls alone, colours.
-const GIVE_BACK: &[u8] = b"\x18\x1b[?1049l\x1b[?25h\x1b[?2004l\x1b[?1004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[<u\x1b[>4m\x1b[?1l\x1b>\x1b[r\x1b[0m\r\n";
+/// told, the mouse, keys in long forms, a part that scrolls alone, colours. To end that part puts the cursor at the top, so
+/// what comes next is written below the last line.
+const GIVE_BACK: &[u8] = b"\x18\x1b[?1049l\x1b[?25h\x1b[?2004l\x1b[?1004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[<u\x1b[>4m\x1b[?1l\x1b>\x1b[r\x1b[0m\x1b[999;1H\r\n";
 
 pub(super) struct Person<'a> {
     input: BorrowedFd<'a>,

@@ -64,7 +64,7 @@ impl Supervisor {
 
     /// How many speak with the command themselves, through a connection or at its terminal.
     pub(super) fn people(&self) -> u32 {
-        self.visits.as_ref().map_or(0, Visits::count) + self.clients.viewports()
+        self.visits.as_ref().map_or(0, Visits::count) + self.clients.attended()
     }
 
     /// Gives up the input and whoever waits for it.

@@ -53,6 +53,7 @@ impl Supervisor {
             Op::Resize { columns, rows } => return Some(self.resize(id, Tty { columns, rows })),
             Op::View => return Some(self.view(client, id)),
             Op::Type { data } => return self.type_in(Waiter { client, request: id }, data.0),
+            Op::Attended { attended } => self.clients.attend(client, attended),
             Op::Follow => self.follow(client),
             Op::Ping => return Some(self.with_state(id)),
         }

@@ -38,7 +38,7 @@ impl Supervisor {
 
     /// Has what flows on gathered, unless somebody looks at it.
     pub(super) fn keep_pace(&mut self, read: u64) {
-        match self.clients.viewports() > 0 {
+        match self.clients.attended() > 0 {
             true => self.pace.hurry(),
             false => self.pace.read(read, mono_ms()),
         }

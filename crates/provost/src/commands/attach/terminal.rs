@@ -14,15 +14,18 @@ use tokio::{
     signal::unix::{Signal, SignalKind, signal},
 };
 
-use crate::error::chain;
+use crate::{error::chain, viewport::OwnWindow};
 
-/// Shows the terminal of a launch until the person leaves, with Ctrl-\, or the agent's holder does.
-pub(super) fn show(launch: &Path) -> Result<Left, ApiError> {
+/// Shows the terminal of a launch until the person leaves, with Ctrl-\, or the agent's holder does. In a window of
+/// tmux a person is there only while it is shown.
+pub(super) fn show(launch: &Path, window: Option<OwnWindow>) -> Result<Left, ApiError> {
     let cannot =
         |why: &dyn std::error::Error| chain(Code::Refused, "cannot show the terminal", why);
-    let calls = Signals::hear().map_err(|why| cannot(&why))?;
+    let attended = window.as_ref().is_none_or(OwnWindow::is_shown);
+    let calls = Signals::hear(window).map_err(|why| cannot(&why))?;
     let (input, output) = (stdin(), stdout());
-    let place = Place { input: input.as_fd(), output: output.as_fd(), calls: calls.as_fd() };
+    let (input, output, calls) = (input.as_fd(), output.as_fd(), calls.as_fd());
+    let place = Place { input, output, calls, attended };
     viewport::view(launch, place).map_err(|why| cannot(&why))
 }
 
@@ -36,7 +39,7 @@ struct Signals {
 
 impl Signals {
     /// From now on they are passed on as calls.
-    fn hear() -> io::Result<PipeReader> {
+    fn hear(window: Option<OwnWindow>) -> io::Result<PipeReader> {
         let runtime = Builder::new_current_thread().enable_io().build()?;
         let (calls, mut caller) = io::pipe()?;
         let mut signals = {
@@ -49,7 +52,19 @@ impl Signals {
             }
         };
         thread::Builder::new().name("signals".to_owned()).spawn(move || {
-            while caller.write_all(&[runtime.block_on(signals.next()).byte()]).is_ok() {}
+            loop {
+                let call = runtime.block_on(signals.next());
+                let resized = window.as_ref().filter(|_| call == Call::Resized);
+                let seen = resized.map(|window| match window.is_shown() {
+                    true => Call::Attended,
+                    false => Call::Unattended,
+                });
+                let bytes: Vec<u8> =
+                    [Some(call), seen].into_iter().flatten().map(Call::byte).collect();
+                if caller.write_all(&bytes).is_err() {
+                    return;
+                }
+            }
         })?;
         Ok(calls)
     }

@@ -107,8 +107,23 @@ struct Logs<'a> {
     missing: Vec<String>,
 }
 
+/// What an agent of somebody else prints goes to their terminal.
+fn printed_elsewhere(row: &SessionRow) -> ApiError {
+    let id = ui::short(&row.id);
+    let message = format!(
+        "session {id} has no output here: its agent was started by somebody else and prints where it runs"
+    );
+    let screen = row.screen.clone().filter(|_| !row.terminal);
+    let error = ApiError::new(Code::Refused, message);
+    screen.into_iter().chain([format!("provost events {id}")]).fold(error, ApiError::next)
+}
+
 impl Logs<'_> {
     fn of_session(&mut self, args: &LogsArgs, row: &SessionRow) -> Result<(), Error> {
+        let own = args.hook.is_none() && args.check.is_none() && !args.setup;
+        if own && row.flags.iter().any(|flag| flag == "adopted") {
+            return Err(printed_elsewhere(row).into());
+        }
         match (&args.hook, args.check, args.setup, args.follow) {
             (Some(which), _, _, _) => self.hook(row, which)?,
             (None, Some(no), _, _) => self.check(row, no)?,

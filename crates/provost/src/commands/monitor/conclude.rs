@@ -23,9 +23,16 @@ pub(super) struct Until<'a> {
     pub(super) state: Option<&'a str>,
 }
 
+impl Until<'_> {
+    fn is_reached(&self) -> bool {
+        self.state == Some(self.wanted)
+    }
+}
+
 /// Says whether the verifier has to be asked to say more.
-pub(super) fn needs_proof(stand: &Stand) -> bool {
+pub(super) fn needs_proof(stand: &Stand, until: Option<Until<'_>>) -> bool {
     matches!(stand, Stand::Ended(..) | Stand::AtPrompt { .. } | Stand::Unseen { .. })
+        || until.is_some_and(|until| until.is_reached())
 }
 
 /// Says what came of something, or nothing while it goes on. Without a workflow there is no verdict.
@@ -49,7 +56,8 @@ pub(super) fn conclude(
     match (natural, state.filter(|state| wanted == *state)) {
         // Whatever else is true of it, this was asked for.
         (natural, Some(state)) => {
-            let more = natural.map(|(_, reason)| format!(": {reason}")).unwrap_or_default();
+            let more = natural.map(|(_, reason)| reason).or(verdict.map(|found| judged(found).1));
+            let more = more.map(|reason| format!(": {reason}")).unwrap_or_default();
             let reason = format!("it is {state}{more}");
             // What is claimed and not sealed yet goes on by itself, and is called by its state all the same.
             let named = match state {
@@ -162,6 +170,16 @@ mod tests {
         assert_eq!(until(&Stand::Waits("r".to_owned()), "needs_input"), None);
         let over = until(&ended(End::Good), "completed");
         assert_eq!(over, Some((Ending::Completed, Some(false))));
+    }
+
+    #[test]
+    fn a_state_that_is_reached_is_held_against_the_workflow_too() {
+        let until = Some(Until { wanted: "working", state: Some("working") });
+        let goes_on = Stand::GoesOn { until: None };
+        assert!(needs_proof(&goes_on, until) && !needs_proof(&goes_on, None));
+        let found = conclude(&goes_on, Some(&incomplete()), until, 100).unwrap();
+        assert_eq!((found.ending, found.reached), (Ending::Reached, Some(true)));
+        assert_eq!(found.reason, "it is working: there is no x");
     }
 
     #[test]

@@ -23,8 +23,8 @@ const RUN_STATES: [&str; 2] = ["running", "stopping"];
 /// One blocking wait over the stream of events. It ends when every one (with --any: one of them) is completed, incomplete, needs
 /// input, is stuck, failed or lost; by time alone only with --timeout. Nothing that is watched is changed by it.
 ///
-/// Exit codes: 0 all completed (and verified, with --workflow) or wait for an answer; 1 one is incomplete, failed or stuck, or
-/// waits for an answer and is not verified though --workflow asks for that; 5 the time was over; 6 one was lost sight of.
+/// Exit codes: 0 all completed (and verified, with --workflow) or wait for an answer, or are in the state of --until; 1 one
+/// is incomplete, failed or stuck, or is not verified though --workflow asks for that; 5 the time was over; 6 one was lost sight of.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  provost monitor 1a2b3c4d\n  provost monitor 1a2b3c4d 5e6f7a8b --json --timeout 30m\n  provost monitor 1a2b3c4d --workflow dev --key 1-2\n  provost monitor 1a2b3c4d --until needs_input\n  provost monitor 1a2b3c4d --compat story-automator --workflow review --story-key 1.2"

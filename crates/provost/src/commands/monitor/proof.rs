@@ -11,10 +11,11 @@ use provost_agents::process::{End, Run};
 use provost_api::ApiError;
 use provost_config::{Choice, Command, Escalation, Line, Resolved, Verifier as Settings, Workflow};
 use provost_verify::{
-    Declared, Ended, Key, Policy, Program, Urgency, Verdict, Verifier, Workflow as BuiltIn,
+    Declared, Ended, Key, Policy, Program, Ran, Urgency, Verdict, Verifier, Workflow as BuiltIn,
 };
 
 use crate::{
+    commands::spawn::agents,
     context::Context,
     error::{unknown, usage},
 };
@@ -55,6 +56,17 @@ impl Proof {
         })?;
         let name = settings.verifier.as_str().to_owned();
         let (verifier, limits) = verifier(resolved, workflow, &name)?;
+        // No wait makes another key of it.
+        verifier.fits(key).map_err(|why| {
+            usage(format!("{why}, for the workflow {workflow:?}"))
+                .next(format!("provost monitor ID --workflow {workflow} --key KEY"))
+        })?;
+        for agent in &settings.fallback {
+            agents::outline(agent.as_str(), resolved).map_err(|why| {
+                let message = format!("workflows.{workflow}.fallback: {}", why.message);
+                ApiError { message, ..why }
+            })?;
+        }
         let variables = context.environment.variables().iter();
         let passed = variables.filter(|(name, _)| resolved.environment.passes(name));
         Ok(Self {
@@ -73,9 +85,10 @@ impl Proof {
         self.verifier.check(place, &self.key, |program| self.run(place, program))
     }
 
-    fn run(&self, place: &Path, program: &Program) -> Ended {
+    fn run(&self, place: &Path, program: &Program) -> Ran {
+        let silent = |ended| Ran { ended, said: String::new() };
         let Some((first, args)) = program.argv.split_first() else {
-            return Ended::NotStarted("it names no program".to_owned());
+            return silent(Ended::NotStarted("it names no program".to_owned()));
         };
         let os = |(name, value): (&String, &String)| (OsString::from(name), OsString::from(value));
         let run = Run {
@@ -86,14 +99,27 @@ impl Proof {
             limit: self.limits.time,
             output_limit: self.limits.output,
         };
-        match run.finish().map(|finished| finished.end) {
-            Ok(End::Code(code)) => Ended::Code(code),
-            Ok(End::Signal(signal)) => Ended::Signal(signal),
-            Ok(End::TimedOut) => Ended::TimedOut,
-            Ok(End::TooMuchOutput) => Ended::TooMuchOutput,
-            Err(why) => Ended::NotStarted(why.to_string()),
-        }
+        let finished = match run.finish() {
+            Ok(finished) => finished,
+            Err(why) => return silent(Ended::NotStarted(why.to_string())),
+        };
+        let ended = match finished.end {
+            End::Code(code) => Ended::Code(code),
+            End::Signal(signal) => Ended::Signal(signal),
+            End::TimedOut => Ended::TimedOut,
+            End::TooMuchOutput => Ended::TooMuchOutput,
+        };
+        let printed = [&finished.stderr, &finished.stdout].map(|bytes| last_line(bytes));
+        let said = printed.into_iter().flatten().next().unwrap_or_default();
+        Ran { ended, said }
     }
+}
+
+/// The last line in which something stands: there programs say why they failed.
+fn last_line(bytes: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(bytes);
+    let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty());
+    line.map(str::to_owned)
 }
 
 /// What story-automator calls a workflow that BMAD calls otherwise.

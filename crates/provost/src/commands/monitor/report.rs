@@ -67,11 +67,14 @@ pub(super) fn parse_previous(text: &str) -> Result<Previous, ApiError> {
     Ok(Previous { reason: reason.to_owned(), tree: tree.map(str::to_owned) })
 }
 
-/// An answer that is waited for is no failure, unless proof was asked for: there is none.
+/// Neither an answer that is waited for nor a state that was reached is a failure, unless proof was asked for: there is none.
 fn exit_code(seen: &Seen, asked: &Asked) -> u8 {
     let Some(conclusion) = &seen.conclusion else { return 0 };
     match (conclusion.ending, conclusion.reached) {
         (Ending::TimedOut, _) => Code::TimedOut.exit_code(),
+        (_, Some(true)) if asked.proof.is_some() && !proved(asked, seen).1 => {
+            Code::Failed.exit_code()
+        }
         (_, Some(true)) => 0,
         (Ending::Lost, _) => Code::Unreachable.exit_code(),
         (_, Some(false)) => Code::Failed.exit_code(),
@@ -169,6 +172,7 @@ fn advice(asked: &Asked, tries: &Tries, seen: &Seen, found: &Conclusion) -> Opti
         no: tries.no,
         ending: found.ending,
         reason: &found.reason,
+        asked: !matches!(&seen.verdict, Some(Verdict::Incomplete(why)) if why.is_no_answer()),
         tree: seen.watched.tree(),
         previous: tries.previous.as_ref(),
     }))
@@ -179,7 +183,8 @@ fn facts(seen: &Seen) -> Value {
     let place = seen.watched.place();
     let refuted = match &seen.verdict {
         Some(Verdict::Incomplete(reason)) => {
-            Some(json!({"word": reason.word(), "text": reason.to_string()}))
+            let said = reason.said();
+            Some(json!({"word": reason.word(), "text": reason.to_string(), "printed": said}))
         }
         Some(Verdict::Verified(_)) | None => None,
     };
@@ -206,9 +211,10 @@ fn facts(seen: &Seen) -> Value {
 fn projected(home: &Home, asked: &Asked, seen: &Seen) -> Value {
     let reason = seen.conclusion.as_ref().map(|found| found.reason.clone());
     let (verifier, verified) = proved(asked, seen);
+    let unproved = asked.proof.is_some() && !verified;
     let (done, total, source) = progress(seen);
     json!({
-        "final_state": seen.conclusion.as_ref().map(projected_word),
+        "final_state": seen.conclusion.as_ref().map(|found| projected_word(found, unproved)),
         "output_verified": verified,
         "verifier": verifier,
         "reason": reason,
@@ -223,10 +229,13 @@ fn projected(home: &Home, asked: &Asked, seen: &Seen) -> Value {
     })
 }
 
-/// A state that was reached is told by the words that are known, unless they say that something went wrong.
-fn projected_word(found: &Conclusion) -> &'static str {
+/// A state that was reached is told by the words that are known, unless they say that something went wrong. Where a
+/// workflow was named and nothing proves it, nobody may take it for done.
+fn projected_word(found: &Conclusion, unproved: bool) -> &'static str {
     match (found.ending, found.otherwise) {
-        (Ending::Reached, Some(good @ (Ending::Completed | Ending::NeedsInput))) => word(good),
+        (Ending::Reached, Some(waits @ Ending::NeedsInput)) => word(waits),
+        (Ending::Reached, _) if unproved => word(Ending::Incomplete),
+        (Ending::Reached, Some(good @ Ending::Completed)) => word(good),
         (Ending::Failed, _) => "crashed",
         (Ending::TimedOut, _) => "timeout",
         (Ending::Lost, _) => "not_found",
@@ -283,6 +292,11 @@ fn tell(
         (None, _) => String::new(),
     };
     context.ui.line(&format!("{id} {name} {word}{by}: {}", ui::clean(&found.reason)))?;
+    if let Some(Verdict::Incomplete(reason)) = &seen.verdict
+        && let Some(said) = reason.said()
+    {
+        context.ui.talk(&format!("the verifier printed: {}", ui::clean(said)));
+    }
     if let Some(advice) = advice(asked, tries, seen, found) {
         let agent = advice.agent.map(|agent| format!(" with {agent}")).unwrap_or_default();
         let what = advice.what.word();

@@ -1,6 +1,7 @@
 //! How something that is watched stands, told by its facts and the silence window alone.
 
 use provost_api::{RunRow, SessionRow};
+use provost_core::lifecycle::Flag;
 
 use crate::ui;
 
@@ -124,10 +125,12 @@ fn of_session(row: &SessionRow, window: i64, now: i64) -> Stand {
     }
 }
 
-/// Only an agent that runs can be silent, and one that waits for a limit of its account has said so.
+/// Only an agent that runs can be silent. One that waits for a limit of its account has said so, and one that a signal
+/// stopped cannot say anything.
 fn silence(row: &SessionRow, window: i64, now: i64) -> Stand {
     let runs = row.launches.iter().any(provost_api::LaunchRow::lives);
-    if !runs || row.limited.is_some() {
+    let suspended = row.flags.iter().any(|flag| flag == Flag::Suspended.word());
+    if !runs || row.limited.is_some() || suspended {
         return Stand::GoesOn { until: None };
     }
     let until = heard(row).saturating_add(window);
@@ -200,6 +203,7 @@ fn ended(row: &SessionRow) -> String {
         "accepted" => "a person accepted its work",
         "ended_unclaimed" => "it ended and nobody said that its work is done",
         "disputed" => "what is known of it contradicts itself",
+        "failed" => "it failed",
         other => other,
     };
     let exit = row.exit.as_ref().and_then(|exit| match (exit.code, exit.signal) {
@@ -254,6 +258,8 @@ mod tests {
         let limited = LimitedRow { until: 0, detail: "usage limit".to_owned() };
         let limited = SessionRow { limited: Some(limited), ..row("working") };
         assert_eq!(of_session(&limited, 500, later), goes_on);
+        let stopped = SessionRow { flags: vec!["suspended".to_owned()], ..row("working") };
+        assert_eq!(of_session(&stopped, 500, later), goes_on);
         assert!(matches!(of_session(&row("needs_input"), 500, later), Stand::Waits(_)));
         assert_eq!(of_session(&row("idle"), 500, later), Stand::AtPrompt { until: 1500 });
     }
@@ -285,6 +291,8 @@ mod tests {
             let sealed = SessionRow { sealed: true, ..row(state) };
             assert!(matches!(of_session(&sealed, 500, 0), Stand::Ended(found, _) if found == end));
         }
+        let crashed = SessionRow { cause: Some("crash".to_owned()), ..row("failed") };
+        assert_eq!(ended(&crashed), "it failed: crash", "the result is called failed already");
     }
 
     #[test]

@@ -106,14 +106,14 @@ impl<'a> Watch<'a> {
         self.stands.clear();
         for seen in &mut self.seen {
             let stand = seen.watched.stand(asked.window.ms(), now);
+            let until = asked.until.as_deref();
+            let until = until.map(|wanted| Until { wanted, state: seen.watched.known() });
             if let Some(proof) = &asked.proof
-                && conclude::needs_proof(&stand)
+                && conclude::needs_proof(&stand, until)
                 && seen.verdict.is_none()
             {
                 seen.verdict = Some(proof.ask(Path::new(seen.watched.place())));
             }
-            let until = asked.until.as_deref();
-            let until = until.map(|wanted| Until { wanted, state: seen.watched.known() });
             seen.conclusion = conclude::conclude(&stand, seen.verdict.as_ref(), until, now);
             self.stands.push(stand);
         }

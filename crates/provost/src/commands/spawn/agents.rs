@@ -33,7 +33,8 @@ pub(crate) fn configured(
         }
         None => (COMMAND, Driver::Command, Vec::new()),
         Some(name) => {
-            let agent = config.agents.get(name).ok_or_else(|| unknown(context, name, config))?;
+            let agent =
+                config.agents.get(name).ok_or_else(|| unknown(Some(context), name, config))?;
             variables.configured(name, &agent.env)?;
             variables.patterns(&agent.pass_env);
             (name, driver(agent.driver), agent.command.as_slice().to_vec())
@@ -48,6 +49,27 @@ pub(crate) fn configured(
         argv,
         env: variables.by_value,
         pass_env: variables.by_name.into_iter().collect(),
+        own_env: Vec::new(),
+        input: Input::Closed,
+        settings: Settings::default(),
+        version: None,
+        carried: Carried::default(),
+    })
+}
+
+/// Gives an agent by its name as far as the configuration alone tells: what it speaks.
+pub(crate) fn outline(name: &str, config: &Resolved) -> Result<Agent, ApiError> {
+    let (driver, argv) = match config.agents.get(name) {
+        _ if name == config::BUILT_IN => (Driver::Codex, vec![name.to_owned()]),
+        Some(agent) => (driver(agent.driver), agent.command.as_slice().to_vec()),
+        None => return Err(unknown(None, name, config)),
+    };
+    Ok(Agent {
+        name: name.to_owned(),
+        driver,
+        argv,
+        env: Default::default(),
+        pass_env: Vec::new(),
         own_env: Vec::new(),
         input: Input::Closed,
         settings: Settings::default(),
@@ -74,7 +96,7 @@ fn driver(driver: config::Driver) -> Driver {
     }
 }
 
-fn unknown(context: &Context, name: &str, config: &Resolved) -> ApiError {
+fn unknown(context: Option<&Context>, name: &str, config: &Resolved) -> ApiError {
     let known: Vec<&str> =
         std::iter::once(config::BUILT_IN).chain(config.agents.keys().map(String::as_str)).collect();
     let near = |known: &&&str| strsim::osa_distance(name, known) <= name.chars().count().max(3) / 3;
@@ -88,7 +110,7 @@ fn unknown(context: &Context, name: &str, config: &Resolved) -> ApiError {
             format!("there are {}", known.join(", "))
         }
     };
-    let here = context.environment.here().ok();
+    let here = context.and_then(|context| context.environment.here().ok());
     // A file that lies there and counts for nothing is what is looked at in vain.
     let unread = here.as_deref().and_then(settings::unread_file).map(|file| {
         format!("; {} is not read: only that of a git repository is (git init)", file.display())

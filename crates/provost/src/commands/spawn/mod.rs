@@ -16,7 +16,7 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::{Args, FromArgMatches};
 use provost_api::{ApiError, Client, DaemonInfo, OpenRequest};
 use provost_core::session::{Agent, Driver, Spec};
-use serde_json::Value;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use self::{codex::CodexArgs, variables::VariableArgs};
@@ -208,8 +208,13 @@ pub(super) fn spec_of(
     Ok(spec)
 }
 
-pub(super) fn opened(context: &Context, reply: Value) -> Outcome {
+pub(super) fn opened(context: &Context, mut reply: Value) -> Outcome {
     let row = serde_json::from_value::<SessionReply>(reply.clone()).ok().map(|reply| reply.session);
+    let adopted = row.as_ref().filter(|row| row.flags.iter().any(|flag| flag == "adopted"));
+    if let Some(row) = adopted {
+        // What cannot be seen of it is all that there is to warn of.
+        reply["warnings"] = json!(row.warnings);
+    }
     let next = row.as_ref().map(next_commands).unwrap_or_default();
     if context.ui.json {
         context.ui.result(reply, &next)?;
@@ -218,9 +223,16 @@ pub(super) fn opened(context: &Context, reply: Value) -> Outcome {
     context.ui.line(id_of(&reply))?;
     warn(context, &reply);
     if let Some(row) = &row {
+        let name = ui::clean(&row.name);
         let (tone, words) = ui::state_words(row);
         let words = context.ui.talk_paint.paint(tone, &words);
-        context.ui.talk(&format!("{} is {words}", ui::clean(&row.name)));
+        // How an agent of somebody else stands nobody has looked at yet.
+        let said = if adopted.is_some() {
+            format!("adopted {name}")
+        } else {
+            format!("{name} is {words}")
+        };
+        context.ui.talk(&said);
     }
     context.ui.next(&next);
     Ok(ExitCode::SUCCESS)

@@ -5,22 +5,32 @@ use provost_config::{self as config, Resolved};
 use provost_core::{
     limits::Bounds,
     prompt,
-    session::{Act, Agent, On, Reaction},
+    session::{Act, Agent, Driver, On, Reaction, sayable},
 };
 
-use super::chosen::ms;
+use super::{agents, chosen::ms};
 use crate::error::usage;
 
 /// How full a context is when it counts as nearly full, in hundredths, unless the configuration says so.
 const NEARLY_FULL: u32 = 85;
 
-/// Builds the reactions; `agent` finds the one that work is handed over to.
+/// Builds the reactions of a session; `agent` finds the one that work is handed over to.
 pub(crate) fn build(
     config: &Resolved,
+    driver: Driver,
     agent: impl Fn(&str) -> Result<Agent, ApiError>,
 ) -> Result<Vec<Reaction>, ApiError> {
-    let one = |(name, one): (&String, &config::Reaction)| reaction(name, one, &agent);
+    let one = |(name, one): (&String, &config::Reaction)| reaction(name, one, driver, &agent);
     config.reactions.iter().map(one).collect()
+}
+
+/// Says for which reactions every session would be refused.
+pub(crate) fn faults(config: &Resolved) -> Vec<String> {
+    let agent = |name: &str| agents::outline(name, config);
+    let one = |(name, one): (&String, &config::Reaction)| {
+        reaction(name, one, Driver::Command, &agent).err()
+    };
+    config.reactions.iter().filter_map(one).map(|why| why.message).collect()
 }
 
 /// The wait for the account's limit is bounded by the reaction that tells of it.
@@ -34,6 +44,7 @@ pub(crate) fn bounded(bounds: Bounds, config: &Resolved) -> Bounds {
 fn reaction(
     name: &str,
     one: &config::Reaction,
+    driver: Driver,
     agent: &impl Fn(&str) -> Result<Agent, ApiError>,
 ) -> Result<Reaction, ApiError> {
     let refuse =
@@ -57,6 +68,9 @@ fn reaction(
     let says = matches!(act, Act::Nudge { .. } | Act::Interrupt { .. } | Act::HandOver { .. });
     if one.text.is_some() && !says {
         return Err(refuse(format!("{:?} says nothing: leave out \"text\"", act.word())));
+    }
+    if let Act::Nudge { text } | Act::Interrupt { text } = &act {
+        sayable(driver, text).map_err(|why| refuse(format!("\"text\": {why}")))?;
     }
     // How long the account is waited for is no time before the wait is told.
     let after_ms = one.after.on().copied().filter(|_| act != Act::ResumeLater).map_or(0, ms);

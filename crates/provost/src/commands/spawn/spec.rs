@@ -65,7 +65,9 @@ pub(super) fn build(context: &Context, args: &SpawnArgs, id: Uuid) -> Result<Spe
         budget: budget(&config),
         policy,
         hooks: session_hooks(&config)?,
-        reactions: reactions::build(&config, |name| heir(context, args, name, &config))?,
+        reactions: reactions::build(&config, agent.driver, |name| {
+            heir(context, args, name, &config)
+        })?,
         agent,
         warnings,
         run: None,
@@ -94,8 +96,10 @@ fn accepts_trust(args: &SpawnArgs, cwd: &Path) -> Result<bool, ApiError> {
         false => {
             let message =
                 format!("--accept-trust does not name {}, which is worked in", cwd.display());
-            Err(usage(message)
-                .next(format!("provost spawn --tty --accept-trust {}", cwd.display())))
+            Err(usage(message).next(format!(
+                "provost spawn --tty --agent codex --accept-trust {}",
+                cwd.display()
+            )))
         }
     }
 }
