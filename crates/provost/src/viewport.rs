@@ -164,9 +164,11 @@ impl Viewport {
     /// Becomes tmux in this terminal. To detach is tmux's own.
     pub(crate) fn attach(&self, window: Option<&Window>, id: Option<&str>) -> ApiError {
         if !(stdin().is_terminal() && stdout().is_terminal()) {
-            let id = id.map(|id| format!(" {id}")).unwrap_or_default();
-            return usage("tmux needs a terminal, and this is none")
-                .next(format!("provost attach --tmux{id} --print"));
+            let error = usage("tmux needs a terminal, and this is none");
+            return match id {
+                Some(id) => error.next(format!("provost attach --tmux {id} --print")),
+                None => error.next("provost attach --tmux --print"),
+            };
         }
         if window.is_none() && !matches!(self.exists(), Ok(true)) {
             return ApiError::new(Code::NotFound, "no window is open")

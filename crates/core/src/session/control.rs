@@ -39,7 +39,8 @@ impl Session {
         if !agent.driver.has_protocol() {
             return Err(Rejected::HasNoTurns(agent.name.clone()));
         }
-        if self.is_under_way(MessageKind::Interrupt) || launch.stream.interrupted {
+        if self.knows(key) || self.is_under_way(MessageKind::Interrupt) || launch.stream.interrupted
+        {
             return Err(Rejected::Nothing);
         }
         if !launch.is_in_turn() {
@@ -60,7 +61,8 @@ impl Session {
         if !agent.driver.compacts() {
             return Err(Rejected::CannotCompact(agent.name.clone()));
         }
-        if self.is_under_way(MessageKind::Compact) || self.compacting().is_some() {
+        if self.knows(key) || self.is_under_way(MessageKind::Compact) || self.compacting().is_some()
+        {
             return Err(Rejected::Nothing);
         }
         Ok(vec![queued(key.to_owned(), MessageKind::Compact, self.compact_text()).into()])
@@ -100,6 +102,11 @@ impl Session {
             }
             Some(launch) => Ok(launch),
         }
+    }
+
+    /// Says whether something was said to the agent under this key: the same once more is nothing new.
+    fn knows(&self, key: &str) -> bool {
+        self.messages.iter().any(|message| message.key == key)
     }
 
     /// Says whether a message of a kind has yet to reach the agent.

@@ -48,6 +48,20 @@ fn ended(end: TurnEnd) -> Signal {
     Signal::TurnEnded { turn: Some("u".to_owned()), end, usage: None, says: None }
 }
 
+/// What was asked for and given up is not asked for again by the same command.
+#[test]
+fn a_key_is_of_one_compaction_and_of_one_interrupt() {
+    let mut bench = Bench::running(spec());
+    bench.tell(Command::Compact { key: "once".to_owned() });
+    bench.tell(Command::MessageLost { key: "once".to_owned(), reason: "so".to_owned() });
+    let again = bench.decide(&Command::Compact { key: "once".to_owned() });
+    assert_eq!(again, Err(Rejected::Nothing));
+    bench.tell(Command::Compact { key: "twice".to_owned() });
+    bench.signal(Signal::TurnStarted { turn: None });
+    let again = bench.decide(&Command::Interrupt { key: "once".to_owned(), text: None });
+    assert_eq!(again, Err(Rejected::Nothing));
+}
+
 #[test]
 fn whoever_interrupts_a_turn_says_how_it_goes_on_and_nobody_else() {
     let mut bench = at_work();

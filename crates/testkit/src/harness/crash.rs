@@ -42,11 +42,12 @@ fn spread(all: Vec<Crash>, places: usize, subset: usize, seed: usize) -> Vec<Cra
     all.into_iter().skip(seed % step).step_by(step).collect()
 }
 
+/// Says whether everything is to be tried that a machine can bear, with the windows that a user has who sets none.
 #[expect(
     clippy::disallowed_methods,
     reason = "the edge at which a test run says how much it tries"
 )]
-fn deep() -> bool {
+pub fn deep() -> bool {
     std::env::var_os("PROVOST_DEEP").is_some_and(|deep| deep == "1")
 }
 

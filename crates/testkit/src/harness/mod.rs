@@ -13,7 +13,7 @@ mod repo;
 mod screen;
 mod wait;
 
-pub use crash::{COMMIT_PLACES, Crash};
+pub use crash::{COMMIT_PLACES, Crash, deep};
 pub use daemon::Daemon;
 pub use follower::Follower;
 pub use home::Home;
