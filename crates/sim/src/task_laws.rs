@@ -593,9 +593,10 @@ fn was_begun_with<'s>(
     let attempt = sent.and_then(|sent| session.attempts.iter().find(|one| one.no == sent.attempt));
     let says = attempt.is_some_and(|attempt| attempt.claim.is_some());
     let turned = session.turns > *turns || session.turns == 0;
-    let within = session
-        .current_launch()
-        .is_some_and(|one| one.activity() == Activity::Active && !one.stream.expected);
+    // Also if nothing was heard in it for long.
+    let within = session.current_launch().is_some_and(|one| {
+        one.may_live() && one.activity() != Activity::Idle && !one.stream.expected
+    });
     law!(turned || says || within, "message {} is taken by a process that began no turn", e.no);
     Ok(())
 }
