@@ -381,10 +381,13 @@ impl Session {
         match (asked, self.is_idle()) {
             (false, true) => {
                 let attempt = self.attempt();
-                Some(
-                    ResultAsked { key: format!("result-{}-{}", attempt.no, attempt.reworks) }
-                        .into(),
-                )
+                let key = format!("result-{}-{}", attempt.no, attempt.reworks);
+                // An agent that goes on with another's work is asked for its own.
+                let key = match self.knows(&key) {
+                    true => format!("{key}-l{}", launch.id.no),
+                    false => key,
+                };
+                Some(ResultAsked { key }.into())
             }
             (true, idle) if idle || deaf => {
                 Some(self.stop_launch(launch.id, StopWhy::Unclaimed).into())

@@ -39,12 +39,14 @@ impl Session {
         if !agent.driver.has_protocol() {
             return Err(Rejected::HasNoTurns(agent.name.clone()));
         }
-        if self.knows(key) || self.is_under_way(MessageKind::Interrupt) || launch.stream.interrupted
-        {
+        if self.is_under_way(MessageKind::Interrupt) || launch.stream.interrupted {
             return Err(Rejected::Nothing);
         }
         if !launch.is_in_turn() {
             return Err(Rejected::NoTurn);
+        }
+        if self.knows(key) {
+            return Err(Rejected::Nothing);
         }
         text.map_or(Ok(()), |text| sayable(agent.driver, text))?;
         let said = text.map(|text| queued(format!("{key}-text"), MessageKind::Steer, text));
@@ -105,7 +107,7 @@ impl Session {
     }
 
     /// Says whether something was said to the agent under this key: the same once more is nothing new.
-    fn knows(&self, key: &str) -> bool {
+    pub(super) fn knows(&self, key: &str) -> bool {
         self.messages.iter().any(|message| message.key == key)
     }
 

@@ -34,7 +34,7 @@ const PAUSE: Duration = Duration::from_millis(300);
 const AS_IT_COMES: Duration = Duration::from_millis(500);
 
 /// How long a pane rests that writes on and on, as one with a spinner does.
-const SPINNER_RESTS: Duration = Duration::from_millis(500);
+const SPINNER_RESTS: Duration = Duration::from_millis(600);
 
 /// How often it is looked whether anybody still watches.
 const ROUND: Duration = Duration::from_secs(5);
