@@ -164,29 +164,13 @@ pub(crate) fn blocker(
     (caller, who): (&Caller, &Actor),
 ) -> BlockerRow {
     let hint = task_help::about_blocker(task, who, blocker);
+    let printed = blocker.failed_check().map(|(_, tail)| tail);
     BlockerRow {
         code: blocker.code().to_owned(),
         text: clip_to(&blocker.to_string(), SHORT),
-        printed: printed(blocker),
+        printed: printed.map(visible).filter(|tail| !tail.is_empty()),
         next: hint.as_deref().map(|hint| caller.says(hint)),
         hint,
-    }
-}
-
-/// Gives the end of what a check printed that does not pass.
-fn printed(blocker: &Blocker) -> Option<String> {
-    match blocker {
-        Blocker::CheckFailed { tail, .. } => Some(visible(tail)).filter(|tail| !tail.is_empty()),
-        Blocker::OpenCriterion { .. }
-        | Blocker::ContractUnacknowledged { .. }
-        | Blocker::EpilogueOpen { .. }
-        | Blocker::NotAttacked
-        | Blocker::LoopIncomplete { .. }
-        | Blocker::LoopGaveUp { .. }
-        | Blocker::GateDropped { .. }
-        | Blocker::CriterionDropped { .. }
-        | Blocker::Paused
-        | Blocker::DecidedNotFinished => None,
     }
 }
 
@@ -490,7 +474,7 @@ pub fn message(message: &Message) -> TaskMessageRow {
 }
 
 /// Gives the moment of the day for one that is counted from when something happened.
-fn wall_of(known: Moment, mono_ms: u64) -> i64 {
+pub(crate) fn wall_of(known: Moment, mono_ms: u64) -> i64 {
     let ahead = i64::try_from(mono_ms.saturating_sub(known.mono_ms)).unwrap_or(i64::MAX);
     known.wall_ms.saturating_add(ahead)
 }

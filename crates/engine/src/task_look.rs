@@ -267,19 +267,8 @@ fn next(task: &Task, me: &Member, gone: &[String]) -> Vec<String> {
         "proposed" => format!("judge criterion {}: accept, defer or reject it", one.no),
         _ => format!("have criterion {} satisfied, or defer it", one.no),
     }));
-    let failed = task.blockers.iter().filter_map(|one| match one {
-        Blocker::CheckFailed { command, .. } => Some(shown(command)),
-        Blocker::OpenCriterion { .. }
-        | Blocker::ContractUnacknowledged { .. }
-        | Blocker::EpilogueOpen { .. }
-        | Blocker::NotAttacked
-        | Blocker::LoopIncomplete { .. }
-        | Blocker::LoopGaveUp { .. }
-        | Blocker::GateDropped { .. }
-        | Blocker::CriterionDropped { .. }
-        | Blocker::Paused
-        | Blocker::DecidedNotFinished => None,
-    });
+    let failed = task.blockers.iter().filter_map(Blocker::failed_check);
+    let failed = failed.map(|(command, _)| shown(command));
     let failed: Vec<String> = failed.take(MOST).collect();
     next.extend(
         failed.iter().map(|check| format!("have the work mended: `{check}` does not pass")),

@@ -85,6 +85,23 @@ impl Blocker {
 }
 
 impl Blocker {
+    /// Gives the check that does not pass, if it is that, and the end of what it printed.
+    pub fn failed_check(&self) -> Option<(&str, &str)> {
+        match self {
+            Blocker::CheckFailed { command, tail, .. } => Some((command, tail)),
+            Blocker::OpenCriterion { .. }
+            | Blocker::ContractUnacknowledged { .. }
+            | Blocker::EpilogueOpen { .. }
+            | Blocker::NotAttacked
+            | Blocker::LoopIncomplete { .. }
+            | Blocker::LoopGaveUp { .. }
+            | Blocker::GateDropped { .. }
+            | Blocker::CriterionDropped { .. }
+            | Blocker::Paused
+            | Blocker::DecidedNotFinished => None,
+        }
+    }
+
     /// Says it in one line, with its name.
     pub fn line(&self) -> String {
         format!("{}: {self}", self.code())

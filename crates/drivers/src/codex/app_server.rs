@@ -9,7 +9,7 @@ use std::{
 };
 
 use provost_core::{
-    limits::{MAX_OPEN_REQUESTS, MAX_SAYS},
+    limits::MAX_OPEN_REQUESTS,
     request::Asked,
     result::ResultForm,
     session::{Context, Signal, TurnEnd},
@@ -30,7 +30,7 @@ use super::{
     settings::Settings,
     tools,
     usage::Meter,
-    wire::{self, Id, Message, Outcome, bounded, text},
+    wire::{self, Id, Message, Outcome, text},
 };
 use crate::{
     Opening, Protocol, Write,
@@ -426,7 +426,7 @@ impl AppServer {
             && self.is_root(place.thread.as_deref())
             && !self.is_result(place)
         {
-            self.words = Some(bounded(text, MAX_SAYS));
+            self.words = Some(text.clone());
         }
         match item {
             Item::AgentMessage { id, asked, .. } if !asked.is_empty() => {

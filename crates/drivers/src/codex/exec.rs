@@ -3,10 +3,7 @@
 //! It asks nothing and takes nothing. An `error` line is no end: only `turn.completed` and `turn.failed`
 //! are, and a process that ends without one of them has not shown how its work ended.
 
-use provost_core::{
-    limits::MAX_SAYS,
-    session::{Signal, TurnEnd, Usage},
-};
+use provost_core::session::{Signal, TurnEnd, Usage};
 use serde_json::Value;
 
 use super::{
@@ -88,7 +85,7 @@ impl Protocol for Exec {
                 Some(Signal::TurnStarted { turn: None })
             }
             "item.completed" if text(&line["item"], "type") == Some("agent_message") => {
-                self.words = text(&line["item"], "text").map(|said| bounded(said, MAX_SAYS));
+                self.words = text(&line["item"], "text").map(str::to_owned);
                 None
             }
             "turn.completed" => Some(self.completed(&line["usage"])),
@@ -155,6 +152,12 @@ mod tests {
         let over = r#"{"type":"turn.completed","usage":{}}"#;
         assert_eq!(says(&[&said("one"), &said("two"), over]).as_deref(), Some("two"));
         assert_eq!(says(&[r#"{"type":"turn.started"}"#, over]), None);
+        let long = "x".repeat(9_000);
+        assert_eq!(
+            says(&[&said(&long), over]),
+            Some(long),
+            "how much of it is kept is decided once"
+        );
     }
 
     #[test]

@@ -269,11 +269,11 @@ impl Owner {
             (By::Launch { launch, .. }, true) => self.last_task(launch.session)?,
             (By::Launch { .. } | By::Operator | By::As(_), _) => None,
         };
-        match own.as_slice() {
-            [one] => Ok(*one),
-            [] if last.is_some() => last.ok_or_else(|| no_task(OWN_TASK)),
-            [] => Err(ApiError::new(Code::NotFound, none).next("provost task ls")),
-            [..] => {
+        match (own.as_slice(), last) {
+            ([one], _) => Ok(*one),
+            ([], Some(last)) => Ok(last),
+            ([], None) => Err(ApiError::new(Code::NotFound, none).next("provost task ls")),
+            ([..], _) => {
                 let message = "there are several tasks: name the one that you mean";
                 Err(ApiError::new(Code::BadRequest, message).next("provost task ls"))
             }
@@ -537,9 +537,7 @@ impl Owner {
 
     /// Gives the moment of the day for a deadline.
     fn wall_of(&self, mono_ms: u64) -> i64 {
-        let now = self.clock.now();
-        let ahead = i64::try_from(mono_ms.saturating_sub(now.mono_ms)).unwrap_or(i64::MAX);
-        now.wall_ms.saturating_add(ahead)
+        task_card::wall_of(self.clock.now(), mono_ms)
     }
 
     /// Gives until when a message that was accepted may be acknowledged.
@@ -632,28 +630,25 @@ impl Owner {
     }
 }
 
+/// Gives the member that who asks means, if there is one of that name or session; nothing where the operator asks.
+fn meant<'t>(task: &'t Task, by: &By) -> Option<Option<&'t Member>> {
+    let mut bound = task.members.iter().filter(|one| one.is_bound());
+    match by {
+        By::Operator => None,
+        By::As(name) => Some(bound.find(|one| one.name == *name)),
+        By::Launch { launch, .. } => Some(bound.find(|one| one.session == Some(launch.session))),
+    }
+}
+
 /// Gives as whom somebody asks who changes nothing: the operator, if no member is meant.
 fn asking(task: &Task, by: &By) -> Actor {
-    let mut bound = task.members.iter().filter(|one| one.is_bound());
-    let member = match by {
-        By::Operator => None,
-        By::As(name) => bound.find(|one| one.name == *name),
-        By::Launch { launch, .. } => bound.find(|one| one.session == Some(launch.session)),
-    };
+    let member = meant(task, by).flatten();
     member.map_or(Actor::Operator, |member| Actor::Member(member.name.clone()))
 }
 
 /// Gives who looks: a member, or the operator, who sees what a manager sees.
 fn seen_by(task: &Task, by: &By) -> Result<Member, ApiError> {
-    let named = match by {
-        By::Operator => None,
-        By::As(name) => Some(task.member(name)),
-        By::Launch { launch, .. } => {
-            let mut bound = task.members.iter().filter(|one| one.is_bound());
-            Some(bound.find(|one| one.session == Some(launch.session)))
-        }
-    };
-    match named {
+    match meant(task, by) {
         Some(Some(member)) => Ok(member.clone()),
         Some(None) => {
             let who = by.name().to_owned();
