@@ -1,0 +1,1 @@
+//! Approval rules: what allow, deny and ask match.

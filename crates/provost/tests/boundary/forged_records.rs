@@ -1,0 +1,1 @@
+//! Records of checks, hooks and other effects that an agent forges.

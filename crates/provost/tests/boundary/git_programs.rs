@@ -1,0 +1,1 @@
+//! Programs that a repository makes git run.

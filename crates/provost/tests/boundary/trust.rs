@@ -1,0 +1,1 @@
+//! Repositories that nobody has trusted yet.

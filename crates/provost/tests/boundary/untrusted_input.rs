@@ -1,0 +1,1 @@
+//! Text, bundles, panes and messages from untrusted sources.
