@@ -24,7 +24,9 @@ usage: cargo xtask COMMAND
   demo                      show sessions living, ending and surviving a crash of the daemon
   test [--deep] [FILTER…]   lint and run all tests; with a filter only the tests that match, without lint
   lint                      format, clippy, rustdoc, generated documents, rules about files
-  bench [NAME]              measure, and print medians and spread
+  bench [NAME…]             measure, and print medians and spread
+  bench --baseline [NAME…]  measure, and record the ratios in bench/baseline.json
+  bench --compare [NAME…]   measure, and fail if a goal is missed or a ratio worsened
   docs [--check]            write the generated documents, or fail if they are out of date
   package                   build the release archive, install it and run the demo from it
 
@@ -47,7 +49,7 @@ fn run(arguments: &[&str]) -> Result<ExitCode> {
         ["test", rest @ ..] => return test::run(&Workspace::find()?, &Plan::parse(rest)?),
         ["demo"] => demo::build_and_run(&Workspace::find()?)?,
         ["lint"] => lint::run(&Workspace::find()?, Depth::Deep)?,
-        ["bench", names @ ..] => bench::run(&Workspace::find()?, names)?,
+        ["bench", rest @ ..] => bench::run(&Workspace::find()?, &bench::Plan::parse(rest)?)?,
         ["docs"] => docs::run(&Workspace::find()?, Mode::Write)?,
         ["docs", "--check"] => docs::run(&Workspace::find()?, Mode::Check)?,
         ["package"] => package::run(&Workspace::find()?)?,

@@ -1,6 +1,7 @@
 //! Benchmarks of Provost against bare loops that do the same without it, in one run on one machine.
 //!
-//! `cargo xtask bench [NAME…]` builds the release binary and runs this with `PROVOST_BIN` set.
+//! `cargo xtask bench [NAME…]` builds the release binary and runs this with `PROVOST_BIN` set. `--list` prints
+//! the names, `--json FILE` also writes the figures to a file.
 
 mod append;
 mod codex;
@@ -18,7 +19,9 @@ mod timing;
 mod wakeups;
 mod watch;
 
-use anyhow::{Result, bail, ensure};
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::table::Table;
 
@@ -50,23 +53,60 @@ const ALL: [(&str, Bench); 19] = [
     ("watch-panes", watch::panes),
 ];
 
+/// What the command line asks for.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Args {
+    /// Where the figures are written for programs.
+    json: Option<PathBuf>,
+    /// Print the names of the benchmarks and end.
+    list: bool,
+    /// The benchmarks to run; empty means all.
+    names: Vec<String>,
+}
+
+impl Args {
+    fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self> {
+        let mut args = Self::default();
+        while let Some(argument) = arguments.next() {
+            match argument.as_str() {
+                "--json" => {
+                    let file = arguments.next().context("--json needs the name of a file")?;
+                    args.json = Some(file.into());
+                }
+                "--list" => args.list = true,
+                name if ALL.iter().any(|(known, _)| is_meant(known, name)) => {
+                    args.names.push(argument);
+                }
+                unknown => {
+                    let names: Vec<&str> = ALL.iter().map(|(name, _)| *name).collect();
+                    bail!("there is no benchmark {unknown:?}; there are {}", names.join(", "));
+                }
+            }
+        }
+        Ok(args)
+    }
+
+    fn selects(&self, name: &str) -> bool {
+        self.names.is_empty() || self.names.iter().any(|wanted| is_meant(name, wanted))
+    }
+}
+
 fn main() -> Result<()> {
-    let wanted: Vec<String> = std::env::args().skip(1).collect();
-    if let Some(unknown) =
-        wanted.iter().find(|name| !ALL.iter().any(|(known, _)| is_meant(known, name)))
-    {
-        let names: Vec<&str> = ALL.iter().map(|(name, _)| *name).collect();
-        bail!("there is no benchmark {unknown:?}; there are {}", names.join(", "));
+    let args = Args::parse(std::env::args().skip(1))?;
+    let selected = ALL.iter().filter(|(name, _)| args.selects(name));
+    if args.list {
+        return list(selected.map(|(name, _)| *name));
     }
     let mut table = Table::default();
     let mut failed = Vec::new();
-    for (name, bench) in ALL {
-        if wanted.is_empty() || wanted.iter().any(|wanted| is_meant(name, wanted)) {
-            table.say(&format!("running {name} …"));
-            // What was measured is told, whatever becomes of the rest.
-            if let Err(why) = bench(&mut table) {
-                failed.push(format!("{name}: {why:#}"));
-            }
+    for (name, bench) in selected {
+        table.say(&format!("running {name} …"));
+        // What was measured is reported, whatever becomes of the rest.
+        if let Err(why) = bench(&mut table) {
+            failed.push(format!("{name}: {why:#}"));
+        }
+        if let Some(json) = &args.json {
+            table.write_json(json)?;
         }
     }
     table.print();
@@ -74,6 +114,31 @@ fn main() -> Result<()> {
     Ok(())
 }
 
+#[expect(clippy::print_stdout, reason = "the list is the result")]
+fn list<'a>(names: impl Iterator<Item = &'a str>) -> Result<()> {
+    names.for_each(|name| println!("{name}"));
+    Ok(())
+}
+
 fn is_meant(name: &str, wanted: &str) -> bool {
     name.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(arguments: &[&str]) -> Result<Args> {
+        Args::parse(arguments.iter().map(|argument| (*argument).to_owned()))
+    }
+
+    #[test]
+    fn name_selects_all_that_begin_with_it() {
+        let args = parse(&["--json", "f", "graph"]).unwrap();
+        assert_eq!(args.json, Some("f".into()));
+        assert!(args.selects("graph-step") && args.selects("graph-many"));
+        assert!(!args.selects("append"));
+        assert!(parse(&[]).unwrap().selects("append"));
+        assert!(parse(&["grap"]).is_err() && parse(&["--json"]).is_err());
+    }
 }

@@ -1,0 +1,197 @@
+//! `cargo xtask bench`: builds the release and runs `provost-bench`, one benchmark at a time, so that a
+//! run that is cut short keeps its results. `--baseline` records them, `--compare` judges them.
+
+mod baseline;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use self::baseline::{Baseline, Figure, Finding, Measured};
+use crate::{
+    process::{Watch, capture, ran, step},
+    say::say,
+    tools,
+    workspace::{Programs, Workspace},
+};
+
+/// The recorded ratios, below the workspace.
+const BASELINE: &str = "bench/baseline.json";
+
+/// What to do with the results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Print,
+    Record,
+    Compare,
+}
+
+/// Which benchmarks run, and what for.
+pub(crate) struct Plan {
+    mode: Mode,
+    /// Names of benchmarks, or of groups of them; empty means all.
+    names: Vec<String>,
+}
+
+impl Plan {
+    pub(crate) fn parse(arguments: &[&str]) -> Result<Self> {
+        let (options, names): (Vec<&str>, Vec<&str>) =
+            arguments.iter().partition(|argument| argument.starts_with("--"));
+        let mode = match options.as_slice() {
+            [] => Mode::Print,
+            ["--baseline"] => Mode::Record,
+            ["--compare"] => Mode::Compare,
+            _ => bail!("unknown options: {options:?}; there are --baseline and --compare"),
+        };
+        Ok(Self { mode, names: names.into_iter().map(str::to_owned).collect() })
+    }
+}
+
+/// Runs the benchmarks of the plan. Fails if one fails, and with `--compare` if a goal is missed or a
+/// ratio worsened.
+pub(crate) fn run(workspace: &Workspace, plan: &Plan) -> Result<()> {
+    let bench = Bench::build(workspace)?;
+    let names = bench.names(&plan.names)?;
+    let mut troubles = Vec::new();
+    let mut durations = Vec::new();
+    for (index, name) in names.iter().enumerate() {
+        say(&format!("── {name} ({} of {})", index + 1, names.len()));
+        let watch = Watch::start();
+        match bench.handle(name, plan.mode) {
+            Ok(findings) => troubles.extend(findings),
+            Err(error) => troubles.push(format!("{name}: {error:#}")),
+        }
+        durations.push(format!("{name} {:.0} s", watch.seconds()));
+        say(&format!("   {name}: {:.0} s", watch.seconds()));
+    }
+    say(&format!("── benchmarks: {}", durations.join(", ")));
+    ensure!(troubles.is_empty(), "benchmarks:\n{}", troubles.join("\n"));
+    Ok(())
+}
+
+/// The programs of the benchmarks, and where their results go.
+struct Bench<'a> {
+    workspace: &'a Workspace,
+    programs: Programs,
+    program: PathBuf,
+    codex: Option<PathBuf>,
+    results: PathBuf,
+}
+
+impl<'a> Bench<'a> {
+    fn build(workspace: &'a Workspace) -> Result<Self> {
+        let mut build = workspace.cargo();
+        build.args(["build", "--release", "--package", "provost", "--package", "provost-bench"]);
+        step("release build", &mut build)?;
+        let programs = workspace.programs("release");
+        let results = workspace.target.join("bench");
+        fs::create_dir_all(&results)?;
+        Ok(Self {
+            workspace,
+            program: programs.provost.with_file_name("provost-bench"),
+            programs,
+            codex: tools::provide_codex(workspace)?,
+            results,
+        })
+    }
+
+    /// The names of the benchmarks that are meant.
+    fn names(&self, wanted: &[String]) -> Result<Vec<String>> {
+        let list = capture(self.workspace.command(&self.program).arg("--list").args(wanted))?;
+        Ok(list.lines().map(str::to_owned).collect())
+    }
+
+    /// Runs one benchmark and does with its results what is asked; returns what is wrong with them.
+    fn handle(&self, name: &str, mode: Mode) -> Result<Vec<String>> {
+        let figures = self.measure(name)?;
+        match mode {
+            Mode::Print => Ok(Vec::new()),
+            Mode::Record => {
+                let path = self.workspace.root.join(BASELINE);
+                let mut baseline = Baseline::read(&path)?.unwrap_or_default();
+                baseline.record(name, self.describe(figures)?);
+                baseline.write(&path)?;
+                say(&format!("   recorded in {BASELINE}"));
+                Ok(Vec::new())
+            }
+            Mode::Compare => self.compare(name, &figures),
+        }
+    }
+
+    /// Compares with the baseline. A benchmark with a bad result is measured once more, and only what is
+    /// bad both times counts.
+    fn compare(&self, name: &str, figures: &[Figure]) -> Result<Vec<String>> {
+        let baseline = Baseline::read(&self.workspace.root.join(BASELINE))?;
+        let baseline = baseline.with_context(|| {
+            format!("{BASELINE} does not exist; `cargo xtask bench --baseline` writes it")
+        })?;
+        let first = report(baseline.compare(name, figures));
+        if first.is_empty() {
+            return Ok(Vec::new());
+        }
+        say("   measured once more");
+        let second = report(baseline.compare(name, &self.measure(name)?));
+        let both = second.into_iter().filter(|bad| first.iter().any(|one| one.name == bad.name));
+        Ok(both.map(|bad| format!("{name}: {bad}")).collect())
+    }
+
+    /// Runs one benchmark and returns its figures, which also stay below the target directory.
+    fn measure(&self, name: &str) -> Result<Vec<Figure>> {
+        let json = self.results.join(format!("{name}.json"));
+        if json.exists() {
+            fs::remove_file(&json)?;
+        }
+        let mut run = self.workspace.command(&self.program);
+        run.arg("--json").arg(&json).arg(name).env("PROVOST_BIN", &self.programs.provost);
+        run.envs(self.codex.as_ref().map(|codex| ("PROVOST_CODEX", codex)));
+        ensure!(ran(name, &mut run)?, "the benchmark failed");
+        read_figures(&json)
+    }
+
+    fn describe(&self, figures: Vec<Figure>) -> Result<Measured> {
+        let git = |args: &[&str]| capture(self.workspace.command("git").args(args));
+        let commit = git(&["rev-parse", "--short=12", "HEAD"])?.trim().to_owned();
+        let changed =
+            !git(&["status", "--porcelain", "--untracked-files=no", "--", ".", ":!bench"])?
+                .trim()
+                .is_empty();
+        let date = capture(self.workspace.command("date").args(["-u", "+%Y-%m-%d"]))?;
+        Ok(Measured {
+            commit: if changed { format!("{commit} with changes") } else { commit },
+            date: date.trim().to_owned(),
+            figures,
+        })
+    }
+}
+
+/// Prints findings and returns those that fail the run.
+fn report(findings: Vec<Finding>) -> Vec<Finding> {
+    findings.iter().for_each(|finding| say(&format!("   {finding}")));
+    findings.into_iter().filter(Finding::is_bad).collect()
+}
+
+fn read_figures(path: &Path) -> Result<Vec<Figure>> {
+    let text =
+        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    baseline::parse_figures(&text).with_context(|| format!("{} has no figures", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plan_has_a_mode_and_names() {
+        let plan = Plan::parse(&["--compare", "graph-queue"]).unwrap();
+        assert_eq!(
+            (plan.mode, plan.names.as_slice()),
+            (Mode::Compare, &["graph-queue".to_owned()][..])
+        );
+        assert_eq!(Plan::parse(&[]).unwrap().mode, Mode::Print);
+        assert!(Plan::parse(&["--compare", "--baseline"]).is_err());
+        assert!(Plan::parse(&["--compair"]).is_err());
+    }
+}
