@@ -16,13 +16,14 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
-use crate::{docs::Mode, say::say, test::Plan, tools::Depth, workspace::Workspace};
+use crate::{docs::Mode, say::say, test::Plan, workspace::Workspace};
 
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   demo                      show sessions living, ending and surviving a crash of the daemon
   test [--deep] [FILTER…]   lint and run all tests; with a filter only the tests that match, without lint
+  test --unprivileged [FILTER…]   as root: run the boundary tests as an unprivileged user
   lint                      format, clippy, rustdoc, generated documents, rules about files
   bench [NAME…]             measure, and print medians and spread
   bench --baseline [NAME…]  measure, and record the ratios in bench/baseline.json
@@ -30,7 +31,8 @@ usage: cargo xtask COMMAND
   docs [--check]            write the generated documents, or fail if they are out of date
   package                   build the release archive, install it and run the demo from it
 
-  --deep adds mutants of the core, more seeds of the simulator, the whole crash matrix and long kill loops";
+  --deep adds mutants of the core, more seeds of the simulator, the whole crash matrix, long kill loops,
+  rustdoc, documentation tests and clippy of the release";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -47,8 +49,10 @@ fn main() -> ExitCode {
 fn run(arguments: &[&str]) -> Result<ExitCode> {
     match arguments {
         ["test", rest @ ..] => return test::run(&Workspace::find()?, &Plan::parse(rest)?),
+        // The demo as another user, with the programs beside this one.
+        ["demo-in", root, codex @ ..] => demo::run_beside(root.as_ref(), codex.first().copied())?,
         ["demo"] => demo::build_and_run(&Workspace::find()?)?,
-        ["lint"] => lint::run(&Workspace::find()?, Depth::Deep)?,
+        ["lint"] => lint::run(&Workspace::find()?)?,
         ["bench", rest @ ..] => bench::run(&Workspace::find()?, &bench::Plan::parse(rest)?)?,
         ["docs"] => docs::run(&Workspace::find()?, Mode::Write)?,
         ["docs", "--check"] => docs::run(&Workspace::find()?, Mode::Check)?,

@@ -57,7 +57,7 @@ struct Installed {
 }
 
 fn pack(workspace: &Workspace, programs: &Programs) -> Result<PathBuf> {
-    let name = format!("provost-{}-{}", workspace.version, triple(workspace)?);
+    let name = format!("provost-{}-{}", workspace.version, workspace.triple()?);
     let out = workspace.target.join("package");
     let dir = fresh(&out.join(&name))?;
     for (program, file) in
@@ -125,12 +125,6 @@ fn check_without_failpoints(installed: &Installed) -> Result<()> {
     spawned.context("the release heeds the switch of failpoints, or does not work")?;
     stopped.context("the daemon could not be stopped")?;
     Ok(())
-}
-
-fn triple(workspace: &Workspace) -> Result<String> {
-    let text = capture(workspace.command("rustc").arg("-vV"))?;
-    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
-    Ok(host.context("rustc does not say its host")?.to_owned())
 }
 
 /// An empty directory.

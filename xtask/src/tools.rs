@@ -6,7 +6,7 @@ use std::{
     process::Command,
 };
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use rustix::process::geteuid;
 
 use crate::{
@@ -31,6 +31,14 @@ const FOR_TESTS: &[Tool] = &[
     )
     .since([0, 9, 100]),
 ];
+
+/// What root needs to run tests as another user.
+const FOR_ROOT: &[Tool] = &[
+    Tool::new("useradd", &["useradd", "--help"], Install::Debian("passwd")),
+    Tool::new("setpriv", &["setpriv", "--version"], Install::Debian("util-linux")),
+];
+/// The names of these.
+pub(crate) const FOR_ANOTHER_USER: &[&str] = &["useradd", "setpriv"];
 
 /// What `--deep` needs besides.
 const FOR_DEEP_TESTS: &[Tool] = &[Tool::new(
@@ -62,7 +70,9 @@ pub(crate) enum Depth {
 /// that are still missing: what needs them cannot run.
 pub(crate) fn provide(workspace: &Workspace, depth: Depth) -> Result<Vec<&'static str>> {
     let deep = if depth == Depth::Deep { FOR_DEEP_TESTS } else { &[] };
-    let wanted: Vec<Tool> = FOR_TESTS.iter().chain(deep).chain([&NPM]).copied().collect();
+    let root = if geteuid().is_root() { FOR_ROOT } else { &[] };
+    let wanted: Vec<Tool> =
+        FOR_TESTS.iter().chain(deep).chain(root).chain([&NPM]).copied().collect();
     let mut missing = missing_of(workspace, &wanted);
     if !missing.is_empty() {
         install(workspace, &missing)?;
@@ -148,7 +158,7 @@ impl Tool {
     }
 
     /// What a person does to get it.
-    fn advice(&self) -> String {
+    fn advice(&self, workspace: &Workspace) -> String {
         match self.install {
             Install::Debian(package) => format!("apt-get install {package}"),
             Install::Component(component) => format!("rustup component add {component}"),
@@ -156,7 +166,8 @@ impl Tool {
                 format!("cargo install {name} --locked --version {version}")
             }
             Install::Codex { version } => format!(
-                "npm install --no-save --prefix .tools/npm/{version} {CODEX_PACKAGE}@{version}"
+                "npm install --no-save --prefix {} {CODEX_PACKAGE}@{version}",
+                codex_prefix(workspace, version).display()
             ),
         }
     }
@@ -218,9 +229,7 @@ fn install_component(workspace: &Workspace, component: &str) -> Result<()> {
 
 fn install_crate(workspace: &Workspace, name: &str, version: &str) -> Result<()> {
     let mut cargo = workspace.cargo();
-    cargo
-        .args(["install", name, "--locked", "--version", version, "--root"])
-        .arg(workspace.tools());
+    cargo.args(["install", name, "--locked", "--version", version, "--root"]).arg(&workspace.tools);
     ran(&format!("install {name}"), &mut cargo)?;
     Ok(())
 }
@@ -241,17 +250,33 @@ fn install_codex(workspace: &Workspace) -> Result<Vec<Tool>> {
     Ok(missing)
 }
 
-/// Tries to install; whether that helped is seen by looking again.
+/// Tries to install; the caller checks the result. Other clones share the directory, so a version
+/// appears there complete or not at all.
 fn install_codex_version(workspace: &Workspace, version: &str) -> Result<()> {
+    let prefix = codex_prefix(workspace, version);
+    let staging = prefix.with_file_name(format!("{version}.{}", std::process::id()));
+    fs::create_dir_all(&staging).with_context(|| format!("cannot make {}", staging.display()))?;
     let mut npm = workspace.command("npm");
     npm.args(["install", "--no-save", "--no-audit", "--no-fund", "--prefix"]);
-    npm.arg(codex_prefix(workspace, version)).arg(format!("{CODEX_PACKAGE}@{version}"));
-    ran(&format!("install Codex {version}"), &mut npm)?;
+    npm.arg(&staging).arg(format!("{CODEX_PACKAGE}@{version}"));
+    let installed = ran(&format!("install Codex {version}"), &mut npm)?;
+    if installed
+        && fs::rename(&staging, &prefix).is_err()
+        && installed_codex(&prefix, version).is_none()
+    {
+        // What is there is incomplete; a complete one is another clone's, and stays.
+        fs::remove_dir_all(&prefix)
+            .and_then(|()| fs::rename(&staging, &prefix))
+            .with_context(|| format!("cannot move Codex to {}", prefix.display()))?;
+    }
+    if staging.exists() {
+        fs::remove_dir_all(&staging)?;
+    }
     Ok(())
 }
 
 fn codex_prefix(workspace: &Workspace, version: &str) -> PathBuf {
-    workspace.tools().join("npm").join(version)
+    workspace.tools.join("npm").join(version)
 }
 
 /// The program of exactly this version: the native one, which needs no node, or else the launcher.
@@ -279,7 +304,7 @@ fn native_codex(packages: &Path) -> Option<PathBuf> {
 /// Says what is missing, and fails where nothing may be.
 fn judge(workspace: &Workspace, missing: &[Tool]) -> Result<()> {
     for tool in missing {
-        say(&format!("missing: {} (to install: {})", tool.name, tool.advice()));
+        say(&format!("missing: {} (to install: {})", tool.name, tool.advice(workspace)));
     }
     let fatal = |tool: &&Tool| workspace.ci || INDISPENSABLE.contains(&tool.name);
     let fatal: Vec<&str> = missing.iter().filter(fatal).map(|tool| tool.name).collect();

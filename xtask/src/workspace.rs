@@ -21,6 +21,9 @@ pub(crate) const SIMULATOR: &str = "provost-sim";
 /// What only the simulator's build has: bugs that it has to find. They never get near the tested program.
 pub(crate) const SEEDED_BUGS: (&str, &str) = (SIMULATOR, "seeded-bugs");
 
+/// The directory of installed tools, below the user's cache directory.
+const TOOLS_DIR: &str = "provost-tools";
+
 /// What carries the simulator's weight, and is optimised where its seeds are told.
 pub(crate) const SIMULATED: [&str; 4] =
     ["provost-core", "provost-engine", "provost-ledger", SIMULATOR];
@@ -29,6 +32,8 @@ pub(crate) const SIMULATED: [&str; 4] =
 pub(crate) struct Workspace {
     pub(crate) root: PathBuf,
     pub(crate) target: PathBuf,
+    /// The directory for tools that the machine lacks, shared by all clones of the user.
+    pub(crate) tools: PathBuf,
     /// A missing tool is a failure, never a skip.
     pub(crate) ci: bool,
     pub(crate) version: String,
@@ -46,9 +51,12 @@ impl Workspace {
             metadata[key].as_str().map(PathBuf::from).context("cargo metadata lacks a directory")
         };
         let packages = metadata["packages"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let target = dir("target_directory")?;
+        let cache = cache_dir(variable("XDG_CACHE_HOME"), variable("HOME"));
         Ok(Self {
             root: dir("workspace_root")?,
-            target: dir("target_directory")?,
+            tools: cache.unwrap_or_else(|| target.clone()).join(TOOLS_DIR),
+            target,
             ci: variable("CI").is_some_and(|value| value == "true"),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             features: packages.iter().filter_map(features).collect(),
@@ -72,16 +80,21 @@ impl Workspace {
         command
     }
 
-    /// Where tools are installed that the machine lacks.
-    pub(crate) fn tools(&self) -> PathBuf {
-        self.root.join(".tools")
-    }
-
     /// The project's own tools first, then what the machine has.
     pub(crate) fn search_path(&self) -> OsString {
         let inherited = variable("PATH").unwrap_or_default();
-        let all = [self.tools().join("bin")].into_iter().chain(env::split_paths(&inherited));
-        env::join_paths(all).unwrap_or(inherited)
+        let own = [self.tools.join("bin")].into_iter();
+        // The path of root after `su` lacks the programs for root.
+        let for_root = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+        env::join_paths(own.chain(env::split_paths(&inherited)).chain(for_root))
+            .unwrap_or(inherited)
+    }
+
+    /// The target triple of this machine.
+    pub(crate) fn triple(&self) -> Result<String> {
+        let text = capture(self.command("rustc").arg("-vV"))?;
+        let host = text.lines().find_map(|line| line.strip_prefix("host: "));
+        Ok(host.context("rustc does not print its host")?.to_owned())
     }
 
     pub(crate) fn has_feature(&self, (package, feature): (&str, &str)) -> bool {
@@ -145,8 +158,32 @@ fn cargo_program() -> OsString {
     variable("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
+/// The user's cache directory by the XDG rules: `XDG_CACHE_HOME` counts only if it is absolute.
+fn cache_dir(xdg_cache_home: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
+    let named = xdg_cache_home.map(PathBuf::from).filter(|dir| dir.is_absolute());
+    let below_home = || home.map(PathBuf::from).map(|home| home.join(".cache"));
+    named.or_else(below_home).filter(|dir| dir.is_absolute())
+}
+
 fn features(package: &Value) -> Option<(String, BTreeSet<String>)> {
     let name = package["name"].as_str()?.to_owned();
     let features = package["features"].as_object()?.keys().cloned().collect();
     Some((name, features))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cache_dir_follows_xdg() {
+        let dir =
+            |xdg: &str, home: Option<&str>| cache_dir(Some(xdg.into()), home.map(OsString::from));
+        assert_eq!(dir("/c", Some("/h")), Some("/c".into()));
+        for relative in ["", "c"] {
+            assert_eq!(dir(relative, Some("/h")), Some("/h/.cache".into()));
+        }
+        assert_eq!(dir("", None), None);
+        assert_eq!(dir("", Some("")), None);
+    }
 }

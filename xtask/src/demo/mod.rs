@@ -41,6 +41,13 @@ pub(crate) fn build_and_run(workspace: &Workspace) -> Result<()> {
     run(&workspace.programs("debug"), codex.as_deref(), &root)
 }
 
+/// Runs the demo in this directory with the programs beside this one.
+pub(crate) fn run_beside(root: &Path, codex: Option<&str>) -> Result<()> {
+    let this = std::env::current_exe().context("cannot find this program")?;
+    let dir = this.parent().context("a program is in a directory")?;
+    run(&Programs::in_dir(dir), codex.map(Path::new), root)
+}
+
 /// Runs the demo with these programs in this directory, which it makes and removes. Without Codex the
 /// part that needs it is left out.
 pub(crate) fn run(programs: &Programs, codex: Option<&Path>, root: &Path) -> Result<()> {

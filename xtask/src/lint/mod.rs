@@ -3,7 +3,7 @@
 mod files;
 mod requirements;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 
 use crate::{
     docs::{self, Mode},
@@ -13,19 +13,23 @@ use crate::{
     workspace::Workspace,
 };
 
-/// Runs the checks, also after one has failed, and says at the end which did. The code is looked at as the tests build it,
-/// and in depth also as it is released.
-pub(crate) fn run(workspace: &Workspace, depth: Depth) -> Result<()> {
+/// Runs all checks.
+pub(crate) fn run(workspace: &Workspace) -> Result<()> {
+    source(workspace, Depth::Deep)?;
+    documents(workspace)
+}
+
+/// Checks the source, the code as the tests build it. In depth also the documentation of the code, and
+/// the code as it is released. All checks run, also after one has failed.
+pub(crate) fn source(workspace: &Workspace, depth: Depth) -> Result<()> {
     let mut checks: Vec<(&str, Check)> = vec![
         ("files", files::check),
         ("requirements", requirements::check),
         ("format", format),
         ("clippy with the features of tests", clippy_with_test_features),
-        ("rustdoc", rustdoc),
-        ("generated documents", documents),
     ];
     if depth == Depth::Deep {
-        checks.push(("clippy", clippy));
+        checks.extend([("rustdoc", rustdoc as Check), ("clippy", clippy)]);
     }
     let mut failed = Vec::new();
     for (title, check) in &checks {
@@ -39,6 +43,11 @@ pub(crate) fn run(workspace: &Workspace, depth: Depth) -> Result<()> {
     }
     say(&format!("── lint: all {} checks passed", checks.len()));
     Ok(())
+}
+
+/// Checks that the generated documents are up to date. Needs the build of the tests.
+pub(crate) fn documents(workspace: &Workspace) -> Result<()> {
+    docs::run(workspace, Mode::Check).context("generated documents")
 }
 
 type Check = fn(&Workspace) -> Result<()>;
@@ -64,10 +73,6 @@ fn rustdoc(workspace: &Workspace) -> Result<()> {
     let mut cargo = workspace.cargo();
     cargo.args(["doc", "--quiet", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings");
     succeeded(ran("rustdoc", &mut cargo)?)
-}
-
-fn documents(workspace: &Workspace) -> Result<()> {
-    docs::run(workspace, Mode::Check)
 }
 
 fn succeeded(success: bool) -> Result<()> {

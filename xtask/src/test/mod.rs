@@ -1,0 +1,400 @@
+//! `cargo xtask test`: everything that has to pass, in parts, and the look at what was left behind.
+
+mod parts;
+mod room;
+mod unprivileged;
+
+use std::{
+    ffi::OsString,
+    fs,
+    num::NonZero,
+    process::{Command, ExitCode},
+    thread,
+};
+
+use anyhow::{Context as _, Result, ensure};
+
+use self::{
+    parts::{Minutes, Part},
+    room::Room,
+    unprivileged::{Needs, TestUser},
+};
+use crate::{
+    demo,
+    junit::{self, Record, Tally},
+    lint,
+    process::{output, ran},
+    say::say,
+    tools::{self, Depth},
+    workspace::{Programs, SEEDED_BUGS, SIMULATED, SIMULATOR, Workspace},
+};
+
+/// Seeds of the simulator. Without `--deep` they take less than a minute.
+const SEEDS: &str = "4000";
+const DEEP_SEEDS: &str = "200000";
+/// Tests of a run in CI that may fail and pass when retried. Some thousand tests with real processes
+/// share a machine there. Each is named at the end, to be fixed.
+const UNSTEADY_LIMIT: usize = 4;
+/// Tests mostly wait for processes, so more of them run at a time than there are cores.
+const TESTS_PER_TWO_CORES: usize = 3;
+/// Tests that drive real Codex, as the test runner selects them.
+const AGENTS: &str = "binary_id(provost::codex) + package(provost-agents) \
+    + (package(provost-drivers) & test(/^(live|drift)::/)) \
+    + (package(provost-holder) & test(/^relay_codex::/)) \
+    + (package(provost-testkit) & test(/^model::/)) \
+    + (package(provost-watch) & test(/^codex::/))";
+/// Attacks on the security boundary.
+const BOUNDARY: &str = "binary_id(provost::boundary)";
+/// The rules in which no mutant may survive.
+const MUTATED: &[&str] = &[
+    "crates/core/src/lifecycle/**/*.rs",
+    "crates/core/src/run/**/*.rs",
+    "crates/core/src/session/**/*.rs",
+];
+
+/// The tests of a run.
+pub(crate) struct Plan {
+    depth: Depth,
+    /// Only the boundary tests, and only as the unprivileged user.
+    unprivileged: bool,
+    /// Parts of the names of tests; empty means everything.
+    filters: Vec<String>,
+}
+
+impl Plan {
+    pub(crate) fn parse(arguments: &[&str]) -> Result<Self> {
+        let (options, filters): (Vec<&str>, Vec<&str>) =
+            arguments.iter().partition(|argument| argument.starts_with("--"));
+        let unknown: Vec<&&str> = options
+            .iter()
+            .filter(|option| !["--deep", "--unprivileged"].contains(option))
+            .collect();
+        ensure!(unknown.is_empty(), "unknown options: {unknown:?}");
+        let depth = if options.contains(&"--deep") { Depth::Deep } else { Depth::Usual };
+        Ok(Self {
+            depth,
+            unprivileged: options.contains(&"--unprivileged"),
+            filters: filters.into_iter().map(str::to_owned).collect(),
+        })
+    }
+
+    fn is_whole(&self) -> bool {
+        self.filters.is_empty() && !self.unprivileged
+    }
+
+    fn profile(&self) -> &'static str {
+        match self.depth {
+            Depth::Usual => "ci",
+            Depth::Deep => "deep",
+        }
+    }
+}
+
+/// Runs the tests and returns whether all is well. The last line counts passed and failed tests.
+pub(crate) fn run(workspace: &Workspace, plan: &Plan) -> Result<ExitCode> {
+    let mut minutes = Minutes::since_cargo_started();
+    let report = run_parts(workspace, plan, &mut minutes);
+    say(&format!("── minutes\n{}", minutes.table()));
+    let report = report?;
+    for name in &report.unsteady {
+        say(&format!("   unsteady, passed at the second try: {name}"));
+    }
+    for trouble in &report.troubles {
+        say(&format!("   {trouble}"));
+    }
+    say(&format!("{} passed, {} failed", report.tally.passed, report.tally.failed));
+    Ok(if report.troubles.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The result of a whole run.
+struct Report {
+    tally: Tally,
+    unsteady: Vec<String>,
+    troubles: Vec<String>,
+}
+
+fn run_parts(workspace: &Workspace, plan: &Plan, minutes: &mut Minutes) -> Result<Report> {
+    let missing = minutes.measure(Part::Tools, || tools::provide(workspace, plan.depth))?;
+    if plan.is_whole() {
+        minutes.measure(Part::Lint, || lint::source(workspace, plan.depth))?;
+    }
+    let programs = minutes.measure(Part::Build, || -> Result<Programs> {
+        let programs = workspace.build_for_tests()?;
+        if plan.is_whole() {
+            lint::documents(workspace)?;
+        }
+        Ok(programs)
+    })?;
+    let room = Room::new()?;
+    let user = if missing.iter().any(|tool| tools::FOR_ANOTHER_USER.contains(tool)) {
+        None
+    } else {
+        let needs = Needs {
+            workspace,
+            programs: &programs,
+            codex: tools::codex_programs(workspace),
+            variables: test_variables(plan, &missing),
+        };
+        TestUser::prepare(&room, &needs)?
+    };
+    let suite = Suite { workspace, plan, programs, room: &room, user, missing };
+    let results = suite.all(minutes)?;
+    let tally: Tally = results.iter().map(|result| result.tally).sum();
+    let unsteady: Vec<String> =
+        results.iter().flat_map(|result| result.unsteady.iter().cloned()).collect();
+    let mut troubles: Vec<String> =
+        results.into_iter().filter_map(|result| result.trouble).collect();
+    if unsteady.len() > UNSTEADY_LIMIT {
+        troubles.push(format!("failed: more than {UNSTEADY_LIMIT} tests are unsteady"));
+    }
+    troubles.extend(room.leftovers());
+    troubles.extend(suite.user.iter().flat_map(|user| user.room.leftovers()));
+    if troubles.is_empty() {
+        room.remove()?;
+    }
+    Ok(Report { tally, unsteady, troubles })
+}
+
+/// The variables that tell a test what it may do without, and how deep it goes.
+fn test_variables(plan: &Plan, missing: &[&str]) -> Vec<(&'static str, OsString)> {
+    let mut variables = vec![("PROVOST_TEST_MISSING", missing.join(",").into())];
+    if plan.depth == Depth::Deep {
+        variables.push(("PROVOST_DEEP", "1".into()));
+    }
+    variables
+}
+
+/// The result of one part of the run.
+#[derive(Default)]
+struct Outcome {
+    tally: Tally,
+    unsteady: Vec<String>,
+    trouble: Option<String>,
+}
+
+struct Suite<'a> {
+    workspace: &'a Workspace,
+    plan: &'a Plan,
+    programs: Programs,
+    room: &'a Room,
+    /// Present if the run is root's.
+    user: Option<TestUser>,
+    missing: Vec<&'static str>,
+}
+
+impl Suite<'_> {
+    fn all(&self, minutes: &mut Minutes) -> Result<Vec<Outcome>> {
+        if self.plan.unprivileged {
+            let user = self.user.as_ref();
+            let user =
+                user.context("--unprivileged needs root; other users run the tests without it")?;
+            return Ok(vec![
+                minutes.measure(Part::BoundaryUnprivileged, || self.boundary_unprivileged(user))?,
+            ]);
+        }
+        if !self.plan.is_whole() {
+            return Ok(vec![minutes.measure(Part::CoreAndCli, || self.selected())?]);
+        }
+        let core_and_cli = format!("not ({AGENTS} + {BOUNDARY})");
+        let mut outcomes = vec![
+            minutes.measure(Part::CoreAndCli, || self.tests(Part::CoreAndCli, &core_and_cli))?,
+            minutes.measure(Part::Agents, || self.tests(Part::Agents, AGENTS))?,
+            minutes.measure(Part::Boundary, || self.tests(Part::Boundary, BOUNDARY))?,
+        ];
+        if let Some(user) = &self.user {
+            outcomes.push(
+                minutes.measure(Part::BoundaryUnprivileged, || self.boundary_unprivileged(user))?,
+            );
+        }
+        outcomes.push(minutes.measure(Part::Simulator, || self.simulator())?);
+        outcomes.push(minutes.measure(Part::Demo, || self.demo()));
+        if let Some(user) = &self.user {
+            outcomes
+                .push(minutes.measure(Part::DemoUnprivileged, || self.demo_unprivileged(user))?);
+        }
+        if self.plan.depth == Depth::Deep {
+            outcomes.push(minutes.measure(Part::DocTests, || self.doc_tests())?);
+            outcomes.push(minutes.measure(Part::Mutants, || self.mutants())?);
+        }
+        Ok(outcomes)
+    }
+
+    /// The tests that the filters of the plan select.
+    fn selected(&self) -> Result<Outcome> {
+        let mut nextest = self.nextest_of_workspace();
+        nextest.args(&self.plan.filters);
+        self.counted("tests", &mut nextest)
+    }
+
+    /// The tests that an expression of the test runner selects.
+    fn tests(&self, part: Part, selection: &str) -> Result<Outcome> {
+        let mut nextest = self.nextest_of_workspace();
+        self.counted(part.title(), nextest.args(["-E", selection]))
+    }
+
+    /// The boundary tests as the unprivileged user. The runner stays root; only the tests are not.
+    fn boundary_unprivileged(&self, user: &TestUser) -> Result<Outcome> {
+        let triple = self.workspace.triple()?.to_uppercase().replace('-', "_");
+        let mut nextest = self.nextest_of_workspace();
+        nextest.env(format!("CARGO_TARGET_{triple}_RUNNER"), user.runner()?);
+        nextest.args(["-E", BOUNDARY]).args(&self.plan.filters);
+        self.counted(Part::BoundaryUnprivileged.title(), &mut nextest)
+    }
+
+    /// The simulator's seeds. What they run through is optimised like a release; all else is shared with the other tests, for
+    /// building it again would take longer than the seeds.
+    fn simulator(&self) -> Result<Outcome> {
+        if !self.has_simulator() {
+            say("── simulator: not there yet");
+            return Ok(Outcome::default());
+        }
+        let seeds = if self.plan.depth == Depth::Deep { DEEP_SEEDS } else { SEEDS };
+        let mut nextest = self.nextest();
+        nextest.args(["--package", SIMULATOR, "--features", "seeded-bugs"]);
+        for package in SIMULATED {
+            let set = |what: &str| format!("profile.dev.package.{package}.{what}");
+            nextest.arg("--config").arg(set("opt-level=3"));
+            nextest.arg("--config").arg(set("debug-assertions=false"));
+            nextest.arg("--config").arg(set("overflow-checks=false"));
+        }
+        nextest.env("PROVOST_SIM_SEEDS", seeds);
+        self.counted("simulator", &mut nextest)
+    }
+
+    fn has_simulator(&self) -> bool {
+        self.workspace.has_feature(SEEDED_BUGS)
+    }
+
+    fn doc_tests(&self) -> Result<Outcome> {
+        let mut cargo = self.prepared(self.workspace.cargo());
+        cargo.args(["test", "--quiet", "--doc", "--workspace"]);
+        cargo.args(["--features", &self.workspace.test_features()]);
+        say("── documentation tests");
+        let output = output(&mut cargo)?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let trouble = (!output.status.success()).then(|| {
+            say(&format!("{text}{}", String::from_utf8_lossy(&output.stderr)));
+            "failed: documentation tests".to_owned()
+        });
+        Ok(Outcome { tally: junit::doc_tests(&text), trouble, ..Outcome::default() })
+    }
+
+    /// The demo checks itself and counts as one test.
+    fn demo(&self) -> Outcome {
+        let codex = tools::pinned_codex(self.workspace);
+        let root = self.room.path.join("pv-demo");
+        let failure = demo::run(&self.programs, codex.as_deref(), &root).err();
+        one_test(failure.map(|error| format!("failed: demo: {error:#}")))
+    }
+
+    fn demo_unprivileged(&self, user: &TestUser) -> Result<Outcome> {
+        let title = Part::DemoUnprivileged.title();
+        let mut xtask = user.xtask();
+        xtask.arg("demo-in").arg(user.room.path.join("pv-demo")).args(user.pinned_codex());
+        let failure = (!ran(title, &mut xtask)?).then(|| format!("failed: {title}"));
+        Ok(one_test(failure))
+    }
+
+    /// Every change to the rules has to fail a test.
+    fn mutants(&self) -> Result<Outcome> {
+        let out = self.workspace.target.join("mutants");
+        fs::create_dir_all(&out)?;
+        let mut cargo = self.prepared(self.workspace.cargo());
+        cargo
+            .args(["mutants", "--package", "provost-core", "--test-tool", "nextest"])
+            // Building is most of the work: without debug information, optimisation and unit tests it is a third of it.
+            .env("CARGO_PROFILE_DEV_DEBUG", "false")
+            .env("PROVOST_LAW_CASES", "300")
+            .arg("--cargo-arg=--config=profile.dev.package.provost-core.opt-level=0")
+            .args(["--no-shuffle", "--jobs", "2", "--cargo-arg=--test=main", "--output"])
+            .arg(&out);
+        for files in MUTATED {
+            cargo.args(["--file", files]);
+        }
+        let ended_well = ran("mutants", &mut cargo)?;
+        let survivors = fs::read_to_string(out.join("mutants.out/missed.txt"));
+        let survivors = survivors.context("cargo-mutants left no list of survivors")?;
+        let timed_out = fs::read_to_string(out.join("mutants.out/timeout.txt")).unwrap_or_default();
+        // A mutant that hangs was noticed, though cargo-mutants ends with an error then.
+        let noticed = ended_well || !timed_out.is_empty();
+        let trouble = (!survivors.is_empty() || !noticed)
+            .then(|| format!("failed: mutants survived or could not be tried:\n{survivors}"));
+        Ok(Outcome { trouble, ..Outcome::default() })
+    }
+
+    /// The test runner on all packages but the simulator, which has a build of its own.
+    fn nextest_of_workspace(&self) -> Command {
+        let mut nextest = self.nextest();
+        nextest.args(["--workspace", "--exclude", SIMULATOR]);
+        nextest.args(["--features", &self.workspace.test_features()]);
+        nextest.env("NEXTEST_TEST_THREADS", test_threads());
+        nextest
+    }
+
+    fn nextest(&self) -> Command {
+        let mut cargo = self.prepared(self.workspace.cargo());
+        cargo.args(["nextest", "run", "--profile", self.plan.profile()]);
+        if self.workspace.ci && self.plan.depth == Depth::Usual {
+            cargo.args(["--retries", "1"]);
+        }
+        cargo
+    }
+
+    fn prepared(&self, mut command: Command) -> Command {
+        command
+            .env("PROVOST_BIN", &self.programs.provost)
+            .env("PROVOST_SCRIPTED_AGENT", &self.programs.scripted_agent)
+            .env("PROVOST_TEST_ROOT", &self.room.path)
+            .envs(test_variables(self.plan, &self.missing))
+            .envs(tools::codex_programs(self.workspace))
+            .env("TMPDIR", self.room.temporary());
+        command
+    }
+
+    /// Runs the test runner and counts by its record.
+    fn counted(&self, title: &str, nextest: &mut Command) -> Result<Outcome> {
+        // The runner keeps its records below the workspace, wherever cargo builds.
+        let record =
+            self.workspace.root.join("target/nextest").join(self.plan.profile()).join("junit.xml");
+        if record.exists() {
+            fs::remove_file(&record)?;
+        }
+        let passed = ran(title, nextest)?;
+        // Without a record nothing was run: the build failed, or no test matched.
+        let trouble = (!passed).then(|| format!("failed: {title}"));
+        if !passed && !record.exists() {
+            return Ok(Outcome { trouble, ..Outcome::default() });
+        }
+        let Record { tally, unsteady } = junit::read(&record)?;
+        Ok(Outcome { tally, unsteady, trouble })
+    }
+}
+
+/// The result of something that counts as one test.
+fn one_test(trouble: Option<String>) -> Outcome {
+    let failed = u64::from(trouble.is_some());
+    Outcome { tally: Tally { passed: 1 - failed, failed }, trouble, ..Outcome::default() }
+}
+
+/// Tests at a time: as the user says, or by the cores of the machine.
+fn test_threads() -> OsString {
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    let by_cores = || (cores * TESTS_PER_TWO_CORES).div_ceil(2).to_string().into();
+    crate::workspace::variable("NEXTEST_TEST_THREADS").unwrap_or_else(by_cores)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plan_has_options_and_filters() {
+        let plan = Plan::parse(&["--deep", "crash", "ledger"]).unwrap();
+        assert_eq!((plan.profile(), plan.filters.len(), plan.is_whole()), ("deep", 2, false));
+        let plan = Plan::parse(&[]).unwrap();
+        assert_eq!((plan.profile(), plan.is_whole()), ("ci", true));
+        let plan = Plan::parse(&["--unprivileged", "f2_10"]).unwrap();
+        assert!(plan.unprivileged && !plan.is_whole());
+        assert!(Plan::parse(&["--depp"]).is_err());
+    }
+}

@@ -1,0 +1,173 @@
+//! The parts of a test run, the minutes that each took, and its share of the whole.
+
+use std::fs;
+
+use crate::process::Watch;
+
+/// The most minutes that a whole run may take on two cores, `--deep` aside.
+const ALL_MINUTES: f64 = 15.0;
+const SECONDS_PER_MINUTE: f64 = 60.0;
+/// The kernel reports process start times in this unit, whatever its own clock rate.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// A part of a test run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Cargo builds this program before it starts.
+    Xtask,
+    Tools,
+    Lint,
+    Build,
+    CoreAndCli,
+    Agents,
+    Boundary,
+    BoundaryUnprivileged,
+    Simulator,
+    Demo,
+    DemoUnprivileged,
+    DocTests,
+    Mutants,
+}
+
+impl Part {
+    pub(super) fn title(self) -> &'static str {
+        match self {
+            Part::Xtask => "build of xtask",
+            Part::Tools => "tools",
+            Part::Lint => "lint",
+            Part::Build => "build",
+            Part::CoreAndCli => "core and CLI tests",
+            Part::Agents => "tests with real Codex",
+            Part::Boundary => "boundary tests",
+            Part::BoundaryUnprivileged => "boundary tests, unprivileged",
+            Part::Simulator => "simulator",
+            Part::Demo => "demo",
+            Part::DemoUnprivileged => "demo, unprivileged",
+            Part::DocTests => "documentation tests",
+            Part::Mutants => "mutants",
+        }
+    }
+
+    /// The minutes that the part may take of the whole; none for what runs only with `--deep`.
+    fn share(self) -> Option<f64> {
+        match self {
+            Part::Xtask => Some(1.2),
+            Part::Tools => Some(0.3),
+            Part::Lint => Some(2.5),
+            Part::Build => Some(3.0),
+            Part::CoreAndCli => Some(3.2),
+            Part::Agents => Some(2.0),
+            Part::Boundary | Part::BoundaryUnprivileged => Some(0.5),
+            Part::Simulator => Some(1.2),
+            Part::Demo | Part::DemoUnprivileged => Some(0.3),
+            Part::DocTests | Part::Mutants => None,
+        }
+    }
+}
+
+/// How long each part of a run took.
+#[derive(Default)]
+pub(super) struct Minutes {
+    /// Parts in the order in which they ended, with their seconds.
+    parts: Vec<(Part, f64)>,
+}
+
+impl Minutes {
+    /// Starts with the time that passed before this program ran.
+    pub(super) fn since_cargo_started() -> Self {
+        let parts = seconds_since_start().map(|seconds| (Part::Xtask, seconds));
+        Self { parts: parts.into_iter().collect() }
+    }
+
+    /// Runs a part and records how long it took.
+    pub(super) fn measure<T>(&mut self, part: Part, work: impl FnOnce() -> T) -> T {
+        let watch = Watch::start();
+        let result = work();
+        self.parts.push((part, watch.seconds()));
+        result
+    }
+
+    /// Describes all parts, one per line, with a mark on those above their share.
+    pub(super) fn table(&self) -> String {
+        let mut lines = vec![format!("   {:<30} {:>7} {:>7}", "part", "minutes", "share")];
+        lines.extend(
+            self.parts.iter().map(|(part, seconds)| {
+                line(part.title(), seconds / SECONDS_PER_MINUTE, part.share())
+            }),
+        );
+        let all: f64 = self.parts.iter().map(|(_, seconds)| seconds).sum();
+        let has_share = self.parts.iter().all(|(part, _)| part.share().is_some());
+        lines.push(line("all", all / SECONDS_PER_MINUTE, has_share.then_some(ALL_MINUTES)));
+        lines.join("\n")
+    }
+}
+
+fn line(title: &str, minutes: f64, share: Option<f64>) -> String {
+    let mark = if share.is_some_and(|share| minutes > share) { "  above its share" } else { "" };
+    let share = share.map_or_else(|| "–".to_owned(), |share| format!("{share:.1}"));
+    format!("   {title:<30} {minutes:>7.1} {share:>7}{mark}")
+}
+
+/// Seconds since this process started. `cargo run` replaces itself with the program that it built,
+/// so this includes the build.
+fn seconds_since_start() -> Option<f64> {
+    let stat = fs::read_to_string("/proc/self/stat").ok()?;
+    let uptime = fs::read_to_string("/proc/uptime").ok()?;
+    let uptime: f64 = uptime.split_whitespace().next()?.parse().ok()?;
+    Some((uptime - start_seconds(&stat)?).max(0.0))
+}
+
+/// The seconds between boot and the start of a process, from its line in `/proc`.
+fn start_seconds(stat: &str) -> Option<f64> {
+    // The name of the program is in parentheses and may contain spaces; the state after it is field 3.
+    let (_, after_name) = stat.rsplit_once(')')?;
+    let ticks: f64 = after_name.split_whitespace().nth(22 - 3)?.parse().ok()?;
+    Some(ticks / TICKS_PER_SECOND)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn part_above_its_share_is_marked() {
+        let parts = vec![(Part::Lint, 60.0), (Part::Demo, 48.0)];
+        let table = Minutes { parts }.table();
+        let lines: Vec<&str> = table.lines().collect();
+        assert_eq!(lines[1], "   lint                               1.0     2.5");
+        assert_eq!(lines[2], "   demo                               0.8     0.3  above its share");
+        assert_eq!(lines[3], "   all                                1.8    15.0");
+    }
+
+    #[test]
+    fn deep_part_has_no_share() {
+        let table = Minutes { parts: vec![(Part::Mutants, 6000.0)] }.table();
+        assert!(table.ends_with("   all                              100.0       –"), "{table}");
+    }
+
+    #[test]
+    fn shares_fit_into_the_whole() {
+        let usual = [
+            Part::Xtask,
+            Part::Tools,
+            Part::Lint,
+            Part::Build,
+            Part::CoreAndCli,
+            Part::Agents,
+            Part::Boundary,
+            Part::BoundaryUnprivileged,
+            Part::Simulator,
+            Part::Demo,
+            Part::DemoUnprivileged,
+        ];
+        let shares: f64 = usual.iter().filter_map(|part| part.share()).sum();
+        assert!((shares - ALL_MINUTES).abs() < 0.01, "{shares}");
+    }
+
+    #[test]
+    fn start_of_a_process_is_read_past_its_name() {
+        let stat = "12 (a b) c) S 1 1 1 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 12345 1 1";
+        assert_eq!(start_seconds(stat), Some(123.45));
+        assert_eq!(start_seconds("nonsense"), None);
+    }
+}

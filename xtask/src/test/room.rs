@@ -1,0 +1,109 @@
+//! The directory below which tests keep their homes and temporary files, and what they leave there.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, Result};
+
+use crate::say::say;
+
+/// A directory for one run of the tests, or for the part of it that runs as another user.
+pub(super) struct Room {
+    pub(super) path: PathBuf,
+}
+
+impl Room {
+    /// Makes a new room with a short name, outside of this repository: tests need a directory that is
+    /// in no repository.
+    pub(super) fn new() -> Result<Self> {
+        let all = std::env::temp_dir().join("provost-tests");
+        remove_stale(&all);
+        let room = Self::at(all.join(std::process::id().to_string()))?;
+        for dir in [&all, &room.path] {
+            // Tests as another user have their room below this one.
+            set_mode(dir, 0o755)?;
+        }
+        Ok(room)
+    }
+
+    /// Makes a room in this directory.
+    pub(super) fn at(path: PathBuf) -> Result<Self> {
+        let room = Self { path };
+        fs::create_dir_all(room.temporary())
+            .with_context(|| format!("cannot make {}", room.path.display()))?;
+        Ok(room)
+    }
+
+    pub(super) fn temporary(&self) -> PathBuf {
+        self.path.join("tmp")
+    }
+
+    /// What the tests left behind, although they passed: homes, processes, sockets, worktrees, panics,
+    /// temporary files.
+    pub(super) fn leftovers(&self) -> Vec<String> {
+        let mut found = provost_testkit::leftovers_under(&self.path);
+        found.extend(provost_testkit::leftovers(&self.temporary()));
+        match fs::read_dir(self.temporary()) {
+            Ok(files) => found.extend(
+                files
+                    .flatten()
+                    .map(|file| format!("temporary file left behind: {}", file.path().display())),
+            ),
+            Err(error) => found.push(format!("could not look for temporary files: {error}")),
+        }
+        found.sort();
+        found.dedup();
+        found
+    }
+
+    pub(super) fn remove(self) -> Result<()> {
+        fs::remove_dir_all(&self.path)
+            .with_context(|| format!("cannot remove {}", self.path.display()))
+    }
+}
+
+pub(super) fn set_mode(path: &Path, mode: u32) -> Result<()> {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))
+        .with_context(|| format!("cannot set the mode of {}", path.display()))
+}
+
+/// Removes the rooms of earlier runs, which were kept because something was left in them.
+fn remove_stale(all: &Path) {
+    for room in fs::read_dir(all).into_iter().flatten().flatten() {
+        let living = Path::new("/proc").join(room.file_name()).exists();
+        if !living && fs::remove_dir_all(room.path()).is_err() {
+            say(&format!("   cannot remove {}", room.path().display()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn leftovers_are_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let room = Room::at(dir.path().to_owned()).unwrap();
+        assert_eq!(room.leftovers(), Vec::<String>::new());
+
+        fs::create_dir_all(dir.path().join("pv-abc/home/log")).unwrap();
+        fs::write(dir.path().join("pv-abc/home/log/daemon.log"), "thread 'x' panicked at y\n")
+            .unwrap();
+        fs::write(room.temporary().join("forgotten"), "").unwrap();
+        let mut sleeper = Command::new("sleep").arg("60").current_dir(dir.path()).spawn().unwrap();
+        let found = room.leftovers().join("\n");
+        sleeper.kill().unwrap();
+        sleeper.wait().unwrap();
+        for expected in
+            ["home left behind", "panicked at y", "temporary file", "process left running"]
+        {
+            assert!(found.contains(expected), "{expected} is not in:\n{found}");
+        }
+    }
+}
