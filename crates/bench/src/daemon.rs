@@ -3,10 +3,12 @@
 use std::{
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
+    time::Duration,
 };
 
 use anyhow::{Context, Result, ensure};
 use provost_api::{Client, DaemonInfo};
+use provost_holder::tree::{self, Traces};
 use serde_json::{Value, json};
 
 /// A tick of the processor's clock, as Linux tells it to programs.
@@ -105,10 +107,14 @@ impl Drop for Daemon {
 pub(crate) fn end_holders(home: &Path) -> Result<()> {
     for entry in std::fs::read_dir(home.join("launches"))? {
         let dir = entry?.path();
-        if let Ok(mut link) = provost_holder::Link::connect(&dir) {
-            link.request(provost_holder::wire::Op::Follow)?;
-            link.send(provost_holder::wire::Op::Stop { grace_ms: 0 })?;
-            while link.notice().is_ok_and(|notice| notice != provost_holder::wire::Notice::Gone) {}
+        // Holders take orders only from the daemon, which may be gone.
+        if let provost_holder::Looked::Alive { held } = provost_holder::look(&dir)? {
+            let traces = Traces {
+                holder: Some(held.holder),
+                child: Some(held.child),
+                ..Traces::of(&held.key)
+            };
+            tree::end_all(&traces, Duration::ZERO)?;
         }
     }
     Ok(())

@@ -16,6 +16,8 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use provost_sys::origin::{HELPER, MARK};
+
 use crate::escape::{last_lines, printable, printable_line};
 use crate::guard::{self, Setting};
 use crate::known::Known;
@@ -230,6 +232,8 @@ impl Call<'_> {
         let own = self.settings.iter().map(|(key, value)| (key.as_os_str(), value.as_os_str()));
         command.envs(guard::as_variables(fixed.chain(own)));
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        // Last, so that nothing takes it away: whatever git runs is not the operator.
+        command.env(MARK, HELPER);
         command.stdin(self.stdin()?);
         Ok(command)
     }

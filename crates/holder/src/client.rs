@@ -17,7 +17,7 @@ use rustix::io::Errno;
 
 use crate::clock::{mono_ms, timespec};
 use crate::hold::{ANSWER_ALREADY, ANSWER_OK, ANSWER_TAKEN_BACK};
-use crate::identity::ProcStat;
+use provost_sys::process::ProcStat;
 use crate::launch_dir::LaunchDir;
 use crate::spec::HoldSpec;
 use crate::wire::{Fault, MAX_REQUEST, Message, Notice, Op, Reply, Request, View};

@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::clock::wall_ms;
-use crate::identity::{Identity, boot_id};
+use provost_sys::process::{Identity, boot_id};
 use crate::journal::JOURNAL_FILE;
 use crate::record::{
     EXIT_FILE, ExitRecord, GONE_FILE, Gone, HELD_FILE, HOLDER_FILE, Held, RECORD_VERSION, Taken,

@@ -12,10 +12,8 @@
 pub mod client;
 mod clock;
 pub mod hold;
-pub mod identity;
 pub mod journal;
 pub mod launch_dir;
-pub mod origin;
 pub mod record;
 pub mod spec;
 pub mod tree;
@@ -23,7 +21,7 @@ pub mod wire;
 
 pub use client::{Link, Started, start};
 pub use hold::{EXIT_ALREADY, hold};
-pub use identity::Identity;
+pub use provost_sys::process::Identity;
 pub use launch_dir::{Looked, look};
 pub use record::{End, EndedBy, ExitRecord, Gone, Held};
 pub use spec::{Door, HoldSpec, OnLimit, Relay, StdinMode, Tty};

@@ -5,15 +5,15 @@ use std::fmt;
 use std::io::{self, Read};
 use std::path::PathBuf;
 
+use provost_sys::origin::Boundary;
+pub use provost_sys::origin::MARK;
 use serde::{Deserialize, Serialize};
 
 /// The only version of the spec so far.
 pub const SPEC_VERSION: u32 = 1;
-/// The variable that marks every process of a launch; its value is the launch's key.
-pub const MARK: &str = "PROVOST_LAUNCH";
 /// The largest spec that is read.
 pub const MAX_SPEC: u64 = 16 << 20;
-/// The longest key, of a launch and of a write.
+/// The longest key of a launch.
 pub const MAX_KEY: usize = 200;
 /// The most columns or rows of a terminal. Programs keep the whole screen in memory.
 pub const MAX_SIDE: u16 = 4096;
@@ -45,6 +45,10 @@ pub struct HoldSpec {
     /// The terminal that the command runs in, if it is to have one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tty: Option<Tty>,
+    /// Who may speak with the holder: the daemon of this home, and for the terminal its operator. Without it, every
+    /// process of the user that is not below the holder may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boundary: Option<Boundary>,
 }
 
 /// A terminal of the command's own and its size. It is the command's three standard streams and its controlling
@@ -85,14 +89,12 @@ pub struct Relay {
     pub door: Option<Door>,
 }
 
-/// A socket of the holder's own, on which people are let through to the server. Nobody passes who is held, or was
-/// started by who is: the server takes answers and approvals from everyone whom it hears.
+/// A socket of the holder's own, on which the operator is let through to the server. [`HoldSpec::boundary`] says who
+/// that is: the server takes answers and approvals from everyone whom it hears.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Door {
     /// As [`Relay::socket`].
     pub socket: PathBuf,
-    /// The directories that have the directories of holders in them.
-    pub held: Vec<PathBuf>,
 }
 
 /// What the command finds on its standard input.
@@ -156,6 +158,7 @@ impl HoldSpec {
             journal_stdin: true,
             relay: None,
             tty: None,
+            boundary: None,
         }
     }
 

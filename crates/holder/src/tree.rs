@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_signal};
 
 use crate::clock::{mono_ms, timespec};
-use crate::identity::{Identity, ProcStat, boot_id, is_gone};
+use provost_sys::process::{Identity, ProcStat, boot_id, is_gone, real_uid};
 use crate::spec::MARK;
 
 /// How long after the first KILL a process may take to vanish before we give up on it.
@@ -155,10 +155,17 @@ impl Traces {
         if self.holder_line.is_empty() {
             return Ok(false);
         }
-        let line = read_own(pid, "cmdline")?;
+        // Anybody may read it, and a holder's other files belong to root.
+        let line = match fs::read(format!("/proc/{pid}/cmdline")) {
+            Err(error) if is_gone(&error) || error.kind() == io::ErrorKind::PermissionDenied => {
+                return Ok(false);
+            }
+            line => line?,
+        };
         let words: Vec<&[u8]> = line.strip_suffix(b"\0").unwrap_or(&line).split(is_nul).collect();
         let wanted: Vec<&[u8]> = self.holder_line.iter().map(|word| word.as_bytes()).collect();
-        Ok(words.len() > wanted.len() && words.ends_with(&wanted))
+        let is_it = words.len() > wanted.len() && words.ends_with(&wanted);
+        Ok(is_it && real_uid(pid)? == Some(geteuid().as_raw()))
     }
 }
 

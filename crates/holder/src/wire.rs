@@ -13,6 +13,12 @@ use crate::Identity;
 pub const WIRE_VERSION: u32 = 1;
 /// A longer line of a request closes the connection.
 pub const MAX_REQUEST: usize = 4 << 20;
+/// The longest key of a write.
+pub const MAX_WRITE_KEY: usize = 300;
+/// Stands between the key of a write and its seal.
+const SEAL: char = '~';
+/// How many hexadecimal digits a seal has.
+const SEAL_DIGITS: usize = 32;
 /// The longest form of a secret that is masked.
 pub const MAX_FORM: usize = 4 << 10;
 
@@ -142,8 +148,10 @@ pub enum FaultCode {
     StdinClosed,
     /// The command has ended.
     Ended,
-    /// This peer may not connect.
+    /// This peer may not connect, or not ask for this.
     Forbidden,
+    /// The key was written before, with other bytes; nothing was written now.
+    Conflict,
 }
 
 /// What a following client is told without asking.
@@ -187,6 +195,24 @@ pub enum Message {
     Reply(Reply),
     Notice(Notice),
     View(View),
+}
+
+/// Adds a seal to the key of a write: hexadecimal digits that only the daemon can derive. A key that nobody else can
+/// guess cannot be taken by somebody else before the daemon writes it. The journal has it with its seal.
+pub fn sealed_key(key: &str, seal: &str) -> String {
+    let seal: String = seal.chars().take(SEAL_DIGITS).collect();
+    format!("{key}{SEAL}{seal}")
+}
+
+/// The key of a write without its seal, if it has one.
+pub fn plain_key(key: &str) -> &str {
+    let is_seal = |seal: &str| {
+        seal.len() == SEAL_DIGITS && seal.bytes().all(|byte| byte.is_ascii_hexdigit())
+    };
+    match key.rsplit_once(SEAL) {
+        Some((plain, seal)) if is_seal(seal) => plain,
+        Some(_) | None => key,
+    }
 }
 
 impl Request {
@@ -305,6 +331,15 @@ mod tests {
         );
         assert_eq!(request(Op::Follow), r#"{"v":1,"id":7,"op":"follow"}"#);
         assert_eq!(request(Op::Ping), r#"{"v":1,"id":7,"op":"ping"}"#);
+    }
+
+    #[test]
+    fn seal_of_a_key_is_taken_off_and_nothing_else() {
+        let sealed = sealed_key("answer-1~2", &"0123456789abcdef".repeat(4));
+        assert_eq!(sealed, "answer-1~2~0123456789abcdef0123456789abcdef");
+        assert_eq!(plain_key(&sealed), "answer-1~2");
+        assert_eq!(plain_key("answer-1~2"), "answer-1~2");
+        assert_eq!(plain_key("send-a"), "send-a");
     }
 
     #[test]

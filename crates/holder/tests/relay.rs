@@ -9,6 +9,7 @@ use std::time::Duration;
 use provost_holder::client::Error;
 use provost_holder::journal::{Channel, Cursor, Envelope, Line, Lines, Note, RelayNote};
 use provost_holder::wire::{Data, FaultCode, Limited, Op};
+use provost_sys::origin::Boundary;
 use provost_holder::{Door, End, EndedBy, HoldSpec, Looked, OnLimit, Relay, StdinMode, look};
 
 use crate::kit::{
@@ -441,11 +442,18 @@ fn people_come_through_the_door_and_who_is_held_does_not() {
     let held = stage.temp.path().to_owned();
     let spec = stage.spec(&["listen", "accept", "text:up", "accept", "park"]);
     let relay = spec.relay.clone().map(|relay| Relay {
-        door: Some(Door { socket: door.clone(), held: vec![held.clone()] }),
+        door: Some(Door { socket: door.clone() }),
         ..relay
     });
     fs::create_dir(held.join("some-check")).unwrap();
-    let mut launch = stage.hold(HoldSpec { relay, ..spec });
+    // This test is the operator until it has the lock; then it is the daemon.
+    let boundary = Some(Boundary {
+        held: vec![held.clone()],
+        lock: held.join("lock"),
+        register: held.join("register"),
+        pinning: Default::default(),
+    });
+    let mut launch = stage.hold(HoldSpec { relay, boundary, ..spec });
     launch.wait_for_output("up\n");
     until("the door is open", || door.exists());
 
@@ -456,6 +464,10 @@ fn people_come_through_the_door_and_who_is_held_does_not() {
     };
     assert_eq!(tries("some-check"), "HTTP/1.1 403 Forbidden\n");
     assert!(tries("of-another-home").starts_with("HTTP/1.1 101"));
+    let refused = launch.link().request(Op::Stop { grace_ms: 0 });
+    assert!(refused.unwrap_err().to_string().contains("do this"), "the operator is not the daemon");
+    let lock = fs::File::create(held.join("lock")).unwrap();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
     launch.link().request(Op::Stop { grace_ms: 0 }).unwrap();
     launch.wait();
     assert!(!door.exists(), "the door goes with the holder");

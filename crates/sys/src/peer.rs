@@ -1,1 +1,248 @@
 //! Identifies the process at the other end of a Unix socket, pinned when it connects.
+//!
+//! The kernel remembers who called `connect`. That process may have ended since, and another may have its pid. A peer
+//! is therefore pinned as soon as its connection is accepted, and compared again whenever it matters:
+//!
+//! - by a handle to the very process (`SO_PEERPIDFD`, Linux 6.5), or
+//! - where the kernel has no such option, by pid and start time. A process that started after the connection was
+//!   accepted is refused. A pid that was reused between `connect` and `accept` is not noticed.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use crate::process::{Identity, ProcStat, boot_id, ticks_since_boot};
+
+/// The option's number on all architectures that Provost is built for; `libc` does not name it yet. Elsewhere the
+/// kernel refuses the number, and the start time is used.
+const SO_PEERPIDFD: libc::c_int = 77;
+
+/// How a peer is pinned.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pinning {
+    /// By a handle if the kernel gives one, by the start time otherwise.
+    #[default]
+    Best,
+    /// By the start time even if the kernel has handles: what kernels before 6.5 do, for tests.
+    StartTime,
+}
+
+/// The process that connected.
+#[derive(Debug)]
+pub struct Peer {
+    identity: Identity,
+    uid: u32,
+    handle: Option<OwnedFd>,
+}
+
+/// Why a peer cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("this socket belongs to user {own}; you are user {peer}")]
+    OtherUser { own: u32, peer: u32 },
+    /// As for a process of an outer PID namespace.
+    #[error("the kernel does not say which process connected")]
+    Unknown,
+    #[error("process {0}, which opened this connection, has ended")]
+    Ended(u32),
+    #[error("cannot identify the process that connected: {0}")]
+    Io(#[from] io::Error),
+}
+
+impl Peer {
+    /// Pins the peer of a connection that was just accepted. A peer of another user is an error.
+    pub fn pin(socket: impl AsFd, pinning: Pinning) -> Result<Peer, Error> {
+        let accepted = ticks_since_boot();
+        let socket = socket.as_fd();
+        let Credentials { pid, uid } = credentials(&socket)?;
+        let own = rustix::process::geteuid().as_raw();
+        if uid != own {
+            return Err(Error::OtherUser { own, peer: uid });
+        }
+        let handle = match pinning {
+            Pinning::Best => handle(&socket, pid)?,
+            Pinning::StartTime => None,
+        };
+        let stat = ProcStat::read(pid)?.ok_or(Error::Ended(pid))?;
+        if handle.is_none() && stat.start_time > accepted {
+            return Err(Error::Ended(pid));
+        }
+        let peer = Peer { identity: stat.identity(&boot_id()?), uid, handle };
+        // What was read is of that process only if it still runs now.
+        peer.check()?;
+        Ok(peer)
+    }
+
+    /// The calling process itself, to be judged as a peer would.
+    pub fn own() -> io::Result<Peer> {
+        let uid = rustix::process::geteuid().as_raw();
+        Ok(Peer { identity: Identity::own()?, uid, handle: None })
+    }
+
+    /// Checks that the process that connected still runs: all that was read in `/proc/PID` before was its own.
+    pub fn check(&self) -> Result<(), Error> {
+        let running = match &self.handle {
+            Some(handle) => !has_ended(handle)?,
+            None => self.identity.is_alive()?,
+        };
+        if running { Ok(()) } else { Err(Error::Ended(self.identity.pid)) }
+    }
+
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.identity.pid
+    }
+
+    pub fn uid(&self) -> u32 {
+        self.uid
+    }
+}
+
+/// The process that called `connect` on the other end, or `listen` if this end connected. Its pid says nothing about
+/// the process that has it now.
+pub fn credentials(socket: impl AsFd) -> Result<Credentials, Error> {
+    let found: libc::ucred = option(socket.as_fd().as_raw_fd(), libc::SO_PEERCRED)?;
+    let pid = u32::try_from(found.pid).ok().filter(|pid| *pid != 0).ok_or(Error::Unknown)?;
+    Ok(Credentials { pid, uid: found.uid })
+}
+
+/// What the kernel remembers of a peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Credentials {
+    pub pid: u32,
+    pub uid: u32,
+}
+
+/// A handle to the process that connected; `None` if the kernel has none to give.
+fn handle(socket: &impl AsFd, pid: u32) -> Result<Option<OwnedFd>, Error> {
+    let raw: libc::c_int = match option(socket.as_fd().as_raw_fd(), SO_PEERPIDFD) {
+        Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => return Ok(None),
+        // Kernels before 6.16 have no handle to a process that was reaped.
+        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Err(Error::Ended(pid)),
+        raw => raw?,
+    };
+    #[expect(unsafe_code, reason = "rustix has no SO_PEERPIDFD; the kernel made this descriptor for us")]
+    // SAFETY: the option's value is a new descriptor that nothing else owns.
+    let handle = unsafe { OwnedFd::from_raw_fd(raw) };
+    Ok(Some(handle))
+}
+
+/// Values of socket options that are plain data: any bytes make a valid one.
+trait Plain: Copy {}
+impl Plain for libc::c_int {}
+impl Plain for libc::ucred {}
+
+/// Reads a socket option. rustix knows neither `SO_PEERPIDFD` nor credentials without a pid.
+fn option<T: Plain>(socket: libc::c_int, name: libc::c_int) -> io::Result<T> {
+    let mut value = MaybeUninit::<T>::zeroed();
+    let size = libc::socklen_t::try_from(size_of::<T>()).map_err(io::Error::other)?;
+    let mut written = size;
+    #[expect(unsafe_code, reason = "rustix has no way to read this option")]
+    // SAFETY: the kernel writes at most `written` bytes, which is the size of `value`.
+    let result = unsafe {
+        libc::getsockopt(
+            socket,
+            libc::SOL_SOCKET,
+            name,
+            value.as_mut_ptr().cast(),
+            std::ptr::from_mut(&mut written),
+        )
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if written != size {
+        return Err(io::Error::other("the kernel returned a socket option of another size"));
+    }
+    #[expect(unsafe_code, reason = "the value was written by the kernel")]
+    // SAFETY: all bytes are initialized, and any bytes make a valid `T`.
+    Ok(unsafe { value.assume_init() })
+}
+
+/// Whether the process of a handle has ended; a zombie has.
+fn has_ended(handle: &OwnedFd) -> io::Result<bool> {
+    let mut entry = [PollFd::new(handle, PollFlags::IN)];
+    loop {
+        match poll(&mut entry, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
+            Err(Errno::INTR) => {}
+            ready => return Ok(ready? > 0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::os::unix::net::{UnixListener, UnixStream};
+    use std::process::{Child, Command, Stdio};
+
+    use super::*;
+
+    const WAYS: [Pinning; 2] = [Pinning::Best, Pinning::StartTime];
+
+    /// A process that connected, and has this end of the connection.
+    struct Connected {
+        process: Child,
+        socket: UnixStream,
+    }
+
+    /// Has perl connect, say so, and wait for a line.
+    fn connected() -> Connected {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let listener = UnixListener::bind(&path).unwrap();
+        let script = "use Socket; socket(S, AF_UNIX, SOCK_STREAM, 0); connect(S, pack_sockaddr_un($ARGV[0])) or die; syswrite(STDOUT, 'x'); sysread(STDIN, $_, 1)";
+        let mut process = Command::new("perl")
+            .args(["-e", script])
+            .arg(&path)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        process.stdout.take().unwrap().read_exact(&mut [0]).unwrap();
+        Connected { process, socket: listener.accept().unwrap().0 }
+    }
+
+    impl Connected {
+        fn end(&mut self) {
+            self.process.stdin.take().unwrap().write_all(b"x").unwrap();
+            self.process.wait().unwrap();
+        }
+    }
+
+    #[test]
+    fn peer_is_the_process_that_connected_until_it_ends() {
+        for way in WAYS {
+            let mut connected = connected();
+            let peer = Peer::pin(&connected.socket, way).unwrap();
+            assert_eq!(peer.pid(), connected.process.id());
+            assert_eq!(peer.handle.is_some(), way == Pinning::Best && has_handles());
+            peer.check().unwrap();
+            connected.end();
+            assert!(matches!(peer.check(), Err(Error::Ended(_))), "{way:?}");
+            assert!(matches!(Peer::pin(&connected.socket, way), Err(Error::Ended(_))), "{way:?}");
+        }
+    }
+
+    #[test]
+    fn peer_whose_pid_was_reused_is_refused() {
+        // Without a handle, the start time tells: this process has the pid that the peer is said to have.
+        let own = Identity::own().unwrap();
+        let before = Identity { start_time: own.start_time - 1, ..own };
+        let peer = Peer { identity: before, uid: 0, handle: None };
+        assert!(matches!(peer.check(), Err(Error::Ended(_))));
+    }
+
+    fn has_handles() -> bool {
+        let (one, _other) = UnixStream::pair().unwrap();
+        handle(&one, 0).unwrap().is_some()
+    }
+}

@@ -147,7 +147,7 @@ fn listen(home: &Home, session: &Session, launch: LaunchId, spec: &mut HoldSpec)
     let socket = socket(home, launch);
     spec.argv.extend(["--listen".to_owned(), format!("unix://{}", socket.display())]);
     spec.stdin = StdinMode::Null;
-    let door = Door { socket: door(home, launch), held: vec![home.launches(), home.checks()] };
+    let door = Door { socket: door(home, launch) };
     spec.relay = Some(Relay { socket, door: Some(door) });
 }
 

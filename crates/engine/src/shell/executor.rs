@@ -97,6 +97,14 @@ impl World {
     pub fn token(&self, launch: LaunchId) -> String {
         blake3::keyed_hash(&self.key, launch.to_string().as_bytes()).to_hex().to_string()
     }
+
+    /// The key under which a holder writes to a launch once. Derived, so that a daemon that starts anew has the same,
+    /// and with the home's key, so that nobody else can write under it first.
+    pub(crate) fn write_key(&self, launch: LaunchId, key: &str) -> String {
+        let named = format!("write {launch} {key}");
+        let seal = blake3::keyed_hash(&self.key, named.as_bytes()).to_hex();
+        wire::sealed_key(key, &seal)
+    }
 }
 
 /// What the owner asks for.
@@ -286,7 +294,7 @@ impl Context {
                 None
             }
             Effect::PressAgain { launch, message } => {
-                let key = again(&message);
+                let key = self.world.write_key(launch, &again(&message));
                 let data = Data(provost_drivers::ENTER.to_vec());
                 let op = Op::Write { key, data, secret: false };
                 // An agent that takes no more input ends by itself, which is told by whoever follows it.
@@ -550,6 +558,7 @@ impl Context {
             let thread = session.thread.as_deref();
             let interrupt = Saying::Interrupt { key: &key, thread, turn };
             let data = provost_drivers::say(session.spec.agent.driver, &interrupt)?;
+            let key = self.world.write_key(launch, &key);
             Op::Write { key, data: Data(data), secret: false }
         } else {
             Op::Stop { grace_ms: session.spec.bounds.stop_grace_ms }
@@ -637,13 +646,20 @@ impl Context {
         let Some(bytes) = said(session, launch, message, reply) else {
             return lost(format!("{} cannot be told this", session.spec.agent.name));
         };
-        let op = Op::Write { key: key.to_owned(), data: Data(bytes), secret };
+        let write_key = self.world.write_key(launch, key);
+        let op = Op::Write { key: write_key, data: Data(bytes), secret };
         while secret && !*cancel.borrow() && !self.masked(session.id, &dir).await {
             held::pause(TRY_AGAIN).await;
         }
         match write(&dir, op, cancel).await? {
             Ok(()) => {
                 self.world.secrets.forget(session.id, key);
+                None
+            }
+            // Which turn an interrupt names depends on when it is said; one of them was said.
+            Err(fault)
+                if fault.code == FaultCode::Conflict && message.kind == MessageKind::Interrupt =>
+            {
                 None
             }
             Err(fault) => lost(fault.message),

@@ -20,7 +20,7 @@ use provost_holder::{
     self as holder, ExitRecord, Looked,
     journal::{self, Channel, Envelope, Frame, Line, Lines, Note, Opened, Reader, RelayNote},
     tree::{self, Traces},
-    wire::{Data, Limited, Notice, Op},
+    wire::{self, Data, Limited, Notice, Op},
 };
 
 use super::{
@@ -115,7 +115,7 @@ pub(crate) async fn was_written(dir: &Path, key: &str) -> bool {
         let inputs = reader.flatten().filter(|frame| frame.channel == Channel::Stdin);
         inputs
             .filter_map(|frame| Envelope::split(&frame.payload).map(|(envelope, _)| envelope.key))
-            .any(|written| written == key)
+            .any(|written| wire::plain_key(&written) == key)
     })
     .await
 }
@@ -382,12 +382,20 @@ impl Follower {
         self.handed.clear();
         self.hide_secrets(&mut link).await;
         self.hand_over(&mut link).await;
+        let mut heard = false;
         loop {
             let notice = match self.hear_in_time(&mut link).await {
                 Heard::Notice(notice) => notice,
-                Heard::Farewell => break,
+                Heard::Farewell => {
+                    if !heard {
+                        // It is leaving, or refuses us. It is asked again, but not without end at once.
+                        held::pause(LINK_AGAIN).await;
+                    }
+                    break;
+                }
                 Heard::Nothing => return self.end_the_rest().await,
             };
+            heard = true;
             match notice {
                 Notice::Journal { .. } => {
                     if std::mem::take(&mut self.no_room) {
@@ -418,6 +426,7 @@ impl Follower {
                 Notice::Gone => break,
             }
         }
+        self.link.world.holders.ended(&link);
         Ok(Next::Again)
     }
 
@@ -457,7 +466,8 @@ impl Follower {
     async fn hand_over(&mut self, link: &mut held::Link) {
         for write in self.protocol.owed() {
             if self.handed.insert(write.key.clone()) {
-                let op = Op::Write { key: write.key, data: Data(write.line), secret: false };
+                let key = self.link.world.write_key(self.launch, &write.key);
+                let op = Op::Write { key, data: Data(write.line), secret: false };
                 // A link that breaks is noticed by the next notice.
                 link.send(op).await.ok();
             }
@@ -565,9 +575,12 @@ impl Follower {
                 // recorded on its account: a turn's end would wait for that.
                 if let Some((Envelope { key, typed: false, .. }, _)) =
                     Envelope::split(&frame.payload)
-                    && !self.protocol.wrote(&key)
                 {
-                    self.observe(Signal::InputSeen { key }, self.lines.cursor()).await;
+                    let key = wire::plain_key(&key);
+                    if !self.protocol.wrote(key) {
+                        let signal = Signal::InputSeen { key: key.to_owned() };
+                        self.observe(signal, self.lines.cursor()).await;
+                    }
                 }
             }
             Channel::Note => {

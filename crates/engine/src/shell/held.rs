@@ -17,9 +17,13 @@ use std::{
 
 use provost_core::session;
 use provost_holder::{
-    ExitRecord, Gone, Held, HoldSpec, Looked, client, launch_dir, look,
+    ExitRecord, Gone, Held, HoldSpec, Identity, Looked, client, launch_dir, look,
     tree::{self, Traces},
     wire::{Message, Notice, Op, Request},
+};
+use provost_sys::{
+    origin::Boundary,
+    register::{Launched, Register},
 };
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
@@ -56,7 +60,16 @@ const OVERDUE: Duration = Duration::from_secs(15);
 pub struct Holders {
     program: Arc<[OsString]>,
     starts: Arc<Semaphore>,
-    children: Arc<Mutex<Vec<Child>>>,
+    children: Arc<Mutex<Vec<HolderChild>>>,
+    boundary: Option<Boundary>,
+    register: Arc<Mutex<Register>>,
+}
+
+/// A holder that this daemon started.
+#[derive(Debug)]
+struct HolderChild {
+    key: String,
+    process: Child,
 }
 
 /// How a held command ended.
@@ -116,11 +129,61 @@ impl Holders {
             program: program.into(),
             starts: Arc::new(Semaphore::new(STARTS_AT_ONCE)),
             children: Arc::default(),
+            boundary: None,
+            register: Arc::default(),
         }
     }
 
+    /// Has the holders serve only the daemon of a home and its operator. Launches of earlier daemons that may have lost
+    /// their holders are known from the home's register; one that cannot be read is begun anew.
+    #[must_use]
+    pub fn within(mut self, boundary: Boundary) -> Holders {
+        let register = Register::read(&boundary.register).unwrap_or_default();
+        self.register = Arc::new(Mutex::new(register.of_this_boot()));
+        self.boundary = Some(boundary);
+        self
+    }
+
+    pub fn boundary(&self) -> Option<&Boundary> {
+        self.boundary.as_ref()
+    }
+
+    /// The launches whose processes may live, by what is known now.
+    pub fn register(&self) -> Register {
+        self.reap();
+        self.register.lock().expect("no holder of the lock panics").clone()
+    }
+
+    /// Changes the register and its file. What is in memory counts for this daemon even if the file cannot be written.
+    fn registered(&self, change: impl FnOnce(&mut Register)) -> io::Result<()> {
+        let mut register = self.register.lock().expect("no holder of the lock panics");
+        change(&mut register);
+        match &self.boundary {
+            Some(boundary) => register.write(&boundary.register),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes note that a holder told of the end of its whole tree. Only the holder itself is believed.
+    pub(crate) fn ended(&self, link: &Link) {
+        let Some(holder) = link.server.as_ref().filter(|_| link.told_gone) else { return };
+        let change = |register: &mut Register| {
+            if let Some(key) = register.key_of(holder).map(str::to_owned) {
+                register.remove(&key);
+            }
+        };
+        self.registered(change).ok();
+    }
+
     /// Starts a launch, or finds that it was started before.
-    pub async fn start(&self, dir: &Path, spec: HoldSpec) -> Result<(), Error> {
+    pub async fn start(&self, dir: &Path, mut spec: HoldSpec) -> Result<(), Error> {
+        let key = mark(dir);
+        spec.boundary.clone_from(&self.boundary);
+        let known = self.register.lock().expect("no holder of the lock panics").has(&key);
+        // Before the holder starts: should this daemon be killed, the next one knows that there may be processes.
+        Launched::now(&key)
+            .and_then(|launch| self.registered(|register| register.enter(launch)))
+            .map_err(|why| Error::Start(format!("it cannot be registered: {why}")))?;
         let permit = self.starts.clone().acquire_owned().await;
         let (program, path) = (self.program.clone(), dir.to_owned());
         let started = blocking(move || {
@@ -129,18 +192,32 @@ impl Holders {
             started
         })
         .await;
+        let forget = || self.registered(|register| if !known { register.remove(&key) }).ok();
         match started {
             Ok(started) => {
-                self.keep(started.holder);
+                self.keep(&key, started.holder);
                 Ok(())
             }
-            Err(client::Error::Already) => Ok(()),
+            Err(client::Error::Already) => {
+                forget();
+                Ok(())
+            }
             Err(why) => {
                 let told = Error::Start(chain(&why));
-                if let client::Error::Silent { holder } | client::Error::TakenBack { holder, .. } =
-                    why
-                {
-                    self.keep(holder);
+                match why {
+                    client::Error::Silent { holder } | client::Error::TakenBack { holder, .. } => {
+                        self.keep(&key, holder);
+                    }
+                    client::Error::Died(_) => {
+                        self.registered(|register| register.lose(&key)).ok();
+                    }
+                    client::Error::Spawn(_) | client::Error::Refused(_) => drop(forget()),
+                    // It may have started something: it counts as starting for as long as this daemon lives.
+                    client::Error::Already
+                    | client::Error::Io(_)
+                    | client::Error::Malformed(_)
+                    | client::Error::Closed
+                    | client::Error::Fault(_) => {}
                 }
                 Err(told)
             }
@@ -245,19 +322,48 @@ impl Holders {
             }
             () = &mut overdue => return unanswered(),
         }
+        self.ended(&link);
         self.reap();
         Ok(())
     }
 
-    fn keep(&self, holder: Child) {
+    fn keep(&self, key: &str, process: Child) {
+        let identity = Identity::of(process.id()).ok().flatten();
+        self.registered(|register| match identity {
+            Some(holder) => register.set_holder(key, holder),
+            None => register.lose(key),
+        })
+        .ok();
+        let child = HolderChild { key: key.to_owned(), process };
+        self.children.lock().expect("no holder of the lock panics").push(child);
         self.reap();
-        self.children.lock().expect("no holder of the lock panics").push(holder);
     }
 
-    /// Takes the exit status of holders that left, so that none stays a zombie.
+    /// Takes the exit status of holders that left, so that none stays a zombie. A holder that ends with success left
+    /// nothing of its launch; the kernel says so, not a file.
     pub fn reap(&self) {
+        let mut gone = Vec::new();
         let mut children = self.children.lock().expect("no holder of the lock panics");
-        children.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
+        children.retain_mut(|child| match child.process.try_wait() {
+            Ok(None) => true,
+            Ok(Some(status)) => {
+                if status.success() {
+                    gone.push(child.key.clone());
+                }
+                false
+            }
+            Err(_) => false,
+        });
+        drop(children);
+        if !gone.is_empty() {
+            self.registered(|register| gone.iter().for_each(|key| register.remove(key))).ok();
+        }
+    }
+
+    /// Whether this process is a holder that this daemon started and still waits for.
+    pub fn has_child(&self, pid: u32) -> bool {
+        let children = self.children.lock().expect("no holder of the lock panics");
+        children.iter().any(|child| child.process.id() == pid)
     }
 }
 
@@ -267,6 +373,10 @@ pub(crate) struct Link {
     lines: tokio::io::Lines<BufReader<tokio::net::unix::OwnedReadHalf>>,
     writer: tokio::net::unix::OwnedWriteHalf,
     next_id: u64,
+    /// The process that listens at the other end.
+    server: Option<Identity>,
+    /// Whether it told of the end of the whole tree.
+    told_gone: bool,
 }
 
 impl Link {
@@ -275,8 +385,12 @@ impl Link {
         // Through the directory, for its path may be longer than a socket's address.
         let handle = fs::File::open(dir)?;
         let path = format!("/proc/self/fd/{}/{}", handle.as_raw_fd(), launch_dir::SOCKET_FILE);
-        let (reader, writer) = UnixStream::connect(path).await?.into_split();
-        let mut link = Link { lines: BufReader::new(reader).lines(), writer, next_id: 1 };
+        let stream = UnixStream::connect(path).await?;
+        let listens = stream.peer_cred()?.pid().and_then(|pid| u32::try_from(pid).ok());
+        let server = listens.and_then(|pid| Identity::of(pid).ok().flatten());
+        let (reader, writer) = stream.into_split();
+        let lines = BufReader::new(reader).lines();
+        let mut link = Link { lines, writer, next_id: 1, server, told_gone: false };
         link.send(Op::Follow).await?;
         Ok(link)
     }
@@ -299,7 +413,10 @@ impl Link {
             // A broken connection and a closed one mean the same here: look at the directory.
             let line = self.lines.next_line().await.ok().flatten()?;
             match Message::parse(line.as_bytes()) {
-                Ok(Message::Notice(notice)) => return Some(notice),
+                Ok(Message::Notice(notice)) => {
+                    self.told_gone |= notice == Notice::Gone;
+                    return Some(notice);
+                }
                 Ok(Message::Reply(_) | Message::View(_)) | Err(_) => {}
             }
         }

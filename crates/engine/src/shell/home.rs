@@ -6,6 +6,7 @@ use std::{
 };
 
 use provost_core::ids::{LaunchId, RunId, SessionId};
+use provost_sys::{origin::Boundary, peer::Pinning};
 
 /// The directory of checks, hooks and setups.
 const CHECKS: &str = "checks";
@@ -94,6 +95,16 @@ impl Home {
 
     pub fn worktrees(&self) -> PathBuf {
         self.root.join("worktrees")
+    }
+
+    /// What decides where the peers of this home's sockets come from.
+    pub fn boundary(&self, pinning: Pinning) -> Boundary {
+        Boundary {
+            held: vec![self.launches(), self.checks()],
+            lock: self.ledger().join("ledger.lock"),
+            register: self.root.join("holders.json"),
+            pinning,
+        }
     }
 
     /// Gives every directory that must exist.

@@ -5,12 +5,10 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 
 use rustix::event::PollFlags;
-use rustix::net::sockopt::socket_peercred;
-use rustix::process::geteuid;
 use serde::Serialize;
 
+use super::admission::{Admission, Admitted};
 use super::output::is_transient;
-use crate::identity::ancestors;
 use crate::wire::{Data, FaultCode, Limited, MAX_REQUEST, Notice, Reply, Request, View};
 
 /// Connections at one time.
@@ -23,8 +21,8 @@ const MAX_UNSEEN: usize = 128 << 10;
 const CHUNK: usize = 64 << 10;
 
 /// All connections.
-#[derive(Default)]
 pub(super) struct Clients {
+    admission: Admission,
     connected: Vec<Client>,
     next: u64,
 }
@@ -33,6 +31,7 @@ pub(super) struct Clients {
 struct Client {
     number: u64,
     stream: UnixStream,
+    peer: Admitted,
     received: Vec<u8>,
     unsent: Vec<u8>,
     owed: Option<Owed>,
@@ -61,18 +60,24 @@ pub(super) struct Received {
 }
 
 impl Clients {
-    /// Takes the next connection, unless there are too many or the peer has no business here.
+    pub(super) fn new(admission: Admission) -> Self {
+        Self { admission, connected: Vec::new(), next: 0 }
+    }
+
+    /// Takes the next connection, unless there are too many or the peer may not connect.
     pub(super) fn accept(&mut self, listener: &UnixListener) -> io::Result<()> {
-        let (stream, _) = listener.accept()?;
+        let (mut stream, _) = listener.accept()?;
         stream.set_nonblocking(true)?;
-        let mut client = Client::new(self.next, stream);
-        self.next += 1;
-        if let Err(refusal) = self.admit(&client.stream) {
-            client.queue(&refusal);
-            client.flush();
-        } else {
-            self.connected.push(client);
+        match self.admit(&stream) {
+            Ok(peer) => self.connected.push(Client::new(self.next, stream, peer)),
+            Err(refusal) => {
+                let mut line = serde_json::to_vec(&refusal)?;
+                line.push(b'\n');
+                // A peer that takes no answer is refused all the same.
+                stream.write_all(&line).ok();
+            }
         }
+        self.next += 1;
         Ok(())
     }
 
@@ -167,37 +172,21 @@ impl Clients {
         self.connected.iter_mut().find(|client| client.number == number)
     }
 
-    fn admit(&self, stream: &UnixStream) -> Result<(), Reply> {
+    fn admit(&self, stream: &UnixStream) -> Result<Admitted, Reply> {
         if self.connected.len() >= MAX_CLIENTS {
             return Err(Reply::refused(None, FaultCode::Busy, "too many connections"));
         }
-        match is_welcome(stream) {
-            Ok(true) => Ok(()),
-            Ok(false) | Err(_) => Err(Reply::refused(
-                None,
-                FaultCode::Forbidden,
-                "this process may not speak with the holder",
-            )),
-        }
+        let refused = |why: String| Reply::refused(None, FaultCode::Forbidden, why);
+        self.admission.admit(stream).map_err(refused)
     }
-}
-
-/// The peer must be of our user and none of the processes that we hold: a command does not write its own
-/// input, raise its own limits or stop itself through us.
-fn is_welcome(stream: &UnixStream) -> io::Result<bool> {
-    let peer = socket_peercred(stream)?;
-    if peer.uid != geteuid() {
-        return Ok(false);
-    }
-    let above = ancestors(peer.pid.as_raw_nonzero().get().unsigned_abs())?;
-    Ok(above.iter().all(|ancestor| ancestor.pid != std::process::id()))
 }
 
 impl Client {
-    fn new(number: u64, stream: UnixStream) -> Self {
+    fn new(number: u64, stream: UnixStream, peer: Admitted) -> Self {
         Self {
             number,
             stream,
+            peer,
             received: Vec::new(),
             unsent: Vec::new(),
             owed: None,
@@ -241,7 +230,8 @@ impl Client {
         let lines = std::mem::replace(&mut self.received, rest);
         let client = self.number;
         let lines = lines[..last].split(|byte| *byte == b'\n');
-        lines.map(|line| Received { client, request: Request::parse(line) }).collect()
+        let allowed = |line| Request::parse(line).and_then(|request| self.peer.allow(request));
+        lines.map(|line| Received { client, request: allowed(line) }).collect()
     }
 
     /// Journal growth is told only when the client has read what it was sent before.

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::identity::ProcStat;
+use provost_sys::process::ProcStat;
 use crate::tree::{KILL_PATIENCE_MS, living_below, signal};
 
 /// The first and the longest pause between two looks at the tree.

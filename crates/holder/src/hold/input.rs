@@ -1,7 +1,7 @@
 //! The command's input: keyed writes, each once, queued so that a command that does not read never
 //! blocks the holder. It is a pipe, a terminal, or a connection to a command that listens, where each write is one message.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,8 +10,7 @@ use super::output::{is_transient, nonblocking};
 use super::relay::Sender;
 use super::terminal::Terminal;
 use crate::journal::{Envelope, TYPED_KEY};
-use crate::spec::MAX_KEY;
-use crate::wire::FaultCode;
+use crate::wire::{FaultCode, MAX_WRITE_KEY};
 
 /// Bytes that may wait for the command to read them.
 pub(super) const MAX_QUEUE: usize = 1 << 20;
@@ -123,14 +122,18 @@ impl Input {
         secret: bool,
         waiter: Waiter,
     ) -> Accepted {
-        if key.is_empty() || key.len() > MAX_KEY {
+        if key.is_empty() || key.len() > MAX_WRITE_KEY {
             return Accepted::Refused(FaultCode::BadRequest, "the key is empty or too long");
         }
-        if self.written.contains(&key) {
-            return Accepted::Already;
+        let conflict = Accepted::Refused(
+            FaultCode::Conflict,
+            "this key was written before with other bytes; the command did not get these",
+        );
+        if let Some(written) = self.written.get(&key) {
+            return if *written == digest(&bytes) { Accepted::Already } else { conflict };
         }
         if let Some(same) = self.queue.iter_mut().find(|item| item.key.as_ref() == Some(&key)) {
-            return same.wait(waiter);
+            return if same.bytes == bytes { same.wait(waiter) } else { conflict };
         }
         self.queue_item(Item::new(Some(key), bytes, secret), waiter)
     }
@@ -209,7 +212,7 @@ impl Input {
         let item = self.queue.pop_front()?;
         self.queued -= item.bytes.len();
         if let Some(key) = &item.key {
-            self.written.insert(key.clone());
+            self.written.insert(key.clone(), digest(&item.bytes));
         }
         Some(item)
     }
@@ -285,25 +288,30 @@ impl Item {
     }
 }
 
-/// The most recent keys.
+/// A digest of what was written: the bytes may be secret, and are not kept.
+fn digest(bytes: &[u8]) -> blake3::Hash {
+    blake3::hash(bytes)
+}
+
+/// The most recent keys, each with the digest of what was written under it.
 #[derive(Default)]
 struct Keys {
-    known: BTreeSet<String>,
+    known: BTreeMap<String, blake3::Hash>,
     order: VecDeque<String>,
 }
 
 impl Keys {
-    fn contains(&self, key: &str) -> bool {
-        self.known.contains(key)
+    fn get(&self, key: &str) -> Option<&blake3::Hash> {
+        self.known.get(key)
     }
 
-    fn insert(&mut self, key: String) {
+    fn insert(&mut self, key: String, digest: blake3::Hash) {
         if self.order.len() == MAX_KEYS
             && let Some(oldest) = self.order.pop_front()
         {
             self.known.remove(&oldest);
         }
-        self.known.insert(key.clone());
+        self.known.insert(key.clone(), digest);
         self.order.push_back(key);
     }
 }
@@ -342,9 +350,10 @@ mod tests {
         assert!(matches!(write(&mut input, "b", b"x"), Accepted::Refused(FaultCode::Busy, _)));
         assert!(input.flush().finished.is_empty(), "a pipe does not take a mebibyte");
         assert!(
-            matches!(write(&mut input, "a", b""), Accepted::Queued),
+            matches!(write(&mut input, "a", &vec![0; MAX_QUEUE]), Accepted::Queued),
             "it waits for the same write"
         );
+        assert!(matches!(write(&mut input, "a", b"x"), Accepted::Refused(FaultCode::Conflict, _)));
         drop(reader);
         let failed = input.flush().failed;
         assert_eq!(failed[0].waiters.len(), 2);
@@ -352,6 +361,15 @@ mod tests {
             write(&mut input, "a", b""),
             Accepted::Refused(FaultCode::StdinClosed, _)
         ));
+    }
+
+    #[test]
+    fn key_written_with_other_bytes_is_a_conflict() {
+        let (mut input, _reader) = input();
+        write(&mut input, "a", b"x");
+        assert_eq!(input.flush().finished.len(), 1);
+        assert!(matches!(write(&mut input, "a", b"x"), Accepted::Already));
+        assert!(matches!(write(&mut input, "a", b"y"), Accepted::Refused(FaultCode::Conflict, _)));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The holder's process: takes the launch, starts the command, supervises it to its verified end.
 
+mod admission;
 mod clients;
 mod ending;
 mod input;

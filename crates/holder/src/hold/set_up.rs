@@ -20,7 +20,7 @@ use super::relay::Arriving;
 use super::supervisor::Supervisor;
 use super::terminal::Terminal;
 use crate::clock::{mono_ms, wall_ms};
-use crate::identity::{Identity, ProcStat};
+use provost_sys::process::{Identity, ProcStat};
 use crate::journal::Writer;
 use crate::launch_dir::LaunchDir;
 use crate::record::{
@@ -40,6 +40,11 @@ pub(crate) const ANSWER_TAKEN_BACK: &str = "taken back: ";
 
 /// Takes the launch directory, runs the command of the spec to its end and leaves the records.
 pub fn hold(dir: &Path, spec: impl Read) -> ExitCode {
+    // First of all: the spec has the agent's environment, and tokens.
+    if let Err(error) = provost_sys::process::hide_from_user() {
+        answer(&format!("hide the holder from other processes: {error}"));
+        return ExitCode::from(EXIT_REFUSED);
+    }
     match launch(dir, spec) {
         Ok(Launched::Running(supervisor)) => {
             answer(ANSWER_OK);

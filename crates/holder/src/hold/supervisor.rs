@@ -16,6 +16,7 @@ use std::process::ExitCode;
 
 use rustix::event::{PollFd, PollFlags, poll};
 
+use super::admission::Admission;
 use super::clients::Clients;
 use super::ending::{Ending, Order, Terms};
 use super::input::{Input, Item};
@@ -26,7 +27,7 @@ use super::relay::{Arriving, Visits};
 use super::set_up::{Begun, Place};
 use super::terminal::Terminal;
 use crate::clock::{mono_ms, timespec};
-use crate::identity::Identity;
+use provost_sys::process::Identity;
 use crate::journal::{Channel, Note, Writer};
 use crate::launch_dir::LaunchDir;
 use crate::record::EndedBy;
@@ -84,6 +85,7 @@ struct Rules {
     is_relayed: bool,
     /// Where others come to it.
     door: Option<Door>,
+    admission: Admission,
 }
 
 enum Phase {
@@ -138,7 +140,7 @@ impl Supervisor {
             holder: place.holder,
             journal: place.journal,
             listener: place.listener,
-            clients: Clients::default(),
+            clients: Clients::new(Admission::new(spec.boundary.clone())),
             input,
             stdin,
             arriving,
@@ -391,6 +393,7 @@ impl Rules {
             journal_stdin: spec.journal_stdin,
             is_relayed: spec.relay.is_some(),
             door: spec.relay.as_ref().and_then(|relay| relay.door.clone()),
+            admission: Admission::new(spec.boundary.clone()),
         }
     }
 }

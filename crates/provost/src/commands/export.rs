@@ -1,25 +1,24 @@
 //! `provost export`
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::PathBuf;
 
 use clap::Args;
 use provost_api::{ApiError, Code};
 use provost_core::text::shell_word;
 use provost_engine::{look, shell, stream::TASK};
 use provost_ledger::{BundleError, StreamId};
+use provost_sys::{
+    origin::Origin,
+    peer::{self, Pinning},
+    register::Register,
+};
 use serde_json::json;
 
 use super::{input, ledger};
 use crate::{
     cli::Outcome,
     context::Context,
-    daemon::{
-        self, must_be_operator,
-        peer::{Live, Peer},
-    },
+    daemon::{self, must_be_operator},
     error::chain,
     ui,
 };
@@ -56,15 +55,18 @@ pub(super) fn refuse_agents(context: &Context) -> Result<(), ApiError> {
             false => why,
         });
     }
-    // A home that was only imported into has never launched anything.
-    let launches = home.launches();
-    let live = if launches.exists() { live(&launches)? } else { Vec::new() };
-    let asks = Peer::of(std::process::id(), &shell::Home::new(&home.path), &live)?;
-    match asks {
-        Peer::Operator | Peer::Unproven(_) => Ok(()),
-        Peer::Launch(_) | Peer::Stray(_) | Peer::Held(_) | Peer::Ours => {
-            Err(not_for_agents(&format!("this process belongs to {}", asks.actor())))
+    let boundary = shell::Home::new(&home.path).boundary(Pinning::Best);
+    let origin = Register::read(&boundary.register)
+        .map_err(peer::Error::from)
+        .and_then(|register| boundary.judge(&peer::Peer::own()?, &register))
+        .map_err(|why| daemon::peer::unidentified(&why))?;
+    match origin {
+        Origin::Operator | Origin::Unproven { .. } | Origin::Daemon => Ok(()),
+        Origin::Held { dir, .. } => {
+            Err(not_for_agents(&format!("this process belongs to {}", dir.display())))
         }
+        Origin::Marked { key } => Err(not_for_agents(&format!("this process belongs to {key}"))),
+        Origin::Helper => Err(not_for_agents("this process is below the daemon")),
     }
 }
 
@@ -73,19 +75,6 @@ fn not_for_agents(why: &str) -> ApiError {
         "an agent may not export: what is exported holds what others wrote, also what is not shown to members; {why}"
     );
     ApiError::new(Code::Forbidden, message).next("provost replay TASK")
-}
-
-/// Lists the launches that have a directory. What else lies there is none of ours.
-fn live(launches: &Path) -> Result<Vec<Live>, ApiError> {
-    let cannot =
-        |why| ApiError::new(Code::Storage, format!("cannot list {}: {why}", launches.display()));
-    let mut found = Vec::new();
-    for entry in fs::read_dir(launches).map_err(cannot)? {
-        let name = entry.map_err(cannot)?.file_name();
-        let launch = name.to_str().and_then(|name| name.parse().ok());
-        found.extend(launch.map(|launch| Live { launch, holder: None }));
-    }
-    Ok(found)
 }
 
 pub(crate) fn run(context: &Context, args: &ExportArgs) -> Outcome {

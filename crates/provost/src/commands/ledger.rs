@@ -3,6 +3,7 @@
 use std::{
     fs::File,
     io::{BufRead, BufReader, Write},
+    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -167,7 +168,9 @@ fn export(context: &Context, args: &ExportArgs) -> Outcome {
         context.ui.next(&[IMPORT.to_owned()]);
         return Ok(ExitCode::SUCCESS);
     };
-    let mut file = File::create_new(path)
+    // It holds what agents and people wrote: for its owner alone, whatever the umask.
+    let created = File::options().write(true).create_new(true).mode(0o600).open(path);
+    let mut file = created
         .map_err(|why| usage(format!("cannot make {}: {why}", path.display())))?;
     let exported =
         provost_ledger::export(&reader, home.as_deref(), &mut file).map_err(export_error)?;

@@ -1,9 +1,8 @@
 //! Who has the home's ledger: asked of the lock itself, so that a daemon that cannot be reached is not taken for none.
 
 use std::{
-    fs::{self, File, Metadata},
-    io::{self, Read},
-    os::unix::fs::MetadataExt,
+    fs::{self, File},
+    io,
     path::Path,
 };
 
@@ -66,7 +65,7 @@ pub(crate) fn unheard(home: &Home, daemon: &Identity) -> ApiError {
 }
 
 fn look(path: &Path) -> io::Result<Keeper> {
-    let mut file = match File::open(path) {
+    let file = match File::open(path) {
         Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(Keeper::Nobody),
         opened => opened?,
     };
@@ -78,25 +77,17 @@ fn look(path: &Path) -> io::Result<Keeper> {
         Err(Errno::WOULDBLOCK) => {}
         Err(why) => return Err(why.into()),
     }
-    let mut written = String::new();
-    file.by_ref().take(32).read_to_string(&mut written)?;
-    let pid = written.trim().parse().ok();
-    let daemon = pid.and_then(|pid| daemon(pid, &file.metadata().ok()?));
+    let daemon = provost_sys::lock::owners_of(path)?.into_iter().find_map(daemon);
     Ok(daemon.map_or(Keeper::Other, Keeper::Daemon))
 }
 
-/// Gives the process if it is a daemon that has the lock open: what the file says may be old, or anybody's.
-fn daemon(pid: u32, lock: &Metadata) -> Option<Identity> {
+/// The process that has the lock, if it is a daemon by its command line. A daemon's descriptors are hidden.
+fn daemon(pid: u32) -> Option<Identity> {
     let process = Identity::of(pid).ok().flatten()?;
     let command = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let words: Vec<&[u8]> = command.split(|byte| *byte == 0).collect();
     let serves = words.windows(2).any(|pair| pair == [b"daemon".as_slice(), b"run".as_slice()]);
-    let mut open = fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten();
-    let has_it = open.any(|fd| {
-        fs::metadata(fd.path())
-            .is_ok_and(|found| (found.dev(), found.ino()) == (lock.dev(), lock.ino()))
-    });
-    (serves && has_it && process.is_alive().unwrap_or(false)).then_some(process)
+    (serves && process.is_alive().unwrap_or(false)).then_some(process)
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::{
     door::Door,
     history::{self, What},
+    orphans::Orphans,
     server::Daemon,
 };
 use crate::home::Home;
@@ -32,6 +33,12 @@ const LAST_ANSWERS: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Runs the daemon until it is told to stop. Detached, its output is for whoever started it only until it is ready.
 pub(crate) fn run(home: &Home, detached: bool) -> Result<(), ApiError> {
+    // First of all: the environment may have secrets, and every agent runs as this user.
+    provost_sys::process::hide_from_user()
+        .map_err(|why| failed("hide its environment from agents", &why))?;
+    // What git or a killed holder leaves behind stays below the daemon, and is known by that.
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+        .map_err(|why| failed("become the parent of orphans", &why))?;
     home.prepare()?;
     let places = shell::Home::new(&home.path);
     for directory in places.directories() {
@@ -97,6 +104,8 @@ async fn attend(
         signal(SignalKind::terminate()).map_err(|why| failed("hear signals", &why))?;
     let mut interrupt =
         signal(SignalKind::interrupt()).map_err(|why| failed("hear signals", &why))?;
+    let mut children = signal(SignalKind::child()).map_err(|why| failed("hear signals", &why))?;
+    let mut orphans = Orphans::new(daemon.world.holders.clone());
     announce(detached);
     let serving = daemon.serve(door);
     tokio::pin!(serving);
@@ -108,6 +117,8 @@ async fn attend(
             () = &mut executor => break Ok(()),
             _ = terminate.recv() => stop.cancel(),
             _ = interrupt.recv() => stop.cancel(),
+            _ = children.recv() => orphans.child_ended(),
+            () = orphans.due() => orphans.reap().await,
             () = &mut patience => break Ok(()),
         }
     }
@@ -195,7 +206,8 @@ fn world(places: &shell::Home) -> Result<World, ApiError> {
     Ok(World {
         home: places.clone(),
         git,
-        holders: Holders::new(vec![program.clone().into(), "hold".into()]),
+        holders: Holders::new(vec![program.clone().into(), "hold".into()])
+            .within(places.boundary(super::server::pinning())),
         environment,
         program,
         key,

@@ -5,6 +5,7 @@ mod gc;
 pub(crate) mod history;
 pub(crate) mod keeper;
 mod life;
+mod orphans;
 pub(crate) mod peer;
 mod routes;
 mod server;

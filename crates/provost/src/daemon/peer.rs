@@ -1,17 +1,15 @@
-//! Who is on the other side of the socket. Whoever descends from a holder *is* that launch, check, hook or setup.
-//!
-//! The operator is who none of this is said of: by its ancestors, by the mark in its environment, and while a
-//! launch has lost its holder, by an ancestor that is older than that launch. What the daemon runs without a holder
-//! (git) is nobody: should an agent find a way to have a program run by it, that program may nothing.
+//! What the peer of the daemon's socket may do. Where it comes from is decided by [`provost_sys::origin`].
 
 use std::path::Path;
 
 use provost_api::{ApiError, Code};
 use provost_core::ids::LaunchId;
 use provost_engine::shell::{Home, World};
-use provost_holder::{
-    Identity, Looked, identity, launch_dir, look,
-    origin::{held_directory, mark, same_place},
+use provost_holder::{Identity, Looked, launch_dir, look};
+use provost_sys::{
+    origin::{Boundary, Origin, same_place},
+    peer::{self, Peer as Pinned},
+    register::Register,
 };
 use serde::Deserialize;
 
@@ -27,8 +25,8 @@ pub(crate) enum Peer {
     Held(String),
     /// A process below this daemon, and below no holder: no person typed it.
     Ours,
-    /// A process that may have been this launch's, whose holder was killed.
-    Unproven(LaunchId),
+    /// A process that may be of this launch, whose holder was killed.
+    Unproven(String),
 }
 
 /// A launch whose processes may live.
@@ -38,27 +36,23 @@ pub(crate) struct Live {
     pub(crate) holder: Option<Identity>,
 }
 
-/// What a process was started for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Purpose {
-    Launch(LaunchId),
-    Held(String),
-}
-
 impl Peer {
-    /// Decides by the peer's ancestors and its mark. A process that cannot be looked at is nobody.
-    pub(crate) fn of(pid: u32, home: &Home, live: &[Live]) -> Result<Peer, ApiError> {
-        Origin::of(pid)
-            .and_then(|origin| origin.peer(home, live))
-            .map_err(|why| ApiError::new(Code::Forbidden, format!("cannot tell who asks: {why}")))
+    /// Decides by where the peer comes from. A process that cannot be identified has no rights.
+    pub(crate) fn of(
+        pinned: &Pinned,
+        boundary: &Boundary,
+        register: &Register,
+        known: &Known<'_>,
+    ) -> Result<Peer, ApiError> {
+        let origin = boundary.judge(pinned, register).map_err(|why| unidentified(&why))?;
+        known.peer(origin).map_err(|why| unidentified(&why))
     }
 
     pub(crate) fn actor(&self) -> String {
         match self {
             Peer::Operator => "operator".to_owned(),
-            Peer::Launch(launch) | Peer::Stray(launch) | Peer::Unproven(launch) => {
-                format!("launch/{launch}")
-            }
+            Peer::Launch(launch) | Peer::Stray(launch) => format!("launch/{launch}"),
+            Peer::Unproven(key) => format!("launch/{key}"),
             Peer::Held(key) => format!("held/{key}"),
             Peer::Ours => "daemon".to_owned(),
         }
@@ -85,76 +79,83 @@ impl Peer {
                 "what the daemon runs may only look; this process is below it, and no person typed it",
             )
             .next("provost status")),
-            Peer::Unproven(launch) => Err(unproven(*launch)),
+            Peer::Unproven(key) => Err(unproven(key)),
         }
     }
 }
 
-fn unproven(launch: LaunchId) -> ApiError {
+pub(crate) fn unidentified(why: &dyn std::fmt::Display) -> ApiError {
+    ApiError::new(Code::Forbidden, format!("cannot identify the caller: {why}"))
+}
+
+pub(crate) fn refused(why: &peer::Error) -> ApiError {
+    match why {
+        peer::Error::OtherUser { own, peer } => {
+            let message = format!("this is the daemon of user {own}; you are user {peer}");
+            ApiError::new(Code::Forbidden, message)
+        }
+        peer::Error::Unknown | peer::Error::Ended(_) | peer::Error::Io(_) => unidentified(why),
+    }
+}
+
+fn unproven(key: &str) -> ApiError {
     let message = format!(
-        "cannot tell who asks while the processes of launch {launch}, whose holder was killed, are being ended; try again"
+        "cannot tell you from an agent: the holder of {key} was killed, and this process is younger than {key} and has \
+         no older parent; run the command from a terminal or a login session"
     );
-    ApiError::new(Code::Refused, message).next(format!("provost status {}", launch.session))
-}
-
-/// Where a process comes from, as far as the process table tells.
-struct Origin {
-    pid: u32,
-    ancestors: Vec<Identity>,
-    /// When the oldest ancestor began that is none of this daemon's too: to those the children of a killed
-    /// holder fall, so they prove nothing.
-    since: u64,
-    /// Whether this daemon is an ancestor.
-    ours: bool,
-}
-
-/// Why it cannot be told.
-type Untold = Box<dyn std::error::Error + Send + Sync>;
-
-impl Origin {
-    fn of(pid: u32) -> Result<Origin, Untold> {
-        let ancestors = identity::ancestors(pid)?;
-        let ours = identity::ancestors(std::process::id())?;
-        let proof = ancestors.iter().filter(|one| !ours.contains(one));
-        let since = proof.map(|one| one.start_time).min().unwrap_or(u64::MAX);
-        let daemon = Identity::own()?;
-        let ours = ancestors.contains(&daemon);
-        Ok(Origin { pid, ancestors, since, ours })
+    let error = ApiError::new(Code::Refused, message);
+    match key.parse::<LaunchId>() {
+        Ok(launch) => error.next(format!("provost status {}", launch.session)),
+        Err(_) => error.next("provost daemon status"),
     }
+}
 
-    fn peer(&self, home: &Home, live: &[Live]) -> Result<Peer, Untold> {
-        let mut lost = None;
-        for Live { launch, holder } in live {
-            let dir = home.launch(*launch);
-            let holder = match holder {
-                Some(holder) => Some(holder.clone()),
-                None => starting(&dir)?,
-            };
-            let Some(holder) = holder else { continue };
-            if self.ancestors.contains(&holder) {
-                return Ok(Peer::Launch(*launch));
-            }
-            // Whoever has an ancestor that is older than a launch's holder is not of that launch.
-            if self.since >= holder.start_time && has_lost_its_holder(&dir, &holder)? {
-                lost = Some(*launch);
-            }
-        }
-        Ok(match self.purpose(home, live) {
-            Some(Purpose::Held(key)) => Peer::Held(key),
-            Some(Purpose::Launch(launch)) => Peer::Stray(launch),
-            None if self.ours => Peer::Ours,
-            None => lost.map_or(Peer::Operator, Peer::Unproven),
+/// What the ledger knows of launches, by which an origin is one of them.
+pub(crate) struct Known<'a> {
+    pub(crate) home: &'a Home,
+    pub(crate) live: &'a [Live],
+}
+
+impl Known<'_> {
+    fn peer(&self, origin: Origin) -> Result<Peer, launch_dir::Error> {
+        Ok(match origin {
+            Origin::Operator => Peer::Operator,
+            Origin::Daemon | Origin::Helper => Peer::Ours,
+            Origin::Unproven { key } => Peer::Unproven(key),
+            Origin::Marked { key } => marked(key),
+            Origin::Held { dir, holder } => match self.launch(&holder)? {
+                Some(launch) => Peer::Launch(launch),
+                None => self.stray(&dir),
+            },
         })
     }
 
-    /// What the process or one above it was started for: told by a holder's command line, or by the mark that a
-    /// holder gives. Both can be made up, by which one loses rights and wins none.
-    fn purpose(&self, home: &Home, live: &[Live]) -> Option<Purpose> {
-        let mut held = self.ancestors.iter().filter_map(|one| held_directory(one.pid));
-        let family = std::iter::once(self.pid).chain(self.ancestors.iter().map(|one| one.pid));
-        held.find_map(|dir| purpose_of(home, &dir))
-            .or_else(|| family.filter_map(mark).find_map(|key| marked(home, live, &key)))
+    /// The launch of this holder. It counts only if the ledger or the launch's own directory knows it: a command line
+    /// can be made up.
+    fn launch(&self, holder: &Identity) -> Result<Option<LaunchId>, launch_dir::Error> {
+        for Live { launch, holder: recorded } in self.live {
+            let recorded = match recorded {
+                Some(recorded) => Some(recorded.clone()),
+                None => starting(&self.home.launch(*launch))?,
+            };
+            if recorded.as_ref() == Some(holder) {
+                return Ok(Some(*launch));
+            }
+        }
+        Ok(None)
     }
+
+    fn stray(&self, dir: &Path) -> Peer {
+        let key = dir.file_name().map(|name| name.to_string_lossy().into_owned());
+        let key = key.unwrap_or_default();
+        let is_launch = dir.parent().is_some_and(|it| same_place(it, &self.home.launches()));
+        if is_launch { marked(key) } else { Peer::Held(key) }
+    }
+}
+
+/// A process with a mark and no holder: of a launch by its key, of a check, hook or setup otherwise.
+fn marked(key: String) -> Peer {
+    key.parse().map_or(Peer::Held(key), Peer::Stray)
 }
 
 /// Gives the holder of a launch that is not yet recorded as running: its agent may be quicker than the ledger.
@@ -165,34 +166,6 @@ fn starting(dir: &Path) -> Result<Option<Identity>, launch_dir::Error> {
         Looked::HolderDied { holder, .. } => Some(holder),
         Looked::Absent | Looked::Ended { held: None, .. } | Looked::OtherBoot { .. } => None,
     })
-}
-
-/// Whether the holder died before it saw the launch's last process end.
-fn has_lost_its_holder(dir: &Path, holder: &Identity) -> Result<bool, Untold> {
-    if holder.boot_id != identity::boot_id()? || holder.is_alive()? {
-        return Ok(false);
-    }
-    Ok(!matches!(look(dir)?, Looked::Ended { gone: Some(gone), .. } if gone.verified))
-}
-
-/// Says what a holder's directory is for, if it is one of this home.
-fn purpose_of(home: &Home, dir: &Path) -> Option<Purpose> {
-    let (parent, key) = (dir.parent()?, dir.file_name()?.to_str()?);
-    let is = |place: &Path| same_place(parent, place);
-    if is(&home.launches()) {
-        return key.parse().ok().map(Purpose::Launch);
-    }
-    is(&home.checks()).then(|| Purpose::Held(key.to_owned()))
-}
-
-/// Says what a mark is for, if it was given in this home.
-fn marked(home: &Home, live: &[Live], key: &str) -> Option<Purpose> {
-    if home.checks().join(key).exists() {
-        return Some(Purpose::Held(key.to_owned()));
-    }
-    let launch: LaunchId = key.parse().ok()?;
-    let known = home.launch(launch).exists() || live.iter().any(|one| one.launch == launch);
-    known.then_some(Purpose::Launch(launch))
 }
 
 /// Checks a report's launch and token against who really asks.
@@ -221,7 +194,7 @@ pub(crate) fn reporter(
         (Peer::Stray(_), None) => {
             forbidden("a report for a launch needs its token (PROVOST_TOKEN)")
         }
-        (Peer::Unproven(launch), None) => Err(unproven(*launch)),
+        (Peer::Unproven(key), None) => Err(unproven(key)),
         (Peer::Operator, None) => Ok(None),
         (Peer::Operator | Peer::Stray(_) | Peer::Unproven(_), Some(named)) => match token {
             Some(token) if same(token, &world.token(named)) => Ok(Some(named)),

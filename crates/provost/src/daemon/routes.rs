@@ -143,6 +143,7 @@ pub(crate) fn router(daemon: Daemon) -> Router {
         .fallback(nothing)
         .method_not_allowed_fallback(nothing)
         .layer(DefaultBodyLimit::max(MAX_REQUEST))
+        .layer(axum::middleware::from_fn(super::server::only_for_this_user))
         .with_state(daemon)
 }
 
@@ -150,8 +151,13 @@ async fn nothing() -> Refusal {
     Refusal(ApiError::new(Code::NotFound, "there is no such path").next("provost help"))
 }
 
-async fn info(State(daemon): State<Daemon>) -> Answer {
+async fn info(State(daemon): State<Daemon>, caller: Caller) -> Answer {
     let status = daemon.handle.ask_json(Ask::Status).await?;
+    let environment = match daemon.peer(&caller).await {
+        Ok(Peer::Operator) => daemon.world.environment.names().map(str::to_owned).collect(),
+        // Which variables the operator has set is not for agents.
+        Ok(_) | Err(_) => Vec::new(),
+    };
     Ok(Json(DaemonInfo {
         ok: true,
         pid: std::process::id(),
@@ -161,7 +167,7 @@ async fn info(State(daemon): State<Daemon>) -> Answer {
         home: daemon.world.home.root().display().to_string(),
         read_only: status["read_only"].as_str().map(str::to_owned),
         live_sessions: status["live"].as_u64().unwrap_or(0) as usize,
-        environment: daemon.world.environment.names().map(str::to_owned).collect(),
+        environment,
     })
     .into_response())
 }

@@ -7,20 +7,26 @@ use std::{
 
 use axum::{
     body::{Body, Bytes},
-    extract::{FromRequestParts, connect_info::Connected},
+    extract::{ConnectInfo, FromRequestParts, Request, connect_info::Connected},
     http::request::Parts,
+    middleware::Next,
+    response::Response,
     serve::IncomingStream,
 };
 use provost_api::{ApiError, Code};
 use provost_core::ids::{LaunchId, SessionId};
 use provost_engine::shell::{Ask, Handle, Listing, World};
 use provost_ledger::SqliteReader;
+use provost_sys::{
+    origin::Boundary,
+    peer::{Peer as Pinned, Pinning},
+};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     door::Door,
-    peer::{Live, Peer},
+    peer::{self, Known, Live, Peer},
     routes::{self, Refusal},
 };
 
@@ -30,64 +36,77 @@ pub(crate) struct Daemon {
     pub(crate) handle: Handle,
     pub(crate) world: World,
     pub(crate) stop: CancellationToken,
+    boundary: Arc<Boundary>,
     tasks: Arc<Mutex<JoinSet<()>>>,
 }
 
-/// The process at the other end of a connection, as the kernel tells.
+/// The process at the other end of a connection, pinned when the connection was accepted, or why it is not served.
 #[derive(Clone, Debug)]
-pub(crate) struct PeerCredentials {
-    uid: Option<u32>,
-    pid: Option<u32>,
-    known: Known,
+pub(crate) struct Connection(Result<Caller, Arc<provost_sys::peer::Error>>);
+
+impl Connected<IncomingStream<'_, Door>> for Connection {
+    fn connect_info(stream: IncomingStream<'_, Door>) -> Self {
+        let pinned = Pinned::pin(stream.io(), pinning());
+        let caller =
+            pinned.map(|pinned| Caller { pinned: Arc::new(pinned), known: Arc::default() });
+        Connection(caller.map_err(Arc::new))
+    }
 }
 
-/// Who a connection's process was proved to be. It was that process that connected, so it stays true for as long as the
-/// connection lasts, even when its pid is somebody else's.
-type Known = Arc<OnceLock<Peer>>;
-
-impl Connected<IncomingStream<'_, Door>> for PeerCredentials {
-    fn connect_info(stream: IncomingStream<'_, Door>) -> Self {
-        let found = stream.io().peer_cred().ok();
-        let pid = found.and_then(|found| u32::try_from(found.pid()?).ok());
-        PeerCredentials { uid: found.map(|found| found.uid()), pid, known: Known::default() }
+/// How callers are pinned. Tests have both ways tried on any kernel.
+pub(super) fn pinning() -> Pinning {
+    #[cfg(feature = "failpoints")]
+    {
+        #[expect(clippy::disallowed_methods, reason = "a test plays an older kernel, read once")]
+        if std::env::var_os("PROVOST_TEST_PIN_BY_START_TIME").is_some() {
+            return Pinning::StartTime;
+        }
     }
+    Pinning::Best
 }
 
 /// A caller of this user.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
-    pid: u32,
-    known: Known,
+    pinned: Arc<Pinned>,
+    /// Who the process was proved to be, which stays true for as long as it runs.
+    known: Arc<OnceLock<Peer>>,
+}
+
+impl Connection {
+    /// The caller, if it may ask anything at all and is still the process that connected.
+    fn caller(&self) -> Result<&Caller, ApiError> {
+        let caller = self.0.as_ref().map_err(|why| peer::refused(why))?;
+        caller.pinned.check().map_err(|why| peer::refused(&why))?;
+        Ok(caller)
+    }
 }
 
 impl<S: Sync> FromRequestParts<S> for Caller {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
-        let found = parts.extensions.get::<axum::extract::ConnectInfo<PeerCredentials>>();
-        let own = rustix::process::getuid().as_raw();
-        match found.map(|info| (info.0.uid, info.0.pid, &info.0.known)) {
-            Some((Some(uid), Some(pid), known)) if uid == own => {
-                Ok(Caller { pid, known: Arc::clone(known) })
-            }
-            Some((Some(uid), ..)) if uid != own => {
-                let message = format!("this is the daemon of user {own}; you are user {uid}");
-                Err(ApiError::new(Code::Forbidden, message).into())
-            }
-            _ => Err(ApiError::new(Code::Forbidden, "the kernel does not tell who asks").into()),
-        }
+        let found = parts.extensions.get::<ConnectInfo<Connection>>();
+        let found = found.ok_or_else(|| ApiError::new(Code::Internal, "there is no caller"))?;
+        Ok(found.0.caller()?.clone())
     }
+}
+
+/// Refuses every request of another user, and of a process that has ended since it connected: reads too.
+pub(super) async fn only_for_this_user(_: Caller, request: Request, next: Next) -> Response {
+    next.run(request).await
 }
 
 impl Daemon {
     pub(crate) fn new(handle: Handle, world: World) -> Daemon {
-        Daemon { handle, world, stop: CancellationToken::new(), tasks: Arc::default() }
+        let boundary = Arc::new(world.home.boundary(pinning()));
+        Daemon { handle, world, stop: CancellationToken::new(), boundary, tasks: Arc::default() }
     }
 
     /// Serves the socket until the daemon is asked to stop.
     pub(crate) async fn serve(self, door: Door) -> std::io::Result<()> {
         let (stop, tasks) = (self.stop.clone().cancelled_owned(), Arc::clone(&self.tasks));
-        let service = routes::router(self).into_make_service_with_connect_info::<PeerCredentials>();
+        let service = routes::router(self).into_make_service_with_connect_info::<Connection>();
         let result = axum::serve(door, service).with_graceful_shutdown(stop).await;
         tasks.lock().unwrap_or_else(PoisonError::into_inner).abort_all();
         result
@@ -114,8 +133,20 @@ impl Daemon {
         let internal = |why: &dyn std::fmt::Display| ApiError::new(Code::Internal, why.to_string());
         let live = self.handle.ask_json(Ask::Live).await?;
         let live: Vec<Live> = serde_json::from_value(live).map_err(|why| internal(&why))?;
-        let (home, pid) = (self.world.home.clone(), caller.pid);
-        let found = tokio::task::spawn_blocking(move || Peer::of(pid, &home, &live)).await;
+        let (daemon, pinned) = (self.clone(), Arc::clone(&caller.pinned));
+        let judge = move || {
+            let known = Known { home: &daemon.world.home, live: &live };
+            let register = daemon.world.holders.register();
+            let peer = Peer::of(&pinned, &daemon.boundary, &register, &known)?;
+            let Peer::Unproven(_) = peer else { return Ok(peer) };
+            // A holder may have ended in order just now.
+            let later = daemon.world.holders.register();
+            if later == register {
+                return Ok(peer);
+            }
+            Peer::of(&pinned, &daemon.boundary, &later, &known)
+        };
+        let found = tokio::task::spawn_blocking(judge).await;
         let peer = found.map_err(|why| internal(&why))??;
         match peer {
             // Two requests that come at once prove the same.

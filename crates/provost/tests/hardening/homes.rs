@@ -88,7 +88,7 @@ fn nothing_that_is_started_has_the_callers_descriptors() {
     let id = said["id"].as_str().expect("an id").to_owned();
     let row = home.wait_state(&id, |row| row["launches"][0]["pid"].is_u64());
     let agent = u32::try_from(row["launches"][0]["pid"].as_u64().expect("a pid")).expect("small");
-    let holder = provost_holder::identity::ancestors(agent).expect("it lives")[0].pid;
+    let holder = provost_sys::process::ancestors(agent).expect("it lives")[0].pid;
     for pid in [home.daemon().pid().expect("it answers"), holder, agent] {
         let open = fs::read_dir(format!("/proc/{pid}/fd")).expect("it lives").flatten();
         let has_it = open.filter_map(|fd| fs::read_link(fd.path()).ok()).any(|to| to == lock);

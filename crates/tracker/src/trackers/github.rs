@@ -9,6 +9,7 @@ use std::{
     process::Command,
 };
 
+use provost_sys::origin::{HELPER, MARK};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -163,7 +164,7 @@ impl GitHub {
             command.args(["--repo", repo]);
         }
         command.env_clear().envs(&self.environment);
-        command.env("GH_PROMPT_DISABLED", "1").env("NO_COLOR", "1");
+        command.env("GH_PROMPT_DISABLED", "1").env("NO_COLOR", "1").env(MARK, HELPER);
         let what = format!("gh {}", arguments.join(" "));
         let ended = program::run(&mut command)
             .map_err(|why| Error::Request(format!("cannot run `{what}`: {why}")))?;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use provost_sys::origin::{HELPER, MARK};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::pane::{Pane, PaneId};
@@ -104,6 +105,7 @@ impl Server {
         let mut command = Command::new("tmux");
         // Inside of another tmux it would refuse, or mean that one.
         command.env_remove("TMUX").env_remove("TMUX_PANE").env("LC_ALL", "C.UTF-8");
+        command.env(MARK, HELPER);
         command.arg("-S").arg(&self.socket);
         command
     }

@@ -10,10 +10,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
+use provost_sys::{peer, process};
 use rustix::fs::{Mode, OFlags};
-use rustix::net::sockopt::socket_peercred;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
-use rustix::process::{DumpableBehavior, geteuid, set_dumpable_behavior};
+use rustix::process::geteuid;
 
 /// A socket that is connected to by descriptor, whatever becomes of its name.
 #[derive(Debug)]
@@ -22,27 +22,32 @@ pub(in crate::hold) struct Server {
 }
 
 impl Server {
-    /// Finds what has this name, or what a link of this name leads to.
+    /// Finds what has this name, or what a link of this name leads to: Codex makes a link where the path is long.
     pub(super) fn find(dir: &OwnedFd, name: &OsStr) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         Ok(Self { handle: rustix::fs::openat(dir, name.as_bytes(), flags, Mode::empty())? })
     }
 
-    /// Connects without waiting; the server must be our own user's.
+    /// Connects without waiting. The server must be our own user's, and one of the processes that we hold: the command
+    /// could have a link lead to any other server of the user.
     pub(super) fn connect(&self) -> io::Result<UnixStream> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
         connect(&socket, &SocketAddrUnix::new(self.path())?)?;
-        if socket_peercred(&socket)?.uid != geteuid() {
+        let server = peer::credentials(&socket).map_err(io::Error::other)?;
+        if server.uid != geteuid().as_raw() {
             return Err(io::Error::other("the server is another user's"));
+        }
+        let own = std::process::id();
+        if !process::family(server.pid)?.iter().any(|stat| stat.pid == own) {
+            return Err(io::Error::other("the server is not a process of the command"));
         }
         Ok(socket.into())
     }
 
-    /// Takes the socket's name away. One that has another name stays open to others, which is an error. From now
-    /// on this process is closed to others of its user, who would else reach the socket by our descriptor.
+    /// Takes the socket's name away. One that has another name stays open to others, which is an error. Others do
+    /// not reach it by our descriptor, since a holder is hidden from its user's other processes.
     pub(super) fn take_away(&self) -> io::Result<()> {
-        set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
         fs::remove_file(fs::read_link(self.path())?)?;
         match rustix::fs::fstat(&self.handle)?.st_nlink {
             0 => Ok(()),

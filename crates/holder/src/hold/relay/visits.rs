@@ -12,12 +12,10 @@ use std::path::PathBuf;
 
 use rustix::event::PollFlags;
 use rustix::fs::{AtFlags, Mode, OFlags};
-use rustix::net::sockopt::socket_peercred;
-use rustix::process::geteuid;
 
 use super::server::Server;
+use crate::hold::admission::Admission;
 use crate::hold::output::is_transient;
-use crate::origin::is_held;
 use crate::spec::Door;
 
 /// Visitors at one time.
@@ -35,7 +33,7 @@ pub(in crate::hold) struct Visits {
     /// Where the door is, for its removal.
     dir: OwnedFd,
     name: OsString,
-    held: Vec<PathBuf>,
+    admission: Admission,
     server: Server,
     inside: Vec<Visit>,
     next: u64,
@@ -53,7 +51,11 @@ struct Visit {
 
 impl Visits {
     /// Opens the door.
-    pub(in crate::hold) fn open(door: &Door, server: Server) -> io::Result<Self> {
+    pub(in crate::hold) fn open(
+        door: &Door,
+        admission: Admission,
+        server: Server,
+    ) -> io::Result<Self> {
         let (Some(parent), Some(name)) = (door.socket.parent(), door.socket.file_name()) else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
@@ -63,8 +65,8 @@ impl Visits {
         let listener = UnixListener::bind(&path)?;
         fs::set_permissions(&path, Permissions::from_mode(0o600))?;
         listener.set_nonblocking(true)?;
-        let (name, held) = (name.to_owned(), door.held.clone());
-        Ok(Self { listener, dir, name, held, server, inside: Vec::new(), next: 0 })
+        let name = name.to_owned();
+        Ok(Self { listener, dir, name, admission, server, inside: Vec::new(), next: 0 })
     }
 
     pub(in crate::hold) fn listener(&self) -> &UnixListener {
@@ -89,10 +91,10 @@ impl Visits {
     pub(in crate::hold) fn accept(&mut self) -> io::Result<()> {
         let (mut person, _) = self.listener.accept()?;
         person.set_nonblocking(true)?;
-        let welcome = self.inside.len() < MAX_VISITS && self.is_welcome(&person).unwrap_or(false);
-        let Some(server) = welcome.then(|| self.server.connect()).transpose()? else {
+        if self.inside.len() >= MAX_VISITS || self.admission.admit(&person).is_err() {
             return person.write_all(REFUSAL);
-        };
+        }
+        let server = self.server.connect()?;
         self.inside.push(Visit::new(self.next, person, server));
         self.next += 1;
         Ok(())
@@ -101,13 +103,6 @@ impl Visits {
     /// Carries on for one visitor, who is forgotten when it has left.
     pub(in crate::hold) fn carry(&mut self, number: u64) {
         self.inside.retain_mut(|visit| visit.number != number || visit.carry().is_ok());
-    }
-
-    /// Somebody of our user who is not held. Whoever cannot be judged is not welcome.
-    fn is_welcome(&self, person: &UnixStream) -> io::Result<bool> {
-        let peer = socket_peercred(person)?;
-        let pid = peer.pid.as_raw_nonzero().get().unsigned_abs();
-        Ok(peer.uid == geteuid() && !is_held(pid, &self.held)?)
     }
 }
 

@@ -166,7 +166,9 @@ impl Supervisor {
         match self.dir.write_record(GONE_FILE, &gone) {
             Ok(()) => {
                 self.clients.tell_all(Notice::Gone);
-                self.phase = Phase::Left(ExitCode::SUCCESS);
+                // Whoever started us takes success for: nothing of the command is left.
+                let verified = gone.verified;
+                self.phase = Phase::Left(if verified { ExitCode::SUCCESS } else { ExitCode::FAILURE });
             }
             Err(error) if is_removed(&error) => self.phase = Phase::Left(ExitCode::FAILURE),
             Err(_) => self.disk_refused(),

@@ -101,7 +101,8 @@ impl Supervisor {
     /// Without a door, or if it does not open, nobody comes to the server any more: its socket has no name.
     fn open_door(&mut self, server: Server) {
         let door = self.rules.door.as_ref();
-        self.visits = door.and_then(|door| Visits::open(door, server).ok());
+        let admission = &self.rules.admission;
+        self.visits = door.and_then(|door| Visits::open(door, admission.clone(), server).ok());
     }
 
     fn give_up(&mut self, note: &RelayNote) {

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use provost_holder::identity::boot_id;
+use provost_sys::process::boot_id;
 
 use crate::{environment::Environment, ui::Finding};
 

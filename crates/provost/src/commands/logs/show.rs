@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use provost_core::session::Driver;
 use provost_drivers::render;
-use provost_holder::journal::{Channel, Cursor, Envelope, Flags, Frame, Line, Lines, Note};
+use provost_holder::{
+    journal::{Channel, Cursor, Envelope, Flags, Frame, Line, Lines, Note},
+    wire::plain_key,
+};
 use serde_json::json;
 
 use super::source::Source;
@@ -210,7 +213,7 @@ fn mark(frame: &Frame) -> Option<String> {
         Channel::Stdin if frame.flags.contains(Flags::CONTINUED) => None,
         Channel::Stdin => {
             let (envelope, _) = Envelope::split(&frame.payload)?;
-            Some(format!("→ {} ({} bytes)", envelope.key, envelope.len))
+            Some(format!("→ {} ({} bytes)", plain_key(&envelope.key), envelope.len))
         }
         Channel::Note => serde_json::from_slice(&frame.payload).ok().and_then(noted),
         Channel::Stdout | Channel::Stderr => None,

@@ -291,12 +291,24 @@ fn speaker(peer: Peer, by: &By) -> Peer {
     }
 }
 
-/// Who reads needs no right, but may mean a task of its own. Whoever speaks for nobody may look all the same.
+/// As whom the caller reads. Reading needs no right, but only the operator reads as a member: blind proposals are shown
+/// to their authors alone. A launch that cannot prove itself is refused.
 async fn reader(daemon: &Daemon, caller: &Caller, who: &WhoQuery) -> Result<By, ApiError> {
     let peer = daemon.peer(caller).await?;
-    let proof = (who.launch.as_deref(), who.token.as_deref());
-    let named = who.by.clone().map_or(By::Operator, By::As);
-    Ok(by(daemon, &peer, proof, who.by.clone()).unwrap_or(named))
+    let anonymous = match &peer {
+        Peer::Operator | Peer::Launch(_) => false,
+        Peer::Stray(_) | Peer::Unproven(_) => who.launch.is_none(),
+        Peer::Held(_) | Peer::Ours => true,
+    };
+    if !anonymous {
+        let proof = (who.launch.as_deref(), who.token.as_deref());
+        return by(daemon, &peer, proof, who.by.clone());
+    }
+    if who.by.is_some() {
+        let message = "only the operator, or a launch with its token, reads as a member of a task";
+        return Err(ApiError::new(Code::Forbidden, message).next("provost task --help"));
+    }
+    Ok(By::Operator)
 }
 
 async fn asked(daemon: &Daemon, ask: TaskAsk) -> Answer {

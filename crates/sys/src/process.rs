@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 
 /// More generations than this are taken for a damaged process table.
 const MAX_ANCESTORS: usize = 4096;
+/// A list of ancestors that keeps changing is read this often before it is an error.
+const MAX_READS: u32 = 8;
 
 /// One process of one boot of one machine.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -51,37 +53,99 @@ pub fn boot_id() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 
-/// The ancestors of a process, its parent first, as far as they may be seen: where the process table is
-/// hidden, those of other users end the list. A process that is no more has none to show, which is an error:
-/// otherwise whoever connects and leaves would descend from nobody.
+/// The ancestors of a process, its parent first. Where `/proc` hides processes of other users, the list ends
+/// at the first of those. A process that has ended is an error: otherwise it would have no ancestors.
 pub fn ancestors(pid: u32) -> io::Result<Vec<Identity>> {
     let boot = boot_id()?;
-    let mut found = Vec::new();
-    let gone = || io::Error::new(io::ErrorKind::NotFound, format!("process {pid} is no more"));
-    let mut next = ProcStat::read(pid)?.ok_or_else(gone)?.ppid;
+    let family = family(pid)?;
+    Ok(family.iter().skip(1).map(|stat| stat.identity(&boot)).collect())
+}
+
+/// A process and its ancestors, itself first.
+///
+/// A parent may end while the list is read, and its pid may be reused. Such a list is read again: nobody's parent
+/// is younger than its child, and the process must have the same parent before and after.
+pub fn family(pid: u32) -> io::Result<Vec<ProcStat>> {
+    for _ in 0..MAX_READS {
+        let family = read_family(pid)?;
+        let ordered = family.windows(2).all(|pair| pair[1].start_time <= pair[0].start_time);
+        let again = read_family(pid)?;
+        let same = family.len() == again.len()
+            && family.iter().zip(&again).all(|(one, other)| {
+                (one.pid, one.start_time) == (other.pid, other.start_time)
+            });
+        if ordered && same {
+            return Ok(family);
+        }
+    }
+    Err(io::Error::other(format!("the ancestors of process {pid} change too fast to be read")))
+}
+
+fn read_family(pid: u32) -> io::Result<Vec<ProcStat>> {
+    let ended = || io::Error::new(io::ErrorKind::NotFound, format!("process {pid} has ended"));
+    let first = ProcStat::read(pid)?.ok_or_else(ended)?;
+    let mut next = first.ppid;
+    let mut found = vec![first];
     while next != 0 && found.len() < MAX_ANCESTORS {
         let Some(stat) = ProcStat::read_visible(next)? else { break };
-        found.push(stat.identity(&boot));
         next = stat.ppid;
+        found.push(stat);
     }
     Ok(found)
 }
 
+/// The time since boot in the unit of [`Identity::start_time`].
+pub fn ticks_since_boot() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+    let nanos = u64::try_from(now.tv_nsec).unwrap_or(0);
+    let per_second = rustix::param::clock_ticks_per_second();
+    seconds * per_second + nanos * per_second / 1_000_000_000
+}
+
+/// The real user of a process, which a set-user-ID program does not change. `None` if the process has ended.
+pub fn real_uid(pid: u32) -> io::Result<Option<u32>> {
+    let status = match fs::read_to_string(format!("/proc/{pid}/status")) {
+        Err(error) if is_gone(&error) => return Ok(None),
+        status => status?,
+    };
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+    let uid = line.and_then(|line| line.split_ascii_whitespace().next()?.parse().ok());
+    uid.map(Some).ok_or_else(|| io::Error::other(format!("/proc/{pid}/status has no user")))
+}
+
+/// The control groups of a process, as one text to compare. `None` if the process has ended.
+pub fn control_groups(pid: u32) -> io::Result<Option<String>> {
+    match fs::read_to_string(format!("/proc/{pid}/cgroup")) {
+        Err(error) if is_gone(&error) => Ok(None),
+        groups => groups.map(Some),
+    }
+}
+
+/// Keeps other processes of the user from reading this one's memory, environment and descriptors.
+///
+/// The files of this process in `/proc` then belong to root. This process itself, and readers of world-readable files
+/// such as `stat`, `status` and `cmdline`, are not affected. There are no core dumps.
+pub fn hide_from_user() -> io::Result<()> {
+    use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+    Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
+}
+
 /// The line of the process table that we need.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ProcStat {
-    pub(crate) pid: u32,
-    pub(crate) ppid: u32,
-    pub(crate) group: u32,
+pub struct ProcStat {
+    pub pid: u32,
+    pub ppid: u32,
+    pub group: u32,
     /// 0 if the session was opened outside of this PID namespace, as in most containers.
-    pub(crate) session: u32,
-    pub(crate) start_time: u64,
+    pub session: u32,
+    pub start_time: u64,
     state: char,
     threads: u32,
 }
 
 impl ProcStat {
-    pub(crate) fn read(pid: u32) -> io::Result<Option<Self>> {
+    pub fn read(pid: u32) -> io::Result<Option<Self>> {
         match fs::read(format!("/proc/{pid}/stat")) {
             Ok(bytes) => Self::parse(pid, &bytes).map(Some),
             Err(error) if is_gone(&error) => Ok(None),
@@ -89,8 +153,8 @@ impl ProcStat {
         }
     }
 
-    /// As [`Self::read`], with what belongs to others and is hidden from us taken for absent.
-    fn read_visible(pid: u32) -> io::Result<Option<Self>> {
+    /// As [`Self::read`]; a process of another user that is hidden from us counts as absent.
+    pub fn read_visible(pid: u32) -> io::Result<Option<Self>> {
         match Self::read(pid) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(None),
             other => other,
@@ -98,7 +162,7 @@ impl ProcStat {
     }
 
     /// Every process that can be seen, by pid.
-    pub(crate) fn all() -> io::Result<BTreeMap<u32, Self>> {
+    pub fn all() -> io::Result<BTreeMap<u32, Self>> {
         let mut found = BTreeMap::new();
         for entry in fs::read_dir("/proc")? {
             let name = entry?.file_name();
@@ -111,7 +175,7 @@ impl ProcStat {
     }
 
     /// A process whose main thread ended while others run looks like a zombie, but lives.
-    pub(crate) fn is_living(&self) -> bool {
+    pub fn is_living(&self) -> bool {
         match self.state {
             'Z' => self.threads > 1,
             'X' | 'x' => false,
@@ -120,11 +184,11 @@ impl ProcStat {
     }
 
     /// Whether it waits for a signal to go on.
-    pub(crate) fn is_stopped(&self) -> bool {
+    pub fn is_stopped(&self) -> bool {
         matches!(self.state, 'T' | 't')
     }
 
-    pub(crate) fn identity(&self, boot_id: &str) -> Identity {
+    pub fn identity(&self, boot_id: &str) -> Identity {
         Identity { pid: self.pid, start_time: self.start_time, boot_id: boot_id.to_owned() }
     }
 
@@ -152,7 +216,7 @@ impl ProcStat {
 }
 
 /// Whether reading a file of a process failed because the process is no more.
-pub(crate) fn is_gone(error: &io::Error) -> bool {
+pub fn is_gone(error: &io::Error) -> bool {
     let code = error.raw_os_error();
     code == Some(Errno::NOENT.raw_os_error()) || code == Some(Errno::SRCH.raw_os_error())
 }

@@ -1,0 +1,85 @@
+//! Which process holds a lock on a file, as the kernel says.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// The list of all locks on files. Any user may read it, also about processes whose descriptors are hidden.
+const LOCKS: &str = "/proc/locks";
+
+/// So many bytes of a lock file are read for the pid in it.
+const MAX_NAME: u64 = 32;
+
+/// An exclusive `flock`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Lock {
+    pid: u32,
+    inode: u64,
+}
+
+/// The processes that hold an exclusive `flock` on the file at this path. No file has no owner.
+///
+/// Files are compared by their number alone, since some file systems (btrfs) show one device to `stat` and another to
+/// the list of locks. Others (overlayfs) may show another number too: then the process counts that the file itself
+/// names, if it holds any such lock.
+pub fn owners_of(path: &Path) -> io::Result<Vec<u32>> {
+    let file = match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        found => found?,
+    };
+    let locks = fs::read_to_string(LOCKS)?;
+    let locks: Vec<Lock> = locks.lines().filter_map(parse).collect();
+    let pids = |is_it: &dyn Fn(&&Lock) -> bool| -> Vec<u32> {
+        locks.iter().filter(is_it).map(|lock| lock.pid).collect()
+    };
+    let owners = pids(&|lock| lock.inode == file.ino());
+    if !owners.is_empty() {
+        return Ok(owners);
+    }
+    Ok(named(path)?.map_or(Vec::new(), |named| pids(&|lock| lock.pid == named)))
+}
+
+/// The process that the file names in its first line.
+fn named(path: &Path) -> io::Result<Option<u32>> {
+    let mut text = String::new();
+    File::open(path)?.take(MAX_NAME).read_to_string(&mut text)?;
+    Ok(text.lines().next().and_then(|line| line.trim().parse().ok()))
+}
+
+/// Reads a line such as `1: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF`. Lines that begin with an arrow wait.
+fn parse(line: &str) -> Option<Lock> {
+    let mut words = line.split_ascii_whitespace().skip(1);
+    if [words.next()?, words.next()?, words.next()?] != ["FLOCK", "ADVISORY", "WRITE"] {
+        return None;
+    }
+    let pid = words.next()?.parse().ok()?;
+    let inode = words.next()?.rsplit(':').next()?.parse().ok()?;
+    Some(Lock { pid, inode })
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::{FlockOperation, flock};
+
+    use super::*;
+
+    #[test]
+    fn line_of_an_exclusive_flock_is_read_and_others_are_not() {
+        let read = |line| parse(line).map(|lock| (lock.pid, lock.inode));
+        assert_eq!(read("1: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF"), Some((4711, 1234)));
+        assert_eq!(read("1: FLOCK  ADVISORY  READ 4711 fe:00:1234 0 EOF"), None);
+        assert_eq!(read("1: POSIX  ADVISORY  WRITE 4711 fe:00:1234 0 EOF"), None);
+        assert_eq!(read("1: -> FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF"), None);
+        assert_eq!(read(""), None);
+    }
+
+    #[test]
+    fn owner_is_the_process_that_took_the_lock() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert!(owners_of(file.path()).unwrap().is_empty());
+        flock(&file, FlockOperation::LockExclusive).unwrap();
+        assert_eq!(owners_of(file.path()).unwrap(), [std::process::id()]);
+        assert!(owners_of(Path::new("/nowhere/at/all")).unwrap().is_empty());
+    }
+}

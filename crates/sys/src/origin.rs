@@ -1,0 +1,321 @@
+//! Where a process comes from, and so what it may do: the one judgement for the peers of every socket.
+//!
+//! Whatever runs below a holder or the daemon is known by its ancestors, and by a mark in its environment. Both can be
+//! made up, which takes rights away and gives none. What is neither is the operator.
+//!
+//! A holder is a child subreaper: nothing leaves it while it lives. When it is killed, what it ran falls to the daemon,
+//! which is a subreaper too, or to one of the daemon's ancestors. So a process may be of a launch that lost its holder
+//! ([`register`](crate::register)) if nothing in its ancestry shows that it is not: see [`Lost::may_include`].
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::lock;
+use crate::peer::{self, Peer, Pinning};
+use crate::process::{self, Identity, ProcStat};
+use crate::register::{Launched, Register};
+
+/// The variable that marks every process that Provost starts for others; its value is the key of the launch, or
+/// [`HELPER`].
+pub const MARK: &str = "PROVOST_LAUNCH";
+
+/// The mark of what runs without a holder, such as git. It is not a launch of any home.
+pub const HELPER: &str = "helper";
+
+/// What of a home decides where a process comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Boundary {
+    /// The directories that have the directories of holders in them.
+    pub held: Vec<PathBuf>,
+    /// The file that the home's daemon has locked.
+    pub lock: PathBuf,
+    /// The launches of this boot whose processes may live: see [`Register`].
+    pub register: PathBuf,
+    #[serde(default)]
+    pub pinning: Pinning,
+}
+
+/// Where a process comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// The home's daemon: it holds the lock, and is below no holder.
+    Daemon,
+    /// Below this holder of the home, which is its command line.
+    Held { dir: PathBuf, holder: Identity },
+    /// Marked by a launch of the home, and not below its holder.
+    Marked { key: String },
+    /// Below the daemon or marked as its helper, with no holder between.
+    Helper,
+    /// It may be of this launch, whose holder was killed.
+    Unproven { key: String },
+    /// None of these: a process of the user.
+    Operator,
+}
+
+impl Boundary {
+    /// Decides where a peer comes from. An error means that it cannot be known, and so that the peer has no rights.
+    pub fn judge(&self, peer: &Peer, register: &Register) -> Result<Origin, peer::Error> {
+        peer.check()?;
+        let origin = self.judge_family(peer, register)?;
+        // What was read is of the peer only if it still runs.
+        peer.check()?;
+        Ok(origin)
+    }
+
+    fn judge_family(&self, peer: &Peer, register: &Register) -> io::Result<Origin> {
+        let family = process::family(peer.pid())?;
+        for stat in &family {
+            if let Some(dir) = held_directory(stat.pid).filter(|dir| self.is_held(dir)) {
+                let boot = &peer.identity().boot_id;
+                return Ok(Origin::Held { dir, holder: stat.identity(boot) });
+            }
+        }
+        for key in family.iter().filter_map(|stat| mark(stat.pid)) {
+            if key == HELPER {
+                return Ok(Origin::Helper);
+            }
+            if register.has(&key) || self.held.iter().any(|place| place.join(&key).exists()) {
+                return Ok(Origin::Marked { key });
+            }
+        }
+        let daemons = lock::owners_of(&self.lock)?;
+        if let Some(at) = family.iter().position(|stat| daemons.contains(&stat.pid)) {
+            return Ok(if at == 0 { Origin::Daemon } else { Origin::Helper });
+        }
+        for launch in register.lost()? {
+            let lost = Lost { launch, own_uid: peer.uid() };
+            if lost.may_include(&seen(&family)?) {
+                return Ok(Origin::Unproven { key: launch.key.clone() });
+            }
+        }
+        Ok(Origin::Operator)
+    }
+
+    fn is_held(&self, dir: &Path) -> bool {
+        let parent = dir.parent();
+        parent.is_some_and(|parent| self.held.iter().any(|place| same_place(parent, place)))
+    }
+}
+
+/// A process of a family with what proves that it is not of a launch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Seen {
+    pid: u32,
+    ppid: u32,
+    start_time: u64,
+    session: u32,
+    /// Unknown of a process that has just ended.
+    real_uid: Option<u32>,
+    control_groups: Option<String>,
+}
+
+fn seen(family: &[ProcStat]) -> io::Result<Vec<Seen>> {
+    let seen = family.iter().map(|stat| {
+        Ok(Seen {
+            pid: stat.pid,
+            ppid: stat.ppid,
+            start_time: stat.start_time,
+            session: stat.session,
+            real_uid: process::real_uid(stat.pid)?,
+            control_groups: process::control_groups(stat.pid)?,
+        })
+    });
+    seen.collect()
+}
+
+/// A launch whose holder was killed, so that its processes may have any of the holder's ancestors as their parent.
+struct Lost<'a> {
+    launch: &'a Launched,
+    own_uid: u32,
+}
+
+impl Lost<'_> {
+    /// Whether a process with this family, itself first, may be of the launch. It is not if one of these holds, of the
+    /// process or an ancestor that the launch's holder did not have:
+    ///
+    /// - it is older than the launch;
+    /// - another user started it, such as sshd or cron;
+    /// - it entered the PID namespace from outside, as by `docker exec`;
+    /// - it is in another control group, as a unit of systemd is;
+    /// - it is in the session of the ancestor that it shares with the holder, which every holder leaves.
+    fn may_include(&self, family: &[Seen]) -> bool {
+        let shared = family.iter().position(|one| self.is_shared(one));
+        let (own, shared) = family.split_at(shared.unwrap_or(family.len()));
+        if own.iter().any(|one| self.is_of_others(one)) {
+            return false;
+        }
+        match (own.last(), shared.first()) {
+            (Some(last), Some(first)) => last.session != first.session,
+            // The next one above is hidden, since it belongs to another user. Only process 1 adopts for everybody.
+            (Some(last), None) => last.ppid <= 1,
+            // The process is itself an ancestor of the holder.
+            (None, _) => false,
+        }
+    }
+
+    fn is_shared(&self, one: &Seen) -> bool {
+        let known = &self.launch.ancestors;
+        one.pid == 1
+            || known.iter().any(|held| (held.pid, held.start_time) == (one.pid, one.start_time))
+    }
+
+    fn is_of_others(&self, one: &Seen) -> bool {
+        one.start_time < self.launch.started
+            || one.ppid == 0
+            || (self.own_uid != 0 && one.real_uid.is_some_and(|uid| uid != self.own_uid))
+            || one.control_groups.as_ref().is_some_and(|found| *found != self.launch.control_groups)
+    }
+}
+
+/// The directory that a process holds, if it is a holder by its command line.
+pub fn held_directory(pid: u32) -> Option<PathBuf> {
+    let command = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let mut words = command.split(|byte| *byte == 0).skip(1);
+    let (word, dir) = (words.next()?, words.next()?);
+    (word == b"hold").then(|| Path::new(OsStr::from_bytes(dir)).to_owned())
+}
+
+/// The mark in the environment that a process was started with, if it may be seen and can name a directory.
+pub fn mark(pid: u32) -> Option<String> {
+    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let mark = environment
+        .split(|byte| *byte == 0)
+        .find_map(|entry| entry.strip_prefix(MARK.as_bytes())?.strip_prefix(b"="));
+    let mark = String::from_utf8(mark?.to_owned()).ok()?;
+    (!mark.is_empty() && !mark.contains('/') && !mark.starts_with('.')).then_some(mark)
+}
+
+/// Whether two paths lead to the same place.
+pub fn same_place(one: &Path, other: &Path) -> bool {
+    one == other
+        || matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::unix::net::UnixListener;
+    use std::process::{Child, Command, Stdio};
+
+    use super::*;
+    use crate::register::Ancestor;
+
+    fn boundary(root: &Path) -> Boundary {
+        Boundary {
+            held: vec![root.join("launches"), root.join("checks")],
+            lock: root.join("lock"),
+            register: root.join("register"),
+            pinning: Pinning::Best,
+        }
+    }
+
+    /// A process with this mark, connected to the returned socket. It waits for the end of its input.
+    fn connected(root: &Path, mark: Option<&str>) -> (Child, Peer) {
+        let path = root.join("s");
+        fs::remove_file(&path).ok();
+        let listener = UnixListener::bind(&path).unwrap();
+        let script = "use Socket; socket(S, AF_UNIX, SOCK_STREAM, 0); connect(S, pack_sockaddr_un($ARGV[0])) or die; syswrite(STDOUT, 'x'); sysread(STDIN, $_, 1)";
+        let mut command = Command::new("perl");
+        command.args(["-e", script]).arg(&path).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.env_remove(MARK).envs(mark.map(|mark| (MARK, mark)));
+        let mut child = command.spawn().unwrap();
+        child.stdout.take().unwrap().read_exact(&mut [0]).unwrap();
+        let peer = Peer::pin(listener.accept().unwrap().0, Pinning::Best).unwrap();
+        (child, peer)
+    }
+
+    fn judged(root: &Path, mark: Option<&str>) -> Origin {
+        let (mut child, peer) = connected(root, mark);
+        let origin = boundary(root).judge(&peer, &Register::default()).unwrap();
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert!(boundary(root).judge(&peer, &Register::default()).is_err(), "it has ended");
+        origin
+    }
+
+    #[test]
+    fn mark_counts_where_its_directory_is() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("checks/c1")).unwrap();
+        let judged = |mark| judged(dir.path(), mark);
+        assert_eq!(judged(Some("c1")), Origin::Marked { key: "c1".into() });
+        assert_eq!(judged(Some("c2")), Origin::Operator, "it is of another home");
+        assert_eq!(judged(Some("..")), Origin::Operator);
+        assert_eq!(judged(Some(HELPER)), Origin::Helper);
+        assert_eq!(judged(None), Origin::Operator);
+    }
+
+    #[test]
+    fn child_of_the_lock_owner_is_a_helper() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = fs::File::create(dir.path().join("lock")).unwrap();
+        rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+        assert_eq!(judged(dir.path(), None), Origin::Helper);
+    }
+
+    fn launch() -> Launched {
+        Launched {
+            key: "l".into(),
+            started: 100,
+            holder: None,
+            lost: false,
+            ancestors: vec![
+                Ancestor { pid: 50, start_time: 90 },
+                Ancestor { pid: 20, start_time: 10 },
+                Ancestor { pid: 1, start_time: 0 },
+            ],
+            control_groups: "0::/a\n".into(),
+        }
+    }
+
+    fn process(pid: u32, ppid: u32, start_time: u64) -> Seen {
+        let control_groups = Some("0::/a\n".to_owned());
+        Seen { pid, ppid, start_time, session: pid, real_uid: Some(7), control_groups }
+    }
+
+    fn init() -> Seen {
+        Seen { real_uid: Some(0), ..process(1, 0, 0) }
+    }
+
+    fn may_include(family: &[Seen]) -> bool {
+        Lost { launch: &launch(), own_uid: 7 }.may_include(family)
+    }
+
+    #[test]
+    fn orphan_that_is_younger_than_the_launch_may_be_of_it() {
+        assert!(may_include(&[process(300, 1, 100), init()]));
+        assert!(may_include(&[process(300, 299, 120), process(299, 1, 110), init()]));
+        // The holder's ancestors above process 1 adopt too.
+        let reaper = process(20, 1, 10);
+        assert!(may_include(&[process(300, 20, 120), reaper.clone(), init()]));
+        // Whoever is hidden may have adopted only if it is process 1.
+        assert!(may_include(&[process(300, 1, 120)]));
+        assert!(!may_include(&[process(300, 77, 120)]));
+    }
+
+    #[test]
+    fn proof_of_another_origin_is_enough() {
+        let orphan = process(300, 1, 120);
+        assert!(!may_include(&[Seen { start_time: 99, ..orphan.clone() }, init()]), "older");
+        let cron = Seen { real_uid: Some(0), ..process(60, 1, 110) };
+        assert!(!may_include(&[Seen { ppid: 60, ..orphan.clone() }, cron, init()]), "another user");
+        assert!(!may_include(&[Seen { ppid: 0, ..orphan.clone() }]), "entered from outside");
+        let unit = Seen { control_groups: Some("0::/b\n".into()), ..orphan.clone() };
+        assert!(!may_include(&[unit, init()]), "a unit of systemd");
+        let script = process(20, 1, 10);
+        let command = Seen { ppid: 20, session: 20, ..orphan };
+        assert!(!may_include(&[command, script.clone(), init()]), "a command of a script");
+        assert!(!may_include(&[script, init()]), "an ancestor of the holder");
+    }
+
+    #[test]
+    fn other_uids_prove_nothing_to_root() {
+        let orphan = Seen { real_uid: Some(9), ..process(300, 1, 120) };
+        assert!(Lost { launch: &launch(), own_uid: 0 }.may_include(&[orphan, init()]));
+    }
+}

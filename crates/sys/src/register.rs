@@ -1,0 +1,207 @@
+//! The launches of this boot whose processes may live.
+//!
+//! A launch is entered before its holder starts, and removed when its holder was seen to end by itself, which it does
+//! only when nothing of the launch is left. A launch whose holder ended in another way stays until the next boot.
+//! The daemon writes the file, and believes what it has in memory; its successor and the holders read it. An agent
+//! that runs as the user without a sandbox can change it, as it can change every file of the user.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::process::{self, Identity, boot_id};
+
+/// The largest file that is read.
+const MAX_BYTES: u64 = 64 << 20;
+
+/// The launches, and the boot that they belong to.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Register {
+    boot_id: String,
+    launches: Vec<Launched>,
+}
+
+/// A launch, check, hook or setup whose processes may live.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Launched {
+    pub key: String,
+    /// No process of it started before this time, in clock ticks since boot.
+    pub started: u64,
+    /// Absent while the holder starts.
+    pub holder: Option<Identity>,
+    /// Whether its holder is known to have ended before it could be told who it is.
+    #[serde(default)]
+    pub lost: bool,
+    /// The daemon that started it and that daemon's ancestors: to these its processes fall if the holder is killed.
+    pub ancestors: Vec<Ancestor>,
+    pub control_groups: String,
+}
+
+/// An ancestor of a holder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ancestor {
+    pub pid: u32,
+    pub start_time: u64,
+}
+
+impl Launched {
+    /// A launch that this process is about to start.
+    pub fn now(key: &str) -> io::Result<Launched> {
+        let own = std::process::id();
+        let family = process::family(own)?;
+        let ancestors = family
+            .iter()
+            .map(|stat| Ancestor { pid: stat.pid, start_time: stat.start_time })
+            .collect();
+        Ok(Launched {
+            key: key.to_owned(),
+            started: process::ticks_since_boot(),
+            holder: None,
+            lost: false,
+            ancestors,
+            control_groups: process::control_groups(own)?.unwrap_or_default(),
+        })
+    }
+
+    /// Whether processes of it may live that are below no holder. While its holder starts, the daemon that starts it
+    /// answers for it.
+    fn is_lost(&self, boot: &str) -> io::Result<bool> {
+        if self.lost {
+            return Ok(true);
+        }
+        let alive = |pid, start_time| Identity { pid, start_time, boot_id: boot.to_owned() }.is_alive();
+        let alive = match (&self.holder, self.ancestors.first()) {
+            (Some(holder), _) => holder.is_alive(),
+            (None, Some(daemon)) => alive(daemon.pid, daemon.start_time),
+            (None, None) => Ok(false),
+        };
+        Ok(!alive?)
+    }
+}
+
+impl Register {
+    /// Reads the register. One of another boot is empty, and so is one that was never written.
+    pub fn read(path: &Path) -> io::Result<Register> {
+        let boot_id = boot_id()?;
+        let empty = Register { boot_id: boot_id.clone(), launches: Vec::new() };
+        let about = match fs::metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(empty),
+            about => about?,
+        };
+        if about.len() > MAX_BYTES || !about.is_file() {
+            return Err(io::Error::other("the register of launches is not a file of a sane size"));
+        }
+        let found: Register = serde_json::from_slice(&fs::read(path)?)?;
+        Ok(if found.boot_id == boot_id { found } else { empty })
+    }
+
+    /// Replaces the file. It need not survive the machine, so the disk is not waited for.
+    pub fn write(&self, path: &Path) -> io::Result<()> {
+        let new = path.with_extension("new");
+        match fs::remove_file(&new) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+        file.write_all(&serde_json::to_vec(self)?)?;
+        fs::rename(&new, path)
+    }
+
+    pub fn has(&self, key: &str) -> bool {
+        self.launches.iter().any(|launch| launch.key == key)
+    }
+
+    /// Enters a launch. One that is there already keeps its time and its holder.
+    pub fn enter(&mut self, launch: Launched) {
+        if !self.has(&launch.key) {
+            self.launches.push(launch);
+        }
+    }
+
+    pub fn set_holder(&mut self, key: &str, holder: Identity) {
+        for launch in self.launches.iter_mut().filter(|launch| launch.key == key) {
+            launch.holder.get_or_insert_with(|| holder.clone());
+        }
+    }
+
+    /// Removes a launch of which nothing is left.
+    pub fn remove(&mut self, key: &str) {
+        self.launches.retain(|launch| launch.key != key);
+    }
+
+    /// The launch of this holder.
+    pub fn key_of(&self, holder: &Identity) -> Option<&str> {
+        let mut launches = self.launches.iter();
+        launches
+            .find(|launch| launch.holder.as_ref() == Some(holder))
+            .map(|launch| launch.key.as_str())
+    }
+
+    /// Takes note that a launch lost its holder, of which nothing else is known.
+    pub fn lose(&mut self, key: &str) {
+        for launch in self.launches.iter_mut().filter(|launch| launch.key == key) {
+            launch.lost = true;
+        }
+    }
+
+    /// An empty register of this boot, unless this one is of it. What boot this is, is asked again if it is not known.
+    #[must_use]
+    pub fn of_this_boot(self) -> Register {
+        match boot_id() {
+            Ok(boot_id) if self.boot_id != boot_id => Register { boot_id, launches: Vec::new() },
+            Ok(_) | Err(_) => self,
+        }
+    }
+
+    /// The launches that lost their holders.
+    pub fn lost(&self) -> io::Result<Vec<&Launched>> {
+        let mut lost = Vec::new();
+        for launch in &self.launches {
+            if launch.is_lost(&self.boot_id)? {
+                lost.push(launch);
+            }
+        }
+        Ok(lost)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn launch_is_lost_when_its_holder_ended_and_it_was_not_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("register");
+        let mut register = Register::read(&path).unwrap();
+        register.enter(Launched::now("a").unwrap());
+        assert!(register.lost().unwrap().is_empty(), "this process starts it");
+        let own = Identity::own().unwrap();
+        register.set_holder("a", own.clone());
+        assert!(register.lost().unwrap().is_empty(), "its holder lives");
+        register.enter(Launched::now("b").unwrap());
+        register.set_holder("b", Identity { start_time: 1, ..own.clone() });
+        let keys = |register: &Register| -> Vec<String> {
+            register.lost().unwrap().iter().map(|launch| launch.key.clone()).collect()
+        };
+        assert_eq!(keys(&register), ["b"]);
+        register.write(&path).unwrap();
+        assert_eq!(Register::read(&path).unwrap(), register);
+        assert_eq!(register.key_of(&own), Some("a"));
+        register.remove("b");
+        assert!(keys(&register).is_empty());
+    }
+
+    #[test]
+    fn register_of_another_boot_is_empty() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("register");
+        let mut register = Register { boot_id: "other".into(), ..Register::default() };
+        register.enter(Launched::now("a").unwrap());
+        register.write(&path).unwrap();
+        assert!(!Register::read(&path).unwrap().has("a"));
+    }
+}
