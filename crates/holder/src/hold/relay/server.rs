@@ -8,12 +8,14 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustix::process::{DumpableBehavior, geteuid, set_dumpable_behavior};
+
+use crate::identity::{Identity, ancestors};
 
 /// A socket that is connected to by descriptor, whatever becomes of its name.
 #[derive(Debug)]
@@ -33,8 +35,15 @@ impl Server {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
         connect(&socket, &SocketAddrUnix::new(self.path())?)?;
-        if socket_peercred(&socket)?.uid != geteuid() {
+        let peer = socket_peercred(&socket)?;
+        if peer.uid != geteuid() {
             return Err(io::Error::other("the server is another user's"));
+        }
+        // The agent can make a link to a socket of somebody else, which is neither spoken with nor removed.
+        let pid = peer.pid.as_raw_nonzero().get().unsigned_abs();
+        let own = Identity::own()?;
+        if !ancestors(pid)?.contains(&own) {
+            return Err(io::Error::other("the server was not started by this launch"));
         }
         Ok(socket.into())
     }
@@ -43,11 +52,28 @@ impl Server {
     /// on this process is closed to others of its user, who would else reach the socket by our descriptor.
     pub(super) fn take_away(&self) -> io::Result<()> {
         set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-        fs::remove_file(fs::read_link(self.path())?)?;
+        self.remove_name(&fs::read_link(self.path())?)?;
         match rustix::fs::fstat(&self.handle)?.st_nlink {
             0 => Ok(()),
             _ => Err(io::Error::other("the socket has another name")),
         }
+    }
+
+    /// Removes the name of this very socket, and nothing that was put there meanwhile.
+    fn remove_name(&self, path: &Path) -> io::Result<()> {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(io::Error::other("the socket has no name"));
+        };
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let parent = rustix::fs::open(parent, flags, Mode::empty())?;
+        let (there, own) = (
+            rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW)?,
+            rustix::fs::fstat(&self.handle)?,
+        );
+        if (there.st_dev, there.st_ino) != (own.st_dev, own.st_ino) {
+            return Err(io::Error::other("the socket's name was given to something else"));
+        }
+        Ok(rustix::fs::unlinkat(&parent, name, AtFlags::empty())?)
     }
 
     fn path(&self) -> PathBuf {
