@@ -143,16 +143,17 @@ fn f2_10_record_without_held_json_does_not_count() {
 fn f2_10_forged_launch_directory_is_set_aside() {
     let home = home();
     let started = home.root().join("started");
-    let repo = home.repo("sample");
-    let script = format!(
-        "{FORGE}\necho start >> {}\n[ $PROVOST_LAUNCH_NO = 1 ] && forge \"$PROVOST_HOME/launches/$PROVOST_SESSION.l2\"\n\"$PROVOST_BIN\" report completed",
+    let script = home.root().join("forger.sh");
+    let text = format!(
+        "{FORGE}\necho start >> {}\nread line\n[ $PROVOST_LAUNCH_NO = 1 ] && forge \"$PROVOST_HOME/launches/$PROVOST_SESSION.l2\"\n\"$PROVOST_BIN\" report completed\n",
         started.display()
     );
+    fs::write(&script, text).unwrap();
     home.configure(&format!(
-        "[agents.forger]\ndriver = \"command\"\ncommand = [\"sh\", \"-c\", {script:?}]\n"
+        "[agents.forger]\ndriver = \"jsonl\"\ncommand = [\"sh\", \"{}\"]\n",
+        script.display()
     ));
-    let line = ["spawn", "--json", "--agent", "forger", "first"];
-    let spawned = home.provost_in(repo.path(), &line);
+    let spawned = home.provost(&["spawn", "--json", "--agent", "forger", "first"]);
     let id = spawned.ok().json()["id"].as_str().unwrap().to_owned();
     sealed(&home, &id);
     home.provost(&["send", &id, "second"]).ok();
