@@ -12,6 +12,10 @@ use std::{
     time::Duration,
 };
 
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with,
+    sockopt::{Timeout, set_socket_timeout},
+};
 use serde::de::DeserializeOwned;
 
 use crate::{ApiError, Code, ErrorBody, IDEMPOTENCY_KEY, body::Body};
@@ -19,7 +23,7 @@ use crate::{ApiError, Code, ErrorBody, IDEMPOTENCY_KEY, body::Body};
 /// The longest head of a reply that is read.
 const MAX_HEAD: usize = 64 << 10;
 
-/// How long a reply that is no stream may take.
+/// How long the daemon may take to accept a connection and to answer, and a reply that is no stream to go on.
 const REPLY_TIME: Duration = Duration::from_secs(120);
 
 /// How often in a row a daemon that left without an answer is brought back for one request.
@@ -29,6 +33,7 @@ const MAX_REVIVALS: u32 = 5;
 #[derive(Clone)]
 pub struct Client {
     socket: PathBuf,
+    deadline: Duration,
     revive: Option<Revive>,
 }
 
@@ -81,7 +86,13 @@ impl fmt::Debug for Client {
 
 impl Client {
     pub fn new(socket: impl Into<PathBuf>) -> Self {
-        Client { socket: socket.into(), revive: None }
+        Client { socket: socket.into(), deadline: REPLY_TIME, revive: None }
+    }
+
+    /// Gives every request this deadline.
+    #[must_use]
+    pub fn within(self, deadline: Duration) -> Self {
+        Client { deadline, ..self }
     }
 
     /// Has the daemon brought back in this way, and asked again, when it leaves before it answers.
@@ -122,12 +133,10 @@ impl Client {
     ) -> Result<Reply, ApiError> {
         let (status, mut reader) = self.heard(|| {
             let (stream, pid) = self.send(method, path, body, key, &[])?;
-            let timed = stream.set_read_timeout(Some(REPLY_TIME));
-            timed.map_err(|why| Failed::Broken(self.broken(&why)))?;
             read_head(stream).map_err(|why| self.cut_off(pid, &why))
         })?;
         let mut body = Vec::new();
-        reader.read_to_end(&mut body).map_err(|why| self.broken(&why))?;
+        reader.read_to_end(&mut body).map_err(|why| self.failed(&why))?;
         Ok(Reply { status, body })
     }
 
@@ -136,13 +145,17 @@ impl Client {
         let header = last_event_id.map(|id| ("last-event-id", id.to_string()));
         let (status, mut reader) = self.heard(|| {
             let (stream, pid) = self.send("GET", path, None, None, header.as_slice())?;
-            read_head(stream).map_err(|why| self.cut_off(pid, &why))
+            let patient = stream.try_clone().map_err(|why| self.cut_off(pid, &why))?;
+            let read = read_head(stream).map_err(|why| self.cut_off(pid, &why))?;
+            // What comes on a stream comes when it happens.
+            patient.set_read_timeout(None).map_err(|why| self.cut_off(pid, &why))?;
+            Ok(read)
         })?;
         if status == 200 {
             return Ok(StreamReply { reader: BufReader::new(reader) });
         }
         let mut body = Vec::new();
-        reader.read_to_end(&mut body).map_err(|why| self.broken(&why))?;
+        reader.read_to_end(&mut body).map_err(|why| self.failed(&why))?;
         Err(Reply { status, body }.error())
     }
 
@@ -165,8 +178,12 @@ impl Client {
         key: Option<&str>,
         headers: &[(&str, String)],
     ) -> Result<(UnixStream, Option<u32>), Failed> {
-        let absent = |why: io::Error| Failed::Lost(Lost::Absent, self.unreachable(&why));
-        let mut stream = connect(&self.socket).map_err(absent)?;
+        let mut stream = connect(&self.socket, self.deadline).map_err(|why| {
+            if is_late(&why) {
+                return Failed::Broken(self.late());
+            }
+            Failed::Lost(Lost::Absent, self.unreachable(&why))
+        })?;
         let pid = server(&stream);
         let mut head =
             format!("{method} {path} HTTP/1.1\r\nhost: provost\r\nconnection: close\r\n");
@@ -190,7 +207,7 @@ impl Client {
 
     /// A connection that a leaving daemon had not taken up yet is closed without a word.
     fn cut_off(&self, pid: Option<u32>, why: &io::Error) -> Failed {
-        let error = self.broken(why);
+        let error = self.failed(why);
         let closed = matches!(
             why.kind(),
             io::ErrorKind::ConnectionReset
@@ -208,20 +225,43 @@ impl Client {
         ApiError::new(Code::Unreachable, message).next("provost daemon status")
     }
 
-    fn broken(&self, why: &dyn std::fmt::Display) -> ApiError {
+    fn failed(&self, why: &io::Error) -> ApiError {
+        if is_late(why) {
+            return self.late();
+        }
         let message = format!("the daemon's connection broke: {why}");
         ApiError::new(Code::Unreachable, message).next("provost daemon status")
     }
+
+    fn late(&self) -> ApiError {
+        let seconds = self.deadline.as_secs();
+        let message = format!(
+            "the daemon at {} did not answer within {seconds} s",
+            self.socket.display()
+        );
+        ApiError::new(Code::TimedOut, message).next("provost daemon stop")
+    }
 }
 
-/// Connects to a socket whose path may be longer than the kernel's limit, through its directory.
-fn connect(socket: &Path) -> io::Result<UnixStream> {
+/// Whether a deadline of the socket passed.
+fn is_late(why: &io::Error) -> bool {
+    matches!(why.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+/// Connects to a socket whose path may be longer than the kernel's limit, through its directory. A listener whose queue
+/// is full is waited for until the deadline.
+fn connect(socket: &Path, deadline: Duration) -> io::Result<UnixStream> {
     let (Some(dir), Some(name)) = (socket.parent(), socket.file_name()) else {
         return UnixStream::connect(socket);
     };
     let dir = std::fs::File::open(dir)?;
     let fd = std::os::fd::AsRawFd::as_raw_fd(&dir);
-    UnixStream::connect(Path::new(&format!("/proc/self/fd/{fd}")).join(name))
+    let path = Path::new(&format!("/proc/self/fd/{fd}")).join(name);
+    let own = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    set_socket_timeout(&own, Timeout::Send, Some(deadline))?;
+    set_socket_timeout(&own, Timeout::Recv, Some(deadline))?;
+    rustix::net::connect(&own, &SocketAddrUnix::new(&path)?)?;
+    Ok(own.into())
 }
 
 /// The process that listens at the other end, as the kernel tells.

@@ -25,6 +25,21 @@ pub const MAX_HOOKS_KEPT: usize = 50;
 /// their window, for a late word may still turn them.
 pub const RUN_SETTLE_MS: u64 = 50;
 
+/// How many reports of one launch are recorded.
+pub const MAX_REPORTS: u32 = 10_000;
+
+/// How many bytes of reports of one launch are recorded.
+pub const MAX_REPORT_BYTES: u64 = 8 << 20;
+
+/// How many facts of a session are kept in memory, the newest; all of them are in its events.
+pub const MAX_FACTS_KEPT: usize = 100;
+
+/// How many late claims of an attempt are kept in memory, the newest; all of them are in its events.
+pub const MAX_LATE_CLAIMS_KEPT: usize = 50;
+
+/// How many bytes of a fact or a late claim are kept in memory; the whole text is in its event.
+pub const MAX_TEXT_KEPT: usize = 4 << 10;
+
 /// The windows and bounds that a session was opened with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

@@ -135,7 +135,13 @@ fn detail(run: &Run) -> Option<String> {
 
 fn caveats(run: &Run) -> impl Iterator<Item = String> {
     let ends = run.sessions.iter().filter_map(|session| session.end.as_ref());
-    ends.flat_map(|end| card::caveats(&end.caveats))
+    let forged = (run.forged_records > 0).then(|| {
+        format!(
+            "{} forged records were set aside; they are in the directory forged of Provost's home",
+            run.forged_records
+        )
+    });
+    ends.flat_map(|end| card::caveats(&end.caveats)).chain(forged)
 }
 
 fn short(text: &str) -> String {

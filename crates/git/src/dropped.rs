@@ -4,9 +4,10 @@
 //! These records go with the worktree, so a keep ref takes their place first.
 
 use std::collections::{BTreeSet, HashSet};
-use std::fs;
 use std::io;
 use std::path::Path;
+
+use provost_sys::agent_file;
 
 use crate::command::{self, Exit, Git};
 use crate::keep::{self, keep_commit};
@@ -79,11 +80,14 @@ fn own_commits(git: &Git, worktree: &Worktree) -> Result<BTreeSet<Oid>, command:
     Ok(known)
 }
 
+/// A longer log is not read.
+const MAX_LOG: u64 = 256 << 20;
+
 /// Reads a log as git's usual store of refs keeps it: the hashes before and
 /// after begin each line. Git itself would not show it while HEAD is unborn.
 fn logged(git_dir: &Path, name: &str) -> Result<BTreeSet<Oid>, command::Error> {
     let path = git_dir.join("logs").join(name);
-    match fs::read(&path) {
+    match agent_file::read(&path, MAX_LOG).map_err(io::Error::from) {
         Ok(text) => Ok(text.split(|byte| *byte == b'\n').flat_map(hashes_of_line).collect()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(BTreeSet::new()),
         Err(error) => Err(command::Error::file(&path)(error)),

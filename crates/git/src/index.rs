@@ -4,10 +4,11 @@
 //! such a copy. So a user's index stays as it is byte for byte, and a lock
 //! file that somebody's killed git left behind stops nothing.
 
-use std::fs::{self, File, FileTimes};
-use std::io;
+use std::fs::{File, FileTimes};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use provost_sys::agent_file;
 use tempfile::TempDir;
 
 use crate::command::{Answer, Error};
@@ -177,17 +178,21 @@ fn embedded(repo: &Repo<'_>) -> Result<Vec<RepoPath>, Error> {
 /// entry as old as its index for possibly changed, and a younger copy would
 /// hide a change made in the same instant.
 fn copy_index(original: &PathBuf, copy: &Path) -> io::Result<()> {
-    let modified = match fs::metadata(original) {
-        Ok(meta) => meta.modified()?,
+    let mut file = match agent_file::open(original).map_err(io::Error::from) {
+        Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),
     };
-    fs::copy(original, copy)?;
-    File::options().write(true).open(copy)?.set_times(FileTimes::new().set_modified(modified))
+    let about = file.metadata()?;
+    let mut new = File::create(copy)?;
+    // One that grows meanwhile is copied as long as it was.
+    io::copy(&mut file.by_ref().take(about.len()), &mut new)?;
+    new.set_times(FileTimes::new().set_modified(about.modified()?))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::time::{Duration, SystemTime};
 
     use super::*;

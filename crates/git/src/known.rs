@@ -14,7 +14,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
+use provost_sys::agent_file;
+
 use crate::guard::Setting;
+use crate::worktree::MAX_POINTER;
 
 /// How long a file must have stood unchanged to be relied on, in seconds.
 const SETTLED_SECONDS: i64 = 2;
@@ -72,7 +75,7 @@ impl Files {
     /// Looks at the files of a repository's configuration; none if one of them cannot be looked at.
     pub(crate) fn of(git_dir: &Path, home: &Path) -> Option<Self> {
         let pointer = git_dir.join("commondir");
-        let common = match fs::read(&pointer) {
+        let common = match agent_file::read(&pointer, MAX_POINTER).map_err(io::Error::from) {
             Ok(text) => git_dir.join(OsStr::from_bytes(text.trim_ascii_end())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => git_dir.to_owned(),
             Err(_) => return None,

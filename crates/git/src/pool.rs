@@ -13,6 +13,8 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use provost_sys::agent_file;
+
 use crate::command::{self, Git};
 use crate::escape::printable_line;
 use crate::index::{flagged, gitlinks};
@@ -235,8 +237,13 @@ impl<'a> Job<'a> {
         let args = [OsStr::new("cat-file"), OsStr::new("--filters"), OsStr::from_bytes(&object)];
         let wanted = repo.read(args).run()?.stdout;
         let file = self.path.join(path.as_path());
-        if fs::read(&file).map_err(command::Error::file(&file))? == wanted {
-            return Ok(());
+        match agent_file::read(&file, wanted.len() as u64) {
+            Ok(bytes) if bytes == wanted => return Ok(()),
+            Err(agent_file::Error::Io { source, .. }) => {
+                return Err(command::Error::file(&file)(source).into());
+            }
+            // It differs, is longer, or is no regular file.
+            Ok(_) | Err(_) => {}
         }
         Err(self.not_clean(&format!("{path} differs")))
     }

@@ -6,9 +6,12 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use provost_sys::agent_file;
+
 use crate::command::Error;
 use crate::names::Oid;
 use crate::repo::Repo;
+use crate::worktree::MAX_POINTER;
 
 /// One registered worktree; its directory need not exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,7 +57,7 @@ pub(crate) fn git_dir_of(shared: &Repo<'_>, path: &Path) -> Result<Option<PathBu
     };
     for item in listed {
         let own = item.map_err(Error::file(&all))?.path();
-        if fs::read(own.join("gitdir")).is_ok_and(|text| points_to(&text, &own, path)) {
+        if agent_file::read(&own.join("gitdir"), MAX_POINTER).is_ok_and(|text| points_to(&text, &own, path)) {
             return Ok(Some(own));
         }
     }

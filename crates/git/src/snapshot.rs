@@ -9,6 +9,7 @@
 
 use std::ffi::OsStr;
 
+use provost_sys::agent_file;
 use serde::Serialize;
 
 use crate::command::{self, Exit, Git, STDERR_LINES};
@@ -21,7 +22,7 @@ use crate::ongoing::{Ongoing, ongoing};
 use crate::project::Project;
 use crate::registry;
 use crate::repo::{Repo, answer_oid};
-use crate::worktree::{Replaced, Worktree};
+use crate::worktree::{MAX_POINTER, Replaced, Worktree};
 
 /// How often a snapshot starts again because HEAD moved meanwhile.
 const MAX_TRIES: usize = 3;
@@ -169,7 +170,8 @@ impl Beside<'_> {
             return Ok(Vec::new());
         }
         let text =
-            std::fs::read_to_string(self.repo.git_dir().join("MERGE_HEAD")).unwrap_or_default();
+            agent_file::read_text(&self.repo.git_dir().join("MERGE_HEAD"), MAX_POINTER)
+                .unwrap_or_default();
         Ok(text.lines().filter_map(|line| Oid::new(line).ok()).collect())
     }
 }

@@ -13,6 +13,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use provost_sys::agent_file;
 use serde::Serialize;
 
 use crate::command::{self, Exit, Git};
@@ -142,6 +143,9 @@ pub fn unique_branch(
         .ok_or_else(|| Error::NoFreeBranch { branch: wanted.clone() })
 }
 
+/// A longer file names no git directory.
+pub(crate) const MAX_POINTER: u64 = 64 << 10;
+
 impl Worktree {
     /// Tells whether something else stands in the place of the worktree. There
     /// has to be something.
@@ -159,7 +163,14 @@ impl Worktree {
             }
             Err(error) => return Err(command::Error::file(&file)(error)),
         }
-        let text = fs::read(&file).map_err(command::Error::file(&file))?;
+        let text = match agent_file::read(&file, MAX_POINTER) {
+            Ok(text) => text,
+            // It was exchanged since.
+            Err(agent_file::Error::Io { source, .. }) => {
+                return Err(command::Error::file(&file)(source));
+            }
+            Err(_) => return Ok(Some(Replaced::OtherGit)),
+        };
         Ok((!self.is_named_by(&text)).then_some(Replaced::OtherGit))
     }
 

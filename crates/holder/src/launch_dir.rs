@@ -139,10 +139,14 @@ impl LaunchDir {
 
     /// Reads a file, if it is there.
     fn read_file(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
-        let file = match self.open_file(name, OFlags::RDONLY) {
+        // Not waited for: an agent may have put a FIFO there.
+        let file = match self.open_file(name, OFlags::RDONLY | OFlags::NONBLOCK) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             other => other?,
         };
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::other("it is no regular file"));
+        }
         let mut bytes = Vec::new();
         file.take(MAX_RECORD).read_to_end(&mut bytes)?;
         // A record whose bytes a power loss took is none.

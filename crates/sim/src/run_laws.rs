@@ -191,7 +191,10 @@ fn sealed_is_final(before: &Run, event: &Event, after: &Run) -> Result<(), Broke
             let ending = before.leg().sealed.as_ref().map(|outcome| outcome.ending);
             matches!(ending, Some(Ending::Failed | Ending::Cancelled))
         }
-        Event::BudgetRaised(_) | Event::HookFinished(_) | Event::CardWritten(_) => true,
+        Event::BudgetRaised(_)
+        | Event::HookFinished(_)
+        | Event::CardWritten(_)
+        | Event::RecordForged(_) => true,
         _ => false,
     };
     law!(may, "{} follows a sealed end", event.kind().0);

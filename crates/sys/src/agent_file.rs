@@ -1,1 +1,283 @@
 //! Opens files that an agent can write: follows no link, never blocks, reads at most a stated number of bytes.
+//!
+//! An agent can exchange a file for a link, a FIFO or a device between two looks at its name. So nothing is decided by
+//! a name: a file is opened once, judged by its descriptor, and read through that.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    os::fd::{AsFd, OwnedFd},
+    path::{Component, Path, PathBuf},
+};
+
+use rustix::{
+    fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, fstat, mkdirat, openat, openat2, unlinkat},
+    io::Errno,
+};
+
+/// Why a file that an agent can write was not opened or read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{} is no regular file", .0.display())]
+    NotRegular(PathBuf),
+    #[error("{} is longer than {limit} bytes", path.display())]
+    TooLong { path: PathBuf, limit: u64 },
+    #[error("{} leads out of its directory, or through a link", .0.display())]
+    Outside(PathBuf),
+    #[error("{}: {source}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+}
+
+impl From<Error> for io::Error {
+    fn from(error: Error) -> io::Error {
+        let kind = match &error {
+            Error::NotRegular(_) | Error::Outside(_) => io::ErrorKind::InvalidInput,
+            Error::TooLong { .. } => io::ErrorKind::FileTooLarge,
+            Error::Io { source, .. } => source.kind(),
+        };
+        io::Error::new(kind, error)
+    }
+}
+
+const READ: OFlags = OFlags::RDONLY
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY)
+    .union(OFlags::CLOEXEC);
+
+/// Opens a regular file for reading. A link in its place is refused; links on the way to it are followed.
+pub fn open(path: &Path) -> Result<File, Error> {
+    regular(openat(CWD, path, READ, Mode::empty()), path)
+}
+
+/// Reads a regular file of at most `limit` bytes.
+pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
+    read_opened(open(path)?, path, limit)
+}
+
+/// Reads a regular file of at most `limit` bytes of UTF-8.
+pub fn read_text(path: &Path, limit: u64) -> Result<String, Error> {
+    String::from_utf8(read(path, limit)?).map_err(|why| Error::Io {
+        path: path.to_owned(),
+        source: io::Error::new(io::ErrorKind::InvalidData, why),
+    })
+}
+
+/// Reads an open file to its end, at most `limit` bytes of it.
+fn read_opened(file: File, path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
+    let mut bytes = Vec::new();
+    let mut limited = file.take(limit.saturating_add(1));
+    limited.read_to_end(&mut bytes).map_err(|source| failed(path, source))?;
+    if bytes.len() as u64 > limit {
+        return Err(Error::TooLong { path: path.to_owned(), limit });
+    }
+    Ok(bytes)
+}
+
+/// A directory below which an agent can write. Paths in it are resolved without links and never leave it.
+#[derive(Debug)]
+pub struct Root {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+impl Root {
+    /// Opens the directory itself; its own path is trusted.
+    pub fn open(path: &Path) -> Result<Root, Error> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = openat(CWD, path, flags, Mode::empty()).map_err(|why| failed(path, why.into()))?;
+        Ok(Root { fd, path: path.to_owned() })
+    }
+
+    /// Opens a regular file below the directory for reading.
+    pub fn open_file(&self, below: &Path) -> Result<File, Error> {
+        let (parent, name) = self.parent(below)?;
+        regular(openat(parent, name, READ, Mode::empty()), &self.path.join(below))
+    }
+
+    /// Whether there is anything of this name, a dangling link too.
+    pub fn has(&self, below: &Path) -> Result<bool, Error> {
+        let (parent, name) = match self.parent(below) {
+            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                return Ok(false);
+            }
+            found => found?,
+        };
+        match rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(_) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(why) => Err(failed(&self.path.join(below), why.into())),
+        }
+    }
+
+    /// Makes a new file below the directory, and the directories on the way to it.
+    pub fn create_file(&self, below: &Path, mode: Mode) -> Result<File, Error> {
+        let full = self.path.join(below);
+        let names = names(below).ok_or_else(|| Error::Outside(full.clone()))?;
+        let (name, on_the_way) = names.split_last().ok_or_else(|| Error::Outside(full.clone()))?;
+        let mut there = PathBuf::new();
+        for directory in on_the_way {
+            let parent = self.directory(&there)?;
+            match mkdirat(&parent, *directory, Mode::RWXU | Mode::RWXG | Mode::RWXO) {
+                Ok(()) | Err(Errno::EXIST) => there.push(directory),
+                Err(why) => return Err(failed(&full, why.into())),
+            }
+        }
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let made = openat(self.directory(&there)?, *name, flags, mode);
+        made.map(File::from).map_err(|why| failed(&full, why.into()))
+    }
+
+    /// Removes a name below the directory: a link itself, never what it leads to. A directory is refused.
+    pub fn remove_file(&self, below: &Path) -> Result<(), Error> {
+        let (parent, name) = self.parent(below)?;
+        unlinkat(parent, name, AtFlags::empty())
+            .map_err(|why| failed(&self.path.join(below), why.into()))
+    }
+
+    fn parent<'a>(&self, below: &'a Path) -> Result<(OwnedFd, &'a std::ffi::OsStr), Error> {
+        let outside = || Error::Outside(self.path.join(below));
+        let names = names(below).ok_or_else(outside)?;
+        let (name, on_the_way) = names.split_last().ok_or_else(outside)?;
+        Ok((self.directory(&on_the_way.iter().collect::<PathBuf>())?, name))
+    }
+
+    /// Opens a directory below this one, through no link.
+    fn directory(&self, below: &Path) -> Result<OwnedFd, Error> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let below = if below.as_os_str().is_empty() { Path::new(".") } else { below };
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        let opened = match openat2(&self.fd, below, flags, Mode::empty(), resolve) {
+            // Kernels before 5.6 and some container runtimes do not have it.
+            Err(Errno::NOSYS | Errno::PERM) => step_by_step(self.fd.as_fd(), below, flags),
+            opened => opened,
+        };
+        opened.map_err(|why| match why {
+            Errno::LOOP | Errno::XDEV | Errno::NOTDIR => Error::Outside(self.path.join(below)),
+            why => failed(&self.path.join(below), why.into()),
+        })
+    }
+}
+
+/// Opens a directory one name at a time, so that no link is followed.
+fn step_by_step(
+    from: std::os::fd::BorrowedFd<'_>,
+    below: &Path,
+    flags: OFlags,
+) -> Result<OwnedFd, Errno> {
+    let mut at = openat(from, ".", flags, Mode::empty())?;
+    for name in names(below).ok_or(Errno::XDEV)? {
+        at = openat(&at, name, flags, Mode::empty())?;
+    }
+    Ok(at)
+}
+
+/// The names of a relative path that goes down only.
+fn names(below: &Path) -> Option<Vec<&std::ffi::OsStr>> {
+    let parts = below.components().filter(|part| *part != Component::CurDir);
+    parts
+        .map(|part| match part {
+            Component::Normal(name) => Some(name),
+            Component::Prefix(_) | Component::RootDir | Component::CurDir | Component::ParentDir => {
+                None
+            }
+        })
+        .collect()
+}
+
+fn regular(opened: Result<OwnedFd, Errno>, path: &Path) -> Result<File, Error> {
+    let fd = match opened {
+        // A link, a socket, or a FIFO or device that nobody serves.
+        Err(Errno::LOOP | Errno::NXIO) => return Err(Error::NotRegular(path.to_owned())),
+        opened => opened.map_err(|why| failed(path, why.into()))?,
+    };
+    let about = fstat(&fd).map_err(|why| failed(path, why.into()))?;
+    if FileType::from_raw_mode(about.st_mode) != FileType::RegularFile {
+        return Err(Error::NotRegular(path.to_owned()));
+    }
+    Ok(File::from(fd))
+}
+
+fn failed(path: &Path, source: io::Error) -> Error {
+    Error::Io { path: path.to_owned(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, io::Write, os::unix::fs::symlink};
+
+    use super::*;
+
+    fn fifo(path: &Path) {
+        rustix::fs::mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    }
+
+    #[test]
+    fn only_regular_files_are_read_and_nothing_blocks() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::write(at("file"), "text").unwrap();
+        fifo(&at("fifo"));
+        symlink(at("file"), at("link")).unwrap();
+        symlink("/dev/zero", at("zero")).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+        assert_eq!(read(&at("file"), 4).unwrap(), b"text");
+        for name in ["fifo", "link", "zero", "socket", "."] {
+            let found = read(&at(name), 100);
+            assert!(matches!(found, Err(Error::NotRegular(_))), "{name}: {found:?}");
+        }
+        let missing = io::Error::from(read(&at("missing"), 1).unwrap_err());
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn error_names_the_limit() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("long"), "12345").unwrap();
+        let error = read(&dir.path().join("long"), 4).unwrap_err();
+        assert!(error.to_string().ends_with("is longer than 4 bytes"), "{error}");
+    }
+
+    #[test]
+    fn nothing_leaves_the_root() {
+        let (dir, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::write(outside.path().join("kept"), "").unwrap();
+        symlink(outside.path(), dir.path().join("out")).unwrap();
+        let root = Root::open(dir.path()).unwrap();
+        for below in ["out/new", "../new", "/new", "", "a/../../new"] {
+            let made = root.create_file(Path::new(below), Mode::RUSR | Mode::WUSR);
+            assert!(matches!(made, Err(Error::Outside(_))), "{below}: {made:?}");
+        }
+        assert!(matches!(root.remove_file(Path::new("out/kept")), Err(Error::Outside(_))));
+        assert!(outside.path().join("kept").exists());
+        root.remove_file(Path::new("out")).unwrap();
+        assert!(outside.path().exists() && !root.has(Path::new("out")).unwrap());
+    }
+
+    #[test]
+    fn new_file_gets_its_directories_and_replaces_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::open(dir.path()).unwrap();
+        let below = Path::new("a/b/file");
+        let mode = Mode::RUSR | Mode::WUSR;
+        root.create_file(below, mode).unwrap().write_all(b"one").unwrap();
+        let again = io::Error::from(root.create_file(below, mode).unwrap_err());
+        assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
+        let mut text = String::new();
+        root.open_file(below).unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!(text, "one");
+        assert!(!root.has(Path::new("x/y")).unwrap());
+    }
+
+    #[test]
+    fn walk_without_openat2_follows_no_link() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("a/b")).unwrap();
+        symlink("a", dir.path().join("link")).unwrap();
+        let root = Root::open(dir.path()).unwrap();
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        assert!(step_by_step(root.fd.as_fd(), Path::new("a/b"), flags).is_ok());
+        assert!(step_by_step(root.fd.as_fd(), Path::new("link/b"), flags).is_err());
+        assert!(step_by_step(root.fd.as_fd(), Path::new("../a"), flags).is_err());
+    }
+}

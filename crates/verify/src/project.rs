@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags, open};
+use provost_sys::agent_file;
 
 use crate::reason::Reason;
 
@@ -181,13 +181,12 @@ impl Project {
             return Err(Reason::Outside { path });
         }
         // Neither a pipe that nobody writes to nor a link put there meanwhile holds us up or leads us out.
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let opened = open(&real, flags, Mode::empty()).map(File::from).map_err(io::Error::from);
-        let is_file = |file: &File| file.metadata().map(|metadata| metadata.is_file());
-        match opened.and_then(|file| Ok((is_file(&file)?, file))) {
-            Ok((true, file)) => Ok(file),
-            Ok((false, _)) => Err(Reason::NotAFile { path }),
-            Err(why) => Err(Reason::Unreadable { path, why: why.to_string() }),
+        match agent_file::open(&real) {
+            Ok(file) => Ok(file),
+            Err(agent_file::Error::Io { source, .. }) => {
+                Err(Reason::Unreadable { path, why: source.to_string() })
+            }
+            Err(_) => Err(Reason::NotAFile { path }),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
 use std::path::Path;
 
 use super::Error;
@@ -79,7 +79,9 @@ pub(super) fn names(directory: &Path) -> Result<BTreeSet<OsString>, Error> {
 
 /// Reads a file, if there is one.
 pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, Error> {
-    let file = match File::open(path) {
+    // A FIFO that nobody writes to is not waited for.
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = match File::options().read(true).custom_flags(flags).open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => at(path, |_| other)?,
     };

@@ -120,6 +120,8 @@ words!(
         Adopted = "adopted",
         Interrupted = "interrupted",
         TurnsUnseen = "turns_unseen",
+        RecordForged = "record_forged",
+        ReportsRefused = "reports_refused",
     }
 );
 

@@ -114,6 +114,11 @@ pub enum Command {
         leg: u32,
         failure: Option<String>,
     },
+    /// A record of an effect that Provost had not started was moved aside.
+    RecordForged {
+        effect: String,
+        moved_to: String,
+    },
 }
 
 /// Why nothing came of a command.
@@ -215,6 +220,9 @@ impl Run {
             Command::CardWritten { leg, failure } => {
                 let owed = self.legs.iter().any(|l| l.no == leg && l.sealed.is_some() && !l.card);
                 if_new(owed, CardWritten { leg, failure })
+            }
+            Command::RecordForged { effect, moved_to } => {
+                if_new(true, RecordForged { effect, moved_to })
             }
         }
     }

@@ -109,6 +109,8 @@ events! {
     BudgetRaised = "run.budget_raised", 1 { tokens: Option<u64>, turns: Option<u32> }
     HookFinished = "run.hook_finished", 1 { key: RunHookKey, end: HookEnd }
     CardWritten = "run.card_written", 1 { leg: u32, failure: Option<String> }
+    /// A record of an effect that Provost had not started was moved aside, and the effect ran.
+    RecordForged = "run.record_forged", 1 { effect: String, moved_to: String }
 }
 
 fn work() -> Stage {

@@ -34,6 +34,7 @@ impl Run {
             legs: vec![Leg::opened(1, at)],
             sessions: Vec::new(),
             decisions: Vec::new(),
+            forged_records: 0,
             seen: BTreeSet::new(),
             triage: None,
             planned: None,
@@ -145,6 +146,7 @@ impl Run {
                 let leg = self.legs.iter_mut().find(|leg| leg.no == e.leg);
                 leg.into_iter().for_each(|leg| leg.card = true);
             }
+            Event::RecordForged(_) => self.forged_records = self.forged_records.saturating_add(1),
         }
     }
 

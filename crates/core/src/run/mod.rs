@@ -32,7 +32,7 @@ pub use event::{
     BatchMerged, BudgetRaised, CardWritten, DecisionMade, ErrandDone, ErrandOwed, Event,
     HandedOver, HeadFailed, HeadTaken, HookFinished, Integrated, LandFailed, LandOver,
     PlanApproved, PlanFaulty, PlanMade, PlanReviewed, PrefixProved, PullRequested, PullSeen,
-    QuestionSeen, RemarksLeft, RunCancelled, RunOpened, RunResumed, RunSealed, RunStopped,
+    QuestionSeen, RecordForged, RemarksLeft, RunCancelled, RunOpened, RunResumed, RunSealed, RunStopped,
     SessionEnded, SessionOwed, StageEntered, StepTaken, TaskFailed, TaskQueued, TaskRetried,
     TaskReturned, WorkLanded,
 };

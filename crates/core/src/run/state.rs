@@ -149,6 +149,9 @@ pub struct Run {
     pub legs: Vec<Leg>,
     pub sessions: Vec<RunSession>,
     pub decisions: Vec<Decision>,
+    /// How many records of effects were found that Provost had not made.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub forged_records: u32,
     /// Requests that were seen, so that each fires its hook once.
     pub seen: BTreeSet<(RequestId, u32)>,
     pub triage: Option<Triage>,
@@ -253,4 +256,8 @@ impl Run {
     pub fn is_closed(&self) -> bool {
         self.is_sealed() && self.effects().is_empty()
     }
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }

@@ -14,6 +14,7 @@ use super::{
 use crate::{
     ids::{LaunchId, RequestId, RunId},
     lifecycle::ClaimKind,
+    limits::{MAX_REPORT_BYTES, MAX_REPORTS},
     request::{Asked, Misfit, Reply},
     result::Structured,
     task,
@@ -122,6 +123,21 @@ pub enum Testimony {
     Progress(Progress),
 }
 
+impl Testimony {
+    /// How many bytes of text it has.
+    pub fn len(&self) -> usize {
+        match self {
+            Testimony::Claim { text, .. } => text.as_deref().map_or(0, str::len),
+            Testimony::Fact { value, .. } => value.len(),
+            Testimony::Progress(_) => 0,
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
 /// How a text is meant for the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendMode {
@@ -220,6 +236,15 @@ pub enum Command {
     OutputLost {
         launch: LaunchId,
         cursor: Cursor,
+    },
+    /// A record of an effect that Provost had not started was moved aside.
+    RecordForged {
+        effect: String,
+        moved_to: String,
+    },
+    /// A report of a launch was refused, because its budget is used up.
+    ReportRefused {
+        launch: LaunchId,
     },
     ProcessEnded {
         launch: LaunchId,
@@ -438,6 +463,11 @@ pub enum Rejected {
     LimitNotRaised { now: u64 },
     #[error("the budget is {0} already; give more")]
     BudgetNotRaised(String),
+    #[error(
+        "launch {launch} has made as many reports as are recorded: at most {MAX_REPORTS} reports and {} MiB for each launch",
+        MAX_REPORT_BYTES >> 20
+    )]
+    ReportBudget { launch: LaunchId },
     #[error("the session's budget is used up: {}", .0.detail)]
     BudgetUsedUp(UsedUp),
 }

@@ -4,7 +4,7 @@ use super::{
     attempt::{ClaimSource, Standing},
     command::{Command, Rejected, Reporter, Resolve, SendMode, Signal, Testimony},
     event::*,
-    launch::{Cursor, Launch, LaunchPhase, LaunchWhy, Sight, Stop, StopStep, StopWhy},
+    launch::{Cursor, Launch, LaunchPhase, LaunchWhy, Reports, Sight, Stop, StopStep, StopWhy},
     spec::Assignment,
     state::{Budget, MessageFate, MessageKind, Progress, Session, SetupState, WorkState},
     typing::sayable,
@@ -98,6 +98,14 @@ impl Session {
                 let launch = self.known(*launch)?;
                 let (launch, new) = (launch.id, !launch.output_lost);
                 if_new(new, OutputLost { launch, cursor: *cursor })
+            }
+            Command::RecordForged { effect, moved_to } => {
+                one(RecordForged { effect: effect.clone(), moved_to: moved_to.clone() })
+            }
+            Command::ReportRefused { launch } => {
+                let launch = self.known(*launch)?;
+                let Reports { count: reports, bytes, refused } = launch.reports;
+                if_new(!refused, ReportsRefused { launch: launch.id, reports, bytes })
             }
             Command::SnapshotTaken { .. }
             | Command::SnapshotFailed { .. }
@@ -310,7 +318,7 @@ impl Session {
         if events.is_empty() { Err(Rejected::Nothing) } else { Ok(events) }
     }
 
-    /// Records testimony. It is never refused for the state that the session is in.
+    /// Records testimony. It is never refused for the state that the session is in, only for the launch's budget.
     fn report(&self, from: Reporter, testimony: &Testimony, cursor: Option<Cursor>) -> Decision {
         let launch = match from {
             Reporter::Launch(launch) | Reporter::Dropped(launch) => Some(self.known(launch)?.id),
@@ -321,6 +329,12 @@ impl Session {
             Reporter::Dropped(_) => ClaimSource::DropBox,
             Reporter::Operator => ClaimSource::Operator,
         };
+        // What is said on the stream is bounded with the rest of the output.
+        if let (Some(launch), None) = (launch, cursor)
+            && !self.known(launch)?.reports.has_room_for(testimony.len())
+        {
+            return Err(Rejected::ReportBudget { launch });
+        }
         let standing = self.standing(launch, testimony);
         match testimony.clone() {
             Testimony::Claim { kind, text } => {

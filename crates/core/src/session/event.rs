@@ -82,6 +82,10 @@ events! {
     OutputFlows = "output.flows", 1 { launch: LaunchId }
     /// The journal ends before the place that was already folded (power loss).
     OutputLost = "output.lost", 1 { launch: LaunchId, cursor: Cursor }
+    /// A record of an effect that Provost had not started was moved aside, and the effect ran.
+    RecordForged = "record.forged", 1 { effect: String, moved_to: String }
+    /// The launch has used up its budget of reports; further ones are refused.
+    ReportsRefused = "reports.refused", 1 { launch: LaunchId, reports: u32, bytes: u64 }
     LimitRaised = "output.limit_raised", 1 { bytes: u64 }
     BudgetRaised = "budget.raised", 1 { tokens: Option<u64>, turns: Option<u32> }
     /// What is said beside the stream has no place in it.

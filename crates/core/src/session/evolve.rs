@@ -23,8 +23,9 @@ use super::{
 use crate::{
     ids::{LaunchId, RequestId, SessionId, jitter_of},
     lifecycle::{ClaimKind, State},
-    limits::MAX_HOOKS_KEPT,
+    limits::{MAX_FACTS_KEPT, MAX_HOOKS_KEPT, MAX_LATE_CLAIMS_KEPT, MAX_TEXT_KEPT},
     request::{Fate, Reply, Request, RequestKind},
+    text::shortened,
     time::Moment,
 };
 
@@ -64,6 +65,7 @@ impl Session {
             released_ms: None,
             warnings: Vec::new(),
             facts: Vec::new(),
+            forged_records: 0,
             store_removed: false,
             output_limit,
             spec,
@@ -153,6 +155,8 @@ impl Session {
             | Event::OutputNoRoom(_)
             | Event::OutputFlows(_)
             | Event::OutputLost(_)
+            | Event::RecordForged(_)
+            | Event::ReportsRefused(_)
             | Event::LimitRaised(_)
             | Event::ProgressTold(_)
             | Event::UsageTold(_)
@@ -362,6 +366,10 @@ impl Session {
                 launch.output_lost = true;
                 launch.cursor = e.cursor;
             }),
+            Event::RecordForged(_) => self.forged_records = self.forged_records.saturating_add(1),
+            Event::ReportsRefused(e) => {
+                self.on_launch(e.launch, |launch| launch.reports.refused = true);
+            }
             Event::LimitRaised(e) => {
                 self.output_limit = e.bytes;
                 for launch in &mut self.launches {
@@ -369,6 +377,7 @@ impl Session {
                 }
             }
             Event::ProgressTold(e) => {
+                self.count_report(Some(e.launch), e.cursor, 0);
                 self.heard(e.launch, at, e.cursor.unwrap_or_default());
                 self.progress = Some(e.progress);
             }
@@ -401,6 +410,7 @@ impl Session {
         match event {
             Event::ClaimMade(e) => {
                 self.advance_cursor(e.launch, e.cursor, at);
+                self.count_report(e.launch, e.cursor, e.text.as_deref().map_or(0, str::len));
                 let claim = Claim {
                     kind: e.kind,
                     source: e.source,
@@ -412,8 +422,10 @@ impl Session {
             }
             Event::FactTold(e) => {
                 self.advance_cursor(e.launch, e.cursor, at);
+                self.count_report(e.launch, e.cursor, e.value.len());
                 if e.standing == Standing::Applied {
-                    self.facts.push(Fact { kind: e.fact, value: e.value.clone(), at });
+                    let value = shortened(&e.value, MAX_TEXT_KEPT);
+                    push_bounded(&mut self.facts, Fact { kind: e.fact, value, at }, MAX_FACTS_KEPT);
                 }
             }
             Event::ResultTold(e) => {
@@ -680,12 +692,21 @@ impl Session {
         }
     }
 
+    /// Counts a report against the budget of its launch. What is said on the stream has a cursor and does not count.
+    fn count_report(&mut self, launch: Option<LaunchId>, cursor: Option<Cursor>, bytes: usize) {
+        if let (Some(launch), None) = (launch, cursor) {
+            self.on_launch(launch, |launch| launch.reports.add(bytes));
+        }
+    }
+
     fn take_claim(&mut self, claim: Claim, standing: Standing, at: Moment) {
         match standing {
             Standing::Applied => self.attempt_mut().claim = Some(claim),
             Standing::Recorded => {}
             Standing::RecordedLate => {
-                self.attempt_mut().late_claims.push(claim);
+                let text = claim.text.map(|text| shortened(&text, MAX_TEXT_KEPT));
+                let claim = Claim { text, ..claim };
+                push_bounded(&mut self.attempt_mut().late_claims, claim, MAX_LATE_CLAIMS_KEPT);
                 self.owe_hook(HookEvent::LateClaim, at);
             }
         }
@@ -888,4 +909,10 @@ impl Session {
             change(launch);
         }
     }
+}
+
+/// Adds an item and drops the oldest beyond the limit.
+fn push_bounded<T>(items: &mut Vec<T>, item: T, limit: usize) {
+    items.push(item);
+    items.drain(..items.len().saturating_sub(limit));
 }

@@ -182,6 +182,7 @@ impl Session {
         note(self.contradicted().next().is_some(), Flag::SettledOtherwise);
         note(!caveats.protected.is_empty(), Flag::ChecksTouched);
         note(self.limited.is_some() && !self.attempt().is_sealed(), Flag::Limited);
+        note(self.forged_records > 0, Flag::RecordForged);
         let held = self.attempt().held && !self.attempt().is_sealed();
         note(self.spec.adopted.is_some(), Flag::Adopted);
         if let Some(launch) = self.current_launch() {
@@ -192,6 +193,7 @@ impl Session {
             note(launch.no_room.is_some() && launch.may_live(), Flag::NoRoom);
             note(launch.output_lost, Flag::OutputLost);
             note(launch.oversized, Flag::OversizedOutput);
+            note(launch.reports.refused, Flag::ReportsRefused);
             note(launch.stream.retrying && launch.may_live(), Flag::Retrying);
             note(launch.watch.suspended && launch.may_live(), Flag::Suspended);
             note(self.turns_are_unseen(), Flag::TurnsUnseen);

@@ -6,6 +6,7 @@ use super::watch::Watch;
 use crate::{
     ids::LaunchId,
     lifecycle::{Activity, Process},
+    limits::{MAX_REPORT_BYTES, MAX_REPORTS},
     time::Moment,
 };
 
@@ -228,6 +229,31 @@ pub struct Gone {
     pub verified: bool,
 }
 
+/// The reports that a launch made beside its stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reports {
+    pub count: u32,
+    pub bytes: u64,
+    /// Whether one was refused.
+    pub refused: bool,
+}
+
+impl Reports {
+    /// Whether a report of this many bytes fits into the launch's budget.
+    pub(super) fn has_room_for(&self, bytes: usize) -> bool {
+        self.count < MAX_REPORTS && self.bytes.saturating_add(bytes as u64) <= MAX_REPORT_BYTES
+    }
+
+    pub(super) fn add(&mut self, bytes: usize) {
+        self.count = self.count.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(bytes as u64);
+    }
+
+    fn is_empty(&self) -> bool {
+        *self == Reports::default()
+    }
+}
+
 /// One process under one holder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launch {
@@ -252,6 +278,8 @@ pub struct Launch {
     pub no_room: Option<String>,
     pub output_lost: bool,
     pub oversized: bool,
+    #[serde(default, skip_serializing_if = "Reports::is_empty")]
+    pub reports: Reports,
     /// How many people are at the agent's own screen.
     pub people: u32,
     /// When somebody came there or left last.
@@ -298,6 +326,7 @@ impl Launch {
             no_room: None,
             output_lost: false,
             oversized: false,
+            reports: Reports::default(),
             people: 0,
             attended: None,
             watch: Watch::default(),

@@ -49,6 +49,7 @@ pub use event::{
     MessageDelivered, MessageLost, MessageQueued, MessageTyped, MessageUnproved, OutputAtLimit,
     OutputFlows, OutputLost, OutputNoRoom, OutputOversized, PaneSeen, PeopleAttached, ProcessEnded,
     ProcessSeen, ProcessSuspended, ProcessUnknown, ProcessUnobserved, ProgressTold, ReactionDone,
+    RecordForged, ReportsRefused,
     RequestContradicted, RequestOpened, RequestRuled, RequestSettled, ResultAsked, ResultTold,
     ReworkSent, SessionOpened, SetupFinished, SignalHinted, SignalRecorded, SnapshotFailed,
     SnapshotTaken, StopAsked, StopEscalated, StoreRemoved, StreamClosed, StreamHeard, StreamReady,
@@ -58,8 +59,8 @@ pub use event::{
 };
 pub use hook::{HookEnd, HookEnded, HookEvent, HookKey, HookOwed};
 pub use launch::{
-    Cursor, End, EndedBy, Identity, Launch, LaunchPhase, LaunchWhy, Stop, StopStep, StopWhy,
-    TurnEnd,
+    Cursor, End, EndedBy, Identity, Launch, LaunchPhase, LaunchWhy, Reports, Stop, StopStep,
+    StopWhy,    TurnEnd,
 };
 pub use pane::PaneSight;
 pub use reach::{Line, Receive};

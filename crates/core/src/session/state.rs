@@ -242,7 +242,11 @@ pub struct Session {
     /// What the agent lacks, as its driver told.
     #[serde(default)]
     pub warnings: Vec<String>,
+    /// The newest, at most [`MAX_FACTS_KEPT`](crate::limits::MAX_FACTS_KEPT).
     pub facts: Vec<Fact>,
+    /// How many records of effects were found that Provost had not made.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub forged_records: u32,
     /// Whether what the agent's own program kept is gone.
     #[serde(default)]
     pub store_removed: bool,

@@ -424,6 +424,7 @@ pub(super) fn refused(why: &Rejected, session: SessionId) -> ApiError {
         | Rejected::PlaceGone(_)
         | Rejected::QueueFull(_)
         | Rejected::BudgetUsedUp(_)
+        | Rejected::ReportBudget { .. }
         | Rejected::ConversationGone
         | Rejected::OfRun(_)
         | Rejected::WorksOnce(_)
@@ -439,6 +440,7 @@ pub(super) fn refused(why: &Rejected, session: SessionId) -> ApiError {
         Rejected::OfRun(run) => format!("provost resume {}", run.short()),
         Rejected::PlaceGone(Some(branch)) => format!("git switch {branch} && provost spawn"),
         Rejected::Nothing
+        | Rejected::ReportBudget { .. }
         | Rejected::PlaceGone(None)
         | Rejected::UnknownLaunch(_)
         | Rejected::UnknownRequest(_)

@@ -21,8 +21,9 @@ use provost_holder::{
 };
 
 use super::{
+    effects::{EffectName, Effects, Ran},
     environment::DaemonEnvironment,
-    held::{self, Finished, Holders, chain},
+    held::{self, Finished, chain},
     home::Home,
 };
 
@@ -53,11 +54,11 @@ pub(crate) struct CheckJob {
 }
 
 /// Where checks are run, and with what.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct CheckRunner {
     pub(crate) home: Home,
     pub(crate) git: Git,
-    pub(crate) holders: Holders,
+    pub(crate) effects: Effects,
     pub(crate) environment: DaemonEnvironment,
     /// What digests of environments are made with: nobody else can try values against them.
     pub(crate) key: [u8; 32],
@@ -65,8 +66,8 @@ pub(crate) struct CheckRunner {
 }
 
 /// A check that came to its end.
-struct Ran {
-    finished: Finished,
+struct CheckRan {
+    ran: Ran,
     warm: bool,
     /// The digest of its environment, if this daemon started it.
     environment: Option<String>,
@@ -84,7 +85,8 @@ impl CheckRunner {
     /// Marks the checkout of a check that is still running from before a restart.
     pub(crate) fn claim_running(&self, session: SessionId, key: &str) {
         for retry in 0..=RETRIES {
-            let dir = self.home.held(session, &retried(key, retry));
+            let effect = EffectName::of_session(session, retried(key, retry));
+            let Some(dir) = self.effects.started_now(&effect) else { continue };
             if let Ok(Looked::Alive { held: Held { cwd, .. } }) = provost_holder::look(&dir) {
                 self.slots.mark(cwd, session);
             }
@@ -100,16 +102,16 @@ impl CheckRunner {
         for retry in 0..=RETRIES {
             let key = retried(&job.key, retry);
             match self.attempt(&job, &key, &mut cancel).await {
-                Ok(Ran { finished: Finished::Ended { exit, .. }, warm, environment }) => {
-                    let receipt = self.receipt(&job, &key, &exit, warm).await;
-                    return Receipt { environment, ..receipt };
-                }
-                // What nobody wants any more is not begun again.
-                Ok(Ran { finished: Finished::Uncertain(_), .. })
-                    if retry < RETRIES && !*cancel.borrow() => {}
-                Ok(Ran { finished: Finished::Uncertain(why), .. }) | Err(why) => {
-                    return unfinished(&job, why);
-                }
+                Ok(CheckRan { ran: Ran { finished, dir }, warm, environment }) => match finished {
+                    Finished::Ended { exit } => {
+                        let receipt = self.receipt(&job, dir, &exit, warm).await;
+                        return Receipt { environment, ..receipt };
+                    }
+                    // What nobody wants any more is not begun again.
+                    Finished::Uncertain(_) if retry < RETRIES && !*cancel.borrow() => {}
+                    Finished::Uncertain(why) => return unfinished(&job, why),
+                },
+                Err(why) => return unfinished(&job, why),
             }
         }
         unfinished(&job, "its holder died again and again".to_owned())
@@ -120,9 +122,12 @@ impl CheckRunner {
         job: &CheckJob,
         key: &str,
         cancel: &mut tokio::sync::watch::Receiver<bool>,
-    ) -> Result<Ran, String> {
-        let dir = self.home.held(job.session, key);
-        let found = held::looked(&dir).await.map_err(|why| chain(&why))?;
+    ) -> Result<CheckRan, String> {
+        let effect = EffectName::of_session(job.session, key);
+        let found = match self.effects.started(&effect).await.map_err(|why| chain(&why))? {
+            Some(dir) => held::looked(&dir).await.map_err(|why| chain(&why))?,
+            None => Looked::Absent,
+        };
         let begins = matches!(found, Looked::Absent);
         let (slot, warm) = match found {
             Looked::Absent => {
@@ -136,15 +141,15 @@ impl CheckRunner {
             | Looked::OtherBoot { .. } => (None, true),
         };
         let cwd = slot.as_ref().map(|slot| slot.path.clone()).unwrap_or_default();
-        let spec = || self.hold_spec(job, &dir, cwd);
-        let finished = self.holders.run(&dir, spec, cancel).await.map_err(|why| chain(&why))?;
+        let spec = self.hold_spec(job, cwd);
+        let ran = self.effects.run(&effect, spec, cancel).await.map_err(|why| chain(&why))?;
         drop(slot);
         let environment =
             begins.then(|| digest(&self.key, &self.environment.of_command(&job.spec)));
-        Ok(Ran { finished, warm, environment })
+        Ok(CheckRan { ran, warm, environment })
     }
 
-    fn hold_spec(&self, job: &CheckJob, dir: &Path, cwd: PathBuf) -> HoldSpec {
+    fn hold_spec(&self, job: &CheckJob, cwd: PathBuf) -> HoldSpec {
         let argv = ["/bin/sh", "-c", &job.command].map(str::to_owned).to_vec();
         let bounds = &job.spec.bounds;
         HoldSpec {
@@ -154,7 +159,7 @@ impl CheckRunner {
             time_limit_ms: Some(bounds.check_time_ms),
             grace_ms: bounds.stop_grace_ms,
             settle_ms: bounds.drain_ms,
-            ..HoldSpec::new(held::mark(dir), argv, cwd)
+            ..HoldSpec::new(String::new(), argv, cwd)
         }
     }
 
@@ -193,8 +198,7 @@ impl CheckRunner {
         Ok((slot, checkout.warm))
     }
 
-    async fn receipt(&self, job: &CheckJob, key: &str, exit: &ExitRecord, warm: bool) -> Receipt {
-        let dir = self.home.held(job.session, key);
+    async fn receipt(&self, job: &CheckJob, dir: PathBuf, exit: &ExitRecord, warm: bool) -> Receipt {
         let (path, started) = (dir.join(journal::JOURNAL_FILE), dir.clone());
         let (printed, began) = held::blocking(move || {
             let began = match provost_holder::look(&started) {
@@ -213,7 +217,7 @@ impl CheckRunner {
             end,
             duration_ms: began.map_or(0, |began| exit.mono_ms.saturating_sub(began)),
             output_digest: digest,
-            output: self.home.held_name(job.session, key).display().to_string(),
+            output: dir.strip_prefix(self.home.root()).unwrap_or(&dir).display().to_string(),
             tail,
             warm,
             environment: None,

@@ -2,7 +2,10 @@
 
 use std::{
     fs, io,
-    os::unix::fs::{DirBuilderExt, MetadataExt},
+    os::unix::{
+        fs::{DirBuilderExt, FileTypeExt, MetadataExt},
+        net::UnixStream,
+    },
     path::{Path, PathBuf},
 };
 
@@ -87,16 +90,27 @@ pub fn environment(home: &Home, session: SessionId) -> [(&'static str, PathBuf);
 }
 
 /// Removes what a killed app-server leaves: the link, the socket behind it, and its lock; and its holder's socket.
+///
+/// The agent can make the link lead anywhere. So only a socket of this user that no process serves is removed, and only
+/// an empty lock beside it.
 pub(crate) fn sweep(home: &Home, launch: LaunchId) {
     fs::remove_file(door(home, launch)).ok();
     let link = socket(home, launch);
     let Ok(real) = fs::read_link(&link) else { return };
-    for left in [real.with_extension("lock"), real] {
-        if fs::symlink_metadata(&left).is_ok_and(|found| found.uid() == own_uid()) {
-            fs::remove_file(left).ok();
+    fs::remove_file(link).ok();
+    let own = |path: &Path, is: fn(&fs::Metadata) -> bool| {
+        fs::symlink_metadata(path).is_ok_and(|found| found.uid() == own_uid() && is(&found))
+    };
+    let is_dead = own(&real, |found| found.file_type().is_socket())
+        && UnixStream::connect(&real)
+            .is_err_and(|why| why.kind() == io::ErrorKind::ConnectionRefused);
+    if is_dead {
+        let lock = real.with_extension("lock");
+        fs::remove_file(&real).ok();
+        if own(&lock, |found| found.is_file() && found.len() == 0) {
+            fs::remove_file(lock).ok();
         }
     }
-    fs::remove_file(link).ok();
 }
 
 fn own_uid() -> u32 {

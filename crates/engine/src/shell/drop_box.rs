@@ -14,10 +14,12 @@ use std::{
 
 use provost_api::{Code, ReportRequest};
 use provost_core::{ids::LaunchId, session::Reporter};
+use provost_sys::agent_file;
 
 use super::{
     executor::World,
     handle::{Ask, Handle},
+    held,
     home::Home,
     watch,
 };
@@ -28,6 +30,9 @@ const MAX_REPORT: u64 = 1 << 20;
 
 /// More reports than this are left for the next look.
 const MAX_REPORTS: usize = 1_000;
+
+/// More names than this in one box are not looked at.
+const MAX_ENTRIES: usize = 10_000;
 
 /// A report that waits in the box.
 #[derive(Debug)]
@@ -69,16 +74,19 @@ pub(crate) async fn empty(world: &World, handle: &Handle, only: Option<LaunchId>
 }
 
 async fn empty_one(world: &World, handle: &Handle, directory: &Path, only: Option<LaunchId>) {
-    for dropped in waiting(directory, only) {
-        if !is_its_box(&world.home, directory, dropped.launch) {
-            continue;
-        }
+    let (home, place) = (world.home.clone(), directory.to_owned());
+    let found = held::blocking(move || {
+        let mut found = waiting(&place, only);
+        found.retain(|dropped| is_its_box(&home, &place, dropped.launch));
+        found
+    });
+    for dropped in found.await {
         if dropped.report.token.as_deref() != Some(world.token(dropped.launch).as_str()) {
             continue;
         }
         if take(world, handle, &dropped).await {
             // A file that stays is recognised by its key the next time.
-            fs::remove_file(&dropped.path).ok();
+            held::blocking(move || fs::remove_file(&dropped.path)).await.ok();
         }
     }
 }
@@ -134,28 +142,25 @@ async fn take(world: &World, handle: &Handle, dropped: &Dropped) -> bool {
 
 /// Reads the reports in the box, oldest first.
 fn waiting(directory: &Path, only: Option<LaunchId>) -> Vec<Dropped> {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten().take(MAX_ENTRIES);
     let mut found: Vec<(std::time::SystemTime, Dropped)> = entries
-        .filter_map(|entry| {
-            let about = entry
-                .metadata()
-                .ok()
-                .filter(|about| about.is_file() && about.len() <= MAX_REPORT)?;
-            let dropped = read(entry.path())?;
-            let wanted = only.is_none_or(|launch| launch == dropped.launch);
-            wanted.then_some((about.modified().ok()?, dropped))
-        })
+        .filter_map(|entry| read(entry.path(), only))
         .take(MAX_REPORTS)
         .collect();
     found.sort_by_key(|(written, _)| *written);
     found.into_iter().map(|(_, dropped)| dropped).collect()
 }
 
-fn read(path: PathBuf) -> Option<Dropped> {
+fn read(path: PathBuf, only: Option<LaunchId>) -> Option<(std::time::SystemTime, Dropped)> {
     let name = path.file_name()?.to_str()?.strip_suffix(".json")?;
     let (launch, key) = name.split_once('~')?;
     let (launch, key) = (launch.parse().ok()?, key.to_owned());
-    let report: ReportRequest = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
+    if only.is_some_and(|only| only != launch) {
+        return None;
+    }
+    let written = fs::symlink_metadata(&path).ok()?.modified().ok()?;
+    let bytes = agent_file::read(&path, MAX_REPORT).ok()?;
+    let report: ReportRequest = serde_json::from_slice(&bytes).ok()?;
     let own = report.launch.as_deref() == Some(format!("{launch}").as_str());
-    own.then_some(Dropped { path, launch, key, report })
+    own.then_some((written, Dropped { path, launch, key, report }))
 }

@@ -34,6 +34,7 @@ use super::{
     check::{CheckJob, CheckRunner, Slots},
     clock::Clock,
     codex, drop_box,
+    effects::{EffectName, Effects, Ran},
     environment::{DaemonEnvironment, Place},
     follow::{self, Follower, Link},
     handle::{Handle, Teller},
@@ -156,6 +157,7 @@ struct Context {
     teller: Teller,
     handle: Handle,
     clock: Clock,
+    effects: Effects,
     checks: CheckRunner,
     panes: Panes,
     /// What was owed before this moment was owed to an earlier daemon.
@@ -164,17 +166,18 @@ struct Context {
 
 impl Executor {
     pub(crate) fn new(world: World, teller: Teller, handle: Handle, clock: Clock) -> Executor {
+        let effects = Effects::new(&world.home, &world.key, &world.holders, &teller);
         let checks = CheckRunner {
             home: world.home.clone(),
             git: world.git.clone(),
-            holders: world.holders.clone(),
+            effects: effects.clone(),
             environment: world.environment.clone(),
             key: world.key,
             slots: Slots::default(),
         };
         let since_ms = clock.now().mono_ms;
         let (panes, hub) = Panes::new();
-        let context = Context { world, teller, handle, clock, checks, panes, since_ms };
+        let context = Context { world, teller, handle, clock, effects, checks, panes, since_ms };
         Executor { context, running: BTreeMap::new(), hub: Some(hub), tasks: JoinSet::new() }
     }
 
@@ -240,7 +243,8 @@ impl Executor {
         self.running.insert(key.clone(), sender);
         let context = self.context.clone();
         self.tasks.spawn(async move {
-            let told = run_effect::carry_out(&context.world, &run, effect, cancel).await;
+            let (world, effects) = (&context.world, &context.effects);
+            let told = run_effect::carry_out(world, effects, &run, effect, cancel).await;
             context.teller.tell_run(run.id, told).await;
             Some(key)
         });
@@ -312,7 +316,7 @@ impl Context {
                 let Some(job) = HookJob::of(session, key, effect.key(), environment) else {
                     return;
                 };
-                let end = job.run(&self.world.home, &self.world.holders).await;
+                let end = job.run(&self.effects).await;
                 Some(Command::HookFinished { key, end })
             }
         };
@@ -408,20 +412,19 @@ impl Context {
         mut cancel: watch::Receiver<bool>,
     ) -> Option<String> {
         let command = session.spec.setup.clone().unwrap_or_default();
-        let dir = self.world.home.held(session.id, &effect.key());
         let argv = vec!["/bin/sh".to_owned(), "-c".to_owned(), command.clone()];
-        let spec = || HoldSpec {
+        let spec = HoldSpec {
             env: self.world.environment.of_command(&session.spec),
             output_limit: session.spec.bounds.check_output,
             on_limit: OnLimit::End,
             time_limit_ms: Some(session.spec.bounds.check_time_ms),
-            ..HoldSpec::new(held::mark(&dir), argv, cwd_of(session))
+            ..HoldSpec::new(String::new(), argv, cwd_of(session))
         };
-        let failure = match self.world.holders.run(&dir, spec, &mut cancel).await {
-            Ok(Finished::Ended {
-                exit: ExitRecord { end: End::Exited { code: 0 }, .. }, ..
-            }) => None,
-            Ok(Finished::Ended { exit, .. }) => Some(exit.to_string()),
+        let effect = EffectName::of_session(session.id, effect.key());
+        let ran = self.effects.run(&effect, spec, &mut cancel).await;
+        let failure = match ran.map(|Ran { finished, .. }| finished) {
+            Ok(Finished::Ended { exit: ExitRecord { end: End::Exited { code: 0 }, .. } }) => None,
+            Ok(Finished::Ended { exit }) => Some(exit.to_string()),
             Ok(Finished::Uncertain(why)) => Some(why),
             Err(why) => Some(chain(&why)),
         };
@@ -454,11 +457,13 @@ impl Context {
         launch: LaunchId,
     ) -> Result<(Identity, Identity), String> {
         let dir = self.world.home.launch(launch);
+        self.effects.vet_launch(launch).await.map_err(|why| chain(&why))?;
         if matches!(held::looked(&dir).await, Ok(Looked::Absent)) {
             self.nothing_runs(session, launch, &dir).await?;
             room_on_disk(self.world.home.root())?;
             work::is_of_home(session, self.world.home.root())?;
             let spec = self.launch_spec(session, launch).await?;
+            self.effects.begin_launch(launch, &spec).await.map_err(|why| chain(&why))?;
             self.world.holders.start_at(&dir, spec).await.map_err(|why| chain(&why))?;
         }
         let held = match held::begun(&dir).await.map_err(|why| chain(&why))? {
@@ -473,6 +478,9 @@ impl Context {
             | Looked::HolderDied { held: Some(held), .. }
             | Looked::OtherBoot { held: Some(held), .. } => held,
         };
+        if !self.effects.is_of_launch(launch, &held).await {
+            return Err("its launch directory has the record of another command".to_owned());
+        }
         Ok((identity(held.holder), identity(held.child)))
     }
 

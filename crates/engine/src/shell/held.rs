@@ -6,7 +6,7 @@
 
 use std::{
     ffi::OsString,
-    fs, io,
+    io,
     os::fd::AsRawFd,
     path::{Path, PathBuf},
     pin::{Pin, pin},
@@ -17,7 +17,7 @@ use std::{
 
 use provost_core::session;
 use provost_holder::{
-    ExitRecord, Gone, Held, HoldSpec, Identity, Looked, client, launch_dir, look,
+    End, ExitRecord, Held, HoldSpec, Identity, Looked, client, launch_dir, look,
     tree::{self, Traces},
     wire::{Message, Notice, Op, Request},
 };
@@ -25,11 +25,14 @@ use provost_sys::{
     origin::Boundary,
     register::{Launched, Register},
 };
+use rustix::fs::{Mode, OFlags};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     net::UnixStream,
     sync::Semaphore,
 };
+
+use super::start_record::StartRecord;
 
 /// How many holders are started at the same time.
 const STARTS_AT_ONCE: usize = 8;
@@ -45,6 +48,9 @@ const STARTING_LOOKS: u64 = STARTING_LIMIT_MS / STARTING_LOOK.as_millis() as u64
 
 /// After so many looks a holder that is starting is woken: its command may have stopped it.
 const WAKING_LOOKS: u64 = STARTING_LOOKS / 10;
+
+/// How often it is looked whether a holder that recorded the end of its tree has left.
+const LEAVING_LOOKS: u64 = 250;
 
 /// How long survivors of a dead holder have between TERM and KILL.
 pub(crate) const SURVIVOR_GRACE: Duration = Duration::from_secs(2);
@@ -74,10 +80,9 @@ struct HolderChild {
 
 /// How a held command ended.
 #[derive(Debug)]
-pub enum Finished {
+pub(crate) enum Finished {
     Ended {
         exit: ExitRecord,
-        gone: Option<Gone>,
     },
     /// It may have run; nobody saw how it ended.
     Uncertain(String),
@@ -88,6 +93,8 @@ pub enum Finished {
 pub enum Error {
     #[error("could not start it: {0}")]
     Start(String),
+    #[error("could not record its start: {0}")]
+    Record(String),
     #[error("could not look at {}: {source}", path.display())]
     Look { path: PathBuf, source: launch_dir::Error },
     #[error("could not speak with its holder: {0}")]
@@ -239,26 +246,48 @@ impl Holders {
         }
     }
 
-    /// Runs a command to its end, whatever was done of that before. `cancel` ends it.
-    pub async fn run(
+    /// Runs a command to its end, whatever was done of that before. Its start was recorded. `cancel` ends it.
+    pub(crate) async fn run(
         &self,
         dir: &Path,
-        spec: impl FnOnce() -> HoldSpec,
+        spec: HoldSpec,
+        start: &StartRecord,
         cancel: &mut tokio::sync::watch::Receiver<bool>,
     ) -> Result<Finished, Error> {
-        let spec = spec();
         let ending = Duration::from_millis(spec.grace_ms) + OVERDUE;
         let limit = spec.time_limit_ms.map(|ms| Duration::from_millis(ms).saturating_add(ending));
         if let Looked::Absent = looked(dir).await? {
             self.start_at(dir, spec).await?;
         }
+        self.await_end(dir, start, limit, cancel).await
+    }
+
+    /// Waits for the end of a command that was started, and starts none.
+    pub(crate) async fn outwait(
+        &self,
+        dir: &Path,
+        start: &StartRecord,
+        limit_ms: u64,
+    ) -> Result<Finished, Error> {
+        let (_never, mut cancel) = tokio::sync::watch::channel(false);
+        let limit = Duration::from_millis(limit_ms).saturating_add(OVERDUE);
+        self.await_end(dir, start, Some(limit), &mut cancel).await
+    }
+
+    async fn await_end(
+        &self,
+        dir: &Path,
+        start: &StartRecord,
+        limit: Option<Duration>,
+        cancel: &mut tokio::sync::watch::Receiver<bool>,
+    ) -> Result<Finished, Error> {
         let overdue = pin!(async move {
             match limit {
                 Some(limit) => pause(limit).await,
                 None => std::future::pending().await,
             }
         });
-        let why = match self.finish(dir, cancel, overdue).await {
+        let why = match self.finish(dir, start, cancel, overdue).await {
             Ok(finished) => return Ok(finished),
             Err(why) => why,
         };
@@ -272,22 +301,31 @@ impl Holders {
     async fn finish(
         &self,
         dir: &Path,
+        start: &StartRecord,
         cancel: &mut tokio::sync::watch::Receiver<bool>,
         mut overdue: Pin<&mut impl Future<Output = ()>>,
     ) -> Result<Finished, String> {
         loop {
-            match begun(dir).await.map_err(|why| chain(&why))? {
+            let found = begun(dir).await.map_err(|why| chain(&why))?;
+            vet(&found, start)?;
+            match found {
                 Looked::Absent => return Err("its directory is gone".to_owned()),
                 Looked::Starting { holder, .. } => return Err(stuck(holder.is_some())),
                 Looked::Ended { held, exit, gone: None } if has_left(held.as_ref()) => {
                     let ended = none_left(&self.traces(dir), SURVIVOR_GRACE).await;
                     ended.map_err(|why| chain(&why))?;
-                    return Ok(Finished::Ended { exit, gone: None });
+                    return Ok(Finished::Ended { exit });
                 }
                 Looked::Alive { .. } | Looked::Ended { gone: None, .. } => {
                     self.wait(dir, cancel, overdue.as_mut()).await?;
                 }
-                Looked::Ended { exit, gone, .. } => return Ok(Finished::Ended { exit, gone }),
+                Looked::Ended { held, exit, .. } => {
+                    // A holder writes its last record and leaves; what is there while it stays may be another's.
+                    return match left(held.as_ref()).await {
+                        true => Ok(Finished::Ended { exit }),
+                        false => Err("its holder stayed after the end that its record shows".to_owned()),
+                    };
+                }
                 Looked::HolderDied { .. } => return Err("its holder was killed".to_owned()),
                 Looked::OtherBoot { .. } => {
                     return Err("the machine was started anew".to_owned());
@@ -383,7 +421,8 @@ impl Link {
     /// Connects and asks for notices.
     pub(crate) async fn follow(dir: &Path) -> io::Result<Link> {
         // Through the directory, for its path may be longer than a socket's address.
-        let handle = fs::File::open(dir)?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let handle = rustix::fs::open(dir, flags, Mode::empty())?;
         let path = format!("/proc/self/fd/{}/{}", handle.as_raw_fd(), launch_dir::SOCKET_FILE);
         let stream = UnixStream::connect(path).await?;
         let listens = stream.peer_cred()?.pid().and_then(|pid| u32::try_from(pid).ok());
@@ -519,6 +558,44 @@ pub(crate) async fn end_survivors(traces: &Traces) -> Result<tree::Ended, Error>
 /// A holder that cannot be looked at is asked again.
 pub(crate) fn has_left(held: Option<&Held>) -> bool {
     held.is_some_and(|held| matches!(held.holder.is_alive(), Ok(false)))
+}
+
+/// Refuses the record of a command that Provost did not start: a holder never leaves the end of a command without the
+/// record of its start.
+fn vet(found: &Looked, start: &StartRecord) -> Result<(), String> {
+    let held = match found {
+        Looked::Ended { held: None, exit, .. } => {
+            return match exit.end {
+                End::NotStarted { .. } => Ok(()),
+                End::Exited { .. } | End::Signalled { .. } => {
+                    Err("its record shows an end and no start, so it does not count".to_owned())
+                }
+            };
+        }
+        Looked::Alive { held } | Looked::Ended { held: Some(held), .. } => held,
+        Looked::Absent
+        | Looked::Starting { .. }
+        | Looked::HolderDied { .. }
+        | Looked::OtherBoot { .. } => return Ok(()),
+    };
+    if start.matches(held) {
+        return Ok(());
+    }
+    Err("its record is of another command, so it does not count".to_owned())
+}
+
+/// Waits until a holder that recorded the end of its tree has left; whether it has.
+async fn left(held: Option<&Held>) -> bool {
+    let Some(Held { holder, .. }) = held else { return true };
+    for _ in 0..LEAVING_LOOKS {
+        let (boot, alive) = (holder.clone(), holder.clone());
+        let other_boot = provost_sys::process::boot_id().is_ok_and(|id| id != boot.boot_id);
+        if other_boot || matches!(alive.is_alive(), Ok(false)) {
+            return true;
+        }
+        pause(STARTING_LOOK).await;
+    }
+    false
 }
 
 /// A launch's mark is its key, which names its directory.

@@ -51,12 +51,23 @@ impl Home {
         self.root.join(CHECKS)
     }
 
-    /// The directory of an outside command that is no launch: a check, a hook, a setup.
-    pub fn held(&self, owner: impl Display, key: &str) -> PathBuf {
-        self.root.join(self.held_name(owner, key))
+    /// Where start records lie: which effects Provost itself started.
+    pub fn starts(&self) -> PathBuf {
+        self.root.join("starts")
     }
 
-    /// The same, relative to the home.
+    /// The start record of an effect or a launch.
+    pub(crate) fn start(&self, name: &str) -> PathBuf {
+        self.starts().join(format!("{name}.json"))
+    }
+
+    /// Where records are kept that somebody else made.
+    pub fn forged(&self) -> PathBuf {
+        self.root.join("forged")
+    }
+
+    /// What rows name the directory of a check, hook or setup by, relative to the home; its own name has a random part
+    /// besides.
     pub fn held_name(&self, owner: impl Display, key: &str) -> PathBuf {
         Path::new(CHECKS).join(format!("{owner}.{key}"))
     }
@@ -110,6 +121,7 @@ impl Home {
     /// Gives every directory that must exist.
     pub fn directories(&self) -> Vec<PathBuf> {
         let parts = [
+            self.starts(),
             self.launches(),
             self.pool(),
             self.scratch(),

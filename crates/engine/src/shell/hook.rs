@@ -8,9 +8,9 @@ use provost_holder::{End, EndedBy, HoldSpec, OnLimit, StdinMode};
 use serde_json::{Value, json};
 
 use super::{
+    effects::{EffectName, EffectOwner, Effects, Ran},
     environment::DaemonEnvironment,
-    held::{self, Finished, Holders, chain},
-    home::Home,
+    held::{self, Finished, chain},
 };
 use crate::{card, run_card};
 
@@ -19,9 +19,7 @@ const GRACE_MS: u64 = 2_000;
 
 /// One hook that is owed.
 pub(crate) struct HookJob {
-    /// The session or the run that owes it.
-    owner: String,
-    name: String,
+    effect: EffectName,
     spec: HookSpec,
     env: Vec<(String, String)>,
     cwd: String,
@@ -38,8 +36,7 @@ impl HookJob {
         let owed = session.hooks.iter().find(|hook| hook.key == key)?;
         let spec = session.spec.hooks.get(&key.event)?.clone();
         Some(HookJob {
-            owner: session.id.to_string(),
-            name,
+            effect: EffectName { owner: EffectOwner::Session(session.id), key: name },
             spec,
             env: environment.of_command(&session.spec),
             cwd: session.spec.project.clone().unwrap_or_else(|| session.spec.cwd.clone()),
@@ -55,8 +52,7 @@ impl HookJob {
     ) -> Option<HookJob> {
         let owed = run.hooks.iter().find(|hook| hook.key == key)?;
         Some(HookJob {
-            owner: run.id.to_string(),
-            name,
+            effect: EffectName { owner: EffectOwner::Run(run.id), key: name },
             spec: run.spec.hooks.get(&key.event)?.clone(),
             env: environment.of_agent(&run.spec.agent),
             cwd: run.spec.project.clone(),
@@ -65,11 +61,10 @@ impl HookJob {
     }
 
     /// Runs the hook to its end, or takes the record of one that ran.
-    pub(crate) async fn run(self, home: &Home, holders: &Holders) -> HookEnd {
-        let dir = home.held(&self.owner, &self.name);
+    pub(crate) async fn run(self, effects: &Effects) -> HookEnd {
         // A hook is never cancelled: it says what has happened.
         let (_never, mut cancel) = tokio::sync::watch::channel(false);
-        let spec = || HoldSpec {
+        let spec = HoldSpec {
             env: self.env,
             stdin: StdinMode::Text(self.payload),
             output_limit: self.spec.output_limit,
@@ -77,12 +72,14 @@ impl HookJob {
             time_limit_ms: Some(self.spec.time_limit_ms),
             grace_ms: GRACE_MS,
             journal_stdin: false,
-            ..HoldSpec::new(held::mark(&dir), self.spec.argv, self.cwd)
+            ..HoldSpec::new(String::new(), self.spec.argv, self.cwd)
         };
-        match holders.run(&dir, spec, &mut cancel).await {
-            Ok(Finished::Ended { exit, .. }) => hook_end(exit.ended_by, exit.end),
-            Ok(Finished::Uncertain(why)) => HookEnd::Uncertain(why),
-            Err(why @ held::Error::Start(_)) => HookEnd::NotStarted(chain(&why)),
+        match effects.run(&self.effect, spec, &mut cancel).await {
+            Ok(Ran { finished: Finished::Ended { exit }, .. }) => {
+                hook_end(exit.ended_by, exit.end)
+            }
+            Ok(Ran { finished: Finished::Uncertain(why), .. }) => HookEnd::Uncertain(why),
+            Err(why @ (held::Error::Start(_) | held::Error::Record(_))) => HookEnd::NotStarted(chain(&why)),
             Err(why) => HookEnd::Uncertain(chain(&why)),
         }
     }

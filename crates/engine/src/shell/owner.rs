@@ -608,6 +608,11 @@ impl Owner {
                         .session(id)
                         .map(|session| report_reply(session, "recorded"))
                         .ok_or_else(|| self.missing(&id.to_string())),
+                    Some(Err(why @ Rejected::ReportBudget { launch })) => {
+                        // The session shows that something is missing.
+                        drop(turn.command(id, &Command::ReportRefused { launch }, actor));
+                        Err(refused(&why, id))
+                    }
                     Some(Err(why)) => Err(refused(&why, id)),
                     Some(Ok((session, events))) => {
                         let standing = standing_of(&events).map_or("recorded", |s| s.word());

@@ -15,6 +15,7 @@ use provost_holder::{
 use tokio::sync::watch;
 
 use super::{
+    effects::{EffectName, Effects, Ran},
     executor::World,
     held::{self, Finished, chain},
     landing::oid,
@@ -50,22 +51,20 @@ const IDENTITY: &[&str] = &[
 ];
 
 /// Pushes the newest work, and finds or makes its pull request.
-pub(crate) async fn request(world: &World, run: &Run, key: &str) -> Command {
-    let desk = Desk { world, run };
-    desk.request(key).await.unwrap_or_else(|reason| failed(run, reason))
+pub(crate) async fn request(forge: Forge<'_>, key: &str) -> Command {
+    forge.request(key).await.unwrap_or_else(|reason| failed(forge.run, reason))
 }
 
 /// Looks at the pull request until something about it is new.
 pub(crate) async fn watch(
-    world: &World,
-    run: &Run,
+    forge: Forge<'_>,
     key: &str,
     mut cancel: watch::Receiver<bool>,
 ) -> Command {
-    let desk = Desk { world, run };
+    let run = forge.run;
     let over = Command::LandOver { leg: run.leg().no, pull: None };
     tokio::select! {
-        seen = desk.watch(key) => seen.unwrap_or_else(|reason| failed(run, reason)),
+        seen = forge.watch(key) => seen.unwrap_or_else(|reason| failed(run, reason)),
         _ = cancel.wait_for(|cancelled| *cancelled) => over,
     }
 }
@@ -75,11 +74,11 @@ fn failed(run: &Run, reason: String) -> Command {
 }
 
 /// Says whether a pull request was made for a run that was stopped.
-pub(crate) async fn look(world: &World, run: &Run, leg: u32, key: &str) -> Command {
-    let desk = Desk { world, run };
-    desk.outwait(leg).await;
+pub(crate) async fn look(forge: Forge<'_>, leg: u32, key: &str) -> Command {
+    let run = forge.run;
+    forge.outwait(leg).await;
     let pull = match &run.landing {
-        Landing::Open => desk.find(&format!("{key}.list")).await.ok().flatten(),
+        Landing::Open => forge.find(&format!("{key}.list")).await.ok().flatten(),
         Landing::Requested(_) | Landing::Done(_) => None,
     };
     let commit = run.head.as_ref().map(|head| head.commit.clone());
@@ -93,12 +92,18 @@ pub(crate) async fn look(world: &World, run: &Run, leg: u32, key: &str) -> Comma
 }
 
 /// Speaks with the forge for one run.
-struct Desk<'a> {
-    world: &'a World,
-    run: &'a Run,
+#[derive(Clone, Copy)]
+pub(crate) struct Forge<'a> {
+    pub(crate) world: &'a World,
+    pub(crate) effects: &'a Effects,
+    pub(crate) run: &'a Run,
 }
 
-impl Desk<'_> {
+impl Forge<'_> {
+    fn effect(&self, key: &str) -> EffectName {
+        EffectName::of_run(self.run.id, key)
+    }
+
     async fn request(&self, key: &str) -> Result<Command, String> {
         let head = self.run.head.as_ref().ok_or("there is nothing to land")?;
         self.push(&format!("{key}.push"), &head.commit).await?;
@@ -114,12 +119,8 @@ impl Desk<'_> {
     async fn outwait(&self, leg: u32) {
         let key = Effect::Land { leg, step: self.run.steps.len() }.key();
         for call in ["push", "create"] {
-            let key = format!("{key}.{call}");
-            let dir = self.world.home.held(self.run.id, &key);
-            if held::blocking(move || dir.exists()).await {
-                // How it ended does not matter: only what is there afterwards does.
-                drop(self.call(&key, &["true"], "").await);
-            }
+            let effect = self.effect(&format!("{key}.{call}"));
+            self.effects.outwait(&effect, TIME_LIMIT_MS).await;
         }
     }
 
@@ -218,54 +219,50 @@ impl Desk<'_> {
 
     /// A call that only looks leaves no record: it may be made again.
     async fn look(&self, key: &str, line: &[&str]) -> Result<String, String> {
-        let dir = self.world.home.held(self.run.id, key);
         // A daemon that ended in the middle of one left it there.
-        remove(&dir).await?;
+        self.discard(key).await?;
         let seen = self.call(key, line, "").await;
-        remove(&dir).await?;
+        self.discard(key).await?;
         seen
+    }
+
+    async fn discard(&self, key: &str) -> Result<(), String> {
+        let discarded = self.effects.discard(&self.effect(key)).await;
+        discarded.map_err(|why| format!("cannot remove what an earlier look left: {}", chain(&why)))
     }
 
     /// Makes a call, or takes the record of it, and gives what it printed.
     async fn call(&self, key: &str, line: &[&str], input: &str) -> Result<String, String> {
-        let dir = self.world.home.held(self.run.id, key);
         let (_never, mut cancel) = watch::channel(false);
         let argv: Vec<String> = line.iter().map(|word| (*word).to_owned()).collect();
         let mut env = self.world.environment.of_agent_with(&self.run.spec.agent, IDENTITY);
         env.extend(self.guarded().await?);
-        let spec = || HoldSpec {
-            env: env.clone(),
+        let spec = HoldSpec {
+            env,
             stdin: StdinMode::Text(input.to_owned()),
             output_limit: OUTPUT_LIMIT,
             on_limit: OnLimit::End,
             time_limit_ms: Some(TIME_LIMIT_MS),
             journal_stdin: false,
-            ..HoldSpec::new(held::mark(&dir), argv, self.run.spec.project.clone())
+            ..HoldSpec::new(String::new(), argv, self.run.spec.project.clone())
         };
-        let ended = self.world.holders.run(&dir, spec, &mut cancel).await;
+        let ended = self.effects.run(&self.effect(key), spec, &mut cancel).await;
         let name = line.iter().take(3).copied().collect::<Vec<_>>().join(" ");
         match ended {
-            Ok(Finished::Ended { exit, .. }) if exit.end == (End::Exited { code: 0 }) => {
+            Ok(Ran { finished: Finished::Ended { exit }, dir })
+                if exit.end == (End::Exited { code: 0 }) =>
+            {
                 printed(&dir, Channel::Stdout).await
             }
-            Ok(Finished::Ended { .. }) => {
+            Ok(Ran { finished: Finished::Ended { .. }, dir }) => {
                 let said = printed(&dir, Channel::Stderr).await?;
                 let said = provost_git::printable(said.trim().as_bytes());
                 Err(format!("`{name}` failed: {said}"))
             }
-            Ok(Finished::Uncertain(why)) => Err(format!("`{name}`: {why}")),
+            Ok(Ran { finished: Finished::Uncertain(why), .. }) => Err(format!("`{name}`: {why}")),
             Err(why) => Err(format!("`{name}`: {}", chain(&why))),
         }
     }
-}
-
-async fn remove(dir: &Path) -> Result<(), String> {
-    let dir = dir.to_owned();
-    let removed = held::blocking(move || match std::fs::remove_dir_all(&dir) {
-        Err(why) if why.kind() != std::io::ErrorKind::NotFound => Err(why),
-        Ok(()) | Err(_) => Ok(()),
-    });
-    removed.await.map_err(|why| format!("cannot remove what an earlier look left: {why}"))
 }
 
 async fn printed(dir: &Path, channel: Channel) -> Result<String, String> {

@@ -7,17 +7,21 @@ use provost_core::{
 use provost_git::Git;
 use tokio::sync::watch;
 
-use super::{executor::World, held, hook::HookJob, landing, pull, queue, work};
+use super::{
+    effects::Effects, executor::World, held, hook::HookJob, landing, pull, pull::Forge, queue, work,
+};
 use crate::report_card;
 
 /// Carries out an effect of a run, and gives what came of it.
 pub(crate) async fn carry_out(
     world: &World,
+    effects: &Effects,
     run: &Run,
     effect: Effect,
     cancel: watch::Receiver<bool>,
 ) -> Command {
     let key = effect.key();
+    let forge = Forge { world, effects, run };
     match effect {
         Effect::TakeHead(session) => take_head(world, run, session).await,
         Effect::Bring { no } => {
@@ -30,13 +34,13 @@ pub(crate) async fn carry_out(
             let _alone = world.landing.lock().await;
             blocking(world, run, move |git, run| queue::integrate(git, run, batch, len)).await
         }
-        Effect::Land { step, .. } => land(world, run, &key, step, cancel).await,
-        Effect::WatchPull { .. } => pull::watch(world, run, &key, cancel).await,
-        Effect::LookLanded { leg } => look_landed(world, run, &key, leg).await,
+        Effect::Land { step, .. } => land(forge, &key, step, cancel).await,
+        Effect::WatchPull { .. } => pull::watch(forge, &key, cancel).await,
+        Effect::LookLanded { leg } => look_landed(forge, &key, leg).await,
         Effect::RunHook(hook) => {
             let job = HookJob::of_run(run, hook, key, &world.environment);
             let end = match job {
-                Some(job) => job.run(&world.home, &world.holders).await,
+                Some(job) => job.run(effects).await,
                 None => {
                     provost_core::session::HookEnd::NotStarted("it is not configured".to_owned())
                 }
@@ -71,19 +75,19 @@ async fn take_head(world: &World, run: &Run, session: SessionId) -> Command {
 
 /// One landing at a time: what says whether something has landed comes after all that was landing.
 async fn land(
-    world: &World,
-    run: &Run,
+    forge: Forge<'_>,
     key: &str,
     step: usize,
     cancel: watch::Receiver<bool>,
 ) -> Command {
+    let Forge { world, run, .. } = forge;
     let _alone = world.landing.lock().await;
     if *cancel.borrow() {
         // It may have landed before the daemon that was to tell so died.
-        return landed_already(world, run, key, run.leg().no).await;
+        return landed_already(forge, key, run.leg().no).await;
     }
     match run.spec.land {
-        LandMode::Pr => pull::request(world, run, key).await,
+        LandMode::Pr => pull::request(forge, key).await,
         LandMode::Branch | LandMode::Merge => {
             let (git, run) = (world.git.clone(), run.clone());
             held::blocking(move || landing::land(&git, &run, step)).await
@@ -91,14 +95,15 @@ async fn land(
     }
 }
 
-async fn look_landed(world: &World, run: &Run, key: &str, leg: u32) -> Command {
-    let _alone = world.landing.lock().await;
-    landed_already(world, run, key, leg).await
+async fn look_landed(forge: Forge<'_>, key: &str, leg: u32) -> Command {
+    let _alone = forge.world.landing.lock().await;
+    landed_already(forge, key, leg).await
 }
 
-async fn landed_already(world: &World, run: &Run, key: &str, leg: u32) -> Command {
+async fn landed_already(forge: Forge<'_>, key: &str, leg: u32) -> Command {
+    let Forge { world, run, .. } = forge;
     match run.spec.land {
-        LandMode::Pr => pull::look(world, run, leg, key).await,
+        LandMode::Pr => pull::look(forge, leg, key).await,
         LandMode::Branch | LandMode::Merge => {
             let (git, run) = (world.git.clone(), run.clone());
             held::blocking(move || landing::look(&git, &run, leg)).await

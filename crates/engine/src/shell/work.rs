@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
@@ -16,6 +17,7 @@ use provost_git::{
     BranchName, Git, KeepRef, Message, Oid, Pool, Project, checkout_detached, snapshot_loose,
     snapshot_worktree, worktree_add, worktree_find,
 };
+use provost_sys::agent_file;
 
 use super::held::chain;
 
@@ -255,19 +257,23 @@ fn inside(cwd: &str, top: &str, worktree: &str) -> String {
     }
 }
 
-/// Copies ignored files that the work needs (`.env`, say) into a fresh worktree. Links are not followed.
+/// Copies ignored files that the work needs (`.env`, say) into a fresh worktree. No link is followed below either
+/// directory: the tree that was checked out may have links that lead out of it.
 fn copy_ignored(top: &Path, worktree: &Path, names: &[String]) -> Result<(), String> {
+    let open = |path: &Path| agent_file::Root::open(path).map_err(|why| why.to_string());
+    let (from, to) = (open(top)?, open(worktree)?);
     for name in names {
-        let (from, to) = (top.join(name), worktree.join(name));
-        let told = |why: std::io::Error| format!("cannot copy {name} into the worktree: {why}");
-        let plain = std::fs::symlink_metadata(&from).is_ok_and(|about| about.is_file());
-        if !plain || to.exists() {
+        let below = Path::new(name);
+        let describe = |why: std::io::Error| format!("cannot copy {name} into the worktree: {why}");
+        // What is no plain file, or is there already, is left as it is.
+        let Ok(mut source) = from.open_file(below) else { continue };
+        if to.has(below).map_err(|why| describe(why.into()))? {
             continue;
         }
-        if let Some(parent) = to.parent() {
-            std::fs::create_dir_all(parent).map_err(told)?;
-        }
-        std::fs::copy(&from, &to).map_err(told)?;
+        let about = source.metadata().map_err(describe)?;
+        let mode = rustix::fs::Mode::from_raw_mode(about.mode() & 0o777);
+        let mut target = to.create_file(below, mode).map_err(|why| describe(why.into()))?;
+        std::io::copy(&mut source, &mut target).map_err(describe)?;
     }
     Ok(())
 }

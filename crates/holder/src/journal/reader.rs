@@ -5,6 +5,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use provost_sys::agent_file;
+
 use super::frame::{Frame, HEADER_LEN, Header, MAX_PAYLOAD, may_begin};
 
 /// The outcome of opening a journal at an offset.
@@ -39,7 +41,7 @@ pub struct Reader {
 impl Reader {
     /// Opens a journal at the offset of a frame.
     pub fn open(path: &Path, offset: u64) -> Result<Opened, Error> {
-        let file = File::open(path)?;
+        let file = agent_file::open(path).map_err(io::Error::from)?;
         let end = file.metadata()?.len();
         if offset > end {
             return Ok(Opened::Lost { end });

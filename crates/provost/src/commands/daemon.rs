@@ -5,6 +5,7 @@ use std::{process::ExitCode, time::Duration};
 use clap::{Args, Subcommand};
 use provost_api::{ApiError, Code, DaemonInfo, ErrorBody};
 use provost_holder::{Identity, spec::MARK};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::change::KeyArgs;
@@ -20,8 +21,11 @@ use crate::{
     ui,
 };
 
-/// How often it is looked whether a daemon that was told to leave is gone.
-const STOP_TRIES: u32 = 1_000;
+/// How often it is looked whether a daemon that was asked, or sent a signal, is gone: for 5 s.
+const STOP_TRIES: u32 = 500;
+
+/// How long a daemon may take to answer before it is ended by a signal.
+const STOP_ANSWER: Duration = Duration::from_secs(3);
 
 /// How often a daemon that has the ledger and does not answer is asked before it is ended by a signal. The one that
 /// was asked first may have left meanwhile, and the next be starting.
@@ -102,13 +106,18 @@ fn stop(context: &Context, args: &StopArgs) -> Outcome {
     let mut unheard_of = None;
     for _ in 0..ASKING_TRIES {
         match ask_to_leave(context, &home, args) {
-            Err(error) if error.code == Code::Unreachable => match Keeper::of(&home)? {
-                Keeper::Daemon(daemon) => unheard_of = Some(daemon),
-                Keeper::Nobody | Keeper::Other => {
-                    let reply = json!({"ok": true, "running": false});
-                    return stopped(context, reply, "no daemon runs");
+            Err(error) if matches!(error.code, Code::Unreachable | Code::TimedOut) => {
+                match Keeper::of(&home)? {
+                    Keeper::Daemon(daemon) => unheard_of = Some(daemon),
+                    Keeper::Nobody | Keeper::Other => {
+                        let reply = json!({"ok": true, "running": false});
+                        return stopped(context, reply, "no daemon runs");
+                    }
                 }
-            },
+                if error.code == Code::TimedOut {
+                    break;
+                }
+            }
             asked => return stopped(context, asked?, "the daemon left"),
         }
     }
@@ -117,7 +126,7 @@ fn stop(context: &Context, args: &StopArgs) -> Outcome {
 }
 
 fn ask_to_leave(context: &Context, home: &Home, args: &StopArgs) -> Result<Value, ApiError> {
-    let client = daemon::connect_only(home)?;
+    let client = daemon::connect_within(home, STOP_ANSWER)?;
     let info: DaemonInfo = client.get("/v1/daemon")?;
     let process = Identity::of(info.pid).ok().flatten();
     let reply: Value = client.post("/v1/daemon/stop", &json!({}), &args.key.get(context))?;
@@ -125,18 +134,26 @@ fn ask_to_leave(context: &Context, home: &Home, args: &StopArgs) -> Result<Value
     Ok(reply)
 }
 
-/// Ends a daemon that does not answer. What runs inside a launch may not, as it may not ask it either.
+/// Ends a daemon that does not answer: by TERM, then by KILL. What runs inside a launch may not, as it may not ask it
+/// either.
 fn dismiss(context: &Context, home: &Home, daemon: &Identity) -> Outcome {
     if context.environment.get(MARK).is_some() {
         return Err(unheard(home, daemon).into());
     }
-    let told = Keeper::dismiss(daemon);
-    let told = told.map_err(|why| {
-        let message = format!("the daemon (pid {}) cannot be told to leave: {why}", daemon.pid);
-        ApiError::new(Code::Unreachable, message).next("provost doctor")
-    })?;
-    wait_for_the_end(daemon.pid, Some(daemon))?;
-    stopped(context, json!({"ok": true, "running": told}), "the daemon left; it did not answer")
+    let send = |signal| {
+        Keeper::signal(daemon, signal).map_err(|why| {
+            let message = format!("the daemon (pid {}) cannot be sent a signal: {why}", daemon.pid);
+            ApiError::new(Code::Unreachable, message).next("provost doctor")
+        })
+    };
+    let was_there = send(Signal::TERM)?;
+    let mut how = "the daemon left; it did not answer";
+    if wait_for_the_end(daemon.pid, Some(daemon)).is_err() {
+        how = "the daemon did not answer and did not end on TERM; it was killed";
+        send(Signal::KILL)?;
+        wait_for_the_end(daemon.pid, Some(daemon))?;
+    }
+    stopped(context, json!({"ok": true, "running": was_there}), how)
 }
 
 fn stopped(context: &Context, reply: Value, text: &str) -> Outcome {

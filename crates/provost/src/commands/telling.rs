@@ -33,7 +33,7 @@ pub(crate) fn tell(
 ) -> Result<Told, ApiError> {
     let key = &name_of(key);
     match post(context, request, key) {
-        Err(error) if error.code == Code::Unreachable => drop_it(context, request, key, error),
+        Err(error) if matches!(error.code, Code::Unreachable | Code::TimedOut) => drop_it(context, request, key, error),
         told => told.map(Told::Heard),
     }
 }

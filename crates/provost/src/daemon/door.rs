@@ -18,9 +18,11 @@ use std::{
 
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use tokio::net::{
-    UnixListener, UnixStream,
+    UnixListener,
     unix::{SocketAddr, pipe},
 };
+
+use super::timed_stream::{Connections, TimedStream};
 
 /// How many bytes of the kernel's news are read at once. What they say does not matter: it is looked.
 const NEWS: usize = 4 << 10;
@@ -36,6 +38,7 @@ pub(crate) struct Door {
     own: FileId,
     /// Without it (a user may watch only so many directories) a name that is taken away stays away.
     watch: Option<pipe::Receiver>,
+    connections: Connections,
 }
 
 /// One file, under whatever name. The number of ours is not given to another while we listen.
@@ -60,7 +63,8 @@ impl Door {
             return Err(io::Error::other("something else answers on it"));
         }
         let (listener, own) = bind(socket)?;
-        Ok(Door { socket: socket.to_owned(), listener, own, watch })
+        let connections = Connections::default();
+        Ok(Door { socket: socket.to_owned(), listener, own, watch, connections })
     }
 
     fn is_named(&self) -> bool {
@@ -89,13 +93,19 @@ impl Drop for Door {
 }
 
 impl axum::serve::Listener for Door {
-    type Io = UnixStream;
+    type Io = TimedStream;
     type Addr = SocketAddr;
 
-    async fn accept(&mut self) -> (UnixStream, SocketAddr) {
+    async fn accept(&mut self) -> (TimedStream, SocketAddr) {
         loop {
             tokio::select! {
-                accepted = axum::serve::Listener::accept(&mut self.listener) => return accepted,
+                (stream, address) = axum::serve::Listener::accept(&mut self.listener) => {
+                    // One too many is closed at once.
+                    match self.connections.take(stream) {
+                        Some(stream) => return (stream, address),
+                        None => continue,
+                    }
+                }
                 () = news(self.watch.as_ref()) => {}
             }
             self.keep_the_name();

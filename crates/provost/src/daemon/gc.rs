@@ -346,6 +346,7 @@ fn remove_output(home: &Home, session: &str, apply: bool) -> Vec<PathBuf> {
     let Ok(_) = session.parse::<SessionId>() else { return Vec::new() };
     let parents = [home.launches(), home.checks()];
     let places = parents.iter().flat_map(|parent| named(parent, session)).collect();
+    remove_traces(home, session, apply);
     remove_places(places, apply)
 }
 
@@ -353,7 +354,24 @@ fn remove_output(home: &Home, session: &str, apply: bool) -> Vec<PathBuf> {
 fn remove_output_of_run(home: &Home, run: RunId, apply: bool) -> Vec<PathBuf> {
     let cards = Some(home.run(run)).filter(|cards| cards.exists());
     let held = named(&home.checks(), &run.to_string());
+    remove_traces(home, &run.to_string(), apply);
     remove_places(cards.into_iter().chain(held).collect(), apply)
+}
+
+/// Removes the start records of an owner's effects, and the forged records that were set aside.
+fn remove_traces(home: &Home, owner: &str, apply: bool) {
+    if !apply {
+        return;
+    }
+    for record in named(&home.starts(), owner) {
+        std::fs::remove_file(record).ok();
+    }
+    for forged in named(&home.forged(), owner) {
+        // It may be a directory, a file or a link.
+        if std::fs::remove_file(&forged).is_err() {
+            std::fs::remove_dir_all(&forged).ok();
+        }
+    }
 }
 
 /// Gives the directories of an owner below one that holds those of many.

@@ -35,8 +35,8 @@ impl Keeper {
         })
     }
 
-    /// Tells a daemon that keeps the ledger to leave in order. Says whether there was one.
-    pub(crate) fn dismiss(daemon: &Identity) -> io::Result<bool> {
+    /// Sends a signal to a daemon that keeps the ledger, pinned so that no other process is hit. Whether there was one.
+    pub(crate) fn signal(daemon: &Identity, signal: Signal) -> io::Result<bool> {
         let raw = i32::try_from(daemon.pid).ok().and_then(Pid::from_raw);
         let raw = raw.ok_or(io::ErrorKind::InvalidInput)?;
         let process = match pidfd_open(raw, PidfdFlags::empty()) {
@@ -47,7 +47,7 @@ impl Keeper {
         if !daemon.is_alive()? {
             return Ok(false);
         }
-        match pidfd_send_signal(&process, Signal::TERM) {
+        match pidfd_send_signal(&process, signal) {
             Err(Errno::SRCH) => Ok(false),
             sent => Ok(sent.map(|()| true)?),
         }

@@ -22,11 +22,15 @@ use super::{
     history::{self, What},
     orphans::Orphans,
     server::Daemon,
+    watchdog::Pulse,
 };
 use crate::home::Home;
 
 /// The line that tells whoever started the daemon that it answers.
 pub(crate) const READY: &str = "ready";
+
+/// How many threads run the daemon's tasks.
+const WORKERS: usize = 2;
 
 /// How long a stopping daemon waits for clients that neither finish their request nor read their answer.
 const LAST_ANSWERS: std::time::Duration = std::time::Duration::from_secs(1);
@@ -63,20 +67,34 @@ fn live(places: &shell::Home, ledger: SqliteLedger, detached: bool) -> Result<()
     sweep(&places.scratch());
     let world = world(places)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
+        .worker_threads(WORKERS)
         .thread_stack_size(512 << 10)
         .max_blocking_threads(64)
         .thread_keep_alive(std::time::Duration::from_secs(2))
         .enable_all()
         .build()
         .map_err(|why| failed("start its runtime", &why))?;
-    let served = runtime.block_on(serve(ledger, world, detached));
+    let pulse = Pulse::default();
+    pulse.watch().map_err(|why| failed("start its watchdog", &why))?;
+    let served = runtime.block_on(serve(ledger, world, pulse, detached));
     // Holders and what they hold go on; blocking work that is still under way is found again by the next daemon.
     runtime.shutdown_background();
     served
 }
 
-async fn serve(ledger: SqliteLedger, world: World, detached: bool) -> Result<(), ApiError> {
+async fn serve(
+    ledger: SqliteLedger,
+    world: World,
+    pulse: Pulse,
+    detached: bool,
+) -> Result<(), ApiError> {
+    // On a worker: this future itself runs beside them.
+    let mut watched = tokio::task::JoinSet::new();
+    watched.spawn(pulse.beat());
+    #[cfg(feature = "failpoints")]
+    for _ in 0..WORKERS {
+        watched.spawn(super::watchdog::stall_on(world.home.root().join("stall-for-tests")));
+    }
     let Opened { handle, owner, mut executor } =
         Owner::start(ledger, world.clone()).map_err(|why| {
             ApiError::new(Code::Storage, why.to_string()).next("provost ledger verify")

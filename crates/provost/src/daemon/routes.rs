@@ -208,7 +208,7 @@ async fn list(State(daemon): State<Daemon>, Wanted(query): Wanted<ListQuery>) ->
     let ListQuery { role, state, project, .. } = query;
     let listing = Listing { role, state, project, extent };
     if all {
-        return Ok(raw(daemon.stream_all(listing)));
+        return Ok(raw(daemon.stream_all(listing).await?));
     }
     let text = daemon.handle.ask(Ask::List(listing), "operator", None).await?;
     Ok(raw(Body::from(text)))

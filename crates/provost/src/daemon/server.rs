@@ -3,6 +3,7 @@
 use std::{
     path::Path,
     sync::{Arc, Mutex, OnceLock, PoisonError},
+    time::Duration,
 };
 
 use axum::{
@@ -21,7 +22,10 @@ use provost_sys::{
     origin::Boundary,
     peer::{Peer as Pinned, Pinning},
 };
-use tokio::task::JoinSet;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    task::JoinSet,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -38,7 +42,18 @@ pub(crate) struct Daemon {
     pub(crate) stop: CancellationToken,
     boundary: Arc<Boundary>,
     tasks: Arc<Mutex<JoinSet<()>>>,
+    reads: Arc<Semaphore>,
 }
+
+/// How many reads of the ledger run at once. They share the runtime's blocking threads with changes, which need the
+/// others.
+const READS: usize = 16;
+
+/// How long a read waits for its turn.
+const READ_TURN: Duration = Duration::from_secs(10);
+
+/// How long sending a listing may take.
+const LISTING_TIME: Duration = Duration::from_secs(300);
 
 /// The process at the other end of a connection, pinned when the connection was accepted, or why it is not served.
 #[derive(Clone, Debug)]
@@ -46,7 +61,7 @@ pub(crate) struct Connection(Result<Caller, Arc<provost_sys::peer::Error>>);
 
 impl Connected<IncomingStream<'_, Door>> for Connection {
     fn connect_info(stream: IncomingStream<'_, Door>) -> Self {
-        let pinned = Pinned::pin(stream.io(), pinning());
+        let pinned = Pinned::pin(stream.io().get_ref(), pinning());
         let caller =
             pinned.map(|pinned| Caller { pinned: Arc::new(pinned), known: Arc::default() });
         Connection(caller.map_err(Arc::new))
@@ -100,7 +115,24 @@ pub(super) async fn only_for_this_user(_: Caller, request: Request, next: Next) 
 impl Daemon {
     pub(crate) fn new(handle: Handle, world: World) -> Daemon {
         let boundary = Arc::new(world.home.boundary(pinning()));
-        Daemon { handle, world, stop: CancellationToken::new(), boundary, tasks: Arc::default() }
+        let reads = Arc::new(Semaphore::new(READS));
+        let stop = CancellationToken::new();
+        Daemon { handle, world, stop, boundary, tasks: Arc::default(), reads }
+    }
+
+    /// Waits for the turn to read the ledger. It lasts until the permit is dropped.
+    pub(crate) async fn read_turn(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+        let turn = Arc::clone(&self.reads).acquire_owned();
+        match tokio::time::timeout(READ_TURN, turn).await {
+            Ok(Ok(permit)) => Ok(permit),
+            Ok(Err(_)) | Err(_) => {
+                let message = format!(
+                    "{READS} reads are under way, and none ended within {} s; try again",
+                    READ_TURN.as_secs()
+                );
+                Err(ApiError::new(Code::Refused, message).next("provost daemon status"))
+            }
+        }
     }
 
     /// Serves the socket until the daemon is asked to stop.
@@ -178,16 +210,18 @@ impl Daemon {
     }
 
     /// Streams every session, without holding up the engine and in constant memory.
-    pub(crate) fn stream_all(&self, listing: Listing) -> Body {
-        let (sender, receiver) = tokio::sync::mpsc::channel::<Result<Bytes, std::io::Error>>(16);
+    pub(crate) async fn stream_all(&self, listing: Listing) -> Result<Body, ApiError> {
+        let turn = self.read_turn().await?;
+        let (sender, receiver) = tokio::sync::mpsc::channel::<Result<Bytes, std::io::Error>>(2);
         let ledger = self.world.home.ledger();
         self.own(async move {
             let written =
                 tokio::task::spawn_blocking(move || write_all(&ledger, &listing, &sender));
-            // A client that went away needs no more.
+            // A client that went away needs no more; one that reads nothing is cut off by its connection.
             drop(written.await);
+            drop(turn);
         });
-        Body::from_stream(tokio_stream::wrappers::ReceiverStream::new(receiver))
+        Ok(Body::from_stream(tokio_stream::wrappers::ReceiverStream::new(receiver)))
     }
 }
 
@@ -203,6 +237,7 @@ fn write_all(
     let reader = SqliteReader::open(ledger).map_err(|why| failed(why.to_string()))?;
     let mut chunk = String::from("{\"ok\":true,\"sessions\":[");
     let (mut first, mut gone) = (true, false);
+    let began = now();
     let visited = listing.visit(&reader, |card| {
         if !std::mem::take(&mut first) {
             chunk.push(',');
@@ -211,12 +246,17 @@ fn write_all(
         if chunk.len() >= CHUNK {
             gone = sender.blocking_send(Ok(std::mem::take(&mut chunk).into())).is_err();
         }
-        match gone {
-            true => std::ops::ControlFlow::Break(()),
-            false => std::ops::ControlFlow::Continue(()),
+        let late = now() - began > LISTING_TIME;
+        if late && !gone {
+            failed(format!("the listing was not read within {} s", LISTING_TIME.as_secs()));
         }
+        gone |= late;
+        if gone { std::ops::ControlFlow::Break(()) } else { std::ops::ControlFlow::Continue(()) }
     });
     visited.map_err(|why| failed(why.to_string()))?;
+    if gone {
+        return Err(());
+    }
     let mut runs: Vec<String> = Vec::new();
     let visited = listing.visit_runs(&reader, |card| {
         runs.push(card.to_owned());
@@ -225,6 +265,11 @@ fn write_all(
     visited.map_err(|why| failed(why.to_string()))?;
     chunk.push_str(&format!("],\"runs\":[{}],\"more\":false}}", runs.join(",")));
     sender.blocking_send(Ok(chunk.into())).map_err(drop)
+}
+
+#[expect(clippy::disallowed_methods, reason = "how long a client takes is measured here")]
+fn now() -> std::time::Instant {
+    std::time::Instant::now()
 }
 
 /// Mints an id: the one place of the daemon that does.

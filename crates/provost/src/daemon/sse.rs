@@ -15,7 +15,7 @@ use provost_ledger::{ReadLedger, SqliteReader};
 use tokio::sync::{broadcast, mpsc};
 
 /// How many events are read from the ledger at once.
-const PAGE: usize = 500;
+const PAGE: usize = 100;
 
 /// How often a line is sent on a quiet stream, so that a client that went away is noticed.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
@@ -88,7 +88,7 @@ pub(crate) fn follow(
 ) -> (Body, impl Future<Output = ()> + use<>) {
     // Subscribed before the ledger is read, so that nothing falls between the two.
     let live = handle.subscribe();
-    let (sender, receiver) = mpsc::channel::<Bytes>(64);
+    let (sender, receiver) = mpsc::channel::<Bytes>(8);
     let stream = tokio_stream::StreamExt::map(
         tokio_stream::wrappers::ReceiverStream::new(receiver),
         Ok::<Bytes, Infallible>,

@@ -30,13 +30,22 @@ const WAKING_PAUSE: Duration = Duration::from_millis(10);
 /// making its socket again.
 const HEARING_TRIES: u32 = 200;
 
+/// How long a daemon may take to say who it is.
+const PROBE: Duration = Duration::from_secs(15);
+
 /// Talks with a daemon that runs, and never starts one.
 pub(crate) fn connect_only(home: &Home) -> Result<Client, ApiError> {
+    connect_within(home, PROBE).map(|_| Client::new(home.socket()))
+}
+
+/// The same, for a client whose every request has this deadline.
+pub(crate) fn connect_within(home: &Home, deadline: Duration) -> Result<Client, ApiError> {
     home.trust()?;
-    let client = Client::new(home.socket());
+    let client = Client::new(home.socket()).within(deadline);
     for _ in 0..HEARING_TRIES {
         match client.get::<DaemonInfo>("/v1/daemon") {
             Ok(_) => return Ok(client),
+            Err(error) if error.code == Code::TimedOut => return Err(late(home, error)),
             Err(error) if error.code != Code::Unreachable => return Err(error),
             Err(error) if is_forbidden(home) => return Err(error),
             Err(error) => match Keeper::of(home) {
@@ -50,6 +59,14 @@ pub(crate) fn connect_only(home: &Home) -> Result<Client, ApiError> {
         (None, _) => Ok(client),
         (Some(_), Ok(Keeper::Daemon(daemon))) => Err(unheard(home, &daemon)),
         (Some(error), _) => Err(error),
+    }
+}
+
+/// Names the daemon that did not answer in time.
+fn late(home: &Home, error: ApiError) -> ApiError {
+    match Keeper::of(home) {
+        Ok(Keeper::Daemon(daemon)) => unheard(home, &daemon),
+        Ok(Keeper::Nobody | Keeper::Other) | Err(_) => error,
     }
 }
 
@@ -103,9 +120,10 @@ fn left_in_order(home: &Home, pid: u32) -> bool {
 
 /// Has a daemon answer that is not older than this program.
 fn wake(home: &Home) -> Result<DaemonInfo, ApiError> {
-    let client = Client::new(home.socket());
+    let client = Client::new(home.socket()).within(PROBE);
     match client.get::<DaemonInfo>("/v1/daemon") {
         Ok(info) if !is_older(&info) => return Ok(info),
+        Err(error) if error.code == Code::TimedOut => return Err(late(home, error)),
         Ok(_) | Err(_) => {}
     }
     // One at a time: whoever waited here finds the daemon that the first one started.
@@ -115,6 +133,7 @@ fn wake(home: &Home) -> Result<DaemonInfo, ApiError> {
         match client.get::<DaemonInfo>("/v1/daemon") {
             Ok(info) if !is_older(&info) => return Ok(info),
             Ok(_) => replace(home, &client)?,
+            Err(error) if error.code == Code::TimedOut => return Err(late(home, error)),
             Err(_) => {}
         }
         match wake_once(home)? {

@@ -87,6 +87,9 @@ pub(crate) fn run_words(kind: &str, data: &Value) -> Option<String> {
         "run.hook_finished" => {
             format!("hook {} ended: {}", data["key"]["event"].as_str()?, data["end"])
         }
+        "run.record_forged" => {
+            format!("forged record of {} moved aside; the effect ran", data["effect"])
+        }
         "run.card_written" => match data["failure"].as_str() {
             None => "report card written".to_owned(),
             Some(why) => format!("the report card could not be written: {why}"),

@@ -1,1 +1,269 @@
 //! An agent that tries to stall the daemon.
+
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    os::unix::net::UnixStream,
+    path::Path,
+    process::Stdio,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use provost_testkit::{Home, eventually, eventually_within};
+use rustix::{
+    fs::{CWD, FileType, Mode, mknodat},
+    process::{Pid, Signal, kill_process},
+};
+use serde_json::Value;
+
+/// How long a command may take while an agent misbehaves.
+const ANSWER: Duration = Duration::from_secs(20);
+
+fn home() -> Home {
+    let mut home = Home::new();
+    home.set_env("PROVOST_SESSION_SETTLE", "150ms");
+    home.set_env("PROVOST_SESSION_DRAIN", "300ms");
+    home.set_env("PROVOST_SESSION_STOP_GRACE", "150ms");
+    home
+}
+
+fn spawn(home: &Home, script: &str) -> String {
+    let spawned = home.provost(&["spawn", "--json", "--", "sh", "-c", script]);
+    spawned.ok().json()["id"].as_str().unwrap().to_owned()
+}
+
+/// Runs a command and fails the test unless it succeeds in time. A command that hangs is killed.
+#[track_caller]
+fn answers(home: &Home, args: &[&str]) -> String {
+    let mut command = home.command(args);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    let pid = Pid::from_child(&child);
+    let ended = Arc::new(AtomicBool::new(false));
+    let late = Arc::new(AtomicBool::new(false));
+    let guard = {
+        let (ended, late) = (Arc::clone(&ended), Arc::clone(&late));
+        thread::spawn(move || {
+            let until = Instant::now() + ANSWER;
+            while !ended.load(Ordering::SeqCst) {
+                if Instant::now() > until {
+                    late.store(true, Ordering::SeqCst);
+                    kill_process(pid, Signal::KILL).ok();
+                    return;
+                }
+                thread::park_timeout(Duration::from_millis(50));
+            }
+        })
+    };
+    let output = child.wait_with_output().unwrap();
+    ended.store(true, Ordering::SeqCst);
+    guard.thread().unpark();
+    guard.join().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!late.load(Ordering::SeqCst), "{args:?} had no answer after {ANSWER:?}");
+    assert!(output.status.success(), "{args:?}: {stderr}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[track_caller]
+fn signal(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), signal).unwrap();
+}
+
+fn lives(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(')').map(|(_, rest)| rest.trim_start().chars().next());
+    state.is_some_and(|state| !matches!(state, Some('Z' | 'X')))
+}
+
+/// Kills a daemon that a failing test left stalled, so that its home can be removed.
+struct KillOnDrop(u32);
+
+impl Drop for KillOnDrop {
+    fn drop(&mut self) {
+        if thread::panicking()
+            && let Some(pid) = i32::try_from(self.0).ok().and_then(Pid::from_raw)
+        {
+            kill_process(pid, Signal::KILL).ok();
+        }
+    }
+}
+
+/// Exchanges a report and a FIFO under one name until it is told to stop.
+fn exchange(drop_box: &Path, launch: &str, stop: &AtomicBool) {
+    let name = drop_box.join(format!("{launch}~k.json"));
+    let (file, fifo) = (drop_box.join(".file"), drop_box.join(".fifo"));
+    while !stop.load(Ordering::SeqCst) {
+        fs::write(&file, "{}").unwrap();
+        fs::rename(&file, &name).unwrap();
+        let mode = Mode::RUSR | Mode::WUSR;
+        mknodat(CWD, &fifo, FileType::Fifo, mode, 0).unwrap();
+        fs::rename(&fifo, &name).unwrap();
+    }
+}
+
+#[test]
+fn f2_13_fifo_under_a_reports_name_does_not_stall() {
+    let home = home();
+    let script = "while [ ! -e stop ]; do echo word; sleep 0.005; done";
+    let id = spawn(&home, script);
+    home.wait_state(&id, |row| row["launches"][0]["phase"] == "running");
+    let daemon = home.daemon().pid().unwrap();
+    let _killed = KillOnDrop(daemon);
+    // As for an agent in a sandbox: the drop box is in its own temporary directory.
+    let drop_box = home.path().join(format!("agents/{id}/tmp/drop"));
+    fs::create_dir_all(&drop_box).unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let exchanging = {
+        let (stop, launch) = (Arc::clone(&stop), format!("{id}.l1"));
+        thread::spawn(move || exchange(&drop_box, &launch, &stop))
+    };
+    let until = Instant::now() + Duration::from_secs(6);
+    let answered = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        while Instant::now() < until {
+            answers(&home, &["ls", "--json"]);
+        }
+    }));
+    stop.store(true, Ordering::SeqCst);
+    exchanging.join().unwrap();
+    fs::write(home.root().join("stop"), "").unwrap();
+    if let Err(panic) = answered {
+        std::panic::resume_unwind(panic);
+    }
+    assert_eq!(home.daemon().pid(), Some(daemon), "it is the same daemon");
+    home.wait_state(&id, |row| row["sealed"] == true);
+}
+
+#[test]
+fn f2_13_daemon_stop_kills_a_daemon_that_hangs() {
+    let home = home();
+    home.provost(&["ls"]).ok();
+    let daemon = home.daemon().pid().unwrap();
+    let _killed = KillOnDrop(daemon);
+    // A stopped process neither answers nor acts on TERM.
+    signal(daemon, Signal::STOP);
+    let began = Instant::now();
+    let stopped = home.provost(&["daemon", "stop"]);
+    stopped.ok();
+    assert!(!lives(daemon), "{stopped:?}");
+    assert!(began.elapsed() < Duration::from_secs(40), "{:?}", began.elapsed());
+    home.provost(&["ls"]).ok();
+}
+
+#[test]
+fn f2_13_watchdog_aborts_a_stalled_daemon() {
+    let mut home = home();
+    home.set_env("PROVOST_WATCHDOG_MS", "1000");
+    home.provost(&["ls"]).ok();
+    let daemon = home.daemon().pid().unwrap();
+    let _killed = KillOnDrop(daemon);
+    fs::write(home.path().join("stall-for-tests"), "").unwrap();
+    eventually_within(ANSWER, "the watchdog ends the daemon", || (!lives(daemon)).then_some(()));
+    fs::remove_file(home.path().join("stall-for-tests")).unwrap();
+    answers(&home, &["ls"]);
+    assert_ne!(home.daemon().pid(), Some(daemon));
+    let log = fs::read_to_string(home.path().join("log/daemon.log")).unwrap_or_default();
+    assert!(log.contains("has not answered"), "{log}");
+}
+
+#[test]
+fn f2_13_watchdog_ignores_a_pause_of_the_process() {
+    let mut home = home();
+    home.set_env("PROVOST_WATCHDOG_MS", "500");
+    home.provost(&["ls"]).ok();
+    let daemon = home.daemon().pid().unwrap();
+    signal(daemon, Signal::STOP);
+    // There is no event for time that passes.
+    thread::sleep(Duration::from_secs(3));
+    signal(daemon, Signal::CONT);
+    answers(&home, &["ls"]);
+    thread::sleep(Duration::from_secs(1));
+    answers(&home, &["ls"]);
+    assert_eq!(home.daemon().pid(), Some(daemon), "a pause is no stall");
+}
+
+/// Makes rows long: facts are shown in them.
+fn fill(home: &Home, sessions: usize) -> Vec<String> {
+    let ids: Vec<String> = (0..sessions).map(|_| spawn(home, "true")).collect();
+    for id in &ids {
+        for no in 0..50 {
+            let value = format!("{no}{}", "v".repeat(4 << 10));
+            let body = serde_json::json!({"session": id, "fact": "artifact", "value": value});
+            post(home, "/v1/reports", &body.to_string());
+        }
+    }
+    ids
+}
+
+/// Posts as the operator.
+fn post(home: &Home, path: &str, body: &str) {
+    let mut stream = UnixStream::connect(home.path().join("daemon.sock")).unwrap();
+    let length = body.len();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n"
+    );
+    stream.write_all(&[head.as_bytes(), body.as_bytes()].concat()).unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).unwrap();
+    assert!(reply.starts_with("HTTP/1.1 200"), "{reply}");
+}
+
+#[test]
+fn f2_15_unread_listings_do_not_block_changes() {
+    let home = home();
+    let ids = fill(&home, 20);
+    let listings: Vec<UnixStream> = (0..70)
+        .map(|_| {
+            let mut stream = UnixStream::connect(home.path().join("daemon.sock")).unwrap();
+            stream.write_all(b"GET /v1/sessions?all=1 HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+            stream
+        })
+        .collect();
+    // The daemon has taken them all when it answers a later connection.
+    answers(&home, &["ls", "--json"]);
+    let changed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        answers(&home, &["rename", &ids[0], "renamed"]);
+        answers(&home, &["spawn", "--json", "--", "true"]);
+    }));
+    drop(listings);
+    if let Err(panic) = changed {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+#[test]
+fn f2_15_reports_beyond_the_budget_are_refused() {
+    let home = home();
+    let (said, stop) = (home.root().join("said"), home.root().join("stop"));
+    let script = format!(
+        "head -c 400000 /dev/zero | tr '\\0' v > text; i=0; while [ $i -lt 30 ]; do \"$PROVOST_BIN\" report working --message - --json < text >> {}; i=$((i+1)); done; echo > done; while [ ! -e {} ]; do sleep 0.1; done",
+        said.display(),
+        stop.display()
+    );
+    let id = spawn(&home, &script);
+    eventually_within(Duration::from_secs(60), "all reports are made", || {
+        home.root().join("done").exists().then_some(())
+    });
+    let said = fs::read_to_string(&said).unwrap();
+    let refused: Vec<Value> = said
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .filter(|reply: &Value| reply["ok"] == false)
+        .collect();
+    assert!(!refused.is_empty(), "all 30 reports of 400 kB were taken");
+    let message = refused[0]["error"]["message"].as_str().unwrap();
+    assert!(message.contains("MiB"), "the limit is named: {message}");
+    let row = home.wait_state(&id, |row| {
+        row["flags"].as_array().is_some_and(|flags| flags.contains(&"reports_refused".into()))
+    });
+    assert_eq!(home.events_of(&id, "reports.refused").len(), 1, "{row:#}");
+    fs::write(&stop, "").unwrap();
+    eventually("the session ends", || {
+        (home.status(&id)["sealed"] == true).then_some(())
+    });
+}

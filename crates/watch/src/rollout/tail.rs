@@ -8,6 +8,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use memchr::memchr;
+use provost_sys::agent_file;
 
 /// The longest line that is given with all its bytes.
 pub const MAX_LINE: usize = 1 << 20;
@@ -103,7 +104,7 @@ impl Tail {
     /// Opens a file to read it from a place; one whose name ends in `.zst` is decompressed. What is no regular
     /// file is refused, since reading it could block or never end.
     pub fn open(path: &Path, place: u64) -> io::Result<Self> {
-        let file = open_regular(path)?;
+        let file = agent_file::open(path)?;
         let id = FileId::of(&file.metadata()?);
         let source = if path.extension().is_some_and(|extension| extension == "zst") {
             let mut decoder = zstd::Decoder::new(file)?;
@@ -228,19 +229,6 @@ impl Tail {
         self.buffer.truncate(self.end);
         self.buffer.shrink_to_fit();
     }
-}
-
-fn open_regular(path: &Path) -> io::Result<File> {
-    use rustix::fs::{Mode, OFlags, open};
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = File::from(open(path, flags, Mode::empty())?);
-    if file.metadata()?.is_file() {
-        return Ok(file);
-    }
-    Err(io::Error::new(
-        io::ErrorKind::InvalidInput,
-        format!("{} is no regular file", path.display()),
-    ))
 }
 
 /// Reads up to a place in the text and throws it away.

@@ -8,10 +8,10 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use provost_sys::{peer, process};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustix::process::geteuid;
 
@@ -48,11 +48,28 @@ impl Server {
     /// Takes the socket's name away. One that has another name stays open to others, which is an error. Others do
     /// not reach it by our descriptor, since a holder is hidden from its user's other processes.
     pub(super) fn take_away(&self) -> io::Result<()> {
-        fs::remove_file(fs::read_link(self.path())?)?;
+        self.remove_name(&fs::read_link(self.path())?)?;
         match rustix::fs::fstat(&self.handle)?.st_nlink {
             0 => Ok(()),
             _ => Err(io::Error::other("the socket has another name")),
         }
+    }
+
+    /// Removes the name of this very socket, and nothing that was put there meanwhile.
+    fn remove_name(&self, path: &Path) -> io::Result<()> {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(io::Error::other("the socket has no name"));
+        };
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let parent = rustix::fs::open(parent, flags, Mode::empty())?;
+        let (there, own) = (
+            rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW)?,
+            rustix::fs::fstat(&self.handle)?,
+        );
+        if (there.st_dev, there.st_ino) != (own.st_dev, own.st_ino) {
+            return Err(io::Error::other("the socket's name was given to something else"));
+        }
+        Ok(rustix::fs::unlinkat(&parent, name, AtFlags::empty())?)
     }
 
     fn path(&self) -> PathBuf {

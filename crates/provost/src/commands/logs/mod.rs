@@ -10,6 +10,7 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::Args;
 use provost_api::{ApiError, Code, SessionRow};
 use provost_core::session::Driver;
+use provost_engine::shell::output_directory;
 
 use self::{
     show::{Channels, Shown, Style},
@@ -206,7 +207,9 @@ impl Logs<'_> {
     }
 
     fn held(&self, output: &str, what: &str) -> Source {
-        Source::new(&journal_dir(self.home.path.join(output)), what.replace(' ', ""))
+        let place = journal_dir(output.into());
+        let dir = output_directory(&self.home.path, &place.display().to_string());
+        Source::new(&dir, what.replace(' ', ""))
     }
 
     /// A session outlives its output. Nothing at all would look like a command that printed nothing.

@@ -155,7 +155,9 @@ pub(super) async fn read<T: Send + 'static>(
     read: impl FnOnce(&dyn ReadLedger) -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
     let path = daemon.world.home.ledger();
+    let turn = daemon.read_turn().await?;
     let found = tokio::task::spawn_blocking(move || {
+        let _turn = turn;
         let unread = |why: &dyn std::fmt::Display| {
             ApiError::new(Code::Storage, format!("the ledger could not be read: {why}"))
                 .next("provost ledger verify")

@@ -51,6 +51,8 @@ pub(super) fn of(event: &Event) -> String {
         | Event::OutputNoRoom(_)
         | Event::OutputFlows(_)
         | Event::OutputLost(_)
+        | Event::RecordForged(_)
+        | Event::ReportsRefused(_)
         | Event::LimitRaised(_)
         | Event::ProgressTold(_)
         | Event::UsageTold(_)
@@ -188,6 +190,12 @@ fn stream(event: &Event) -> String {
         Event::OutputNoRoom(e) => format!("no room on the disk of {}, agent held back", e.dir),
         Event::OutputFlows(_) => "room on the disk again".to_owned(),
         Event::OutputLost(_) => "some output was lost".to_owned(),
+        Event::RecordForged(e) => {
+            format!("forged record of {} moved to {}; the effect ran", e.effect, e.moved_to)
+        }
+        Event::ReportsRefused(e) => {
+            format!("{} reports of {} taken, further ones refused", e.reports, size(e.bytes))
+        }
         Event::LimitRaised(e) => format!("output limit raised to {}", size(e.bytes)),
         Event::ProgressTold(e) => format!("progress {}/{}", e.progress.done, e.progress.total),
         Event::SignalRecorded(e) => format!("{}: {}", e.by.word(), e.said.word()),

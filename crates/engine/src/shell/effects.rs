@@ -1,0 +1,245 @@
+//! Runs the outside commands of effects, each once: checks, hooks, setups, pushes and calls of `gh`.
+//!
+//! All of them go through [`Effects::run`]. A result counts only if Provost recorded the start before, and a holder
+//! that was started for it left the record.
+
+use std::{fmt, io, path::PathBuf};
+
+use provost_core::{
+    ids::{LaunchId, RunId, SessionId},
+    run, session,
+};
+use provost_holder::HoldSpec;
+use tokio::sync::watch;
+
+use super::{
+    handle::Teller,
+    held::{self, Error, Finished, Holders},
+    home::Home,
+    start_record::{Loaded, StartRecord, StartRecords},
+};
+
+/// Whose an effect is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum EffectOwner {
+    Session(SessionId),
+    Run(RunId),
+}
+
+impl fmt::Display for EffectOwner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            EffectOwner::Session(session) => session.fmt(f),
+            EffectOwner::Run(run) => run.fmt(f),
+        }
+    }
+}
+
+/// An effect that runs an outside command.
+#[derive(Clone, Debug)]
+pub(crate) struct EffectName {
+    pub(crate) owner: EffectOwner,
+    pub(crate) key: String,
+}
+
+impl EffectName {
+    pub(crate) fn of_session(session: SessionId, key: impl Into<String>) -> EffectName {
+        EffectName { owner: EffectOwner::Session(session), key: key.into() }
+    }
+
+    pub(crate) fn of_run(run: RunId, key: impl Into<String>) -> EffectName {
+        EffectName { owner: EffectOwner::Run(run), key: key.into() }
+    }
+
+    fn name(&self) -> String {
+        format!("{}.{}", self.owner, self.key)
+    }
+}
+
+/// An effect that came to its end, and the directory of its holder.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) finished: Finished,
+    pub(crate) dir: PathBuf,
+}
+
+/// Runs the commands of effects.
+#[derive(Clone)]
+pub(crate) struct Effects {
+    home: Home,
+    records: StartRecords,
+    holders: Holders,
+    teller: Teller,
+}
+
+impl Effects {
+    pub(crate) fn new(home: &Home, key: &[u8; 32], holders: &Holders, teller: &Teller) -> Effects {
+        Effects {
+            home: home.clone(),
+            records: StartRecords::new(home, key),
+            holders: holders.clone(),
+            teller: teller.clone(),
+        }
+    }
+
+    /// Returns the directory of an effect that Provost has started, or was about to start.
+    pub(crate) async fn started(&self, effect: &EffectName) -> Result<Option<PathBuf>, Error> {
+        let record = self.recorded(effect).await?;
+        Ok(record.map(|record| self.directory(&record)))
+    }
+
+    /// The same for a caller that may block. A forged record counts as none.
+    pub(crate) fn started_now(&self, effect: &EffectName) -> Option<PathBuf> {
+        match self.records.load(&effect.name()) {
+            Ok(Loaded::Valid(record)) => Some(self.directory(&record)),
+            Ok(Loaded::Missing | Loaded::Forged) | Err(_) => None,
+        }
+    }
+
+    /// Runs the command of an effect to its end, whatever was done of that before. `cancel` ends it.
+    pub(crate) async fn run(
+        &self,
+        effect: &EffectName,
+        spec: HoldSpec,
+        cancel: &mut watch::Receiver<bool>,
+    ) -> Result<Ran, Error> {
+        let record = match self.recorded(effect).await? {
+            Some(record) => self.start_again(record, &spec).await?,
+            None => self.start(effect, &spec).await?,
+        };
+        let dir = self.directory(&record);
+        if !record.is_of(&spec.argv) {
+            let why = "it was started with another command".to_owned();
+            return Ok(Ran { finished: Finished::Uncertain(why), dir });
+        }
+        let spec = HoldSpec { key: record.directory(), ..spec };
+        let finished = self.holders.run(&dir, spec, &record, cancel).await?;
+        Ok(Ran { finished, dir })
+    }
+
+    /// Waits for the end of a command that was started, and starts none.
+    pub(crate) async fn outwait(&self, effect: &EffectName, limit_ms: u64) {
+        let Ok(Some(record)) = self.recorded(effect).await else { return };
+        let dir = self.directory(&record);
+        let there = dir.clone();
+        if held::blocking(move || there.exists()).await {
+            // How it ended does not matter: only what is there afterwards does.
+            drop(self.holders.outwait(&dir, &record, limit_ms).await);
+        }
+    }
+
+    /// Removes all that is left of an effect that may be run again.
+    pub(crate) async fn discard(&self, effect: &EffectName) -> Result<(), Error> {
+        let Some(record) = self.recorded(effect).await? else { return Ok(()) };
+        let (records, dir) = (self.records.clone(), self.directory(&record));
+        let removed = held::blocking(move || {
+            match std::fs::remove_dir_all(&dir) {
+                Err(why) if why.kind() != io::ErrorKind::NotFound => return Err(why),
+                Ok(()) | Err(_) => {}
+            }
+            records.remove(&record.name)
+        });
+        removed.await.map_err(|why| Error::Record(why.to_string()))
+    }
+
+    /// Makes sure that a launch directory with records in it is Provost's own, before it is believed.
+    pub(crate) async fn vet_launch(&self, launch: LaunchId) -> Result<(), Error> {
+        let (records, dir, name) =
+            (self.records.clone(), self.home.launch(launch), launch.to_string());
+        let moved = held::blocking(move || -> io::Result<Option<PathBuf>> {
+            if let Loaded::Valid(_) = records.load(&name)? {
+                return Ok(None);
+            }
+            // An empty one forbids the start of a launch that was stopped before.
+            let is_empty = match std::fs::read_dir(&dir) {
+                Ok(mut entries) => entries.next().is_none(),
+                Err(why) => why.kind() == io::ErrorKind::NotFound,
+            };
+            if is_empty { Ok(None) } else { records.set_aside(&dir).map(Some) }
+        });
+        if let Some(moved) = moved.await.map_err(|why| Error::Record(why.to_string()))? {
+            let effect = EffectName::of_session(launch.session, format!("l{}", launch.no));
+            self.report_forged(&effect, moved).await;
+        }
+        Ok(())
+    }
+
+    /// Records that a launch is about to be started.
+    pub(crate) async fn begin_launch(&self, launch: LaunchId, spec: &HoldSpec) -> Result<(), Error> {
+        let record = StartRecord::of_launch(launch.to_string(), spec);
+        self.store(record).await.map(drop)
+    }
+
+    /// Whether a launch's record is of the command that it was started with.
+    pub(crate) async fn is_of_launch(&self, launch: LaunchId, held: &provost_holder::Held) -> bool {
+        let (records, name) = (self.records.clone(), launch.to_string());
+        match held::blocking(move || records.load(&name)).await {
+            Ok(Loaded::Valid(record)) => record.matches(held),
+            Ok(Loaded::Missing | Loaded::Forged) | Err(_) => false,
+        }
+    }
+
+    fn directory(&self, record: &StartRecord) -> PathBuf {
+        self.home.checks().join(record.directory())
+    }
+
+    /// Reads the start record of an effect. One that Provost did not write is moved aside.
+    async fn recorded(&self, effect: &EffectName) -> Result<Option<StartRecord>, Error> {
+        let (records, name) = (self.records.clone(), effect.name());
+        let found = held::blocking(move || match records.load(&name)? {
+            Loaded::Missing => Ok((None, None)),
+            Loaded::Valid(record) => Ok((Some(record), None)),
+            Loaded::Forged => records.set_aside_record(&name).map(|moved| (None, Some(moved))),
+        });
+        let found: io::Result<_> = found.await;
+        let (record, moved) = found.map_err(|why| Error::Record(why.to_string()))?;
+        if let Some(moved) = moved {
+            self.report_forged(effect, moved).await;
+        }
+        Ok(record)
+    }
+
+    /// Records a new start. Directories of its name that are there already were made by somebody else.
+    async fn start(&self, effect: &EffectName, spec: &HoldSpec) -> Result<StartRecord, Error> {
+        let (records, name) = (self.records.clone(), effect.name());
+        let moved = held::blocking(move || records.set_aside_directories(&name)).await;
+        for moved in moved.map_err(|why| Error::Record(why.to_string()))? {
+            self.report_forged(effect, moved).await;
+        }
+        let record = StartRecord::of_effect(effect.name(), spec);
+        self.store(record.map_err(|why| Error::Record(why.to_string()))?).await
+    }
+
+    /// Takes up a start that a crash interrupted, perhaps before the holder made its directory. The name stays, so
+    /// that a holder which is on its way and the new one do not both run.
+    async fn start_again(
+        &self,
+        mut record: StartRecord,
+        spec: &HoldSpec,
+    ) -> Result<StartRecord, Error> {
+        let dir = self.directory(&record);
+        let absent = held::blocking(move || !dir.exists()).await;
+        if absent && record.add_cwd(&spec.cwd) { self.store(record).await } else { Ok(record) }
+    }
+
+    async fn store(&self, record: StartRecord) -> Result<StartRecord, Error> {
+        let records = self.records.clone();
+        let stored = held::blocking(move || records.store(&record).map(|()| record)).await;
+        stored.map_err(|why| Error::Record(why.to_string()))
+    }
+
+    async fn report_forged(&self, effect: &EffectName, moved: PathBuf) {
+        let (effect, owner) = (effect.key.clone(), effect.owner);
+        let moved_to = moved.display().to_string();
+        match owner {
+            EffectOwner::Session(session) => {
+                let command = session::Command::RecordForged { effect, moved_to };
+                self.teller.tell(session, command).await;
+            }
+            EffectOwner::Run(run) => {
+                let command = run::Command::RecordForged { effect, moved_to };
+                self.teller.tell_run(run, command).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! Start records: which effects Provost itself has started, and where.
+//!
+//! A check, hook, setup, push or call of `gh` runs in a directory whose name has a random part. The name is recorded
+//! here, durably and authenticated with the home's key, before the holder starts. So a daemon that crashed finds the
+//! same directory again and nothing runs twice, and a record that somebody else made counts for nothing: it is moved
+//! aside.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{self, Read, Write},
+    os::unix::{ffi::OsStrExt, fs::{DirBuilderExt, OpenOptionsExt}},
+    path::{Path, PathBuf},
+};
+
+use provost_holder::{Held, HoldSpec};
+use provost_sys::agent_file;
+use serde::{Deserialize, Serialize};
+
+use super::home::Home;
+
+/// A longer start record was not written by Provost.
+const MAX_RECORD: u64 = 64 << 10;
+
+/// Stands between an effect's name and the random part of its directory's name.
+pub(crate) const RANDOM_MARK: char = '~';
+
+const VERSION: u32 = 1;
+
+/// What the key of the authentication code is derived for.
+const MAC_CONTEXT: &str = "provost 2026-11 start record of an effect";
+
+/// An effect that Provost started, or is about to start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct StartRecord {
+    version: u32,
+    /// The effect's owner and key, or the launch's id.
+    pub(super) name: String,
+    /// The random part of its directory's name; a launch has none.
+    random: Option<String>,
+    argv: String,
+    /// Digests of the directories that it may have been started in: a start that a crash interrupted is made again
+    /// in another checkout.
+    cwds: Vec<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Authenticated {
+    record: StartRecord,
+    mac: String,
+}
+
+/// What the file of a start record holds.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Loaded {
+    Missing,
+    Valid(StartRecord),
+    /// There is something that Provost did not write.
+    Forged,
+}
+
+/// The start records of a home.
+#[derive(Clone, Debug)]
+pub(crate) struct StartRecords {
+    home: Home,
+    key: [u8; 32],
+}
+
+impl StartRecord {
+    /// The start of an effect whose directory gets a random name.
+    pub(crate) fn of_effect(name: String, spec: &HoldSpec) -> io::Result<StartRecord> {
+        Ok(StartRecord { random: Some(random()?), ..StartRecord::of_launch(name, spec) })
+    }
+
+    /// The start of a launch, whose directory is named by its id.
+    pub(crate) fn of_launch(name: String, spec: &HoldSpec) -> StartRecord {
+        let cwds = vec![digest_of_path(&spec.cwd)];
+        StartRecord { version: VERSION, name, random: None, argv: digest_of(&spec.argv), cwds }
+    }
+
+    /// The name of the directory in which it runs.
+    pub(crate) fn directory(&self) -> String {
+        match &self.random {
+            Some(random) => format!("{}{RANDOM_MARK}{random}", self.name),
+            None => self.name.clone(),
+        }
+    }
+
+    /// Whether it is the start of the same command.
+    pub(crate) fn is_of(&self, argv: &[String]) -> bool {
+        self.argv == digest_of(argv)
+    }
+
+    /// Adds a directory in which it may be started; whether that is news.
+    pub(crate) fn add_cwd(&mut self, cwd: &Path) -> bool {
+        let cwd = digest_of_path(cwd);
+        let is_new = !self.cwds.contains(&cwd);
+        if is_new {
+            self.cwds.push(cwd);
+        }
+        is_new
+    }
+
+    /// Whether a holder that was started for this effect can have written the record.
+    pub(crate) fn matches(&self, held: &Held) -> bool {
+        held.key == self.directory()
+            && self.is_of(&held.argv)
+            && self.cwds.contains(&digest_of_path(&held.cwd))
+    }
+}
+
+impl StartRecords {
+    pub(crate) fn new(home: &Home, key: &[u8; 32]) -> StartRecords {
+        StartRecords { home: home.clone(), key: blake3::derive_key(MAC_CONTEXT, key) }
+    }
+
+    pub(crate) fn load(&self, name: &str) -> io::Result<Loaded> {
+        let bytes = match agent_file::read(&self.home.start(name), MAX_RECORD) {
+            Ok(bytes) => bytes,
+            Err(agent_file::Error::Io { source, .. })
+                if source.kind() == io::ErrorKind::NotFound =>
+            {
+                return Ok(Loaded::Missing);
+            }
+            Err(agent_file::Error::Io { source, .. }) => return Err(source),
+            Err(_) => return Ok(Loaded::Forged),
+        };
+        let Ok(Authenticated { record, mac }) = serde_json::from_slice(&bytes) else {
+            return Ok(Loaded::Forged);
+        };
+        let right = self.mac(&record)?;
+        let same = blake3::Hash::from_hex(&mac).is_ok_and(|mac| mac == right);
+        let valid = same && record.version == VERSION && record.name == name;
+        Ok(if valid { Loaded::Valid(record) } else { Loaded::Forged })
+    }
+
+    /// Writes a start record so that it survives a power loss. Nothing may be started before.
+    pub(crate) fn store(&self, record: &StartRecord) -> io::Result<()> {
+        let mac = self.mac(record)?.to_hex().to_string();
+        let bytes = serde_json::to_vec(&Authenticated { record: record.clone(), mac })?;
+        let path = self.home.start(&record.name);
+        let new = path.with_extension("new");
+        // What a crash left; a link of this name is removed itself.
+        fs::remove_file(&new).ok();
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+        file.write_all(&bytes)?;
+        file.sync_all()?;
+        fs::rename(&new, &path)?;
+        File::open(self.home.starts())?.sync_all()
+    }
+
+    /// Forgets an effect that may be started again.
+    pub(crate) fn remove(&self, name: &str) -> io::Result<()> {
+        match fs::remove_file(self.home.start(name)) {
+            Err(why) if why.kind() != io::ErrorKind::NotFound => Err(why),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Moves all that has the name of an effect which Provost has not started, and returns where to, relative to the
+    /// home.
+    pub(crate) fn set_aside_directories(&self, name: &str) -> io::Result<Vec<PathBuf>> {
+        let with_random = format!("{name}{RANDOM_MARK}");
+        let mut moved = Vec::new();
+        for entry in fs::read_dir(self.home.checks())? {
+            let found = entry?.file_name();
+            let bytes = found.as_bytes();
+            if bytes == name.as_bytes() || bytes.starts_with(with_random.as_bytes()) {
+                moved.push(self.set_aside(&self.home.checks().join(&found))?);
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Moves the file of a start record that Provost did not write.
+    pub(crate) fn set_aside_record(&self, name: &str) -> io::Result<PathBuf> {
+        self.set_aside(&self.home.start(name))
+    }
+
+    /// Moves something to the directory of forged records. A link is moved itself.
+    pub(crate) fn set_aside(&self, path: &Path) -> io::Result<PathBuf> {
+        let forged = self.home.forged();
+        DirBuilder::new().recursive(true).mode(0o700).create(&forged)?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let kept = format!("{name}-{}", &random()?[..8]);
+        fs::rename(path, forged.join(&kept))?;
+        let parent = forged.strip_prefix(self.home.root()).unwrap_or(&forged);
+        Ok(parent.join(kept))
+    }
+
+    fn mac(&self, record: &StartRecord) -> io::Result<blake3::Hash> {
+        Ok(blake3::keyed_hash(&self.key, &serde_json::to_vec(record)?))
+    }
+}
+
+/// Finds the directory that a row names by an effect's name. For display only: nothing is decided by it.
+pub fn output_directory(home: &Path, output: &str) -> PathBuf {
+    let plain = home.join(output);
+    let name = plain.file_name().map(|name| name.to_string_lossy().into_owned());
+    let started = name.and_then(|name| {
+        let path = Home::new(home).start(&name);
+        let bytes = agent_file::read(&path, MAX_RECORD).ok()?;
+        let Authenticated { record, .. } = serde_json::from_slice(&bytes).ok()?;
+        let directory = record.directory();
+        (!directory.contains('/')).then_some(directory)
+    });
+    started.map_or(plain.clone(), |directory| plain.with_file_name(directory))
+}
+
+fn digest_of(argv: &[String]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for word in argv {
+        hasher.update(&(word.len() as u64).to_le_bytes()).update(word.as_bytes());
+    }
+    hasher.finalize().to_hex().to_string()
+}
+
+fn digest_of_path(path: &Path) -> String {
+    blake3::hash(path.as_os_str().as_bytes()).to_hex().to_string()
+}
+
+/// Returns 128 random bits in hexadecimal.
+fn random() -> io::Result<String> {
+    let mut bytes = [0; 16];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn home() -> (tempfile::TempDir, Home) {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::new(dir.path());
+        for directory in home.directories() {
+            fs::create_dir_all(directory).unwrap();
+        }
+        (dir, home)
+    }
+
+    fn spec(argv: &[&str], cwd: &str) -> HoldSpec {
+        let argv = argv.iter().map(|word| (*word).to_owned()).collect();
+        HoldSpec::new(String::new(), argv, cwd)
+    }
+
+    #[test]
+    fn record_counts_only_with_the_homes_key() {
+        let (_dir, home) = home();
+        let (own, other) = (StartRecords::new(&home, &[1; 32]), StartRecords::new(&home, &[2; 32]));
+        assert_eq!(own.load("s.c1").unwrap(), Loaded::Missing);
+        let record = StartRecord::of_effect("s.c1".to_owned(), &spec(&["true"], "/a")).unwrap();
+        own.store(&record).unwrap();
+        assert_eq!(own.load("s.c1").unwrap(), Loaded::Valid(record.clone()));
+        assert_eq!(other.load("s.c1").unwrap(), Loaded::Forged);
+        // A valid record under another name is forged too.
+        fs::copy(home.start("s.c1"), home.start("s.c2")).unwrap();
+        assert_eq!(own.load("s.c2").unwrap(), Loaded::Forged);
+        fs::remove_file(home.start("s.c2")).unwrap();
+        std::os::unix::fs::symlink(home.start("s.c1"), home.start("s.c2")).unwrap();
+        assert_eq!(own.load("s.c2").unwrap(), Loaded::Forged);
+        assert_ne!(record.directory(), "s.c1");
+        assert_eq!(
+            output_directory(home.root(), "checks/s.c1"),
+            home.checks().join(record.directory())
+        );
+        own.remove("s.c1").unwrap();
+        assert_eq!(own.load("s.c1").unwrap(), Loaded::Missing);
+    }
+
+    #[test]
+    fn foreign_directories_of_an_effect_are_moved_and_no_others() {
+        let (_dir, home) = home();
+        let records = StartRecords::new(&home, &[1; 32]);
+        for name in ["s.c1", "s.c1~abc", "s.c10", "s.c1-r1", "s.c1.view"] {
+            fs::create_dir(home.checks().join(name)).unwrap();
+        }
+        let moved = records.set_aside_directories("s.c1").unwrap();
+        assert_eq!(moved.len(), 2, "{moved:?}");
+        assert!(moved.iter().all(|path| home.root().join(path).is_dir()), "{moved:?}");
+        let mut left: Vec<_> =
+            fs::read_dir(home.checks()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["s.c1-r1", "s.c1.view", "s.c10"]);
+    }
+
+    #[test]
+    fn held_record_must_match_key_argv_and_cwd() {
+        let mut record =
+            StartRecord::of_effect("s.c1".to_owned(), &spec(&["sh", "-c", "x"], "/a")).unwrap();
+        let identity = provost_holder::Identity { pid: 1, start_time: 1, boot_id: String::new() };
+        let held = |key: &str, argv: &[&str], cwd: &str| Held {
+            version: 1,
+            key: key.to_owned(),
+            holder: identity.clone(),
+            child: identity.clone(),
+            argv: argv.iter().map(|word| (*word).to_owned()).collect(),
+            cwd: cwd.into(),
+            started_wall_ms: 0,
+            started_mono_ms: 0,
+        };
+        let key = record.directory();
+        assert!(record.matches(&held(&key, &["sh", "-c", "x"], "/a")));
+        assert!(!record.matches(&held("s.c1", &["sh", "-c", "x"], "/a")));
+        assert!(!record.matches(&held(&key, &["sh", "-cx"], "/a")));
+        assert!(!record.matches(&held(&key, &["sh", "-c", "x"], "/b")));
+        assert!(record.add_cwd(Path::new("/b")) && !record.add_cwd(Path::new("/b")));
+        assert!(record.matches(&held(&key, &["sh", "-c", "x"], "/b")));
+    }
+}
