@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use provost_testkit::harness::{Home, Repo};
+use provost_testkit::harness::{Home, Repo, eventually};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::Value;
 
@@ -71,6 +71,7 @@ impl Trap {
 }
 
 fn program(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, text).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
@@ -191,4 +192,39 @@ fn f2_8_trusted_filter_runs_from_the_users_configuration_alone() {
     let commit = row["commit"].as_str().unwrap();
     assert_eq!(trap.repo.git(&["cat-file", "blob", &format!("{commit}:big.bin")]), "BIG");
     trap.assert_nothing_ran();
+}
+
+/// Notes which remote git shows it, and answers that there are no issues.
+const GH: &str = "#!/bin/sh
+cd \"$PROJECT\" || exit 1
+git config --get remote.origin.url >> SEEN
+echo '[]'
+";
+
+#[test]
+fn f2_20_issues_are_read_from_the_remote_of_the_start() {
+    let mut home = Home::new();
+    let repo = home.repo("work");
+    let (first, second) = ("https://example.invalid/mine.git", "https://example.invalid/evil.git");
+    repo.git(&["remote", "add", "origin", first]);
+    let seen = home.root().join("seen");
+    let text = GH.replace("SEEN", seen.to_str().unwrap());
+    let programs = home.root().join("programs");
+    program(&programs.join("gh"), &text.replace("$PROJECT", repo.path().to_str().unwrap()));
+    #[expect(clippy::disallowed_methods, reason = "the search path of the test")]
+    let path = std::env::var("PATH").unwrap();
+    home.set_env("PATH", format!("{}:{path}", programs.display()));
+    let front = "tracker: {kind: github}\npolling: {interval_ms: 100}\nprovost: {agent: none}\n";
+    repo.write("WORKFLOW.md", &format!("---\n{front}---\nDo it.\n"));
+    let mut serving = home.command(&["serve"]);
+    let mut serving = serving.current_dir(repo.path()).spawn().unwrap();
+    let lines = || fs::read_to_string(&seen).unwrap_or_default().lines().count();
+    eventually("gh is called", || (lines() > 0).then_some(()));
+    repo.git(&["remote", "set-url", "origin", second]);
+    let before = lines();
+    eventually("gh is called again", || (lines() > before + 2).then_some(()));
+    serving.kill().unwrap();
+    serving.wait().unwrap();
+    let all = fs::read_to_string(&seen).unwrap();
+    assert!(all.lines().all(|url| url == first), "{all}");
 }
