@@ -17,7 +17,7 @@ use crate::problem::{Error, Fault, Problem, ProblemKind};
 use crate::source::Source;
 use crate::suggest;
 use crate::table::{
-    Agent, ApprovalRules, Budget, Codex, Environment, Event, HookDefaults, LoopTemplate,
+    Agent, ApprovalRules, Budget, Codex, Environment, Event, GitPrograms, HookDefaults, LoopTemplate,
     ManagerPolicy, Monitor, Prices, Prompts, Reaction, Review, Run, Session, Skills, Terminal, Ui,
     Verifier, Verify, Workflow, Worktree,
 };
@@ -64,6 +64,7 @@ pub struct Resolved {
     pub prices: Prices,
     pub prompts: Prompts,
     pub worktree: Worktree,
+    pub git: GitPrograms,
     pub terminal: Terminal,
     pub budget: Budget,
     pub approvals: ApprovalRules,
@@ -114,6 +115,9 @@ pub struct Shadowed {
 /// Lists that add up over the layers, instead of one replacing the other: what one layer forbids, no other
 /// allows again.
 const ADD_UP: [&str; 1] = ["approvals.deny"];
+
+/// Keys that count in the user's own file only: what they allow is not for a repository to say.
+const USER_ONLY: [&str; 1] = ["git.filters"];
 
 /// Puts the layers together, or reports all problems of all of them.
 pub fn resolve(inputs: &Inputs) -> Result<Resolved, Error> {
@@ -206,6 +210,7 @@ impl Layers {
         let mut layers = Self::default();
         layers.file(inputs.user.as_ref(), Source::User);
         layers.file(inputs.project.as_ref(), Source::Project);
+        layers.refuse_of_project();
         layers.environment(&inputs.environment);
         layers.presets(inputs.preset.as_deref());
         inputs.flags.iter().for_each(|flag| layers.flag(flag));
@@ -219,6 +224,18 @@ impl Layers {
             let reading = document::read(&file.name, &file.text, source);
             self.given.extend(reading.given);
             self.problems.extend(reading.problems);
+        }
+    }
+
+    /// Refuses what the project's file must not set.
+    fn refuse_of_project(&mut self) {
+        for given in &self.given {
+            let of_project = matches!(given.source, Source::Project(_));
+            if of_project && USER_ONLY.contains(&given.name.as_str()) {
+                let detail = "it counts in your own provost.toml only; remove it here";
+                let fault = Fault::new(ProblemKind::Invalid, &(0..0), detail);
+                self.problems.push(fault.into_problem(&given.name, given.source.clone()));
+            }
         }
     }
 
@@ -441,6 +458,7 @@ fn resolved(chosen: &Chosen, entries: Vec<Entry>, warnings: Vec<Warning>) -> Res
         prices: Prices::take(chosen, "prices"),
         prompts: Prompts::take(chosen, "prompts"),
         worktree: Worktree::take(chosen, "worktree"),
+        git: GitPrograms::take(chosen, "git"),
         terminal: Terminal::take(chosen, "terminal"),
         budget: Budget::take(chosen, "budget"),
         approvals: ApprovalRules::take(chosen, "approvals"),

@@ -109,7 +109,7 @@ mod tests {
     fn without_a_near_name_the_possible_ones_are_listed() {
         assert_eq!(
             hint("quux.quux"),
-            r#"expected "session", "verify", "run", "review", "prices", "prompts", "worktree", "terminal", "budget", "approvals", "skills", "hooks", "reactions", "agents", "monitor", "verifiers", "workflows", "loops", "policies", "environment", "ui" or "presets""#
+            r#"expected "session", "verify", "run", "review", "prices", "prompts", "worktree", "git", "terminal", "budget", "approvals", "skills", "hooks", "reactions", "agents", "monitor", "verifiers", "workflows", "loops", "policies", "environment", "ui" or "presets""#
         );
         assert_eq!(
             hint("agents.mine.quux"),

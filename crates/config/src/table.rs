@@ -188,6 +188,12 @@ options! {
         setup: Choice<Command> = unset;
     }
 
+    /// What Provost's git runs besides git. Counts in the user's own file only.
+    "git" => GitPrograms {
+        /// Filters that you trust, such as "lfs": Provost runs their commands as your own git configuration (`git config --global`) has them. A repository that needs another filter is refused.
+        filters: Vec<Label> = [];
+    }
+
     /// The terminals of agents that have one.
     "terminal" => Terminal {
         /// Whether each of them also gets a window in Provost's own tmux.

@@ -1,22 +1,171 @@
-//! A repository of Provost's own that has another's objects and nothing else of it.
+//! Git directories of Provost's own, through which it uses the repositories of others.
 //!
-//! What a repository says of itself (configuration, hooks, attributes beside its files) is written by whoever
-//! works in it, and much of it names programs. Each kind of program can be switched off by name, as [`guard`]
-//! does where a repository has to be read, and a name can be forgotten. Here nothing of it is read at all.
-//!
-//! [`guard`]: crate::guard
+//! What a repository says of itself (configuration, hooks) is written by whoever works in it, and much of it names
+//! programs. A program can be switched off by name, and a name can be missed; or it is written between the moment
+//! Provost looks and the moment git does. So git reads nothing of it: it is given a directory of Provost's own in
+//! place of the one that the worktrees of the repository share. That directory holds a configuration with the form of
+//! hashes and refs and nothing else, links to the repository's refs, and copies of its patterns. Objects, HEAD and
+//! index are the repository's own. Settings that matter come from [`crate::settings`], as data.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use rustix::fs::{Mode, OFlags};
 use tempfile::TempDir;
 
 use crate::command::{Call, Error, Git};
 use crate::names::Oid;
 use crate::repo::Repo;
 
-/// A repository for one use, which goes when it is dropped.
+/// What worktrees share and Provost uses in place. None of it names a program. HEAD is that of the main worktree, for
+/// the list of worktrees; where HEAD is moved, git finds it in the worktree's own directory. Filters that the operator
+/// trusts keep their files in `lfs` and `git-crypt`.
+const LINKED: &[&str] = &[
+    "HEAD",
+    "refs",
+    "packed-refs",
+    "logs",
+    "reftable",
+    "worktrees",
+    "shallow",
+    "lfs",
+    "git-crypt",
+];
+
+/// Patterns that are copied: files as data.
+const COPIED: &[&str] = &["info/exclude", "info/attributes"];
+
+/// How much of such a file is copied; git's own limit for a file of attributes is 100 MiB.
+const MAX_PATTERNS: u64 = 1 << 20;
+
+/// How many directories are kept for later use.
+const MAX_KEPT: usize = 500;
+
+/// The form in which a repository keeps its hashes and refs.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) struct Format {
+    /// As in `extensions.objectFormat`; none means SHA-1.
+    pub(crate) objects: Option<&'static str>,
+    /// As in `extensions.refStorage`; none means files.
+    pub(crate) refs: Option<&'static str>,
+}
+
+impl Format {
+    /// Returns the form with hashes like this one, and refs in files.
+    fn like(oid: &Oid) -> Self {
+        let objects = (oid.as_str().len() == 64).then_some("sha256");
+        Self { objects, refs: None }
+    }
+
+    fn config(&self) -> String {
+        let extensions = [("objectformat", self.objects), ("refstorage", self.refs)];
+        let extensions: String = extensions
+            .into_iter()
+            .filter_map(|(name, value)| Some(format!("\t{name} = {}\n", value?)))
+            .collect();
+        if extensions.is_empty() {
+            return "[core]\n\trepositoryformatversion = 0\n".to_owned();
+        }
+        format!("[core]\n\trepositoryformatversion = 1\n[extensions]\n{extensions}")
+    }
+}
+
+/// The directories of Provost's own that stand in for those of repositories, shared by all copies of a [`Git`].
+#[derive(Debug, Clone, Default)]
+pub(crate) struct StandIns {
+    made: Arc<Mutex<BTreeMap<(PathBuf, Format), Arc<StandIn>>>>,
+}
+
+/// A directory that git takes for what the worktrees of a repository share.
+#[derive(Debug)]
+pub(crate) struct StandIn {
+    dir: TempDir,
+    shared: PathBuf,
+}
+
+impl StandIns {
+    /// Returns the one for a repository, with its patterns as they are now.
+    pub(crate) fn of(
+        &self,
+        scratch: &Path,
+        shared: &Path,
+        format: &Format,
+    ) -> Result<Arc<StandIn>, Error> {
+        let key = (shared.to_owned(), format.clone());
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let stand_in = match made.get(&key).filter(|known| known.dir.path().is_dir()) {
+            Some(known) => Arc::clone(known),
+            None => {
+                if made.len() >= MAX_KEPT {
+                    // Those in use stay until their users are done.
+                    made.clear();
+                }
+                let new = Arc::new(StandIn::make(scratch, shared, format)?);
+                made.insert(key, Arc::clone(&new));
+                new
+            }
+        };
+        stand_in.copy_patterns()?;
+        Ok(stand_in)
+    }
+}
+
+impl StandIn {
+    fn make(scratch: &Path, shared: &Path, format: &Format) -> Result<Self, Error> {
+        let dir =
+            TempDir::with_prefix_in("provost-git-", scratch).map_err(Error::file(scratch))?;
+        for name in LINKED {
+            let link = dir.path().join(name);
+            symlink(shared.join(name), &link).map_err(Error::file(&link))?;
+        }
+        let config = dir.path().join("config");
+        fs::write(&config, format.config()).map_err(Error::file(&config))?;
+        let info = dir.path().join("info");
+        fs::create_dir(&info).map_err(Error::file(&info))?;
+        Ok(Self { dir, shared: shared.to_owned() })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Copies the patterns that changed. A new file takes the old one's place in one step: another call may read it.
+    fn copy_patterns(&self) -> Result<(), Error> {
+        for name in COPIED {
+            let (from, to) = (self.shared.join(name), self.dir.path().join(name));
+            let wanted = patterns(&from).map_err(Error::file(&from))?;
+            if fs::read(&to).unwrap_or_default() == wanted {
+                continue;
+            }
+            let new = to.with_extension("new");
+            fs::write(&new, wanted)
+                .and_then(|()| fs::rename(&new, &to))
+                .map_err(Error::file(&to))?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads a file of patterns; nothing for one that isn't there or isn't a file. An agent can put a pipe there.
+fn patterns(path: &Path) -> io::Result<Vec<u8>> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let file = match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(file) => File::from(file),
+        Err(_) => return Ok(Vec::new()),
+    };
+    let mut text = Vec::new();
+    if file.metadata()?.is_file() {
+        file.take(MAX_PATTERNS).read_to_end(&mut text)?;
+    }
+    Ok(text)
+}
+
+/// A repository for one use that has another's objects and nothing else of it, not even refs.
 #[derive(Debug)]
 pub(crate) struct Apart<'a> {
     git: &'a Git,
@@ -30,16 +179,14 @@ impl<'a> Apart<'a> {
         let git = repo.git();
         let dir = TempDir::new_in(git.scratch()).map_err(Error::file(git.scratch()))?;
         lay_out(dir.path(), like)?;
-        Ok(Self { git, dir, objects: repo.objects()? })
+        Ok(Self { git, dir, objects: repo.objects() })
     }
 
     /// Prepares a call. The user's own settings are left out as well: the same call has to give the same answer.
     pub(crate) fn call<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Call<'a> {
-        let call = self.git.call(self.dir.path()).args(args);
+        let call = self.git.call(self.dir.path()).args(args).without_user_settings();
         call.variable("GIT_DIR", self.dir.path())
             .variable("GIT_OBJECT_DIRECTORY", &self.objects)
-            .variable("GIT_CONFIG_GLOBAL", "/dev/null")
-            .variable("GIT_CONFIG_NOSYSTEM", "1")
             .variable("GIT_ATTR_NOSYSTEM", "1")
     }
 }
@@ -47,15 +194,55 @@ impl<'a> Apart<'a> {
 /// Makes a directory what git takes for a repository: without refs, and with the form of its hashes as its only
 /// setting. Doing it again changes nothing.
 pub(crate) fn lay_out(dir: &Path, like: &Oid) -> Result<(), Error> {
-    let settings = match like.as_str().len() {
-        64 => "[core]\n\trepositoryformatversion = 1\n[extensions]\n\tobjectformat = sha256\n",
-        _ => "[core]\n\trepositoryformatversion = 0\n",
-    };
     let refs = dir.join("refs");
     fs::create_dir_all(&refs).map_err(Error::file(&refs))?;
-    for (name, content) in [("HEAD", "ref: refs/heads/none\n"), ("config", settings)] {
+    let settings = Format::like(like).config();
+    for (name, content) in [("HEAD", "ref: refs/heads/none\n"), ("config", settings.as_str())] {
         let file = dir.join(name);
         fs::write(&file, content).map_err(Error::file(&file))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn configuration_holds_the_format_alone() {
+        let plain = Format::default().config();
+        assert_eq!(plain, "[core]\n\trepositoryformatversion = 0\n");
+        let both = Format { objects: Some("sha256"), refs: Some("reftable") }.config();
+        assert_eq!(
+            both,
+            "[core]\n\trepositoryformatversion = 1\n[extensions]\n\tobjectformat = sha256\n\trefstorage = reftable\n"
+        );
+    }
+
+    #[test]
+    fn patterns_are_copied_when_they_change() {
+        let place = tempfile::tempdir().unwrap();
+        let (scratch, shared) = (place.path().join("scratch"), place.path().join("shared"));
+        fs::create_dir_all(&scratch).unwrap();
+        fs::create_dir_all(shared.join("info")).unwrap();
+        let all = StandIns::default();
+        let now = || {
+            let one = all.of(&scratch, &shared, &Format::default()).unwrap();
+            fs::read_to_string(one.path().join("info/exclude")).unwrap_or_default()
+        };
+        assert_eq!(now(), "");
+        fs::write(shared.join("info/exclude"), "*.log\n").unwrap();
+        assert_eq!(now(), "*.log\n");
+        fs::remove_file(shared.join("info/exclude")).unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            shared.join("info/exclude"),
+            rustix::fs::FileType::Fifo,
+            Mode::RUSR,
+            0,
+        )
+        .unwrap();
+        assert_eq!(now(), "", "a pipe is not waited for");
+        assert_eq!(fs::read_dir(&scratch).unwrap().count(), 1, "it is used again");
+    }
 }

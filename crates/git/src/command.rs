@@ -13,15 +13,19 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use provost_sys::origin::{HELPER, MARK};
 
+use crate::apart::StandIns;
+use crate::confine::{self, Programs};
 use crate::escape::{last_lines, printable, printable_line};
 use crate::guard::{self, Setting};
 use crate::known::Known;
 use crate::process::{self, End, Limits};
+use crate::settings;
 
 /// How long one git call may take, unless told otherwise.
 pub const DEFAULT_TIME_LIMIT: Duration = Duration::from_secs(60);
@@ -38,8 +42,11 @@ const COMMAND_CHARS: usize = 400;
 /// Held by whatever call looks at or changes the registrations of worktrees.
 static WORKTREES: Mutex<()> = Mutex::new(());
 
+/// Returns the names of the filter drivers that the operator trusts.
+type TrustedFilters = dyn Fn() -> Vec<String> + Send + Sync;
+
 /// The git program and the little of the environment that it is given.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Git {
     program: PathBuf,
     path: OsString,
@@ -47,6 +54,10 @@ pub struct Git {
     scratch: PathBuf,
     time_limit: Duration,
     known: Known,
+    stand_ins: StandIns,
+    /// What git may execute; found with the first call. None if that cannot be limited.
+    programs: Arc<OnceLock<Option<Programs>>>,
+    trusted_filters: Arc<TrustedFilters>,
 }
 
 /// Why a git call gave no answer.
@@ -66,8 +77,12 @@ pub enum Error {
     TooMuchOutput { command: String, limit: usize },
     #[error("understand the output of `{command}`: {output}")]
     Unexpected { command: String, output: String },
-    #[error("trust a configuration with more than {} filter drivers", guard::MAX_FILTERS)]
-    TooManyFilters,
+    #[error(transparent)]
+    Settings(#[from] settings::Error),
+    #[error(
+        "use {files}: the git filter {filter:?} is needed, and it is not in git.filters of your configuration"
+    )]
+    UntrustedFilter { filter: String, files: String },
     #[error("use {}", printable_line(.path.as_os_str().as_bytes()))]
     File { path: PathBuf, source: io::Error },
 }
@@ -98,6 +113,9 @@ impl Git {
             scratch: std::env::temp_dir(),
             time_limit: DEFAULT_TIME_LIMIT,
             known: Known::default(),
+            stand_ins: StandIns::default(),
+            programs: Arc::default(),
+            trusted_filters: Arc::new(Vec::new),
         }
     }
 
@@ -108,11 +126,48 @@ impl Git {
         self
     }
 
-    /// Keeps temporary indexes in this directory.
+    /// Keeps temporary indexes and git directories of Provost's own in this directory.
     #[must_use]
     pub fn with_scratch(mut self, directory: &Path) -> Self {
         self.scratch = directory.to_owned();
+        self.stand_ins = StandIns::default();
         self
+    }
+
+    /// Runs the filter drivers that the operator trusts. They are asked for whenever a repository has any, and their
+    /// commands come from the user's own git configuration alone.
+    #[must_use]
+    pub fn with_filters(
+        mut self,
+        trusted: impl Fn() -> Vec<String> + Send + Sync + 'static,
+    ) -> Self {
+        self.trusted_filters = Arc::new(trusted);
+        self
+    }
+
+    pub(crate) fn trusted_filters(&self) -> BTreeSet<OsString> {
+        (self.trusted_filters)().into_iter().map(OsString::from).collect()
+    }
+
+    pub(crate) fn stand_ins(&self) -> &StandIns {
+        &self.stand_ins
+    }
+
+    /// Returns what git may execute, if that can be limited: git alone.
+    fn programs(&self) -> Option<&Programs> {
+        self.programs.get_or_init(|| self.find_programs()).as_ref()
+    }
+
+    fn find_programs(&self) -> Option<Programs> {
+        if !confine::is_binary(&self.program) {
+            return None;
+        }
+        let mut command = Command::new(&self.program);
+        command.arg("--exec-path").current_dir("/").env_clear().stdin(Stdio::null());
+        let limits = Limits { time: self.time_limit, stdout: OUTPUT_LIMIT };
+        let finished = process::run(command, limits, None).ok()?;
+        let path = finished.stdout.strip_suffix(b"\n")?;
+        Programs::of_git(&self.program, Path::new(OsStr::from_bytes(path)))
     }
 
     pub(crate) fn home(&self) -> &Path {
@@ -136,7 +191,14 @@ impl Git {
             variables: Vec::new(),
             settings: Vec::new(),
             input: None,
+            runs_filters: false,
         }
+    }
+}
+
+impl fmt::Debug for Git {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Git").field("program", &self.program).finish_non_exhaustive()
     }
 }
 
@@ -149,6 +211,7 @@ pub(crate) struct Call<'a> {
     variables: Vec<(OsString, OsString)>,
     settings: Vec<Setting>,
     input: Option<Vec<u8>>,
+    runs_filters: bool,
 }
 
 /// What a git call printed and how it ended.
@@ -181,6 +244,18 @@ impl Call<'_> {
         self
     }
 
+    /// Lets git read neither the user's nor the system's configuration.
+    pub(crate) fn without_user_settings(self) -> Self {
+        self.variable("GIT_CONFIG_GLOBAL", "/dev/null").variable("GIT_CONFIG_NOSYSTEM", "1")
+    }
+
+    /// Uses these filter drivers, which the operator trusts. What their commands start is not known, so nothing keeps
+    /// git from starting it.
+    pub(crate) fn filters(mut self, filters: &[Setting]) -> Self {
+        self.runs_filters |= !filters.is_empty();
+        self.settings(filters)
+    }
+
     /// A directory that is gone reads like a program that is missing.
     fn not_started(&self, command: String, source: io::Error) -> Error {
         match source.kind() == io::ErrorKind::NotFound && !self.directory.is_dir() {
@@ -197,9 +272,10 @@ impl Call<'_> {
             .touches_worktrees()
             .then(|| WORKTREES.lock().unwrap_or_else(PoisonError::into_inner));
         let limits = Limits { time: self.git.time_limit, stdout: OUTPUT_LIMIT };
+        let programs = if self.runs_filters { None } else { self.git.programs().cloned() };
         let finished = self
             .prepare()
-            .and_then(|mut prepared| process::run(&mut prepared, limits))
+            .and_then(|prepared| process::run(prepared, limits, programs))
             .map_err(|source| self.not_started(command.clone(), source))?;
         match finished.end {
             End::TimedOut => Err(Error::TimedOut { command, limit: limits.time }),
@@ -230,7 +306,7 @@ impl Call<'_> {
         command.envs(guard::VARIABLES.iter().copied());
         let fixed = guard::SETTINGS.iter().map(|(key, value)| (OsStr::new(key), OsStr::new(value)));
         let own = self.settings.iter().map(|(key, value)| (key.as_os_str(), value.as_os_str()));
-        command.envs(guard::as_variables(fixed.chain(own)));
+        command.envs(guard::as_variables(own.chain(fixed)));
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         // Last, so that nothing takes it away: whatever git runs is not the operator.
         command.env(MARK, HELPER);
@@ -285,6 +361,17 @@ impl Answer {
 }
 
 impl Error {
+    /// Returns what the user can do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::UntrustedFilter { .. } => Some(
+                "to trust it, add its name to `filters` below `[git]` in your own provost.toml; \
+                 its command comes from `git config --global`",
+            ),
+            _ => None,
+        }
+    }
+
     /// Wraps a failure of the file system at a path.
     pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::File { path: path.to_owned(), source }

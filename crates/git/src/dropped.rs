@@ -13,7 +13,7 @@ use crate::command::{self, Exit, Git};
 use crate::keep::{self, keep_commit};
 use crate::names::{KeepRef, Oid};
 use crate::removal::BranchFate;
-use crate::repo::{Repo, answer_oid};
+use crate::repo::{Place, Repo, answer_oid};
 use crate::worktree::Worktree;
 
 /// How many parents a commit that holds dropped ones is given; more are held
@@ -68,7 +68,9 @@ impl Dropped {
 /// Returns the commits that the worktree's HEAD was on and those of its own refs.
 fn own_commits(git: &Git, worktree: &Worktree) -> Result<BTreeSet<Oid>, command::Error> {
     // The files may be gone, and are not asked about.
-    let repo = Repo::open(git, &worktree.git_dir, &worktree.common_dir)?;
+    let common_dir = &worktree.common_dir;
+    let place = Place { git_dir: &worktree.git_dir, common_dir, top: common_dir };
+    let repo = Repo::open(git, place)?;
     let mut known = logged(&worktree.git_dir, "HEAD")?;
     if known.is_empty() {
         known.extend(told_by_git(&repo)?);

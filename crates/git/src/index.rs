@@ -48,7 +48,7 @@ impl<'a> Staging<'a> {
     /// and a path each. Only a repository is listed as a directory.
     pub(crate) fn status(&self) -> Result<Answer, Error> {
         let args = ["status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames"];
-        self.repo.read(args.into_iter().chain(["--ignore-submodules=dirty"])).run()
+        self.repo.read_files(args.into_iter().chain(["--ignore-submodules=dirty"])).run()
     }
 
     /// Stages everything but ignored files and embedded repositories, and
@@ -56,9 +56,12 @@ impl<'a> Staging<'a> {
     /// commit of theirs has.
     ///
     /// An untracked repository inside the checkout would be staged as a link
-    /// to a commit that is nowhere else; one without commits would fail.
+    /// to a commit that is nowhere else; one without commits would fail. Files
+    /// that need a filter which is not trusted are refused.
     pub(crate) fn add_all(&self) -> Result<Vec<RepoPath>, Error> {
-        let mut left_out = embedded(&self.repo)?;
+        let candidates = candidates(&self.repo)?;
+        let mut left_out = embedded(&candidates);
+        self.repo.refuse_filtered(candidates.stdout, None)?;
         let submodules = populated_submodules(&self.repo)?;
         let mut pathspecs = b":/\0".to_vec();
         for path in left_out.iter().chain(&submodules) {
@@ -69,7 +72,7 @@ impl<'a> Staging<'a> {
         // `--sparse`: files outside a sparse checkout are recorded where they
         // exist; those that it leaves out stay in the index as they are.
         let args = ["add", "--all", "--sparse", "--pathspec-from-file=-", "--pathspec-file-nul"];
-        self.repo.write(args).input(pathspecs).run()?;
+        self.repo.write_files(args).input(pathspecs).run()?;
         // `git add` would run `git status` inside of each submodule, with the
         // filters of its own configuration; this only reads its HEAD.
         self.update("--add", submodules.iter())?;
@@ -82,7 +85,7 @@ impl<'a> Staging<'a> {
     }
 
     pub(crate) fn write_tree(&self) -> Result<Oid, Error> {
-        answer_oid(&self.repo.write(["write-tree"]).run()?)
+        answer_oid(&self.repo.write_files(["write-tree"]).run()?)
     }
 
     /// Updates the entries of these paths.
@@ -97,7 +100,7 @@ impl<'a> Staging<'a> {
             input.push(0);
         }
         if !input.is_empty() {
-            self.repo.write(["update-index", flag, "-z", "--stdin"]).input(input).run()?;
+            self.repo.write_files(["update-index", flag, "-z", "--stdin"]).input(input).run()?;
         }
         Ok(())
     }
@@ -167,11 +170,16 @@ fn is_dirty(repo: &Repo<'_>, path: &RepoPath, depth: usize) -> Result<bool, Erro
     Ok(false)
 }
 
-/// Returns untracked repositories inside the checkout, with a trailing slash.
-fn embedded(repo: &Repo<'_>) -> Result<Vec<RepoPath>, Error> {
-    let answer = repo.read(["ls-files", "--others", "--exclude-standard", "-z"]).run()?;
-    // Only a repository is listed as a directory; all else is listed by file.
-    Ok(answer.items().filter(|item| item.ends_with(b"/")).map(RepoPath::new).collect())
+/// Asks for what differs from the index, deleted files too. Only an untracked repository is listed as a directory,
+/// with a trailing slash.
+fn candidates(repo: &Repo<'_>) -> Result<Answer, Error> {
+    let args = ["ls-files", "--modified", "--others", "--exclude-standard", "-z"];
+    repo.read_files(args).run()
+}
+
+/// Returns the untracked repositories among the candidates.
+fn embedded(candidates: &Answer) -> Vec<RepoPath> {
+    candidates.items().filter(|item| item.ends_with(b"/")).map(RepoPath::new).collect()
 }
 
 /// Copies an index if there is one, with its time of change: git takes an

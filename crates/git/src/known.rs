@@ -1,4 +1,4 @@
-//! What is known of the filters that configurations name, so that git is not asked again for every call.
+//! What is known of the settings of repositories, so that git is not asked again for every call.
 //!
 //! A configuration stays the same while its files do, and a file is known by what the kernel says of it. Two changes within
 //! one tick of its clock look like one, so a file that was changed a moment ago is not relied on. Nor is a
@@ -16,7 +16,7 @@ use std::time::SystemTime;
 
 use provost_sys::agent_file;
 
-use crate::guard::Setting;
+use crate::settings::Settings;
 use crate::worktree::MAX_POINTER;
 
 /// How long a file must have stood unchanged to be relied on, in seconds.
@@ -34,7 +34,7 @@ pub(crate) struct Known {
 #[derive(Debug)]
 struct Found {
     files: Files,
-    settings: Vec<Setting>,
+    settings: Settings,
 }
 
 /// The files that a configuration comes from, as they were looked at.
@@ -52,14 +52,14 @@ struct Mark {
 
 impl Known {
     /// Returns what was found before, if the files are the same still.
-    pub(crate) fn get(&self, git_dir: &Path, files: &Files) -> Option<Vec<Setting>> {
+    pub(crate) fn get(&self, git_dir: &Path, files: &Files) -> Option<Settings> {
         let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let known = found.get(git_dir).filter(|known| known.files == *files);
         known.map(|known| known.settings.clone())
     }
 
     /// Keeps what was found. The files were looked at before git was asked, so that a change in between is noticed.
-    pub(crate) fn keep(&self, git_dir: &Path, files: Files, settings: &[Setting]) {
+    pub(crate) fn keep(&self, git_dir: &Path, files: Files, settings: &Settings) {
         if !files.are_settled(now()) {
             return;
         }
@@ -67,7 +67,7 @@ impl Known {
         if found.len() >= MAX_KNOWN {
             found.clear();
         }
-        found.insert(git_dir.to_owned(), Found { files, settings: settings.to_vec() });
+        found.insert(git_dir.to_owned(), Found { files, settings: settings.clone() });
     }
 }
 
@@ -113,10 +113,10 @@ impl Mark {
     }
 }
 
-/// Tells whether a configuration with these names of settings (NUL-separated) comes from its own files alone.
-pub(crate) fn stands_alone(names: &[u8]) -> bool {
-    let includes = |name: &[u8]| name.starts_with(b"include.") || name.starts_with(b"includeif.");
-    !names.split(|byte| *byte == 0).any(includes)
+/// Whether a configuration with these settings (NUL-separated) comes from its own files alone.
+pub(crate) fn stands_alone(settings: &[u8]) -> bool {
+    let includes = |item: &[u8]| item.starts_with(b"include.") || item.starts_with(b"includeif.");
+    !settings.split(|byte| *byte == 0).any(includes)
 }
 
 #[expect(clippy::disallowed_methods, reason = "whether a file has just been changed is asked here")]
@@ -158,7 +158,10 @@ mod tests {
         fs::write(own.join("config"), "[core]\n").unwrap();
         let look = || Files::of(&own, &home).unwrap();
         let known = Known::default();
-        let setting = vec![("filter.a.clean".into(), "".into())];
+        let setting = Settings {
+            taken: vec![("core.eol".into(), "lf".into())],
+            ..Settings::default()
+        };
         let keep = |files| {
             known
                 .found

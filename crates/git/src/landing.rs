@@ -15,9 +15,6 @@ use crate::registry;
 use crate::repo::{Repo, answer_oid};
 use crate::snapshot::{self, Message};
 
-/// So many filtered files are named in an error.
-const NAMED: usize = 3;
-
 /// So many files are asked for in one call.
 const AT_ONCE: usize = 500;
 
@@ -33,9 +30,9 @@ pub enum Error {
     #[error("bring the branch {branch} forward: {ongoing} goes on in its checkout")]
     Busy { branch: RefName, ongoing: Ongoing },
     #[error(
-        "bring the branch {branch} forward in its checkout: {files} would need a filter to be run"
+        "bring the branch {branch} forward in its checkout: {files} would need the git filter {filter:?}"
     )]
-    Filtered { branch: RefName, files: String },
+    Filtered { branch: RefName, filter: String, files: String },
     #[error("speak with a remote from {}: a path is no text", printable_line(.0.as_os_str().as_bytes()))]
     NoText(PathBuf),
     #[error(transparent)]
@@ -207,7 +204,7 @@ pub fn carry(
         return move_ref(git, project, branch, (from, to));
     };
     refuse_unfit(&checkout, branch, from, to)?;
-    let moved = checkout.write(["reset", "--quiet", "--keep", to.as_str()]).ask()?;
+    let moved = checkout.write_files(["reset", "--quiet", "--keep", to.as_str()]).ask()?;
     match moved.exit {
         Exit::Code(0) => Ok(()),
         Exit::Code(_) | Exit::Signal(_) => {
@@ -282,16 +279,19 @@ fn move_ref(
 /// Refuses to write the files of a checkout in which something is under way, or which a filter would have to write.
 fn refuse_unfit(checkout: &Repo<'_>, branch: &RefName, tip: &Oid, to: &Oid) -> Result<(), Error> {
     refuse_busy(checkout, branch)?;
-    let files = filtered(checkout, tip, to)?;
-    match files.is_empty() {
-        true => Ok(()),
-        false => Err(Error::Filtered { branch: branch.clone(), files: files.join(", ") }),
+    let changed = ["diff-tree", "-r", "-z", "--name-only", "--no-renames", "--diff-filter=d"];
+    let changed = checkout.read(changed.into_iter().chain([tip.as_str(), to.as_str()])).run()?;
+    match checkout.refuse_filtered(changed.stdout, Some(to)) {
+        Err(command::Error::UntrustedFilter { filter, files }) => {
+            Err(Error::Filtered { branch: branch.clone(), filter, files })
+        }
+        checked => Ok(checked?),
     }
 }
 
 fn forward_files(checkout: &Repo<'_>, branch: &RefName, tip: &Oid, to: &Oid) -> Result<(), Error> {
     refuse_unfit(checkout, branch, tip, to)?;
-    let merged = checkout.write(["merge", "--ff-only", "--no-stat", to.as_str()]).ask()?;
+    let merged = checkout.write_files(["merge", "--ff-only", "--no-stat", to.as_str()]).ask()?;
     if merged.exit == Exit::Code(0) || merged.complains_of("Not possible to fast-forward") {
         return Ok(());
     }
@@ -305,20 +305,6 @@ fn refuse_busy(checkout: &Repo<'_>, branch: &RefName) -> Result<(), Error> {
         None | Some(Ongoing::Bisect) => Ok(()),
         Some(ongoing) => Err(Error::Busy { branch: branch.clone(), ongoing }),
     }
-}
-
-/// Returns changed files that a filter of the user's would have to write. Filters are never run here, and
-/// without them the files would be wrong.
-fn filtered(checkout: &Repo<'_>, from: &Oid, to: &Oid) -> Result<Vec<String>, Error> {
-    let changed = ["diff-tree", "-r", "-z", "--name-only", "--no-renames", "--diff-filter=d"];
-    let changed = checkout.read(changed.into_iter().chain([from.as_str(), to.as_str()])).run()?;
-    let source = format!("--source={to}");
-    let attributes = ["check-attr", &source, "-z", "--stdin", "filter"];
-    let answer = checkout.read(attributes).input(changed.stdout).run()?;
-    let items: Vec<&[u8]> = answer.stdout.split(|byte| *byte == 0).collect();
-    let plain = |value: &[u8]| [b"unspecified".as_slice(), b"unset"].contains(&value);
-    let filtered = items.chunks_exact(3).filter(|item| !plain(item[2]));
-    Ok(filtered.map(|item| RepoPath::new(item[0]).to_string()).take(NAMED).collect())
 }
 
 fn has(repo: &Repo<'_>, newer: &Oid, older: &Oid) -> Result<bool, Error> {
@@ -340,7 +326,8 @@ impl Error {
             Self::Refused { .. } => Some("commit or stash your changes, then resume"),
             Self::Busy { .. } => Some("finish or abort it, then resume"),
             Self::Filtered { .. } => Some("merge the run's branch yourself with `git merge`"),
-            Self::NoText(_) | Self::Message(_) | Self::Git(_) => None,
+            Self::NoText(_) | Self::Message(_) => None,
+            Self::Git(error) => error.hint(),
             Self::Project(error) => error.hint(),
         }
     }

@@ -1,17 +1,16 @@
 //! Git for Provost: a typed, blocking wrapper over the git command line.
 //!
 //! It is built against two dangers. A **hostile repository** must not run its
-//! own programs through Provost: every call has a scrubbed environment, and
-//! hooks, filters, the file system monitor, editors, pagers, signing and
-//! every transport are off (see [`command`]). What merges reads nothing of the
-//! repository but its objects, so that no merge driver is known. And **no work may be lost**:
+//! own programs through Provost: git that works on files or refs reads no
+//! configuration of the repository (see `apart`), every call has a scrubbed
+//! environment and every transport off, and git may start nothing but git where
+//! the kernel can enforce it (see `confine`). And **no work may be lost**:
 //! what belongs to a user is never written to, what belongs to an agent is
 //! committed or kept by a ref before anything else happens, and removal is
 //! refused while it would lose something, with no way to force it.
 //!
-//! Known limits. Filters are off, so Git LFS pointer files stay pointers in
-//! Provost's own checkouts, and a changed file that LFS would have cleaned is
-//! stored as it is. Nothing is fetched, so a partial clone must hold the
+//! Known limits. Files that need a filter (Git LFS, git-crypt) are refused unless
+//! the operator trusts that filter. Nothing is fetched, so a partial clone must hold the
 //! objects that a checkout needs. For the same reason a submodule that the
 //! project has not initialised is empty in checkouts that Provost makes, and
 //! what an agent leaves uncommitted inside of one is in no snapshot, which says
@@ -31,8 +30,10 @@ pub mod submodules;
 pub mod worktree;
 
 mod apart;
+mod confine;
 mod dropped;
 mod escape;
+mod filters;
 mod guard;
 mod index;
 mod known;
@@ -41,9 +42,11 @@ mod ongoing;
 mod process;
 mod registry;
 mod repo;
+mod settings;
 
 pub use command::Git;
 pub use escape::printable;
+pub use filters::refuse_filtered;
 pub use inspect::{
     FileChange, Head, changed_among, diff_stat, head, parent_of, tree_of, uncommitted,
 };

@@ -44,13 +44,13 @@ pub fn remote_of(
     branch: Option<&str>,
 ) -> Result<Option<Remote>, Error> {
     let repo = project.shared(git)?;
-    let listed = repo.read(["remote"]).run()?;
+    let listed = repo.configuration(["remote"]).run()?;
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
     let names: Vec<&str> = listed.lines().collect();
     let followed = match branch {
         Some(branch) => {
             let answer =
-                repo.read(["config", "--get", &format!("branch.{branch}.remote")]).ask()?;
+                repo.configuration(["config", "--get", &format!("branch.{branch}.remote")]).ask()?;
             Some(answer.line().to_string_lossy().into_owned())
         }
         None => None,
@@ -59,9 +59,9 @@ pub fn remote_of(
     let only = || (names.len() == 1).then(|| names[0].to_owned());
     let name = followed.and_then(|name| known(&name)).or_else(|| known("origin")).or_else(only);
     let Some(name) = name else { return Ok(None) };
-    let url = repo.read(["remote", "get-url", "--push", "--", &name]).run()?;
+    let url = repo.configuration(["remote", "get-url", "--push", "--", &name]).run()?;
     let url = url.line().to_str().ok_or_else(|| url.unexpected())?.to_owned();
-    let kept = repo.read(["config", "-z", "--get-regexp", KEPT]).ask()?;
+    let kept = repo.configuration(["config", "-z", "--get-regexp", KEPT]).ask()?;
     let settings = match kept.exit {
         Exit::Code(0) => kept.items().filter_map(setting).collect(),
         Exit::Code(1) => Vec::new(),
@@ -87,7 +87,7 @@ pub fn outward(
     settings: &[(String, String)],
 ) -> Result<Vec<(String, String)>, Error> {
     apart::lay_out(place, like)?;
-    let objects = project.shared(git)?.objects()?;
+    let objects = project.shared(git)?.objects();
     let fixed = SETTINGS.iter().map(|(key, value)| (OsStr::new(key), OsStr::new(value)));
     let kept = settings.iter().map(|(key, value)| (OsStr::new(key), OsStr::new(value)));
     let places = [

@@ -17,11 +17,12 @@ use provost_sys::agent_file;
 
 use crate::command::{self, Git};
 use crate::escape::printable_line;
+use crate::filters;
 use crate::index::{flagged, gitlinks};
 use crate::names::{Oid, RepoPath};
 use crate::project::Project;
 use crate::registry;
-use crate::repo::Repo;
+use crate::repo::{Place, Repo};
 use crate::submodules::{self, Source};
 use crate::worktree::Worktree;
 
@@ -150,7 +151,8 @@ impl<'a> Job<'a> {
         }
         // Moves HEAD alone, even if a check has put it on a branch.
         repo.write(["update-ref", "--no-deref", "HEAD", self.commit.as_str()]).run()?;
-        repo.write(["reset", "--hard", "--quiet"]).run()?;
+        filters::refuse_tree(&repo, self.commit)?;
+        repo.write_files(["reset", "--hard", "--quiet"]).run()?;
         self.empty_submodules(&repo)?;
         repo.write(["clean", "-ffdxq"].map(OsString::from).into_iter().chain(self.kept("-e")))
             .run()?;
@@ -163,9 +165,12 @@ impl<'a> Job<'a> {
         let options =
             ["worktree", "add", "--quiet", "--no-checkout", "--detach", "--"].map(OsStr::new);
         let place = [self.path.as_os_str(), OsStr::new(self.commit.as_str())];
+        filters::refuse_tree(&self.shared, self.commit)?;
+        registry::make_room(&self.shared)?;
         self.shared.write(options.into_iter().chain(place)).run()?;
         let repo = self.repo()?;
-        repo.write(["reset", "--hard", "--quiet"]).run()?;
+        registry::link(&repo)?;
+        repo.write_files(["reset", "--hard", "--quiet"]).run()?;
         submodules::fill(&repo, &self.sources)?;
         self.verify(&repo)?;
         Ok(self.checkout(false))
@@ -191,7 +196,9 @@ impl<'a> Job<'a> {
         let git_dir = registry::git_dir_of(&self.shared, &self.path)?;
         let git_dir =
             git_dir.ok_or_else(|| self.not_clean("the slot is no worktree of the repository"))?;
-        Ok(Repo::open(self.git, &git_dir, &self.path)?.with_setting("core.sparseCheckout", "false"))
+        let common_dir = self.shared.git_dir();
+        let place = Place { git_dir: &git_dir, common_dir, top: &self.path };
+        Ok(Repo::open(self.git, place)?.with_setting("core.sparseCheckout", "false"))
     }
 
     /// Empties directories of submodules, which `git clean` passes over.
@@ -219,7 +226,7 @@ impl<'a> Job<'a> {
         }
         let status =
             ["status", "--porcelain=v2", "-z", "--untracked-files=no", "--ignore-submodules=dirty"];
-        let changed = repo.read(status.into_iter().chain(["--no-renames"])).run()?;
+        let changed = repo.read_files(status.into_iter().chain(["--no-renames"])).run()?;
         for (count, record) in changed.items().enumerate() {
             self.verify_changed(repo, record, count)?;
         }
@@ -235,7 +242,7 @@ impl<'a> Job<'a> {
         };
         let object = [b"HEAD:", path.as_bytes()].concat();
         let args = [OsStr::new("cat-file"), OsStr::new("--filters"), OsStr::from_bytes(&object)];
-        let wanted = repo.read(args).run()?.stdout;
+        let wanted = repo.read_files(args).run()?.stdout;
         let file = self.path.join(path.as_path());
         match agent_file::read(&file, wanted.len() as u64) {
             Ok(bytes) if bytes == wanted => return Ok(()),

@@ -9,9 +9,11 @@ use std::io::{self, PipeReader, PipeWriter, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, SyncSender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use crate::confine::Programs;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
@@ -47,12 +49,17 @@ pub(crate) struct Finished {
     pub(crate) stderr: Vec<u8>,
 }
 
-/// Runs the command until it ends or passes a limit; then its group is gone.
-pub(crate) fn run(command: &mut Command, limits: Limits) -> io::Result<Finished> {
+/// Runs the command until it ends or passes a limit; then its group is gone. If `programs` is given, nothing else
+/// is executed by it.
+pub(crate) fn run(
+    mut command: Command,
+    limits: Limits,
+    programs: Option<Programs>,
+) -> io::Result<Finished> {
     let (exited, on_exit) = io::pipe()?;
     let started = now();
     command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut running = Running::start(command, exited, on_exit)?;
+    let mut running = Running::start(Start { command, programs, on_exit }, exited)?;
     let stop = running.collect(started + limits.time, limits.stdout);
     let status = running.finish(!matches!(stop, Ok(Stop::Exited)))?;
     let end = match stop? {
@@ -81,21 +88,15 @@ struct Running {
 }
 
 impl Running {
-    fn start(command: &mut Command, exited: PipeReader, on_exit: PipeWriter) -> io::Result<Self> {
-        let mut child = command.spawn()?;
+    fn start(start: Start, exited: PipeReader) -> io::Result<Self> {
+        let (started, on_start) = mpsc::sync_channel(1);
+        let watcher = thread::Builder::new().spawn(move || start.run(&started))?;
+        let broke = |_| io::Error::other("the thread that starts git broke");
+        let mut child = on_start.recv().map_err(broke)??;
         let group = Pid::from_child(&child);
         let stdout = Stream::new(child.stdout.take().map(OwnedFd::from));
         let stderr = Stream::new(child.stderr.take().map(OwnedFd::from));
-        let mut running = Self { child, group, exited, watcher: None, stdout, stderr };
-        match thread::Builder::new().spawn(move || watch_exit(group, on_exit)) {
-            Ok(watcher) => running.watcher = Some(watcher),
-            Err(error) => {
-                running.signal(Signal::KILL);
-                running.child.wait()?;
-                return Err(error);
-            }
-        }
-        Ok(running)
+        Ok(Self { child, group, exited, watcher: Some(watcher), stdout, stderr })
     }
 
     fn collect(&mut self, deadline: Instant, limit: usize) -> io::Result<Stop> {
@@ -213,6 +214,30 @@ impl Stream {
     fn keep_last(&mut self, count: usize) {
         let surplus = self.bytes.len().saturating_sub(count);
         self.bytes.drain(..surplus);
+    }
+}
+
+/// A process to start, in a thread of its own: a limit on programs holds for the thread and what it starts.
+struct Start {
+    command: Command,
+    programs: Option<Programs>,
+    on_exit: PipeWriter,
+}
+
+impl Start {
+    /// Starts the process, reports that and watches for its end.
+    fn run(mut self, started: &SyncSender<io::Result<Child>>) {
+        let confined = self.programs.as_ref().map_or(Ok(()), Programs::confine_thread);
+        let child = confined.and_then(|()| self.command.spawn());
+        let pid = child.as_ref().map(Pid::from_child);
+        let pid = pid.ok();
+        // Pipes that the command brought along are the child's alone.
+        drop(self.command);
+        if started.send(child).is_ok()
+            && let Some(pid) = pid
+        {
+            watch_exit(pid, self.on_exit);
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::command::{self, Exit, Git};
 use crate::escape::printable_line;
 use crate::inspect;
 use crate::names::Oid;
-use crate::repo::Repo;
+use crate::repo::{Place, Repo};
 
 /// What is asked of every place: whether there are files, and then paths.
 const KIND: [&str; 4] =
@@ -72,12 +72,19 @@ impl Project {
 
     /// Opens the checkout itself.
     pub(crate) fn repo<'a>(&self, git: &'a Git) -> Result<Repo<'a>, command::Error> {
-        Repo::open(git, &self.git_dir, &self.top)
+        Repo::open(git, Place { git_dir: &self.git_dir, common_dir: &self.common_dir, top: &self.top })
     }
 
     /// Opens what all worktrees share; no checkout is in reach.
     pub(crate) fn shared<'a>(&self, git: &'a Git) -> Result<Repo<'a>, command::Error> {
-        Repo::open(git, &self.common_dir, &self.common_dir)
+        Repo::open(
+            git,
+            Place {
+                git_dir: &self.common_dir,
+                common_dir: &self.common_dir,
+                top: &self.common_dir,
+            },
+        )
     }
 }
 

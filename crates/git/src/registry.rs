@@ -24,6 +24,21 @@ pub(crate) struct Entry {
     pub(crate) lock: Option<String>,
 }
 
+/// Makes the directory of registrations, which git does not make where a link leads to it.
+pub(crate) fn make_room(shared: &Repo<'_>) -> Result<(), Error> {
+    let all = shared.git_dir().join("worktrees");
+    fs::create_dir_all(&all).map_err(Error::file(&all))
+}
+
+/// Lets the `.git` file of a new worktree name its git directory in the repository: git wrote the path by which it got
+/// there, which leads through a directory of Provost's own.
+pub(crate) fn link(worktree: &Repo<'_>) -> Result<(), Error> {
+    let (file, new) = (worktree.top().join(".git"), worktree.top().join(".git.new"));
+    let text = [b"gitdir: ", worktree.git_dir().as_os_str().as_bytes(), b"\n"].concat();
+    let linked = fs::write(&new, text).and_then(|()| fs::rename(&new, &file));
+    linked.map_err(Error::file(&file))
+}
+
 /// Returns all registered worktrees, the main one first.
 pub(crate) fn entries(shared: &Repo<'_>) -> Result<Vec<Entry>, Error> {
     let answer = shared.read(["worktree", "list", "--porcelain", "-z"]).run()?;
@@ -35,6 +50,10 @@ pub(crate) fn entries(shared: &Repo<'_>) -> Result<Vec<Entry>, Error> {
         } else {
             entries.last_mut().ok_or_else(|| answer.unexpected())?.add(line);
         }
+    }
+    // Git derives the place of the main one from the directory that it took for the shared one.
+    if let Some(main) = entries.first_mut() {
+        main.path = main_top(shared.git_dir());
     }
     Ok(entries)
 }
@@ -69,6 +88,14 @@ pub(crate) fn forget(shared: &Repo<'_>, path: &Path) -> Result<(), Error> {
     let args = ["worktree", "remove", "--force", "--force", "--"].map(OsStr::new);
     shared.write(args.into_iter().chain([path.as_os_str()])).run()?;
     Ok(())
+}
+
+/// Returns the top of the main worktree as git derives it from the shared git directory.
+fn main_top(shared: &Path) -> PathBuf {
+    match shared.parent() {
+        Some(top) if shared.file_name() == Some(OsStr::new(".git")) => top.to_owned(),
+        _ => shared.to_owned(),
+    }
 }
 
 /// Tells whether the text of a `gitdir` file (absolute, or relative to where

@@ -5,6 +5,8 @@
 
 use std::ffi::OsStr;
 use std::fmt;
+use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
@@ -146,9 +148,9 @@ pub fn remove_worktree(git: &Git, worktree: &Worktree, fate: BranchFate) -> Resu
     }
     let entry = registry::entry_at(&shared, &worktree.path)?;
     let mut kept = None;
-    if let Some(entry) = &entry {
+    if entry.is_some() {
         kept = Dropped::of(git, &shared, worktree, fate)?.keep(&shared, worktree)?;
-        remove_registered(git, &shared, worktree, entry)?;
+        remove_registered(git, &shared, worktree)?;
     }
     let branch = match (fate, tip) {
         (BranchFate::Delete, Some(tip)) => Some(delete_branch(&shared, &worktree.branch, &tip)?),
@@ -290,31 +292,23 @@ fn count_ignored(repo: &Repo<'_>) -> Result<usize, Error> {
     Ok(repo.read(args).run()?.items().count())
 }
 
-/// Lets git remove it. Git looks once more for changes itself, except where
-/// submodules are populated, which it refuses to look into.
-fn remove_registered(
-    git: &Git,
-    shared: &Repo<'_>,
-    worktree: &Worktree,
-    entry: &Entry,
-) -> Result<(), Error> {
-    if worktree.path.symlink_metadata().is_err() {
-        return Ok(registry::forget(shared, &worktree.path)?);
+/// Removes the files, then the registration. Git itself would not: it compares the `.git` file with the directory
+/// that it was given, which is Provost's own. Cut off in between, the worktree is still registered and locked.
+fn remove_registered(git: &Git, shared: &Repo<'_>, worktree: &Worktree) -> Result<(), Error> {
+    if worktree.path.symlink_metadata().is_ok() {
+        // An agent may have written something since the survey.
+        let risks = checkout_risks(&worktree.repo(git)?)?;
+        if !risks.is_empty() {
+            let removal = Removal { risks, ..Removal::default() };
+            return Err(Error::WouldLose { path: worktree.path.clone(), removal });
+        }
     }
-    let has_submodules = !populated_submodules(&worktree.repo(git)?)?.is_empty();
-    if entry.lock.is_some() {
-        shared
-            .write([OsStr::new("worktree"), OsStr::new("unlock"), worktree.path.as_os_str()])
-            .run()?;
+    match fs::remove_dir_all(&worktree.path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(command::Error::file(&worktree.path)(error).into());
+        }
+        Ok(()) | Err(_) => Ok(registry::forget(shared, &worktree.path)?),
     }
-    let force = has_submodules.then_some(OsStr::new("--force"));
-    let args = ["worktree", "remove"].map(OsStr::new).into_iter().chain(force);
-    let removed = shared.write(args.chain([worktree.path.as_os_str()])).run();
-    if removed.is_err() {
-        let lock = ["worktree", "lock", "--reason", LOCK_REASON].map(OsStr::new);
-        shared.write(lock.into_iter().chain([worktree.path.as_os_str()])).run()?;
-    }
-    removed.map(drop).map_err(Error::Git)
 }
 
 /// Deletes the branch if it is still where it was when it was found safe.

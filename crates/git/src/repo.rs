@@ -1,4 +1,4 @@
-//! A repository at a known place, with its filters switched off.
+//! A repository at a known place, used through a git directory of Provost's own.
 //!
 //! Both the git directory and the top of the files are given to git, never
 //! discovered: if an agent deletes or rewrites the `.git` file of its
@@ -6,44 +6,62 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use crate::apart::StandIn;
 use crate::command::{Answer, Call, Error, Exit, Git};
-use crate::guard::{self, Setting};
+use crate::filters;
+use crate::guard::Setting;
 use crate::known::{self, Files};
 use crate::names::{Oid, RefName};
+use crate::settings::Settings;
 
 /// The handle through which everything else in this crate talks to git.
 #[derive(Debug, Clone)]
 pub(crate) struct Repo<'a> {
     git: &'a Git,
     git_dir: PathBuf,
+    common_dir: PathBuf,
     top: PathBuf,
+    stand_in: Arc<StandIn>,
+    configured: Settings,
+    /// The settings of filter drivers that the operator trusts.
+    filters: Vec<Setting>,
+    /// Settings for every call.
     settings: Vec<Setting>,
     index: Option<PathBuf>,
 }
 
-impl<'a> Repo<'a> {
-    /// Opens the repository and finds which filters have to be switched off.
-    pub(crate) fn open(git: &'a Git, git_dir: &Path, top: &Path) -> Result<Self, Error> {
-        let (git_dir, top) = (git_dir.to_owned(), top.to_owned());
-        let mut repo = Self { git, git_dir, top, settings: Vec::new(), index: None };
-        let files = Files::of(&repo.git_dir, git.home());
-        let known = files.as_ref().and_then(|files| git.known().get(&repo.git_dir, files));
-        repo.settings = match known {
-            Some(settings) => settings,
-            None => repo.filters_off(files)?,
-        };
-        Ok(repo)
-    }
+/// Where a repository is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place<'p> {
+    pub(crate) git_dir: &'p Path,
+    /// The git directory that all worktrees share.
+    pub(crate) common_dir: &'p Path,
+    pub(crate) top: &'p Path,
+}
 
-    /// Asks git which filters the configuration names.
-    fn filters_off(&self, files: Option<Files>) -> Result<Vec<Setting>, Error> {
-        let names = self.read(["config", "--list", "-z", "--name-only"]).run()?;
-        let settings = guard::filters_off(&names.stdout).ok_or(Error::TooManyFilters)?;
-        if let Some(files) = files.filter(|_| known::stands_alone(&names.stdout)) {
-            self.git.known().keep(&self.git_dir, files, &settings);
-        }
-        Ok(settings)
+impl<'a> Repo<'a> {
+    /// Opens the repository: reads its settings as data, and makes what stands in for its shared git directory.
+    pub(crate) fn open(git: &'a Git, place: Place<'_>) -> Result<Self, Error> {
+        let configured = settings_of(git, place)?;
+        let stand_in =
+            git.stand_ins().of(git.scratch(), place.common_dir, &configured.format)?;
+        let filters = match configured.filters.is_empty() {
+            true => Vec::new(),
+            false => configured.filters.trusted(&git.trusted_filters()),
+        };
+        Ok(Self {
+            git,
+            git_dir: place.git_dir.to_owned(),
+            common_dir: place.common_dir.to_owned(),
+            top: place.top.to_owned(),
+            stand_in,
+            settings: configured.taken.clone(),
+            configured,
+            filters,
+            index: None,
+        })
     }
 
     /// Opens the repository whose top is exactly this directory, if there is one.
@@ -56,9 +74,10 @@ impl<'a> Repo<'a> {
             Ok::<_, Error>((answer.exit == Exit::Code(0)).then(|| PathBuf::from(answer.line())))
         };
         let (found, git_dir) = (ask("--show-toplevel")?, ask("--absolute-git-dir")?);
-        match (found, git_dir) {
-            (Some(found), Some(git_dir)) if found == top => {
-                Ok(Some(Self::open(git, &git_dir, top)?))
+        match (found, git_dir, ask("--git-common-dir")?) {
+            (Some(found), Some(git_dir), Some(common_dir)) if found == top => {
+                let place = Place { git_dir: &git_dir, common_dir: &common_dir, top };
+                Ok(Some(Self::open(git, place)?))
             }
             _ => Ok(None),
         }
@@ -87,25 +106,67 @@ impl<'a> Repo<'a> {
         &self.top
     }
 
+    /// Returns what was found in the configuration.
+    pub(crate) fn configured(&self) -> &Settings {
+        &self.configured
+    }
+
     /// Prepares a call that only reads: it takes no lock and refreshes nothing.
     pub(crate) fn read<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Call<'a> {
         self.write(args).variable("GIT_OPTIONAL_LOCKS", "0")
     }
 
-    /// Prepares a call that changes something.
+    /// Prepares a call that reads files, or compares them with the index.
+    pub(crate) fn read_files<A: AsRef<OsStr>>(
+        &self,
+        args: impl IntoIterator<Item = A>,
+    ) -> Call<'a> {
+        self.read(args).filters(&self.filters)
+    }
+
+    /// Prepares a call that writes files, or takes them into the index.
+    pub(crate) fn write_files<A: AsRef<OsStr>>(
+        &self,
+        args: impl IntoIterator<Item = A>,
+    ) -> Call<'a> {
+        self.write(args).filters(&self.filters)
+    }
+
+    /// Prepares a call that changes something. Git reads no configuration file but that of Provost's own directory.
     pub(crate) fn write<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Call<'a> {
         let call = self.git.call(&self.top).settings(&self.settings).args(args);
-        let call = call.variable("GIT_DIR", &self.git_dir).variable("GIT_WORK_TREE", &self.top);
+        let call = call
+            .without_user_settings()
+            .variable("GIT_DIR", &self.git_dir)
+            .variable("GIT_COMMON_DIR", self.stand_in.path())
+            .variable("GIT_OBJECT_DIRECTORY", self.objects())
+            .variable("GIT_WORK_TREE", &self.top);
         match &self.index {
             Some(index) => call.variable("GIT_INDEX_FILE", index),
             None => call,
         }
     }
 
+    /// Prepares a call that reads the configuration itself. Only for `git config` and `git remote`, which start
+    /// nothing when they read.
+    pub(crate) fn configuration<A: AsRef<OsStr>>(
+        &self,
+        args: impl IntoIterator<Item = A>,
+    ) -> Call<'a> {
+        let place =
+            Place { git_dir: &self.git_dir, common_dir: &self.common_dir, top: &self.top };
+        configuration(self.git, place, args)
+    }
+
+    /// Refuses files (NUL-separated) that need a filter which the operator does not trust. Attributes are those of
+    /// the tree, or of the checkout if none is given.
+    pub(crate) fn refuse_filtered(&self, files: Vec<u8>, tree: Option<&Oid>) -> Result<(), Error> {
+        filters::refuse(self, files, tree)
+    }
+
     /// Returns the directory of its objects.
-    pub(crate) fn objects(&self) -> Result<PathBuf, Error> {
-        let args = ["rev-parse", "--path-format=absolute", "--git-path", "objects"];
-        Ok(PathBuf::from(self.read(args).run()?.line()))
+    pub(crate) fn objects(&self) -> PathBuf {
+        self.common_dir.join("objects")
     }
 
     /// Returns the object that an expression names, if there is one.
@@ -133,6 +194,36 @@ impl<'a> Repo<'a> {
             Exit::Code(_) | Exit::Signal(_) => Err(answer.failure()),
         }
     }
+}
+
+/// Asks git for all settings, or remembers what it said.
+fn settings_of(git: &Git, place: Place<'_>) -> Result<Settings, Error> {
+    let files = Files::of(place.git_dir, git.home());
+    let known = files.as_ref().and_then(|files| git.known().get(place.git_dir, files));
+    if let Some(settings) = known {
+        return Ok(settings);
+    }
+    let listed = configuration(git, place, ["config", "--list", "-z", "--show-scope"]).run()?;
+    let settings = Settings::parse(&listed.stdout)?;
+    if let Some(files) = files
+        && known::stands_alone(&listed.stdout)
+    {
+        git.known().keep(place.git_dir, files, &settings);
+    }
+    Ok(settings)
+}
+
+fn configuration<'a, A: AsRef<OsStr>>(
+    git: &'a Git,
+    place: Place<'_>,
+    args: impl IntoIterator<Item = A>,
+) -> Call<'a> {
+    git.call(place.top)
+        .args(args)
+        .variable("GIT_DIR", place.git_dir)
+        .variable("GIT_COMMON_DIR", place.common_dir)
+        .variable("GIT_WORK_TREE", place.top)
+        .variable("GIT_OPTIONAL_LOCKS", "0")
 }
 
 /// Returns the hash that git printed.

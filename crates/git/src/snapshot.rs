@@ -315,7 +315,7 @@ fn advance(
 /// Lets the worktree's own index show what was committed. A lock that a
 /// killed git left behind prevents it, and is no reason to have no snapshot.
 fn sync_index(repo: &Repo<'_>) -> Result<Option<String>, command::Error> {
-    let answer = repo.write(["reset", "--mixed", "--quiet"]).ask()?;
+    let answer = repo.write_files(["reset", "--mixed", "--quiet"]).ask()?;
     Ok((answer.exit != Exit::Code(0)).then(|| last_lines(&answer.stderr, STDERR_LINES)))
 }
 

@@ -18,9 +18,10 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
 use crate::command::{self, Exit, Git};
+use crate::filters;
 use crate::names::{Oid, RepoPath};
 use crate::project::Project;
-use crate::repo::Repo;
+use crate::repo::{Place, Repo};
 
 /// How deep submodules of submodules may be nested.
 pub(crate) const MAX_DEPTH: usize = 8;
@@ -96,7 +97,7 @@ impl Source {
         found.extend(Repo::open_at(git, &self.top.join(link.path.as_path()))?);
         let kept = self.git_dir.join("modules").join(&link.name);
         if kept.join("HEAD").is_file() {
-            found.push(Repo::open(git, &kept, &kept)?);
+            found.push(Repo::open(git, Place { git_dir: &kept, common_dir: &kept, top: &kept })?);
         }
         Ok(found)
     }
@@ -159,15 +160,24 @@ fn make<'a>(repo: &Repo<'a>, link: &Link, source: &Repo<'_>) -> Result<Repo<'a>,
     let options = ["init", "--quiet", "--template=", "--object-format"].map(OsStr::new);
     let place = [OsStr::new(format), OsStr::new("--separate-git-dir"), git_dir.as_os_str()];
     let args = options.into_iter().chain(place).chain([top.as_os_str()]);
-    repo.git().call(&top).args(args).run()?;
-    borrow(&git_dir, &source.objects()?).map_err(command::Error::file(&git_dir))?;
-    let made = Repo::open(repo.git(), &git_dir, &top)?;
-    made.write([OsStr::new("config"), OsStr::new("core.worktree"), top.as_os_str()]).run()?;
+    repo.git().call(&top).args(args).without_user_settings().run()?;
+    borrow(&git_dir, &source.objects()).map_err(command::Error::file(&git_dir))?;
+    let place = Place { git_dir: &git_dir, common_dir: &git_dir, top: &top };
+    let made = Repo::open(repo.git(), place)?;
+    set(&made, "core.worktree", top.as_os_str())?;
     name_origin(&made, source)?;
     made.write(["update-ref", "--stdin"]).input(remote_refs(link, source)?).run()?;
     made.write(["update-ref", "--no-deref", "HEAD", link.commit.as_str()]).run()?;
-    made.write(["reset", "--hard", "--quiet"]).run()?;
+    filters::refuse_tree(&made, &link.commit)?;
+    made.write_files(["reset", "--hard", "--quiet"]).run()?;
     Ok(made)
+}
+
+/// Writes a setting of a repository that was just made.
+fn set(made: &Repo<'_>, key: &str, value: &OsStr) -> Result<(), command::Error> {
+    let file = made.git_dir().join("config");
+    let args = [OsStr::new("config"), OsStr::new("--file"), file.as_os_str(), OsStr::new(key), value];
+    made.write(args).run().map(drop)
 }
 
 /// Makes an empty directory of whatever is there.
@@ -193,16 +203,14 @@ fn borrow(git_dir: &Path, objects: &Path) -> io::Result<()> {
 /// Gives the submodule the address that its source has, so that its commits
 /// can be pushed. Of the source's configuration nothing else is taken.
 fn name_origin(made: &Repo<'_>, source: &Repo<'_>) -> Result<(), Error> {
-    let known = source.read(["config", "--get", "remote.origin.url"]).ask()?;
+    let known = source.configuration(["config", "--get", "remote.origin.url"]).ask()?;
     // An address that looks like an option is none that git would use.
     if known.exit != Exit::Code(0) || known.stdout.starts_with(b"-") {
         return Ok(());
     }
-    let set = |key: &str, value: &OsStr| {
-        made.write([OsStr::new("config"), OsStr::new(key), value]).run().map(drop)
-    };
-    set("remote.origin.url", known.line())?;
-    Ok(set("remote.origin.fetch", OsStr::new("+refs/heads/*:refs/remotes/origin/*"))?)
+    set(made, "remote.origin.url", known.line())?;
+    let all = OsStr::new("+refs/heads/*:refs/remotes/origin/*");
+    Ok(set(made, "remote.origin.fetch", all)?)
 }
 
 /// Returns what the submodule shall know of its remotes: what its source

@@ -18,10 +18,11 @@ use serde::Serialize;
 
 use crate::command::{self, Exit, Git};
 use crate::escape::printable_line;
+use crate::filters;
 use crate::names::{BranchName, Oid, RefName};
 use crate::project::{self, Project};
 use crate::registry::{self, Entry};
-use crate::repo::Repo;
+use crate::repo::{Place, Repo};
 use crate::submodules::{self, Source};
 
 /// Why a finished worktree of Provost's is locked.
@@ -194,12 +195,19 @@ impl Worktree {
 
     /// Opens the worktree through the git directory that the project keeps.
     pub(crate) fn repo<'a>(&self, git: &'a Git) -> Result<Repo<'a>, command::Error> {
-        Repo::open(git, &self.git_dir, &self.path)
+        Repo::open(git, Place { git_dir: &self.git_dir, common_dir: &self.common_dir, top: &self.path })
     }
 
     /// Opens what it shares with the project.
     pub(crate) fn shared<'a>(&self, git: &'a Git) -> Result<Repo<'a>, command::Error> {
-        Repo::open(git, &self.common_dir, &self.common_dir)
+        Repo::open(
+            git,
+            Place {
+                git_dir: &self.common_dir,
+                common_dir: &self.common_dir,
+                top: &self.common_dir,
+            },
+        )
     }
 }
 
@@ -219,7 +227,7 @@ impl Error {
             Self::NoSuchBase { .. } => Some("name a commit, a branch or a tag of this repository"),
             Self::Submodules(error) => error.hint(),
             Self::Project(error) => error.hint(),
-            Self::Git(_) => None,
+            Self::Git(error) => error.hint(),
         }
     }
 }
@@ -307,6 +315,8 @@ impl<'a> Site<'a> {
 
     fn make(&self, branch: Branch) -> Result<Worktree, Error> {
         self.check_branch(branch)?;
+        filters::refuse_tree(&self.shared, &self.base)?;
+        registry::make_room(&self.shared)?;
         let options = [
             "worktree",
             "add",
@@ -329,7 +339,7 @@ impl<'a> Site<'a> {
     /// Does what is left to do once the worktree is registered.
     fn complete(&self, branch: Branch) -> Result<Worktree, Error> {
         let worktree = self.worktree()?;
-        let repo = worktree.repo(self.git)?;
+        let repo = self.configure(&worktree)?;
         if let Err(error) = self.attach(&repo, branch) {
             // Nothing was checked out yet, so nothing is lost.
             registry::forget(&self.shared, &self.path)?;
@@ -338,10 +348,27 @@ impl<'a> Site<'a> {
         // Left by a reset that was cut off; nobody else works here yet.
         let left = worktree.git_dir.join("index.lock");
         remove_if_there(fs::remove_file(&left)).map_err(command::Error::file(&left))?;
-        repo.write(["reset", "--hard", "--quiet"]).run().map_err(Error::Git)?;
+        repo.write_files(["reset", "--hard", "--quiet"]).run().map_err(Error::Git)?;
         submodules::fill(&repo, &Source::of_project(self.project))?;
         lock(&worktree)?;
         Ok(worktree)
+    }
+
+    /// Opens a worktree that was just registered, with the settings of a sparse checkout that the main worktree has
+    /// for itself.
+    fn configure(&self, worktree: &Worktree) -> Result<Repo<'a>, Error> {
+        let repo = worktree.repo(self.git)?;
+        registry::link(&repo)?;
+        let file = worktree.git_dir.join("config.worktree");
+        let sparse = &self.shared.configured().sparse;
+        if sparse.is_empty() || file.exists() {
+            return Ok(repo);
+        }
+        for (key, value) in sparse {
+            let args = [OsStr::new("config"), OsStr::new("--file"), file.as_os_str(), key, value];
+            repo.write(args).run()?;
+        }
+        Ok(worktree.repo(self.git)?)
     }
 
     /// Puts HEAD on the branch, making the branch if it is new.

@@ -91,6 +91,15 @@ fn wished(environment: &Environment) -> (Color, bool) {
     })
 }
 
+/// Returns the git filters that the user trusts. Only the user's own file counts; one that cannot be read trusts none.
+pub(crate) fn trusted_filters(environment: &Environment) -> Vec<String> {
+    let paths = Paths { user: user_file(environment), project: None };
+    let Ok((user, _)) = provost_config::load(&paths) else { return Vec::new() };
+    let resolved = provost_config::resolve(&Inputs { user, ..Inputs::default() });
+    let filters = resolved.map(|resolved| resolved.git.filters).unwrap_or_default();
+    filters.iter().map(|name| name.as_str().to_owned()).collect()
+}
+
 fn user_file(environment: &Environment) -> Option<PathBuf> {
     let config = environment.path("XDG_CONFIG_HOME");
     let config = config.or_else(|| Some(environment.path("HOME")?.join(".config")))?;

@@ -114,6 +114,7 @@ fn the_listing_follows_the_table() {
     worktree.branch_prefix = "provost"  default
     worktree.copy = []  default
     worktree.setup = null  default
+    git.filters = []  default
     terminal.tmux = false  default
     budget.tokens = null  default
     budget.turns = null  default

@@ -243,3 +243,11 @@ fn limits_hold_at_their_ends_and_not_beyond() {
     assert_eq!(output("1KiB").resolve().session.output_limit.get(), 1024);
     output("1023B").error();
 }
+
+#[test]
+fn filters_of_git_count_in_the_users_file_only() {
+    let user = layers().user("git.filters = [\"lfs\"]").resolve();
+    assert_eq!(user.git.filters.len(), 1);
+    let refused = layers().project("git.filters = [\"lfs\"]").problems();
+    assert!(refused.contains("git.filters") && refused.contains("your own"), "{refused}");
+}

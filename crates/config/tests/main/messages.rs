@@ -17,7 +17,7 @@ fn an_unknown_key_names_its_place_and_the_nearest_one() {
 
 #[test]
 fn an_unknown_key_without_a_near_one_lists_what_there_is() {
-    assert_snapshot!(problems("[quux]\nx = 1\ny = 2"), @r#"unknown key "quux" at provost.toml:1:2; expected "session", "verify", "run", "review", "prices", "prompts", "worktree", "terminal", "budget", "approvals", "skills", "hooks", "reactions", "agents", "monitor", "verifiers", "workflows", "loops", "policies", "environment", "ui" or "presets""#);
+    assert_snapshot!(problems("[quux]\nx = 1\ny = 2"), @r#"unknown key "quux" at provost.toml:1:2; expected "session", "verify", "run", "review", "prices", "prompts", "worktree", "git", "terminal", "budget", "approvals", "skills", "hooks", "reactions", "agents", "monitor", "verifiers", "workflows", "loops", "policies", "environment", "ui" or "presets""#);
     assert_snapshot!(problems("[verify]\nquux = 1"), @r#"unknown key "verify.quux" at provost.toml:2:1; expected "checks", "time_limit", "output_limit", "keep" or "protected""#);
 }
 

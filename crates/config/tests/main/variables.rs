@@ -29,6 +29,7 @@ fn every_scalar_key_has_one_variable_and_no_other_key_has_it() {
             "verify.keep",
             "verify.protected",
             "worktree.copy",
+            "git.filters",
             "approvals.allow",
             "approvals.ask",
             "approvals.deny",

@@ -4,9 +4,11 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use provost_git::command::Error;
 use provost_git::{
     BranchFate, Forward, Oid, Pool, Project, RefName, checkout_detached, diff_stat, forward, merge,
-    removal_risk, remove_worktree, snapshot_loose, snapshot_worktree, unique_branch,
+    removal_risk, remove_worktree, snapshot, snapshot_loose, snapshot_worktree, unique_branch,
+    worktree_add,
 };
 
 use crate::lab::{Lab, branch, commit_all, keep, says, write};
@@ -14,11 +16,59 @@ use crate::lab::{Lab, branch, commit_all, keep, says, write};
 #[test]
 fn hooks_filters_and_other_programs_of_the_repository_do_not_run() {
     let lab = Lab::new();
-    lab.write(".gitattributes", "*.txt filter=evil=name diff=evil merge=evil\n*.bin filter=long\n");
+    lab.write(".gitattributes", "*.txt diff=evil merge=evil\n");
     lab.write("b.bin", "b\n");
     lab.commit_all("attributes");
     arm(&lab, &lab.top());
     use_everything(&lab);
+    assert!(!canary(&lab).exists(), "ran: {}", fs::read_to_string(canary(&lab)).unwrap());
+}
+
+/// The name of a filter may hold a `=`, and a filter may be a process that stays.
+#[test]
+fn untrusted_filters_are_refused_and_do_not_run() {
+    for (attributes, name) in [("*.txt filter=evil=name\n", "evil=name"), ("* filter=long\n", "long")]
+    {
+        let lab = Lab::new();
+        lab.write(".gitattributes", attributes);
+        lab.write("a.txt", "six\n");
+        let worktree = lab.worktree();
+        write(&worktree.path.join(".gitattributes"), attributes);
+        write(&worktree.path.join("a.txt"), "two\n");
+        arm(&lab, &lab.top());
+        let refused = [
+            snapshot_loose(&lab.git, &lab.project(), &keep("loose"), &says("x")).unwrap_err(),
+            snapshot_worktree(&lab.git, &worktree, &says("x"), &keep("k")).unwrap_err(),
+        ];
+        for error in refused {
+            let snapshot::Error::Git(Error::UntrustedFilter { filter, files }) = &error else {
+                panic!("{error}");
+            };
+            assert_eq!(filter, name);
+            assert!(files.contains(".gitattributes") || files.contains("a.txt"), "{files}");
+        }
+        assert!(!canary(&lab).exists(), "ran: {}", fs::read_to_string(canary(&lab)).unwrap());
+    }
+}
+
+#[test]
+fn trusted_filter_runs_with_the_users_command() {
+    let lab = Lab::new();
+    let user = "[filter \"evil=name\"]\nclean = tr a-z A-Z\nsmudge = tr A-Z a-z\n";
+    write(&lab.path("home/.gitconfig"), user);
+    lab.write(".gitattributes", "*.txt filter=evil=name\n");
+    lab.commit_all("attributes");
+    arm(&lab, &lab.top());
+    let git = lab.git.clone().with_filters(|| vec!["evil=name".to_owned()]);
+    let (project, path) = (lab.project(), lab.path("trees/w1"));
+    let worktree = worktree_add(&git, &project, &path, &branch("provost/t1"), "HEAD").unwrap();
+    write(&worktree.path.join("new.txt"), "new\n");
+    let taken = snapshot_worktree(&git, &worktree, &says("x"), &keep("k")).unwrap();
+    let stored = lab.user(&lab.top(), &["cat-file", "blob", &format!("{}:new.txt", taken.commit)]);
+    assert_eq!(stored, "NEW");
+    let pool = Pool::new(&lab.path("pool")).unwrap();
+    let checkout = checkout_detached(&git, &project, &pool, "0", &taken.commit, &[]).unwrap();
+    assert_eq!(fs::read_to_string(checkout.path.join("new.txt")).unwrap(), "new\n");
     assert!(!canary(&lab).exists(), "ran: {}", fs::read_to_string(canary(&lab)).unwrap());
 }
 

@@ -111,10 +111,10 @@ fn a_checkout_in_the_middle_of_something_is_left_alone() {
 #[test]
 fn files_that_a_filter_would_write_are_not_written_without_it() {
     let lab = Lab::new();
-    lab.user(&lab.top(), &["config", "filter.shout.smudge", "tr a-z A-Z"]);
     lab.write(".gitattributes", "*.big filter=shout\n");
     lab.commit_all("attributes");
     let done = work(&lab, "x.big", "two\n");
+    lab.user(&lab.top(), &["config", "filter.shout.smudge", "tr a-z A-Z"]);
     let refused =
         forward(&lab.git, &lab.project(), &RefName::of_branch("main"), &done).unwrap_err();
     assert!(

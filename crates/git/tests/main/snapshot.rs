@@ -288,7 +288,19 @@ fn a_lock_left_behind_does_not_prevent_a_snapshot() {
 fn no_temporary_index_is_left_behind() {
     let lab = Lab::new();
     take(&lab, &lab.worktree());
-    assert_eq!(fs::read_dir(lab.path("scratch")).unwrap().count(), 0);
+    let left = fs::read_dir(lab.path("scratch")).unwrap().map(|entry| entry.unwrap().file_name());
+    let left: Vec<_> = left.filter(|name| !name.to_string_lossy().starts_with("provost-git-")).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn git_directories_of_provosts_own_go_with_the_handle() {
+    let lab = Lab::new();
+    let git = lab.git.clone().with_scratch(&lab.path("pool"));
+    snapshot_worktree(&git, &lab.worktree(), &says("work"), &keep("k")).unwrap();
+    assert_eq!(fs::read_dir(lab.path("pool")).unwrap().count(), 1);
+    drop(git);
+    assert_eq!(fs::read_dir(lab.path("pool")).unwrap().count(), 0);
 }
 
 fn take(lab: &Lab, worktree: &Worktree) -> Snapshot {

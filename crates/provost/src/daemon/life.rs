@@ -24,7 +24,7 @@ use super::{
     server::Daemon,
     watchdog::Pulse,
 };
-use crate::home::Home;
+use crate::{environment::Environment, home::Home, settings};
 
 /// The line that tells whoever started the daemon that it answers.
 pub(crate) const READY: &str = "ready";
@@ -219,7 +219,8 @@ fn world(places: &shell::Home) -> Result<World, ApiError> {
     let user_home = environment.get("HOME").unwrap_or("/").to_owned();
     let git = Git::find(path.as_ref(), user_home.as_ref())
         .unwrap_or_else(|_| Git::new(Path::new("git"), path.as_ref(), user_home.as_ref()))
-        .with_scratch(&places.scratch());
+        .with_scratch(&places.scratch())
+        .with_filters(|| settings::trusted_filters(&Environment::read()));
     let key = key(&places.root().join("key")).map_err(|why| failed("read its key", &why))?;
     Ok(World {
         home: places.clone(),
@@ -265,11 +266,16 @@ fn make(directory: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
-/// Removes temporary indexes that a killed daemon left. Nobody else uses them while the lock is held.
+/// Removes temporary indexes and git directories that a killed daemon left. No one else uses them while the lock is
+/// held. Links in them are not followed.
 fn sweep(scratch: &Path) {
     for entry in fs::read_dir(scratch).into_iter().flatten().flatten() {
-        // What cannot be removed is in nobody's way.
-        fs::remove_file(entry.path()).ok();
+        // What cannot be removed is in no one's way.
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            fs::remove_dir_all(entry.path()).ok();
+        } else {
+            fs::remove_file(entry.path()).ok();
+        }
     }
 }
 

@@ -125,6 +125,8 @@ retries = 7
 escalate = "preference"
 defer_on_plateau = false
 fallback = ["helper"]
+[git]
+filters = ["lfs"]
 [environment]
 allow = ["LENT_TO_ALL"]
 [ui]
@@ -402,7 +404,8 @@ fn e10_every_key_of_a_preset_sets_its_key() {
 }
 
 /// Keys that `provost monitor` alone reads, with tests of their own beside it.
-const MONITORED: [&str; 3] = ["monitor.", "verifiers.*.", "workflows.*."];
+/// The filters that git may run have tests in the boundary suite.
+const MONITORED: [&str; 4] = ["monitor.", "verifiers.*.", "workflows.*.", "git."];
 
 /// Keys whose effect is not one value of the session.
 fn otherwise(stage: &Stage, key: &str, spec: &Value, codex: &Value) {

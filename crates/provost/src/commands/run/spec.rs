@@ -186,6 +186,7 @@ fn no_project(why: &provost_git::project::Error) -> ApiError {
 /// Looks where the run begins. What is to be merged needs a branch to be merged into.
 fn target(git: &Git, project: &Project, land: LandMode) -> Result<Target, ApiError> {
     let commit = project.commit(git).map_err(|why| no_project(&why))?;
+    place::refuse_filtered(git, project, &commit)?;
     let tree = tree_of(git, project, commit.as_str())
         .map_err(|why| chain(Code::BadRequest, "cannot read the newest commit", &why))?
         .ok_or_else(|| usage(format!("the commit {commit} has no files")))?;

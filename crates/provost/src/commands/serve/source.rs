@@ -14,7 +14,9 @@ use provost_tracker::{
 };
 
 use super::{news::About, wake::Place};
-use crate::{context::Context, environment::Environment, error::usage};
+use crate::{
+    commands::spawn::place, context::Context, environment::Environment, error::usage,
+};
 
 /// The longest workflow that is read.
 const MOST_BYTES: u64 = 256 << 10;
@@ -23,6 +25,8 @@ const MOST_BYTES: u64 = 256 << 10;
 pub(super) struct Source {
     pub(super) path: PathBuf,
     environment: Environment,
+    /// Variables for git below `gh`, from before any agent of the workflow began.
+    outward: Vec<(String, String)>,
     text: Result<String, Error>,
     pub(super) workflow: Workflow,
     pub(super) tracker: Box<dyn Tracker>,
@@ -47,8 +51,9 @@ impl Source {
         let environment = context.environment.clone();
         let workflow = workflow::read(&text, directory(&path), environment.variables());
         let workflow = workflow.map_err(|why| refused(&path, &why))?;
-        let tracker = tracker(&workflow, &environment);
-        Ok(Source { path, environment, text: Ok(text), workflow, tracker, broken: None })
+        let outward = outward_variables(context, directory(&path));
+        let tracker = tracker(&workflow, &environment, &outward);
+        Ok(Source { path, environment, outward, text: Ok(text), workflow, tracker, broken: None })
     }
 
     /// Looks at the file again.
@@ -63,7 +68,7 @@ impl Source {
         });
         match read {
             Ok(workflow) => {
-                self.tracker = tracker(&workflow, &self.environment);
+                self.tracker = tracker(&workflow, &self.environment, &self.outward);
                 self.workflow = workflow;
                 self.broken = None;
                 Change::Taken
@@ -117,9 +122,29 @@ impl Source {
     }
 }
 
-fn tracker(workflow: &Workflow, environment: &Environment) -> Box<dyn Tracker> {
+fn tracker(
+    workflow: &Workflow,
+    environment: &Environment,
+    outward: &[(String, String)],
+) -> Box<dyn Tracker> {
     let tracker = &workflow.config.tracker;
-    tracker.settings.open(&tracker.terminal, environment.variables())
+    let mut variables = environment.variables().clone();
+    variables.extend(outward.iter().cloned());
+    tracker.settings.open(&tracker.terminal, &variables)
+}
+
+/// Returns the variables with which git, below `gh`, sees the remotes as they are now and no other setting of the
+/// repository: an agent can change its configuration, and so whose issues are read. None outside of a repository.
+fn outward_variables(context: &Context, dir: &Path) -> Vec<(String, String)> {
+    let variables = || {
+        let (git, project) = place::project_at(context, dir).ok()?;
+        let base = project.commit(&git).ok()?;
+        let remote = provost_git::remote_of(&git, &project, None).ok()?;
+        let settings = remote.map(|remote| remote.settings).unwrap_or_default();
+        let own = context.home().ok()?.path.join("serve").join(place::directory(&project));
+        provost_git::outward(&git, &project, &own, &base, &settings).ok()
+    };
+    variables().unwrap_or_default()
 }
 
 fn directory(path: &Path) -> &Path {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use provost_api::{ApiError, Code};
 use provost_config::Resolved;
 use provost_core::session::Work;
-use provost_git::{BranchName, Git, Project, RepoPath, absent_submodules, project};
+use provost_git::{BranchName, Git, Oid, Project, RepoPath, absent_submodules, project};
 
 use crate::{
     context::Context,
@@ -43,7 +43,8 @@ pub(super) fn find(context: &Context, wanted: &Wanted<'_>) -> Result<Placed, Api
     let found = project_at(context, wanted.cwd);
     let (git, project) = found.map_err(|why| unusable(&why, !is_no_place(&why)))?;
     let top = text(&project.top)?;
-    project.commit(&git).map_err(|why| unusable(&why, own))?;
+    let base = project.commit(&git).map_err(|why| unusable(&why, own))?;
+    refuse_filtered(&git, &project, &base)?;
     let warnings = absent(&git, &project, "the session's worktree and checks")?;
     let work =
         if own { worktree(context, wanted, &project)? } else { Work::InPlace { top: top.clone() } };
@@ -95,7 +96,9 @@ fn is_no_place(why: &project::Error) -> bool {
 fn git(context: &Context) -> Result<Git, project::Error> {
     let path = context.environment.get("PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin");
     let home = context.environment.path("HOME").unwrap_or_else(|| PathBuf::from("/"));
-    Ok(Git::find(path.as_ref(), &home)?)
+    let environment = context.environment.clone();
+    let trusted = move || settings::trusted_filters(&environment);
+    Ok(Git::find(path.as_ref(), &home)?.with_filters(trusted))
 }
 
 /// Finds git, and the repository that a directory lies in.
@@ -103,6 +106,14 @@ pub(crate) fn project_at(context: &Context, cwd: &Path) -> Result<(Git, Project)
     let git = git(context)?;
     let project = Project::find(&git, cwd)?;
     Ok((git, project))
+}
+
+/// Refuses a project whose files need a git filter that the user does not trust.
+pub(crate) fn refuse_filtered(git: &Git, project: &Project, base: &Oid) -> Result<(), ApiError> {
+    provost_git::refuse_filtered(git, project, base).map_err(|why| {
+        let error = chain(Code::BadRequest, "cannot start here", &why);
+        why.hint().map_or(error.clone(), |hint| error.next(hint))
+    })
 }
 
 /// Warns of submodules that are not on this machine. One that is here without the wanted commit could not be
@@ -173,8 +184,8 @@ pub(crate) fn below_home(
     Ok(context.home()?.worktrees().join(directory(project)).join(wanted.short))
 }
 
-/// Names the directory of a project's worktrees: readable, and different for every repository.
-fn directory(project: &Project) -> String {
+/// Names a directory for a project: readable, and different for every repository.
+pub(crate) fn directory(project: &Project) -> String {
     let name = project.common_dir.parent().and_then(Path::file_name).unwrap_or_default();
     let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
     let name: String = name.to_string_lossy().chars().take(MAX_SLUG).map(plain).collect();

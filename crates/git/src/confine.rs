@@ -1,0 +1,149 @@
+//! The programs that git may start: git itself and nothing else.
+//!
+//! A Landlock rule on execution holds for the thread that starts git and for all that git starts. It is the second
+//! line: the repository's configuration is not read in the first place (see [`crate::apart`]), so there is no name of
+//! a program to start.
+//!
+//! Limits. A kernel without Landlock enforces nothing, and neither does a git that is a script. The dynamic loader has
+//! to be executable, and can load a file that isn't.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use landlock::{
+    AccessFs, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError,
+};
+
+/// The most program headers that are looked at.
+const MAX_HEADERS: u16 = 64;
+
+/// The program header that names the dynamic loader.
+const PT_INTERP: u32 = 3;
+
+/// The longest name of a dynamic loader.
+const MAX_LOADER: u64 = 4096;
+
+/// The files and directories below which a process may execute.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Programs(Vec<PathBuf>);
+
+impl Programs {
+    /// Returns what a git needs: its program, its own commands and its loader. None for a git that is not a binary:
+    /// what a script starts is not known.
+    pub(crate) fn of_git(program: &Path, exec_path: &Path) -> Option<Self> {
+        if !exec_path.is_absolute() {
+            return None;
+        }
+        let loader = loader_of(program).ok()?;
+        let all = [Some(program.to_owned()), Some(exec_path.to_owned()), loader];
+        Some(Self(all.into_iter().flatten().collect()))
+    }
+
+    /// Lets this thread, and whatever it starts, execute these programs only. Paths are opened anew each time: an
+    /// upgrade of git replaces files.
+    pub(crate) fn confine_thread(&self) -> io::Result<()> {
+        self.restrict().map_err(io::Error::other)
+    }
+
+    fn restrict(&self) -> Result<(), RulesetError> {
+        let mut rules = Ruleset::default().handle_access(AccessFs::Execute)?.create()?;
+        for path in &self.0 {
+            // What is gone cannot be executed.
+            let Ok(file) = PathFd::new(path) else { continue };
+            rules = rules.add_rule(PathBeneath::new(file, AccessFs::Execute))?;
+        }
+        rules.restrict_self().map(drop)
+    }
+}
+
+/// Whether a file is a binary for this machine, not a script.
+pub(crate) fn is_binary(program: &Path) -> bool {
+    let mut magic = [0; 4];
+    File::open(program).and_then(|mut file| file.read_exact(&mut magic)).is_ok()
+        && magic == *b"\x7fELF"
+}
+
+/// Reads the name of the dynamic loader from a 64-bit little-endian ELF file. A static program has none.
+fn loader_of(program: &Path) -> io::Result<Option<PathBuf>> {
+    let mut file = File::open(fs::canonicalize(program)?)?;
+    let mut head = [0; 64];
+    file.read_exact(&mut head)?;
+    let unknown = || io::Error::other("not a 64-bit little-endian ELF file");
+    if !head.starts_with(b"\x7fELF\x02\x01") {
+        return Err(unknown());
+    }
+    let table = number(&head, 0x20, 8).ok_or_else(unknown)?;
+    let size = number(&head, 0x36, 2).ok_or_else(unknown)?;
+    let count = number(&head, 0x38, 2).ok_or_else(unknown)?.min(MAX_HEADERS.into());
+    for index in 0..count {
+        let mut header = [0; 56];
+        file.seek(SeekFrom::Start(table + index * size))?;
+        file.read_exact(&mut header)?;
+        if number(&header, 0, 4) != Some(PT_INTERP.into()) {
+            continue;
+        }
+        let start = number(&header, 8, 8).ok_or_else(unknown)?;
+        let length = number(&header, 32, 8).ok_or_else(unknown)?.min(MAX_LOADER);
+        let mut name = Vec::new();
+        file.seek(SeekFrom::Start(start))?;
+        file.by_ref().take(length).read_to_end(&mut name)?;
+        let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+        return Ok(Some(PathBuf::from(OsStr::from_bytes(name))));
+    }
+    Ok(None)
+}
+
+/// Reads a little-endian number.
+fn number(bytes: &[u8], at: usize, length: usize) -> Option<u64> {
+    let bytes = bytes.get(at..at + length)?;
+    Some(bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn loader_of_this_test_exists() {
+        let loader = loader_of(&std::env::current_exe().unwrap()).unwrap();
+        assert!(loader.is_none_or(|loader| loader.is_file()));
+    }
+
+    #[test]
+    fn script_is_not_a_binary() {
+        let directory = tempfile::tempdir().unwrap();
+        let script = directory.path().join("git");
+        fs::write(&script, "#!/bin/sh\n").unwrap();
+        assert!(!is_binary(&script) && !is_binary(directory.path()));
+        assert!(loader_of(&script).is_err());
+    }
+
+    #[test]
+    fn confined_thread_starts_only_what_is_allowed() {
+        let sh = fs::canonicalize("/bin/sh").unwrap();
+        let loader = loader_of(&sh).unwrap();
+        let programs = Programs([Some(sh), loader].into_iter().flatten().collect());
+        let confined = std::thread::spawn(move || {
+            programs.confine_thread().unwrap();
+            let run = |line: &str| {
+                Command::new("/bin/sh").args(["-c", line]).status().unwrap().success()
+            };
+            (run(":"), run("/bin/ls /"))
+        });
+        let (itself, another) = confined.join().unwrap();
+        assert!(itself, "sh is allowed");
+        assert!(Command::new("/bin/ls").arg("/").output().is_ok(), "other threads are free");
+        if landlock_is_enabled() {
+            assert!(!another, "ls is not allowed");
+        }
+    }
+
+    fn landlock_is_enabled() -> bool {
+        fs::read_to_string("/proc/kallsyms").is_ok_and(|names| names.contains("landlock_init"))
+    }
+}
