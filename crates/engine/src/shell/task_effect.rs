@@ -142,6 +142,7 @@ fn of_the_checkout(task: &Task) -> Session {
         checks: Vec::new(),
         keep: Vec::new(),
         protected: Vec::new(),
+        check_terms: Default::default(),
         empty_diff: EmptyDiff::Accepted,
         exit0: Exit0::SaysNothing,
         afterwards: Afterwards::Close,

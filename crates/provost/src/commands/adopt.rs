@@ -122,6 +122,7 @@ fn spec(
         checks: Vec::new(),
         keep: Vec::new(),
         protected: Vec::new(),
+        check_terms: Default::default(),
         empty_diff: EmptyDiff::Refused,
         exit0: Exit0::SaysNothing,
         afterwards: Afterwards::Park,

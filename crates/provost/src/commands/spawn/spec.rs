@@ -6,7 +6,7 @@ use provost_api::ApiError;
 use provost_config::{self as config, Flag, Resolved};
 use provost_core::{
     ids::SessionId,
-    session::{Afterwards, Agent, Driver, Exit0, Input, Spec, Work, sayable},
+    session::{Afterwards, Agent, CheckTerms, Driver, Exit0, Input, Spec, Work, sayable},
 };
 use uuid::Uuid;
 
@@ -58,6 +58,7 @@ pub(super) fn build(context: &Context, args: &SpawnArgs, id: Uuid) -> Result<Spe
         checks: checks(&config),
         keep: keep(&config),
         protected: protected(&config),
+        check_terms: CheckTerms::default(),
         empty_diff: no_change(&config),
         exit0: exit0(agent.driver, &config),
         afterwards: if args.keep || args.tty { Afterwards::Park } else { Afterwards::Close },
