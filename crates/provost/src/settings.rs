@@ -34,13 +34,44 @@ pub(crate) fn load_with(
     flags: Vec<Flag>,
     preset: Option<&str>,
 ) -> Result<Resolved, ApiError> {
-    let paths = Paths { user: user_file(environment), project: project_file(cwd) };
-    let (user, project) = provost_config::load(&paths)
-        .map_err(|why| chain(Code::BadRequest, "cannot read the configuration", &why))?;
+    load_pinned(environment, flags, preset, &read_project(cwd)?)
+}
+
+/// The project's file as it was read at some moment.
+#[derive(Clone, Debug)]
+pub(crate) struct ProjectFile {
+    /// Where it is or would be; none outside of a repository.
+    pub(crate) path: Option<PathBuf>,
+    pub(crate) content: Option<provost_config::File>,
+}
+
+/// Reads the project's file for a directory.
+pub(crate) fn read_project(cwd: &Path) -> Result<ProjectFile, ApiError> {
+    let path = project_file(cwd);
+    let (_, content) = read(Paths { user: None, project: path.clone() })?;
+    Ok(ProjectFile { path, content })
+}
+
+/// The same with the project's file as it was read before, whatever stands there now.
+pub(crate) fn load_pinned(
+    environment: &Environment,
+    flags: Vec<Flag>,
+    preset: Option<&str>,
+    project: &ProjectFile,
+) -> Result<Resolved, ApiError> {
+    let (user, _) = read(Paths { user: user_file(environment), project: None })?;
+    let project = project.content.clone();
     let environment = environment.variables().clone();
     let inputs = Inputs { user, project, environment, flags, preset: preset.map(str::to_owned) };
     provost_config::resolve(&inputs)
         .map_err(|why| usage(why.to_string()).next("provost config schema"))
+}
+
+type Files = (Option<provost_config::File>, Option<provost_config::File>);
+
+fn read(paths: Paths) -> Result<Files, ApiError> {
+    provost_config::load(&paths)
+        .map_err(|why| chain(Code::BadRequest, "cannot read the configuration", &why))
 }
 
 /// Reads a size as the configuration does: `64MiB`, `1GB`, or whole bytes.

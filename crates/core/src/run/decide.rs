@@ -179,7 +179,8 @@ impl Run {
             Command::HoldLanding { step, held } => {
                 let landing = open && self.is_landing() && self.steps.len() == step;
                 let newest = self.head.as_ref().is_some_and(|head| head.tree == held.landing.tree);
-                if_new(landing && newest && !self.may_land(&held.landing.commit), LandingHeld { held })
+                let known = self.held.as_ref().is_some_and(|known| known.landing == held.landing);
+                if_new(landing && newest && !known, LandingHeld { held })
             }
             Command::ApproveLanding { commit } => {
                 self.judge_landing(&commit, LandingApproved { commit: commit.clone() }.into())

@@ -9,7 +9,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use provost_api::{ApiError, Client, OpenTaskRequest, StandingTaskRow};
 use provost_core::{
     ids::SessionId,
-    task::{Choice, Command, Config, Labels, Role, TaskBounds, TaskSpec},
+    task::{Choice, Command, Config, ConsentTerms, Labels, Role, TaskBounds, TaskSpec},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::{
     change::KeyArgs,
     input, loops,
-    spawn::{label, spec::directory},
+    spawn::{label, policy, spec::directory},
     tasking::{self, Meant, NamedTask, OfTask, next_commands},
 };
 use crate::{
@@ -409,6 +409,11 @@ pub(crate) fn spec(
         text.ok_or_else(|| usage(format!("{} is not UTF-8", path.display())))
     };
     let project = settings::project_top(&cwd).as_deref().map(text).transpose()?;
+    let config = settings::load(&context.environment, &cwd, Vec::new())?;
+    let consent = ConsentTerms {
+        rules: policy::build(context, &config, &cwd)?,
+        named: loops::commands(&config),
+    };
     Ok(TaskSpec {
         name: name.to_owned(),
         goal,
@@ -416,6 +421,7 @@ pub(crate) fn spec(
         project,
         cwd: text(&cwd)?,
         checks: checks.to_vec(),
+        consent,
         config: Config::default(),
         policy: None,
         bounds,

@@ -41,7 +41,7 @@ use crate::{
     },
     context::Context,
     error::{chain, usage},
-    settings::{self, flag_list, flag_text},
+    settings::{self, ProjectFile, flag_list, flag_text},
 };
 
 /// What a run is to be, before the configuration says the rest.
@@ -63,6 +63,8 @@ pub(crate) struct Wish<'a> {
     pub(crate) plan: Option<Plan>,
     /// Whether the run ends with its plan.
     pub(crate) only_plan: bool,
+    /// The project's configuration that the operator agreed to; what the file says now without it.
+    pub(crate) project: Option<ProjectFile>,
 }
 
 /// Takes the wish of whoever typed the command.
@@ -82,13 +84,19 @@ pub(super) fn wish(args: &RunArgs) -> Result<Wish<'_>, ApiError> {
         origin: None,
         plan: args.plan.as_deref().map(plan_file::read).transpose()?,
         only_plan: args.plan_only,
+        project: None,
     })
 }
 
 /// Builds the spec, with what is worth a warning in it.
 pub(super) fn build(context: &Context, wish: Wish<'_>, id: Uuid) -> Result<RunSpec, ApiError> {
     let cwd = directory(context, wish.cwd)?;
-    let config = settings::load_with(&context.environment, &cwd, wish.flags.clone(), wish.preset)?;
+    let project_file = match &wish.project {
+        Some(pinned) => pinned.clone(),
+        None => settings::read_project(&cwd)?,
+    };
+    let flags = wish.flags.clone();
+    let config = settings::load_pinned(&context.environment, flags, wish.preset, &project_file)?;
     let (git, project) = place::project_at(context, &cwd).map_err(|why| no_project(&why))?;
     let land = land(&config);
     let target = target(&git, &project, land)?;

@@ -49,6 +49,7 @@ pub(super) fn open(context: &Context, source: &Source, start: &Start) -> Result<
         origin: Some(origin),
         plan: None,
         only_plan: false,
+        project: Some(source.project.clone()),
     };
     run::open(context, wish, &key).map(|(_, row)| row)
 }

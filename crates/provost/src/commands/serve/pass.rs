@@ -19,7 +19,7 @@ use super::{
     open, seen,
     source::{Change, Source},
 };
-use crate::{clock, context::Context, error::Error, target};
+use crate::{clock, context::Context, error::Error, target, ui};
 
 /// How many ended runs are looked at when serving begins: all that there may be.
 const ALL: usize = 1_000_000;
@@ -122,9 +122,15 @@ impl<'a> Server<'a> {
     }
 
     fn reload(&mut self) -> Result<(), Error> {
+        match self.source.refresh_project() {
+            Change::NotTaken(message) => self.tell(&News::NotTaken { message })?,
+            Change::Taken => self.work.forget_unopened(),
+            Change::None | Change::Broken(_) => {}
+        }
         match self.source.refresh() {
             Change::None if self.begun => return Ok(()),
             Change::None => {}
+            Change::NotTaken(message) => return self.tell(&News::NotTaken { message }),
             Change::Taken => {
                 self.work.forget_unopened();
                 self.told.warnings.clear();
@@ -168,6 +174,13 @@ impl<'a> Server<'a> {
         }
         if self.going.insert(row.id.clone(), row.clone()).is_none() {
             self.tell(&News::GoesOn { of: of.clone(), row: Box::new(row.clone()) })?;
+        }
+        if let Some(approval) = &row.approval {
+            let waits = format!("{}-{}", row.id, approval.commit.as_deref().unwrap_or("plan"));
+            if self.told.requests.insert(waits) {
+                let command = format!("provost approve {}", ui::short(&row.id));
+                self.tell(&News::Asks { of: of.clone(), row: Box::new(row.clone()), command })?;
+            }
         }
         for request in &row.requests {
             if self.told.requests.insert(request.id.clone()) {

@@ -14,7 +14,12 @@ use provost_tracker::{
 };
 
 use super::{news::About, wake::Place};
-use crate::{context::Context, environment::Environment, error::usage};
+use crate::{
+    context::Context,
+    environment::Environment,
+    error::usage,
+    settings::{self, ProjectFile},
+};
 
 /// The longest workflow that is read.
 const MOST_BYTES: u64 = 256 << 10;
@@ -23,7 +28,13 @@ const MOST_BYTES: u64 = 256 << 10;
 pub(super) struct Source {
     pub(super) path: PathBuf,
     environment: Environment,
+    /// The file as it was seen last, and the text that is followed.
     text: Result<String, Error>,
+    taken: String,
+    /// The project's configuration that runs are opened with.
+    pub(super) project: ProjectFile,
+    /// The project's configuration as it was seen last.
+    project_seen: Option<String>,
     pub(super) workflow: Workflow,
     pub(super) tracker: Box<dyn Tracker>,
     /// Why the file as it is now cannot be followed.
@@ -35,6 +46,8 @@ pub(super) struct Source {
 pub(super) enum Change {
     None,
     Taken,
+    /// It says something else, and the operator has not agreed to it.
+    NotTaken(String),
     /// The last good reading stays, and nothing new is begun by it.
     Broken(Error),
 }
@@ -48,16 +61,61 @@ impl Source {
         let workflow = workflow::read(&text, directory(&path), environment.variables());
         let workflow = workflow.map_err(|why| refused(&path, &why))?;
         let tracker = tracker(&workflow, &environment);
-        Ok(Source { path, environment, text: Ok(text), workflow, tracker, broken: None })
+        let project = settings::read_project(directory(&path))?;
+        let (taken, project_seen) = (text.clone(), text_of(&project));
+        let (text, broken) = (Ok(text), None);
+        Ok(Source {
+            path,
+            environment,
+            text,
+            taken,
+            project,
+            project_seen,
+            workflow,
+            tracker,
+            broken,
+        })
+    }
+
+    /// Looks at the project's configuration again. A change counts once the operator agreed to it: an agent may have
+    /// written it.
+    pub(super) fn refresh_project(&mut self) -> Change {
+        let Ok(now) = settings::read_project(self.dir()) else { return Change::None };
+        let (text, taken) = (text_of(&now), text_of(&self.project));
+        let new = text != self.project_seen;
+        self.project_seen.clone_from(&text);
+        if text == taken {
+            return Change::None;
+        }
+        let path = now.path.clone().unwrap_or_default();
+        if is_agreed_to(&path, text.as_deref()) {
+            self.project = now;
+            return Change::Taken;
+        }
+        if new { Change::NotTaken(not_taken(&path)) } else { Change::None }
     }
 
     /// Looks at the file again.
     pub(super) fn refresh(&mut self) -> Change {
         let text = read(&self.path);
-        if text == self.text {
+        let new = text != self.text;
+        self.text = text.clone();
+        if let Ok(text) = &text {
+            let known = *text == self.taken && self.broken.is_none();
+            let read = workflow::read(text, directory(&self.path), self.environment.variables());
+            if known || (!new && read.is_err()) {
+                return Change::None;
+            }
+            // What cannot be followed is reported as that.
+            let held = *text != self.taken && read.is_ok() && !is_agreed_to(&self.path, Some(text));
+            if held {
+                self.broken = None;
+                return if new { Change::NotTaken(not_taken(&self.path)) } else { Change::None };
+            }
+            self.taken.clone_from(text);
+        } else if !new {
             return Change::None;
         }
-        self.text = text.clone();
         let read = text.and_then(|text| {
             workflow::read(&text, directory(&self.path), self.environment.variables())
         });
@@ -115,6 +173,21 @@ impl Source {
         let (at_once, interval) = (config.agent.concurrent, config.interval);
         About { workflow: self.name(), tracker, at_once, interval }
     }
+}
+
+/// Whether the operator agreed to a file as it is now. The trust store connects here: until it does, only what serving
+/// began with counts.
+fn is_agreed_to(_path: &Path, _text: Option<&str>) -> bool {
+    false
+}
+
+fn not_taken(path: &Path) -> String {
+    let (path, place) = (path.display(), directory(path).display());
+    format!("{path} changed and is not taken: runs begin by what serving began with; agree to the change with: provost trust {place}")
+}
+
+fn text_of(project: &ProjectFile) -> Option<String> {
+    project.content.as_ref().map(|file| file.text.clone())
 }
 
 fn tracker(workflow: &Workflow, environment: &Environment) -> Box<dyn Tracker> {
