@@ -442,3 +442,33 @@ fn f7_s3_worker_cannot_post_as_provost() {
     }
     home.sealed(&session);
 }
+
+#[test]
+fn f5_g2_command_of_a_member_waits_for_consent() {
+    let home = Home::new();
+    let repo = home.repo("work");
+    let escaped = home.root().join("escaped").display().to_string();
+    let check = format!("touch {escaped}");
+    home.configure("[approvals]\ndeny = [\"command: curl\"]\n");
+    let new = ["task", "new", "limits", "--goal", "limit how often each caller calls"];
+    home.provost_in(repo.path(), &new).ok();
+    for (name, role) in [("w", "worker"), ("boss", "manager")] {
+        home.provost(&["task", "bind", "limits", name, "--role", role]).ok();
+    }
+    let act = |words: &[&str]| {
+        home.provost(&[words, &["--task", "limits", "--as", "boss", "--json"]].concat())
+    };
+    act(&["manager", "ack", "--revision", "0"]).ok();
+    let denied = ["criteria", "add", "it can be fetched", "--check", "curl x", "--accept"];
+    assert!(act(&denied).exits(4).stdout.contains("command curl"));
+    act(&["criteria", "add", "the file is there", "--check", &check, "--accept"]).ok();
+    let refused = act(&["check", "--criterion", "1"]);
+    assert!(refused.exits(4).stdout.contains("has not agreed"), "{refused:#?}");
+    let shown = home.provost(&["task", "show", "limits", "--json"]).ok().json();
+    assert_eq!(shown["task"]["awaits_consent"], json!([check]), "{shown:#}");
+    assert!(!Path::new(&escaped).exists(), "a member's command ran without consent");
+    home.provost(&["approve", "limits"]).ok();
+    act(&["check", "--criterion", "1"]).ok();
+    eventually("the check ran", || Path::new(&escaped).exists().then_some(()));
+    home.provost(&["task", "cancel", "limits", "--because", "enough of it"]).ok();
+}

@@ -95,37 +95,30 @@ impl Source {
         if new { Change::NotTaken(not_taken(&path)) } else { Change::None }
     }
 
-    /// Looks at the file again.
+    /// Looks at the file again. A change counts once the operator agreed to it.
     pub(super) fn refresh(&mut self) -> Change {
         let text = read(&self.path);
         let new = text != self.text;
         self.text = text.clone();
-        if let Ok(text) = &text {
-            let known = *text == self.taken && self.broken.is_none();
-            let read = workflow::read(text, directory(&self.path), self.environment.variables());
-            if known || (!new && read.is_err()) {
-                return Change::None;
-            }
-            // What cannot be followed is reported as that.
-            let held = *text != self.taken && read.is_ok() && !is_agreed_to(&self.path, Some(text));
-            if held {
-                self.broken = None;
-                return if new { Change::NotTaken(not_taken(&self.path)) } else { Change::None };
-            }
-            self.taken.clone_from(text);
-        } else if !new {
-            return Change::None;
-        }
         let read = text.and_then(|text| {
-            workflow::read(&text, directory(&self.path), self.environment.variables())
+            let variables = self.environment.variables();
+            let workflow = workflow::read(&text, directory(&self.path), variables)?;
+            Ok((text, workflow))
         });
         match read {
-            Ok(workflow) => {
+            Ok((text, _)) if text != self.taken && !is_agreed_to(&self.path, Some(&text)) => {
+                // What serving began with still holds.
+                self.broken = None;
+                if new { Change::NotTaken(not_taken(&self.path)) } else { Change::None }
+            }
+            Ok((text, _)) if text == self.taken && self.broken.is_none() => Change::None,
+            Ok((text, workflow)) => {
                 self.tracker = tracker(&workflow, &self.environment);
-                self.workflow = workflow;
+                (self.workflow, self.taken) = (workflow, text);
                 self.broken = None;
                 Change::Taken
             }
+            Err(_) if !new => Change::None,
             Err(why) => {
                 self.broken = Some(why.clone());
                 Change::Broken(why)

@@ -130,6 +130,10 @@ fn a_template_that_fails_keeps_only_its_issue_back_until_it_is_mended() {
     let message = failed[0]["message"].as_str().unwrap();
     assert!(message.contains("template_render_error"), "{message}");
     served.workflow_text(&text("{{ issue.title }}"));
+    // Serving keeps what it began with.
+    serving.event("not_taken");
+    drop(serving);
+    let serving = served.serve();
     serving.event_of("opened", "bad");
     serving.event_of("ended", "bad");
     served.finish();
