@@ -47,11 +47,6 @@ fn assert_untrusted(output: &Output, file: &str) {
     assert!(error["next"].to_string().contains("provost trust"), "{text}");
 }
 
-#[track_caller]
-fn trust(home: &Home, dir: &Path) {
-    home.provost_in(dir, &["trust", "--yes"]).ok();
-}
-
 #[test]
 fn f1_s5_cloned_config_runs_nothing_before_trust() {
     let home = Home::new();
@@ -76,7 +71,7 @@ fn f1_s5_cloned_config_runs_nothing_before_trust() {
     let listed = home.provost(&["ls", "--all", "--json"]).ok().json();
     assert_eq!(listed["sessions"].as_array().map(Vec::len), Some(0), "{listed}");
 
-    trust(&home, repo.path());
+    home.trust(repo.path());
     spawn(&home, repo.path()).ok();
     eventually("the hook of a trusted project", || proof(&home).exists().then_some(()));
     assert!(setup.exists());
@@ -87,7 +82,7 @@ fn f1_s5_a_change_asks_again_and_is_shown() {
     let home = Home::new();
     let repo = home.repo("cloned");
     repo.write("provost.toml", "[verify]\nchecks = [\"true\"]\n");
-    trust(&home, repo.path());
+    home.trust(repo.path());
     home.provost_in(repo.path(), &["spawn", "--no-check", "--wait", "--exit0-is-done", "--", "true"])
         .ok();
     repo.write("provost.toml", "[verify]\nchecks = [\"true\"]\n[session]\nsettle = \"60ms\"\n");
@@ -140,7 +135,7 @@ fn trust_is_listed_and_revoked() {
     let home = Home::new();
     let repo = home.repo("listed");
     repo.write("provost.toml", &hook(&home));
-    trust(&home, repo.path());
+    home.trust(repo.path());
     let listed = home.provost(&["trust", "--list", "--json"]).ok().json();
     let top = repo.path().canonicalize().unwrap();
     assert_eq!(listed["projects"][0]["path"], top.to_str().unwrap(), "{listed}");
@@ -288,7 +283,7 @@ fn f2_2_config_of_another_user_is_never_obeyed() {
         let name = if foreign.is_empty() { "top" } else { foreign.trim_start_matches('.') };
         let repo = home.repo(name);
         repo.write("provost.toml", &hook(&home));
-        trust(&home, repo.path());
+        home.trust(repo.path());
         chown(repo.path().join(foreign), Some(NOBODY), Some(NOBODY)).unwrap();
         let refused = spawn(&home, repo.path());
         let error = refused.exits(4).json()["error"].to_string();
@@ -364,7 +359,7 @@ fn f2_3_looking_runs_no_program_of_the_repository() {
     };
     look();
     // Trust is for starting; looking runs nothing all the same.
-    trust(&home, repo.path());
+    home.trust(repo.path());
     look();
     let doctor = home.provost_in(repo.path(), &["doctor", "--json"]).json().to_string();
     assert!(doctor.contains("run.sh"), "its path is shown: {doctor}");
@@ -408,7 +403,7 @@ fn f2_3_config_show_marks_what_is_not_trusted() {
     assert_eq!(entry("session.stale_after")["untrusted"], Value::Null);
     let text = home.provost_in(repo.path(), &["config", "show"]).ok().stdout.clone();
     assert!(text.contains("not trusted yet"), "{text}");
-    trust(&home, repo.path());
+    home.trust(repo.path());
     assert_eq!(entry("worktree.setup")["value"], "./evil");
 }
 
@@ -425,7 +420,7 @@ fn serve_follows_a_changed_workflow_only_after_trust() {
     repo.write("WORKFLOW.md", &front("true"));
     let refused = home.provost_in(repo.path(), &["serve", "--once", "--json"]);
     assert_untrusted(&refused, "WORKFLOW.md");
-    trust(&home, repo.path());
+    home.trust(repo.path());
     home.provost_in(repo.path(), &["serve", "--once"]).ok();
 
     let workflow = repo.path().join("WORKFLOW.md");
@@ -437,7 +432,7 @@ fn serve_follows_a_changed_workflow_only_after_trust() {
     repo.write("WORKFLOW.md", &front(&format!("touch {}", proof(&home).display())));
     let told = until("provost trust");
     assert!(told.contains("WORKFLOW.md"), "{told}");
-    trust(&home, repo.path());
+    home.trust(repo.path());
     until("reloaded");
 }
 
@@ -500,7 +495,7 @@ fn f2_4_codex_starts_no_server_of_an_untrusted_repository() {
 #[test]
 fn f2_4_codex_starts_a_trusted_server_as_it_was_shown() {
     let Some(scene) = CodexScene::new() else { return };
-    trust(&scene.home, scene.repo.path());
+    scene.home.trust(scene.repo.path());
     scene.ask(&[]);
     assert!(proof(&scene.home).exists());
 }
@@ -510,7 +505,7 @@ fn f2_4_codex_does_not_trust_other_content_than_was_shown() {
     let Some(scene) = CodexScene::new() else { return };
     // What is committed, and so in the worktree, is not what the checkout shows.
     scene.repo.write(".codex/config.toml", "model_reasoning_effort = \"low\"\n");
-    trust(&scene.home, scene.repo.path());
+    scene.home.trust(scene.repo.path());
     scene.ask(&[]);
     assert!(!proof(&scene.home).exists());
 }

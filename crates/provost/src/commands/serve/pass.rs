@@ -122,7 +122,7 @@ impl<'a> Server<'a> {
     }
 
     fn reload(&mut self) -> Result<(), Error> {
-        match self.source.refresh() {
+        match self.source.refresh(self.context) {
             Change::None if self.begun => return Ok(()),
             Change::None => {}
             Change::Taken => {

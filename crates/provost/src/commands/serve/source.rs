@@ -14,7 +14,12 @@ use provost_tracker::{
 };
 
 use super::{news::About, wake::Place};
-use crate::{context::Context, environment::Environment, error::usage};
+use crate::{
+    context::Context,
+    environment::Environment,
+    error::usage,
+    trust::{self, Asking},
+};
 
 /// The longest workflow that is read.
 const MOST_BYTES: u64 = 256 << 10;
@@ -47,20 +52,32 @@ impl Source {
         let environment = context.environment.clone();
         let workflow = workflow::read(&text, directory(&path), environment.variables());
         let workflow = workflow.map_err(|why| refused(&path, &why))?;
+        trust::require(context, directory(&path), Asking::AtTerminal)?;
+        trust::require_workflow(context, &path, &text, Asking::AtTerminal)?;
         let tracker = tracker(&workflow, &environment);
         Ok(Source { path, environment, text: Ok(text), workflow, tracker, broken: None })
     }
 
     /// Looks at the file again.
-    pub(super) fn refresh(&mut self) -> Change {
+    pub(super) fn refresh(&mut self, context: &Context) -> Change {
         let text = read(&self.path);
-        if text == self.text {
+        let untrusted = matches!(self.broken, Some(Error::Untrusted(_)));
+        if text == self.text && !untrusted {
             return Change::None;
         }
+        let same = text == self.text;
         self.text = text.clone();
         let read = text.and_then(|text| {
-            workflow::read(&text, directory(&self.path), self.environment.variables())
+            let workflow =
+                workflow::read(&text, directory(&self.path), self.environment.variables())?;
+            trust::require_workflow(context, &self.path, &text, Asking::Never).map_err(unagreed)?;
+            Ok(workflow)
         });
+        if let (true, Err(why)) = (same, &read)
+            && self.broken.as_ref() == Some(why)
+        {
+            return Change::None;
+        }
         match read {
             Ok(workflow) => {
                 self.tracker = tracker(&workflow, &self.environment);
@@ -136,6 +153,12 @@ fn read(path: &Path) -> Result<String, Error> {
     String::from_utf8(bytes).map_err(|_| missing(path, &"it is not UTF-8"))
 }
 
+/// A change that the operator has not agreed to is not followed; what helps is part of the message.
+fn unagreed(why: ApiError) -> Error {
+    let next = why.next.first().map_or_else(String::new, |next| format!(": `{next}`"));
+    Error::Untrusted(format!("{}{next}", why.message))
+}
+
 fn missing(path: &Path, why: &dyn std::fmt::Display) -> Error {
     Error::Missing { path: path.display().to_string(), why: why.to_string() }
 }
@@ -146,6 +169,7 @@ fn refused(path: &Path, why: &Error) -> ApiError {
         Error::Missing { .. } => {
             ApiError::new(Code::NotFound, message).next("provost serve --workflow FILE")
         }
+        Error::Untrusted(_) => ApiError::new(Code::Refused, message).next("provost trust"),
         Error::Parse(_)
         | Error::NotAMap(_)
         | Error::Config { .. }
