@@ -46,7 +46,8 @@ mod repo;
 pub use command::Git;
 pub use escape::printable;
 pub use inspect::{
-    FileChange, Head, changed_among, diff_stat, head, parent_of, tree_of, uncommitted,
+    FileAt, FileChange, Head, changed_among, diff_stat, files_at, head, parent_of, tree_of,
+    uncommitted,
 };
 pub use landing::{
     Forward, Merged, branch_at, branch_tip, carry, forward, has_commit, includes, merge, related,

@@ -239,6 +239,10 @@ pub struct Carried {
     /// Whose limits the agent works under: sessions with the same text share them. None means its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,
+    /// The digest of the repository's own files for the agent that the user trusts. None: the agent is to trust
+    /// none of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trusted_files: Option<String>,
 }
 
 impl Agent {

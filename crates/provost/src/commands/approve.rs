@@ -1,19 +1,31 @@
 //! `provost approve` and `provost deny`
 
+use std::path::Path;
+
 use clap::Args;
 use provost_api::{
     AnswerRequest, ApiError, ApprovalRow, ApproveRunRequest, Code, Decision, RejectRunRequest,
     RequestRow, RunRow, SessionRow, StandingTaskRow,
 };
 use provost_core::task::Command;
+use provost_git::{Oid, files_at};
+use provost_trust::Content;
 
 use super::{
     answer::{repeat, split},
     change::{KeyArgs, change, change_run},
     input,
+    spawn::place,
     tasking::Meant,
 };
-use crate::{cli::Outcome, context::Context, error::usage, target, ui};
+use crate::{
+    cli::Outcome,
+    context::Context,
+    error::{chain, usage},
+    target,
+    trust::{self, Subject},
+    ui,
+};
 
 /// Allow what an agent asked to do, or what a run or team waits for
 ///
@@ -90,13 +102,41 @@ fn approve_run(context: &Context, run: &RunRow, key: &KeyArgs) -> Outcome {
     }
     let request = ApproveRunRequest { landing: approval.commit.clone() };
     let approved = change_run(context, &run.id, ("approve", &request), key)?;
-    trust_approved_content(context, run, &approval);
+    if let Err(why) = trust_approved_content(context, run, &approval) {
+        context.ui.warn(&format!("what lands is not trusted yet: {}", why.message));
+    }
     Ok(approved)
 }
 
-/// Makes what the operator approved count as trusted, exactly as it was shown. The trust store connects here: it is in
-/// the user's configuration, so the command line writes it, and never the daemon.
-fn trust_approved_content(_context: &Context, _run: &RunRow, _approved: &ApprovalRow) {}
+/// Makes what the operator approved count as trusted, exactly as it was shown. The trust store is in the user's
+/// configuration, so the command line writes it, and never the daemon. Where the operator has not agreed to what the
+/// target has, or not all of the change was shown, the project is trusted by `provost trust` alone.
+fn trust_approved_content(
+    context: &Context,
+    run: &RunRow,
+    approved: &ApprovalRow,
+) -> Result<(), ApiError> {
+    let (Some(onto), Some(commit)) = (&approved.onto, &approved.commit) else { return Ok(()) };
+    let (git, project) = place::project_at(context, Path::new(&run.project))
+        .map_err(|why| chain(Code::BadRequest, "cannot read the project", &why))?;
+    let content = |commit: &str| -> Result<Option<Content>, ApiError> {
+        let unread = |why: &dyn std::error::Error| {
+            chain(Code::BadRequest, "cannot read what was approved", why)
+        };
+        let commit = Oid::new(commit).map_err(|why| unread(&why))?;
+        let files = files_at(&git, &project, &commit, provost_trust::is_relevant);
+        let files = files.map_err(|why| unread(&why))?;
+        Ok(files.map(|files| {
+            Content::from_files(files.into_iter().map(|file| (file.path, file.content)))
+        }))
+    };
+    let (Some(before), Some(after)) = (content(onto)?, content(commit)?) else { return Ok(()) };
+    if approved.truncated || !trust::is_agreed(&context.environment, &project.top, &before)? {
+        return Ok(());
+    }
+    let subject = Subject { path: project.top.clone(), content: after };
+    trust::record(&context.environment, &subject)
+}
 
 pub(crate) fn deny(context: &Context, args: &DenyArgs) -> Outcome {
     let because = args.because.as_deref();

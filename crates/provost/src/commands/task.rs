@@ -26,6 +26,7 @@ use crate::{
     context::Context,
     error::usage,
     settings, target,
+    trust::Asking,
     ui::{self, Screen},
 };
 
@@ -432,7 +433,8 @@ fn new(context: &Context, args: &NewArgs) -> Outcome {
     let named = (args.name.as_str(), input::text(&args.goal)?, args.summary.clone());
     let mut spec = spec(context, named, &args.check, args.cwd.as_deref(), args.windows.bounds())?;
     if let Some(name) = &args.policy {
-        let config = settings::load(&context.environment, Path::new(&spec.cwd), Vec::new())?;
+        let (cwd, wanted) = (Path::new(&spec.cwd), settings::Wanted::default());
+        let config = settings::load_to_start(context, cwd, wanted, Asking::AtTerminal)?;
         spec.policy = Some(loops::policy(&config, name)?);
     }
     let spec = serde_json::to_value(&spec)

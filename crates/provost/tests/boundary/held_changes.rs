@@ -95,6 +95,13 @@ fn f2_11_agent_edit_of_config_waits_for_the_operator() {
     assert_eq!((&row["state"], &row["landing"]["merged"]), (&json!("succeeded"), &json!(true)));
     assert_eq!(json!(site.repo.head()), approval["commit"], "exactly what was shown landed");
     assert_eq!(json!(site.repo.tree("HEAD")), approval["tree"]);
+    // Approving trusted exactly that content, so that the next run starts unasked; any other is refused.
+    let config = site.repo.read("provost.toml");
+    let next = site.run(&["--no-check"]);
+    site.home.sealed(&next);
+    site.repo.write("provost.toml", &config.replace("planted", "other"));
+    let plain = ["run", "--detach", "--agent", "talker", "--no-triage", "go"];
+    site.home.provost_in(site.repo.path(), &plain).exits(4);
 }
 
 #[test]
@@ -234,6 +241,7 @@ fn served() -> Site {
     site.repo.write("provost.toml", "[session]\nstale_after = \"5m\"\n");
     site.repo.write("issues/a.md", "---\ntitle: a\nstate: todo\n---\nA.\n");
     site.repo.commit("A workflow");
+    site.home.trust(site.repo.path());
     site
 }
 
@@ -262,10 +270,12 @@ fn f2_11_serve_keeps_its_startup_configuration() {
     let hook = format!("hooks: {{after_create: \"touch {planted}\"}}\n---\nDo");
     fs::write(&workflow, text.replace("---\nDo", &hook)).unwrap();
     site.repo.write("issues/c.md", "---\ntitle: c\nstate: todo\n---\nC.\n");
-    let held = event("not_taken");
-    assert!(held["message"].as_str().unwrap().contains("WORKFLOW.md"), "{held:#}");
+    let held = event("not_reloaded");
+    assert_eq!(held["class"], "workflow_not_trusted", "{held:#}");
+    // The operator agrees, and what was written counts.
+    site.home.trust(site.repo.path());
     event("ended");
-    assert!(!Path::new(&planted).exists(), "the planted hook ran");
+    assert!(Path::new(&planted).exists(), "the operator agreed to it");
 }
 
 /// A repository in which real Codex plans and works, with a scripted model.

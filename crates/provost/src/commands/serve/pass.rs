@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::{
     news::{News, Of},
     open, seen,
-    source::{Change, Source},
+    source::{Change, ProjectChange, Source},
 };
 use crate::{clock, context::Context, error::Error, target, ui};
 
@@ -122,15 +122,14 @@ impl<'a> Server<'a> {
     }
 
     fn reload(&mut self) -> Result<(), Error> {
-        match self.source.refresh_project() {
-            Change::NotTaken(message) => self.tell(&News::NotTaken { message })?,
-            Change::Taken => self.work.forget_unopened(),
-            Change::None | Change::Broken(_) => {}
+        match self.source.refresh_project(self.context) {
+            ProjectChange::None => {}
+            ProjectChange::Taken => self.work.forget_unopened(),
+            ProjectChange::NotTaken(message) => self.tell(&News::NotTaken { message })?,
         }
-        match self.source.refresh() {
+        match self.source.refresh(self.context) {
             Change::None if self.begun => return Ok(()),
             Change::None => {}
-            Change::NotTaken(message) => return self.tell(&News::NotTaken { message }),
             Change::Taken => {
                 self.work.forget_unopened();
                 self.told.warnings.clear();

@@ -19,6 +19,7 @@ use crate::{
     environment::Environment,
     error::usage,
     settings::{self, ProjectFile},
+    trust::{self, Asking},
 };
 
 /// The longest workflow that is read.
@@ -28,13 +29,11 @@ const MOST_BYTES: u64 = 256 << 10;
 pub(super) struct Source {
     pub(super) path: PathBuf,
     environment: Environment,
-    /// The file as it was seen last, and the text that is followed.
     text: Result<String, Error>,
-    taken: String,
     /// The project's configuration that runs are opened with.
     pub(super) project: ProjectFile,
-    /// The project's configuration as it was seen last.
-    project_seen: Option<String>,
+    /// Whether the project's files say something else that the operator has not agreed to.
+    project_held: bool,
     pub(super) workflow: Workflow,
     pub(super) tracker: Box<dyn Tracker>,
     /// Why the file as it is now cannot be followed.
@@ -46,10 +45,17 @@ pub(super) struct Source {
 pub(super) enum Change {
     None,
     Taken,
-    /// It says something else, and the operator has not agreed to it.
-    NotTaken(String),
     /// The last good reading stays, and nothing new is begun by it.
     Broken(Error),
+}
+
+/// What became of the project's configuration since it was looked at.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum ProjectChange {
+    None,
+    Taken,
+    /// The operator has not agreed to it: what serving began with stays.
+    NotTaken(String),
 }
 
 impl Source {
@@ -60,65 +66,69 @@ impl Source {
         let environment = context.environment.clone();
         let workflow = workflow::read(&text, directory(&path), environment.variables());
         let workflow = workflow.map_err(|why| refused(&path, &why))?;
+        trust::require(context, directory(&path), Asking::AtTerminal)?;
+        trust::require_workflow(context, &path, &text, Asking::AtTerminal)?;
+        let project = settings::trusted_project(&environment, directory(&path))?;
+        let project = project.ok_or_else(|| {
+            let message = format!("{} changed while it was read", directory(&path).display());
+            ApiError::new(Code::Refused, message).next("provost serve")
+        })?;
         let tracker = tracker(&workflow, &environment);
-        let project = settings::read_project(directory(&path))?;
-        let (taken, project_seen) = (text.clone(), text_of(&project));
-        let (text, broken) = (Ok(text), None);
-        Ok(Source {
-            path,
-            environment,
-            text,
-            taken,
-            project,
-            project_seen,
-            workflow,
-            tracker,
-            broken,
-        })
+        let (text, project_held, broken) = (Ok(text), false, None);
+        Ok(Source { path, environment, text, project, project_held, workflow, tracker, broken })
     }
 
-    /// Looks at the project's configuration again. A change counts once the operator agreed to it: an agent may have
-    /// written it.
-    pub(super) fn refresh_project(&mut self) -> Change {
-        let Ok(now) = settings::read_project(self.dir()) else { return Change::None };
-        let (text, taken) = (text_of(&now), text_of(&self.project));
-        let new = text != self.project_seen;
-        self.project_seen.clone_from(&text);
-        if text == taken {
+    /// Looks at the project's configuration again. Runs keep the one that serving began with until the operator agrees
+    /// to another: an agent may have written it.
+    pub(super) fn refresh_project(&mut self, context: &Context) -> ProjectChange {
+        let before = std::mem::replace(&mut self.project_held, false);
+        match settings::trusted_project(&self.environment, self.dir()) {
+            Ok(Some(now)) if now == self.project => ProjectChange::None,
+            Ok(Some(now)) => {
+                self.project = now;
+                ProjectChange::Taken
+            }
+            Ok(None) | Err(_) => {
+                self.project_held = true;
+                if before { ProjectChange::None } else { ProjectChange::NotTaken(self.not_taken(context)) }
+            }
+        }
+    }
+
+    fn not_taken(&self, context: &Context) -> String {
+        let why = trust::require(context, self.dir(), Asking::Never).err();
+        let (why, next) = why.map_or_else(Default::default, |why| (why.message, why.next));
+        let next = next.first().cloned().unwrap_or_else(|| "provost trust".to_owned());
+        format!("{why}; not taken, runs begin by what serving began with; agree to it with: {next}")
+    }
+
+    /// Looks at the file again.
+    pub(super) fn refresh(&mut self, context: &Context) -> Change {
+        let text = read(&self.path);
+        let untrusted = matches!(self.broken, Some(Error::Untrusted(_)));
+        if text == self.text && !untrusted {
             return Change::None;
         }
-        let path = now.path.clone().unwrap_or_default();
-        if is_agreed_to(&path, text.as_deref()) {
-            self.project = now;
-            return Change::Taken;
-        }
-        if new { Change::NotTaken(not_taken(&path)) } else { Change::None }
-    }
-
-    /// Looks at the file again. A change counts once the operator agreed to it.
-    pub(super) fn refresh(&mut self) -> Change {
-        let text = read(&self.path);
-        let new = text != self.text;
+        let same = text == self.text;
         self.text = text.clone();
         let read = text.and_then(|text| {
-            let variables = self.environment.variables();
-            let workflow = workflow::read(&text, directory(&self.path), variables)?;
-            Ok((text, workflow))
+            let workflow =
+                workflow::read(&text, directory(&self.path), self.environment.variables())?;
+            trust::require_workflow(context, &self.path, &text, Asking::Never).map_err(unagreed)?;
+            Ok(workflow)
         });
+        if let (true, Err(why)) = (same, &read)
+            && self.broken.as_ref() == Some(why)
+        {
+            return Change::None;
+        }
         match read {
-            Ok((text, _)) if text != self.taken && !is_agreed_to(&self.path, Some(&text)) => {
-                // What serving began with still holds.
-                self.broken = None;
-                if new { Change::NotTaken(not_taken(&self.path)) } else { Change::None }
-            }
-            Ok((text, _)) if text == self.taken && self.broken.is_none() => Change::None,
-            Ok((text, workflow)) => {
+            Ok(workflow) => {
                 self.tracker = tracker(&workflow, &self.environment);
-                (self.workflow, self.taken) = (workflow, text);
+                self.workflow = workflow;
                 self.broken = None;
                 Change::Taken
             }
-            Err(_) if !new => Change::None,
             Err(why) => {
                 self.broken = Some(why.clone());
                 Change::Broken(why)
@@ -168,21 +178,6 @@ impl Source {
     }
 }
 
-/// Whether the operator agreed to a file as it is now. The trust store connects here: until it does, only what serving
-/// began with counts.
-fn is_agreed_to(_path: &Path, _text: Option<&str>) -> bool {
-    false
-}
-
-fn not_taken(path: &Path) -> String {
-    let (path, place) = (path.display(), directory(path).display());
-    format!("{path} changed and is not taken: runs begin by what serving began with; agree to the change with: provost trust {place}")
-}
-
-fn text_of(project: &ProjectFile) -> Option<String> {
-    project.content.as_ref().map(|file| file.text.clone())
-}
-
 fn tracker(workflow: &Workflow, environment: &Environment) -> Box<dyn Tracker> {
     let tracker = &workflow.config.tracker;
     tracker.settings.open(&tracker.terminal, environment.variables())
@@ -202,6 +197,12 @@ fn read(path: &Path) -> Result<String, Error> {
     String::from_utf8(bytes).map_err(|_| missing(path, &"it is not UTF-8"))
 }
 
+/// A change that the operator has not agreed to is not followed; what helps is part of the message.
+fn unagreed(why: ApiError) -> Error {
+    let next = why.next.first().map_or_else(String::new, |next| format!(": `{next}`"));
+    Error::Untrusted(format!("{}{next}", why.message))
+}
+
 fn missing(path: &Path, why: &dyn std::fmt::Display) -> Error {
     Error::Missing { path: path.display().to_string(), why: why.to_string() }
 }
@@ -212,6 +213,7 @@ fn refused(path: &Path, why: &Error) -> ApiError {
         Error::Missing { .. } => {
             ApiError::new(Code::NotFound, message).next("provost serve --workflow FILE")
         }
+        Error::Untrusted(_) => ApiError::new(Code::Refused, message).next("provost trust"),
         Error::Parse(_)
         | Error::NotAMap(_)
         | Error::Config { .. }
