@@ -51,6 +51,7 @@ use std::path::{Path, PathBuf};
 use crate::skills::{self, Root, RootKind, Skill};
 
 pub use account::account;
+pub use config::{Trust, trusts};
 pub use clean::{Removed, clean};
 pub use login::{Login, Missing, login};
 pub use variables::{KEYS, named_variables};
@@ -76,8 +77,9 @@ pub struct SessionHome {
     pub user_home: PathBuf,
     /// Where the session works.
     pub worktree: PathBuf,
-    /// Whether Codex is told to trust that place. Otherwise it asks a person, unless the user's own settings say so.
-    pub trusts: bool,
+    /// The top of the checkout that it works in.
+    pub root: PathBuf,
+    pub trust: Trust,
     /// Directories with further skills, in the order of their precedence.
     pub skill_roots: Vec<PathBuf>,
     /// The MCP server that gives the agent the supervisor's tools, if it gets them so.
@@ -213,7 +215,8 @@ impl Prepared {
         let made = config::make(&config::Request {
             user: source.as_ref(),
             worktree: &session.worktree,
-            trusts: session.trusts,
+            root: &session.root,
+            trust: session.trust,
             auth_is_a_file: auth == Auth::File,
             tools: session.tools.as_ref(),
             settings: &session.settings,

@@ -26,8 +26,8 @@ pub use request::{
     ReportReply, ReportRequest, ResolveRequest, SendRequest,
 };
 pub use run::{
-    CostRow, DecisionRow, FindingRow, GraphRow, LandingRow, OpenRunRequest, OriginRow, PullRow,
-    QueueRow, RunRow, RunSessionRow, TaskCounts, TaskRow,
+    ApprovalRow, ApproveRunRequest, CostRow, DecisionRow, FindingRow, GraphRow, LandingRow, OpenRunRequest, OriginRow, PullRow,
+    QueueRow, RejectRunRequest, RunRow, RunSessionRow, TaskCounts, TaskRow,
 };
 pub use session::{
     BudgetRow, CheckRow, ClaimRow, ContextRow, ExitRow, FactRow, HookRow, LaunchRow, LimitedRow,

@@ -56,9 +56,12 @@ pub struct RunRow {
     /// How far the tasks of its plan are; none without a plan.
     #[serde(default)]
     pub tasks: Option<TaskCounts>,
-    /// Whether a person is asked to approve of the plan.
+    /// Whether the run waits for the operator: to approve its plan, or what would land.
     #[serde(default)]
     pub awaits_approval: bool,
+    /// What exactly the operator is asked to approve.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<ApprovalRow>,
     pub checks: Vec<CheckRow>,
     /// The newest work that was committed.
     pub tree: Option<String>,
@@ -82,6 +85,50 @@ pub struct RunRow {
     /// Since when the stage is what it is.
     pub since: i64,
     pub sealed_at: Option<i64>,
+}
+
+/// Something that a run does only with the operator's consent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ApprovalRow {
+    /// plan or landing.
+    pub kind: String,
+    /// Commands that an agent wrote into the plan. Provost runs none of them before the plan is approved.
+    #[serde(default)]
+    pub commands: Vec<String>,
+    /// Files that would change with the landing, and that only the operator may let change.
+    #[serde(default)]
+    pub files: Vec<String>,
+    /// The target's commit that the change is compared with.
+    #[serde(default)]
+    pub onto: Option<String>,
+    /// The commit that would land, and its tree. Approving it lets exactly this commit land.
+    #[serde(default)]
+    pub commit: Option<String>,
+    #[serde(default)]
+    pub tree: Option<String>,
+    /// How those files differ, at most 16 KiB of it.
+    #[serde(default)]
+    pub diff: Option<String>,
+    /// Whether the diff is longer than what is shown.
+    #[serde(default)]
+    pub truncated: bool,
+}
+
+/// Approves what a run waits for: its plan, or a landing by its commit.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub struct ApproveRunRequest {
+    /// The commit that may land; none approves the plan.
+    #[serde(default)]
+    pub landing: Option<String>,
+}
+
+/// Refuses what a run waits for.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub struct RejectRunRequest {
+    pub because: String,
+    /// The commit that may not land; none refuses the plan.
+    #[serde(default)]
+    pub landing: Option<String>,
 }
 
 /// The issue of a tracker that a run was opened for.

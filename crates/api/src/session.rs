@@ -128,6 +128,12 @@ pub struct CheckRow {
     pub warm: Option<bool>,
     /// A digest of the variables that it ran with, comparable within one home.
     pub environment: Option<String>,
+    /// Protected and trust-relevant files that the work changed: the check ran with the base's version of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub base_files: Vec<String>,
+    /// The tree with those files, which the check ran on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checked_tree: Option<String>,
 }
 
 /// Something that the agent waits for a person to settle.

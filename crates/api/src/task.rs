@@ -78,6 +78,9 @@ pub struct StandingTaskRow {
     #[serde(default)]
     pub for_operator: usize,
     pub criteria: Vec<CriterionRow>,
+    /// Commands that members wrote and Provost runs only once the operator agreed to them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub awaits_consent: Vec<String>,
     #[serde(rename = "loop")]
     pub looped: Option<LoopRow>,
     /// light, guided or strict.

@@ -271,6 +271,7 @@ fn spec(n: usize) -> TaskSpec {
         project: None,
         cwd: "/".to_owned(),
         checks: Vec::new(),
+        consent: Default::default(),
         config: Config::default(),
         policy: None,
         bounds: TaskBounds::default(),

@@ -106,6 +106,7 @@ pub(crate) fn spec(n: u64) -> Spec {
         checks: Vec::new(),
         keep: Vec::new(),
         protected: Vec::new(),
+        check_terms: Default::default(),
         empty_diff: EmptyDiff::Refused,
         exit0: Exit0::SaysNothing,
         afterwards: Afterwards::Close,

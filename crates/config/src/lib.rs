@@ -23,6 +23,7 @@ mod shape;
 mod source;
 mod suggest;
 mod table;
+pub mod trust;
 mod types;
 mod value;
 mod workflow;

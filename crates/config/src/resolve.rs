@@ -21,6 +21,7 @@ use crate::table::{
     ManagerPolicy, Monitor, Prices, Prompts, Reaction, Review, Run, Session, Skills, Terminal, Ui,
     Verifier, Verify, Workflow, Worktree,
 };
+use crate::trust;
 use crate::types::{Choice, Hook, HookSpec};
 use crate::value::{Chosen, Setting};
 use crate::workflow;
@@ -30,6 +31,9 @@ use crate::workflow;
 pub struct Inputs {
     pub user: Option<File>,
     pub project: Option<File>,
+    /// Whether the user trusts the project's file. Without that its keys that run something or widen rights do not
+    /// count: see [`crate::trust`].
+    pub project_is_trusted: bool,
     /// The whole environment; only Provost's own variables are looked at.
     pub environment: BTreeMap<String, String>,
     /// A later flag beats an earlier one.
@@ -103,6 +107,9 @@ pub struct Entry {
     /// What each layer gives of a list that adds up, if several do; highest layer first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub added: Vec<Shadowed>,
+    /// A value of the project that does not count until the user trusts it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub untrusted: Vec<Shadowed>,
 }
 
 /// A value that a higher layer hides, or a part of one that adds up.
@@ -128,7 +135,9 @@ pub fn resolve(inputs: &Inputs) -> Result<Resolved, Error> {
     let chosen = choose(&keys);
     let entries: Vec<Entry> =
         keys.into_iter().map(|((_, _, key), given)| entry(key, given, &mut sums)).collect();
-    Ok(resolved(&chosen, entries, layers.warnings))
+    let mut resolved = resolved(&chosen, entries, layers.warnings);
+    show_untrusted(&mut resolved.entries, layers.untrusted);
+    Ok(resolved)
 }
 
 impl Resolved {
@@ -152,13 +161,21 @@ impl Resolved {
 
     /// The names of all presets.
     pub fn presets(&self) -> BTreeSet<&str> {
-        let named = self.entries.iter().filter_map(|entry| preset::split(&entry.key));
+        let set = self.entries.iter().filter(|entry| entry.counts());
+        let named = set.filter_map(|entry| preset::split(&entry.key));
         named.map(|(name, _)| name).collect()
     }
 
     /// What is true of the keys that a preset may set.
     pub fn preset_entries(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter().filter(|entry| preset::MAY_SET.contains(&entry.key.as_str()))
+    }
+}
+
+impl Entry {
+    /// Whether any layer that counts, or a default, gives the key a value; otherwise only an untrusted file names it.
+    fn counts(&self) -> bool {
+        self.untrusted.is_empty() || self.source != Source::Default || !self.value.is_null()
     }
 }
 
@@ -201,6 +218,8 @@ fn located(fault: Fault, name: &str, locate: impl Fn(&Fault) -> Source) -> Probl
 struct Layers {
     defaults: Vec<Given>,
     given: Vec<Given>,
+    /// What the project's file gives and does not count.
+    untrusted: Vec<Given>,
     problems: Vec<Problem>,
     warnings: Vec<Warning>,
 }
@@ -211,6 +230,9 @@ impl Layers {
         layers.file(inputs.user.as_ref(), Source::User);
         layers.file(inputs.project.as_ref(), Source::Project);
         layers.refuse_of_project();
+        if !inputs.project_is_trusted {
+            layers.set_untrusted_apart();
+        }
         layers.environment(&inputs.environment);
         layers.presets(inputs.preset.as_deref());
         inputs.flags.iter().for_each(|flag| layers.flag(flag));
@@ -237,6 +259,14 @@ impl Layers {
                 self.problems.push(fault.into_problem(&given.name, given.source.clone()));
             }
         }
+    }
+
+    /// Called when the project's file is the newest layer: what it gives and the user has not agreed to is taken out.
+    fn set_untrusted_apart(&mut self) {
+        let is_untrusted = |given: &mut Given| {
+            matches!(given.source, Source::Project(_)) && trust::needs_trust(&given.name)
+        };
+        self.untrusted = self.given.extract_if(.., is_untrusted).collect();
     }
 
     fn environment(&mut self, variables: &BTreeMap<String, String>) {
@@ -426,6 +456,24 @@ fn sum(given: &mut Vec<Given>) -> Vec<Shadowed> {
     parts
 }
 
+/// Puts values that do not count beside those that do. A key of which nothing counts gets an entry of its own.
+fn show_untrusted(entries: &mut Vec<Entry>, untrusted: Vec<Given>) {
+    for given in untrusted {
+        let value = Shadowed { source: given.source, value: given.shown };
+        match entries.iter_mut().find(|entry| entry.key == given.name) {
+            Some(entry) => entry.untrusted.push(value),
+            None => entries.push(Entry {
+                key: given.name,
+                value: Json::Null,
+                source: Source::Default,
+                shadowed: Vec::new(),
+                added: Vec::new(),
+                untrusted: vec![value],
+            }),
+        }
+    }
+}
+
 fn choose(groups: &[(Rank, Vec<Given>)]) -> Chosen {
     let mut chosen = Chosen::default();
     for given in groups.iter().filter_map(|(_, given)| given.last()) {
@@ -440,12 +488,12 @@ fn entry(key: String, mut given: Vec<Given>, sums: &mut BTreeMap<String, Vec<Sha
     if let Some(parts) = sums.remove(&key) {
         // A sum of one part is that part.
         let added = if parts.len() > 1 { parts } else { Vec::new() };
-        return Entry { key, value, source, shadowed: Vec::new(), added };
+        return Entry { key, value, source, shadowed: Vec::new(), added, untrusted: Vec::new() };
     }
     let hidden = given.into_iter().rev();
     let shadowed =
         hidden.map(|given| Shadowed { source: given.source, value: given.shown }).collect();
-    Entry { key, value, source, shadowed, added: Vec::new() }
+    Entry { key, value, source, shadowed, added: Vec::new(), untrusted: Vec::new() }
 }
 
 fn resolved(chosen: &Chosen, entries: Vec<Entry>, warnings: Vec<Warning>) -> Resolved {

@@ -96,7 +96,7 @@ options! {
         output_limit: Bytes = "64MiB" in OUTPUT;
         /// What stays in a checkout from one check to the next.
         keep: Vec<RelativePattern> = ["target", "node_modules"];
-        /// Files that the checks rest on: a change of them is told with the verdict.
+        /// Files that the checks rest on: the checks use the base's version, and a change of them is reported and waits for you before it is merged.
         protected: Vec<RelativePattern> = [];
     }
 

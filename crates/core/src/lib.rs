@@ -37,4 +37,5 @@ pub mod session;
 pub mod task;
 pub mod text;
 pub mod time;
+pub mod trust;
 pub mod verdict;

@@ -25,7 +25,7 @@ pub struct Caveats {
     /// What lies in the place of work and is not in the commit, though nothing ignores it. The first
     /// [`MAX_LEFT_OUT`](crate::limits::MAX_LEFT_OUT) of them.
     pub left_out: Vec<String>,
-    /// Files that the checks rest on and the work changed. The first
+    /// Files that the checks rest on, or that widen rights, and the work changed. The first
     /// [`MAX_LEFT_OUT`](crate::limits::MAX_LEFT_OUT) of them.
     pub protected: Vec<String>,
 }
@@ -80,6 +80,19 @@ pub struct Receipt {
     /// this home; none if it had been started by an earlier daemon.
     #[serde(default)]
     pub environment: Option<String>,
+    /// What was checked instead of the tree itself, if the work changed protected files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overlay: Option<Overlay>,
+}
+
+/// The tree that a check ran on: the work's, with protected and trust-relevant files as the base has them. A verdict
+/// on the work speaks of this tree. What lands differs from it in these files alone, and the operator approves them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Overlay {
+    pub base: CommitId,
+    pub tree: TreeId,
+    /// The files that were taken from the base. The first [`MAX_LEFT_OUT`](crate::limits::MAX_LEFT_OUT) of them.
+    pub files: Vec<String>,
 }
 
 /// Whether an attempt may pass without having changed anything.

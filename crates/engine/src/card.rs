@@ -324,6 +324,7 @@ pub(crate) fn check_row(command: &str, receipt: Option<&Receipt>, missing: &str)
         Some(CheckEnd::Exit(_) | CheckEnd::Signal(_)) => "failed",
         Some(CheckEnd::TimeLimit | CheckEnd::OutputLimit | CheckEnd::Unfinished(_)) => "unfinished",
     };
+    let overlay = receipt.and_then(|receipt| receipt.overlay.as_ref());
     CheckRow {
         command: command.to_owned(),
         result: result.to_owned(),
@@ -334,6 +335,8 @@ pub(crate) fn check_row(command: &str, receipt: Option<&Receipt>, missing: &str)
         output: receipt.map(|receipt| receipt.output.clone()),
         warm: receipt.map(|receipt| receipt.warm),
         environment: receipt.and_then(|receipt| receipt.environment.clone()),
+        base_files: overlay.map(|overlay| overlay.files.clone()).unwrap_or_default(),
+        checked_tree: overlay.map(|overlay| overlay.tree.0.clone()),
     }
 }
 
@@ -575,7 +578,9 @@ pub(crate) fn caveats(caveats: &Caveats) -> Vec<String> {
     });
     let protected = (!caveats.protected.is_empty()).then(|| {
         let paths = caveats.protected.join(", ");
-        format!("the work changed what the checks rest on: {paths}")
+        format!(
+            "the work changed files that the checks rest on or that widen rights, and was checked with those of the base: {paths}"
+        )
     });
     strayed.into_iter().chain(left_out).chain(protected).map(|warning| clip(&warning)).collect()
 }

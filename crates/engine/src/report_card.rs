@@ -12,9 +12,9 @@ use provost_api::{CheckRow, RunRow};
 use provost_core::{
     ids::CommitId,
     result::Finding,
-    run::{LandStep, Leg, Reviewed, Run},
+    run::{Leg, Reviewed, Run},
 };
-use provost_git::{FileChange, Git, Oid, Project, diff_stat};
+use provost_git::{FileChange, Git, Oid, Project, changed_among, diff_stat};
 
 use self::page::{Page, Part};
 use crate::{run_card, shell::chain};
@@ -26,7 +26,7 @@ const FILES: usize = 100;
 pub(crate) fn write(git: &Git, dir: &Path, run: &Run, leg: u32) -> Result<(), String> {
     let told = |why: std::io::Error| format!("cannot write the report card: {why}");
     fs::create_dir_all(dir).map_err(told)?;
-    let page = page(run, leg, changes(git, run));
+    let page = page(run, leg, Changes::of(git, run));
     // The Markdown comes last: where it stands, both do.
     put(dir, &format!("card-{leg}.html"), &page.html()).map_err(told)?;
     put(dir, &format!("card-{leg}.md"), &page.markdown()).map_err(told)
@@ -34,7 +34,12 @@ pub(crate) fn write(git: &Git, dir: &Path, run: &Run, leg: u32) -> Result<(), St
 
 /// Words the card of a run that is not sealed yet, for a pull request to show.
 pub(crate) fn so_far(git: &Git, run: &Run) -> String {
-    page(run, run.leg().no, changes(git, run)).markdown()
+    page(run, run.leg().no, Changes::of(git, run)).markdown()
+}
+
+/// Whether the work changes files whose change a pull request has to name first.
+pub(crate) fn changes_held_files(git: &Git, run: &Run) -> bool {
+    held_files(git, run).map_or(true, |files| !files.is_empty())
 }
 
 fn put(dir: &Path, name: &str, text: &str) -> std::io::Result<()> {
@@ -50,29 +55,69 @@ fn put(dir: &Path, name: &str, text: &str) -> std::io::Result<()> {
 
 /// Looks what differs between where the run began and what it ends with.
 fn changes(git: &Git, run: &Run) -> Result<Vec<FileChange>, String> {
-    let Some(head) = &run.head else { return Ok(Vec::new()) };
-    let oid = |commit: &CommitId| Oid::new(&commit.0).map_err(|why| chain(&why));
+    let Some((from, to)) = ends(run)? else { return Ok(Vec::new()) };
     let project = Project::find(git, Path::new(&run.spec.project)).map_err(|why| chain(&why))?;
-    // What others did meanwhile, and was merged, is not the run's.
-    let onto = run.steps.iter().rev().find_map(|step| match step {
-        LandStep::Merge { onto, .. } => Some(onto),
-        LandStep::Answer { .. } => None,
-    });
-    let (from, to) = (oid(onto.unwrap_or(&run.spec.target.base.commit))?, oid(&head.commit)?);
     diff_stat(git, &project, &from, &to).map_err(|why| chain(&why))
 }
 
-fn page(run: &Run, leg: u32, changes: Result<Vec<FileChange>, String>) -> Page {
+/// Returns the trust-relevant and protected files that the work changes.
+fn held_files(git: &Git, run: &Run) -> Result<Vec<String>, String> {
+    let Some((from, to)) = ends(run)? else { return Ok(Vec::new()) };
+    let project = Project::find(git, Path::new(&run.spec.project)).map_err(|why| chain(&why))?;
+    let files = changed_among(git, &project, (&from, &to), &run.spec.held_patterns());
+    Ok(files.map_err(|why| chain(&why))?.iter().map(ToString::to_string).collect())
+}
+
+/// Returns the commits between which the run's own work lies. What others did meanwhile, and was merged, is not the
+/// run's.
+fn ends(run: &Run) -> Result<Option<(Oid, Oid)>, String> {
+    let Some(head) = &run.head else { return Ok(None) };
+    let oid = |commit: &CommitId| Oid::new(&commit.0).map_err(|why| chain(&why));
+    Ok(Some((oid(run.protected_base())?, oid(&head.commit)?)))
+}
+
+fn lead(held: Result<Vec<String>, String>) -> Vec<Part> {
+    let what = "This work changes files that checks rest on, or that make Provost or an agent run something. Read their diff before you merge:";
+    match held {
+        Ok(files) if files.is_empty() => Vec::new(),
+        Ok(files) => {
+            let more = files.len().saturating_sub(FILES);
+            let more = (more > 0).then(|| format!("and {more} more"));
+            let listed = files.into_iter().take(FILES).chain(more).collect();
+            vec![Part::Text(what.to_owned()), Part::List(listed)]
+        }
+        Err(why) => {
+            let why = format!("Whether this work changes files that checks rest on, or that make Provost or an agent run something, could not be looked at: {why}");
+            vec![Part::Text(why)]
+        }
+    }
+}
+
+/// What the work of a run changes, as far as that could be looked at.
+struct Changes {
+    files: Result<Vec<FileChange>, String>,
+    /// The trust-relevant and protected files among them.
+    held: Result<Vec<String>, String>,
+}
+
+impl Changes {
+    fn of(git: &Git, run: &Run) -> Changes {
+        Changes { files: changes(git, run), held: held_files(git, run) }
+    }
+}
+
+fn page(run: &Run, leg: u32, changes: Changes) -> Page {
     let row = run_card::row(run);
     let leg = run.legs.iter().find(|one| one.no == leg).unwrap_or(run.leg());
     let ending = leg.sealed.as_ref().map_or("to be landed", |outcome| outcome.ending.word());
     let mut page = Page::new(&format!("{}: {ending}", run.spec.name));
+    page.lead(lead(changes.held));
     page.part("", ended(run, leg));
     page.part("Asked", asked(run));
     page.part("Understood", run.triage.iter().map(|t| Part::Quote(t.understanding.clone())));
     page.part("Planned", plan::planned(run));
     page.part("Decided", listed(decided(run)));
-    page.part("Changed", changed(changes));
+    page.part("Changed", changed(changes.files));
     page.part("Proved", proved(&row));
     page.part("Reviewed", run.reviews.iter().flat_map(reviewed));
     page.part("Still open", listed(open(run, &row)));
@@ -146,6 +191,8 @@ fn receipt(check: &CheckRow) -> String {
         check.detail.clone(),
         check.duration_ms.map(|ms| format!("{ms} ms")),
         part("tree ", &check.tree),
+        (!check.base_files.is_empty())
+            .then(|| format!("{} as of the base", check.base_files.join(", "))),
         part("output ", &check.output),
         part("digest ", &check.output_digest),
     ];

@@ -1,13 +1,13 @@
 //! A run as it is shown.
 
 use provost_api::{
-    BudgetRow, CostRow, DecisionRow, FindingRow, LandingRow, OriginRow, PullRow, RunRow,
+    ApprovalRow, BudgetRow, CostRow, DecisionRow, FindingRow, LandingRow, OriginRow, PullRow, RunRow,
     RunSessionRow, UsageRow,
 };
 use provost_core::{
     ids::SessionId,
     result::Finding,
-    run::{Decision, Landing, Origin, Prices, PullRequest, Reviewed, Run, RunSession, Stopped},
+    run::{Approval, Decision, Landing, Origin, Prices, PullRequest, Reviewed, Run, RunSession, Stopped},
     session::{Session, Usage},
     verdict::Receipt,
 };
@@ -74,6 +74,7 @@ pub fn row(run: &Run) -> RunRow {
         understanding: run.triage.as_ref().map(|triage| clip(&triage.understanding)),
         tasks: graph_card::counts(run),
         awaits_approval: run.awaits_approval(),
+        approval: run.approval().map(|approval| approval_row(&approval)),
         checks: checks(run),
         tree: run.head.as_ref().map(|head| head.tree.0.clone()),
         commit: run.head.as_ref().map(|head| head.commit.0.clone()),
@@ -88,6 +89,26 @@ pub fn row(run: &Run) -> RunRow {
         opened_at: run.opened.wall_ms,
         since: run.since.wall_ms,
         sealed_at: outcome.map(|outcome| outcome.at.wall_ms),
+    }
+}
+
+fn approval_row(approval: &Approval<'_>) -> ApprovalRow {
+    match approval {
+        Approval::Plan(commands) => ApprovalRow {
+            kind: "plan".to_owned(),
+            commands: commands.iter().map(|command| (*command).to_owned()).collect(),
+            ..ApprovalRow::default()
+        },
+        Approval::Landing(held) => ApprovalRow {
+            kind: "landing".to_owned(),
+            files: held.files.clone(),
+            onto: Some(held.onto.0.clone()),
+            commit: Some(held.landing.commit.0.clone()),
+            tree: Some(held.landing.tree.0.clone()),
+            diff: Some(held.diff.clone()),
+            truncated: held.truncated,
+            ..ApprovalRow::default()
+        },
     }
 }
 

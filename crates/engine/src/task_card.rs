@@ -66,6 +66,7 @@ fn row_of(task: &Task, (caller, who): (&Caller, &Actor), most: usize) -> Standin
         messages: counts.map(|(stands, count)| (stands.word().to_owned(), count)).collect(),
         for_operator: task.messages.for_operator(),
         criteria: task.criteria.iter().map(|one| criterion(task, one)).collect(),
+        awaits_consent: task.awaited_commands().into_iter().map(str::to_owned).collect(),
         looped: task.looped.as_ref().map(|looped| loop_row(task, looped)),
         mode: task.config.mode.word().to_owned(),
         revision: task.config.revision,

@@ -96,6 +96,8 @@ pub(crate) fn after_refusal(
         (Rejected::NotAcknowledged(revision), _) => {
             format!("provost manager ack --revision {revision} --task {id}{by}")
         }
+        (Rejected::NeedsConsent(_), _) if operates => format!("provost approve {id}"),
+        (Rejected::NeedsConsent(_), _) => to_operator(&id, &by),
         (Rejected::NoMove(moves), _) => {
             let kind = moves.first().map_or("KIND", |kind| kind.word());
             format!("provost manager move {kind} --because TEXT --task {id}{by}")

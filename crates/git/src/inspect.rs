@@ -115,6 +115,45 @@ pub fn changed_among(
     Ok(answer.items().map(RepoPath::new).collect())
 }
 
+/// A plain file of a commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileAt {
+    pub path: String,
+    pub content: Vec<u8>,
+}
+
+/// Returns the files of a commit whose paths are wanted. None if one of them is no plain file, or its path no text.
+pub fn files_at(
+    git: &Git,
+    project: &Project,
+    commit: &Oid,
+    wanted: impl Fn(&str) -> bool,
+) -> Result<Option<Vec<FileAt>>, Error> {
+    let repo = project.repo(git)?;
+    let listed = repo.read(["ls-tree", "-r", "-z", "--full-tree", commit.as_str()]).run()?;
+    let mut files = Vec::new();
+    for item in listed.items() {
+        let Some((meta, path)) = std::str::from_utf8(item).ok().and_then(|it| it.split_once('\t'))
+        else {
+            continue;
+        };
+        if !wanted(path) {
+            continue;
+        }
+        let (Some(("100644" | "100755", object)), Some(hash)) =
+            (meta.split_once(' '), meta.rsplit(' ').next())
+        else {
+            return Ok(None);
+        };
+        if !object.starts_with("blob ") {
+            return Ok(None);
+        }
+        let content = repo.read(["cat-file", "blob", hash]).run()?.stdout;
+        files.push(FileAt { path: path.to_owned(), content });
+    }
+    Ok(Some(files))
+}
+
 pub(crate) fn head_of(repo: &Repo<'_>) -> Result<Head, Error> {
     let name = repo.head_ref()?;
     let commit = repo.resolve("HEAD^{commit}")?;

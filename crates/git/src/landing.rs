@@ -228,6 +228,11 @@ pub fn has_commit(
     }
 }
 
+/// Returns the newest commit of a branch, if there is the branch.
+pub fn branch_tip(git: &Git, project: &Project, branch: &RefName) -> Result<Option<Oid>, Error> {
+    Ok(commit_of(&project.shared(git)?, branch)?)
+}
+
 /// Says whether the commit `newer` has all of `older`.
 pub fn includes(git: &Git, project: &Project, newer: &Oid, older: &Oid) -> Result<bool, Error> {
     has(&project.shared(git)?, newer, older)

@@ -22,6 +22,7 @@ pub mod keep;
 pub mod landing;
 pub mod names;
 pub mod outward;
+pub mod overlay;
 pub mod pool;
 pub mod project;
 pub mod removal;
@@ -48,15 +49,17 @@ pub use command::Git;
 pub use escape::printable;
 pub use filters::refuse_filtered;
 pub use inspect::{
-    FileChange, Head, changed_among, diff_stat, head, parent_of, tree_of, uncommitted,
+    FileAt, FileChange, Head, changed_among, diff_stat, files_at, head, parent_of, tree_of,
+    uncommitted,
 };
 pub use landing::{
-    Forward, Merged, branch_at, carry, forward, has_commit, includes, merge, related, unite,
-    unmended,
+    Forward, Merged, branch_at, branch_tip, carry, forward, has_commit, includes, merge, related,
+    unite, unmended,
 };
 pub use names::{BranchName, KeepRef, Oid, RefName, RepoPath};
 pub use ongoing::Ongoing;
 pub use outward::{Remote, outward, remote_of};
+pub use overlay::{Diff, Overlay, Versions, diff_among, overlay};
 pub use pool::{Checkout, Pool, checkout_detached};
 pub use project::Project;
 pub use removal::{BranchFate, Removal, Risk, removal_risk, remove_worktree};

@@ -1,7 +1,7 @@
 //! What this machine and the configuration say about Codex: which program, whose home, which skills.
 
 use std::{
-    ffi::OsStr,
+    ffi::OsString,
     path::{Path, PathBuf},
 };
 
@@ -17,6 +17,7 @@ use provost_core::session::MultiAgent;
 use crate::{
     environment::Environment,
     error::{chain, usage},
+    settings,
 };
 
 /// The variable that leads Codex to its home.
@@ -35,6 +36,8 @@ pub(crate) struct Setup<'a> {
     /// Where relative paths of flags and variables begin.
     here: PathBuf,
     pub(crate) user_home: PathBuf,
+    /// Where programs are searched.
+    path: OsString,
 }
 
 /// What a session would miss to log in.
@@ -58,7 +61,41 @@ impl<'a> Setup<'a> {
         let user_home = environment.path("HOME").ok_or_else(|| {
             usage("Codex needs a home directory: HOME is not set").next("export HOME=DIRECTORY")
         })?;
-        Ok(Setup { environment, config, here: environment.here()?, user_home })
+        let path = environment.get("PATH").unwrap_or(DEFAULT_PATH).into();
+        Ok(Setup { environment, config, here: environment.here()?, user_home, path })
+    }
+
+    /// The same for commands that only look: no directory of `PATH` counts that is relative, or lies in the project
+    /// of this directory.
+    pub(crate) fn to_look(
+        environment: &'a Environment,
+        config: &'a Resolved,
+        cwd: &Path,
+    ) -> Result<Self, ApiError> {
+        let mut setup = Setup::new(environment, config)?;
+        let top = settings::project_top(cwd);
+        let real = |dir: &Path| std::fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
+        let counts = |dir: &PathBuf| {
+            let inside = top.as_ref().is_some_and(|top| real(dir).starts_with(real(top)));
+            dir.is_absolute() && !inside
+        };
+        let kept: Vec<PathBuf> = std::env::split_paths(&setup.path).filter(counts).collect();
+        setup.path = std::env::join_paths(kept).unwrap_or_default();
+        Ok(setup)
+    }
+
+    /// Whether the project's file names the program, or the home that the program would read.
+    pub(crate) fn is_named_by_project(&self) -> bool {
+        ["agents.codex.path", "agents.codex.home"].into_iter().any(|key| self.is_projects(key))
+    }
+
+    fn is_projects(&self, key: &str) -> bool {
+        let source = self.config.provenance.get(key);
+        let source = match source {
+            Some(Source::Preset { set, .. }) => Some(set.as_ref()),
+            other => other,
+        };
+        matches!(source, Some(Source::Project(_)))
     }
 
     /// Gives the program that was named, and where it was.
@@ -92,8 +129,7 @@ impl<'a> Setup<'a> {
     }
 
     pub(crate) fn surroundings(&self) -> Surroundings<'_> {
-        let path = self.environment.get("PATH").unwrap_or(DEFAULT_PATH);
-        Surroundings { path: OsStr::new(path), home: &self.user_home, memory: None }
+        Surroundings { path: &self.path, home: &self.user_home, memory: None }
     }
 
     /// Finds the user's Codex home: the configured one, else that of the environment, else the usual one.
@@ -164,9 +200,10 @@ impl<'a> Setup<'a> {
         if let Some(said) = said_multi_agent(self.config) {
             return Ok(Some(said));
         }
-        let path = self.environment.get("PATH").unwrap_or(DEFAULT_PATH);
-        let variables =
-            [("PATH".into(), path.into()), ("HOME".into(), self.user_home.clone().into())];
+        let variables = [
+            ("PATH".into(), self.path.clone()),
+            ("HOME".into(), self.user_home.clone().into()),
+        ];
         let asked = features::is_on(argv, &variables, self.codex_home()?.as_deref(), "multi_agent");
         let on = asked.map_err(|why| {
             chain(Code::Unreachable, "cannot ask Codex whether it may have agents of its own", &why)
@@ -186,7 +223,8 @@ impl<'a> Setup<'a> {
             dir: PathBuf::new(),
             codex_home: self.codex_home()?,
             user_home: self.user_home.clone(),
-            trusts: true,
+            trust: home::Trust::Untrusted,
+            root: directory.to_owned(),
             worktree: directory.to_owned(),
             skill_roots: self.skill_roots(),
             tools: None,
@@ -232,8 +270,12 @@ mod tests {
             value: FlagValue::Text(path.into()),
         });
         let file = File { name: "/repo/provost.toml".into(), text: text.into() };
-        let inputs =
-            Inputs { project: Some(file), flags: flags.into_iter().collect(), ..Inputs::default() };
+        let inputs = Inputs {
+            project: Some(file),
+            project_is_trusted: true,
+            flags: flags.into_iter().collect(),
+            ..Inputs::default()
+        };
         resolve(&inputs).unwrap()
     }
 

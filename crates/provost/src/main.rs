@@ -12,6 +12,7 @@ mod follow;
 mod home;
 mod settings;
 mod target;
+mod trust;
 mod ui;
 mod viewport;
 

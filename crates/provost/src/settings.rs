@@ -7,40 +7,122 @@ use std::{
 };
 
 use provost_api::{ApiError, Code};
-use provost_config::{Color, Flag, FlagValue, Inputs, Paths, Resolved, Source};
+use provost_config::{
+    Color, File, Flag, FlagValue, Inputs, LoadError, MAX_FILE_BYTES, Paths, Resolved, Source,
+};
+use provost_trust::Snapshot;
 
 use crate::{
+    context::Context,
     environment::Environment,
     error::{chain, usage},
+    trust::{self, Asking, State},
     ui::{Paint, Wish},
 };
 
 /// The file's name, in the repository and in the user's configuration directory.
 const FILE: &str = "provost.toml";
 
-/// Puts together what holds in a directory. Flags come last and win.
+/// What a configuration is asked for.
+#[derive(Clone, Default)]
+pub(crate) struct Wanted<'a> {
+    /// The highest layer.
+    pub(crate) flags: Vec<Flag>,
+    /// It counts as flags do.
+    pub(crate) preset: Option<&'a str>,
+    /// Whether the project's file is left out.
+    pub(crate) ignores_project: bool,
+    /// The project's file as the operator agreed to it, whatever stands there now.
+    pub(crate) pinned: Option<&'a ProjectFile>,
+}
+
+/// A project's file as the operator agreed to it at some moment; none if there was none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ProjectFile(Option<File>);
+
+/// Reads the project's file for a directory. None while the operator has not agreed to the project's files.
+pub(crate) fn trusted_project(
+    environment: &Environment,
+    cwd: &Path,
+) -> Result<Option<ProjectFile>, ApiError> {
+    let Some(project) = trust::of(environment, cwd) else { return Ok(Some(ProjectFile(None))) };
+    match &project.state {
+        State::Trusted(snapshot) => Ok(Some(ProjectFile(file(&project.top, snapshot).map_err(unread)?))),
+        State::Untrusted(_) | State::Unsafe(_) => Ok(None),
+    }
+}
+
+fn unread(why: LoadError) -> ApiError {
+    chain(Code::BadRequest, "cannot read the configuration", &why)
+}
+
+/// Puts together what holds in a directory. Flags come last and win. A project's values that run something or widen
+/// rights are left out until the user trusts them, so looking is safe anywhere.
 pub(crate) fn load(
     environment: &Environment,
     cwd: &Path,
     flags: Vec<Flag>,
 ) -> Result<Resolved, ApiError> {
-    load_with(environment, cwd, flags, None)
+    load_with(environment, cwd, Wanted { flags, ..Wanted::default() })
 }
 
-/// The same with a preset, which counts as flags do.
+/// The same with a preset, or without the project's file.
 pub(crate) fn load_with(
     environment: &Environment,
     cwd: &Path,
-    flags: Vec<Flag>,
-    preset: Option<&str>,
+    wanted: Wanted<'_>,
 ) -> Result<Resolved, ApiError> {
-    let paths = Paths { user: user_file(environment), project: project_file(cwd) };
-    let (user, project) = provost_config::load(&paths)
-        .map_err(|why| chain(Code::BadRequest, "cannot read the configuration", &why))?;
-    let environment = environment.variables().clone();
-    let inputs = Inputs { user, project, environment, flags, preset: preset.map(str::to_owned) };
+    let failed = unread;
+    let paths = Paths { user: user_file(environment), project: None };
+    let (user, _) = provost_config::load(&paths).map_err(failed)?;
+    let looks = !wanted.ignores_project && wanted.pinned.is_none();
+    let found = if looks { trust::of(environment, cwd) } else { None };
+    let (project, project_is_trusted) = match &found {
+        None => (wanted.pinned.and_then(|pinned| pinned.0.clone()), wanted.pinned.is_some()),
+        Some(project) => match &project.state {
+            State::Trusted(snapshot) => (file(&project.top, snapshot).map_err(failed)?, true),
+            State::Untrusted(snapshot) => (file(&project.top, snapshot).map_err(failed)?, false),
+            State::Unsafe(_) => (None, false),
+        },
+    };
+    let inputs = Inputs {
+        user,
+        project,
+        project_is_trusted,
+        environment: environment.variables().clone(),
+        flags: wanted.flags,
+        preset: wanted.preset.map(str::to_owned),
+    };
     provost_config::resolve(&inputs)
         .map_err(|why| usage(why.to_string()).next("provost config schema"))
+}
+
+/// The configuration of a command that starts something: the project's files are trusted, or the operator agrees to
+/// them now, or it is refused.
+pub(crate) fn load_to_start(
+    context: &Context,
+    cwd: &Path,
+    wanted: Wanted<'_>,
+    asking: Asking,
+) -> Result<Resolved, ApiError> {
+    if !wanted.ignores_project && wanted.pinned.is_none() {
+        // A file that cannot be read is reported as that, before anyone is asked to trust it.
+        load(&context.environment, cwd, Vec::new())?;
+        trust::require(context, cwd, asking)?;
+    }
+    load_with(&context.environment, cwd, wanted)
+}
+
+/// The project's file as it was judged.
+fn file(top: &Path, snapshot: &Snapshot) -> Result<Option<File>, LoadError> {
+    let Some(bytes) = &snapshot.config else { return Ok(None) };
+    let path = top.join(FILE);
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(LoadError::TooLarge { path });
+    }
+    let text = String::from_utf8(bytes.clone())
+        .map_err(|why| LoadError::NotUtf8 { path: path.clone(), valid: why.utf8_error().valid_up_to() })?;
+    Ok(Some(File { name: path.to_string_lossy().into_owned(), text }))
 }
 
 /// Reads a size as the configuration does: `64MiB`, `1GB`, or whole bytes.
@@ -106,11 +188,6 @@ fn user_file(environment: &Environment) -> Option<PathBuf> {
     Some(config.join("provost").join(FILE))
 }
 
-/// Finds the file at the top of the checkout that a directory lies in, without asking git.
-fn project_file(cwd: &Path) -> Option<PathBuf> {
-    project_top(cwd).map(|top| top.join(FILE))
-}
-
 /// Gives the file in a directory that is in no repository, and so is not read: whoever can write to a place above, such
 /// as `/tmp`, would say what is run.
 pub(crate) fn unread_file(cwd: &Path) -> Option<PathBuf> {
@@ -118,14 +195,9 @@ pub(crate) fn unread_file(cwd: &Path) -> Option<PathBuf> {
     (project_top(cwd).is_none() && file.is_file()).then_some(file)
 }
 
+/// The top of the checkout that a directory lies in, found without git.
 pub(crate) fn project_top(cwd: &Path) -> Option<PathBuf> {
-    let top = cwd.ancestors().find(|dir| is_repository(&dir.join(".git")))?;
-    Some(top.to_owned())
-}
-
-/// An empty `.git` makes no repository: sandboxes leave such directories behind, in `/tmp` too.
-fn is_repository(git: &Path) -> bool {
-    git.is_file() || git.join("HEAD").symlink_metadata().is_ok()
+    provost_trust::find_top(cwd)
 }
 
 #[cfg(test)]
@@ -149,18 +221,5 @@ mod tests {
             assert!(error.message.contains("--timeout"), "{}", error.message);
             assert!(!error.message.contains("time_limit"), "{}", error.message);
         }
-    }
-
-    #[test]
-    fn the_project_is_found_from_below() {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir_all(dir.path().join("a/b")).unwrap();
-        std::fs::create_dir(dir.path().join(".git")).unwrap();
-        let found = || project_top(&dir.path().join("a/b"));
-        assert_ne!(found().as_deref(), Some(dir.path()), "an empty directory is no repository");
-        std::fs::write(dir.path().join(".git/HEAD"), "").unwrap();
-        assert_eq!(found().as_deref(), Some(dir.path()));
-        std::fs::write(dir.path().join("a/.git"), "gitdir: /x").unwrap();
-        assert_eq!(found(), Some(dir.path().join("a")), "a worktree has a file");
     }
 }

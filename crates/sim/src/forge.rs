@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use provost_core::{
     ids::CommitId,
     run::{
-        Command, LandMode, LandStep, Landing, PullChecks, PullRequest, PullStanding, PullState,
+        Command, HeldLanding, LandMode, LandStep, Landing, PullChecks, PullRequest, PullStanding, PullState,
         Remark, Run,
     },
     verdict::Snapshot,
@@ -59,7 +59,9 @@ impl Forge {
         }
         match run.spec.land {
             LandMode::Branch => self.put(&run.spec.branch, head.commit.clone(), head, false),
-            LandMode::Merge => self.merge(run, head),
+            LandMode::Merge => {
+                self.hold(run, head).unwrap_or_else(|| self.merge(run, head))
+            }
             LandMode::Pr => {
                 self.pull = Some(head.commit.clone());
                 let url = "https://example.org/1".to_owned();
@@ -127,6 +129,24 @@ impl Forge {
         let said = |no: u32| Remark::new(format!("r{no}"), "ann", "{{task}}");
         let new = rng.percent(if talkative { 90 } else { 40 }).then(|| said(look));
         look.checked_sub(1).map(said).into_iter().chain(new).collect()
+    }
+
+    /// In some stories the work changes files that only the operator may let land.
+    fn hold(&self, run: &Run, head: &Snapshot) -> Option<Command> {
+        let commit = to_land(run, head);
+        let held = !self.calm && Rng::named(self.seed, &[23]).percent(25);
+        if !held || run.may_land(&commit) || self.landed.contains_key(&commit) {
+            return None;
+        }
+        let held = HeldLanding {
+            onto: self.tip.clone(),
+            landing: Snapshot { commit, tree: head.tree.clone() },
+            files: vec!["provost.toml".to_owned()],
+            diff: String::new(),
+            truncated: false,
+            approved: false,
+        };
+        Some(Command::HoldLanding { step: run.steps.len(), held: Box::new(held) })
     }
 
     fn merge(&mut self, run: &Run, head: &Snapshot) -> Command {

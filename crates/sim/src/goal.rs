@@ -8,6 +8,7 @@ use provost_core::{
     ids::RunId,
     lifecycle::ClaimKind,
     limits::Bounds,
+    policy::{Decision, Matcher, Policy, Rule},
     request::{Asked, Question, RequestKind, Waiting},
     result::{Finding, ResultForm, Review, Severity, Structured, Triage},
     run::{LandMode, PlanMode, ReviewMode, Reviews, RunHookEvent, RunSpec, Target},
@@ -132,7 +133,7 @@ fn spec(seed: u64, faults: &Faults) -> RunSpec {
         empty_diff: rng.pick(&[EmptyDiff::Refused, EmptyDiff::Accepted]),
         bounds: Bounds { rework: 2, ..lone.bounds },
         budget: budget(&mut rng, faults),
-        policy: Default::default(),
+        policy: policy(faults),
         questions: true,
         answers: answers(&mut rng),
         templates: BTreeMap::new(),
@@ -143,6 +144,13 @@ fn spec(seed: u64, faults: &Faults) -> RunSpec {
         origin: None,
         warnings: Vec::new(),
     }
+}
+
+/// In a calm story there is nobody to agree to commands of agents, so the rules allow them.
+fn policy(faults: &Faults) -> Policy {
+    let matches = Matcher::Command(vec!["own".to_owned()]);
+    let allow = faults.calm.then_some(Rule { decision: Decision::Allow, matches });
+    Policy { rules: allow.into_iter().collect(), ..Policy::default() }
 }
 
 fn budget(rng: &mut Rng, faults: &Faults) -> Budget {

@@ -562,6 +562,7 @@ impl Sim {
             tail: String::new(),
             warm: false,
             environment: None,
+            overlay: None,
         };
         let told = Command::CheckFinished { attempt, receipt };
         self.receipts.push((session.id, told.clone()));

@@ -143,6 +143,7 @@ fn plain_spec(seed: u64, no: u64, faults: &Faults) -> Spec {
         checks: checks.into_iter().map(str::to_owned).collect(),
         keep: Vec::new(),
         protected: Vec::new(),
+        check_terms: Default::default(),
         empty_diff: rng.pick(&[EmptyDiff::Refused, EmptyDiff::Refused, EmptyDiff::Accepted]),
         exit0: rng.pick(&[Exit0::SaysNothing, Exit0::SaysNothing, Exit0::IsDone]),
         afterwards: rng.pick(&[Afterwards::Close, Afterwards::Park]),

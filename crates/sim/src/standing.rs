@@ -165,6 +165,7 @@ fn spec(rng: &mut Rng, name: &str) -> TaskSpec {
         project: None,
         cwd: "/work".to_owned(),
         checks: checks.iter().map(|check| (*check).to_owned()).collect(),
+        consent: Default::default(),
         config: Config { mode, adversarial: rng.percent(15), ..Config::default() },
         policy: None,
         bounds: TaskBounds {

@@ -33,6 +33,8 @@ pub(super) fn play(stage: &Stage) -> Result<()> {
         "One worker proposed what has to hold. The other stands in the middle of the second iteration:",
     );
     stage.show(&["loop", "status", "--task", NAME])?;
+    tell("Its check is a command that an agent wrote. It runs only once you agreed to it:");
+    stage.show(&["approve", NAME])?;
 
     let worker = kill_worker(stage, &task)?;
     let daemon = stage.kill_daemon()?;

@@ -73,7 +73,13 @@ fn asked(stage: &Stage) -> Result<()> {
     tell(&format!(
         "The daemon, process {killed}, is killed with SIGKILL. The answer starts another."
     ));
-    stage.show(&["answer", NAME, shop::ANSWER]).map(drop)
+    stage.show(&["answer", NAME, shop::ANSWER])?;
+    stage.wait_for_run("the plan", NAME, |row| row["awaits_approval"] == true)?;
+    tell(
+        "The planner wrote a check of its own. Provost runs no command of an agent before you agree to exactly that command:",
+    );
+    stage.show(&["status", NAME])?;
+    stage.show(&["approve", NAME]).map(drop)
 }
 
 /// Five agents stand at their doors at the same time.

@@ -245,6 +245,7 @@ impl Stage {
         {
             capture(self.prepared("git").args(args))?;
         }
+        capture(self.provost().args(["trust", "--yes"]))?;
         Ok(())
     }
 

@@ -9,7 +9,8 @@
 //!    Codex reads them relative to the file;
 //! 3. [`FORCED`] and [`DROPPED`]: what a supervised session cannot do with,
 //!    also in the user's profiles;
-//! 4. trust for the worktree, without which Codex would write it there;
+//! 4. the trust level of the worktree, without which Codex would write it there. No other project's is carried:
+//!    Codex would take that of the repository's main checkout for the worktree's;
 //! 5. the server of the supervisor's tools, where they come by one, in place of the user's of that name,
 //!    and what is told about it after the user's developer instructions;
 //! 6. the session's own settings.
@@ -77,6 +78,17 @@ pub enum Setting {
     Text(&'static str),
 }
 
+/// Whether Codex reads a repository's own settings, servers, hooks and rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trust {
+    Trusted,
+    Untrusted,
+    /// As the user's own settings say; otherwise Codex asks the person at its screen.
+    AsUserSays,
+    /// Codex asks the person at its screen.
+    Asked,
+}
+
 /// The user's file.
 #[derive(Debug)]
 pub struct UserConfig {
@@ -89,8 +101,9 @@ pub struct UserConfig {
 pub struct Request<'a> {
     pub user: Option<&'a UserConfig>,
     pub worktree: &'a Path,
-    /// Whether the worktree is trusted.
-    pub trusts: bool,
+    /// The top of the checkout.
+    pub root: &'a Path,
+    pub trust: Trust,
     /// Whether `auth.json` was carried.
     pub auth_is_a_file: bool,
     pub tools: Option<&'a ToolServer>,
@@ -138,9 +151,7 @@ pub fn make(request: &Request<'_>) -> Result<Made, Error> {
         // Another store would take a refreshed token away from the user.
         set(&mut table, AUTH_STORE, "file".into())?;
     }
-    if request.trusts {
-        trust(&mut table, request.worktree)?;
-    }
+    set_trust(&mut table, request)?;
     if let Some(tools) = request.tools {
         add_tools(&mut table, tools, &mut changed)?;
     }
@@ -189,11 +200,36 @@ fn force(table: &mut Table, changed: &mut Vec<(String, &'static str)>) -> Result
     Ok(())
 }
 
-fn trust(table: &mut Table, worktree: &Path) -> Result<(), Error> {
-    let name = worktree.to_str().ok_or_else(|| Error::NotText { path: worktree.to_owned() })?;
-    let projects = child(table, "projects", "projects")?;
-    let project = child(projects, name, "projects")?;
-    project.insert("trust_level".into(), "trusted".into());
+/// Whether the user's own Codex configuration trusts a directory.
+pub fn trusts(codex_home: &Path, directory: &Path) -> Result<bool, super::Error> {
+    let path = codex_home.join("config.toml");
+    let Some(text) = super::carry::read_text(&path)? else { return Ok(false) };
+    let table = parse(&UserConfig { path, text })?;
+    let Some(name) = directory.to_str() else { return Ok(false) };
+    let project = table.get("projects").and_then(|projects| projects.get(name));
+    let level = project.and_then(|project| project.get("trust_level"));
+    Ok(level.and_then(Value::as_str) == Some("trusted"))
+}
+
+/// Codex looks for the level of the working directory, then of the checkout's top, then of the repository's main
+/// checkout. So both are set, and the rest is dropped.
+fn set_trust(table: &mut Table, request: &Request<'_>) -> Result<(), Error> {
+    let level = match request.trust {
+        Trust::Trusted => "trusted",
+        Trust::Untrusted => "untrusted",
+        Trust::AsUserSays => return Ok(()),
+        Trust::Asked => {
+            table.remove("projects");
+            return Ok(());
+        }
+    };
+    let mut projects = Table::new();
+    for directory in [request.root, request.worktree] {
+        let name = directory.to_str().ok_or_else(|| Error::NotText { path: directory.to_owned() })?;
+        let project = Table::from_iter([("trust_level".to_owned(), Value::from(level))]);
+        projects.insert(name.to_owned(), project.into());
+    }
+    table.insert("projects".into(), projects.into());
     Ok(())
 }
 
@@ -331,7 +367,8 @@ mod tests {
         let user = UserConfig { path: "/home/u/.codex/config.toml".into(), text: text.into() };
         let made = make(&Request {
             user: Some(&user),
-            trusts: true,
+            trust: Trust::Trusted,
+            root: Path::new("/w/tree"),
             worktree: Path::new("/w/tree"),
             auth_is_a_file: false,
             tools: None,
@@ -363,6 +400,33 @@ mod tests {
     }
 
     #[test]
+    fn trust_is_written_for_the_worktree_and_the_working_directory_alone() {
+        let user = UserConfig {
+            path: "/u/.codex/config.toml".into(),
+            text: "[projects.\"/main\"]\ntrust_level = \"trusted\"\n".into(),
+        };
+        let made = |trust| {
+            let request = Request {
+                user: Some(&user),
+                worktree: Path::new("/w/sub"),
+                root: Path::new("/w"),
+                trust,
+                auth_is_a_file: false,
+                tools: None,
+                settings: &Table::new(),
+            };
+            make(&request).unwrap().text.parse::<Table>().unwrap()["projects"].clone()
+        };
+        let level = |trust: &str| {
+            let text = format!("\"/w\".trust_level = {trust:?}\n\"/w/sub\".trust_level = {trust:?}\n");
+            Value::Table(text.parse().unwrap())
+        };
+        assert_eq!(made(Trust::Untrusted), level("untrusted"));
+        assert_eq!(made(Trust::Trusted), level("trusted"));
+        assert_eq!(made(Trust::AsUserSays)["/main"]["trust_level"].as_str(), Some("trusted"));
+    }
+
+    #[test]
     fn the_server_of_the_tools_replaces_its_namesake_and_tells_after_the_user() {
         let text = "developer_instructions = \"Mine.\"\n[mcp_servers.p]\nurl = \"http://x\"\n\
                     [mcp_servers.q]\ncommand = \"q\"\n";
@@ -376,7 +440,8 @@ mod tests {
         };
         let request = Request {
             user: Some(&user),
-            trusts: true,
+            trust: Trust::Trusted,
+            root: Path::new("/w"),
             worktree: Path::new("/w"),
             auth_is_a_file: false,
             tools: Some(&tools),
@@ -413,7 +478,7 @@ mod tests {
         assert_eq!(at(&table, "profiles.p.features.plugins"), None);
         assert_eq!(at(&table, "profiles.p.model"), Some(&"n".into()));
         assert_eq!(at(&table, "sqlite_home"), None);
-        assert_eq!(at(&table, "projects./other.trust_level"), Some(&"untrusted".into()));
+        assert_eq!(at(&table, "projects./other.trust_level"), None, "only the worktree's level is carried");
         let changed: Vec<&str> = made.changed.iter().map(|(key, _)| key.as_str()).collect();
         assert_eq!(changed, ["features.plugins", "sqlite_home", "profiles.p.features.plugins"]);
     }
@@ -472,7 +537,8 @@ mod tests {
         };
         let mut request = Request {
             user: Some(&user),
-            trusts: true,
+            trust: Trust::Trusted,
+            root: Path::new("/w"),
             worktree: Path::new("/w"),
             auth_is_a_file: true,
             tools: None,

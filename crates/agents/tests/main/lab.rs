@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use provost_agents::SessionHome;
+use provost_agents::{SessionHome, home};
 use provost_agents::find::Surroundings;
 use tempfile::TempDir;
 
@@ -66,7 +66,8 @@ impl Lab {
             dir: self.path(name),
             codex_home: Some(self.path("home/.codex")),
             user_home: self.path("home"),
-            trusts: true,
+            trust: home::Trust::Trusted,
+            root: self.path("worktree"),
             worktree: self.path("worktree"),
             skill_roots: Vec::new(),
             tools: None,

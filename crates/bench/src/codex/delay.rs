@@ -53,6 +53,7 @@ const SEALED: &str = "attempt.sealed";
 pub(crate) fn run(table: &mut Table, codex: &Path) -> Result<()> {
     let scene = Scene::new(codex, &scenario())?;
     fs::write(scene.repository().join("provost.toml"), RULES)?;
+    scene.told(&["trust", "--yes", "--json"])?;
     // With a budget every use of tokens is told at once; otherwise they are gathered for a second.
     let mut happenings = scene.happenings()?;
     let id = scene.spawn(&["--keep", "--budget", "100M", "--approvals", "untrusted"])?;

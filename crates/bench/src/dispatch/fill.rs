@@ -128,6 +128,7 @@ fn spec(n: u64) -> TaskSpec {
         project: None,
         cwd: "/tmp".to_owned(),
         checks: Vec::new(),
+        consent: Default::default(),
         config: Default::default(),
         policy: None,
         bounds: TaskBounds::default(),

@@ -60,6 +60,8 @@ impl Scene {
         git(&repo, &["init", "--quiet", "-b", "main"])?;
         git(&repo, &["add", "--all"])?;
         git(&repo, &["commit", "--quiet", "-m", "Begin"])?;
+        let trusted = scene.daemon.command(&["trust", "--yes"])?.current_dir(&repo).status()?;
+        anyhow::ensure!(trusted.success(), "the configuration of the benchmark was not trusted");
         scene.daemon.start()?;
         Ok(scene)
     }

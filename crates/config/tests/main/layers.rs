@@ -251,3 +251,22 @@ fn filters_of_git_count_in_the_users_file_only() {
     let refused = layers().project("git.filters = [\"lfs\"]").problems();
     assert!(refused.contains("git.filters") && refused.contains("your own"), "{refused}");
 }
+
+#[test]
+fn untrusted_project_keys_do_not_count_and_are_shown() {
+    let text = "[worktree]\nsetup = \"./x\"\n[agents.demo]\ncommand = [\"x\"]\n[session]\nrework = 7\n";
+    let resolved = layers().untrusted_project(text).resolve();
+    assert_eq!(resolved.worktree.setup, Choice::Unset);
+    assert!(resolved.agents.is_empty());
+    assert_eq!(resolved.session.rework, 7, "a harmless key counts");
+    let untrusted: Vec<&str> = resolved
+        .explain()
+        .iter()
+        .filter(|entry| !entry.untrusted.is_empty())
+        .map(|entry| entry.key.as_str())
+        .collect();
+    assert_eq!(untrusted, ["worktree.setup", "agents.demo.command"]);
+    let preset = "[presets.mine]\nverify.checks = [\"x\"]\n";
+    let resolved = layers().untrusted_project(preset).resolve();
+    assert!(!resolved.presets().contains("mine"));
+}

@@ -25,7 +25,15 @@ impl Layers {
 
     pub(crate) fn project(mut self, text: &str) -> Self {
         self.0.project = Some(File { name: "provost.toml".into(), text: text.into() });
+        self.0.project_is_trusted = true;
         self
+    }
+
+    /// A project's file that the user has not agreed to.
+    pub(crate) fn untrusted_project(self, text: &str) -> Self {
+        let mut layers = self.project(text);
+        layers.0.project_is_trusted = false;
+        layers
     }
 
     pub(crate) fn environment(mut self, variables: &[(&str, &str)]) -> Self {

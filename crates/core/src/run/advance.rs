@@ -300,7 +300,7 @@ impl Run {
                 Some(used) => Some(stopped(Cause::Budget, used)),
                 None => self.begin_step(around, (no, step)),
             },
-            Ahead::Land => None,
+            Ahead::Land | Ahead::Approval => None,
             Ahead::Watch => self.end_watch(),
         }
     }

@@ -2,6 +2,7 @@
 
 use super::{
     event::*,
+    held::{Approval, HeldLanding},
     hook::RunHookKey,
     landing::{
         LandStep, Landing, MAX_MERGES, MAX_REMARKS, MAX_ROUNDS, PullRequest, PullStanding,
@@ -27,6 +28,19 @@ pub enum Command {
     Resume,
     ApprovePlan,
     RejectPlan {
+        because: String,
+    },
+    /// What would land changes files that only the operator may let land. `step` counts the steps before it.
+    HoldLanding {
+        step: usize,
+        held: Box<HeldLanding>,
+    },
+    /// Lets exactly this commit land.
+    ApproveLanding {
+        commit: CommitId,
+    },
+    RejectLanding {
+        commit: CommitId,
         because: String,
     },
     /// The worktree stands where it was to be brought.
@@ -133,6 +147,8 @@ pub enum Rejected {
     Cancelled,
     #[error("no plan of the run waits to be approved")]
     NoPlanToApprove,
+    #[error("the run does not wait to land {}", .0.0)]
+    NotHeld(CommitId),
     #[error("the run is going on: there is nothing to resume")]
     GoingOn,
     #[error("the run has succeeded: there is nothing left to do")]
@@ -157,10 +173,28 @@ impl Run {
             Command::Cancel { because } => self.cancel(because),
             Command::Resume => self.resume(),
             Command::RaiseBudget { tokens, turns } => self.raise(tokens, turns),
-            Command::ApprovePlan => self.judge_plan(PlanApproved {}.into()),
+            Command::ApprovePlan => {
+                let commands = self.awaited_commands().into_iter().map(str::to_owned).collect();
+                self.judge_plan(PlanApproved { commands }.into())
+            }
             Command::RejectPlan { because } => {
                 let detail = format!("the plan was rejected: {because}");
                 self.judge_plan(RunStopped { cause: Cause::Plan, detail }.into())
+            }
+            Command::HoldLanding { step, held } => {
+                let landing = open && self.is_landing() && self.steps.len() == step;
+                let newest = self.head.as_ref().is_some_and(|head| head.tree == held.landing.tree);
+                let known = self.held.as_ref().is_some_and(|known| known.landing == held.landing);
+                if_new(landing && newest && !known, LandingHeld { held })
+            }
+            Command::ApproveLanding { commit } => {
+                self.judge_landing(&commit, LandingApproved { commit: commit.clone() }.into())
+            }
+            Command::RejectLanding { commit, because } => {
+                let files = self.held.as_ref().map(|held| held.files.join(", "));
+                let files = files.unwrap_or_default();
+                let detail = format!("the operator refused the change of {files}: {because}");
+                self.judge_landing(&commit, RunStopped { cause: Cause::Landing, detail }.into())
             }
             Command::ErrandDone { .. }
             | Command::ErrandFailed { .. }
@@ -229,6 +263,13 @@ impl Run {
 
     fn judge_plan(&self, judged: Event) -> Decision {
         if self.awaits_approval() { Ok(vec![judged]) } else { Err(Rejected::NoPlanToApprove) }
+    }
+
+    fn judge_landing(&self, commit: &CommitId, judged: Event) -> Decision {
+        match self.approval() {
+            Some(Approval::Landing(held)) if held.landing.commit == *commit => Ok(vec![judged]),
+            Some(_) | None => Err(Rejected::NotHeld(commit.clone())),
+        }
     }
 
     /// Takes in what came of errands and of the queue's work, if it is what is owed now.

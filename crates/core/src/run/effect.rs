@@ -108,7 +108,7 @@ impl Run {
         }
         let (leg, step, look) = (self.leg().no, self.steps.len(), self.looks);
         match self.ahead()? {
-            Ahead::Session(..) => None,
+            Ahead::Session(..) | Ahead::Approval => None,
             Ahead::Land => Some(Effect::Land { leg, step }),
             Ahead::Watch => Some(Effect::WatchPull { leg, look }),
         }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     graph::Return,
+    held::HeldLanding,
     hook::RunHookKey,
     landing::{LandStep, PullRequest, PullState, Remark},
     outcome::{Cause, Outcome},
@@ -42,7 +43,11 @@ events! {
     PlanFaulty = "run.plan_faulty", 1 { session: SessionId, faults: Vec<String> }
     /// A review has nothing against the plan, as it stands after its edits.
     PlanReviewed = "run.plan_reviewed", 1 { plan: Box<Plan>, edits: usize, reason: String }
-    PlanApproved = "run.plan_approved", 1 {}
+    PlanApproved = "run.plan_approved", 1 {
+        /// The commands of agents in it that the operator agreed to.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        commands: Vec<String>,
+    }
     /// The worktree of a conversation is brought to where a task's work begins.
     ErrandOwed = "run.errand_owed", 1 {
         task: TaskId,
@@ -92,6 +97,10 @@ events! {
     PullSeen = "run.pull_seen", 1 { state: PullState }
     /// Nobody takes these up any more.
     RemarksLeft = "run.remarks_left", 1 { remarks: Vec<Remark> }
+    /// The work changes files that only the operator may let land.
+    LandingHeld = "run.landing_held", 1 { held: Box<HeldLanding> }
+    /// The operator lets exactly this commit land.
+    LandingApproved = "run.landing_approved", 1 { commit: CommitId }
     WorkLanded = "run.landed", 1 { branch: String, commit: CommitId, merged: bool }
     LandFailed = "run.land_failed", 1 { reason: String }
     /// A run that was stopped on its way to land has not landed, and will not.

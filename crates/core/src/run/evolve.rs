@@ -45,6 +45,8 @@ impl Run {
             proof: None,
             headless: None,
             landing: Landing::Open,
+            held: None,
+            consented: BTreeSet::new(),
             steps: Vec::new(),
             looks: 0,
             remarks_seen: BTreeSet::new(),
@@ -107,6 +109,15 @@ impl Run {
                 self.remarks_seen.extend(e.remarks.iter().map(|remark| remark.id.clone()));
                 self.remarks_left.extend(e.remarks.iter().cloned());
             }
+            Event::LandingHeld(e) => {
+                self.held = Some((*e.held).clone());
+                self.owe_hook(RunHookEvent::Question, at);
+            }
+            Event::LandingApproved(e) => {
+                if let Some(held) = self.held.as_mut().filter(|held| held.landing.commit == e.commit) {
+                    held.approved = true;
+                }
+            }
             Event::WorkLanded(e) => self.land(e),
             Event::LandFailed(e) => {
                 self.stop_for(Cause::Landing, &e.reason);
@@ -130,7 +141,7 @@ impl Run {
                 let ended = self.leg().sealed.as_ref().map(Outcome::told).unwrap_or_default();
                 self.graph.iter_mut().for_each(|graph| graph.restart(&ended));
                 self.legs.push(Leg { steps: self.steps.len(), ..Leg::opened(e.leg, at) });
-                self.headless = None;
+                (self.headless, self.held) = (None, None);
                 // What ended the last leg may be mended: the pull request is looked at again.
                 if let Landing::Requested(pull) = &mut self.landing {
                     pull.seen = None;
@@ -253,6 +264,8 @@ impl Run {
         let stands =
             self.proof.take().filter(|proof| proof.is_for(head) || bug!(ProofOutlivesCommit));
         self.proof = proof.or(stands);
+        // An approval is for the tree that was shown.
+        self.held = self.held.take().filter(|held| held.landing.tree == head.tree);
         self.head = Some(head.clone());
     }
 

@@ -27,8 +27,9 @@ impl Run {
                 self.planned = Some(Planned { plan, reviewed: true, approved: false });
                 self.owe_hook(RunHookEvent::Planned, at);
             }
-            Event::PlanApproved(_) => {
+            Event::PlanApproved(e) => {
                 self.planned.iter_mut().for_each(|planned| planned.approved = true);
+                self.consented.extend(e.commands.iter().cloned());
             }
             _ => unreachable!("evolve() sends only events about the plan here"),
         }

@@ -130,6 +130,8 @@ pub(super) enum Ahead<'a> {
     Session(u32, &'a LandStep),
     /// The newest work has to be landed, or pushed.
     Land,
+    /// The operator has to approve what would land.
+    Approval,
     /// The pull request has to be looked at until something about it changes.
     Watch,
 }
@@ -148,6 +150,9 @@ impl Run {
         }
         match &self.landing {
             Landing::Done(_) => None,
+            Landing::Open if self.held.as_ref().is_some_and(|held| !held.approved) => {
+                Some(Ahead::Approval)
+            }
             Landing::Open => Some(Ahead::Land),
             Landing::Requested(pull) => {
                 let pushed = self.head.as_ref().is_some_and(|head| head.commit == pull.commit);

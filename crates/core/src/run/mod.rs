@@ -13,6 +13,7 @@ mod event;
 mod evolve;
 mod fold_tasks;
 mod graph;
+mod held;
 mod hook;
 mod landing;
 mod outcome;
@@ -31,12 +32,14 @@ pub use effect::Effect;
 pub use event::{
     BatchMerged, BudgetRaised, CardWritten, DecisionMade, ErrandDone, ErrandOwed, Event,
     HandedOver, HeadFailed, HeadTaken, HookFinished, Integrated, LandFailed, LandOver,
-    PlanApproved, PlanFaulty, PlanMade, PlanReviewed, PrefixProved, PullRequested, PullSeen,
-    QuestionSeen, RecordForged, RemarksLeft, RunCancelled, RunOpened, RunResumed, RunSealed, RunStopped,
+    LandingApproved, LandingHeld, PlanApproved, PlanFaulty, PlanMade, PlanReviewed, PrefixProved,
+    PullRequested, PullSeen, QuestionSeen, RecordForged, RemarksLeft, RunCancelled, RunOpened,
+    RunResumed, RunSealed, RunStopped,
     SessionEnded, SessionOwed, StageEntered, StepTaken, TaskFailed, TaskQueued, TaskRetried,
     TaskReturned, WorkLanded,
 };
 pub use graph::{Errand, Graph, MAX_RETURNS, Phase, Return, Task};
+pub use held::{Approval, HeldLanding};
 pub use hook::{RunHookEvent, RunHookKey, RunHookOwed};
 pub use landing::{
     LandStep, Landed, Landing, MAX_MERGES, MAX_REMARKS, MAX_ROUNDS, PullChecks, PullRequest,

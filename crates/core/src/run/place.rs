@@ -14,7 +14,7 @@ use crate::{
     limits::Bounds,
     plan::PlanTask,
     session::{
-        Afterwards, Agent, Budget, Carried, Driver, Exit0, Input, OfRun, Settings, Spec, Work,
+        Afterwards, Agent, Budget, Carried, CheckTerms, Driver, Exit0, Input, OfRun, Settings, Spec, Work,
     },
     verdict::EmptyDiff,
 };
@@ -60,6 +60,10 @@ impl Run {
             checks: if edits { job.checks.clone() } else { Vec::new() },
             keep: spec.keep.clone(),
             protected: spec.protected.clone(),
+            check_terms: CheckTerms {
+                agent_checks: self.agent_checks(),
+                base: Some(self.protected_base().clone()),
+            },
             empty_diff: self.empty_diff(job.stage),
             exit0: Exit0::SaysNothing,
             afterwards: Afterwards::Close,

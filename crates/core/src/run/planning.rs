@@ -48,15 +48,21 @@ impl Run {
 
     /// Says whether nobody has anything against the plan: no review and, if one is asked, no person.
     pub(super) fn is_plan_settled(&self) -> bool {
-        let settled = |one: &Planned| one.reviewed && (one.approved || !self.spec.planning.approve);
+        let settled = |one: &Planned| one.reviewed && (one.approved || !self.needs_approval());
         self.planned.as_ref().is_some_and(settled)
     }
 
-    /// Says whether a person is asked about the plan.
-    pub fn awaits_approval(&self) -> bool {
+    /// Whether the operator has to approve the plan: it was asked for, or an agent wrote commands into it. A run that
+    /// ends with its plan runs none of them.
+    fn needs_approval(&self) -> bool {
+        let planning = &self.spec.planning;
+        planning.approve || (!planning.only && !self.awaited_commands().is_empty())
+    }
+
+    /// Whether the plan waits for the operator.
+    pub(super) fn plan_waits(&self) -> bool {
         let asked = self.planned.as_ref().is_some_and(|one| one.reviewed && !one.approved);
-        let open = !self.is_sealed() && self.leg().stopped.is_none();
-        asked && open && self.spec.planning.approve && self.stage == Stage::PlanReview
+        asked && self.needs_approval() && self.stage == Stage::PlanReview
     }
 
     pub(super) fn leave_plan(&self) -> Option<Step> {
@@ -92,7 +98,7 @@ impl Run {
             ) => Err(vec!["no plan was told".to_owned()]),
             (_, false) => return Some(stopped(Cause::Plan, ended(end))),
         };
-        match told {
+        match told.and_then(|plan| self.within_rules(plan)) {
             Ok(plan) => Some(Step::Event(PlanMade { plan: Box::new(plan) }.into())),
             Err(faults) => self.repair(faults, cycle, around),
         }
@@ -134,6 +140,7 @@ impl Run {
                 let edited = plan.edited(&edits).map_err(|fault| vec![fault.to_string()])?;
                 // A plan of agents stays one, whoever adds to it.
                 let edited = edited.within(MAX_PLANNED).map_err(|fault| vec![fault.to_string()])?;
+                let edited = self.within_rules(edited)?;
                 Ok(Ok(Reviewed { plan: edited, edits: edits.len(), reason }))
             }
             (PlanVerdict::Accept, ReviewMode::Off | ReviewMode::Report) => {

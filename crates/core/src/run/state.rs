@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     graph::Graph,
+    held::HeldLanding,
     hook::{RunHookEvent, RunHookOwed},
     landing::{LandStep, Landing, Remark},
     outcome::{Cause, Outcome, Proof},
@@ -170,6 +171,12 @@ pub struct Run {
     /// Why what a session left could not be committed.
     pub headless: Option<String>,
     pub landing: Landing,
+    /// A landing that waits for the operator, or that the operator approved.
+    #[serde(default)]
+    pub held: Option<HeldLanding>,
+    /// Commands of agents that the operator agreed to.
+    #[serde(default)]
+    pub consented: BTreeSet<String>,
     /// What the work met on its way, in order.
     pub steps: Vec<LandStep>,
     /// How often something new was seen of the pull request.

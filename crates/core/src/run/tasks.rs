@@ -99,6 +99,7 @@ impl Run {
             text: self.task_instruction(plan, task),
             assignment: Assignment {
                 task: plan.id.clone(),
+                agent_checks: self.agent_checks(),
                 checks: self.checks_of(plan),
                 base: errand.to.clone(),
             },
@@ -389,7 +390,9 @@ impl Run {
         tasks: impl IntoIterator<Item = &'a PlanTask>,
     ) -> Vec<&'a str> {
         let mut checks: Vec<&str> = Vec::new();
+        // A command that nobody agreed to is never run, whatever let the plan pass.
         let of_tasks = tasks.into_iter().flat_map(|plan| &plan.checks);
+        let of_tasks = of_tasks.filter(|check| self.may_run(check));
         for check in self.spec.checks.iter().chain(of_tasks) {
             if !checks.contains(&check.as_str()) {
                 checks.push(check);

@@ -664,6 +664,7 @@ impl Session {
     fn take_assignment(&mut self, assignment: &Assignment) {
         self.spec.task = Some(assignment.task.clone());
         self.spec.checks = assignment.checks.clone();
+        self.spec.check_terms.agent_checks = assignment.agent_checks.clone();
         if let WorkState::Ready { base, .. } = &mut self.work {
             *base = assignment.base.clone().or(base.take());
         }

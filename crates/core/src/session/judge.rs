@@ -67,6 +67,8 @@ impl Session {
             return Verification::Failed(Refuted::NoSnapshot { reason: reason.clone() });
         }
         match (self.verdict(), verifying.confirmed || bug!(ConfirmationSkipped)) {
+            // What an agent wrote itself proves nothing, though it may refute.
+            (Verdict::Passed(_), true) if !self.spec.can_be_proved() => Verification::None,
             (Verdict::Passed(passed), true) => Verification::Passed(passed),
             (Verdict::Refuted(refuted), true) => Verification::Failed(refuted),
             (Verdict::Open, _) | (Verdict::Passed(_) | Verdict::Refuted(_), false) => {
@@ -101,9 +103,14 @@ impl Session {
 
     /// Says whether there are checks, and the evidence has not yet come to a verdict.
     pub(super) fn is_unproved(&self) -> bool {
-        !self.spec.checks.is_empty()
-            && self.verification() == Verification::None
-            && !self.tree_keeps_moving()
+        !self.spec.checks.is_empty() && !self.is_judged() && !self.tree_keeps_moving()
+    }
+
+    /// Whether the evidence has come to a verdict on a tree that is known to stand still.
+    fn is_judged(&self) -> bool {
+        let verifying = &self.attempt().verifying;
+        let confirmed = verifying.confirmed || bug!(ConfirmationSkipped);
+        verifying.failed.is_some() || (confirmed && self.verdict() != Verdict::Open)
     }
 
     fn tree_keeps_moving(&self) -> bool {

@@ -239,6 +239,10 @@ pub struct Carried {
     /// Whose limits the agent works under: sessions with the same text share them. None means its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,
+    /// The digest of the repository's own files for the agent that the user trusts. None: the agent is to trust
+    /// none of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trusted_files: Option<String>,
 }
 
 impl Agent {
@@ -336,9 +340,12 @@ pub struct Spec {
     pub checks: Vec<String>,
     /// Paths that a pooled verification checkout keeps between checks.
     pub keep: Vec<String>,
-    /// Files that the checks rest on: a change of them is told with the verdict.
+    /// Files that the checks rest on: a change of them is reported with the verdict, and the checks use the base's
+    /// version.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub protected: Vec<String>,
+    #[serde(default, skip_serializing_if = "CheckTerms::is_default")]
+    pub check_terms: CheckTerms,
     pub empty_diff: EmptyDiff,
     pub exit0: Exit0,
     pub afterwards: Afterwards,
@@ -363,6 +370,22 @@ pub struct Spec {
     /// What is watched, if somebody else started the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adopted: Option<Box<Adopted>>,
+}
+
+/// What checks may prove, and whose version of protected files they use.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CheckTerms {
+    /// Checks that an agent wrote. They can refute the work and never prove it alone.
+    pub agent_checks: Vec<String>,
+    /// The commit whose protected files the checks use; none for where the session's own work begins.
+    pub base: Option<CommitId>,
+}
+
+impl CheckTerms {
+    pub fn is_default(&self) -> bool {
+        *self == CheckTerms::default()
+    }
 }
 
 /// An agent that somebody else started, by all that is known of where it is.
@@ -393,6 +416,9 @@ pub struct Assignment {
     pub task: TaskId,
     /// The checks that its work has to pass.
     pub checks: Vec<String>,
+    /// Those of them that an agent wrote.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub agent_checks: Vec<String>,
     /// Where its work begins; none if it goes on where it stands.
     pub base: Option<Snapshot>,
 }
@@ -402,5 +428,10 @@ impl Spec {
     pub fn exit0_is_done(&self) -> bool {
         let judged_by_checks = !self.agent.driver.has_protocol() && !self.checks.is_empty();
         self.exit0 == Exit0::IsDone || judged_by_checks
+    }
+
+    /// Whether one of the checks was named by the operator: only that can prove the work.
+    pub fn can_be_proved(&self) -> bool {
+        self.checks.iter().any(|check| !self.check_terms.agent_checks.contains(check))
     }
 }

@@ -19,6 +19,8 @@ use serde::{Deserialize, Serialize};
 pub struct Post {
     pub key: String,
     pub correlation: Option<String>,
+    /// How it came. Never read from a request: whoever posts through the socket uses the command line.
+    #[serde(skip_deserializing)]
     pub channel: Channel,
     pub to: Address,
     pub kind: Kind,
@@ -116,6 +118,10 @@ pub enum Command {
         no: u32,
         judgement: Judgement,
     },
+    /// Agrees that Provost runs these commands, which members wrote. Only the operator can.
+    ApproveCommands {
+        commands: Vec<String>,
+    },
     /// Has the check of a criterion run, or that of a piece of evidence.
     Check {
         what: Checked,
@@ -141,6 +147,8 @@ pub enum Command {
         to: String,
         key: String,
         text: String,
+        /// Never read from a request, as that of a [`Post`].
+        #[serde(skip_deserializing)]
         channel: Channel,
     },
     StopLoop {
@@ -276,7 +284,9 @@ impl Command {
             }
             Command::ChooseNext { .. } => Action::Choose,
             // Whoever may not judge may not demand; whether it may propose is looked at besides.
-            Command::Judge { .. } | Command::Demand { .. } => Action::Judge,
+            Command::Judge { .. } | Command::Demand { .. } | Command::ApproveCommands { .. } => {
+                Action::Judge
+            }
             Command::Check { .. }
             | Command::Show { .. }
             | Command::DoEpilogue { .. }
@@ -315,6 +325,16 @@ pub enum Rejected {
         "a reviewer does not propose what comes next: a worker and a manager do, and it chooses"
     )]
     ReviewerChooses,
+    #[error("members post instructions, notes and reports; a message of kind {} is Provost's own", .0.word())]
+    NotToPost(Kind),
+    #[error("only the operator agrees to commands that members wrote")]
+    OperatorConsents,
+    #[error("no command waits for consent: {0}")]
+    NoSuchCommand(String),
+    #[error("the operator has not agreed to run `{0}`, which a member wrote")]
+    NeedsConsent(String),
+    #[error("the command `{command}` is denied by the approval rule \"{rule}\"")]
+    DeniedCommand { command: String, rule: String },
     #[error("the configuration does not let the manager {}", .0.words())]
     NotGranted(Action),
     #[error("revision {0} of the contract is not acknowledged yet")]
@@ -421,6 +441,11 @@ impl Rejected {
             Rejected::NotForRole { .. }
             | Rejected::NotToRecord { .. }
             | Rejected::ReviewerChooses => "not_for_role",
+            Rejected::NotToPost(_) => "not_to_post",
+            Rejected::OperatorConsents => "operator_consents",
+            Rejected::NoSuchCommand(_) => "no_such_command",
+            Rejected::NeedsConsent(_) => "needs_consent",
+            Rejected::DeniedCommand { .. } => "denied_command",
             Rejected::NotGranted(_) => "not_granted",
             Rejected::NotAcknowledged(_) => "not_acknowledged",
             Rejected::NoMove(_) => "no_move",

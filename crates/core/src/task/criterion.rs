@@ -117,6 +117,14 @@ pub enum Insufficient {
 pub struct SaysNothing(pub String);
 
 impl Needs {
+    /// Returns the command that Provost runs for it.
+    pub fn command(&self) -> Option<&str> {
+        match self {
+            Needs::Verified { check } => Some(check),
+            Needs::Pictures(_) | Needs::Asserted => None,
+        }
+    }
+
     /// Gives what Provost itself does to see whether it holds; none if somebody's word is enough.
     pub fn check(&self) -> Option<Check> {
         match self {

@@ -150,6 +150,7 @@ impl Task {
             }
             Command::Draft { from, dry_run } => self.propose_draft(actor, from, *dry_run),
             Command::Judge { no, judgement } => self.judge(actor, *no, judgement),
+            Command::ApproveCommands { commands } => self.approve_commands(actor, commands),
             Command::Check { what } => self.want_check(actor, what),
             Command::CheckDone { no, receipt, compared } => {
                 self.check_done(*no, receipt, compared.as_deref())

@@ -18,6 +18,9 @@ use crate::time::Moment;
 impl Task {
     pub(super) fn post(&self, actor: &Actor, post: &Post, now: Moment) -> Decision {
         let from = self.role_of(actor);
+        if !post.kind.is_written_by(actor) {
+            return Err(Rejected::NotToPost(post.kind));
+        }
         if let Address::Member(name) = &post.to {
             self.known(name)?;
         }

@@ -93,6 +93,8 @@ events! {
         needs: Needs,
     }
     CriterionJudged = "task.criterion_judged", 1 { no: u32, judgement: Judgement, by: Actor }
+    /// The operator agreed that Provost runs these commands, which members wrote.
+    CommandsApproved = "task.commands_approved", 1 { commands: Vec<String> }
     CheckWanted = "task.check_wanted", 1 { check: CheckOwed }
     CheckDone = "task.check_done", 1 {
         no: u32,

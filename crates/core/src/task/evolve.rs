@@ -36,6 +36,7 @@ impl Task {
             messages_stored: 0,
             forgotten: Vec::new(),
             criteria: Vec::new(),
+            consented: BTreeSet::new(),
             looped: None,
             config: spec.config.clone(),
             moves: Vec::new(),
@@ -85,10 +86,14 @@ impl Task {
                 self.checks.push(e.check.clone());
             }
             Event::CheckDone(e) => self.end_check(e),
+            Event::CommandsApproved(e) => self.consented.extend(e.commands.iter().cloned()),
             Event::PolicySaw(e) => self.policy.see(e, at),
             Event::PolicyActed(e) => self.policy.act(e),
             Event::LoopBegun(e) => {
                 let (template, by) = ((*e.template).clone(), e.by.clone());
+                if by == Actor::Operator {
+                    self.consented.extend(template.commands().map(str::to_owned));
+                }
                 self.looped = Some(Loop::begin(template, by, self.messages_stored));
                 self.forget_evidence();
                 self.withdraw_the_last_move(&e.by);
@@ -364,6 +369,9 @@ impl Task {
     }
 
     fn propose_criterion(&mut self, e: &CriterionProposed, at: Moment) {
+        if e.source == Source::User {
+            self.consented.extend(e.needs.command().map(str::to_owned));
+        }
         self.criteria.push(Criterion {
             no: e.no,
             text: e.text.clone(),
@@ -381,6 +389,9 @@ impl Task {
         if let Some(criterion) = criterion
             && let Some(state) = criterion.state.after(&e.judgement)
         {
+            if e.by == Actor::Operator && e.judgement == Judgement::Accept {
+                self.consented.extend(criterion.needs.command().map(str::to_owned));
+            }
             criterion.state = state;
             criterion.since = at;
             let lays_aside =

@@ -105,6 +105,17 @@ pub enum BadTemplate {
 }
 
 impl Template {
+    /// Returns the commands that its evidence is made with.
+    pub fn commands(&self) -> impl Iterator<Item = &str> {
+        self.evidence.iter().filter_map(|required| match &required.proof {
+            Proof::Verified { check } => Some(check.as_str()),
+            Proof::Asserted
+            | Proof::Adversarial
+            | Proof::Artifact { .. }
+            | Proof::Pictures { .. } => None,
+        })
+    }
+
     pub fn check(&self) -> Result<(), BadTemplate> {
         if !(1..=MAX_ITERATIONS).contains(&self.max) {
             return Err(BadTemplate::Bounds(self.max));

@@ -31,6 +31,7 @@ impl Task {
         if let Needs::Pictures(pictures) = needs {
             self.may_choose(actor, &pictures.files)?;
         }
+        needs.command().map_or(Ok(()), |command| self.may_write(actor, command))?;
         let no = self.next_criterion();
         let source = Source::of(self.role_of(actor));
         let text = text.to_owned();
@@ -101,6 +102,7 @@ impl Task {
         if self.checks.iter().any(|owed| owed.purpose == purpose) {
             return Err(Rejected::Nothing);
         }
+        self.may_check(&check)?;
         // A worker has its own work checked, not that of another.
         let own = match actor {
             Actor::Member(name) => self.bound(Role::Worker).find(|worker| worker.name == *name),
@@ -237,6 +239,7 @@ impl Task {
         if checks.is_empty() {
             return self.end(Phase::Done { because });
         }
+        checks.iter().try_for_each(|check| self.may_check(check))?;
         let worker = self.checked_worker()?.name.clone();
         let mut events = vec![Event::from(FinishAsked { no, because, by })];
         for (Check { command, pictures }, number) in checks.into_iter().zip(self.checks_owed + 1..)

@@ -16,6 +16,7 @@ use super::{
 impl Task {
     pub(super) fn begin_loop(&self, actor: &Actor, template: &Template) -> Decision {
         template.check()?;
+        template.commands().try_for_each(|command| self.may_write(actor, command))?;
         if let Some(running) = self.running_loop() {
             return Err(Rejected::LoopRuns(running.template.name.clone()));
         }

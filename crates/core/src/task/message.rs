@@ -70,6 +70,16 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Whether members and the operator write messages of this kind themselves. The others are made by Provost: a
+    /// continuation by the gate, news by what was seen. A probe is the operator's.
+    pub(super) fn is_written_by(self, actor: &Actor) -> bool {
+        match self {
+            Kind::Instruction | Kind::Note | Kind::Report => true,
+            Kind::Probe => *actor != Actor::Policy && !matches!(actor, Actor::Member(_)),
+            Kind::Continuation | Kind::News => *actor == Actor::Provost,
+        }
+    }
+
     pub fn word(self) -> &'static str {
         match self {
             Kind::Instruction => "instruction",
@@ -103,10 +113,11 @@ impl Priority {
 }
 
 /// The way by which what was written came to Provost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Channel {
-    /// A person's command.
+    /// A command of a person or of an agent.
+    #[default]
     Cli,
     /// A tool that an agent was given.
     Tool,

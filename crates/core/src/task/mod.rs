@@ -9,6 +9,7 @@ mod call;
 mod command;
 mod command_line;
 mod communication;
+mod consent;
 mod criterion;
 mod decide;
 mod delivery;
@@ -75,5 +76,5 @@ pub use policy::{About, Act, Failure, MAX_ACTS, MIN_ACTS, Mark, Policy, PolicySt
 pub use prompts::{Via, contract};
 pub use proposing::{Choice, MAX_PROPOSAL, Proposal, Round};
 pub use refusal::{MAX_REFUSALS, Refusal};
-pub use spec::{MAX_GOAL, TaskBounds, TaskSpec};
+pub use spec::{ConsentTerms, MAX_GOAL, TaskBounds, TaskSpec};
 pub use state::{Audit, Audited, CheckOwed, FailedCheck, Phase, Purpose, Task};

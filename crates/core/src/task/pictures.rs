@@ -125,6 +125,7 @@ impl Pictures {
             tail,
             warm: false,
             environment: None,
+            overlay: None,
         };
         (receipt, compared.ok())
     }

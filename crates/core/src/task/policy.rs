@@ -455,7 +455,9 @@ impl Task {
             return None;
         }
         let accepted = |criterion: &&Criterion| {
-            criterion.needs.check().is_some() && matches!(criterion.state, CriterionState::Accepted)
+            let check = criterion.needs.check();
+            check.is_some_and(|check| self.may_check(&check).is_ok())
+                && matches!(criterion.state, CriterionState::Accepted)
         };
         let criteria = self.criteria.iter().filter(accepted);
         let criteria = criteria.map(|criterion| Checked::Criterion(criterion.no));

@@ -30,6 +30,10 @@ impl Rejected {
             | Rejected::NotToRecord { .. }
             | Rejected::ReviewerChooses
             | Rejected::OperatorsLoop(_)
+            | Rejected::NotToPost(_)
+            | Rejected::OperatorConsents
+            | Rejected::NeedsConsent(_)
+            | Rejected::DeniedCommand { .. }
             | Rejected::NotGranted(_)
             | Rejected::NotAcknowledged(_)
             | Rejected::NoMove(_)
@@ -58,6 +62,7 @@ impl Rejected {
             | Rejected::NoWorker(_)
             | Rejected::MessageIs { .. }
             | Rejected::NoCriterion(_)
+            | Rejected::NoSuchCommand(_)
             | Rejected::TooManyCriteria(_)
             | Rejected::NothingToCheck
             | Rejected::NoPictures

@@ -21,12 +21,24 @@ pub struct TaskSpec {
     #[serde(default)]
     pub checks: Vec<String>,
     #[serde(default)]
+    pub consent: ConsentTerms,
+    #[serde(default)]
     pub config: Config,
     /// The rules that manage it, where no agent does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Policy>,
     #[serde(default)]
     pub bounds: TaskBounds,
+}
+
+/// Which commands of members need no further consent, as the user's configuration says when the task is opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ConsentTerms {
+    /// The approval rules: what they deny is refused, and what they allow is not asked about.
+    pub rules: crate::policy::Policy,
+    /// Commands that the configuration names itself.
+    pub named: Vec<String>,
 }
 
 /// The windows of a task.

@@ -139,6 +139,9 @@ pub struct Task {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub forgotten: Vec<Arc<Forgotten>>,
     pub criteria: Vec<Criterion>,
+    /// Commands besides those of the spec that the operator wrote or agreed to.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub consented: BTreeSet<String>,
     /// The loop that runs, or ran last.
     pub looped: Option<Loop>,
     pub config: Config,

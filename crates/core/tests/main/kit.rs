@@ -31,6 +31,7 @@ pub(crate) fn receipt(tree: &str, command: &str, end: CheckEnd) -> Receipt {
         tail: String::new(),
         warm: false,
         environment: None,
+        overlay: None,
     }
 }
 
@@ -77,6 +78,7 @@ pub(crate) fn spec() -> Spec {
         checks: Vec::new(),
         keep: Vec::new(),
         protected: Vec::new(),
+        check_terms: Default::default(),
         empty_diff: EmptyDiff::Refused,
         exit0: Exit0::SaysNothing,
         afterwards: Afterwards::Close,

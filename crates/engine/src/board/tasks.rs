@@ -373,6 +373,7 @@ mod tests {
                 project: None,
                 cwd: "/project".to_owned(),
                 checks: Vec::new(),
+                consent: Default::default(),
                 config: Default::default(),
                 policy: None,
                 bounds: TaskBounds { offer_ms: 10, lease_ms: 100, ..TaskBounds::default() },

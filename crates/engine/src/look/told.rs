@@ -101,6 +101,9 @@ pub(super) fn of_task(event: &TaskEvent) -> Told {
                 .said()
         }
         TaskEvent::CriterionJudged(e) => judged(e.no, &e.judgement).by(&e.by),
+        TaskEvent::CommandsApproved(e) => {
+            Told::new(format!("agreed to run `{}`", e.commands.join("`, `")))
+        }
         TaskEvent::CheckWanted(e) => {
             let purpose = match &e.check.purpose {
                 Purpose::Criterion(no) => format!("criterion {no}"),

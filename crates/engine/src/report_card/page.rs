@@ -4,6 +4,8 @@
 #[derive(Debug)]
 pub(super) struct Page {
     title: String,
+    /// What comes before everything else.
+    lead: Vec<Part>,
     parts: Vec<(String, Vec<Part>)>,
 }
 
@@ -19,7 +21,12 @@ pub(super) enum Part {
 
 impl Page {
     pub(super) fn new(title: &str) -> Page {
-        Page { title: title.to_owned(), parts: Vec::new() }
+        Page { title: title.to_owned(), lead: Vec::new(), parts: Vec::new() }
+    }
+
+    /// Puts something before the title.
+    pub(super) fn lead(&mut self, parts: impl IntoIterator<Item = Part>) {
+        self.lead.extend(parts);
     }
 
     /// Adds a section; without anything in it there is none.
@@ -31,7 +38,8 @@ impl Page {
     }
 
     pub(super) fn markdown(&self) -> String {
-        let mut text = format!("# {}\n", one_line(&self.title));
+        let mut text: String = self.lead.iter().map(|part| part.markdown() + "\n\n").collect();
+        text += &format!("# {}\n", one_line(&self.title));
         for (title, parts) in &self.parts {
             if !title.is_empty() {
                 text += &format!("\n## {title}\n");
@@ -43,7 +51,8 @@ impl Page {
 
     pub(super) fn html(&self) -> String {
         let title = escaped(&one_line_plain(&self.title));
-        let mut body = format!("<h1>{title}</h1>\n");
+        let mut body: String = self.lead.iter().map(Part::html).collect();
+        body += &format!("<h1>{title}</h1>\n");
         for (title, parts) in &self.parts {
             if !title.is_empty() {
                 body += &format!("<h2>{}</h2>\n", escaped(title));

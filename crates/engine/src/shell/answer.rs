@@ -350,6 +350,7 @@ pub(super) fn run_refused(why: &run::Rejected, named: &str) -> ApiError {
         | run::Rejected::GoingOn
         | run::Rejected::NothingLeft
         | run::Rejected::NoPlanToApprove
+        | run::Rejected::NotHeld(_)
         | run::Rejected::UsedUp(_) => Code::Refused,
     };
     let next = match why {
@@ -361,6 +362,7 @@ pub(super) fn run_refused(why: &run::Rejected, named: &str) -> ApiError {
         | run::Rejected::Cancelled
         | run::Rejected::GoingOn
         | run::Rejected::NoPlanToApprove
+        | run::Rejected::NotHeld(_)
         | run::Rejected::NothingLeft => format!("provost status {named}"),
     };
     ApiError::new(code, why.to_string()).next(next)

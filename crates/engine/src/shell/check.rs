@@ -10,11 +10,15 @@ use std::{
 };
 
 use provost_core::{
-    ids::{SessionId, TreeId},
-    session::{Session, Spec, Work},
-    verdict::{CheckEnd, Receipt, Snapshot},
+    ids::{CommitId, SessionId, TreeId},
+    limits::MAX_LEFT_OUT,
+    session::{Session, Spec, Work, WorkState},
+    trust::held_patterns,
+    verdict::{CheckEnd, Overlay, Receipt, Snapshot},
 };
-use provost_git::{BranchName, Git, Oid, Pool, Project, checkout_detached, worktree_find};
+use provost_git::{
+    BranchName, Git, Oid, Pool, Project, Versions, checkout_detached, overlay, worktree_find,
+};
 use provost_holder::{
     End, EndedBy, ExitRecord, Held, HoldSpec, Looked, OnLimit,
     journal::{self, Channel, Opened, Reader},
@@ -25,6 +29,7 @@ use super::{
     environment::DaemonEnvironment,
     held::{self, Finished, chain},
     home::Home,
+    landing::{oid, told},
 };
 
 /// A check whose holder died is safe to run again, this often.
@@ -49,6 +54,8 @@ pub(crate) struct CheckJob {
     pub(crate) session: SessionId,
     pub(crate) spec: Spec,
     pub(crate) snapshot: Snapshot,
+    /// The commit whose protected files it uses, if where the work begins is known.
+    pub(crate) base: Option<CommitId>,
     pub(crate) command: String,
     pub(crate) key: String,
 }
@@ -77,8 +84,26 @@ impl CheckJob {
     pub(crate) fn of(session: &Session, index: u32, key: String) -> Option<CheckJob> {
         let snapshot = session.attempt().verifying.snapshot.clone()?;
         let command = session.spec.checks.get(index as usize)?.clone();
-        Some(CheckJob { session: session.id, spec: session.spec.clone(), snapshot, command, key })
+        let (base, spec) = (base_of(session), session.spec.clone());
+        Some(CheckJob { session: session.id, spec, snapshot, base, command, key })
     }
+}
+
+/// Returns the commit whose protected files the checks of a session use.
+pub(super) fn base_of(session: &Session) -> Option<CommitId> {
+    let begun = match &session.work {
+        WorkState::Ready { base, .. } => base.as_ref().map(|base| base.commit.clone()),
+        WorkState::Owed | WorkState::Failed { .. } | WorkState::Removed => None,
+    };
+    session.spec.check_terms.base.clone().or(begun)
+}
+
+/// The commit that a check runs on.
+#[derive(Clone, Debug)]
+struct Checked {
+    snapshot: Snapshot,
+    /// How it differs from the work, if it does.
+    overlay: Option<Overlay>,
 }
 
 impl CheckRunner {
@@ -99,13 +124,17 @@ impl CheckRunner {
         job: CheckJob,
         mut cancel: tokio::sync::watch::Receiver<bool>,
     ) -> Receipt {
+        let checked = match self.checked(&job).await {
+            Ok(checked) => checked,
+            Err(why) => return unfinished(&job, why),
+        };
         for retry in 0..=RETRIES {
             let key = retried(&job.key, retry);
-            match self.attempt(&job, &key, &mut cancel).await {
+            match self.attempt(&job, &checked, &key, &mut cancel).await {
                 Ok(CheckRan { ran: Ran { finished, dir }, warm, environment }) => match finished {
                     Finished::Ended { exit } => {
                         let receipt = self.receipt(&job, dir, &exit, warm).await;
-                        return Receipt { environment, ..receipt };
+                        return Receipt { environment, overlay: checked.overlay, ..receipt };
                     }
                     // What nobody wants any more is not begun again.
                     Finished::Uncertain(_) if retry < RETRIES && !*cancel.borrow() => {}
@@ -120,6 +149,7 @@ impl CheckRunner {
     async fn attempt(
         &self,
         job: &CheckJob,
+        checked: &Checked,
         key: &str,
         cancel: &mut tokio::sync::watch::Receiver<bool>,
     ) -> Result<CheckRan, String> {
@@ -131,7 +161,7 @@ impl CheckRunner {
         let begins = matches!(found, Looked::Absent);
         let (slot, warm) = match found {
             Looked::Absent => {
-                let (slot, warm) = self.check_out(job).await?;
+                let (slot, warm) = self.check_out(job, checked).await?;
                 (Some(slot), warm)
             }
             Looked::Alive { held } => (Some(self.slots.take(held.cwd, job.session)), true),
@@ -163,14 +193,46 @@ impl CheckRunner {
         }
     }
 
-    async fn check_out(&self, job: &CheckJob) -> Result<(Slot, bool), String> {
-        let (runner, job) = (self.clone(), job.clone());
-        held::blocking(move || runner.check_out_now(&job).map_err(|why| chain(&*why))).await
+    /// Returns what the check runs on: the work with its protected and trust-relevant files as the base has them, so
+    /// that no work weakens what judges it.
+    async fn checked(&self, job: &CheckJob) -> Result<Checked, String> {
+        let (git, job) = (self.git.clone(), job.clone());
+        held::blocking(move || {
+            let snapshot = job.snapshot.clone();
+            let Some((base, top)) = job.base.zip(job.spec.work.top()) else {
+                return Ok(Checked { snapshot, overlay: None });
+            };
+            let project = Project::find(&git, Path::new(top)).map_err(|why| chain(&why))?;
+            let (begun, work) = (oid(&base)?, oid(&snapshot.commit)?);
+            let versions = Versions { base: &begun, work: &work };
+            let patterns = held_patterns(&job.spec.protected);
+            let made = overlay(&git, &project, versions, &patterns).map_err(told)?;
+            Ok(match made {
+                None => Checked { snapshot, overlay: None },
+                Some(made) => {
+                    let tree = TreeId(made.tree.to_string());
+                    let commit = CommitId(made.commit.to_string());
+                    let files = made.files.iter().take(MAX_LEFT_OUT).map(ToString::to_string);
+                    let overlay = Overlay { base, tree: tree.clone(), files: files.collect() };
+                    Checked { snapshot: Snapshot { commit, tree }, overlay: Some(overlay) }
+                }
+            })
+        })
+        .await
+    }
+
+    async fn check_out(&self, job: &CheckJob, checked: &Checked) -> Result<(Slot, bool), String> {
+        let (runner, job, snapshot) = (self.clone(), job.clone(), checked.snapshot.clone());
+        held::blocking(move || {
+            runner.check_out_now(&job, &snapshot).map_err(|why| chain(&*why))
+        })
+        .await
     }
 
     fn check_out_now(
         &self,
         job: &CheckJob,
+        snapshot: &Snapshot,
     ) -> Result<(Slot, bool), Box<dyn std::error::Error + Send + Sync>> {
         let (top, tree) = match &job.spec.work {
             Work::InPlace { top } => (top, None),
@@ -183,7 +245,7 @@ impl CheckRunner {
         let root = self.home.pool().join(project_key(&project));
         std::fs::create_dir_all(&root)?;
         let (slot, name) = self.slots.free(&root.canonicalize()?, job.session);
-        let commit = Oid::new(&job.snapshot.commit.0)?;
+        let commit = Oid::new(&snapshot.commit.0)?;
         let keep: Vec<&str> = job.spec.keep.iter().map(String::as_str).collect();
         let mut pool = Pool::new(&root)?;
         if let Some((path, branch)) = tree {
@@ -192,7 +254,7 @@ impl CheckRunner {
             pool = found.into_iter().fold(pool, Pool::for_work_in);
         }
         let checkout = checkout_detached(&self.git, &project, &pool, &name, &commit, &keep)?;
-        if checkout.tree.to_string() != job.snapshot.tree.0 {
+        if checkout.tree.to_string() != snapshot.tree.0 {
             return Err("the checkout is not of the tree that was committed".into());
         }
         Ok((slot, checkout.warm))
@@ -221,6 +283,7 @@ impl CheckRunner {
             tail,
             warm,
             environment: None,
+            overlay: None,
         }
     }
 }
@@ -297,6 +360,7 @@ pub(super) fn unfinished_on(command: &str, tree: TreeId, why: String) -> Receipt
         tail: String::new(),
         warm: false,
         environment: None,
+        overlay: None,
     }
 }
 

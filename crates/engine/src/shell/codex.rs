@@ -10,7 +10,7 @@ use std::{
 };
 
 pub use provost_agents::home::SCRUBBED_VARIABLES;
-use provost_agents::home::{self, SessionHome, ToolServer};
+use provost_agents::home::{self, SessionHome, ToolServer, Trust};
 use provost_core::{
     ids::{LaunchId, SessionId},
     session::{Approvals, Driver, Sandbox, Session, Settings},
@@ -119,19 +119,39 @@ fn own_uid() -> u32 {
 
 fn prepare(place: &Path, session: &Session, program: &Path) -> Result<home::Prepared, String> {
     let carried = &session.spec.agent.carried;
+    let worktree = PathBuf::from(cwd_of(session));
+    let root = provost_trust::find_top(&worktree).unwrap_or_else(|| worktree.clone());
     let wanted = SessionHome {
         dir: place.join("codex"),
         codex_home: carried.agent_home.as_ref().map(PathBuf::from),
         user_home: PathBuf::from(&carried.user_home),
-        worktree: PathBuf::from(cwd_of(session)),
-        // On its own screen Codex asks whoever sits there; elsewhere nobody would see the question.
-        trusts: session.spec.agent.driver != Driver::CodexTerminal
-            || session.spec.agent.settings.accept_trust,
+        trust: trust(session, &root, &worktree),
+        worktree,
+        root,
         skill_roots: carried.skills.iter().map(PathBuf::from).collect(),
         tools: tools(session, program),
         settings: Default::default(),
     };
     home::prepare(&wanted).map_err(|why| format!("prepare a home for Codex: {}", chain(&why)))
+}
+
+/// Codex trusts a worktree only while its files are exactly those that the user trusts. They are compared before each
+/// launch, for an agent may have changed them since.
+fn trust(session: &Session, root: &Path, worktree: &Path) -> Trust {
+    let agent = &session.spec.agent;
+    let found = provost_trust::agent_digest(root, worktree).ok().flatten();
+    let found = found.map(|digest| digest.to_string());
+    let agreed = agent.carried.trusted_files.is_some() && agent.carried.trusted_files == found;
+    if agreed || agent.settings.accept_trust {
+        Trust::Trusted
+    } else if agent.driver != Driver::CodexTerminal {
+        Trust::Untrusted
+    } else if provost_trust::has_agent_files(root, worktree) {
+        // On its own screen Codex asks whoever sits there.
+        Trust::Asked
+    } else {
+        Trust::AsUserSays
+    }
 }
 
 /// One-shot work takes tools by an MCP server only. The app-server has been given them at the beginning of

@@ -6,12 +6,13 @@ use std::path::Path;
 
 use provost_core::{
     ids::CommitId,
-    run::{Command, LandMode, LandStep, Run},
+    run::{Command, HeldLanding, LandMode, LandStep, Run},
     verdict::Snapshot,
 };
 use provost_git::{
-    BranchName, Forward, Git, Message, Oid, Project, RefName, branch_at, forward, has_commit,
-    landing, merge, related, unite, unmended,
+    BranchName, Forward, Git, Message, Oid, Project, RefName, Versions, branch_at, branch_tip,
+    changed_among, diff_among, forward, has_commit, includes, landing, merge, related, unite,
+    unmended,
 };
 
 use super::{held::chain, queue::tree_oid};
@@ -70,10 +71,47 @@ impl<'a> Site<'a> {
             return Ok(Command::TargetMoved { step, merge: Box::new(merge) });
         }
         let target = RefName::of_branch(name);
+        if let Some(held) = self.held(&target, &commit)? {
+            return Ok(Command::HoldLanding { step, held: Box::new(held) });
+        }
         match forward(self.git, &self.project, &target, &commit).map_err(told)? {
             Forward::Done => Ok(landed(name, &commit, true)),
             Forward::Elsewhere(onto) => self.merge_with(&commit, &onto, step),
         }
+    }
+
+    /// Returns what the operator has to approve before this commit lands: changes of trust-relevant or protected files.
+    /// A target that has the commit, or that has moved, is not fast-forwarded.
+    fn held(&self, target: &RefName, commit: &Oid) -> Result<Option<HeldLanding>, String> {
+        if self.run.may_land(&CommitId(commit.to_string())) {
+            return Ok(None);
+        }
+        let Some(tip) = branch_tip(self.git, &self.project, target).map_err(told)? else {
+            return Ok(None);
+        };
+        let has = |newer, older| includes(self.git, &self.project, newer, older).map_err(told);
+        if has(&tip, commit)? || !has(commit, &tip)? {
+            return Ok(None);
+        }
+        let patterns = self.run.spec.held_patterns();
+        let files = changed_among(self.git, &self.project, (&tip, commit), &patterns);
+        let files = files.map_err(|why| chain(&why))?;
+        if files.is_empty() {
+            return Ok(None);
+        }
+        let versions = Versions { base: &tip, work: commit };
+        let diff = diff_among(self.git, &self.project, versions, &patterns).map_err(told)?;
+        Ok(Some(HeldLanding {
+            onto: CommitId(tip.to_string()),
+            landing: Snapshot {
+                commit: CommitId(commit.to_string()),
+                tree: self.head.tree.clone(),
+            },
+            files: files.iter().map(ToString::to_string).collect(),
+            diff: diff.text,
+            truncated: diff.truncated,
+            approved: false,
+        }))
     }
 
     fn merge_with(&self, work: &Oid, onto: &Oid, step: usize) -> Result<Command, String> {

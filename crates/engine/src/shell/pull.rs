@@ -108,7 +108,10 @@ impl Forge<'_> {
         let head = self.run.head.as_ref().ok_or("there is nothing to land")?;
         self.push(&format!("{key}.push"), &head.commit).await?;
         let found = match self.find(&format!("{key}.list")).await? {
-            Some(found) => found,
+            Some(found) => {
+                self.name_held_files(key, &found).await?;
+                found
+            }
             None => self.make(key).await?,
         };
         let (number, url, commit) = (found.number, found.url, head.commit.clone());
@@ -158,6 +161,19 @@ impl Forge<'_> {
         let line = [&["gh", "pr", "list", "--head", branch][..], &what].concat();
         let listed = forge::list(&self.call(key, &line, "").await?)?;
         Ok(listed.into_iter().find(Listed::counts))
+    }
+
+    /// Rewrites the text of a pull request that is there, if the work changes files that have to be named first. Later
+    /// work may have changed them after the text was written.
+    async fn name_held_files(&self, key: &str, pull: &Listed) -> Result<(), String> {
+        let (git, run) = (self.world.git.clone(), self.run.clone());
+        let body = held::blocking(move || {
+            report_card::changes_held_files(&git, &run).then(|| report_card::so_far(&git, &run))
+        });
+        let Some(body) = body.await else { return Ok(()) };
+        let number = pull.number.to_string();
+        let line = ["gh", "pr", "edit", &number, "--body-file", "-"];
+        self.call(&format!("{key}.edit"), &line, &body).await.map(drop)
     }
 
     async fn make(&self, key: &str) -> Result<Listed, String> {

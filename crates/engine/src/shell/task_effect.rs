@@ -19,7 +19,7 @@ use provost_git::Git;
 use tokio::sync::watch;
 
 use super::{
-    check::{CheckJob, CheckRunner, unfinished_on},
+    check::{CheckJob, CheckRunner, base_of, unfinished_on},
     held, work,
 };
 
@@ -97,11 +97,13 @@ async fn check(
         ..worker.spec.bounds.clone()
     };
     // With the tree in its key: one that ran on another tree before a restart is not taken for this one.
+    let base = base_of(&worker);
     let key = format!("task-{}-check-{}-{}", task.id.short(), owed.no, short(&snapshot.tree));
     let job = CheckJob {
         session: worker.id,
         spec: Spec { bounds, ..worker.spec },
         snapshot,
+        base,
         command: owed.command,
         key,
     };
@@ -142,6 +144,7 @@ fn of_the_checkout(task: &Task) -> Session {
         checks: Vec::new(),
         keep: Vec::new(),
         protected: Vec::new(),
+        check_terms: Default::default(),
         empty_diff: EmptyDiff::Accepted,
         exit0: Exit0::SaysNothing,
         afterwards: Afterwards::Close,

@@ -803,6 +803,11 @@ fn code(why: &Rejected) -> Code {
         | Rejected::Insufficient(_) => Code::BadRequest,
         Rejected::Nothing
         | Rejected::Over(_)
+        | Rejected::NotToPost(_)
+        | Rejected::OperatorConsents
+        | Rejected::NoSuchCommand(_)
+        | Rejected::NeedsConsent(_)
+        | Rejected::DeniedCommand { .. }
         | Rejected::NotAcknowledged(_)
         | Rejected::NoMove(_)
         | Rejected::NameTaken(_)

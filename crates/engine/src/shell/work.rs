@@ -11,6 +11,7 @@ use provost_core::{
     limits::MAX_LEFT_OUT,
     run::Run,
     session::{Session, Work, WorkState},
+    trust::held_patterns,
     verdict::{Caveats, Snapshot},
 };
 use provost_git::{
@@ -89,13 +90,13 @@ pub(crate) fn snapshot(
         WorkState::Ready { base, .. } => base.as_ref(),
         WorkState::Owed | WorkState::Failed { .. } | WorkState::Removed => None,
     };
-    let protected = &session.spec.protected;
+    let protected = held_patterns(&session.spec.protected);
     taken
-        .and_then(|taken| guarded(git, &session.spec.work, base, protected, taken))
+        .and_then(|taken| guarded(git, &session.spec.work, base, &protected, taken))
         .map_err(|why| chain(&*why))
 }
 
-/// Adds which files that the checks rest on were changed.
+/// Adds which files were changed that the checks rest on, or that widen rights.
 fn guarded(
     git: &Git,
     work: &Work,
@@ -103,7 +104,7 @@ fn guarded(
     protected: &[String],
     (taken, caveats): (Snapshot, Caveats),
 ) -> Result<(Snapshot, Caveats), Failure> {
-    let (Some(base), Some(top), false) = (base, work.top(), protected.is_empty()) else {
+    let Some((base, top)) = base.zip(work.top()) else {
         return Ok((taken, caveats));
     };
     let project = Project::find(git, Path::new(top))?;
@@ -128,9 +129,9 @@ pub(crate) fn take_head(
     let place = Place { top: &run.spec.project, path: &path, branch: &branch };
     let taken = committed(git, session, message, place);
     let work = Work::InPlace { top: run.spec.project.clone() };
-    let (base, protected) = (&run.spec.target.base, &run.spec.protected);
+    let (base, protected) = (&run.spec.target.base, run.spec.held_patterns());
     taken
-        .and_then(|taken| guarded(git, &work, Some(base), protected, taken))
+        .and_then(|taken| guarded(git, &work, Some(base), &protected, taken))
         .map_err(|why| chain(&*why))
 }
 

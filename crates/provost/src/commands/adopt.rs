@@ -26,7 +26,9 @@ use super::{
         label, place,
     },
 };
-use crate::{cli::Outcome, clock, context::Context, error::usage, settings, target, ui};
+use crate::{
+    cli::Outcome, clock, context::Context, error::usage, settings, target, trust::Asking, ui,
+};
 
 /// Take charge of an agent that somebody else started
 ///
@@ -107,7 +109,8 @@ fn spec(
         .map(|text| settings::flag_text("--stale-after", "session.stale_after", text))
         .into_iter()
         .collect();
-    let config = settings::load(&context.environment, &cwd, flags)?;
+    let wanted = settings::Wanted { flags, ..Default::default() };
+    let config = settings::load_to_start(context, &cwd, wanted, Asking::AtTerminal)?;
     let project = settings::project_top(&cwd).map(|top| place::text(&top)).transpose()?;
     let name = format!("{}-{}", found.agent, id.short());
     Ok(Spec {
@@ -122,6 +125,7 @@ fn spec(
         checks: Vec::new(),
         keep: Vec::new(),
         protected: Vec::new(),
+        check_terms: Default::default(),
         empty_diff: EmptyDiff::Refused,
         exit0: Exit0::SaysNothing,
         afterwards: Afterwards::Park,

@@ -13,10 +13,10 @@ use serde_json::json;
 use super::spawn::{agents, reactions};
 use crate::{
     cli::Outcome,
-    codex::{MULTI_AGENT, Setup},
+    codex::{MULTI_AGENT, Setup, said_multi_agent},
     context::Context,
     error::usage,
-    settings,
+    settings, trust,
     ui::{self, Screen},
 };
 
@@ -69,9 +69,10 @@ fn show(context: &Context, args: &ShowArgs) -> Outcome {
     let warnings = resolved.warnings.iter().map(ToString::to_string);
     let warnings: Vec<String> = warnings
         .chain(unread(&cwd, settings::project_top(&cwd).as_deref()))
+        .chain(trust::warning(&context.environment, &cwd))
         .chain(faults(&resolved))
         .collect();
-    let found = multi_agent(context, &resolved);
+    let found = multi_agent(context, &resolved, &cwd);
     let next = vec!["provost config schema".to_owned()];
     if context.ui.json {
         let found: serde_json::Map<String, serde_json::Value> = found
@@ -106,9 +107,13 @@ fn faults(resolved: &Resolved) -> Vec<String> {
     reactions.chain(fallbacks).collect()
 }
 
-/// Gives what the key comes to where it is unset: Codex is asked. Where there is none, nothing.
-fn multi_agent(context: &Context, resolved: &Resolved) -> Option<MultiAgent> {
-    let setup = Setup::new(&context.environment, resolved).ok()?;
+/// Returns what the key comes to where it is unset: Codex is asked, unless the repository names the program or the
+/// home. None if there is no Codex.
+fn multi_agent(context: &Context, resolved: &Resolved, cwd: &Path) -> Option<MultiAgent> {
+    let setup = Setup::to_look(&context.environment, resolved, cwd).ok()?;
+    if setup.is_named_by_project() {
+        return said_multi_agent(resolved);
+    }
     let program = setup.find(None).ok()?.codex.program.to_str()?.to_owned();
     setup.multi_agent(&[program]).ok()?
 }

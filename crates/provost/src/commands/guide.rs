@@ -296,6 +296,7 @@ mod tests {
             project: None,
             cwd: "/".to_owned(),
             checks: Vec::new(),
+            consent: Default::default(),
             config: Default::default(),
             policy: None,
             bounds: Default::default(),

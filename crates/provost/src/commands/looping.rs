@@ -21,6 +21,7 @@ use crate::{
     context::Context,
     error::usage,
     settings,
+    trust::Asking,
     ui::{self, Screen},
 };
 
@@ -217,7 +218,8 @@ pub(crate) fn run(context: &Context, args: &LoopArgs) -> Outcome {
 fn start(context: &Context, args: &StartArgs) -> Outcome {
     let meant = args.task.meant();
     let task = meant.find(context)?;
-    let config = settings::load(&context.environment, Path::new(&task.cwd), Vec::new())?;
+    let (cwd, wanted) = (Path::new(&task.cwd), settings::Wanted::default());
+    let config = settings::load_to_start(context, cwd, wanted, Asking::AtTerminal)?;
     let checks = if args.check.is_empty() { &task.checks } else { &args.check };
     let template = args.looped.template(&config, args.template.as_deref(), checks)?;
     let template = template.ok_or_else(|| usage("name a template, or what is required"))?;

@@ -10,6 +10,7 @@ use provost_core::task::{
     templates::{BUILT_IN, Outline, built_in},
 };
 
+use super::spawn::chosen::checks;
 use crate::error::{unknown, usage};
 
 /// Gives the names of all loops: the built-in ones, then those of the files.
@@ -17,6 +18,13 @@ pub(crate) fn names(config: &Resolved) -> Vec<String> {
     let own: BTreeSet<&str> = config.loops.keys().map(String::as_str).collect();
     let own = own.into_iter().filter(|name| !BUILT_IN.contains(name));
     BUILT_IN.into_iter().chain(own).map(str::to_owned).collect()
+}
+
+/// Returns the commands that the configuration names: its checks, and those of its own loops.
+pub(crate) fn commands(config: &Resolved) -> Vec<String> {
+    let proofs = config.loops.values().flat_map(|own| own.evidence.iter());
+    let of_loops = proofs.filter_map(|(_, proof)| proof?.strip_prefix("verified:"));
+    checks(config).into_iter().chain(of_loops.map(str::to_owned)).collect()
 }
 
 /// Finds a loop.

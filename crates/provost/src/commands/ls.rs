@@ -147,8 +147,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let top = std::fs::canonicalize(dir.path()).unwrap();
         std::fs::create_dir_all(top.join("src")).unwrap();
-        std::fs::create_dir(top.join(".git")).unwrap();
-        std::fs::write(top.join(".git/HEAD"), "").unwrap();
+        for name in [".git/objects", ".git/refs"] {
+            std::fs::create_dir_all(top.join(name)).unwrap();
+        }
+        std::fs::write(top.join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
         assert_eq!(project(&top.join("src").display().to_string()), top.display().to_string());
         assert_eq!(project("/gone/for/good"), "/gone/for/good");
     }

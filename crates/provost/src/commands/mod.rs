@@ -63,3 +63,4 @@ mod tasking;
 pub(crate) mod telemetry;
 mod telling;
 pub(crate) mod tour;
+pub(crate) mod trust;

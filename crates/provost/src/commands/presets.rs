@@ -29,7 +29,10 @@ pub(crate) struct PresetsArgs {
 
 pub(crate) fn run(context: &Context, args: &PresetsArgs) -> Outcome {
     let cwd = directory(context, args.cwd.as_deref())?;
-    let load = |preset| settings::load_with(&context.environment, &cwd, Vec::new(), preset);
+    let load = |preset| {
+        let wanted = settings::Wanted { preset, ..Default::default() };
+        settings::load_with(&context.environment, &cwd, wanted)
+    };
     let all = load(None)?;
     let names = match &args.name {
         Some(name) => vec![name.as_str()],

@@ -9,7 +9,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use provost_api::{ApiError, Client, OpenTaskRequest, StandingTaskRow};
 use provost_core::{
     ids::SessionId,
-    task::{Choice, Command, Config, Labels, Role, TaskBounds, TaskSpec},
+    task::{Choice, Command, Config, ConsentTerms, Labels, Role, TaskBounds, TaskSpec},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::{
     change::KeyArgs,
     input, loops,
-    spawn::{label, spec::directory},
+    spawn::{label, policy, spec::directory},
     tasking::{self, Meant, NamedTask, OfTask, next_commands},
 };
 use crate::{
@@ -26,6 +26,7 @@ use crate::{
     context::Context,
     error::usage,
     settings, target,
+    trust::Asking,
     ui::{self, Screen},
 };
 
@@ -409,6 +410,11 @@ pub(crate) fn spec(
         text.ok_or_else(|| usage(format!("{} is not UTF-8", path.display())))
     };
     let project = settings::project_top(&cwd).as_deref().map(text).transpose()?;
+    let config = settings::load(&context.environment, &cwd, Vec::new())?;
+    let consent = ConsentTerms {
+        rules: policy::build(context, &config, &cwd)?,
+        named: loops::commands(&config),
+    };
     Ok(TaskSpec {
         name: name.to_owned(),
         goal,
@@ -416,6 +422,7 @@ pub(crate) fn spec(
         project,
         cwd: text(&cwd)?,
         checks: checks.to_vec(),
+        consent,
         config: Config::default(),
         policy: None,
         bounds,
@@ -426,7 +433,8 @@ fn new(context: &Context, args: &NewArgs) -> Outcome {
     let named = (args.name.as_str(), input::text(&args.goal)?, args.summary.clone());
     let mut spec = spec(context, named, &args.check, args.cwd.as_deref(), args.windows.bounds())?;
     if let Some(name) = &args.policy {
-        let config = settings::load(&context.environment, Path::new(&spec.cwd), Vec::new())?;
+        let (cwd, wanted) = (Path::new(&spec.cwd), settings::Wanted::default());
+        let config = settings::load_to_start(context, cwd, wanted, Asking::AtTerminal)?;
         spec.policy = Some(loops::policy(&config, name)?);
     }
     let spec = serde_json::to_value(&spec)

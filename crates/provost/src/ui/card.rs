@@ -262,7 +262,9 @@ impl Card {
             .as_deref()
             .map(|tree| format!("tree {}", clean(tree.get(..12).unwrap_or(tree))));
         let warm = check.warm.map(|warm| if warm { "warm" } else { "cold" }.to_owned());
-        let receipt: Vec<_> = [detail, took, tree, warm].into_iter().flatten().collect();
+        let base = (!check.base_files.is_empty())
+            .then(|| format!("{} as of the base", clean(&check.base_files.join(", "))));
+        let receipt: Vec<_> = [detail, took, tree, base, warm].into_iter().flatten().collect();
         let result = self.paint.paint(tone, &clean(&check.result));
         let receipt = self.paint.paint(Tone::Dim, &receipt.join(", "));
         let command = clip(&clean(&check.command), TEXT_WIDTH);

@@ -27,6 +27,8 @@ pub(crate) fn config_table(paint: Paint, screen: Screen, entries: &[Entry]) -> V
         ]);
         let parts = entry.added.iter().map(|part| ("part", part));
         let below = parts.chain(entry.shadowed.iter().map(|hidden| ("hidden", hidden)));
+        let untrusted = entry.untrusted.iter().map(|value| ("not trusted yet", value));
+        let below = below.chain(untrusted);
         for (word, other) in below {
             table.row([
                 (Tone::Dim, String::new()),

@@ -306,6 +306,8 @@ pub(crate) mod tests {
             output: Some("checks/k".to_owned()),
             warm: Some(true),
             environment: None,
+            base_files: Vec::new(),
+            checked_tree: None,
         };
         let late = ClaimRow {
             claim: "completed".to_owned(),

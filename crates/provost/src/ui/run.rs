@@ -168,13 +168,49 @@ pub(crate) fn run_card(
     card.into_lines()
 }
 
-/// Tells that the plan waits for a person, with the commands that settle it.
+/// Shows what the run waits for the operator to approve, with the commands that settle it.
 fn approval(card: &mut Card, paint: Paint, row: &RunRow) {
-    card.label("waits", &paint.paint(Tone::Warn, "approval: whether the plan is to be worked on"));
-    let id = short(&row.id);
-    for command in ["graph ID", "approve ID", "deny ID --because TEXT"] {
-        card.command(&format!("provost {}", command.replace("ID", &id)));
+    let waits = approval_words(row);
+    card.label("waits", &paint.paint(Tone::Warn, &format!("approval: {waits}")));
+    let approval = row.approval.clone().unwrap_or_default();
+    approval.commands.iter().for_each(|command| card.text("would run", command));
+    let diff = approval.diff.as_deref().unwrap_or_default();
+    for line in diff.lines() {
+        card.whole(&format!("{:INDENT$}{}", "", clean(line)));
     }
+    approval_commands(row).iter().for_each(|command| card.command(command));
+}
+
+/// Says what the operator is asked to approve.
+pub(crate) fn approval_words(row: &RunRow) -> String {
+    let approval = row.approval.clone().unwrap_or_default();
+    match (approval.kind.as_str(), approval.commands.is_empty()) {
+        ("landing", _) => {
+            let files = clip(&clean(&approval.files.join(", ")), LINE_WIDTH);
+            format!("whether this change may land, which checks or agents would obey: {files}")
+        }
+        (_, true) => "whether the plan is to be worked on".to_owned(),
+        (_, false) => {
+            "whether the plan is to be worked on, with commands that an agent wrote".to_owned()
+        }
+    }
+}
+
+/// Returns the commands that settle what the run waits for.
+pub(crate) fn approval_commands(row: &RunRow) -> Vec<String> {
+    let id = short(&row.id);
+    let approval = row.approval.clone().unwrap_or_default();
+    let look = match (&approval.onto, &approval.commit) {
+        // What is shown is cut short, so that the whole has to be asked for.
+        (Some(onto), Some(commit)) if approval.truncated => {
+            let place = provost_core::text::shell_word(&row.project);
+            Some(format!("git -C {place} diff {onto} {commit}"))
+        }
+        (Some(_), Some(_)) => None,
+        _ => Some(format!("provost graph {id}")),
+    };
+    let settle = [format!("provost approve {id}"), format!("provost deny {id} --because TEXT")];
+    look.into_iter().chain(settle).collect()
 }
 
 /// Shows the tasks of the plan, and what is on its way to the branch.
@@ -287,6 +323,7 @@ pub(crate) mod tests {
             understanding: None,
             tasks: None,
             awaits_approval: false,
+            approval: None,
             checks: Vec::new(),
             tree: None,
             commit: None,
@@ -320,6 +357,8 @@ pub(crate) mod tests {
             output: None,
             warm: None,
             environment: None,
+            base_files: Vec::new(),
+            checked_tree: None,
         };
         let finding = FindingRow {
             stage: "task_review".to_owned(),

@@ -76,6 +76,14 @@ pub(crate) fn run_words(kind: &str, data: &Value) -> Option<String> {
         }
         "run.land_over" => "it has not landed, and will not".to_owned(),
         "run.pull_requested" => format!("pull request {}: {}", data["number"], text("url")),
+        "run.landing_held" => {
+            let files = data["held"]["files"].as_array()?.iter().filter_map(Value::as_str);
+            let files = files.collect::<Vec<_>>().join(", ");
+            format!("waits for you: the work changes what checks or agents obey: {files}")
+        }
+        "run.landing_approved" => {
+            format!("approved to land: {}", text("commit").get(..12).unwrap_or(text("commit")))
+        }
         "run.landed" if data["merged"] == true => format!("landed: merged into {}", text("branch")),
         "run.landed" => format!("landed on branch {}", text("branch")),
         "run.land_failed" => format!("could not be landed: {}", text("reason")),
@@ -128,7 +136,11 @@ fn plan_words(kind: &str, data: &Value) -> Option<String> {
             1 => format!("the plan stands after 1 edit: {}", tasks(&data["plan"])),
             edits => format!("the plan stands after {edits} edits: {}", tasks(&data["plan"])),
         },
-        "run.plan_approved" => "the plan was approved".to_owned(),
+        "run.plan_approved" => match length(&data["commands"]) {
+            0 => "the plan was approved".to_owned(),
+            1 => "the plan was approved, with 1 command that an agent wrote".to_owned(),
+            many => format!("the plan was approved, with {many} commands that an agent wrote"),
+        },
         _ => return None,
     })
 }

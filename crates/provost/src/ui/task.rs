@@ -125,6 +125,12 @@ pub(crate) fn task_card(
         card.label("for you", &format!("{} not handled yet", row.for_operator));
     }
     row.criteria.iter().for_each(|one| card.label("criterion", &criterion(paint, one)));
+    for command in &row.awaits_consent {
+        card.text("would run", &format!("{command} (a member wrote it; it waits for your consent)"));
+    }
+    if !row.awaits_consent.is_empty() {
+        card.command(&format!("provost approve {}", short(&row.id)));
+    }
     if let Some(looped) = &row.looped {
         card.label("loop", &loop_words(paint, looped));
     }

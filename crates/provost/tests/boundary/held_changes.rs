@@ -1,1 +1,485 @@
 //! Changes of trusted or protected files, and commands that an agent wrote, wait for the operator.
+
+use std::{
+    env, fs,
+    io::{Read as _, Write as _},
+    os::unix::{fs::PermissionsExt as _, net::UnixStream},
+    path::Path,
+};
+
+use provost_testkit::{
+    harness::{Home, Repo, eventually, filled, scripted_agent_bin},
+    model::{MODEL, ModelServer, codex, codex_config},
+};
+use serde_json::{Value, json};
+
+/// A repository in which a scripted agent does what one line of shell does, and claims to be done.
+struct Site {
+    home: Home,
+    repo: Repo,
+}
+
+impl Site {
+    fn new(line: &str) -> Site {
+        let home = Home::new();
+        let repo = home.repo("work");
+        let site = Site { home, repo };
+        site.agent(line, "");
+        site
+    }
+
+    /// Configures the agent; `more` is further configuration of the user.
+    fn agent(&self, line: &str, more: &str) {
+        let steps = format!(
+            "[[step]]\nemit = {{ type = \"ready\", thread = \"t\" }}\n[[step]]\nrun = [\"sh\", \"-ec\", {line:?}]\n[[step]]\nreport = \"completed\"\n"
+        );
+        let scenario = self.home.scenario("talker", &steps);
+        let agent = scripted_agent_bin();
+        self.home.configure(&format!(
+            "session.settle = \"0s\"\nsession.rework = 0\n{more}\n[agents.talker]\ndriver = \"jsonl\"\ncommand = [{:?}, {:?}]\n",
+            agent.display().to_string(),
+            scenario.display().to_string()
+        ));
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.home.root().join(name).display().to_string()
+    }
+
+    /// Opens a run of work, checks and landing, and returns its id.
+    #[track_caller]
+    fn run(&self, arguments: &[&str]) -> String {
+        let plain = ["--agent", "talker", "--no-triage", "--review-task", "off", "go"];
+        let all = [&["run", "--detach", "--json"], arguments, &plain].concat();
+        let opened = self.home.provost_in(self.repo.path(), &all);
+        opened.ok().json()["id"].as_str().unwrap().to_owned()
+    }
+
+    /// Waits until a run waits for the operator, and returns what for. A run that ended instead fails the test.
+    #[track_caller]
+    fn held(&self, id: &str) -> Value {
+        let row = self
+            .home
+            .wait_state(id, |row| row["awaits_approval"] == true || row["sealed"] == true);
+        assert_eq!(row["awaits_approval"], true, "{row:#}");
+        row["approval"].clone()
+    }
+}
+
+/// Appends a setup command to the project's configuration, as an injected agent would.
+fn plants(marker: &str) -> String {
+    format!("echo work > work.txt; printf '[worktree]\\nsetup = \"touch {marker}\"\\n' >> provost.toml")
+}
+
+#[test]
+fn f2_11_agent_edit_of_config_waits_for_the_operator() {
+    let site = Site::new("true");
+    site.agent(&plants(&site.file("planted")), "");
+    let before = site.repo.head();
+    let id = site.run(&["--land", "merge", "--check", "test -s work.txt"]);
+    let approval = site.held(&id);
+    assert_eq!(approval["kind"], "landing", "{approval:#}");
+    assert_eq!(approval["files"], json!(["provost.toml"]), "{approval:#}");
+    assert!(approval["diff"].as_str().unwrap().contains("+setup = "), "{approval:#}");
+    assert_eq!(site.repo.head(), before, "nothing landed");
+    let shown = site.home.provost(&["status", &id]);
+    let shown = format!("{}{}", shown.ok().stdout, shown.stderr);
+    for part in ["needs approval", "provost.toml", "+setup = ", "provost approve ", "provost deny "] {
+        assert!(shown.contains(part), "{part:?} in {shown}");
+    }
+    // It waits over a death of the daemon.
+    site.home.daemon().kill();
+    assert_eq!(site.held(&id), approval);
+    site.home.provost(&["approve", &id]).ok();
+    let row = site.home.sealed(&id);
+    assert_eq!((&row["state"], &row["landing"]["merged"]), (&json!("succeeded"), &json!(true)));
+    assert_eq!(json!(site.repo.head()), approval["commit"], "exactly what was shown landed");
+    assert_eq!(json!(site.repo.tree("HEAD")), approval["tree"]);
+    // Approving trusted exactly that content, so that the next run starts unasked; any other is refused.
+    let config = site.repo.read("provost.toml");
+    let next = site.run(&["--no-check"]);
+    site.home.sealed(&next);
+    site.repo.write("provost.toml", &config.replace("planted", "other"));
+    let plain = ["run", "--detach", "--agent", "talker", "--no-triage", "go"];
+    site.home.provost_in(site.repo.path(), &plain).exits(4);
+}
+
+#[test]
+fn f2_11_denied_change_fails_the_run_and_stays_on_its_branch() {
+    let site = Site::new("echo work > work.txt; mkdir .codex; echo 'x = 1' > .codex/config.toml");
+    let before = site.repo.head();
+    let id = site.run(&["--land", "merge", "--check", "test -s work.txt"]);
+    let approval = site.held(&id);
+    assert_eq!(approval["files"], json!([".codex/config.toml"]), "{approval:#}");
+    site.home.provost(&["deny", &id, "--because", "no such setting"]).ok();
+    let row = site.home.sealed(&id);
+    assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("landing")), "{row:#}");
+    assert!(row["detail"].as_str().unwrap().contains("no such setting"), "{row:#}");
+    assert_eq!(site.repo.head(), before);
+    let kept = row["commit"].as_str().unwrap();
+    assert!(site.repo.git(&["show", &format!("{kept}:work.txt")]).contains("work"));
+    // The operator who resumes it is asked again.
+    site.home.provost(&["resume", &id]).ok();
+    assert_eq!(site.held(&id)["files"], approval["files"]);
+    site.home.provost(&["cancel", &id]).ok();
+    site.home.sealed(&id);
+}
+
+#[test]
+fn f2_11_approval_counts_for_that_commit_only() {
+    let site = Site::new("true");
+    site.agent(&plants(&site.file("planted")), "");
+    let id = site.run(&["--land", "merge", "--check", "test -s work.txt"]);
+    let first = site.held(&id);
+    // The branch moves, so that another tree would land than the one that was shown.
+    site.repo.write("user.txt", "mine\n");
+    site.repo.commit("Meanwhile");
+    site.home.provost(&["approve", &id]).ok();
+    let second = eventually("the operator is asked again", || {
+        let approval = site.home.status(&id)["approval"].clone();
+        (approval.is_object() && approval["commit"] != first["commit"]).then_some(approval)
+    });
+    assert_eq!(second["files"], json!(["provost.toml"]), "what the user changed is not held");
+    let approved = site.home.provost(&["approve", &id]);
+    assert!(approved.ok().stderr.contains("approved: provost.toml"), "{approved:#?}");
+    let row = site.home.sealed(&id);
+    assert_eq!(row["state"], "succeeded", "{row:#}");
+    assert_eq!(site.repo.read("user.txt"), "mine\n");
+    assert!(site.repo.read("provost.toml").contains("setup"));
+}
+
+#[test]
+fn f2_11_work_without_held_files_lands_unasked() {
+    let site = Site::new("echo work > work.txt");
+    let id = site.run(&["--land", "merge", "--check", "test -s work.txt"]);
+    let row = site.home.sealed(&id);
+    assert_eq!((&row["state"], &row["landing"]["merged"]), (&json!("succeeded"), &json!(true)));
+}
+
+/// Ways in which an agent gets past a check that rests on files of the repository.
+const WEAKENED: [(&str, &str); 5] = [
+    ("changed", "echo 'exit 0' > check.sh"),
+    ("deleted", "rm check.sh"),
+    ("a link", "rm check.sh; ln -s /bin/true check.sh"),
+    ("added", "mkdir -p ci; echo 'exit 0' > ci/early.sh"),
+    ("a directory", "rm check.sh; mkdir check.sh; echo x > check.sh/x"),
+];
+
+#[test]
+fn f2_11_checks_use_the_base_version_of_protected_files() {
+    for (what, line) in WEAKENED {
+        let site = Site::new(&format!("echo work > work.txt; {line}"));
+        site.repo.write("check.sh", "test -s good.txt\n");
+        site.repo.commit("A check");
+        let more = "[verify]\nprotected = [\"check.sh\", \"ci/**\"]\n";
+        site.agent(&format!("echo work > work.txt; {line}"), more);
+        let check = "if test -e ci/early.sh; then sh ci/early.sh && exit 0; fi; test ! -f check.sh || sh check.sh";
+        let id = site.run(&["--check", check]);
+        let row = site.home.sealed(&id);
+        assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("work")), "{what}: {row:#}");
+    }
+}
+
+#[test]
+fn f2_11_receipt_names_the_files_taken_from_the_base() {
+    let site = Site::new("true");
+    site.repo.write("check.sh", "test -s good.txt\n");
+    site.repo.commit("A check");
+    site.agent("echo 1 > good.txt; echo 'exit 0' > check.sh", "[verify]\nprotected = [\"check.sh\"]\n");
+    // A check that looks for local changes finds none: what is checked is a commit too.
+    let id = site.run(&["--check", "sh check.sh && git diff --exit-code HEAD"]);
+    let row = site.home.sealed(&id);
+    assert_eq!(row["state"], "succeeded", "{row:#}");
+    assert_eq!(row["checks"][0]["base_files"], json!(["check.sh"]), "{row:#}");
+    assert_eq!(row["checks"][0]["tree"], row["tree"], "the work's own tree is named: {row:#}");
+    let shown = site.home.provost(&["status", &id]).ok().stdout.clone();
+    assert!(shown.contains("check.sh as of the base"), "{shown}");
+}
+
+/// Answers as `gh` does, and keeps the text of the pull request.
+const GH: &str = r#"#!/bin/sh
+cd "$(dirname "$0")" || exit 1
+case "$1 $2" in
+"pr list") cat list.json ;;
+"pr create") cat > body.md; echo '[{"number":7,"url":"https://example.invalid/pull/7","state":"OPEN"}]' > list.json ;;
+"pr view")
+    head=$(env -u GIT_COMMON_DIR -u GIT_OBJECT_DIRECTORY git --git-dir remote.git for-each-ref --format='%(objectname)' refs/heads/provost/)
+    echo "{\"state\":\"OPEN\",\"headRefOid\":\"$head\",\"statusCheckRollup\":[]}" ;;
+"api repos"*) echo '[]' ;;
+*) exit 1 ;;
+esac
+"#;
+
+#[test]
+fn f2_11_pull_request_names_held_files_first() {
+    let mut site = Site::new("true");
+    site.agent(&plants(&site.file("planted")), "run.pull_every = \"50ms\"\nrun.pull_checks = \"0s\"\n");
+    let forge = site.home.root().join("forge");
+    fs::create_dir(&forge).unwrap();
+    fs::write(forge.join("gh"), GH).unwrap();
+    fs::set_permissions(forge.join("gh"), fs::Permissions::from_mode(0o700)).unwrap();
+    fs::write(forge.join("list.json"), "[]").unwrap();
+    let remote = forge.join("remote.git").display().to_string();
+    site.repo.git(&["init", "--quiet", "--bare", &remote]);
+    site.repo.git(&["remote", "add", "origin", &remote]);
+    site.home.set_env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", forge.display()));
+    let id = site.run(&["--land", "pr", "--check", "test -s work.txt"]);
+    let row = site.home.sealed(&id);
+    assert_eq!(row["state"], "succeeded", "{row:#}");
+    let body = fs::read_to_string(forge.join("body.md")).unwrap();
+    let first = body.lines().find(|line| !line.trim().is_empty()).unwrap();
+    assert!(first.contains("changes files that") && body.contains("provost.toml"), "{body}");
+    assert!(body.find("provost.toml") < body.find("## Asked"), "{body}");
+}
+
+/// A project that is served: its workflow, its issues, and the user's configuration.
+fn served() -> Site {
+    let site = Site::new("echo work > work.txt");
+    site.agent("echo work > work.txt", "[run]\ntriage = false\n[review]\ntask = \"off\"\n");
+    let front = "tracker: {kind: file}\npolling: {interval_ms: 50}\nprovost: {agent: talker}\n";
+    site.repo.write("WORKFLOW.md", &format!("---\n{front}---\nDo {{{{ issue.title }}}}.\n"));
+    site.repo.write("provost.toml", "[session]\nstale_after = \"5m\"\n");
+    site.repo.write("issues/a.md", "---\ntitle: a\nstate: todo\n---\nA.\n");
+    site.repo.commit("A workflow");
+    site.home.trust(site.repo.path());
+    site
+}
+
+#[test]
+fn f2_11_serve_keeps_its_startup_configuration() {
+    let site = served();
+    let workflow = site.repo.path().join("WORKFLOW.md").display().to_string();
+    let serving = site.home.follow(&["serve", "--json", "--workflow", &workflow]);
+    let event = |kind: &str| {
+        serving.wait_line(kind, |line| {
+            let event: Value = serde_json::from_str(line).ok()?;
+            (event["event"] == kind).then_some(event)
+        })
+    };
+    event("ended");
+    // What an agent changed was merged and checked out.
+    let planted = site.file("planted");
+    site.repo.write("provost.toml", &format!("[worktree]\nsetup = \"touch {planted}\"\n"));
+    site.repo.write("issues/b.md", "---\ntitle: b\nstate: todo\n---\nB.\n");
+    let held = event("not_taken");
+    assert!(held["message"].as_str().unwrap().contains("provost.toml"), "{held:#}");
+    assert!(held["message"].as_str().unwrap().contains("provost trust"), "{held:#}");
+    event("ended");
+    assert!(!Path::new(&planted).exists(), "the planted setup ran");
+    let text = fs::read_to_string(&workflow).unwrap();
+    let hook = format!("hooks: {{after_create: \"touch {planted}\"}}\n---\nDo");
+    fs::write(&workflow, text.replace("---\nDo", &hook)).unwrap();
+    site.repo.write("issues/c.md", "---\ntitle: c\nstate: todo\n---\nC.\n");
+    let held = event("not_reloaded");
+    assert_eq!(held["class"], "workflow_not_trusted", "{held:#}");
+    // The operator agrees, and what was written counts.
+    site.home.trust(site.repo.path());
+    event("ended");
+    assert!(Path::new(&planted).exists(), "the operator agreed to it");
+}
+
+/// A repository in which real Codex plans and works, with a scripted model.
+struct Planned {
+    site: Site,
+    model: ModelServer,
+}
+
+/// A plan of one task with these checks, and the work on it.
+fn plan_with(checks: &[&str]) -> String {
+    let task = json!({
+        "id": "one", "title": "The one", "instruction": "Write one.", "after": [],
+        "criteria": [], "checks": checks, "scope": [],
+    });
+    let told = json!({"status": "completed", "summary": "planned", "tasks": [task]});
+    told.to_string()
+}
+
+/// A conversation that begins with a prompt and says this, one message per turn.
+fn tells(when: &str, told: &[String]) -> String {
+    let turn = |told: &String| format!("  {{ response = [{{ items = [{{ message = '{told}' }}] }}] }},\n");
+    let turns: String = told.iter().map(turn).collect();
+    format!("[[thread]]\nwhen = {{ prompt = \"{when}\" }}\nturn = [\n{turns}]\n")
+}
+
+const WORKS: &str = "[[thread]]\nwhen = { prompt = \"one: The one\" }\nturn = [\n  { response = [{ items = [{ shell = \"echo one > one\" }] }, { items = [{ message = \"Done.\" }] }] },\n  { response = [{ items = [{ json = { status = \"completed\", summary = \"wrote one\" } }] }] },\n]\n";
+
+impl Planned {
+    /// A planner that tells these plans, one after the other; none without Codex.
+    fn new(plans: &[String], configuration: &str) -> Option<Planned> {
+        let program = codex()?;
+        let scenario = tells("Divide it into tasks", plans) + WORKS;
+        let model = ModelServer::play(&scenario);
+        let mut home = Home::new();
+        home.set_env("PROVOST_CODEX", program);
+        let repo = home.repo("work");
+        home.configure(configuration);
+        let codex_home = home.root().join("user/.codex");
+        fs::create_dir_all(&codex_home).unwrap();
+        let sandbox = "[sandbox_workspace_write]\nexclude_slash_tmp = true\n";
+        let text = codex_config(MODEL, &model.url()) + sandbox;
+        fs::write(codex_home.join("config.toml"), text).unwrap();
+        Some(Planned { site: Site { home, repo }, model })
+    }
+
+    #[track_caller]
+    fn run(&self, arguments: &[&str]) -> String {
+        let plain = ["--no-triage", "--plan-mode", "always", "--review-plan", "off"];
+        let rest = ["--review-task", "off", "Plan it."];
+        let all = [&["run", "--detach", "--json"], arguments, &plain, &rest].concat();
+        let opened = self.site.home.provost_in(self.site.repo.path(), &all);
+        opened.ok().json()["id"].as_str().unwrap().to_owned()
+    }
+}
+
+#[test]
+fn f5_g2_commands_of_an_agents_plan_wait_for_consent() {
+    let home = Home::new();
+    let escaped = home.root().join("escaped").display().to_string();
+    let check = format!("touch {escaped}");
+    let Some(planned) = Planned::new(&[plan_with(&[&check, "true"])], "") else { return };
+    let id = planned.run(&["--check", "true"]);
+    let approval = planned.site.held(&id);
+    assert_eq!(approval["kind"], "plan", "{approval:#}");
+    assert_eq!(approval["commands"], json!([check]), "the user's own check needs no consent");
+    assert!(!Path::new(&escaped).exists(), "a command of the plan ran without consent");
+    let shown = planned.site.home.provost(&["status", &id]).ok().stdout.clone();
+    assert!(shown.contains(&check), "{shown}");
+    planned.site.home.daemon().kill();
+    assert_eq!(planned.site.held(&id)["commands"], json!([check]));
+    planned.site.home.provost(&["approve", &id]).ok();
+    let row = planned.site.home.sealed(&id);
+    assert_eq!(row["state"], "succeeded", "{row:#}");
+    assert!(Path::new(&escaped).exists(), "the operator agreed to it");
+    planned.model.assert_all_as_scripted();
+}
+
+#[test]
+fn f5_g2_denied_command_of_a_plan_is_refused() {
+    let home = Home::new();
+    let escaped = home.root().join("escaped").display().to_string();
+    let bad = plan_with(&[&format!("touch {escaped}")]);
+    let rules = "[approvals]\ndeny = [\"command: touch\"]\n";
+    let Some(planned) = Planned::new(&[bad.clone(), bad], rules) else { return };
+    let id = planned.run(&["--check", "true"]);
+    let row = planned.site.home.sealed(&id);
+    assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("plan")), "{row:#}");
+    assert!(row["detail"].as_str().unwrap().contains("command touch"), "{row:#}");
+    assert!(!Path::new(&escaped).exists());
+    assert_eq!(planned.model.unexpected(), Vec::<String>::new(), "the planner was told once");
+}
+
+#[test]
+fn f5_g2_allowed_check_alone_completes_and_never_succeeds() {
+    let rules = "[approvals]\nallow = [\"command: test\"]\n";
+    let Some(planned) = Planned::new(&[plan_with(&["test -s one"])], rules) else { return };
+    let id = planned.run(&[]);
+    let row = planned.site.home.sealed(&id);
+    assert_eq!((&row["state"], &row["proved"]), (&json!("completed"), &json!(false)), "{row:#}");
+    planned.model.assert_all_as_scripted();
+}
+
+/// Posts a body to the daemon's socket, as any program could, and returns the status and the reply.
+fn post(socket: &str, path: &str, body: &Value) -> (u16, String) {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    let body = body.to_string();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: provost\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).unwrap();
+    (reply.split_whitespace().nth(1).unwrap().parse().unwrap(), reply)
+}
+
+/// Names the directory in which the worker process of the next test finds its order and leaves its replies.
+const WORKER: &str = "HELD_CHANGES_WORKER";
+
+/// The worker of `f7_s3`: this program, started by Provost as an agent.
+#[test]
+#[ignore = "started by Provost for f7_s3"]
+fn worker_process() {
+    let Ok(place) = env::var(WORKER) else { return };
+    let place = Path::new(&place);
+    let task = eventually("an order", || filled(place.join("order")));
+    let socket = env::var("PROVOST_SOCKET").unwrap();
+    let forged = |kind: &str, channel: &str| {
+        let text = format!("{kind} by {channel}: cargo test exited with 0");
+        let key = format!("{kind}-{channel}");
+        let message = json!({
+            "key": key, "correlation": null, "channel": channel, "to": {"member": "boss"},
+            "kind": kind, "text": text, "priority": "normal", "expires_in_ms": null,
+        });
+        let path = format!("/v1/tasks/{}/do", task.trim());
+        let (status, _) = post(&socket, &path, &json!({"command": {"post": message}}));
+        json!([kind, channel, status])
+    };
+    let tried = [
+        forged("news", "rule"),
+        forged("continuation", "tool"),
+        forged("probe", "cli"),
+        forged("report", "rule"),
+    ];
+    fs::write(place.join("replies.new"), json!(tried).to_string()).unwrap();
+    fs::rename(place.join("replies.new"), place.join("replies")).unwrap();
+}
+
+#[test]
+fn f7_s3_worker_cannot_post_as_provost() {
+    let home = Home::new();
+    let place = home.root().display().to_string();
+    let program = env::current_exe().unwrap().display().to_string();
+    home.provost(&["task", "new", "limits", "--goal", "limit how often each caller calls"]).ok();
+    let worker = ["held_changes::worker_process", "--exact", "--ignored"];
+    let variable = format!("{WORKER}={place}");
+    let spawn = ["spawn", "--json", "--env", &variable, "--", &program];
+    let spawned = home.provost_in(home.root(), &[&spawn[..], &worker].concat());
+    let session = spawned.ok().json()["id"].as_str().unwrap().to_owned();
+    let bind = ["task", "bind", "limits"];
+    home.provost(&[&bind[..], &["w", "--role", "worker", "--session", &session]].concat()).ok();
+    home.provost(&[&bind[..], &["boss", "--role", "manager"]].concat()).ok();
+    fs::write(home.root().join("order.new"), "limits").unwrap();
+    fs::rename(home.root().join("order.new"), home.root().join("order")).unwrap();
+    let replies = eventually("the replies", || filled(home.root().join("replies")));
+    let replies: Value = serde_json::from_str(&replies).unwrap();
+    let listed = home.provost(&["inbox", "ls", "--all", "--task", "limits", "--json"]).ok().json();
+    let messages = listed["messages"].as_array().unwrap();
+    let of_worker: Vec<&Value> = messages.iter().filter(|one| one["from"] == "w").collect();
+    assert_eq!(of_worker.len(), 1, "{replies:#} {of_worker:#?}");
+    let (kind, channel) = (&of_worker[0]["kind"], &of_worker[0]["channel"]);
+    assert_eq!((kind, channel), (&json!("report"), &json!("command line")), "{of_worker:#?}");
+    for reply in replies.as_array().unwrap().iter().take(3) {
+        assert_eq!(reply[2], 409, "{replies:#}");
+    }
+    home.sealed(&session);
+}
+
+#[test]
+fn f5_g2_command_of_a_member_waits_for_consent() {
+    let home = Home::new();
+    let repo = home.repo("work");
+    let escaped = home.root().join("escaped").display().to_string();
+    let check = format!("touch {escaped}");
+    home.configure("[approvals]\ndeny = [\"command: curl\"]\n");
+    let new = ["task", "new", "limits", "--goal", "limit how often each caller calls"];
+    home.provost_in(repo.path(), &new).ok();
+    for (name, role) in [("w", "worker"), ("boss", "manager")] {
+        home.provost(&["task", "bind", "limits", name, "--role", role]).ok();
+    }
+    let act = |words: &[&str]| {
+        home.provost(&[words, &["--task", "limits", "--as", "boss", "--json"]].concat())
+    };
+    act(&["manager", "ack", "--revision", "0"]).ok();
+    let denied = ["criteria", "add", "it can be fetched", "--check", "curl x", "--accept"];
+    assert!(act(&denied).exits(4).stdout.contains("command curl"));
+    act(&["criteria", "add", "the file is there", "--check", &check, "--accept"]).ok();
+    let refused = act(&["check", "--criterion", "1"]);
+    assert!(refused.exits(4).stdout.contains("has not agreed"), "{refused:#?}");
+    let shown = home.provost(&["task", "show", "limits", "--json"]).ok().json();
+    assert_eq!(shown["task"]["awaits_consent"], json!([check]), "{shown:#}");
+    assert!(!Path::new(&escaped).exists(), "a member's command ran without consent");
+    home.provost(&["approve", "limits"]).ok();
+    act(&["check", "--criterion", "1"]).ok();
+    eventually("the check ran", || Path::new(&escaped).exists().then_some(()));
+    home.provost(&["task", "cancel", "limits", "--because", "enough of it"]).ok();
+}

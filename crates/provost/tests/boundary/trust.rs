@@ -1,1 +1,520 @@
 //! Repositories that nobody has trusted yet.
+
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt as _, chown, symlink},
+    path::{Path, PathBuf},
+};
+
+use provost_testkit::{
+    harness::{Home, Output, Repo, eventually, filled},
+    model::{MODEL, ModelServer, codex, codex_config},
+};
+use rustix::process::geteuid;
+use serde_json::Value;
+
+/// A user that owns nothing here.
+const NOBODY: u32 = 65_534;
+
+/// A file that a repository's program would leave.
+fn proof(home: &Home) -> PathBuf {
+    home.root().join("OWNED")
+}
+
+/// A hook that leaves the proof.
+fn hook(home: &Home) -> String {
+    format!("[hooks]\nsession.opened = \"touch {}\"\n", proof(home).display())
+}
+
+fn write(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+/// Starts a plain command and waits for its outcome.
+#[track_caller]
+fn spawn(home: &Home, dir: &Path) -> Output {
+    home.provost_in(dir, &["spawn", "--json", "--wait", "--exit0-is-done", "--", "true"])
+}
+
+/// Expects a refusal that leads to `provost trust`.
+#[track_caller]
+fn assert_untrusted(output: &Output, file: &str) {
+    output.exits(4);
+    let error = &output.json()["error"];
+    let text = error.to_string();
+    assert!(text.contains(file), "{text}");
+    assert!(error["next"].to_string().contains("provost trust"), "{text}");
+}
+
+#[test]
+fn f1_s5_cloned_config_runs_nothing_before_trust() {
+    let home = Home::new();
+    let repo = home.repo("cloned");
+    let setup = home.root().join("SETUP");
+    let more = format!(
+        "[worktree]\nenabled = true\nsetup = \"touch {}\"\n[agents.codex]\nsandbox = \"full-access\"\n",
+        setup.display()
+    );
+    repo.write("provost.toml", &format!("{more}{}", hook(&home)));
+    let refused = spawn(&home, repo.path());
+    assert_untrusted(&refused, "provost.toml");
+    let message = refused.json()["error"]["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("worktree.setup") && message.contains("touch"), "{message}");
+    for arguments in [&["run", "Do it."][..], &["plan", "Do it."], &["pair", "Do it."]] {
+        assert_untrusted(
+            &home.provost_in(repo.path(), &[arguments, &["--json"]].concat()),
+            "provost.toml",
+        );
+    }
+    assert!(!proof(&home).exists() && !setup.exists());
+    let listed = home.provost(&["ls", "--all", "--json"]).ok().json();
+    assert_eq!(listed["sessions"].as_array().map(Vec::len), Some(0), "{listed}");
+
+    home.trust(repo.path());
+    spawn(&home, repo.path()).ok();
+    eventually("the hook of a trusted project", || proof(&home).exists().then_some(()));
+    assert!(setup.exists());
+}
+
+#[test]
+fn f1_s5_a_change_asks_again_and_is_shown() {
+    let home = Home::new();
+    let repo = home.repo("cloned");
+    repo.write("provost.toml", "[verify]\nchecks = [\"true\"]\n");
+    home.trust(repo.path());
+    home.provost_in(repo.path(), &["spawn", "--no-check", "--wait", "--exit0-is-done", "--", "true"])
+        .ok();
+    repo.write("provost.toml", "[verify]\nchecks = [\"true\"]\n[session]\nsettle = \"60ms\"\n");
+    spawn(&home, repo.path());
+    let unchanged = home.provost_in(repo.path(), &["trust", "--print", "--json"]).ok().json();
+    assert_eq!(unchanged["trusted"], true, "a harmless key asks nothing: {unchanged}");
+
+    repo.write("provost.toml", &format!("[verify]\nchecks = [\"true\"]\n{}", hook(&home)));
+    assert_untrusted(&spawn(&home, repo.path()), "hooks.session.opened");
+    let print = home.provost_in(repo.path(), &["trust", "--print"]).ok().stdout.clone();
+    assert!(print.contains("+ hooks.session.opened"), "{print}");
+    assert!(!print.contains("+ verify.checks"), "what is trusted already is no change: {print}");
+    assert!(!proof(&home).exists());
+}
+
+#[test]
+fn harmless_project_keys_need_no_trust() {
+    let home = Home::new();
+    let repo = home.repo("plain");
+    repo.write("provost.toml", "[session]\nsettle = \"60ms\"\n[ui]\ncolor = \"never\"\n");
+    spawn(&home, repo.path()).ok();
+    let print = home.provost_in(repo.path(), &["trust", "--print", "--json"]).ok().json();
+    assert_eq!((&print["needed"], &print["trusted"]), (&false.into(), &true.into()), "{print}");
+}
+
+#[test]
+fn trust_for_ci_takes_exactly_one_digest() {
+    let home = Home::new();
+    let repo = home.repo("ci");
+    repo.write("provost.toml", &hook(&home));
+    let digest = |home: &Home| -> String {
+        let print = home.provost_in(repo.path(), &["trust", "--print", "--json"]).ok().json();
+        print["digest"].as_str().unwrap().to_owned()
+    };
+    let before = digest(&home);
+    repo.write("provost.toml", &format!("{}[worktree]\nsetup = \"true\"\n", hook(&home)));
+    let wrong = home.provost_in(repo.path(), &["trust", "--trust", &before, "--json"]);
+    assert_eq!(wrong.exits(4).json()["ok"], false);
+    assert_untrusted(&spawn(&home, repo.path()), "provost.toml");
+    home.provost_in(repo.path(), &["trust", "--trust", &digest(&home)]).ok();
+    spawn(&home, repo.path()).ok();
+    // Without a terminal and without --yes nothing is agreed to.
+    repo.write("provost.toml", &format!("{}[worktree]\nsetup = \"false\"\n", hook(&home)));
+    home.provost_in(repo.path(), &["trust"]).exits(4);
+    assert_untrusted(&spawn(&home, repo.path()), "provost.toml");
+}
+
+#[test]
+fn trust_is_listed_and_revoked() {
+    let home = Home::new();
+    let repo = home.repo("listed");
+    repo.write("provost.toml", &hook(&home));
+    home.trust(repo.path());
+    let listed = home.provost(&["trust", "--list", "--json"]).ok().json();
+    let top = repo.path().canonicalize().unwrap();
+    assert_eq!(listed["projects"][0]["path"], top.to_str().unwrap(), "{listed}");
+    let store = home.root().join("user/.config/provost/trust");
+    assert_eq!(fs::metadata(&store).unwrap().permissions().mode() & 0o777, 0o700);
+    for entry in fs::read_dir(&store).unwrap() {
+        assert_eq!(entry.unwrap().metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    }
+    home.provost_in(repo.path(), &["trust", "--revoke"]).ok();
+    assert_untrusted(&spawn(&home, repo.path()), "provost.toml");
+    home.provost_in(repo.path(), &["trust", "--revoke"]).exits(3);
+}
+
+#[test]
+fn no_variable_turns_trust_off() {
+    let mut home = Home::new();
+    let repo = home.repo("variable");
+    repo.write("provost.toml", &hook(&home));
+    for name in ["PROVOST_TRUST", "PROVOST_YES", "PROVOST_TRUST_ALL", "PROVOST_NO_TRUST"] {
+        home.set_env(name, "1");
+    }
+    assert_untrusted(&spawn(&home, repo.path()), "provost.toml");
+    assert!(!proof(&home).exists());
+}
+
+#[test]
+fn untrusted_text_cannot_drive_the_terminal() {
+    let home = Home::new();
+    let repo = home.repo("escapes");
+    repo.write("provost.toml", "[worktree]\nsetup = \"true \\u001b[2J\\u202e\"\n");
+    repo.write(".mcp.json", "{\"mcpServers\": {\"x\u{1b}[2J\": {\"command\": \"true\"}}}\n");
+    for output in [
+        home.provost_in(repo.path(), &["trust", "--print"]),
+        home.provost_in(repo.path(), &["spawn", "--", "true"]),
+        home.provost_in(repo.path(), &["trust", "--yes"]),
+    ] {
+        let text = format!("{}{}", output.stdout, output.stderr);
+        assert!(!text.contains('\u{1b}') && !text.contains('\u{202e}'), "{text:?}");
+    }
+}
+
+#[test]
+fn an_agent_cannot_trust_its_repository() {
+    let home = Home::new();
+    let repo = home.repo("agent");
+    let other = home.repo("other");
+    repo.write("provost.toml", &hook(&home));
+    let script = home.root().join("agent.sh");
+    let elsewhere = home.root().join("elsewhere");
+    write(
+        &script,
+        &format!(
+            "cd {repo}\nprovost trust --yes; echo $? > {root}/codes\n\
+             PROVOST_HOME={elsewhere} provost trust --yes; echo $? >> {root}/codes\n\
+             env -u PROVOST_LAUNCH provost trust --yes; echo $? >> {root}/codes\nmv {root}/codes {root}/done\n",
+            repo = repo.path().display(),
+            root = home.root().display(),
+            elsewhere = elsewhere.display(),
+        ),
+    );
+    home.provost_in(other.path(), &["spawn", "--", "sh", script.to_str().unwrap()]).ok();
+    let done = home.root().join("done");
+    let codes = eventually("the agent's exit codes", || filled(&done));
+    assert_eq!(codes.lines().collect::<Vec<_>>(), ["4", "4", "4"]);
+    assert_untrusted(&spawn(&home, repo.path()), "provost.toml");
+}
+
+#[test]
+fn an_agent_in_a_terminal_is_not_asked() {
+    let home = Home::new();
+    let repo = home.repo("tty");
+    let other = home.repo("other");
+    repo.write("provost.toml", &hook(&home));
+    let script = home.root().join("agent.sh");
+    let root = home.root().display().to_string();
+    let text = format!(
+        "cd {}\nyes | provost trust; echo $? > {root}/codes\nprovost spawn -- true; echo $? >> {root}/codes\nmv {root}/codes {root}/done\nexec sleep 100\n",
+        repo.path().display()
+    );
+    write(&script, &text);
+    let started = home
+        .provost_in(other.path(), &["spawn", "--json", "--tty", "--", "sh", script.to_str().unwrap()]);
+    let id = started.ok().json()["id"].as_str().unwrap().to_owned();
+    let done = home.root().join("done");
+    let codes = eventually("the agent's exit codes", || filled(&done));
+    assert_eq!(codes.lines().collect::<Vec<_>>(), ["4", "4"]);
+    home.provost(&["stop", &id]).ok();
+    assert_untrusted(&spawn(&home, repo.path()), "provost.toml");
+}
+
+/// At a terminal a start asks in place; `script` gives it one.
+#[test]
+fn a_start_at_a_terminal_asks_in_place() {
+    let home = Home::new();
+    let repo = home.repo("asked");
+    repo.write("provost.toml", &hook(&home));
+    let answer = |text: &str| -> Output {
+        let like = home.command(&["spawn", "--wait", "--exit0-is-done", "--", "true"]);
+        let words: Vec<&str> = like.get_args().filter_map(|word| word.to_str()).collect();
+        let line = format!("{} {}", like.get_program().to_str().unwrap(), words.join(" "));
+        let mut command = std::process::Command::new("script");
+        command.args(["-qec", &line, "/dev/null"]).current_dir(repo.path()).env_clear();
+        command.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        std::io::Write::write_all(child.stdin.as_mut().unwrap(), text.as_bytes()).unwrap();
+        let ended = child.wait_with_output().unwrap();
+        Output {
+            command: line,
+            status: ended.status,
+            stdout: String::from_utf8_lossy(&ended.stdout).into_owned(),
+            stderr: String::new(),
+            raw_stdout: ended.stdout,
+        }
+    };
+    let refused = answer("n\n");
+    assert!(refused.exits(4).stdout.contains("hooks.session.opened"), "{refused:?}");
+    assert!(!proof(&home).exists());
+    answer("y\n").ok();
+    eventually("the hook of a trusted project", || proof(&home).exists().then_some(()));
+    spawn(&home, repo.path()).ok();
+}
+
+#[test]
+fn f2_2_fake_git_above_makes_no_project() {
+    let home = Home::new();
+    let shared = home.root().join("shared");
+    write(&shared.join(".git/HEAD"), "");
+    write(&shared.join("provost.toml"), &hook(&home));
+    let work = shared.join("alice/work");
+    fs::create_dir_all(&work).unwrap();
+    spawn(&home, &work).ok();
+    assert!(!proof(&home).exists());
+    let shown = home.provost_in(&work, &["config", "show", "--json"]).ok().stdout.clone();
+    assert!(!shown.contains("OWNED"), "{shown}");
+}
+
+#[test]
+fn f2_2_config_of_another_user_is_never_obeyed() {
+    if !geteuid().is_root() {
+        return;
+    }
+    let home = Home::new();
+    for foreign in ["", ".git", "provost.toml"] {
+        let name = if foreign.is_empty() { "top" } else { foreign.trim_start_matches('.') };
+        let repo = home.repo(name);
+        repo.write("provost.toml", &hook(&home));
+        home.trust(repo.path());
+        chown(repo.path().join(foreign), Some(NOBODY), Some(NOBODY)).unwrap();
+        let refused = spawn(&home, repo.path());
+        let error = refused.exits(4).json()["error"].to_string();
+        assert!(error.contains("another user") && error.contains("chown"), "{foreign}: {error}");
+        home.provost_in(repo.path(), &["trust", "--yes"]).exits(4);
+        for arguments in [&["config", "show"][..], &["ls"], &["status"]] {
+            home.provost_in(repo.path(), arguments);
+        }
+        assert!(!proof(&home).exists(), "{foreign}");
+    }
+}
+
+#[test]
+fn f2_2_config_that_others_can_write_cannot_be_trusted() {
+    let home = Home::new();
+    for (name, mode) in [("provost.toml", 0o666), ("", 0o777), ("provost.toml", 0o646)] {
+        let repo = home.repo(&format!("writable-{mode:o}"));
+        repo.write("provost.toml", &hook(&home));
+        fs::set_permissions(repo.path().join(name), fs::Permissions::from_mode(mode)).unwrap();
+        let refused = home.provost_in(repo.path(), &["trust", "--yes", "--json"]);
+        let error = refused.exits(4).json()["error"].to_string();
+        assert!(error.contains("chmod"), "{error}");
+        let refused = spawn(&home, repo.path());
+        assert!(refused.exits(4).json()["error"].to_string().contains("chmod"), "{refused:?}");
+        assert!(!proof(&home).exists(), "{name} {mode:o}");
+    }
+}
+
+#[test]
+fn f2_2_config_behind_a_link_never_counts() {
+    let home = Home::new();
+    let repo = home.repo("linked");
+    let real = home.root().join("elsewhere.toml");
+    write(&real, &hook(&home));
+    symlink(&real, repo.path().join("provost.toml")).unwrap();
+    let refused = home.provost_in(repo.path(), &["trust", "--yes", "--json"]);
+    assert!(refused.exits(4).json()["error"].to_string().contains("link"), "{refused:?}");
+    spawn(&home, repo.path()).exits(4);
+    assert!(!proof(&home).exists());
+}
+
+/// A repository whose configuration names a program of its own as Codex.
+fn with_program(home: &Home, name: &str) -> Repo {
+    let repo = home.repo(name);
+    repo.write("run.sh", &format!("#!/bin/sh\ntouch {}\n", proof(home).display()));
+    repo.write("provost.toml", "[agents.codex]\npath = \"run.sh\"\n");
+    for program in ["run.sh"] {
+        let path = repo.path().join(program);
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    repo
+}
+
+#[test]
+fn f2_3_looking_runs_no_program_of_the_repository() {
+    let home = Home::new();
+    let repo = with_program(&home, "looked-at");
+    let look = || {
+        for arguments in [
+            &["config", "show"][..],
+            &["config", "show", "--json"],
+            &["doctor"],
+            &["doctor", "--json"],
+            &["ls"],
+            &["status"],
+            &["presets"],
+            &["skills", "list"],
+            &["trust", "--print"],
+        ] {
+            home.provost_in(repo.path(), arguments);
+            assert!(!proof(&home).exists(), "{arguments:?} ran the repository's program");
+        }
+    };
+    look();
+    // Trust is for starting; looking runs nothing all the same.
+    home.trust(repo.path());
+    look();
+    let doctor = home.provost_in(repo.path(), &["doctor", "--json"]).json().to_string();
+    assert!(doctor.contains("run.sh"), "its path is shown: {doctor}");
+}
+
+#[test]
+fn f2_3_doctor_takes_no_program_of_the_repository_from_path() {
+    let mut home = Home::new();
+    let repo = with_program(&home, "in-path");
+    fs::rename(repo.path().join("run.sh"), repo.path().join("codex")).unwrap();
+    fs::remove_file(repo.path().join("provost.toml")).unwrap();
+    let path = std::env::split_paths(&path_of(&home)).collect::<Vec<_>>();
+    for added in [PathBuf::from("."), repo.path().to_owned(), PathBuf::new()] {
+        let all = std::iter::once(added.clone()).chain(path.iter().cloned());
+        home.set_env("PATH", std::env::join_paths(all).unwrap());
+        home.provost_in(repo.path(), &["doctor"]);
+        home.provost_in(repo.path(), &["config", "show"]);
+        assert!(!proof(&home).exists(), "{} was searched", added.display());
+    }
+}
+
+fn path_of(home: &Home) -> std::ffi::OsString {
+    let like = home.command(&["status"]);
+    let path = like.get_envs().find(|(name, _)| *name == "PATH").and_then(|(_, value)| value);
+    path.unwrap().to_owned()
+}
+
+#[test]
+fn f2_3_config_show_marks_what_is_not_trusted() {
+    let home = Home::new();
+    let repo = home.repo("marked");
+    repo.write("provost.toml", "[worktree]\nsetup = \"./evil\"\n[session]\nsettle = \"70ms\"\n");
+    let entry = |key: &str| -> Value {
+        let shown = home.provost_in(repo.path(), &["config", "show", "--json"]).ok().json();
+        let entries = shown["entries"].as_array().unwrap().clone();
+        entries.into_iter().find(|entry| entry["key"] == key).unwrap()
+    };
+    let setup = entry("worktree.setup");
+    assert_eq!(setup["value"], Value::Null, "{setup}");
+    assert_eq!(setup["untrusted"][0]["value"], "./evil", "{setup}");
+    assert_eq!(entry("session.stale_after")["untrusted"], Value::Null);
+    let text = home.provost_in(repo.path(), &["config", "show"]).ok().stdout.clone();
+    assert!(text.contains("not trusted yet"), "{text}");
+    home.trust(repo.path());
+    assert_eq!(entry("worktree.setup")["value"], "./evil");
+}
+
+#[test]
+fn serve_follows_a_changed_workflow_only_after_trust() {
+    let home = Home::new();
+    let repo = home.repo("served");
+    let front = |hook: &str| {
+        format!(
+            "---\ntracker: {{kind: file}}\npolling: {{interval_ms: 100}}\nhooks: {{after_create: \"{hook}\"}}\n---\nDo it.\n"
+        )
+    };
+    fs::create_dir(repo.path().join("issues")).unwrap();
+    repo.write("WORKFLOW.md", &front("true"));
+    let refused = home.provost_in(repo.path(), &["serve", "--once", "--json"]);
+    assert_untrusted(&refused, "WORKFLOW.md");
+    home.trust(repo.path());
+    home.provost_in(repo.path(), &["serve", "--once"]).ok();
+
+    let workflow = repo.path().join("WORKFLOW.md");
+    let serving = home.follow(&["serve", "--json", "--workflow", workflow.to_str().unwrap()]);
+    let until = |text: &str| {
+        serving.wait_line(text, |line| line.contains(text).then(|| line.to_owned()))
+    };
+    until("serving");
+    repo.write("WORKFLOW.md", &front(&format!("touch {}", proof(&home).display())));
+    let told = until("provost trust");
+    assert!(told.contains("WORKFLOW.md"), "{told}");
+    home.trust(repo.path());
+    until("reloaded");
+}
+
+/// A repository with an MCP server for Codex, and the model that answers once.
+struct CodexScene {
+    home: Home,
+    model: ModelServer,
+    repo: Repo,
+}
+
+impl CodexScene {
+    fn new() -> Option<Self> {
+        let program = codex()?;
+        let model = ModelServer::play(
+            "[[thread]]\nturn = [{ response = [{ items = [{ message = \"It is a sample.\" }] }] }]\n",
+        );
+        let mut home = Home::new();
+        home.set_env("PROVOST_CODEX", program);
+        let repo = home.repo("cloned");
+        let server = format!(
+            "[mcp_servers.x]\ncommand = \"sh\"\nargs = [\"-c\", \"touch {}\"]\n",
+            proof(&home).display()
+        );
+        repo.write(".codex/config.toml", &server);
+        repo.commit("Add a server");
+        let scene = CodexScene { home, model, repo };
+        scene.configure("");
+        Some(scene)
+    }
+
+    /// Writes the user's own configuration of Codex.
+    fn configure(&self, more: &str) {
+        let sandbox = "[sandbox_workspace_write]\nexclude_slash_tmp = true\n";
+        let text = codex_config(MODEL, &self.model.url()) + sandbox + more;
+        write(&self.home.root().join("user/.codex/config.toml"), &text);
+    }
+
+    /// Lets Codex say what the repository is, in a worktree.
+    #[track_caller]
+    fn ask(&self, flags: &[&str]) -> Value {
+        let words = ["spawn", "--json", "--agent", "codex", "--worktree", "Say what this is."];
+        let spawned = self.home.provost_in(self.repo.path(), &[&words, flags].concat());
+        let reply = spawned.ok().json();
+        self.home.sealed(reply["id"].as_str().unwrap());
+        reply
+    }
+}
+
+#[test]
+fn f2_4_codex_starts_no_server_of_an_untrusted_repository() {
+    let Some(scene) = CodexScene::new() else { return };
+    let words = ["spawn", "--json", "--agent", "codex", "--worktree", "Say what this is."];
+    assert_untrusted(&scene.home.provost_in(scene.repo.path(), &words), ".codex/config.toml");
+    let reply = scene.ask(&["--ignore-project-config"]);
+    assert!(!proof(&scene.home).exists(), "{reply}");
+    let warnings = reply["warnings"].to_string();
+    assert!(warnings.contains(".codex"), "{warnings}");
+}
+
+#[test]
+fn f2_4_codex_starts_a_trusted_server_as_it_was_shown() {
+    let Some(scene) = CodexScene::new() else { return };
+    scene.home.trust(scene.repo.path());
+    scene.ask(&[]);
+    assert!(proof(&scene.home).exists());
+}
+
+#[test]
+fn f2_4_codex_does_not_trust_other_content_than_was_shown() {
+    let Some(scene) = CodexScene::new() else { return };
+    // What is committed, and so in the worktree, is not what the checkout shows.
+    scene.repo.write(".codex/config.toml", "model_reasoning_effort = \"low\"\n");
+    scene.home.trust(scene.repo.path());
+    scene.ask(&[]);
+    assert!(!proof(&scene.home).exists());
+}
+
+#[test]
+fn f2_4_codex_trust_in_the_users_own_config_is_followed() {
+    let Some(scene) = CodexScene::new() else { return };
+    let top = scene.repo.path().canonicalize().unwrap();
+    scene.configure(&format!("[projects.{:?}]\ntrust_level = \"trusted\"\n", top.to_str().unwrap()));
+    scene.ask(&["--ignore-project-config"]);
+    assert!(proof(&scene.home).exists());
+}

@@ -30,6 +30,8 @@ fn a_manager_and_two_workers_prove_a_task_over_a_killed_worker_and_a_killed_daem
     // What the one worker proposed is accepted, and a word does not satisfy it.
     let task = wait_task(&stage, |task| task["criteria"][0]["state"] == "accepted");
     assert_eq!(task["criteria"][0]["source"], "worker", "{task:#}");
+    assert_eq!(task["awaits_consent"], serde_json::json!([dispatch::PROOF]), "{task:#}");
+    stage.provost(&["approve", id]).ok();
     eventually("a word is refused", || {
         let refused = stage.events_of(id, "task.action_refused");
         refused.iter().any(|event| event["data"]["code"] == "insufficient").then_some(())

@@ -134,6 +134,7 @@ fn r08_every_skill_is_listed_as_used_or_as_skipped_with_its_reason() {
     fs::create_dir_all(world.path("work/skills/broken")).unwrap();
     world.write("work/skills/broken/SKILL.md", "no front matter\n");
     world.write("work/provost.toml", "skills.roots = [\"skills\", \"gone\"]\n");
+    assert_eq!(world.run(&["trust", "--yes"]).code, 0);
     let value = world.run(&["skills", "list", "--json"]).json();
     let skills = value["skills"].as_array().unwrap();
     let named = |part: &str| {

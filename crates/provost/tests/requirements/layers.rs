@@ -50,6 +50,7 @@ fn r12_an_explicit_off_in_the_project_beats_the_users_on() {
     let repo = stage.home.repo("work");
     stage.configure(USER_ON);
     repo.write("provost.toml", PROJECT_OFF);
+    stage.trust(repo.path());
     let shown = stage.home.provost_in(repo.path(), &["config", "show", "--json"]).ok().json();
     for key in KEYS {
         let entry = entry(&shown, key);
@@ -96,6 +97,7 @@ fn r12_a_flag_beats_both_in_both_directions() {
     let repo = stage.home.repo("work");
     repo.write("provost.toml", "[worktree]\nenabled = true\n[verify]\nchecks = [\"false\"]\n[session]\nexit0_is_done = false\n");
     repo.commit("Configure");
+    stage.trust(repo.path());
     let id = stage
         .spawn_in(repo.path(), &["--no-worktree", "--no-check", "--exit0-is-done", "--", "true"]);
     let row = stage.sealed(&id);

@@ -87,6 +87,7 @@ fn a_place_that_could_not_be_prepared_is_prepared_when_the_run_is_resumed() {
     let ok = site.stage.file("ok");
     site.repo.write("provost.toml", &format!("[worktree]\nsetup = \"test -e {ok}\"\n"));
     site.repo.commit("A setup");
+    site.stage.trust(site.repo.path());
     let id = site.opened(&["--check", "test -s work.txt"]);
     let row = site.ended(&id);
     assert_eq!((&row["state"], &row["cause"]), (&json!("failed"), &json!("work")), "{row:#}");

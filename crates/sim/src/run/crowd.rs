@@ -54,6 +54,7 @@ fn spec() -> TaskSpec {
         project: None,
         cwd: "/work".to_owned(),
         checks: Vec::new(),
+        consent: Default::default(),
         config: Default::default(),
         policy: None,
         bounds: Default::default(),

@@ -1,9 +1,9 @@
 //! What a run owes, carried out in the world, and what people do about it.
 
 use provost_core::{
-    ids::{RunId, SessionId},
+    ids::{CommitId, RunId, SessionId},
     request::Reply,
-    run::{self, Effect, Ending, Graph, LandMode, Landing, Run, Stage},
+    run::{self, Approval, Effect, Ending, Graph, LandMode, Landing, Run, Stage},
     session::{Command, HookEnd, Session},
     verdict::CheckEnd,
 };
@@ -208,8 +208,17 @@ impl Sim {
                 run::Command::RaiseBudget { tokens, turns }
             }
             RunDeed::Answer => return self.answer_for_run(id),
-            RunDeed::Approve => run::Command::ApprovePlan,
-            RunDeed::Reject => run::Command::RejectPlan { because: "not so".to_owned() },
+            RunDeed::Approve => match held_commit(run) {
+                Some(commit) => run::Command::ApproveLanding { commit },
+                None => run::Command::ApprovePlan,
+            },
+            RunDeed::Reject => {
+                let because = "not so".to_owned();
+                match held_commit(run) {
+                    Some(commit) => run::Command::RejectLanding { commit, because },
+                    None => run::Command::RejectPlan { because },
+                }
+            }
             RunDeed::ToItsSession(deed) => {
                 // What people say to a session that the run has done with is theirs, and none of it.
                 let live: Vec<SessionId> = run.live().map(|live| live.id).collect();
@@ -242,6 +251,14 @@ impl Sim {
     pub(super) fn ask_run(&mut self, run: RunId, command: run::Command) {
         self.asks += 1;
         self.asked.push_back(Input::AskedRun { key: format!("ask-{}", self.asks), run, command });
+    }
+}
+
+/// Returns the commit that waits for the operator before it lands.
+fn held_commit(run: &Run) -> Option<CommitId> {
+    match run.approval()? {
+        Approval::Landing(held) => Some(held.landing.commit.clone()),
+        Approval::Plan(_) => None,
     }
 }
 

@@ -180,6 +180,7 @@ impl Sim {
             tail: String::new(),
             warm: false,
             environment: None,
+            overlay: None,
         };
         let done = Command::CheckDone { no: owed.no, receipt: Box::new(receipt), compared: None };
         self.engine.owed_by_tasks.remove(key);

@@ -299,6 +299,7 @@ fn proof(session: &Session) -> Vec<Command> {
         tail: String::new(),
         warm: false,
         environment: None,
+        overlay: None,
     };
     vec![
         Command::SnapshotTaken {
@@ -365,6 +366,7 @@ fn spec(checks: &[String]) -> Spec {
         checks: checks.to_vec(),
         keep: Vec::new(),
         protected: Vec::new(),
+        check_terms: Default::default(),
         empty_diff: EmptyDiff::Refused,
         exit0: Exit0::SaysNothing,
         afterwards: Afterwards::Close,

@@ -125,9 +125,10 @@ const ELSEWHERE: [&str; 10] = [
     "thread.left",
 ];
 
-/// What no story does to tasks: pictures, clean-ups, steps after the work and proposals of what comes next, and what is
+/// What no story does to tasks: consent to commands of members, pictures, clean-ups, steps after the work and proposals of what comes next, and what is
 /// said to agents besides messages.
-const TASKS_ELSEWHERE: [&str; 7] = [
+const TASKS_ELSEWHERE: [&str; 8] = [
+    "task.commands_approved",
     "task.renamed",
     "task.member_labelled",
     "task.cleaned_up",

@@ -97,6 +97,12 @@ impl Home {
         fs::write(dir.join("provost.toml"), toml).expect("the configuration can be written");
     }
 
+    /// Agrees to what a project's files run, as a user does.
+    #[track_caller]
+    pub fn trust(&self, dir: &Path) {
+        self.provost_in(dir, &["trust", "--yes"]).ok();
+    }
+
     /// A new repository with one commit.
     pub fn repo(&self, name: &str) -> Repo {
         Repo::at(&self.root().join("repos").join(name))

@@ -102,6 +102,9 @@ when = { prompt = "whether it is too large for one task" }
 turn = [{ response = [{ items = [{ json = { status = "completed", summary = "read", understanding = "A shop of parts is to be built.", needs_plan = true } }] }] }]
 "#;
 
+/// The check that the planner writes itself.
+pub const PLANNED_CHECK: &str = "grep -q EUR parts/cart";
+
 const REVIEW: &str = r#"
 [[thread]]
 name = "plan review"
@@ -118,7 +121,7 @@ fn planner() -> String {
     };
     let tasks = [
         task("money", "Money", "Write the part for money.", &[], &[]),
-        task("cart", "Shopping cart", "Write the cart.", &["money"], &["grep -q EUR parts/cart"]),
+        task("cart", "Shopping cart", "Write the cart.", &["money"], &[PLANNED_CHECK]),
         task("tax", "Taxes", "Write the part for taxes.", &["money"], &[]),
         task("stock", "Stock", "Write the part for the stock.", &["money"], &[]),
         task("labels", "Labels", "Write the part for labels.", &["money"], &[]),

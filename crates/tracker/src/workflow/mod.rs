@@ -40,6 +40,9 @@ pub enum Error {
     TemplateParse(String),
     #[error("the template cannot be filled in: {0}")]
     TemplateRender(String),
+    /// The operator has not agreed to what it runs.
+    #[error("{0}")]
+    Untrusted(String),
 }
 
 impl Error {
@@ -56,6 +59,7 @@ impl Error {
             Error::Config { .. } => "invalid_workflow_config",
             Error::TemplateParse(_) => "template_parse_error",
             Error::TemplateRender(_) => "template_render_error",
+            Error::Untrusted(_) => "workflow_not_trusted",
         }
     }
 }

@@ -2,9 +2,10 @@
 
 use provost_core::{
     plan::{MAX_PLANNED, Plan},
+    policy::{Decision, Matcher, Policy, Rule},
     result::{Structured, Triage},
     run::{
-        Cause, Command, Ending, PlanMode, Planning, Rejected, ReviewMode, Reviews, RunSpec, Stage,
+        Approval, Cause, Command, Ending, PlanMode, Planning, Rejected, ReviewMode, Reviews, RunSpec, Stage,
     },
     session,
 };
@@ -275,4 +276,78 @@ fn triage_says_whether_a_plan_is_needed_where_it_is_asked() {
         bench.does("old", Some(Structured::Triage(Triage { understanding, needs_plan })));
         assert_eq!(bench.run.stage, then, "{mode:?} {needs_plan}");
     }
+}
+
+/// A plan of one task with these checks.
+fn checked_plan(checks: &[&str]) -> Value {
+    let mut task = one_task();
+    task["checks"] = json!(checks);
+    json!({"tasks": [task]})
+}
+
+fn rule(decision: Decision, words: &str) -> Policy {
+    let words = words.split(' ').map(str::to_owned).collect();
+    let rules = vec![Rule { decision, matches: Matcher::Command(words) }];
+    Policy { rules, ..Policy::default() }
+}
+
+#[test]
+fn commands_of_an_agents_plan_wait_for_consent() {
+    let mut spec = planned(ReviewMode::Off);
+    spec.checks = vec!["mine".to_owned()];
+    let mut bench = RunBench::open(spec);
+    bench.does("old", says(&checked_plan(&["mine", "touch x", "touch x"])));
+    assert_eq!(bench.run.approval(), Some(Approval::Plan(vec!["touch x"])));
+    assert!(bench.at_work().is_empty(), "nothing is begun before");
+    bench.tell(Command::ApprovePlan);
+    assert_eq!(bench.at_work(), ["a"]);
+    let session = bench.session(2);
+    assert_eq!(session.spec.checks, ["mine", "touch x"]);
+    assert_eq!(session.spec.check_terms.agent_checks, ["touch x"]);
+    assert!(bench.run.consented.contains("touch x"));
+}
+
+#[test]
+fn allowed_commands_of_a_plan_are_not_asked_about_and_denied_ones_are_faults() {
+    let spec = RunSpec { policy: rule(Decision::Allow, "touch"), ..planned(ReviewMode::Off) };
+    let mut bench = RunBench::open(spec);
+    bench.does("old", says(&checked_plan(&["touch x"])));
+    assert_eq!(bench.at_work(), ["a"]);
+    let spec = RunSpec { policy: rule(Decision::Deny, "touch"), ..planned(ReviewMode::Off) };
+    let mut bench = RunBench::open(spec);
+    bench.does("old", says(&checked_plan(&["touch x"])));
+    let asked = bench.instruction().to_owned();
+    assert!(asked.contains("denied by the approval rule"), "{asked}");
+    bench.does("old", says(&checked_plan(&["touch x"])));
+    assert_eq!((bench.ending(), bench.outcome().cause), (Ending::Failed, Some(Cause::Plan)));
+}
+
+#[test]
+fn commands_that_a_plan_review_adds_wait_for_consent() {
+    let mut bench = RunBench::open(planned(ReviewMode::Repair));
+    bench.does("old", told(&two()));
+    assert!(!bench.run.awaits_approval());
+    let edits = json!([{"op": "change", "id": "a", "checks": ["touch y"]}]);
+    bench.does("old", accepts(&edits));
+    assert_eq!(bench.run.approval(), Some(Approval::Plan(vec!["touch y"])));
+}
+
+#[test]
+fn commands_of_a_given_plan_are_the_users() {
+    let plan: Plan = serde_json::from_value(checked_plan(&["touch x"])).expect("it is a plan");
+    let planning = Planning { given: Some(plan), ..Planning::default() };
+    let bench = RunBench::open(RunSpec { planning, ..run_spec() });
+    assert_eq!(bench.at_work(), ["a"]);
+    assert!(bench.run.agent_checks().is_empty());
+}
+
+#[test]
+fn an_agents_check_refutes_and_never_proves_alone() {
+    let mut spec = planned(ReviewMode::Off);
+    (spec.checks, spec.policy) = (Vec::new(), rule(Decision::Allow, "own"));
+    let mut bench = RunBench::open(spec);
+    bench.does("old", says(&checked_plan(&["own"])));
+    let session = bench.session(2);
+    assert_eq!(session.spec.checks, ["own"]);
+    assert!(!session.spec.can_be_proved());
 }

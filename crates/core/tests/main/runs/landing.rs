@@ -3,7 +3,7 @@
 use provost_core::{
     ids::CommitId,
     run::{
-        Cause, Command, Ending, LandMode, LandStep, Landing, MAX_MERGES, MAX_ROUNDS, ReviewMode,
+        Approval, Cause, Command, Ending, HeldLanding, LandMode, LandStep, Landing, MAX_MERGES, MAX_ROUNDS, ReviewMode,
         RunSpec, Stage,
     },
     session::{Driver, Exit0, Work},
@@ -197,4 +197,80 @@ fn steps_are_stored_as_they_were() {
     assert_eq!(bench.run.steps, [*step]);
     assert_eq!(bench.run.stage, Stage::Land);
     assert!(bench.try_tell(landed("merged")).is_ok(), "what was landed was landed");
+}
+
+fn held(commit: &str) -> HeldLanding {
+    HeldLanding {
+        onto: CommitId("tip".to_owned()),
+        landing: snapshot(commit),
+        files: vec!["provost.toml".to_owned()],
+        diff: "+setup".to_owned(),
+        truncated: false,
+        approved: false,
+    }
+}
+
+fn hold(step: usize, commit: &str) -> Command {
+    Command::HoldLanding { step, held: Box::new(held(commit)) }
+}
+
+#[test]
+fn held_landing_waits_for_exactly_its_commit() {
+    let mut bench = RunBench::open(landing_by(LandMode::Merge));
+    bench.works("new");
+    assert!(bench.try_tell(hold(0, "other")).is_err(), "another tree is not what would land");
+    bench.tell(hold(0, "new"));
+    assert_eq!(bench.run.approval(), Some(Approval::Landing(&held("new"))));
+    assert!(bench.owed().is_empty(), "nothing lands before the operator says so");
+    assert_eq!(bench.hooks().last().map(String::as_str), Some("run.question"));
+    assert!(bench.try_tell(hold(0, "new")).is_err(), "it is asked once");
+    let approve = |commit: &str| Command::ApproveLanding { commit: snapshot(commit).commit };
+    assert!(bench.try_tell(approve("other")).is_err());
+    bench.tell(approve("new"));
+    assert!(bench.run.may_land(&snapshot("new").commit) && !bench.run.awaits_approval());
+    assert_eq!(bench.owed(), ["land-1-0"]);
+    bench.landed("new");
+    assert_eq!(bench.ending(), Ending::Succeeded);
+}
+
+#[test]
+fn approval_is_void_once_the_tree_is_another() {
+    let mut bench = RunBench::open(RunSpec { land: LandMode::Merge, ..unchecked() });
+    bench.works("-").head("new");
+    bench.tell(hold(0, "new"));
+    bench.tell(Command::ApproveLanding { commit: snapshot("new").commit });
+    bench.tell(moved(0, "merged", &[]));
+    assert!(!bench.run.may_land(&snapshot("new").commit) && bench.run.held.is_none());
+    bench.tell(hold(1, "merged"));
+    assert!(bench.run.awaits_approval() && bench.owed().is_empty());
+}
+
+#[test]
+fn rejected_landing_fails_the_run_and_is_asked_again_after_resume() {
+    let mut bench = RunBench::open(landing_by(LandMode::Merge));
+    bench.works("new").tell(hold(0, "new"));
+    let commit = snapshot("new").commit;
+    bench.tell(Command::RejectLanding { commit: commit.clone(), because: "no".to_owned() });
+    assert!(bench.run.approval().is_none());
+    bench.tell(Command::LandOver { leg: 1, pull: None });
+    assert_eq!((bench.ending(), bench.outcome().cause), (Ending::Failed, Some(Cause::Landing)));
+    assert_eq!(bench.outcome().detail, "the operator refused the change of provost.toml: no");
+    bench.tell(Command::Resume);
+    assert_eq!(bench.owed(), ["land-2-0"], "it is looked at anew");
+    assert!(!bench.run.may_land(&commit));
+}
+
+#[test]
+fn checks_use_protected_files_of_where_the_run_began_or_of_the_moved_target() {
+    let mut bench = RunBench::open(landing_by(LandMode::Merge));
+    let base = bench.run.spec.target.base.commit.clone();
+    bench.works("new");
+    assert_eq!(*bench.run.protected_base(), base);
+    bench.tell(moved(0, "merged", &[]));
+    assert_ne!(*bench.run.protected_base(), base);
+    assert_eq!(
+        bench.session(2).spec.check_terms.base.as_ref(),
+        Some(bench.run.protected_base()),
+        "the checks of the merge use the target's version"
+    );
 }

@@ -15,10 +15,19 @@ use crate::{codex::Setup, context::Context, ui::Finding};
 const GET: &str = "npm install -g @openai/codex";
 
 pub(super) fn examine(context: &Context, config: &Resolved) -> Vec<Finding> {
-    let setup = match Setup::new(&context.environment, config) {
+    let setup = context
+        .environment
+        .here()
+        .and_then(|cwd| Setup::to_look(&context.environment, config, &cwd));
+    let setup = match setup {
         Ok(setup) => setup,
         Err(error) => return vec![Finding::warn("codex", error.message, "export HOME=DIRECTORY")],
     };
+    if setup.is_named_by_project() {
+        let named = setup.explicit().map_or_else(String::new, |named| format!(" {}", named.path.display()));
+        let found = format!("the project's provost.toml names it{named}; doctor runs nothing that a repository names");
+        return vec![Finding::ok("codex", found)];
+    }
     let temporary = context.environment.path("TMPDIR").unwrap_or_else(|| PathBuf::from("/tmp"));
     let (mut findings, chosen) = candidates(&setup);
     findings.extend(codex_home(&setup));

@@ -16,7 +16,7 @@ use crate::{
     cli::Outcome,
     commands::config::unread,
     context::Context,
-    settings,
+    settings, trust,
     ui::{self, Finding, Level},
 };
 
@@ -69,10 +69,18 @@ fn examine(context: &Context) -> Vec<Finding> {
         }
     });
     findings.extend(ignored(context));
+    findings.extend(project(context));
     findings.extend(path::examine(&context.environment, config.as_ref().ok()));
     findings.extend(machine::examine(&context.environment));
     findings.extend(config.iter().flat_map(|config| codex::examine(context, config)));
     findings
+}
+
+/// A project whose files do not count yet.
+fn project(context: &Context) -> Option<Finding> {
+    let cwd = context.environment.here().ok()?;
+    let found = trust::warning(&context.environment, &cwd)?;
+    Some(Finding::warn("trust", found, "provost trust"))
 }
 
 /// A file that looks like a project's and is none.

@@ -13,7 +13,7 @@ use provost_core::lifecycle::State;
 use provost_verify::Key;
 
 use super::{input, spawn::parting};
-use crate::{cli::Outcome, context::Context, error::usage, settings};
+use crate::{cli::Outcome, context::Context, error::usage, settings, trust};
 
 /// The states that a run has and a session has not.
 const RUN_STATES: [&str; 2] = ["running", "stopping"];
@@ -73,6 +73,10 @@ pub(crate) fn run(context: &Context, args: &MonitorArgs) -> Outcome {
     // Only the value that counts is looked at, and that is for the window to say.
     let environment =
         context.environment.without(window::looked_at_later(args.stale_after.is_some()));
+    // Only a workflow's verifier runs anything.
+    if args.workflow.is_some() {
+        trust::require(context, &here, trust::Asking::AtTerminal)?;
+    }
     let resolved = settings::load(&environment, &here, flags.collect())?;
     let window = window::choose(&context.environment, &resolved)?;
     let timeout = args.timeout.as_deref().map(|text| settings::parse_duration("--timeout", text));

@@ -158,7 +158,10 @@ fn of_run(row: &RunRow, live: &[SessionRow], window: i64, now: i64) -> Stand {
         return Stand::Ended(end_of(&row.state), reason);
     }
     if row.awaits_approval {
-        return Stand::Waits("its plan waits to be approved".to_owned());
+        return Stand::Waits(match row.approval.as_ref().map(|approval| approval.kind.as_str()) {
+            Some("landing") => "what would land waits to be approved".to_owned(),
+            Some(_) | None => "its plan waits to be approved".to_owned(),
+        });
     }
     if let Some(request) = row.requests.iter().find(|request| request.blocking) {
         return Stand::Waits(format!("it asks: {}", request.title));

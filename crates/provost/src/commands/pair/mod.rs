@@ -25,7 +25,7 @@ use super::{
     task::{self, WindowArgs},
     tasking::next_commands,
 };
-use crate::{cli::Outcome, clock, context::Context, error::usage, settings, ui};
+use crate::{cli::Outcome, clock, context::Context, error::usage, settings, trust::Asking, ui};
 
 /// Open a task together with who works on it: workers, and a manager who may be an agent, a policy or you
 ///
@@ -114,7 +114,8 @@ fn open(context: &Context, args: &NewArgs) -> Outcome {
     let goal = input::text(goal)?;
     let id = StandingId(clock::mint());
     let cwd = directory(context, args.cwd.as_deref())?;
-    let config = settings::load(&context.environment, &cwd, Vec::new())?;
+    let config =
+        settings::load_to_start(context, &cwd, settings::Wanted::default(), Asking::AtTerminal)?;
     let spec = spec(context, args, goal, (id, &config))?;
     let template = args.looped.template(&config, args.template.as_deref(), &spec.checks)?;
     let client = context.daemon()?;

@@ -67,11 +67,16 @@ fn tell(context: &Context, event: &EventRow, id: &str) -> Result<(), ApiError> {
         context.ui.talk(&words);
     }
     ui::run_findings(event).iter().for_each(|line| context.ui.talk(line));
-    if event.kind == "run.plan_reviewed" {
+    if matches!(event.kind.as_str(), "run.plan_reviewed" | "run.landing_held") {
         let row = target::find_run(&context.daemon()?, id)?;
         if row.awaits_approval {
-            let short = ui::short(id);
-            context.ui.talk(&format!("the plan waits for you: provost graph {short}"));
+            context.ui.talk(&format!("the run waits for you: {}", ui::approval_words(&row)));
+            let approval = row.approval.clone().unwrap_or_default();
+            let shown = approval.commands.iter().map(String::as_str);
+            let diff = approval.diff.as_deref().unwrap_or_default();
+            for line in shown.chain(diff.lines()) {
+                context.ui.talk(&format!("  {}", ui::clean(line)));
+            }
             context.ui.next(&next_commands(&row));
         }
     }

@@ -86,6 +86,9 @@ pub(crate) struct CommonArgs {
     agent: String,
     #[command(flatten)]
     codex: CodexArgs,
+    /// Leave out the project's provost.toml, and let Codex trust none of the project's files
+    #[arg(long)]
+    ignore_project_config: bool,
     /// A command that must succeed on the result; may be repeated
     #[arg(long, value_name = "COMMAND", conflicts_with = "no_check")]
     check: Vec<String>,

@@ -9,13 +9,11 @@ pub(crate) fn next_commands(row: &RunRow) -> Vec<String> {
     let id = ui::short(&row.id);
     if !row.terminal {
         let asked = row.requests.first().map(RequestRow::answer_command);
-        let plan = ["graph ID", "approve ID", "deny ID --because TEXT"];
-        let plan = plan.map(|command| format!("provost {}", command.replace("ID", &id)));
-        let plan = plan.into_iter().filter(|_| row.awaits_approval);
+        let approval = if row.awaits_approval { ui::approval_commands(row) } else { Vec::new() };
         let watch = format!("provost status {id} --watch");
         let logs = (!row.sessions.is_empty()).then(|| format!("provost logs {id} -f"));
         let always = [watch].into_iter().chain(logs).chain([format!("provost cancel {id}")]);
-        return asked.into_iter().chain(plan).chain(always).collect();
+        return asked.into_iter().chain(approval).chain(always).collect();
     }
     let card = format!("provost report-card {id}");
     match row.state.as_str() {

@@ -41,7 +41,8 @@ use crate::{
     },
     context::Context,
     error::{chain, usage},
-    settings::{self, flag_list, flag_text},
+    settings::{self, ProjectFile, flag_list, flag_text},
+    trust::{Asking, Workplace},
 };
 
 /// What a run is to be, before the configuration says the rest.
@@ -63,6 +64,12 @@ pub(crate) struct Wish<'a> {
     pub(crate) plan: Option<Plan>,
     /// Whether the run ends with its plan.
     pub(crate) only_plan: bool,
+    /// Whether the project's file is left out.
+    pub(crate) ignores_project: bool,
+    /// The project's file that the operator agreed to when serving began.
+    pub(crate) pinned: Option<&'a ProjectFile>,
+    /// Whether the operator may be asked to trust the project.
+    pub(crate) asking: Asking,
 }
 
 /// Takes the wish of whoever typed the command.
@@ -82,17 +89,26 @@ pub(super) fn wish(args: &RunArgs) -> Result<Wish<'_>, ApiError> {
         origin: None,
         plan: args.plan.as_deref().map(plan_file::read).transpose()?,
         only_plan: args.plan_only,
+        ignores_project: args.common.ignore_project_config,
+        pinned: None,
+        asking: Asking::AtTerminal,
     })
 }
 
 /// Builds the spec, with what is worth a warning in it.
 pub(super) fn build(context: &Context, wish: Wish<'_>, id: Uuid) -> Result<RunSpec, ApiError> {
     let cwd = directory(context, wish.cwd)?;
-    let config = settings::load_with(&context.environment, &cwd, wish.flags.clone(), wish.preset)?;
+    let wanted = settings::Wanted {
+        flags: wish.flags.clone(),
+        preset: wish.preset,
+        ignores_project: wish.ignores_project,
+        pinned: wish.pinned,
+    };
+    let config = settings::load_to_start(context, &cwd, wanted, wish.asking)?;
     let (git, project) = place::project_at(context, &cwd).map_err(|why| no_project(&why))?;
     let land = land(&config);
     let target = target(&git, &project, land)?;
-    let (agent, agent_warnings) = agent(context, &wish, &config)?;
+    let (agent, agent_warnings) = agent(context, &wish, &cwd, &config)?;
     let short = RunId(id).short();
     let about = wish.name.unwrap_or(&wish.goal.about);
     let wanted = Wanted { cwd: &cwd, config: &config, short: &short, about };
@@ -303,11 +319,13 @@ fn planning(given: Option<Plan>, only: bool, config: &Resolved) -> Planning {
 fn agent(
     context: &Context,
     wish: &Wish<'_>,
+    cwd: &Path,
     config: &Resolved,
 ) -> Result<(Agent, Vec<String>), ApiError> {
     if wish.agent == config::BUILT_IN {
+        let place = Workplace { cwd, ignores_project: wish.ignores_project };
         let (mut agent, warnings) =
-            codex::agent(context, wish.variables, Way::Conversation, config)?;
+            codex::agent(context, wish.variables, Way::Conversation, config, place)?;
         // Its prompts say how to use them, so it has to be known.
         let setup = Setup::new(&context.environment, config)?;
         agent.settings.multi_agent = setup.multi_agent(&agent.argv)?;

@@ -32,6 +32,10 @@ pub(super) enum News {
         class: &'static str,
         message: String,
     },
+    /// A file changed that only the operator may let count; what serving began with stays.
+    NotTaken {
+        message: String,
+    },
     Warning {
         message: String,
     },
@@ -98,7 +102,9 @@ impl News {
                 "the workflow changed and cannot be followed: {}; runs go on by the last good one, nothing new begins",
                 ui::clean(message)
             ),
-            News::Warning { message } | News::Failed { message } => ui::clean(message),
+            News::NotTaken { message }
+            | News::Warning { message }
+            | News::Failed { message } => ui::clean(message),
             News::TrackerFailed { message, .. } => {
                 format!("nothing can be told from the tracker: {}", ui::clean(message))
             }
@@ -147,6 +153,7 @@ impl News {
             News::NotReloaded { class, message } => {
                 ("not_reloaded", json!({"class": class, "message": message}))
             }
+            News::NotTaken { message } => ("not_taken", json!({"message": message})),
             News::Warning { message } => ("warning", json!({"message": message})),
             News::TrackerFailed { category, message } => {
                 ("tracker_failed", json!({"category": category, "message": message}))
@@ -186,6 +193,7 @@ impl News {
             News::Serving(_)
             | News::Reloaded(_)
             | News::NotReloaded { .. }
+            | News::NotTaken { .. }
             | News::Warning { .. }
             | News::TrackerFailed { .. }
             | News::Failed { .. }

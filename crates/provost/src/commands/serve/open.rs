@@ -16,6 +16,7 @@ use crate::{
     context::Context,
     error::usage,
     settings::flag_text,
+    trust::Asking,
     ui,
 };
 
@@ -49,6 +50,10 @@ pub(super) fn open(context: &Context, source: &Source, start: &Start) -> Result<
         origin: Some(origin),
         plan: None,
         only_plan: false,
+        ignores_project: false,
+        pinned: Some(&source.project),
+        // The operator was asked when serving began; nobody watches for a question later.
+        asking: Asking::Never,
     };
     run::open(context, wish, &key).map(|(_, row)| row)
 }

@@ -17,9 +17,9 @@ use serde_json::{Value, json};
 use super::{
     news::{News, Of},
     open, seen,
-    source::{Change, Source},
+    source::{Change, ProjectChange, Source},
 };
-use crate::{clock, context::Context, error::Error, target};
+use crate::{clock, context::Context, error::Error, target, ui};
 
 /// How many ended runs are looked at when serving begins: all that there may be.
 const ALL: usize = 1_000_000;
@@ -122,7 +122,12 @@ impl<'a> Server<'a> {
     }
 
     fn reload(&mut self) -> Result<(), Error> {
-        match self.source.refresh() {
+        match self.source.refresh_project(self.context) {
+            ProjectChange::None => {}
+            ProjectChange::Taken => self.work.forget_unopened(),
+            ProjectChange::NotTaken(message) => self.tell(&News::NotTaken { message })?,
+        }
+        match self.source.refresh(self.context) {
             Change::None if self.begun => return Ok(()),
             Change::None => {}
             Change::Taken => {
@@ -168,6 +173,13 @@ impl<'a> Server<'a> {
         }
         if self.going.insert(row.id.clone(), row.clone()).is_none() {
             self.tell(&News::GoesOn { of: of.clone(), row: Box::new(row.clone()) })?;
+        }
+        if let Some(approval) = &row.approval {
+            let waits = format!("{}-{}", row.id, approval.commit.as_deref().unwrap_or("plan"));
+            if self.told.requests.insert(waits) {
+                let command = format!("provost approve {}", ui::short(&row.id));
+                self.tell(&News::Asks { of: of.clone(), row: Box::new(row.clone()), command })?;
+            }
         }
         for request in &row.requests {
             if self.told.requests.insert(request.id.clone()) {

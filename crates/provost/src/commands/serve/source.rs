@@ -15,7 +15,12 @@ use provost_tracker::{
 
 use super::{news::About, wake::Place};
 use crate::{
-    commands::spawn::place, context::Context, environment::Environment, error::usage,
+    commands::spawn::place,
+    context::Context,
+    environment::Environment,
+    error::usage,
+    settings::{self, ProjectFile},
+    trust::{self, Asking},
 };
 
 /// The longest workflow that is read.
@@ -28,6 +33,10 @@ pub(super) struct Source {
     /// Variables for git below `gh`, from before any agent of the workflow began.
     outward: Vec<(String, String)>,
     text: Result<String, Error>,
+    /// The project's configuration that runs are opened with.
+    pub(super) project: ProjectFile,
+    /// Whether the project's files say something else that the operator has not agreed to.
+    project_held: bool,
     pub(super) workflow: Workflow,
     pub(super) tracker: Box<dyn Tracker>,
     /// Why the file as it is now cannot be followed.
@@ -43,6 +52,15 @@ pub(super) enum Change {
     Broken(Error),
 }
 
+/// What became of the project's configuration since it was looked at.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum ProjectChange {
+    None,
+    Taken,
+    /// The operator has not agreed to it: what serving began with stays.
+    NotTaken(String),
+}
+
 impl Source {
     /// Reads the workflow for the first time, when an error ends the command.
     pub(super) fn open(path: &Path, context: &Context) -> Result<Source, ApiError> {
@@ -51,21 +69,72 @@ impl Source {
         let environment = context.environment.clone();
         let workflow = workflow::read(&text, directory(&path), environment.variables());
         let workflow = workflow.map_err(|why| refused(&path, &why))?;
+        trust::require(context, directory(&path), Asking::AtTerminal)?;
+        trust::require_workflow(context, &path, &text, Asking::AtTerminal)?;
+        let project = settings::trusted_project(&environment, directory(&path))?;
+        let project = project.ok_or_else(|| {
+            let message = format!("{} changed while it was read", directory(&path).display());
+            ApiError::new(Code::Refused, message).next("provost serve")
+        })?;
         let outward = outward_variables(context, directory(&path));
         let tracker = tracker(&workflow, &environment, &outward);
-        Ok(Source { path, environment, outward, text: Ok(text), workflow, tracker, broken: None })
+        Ok(Source {
+            path,
+            environment,
+            outward,
+            text: Ok(text),
+            project,
+            project_held: false,
+            workflow,
+            tracker,
+            broken: None,
+        })
+    }
+
+    /// Looks at the project's configuration again. Runs keep the one that serving began with until the operator agrees
+    /// to another: an agent may have written it.
+    pub(super) fn refresh_project(&mut self, context: &Context) -> ProjectChange {
+        let before = std::mem::replace(&mut self.project_held, false);
+        match settings::trusted_project(&self.environment, self.dir()) {
+            Ok(Some(now)) if now == self.project => ProjectChange::None,
+            Ok(Some(now)) => {
+                self.project = now;
+                ProjectChange::Taken
+            }
+            Ok(None) | Err(_) => {
+                self.project_held = true;
+                if before { ProjectChange::None } else { ProjectChange::NotTaken(self.not_taken(context)) }
+            }
+        }
+    }
+
+    fn not_taken(&self, context: &Context) -> String {
+        let why = trust::require(context, self.dir(), Asking::Never).err();
+        let (why, next) = why.map_or_else(Default::default, |why| (why.message, why.next));
+        let next = next.first().cloned().unwrap_or_else(|| "provost trust".to_owned());
+        format!("{why}; not taken, runs begin by what serving began with; agree to it with: {next}")
     }
 
     /// Looks at the file again.
-    pub(super) fn refresh(&mut self) -> Change {
+    pub(super) fn refresh(&mut self, context: &Context) -> Change {
         let text = read(&self.path);
-        if text == self.text {
+        let untrusted = matches!(self.broken, Some(Error::Untrusted(_)));
+        if text == self.text && !untrusted {
             return Change::None;
         }
+        let same = text == self.text;
         self.text = text.clone();
         let read = text.and_then(|text| {
-            workflow::read(&text, directory(&self.path), self.environment.variables())
+            let workflow =
+                workflow::read(&text, directory(&self.path), self.environment.variables())?;
+            trust::require_workflow(context, &self.path, &text, Asking::Never).map_err(unagreed)?;
+            Ok(workflow)
         });
+        if let (true, Err(why)) = (same, &read)
+            && self.broken.as_ref() == Some(why)
+        {
+            return Change::None;
+        }
         match read {
             Ok(workflow) => {
                 self.tracker = tracker(&workflow, &self.environment, &self.outward);
@@ -161,6 +230,12 @@ fn read(path: &Path) -> Result<String, Error> {
     String::from_utf8(bytes).map_err(|_| missing(path, &"it is not UTF-8"))
 }
 
+/// A change that the operator has not agreed to is not followed; what helps is part of the message.
+fn unagreed(why: ApiError) -> Error {
+    let next = why.next.first().map_or_else(String::new, |next| format!(": `{next}`"));
+    Error::Untrusted(format!("{}{next}", why.message))
+}
+
 fn missing(path: &Path, why: &dyn std::fmt::Display) -> Error {
     Error::Missing { path: path.display().to_string(), why: why.to_string() }
 }
@@ -171,6 +246,7 @@ fn refused(path: &Path, why: &Error) -> ApiError {
         Error::Missing { .. } => {
             ApiError::new(Code::NotFound, message).next("provost serve --workflow FILE")
         }
+        Error::Untrusted(_) => ApiError::new(Code::Refused, message).next("provost trust"),
         Error::Parse(_)
         | Error::NotAMap(_)
         | Error::Config { .. }

@@ -21,6 +21,7 @@ use crate::{
     context::Context,
     error::usage,
     settings::flag_text,
+    trust::{self, AgentTrust, Workplace},
 };
 
 /// Variables without which a machine behind a proxy reaches no model. They may hold a password, so they
@@ -109,9 +110,11 @@ pub(crate) fn agent(
     given: &VariableArgs,
     way: Way,
     config: &Resolved,
+    place: Workplace<'_>,
 ) -> Result<(Agent, Vec<String>), ApiError> {
     let setup = Setup::new(&context.environment, config)?;
-    let carried = carried(&setup)?;
+    let trust = trust::of_codex(&context.environment, place, setup.codex_home()?.as_deref());
+    let carried = carried(&setup, &trust)?;
     let mut variables = variables(context, given, config)?;
     let own_env = own_variables(context, carried.agent_home.as_deref())?;
     // A home that is not there yet, or not to be trusted, remembers nothing.
@@ -137,7 +140,8 @@ pub(crate) fn agent(
     let passed = |name: &str| agent.pass_env.iter().any(|passed| passed == name);
     let no_login = setup.lacks_login(&passed)?;
     let no_login = no_login.map(|missing| format!("{}: {}", missing.found, missing.fix));
-    Ok((agent, absent_roots(&setup).into_iter().chain(no_login).collect()))
+    let warnings = absent_roots(&setup).into_iter().chain(no_login);
+    Ok((agent, warnings.chain(unread_by_codex(&trust, place.cwd)).collect()))
 }
 
 /// The first flag of `spawn` that only Codex understands, if one was given.
@@ -169,7 +173,7 @@ pub(super) fn refuse(args: &SpawnArgs) -> Result<(), ApiError> {
     }
 }
 
-fn carried(setup: &Setup<'_>) -> Result<Carried, ApiError> {
+fn carried(setup: &Setup<'_>, trust: &AgentTrust) -> Result<Carried, ApiError> {
     let skills = setup.skill_roots().iter().map(|root| text(root)).collect::<Result<_, _>>()?;
     let codex_home = setup.codex_home()?;
     let account = home::account(codex_home.as_deref(), &setup.user_home).map_err(unusable)?;
@@ -178,6 +182,20 @@ fn carried(setup: &Setup<'_>) -> Result<Carried, ApiError> {
         agent_home: codex_home.as_deref().map(text).transpose()?,
         skills,
         account: Some(account),
+        trusted_files: match trust {
+            AgentTrust::Trusted(digest) => Some(digest.clone()),
+            AgentTrust::None | AgentTrust::Untrusted => None,
+        },
+    })
+}
+
+/// Codex leaves out a repository's own files without a word.
+fn unread_by_codex(trust: &AgentTrust, cwd: &Path) -> Option<String> {
+    (*trust == AgentTrust::Untrusted).then(|| {
+        format!(
+            "Codex does not read .codex of {}, for it is not trusted; `provost trust` shows it and asks",
+            cwd.display()
+        )
     })
 }
 

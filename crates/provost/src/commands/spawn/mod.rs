@@ -103,6 +103,9 @@ pub(crate) struct SpawnArgs {
     /// How long an end must stand before it is sealed
     #[arg(long, value_name = "TIME")]
     settle: Option<String>,
+    /// Leave out the project's provost.toml, and let Codex trust none of the project's files
+    #[arg(long)]
+    ignore_project_config: bool,
     #[command(flatten)]
     variables: VariableArgs,
     /// Keep the command's standard input open, for `provost send`; it is at its end otherwise

@@ -10,7 +10,7 @@ use provost_git::{BranchName, Git, Oid, Project, RepoPath, absent_submodules, pr
 use crate::{
     context::Context,
     error::{chain, usage},
-    settings,
+    settings, trust,
 };
 
 /// The longest part of a branch that is made from a text.
@@ -41,6 +41,7 @@ pub(super) fn find(context: &Context, wanted: &Wanted<'_>) -> Result<Placed, Api
         return plain(context, wanted.cwd);
     }
     let found = project_at(context, wanted.cwd);
+    let found = found.map_err(|why| with_own_check(why, wanted.cwd));
     let (git, project) = found.map_err(|why| unusable(&why, !is_no_place(&why)))?;
     let top = text(&project.top)?;
     let base = project.commit(&git).map_err(|why| unusable(&why, own))?;
@@ -80,12 +81,22 @@ fn plain(context: &Context, cwd: &Path) -> Result<Placed, ApiError> {
         None => None,
         Some(_) => match git(context).and_then(|git| Project::top_of(&git, cwd)) {
             Ok(top) => Some(top),
-            Err(why) if is_no_place(&why) => return Err(unusable(&why, false)),
-            Err(_) => None,
+            Err(why) => match with_own_check(why, cwd) {
+                why if is_no_place(&why) => return Err(unusable(&why, false)),
+                _ => None,
+            },
         },
     };
     let project = found.as_deref().map(text).transpose()?;
     Ok(Placed { project, work: Work::Plain, warnings: Vec::new() })
+}
+
+/// Whether a repository belongs to another user is Provost's own check, whatever git's message says.
+fn with_own_check(why: project::Error, cwd: &Path) -> project::Error {
+    match settings::project_top(cwd) {
+        Some(top) if trust::is_foreign(&top) => project::Error::ForeignOwner(top),
+        Some(_) | None => why,
+    }
 }
 
 /// Says whether nothing can be started there, whatever is wanted.

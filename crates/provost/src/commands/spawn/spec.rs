@@ -6,7 +6,7 @@ use provost_api::ApiError;
 use provost_config::{self as config, Flag, Resolved};
 use provost_core::{
     ids::SessionId,
-    session::{Afterwards, Agent, Driver, Exit0, Input, Spec, Work, sayable},
+    session::{Afterwards, Agent, CheckTerms, Driver, Exit0, Input, Spec, Work, sayable},
 };
 use uuid::Uuid;
 
@@ -22,13 +22,14 @@ use crate::{
     context::Context,
     error::usage,
     settings::{self, flag_list, flag_text},
+    trust::{Asking, Workplace},
 };
 
 /// Builds the spec, with what is worth a warning in it.
 pub(super) fn build(context: &Context, args: &SpawnArgs, id: Uuid) -> Result<Spec, ApiError> {
     let cwd = directory(context, args.cwd.as_deref())?;
-    let config = settings::load(&context.environment, &cwd, flags(args))?;
-    let (mut agent, agents_warnings) = agent(context, args, &config)?;
+    let config = settings::load_to_start(context, &cwd, wanted(args), Asking::AtTerminal)?;
+    let (mut agent, agents_warnings) = agent(context, args, &cwd, &config)?;
     agent.settings.accept_trust = accepts_trust(args, &cwd)?;
     let instruction = instruction(args, &agent)?;
     let short = SessionId(id).short();
@@ -58,6 +59,7 @@ pub(super) fn build(context: &Context, args: &SpawnArgs, id: Uuid) -> Result<Spe
         checks: checks(&config),
         keep: keep(&config),
         protected: protected(&config),
+        check_terms: CheckTerms::default(),
         empty_diff: no_change(&config),
         exit0: exit0(agent.driver, &config),
         afterwards: if args.keep || args.tty { Afterwards::Park } else { Afterwards::Close },
@@ -66,7 +68,7 @@ pub(super) fn build(context: &Context, args: &SpawnArgs, id: Uuid) -> Result<Spe
         policy,
         hooks: session_hooks(&config)?,
         reactions: reactions::build(&config, agent.driver, |name| {
-            heir(context, args, name, &config)
+            heir(context, args, name, &cwd, &config)
         })?,
         agent,
         warnings,
@@ -79,7 +81,16 @@ pub(super) fn build(context: &Context, args: &SpawnArgs, id: Uuid) -> Result<Spe
 /// Says whether a session in a terminal gets a window in Provost's own tmux.
 pub(super) fn wants_window(context: &Context, args: &SpawnArgs) -> Result<bool, ApiError> {
     let cwd = directory(context, args.cwd.as_deref())?;
-    Ok(settings::load(&context.environment, &cwd, flags(args))?.terminal.tmux)
+    Ok(settings::load_with(&context.environment, &cwd, wanted(args))?.terminal.tmux)
+}
+
+fn wanted(args: &SpawnArgs) -> settings::Wanted<'static> {
+    let ignores_project = args.ignore_project_config;
+    settings::Wanted { flags: flags(args), ignores_project, ..Default::default() }
+}
+
+fn workplace<'a>(args: &SpawnArgs, cwd: &'a Path) -> Workplace<'a> {
+    Workplace { cwd, ignores_project: args.ignore_project_config }
 }
 
 /// Says whether the directory is one that the user named to be trusted, or lies in one.
@@ -148,6 +159,7 @@ fn flags(args: &SpawnArgs) -> Vec<Flag> {
 fn agent(
     context: &Context,
     args: &SpawnArgs,
+    cwd: &Path,
     config: &Resolved,
 ) -> Result<(Agent, Vec<String>), ApiError> {
     if args.agent.as_deref() == Some(config::BUILT_IN) {
@@ -157,7 +169,7 @@ fn agent(
             (false, true) => Way::Terminal,
             (false, false) => Way::Conversation,
         };
-        return codex::agent(context, &args.variables, way, config);
+        return codex::agent(context, &args.variables, way, config, workplace(args, cwd));
     }
     if let Some(flag) = codex::own_flag(args) {
         let message = format!("{flag} is for Codex: give it with --agent {}", config::BUILT_IN);
@@ -176,10 +188,12 @@ fn heir(
     context: &Context,
     args: &SpawnArgs,
     name: &str,
+    cwd: &Path,
     config: &Resolved,
 ) -> Result<Agent, ApiError> {
+    let place = workplace(args, cwd);
     match name == config::BUILT_IN {
-        true => Ok(codex::agent(context, &args.variables, Way::Conversation, config)?.0),
+        true => Ok(codex::agent(context, &args.variables, Way::Conversation, config, place)?.0),
         false => agents::configured(context, Some(name), &[], &args.variables, config),
     }
 }

@@ -5,9 +5,12 @@ use axum::{
     extract::{Path, State},
     http::HeaderMap,
 };
-use provost_api::{ApiError, CancelRequest, Code, LimitRequest, OpenRunRequest};
+use provost_api::{
+    ApiError, ApproveRunRequest, CancelRequest, Code, LimitRequest, OpenRunRequest,
+    RejectRunRequest,
+};
 use provost_core::{
-    ids::RunId,
+    ids::{CommitId, RunId},
     run::{Command, RunSpec},
 };
 use provost_engine::{
@@ -77,9 +80,13 @@ pub(super) async fn approve(
     Path(run): Path<String>,
     caller: Caller,
     headers: HeaderMap,
-    _body: Bytes,
+    Given(request): Given<ApproveRunRequest>,
 ) -> Answer {
-    operate(&daemon, &caller, &headers, run, ("approve-plan", Command::ApprovePlan)).await
+    let change = match request.landing {
+        Some(commit) => ("approve-landing", Command::ApproveLanding { commit: CommitId(commit) }),
+        None => ("approve-plan", Command::ApprovePlan),
+    };
+    operate(&daemon, &caller, &headers, run, change).await
 }
 
 pub(super) async fn reject(
@@ -87,11 +94,17 @@ pub(super) async fn reject(
     Path(run): Path<String>,
     caller: Caller,
     headers: HeaderMap,
-    Given(request): Given<CancelRequest>,
+    Given(request): Given<RejectRunRequest>,
 ) -> Answer {
     check_text(&request.because, "reason")?;
-    let command = Command::RejectPlan { because: request.because };
-    operate(&daemon, &caller, &headers, run, ("reject-plan", command)).await
+    let RejectRunRequest { because, landing } = request;
+    let change = match landing {
+        Some(commit) => {
+            ("reject-landing", Command::RejectLanding { commit: CommitId(commit), because })
+        }
+        None => ("reject-plan", Command::RejectPlan { because }),
+    };
+    operate(&daemon, &caller, &headers, run, change).await
 }
 
 /// The body says nothing; it is read all the same, see `stop_daemon`.

@@ -42,6 +42,11 @@ fn r18_r21_e20_a_spec_becomes_tasks_that_are_worked_on_together_merged_and_prove
     stage.home.daemon().kill();
     stage.provost(&["answer", &id, shop::ANSWER]).ok();
 
+    // The planner wrote a check of its own, which the operator agrees to.
+    let row = stage.wait_run(&id, |row| row["awaits_approval"] == true);
+    assert_eq!(row["approval"]["commands"], serde_json::json!([shop::PLANNED_CHECK]), "{row:#}");
+    stage.provost(&["approve", &id]).ok();
+
     // Five at the same time.
     for door in shop::PARALLEL {
         stage.model.wait_for_hold(door);

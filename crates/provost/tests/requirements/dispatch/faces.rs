@@ -128,6 +128,7 @@ fn a_pair_of_which_one_cannot_be_started_is_not_begun() {
     let repo = stage.repo("work");
     let config = "[agents.broken]\ndriver = \"jsonl\"\ncommand = [\"/nonexistent/agent\"]\n[agents.absent]\ndriver = \"jsonl\"\ncommand = [\"no-such-agent\"]\n";
     std::fs::write(repo.path().join("provost.toml"), config).unwrap();
+    stage.trust(repo.path());
     for agent in ["broken", "absent"] {
         let worker = format!("b={agent}");
         let words =

@@ -53,6 +53,7 @@ impl Served {
         let new = self.repo.path().join("WORKFLOW.new");
         fs::write(&new, text).unwrap();
         fs::rename(new, self.path()).unwrap();
+        self.stage.trust(self.repo.path());
     }
 
     /// Writes an issue, in one step.

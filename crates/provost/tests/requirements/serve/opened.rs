@@ -10,6 +10,7 @@ use super::kit::{FRONT, Served, UNTIL_GO, WORKS, of_kind, run_of};
 fn an_eligible_issue_becomes_a_run_that_lands() {
     let served = Served::new(WORKS);
     served.repo.write("provost.toml", "[verify]\nchecks = [\"grep -q work work.txt\"]\n");
+    served.stage.trust(served.repo.path());
     served.issue("ABC-1", "todo");
     served.issue("ABC-2", "backlog");
     served.issue("ABC-3", "done");

@@ -1,0 +1,155 @@
+//! What a run does only with the operator's consent: landing changes of trust-relevant files, and running commands that
+//! an agent wrote.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    landing::{LandStep, Landing},
+    spec::RunSpec,
+    stage::Stage,
+    state::Run,
+};
+use crate::{
+    ids::CommitId,
+    plan::Plan,
+    policy::Ruling,
+    request::Subject,
+    trust::held_patterns,
+    verdict::Snapshot,
+};
+
+/// A landing that changes files which only the operator may let land.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldLanding {
+    /// The commit of the target that the change was compared with.
+    pub onto: CommitId,
+    /// What would land.
+    pub landing: Snapshot,
+    /// The files that are held.
+    pub files: Vec<String>,
+    /// How they differ, as it was shown.
+    pub diff: String,
+    /// Whether the diff is longer than what is kept of it.
+    #[serde(default)]
+    pub truncated: bool,
+    #[serde(default)]
+    pub approved: bool,
+}
+
+/// What a run waits for the operator to approve.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Approval<'a> {
+    /// Its plan, with these commands that an agent wrote.
+    Plan(Vec<&'a str>),
+    Landing(&'a HeldLanding),
+}
+
+impl RunSpec {
+    /// Returns the patterns of the files whose change waits for the operator: trust-relevant ones, protected ones, and
+    /// the workflow that the run was opened by.
+    pub fn held_patterns(&self) -> Vec<String> {
+        let workflow = self.origin.as_ref().and_then(|origin| {
+            origin.workflow.strip_prefix(self.project.as_str())?.strip_prefix('/')
+        });
+        let mut patterns = held_patterns(&self.protected);
+        patterns.extend(workflow.map(str::to_owned));
+        patterns
+    }
+}
+
+impl Run {
+    /// Returns what the run waits for the operator to approve.
+    pub fn approval(&self) -> Option<Approval<'_>> {
+        if self.is_sealed() || self.leg().stopped.is_some() {
+            return None;
+        }
+        if self.plan_waits() {
+            return Some(Approval::Plan(self.awaited_commands()));
+        }
+        let lands = self.stage == Stage::Land && !self.is_live() && self.landing == Landing::Open;
+        let held = self.held.as_ref().filter(|held| lands && !held.approved)?;
+        Some(Approval::Landing(held))
+    }
+
+    /// Whether the run waits for the operator.
+    pub fn awaits_approval(&self) -> bool {
+        self.approval().is_some()
+    }
+
+    /// Whether the operator lets exactly this commit land, if it changes what is held.
+    pub fn may_land(&self, commit: &CommitId) -> bool {
+        self.held.as_ref().is_some_and(|held| held.approved && held.landing.commit == *commit)
+    }
+
+    /// Returns the commit whose protected files checks use: where the run began, or the target's newest commit that
+    /// was merged with the work. Neither has anything that an agent of this run wrote.
+    pub fn protected_base(&self) -> &CommitId {
+        let merged = self.steps.iter().rev().find_map(|step| match step {
+            LandStep::Merge { onto, .. } => Some(onto),
+            LandStep::Answer { .. } => None,
+        });
+        merged.unwrap_or(&self.spec.target.base.commit)
+    }
+
+    /// Returns the checks of the plan that an agent wrote, each once.
+    pub fn agent_checks(&self) -> Vec<String> {
+        match &self.planned {
+            Some(planned) => {
+                self.written_by_agents(&planned.plan).into_iter().map(str::to_owned).collect()
+            }
+            None => Vec::new(),
+        }
+    }
+
+    /// Returns the commands of a plan that no user named, each once.
+    fn written_by_agents<'a>(&self, plan: &'a Plan) -> Vec<&'a str> {
+        let commands = plan.tasks().iter().flat_map(|task| &task.checks);
+        let mut seen = BTreeSet::new();
+        let new = commands.filter(|command| !self.is_users(command) && seen.insert(*command));
+        new.map(String::as_str).collect()
+    }
+
+    /// Whether a command of the plan is the user's: the user gave the plan, or named the same command.
+    fn is_users(&self, command: &str) -> bool {
+        let spec = &self.spec;
+        spec.planning.given.is_some()
+            || spec.checks.iter().any(|check| check == command)
+            || spec.setup.as_deref() == Some(command)
+    }
+
+    /// Returns the commands that wait for the operator's consent.
+    pub(super) fn awaited_commands(&self) -> Vec<&str> {
+        let plan = self.planned.as_ref().map(|planned| &planned.plan);
+        let commands = plan.map(|plan| self.written_by_agents(plan)).unwrap_or_default();
+        commands.into_iter().filter(|command| !self.has_consent(command)).collect()
+    }
+
+    /// Whether a check of the plan may be run.
+    pub(super) fn may_run(&self, command: &str) -> bool {
+        self.is_users(command) || self.has_consent(command)
+    }
+
+    fn has_consent(&self, command: &str) -> bool {
+        self.consented.contains(command) || matches!(self.ruling(command), Ruling::Allow(_))
+    }
+
+    fn ruling(&self, command: &str) -> Ruling {
+        let subject = Subject { command: Some(command.to_owned()), ..Subject::default() };
+        self.spec.policy.rule(&subject)
+    }
+
+    /// Returns a plan of an agent if no rule denies one of its commands.
+    pub(super) fn within_rules(&self, plan: Plan) -> Result<Plan, Vec<String>> {
+        let denied = |command: &&str| match self.ruling(command) {
+            Ruling::Deny(rule) => {
+                Some(format!("the check `{command}` is denied by the approval rule \"{rule}\""))
+            }
+            Ruling::Allow(_) | Ruling::Ask => None,
+        };
+        let faults: Vec<String> =
+            self.written_by_agents(&plan).iter().filter_map(denied).collect();
+        if faults.is_empty() { Ok(plan) } else { Err(faults) }
+    }
+}

@@ -1,0 +1,129 @@
+//! A commit in which some files are as another commit has them.
+//!
+//! Checks judge work by files that the work may have changed. The commit that
+//! is made here has the work's tree with those files as of the base: changed
+//! and deleted ones are restored, added ones are left out. It is made from
+//! trees alone. No file of a checkout is written, so that no link in the work
+//! leads a write elsewhere, and a check that asks git for local changes finds
+//! none.
+
+use std::ffi::OsStr;
+
+use tempfile::TempDir;
+
+use crate::command::{self, Git};
+use crate::escape::printable;
+use crate::landing::{self, unite};
+use crate::names::{Oid, RepoPath};
+use crate::project::Project;
+use crate::repo::answer_oid;
+use crate::snapshot::Message;
+
+/// The most bytes of a diff that [`diff_among`] returns.
+pub const MAX_DIFF: usize = 16 << 10;
+
+/// Two commits to compare.
+#[derive(Debug, Clone, Copy)]
+pub struct Versions<'a> {
+    pub base: &'a Oid,
+    pub work: &'a Oid,
+}
+
+/// A commit of the work with some files of the base.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Overlay {
+    pub commit: Oid,
+    pub tree: Oid,
+    /// The files that are as of the base.
+    pub files: Vec<RepoPath>,
+}
+
+/// A diff as text, at most [`MAX_DIFF`] bytes of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diff {
+    pub text: String,
+    pub truncated: bool,
+}
+
+/// Returns the work with all files that match the patterns as the base has
+/// them; none if they do not differ. The same call makes the same commit.
+pub fn overlay(
+    git: &Git,
+    project: &Project,
+    Versions { base, work }: Versions<'_>,
+    patterns: &[String],
+) -> Result<Option<Overlay>, landing::Error> {
+    let repo = project.shared(git)?;
+    let options = ["diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev"];
+    let options = options.into_iter().chain([base.as_str(), work.as_str(), "--"]);
+    let patterns = patterns.iter().map(|pattern| format!(":(top,glob){pattern}"));
+    let changed = repo.read(options.map(str::to_owned).chain(patterns)).run()?;
+    let (mut restored, mut files) = (Vec::new(), Vec::new());
+    let mut items = changed.items();
+    while let (Some(meta), Some(path)) = (items.next(), items.next()) {
+        let entry = base_entry(meta).ok_or_else(|| changed.unexpected())?;
+        restored.extend([entry.as_bytes(), b"\t", path, b"\0"].concat());
+        files.push(RepoPath::new(path));
+    }
+    if files.is_empty() {
+        return Ok(None);
+    }
+    let scratch = git.scratch();
+    let directory = TempDir::with_prefix_in("provost-index-", scratch)
+        .map_err(command::Error::file(scratch))?;
+    let staged = repo.with_index(&directory.path().join("index"));
+    staged.write(["read-tree", work.as_str()]).run()?;
+    let update = ["update-index", "-z", "--replace", "--index-info"];
+    staged.write(update).input(restored).run()?;
+    let tree = answer_oid(&staged.write(["write-tree"]).run()?)?;
+    let message = Message {
+        text: "Check with protected files as of the base".to_owned(),
+        trailers: vec![("Provost-Base".to_owned(), base.to_string())],
+    };
+    let commit = unite(git, project, &tree, &[work], &message, 0)?;
+    Ok(Some(Overlay { commit, tree, files }))
+}
+
+/// Returns the index entry that the base has, from a raw record of a diff:
+/// `:mode mode hash hash letter`. A file that the base does not have is
+/// removed by its mode 0.
+fn base_entry(meta: &[u8]) -> Option<String> {
+    let meta = std::str::from_utf8(meta).ok()?.strip_prefix(':')?;
+    let mut fields = meta.split(' ');
+    let (mode, hash) = (fields.next()?, fields.nth(1)?);
+    Some(match mode {
+        "000000" => format!("0 {hash}"),
+        mode => format!("{mode} {hash}"),
+    })
+}
+
+/// Returns how the files that match the patterns differ, as text to show.
+pub fn diff_among(
+    git: &Git,
+    project: &Project,
+    Versions { base, work }: Versions<'_>,
+    patterns: &[String],
+) -> Result<Diff, landing::Error> {
+    let options = ["diff-tree", "-r", "-p", "--no-renames", "--no-ext-diff", "--no-textconv"];
+    let options = options.into_iter().chain([base.as_str(), work.as_str(), "--"]);
+    let patterns = patterns.iter().map(|pattern| format!(":(top,glob){pattern}"));
+    let arguments: Vec<String> = options.map(str::to_owned).chain(patterns).collect();
+    let answer = project.shared(git)?.read(arguments.iter().map(OsStr::new)).run()?;
+    let truncated = answer.stdout.len() > MAX_DIFF;
+    let shown = answer.stdout.get(..MAX_DIFF).unwrap_or(&answer.stdout);
+    Ok(Diff { text: printable(shown), truncated })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base_entry_restores_what_the_base_has_and_removes_what_it_lacks() {
+        let entry = |record: &str| base_entry(record.as_bytes());
+        assert_eq!(entry(":100644 100755 aa bb M").as_deref(), Some("100644 aa"));
+        assert_eq!(entry(":120000 000000 aa 00 D").as_deref(), Some("120000 aa"));
+        assert_eq!(entry(":000000 100644 00 bb A").as_deref(), Some("0 00"));
+        assert_eq!(entry("100644 100755 aa bb M"), None);
+    }
+}

@@ -1,0 +1,210 @@
+//! `provost trust`
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::Args;
+use provost_api::{ApiError, Code};
+use provost_core::text::shell_word;
+use provost_trust::{Content, Digest};
+use serde_json::{Value, json};
+
+use crate::{
+    cli::Outcome,
+    context::Context,
+    error::Error,
+    trust::{self, Subject},
+    ui::clean,
+};
+
+/// Agree to what a repository's files run
+///
+/// Some files of a repository run programs or widen what agents may do: provost.toml, WORKFLOW.md, .codex,
+/// .claude/settings.json and .mcp.json. They count only after you agreed to exactly their content. A change asks
+/// again. Files that another user owns or can write never count.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  provost trust\n  provost trust ~/src/app --yes\n  provost trust --print --json | jq -r .digest\n  provost trust --trust DIGEST\n  provost trust docs/WORKFLOW.md\n  provost trust --list\n  provost trust --revoke ~/src/app"
+)]
+pub(crate) struct TrustArgs {
+    /// The project, or a workflow file that is not at a project's top [default: the current directory]
+    #[arg(value_name = "PATH")]
+    path: Option<PathBuf>,
+    /// Agree without being asked
+    #[arg(long, conflicts_with_all = ["print", "trust", "list", "revoke"])]
+    yes: bool,
+    /// Show what would be trusted and its digest, and change nothing
+    #[arg(long, conflicts_with_all = ["trust", "list", "revoke"])]
+    print: bool,
+    /// Agree if the content has exactly this digest, for CI
+    #[arg(long, value_name = "DIGEST", conflicts_with_all = ["list", "revoke"])]
+    trust: Option<Digest>,
+    /// List what you trust
+    #[arg(long, conflicts_with_all = ["path", "revoke"])]
+    list: bool,
+    /// Trust the project no longer
+    #[arg(long)]
+    revoke: bool,
+}
+
+pub(crate) fn run(context: &Context, args: &TrustArgs) -> Outcome {
+    if args.list {
+        return list(context);
+    }
+    let path = args.path.clone().map_or_else(|| context.environment.here(), Ok)?;
+    if args.revoke {
+        return revoke(context, path);
+    }
+    let subject = trust::subject(&context.environment, &path)?;
+    if args.print {
+        return print(context, &subject);
+    }
+    trust::must_be_operator(context)?;
+    agree(context, args, &subject)
+}
+
+fn agree(context: &Context, args: &TrustArgs, subject: &Subject) -> Outcome {
+    let digest = subject.content.digest();
+    if let Some(wanted) = args.trust.filter(|wanted| *wanted != digest) {
+        let message = format!(
+            "{} has the digest {digest}, not {wanted}: nothing was trusted",
+            clean(&subject.path.display().to_string())
+        );
+        return Err(ApiError::new(Code::Refused, message).next(command(subject, "--print ")).into());
+    }
+    if subject.content.is_empty() || is_trusted(context, subject)? {
+        return trusted(context, subject);
+    }
+    if !args.yes && args.trust.is_none() {
+        if !trust::can_ask(context) {
+            let message = format!(
+                "{} is not trusted, and no one can be asked here",
+                clean(&subject.path.display().to_string())
+            );
+            return Err(ApiError::new(Code::Refused, message)
+                .next(command(subject, "--print "))
+                .next(command(subject, "--yes "))
+                .into());
+        }
+        if !trust::ask(context, subject)? {
+            let message = "nothing was trusted";
+            return Err(ApiError::new(Code::Refused, message).next(command(subject, "")).into());
+        }
+    } else if !context.ui.json {
+        let before = trust::last(&context.environment, subject);
+        trust::describe(subject, &before).iter().for_each(|line| context.ui.talk(line));
+    }
+    trust::record(&context.environment, subject)?;
+    trusted(context, subject)
+}
+
+fn command(subject: &Subject, flag: &str) -> String {
+    format!("provost trust {flag}{}", shell_word(&subject.path.display().to_string()))
+}
+
+fn is_trusted(context: &Context, subject: &Subject) -> Result<bool, ApiError> {
+    let store = trust::store(&context.environment)?;
+    let digest = subject.content.digest();
+    store.is_trusted(&subject.path, &digest).map_err(trust::broken_store)
+}
+
+/// Says what is trusted now.
+fn trusted(context: &Context, subject: &Subject) -> Outcome {
+    let next = vec![command(subject, "--revoke ")];
+    if context.ui.json {
+        context.ui.result(shown(context, subject, true), &next)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let path = clean(&subject.path.display().to_string());
+    if subject.content.is_empty() {
+        context.ui.talk(&format!("nothing in {path} needs trust"));
+    } else {
+        context.ui.talk(&format!("trusted {path}"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(context: &Context, subject: &Subject) -> Outcome {
+    let is_trusted = subject.content.is_empty() || is_trusted(context, subject)?;
+    if context.ui.json {
+        let next = if is_trusted { Vec::new() } else { vec![command(subject, "")] };
+        context.ui.result(shown(context, subject, is_trusted), &next)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let status = match (subject.content.is_empty(), is_trusted) {
+        (true, _) => "nothing needs trust",
+        (false, true) => "trusted",
+        (false, false) => "not trusted",
+    };
+    context.ui.line(&format!("{}: {status}", clean(&subject.path.display().to_string())))?;
+    context.ui.line(&format!("digest {}", subject.content.digest()))?;
+    let before = if is_trusted {
+        subject.content.clone()
+    } else {
+        trust::last(&context.environment, subject)
+    };
+    context.ui.lines(&trust::describe(subject, &before))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn shown(context: &Context, subject: &Subject, is_trusted: bool) -> Value {
+    let before = trust::last(&context.environment, subject);
+    let changes = if is_trusted { Vec::new() } else { subject.content.changes(&before) };
+    json!({
+        "ok": true,
+        "path": subject.path,
+        "digest": subject.content.digest(),
+        "needed": !subject.content.is_empty(),
+        "trusted": is_trusted,
+        "files": files(&subject.content),
+        "changes": changes,
+    })
+}
+
+fn files(content: &Content) -> Vec<Value> {
+    let parts = content.parts.iter().map(|part| {
+        let entries = part.entries.iter().map(|entry| {
+            let meaning = trust::meaning(&part.file, entry.key.as_deref());
+            json!({"key": entry.key, "value": entry.value, "meaning": meaning})
+        });
+        json!({"file": part.file, "entries": entries.collect::<Vec<_>>()})
+    });
+    parts.collect()
+}
+
+fn list(context: &Context) -> Outcome {
+    let all = trust::store(&context.environment)?.list().map_err(trust::broken_store)?;
+    if context.ui.json {
+        let projects = all.iter().map(|one| {
+            let digests: Vec<String> =
+                one.contents.iter().map(|agreed| agreed.digest.to_string()).collect();
+            json!({"path": one.path, "digests": digests})
+        });
+        let value = json!({"ok": true, "projects": projects.collect::<Vec<_>>()});
+        context.ui.result(value, &[])?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let lines: Vec<String> =
+        all.iter().map(|one| clean(&one.path.display().to_string())).collect();
+    context.ui.lines(&lines)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A project that is gone can be revoked too, by the path that `--list` shows.
+fn revoke(context: &Context, path: PathBuf) -> Outcome {
+    trust::must_be_operator(context)?;
+    let real = std::fs::canonicalize(&path).unwrap_or(path);
+    let top = if real.is_file() { None } else { provost_trust::find_top(&real) };
+    let path = top.unwrap_or(real);
+    let store = trust::store(&context.environment)?;
+    if !store.revoke(&path).map_err(trust::broken_store)? {
+        let message = format!("{} is not trusted", clean(&path.display().to_string()));
+        let error: Error = ApiError::new(Code::NotFound, message).next("provost trust --list").into();
+        return Err(error);
+    }
+    if context.ui.json {
+        context.ui.result(json!({"ok": true, "path": path, "trusted": false}), &[])?;
+    } else {
+        context.ui.talk(&format!("{} is no longer trusted", clean(&path.display().to_string())));
+    }
+    Ok(ExitCode::SUCCESS)
+}

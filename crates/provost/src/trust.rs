@@ -1,0 +1,420 @@
+//! Whether a project's files count, and how the operator is asked to agree to them.
+//!
+//! Every configuration is read through `settings`, which asks here. A value that needs trust and has none is left
+//! out, so a command that forgets to ask runs nothing of the repository. Commands that start something call
+//! [`require`] first: it asks at a terminal, and refuses elsewhere.
+
+use std::{
+    io::{BufRead as _, IsTerminal as _},
+    path::{Path, PathBuf},
+};
+
+use provost_api::{ApiError, Code};
+use provost_core::text::shell_word;
+use provost_sys::{origin, process};
+use provost_trust::{
+    Change, Content, Entry, ReadError, Snapshot, TrustStore, Unowned, Unsafe, check_owner, find_top,
+    read_workflow, snapshot,
+};
+
+use crate::{
+    context::Context,
+    daemon,
+    environment::Environment,
+    error::{chain, usage},
+    ui::{clean, clean_block, clip},
+};
+
+/// How many entries a refusal names.
+const NAMED: usize = 5;
+
+/// The longest value that a refusal shows.
+const SHOWN_VALUE: usize = 80;
+
+/// A project's files, and whether they count.
+#[derive(Debug)]
+pub(crate) struct ProjectTrust {
+    pub(crate) top: PathBuf,
+    pub(crate) state: State,
+}
+
+/// Whether what needs trust has it.
+#[derive(Debug)]
+pub(crate) enum State {
+    /// The user agreed to exactly this, or nothing in it needs trust.
+    Trusted(Snapshot),
+    Untrusted(Snapshot),
+    /// Another user could have written it: nothing of it is read, and it cannot be trusted.
+    Unsafe(ReadError),
+}
+
+/// What is to be trusted: a project, or a workflow file that is not at a project's top.
+#[derive(Debug)]
+pub(crate) struct Subject {
+    pub(crate) path: PathBuf,
+    pub(crate) content: Content,
+}
+
+/// Whether a command may ask in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asking {
+    AtTerminal,
+    Never,
+}
+
+/// Opens the user's trust store.
+pub(crate) fn store(environment: &Environment) -> Result<TrustStore, ApiError> {
+    let config = environment.path("XDG_CONFIG_HOME");
+    let config = config.or_else(|| Some(environment.path("HOME")?.join(".config")));
+    let config = config.ok_or_else(|| {
+        usage("cannot find the trust store: neither XDG_CONFIG_HOME nor HOME is set")
+            .next("export HOME=DIRECTORY")
+    })?;
+    Ok(TrustStore::open(&config.join("provost")))
+}
+
+/// Looks at the project that a directory lies in. It runs nothing and asks no one.
+pub(crate) fn of(environment: &Environment, cwd: &Path) -> Option<ProjectTrust> {
+    let top = find_top(cwd)?;
+    let state = match snapshot(&top) {
+        Err(why) => State::Unsafe(why),
+        Ok(snapshot) => {
+            let digest = snapshot.content.digest();
+            let trusted = snapshot.content.is_empty()
+                || store(environment)
+                    .is_ok_and(|store| store.is_trusted(&top, &digest).unwrap_or(false));
+            if trusted { State::Trusted(snapshot) } else { State::Untrusted(snapshot) }
+        }
+    };
+    Some(ProjectTrust { top, state })
+}
+
+/// Makes sure that a command may start something in a directory: the project's files are trusted, or the operator
+/// agrees to them now.
+pub(crate) fn require(context: &Context, cwd: &Path, asking: Asking) -> Result<(), ApiError> {
+    let Some(project) = of(&context.environment, cwd) else { return Ok(()) };
+    match project.state {
+        State::Trusted(_) => Ok(()),
+        State::Unsafe(why) => Err(never_counts(&project.top, &why)),
+        State::Untrusted(snapshot) => {
+            let subject = Subject { path: project.top, content: snapshot.content };
+            agree(context, &subject, asking)
+        }
+    }
+}
+
+/// Makes sure that a workflow may be followed: what it says that needs trust is what the user agreed to.
+pub(crate) fn require_workflow(
+    context: &Context,
+    path: &Path,
+    text: &str,
+    asking: Asking,
+) -> Result<(), ApiError> {
+    let subject = workflow_subject(path, text)?;
+    let store = store(&context.environment)?;
+    let digest = subject.content.digest();
+    if store.is_trusted(&subject.path, &digest).map_err(broken_store)? {
+        return Ok(());
+    }
+    agree(context, &subject, asking)
+}
+
+/// What `provost trust PATH` is about.
+pub(crate) fn subject(environment: &Environment, path: &Path) -> Result<Subject, ApiError> {
+    let path = std::fs::canonicalize(path)
+        .map_err(|why| usage(format!("cannot go to {}: {why}", path.display())))?;
+    if path.is_file() {
+        let text = std::fs::read_to_string(&path)
+            .map_err(|why| usage(format!("cannot read {}: {why}", path.display())))?;
+        return workflow_subject(&path, &text);
+    }
+    let Some(project) = of(environment, &path) else {
+        let message = format!("{} lies in no git repository, so none of its files counts", path.display());
+        return Err(ApiError::new(Code::NotFound, message).next("git init"));
+    };
+    match project.state {
+        State::Trusted(snapshot) | State::Untrusted(snapshot) => {
+            Ok(Subject { path: project.top, content: snapshot.content })
+        }
+        State::Unsafe(why) => Err(never_counts(&project.top, &why)),
+    }
+}
+
+/// A workflow at a project's top is part of the project. The text that is followed has to be the one that is judged.
+fn workflow_subject(path: &Path, text: &str) -> Result<Subject, ApiError> {
+    let directory = path.parent().unwrap_or(path);
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let read = read_workflow(path).map_err(|why| never_counts(directory, &why))?;
+    let followed = Content::from_workflow(&name, text.as_bytes());
+    if read != followed {
+        let message = format!("{} changed while it was read; try again", path.display());
+        return Err(ApiError::new(Code::Refused, message));
+    }
+    let top = find_top(directory).filter(|top| top.join("WORKFLOW.md") == path);
+    let Some(top) = top else { return Ok(Subject { path: path.to_owned(), content: followed }) };
+    let snapshot = snapshot(&top).map_err(|why| never_counts(&top, &why))?;
+    Ok(Subject { path: top, content: snapshot.content })
+}
+
+/// Refuses agents and everything that is run for them. A process that is below any holder belongs to an agent; the
+/// daemon, if one runs, also knows processes that have left their holder.
+pub(crate) fn must_be_operator(context: &Context) -> Result<(), ApiError> {
+    let family = process::family(std::process::id()).map_err(|why| {
+        ApiError::new(Code::Forbidden, format!("cannot identify this process: {why}"))
+    })?;
+    let is_held = |pid| origin::held_directory(pid).is_some() || origin::mark(pid).is_some();
+    if family.iter().any(|one| is_held(one.pid)) {
+        let message = "only the operator may trust a project; this process belongs to an agent, or to a check, hook or setup";
+        return Err(ApiError::new(Code::Forbidden, message).next("provost report --help"));
+    }
+    let home = context.home()?;
+    match daemon::connect_only(&home).and_then(|client| daemon::must_be_operator(&client)) {
+        Err(error) if error.code != Code::Unreachable => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Whether the operator agreed to a content of a project, or nothing in it needs that.
+pub(crate) fn is_agreed(
+    environment: &Environment,
+    top: &Path,
+    content: &Content,
+) -> Result<bool, ApiError> {
+    if content.is_empty() {
+        return Ok(true);
+    }
+    store(environment)?.is_trusted(top, &content.digest()).map_err(broken_store)
+}
+
+/// Records that the operator agreed.
+pub(crate) fn record(environment: &Environment, subject: &Subject) -> Result<(), ApiError> {
+    store(environment)?.trust(&subject.path, &subject.content).map_err(broken_store)
+}
+
+pub(crate) fn broken_store(why: provost_trust::StoreError) -> ApiError {
+    chain(Code::Refused, "cannot use the trust store", &why).next("ls -ld ~/.config/provost/trust")
+}
+
+/// Asks the operator at a terminal, or refuses with the command that helps.
+fn agree(context: &Context, subject: &Subject, asking: Asking) -> Result<(), ApiError> {
+    let refused = || untrusted(&context.environment, subject);
+    if asking == Asking::Never || !can_ask(context) {
+        return Err(refused());
+    }
+    must_be_operator(context)?;
+    if !ask(context, subject)? {
+        return Err(refused());
+    }
+    record(&context.environment, subject)
+}
+
+/// Whether a person can be asked.
+pub(crate) fn can_ask(context: &Context) -> bool {
+    !context.ui.json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
+/// Shows what would be trusted and asks.
+pub(crate) fn ask(context: &Context, subject: &Subject) -> Result<bool, ApiError> {
+    let shown = |path: &Path| clean(&path.display().to_string());
+    context.ui.talk(&format!("These files of {} run programs or widen rights:", shown(&subject.path)));
+    for line in describe(subject, &last(&context.environment, subject)) {
+        context.ui.talk(&line);
+    }
+    context.ui.talk("Trust exactly this? [y/N]");
+    let mut answer = String::new();
+    std::io::stdin()
+        .lock()
+        .read_line(&mut answer)
+        .map_err(|why| usage(format!("cannot read the answer: {why}")))?;
+    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+}
+
+/// What was agreed to last.
+pub(crate) fn last(environment: &Environment, subject: &Subject) -> Content {
+    let last = store(environment).ok().and_then(|store| store.last(&subject.path).ok().flatten());
+    last.unwrap_or_default()
+}
+
+/// Everything that needs trust, in lines: `+` is new, `~` has changed, `-` is gone since it was agreed to last.
+pub(crate) fn describe(subject: &Subject, before: &Content) -> Vec<String> {
+    let changes = subject.content.changes(before);
+    let mark = |file: &str, entry: &Entry| {
+        let is = |change: &Change| match change {
+            Change::Added { file: of, entry: new } => (of == file && new == entry).then_some('+'),
+            Change::Changed { file: of, after, .. } => (of == file && after == entry).then_some('~'),
+            Change::Removed { .. } => None,
+        };
+        changes.iter().find_map(is).unwrap_or(' ')
+    };
+    let mut lines = Vec::new();
+    for part in &subject.content.parts {
+        lines.push(clean(&part.file));
+        for entry in &part.entries {
+            lines.extend(entry_lines(mark(&part.file, entry), &part.file, entry));
+        }
+    }
+    for change in &changes {
+        if let Change::Removed { file, entry } = change {
+            let name = entry.key.as_deref().unwrap_or(file);
+            lines.push(format!("  - {} of {}", clean(name), clean(file)));
+        }
+    }
+    lines
+}
+
+fn entry_lines(mark: char, file: &str, entry: &Entry) -> Vec<String> {
+    let meaning = meaning(file, entry.key.as_deref());
+    match &entry.key {
+        Some(key) => {
+            vec![format!("  {mark} {} = {}    # {meaning}", clean(key), clean(&entry.value))]
+        }
+        None => {
+            let text = clean_block(&entry.value);
+            let head = format!("  {mark} the whole file    # {meaning}");
+            std::iter::once(head).chain(text.lines().map(|line| format!("    | {line}"))).collect()
+        }
+    }
+}
+
+/// What an entry does, in plain words.
+pub(crate) fn meaning(file: &str, key: Option<&str>) -> &'static str {
+    let Some(key) = key else {
+        return match file {
+            ".mcp.json" => "agents start the servers that it names",
+            _ if file.starts_with(".codex/") => "Codex takes servers, hooks, rules and settings from it",
+            _ if file.starts_with(".claude/") => "Claude takes hooks, permissions and variables from it",
+            _ => "it cannot be read key by key, so all of it counts",
+        };
+    };
+    let key = key.strip_prefix("presets.").and_then(|rest| rest.split_once('.')).map_or(key, |(_, set)| set);
+    let parts: Vec<&str> = key.split('.').collect();
+    match parts.as_slice() {
+        ["agents", "codex", "path"] => "the program that is run as Codex",
+        ["agents", "codex", "home"] => "where Codex takes its settings and its login from",
+        ["agents", "codex", "sandbox" | "network" | "approvals"] | ["codex", ..] => {
+            "decides what Codex may do without asking"
+        }
+        ["agents", _, "command" | "driver"] => "the program that is run as an agent",
+        ["agents", _, "env" | "pass_env", ..] | ["environment", ..] => "variables that programs get",
+        ["hooks", "after_create"] | ["worktree", "setup"] => "runs in every new worktree",
+        ["hooks", ..] => "runs when this happens",
+        ["verify", "checks"] | ["loops", _, "evidence", ..] => "runs to check work",
+        ["verify", "protected"] => "decides which changes of files wait for you",
+        ["verifiers", ..] => "decides when work counts as proved",
+        ["approvals", ..] => "decides what agents may do without asking",
+        ["reactions", ..] | ["policies", ..] => "acts on sessions by itself",
+        ["run", "land"] => "decides where finished work goes",
+        ["skills", ..] => "directories that agents take skills from",
+        ["budget", ..] | ["loops", _, "tokens"] => "decides how much agents may use",
+        _ => "widens what runs may do",
+    }
+}
+
+/// The refusal of a start in a project that is not trusted.
+fn untrusted(environment: &Environment, subject: &Subject) -> ApiError {
+    let before = last(environment, subject);
+    let changes = subject.content.changes(&before);
+    let news: Vec<String> = changes.iter().map(change_line).collect();
+    let more = news.len().saturating_sub(NAMED);
+    let mut named = news[..news.len().min(NAMED)].join("; ");
+    if more > 0 {
+        named.push_str(&format!("; and {more} more"));
+    }
+    let path = subject.path.display();
+    let why = if before.is_empty() { "is not trusted" } else { "changed since you trusted it" };
+    let message = format!("{} {why}: {named}", clean(&path.to_string()));
+    let argument = shell_word(&path.to_string());
+    ApiError::new(Code::Refused, message).next(format!("provost trust {argument}"))
+}
+
+fn change_line(change: &Change) -> String {
+    let told = |file: &str, entry: &Entry| {
+        let meaning = meaning(file, entry.key.as_deref());
+        match &entry.key {
+            Some(key) => {
+                let value = clip(&clean(&entry.value), SHOWN_VALUE);
+                format!("{} sets {} = {value} ({meaning})", clean(file), clean(key))
+            }
+            None => format!("{} ({meaning})", clean(file)),
+        }
+    };
+    match change {
+        Change::Added { file, entry } | Change::Changed { file, after: entry, .. } => told(file, entry),
+        Change::Removed { file, entry } => {
+            format!("{} no longer has {}", clean(file), clean(entry.key.as_deref().unwrap_or(file)))
+        }
+    }
+}
+
+/// The refusal of a start in a project that other users could have written.
+fn never_counts(top: &Path, why: &ReadError) -> ApiError {
+    let top = clean(&top.display().to_string());
+    let message = format!("{}, so the files of {top} never count", clean(&why.to_string()));
+    let error = ApiError::new(Code::Refused, message);
+    why.fix().into_iter().fold(error, |error, fix| error.next(fix))
+}
+
+/// What is worth a warning about a project's files that do not count.
+pub(crate) fn warning(environment: &Environment, cwd: &Path) -> Option<String> {
+    let project = of(environment, cwd)?;
+    match project.state {
+        State::Trusted(_) => None,
+        State::Unsafe(why) => Some(format!("{why}, so the files of {} do not count", project.top.display())),
+        State::Untrusted(snapshot) => {
+            let files: Vec<&str> =
+                snapshot.content.parts.iter().map(|part| part.file.as_str()).collect();
+            let argument = shell_word(&project.top.display().to_string());
+            Some(format!(
+                "not trusted yet: {} of {}; nothing there that runs programs or widens rights counts: `provost trust {argument}`",
+                files.join(", "),
+                project.top.display(),
+            ))
+        }
+    }
+}
+
+/// Whether a directory belongs to another user, by Provost's own check.
+pub(crate) fn is_foreign(top: &Path) -> bool {
+    matches!(check_owner(top), Err(Unsafe::Unowned(Unowned::OtherUser { .. })))
+}
+
+/// Where an agent is to work, and whether the project's files are left out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Workplace<'a> {
+    pub(crate) cwd: &'a Path,
+    pub(crate) ignores_project: bool,
+}
+
+/// Whether an agent's own files in a repository count for the agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum AgentTrust {
+    /// There are none.
+    None,
+    /// The user agreed to exactly this content, or trusts the directory in the agent's own configuration.
+    Trusted(String),
+    Untrusted,
+}
+
+/// Decides whether Codex may trust a repository. Provost never grants that by itself: the user agreed to the content
+/// by `provost trust`, or trusts the directory in the user's own Codex configuration.
+pub(crate) fn of_codex(
+    environment: &Environment,
+    place: Workplace<'_>,
+    codex_home: Option<&Path>,
+) -> AgentTrust {
+    let top = find_top(place.cwd).unwrap_or_else(|| place.cwd.to_owned());
+    if !provost_trust::has_agent_files(&top, place.cwd) {
+        return AgentTrust::None;
+    }
+    let Ok(Some(digest)) = provost_trust::agent_digest(&top, place.cwd) else {
+        return AgentTrust::Untrusted;
+    };
+    let by_store = !place.ignores_project
+        && of(environment, place.cwd).is_some_and(|project| matches!(project.state, State::Trusted(_)));
+    let main = provost_trust::main_top(&top);
+    let tops = [Some(top.as_path()), main.as_deref()];
+    let by_user = tops.into_iter().flatten().any(|top| {
+        codex_home.is_some_and(|home| provost_agents::home::trusts(home, top).unwrap_or(false))
+    });
+    if by_store || by_user { AgentTrust::Trusted(digest.to_string()) } else { AgentTrust::Untrusted }
+}

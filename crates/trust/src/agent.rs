@@ -1,0 +1,51 @@
+//! Whether an agent's own trust in a worktree follows from what the user agreed to.
+
+use std::path::Path;
+
+use crate::{
+    Content, Digest,
+    content::CODEX,
+    read::{Error, codex_files},
+};
+
+/// Returns the digest of what Codex would read in a worktree if it trusted it. `None` if it has no such files, and
+/// if a directory between the top and the working directory has some of its own, which no one was shown.
+pub fn agent_digest(top: &Path, cwd: &Path) -> Result<Option<Digest>, Error> {
+    if has_nested(top, cwd) {
+        return Ok(None);
+    }
+    let content = Content::from_files(codex_files(top)?);
+    Ok((!content.is_empty()).then(|| content.digest()))
+}
+
+/// Whether Codex would find files of its own between a top and a working directory.
+pub fn has_agent_files(top: &Path, cwd: &Path) -> bool {
+    top.join(CODEX).symlink_metadata().is_ok() || has_nested(top, cwd)
+}
+
+fn has_nested(top: &Path, cwd: &Path) -> bool {
+    let below = cwd.ancestors().take_while(|dir| *dir != top && dir.starts_with(top));
+    below.into_iter().any(|dir| dir.join(CODEX).symlink_metadata().is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn files_below_the_top_void_the_digest() {
+        let dir = tempfile::tempdir().unwrap();
+        let (top, cwd) = (dir.path(), dir.path().join("a/b"));
+        fs::create_dir_all(&cwd).unwrap();
+        assert_eq!(agent_digest(top, &cwd).unwrap(), None);
+        assert!(!has_agent_files(top, &cwd));
+        fs::create_dir(top.join(CODEX)).unwrap();
+        fs::write(top.join(".codex/config.toml"), "").unwrap();
+        assert!(agent_digest(top, &cwd).unwrap().is_some());
+        fs::create_dir(top.join("a/.codex")).unwrap();
+        assert_eq!(agent_digest(top, &cwd).unwrap(), None);
+        assert!(agent_digest(top, top).unwrap().is_some());
+    }
+}

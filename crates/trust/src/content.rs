@@ -1,0 +1,272 @@
+//! What of a repository needs trust, and how two contents differ.
+
+use std::collections::BTreeMap;
+
+use provost_config::trust as config_trust;
+use provost_tracker::workflow;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::Digest;
+
+/// Provost's own file of a project.
+pub(crate) const CONFIG: &str = "provost.toml";
+
+/// The workflow that `provost serve` follows.
+pub(crate) const WORKFLOW: &str = "WORKFLOW.md";
+
+/// The directory of which Codex reads settings, hooks, rules and agents, once it trusts a project.
+pub(crate) const CODEX: &str = ".codex";
+
+/// Files besides those in [`CODEX`], which are all of them.
+pub(crate) const SINGLE: [&str; 5] =
+    [CONFIG, WORKFLOW, ".claude/settings.json", ".claude/settings.local.json", ".mcp.json"];
+
+/// The files of a project that need trust, for people.
+pub const FILES: [&str; 6] = [
+    CONFIG,
+    WORKFLOW,
+    ".codex/",
+    ".claude/settings.json",
+    ".claude/settings.local.json",
+    ".mcp.json",
+];
+
+/// Parts of a workflow's front matter that name no program and widen no rights. Every other part needs trust.
+const HARMLESS_PARTS: [&str; 4] = ["agent", "polling", "provost", "tracker"];
+
+/// The one harmless key of a part that needs trust otherwise.
+const HARMLESS_KEY: &str = "codex.stall_timeout_ms";
+
+/// Everything that needs trust, by file. Empty if nothing does.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Content {
+    pub parts: Vec<Part>,
+}
+
+/// What needs trust in one file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// Relative to the project's top; the file's name for a workflow elsewhere.
+    pub file: String,
+    pub entries: Vec<Entry>,
+}
+
+/// One key and its value, or the whole text of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// None for the whole file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// JSON for a key, the text itself for a file.
+    pub value: String,
+}
+
+/// How one entry differs from what was trusted before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "change", rename_all = "snake_case")]
+pub enum Change {
+    Added { file: String, entry: Entry },
+    Removed { file: String, entry: Entry },
+    Changed { file: String, before: Entry, after: Entry },
+}
+
+/// Whether a file of a project, named from its top with `/`, needs trust.
+pub fn is_relevant(file: &str) -> bool {
+    SINGLE.contains(&file) || file.strip_prefix(CODEX).is_some_and(|rest| rest.starts_with('/'))
+}
+
+impl Content {
+    /// Takes what needs trust from the files of a project; others are left out.
+    pub fn from_files<N: Into<String>>(files: impl IntoIterator<Item = (N, Vec<u8>)>) -> Self {
+        let named = files.into_iter().map(|(name, bytes)| (name.into(), bytes));
+        let relevant = named.filter(|(name, _)| is_relevant(name));
+        let sorted: BTreeMap<String, Vec<u8>> = relevant.collect();
+        let parts = sorted.into_iter().map(|(file, bytes)| Part::of(file, &bytes));
+        Content { parts: parts.filter(|part| !part.entries.is_empty()).collect() }
+    }
+
+    /// Takes what needs trust from a workflow that does not lie at a project's top.
+    pub fn from_workflow(name: &str, bytes: &[u8]) -> Self {
+        let part = Part { file: name.to_owned(), entries: workflow_entries(&text_of(bytes)) };
+        Content { parts: Some(part).filter(|part| !part.entries.is_empty()).into_iter().collect() }
+    }
+
+    /// Whether nothing needs trust.
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    pub fn digest(&self) -> Digest {
+        Digest::of(self.bytes())
+    }
+
+    /// The files of which Codex reads more, once it trusts the project.
+    pub fn of_codex(&self) -> Self {
+        let parts = self.parts.iter().filter(|part| part.file.starts_with(CODEX));
+        Content { parts: parts.cloned().collect() }
+    }
+
+    /// Returns how this content differs from one that was trusted before.
+    pub fn changes(&self, before: &Content) -> Vec<Change> {
+        let (old, new) = (before.by_key(), self.by_key());
+        let mut changes = Vec::new();
+        for ((file, key), entry) in &new {
+            let before = old.get(&(*file, *key));
+            let file = (*file).to_owned();
+            match before {
+                None => changes.push(Change::Added { file, entry: (*entry).clone() }),
+                Some(before) if before.value != entry.value => changes.push(Change::Changed {
+                    file,
+                    before: (*before).clone(),
+                    after: (*entry).clone(),
+                }),
+                Some(_) => {}
+            }
+        }
+        for ((file, _), entry) in old.iter().filter(|(name, _)| !new.contains_key(*name)) {
+            changes.push(Change::Removed { file: (*file).to_owned(), entry: (*entry).clone() });
+        }
+        changes
+    }
+
+    fn by_key(&self) -> BTreeMap<(&str, Option<&str>), &Entry> {
+        let entries = self.parts.iter().flat_map(|part| {
+            part.entries.iter().map(|entry| ((part.file.as_str(), entry.key.as_deref()), entry))
+        });
+        entries.collect()
+    }
+
+    fn bytes(&self) -> Vec<Vec<u8>> {
+        let mut bytes = Vec::new();
+        for part in &self.parts {
+            bytes.push(part.file.clone().into_bytes());
+            bytes.push((part.entries.len() as u64).to_le_bytes().to_vec());
+            for entry in &part.entries {
+                let kind = if entry.key.is_some() { b"key".to_vec() } else { b"file".to_vec() };
+                bytes.push(kind);
+                bytes.push(entry.key.clone().unwrap_or_default().into_bytes());
+                bytes.push(entry.value.clone().into_bytes());
+            }
+        }
+        bytes
+    }
+}
+
+impl Part {
+    fn of(file: String, bytes: &[u8]) -> Self {
+        let text = text_of(bytes);
+        let entries = match file.as_str() {
+            CONFIG => config_entries(&text),
+            WORKFLOW => workflow_entries(&text),
+            _ => vec![whole(text)],
+        };
+        Part { file, entries }
+    }
+}
+
+/// Bytes that are not UTF-8 are kept apart by their digest.
+fn text_of(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text.to_owned(),
+        Err(_) => {
+            let lossy = String::from_utf8_lossy(bytes);
+            format!("not UTF-8, BLAKE3 {}\n{lossy}", blake3::hash(bytes))
+        }
+    }
+}
+
+fn whole(value: String) -> Entry {
+    Entry { key: None, value }
+}
+
+/// A file that cannot be read key by key counts as a whole.
+fn config_entries(text: &str) -> Vec<Entry> {
+    let entry = |(key, value): (String, Value)| Entry { key: Some(key), value: value.to_string() };
+    match config_trust::entries(text) {
+        Ok(entries) => entries.into_iter().map(entry).collect(),
+        Err(_) => vec![whole(text.to_owned())],
+    }
+}
+
+fn workflow_entries(text: &str) -> Vec<Entry> {
+    let Ok(parts) = workflow::split(text) else { return vec![whole(text.to_owned())] };
+    let mut entries = Vec::new();
+    let relevant = parts.front.into_iter().filter(|(name, _)| !HARMLESS_PARTS.contains(&name.as_str()));
+    for (name, value) in relevant {
+        flatten(name, value, &mut entries);
+    }
+    entries.retain(|entry| entry.key.as_deref() != Some(HARMLESS_KEY));
+    entries.sort_by(|a, b| a.key.cmp(&b.key));
+    entries
+}
+
+/// One entry for each key; a key with a dot in its name is quoted, so that no two keys are written alike.
+fn flatten(key: String, value: Value, entries: &mut Vec<Entry>) {
+    match value {
+        Value::Object(inner) if !inner.is_empty() => {
+            for (name, value) in inner {
+                let name = if name.contains(['.', '"']) { format!("{name:?}") } else { name };
+                flatten(format!("{key}.{name}"), value, entries);
+            }
+        }
+        other => entries.push(Entry { key: Some(key), value: other.to_string() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn content(files: &[(&str, &str)]) -> Content {
+        Content::from_files(files.iter().map(|(name, text)| (*name, text.as_bytes().to_vec())))
+    }
+
+    #[test]
+    fn only_what_runs_or_widens_needs_trust() {
+        assert!(content(&[("provost.toml", "[session]\nsettle = \"1s\"\n"), ("README.md", "x")]).is_empty());
+        let setup = content(&[("provost.toml", "[worktree]\nsetup = \"./x\"\nbranch_prefix = \"p\"\n")]);
+        assert_eq!(setup.parts[0].entries.len(), 1);
+        assert_eq!(setup.parts[0].entries[0].key.as_deref(), Some("worktree.setup"));
+        let workflow = "---\npolling: {interval_ms: 5}\nhooks: {after_create: ./x}\n---\nDo.\n";
+        let workflow = content(&[("WORKFLOW.md", workflow)]);
+        assert_eq!(workflow.parts[0].entries[0].key.as_deref(), Some("hooks.after_create"));
+        assert!(content(&[("WORKFLOW.md", "Do it.\n")]).is_empty());
+        assert_eq!(content(&[(".codex/hooks.json", "{}"), (".mcp.json", "{}")]).parts.len(), 2);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_counts_as_a_whole() {
+        for (name, text) in [("provost.toml", "a = = 1"), ("WORKFLOW.md", "---\na: [1\n---\n")] {
+            let content = content(&[(name, text)]);
+            assert_eq!(content.parts[0].entries, [whole(text.to_owned())], "{name}");
+        }
+    }
+
+    #[test]
+    fn a_digest_tells_apart_file_key_and_value() {
+        let setup = |text: &str| content(&[("provost.toml", text)]).digest();
+        let one = setup("[worktree]\nsetup = \"a\"\n");
+        assert_eq!(one, setup("# comment\nworktree.setup = \"a\"\nsession.rework = 1\n"));
+        assert_ne!(one, setup("[worktree]\nsetup = \"b\"\n"));
+        assert_ne!(one, setup("[worktree]\nsetup = [\"a\"]\n"));
+        assert_ne!(content(&[(".mcp.json", "x")]).digest(), content(&[(".codex/x", "x")]).digest());
+        let bytes = |bytes: &[u8]| Content::from_files([(".mcp.json", bytes.to_vec())]).digest();
+        assert_ne!(bytes(b"\xff"), bytes(b"\xfe"), "bytes that are not UTF-8 are told apart");
+        assert_eq!(one.to_string().parse::<Digest>().unwrap(), one);
+    }
+
+    #[test]
+    fn changes_name_what_is_new_gone_and_different() {
+        let before = content(&[("provost.toml", "worktree.setup = \"a\"\nverify.checks = [\"x\"]\n")]);
+        let after = content(&[
+            ("provost.toml", "worktree.setup = \"b\"\n"),
+            (".mcp.json", "{}"),
+        ]);
+        let changes = after.changes(&before);
+        assert!(matches!(&changes[0], Change::Added { file, .. } if file == ".mcp.json"), "{changes:?}");
+        assert!(matches!(&changes[1], Change::Changed { after, .. } if after.value == "\"b\""));
+        assert!(matches!(&changes[2], Change::Removed { .. }));
+        assert!(before.changes(&before).is_empty());
+    }
+}

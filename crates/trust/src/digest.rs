@@ -1,0 +1,59 @@
+//! The digest of a content.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize, de::Error as _};
+
+/// BLAKE3 over everything in a content that needs trust.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Digest([u8; 32]);
+
+/// A text that is not a digest.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a digest: expected 64 hexadecimal digits, as `provost trust --print` shows them")]
+pub struct BadDigest(String);
+
+impl Digest {
+    pub(crate) fn of(parts: impl IntoIterator<Item = Vec<u8>>) -> Self {
+        let mut hasher = blake3::Hasher::new_derive_key("provost trust content 1");
+        for part in parts {
+            // The length keeps one part from passing into the next.
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(&part);
+        }
+        Digest(hasher.finalize().into())
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&blake3::Hash::from(self.0).to_hex())
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Digest({self})")
+    }
+}
+
+impl FromStr for Digest {
+    type Err = BadDigest;
+
+    fn from_str(text: &str) -> Result<Self, BadDigest> {
+        let hash = blake3::Hash::from_hex(text).map_err(|_| BadDigest(text.to_owned()))?;
+        Ok(Digest(hash.into()))
+    }
+}
+
+impl Serialize for Digest {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}

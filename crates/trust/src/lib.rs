@@ -1,0 +1,27 @@
+//! Which files of a repository count, because the operator agreed to exactly their content.
+//!
+//! Some files of a repository make Provost or an agent run something, or widen what they may do: [`FILES`]. They
+//! count only if the operator agreed to their content, by `provost trust`. The user's [`TrustStore`] keeps the
+//! digests of what was agreed to.
+//!
+//! - [`Content`] is what needs trust, of one project or one workflow file. Pure: [`Content::from_files`] takes
+//!   names and bytes, from a checkout or from a git tree.
+//! - [`read`] reads it from a checkout. Files of other users, files that others can write and links never count.
+//! - [`TrustStore`] answers whether a content is trusted.
+//! - [`find_top`] finds the project that a directory lies in, without running git.
+
+mod agent;
+mod content;
+mod digest;
+mod owned;
+mod project;
+mod read;
+mod store;
+
+pub use agent::{agent_digest, has_agent_files};
+pub use content::{Change, Content, Entry, FILES, Part, is_relevant};
+pub use digest::{BadDigest, Digest};
+pub use owned::Unowned;
+pub use project::{Unsafe, check_owner, find_top, main_top};
+pub use read::{Error as ReadError, Snapshot, read, read_workflow, snapshot};
+pub use store::{Agreed, Error as StoreError, MAX_CONTENTS, TrustStore, Trusted};

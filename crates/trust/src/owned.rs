@@ -1,0 +1,215 @@
+//! Files and directories that only the user can change, as git has checked since CVE-2022-24765.
+
+use std::{
+    fmt, fs, io,
+    io::Read as _,
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use rustix::{fs::OFlags, process::geteuid};
+
+/// The bits of a mode that let others write.
+const OTHERS_WRITE: u32 = 0o002;
+const GROUP_WRITES: u32 = 0o020;
+
+/// Why a file or directory does not count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unowned {
+    OtherUser { path: PathBuf, uid: u32 },
+    Writable { path: PathBuf, mode: u32 },
+    Link { path: PathBuf },
+    NotAFile { path: PathBuf },
+}
+
+impl Unowned {
+    /// The command that makes it count.
+    pub fn fix(&self) -> String {
+        let shown = |path: &Path| shell_word(&path.to_string_lossy());
+        match self {
+            Unowned::OtherUser { path, .. } => {
+                format!("chown {} {}", geteuid().as_raw(), shown(path))
+            }
+            Unowned::Writable { path, .. } => format!("chmod go-w {}", shown(path)),
+            Unowned::Link { path } | Unowned::NotAFile { path } => format!("ls -l {}", shown(path)),
+        }
+    }
+}
+
+impl fmt::Display for Unowned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unowned::OtherUser { path, uid } => {
+                write!(f, "{} belongs to another user (uid {uid})", path.display())
+            }
+            Unowned::Writable { path, mode } => {
+                write!(f, "{} can be written by others (mode {:03o})", path.display(), mode & 0o777)
+            }
+            Unowned::Link { path } => write!(f, "{} is a symbolic link", path.display()),
+            Unowned::NotAFile { path } => write!(f, "{} is not a regular file", path.display()),
+        }
+    }
+}
+
+/// Checks owner and mode of a file or directory; links are not followed. `None` if it does not exist.
+pub(crate) fn check(path: &Path) -> io::Result<Option<Result<fs::Metadata, Unowned>>> {
+    match fs::symlink_metadata(path) {
+        Ok(found) => Ok(Some(judge(path, &found).map(|()| found))),
+        Err(why) if is_absent(&why) => Ok(None),
+        Err(why) => Err(why),
+    }
+}
+
+/// Reads a regular file that only the user can change. The file that is judged is the file that is read. A pipe in
+/// its place does not block. `None` if it does not exist.
+pub(crate) fn read(path: &Path, limit: u64) -> io::Result<Option<Result<Vec<u8>, Unowned>>> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
+    let file = match fs::OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        Ok(file) => file,
+        Err(why) if is_absent(&why) => return Ok(None),
+        Err(why) if is_link(&why) => {
+            return Ok(Some(Err(Unowned::Link { path: path.to_owned() })));
+        }
+        Err(why) => return Err(why),
+    };
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Ok(Some(Err(Unowned::NotAFile { path: path.to_owned() })));
+    }
+    if let Err(why) = judge(path, &found) {
+        return Ok(Some(Err(why)));
+    }
+    let mut bytes = Vec::new();
+    file.take(limit + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit {
+        return Err(io::Error::other(format!("it is larger than {limit} bytes")));
+    }
+    Ok(Some(Ok(bytes)))
+}
+
+fn judge(path: &Path, found: &fs::Metadata) -> Result<(), Unowned> {
+    let path = || path.to_owned();
+    if found.file_type().is_symlink() {
+        return Err(Unowned::Link { path: path() });
+    }
+    let users = Users::current();
+    if !users.own(found.uid()) {
+        return Err(Unowned::OtherUser { path: path(), uid: found.uid() });
+    }
+    let mode = found.mode();
+    if mode & OTHERS_WRITE != 0 || (mode & GROUP_WRITES != 0 && !users.is_private(found.gid())) {
+        return Err(Unowned::Writable { path: path(), mode });
+    }
+    Ok(())
+}
+
+fn is_absent(why: &io::Error) -> bool {
+    matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+fn is_link(why: &io::Error) -> bool {
+    why.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
+}
+
+/// Who may own a file.
+struct Users {
+    effective: u32,
+    /// Who called `sudo`. As in git, root may use that user's files.
+    caller: Option<u32>,
+}
+
+impl Users {
+    #[expect(clippy::disallowed_methods, reason = "git reads this variable the same way, for root only")]
+    fn current() -> Self {
+        let effective = geteuid().as_raw();
+        let caller = std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse().ok());
+        Users { effective, caller: if effective == 0 { caller } else { None } }
+    }
+
+    fn own(&self, uid: u32) -> bool {
+        uid == self.effective || self.caller == Some(uid)
+    }
+
+    /// Whether no other user is in a group. Many systems give each user a group and a umask of 002. Only the local
+    /// files are read: a group that they do not list is not private.
+    fn is_private(&self, gid: u32) -> bool {
+        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        is_private(gid, self.effective, &read("/etc/passwd"), &read("/etc/group"))
+    }
+}
+
+fn is_private(gid: u32, uid: u32, passwd: &str, group: &str) -> bool {
+    let mut user = None;
+    for line in passwd.lines() {
+        let fields: Vec<&str> = line.split(':').collect();
+        let [name, _, own_uid, own_gid, ..] = fields[..] else { continue };
+        if own_gid.parse() == Ok(gid) {
+            if own_uid.parse() != Ok(uid) {
+                return false;
+            }
+            user = Some(name);
+        }
+    }
+    let Some(user) = user else { return false };
+    let mut listed = false;
+    for line in group.lines() {
+        let fields: Vec<&str> = line.split(':').collect();
+        let [_, _, id, members] = fields[..] else { continue };
+        if id.parse() == Ok(gid) {
+            listed = true;
+            if members.split(',').any(|member| !member.is_empty() && member != user) {
+                return false;
+            }
+        }
+    }
+    listed
+}
+
+/// A text as one word of a shell.
+fn shell_word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%,".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_group_is_private_if_it_has_no_other_member() {
+        let passwd = "root:x:0:0::/root:/bin/sh\nann:x:1000:1000::/home/ann:/bin/sh\nbob:x:1001:100::/:/bin/sh\n";
+        let group = "root:x:0:\nann:x:1000:\nusers:x:100:ann\nteam:x:200:ann\n";
+        assert!(is_private(1000, 1000, passwd, group));
+        assert!(is_private(1000, 1000, passwd, "ann:x:1000:ann\n"));
+        assert!(!is_private(1000, 1000, passwd, "ann:x:1000:bob\n"));
+        assert!(!is_private(100, 1000, passwd, group), "another user's own group");
+        assert!(!is_private(200, 1000, passwd, group), "a group that is no user's own");
+        assert!(!is_private(1000, 1000, passwd, ""), "a group that is not listed");
+    }
+
+    #[test]
+    fn only_the_users_own_files_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("a");
+        assert!(read(&file, 10).unwrap().is_none());
+        fs::write(&file, "text").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+        assert_eq!(read(&file, 10).unwrap().unwrap().unwrap(), b"text");
+        assert!(read(&file, 3).is_err(), "too large");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o646)).unwrap();
+        let unowned = read(&file, 10).unwrap().unwrap().unwrap_err();
+        assert!(unowned.fix().starts_with("chmod go-w "), "{unowned}");
+        let link = dir.path().join("b");
+        symlink(&file, &link).unwrap();
+        assert!(matches!(read(&link, 10).unwrap().unwrap(), Err(Unowned::Link { .. })));
+        let pipe = dir.path().join("c");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
+        assert!(matches!(read(&pipe, 10).unwrap().unwrap(), Err(Unowned::NotAFile { .. })));
+    }
+}

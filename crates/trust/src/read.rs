@@ -1,0 +1,199 @@
+//! Reads what needs trust from a checkout. Nothing that another user owns or can write is read.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    Content, Unowned, Unsafe, check_owner,
+    content::{CODEX, CONFIG, SINGLE},
+    owned::{self, check},
+};
+
+/// The largest file that needs trust.
+const MAX_FILE: u64 = 256 << 10;
+
+/// How many files of [`CODEX`] are read, how much in all, and how deep.
+const MAX_FILES: usize = 500;
+const MAX_BYTES: usize = 4 << 20;
+const MAX_DEPTH: usize = 8;
+
+/// Why a content cannot be trusted.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{0}")]
+    Unowned(Unowned),
+    #[error("cannot read {}: {source}", .path.display())]
+    Unreadable { path: PathBuf, source: io::Error },
+    #[error("{} holds more than {MAX_FILES} files or {MAX_BYTES} bytes, or is more than {MAX_DEPTH} directories deep", .path.display())]
+    TooMany { path: PathBuf },
+}
+
+impl Error {
+    /// The command that helps.
+    pub fn fix(&self) -> Option<String> {
+        match self {
+            Error::Unowned(why) => Some(why.fix()),
+            Error::Unreadable { .. } | Error::TooMany { .. } => None,
+        }
+    }
+
+    /// The file or directory that it is about.
+    pub fn path(&self) -> &Path {
+        match self {
+            Error::Unowned(
+                Unowned::OtherUser { path, .. }
+                | Unowned::Writable { path, .. }
+                | Unowned::Link { path }
+                | Unowned::NotAFile { path },
+            )
+            | Error::Unreadable { path, .. }
+            | Error::TooMany { path } => path,
+        }
+    }
+}
+
+impl From<Unsafe> for Error {
+    fn from(why: Unsafe) -> Self {
+        match why {
+            Unsafe::Unowned(why) => Error::Unowned(why),
+            Unsafe::Unreadable { path, source } => Error::Unreadable { path, source },
+        }
+    }
+}
+
+/// A project's files as they were read once, so that what is judged is what is used.
+#[derive(Debug, Clone, Default)]
+pub struct Snapshot {
+    pub content: Content,
+    /// The text of `provost.toml`, if there is one.
+    pub config: Option<Vec<u8>>,
+}
+
+/// Reads what needs trust in a project. A project without such files has an empty content, whoever owns it: there
+/// is nothing in it to trust.
+pub fn read(top: &Path) -> Result<Content, Error> {
+    snapshot(top).map(|snapshot| snapshot.content)
+}
+
+/// Reads what needs trust in a project, and its configuration.
+pub fn snapshot(top: &Path) -> Result<Snapshot, Error> {
+    let mut files = Vec::new();
+    for name in SINGLE {
+        if let Some((directory, _)) = name.split_once('/') {
+            check_directory(&top.join(directory))?;
+        }
+        if let Some(bytes) = read_file(&top.join(name))? {
+            files.push((name.to_owned(), bytes));
+        }
+    }
+    files.extend(codex_files(top)?);
+    if !files.is_empty() {
+        check_owner(top)?;
+    }
+    let config = files.iter().find(|(name, _)| name == CONFIG).map(|(_, bytes)| bytes.clone());
+    Ok(Snapshot { content: Content::from_files(files), config })
+}
+
+/// Reads what needs trust of one workflow file.
+pub fn read_workflow(path: &Path) -> Result<Content, Error> {
+    let bytes = read_file(path)?.unwrap_or_default();
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    Ok(Content::from_workflow(&name, &bytes))
+}
+
+/// Every file below `.codex`, named from the top.
+pub(crate) fn codex_files(top: &Path) -> Result<Vec<(String, Vec<u8>)>, Error> {
+    let (mut files, mut total) = (Vec::new(), 0);
+    let mut directories = vec![(top.join(CODEX), CODEX.to_owned(), 0)];
+    while let Some((path, name, depth)) = directories.pop() {
+        if !check_directory(&path)? {
+            continue;
+        }
+        let unreadable = |source| Error::Unreadable { path: path.clone(), source };
+        for entry in fs::read_dir(&path).map_err(unreadable)? {
+            let entry = entry.map_err(unreadable)?;
+            let below = format!("{name}/{}", entry.file_name().to_string_lossy());
+            if entry.file_type().map_err(unreadable)?.is_dir() {
+                directories.push((entry.path(), below, depth + 1));
+            } else if let Some(bytes) = read_file(&entry.path())? {
+                total += bytes.len();
+                files.push((below, bytes));
+            }
+            if files.len() > MAX_FILES || total > MAX_BYTES || depth >= MAX_DEPTH {
+                return Err(Error::TooMany { path: top.join(CODEX) });
+            }
+        }
+    }
+    Ok(files)
+}
+
+/// Whether a directory exists; one that does must be the user's.
+fn check_directory(path: &Path) -> Result<bool, Error> {
+    match check(path) {
+        Ok(Some(Ok(found))) => Ok(found.is_dir()),
+        Ok(Some(Err(why))) => Err(Error::Unowned(why)),
+        Ok(None) => Ok(false),
+        Err(source) => Err(Error::Unreadable { path: path.to_owned(), source }),
+    }
+}
+
+fn read_file(path: &Path) -> Result<Option<Vec<u8>>, Error> {
+    match owned::read(path, MAX_FILE) {
+        Ok(Some(Ok(bytes))) => Ok(Some(bytes)),
+        Ok(Some(Err(why))) => Err(Error::Unowned(why)),
+        Ok(None) => Ok(None),
+        Err(source) => Err(Error::Unreadable { path: path.to_owned(), source }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    fn project() -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join(".git")).unwrap();
+        for path in [dir.path().to_owned(), dir.path().join(".git")] {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        dir
+    }
+
+    fn write(dir: &Path, name: &str, text: &str) {
+        let path = dir.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::set_permissions(path.parent().unwrap(), fs::Permissions::from_mode(0o755)).unwrap();
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o644)).unwrap();
+    }
+
+    #[test]
+    fn every_file_of_codex_is_part_of_the_content() {
+        let dir = project();
+        assert!(read(dir.path()).unwrap().is_empty());
+        write(dir.path(), ".codex/config.toml", "");
+        write(dir.path(), ".codex/rules/a.rules", "x");
+        write(dir.path(), ".claude/settings.json", "{}");
+        let files: Vec<String> =
+            read(dir.path()).unwrap().parts.into_iter().map(|part| part.file).collect();
+        assert_eq!(files, [".claude/settings.json", ".codex/config.toml", ".codex/rules/a.rules"]);
+    }
+
+    #[test]
+    fn what_others_can_write_is_an_error() {
+        let dir = project();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(read(dir.path()).unwrap().is_empty(), "there is nothing to trust");
+        write(dir.path(), ".mcp.json", "{}");
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(read(dir.path()).is_err());
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        read(dir.path()).unwrap();
+        symlink("/etc", dir.path().join(".codex")).unwrap();
+        assert!(matches!(read(dir.path()), Err(Error::Unowned(Unowned::Link { .. }))));
+    }
+}

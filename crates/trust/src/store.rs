@@ -1,0 +1,234 @@
+//! The trust store: a file for each project, in the user's configuration directory.
+//!
+//! A project may have several contents that were agreed to, such as those of two branches. At most [`MAX_CONTENTS`]
+//! are kept, the newest first.
+
+use std::{
+    fs,
+    io::{self, Write as _},
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Content, Digest, Unowned, main_top,
+    owned::{self, check},
+};
+
+/// How many contents of one project are kept.
+pub const MAX_CONTENTS: usize = 16;
+
+/// The largest entry that is read.
+const MAX_ENTRY: u64 = 64 << 20;
+
+/// The store's directory in the user's configuration directory.
+const DIRECTORY: &str = "trust";
+
+/// The contents that a user agreed to.
+#[derive(Clone, Debug)]
+pub struct TrustStore {
+    dir: PathBuf,
+}
+
+/// A project, or a workflow file, with what the user agreed to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trusted {
+    pub path: PathBuf,
+    /// The newest first.
+    pub contents: Vec<Agreed>,
+}
+
+/// A content that the user agreed to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Agreed {
+    pub digest: Digest,
+    pub content: Content,
+}
+
+/// Why the store cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("the trust store is not safe to use: {0}")]
+    Unowned(Unowned),
+    #[error("cannot {action} the trust store's {}: {source}", .path.display())]
+    File { action: &'static str, path: PathBuf, source: io::Error },
+    #[error("{} is not UTF-8, so it cannot be trusted", .0.display())]
+    NotText(PathBuf),
+}
+
+impl TrustStore {
+    /// Opens the store in a user's configuration directory of Provost, such as `~/.config/provost`. It need not
+    /// exist.
+    pub fn open(config_dir: &Path) -> Self {
+        TrustStore { dir: config_dir.join(DIRECTORY) }
+    }
+
+    /// Whether the user agreed to this content of a project. What is agreed to for the main checkout of a
+    /// repository counts in its linked worktrees too. An empty content needs no trust.
+    pub fn is_trusted(&self, top: &Path, digest: &Digest) -> Result<bool, Error> {
+        let agreed = |path: &Path| -> Result<bool, Error> {
+            let found = self.find(path)?;
+            Ok(found.is_some_and(|found| found.contents.iter().any(|one| one.digest == *digest)))
+        };
+        if *digest == Content::default().digest() || agreed(top)? {
+            return Ok(true);
+        }
+        main_top(top).map_or(Ok(false), |main| agreed(&main))
+    }
+
+    /// Returns what the user agreed to last, for a project or the main checkout of its repository.
+    pub fn last(&self, top: &Path) -> Result<Option<Content>, Error> {
+        let newest = |found: Option<Trusted>| {
+            found.and_then(|found| found.contents.into_iter().next()).map(|one| one.content)
+        };
+        if let Some(content) = newest(self.find(top)?) {
+            return Ok(Some(content));
+        }
+        let main = main_top(top).map(|main| self.find(&main)).transpose()?;
+        Ok(newest(main.flatten()))
+    }
+
+    /// Records that the user agreed to a content of a project. Only the operator may have this called.
+    pub fn trust(&self, top: &Path, content: &Content) -> Result<(), Error> {
+        let digest = content.digest();
+        let mut trusted = self
+            .find(top)?
+            .unwrap_or_else(|| Trusted { path: top.to_owned(), contents: Vec::new() });
+        trusted.contents.retain(|one| one.digest != digest);
+        trusted.contents.insert(0, Agreed { digest, content: content.clone() });
+        trusted.contents.truncate(MAX_CONTENTS);
+        self.write(&trusted)
+    }
+
+    /// Forgets a project. Returns false if there was nothing to forget.
+    pub fn revoke(&self, top: &Path) -> Result<bool, Error> {
+        let path = self.entry(top)?;
+        match fs::remove_file(&path) {
+            Ok(()) => Ok(true),
+            Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(source) => Err(Error::File { action: "remove", path, source }),
+        }
+    }
+
+    /// Every project, by its path.
+    pub fn list(&self) -> Result<Vec<Trusted>, Error> {
+        let failed = |source| Error::File { action: "list", path: self.dir.clone(), source };
+        let entries = match fs::read_dir(&self.dir) {
+            Ok(entries) => entries,
+            Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(why) => return Err(failed(why)),
+        };
+        let mut all = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(failed)?.path();
+            if path.extension().is_some_and(|ending| ending == "json") {
+                all.extend(self.read(&path)?);
+            }
+        }
+        all.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(all)
+    }
+
+    fn find(&self, top: &Path) -> Result<Option<Trusted>, Error> {
+        let found = self.read(&self.entry(top)?)?;
+        Ok(found.filter(|found| found.path == top))
+    }
+
+    fn read(&self, path: &Path) -> Result<Option<Trusted>, Error> {
+        match check(&self.dir) {
+            Ok(Some(Ok(_)) | None) => {}
+            Ok(Some(Err(why))) => return Err(Error::Unowned(why)),
+            Err(source) => {
+                return Err(Error::File { action: "read", path: self.dir.clone(), source });
+            }
+        }
+        let failed = |source| Error::File { action: "read", path: path.to_owned(), source };
+        match owned::read(path, MAX_ENTRY).map_err(failed)? {
+            None => Ok(None),
+            Some(Err(why)) => Err(Error::Unowned(why)),
+            Some(Ok(bytes)) => {
+                let read = serde_json::from_slice(&bytes);
+                read.map(Some).map_err(|why| failed(io::Error::other(why)))
+            }
+        }
+    }
+
+    /// Writes an entry in one step, so that no reader finds a part of it.
+    fn write(&self, trusted: &Trusted) -> Result<(), Error> {
+        let path = self.entry(&trusted.path)?;
+        let failed = |source| Error::File { action: "write", path: path.clone(), source };
+        let bytes = serde_json::to_vec_pretty(trusted).map_err(|why| failed(io::Error::other(why)))?;
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.dir).map_err(failed)?;
+        let new = path.with_extension(format!("new-{}", std::process::id()));
+        let write = || -> io::Result<()> {
+            let mut options = fs::OpenOptions::new();
+            let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+            file.write_all(&bytes)?;
+            file.sync_all()?;
+            fs::rename(&new, &path)
+        };
+        write().map_err(failed)
+    }
+
+    fn entry(&self, top: &Path) -> Result<PathBuf, Error> {
+        let text = top.to_str().ok_or_else(|| Error::NotText(top.to_owned()))?;
+        let name = blake3::hash(text.as_bytes()).to_hex();
+        Ok(self.dir.join(format!("{}.json", &name[..32])))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn content(text: &str) -> Content {
+        Content::from_files([(".mcp.json", text.as_bytes().to_vec())])
+    }
+
+    #[test]
+    fn only_agreed_contents_of_that_project_are_trusted() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = TrustStore::open(dir.path());
+        let (one, two) = (Path::new("/p/one"), Path::new("/p/two"));
+        let (a, b) = (content("a"), content("b"));
+        assert!(!store.is_trusted(one, &a.digest()).unwrap());
+        store.trust(one, &a).unwrap();
+        assert!(store.is_trusted(one, &a.digest()).unwrap());
+        assert!(!store.is_trusted(one, &b.digest()).unwrap());
+        assert!(!store.is_trusted(two, &a.digest()).unwrap());
+        assert!(store.is_trusted(two, &Content::default().digest()).unwrap());
+        store.trust(one, &b).unwrap();
+        assert!(store.is_trusted(one, &a.digest()).unwrap(), "an earlier content stays trusted");
+        assert_eq!(store.last(one).unwrap(), Some(b));
+        assert_eq!(store.list().unwrap().len(), 1);
+        assert!(store.revoke(one).unwrap() && !store.revoke(one).unwrap());
+        assert!(!store.is_trusted(one, &a.digest()).unwrap());
+    }
+
+    #[test]
+    fn so_many_contents_are_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = TrustStore::open(dir.path());
+        let top = Path::new("/p");
+        for number in 0..=MAX_CONTENTS {
+            store.trust(top, &content(&number.to_string())).unwrap();
+        }
+        assert!(!store.is_trusted(top, &content("0").digest()).unwrap());
+        assert!(store.is_trusted(top, &content("1").digest()).unwrap());
+    }
+
+    #[test]
+    fn a_store_that_others_can_write_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = TrustStore::open(dir.path());
+        let top = Path::new("/p");
+        store.trust(top, &content("a")).unwrap();
+        let inner = dir.path().join(DIRECTORY);
+        fs::set_permissions(&inner, fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(store.is_trusted(top, &content("a").digest()).is_err());
+    }
+}
