@@ -61,7 +61,7 @@ fn f1_s5_cloned_config_runs_nothing_before_trust() {
     assert_untrusted(&refused, "provost.toml");
     let message = refused.json()["error"]["message"].as_str().unwrap().to_owned();
     assert!(message.contains("worktree.setup") && message.contains("touch"), "{message}");
-    for arguments in [&["run", "Do it."][..], &["plan", "Do it."], &["pair", "Do it."]] {
+    for arguments in [&["run", "Do it."][..], &["plan", "Do it."], &["pair", "Do it.", "--worker", "codex"]] {
         assert_untrusted(
             &home.provost_in(repo.path(), &[arguments, &["--json"]].concat()),
             "provost.toml",
@@ -293,6 +293,7 @@ fn f2_2_config_of_another_user_is_never_obeyed() {
             home.provost_in(repo.path(), arguments);
         }
         assert!(!proof(&home).exists(), "{foreign}");
+        chown(repo.path().join(foreign), Some(0), Some(0)).unwrap();
     }
 }
 
