@@ -109,6 +109,24 @@ fn harmless_project_keys_need_no_trust() {
 }
 
 #[test]
+fn ignore_project_config_starts_without_the_project() {
+    let home = Home::new();
+    let repo = home.repo("ignored");
+    home.configure("[run]\ntriage = false\nplan = \"never\"\n[review]\ntask = \"off\"\n[agents.mine]\ndriver = \"jsonl\"\ncommand = [\"true\"]\n");
+    let more = "run.opened = \"false\"\n[worktree]\nsetup = \"false\"\n";
+    repo.write("provost.toml", &format!("{}{more}", hook(&home)));
+    let spawn = ["spawn", "--json", "--wait", "--exit0-is-done", "--ignore-project-config"];
+    home.provost_in(repo.path(), &[&spawn[..], &["--", "true"]].concat()).ok();
+    let run = ["run", "--json", "--detach", "--agent", "mine", "--ignore-project-config", "Do it."];
+    let id = home.provost_in(repo.path(), &run).ok().json()["id"].as_str().unwrap().to_owned();
+    let spec = home.events_of(&id, "run.opened")[0]["data"]["spec"].clone();
+    assert_eq!((&spec["setup"], &spec["hooks"]), (&Value::Null, &serde_json::json!({})), "{spec:#}");
+    home.provost(&["cancel", &id]);
+    home.sealed(&id);
+    assert!(!proof(&home).exists());
+}
+
+#[test]
 fn trust_for_ci_takes_exactly_one_digest() {
     let home = Home::new();
     let repo = home.repo("ci");
