@@ -61,7 +61,7 @@ fn f1_s5_cloned_config_runs_nothing_before_trust() {
     assert_untrusted(&refused, "provost.toml");
     let message = refused.json()["error"]["message"].as_str().unwrap().to_owned();
     assert!(message.contains("worktree.setup") && message.contains("touch"), "{message}");
-    for arguments in [&["run", "Do it."][..], &["plan", "Do it."], &["pair", "Do it."]] {
+    for arguments in [&["run", "Do it."][..], &["plan", "Do it."], &["pair", "Do it.", "--worker", "codex"]] {
         assert_untrusted(
             &home.provost_in(repo.path(), &[arguments, &["--json"]].concat()),
             "provost.toml",
@@ -106,6 +106,24 @@ fn harmless_project_keys_need_no_trust() {
     spawn(&home, repo.path()).ok();
     let print = home.provost_in(repo.path(), &["trust", "--print", "--json"]).ok().json();
     assert_eq!((&print["needed"], &print["trusted"]), (&false.into(), &true.into()), "{print}");
+}
+
+#[test]
+fn ignore_project_config_starts_without_the_project() {
+    let home = Home::new();
+    let repo = home.repo("ignored");
+    home.configure("[run]\ntriage = false\nplan = \"never\"\n[review]\ntask = \"off\"\n[agents.mine]\ndriver = \"jsonl\"\ncommand = [\"true\"]\n");
+    let more = "run.opened = \"false\"\n[worktree]\nsetup = \"false\"\n";
+    repo.write("provost.toml", &format!("{}{more}", hook(&home)));
+    let spawn = ["spawn", "--json", "--wait", "--exit0-is-done", "--ignore-project-config"];
+    home.provost_in(repo.path(), &[&spawn[..], &["--", "true"]].concat()).ok();
+    let run = ["run", "--json", "--detach", "--agent", "mine", "--ignore-project-config", "Do it."];
+    let id = home.provost_in(repo.path(), &run).ok().json()["id"].as_str().unwrap().to_owned();
+    let spec = home.events_of(&id, "run.opened")[0]["data"]["spec"].clone();
+    assert_eq!((&spec["setup"], &spec["hooks"]), (&Value::Null, &serde_json::json!({})), "{spec:#}");
+    home.provost(&["cancel", &id]);
+    home.sealed(&id);
+    assert!(!proof(&home).exists());
 }
 
 #[test]
@@ -293,6 +311,7 @@ fn f2_2_config_of_another_user_is_never_obeyed() {
             home.provost_in(repo.path(), arguments);
         }
         assert!(!proof(&home).exists(), "{foreign}");
+        chown(repo.path().join(foreign), Some(0), Some(0)).unwrap();
     }
 }
 

@@ -75,7 +75,8 @@ fn flags() -> Vec<Flag> {
 }
 
 /// Flags whose effect is not one value of the run, each with its own test.
-const ELSEWHERE: [&str; 5] = ["--cwd", "--detach", "--key", "--json", "--help"];
+const ELSEWHERE: [&str; 6] =
+    ["--cwd", "--detach", "--ignore-project-config", "--key", "--json", "--help"];
 
 #[test]
 fn e10_every_flag_of_run_has_an_effect() {
