@@ -17,6 +17,8 @@ use provost_core::{
 use provost_git::{FileChange, Git, Oid, Project, changed_among, diff_stat};
 
 use self::page::{Page, Part};
+use provost_sys::private;
+
 use crate::{run_card, shell::chain};
 
 /// The most files that are listed: the branch has all of them.
@@ -25,7 +27,7 @@ const FILES: usize = 100;
 /// Writes the card of a sealed leg, once: what stands already is left as it is.
 pub(crate) fn write(git: &Git, dir: &Path, run: &Run, leg: u32) -> Result<(), String> {
     let told = |why: std::io::Error| format!("cannot write the report card: {why}");
-    fs::create_dir_all(dir).map_err(told)?;
+    private::create_dir_all(dir).map_err(told)?;
     let page = page(run, leg, Changes::of(git, run));
     // The Markdown comes last: where it stands, both do.
     put(dir, &format!("card-{leg}.html"), &page.html()).map_err(told)?;
@@ -47,7 +49,7 @@ fn put(dir: &Path, name: &str, text: &str) -> std::io::Result<()> {
     if path.exists() {
         return Ok(());
     }
-    let mut file = fs::File::create(&unfinished)?;
+    let mut file = private::create(&unfinished)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     fs::rename(&unfinished, &path)

@@ -243,7 +243,7 @@ fn a_key_is_sent_once_whoever_asks() {
     let mut link = launch.link();
     assert!(write(&mut link, "k1", b"one\n").unwrap().already);
     assert!(!write(&mut link, "k2", "zwölf\n".as_bytes()).unwrap().already);
-    assert!(write(&mut link, "k2", b"other\n").unwrap().already);
+    assert_eq!(fault(write(&mut link, "k2", b"other\n")), FaultCode::Conflict);
     assert!(!write(&mut link, "k3", b"without an end").unwrap().already);
     launch.wait();
     assert_eq!(text(&launch, Channel::Stdout), "got one\ngot zwölf\ngot without an end\n");

@@ -9,7 +9,6 @@
 
 use std::{
     ffi::OsString,
-    fs,
     io::{self, IsTerminal as _, stdin, stdout},
     os::unix::{ffi::OsStrExt as _, process::CommandExt as _},
     path::PathBuf,
@@ -105,7 +104,8 @@ impl Viewport {
         let program = std::env::current_exe().map_err(cannot)?;
         let version = Command::new("tmux").arg("-V").stdin(Stdio::null()).output();
         version.map_err(|why| missing(&why))?;
-        fs::write(home.path.join(CONFIGURATION), settings()).map_err(cannot)?;
+        provost_sys::private::write(&home.path.join(CONFIGURATION), settings().as_bytes())
+            .map_err(cannot)?;
         Ok(Viewport { home: home.path, program })
     }
 

@@ -4,5 +4,6 @@ pub mod agent_file;
 pub mod lock;
 pub mod origin;
 pub mod peer;
+pub mod private;
 pub mod process;
 pub mod register;

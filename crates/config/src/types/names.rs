@@ -29,7 +29,6 @@ pub const SAFE_VARIABLES: &[&str] = &[
     "XDG_CACHE_HOME",
     "XDG_CONFIG_HOME",
     "XDG_DATA_HOME",
-    "XDG_RUNTIME_DIR",
     "XDG_STATE_HOME",
 ];
 

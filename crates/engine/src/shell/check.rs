@@ -243,7 +243,7 @@ impl CheckRunner {
         };
         let project = Project::find(&self.git, Path::new(top))?;
         let root = self.home.pool().join(project_key(&project));
-        std::fs::create_dir_all(&root)?;
+        provost_sys::private::create_dir_all(&root)?;
         let (slot, name) = self.slots.free(&root.canonicalize()?, job.session);
         let commit = Oid::new(&snapshot.commit.0)?;
         let keep: Vec<&str> = job.spec.keep.iter().map(String::as_str).collect();

@@ -16,6 +16,8 @@ use provost_api::{Code, ReportRequest};
 use provost_core::{ids::LaunchId, session::Reporter};
 use provost_sys::agent_file;
 
+use provost_sys::private;
+
 use super::{
     executor::World,
     handle::{Ask, Handle},
@@ -55,10 +57,10 @@ pub fn put(
     key: &str,
     report: &ReportRequest,
 ) -> io::Result<PathBuf> {
-    fs::create_dir_all(directory)?;
+    private::create_dir_all(directory)?;
     let path = directory.join(format!("{launch}~{key}.json"));
     let new = directory.join(format!(".{launch}~{key}"));
-    fs::write(&new, serde_json::to_vec(report)?)?;
+    private::write(&new, &serde_json::to_vec(report)?)?;
     fs::File::open(&new)?.sync_all()?;
     fs::rename(&new, &path)?;
     Ok(path)

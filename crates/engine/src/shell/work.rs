@@ -20,6 +20,8 @@ use provost_git::{
 };
 use provost_sys::agent_file;
 
+use provost_sys::private;
+
 use super::held::chain;
 
 /// The place of work as it was prepared.
@@ -159,7 +161,7 @@ fn worktree(
         None => project.commit(git)?,
     };
     if let Some(parent) = Path::new(path).parent() {
-        std::fs::create_dir_all(parent)?;
+        private::create_dir_all(parent)?;
     }
     let made =
         worktree_add(git, &project, Path::new(path), &branch, base.as_str()).map_err(hinted)?;
@@ -174,7 +176,7 @@ fn detached(git: &Git, top: &str, path: &str, base: &str) -> Result<(), Failure>
     let place = Path::new(path);
     let (parent, slot) = (place.parent(), place.file_name().and_then(|name| name.to_str()));
     let (parent, slot) = parent.zip(slot).ok_or("the checkout has no place")?;
-    std::fs::create_dir_all(parent)?;
+    private::create_dir_all(parent)?;
     checkout_detached(git, &project, &Pool::new(parent)?, slot, &Oid::new(base)?, &[])?;
     Ok(())
 }

@@ -83,7 +83,7 @@ fn shorten(path: &Path) -> io::Result<()> {
     let half = &bytes[bytes.len() - MAX_BYTES / 2..];
     let whole = half.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
     let new = path.with_extension("new");
-    fs::write(&new, &half[whole..])?;
+    provost_sys::private::write(&new, &half[whole..])?;
     fs::rename(&new, path)
 }
 

@@ -1,9 +1,9 @@
 //! A daemon's life: take the lock, open the ledger, serve the socket, let go in order.
 
 use std::{
-    fs::{self, DirBuilder, File, OpenOptions},
+    fs::{self, File, OpenOptions},
     io::{self, Read, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    os::unix::fs::OpenOptionsExt,
     path::Path,
 };
 
@@ -46,7 +46,8 @@ pub(crate) fn run(home: &Home, detached: bool) -> Result<(), ApiError> {
     home.prepare()?;
     let places = shell::Home::new(&home.path);
     for directory in places.directories() {
-        make(&directory).map_err(|why| failed("make its directories", &why))?;
+        provost_sys::private::own_dir(&directory)
+            .map_err(|why| failed("make its directories", &why))?;
     }
     raise_file_limit();
     // The lock comes first: only its owner may touch the socket.
@@ -260,10 +261,6 @@ fn key(path: &Path) -> io::Result<[u8; 32]> {
         }
         Err(why) => Err(why),
     }
-}
-
-fn make(directory: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
 /// Removes temporary indexes and git directories that a killed daemon left. No one else uses them while the lock is

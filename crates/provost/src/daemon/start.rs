@@ -229,7 +229,7 @@ fn lock(home: &Home) -> Result<std::fs::File, ApiError> {
 /// Starts a daemon and waits until it answers, or says why it doesn't.
 fn start(home: &Home) -> Result<(), ApiError> {
     let program = std::env::current_exe().map_err(|why| cannot("find its own program", &why))?;
-    std::fs::create_dir_all(home.log_dir())
+    provost_sys::private::own_dir(&home.log_dir())
         .map_err(|why| cannot("make its log directory", &why))?;
     let log = home.log_dir().join(super::LOG_FILE);
     let log_file = OpenOptions::new().append(true).create(true).mode(0o600).open(&log);

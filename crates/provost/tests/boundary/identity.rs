@@ -1,1 +1,701 @@
 //! Who is on the other side of a socket.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    os::unix::{
+        fs::{MetadataExt, PermissionsExt, chown},
+        net::UnixStream,
+    },
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use provost_testkit::harness::{eventually, filled, scripted_agent_bin};
+use serde_json::{Value, json};
+
+#[path = "../requirements/kit.rs"]
+#[expect(dead_code, reason = "the kit of another suite, of which a part is used here")]
+mod kit;
+
+use kit::{HANGS, Stage, TALKER, kill, lives, output_of, text};
+
+/// A client that any program could be: `perl client.pl get SOCKET PATH` prints the status and the body, `line SOCKET
+/// LINE` sends a line and prints the first one that comes back. `borrow SOCKET PATH DIR` has a child connect and end,
+/// writes its pid to DIR/pid, and asks over that connection when DIR/go is there.
+const CLIENT: &str = r#"
+use strict; use Socket;
+my ($how, $socket, $what, $dir) = @ARGV;
+sub dial { socket(my $s, AF_UNIX, SOCK_STREAM, 0) or die; $s }
+sub reach { my $s = shift; chdir(($socket =~ m{^(.*)/})[0]); my ($name) = $socket =~ m{([^/]+)$};
+    connect($s, pack_sockaddr_un($name)) or die "connect: $!" }
+sub get { my $s = shift; syswrite($s, "GET $what HTTP/1.1\r\nhost: provost\r\nconnection: close\r\n\r\n");
+    my $all = ''; while (sysread($s, my $part, 65536)) { $all .= $part }
+    my ($head, $body) = split(/\r\n\r\n/, $all, 2); my $status = (split / /, $head)[1]; "$status $body\n" }
+my $s = dial();
+if ($how eq 'get') { reach($s); print get($s) }
+elsif ($how eq 'line') { reach($s); syswrite($s, "$what\n"); print scalar readline($s) }
+else {
+    my $pid = fork(); if (!$pid) { reach($s); exit 0 }
+    waitpid($pid, 0);
+    open(my $f, '>', "$dir/pid.new"); print $f $pid; close $f; rename("$dir/pid.new", "$dir/pid");
+    select(undef, undef, undef, 0.01) until -e "$dir/go";
+    open($f, '>', "$dir/said.new"); print $f get($s); close $f; rename("$dir/said.new", "$dir/said");
+}
+"#;
+
+/// Has `client.pl` beside the home, and gives its path.
+fn client(stage: &Stage) -> String {
+    let path = stage.file("client.pl");
+    fs::write(&path, CLIENT).unwrap();
+    path
+}
+
+fn socket(stage: &Stage) -> String {
+    text(&stage.path().join("daemon.sock"))
+}
+
+/// A shell command that asks whether it is the operator, and prints the HTTP status first.
+fn asks(stage: &Stage) -> String {
+    format!("perl {} get {} /v1/daemon/operator", client(stage), socket(stage))
+}
+
+/// What is asked of a holder on one line, with the id 1.
+fn request(op: &Value) -> String {
+    json!({"v": 1, "id": 1, "op": op}).to_string()
+}
+
+fn io_sock(stage: &Stage, session: &str) -> String {
+    text(&stage.path().join(format!("launches/{session}.l1/io.sock")))
+}
+
+/// Starts a shell script as an agent.
+fn launch(stage: &Stage, script: &str) -> String {
+    stage.spawn_in(stage.root(), &["--", "sh", "-c", script])
+}
+
+/// Lives until it is ended, and writes down every line that it is told.
+const LISTENS: &str = r#"
+[[step]]
+emit = { type = "ready", thread = "t" }
+[[step]]
+emit = { type = "turn_started", turn = "t1" }
+[[step]]
+repeat = { times = 99, steps = [ { read_line = true }, { append = { path = "told", content = "{{input}}\n" } } ] }
+"#;
+
+#[test]
+fn f2_6_holder_serves_no_other_launch_and_no_check() {
+    let stage = Stage::new();
+    stage.configure_talker(LISTENS, "");
+    let victim = stage.spawn_in(stage.root(), &["--agent", TALKER, "work"]);
+    stage.wait(&victim, "working");
+    let told = || fs::read_to_string(stage.file("told")).unwrap_or_default();
+    let before = eventually("the instruction is there", || Some(told()).filter(|it| !it.is_empty()));
+    let ops = [
+        json!({"write": {"key": "x", "data": "YXBwcm92ZQo=", "secret": false}}),
+        json!({"type": {"data": "YXBwcm92ZQo="}}),
+        json!("view"),
+        json!({"signal": {"signal": "term"}}),
+        json!({"limit": {"bytes": 1}}),
+        json!({"mask": {"forms": ["YQ=="]}}),
+        json!("close_stdin"),
+        json!({"stop": {"grace_ms": 0}}),
+        json!("ping"),
+    ];
+    let io = io_sock(&stage, &victim);
+    let script: String = ops
+        .iter()
+        .map(|op| format!("perl {} line {io} '{}' >> said\n", client(&stage), request(op)))
+        .collect();
+    fs::write(stage.file("tries.sh"), script).unwrap();
+    // From a launch, and from a check of another session.
+    let other = launch(&stage, "sh tries.sh; env -i PATH=$PATH setsid -w sh tries.sh");
+    stage.sealed(&other);
+    let repo = stage.repo("work");
+    let check = format!("cd {} && sh tries.sh", stage.root().display());
+    let checked = stage.play_in(
+        repo.path(),
+        "[[step]]\nwrite = { path = \"b\", content = \"b\" }\n[[step]]\nreport = \"completed\"\n",
+        &["--worktree", "--check", &check],
+    );
+    stage.sealed(&checked);
+    let said = fs::read_to_string(stage.file("said")).unwrap();
+    assert_eq!(said.lines().count(), ops.len() * 3, "{said}");
+    assert!(said.lines().all(|line| line.contains("forbidden")), "{said}");
+    assert_eq!((told(), stage.status(&victim)["state"].clone()), (before, json!("working")));
+}
+
+#[test]
+fn f2_6_operator_may_look_but_not_write_past_the_ledger() {
+    let stage = Stage::new();
+    let id = stage.play(HANGS, &[]);
+    stage.pid(&id);
+    let mut link = BufReader::new(UnixStream::connect(io_sock(&stage, &id)).unwrap());
+    let mut ask = |op: Value| {
+        link.get_mut().write_all(format!("{}\n", request(&op)).as_bytes()).unwrap();
+        let mut line = String::new();
+        link.read_line(&mut line).unwrap();
+        serde_json::from_str::<Value>(&line).unwrap()
+    };
+    assert_eq!(ask(json!("ping"))["ok"], true);
+    for op in [json!({"stop": {"grace_ms": 0}}), json!({"limit": {"bytes": 1}})] {
+        assert_eq!(ask(op)["error"]["code"], "forbidden");
+    }
+    // A daemon that takes another's place is known by the lock that it holds.
+    stage.daemon().kill();
+    stage.provost(&["stop", &id]).ok();
+    stage.sealed(&id);
+}
+
+#[test]
+fn f2_6_key_of_an_answer_cannot_be_guessed() {
+    let stage = Stage::new();
+    let agent = text(&scripted_agent_bin());
+    stage.configure(&format!(
+        "[agents.asker]\ndriver = \"jsonl\"\ncommand = [{agent:?}, \"sample:asks_question\"]\n"
+    ));
+    let id = stage.spawn_in(stage.root(), &["--agent", "asker", "store it"]);
+    stage.wait(&id, "needs_input");
+    stage.provost(&["answer", &id, "SQLite"]).ok();
+    stage.sealed(&id);
+    let journal = fs::read(stage.path().join(format!("launches/{id}.l1/journal"))).unwrap();
+    let journal = String::from_utf8_lossy(&journal);
+    let keys: Vec<&str> = journal
+        .split("{\"key\":\"")
+        .skip(1)
+        .filter_map(|rest| rest.split('"').next())
+        .filter(|key| key.starts_with("answer"))
+        .collect();
+    let is_sealed = |key: &&str| {
+        key.rsplit_once('~').is_some_and(|(_, seal)| {
+            seal.len() == 32 && seal.bytes().all(|byte| byte.is_ascii_hexdigit())
+        })
+    };
+    assert!(!keys.is_empty() && keys.iter().all(is_sealed), "{keys:?}");
+    // People see the key that the ledger has.
+    let logs = stage.provost(&["logs", &id, "--raw"]);
+    assert!(!logs.stdout.contains('~') && !logs.stderr.contains('~'), "{logs:#?}");
+}
+
+/// Has a process get this pid, and gives it. Nobody else can have it while it lives.
+fn with_pid(wanted: u32) -> Child {
+    for _ in 0..2_000 {
+        fs::write("/proc/sys/kernel/ns_last_pid", (wanted - 1).to_string()).unwrap();
+        let mut child = Command::new("sleep").arg("600").spawn().unwrap();
+        if child.id() == wanted {
+            return child;
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    panic!("the pid {wanted} could not be had");
+}
+
+fn f2_7(by_start_time: bool) {
+    if fs::OpenOptions::new().write(true).open("/proc/sys/kernel/ns_last_pid").is_err() {
+        eprintln!("only root can choose a pid: not tried");
+        return;
+    }
+    let mut stage = Stage::new();
+    if by_start_time {
+        stage.home.set_env("PROVOST_TEST_PIN_BY_START_TIME", "1");
+    }
+    let borrow = format!(
+        "perl {} borrow {} /v1/daemon/operator {}",
+        client(&stage),
+        socket(&stage),
+        stage.root().display()
+    );
+    let id = launch(&stage, &borrow);
+    let pid = eventually("a child connected and ended", || filled(stage.file("pid")));
+    // A process that the operator started gets the pid of who connected.
+    let mut innocent = with_pid(pid.trim().parse().unwrap());
+    fs::write(stage.file("go"), "").unwrap();
+    let said = eventually("the answer", || filled(stage.file("said")));
+    innocent.kill().unwrap();
+    innocent.wait().unwrap();
+    assert!(said.starts_with("403 ") && said.contains("has ended"), "{said}");
+    stage.sealed(&id);
+}
+
+#[test]
+fn f2_7_reused_pid_is_not_the_peer_by_handle() {
+    f2_7(false);
+}
+
+#[test]
+fn f2_7_reused_pid_is_not_the_peer_by_start_time() {
+    f2_7(true);
+}
+
+#[test]
+fn f2_7_peers_are_served_where_the_kernel_has_no_handles() {
+    let mut stage = Stage::new();
+    stage.home.set_env("PROVOST_TEST_PIN_BY_START_TIME", "1");
+    let id = launch(&stage, &format!("{} > said; sleep 600", asks(&stage)));
+    let said = eventually("the answer", || filled(stage.file("said")));
+    assert!(said.starts_with("403 "), "{said}");
+    stage.provost(&["stop", &id]).ok();
+    stage.sealed(&id);
+}
+
+/// A git that, once, leaves a process behind that has neither parent nor mark, and asks when git is gone.
+#[test]
+fn f2_8c_orphan_of_git_is_not_the_operator_and_is_reaped() {
+    let mut stage = Stage::new();
+    let bin = stage.root().join("bin");
+    fs::create_dir(&bin).unwrap();
+    let usual = "/usr/local/bin:/usr/bin:/bin";
+    let orphan = format!(
+        "while test \"$(ps -o ppid= -p $$ | tr -d ' ')\" = $1; do sleep 0.01; done\nps -o ppid= -p $$ > parent\nenv > env\n{} > new; mv new said\n",
+        asks(&stage)
+    );
+    fs::write(stage.file("orphan.sh"), orphan).unwrap();
+    let git = format!(
+        "#!/bin/sh\nPATH={usual}; cd {root} || exit\nif grep -q daemon /proc/$PPID/cmdline && mv armed fired 2>/dev/null; then env > marked; setsid env -i PATH={usual} sh -c 'sh orphan.sh $$ & sleep 0.1' & wait; fi\ncd \"$OLDPWD\" && exec git \"$@\"\n",
+        root = stage.root().display(),
+    );
+    fs::write(bin.join("git"), git).unwrap();
+    fs::set_permissions(bin.join("git"), fs::Permissions::from_mode(0o700)).unwrap();
+    stage.home.set_env("PATH", format!("{}:{usual}", bin.display()));
+    fs::write(stage.file("armed"), "").unwrap();
+    let repo = stage.repo("work");
+    let id = stage.play_in(repo.path(), "[[step]]\nreport = \"completed\"\n", &["--worktree"]);
+    let said = eventually("the answer", || filled(stage.file("said")));
+    assert!(said.starts_with("403 "), "{said}");
+    let marked = fs::read_to_string(stage.file("marked")).unwrap();
+    assert!(marked.contains("PROVOST_LAUNCH=helper"), "{marked}");
+    let parent = fs::read_to_string(stage.file("parent")).unwrap();
+    let daemon = stage.daemon().pid().unwrap();
+    assert_eq!(parent.trim(), daemon.to_string(), "the daemon adopts it");
+    eventually("no zombie is left", || zombies_of(daemon).is_empty().then_some(()));
+    stage.sealed(&id);
+}
+
+fn zombies_of(parent: u32) -> Vec<String> {
+    let stats = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
+        let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+        let (_, rest) = stat.rsplit_once(')')?;
+        let mut fields = rest.split_whitespace();
+        (fields.next()? == "Z" && fields.next()? == parent.to_string()).then_some(stat)
+    });
+    stats.collect()
+}
+
+/// An agent that leaves its holder and its mark, and kills the holder; and, if told to, the daemon first. It asks
+/// whenever `ask` is there, and ends when `end` is.
+fn escape(stage: &Stage, first: &str) -> String {
+    let script = format!(
+        "trap '' TERM HUP INT\nwhile ! test -e go; do sleep 0.01; done\n{first}kill -9 $1\nwhile ! test -e end; do if mv ask asked 2>/dev/null; then {} > new 2>&1; mv new said; fi; sleep 0.01; done\n",
+        asks(stage)
+    );
+    fs::write(stage.file("escape.sh"), script).unwrap();
+    let start = "env -i PATH=$PATH setsid sh escape.sh $PPID & sleep 600";
+    let id = launch(stage, start);
+    stage.wait_state(&id, |row| row["launches"][0]["phase"] == "running");
+    id
+}
+
+/// What the escaped process is told now.
+fn told(stage: &Stage) -> String {
+    fs::remove_file(stage.file("said")).ok();
+    fs::write(stage.file("ask"), "").unwrap();
+    eventually("the escaped process asks", || filled(stage.file("said")))
+}
+
+fn operator(stage: &Stage) -> String {
+    let mut command = Command::new("perl");
+    command.args([&client(stage), "get", &socket(stage), "/v1/daemon/operator"]);
+    output_of(command).stdout
+}
+
+#[test]
+fn f2_9_orphan_of_a_killed_holder_never_is_the_operator() {
+    let stage = Stage::new();
+    let id = escape(&stage, "");
+    fs::write(stage.file("go"), "").unwrap();
+    stage.sealed(&id);
+    assert!(told(&stage).starts_with("403 "), "it is below the daemon");
+    // It falls to others when the daemon goes. The next daemon knows which launches lost their holders.
+    for killed in [false, true] {
+        if killed {
+            stage.daemon().kill();
+        } else {
+            stage.daemon().stop();
+        }
+        stage.status(&id);
+        let said = told(&stage);
+        assert!(said.starts_with("409 ") && said.contains("from a terminal"), "{said}");
+        assert!(operator(&stage).starts_with("200 "), "the test is older than the launch");
+    }
+    fs::write(stage.file("end"), "").unwrap();
+}
+
+#[test]
+fn f2_9_orphan_that_killed_the_daemon_first_is_not_the_operator() {
+    let stage = Stage::new();
+    let id = escape(&stage, "kill -9 $(head -1 home/ledger/ledger.lock)\n");
+    fs::write(stage.file("go"), "").unwrap();
+    let holder = stage.path().join(format!("launches/{id}.l1/holder.json"));
+    let holder: Value = serde_json::from_slice(&fs::read(holder).unwrap()).unwrap();
+    let pid = u32::try_from(holder["holder"]["pid"].as_u64().unwrap()).unwrap();
+    eventually("the holder is killed", || (!lives(pid)).then_some(()));
+    stage.sealed(&id);
+    assert!(told(&stage).starts_with("409 "));
+    fs::write(stage.file("end"), "").unwrap();
+}
+
+/// A process of the user that waits for a file and then does something, started as told.
+fn waits(stage: &Stage, name: &str, what: &str) -> String {
+    let script = format!(
+        "echo $$ > {name}.pid\nwhile ! test -e {name}.go; do sleep 0.01; done\n{what} > {name}.new 2>&1; mv {name}.new {name}.said\n"
+    );
+    fs::write(stage.file(&format!("{name}.sh")), script).unwrap();
+    format!("cd {}; exec sh {name}.sh", stage.root().display())
+}
+
+/// Runs a shell command to its end, in a session of its own.
+fn detached(script: &str) {
+    let mut command = Command::new("setsid");
+    command.args(["sh", "-c", script]).stdin(Stdio::null()).stdout(Stdio::null());
+    assert!(command.status().unwrap().success());
+}
+
+fn goes(stage: &Stage, name: &str) -> String {
+    fs::write(stage.file(&format!("{name}.go")), "").unwrap();
+    eventually("its answer", || filled(stage.file(&format!("{name}.said"))))
+}
+
+/// A launch that lost its holder, so that nobody is taken for the operator without a reason.
+fn lost_launch(stage: &Stage) {
+    let id = launch(stage, "kill -9 $PPID; sleep 600");
+    stage.sealed(&id);
+}
+
+#[test]
+fn operator_is_cron_a_script_and_a_service_manager_while_a_launch_is_lost() {
+    let stage = Stage::new();
+    // A script that runs the daemon itself, and then commands.
+    let program = text(Path::new(stage.command::<&str>(&[]).get_program()));
+    let script = waits(&stage, "script", &asks(&stage));
+    let script = script.replace("exec sh", &format!("{program} daemon run > ready & sh"));
+    // Cron and a service manager: they are older than all launches and start something new.
+    let cron = waits(&stage, "cron", &format!("setsid sh -c '{}; true'", asks(&stage)));
+    detached(&format!("({cron}) & :"));
+    let mut running = Command::new("setsid")
+        .args(["sh", "-c", &script])
+        .envs(stage.command::<&str>(&[]).get_envs().filter_map(|(name, value)| Some((name, value?))))
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap();
+    eventually("its daemon answers", || filled(stage.file("ready")));
+    lost_launch(&stage);
+    for name in ["cron", "script"] {
+        let said = goes(&stage, name);
+        assert!(said.starts_with("200 "), "{name}: {said}");
+    }
+    // One that outlived its shell, and is younger than the launch, cannot be told from an agent.
+    detached(&format!("({}) & :", waits(&stage, "nohup", &asks(&stage))));
+    let said = goes(&stage, "nohup");
+    assert!(said.starts_with("409 ") && said.contains("from a terminal"), "{said}");
+    stage.daemon().stop();
+    running.wait().unwrap();
+}
+
+#[test]
+fn operator_is_an_orphan_while_no_launch_is_lost() {
+    let stage = Stage::new();
+    let id = stage.play(HANGS, &[]);
+    let ended = launch(&stage, "true");
+    stage.sealed(&ended);
+    detached(&format!("({}) & :", waits(&stage, "nohup", &asks(&stage))));
+    let said = goes(&stage, "nohup");
+    assert!(said.starts_with("200 "), "{said}");
+    // The same when launches ended after another daemon took over.
+    stage.daemon().kill();
+    stage.provost(&["stop", &id]).ok();
+    stage.sealed(&id);
+    detached(&format!("({}) & :", waits(&stage, "again", &asks(&stage))));
+    let said = goes(&stage, "again");
+    assert!(said.starts_with("200 "), "{said}");
+}
+
+#[test]
+fn operator_is_a_unit_in_a_control_group_of_its_own() {
+    let group = PathBuf::from(format!("/sys/fs/cgroup/unified/pv-{}", std::process::id()));
+    let group = if Path::new("/sys/fs/cgroup/unified").exists() {
+        group
+    } else {
+        PathBuf::from(format!("/sys/fs/cgroup/pv-{}", std::process::id()))
+    };
+    if fs::create_dir(&group).is_err() {
+        eprintln!("no control group can be made: not tried");
+        return;
+    }
+    let stage = Stage::new();
+    lost_launch(&stage);
+    let unit = waits(&stage, "unit", &asks(&stage));
+    detached(&format!("(echo 0 > {}/cgroup.procs; {unit}) & :", group.display()));
+    let said = goes(&stage, "unit");
+    eventually("the control group is empty", || fs::remove_dir(&group).is_ok().then_some(()));
+    assert!(said.starts_with("200 "), "{said}");
+}
+
+/// Home, daemon and launches in a PID namespace; the operator enters it, as by `docker exec`.
+#[test]
+fn operator_enters_the_pid_namespace_from_outside() {
+    let stage = Stage::new();
+    let environment: Vec<_> = stage
+        .command::<&str>(&[])
+        .get_envs()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))
+        .collect();
+    let program = text(Path::new(stage.command::<&str>(&[]).get_program()));
+    let inside = format!(
+        "{program} spawn -- sh -c 'kill -9 $PPID; sleep 600' && {program} wait --all --timeout 30s; touch inside; sleep 600"
+    );
+    let begun = Command::new("unshare")
+        .args(["--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", &inside])
+        .envs(environment.clone())
+        .current_dir(stage.root())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let mut container = begun.unwrap();
+    let first = || {
+        let children = format!("/proc/{0}/task/{0}/children", container.id());
+        fs::read_to_string(children).ok()?.split_whitespace().next()?.parse::<u32>().ok()
+    };
+    let Some(init) = (0..200).find_map(|_| {
+        Command::new("sleep").arg("0.01").status().unwrap();
+        first()
+    }) else {
+        container.wait().unwrap();
+        eprintln!("no PID namespace can be made: not tried");
+        return;
+    };
+    eventually("its launch lost its holder", || Path::new(&stage.file("inside")).exists().then_some(()));
+    let mut command = Command::new("nsenter");
+    command.args(["-t", &init.to_string(), "-p", "-m", "sh", "-c", &asks(&stage)]);
+    let said = output_of(command).stdout;
+    kill(init);
+    container.wait().unwrap();
+    assert!(said.starts_with("200 "), "{said}");
+}
+
+#[test]
+fn f2_16_launch_cannot_read_as_another_member() {
+    const PLAN: &str = "first the second caller";
+    let stage = Stage::new();
+    stage.provost(&["task", "new", "limits", "--goal", "limit the callers"]).ok();
+    for (name, role) in [("hand", "worker"), ("boss", "manager"), ("eye", "reviewer")] {
+        stage.provost(&["task", "bind", "limits", name, "--role", role]).ok();
+    }
+    let act = |who: &str, words: &[&str]| {
+        stage.provost(&[words, &["--task", "limits", "--as", who, "--json"]].concat()).ok().json()
+    };
+    act("boss", &["manager", "ack", "--revision", "0"]);
+    act("hand", &["task", "propose", PLAN]);
+    let other = stage.play(HANGS, &[]);
+    let get = |query: &str| {
+        format!(
+            "perl {} get {} '/v1/tasks/limits/cycle?as=hand{query}' >> said",
+            client(&stage),
+            socket(&stage)
+        )
+    };
+    let script = [
+        get(""),
+        get(&format!("&launch={other}.l1")),
+        get(&format!("&launch={other}.l1&token=wrong")),
+        format!("env -i PATH=$PATH setsid -w sh -c \"{}\"", get(&format!("&launch={other}.l1"))),
+    ];
+    let id = launch(&stage, &script.join("\n"));
+    stage.sealed(&id);
+    let said = fs::read_to_string(stage.file("said")).unwrap();
+    assert_eq!(said.lines().count(), script.len(), "{said}");
+    assert!(!said.contains(PLAN) && said.lines().all(|line| !line.starts_with("200")), "{said}");
+    // The operator reads as any member.
+    let own = stage.provost(&["cycle", "limits", "--as", "hand", "--json"]).ok().json();
+    assert_eq!(own["cycle"]["proposals"]["worker"]["text"], PLAN);
+}
+
+#[test]
+fn f2_20_names_of_variables_are_listed_to_the_operator_only() {
+    let mut stage = Stage::new();
+    stage.home.set_env("VERY_SECRET_NAME", "x");
+    let info = format!("perl {} get {} /v1/daemon", client(&stage), socket(&stage));
+    let id = launch(&stage, &format!("{info} > said; env > env"));
+    stage.sealed(&id);
+    let said = fs::read_to_string(stage.file("said")).unwrap();
+    assert!(said.starts_with("200 ") && !said.contains("VERY_SECRET_NAME"), "{said}");
+    assert!(stage.daemon().status().unwrap().to_string().contains("VERY_SECRET_NAME"));
+    // It leads to the user's message bus, which starts programs outside of every holder.
+    let given = fs::read_to_string(stage.file("env")).unwrap();
+    assert!(given.contains("XDG_CACHE_HOME=") && !given.contains("XDG_RUNTIME_DIR="), "{given}");
+}
+
+/// The user that tests become to have no rights.
+const NOBODY: u32 = 65534;
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Gives everything below a directory to another user.
+fn give(path: &Path, uid: u32) {
+    chown(path, Some(uid), Some(uid)).unwrap();
+    if fs::symlink_metadata(path).unwrap().is_dir() {
+        fs::read_dir(path).unwrap().flatten().for_each(|entry| give(&entry.path(), uid));
+    }
+}
+
+/// The same command as a user without rights, if this test is root.
+fn as_nobody(command: &Command) -> Command {
+    let mut other = Command::new("setpriv");
+    other.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+    other.arg(command.get_program()).args(command.get_args());
+    other.env_clear().envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    other.current_dir(command.get_current_dir().unwrap_or(Path::new("/")));
+    other
+}
+
+/// Runs Provost as a user without rights.
+#[track_caller]
+fn unprivileged(stage: &Stage, arguments: &[&str]) -> provost_testkit::harness::Output {
+    let mut command = stage.command(arguments);
+    command.current_dir(stage.root());
+    output_of(if is_root() { as_nobody(&command) } else { command })
+}
+
+#[test]
+fn f2_17_environment_of_daemon_and_holders_is_hidden() {
+    let mut stage = Stage::new();
+    stage.home.set_env("GH_TOKEN", "sesame");
+    let look = "for p in $(head -1 home/ledger/ledger.lock) $PPID; do tr '\\0' '\\n' < /proc/$p/environ; ls -l /proc/$p/fd/; cat /proc/$p/maps; done > seen 2> errors; touch done; sleep 600";
+    if is_root() {
+        give(stage.root(), NOBODY);
+    }
+    let spawned = unprivileged(&stage, &["spawn", "--json", "--", "sh", "-c", look]);
+    let id = spawned.ok().json()["id"].as_str().unwrap().to_owned();
+    eventually("it has looked", || Path::new(&stage.file("done")).exists().then_some(()));
+    let seen = fs::read_to_string(stage.file("seen")).unwrap();
+    let errors = fs::read_to_string(stage.file("errors")).unwrap();
+    assert!(!seen.contains("sesame") && !seen.contains("daemon.sock"), "{seen}\n{errors}");
+    assert_eq!(errors.matches("denied").count(), 6, "{seen}\n{errors}");
+    // Provost itself does not depend on what it hides: a daemon that is killed is replaced, and its launch goes on.
+    let daemon = unprivileged(&stage, &["daemon", "status", "--json"]).ok().json();
+    kill(u32::try_from(daemon["pid"].as_u64().unwrap()).unwrap());
+    let row = unprivileged(&stage, &["status", &id, "--json"]).ok().json();
+    assert_eq!(row["session"]["process"], "alive", "{row}");
+    unprivileged(&stage, &["stop", &id]).ok();
+    unprivileged(&stage, &["wait", &id, "--timeout", "60s"]);
+    let row = unprivileged(&stage, &["status", &id, "--json"]).ok().json();
+    assert_eq!(row["session"]["process"], "gone", "{row}");
+    unprivileged(&stage, &["daemon", "stop"]).ok();
+}
+
+#[test]
+fn f2_17_unprivileged_agent_that_kills_its_holder_is_found() {
+    let stage = Stage::new();
+    if is_root() {
+        give(stage.root(), NOBODY);
+    }
+    let id = unprivileged(&stage, &["spawn", "--json", "--", "sh", "-c", "kill -9 $PPID; sleep 600"]);
+    let id = id.ok().json()["id"].as_str().unwrap().to_owned();
+    unprivileged(&stage, &["wait", &id, "--timeout", "60s"]);
+    let row = unprivileged(&stage, &["status", &id, "--json"]).ok().json();
+    assert_eq!(row["session"]["process"], "gone", "{row}");
+    assert!(row["session"]["flags"].to_string().contains("exit_code_unobserved"), "{row}");
+    // A login of another user's making, such as one by ssh, is the operator. This one is younger than the launch.
+    if is_root() {
+        let mut asks = Command::new("perl");
+        asks.args([&client(&stage), "get", &socket(&stage), "/v1/daemon/operator"]);
+        let line = format!("{:?} > login.new; mv login.new login.said", as_nobody(&asks));
+        fs::write(stage.file("login.sh"), line).unwrap();
+        detached(&format!("(cd {}; setsid sh login.sh; true) & :", stage.root().display()));
+        let said = eventually("its answer", || filled(stage.file("login.said")));
+        assert!(said.starts_with("200 "), "{said}");
+    }
+    unprivileged(&stage, &["daemon", "stop"]).ok();
+}
+
+#[test]
+fn f2_20_reads_are_refused_to_other_users() {
+    if !is_root() {
+        eprintln!("only root can be two users: not tried");
+        return;
+    }
+    let stage = Stage::new();
+    give(stage.root(), NOBODY);
+    unprivileged(&stage, &["ls"]).ok();
+    for path in ["/v1/daemon", "/v1/sessions", "/v1/events", "/v1/runs", "/v1/tasks", "/v1/search?q=a"] {
+        let mut socket = UnixStream::connect(socket(&stage)).unwrap();
+        let head = format!("GET {path} HTTP/1.1\r\nhost: provost\r\nconnection: close\r\n\r\n");
+        socket.write_all(head.as_bytes()).unwrap();
+        let mut said = String::new();
+        socket.read_to_string(&mut said).unwrap();
+        assert!(said.starts_with("HTTP/1.1 403"), "{path}: {said}");
+        assert!(said.contains("you are user 0"), "{path}: {said}");
+    }
+    unprivileged(&stage, &["daemon", "stop"]).ok();
+}
+
+/// Runs Provost with an umask.
+#[track_caller]
+fn with_umask(stage: &Stage, umask: &str, dir: &Path, arguments: &[&str]) -> provost_testkit::harness::Output {
+    let command = stage.command(arguments);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("umask {umask}; exec \"$0\" \"$@\"")]);
+    shell.arg(command.get_program()).args(command.get_args()).current_dir(dir);
+    shell.env_clear().envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    output_of(shell)
+}
+
+/// What others may do something with, below a directory.
+fn open_to_others(dir: &Path, found: &mut Vec<String>) {
+    for entry in fs::read_dir(dir).unwrap().flatten() {
+        let (path, about) = (entry.path(), entry.metadata().unwrap());
+        // Worktrees are the user's, not Provost's own files.
+        if ["worktrees", "pool"].iter().any(|name| path.ends_with(name)) {
+            continue;
+        }
+        if !about.is_symlink() && about.mode() & 0o077 != 0 {
+            found.push(format!("{:o} {}", about.mode() & 0o7777, path.display()));
+        }
+        if about.is_dir() {
+            open_to_others(&path, found);
+        }
+    }
+}
+
+#[test]
+fn f2_20_own_files_are_private_and_work_keeps_the_umask() {
+    let stage = Stage::new();
+    let repo = stage.repo("work");
+    let script = "umask > umask; echo b > b; $PROVOST_BIN report completed";
+    let run = |umask: &str| {
+        let spawn = ["spawn", "--json", "--worktree", "--check", "umask > checked", "--", "sh", "-c", script];
+        let id = with_umask(&stage, umask, repo.path(), &spawn).ok().json();
+        stage.sealed(id["id"].as_str().unwrap())
+    };
+    let row = run("000");
+    assert_eq!(row["state"], "succeeded", "{row}");
+    let tree = PathBuf::from(row["cwd"].as_str().unwrap());
+    assert_eq!(fs::read_to_string(tree.join("umask")).unwrap().trim(), "0000");
+    assert_eq!(fs::metadata(tree.join("b")).unwrap().mode() & 0o777, 0o666);
+    let checked_out = fs::read_dir(&tree).unwrap().flatten().find(|entry| {
+        entry.file_type().unwrap().is_file() && !["umask", "b", "checked"].contains(&entry.file_name().to_str().unwrap())
+    });
+    let checked_out = checked_out.unwrap().metadata().unwrap();
+    assert_eq!(checked_out.mode() & 0o777, 0o666, "git keeps the umask");
+    with_umask(&stage, "000", stage.root(), &["ledger", "export", "--to", "exported"]).ok();
+    with_umask(&stage, "000", stage.root(), &["ledger", "backup", "--to", "backup"]);
+    let mode = |path: &str| fs::metadata(stage.file(path)).unwrap().mode() & 0o777;
+    assert_eq!(mode("exported"), 0o600);
+    let mut found = Vec::new();
+    open_to_others(&stage.path(), &mut found);
+    assert!(found.is_empty(), "{found:#?}");
+}
