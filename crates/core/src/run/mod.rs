@@ -32,9 +32,9 @@ pub use event::{
     BatchMerged, BudgetRaised, CardWritten, DecisionMade, ErrandDone, ErrandOwed, Event,
     HandedOver, HeadFailed, HeadTaken, HookFinished, Integrated, LandFailed, LandOver,
     PlanApproved, PlanFaulty, PlanMade, PlanReviewed, PrefixProved, PullRequested, PullSeen,
-    QuestionSeen, RecordForged, RemarksLeft, RunCancelled, RunOpened, RunResumed, RunSealed, RunStopped,
-    SessionEnded, SessionOwed, StageEntered, StepTaken, TaskFailed, TaskQueued, TaskRetried,
-    TaskReturned, WorkLanded,
+    QuestionSeen, RecordForged, RemarksLeft, RunCancelled, RunOpened, RunResumed, RunSealed,
+    RunStopped, SessionEnded, SessionOwed, StageEntered, StepTaken, TaskFailed, TaskQueued,
+    TaskRetried, TaskReturned, WorkLanded,
 };
 pub use graph::{Errand, Graph, MAX_RETURNS, Phase, Return, Task};
 pub use hook::{RunHookEvent, RunHookKey, RunHookOwed};

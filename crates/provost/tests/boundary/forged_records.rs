@@ -116,11 +116,8 @@ fn f2_10_record_without_held_json_does_not_count() {
         ran.display(),
         go.display()
     );
-    let id = spawn(
-        &home,
-        &["--check", &check],
-        "echo w > w.txt; \"$PROVOST_BIN\" report completed",
-    );
+    let id =
+        spawn(&home, &["--check", &check], "echo w > w.txt; \"$PROVOST_BIN\" report completed");
     eventually("the check runs", || (lines(&ran) == 1).then_some(()));
     let name = eventually("the check's directory", || {
         named(&home, "checks", &format!("{id}.c1-1-0")).pop()

@@ -264,7 +264,5 @@ fn f2_15_reports_beyond_the_budget_are_refused() {
     });
     assert_eq!(home.events_of(&id, "reports.refused").len(), 1, "{row:#}");
     fs::write(&stop, "").unwrap();
-    eventually("the session ends", || {
-        (home.status(&id)["sealed"] == true).then_some(())
-    });
+    eventually("the session ends", || (home.status(&id)["sealed"] == true).then_some(()));
 }
