@@ -235,10 +235,8 @@ impl Client {
 
     fn late(&self) -> ApiError {
         let seconds = self.deadline.as_secs();
-        let message = format!(
-            "the daemon at {} did not answer within {seconds} s",
-            self.socket.display()
-        );
+        let message =
+            format!("the daemon at {} did not answer within {seconds} s", self.socket.display());
         ApiError::new(Code::TimedOut, message).next("provost daemon stop")
     }
 }

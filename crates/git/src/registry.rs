@@ -76,7 +76,9 @@ pub(crate) fn git_dir_of(shared: &Repo<'_>, path: &Path) -> Result<Option<PathBu
     };
     for item in listed {
         let own = item.map_err(Error::file(&all))?.path();
-        if agent_file::read(&own.join("gitdir"), MAX_POINTER).is_ok_and(|text| points_to(&text, &own, path)) {
+        if agent_file::read(&own.join("gitdir"), MAX_POINTER)
+            .is_ok_and(|text| points_to(&text, &own, path))
+        {
             return Ok(Some(own));
         }
     }

@@ -169,9 +169,8 @@ impl Beside<'_> {
         if self.ongoing != Some(Ongoing::Merge) {
             return Ok(Vec::new());
         }
-        let text =
-            agent_file::read_text(&self.repo.git_dir().join("MERGE_HEAD"), MAX_POINTER)
-                .unwrap_or_default();
+        let text = agent_file::read_text(&self.repo.git_dir().join("MERGE_HEAD"), MAX_POINTER)
+            .unwrap_or_default();
         Ok(text.lines().filter_map(|line| Oid::new(line).ok()).collect())
     }
 }

@@ -565,3 +565,18 @@ fn envelopes(launch: &Launch) -> Vec<(Envelope, String)> {
     });
     split.collect()
 }
+
+#[test]
+fn f2_20_socket_of_another_process_is_not_taken_away() {
+    let stage = Stage::new();
+    let foreign = stage.temp.path().join("foreign.sock");
+    let _listener = UnixListener::bind(&foreign).unwrap();
+    let link = stage.temp.path().join("link.sock");
+    let script = "ln -s \"$FOREIGN\" \"$LINK\"; sleep 0.5";
+    let mut spec = relayed(sh(script), &link);
+    let given = [("FOREIGN", &foreign), ("LINK", &link)];
+    spec.env.extend(given.map(|(name, path)| (name.to_owned(), path.display().to_string())));
+    let mut launch = stage.hold(spec);
+    launch.wait();
+    assert!(foreign.exists(), "the holder removed a socket that the agent did not make");
+}

@@ -11,7 +11,10 @@ use std::{
 };
 
 use rustix::{
-    fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, fstat, mkdirat, openat, openat2, unlinkat},
+    fs::{
+        AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, fstat, mkdirat, openat, openat2,
+        unlinkat,
+    },
     io::Errno,
 };
 
@@ -123,7 +126,8 @@ impl Root {
                 Err(why) => return Err(failed(&full, why.into())),
             }
         }
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let made = openat(self.directory(&there)?, *name, flags, mode);
         made.map(File::from).map_err(|why| failed(&full, why.into()))
     }
@@ -146,7 +150,8 @@ impl Root {
     fn directory(&self, below: &Path) -> Result<OwnedFd, Error> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let below = if below.as_os_str().is_empty() { Path::new(".") } else { below };
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        let resolve =
+            ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         let opened = match openat2(&self.fd, below, flags, Mode::empty(), resolve) {
             // Kernels before 5.6 and some container runtimes do not have it.
             Err(Errno::NOSYS | Errno::PERM) => step_by_step(self.fd.as_fd(), below, flags),
@@ -178,9 +183,10 @@ fn names(below: &Path) -> Option<Vec<&std::ffi::OsStr>> {
     parts
         .map(|part| match part {
             Component::Normal(name) => Some(name),
-            Component::Prefix(_) | Component::RootDir | Component::CurDir | Component::ParentDir => {
-                None
-            }
+            Component::Prefix(_)
+            | Component::RootDir
+            | Component::CurDir
+            | Component::ParentDir => None,
         })
         .collect()
 }

@@ -49,18 +49,17 @@ pub use event::{
     MessageDelivered, MessageLost, MessageQueued, MessageTyped, MessageUnproved, OutputAtLimit,
     OutputFlows, OutputLost, OutputNoRoom, OutputOversized, PaneSeen, PeopleAttached, ProcessEnded,
     ProcessSeen, ProcessSuspended, ProcessUnknown, ProcessUnobserved, ProgressTold, ReactionDone,
-    RecordForged, ReportsRefused,
-    RequestContradicted, RequestOpened, RequestRuled, RequestSettled, ResultAsked, ResultTold,
-    ReworkSent, SessionOpened, SetupFinished, SignalHinted, SignalRecorded, SnapshotFailed,
-    SnapshotTaken, StopAsked, StopEscalated, StoreRemoved, StreamClosed, StreamHeard, StreamReady,
-    StreamRefused, StreamRetrying, StreamSettled, StreamSilent, TaskAssigned, ThreadLeft,
-    ThreadMoved, ToolAnswered, ToolCalled, TreeGone, TurnEnded, TurnStarted, UsageTold, WorkFailed,
-    WorkPrepared, WorkRemoved,
+    RecordForged, ReportsRefused, RequestContradicted, RequestOpened, RequestRuled, RequestSettled,
+    ResultAsked, ResultTold, ReworkSent, SessionOpened, SetupFinished, SignalHinted,
+    SignalRecorded, SnapshotFailed, SnapshotTaken, StopAsked, StopEscalated, StoreRemoved,
+    StreamClosed, StreamHeard, StreamReady, StreamRefused, StreamRetrying, StreamSettled,
+    StreamSilent, TaskAssigned, ThreadLeft, ThreadMoved, ToolAnswered, ToolCalled, TreeGone,
+    TurnEnded, TurnStarted, UsageTold, WorkFailed, WorkPrepared, WorkRemoved,
 };
 pub use hook::{HookEnd, HookEnded, HookEvent, HookKey, HookOwed};
 pub use launch::{
     Cursor, End, EndedBy, Identity, Launch, LaunchPhase, LaunchWhy, Reports, Stop, StopStep,
-    StopWhy,    TurnEnd,
+    StopWhy, TurnEnd,
 };
 pub use pane::PaneSight;
 pub use reach::{Line, Receive};

@@ -260,7 +260,13 @@ impl CheckRunner {
         Ok((slot, checkout.warm))
     }
 
-    async fn receipt(&self, job: &CheckJob, dir: PathBuf, exit: &ExitRecord, warm: bool) -> Receipt {
+    async fn receipt(
+        &self,
+        job: &CheckJob,
+        dir: PathBuf,
+        exit: &ExitRecord,
+        warm: bool,
+    ) -> Receipt {
         let (path, started) = (dir.join(journal::JOURNAL_FILE), dir.clone());
         let (printed, began) = held::blocking(move || {
             let began = match provost_holder::look(&started) {

@@ -262,3 +262,33 @@ fn set(spec: &mut HoldSpec, name: &str, value: &Path) {
 fn private_directory(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::{fs::symlink, net::UnixListener};
+
+    use super::*;
+
+    #[test]
+    fn sweep_removes_only_sockets_that_no_process_serves() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::new(dir.path());
+        let launch: LaunchId = "01a1e323-29f4-7713-a950-131315b2a3b9.l1".parse().unwrap();
+        fs::create_dir_all(home.agent(launch.session)).unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let swept = |target: &Path| {
+            symlink(target, socket(&home, launch)).unwrap();
+            sweep(&home, launch);
+            assert!(fs::symlink_metadata(socket(&home, launch)).is_err(), "the link goes");
+            !target.exists()
+        };
+        fs::write(at("thesis.txt"), "text").unwrap();
+        fs::write(at("thesis.lock"), "").unwrap();
+        assert!(!swept(&at("thesis.txt")) && at("thesis.lock").exists());
+        let serving = UnixListener::bind(at("live.sock")).unwrap();
+        assert!(!swept(&at("live.sock")));
+        drop(serving);
+        fs::write(at("live.lock"), "").unwrap();
+        assert!(swept(&at("live.sock")) && !at("live.lock").exists());
+    }
+}

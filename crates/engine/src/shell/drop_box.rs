@@ -137,7 +137,11 @@ async fn take(world: &World, handle: &Handle, dropped: &Dropped) -> bool {
         Ok(testimony) => {
             let from = Reporter::Dropped(dropped.launch);
             let ask = Ask::Report { session: None, from, testimony };
-            handle.ask(ask, &actor, Some(key)).await.is_ok()
+            match handle.ask(ask, &actor, Some(key)).await {
+                Ok(_) => true,
+                // The launch's budget is used up, which its session shows. The file would be refused again.
+                Err(error) => error.code == Code::Refused,
+            }
         }
     }
 }
@@ -145,10 +149,8 @@ async fn take(world: &World, handle: &Handle, dropped: &Dropped) -> bool {
 /// Reads the reports in the box, oldest first.
 fn waiting(directory: &Path, only: Option<LaunchId>) -> Vec<Dropped> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten().take(MAX_ENTRIES);
-    let mut found: Vec<(std::time::SystemTime, Dropped)> = entries
-        .filter_map(|entry| read(entry.path(), only))
-        .take(MAX_REPORTS)
-        .collect();
+    let mut found: Vec<(std::time::SystemTime, Dropped)> =
+        entries.filter_map(|entry| read(entry.path(), only)).take(MAX_REPORTS).collect();
     found.sort_by_key(|(written, _)| *written);
     found.into_iter().map(|(_, dropped)| dropped).collect()
 }

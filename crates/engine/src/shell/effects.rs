@@ -165,7 +165,11 @@ impl Effects {
     }
 
     /// Records that a launch is about to be started.
-    pub(crate) async fn begin_launch(&self, launch: LaunchId, spec: &HoldSpec) -> Result<(), Error> {
+    pub(crate) async fn begin_launch(
+        &self,
+        launch: LaunchId,
+        spec: &HoldSpec,
+    ) -> Result<(), Error> {
         let record = StartRecord::of_launch(launch.to_string(), spec);
         self.store(record).await.map(drop)
     }

@@ -323,7 +323,9 @@ impl Holders {
                     // A holder writes its last record and leaves; what is there while it stays may be another's.
                     return match left(held.as_ref()).await {
                         true => Ok(Finished::Ended { exit }),
-                        false => Err("its holder stayed after the end that its record shows".to_owned()),
+                        false => {
+                            Err("its holder stayed after the end that its record shows".to_owned())
+                        }
                     };
                 }
                 Looked::HolderDied { .. } => return Err("its holder was killed".to_owned()),
@@ -588,9 +590,8 @@ fn vet(found: &Looked, start: &StartRecord) -> Result<(), String> {
 async fn left(held: Option<&Held>) -> bool {
     let Some(Held { holder, .. }) = held else { return true };
     for _ in 0..LEAVING_LOOKS {
-        let (boot, alive) = (holder.clone(), holder.clone());
-        let other_boot = provost_sys::process::boot_id().is_ok_and(|id| id != boot.boot_id);
-        if other_boot || matches!(alive.is_alive(), Ok(false)) {
+        let rebooted = provost_sys::process::boot_id().is_ok_and(|boot| boot != holder.boot_id);
+        if rebooted || matches!(holder.is_alive(), Ok(false)) {
             return true;
         }
         pause(STARTING_LOOK).await;

@@ -75,11 +75,11 @@ impl HookJob {
             ..HoldSpec::new(String::new(), self.spec.argv, self.cwd)
         };
         match effects.run(&self.effect, spec, &mut cancel).await {
-            Ok(Ran { finished: Finished::Ended { exit }, .. }) => {
-                hook_end(exit.ended_by, exit.end)
-            }
+            Ok(Ran { finished: Finished::Ended { exit }, .. }) => hook_end(exit.ended_by, exit.end),
             Ok(Ran { finished: Finished::Uncertain(why), .. }) => HookEnd::Uncertain(why),
-            Err(why @ (held::Error::Start(_) | held::Error::Record(_))) => HookEnd::NotStarted(chain(&why)),
+            Err(why @ (held::Error::Start(_) | held::Error::Record(_))) => {
+                HookEnd::NotStarted(chain(&why))
+            }
             Err(why) => HookEnd::Uncertain(chain(&why)),
         }
     }

@@ -74,12 +74,7 @@ async fn take_head(world: &World, run: &Run, session: SessionId) -> Command {
 }
 
 /// One landing at a time: what says whether something has landed comes after all that was landing.
-async fn land(
-    forge: Forge<'_>,
-    key: &str,
-    step: usize,
-    cancel: watch::Receiver<bool>,
-) -> Command {
+async fn land(forge: Forge<'_>, key: &str, step: usize, cancel: watch::Receiver<bool>) -> Command {
     let Forge { world, run, .. } = forge;
     let _alone = world.landing.lock().await;
     if *cancel.borrow() {

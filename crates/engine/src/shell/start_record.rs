@@ -8,7 +8,10 @@
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
     io::{self, Read, Write},
-    os::unix::{ffi::OsStrExt, fs::{DirBuilderExt, OpenOptionsExt}},
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{DirBuilderExt, OpenOptionsExt},
+    },
     path::{Path, PathBuf},
 };
 

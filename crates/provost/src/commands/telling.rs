@@ -33,7 +33,9 @@ pub(crate) fn tell(
 ) -> Result<Told, ApiError> {
     let key = &name_of(key);
     match post(context, request, key) {
-        Err(error) if matches!(error.code, Code::Unreachable | Code::TimedOut) => drop_it(context, request, key, error),
+        Err(error) if matches!(error.code, Code::Unreachable | Code::TimedOut) => {
+            drop_it(context, request, key, error)
+        }
         told => told.map(Told::Heard),
     }
 }

@@ -509,7 +509,12 @@ async fn events(
         return Ok(([(header::CONTENT_TYPE, "text/event-stream")], body).into_response());
     }
     let limit = query.limit.unwrap_or(1_000).min(100_000);
-    let read = tokio::task::spawn_blocking(move || sse::read(&ledger, &wanted, limit)).await;
+    let turn = daemon.read_turn().await?;
+    let read = tokio::task::spawn_blocking(move || {
+        let _turn = turn;
+        sse::read(&ledger, &wanted, limit)
+    })
+    .await;
     let (rows, last) = read.map_err(|why| ApiError::new(Code::Internal, why.to_string()))??;
     Ok(Json(json!({"ok": true, "events": rows, "last": last})).into_response())
 }

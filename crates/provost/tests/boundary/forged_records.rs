@@ -116,11 +116,8 @@ fn f2_10_record_without_held_json_does_not_count() {
         ran.display(),
         go.display()
     );
-    let id = spawn(
-        &home,
-        &["--check", &check],
-        "echo w > w.txt; \"$PROVOST_BIN\" report completed",
-    );
+    let id =
+        spawn(&home, &["--check", &check], "echo w > w.txt; \"$PROVOST_BIN\" report completed");
     eventually("the check runs", || (lines(&ran) == 1).then_some(()));
     let name = eventually("the check's directory", || {
         named(&home, "checks", &format!("{id}.c1-1-0")).pop()
@@ -159,4 +156,26 @@ fn f2_10_forged_launch_directory_is_set_aside() {
     home.provost(&["send", &id, "second"]).ok();
     eventually("the second launch starts", || (lines(&started) == 2).then_some(()));
     home.wait_state(&id, |row| has_flag(row, "record_forged"));
+}
+
+#[test]
+fn f2_20_copied_file_does_not_leave_the_worktree() {
+    let home = home();
+    let outside = home.root().join("outside");
+    fs::create_dir(&outside).unwrap();
+    let repo = home.repo("sample");
+    // The commit has a link where the checkout has a directory.
+    std::os::unix::fs::symlink(&outside, repo.path().join("conf")).unwrap();
+    repo.write(".gitignore", ".env\n");
+    repo.commit("a link that leads out");
+    fs::remove_file(repo.path().join("conf")).unwrap();
+    repo.write("conf/.env", "SECRET=1\n");
+    home.configure("[worktree]\ncopy = [\"conf/.env\"]\n");
+    let line = ["spawn", "--json", "--worktree", "--", "true"];
+    home.provost_in(repo.path(), &line).ok();
+    eventually("the session is over", || {
+        let rows = home.provost(&["ls", "--all", "--json"]).ok().json();
+        (rows["sessions"][0]["sealed"] == true).then_some(())
+    });
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 0, "a file was written through the link");
 }

@@ -188,7 +188,7 @@ fn f2_13_watchdog_ignores_a_pause_of_the_process() {
 }
 
 /// Makes rows long: facts are shown in them.
-fn fill(home: &Home, sessions: usize) -> Vec<String> {
+fn fill(home: &Home, sessions: usize) {
     let ids: Vec<String> = (0..sessions).map(|_| spawn(home, "true")).collect();
     for id in &ids {
         for no in 0..50 {
@@ -197,7 +197,6 @@ fn fill(home: &Home, sessions: usize) -> Vec<String> {
             post(home, "/v1/reports", &body.to_string());
         }
     }
-    ids
 }
 
 /// Posts as the operator.
@@ -216,7 +215,8 @@ fn post(home: &Home, path: &str, body: &str) {
 #[test]
 fn f2_15_unread_listings_do_not_block_changes() {
     let home = home();
-    let ids = fill(&home, 20);
+    let live = spawn(&home, "while [ ! -e stop ]; do sleep 0.1; done");
+    fill(&home, 20);
     let listings: Vec<UnixStream> = (0..70)
         .map(|_| {
             let mut stream = UnixStream::connect(home.path().join("daemon.sock")).unwrap();
@@ -227,10 +227,11 @@ fn f2_15_unread_listings_do_not_block_changes() {
     // The daemon has taken them all when it answers a later connection.
     answers(&home, &["ls", "--json"]);
     let changed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        answers(&home, &["rename", &ids[0], "renamed"]);
+        answers(&home, &["rename", &live, "renamed"]);
         answers(&home, &["spawn", "--json", "--", "true"]);
     }));
     drop(listings);
+    fs::write(home.root().join("stop"), "").unwrap();
     if let Err(panic) = changed {
         std::panic::resume_unwind(panic);
     }
@@ -263,7 +264,5 @@ fn f2_15_reports_beyond_the_budget_are_refused() {
     });
     assert_eq!(home.events_of(&id, "reports.refused").len(), 1, "{row:#}");
     fs::write(&stop, "").unwrap();
-    eventually("the session ends", || {
-        (home.status(&id)["sealed"] == true).then_some(())
-    });
+    eventually("the session ends", || (home.status(&id)["sealed"] == true).then_some(()));
 }
