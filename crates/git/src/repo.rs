@@ -231,3 +231,60 @@ pub(crate) fn answer_oid(answer: &Answer) -> Result<Oid, Error> {
     let text = answer.line().to_str().ok_or_else(|| answer.unexpected())?;
     Oid::new(text).map_err(|_| answer.unexpected())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::process::Command;
+
+    use super::*;
+
+    /// A git, and a repository whose configuration and hooks name programs.
+    fn hostile(root: &Path) -> (Git, PathBuf) {
+        #[expect(clippy::disallowed_methods, reason = "tests run the git of the machine")]
+        let path = std::env::var_os("PATH").unwrap();
+        let (top, home) = (root.join("project"), root.join("home"));
+        fs::create_dir(&home).unwrap();
+        fs::create_dir(root.join("scratch")).unwrap();
+        let made = Command::new("git").args(["init", "-q"]).arg(&top).env("HOME", &home).status();
+        assert!(made.unwrap().success());
+        let config = "[hook \"x\"]\n\tevent = post-index-change\n\tcommand = /evil\n[core]\n\tfsmonitor = /evil\n\tautocrlf = input\n";
+        fs::write(home.join(".gitconfig"), config).unwrap();
+        let own = top.join(".git/config");
+        fs::write(&own, fs::read_to_string(&own).unwrap() + config).unwrap();
+        fs::create_dir_all(top.join(".git/hooks")).unwrap();
+        let git = Git::find(&path, &home).unwrap().with_scratch(&root.join("scratch"));
+        (git, top)
+    }
+
+    #[test]
+    fn no_configuration_file_of_the_repository_or_user_is_read() {
+        let root = tempfile::tempdir().unwrap();
+        let (git, top) = hostile(&root.path().canonicalize().unwrap());
+        let repo = Repo::open_at(&git, &top).unwrap().unwrap();
+        let list = ["config", "--list", "--show-origin", "-z"];
+        for call in [repo.read(list), repo.write(list), repo.read_files(list), repo.write_files(list)]
+        {
+            let answer = call.run().unwrap();
+            let items: Vec<&[u8]> = answer.items().collect();
+            let own = format!("file:{}", repo.stand_in.path().join("config").display());
+            for pair in items.chunks_exact(2) {
+                let known = pair[0] == own.as_bytes() || pair[0] == b"command line:";
+                assert!(known, "{}", String::from_utf8_lossy(pair[0]));
+                assert!(!pair[1].windows(5).any(|part| part == b"/evil"), "{pair:?}");
+            }
+            let taken = items.iter().any(|item| *item == b"core.autocrlf\ninput");
+            assert!(taken, "settings that matter are given");
+        }
+    }
+
+    #[test]
+    fn no_hooks_of_the_repository_are_found() {
+        let root = tempfile::tempdir().unwrap();
+        let (git, top) = hostile(&root.path().canonicalize().unwrap());
+        let repo = Repo::open_at(&git, &top).unwrap().unwrap();
+        let hooks = repo.read(["rev-parse", "--git-path", "hooks"]).run().unwrap();
+        assert_eq!(hooks.line(), OsStr::new("/dev/null"));
+        assert!(!repo.stand_in.path().join("hooks").exists());
+    }
+}

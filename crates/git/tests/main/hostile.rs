@@ -11,6 +11,7 @@ use provost_git::{
     worktree_add,
 };
 
+use crate::program_keys::EVENTS;
 use crate::lab::{Lab, branch, commit_all, keep, says, write};
 
 #[test]
@@ -147,12 +148,17 @@ fn arm(lab: &Lab, checkout: &Path) {
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
     let evil = |what: &str| format!("{} {what}", script.display());
     let hooks = lab.path("hooks");
-    for name in HOOKS {
+    for name in EVENTS {
         write(&hooks.join(name), &fs::read_to_string(&script).unwrap());
         fs::set_permissions(hooks.join(name), fs::Permissions::from_mode(0o755)).unwrap();
     }
     for key in PROGRAMS {
         lab.user(checkout, &["config", key, &evil(key)]);
+    }
+    // Hooks in the configuration, as git has them since 2.54.
+    for event in EVENTS {
+        lab.user(checkout, &["config", &format!("hook.{event}-x.event"), event]);
+        lab.user(checkout, &["config", &format!("hook.{event}-x.command"), &evil(event)]);
     }
     // Set by hand: the name of the driver holds a `=`.
     let config =
@@ -166,17 +172,6 @@ fn arm(lab: &Lab, checkout: &Path) {
     );
     fs::write(&config, fs::read_to_string(&config).unwrap() + &filter + &settings).unwrap();
 }
-
-const HOOKS: &[&str] = &[
-    "pre-commit",
-    "prepare-commit-msg",
-    "commit-msg",
-    "post-commit",
-    "post-checkout",
-    "post-index-change",
-    "reference-transaction",
-    "pre-auto-gc",
-];
 
 const PROGRAMS: &[&str] = &[
     "core.fsmonitor",

@@ -9,6 +9,7 @@ mod lab;
 mod landing;
 mod loose;
 mod pool;
+mod program_keys;
 mod project;
 mod removal;
 mod snapshot;
