@@ -22,6 +22,7 @@ mod landing;
 mod listing;
 mod owner;
 mod panes;
+mod programs;
 mod pull;
 mod queue;
 mod real_path;
