@@ -106,10 +106,21 @@ impl Client {
         body: &impl serde::Serialize,
         key: &str,
     ) -> Result<T, ApiError> {
+        self.post_within(path, body, key, REPLY_TIME)
+    }
+
+    /// The same for a change whose reply may take longer.
+    pub fn post_within<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl serde::Serialize,
+        key: &str,
+        time: Duration,
+    ) -> Result<T, ApiError> {
         let body = serde_json::to_vec(body).map_err(|why| {
             ApiError::new(Code::Internal, format!("cannot write the request: {why}"))
         })?;
-        self.call("POST", path, Some(&body), Some(key))?.json()
+        self.call_within("POST", path, Some(&body), Some(key), time)?.json()
     }
 
     /// Sends a request and reads the whole reply.
@@ -120,9 +131,20 @@ impl Client {
         body: Option<&[u8]>,
         key: Option<&str>,
     ) -> Result<Reply, ApiError> {
+        self.call_within(method, path, body, key, REPLY_TIME)
+    }
+
+    fn call_within(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&[u8]>,
+        key: Option<&str>,
+        time: Duration,
+    ) -> Result<Reply, ApiError> {
         let (status, mut reader) = self.heard(|| {
             let (stream, pid) = self.send(method, path, body, key, &[])?;
-            let timed = stream.set_read_timeout(Some(REPLY_TIME));
+            let timed = stream.set_read_timeout(Some(time));
             timed.map_err(|why| Failed::Broken(self.broken(&why)))?;
             read_head(stream).map_err(|why| self.cut_off(pid, &why))
         })?;

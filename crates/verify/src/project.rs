@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::os::fd::AsRawFd as _;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, open};
@@ -183,6 +184,12 @@ impl Project {
         // Neither a pipe that nobody writes to nor a link put there meanwhile holds us up or leads us out.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let opened = open(&real, flags, Mode::empty()).map(File::from).map_err(io::Error::from);
+        // A directory on the way that became a link meanwhile leads elsewhere.
+        let inside = |file: &File| {
+            let place = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+            if place.starts_with(&self.root) { Ok(()) } else { Err(io::Error::other("it moved")) }
+        };
+        let opened = opened.and_then(|file| inside(&file).map(|()| file));
         let is_file = |file: &File| file.metadata().map(|metadata| metadata.is_file());
         match opened.and_then(|file| Ok((is_file(&file)?, file))) {
             Ok((true, file)) => Ok(file),

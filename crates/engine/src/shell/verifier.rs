@@ -1,0 +1,100 @@
+//! Runs the command of a verifier for `provost monitor`: under a holder in `checks/`, as checks run. Whatever the
+//! command starts, of the agent's or of anyone's, carries the holder's mark and is never the operator.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use provost_core::verdict::CheckEnd;
+use provost_holder::{
+    HoldSpec, OnLimit,
+    journal::{self, Channel, Opened, Reader},
+};
+
+use super::{
+    check::check_end,
+    executor::World,
+    held::{self, Finished, chain},
+};
+
+/// Between the polite and the last signal to a command that takes too long or writes too much.
+const GRACE_MS: u64 = 500;
+
+/// How much of the end of each output stream is kept while the last line is searched.
+const TAIL: usize = 4 << 10;
+
+/// A verifier's command.
+#[derive(Clone, Debug)]
+pub struct VerifierCommand {
+    pub argv: Vec<String>,
+    pub directory: PathBuf,
+    /// The complete environment.
+    pub environment: Vec<(String, String)>,
+    pub time_limit: Duration,
+    /// Bytes of both output streams.
+    pub output_limit: u64,
+}
+
+/// How a verifier's command ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VerifierEnd {
+    pub end: CheckEnd,
+    /// The last line that it printed: of standard error if there is one, else of standard output.
+    pub printed: String,
+}
+
+/// Runs a command to its end. It is ended when `cancel` says so or its sender is gone. The key names its directory and
+/// must be new.
+pub async fn run_verifier(
+    world: &World,
+    key: &str,
+    command: VerifierCommand,
+    mut cancel: tokio::sync::watch::Receiver<bool>,
+) -> VerifierEnd {
+    let dir = world.home.checks().join(key);
+    let spec = HoldSpec {
+        env: command.environment,
+        output_limit: command.output_limit,
+        on_limit: OnLimit::End,
+        time_limit_ms: Some(u64::try_from(command.time_limit.as_millis()).unwrap_or(u64::MAX)),
+        grace_ms: GRACE_MS,
+        ..HoldSpec::new(held::mark(&dir), command.argv, command.directory)
+    };
+    let finished = world.holders.run(&dir, || spec, &mut cancel).await;
+    let end = match finished {
+        Ok(Finished::Ended { exit, .. }) => check_end(&exit),
+        Ok(Finished::Uncertain(why)) => CheckEnd::Unfinished(why),
+        Err(why) => CheckEnd::Unfinished(chain(&why)),
+    };
+    let printed = held::blocking(move || {
+        let printed = last_line(&dir.join(journal::JOURNAL_FILE));
+        // Nothing refers to it: its result is in the answer.
+        std::fs::remove_dir_all(&dir).ok();
+        printed
+    });
+    VerifierEnd { end, printed: printed.await.unwrap_or_default() }
+}
+
+/// Programs say in their last line why they failed.
+fn last_line(journal: &Path) -> Option<String> {
+    let Ok(Opened::At(reader)) = Reader::open(journal, 0) else { return None };
+    let (mut errors, mut output) = (Vec::new(), Vec::new());
+    for frame in reader.flatten() {
+        let tail = if frame.channel == Channel::Stderr {
+            &mut errors
+        } else if frame.channel == Channel::Stdout {
+            &mut output
+        } else {
+            continue;
+        };
+        tail.extend_from_slice(&frame.payload);
+        tail.drain(..tail.len().saturating_sub(TAIL));
+    }
+    let last = |bytes: &[u8]| {
+        let text = String::from_utf8_lossy(bytes);
+        let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty());
+        line.map(str::to_owned)
+    };
+    last(&errors).or_else(|| last(&output))
+}
