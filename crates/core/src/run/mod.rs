@@ -33,7 +33,7 @@ pub use event::{
     HandedOver, HeadFailed, HeadTaken, HookFinished, Integrated, LandFailed, LandOver,
     PlanApproved, PlanFaulty, PlanMade, PlanReviewed, PrefixProved, PullRequested, PullSeen,
     QuestionSeen, RemarksLeft, RunCancelled, RunOpened, RunResumed, RunSealed, RunStopped,
-    SessionEnded, SessionOwed, StageEntered, StepTaken, TaskFailed, TaskQueued, TaskRetried,
+    RunTakenOver, SessionEnded, SessionOwed, StageEntered, StepTaken, TaskFailed, TaskQueued, TaskRetried,
     TaskReturned, WorkLanded,
 };
 pub use graph::{Errand, Graph, MAX_RETURNS, Phase, Return, Task};

@@ -66,6 +66,8 @@ impl Session {
             facts: Vec::new(),
             store_removed: false,
             output_limit,
+            imported: false,
+            taken_over: false,
             spec,
         };
         session.queue_instruction();
@@ -99,6 +101,7 @@ impl Session {
         match event {
             Event::SessionOpened(_) => {}
             Event::SessionRenamed(e) => self.spec.name.clone_from(&e.name),
+            Event::SessionTakenOver(_) => self.taken_over = true,
             Event::AttemptOpened(e) => self.open_attempt(e.no, e.instruction.clone(), at),
             Event::TaskAssigned(e) => self.take_assignment(&e.assignment),
             Event::WorkPrepared(e) => {

@@ -117,6 +117,7 @@ pub(crate) fn router(daemon: Daemon) -> Router {
         .route("/v1/sessions/{id}/answer", post(answer))
         .route("/v1/sessions/{id}/limit", post(limit))
         .route("/v1/sessions/{id}/rename", post(rename))
+        .route("/v1/sessions/{id}/take-over", post(take_over))
         .route("/v1/runs", get(runs::list).post(runs::open))
         .route("/v1/runs/{id}", get(runs::row))
         .route("/v1/runs/{id}/graph", get(runs::graph))
@@ -124,6 +125,7 @@ pub(crate) fn router(daemon: Daemon) -> Router {
         .route("/v1/runs/{id}/reject", post(runs::reject))
         .route("/v1/runs/{id}/cancel", post(runs::cancel))
         .route("/v1/runs/{id}/resume", post(runs::resume))
+        .route("/v1/runs/{id}/take-over", post(runs::take_over))
         .route("/v1/runs/{id}/limit", post(runs::limit))
         .route("/v1/tasks", get(tasks::list).post(tasks::open))
         .route("/v1/tasks/{id}", get(tasks::row))
@@ -336,6 +338,16 @@ async fn stop(
     _body: Bytes,
 ) -> Answer {
     operate(&daemon, &caller, &headers, session, ("stop", Command::Stop)).await
+}
+
+async fn take_over(
+    State(daemon): State<Daemon>,
+    Path(session): Path<String>,
+    caller: Caller,
+    headers: HeaderMap,
+    _body: Bytes,
+) -> Answer {
+    operate(&daemon, &caller, &headers, session, ("take-over", Command::TakeOver)).await
 }
 
 async fn cancel(
