@@ -39,7 +39,7 @@ pub use event::{
 pub use graph::{Errand, Graph, MAX_RETURNS, Phase, Return, Task};
 pub use hook::{RunHookEvent, RunHookKey, RunHookOwed};
 pub use landing::{
-    LandStep, Landed, Landing, MAX_MERGES, MAX_REMARKS, MAX_ROUNDS, PullChecks, PullRequest,
+    CommentAuthors, LandStep, Landed, Landing, MAX_MERGES, MAX_REMARKS, MAX_ROUNDS, PullChecks, PullRequest,
     PullStanding, PullState, Remark,
 };
 pub use outcome::{Cause, Ending, Outcome, Proof};
