@@ -8,8 +8,9 @@ use crate::key::{events, options};
 use crate::shape::Limits;
 use crate::types::{
     Act, ApprovalRule, Approvals, Argv, BranchPrefix, Bytes, Choice, CleanUp, Color, Command,
-    CommentAuthors, Driver, Escalation, FilePath, Label, Land, Line, NamePatterns, On, PlanMode, Price, Prompt,
-    Proofs, RelativePattern, ReviewMode, RulesVersion, Sandbox, Tokens, Variables, is_safe,
+    CommentAuthors, Driver, Escalation, FilePath, Label, Land, Line, NamePatterns, On, PlanMode,
+    Price, Prompt, Proofs, RelativePattern, ReviewMode, RulesVersion, Sandbox, Tokens, Variables,
+    is_safe,
 };
 
 const HOUR: u64 = 3_600_000;

@@ -118,14 +118,11 @@ impl Policy {
             self.rules.iter().any(|rule| rule.decision == Decision::Allow && rule.applies(&part))
         };
         let unknown = String::new();
-        let command = subject
-            .command
-            .iter()
-            .map(|command| Subject {
-                command: Some(command.clone()),
-                lookup: subject.lookup.clone(),
-                ..Subject::default()
-            });
+        let command = subject.command.iter().map(|command| Subject {
+            command: Some(command.clone()),
+            lookup: subject.lookup.clone(),
+            ..Subject::default()
+        });
         let paths = subject
             .paths
             .iter()
@@ -218,7 +215,8 @@ impl PlainCommand {
     /// directory, with programs that the agent cannot have written.
     fn allowed(&self, rule: &[String], lookup: &CommandLookup) -> bool {
         let same_words = !rule.is_empty() && self.words.starts_with(rule);
-        let found = |(word, found): (&str, &ProgramLookup)| found.word == word && found.file.is_some();
+        let found =
+            |(word, found): (&str, &ProgramLookup)| found.word == word && found.file.is_some();
         let all_found = self.program_words().count() == lookup.programs.len()
             && self.program_words().zip(&lookup.programs).all(found);
         // A relative path is a file of the directory that the agent works in.
@@ -243,7 +241,8 @@ fn parts(line: &str) -> Vec<Vec<String>> {
 
 /// Splits a line into commands as a shell would, quotes and backslashes taken off.
 fn quoted_parts(line: &str) -> Vec<Vec<String>> {
-    let (mut parts, mut words, mut word, mut quote) = (Vec::new(), Vec::new(), None::<String>, None);
+    let (mut parts, mut words, mut word, mut quote) =
+        (Vec::new(), Vec::new(), None::<String>, None);
     let mut escaped = false;
     for c in line.chars() {
         match quote {
@@ -291,7 +290,8 @@ fn follow(arguments: &[String], rule: &[String]) -> bool {
         return follow(after, rule);
     }
     // The word after an option may be its value.
-    is_option(have) && (follow(after, rule) || after.get(1..).is_some_and(|rest| follow(rest, rule)))
+    is_option(have)
+        && (follow(after, rule) || after.get(1..).is_some_and(|rest| follow(rest, rule)))
 }
 
 /// Splits a line as a shell would, quotes taken off; none if a quote is open.

@@ -259,13 +259,19 @@ mod tests {
             ("line/7", "src/a.rs:3: typo"),
         ];
         assert_eq!(told, expected);
-        assert!(view("no json", "[]", "c1", CommentAuthors::Write).unwrap_err().contains("gh told nothing"));
+        assert!(
+            view("no json", "[]", "c1", CommentAuthors::Write)
+                .unwrap_err()
+                .contains("gh told nothing")
+        );
     }
 
     #[test]
     fn comments_of_people_without_write_access_are_left_out_and_counted() {
         let comment = |id: &str, by: &str| {
-            format!(r#"{{"id":"{id}","author":{{"login":"x"}},"authorAssociation":"{by}","body":"b"}}"#)
+            format!(
+                r#"{{"id":"{id}","author":{{"login":"x"}},"authorAssociation":"{by}","body":"b"}}"#
+            )
         };
         let all = ["OWNER", "MEMBER", "COLLABORATOR", "CONTRIBUTOR", "FIRST_TIMER", "NONE", "NEW"];
         let comments = all.map(|by| comment(by, by)).join(",");
@@ -290,9 +296,14 @@ mod tests {
                 |id: u32| format!(r#"{{"id":{id},"user":{{"login":"di"}},"path":"a","body":"b"}}"#);
             format!("[{}]", (from..from + 60).map(of).collect::<Vec<_>>().join(","))
         };
-        let (_, remarks) = view(text, &(page(0) + &page(60)), "c1", CommentAuthors::Everyone).unwrap();
+        let (_, remarks) =
+            view(text, &(page(0) + &page(60)), "c1", CommentAuthors::Everyone).unwrap();
         assert_eq!((remarks.len(), remarks[119].id.as_str()), (120, "line/119"));
-        assert!(view(text, "[] nonsense", "c1", CommentAuthors::Write).unwrap_err().contains("no list of comments"));
+        assert!(
+            view(text, "[] nonsense", "c1", CommentAuthors::Write)
+                .unwrap_err()
+                .contains("no list of comments")
+        );
     }
 
     #[test]

@@ -71,12 +71,7 @@ fn changes(git: &Git, run: &Run) -> Result<Vec<FileChange>, String> {
     diff_stat(git, &project, &from, &to).map_err(|why| chain(&why))
 }
 
-fn page(
-    run: &Run,
-    leg: u32,
-    changes: Result<Vec<FileChange>, String>,
-    audience: Audience,
-) -> Page {
+fn page(run: &Run, leg: u32, changes: Result<Vec<FileChange>, String>, audience: Audience) -> Page {
     let private = audience == Audience::Operator;
     let row = run_card::row(run);
     let leg = run.legs.iter().find(|one| one.no == leg).unwrap_or(run.leg());

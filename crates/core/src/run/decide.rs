@@ -128,7 +128,9 @@ pub enum Rejected {
     Sealed(&'static str),
     #[error("the run is being cancelled")]
     Cancelled,
-    #[error("the run was imported from another home, and nothing of it runs here until it is taken over; that lets its agents and checks run again")]
+    #[error(
+        "the run was imported from another home, and nothing of it runs here until it is taken over; that lets its agents and checks run again"
+    )]
     Imported,
     #[error("no plan of the run waits to be approved")]
     NoPlanToApprove,

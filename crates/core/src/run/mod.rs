@@ -33,14 +33,14 @@ pub use event::{
     HandedOver, HeadFailed, HeadTaken, HookFinished, Integrated, LandFailed, LandOver,
     PlanApproved, PlanFaulty, PlanMade, PlanReviewed, PrefixProved, PullRequested, PullSeen,
     QuestionSeen, RemarksLeft, RunCancelled, RunOpened, RunResumed, RunSealed, RunStopped,
-    RunTakenOver, SessionEnded, SessionOwed, StageEntered, StepTaken, TaskFailed, TaskQueued, TaskRetried,
-    TaskReturned, WorkLanded,
+    RunTakenOver, SessionEnded, SessionOwed, StageEntered, StepTaken, TaskFailed, TaskQueued,
+    TaskRetried, TaskReturned, WorkLanded,
 };
 pub use graph::{Errand, Graph, MAX_RETURNS, Phase, Return, Task};
 pub use hook::{RunHookEvent, RunHookKey, RunHookOwed};
 pub use landing::{
-    CommentAuthors, LandStep, Landed, Landing, MAX_MERGES, MAX_REMARKS, MAX_ROUNDS, PullChecks, PullRequest,
-    PullStanding, PullState, Remark,
+    CommentAuthors, LandStep, Landed, Landing, MAX_MERGES, MAX_REMARKS, MAX_ROUNDS, PullChecks,
+    PullRequest, PullStanding, PullState, Remark,
 };
 pub use outcome::{Cause, Ending, Outcome, Proof};
 pub use prompt::{DEFAULT_TEMPLATES, Template, placeholders};

@@ -13,8 +13,8 @@ use super::{
 use crate::{
     plan::{Plan, PlanTask},
     result::Finding,
-    verdict::Receipt,
     text::{named, quoted},
+    verdict::Receipt,
 };
 
 /// A prompt that a project may word itself.

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    landing::CommentAuthors,hook::RunHookEvent, prompt::Template, stage::Stage};
+use super::{hook::RunHookEvent, landing::CommentAuthors, prompt::Template, stage::Stage};
 use crate::{
     limits::Bounds,
     plan::Plan,

@@ -31,9 +31,12 @@ fn command(line: &str) -> Subject {
 #[test]
 fn a_permission_is_for_plain_words_only() {
     let policy = policy(&[(Decision::Allow, words("git status"))]);
-    for line in
-        ["git status", "git status --short", "bash -lc 'git status -s'", "/bin/bash -c 'git status'"]
-    {
+    for line in [
+        "git status",
+        "git status --short",
+        "bash -lc 'git status -s'",
+        "/bin/bash -c 'git status'",
+    ] {
         assert!(matches!(policy.rule(&command(line)), Ruling::Allow(_)), "{line}");
     }
     for line in [
@@ -159,7 +162,9 @@ fn a_path_is_allowed_only_by_a_rule_with_the_same_path() {
     for line in ["/usr/bin/git status", "bash -c '/usr/bin/git status'"] {
         assert!(matches!(policy.rule(&command(line)), Ruling::Allow(_)), "{line}");
     }
-    for line in ["git status", "/bin/git status", "/usr/bin/../bin/git status", "./usr/bin/git status"] {
+    for line in
+        ["git status", "/bin/git status", "/usr/bin/../bin/git status", "./usr/bin/git status"]
+    {
         assert_eq!(policy.rule(&command(line)), Ruling::Ask, "{line}");
     }
     let relative = self::policy(&[(Decision::Allow, words("scripts/test"))]);

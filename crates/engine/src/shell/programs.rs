@@ -58,12 +58,14 @@ impl AgentPlace {
         // What an agent wrote lands in the project's own checkout too.
         let project = match &session.spec.work {
             Work::Plain => None,
-            Work::InPlace { top } | Work::Worktree { top, .. } | Work::Detached { top, .. } => Some(top),
+            Work::InPlace { top } | Work::Worktree { top, .. } | Work::Detached { top, .. } => {
+                Some(top)
+            }
         };
-        let writable = project.map(PathBuf::from).into_iter().chain([
-            cwd.clone(),
-            world.home.root().to_owned(),
-        ]);
+        let writable = project
+            .map(PathBuf::from)
+            .into_iter()
+            .chain([cwd.clone(), world.home.root().to_owned()]);
         let writable = writable.chain(variable("TMPDIR").map(PathBuf::from)).collect();
         AgentPlace { cwd, path: variable("PATH"), writable }
     }
@@ -71,7 +73,8 @@ impl AgentPlace {
     /// Looks up what rules need to know about a subject's command; none without a command.
     pub(crate) fn look_up(&self, subject: &Subject) -> Option<CommandLookup> {
         let command = subject.command.as_deref()?;
-        let asked = subject.cwd.as_deref().and_then(|cwd| fs::canonicalize(self.cwd.join(cwd)).ok());
+        let asked =
+            subject.cwd.as_deref().and_then(|cwd| fs::canonicalize(self.cwd.join(cwd)).ok());
         let own = fs::canonicalize(&self.cwd).ok();
         let search = Search::new(self, TEMPORARY.into_iter().map(PathBuf::from));
         let programs = policy::programs(command).into_iter().map(|word| {
@@ -273,7 +276,10 @@ mod tests {
             let refused = machine.find(path, "git").unwrap_err();
             assert!(refused.contains("can write to"), "{path:?}: {refused}");
         }
-        assert!(machine.find(&["bin", "work/bin"], "git").is_ok(), "what comes after is not searched");
+        assert!(
+            machine.find(&["bin", "work/bin"], "git").is_ok(),
+            "what comes after is not searched"
+        );
     }
 
     #[test]

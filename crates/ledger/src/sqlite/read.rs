@@ -160,7 +160,8 @@ impl<T: Connected> ReadLedger for T {
 
     fn is_imported(&self, stream: &StreamId) -> Result<bool, Error> {
         let sql = "SELECT EXISTS (SELECT 1 FROM stream JOIN imported ON created_seq <= through WHERE id = ?1)";
-        self.db().run(|conn| conn.prepare_cached(sql)?.query_row([stream.as_str()], |row| row.get(0)))
+        self.db()
+            .run(|conn| conn.prepare_cached(sql)?.query_row([stream.as_str()], |row| row.get(0)))
     }
 
     fn seq_before(&self, wall_ms: i64) -> Result<u64, Error> {

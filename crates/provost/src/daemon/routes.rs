@@ -195,7 +195,8 @@ async fn verify(
     // Held until the answer is sent: dropping it cancels the command.
     let (_wanted, cancel) = tokio::sync::watch::channel(false);
     let (done, result) = tokio::sync::oneshot::channel();
-    let (world, key) = (daemon.world.clone(), format!("verify-{}", super::server::new_session_id()));
+    let (world, key) =
+        (daemon.world.clone(), format!("verify-{}", super::server::new_session_id()));
     daemon.own(async move {
         done.send(run_verifier(&world, &key, command, cancel).await).ok();
     });

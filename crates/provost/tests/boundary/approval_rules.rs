@@ -100,7 +100,8 @@ fn f2_1_program_on_the_path_is_allowed_and_options_do_not_evade_deny() {
     { items = [{ shell = "git -C . push", escalate = true, justification = "Two?" }] },
     { items = [{ shell = "git --git-dir=.git -c a.b=c push origin", escalate = true, justification = "Three?" }] },
     { items = [{ message = "Asked." }] },"#;
-    let rules = "[approvals]\nversion = 1\nallow = [\"command: git\"]\ndeny = [\"command: git push\"]\n";
+    let rules =
+        "[approvals]\nversion = 1\nallow = [\"command: git\"]\ndeny = [\"command: git push\"]\n";
     let Some(stage) = CodexStage::new(responses, rules) else { return };
     let id = stage.spawn();
     assert_eq!(stage.home.sealed(&id)["state"], "completed");

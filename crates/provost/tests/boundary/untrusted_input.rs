@@ -206,7 +206,10 @@ fn f6_w5_nothing_is_typed_into_an_agent_that_became_a_shell() {
     let marker = home.root().join("the-shell-ran-it");
     home.provost(&["send", &id, &format!("touch {}", marker.display())]).ok();
     let reason = |row: &Value| row["messages"][0]["reason"].as_str().unwrap_or_default().to_owned();
-    let row = home.wait_state(&id, |row| !reason(row).is_empty());
+    let row = home.wait_state(&id, |row| {
+        let reason = reason(row);
+        reason.contains("another program") || reason.contains("may have been typed")
+    });
     assert!(!marker.exists(), "the text was typed into a shell, which ran it");
     assert!(reason(&row).contains("another program"), "{row:#}");
 }
@@ -306,8 +309,18 @@ impl Forge {
             path.to_str().unwrap()
         ));
         let run = [
-            "run", "--json", "--detach", "--agent", "talker", "--no-triage", "--review-task", "off",
-            "--land", "pr", "--check", "test -s work.txt",
+            "run",
+            "--json",
+            "--detach",
+            "--agent",
+            "talker",
+            "--no-triage",
+            "--review-task",
+            "off",
+            "--land",
+            "pr",
+            "--check",
+            "test -s work.txt",
         ];
         let run = [&run[..], arguments].concat();
         let opened = self.home.provost_in(self.repo.path(), &run).ok().json();
@@ -319,9 +332,7 @@ impl Forge {
 #[test]
 fn f2_18_comment_of_a_stranger_does_not_reach_the_agent() {
     let forge = Forge::new();
-    let comment = |id: &str, association: &str, body: &str| {
-        json!({"id": id, "author": {"login": id}, "authorAssociation": association, "body": body})
-    };
+    let comment = |id: &str, association: &str, body: &str| json!({"id": id, "author": {"login": id}, "authorAssociation": association, "body": body});
     let view = json!({
         "state": "OPEN", "headRefOid": "HEAD",
         "statusCheckRollup": [{"name": "build", "status": "IN_PROGRESS", "conclusion": ""}],
@@ -338,7 +349,7 @@ fn f2_18_comment_of_a_stranger_does_not_reach_the_agent() {
         row["landing"]["pull_request"]["checks"] == "pending"
             && row["sessions"][0]["attempt"].as_u64() != Some(1)
     });
-    let steps = forge.home.events_of(&id, "run.step_taken");
+    let steps = forge.home.events_of(&id, "run.land_step_taken");
     let steps = serde_json::to_string(&steps).unwrap();
     assert!(steps.contains("Say more."), "{steps}");
     assert!(!steps.contains("deploy key") && !steps.contains("my script"), "{steps}");

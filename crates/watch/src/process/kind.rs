@@ -61,10 +61,12 @@ pub fn is_codex(identity: &Identity) -> io::Result<bool> {
 
 impl Process {
     fn runs_codex(&self) -> bool {
-        let own = by_program(self).is_some_and(|told| told.own_program && told.kind == AgentKind::Codex);
+        let own =
+            by_program(self).is_some_and(|told| told.own_program && told.kind == AgentKind::Codex);
         let name = self.executable.seen().and_then(|path| path.file_name()?.to_str());
         // A program that cannot be seen may be a shell.
-        let is_shell = name.is_none_or(|name| SHELLS.contains(&name.trim_end_matches(" (deleted)")));
+        let is_shell =
+            name.is_none_or(|name| SHELLS.contains(&name.trim_end_matches(" (deleted)")));
         let writes = self.rollouts.seen().is_some_and(|open| !open.is_empty());
         own || (writes && !is_shell)
     }
@@ -230,8 +232,8 @@ impl<T> Seen<T> {
 #[cfg(test)]
 mod tests {
     use super::super::look::tests::process;
-    use crate::rollout::Rollout;
     use super::*;
+    use crate::rollout::Rollout;
 
     fn told(
         environment: Option<&str>,

@@ -8,8 +8,8 @@ use provost_core::{
     ids::{CommitId, RunId, TreeId},
     plan::Plan,
     run::{
-        CommentAuthors, LandMode, Origin, PlanMode, Planning, Prices, Remote, ReviewMode, Reviews, RunSpec, Target,
-        Template,
+        CommentAuthors, LandMode, Origin, PlanMode, Planning, Prices, Remote, ReviewMode, Reviews,
+        RunSpec, Target, Template,
     },
     session::{Agent, Driver},
     verdict::Snapshot,
