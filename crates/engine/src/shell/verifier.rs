@@ -9,7 +9,7 @@ use std::{
 use provost_core::verdict::CheckEnd;
 use provost_holder::{
     HoldSpec, OnLimit,
-    journal::{self, Channel, Opened, Reader},
+    journal::{self, Channel, Note, Opened, Reader},
 };
 
 use super::{
@@ -68,33 +68,52 @@ pub async fn run_verifier(
         Err(why) => CheckEnd::Unfinished(chain(&why)),
     };
     let printed = held::blocking(move || {
-        let printed = last_line(&dir.join(journal::JOURNAL_FILE));
+        let printed = Printed::read(&dir.join(journal::JOURNAL_FILE));
         // Nothing refers to it: its result is in the answer.
         std::fs::remove_dir_all(&dir).ok();
         printed
     });
-    VerifierEnd { end, printed: printed.await.unwrap_or_default() }
+    let Printed { last_line, at_limit } = printed.await;
+    // A command that ended by itself may still have written more than was taken.
+    let end = if at_limit { CheckEnd::OutputLimit } else { end };
+    VerifierEnd { end, printed: last_line }
 }
 
-/// Programs say in their last line why they failed.
-fn last_line(journal: &Path) -> Option<String> {
-    let Ok(Opened::At(reader)) = Reader::open(journal, 0) else { return None };
-    let (mut errors, mut output) = (Vec::new(), Vec::new());
-    for frame in reader.flatten() {
-        let tail = if frame.channel == Channel::Stderr {
-            &mut errors
-        } else if frame.channel == Channel::Stdout {
-            &mut output
-        } else {
-            continue;
-        };
-        tail.extend_from_slice(&frame.payload);
-        tail.drain(..tail.len().saturating_sub(TAIL));
+/// What a command printed, as far as a verifier is concerned.
+#[derive(Debug, Default)]
+struct Printed {
+    /// Programs say there why they failed.
+    last_line: String,
+    at_limit: bool,
+}
+
+impl Printed {
+    fn read(journal: &Path) -> Printed {
+        let Ok(Opened::At(reader)) = Reader::open(journal, 0) else { return Printed::default() };
+        let (mut errors, mut output, mut at_limit) = (Vec::new(), Vec::new(), false);
+        for frame in reader.flatten() {
+            match frame.channel {
+                Channel::Stderr => keep_tail(&mut errors, &frame.payload),
+                Channel::Stdout => keep_tail(&mut output, &frame.payload),
+                Channel::Note => {
+                    let note = serde_json::from_slice(&frame.payload);
+                    at_limit |= matches!(note, Ok(Note::OutputLimit { .. }));
+                }
+                Channel::Stdin => {}
+            }
+        }
+        let last_line = last_line(&errors).or_else(|| last_line(&output)).unwrap_or_default();
+        Printed { last_line, at_limit }
     }
-    let last = |bytes: &[u8]| {
-        let text = String::from_utf8_lossy(bytes);
-        let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty());
-        line.map(str::to_owned)
-    };
-    last(&errors).or_else(|| last(&output))
+}
+
+fn keep_tail(tail: &mut Vec<u8>, bytes: &[u8]) {
+    tail.extend_from_slice(bytes);
+    tail.drain(..tail.len().saturating_sub(TAIL));
+}
+
+fn last_line(bytes: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(bytes);
+    let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty());
+    line.map(str::to_owned)
 }
